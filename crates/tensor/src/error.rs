@@ -1,0 +1,67 @@
+//! What can go wrong with numbers alone.
+
+use crate::{DType, Shape};
+
+/// A fact about tensors that does not hold.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// Fluid's users know this sentence; see the contract, section 1.9.
+    #[error("Tensor holds the wrong type, it holds {actual}, but desires to be {expected}.")]
+    DTypeMismatch {
+        /// What the reader asked for.
+        expected: DType,
+        /// What the tensor holds.
+        actual: DType,
+    },
+
+    /// Two shapes that had to agree do not.
+    #[error("expected shape {expected} but got {actual}")]
+    ShapeMismatch {
+        /// What was needed.
+        expected: Shape,
+        /// What was there.
+        actual: Shape,
+    },
+
+    /// The number of elements does not fill the shape.
+    #[error("shape {shape} needs {expected} elements but got {actual}")]
+    Length {
+        /// The shape to fill.
+        shape: Shape,
+        /// Elements the shape needs.
+        expected: usize,
+        /// Elements given.
+        actual: usize,
+    },
+
+    /// A shape has more dimensions than this library holds.
+    #[error("a tensor of rank {rank} is beyond the limit of {max}", max = crate::RANK_MAX)]
+    RankTooHigh {
+        /// The rank asked for.
+        rank: usize,
+    },
+
+    /// A number that is no data type code.
+    #[error("data type code {0} is not known")]
+    UnknownDType(i64),
+
+    /// The product of the dimensions does not fit in memory.
+    #[error("shape {0:?} has more elements than memory can address")]
+    TooManyElements(Vec<i64>),
+
+    /// Offsets that do not describe sequences.
+    #[error("the provided lod info is invalid: {0}")]
+    BadLod(String),
+
+    /// A row id outside of the table.
+    #[error("row {row} is outside of a table of {height} rows")]
+    RowOutOfRange {
+        /// The id.
+        row: i64,
+        /// Rows of the table.
+        height: i64,
+    },
+}
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,25 @@
+//! Numbers only: tensors, ragged offsets, keyed rows, random streams, update rules.
+//!
+//! **Invariant:** no I/O, no threads, no clock, no environment. Everything here is a pure function
+//! of its arguments, so that ops, tables and tests can share it.
+
+mod buffer;
+mod dtype;
+mod error;
+mod float;
+pub mod gemm;
+mod lod;
+pub mod rows;
+mod shape;
+mod tensor;
+mod value;
+
+pub use buffer::Buffer;
+pub use dtype::{Bool, DType, Element};
+pub use error::{Error, Result};
+pub use float::{Float, Number};
+pub use lod::Lod;
+pub use rows::{MergeScratch, Rows};
+pub use shape::{RANK_MAX, Shape};
+pub use tensor::Tensor;
+pub use value::Value;

@@ -1,0 +1,165 @@
+//! Keyed rows (`SelectedRows`): the gradient of a table of which a batch touched a few rows.
+
+use crate::{Element, Error, Result, Shape, Tensor};
+
+/// Row ids with one row of values each; ids may repeat until the rows are merged.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    /// The row of the table each value row belongs to.
+    pub ids: Vec<i64>,
+    /// Rows of the whole table.
+    pub height: i64,
+    /// `[ids.len(), width]`.
+    pub value: Tensor,
+}
+
+/// Memory that merging needs, kept between steps.
+#[derive(Debug, Default)]
+pub struct MergeScratch {
+    /// Open-addressing table: position of an id in `unique`, plus one.
+    slots: Vec<u32>,
+    unique: Vec<i64>,
+    /// For each input row, its position in `unique`.
+    target: Vec<u32>,
+    /// For each position in `unique`, its place in the output.
+    place: Vec<u32>,
+}
+
+impl Rows {
+    /// Checks that every id is a row of the table.
+    pub fn check_ids(&self) -> Result<()> {
+        let height = self.height;
+        match self.ids.iter().find(|&&row| row < 0 || row >= height) {
+            Some(&row) => Err(Error::RowOutOfRange { row, height }),
+            None => Ok(()),
+        }
+    }
+
+    /// How many numbers in a row.
+    pub fn width(&self) -> usize {
+        self.value.shape().flatten_2d(1).1
+    }
+
+    /// Makes room for `n` rows like those of `like`, values unspecified; keeps memory.
+    pub fn resize_like(&mut self, like: &Rows, n: usize) {
+        self.height = like.height;
+        let shape = like.value.shape();
+        let shape = if shape.rank() == 0 { Shape::from([n, 0]) } else { shape.with_dim(0, n) };
+        self.value.resize_as(like.value.dtype(), shape);
+    }
+}
+
+/// Adds up rows with equal ids over several inputs, in the order listed.
+///
+/// Ids come out unique: ascending if any id occurred twice, in input order otherwise, as Fluid
+/// does it.
+pub fn merge<'a, T>(
+    inputs: impl Iterator<Item = (&'a [i64], &'a [T])> + Clone,
+    width: usize,
+    scratch: &mut MergeScratch,
+    out: &mut Rows,
+) where
+    T: Element + std::ops::AddAssign,
+{
+    scratch.index(inputs.clone().flat_map(|(ids, _)| ids));
+    let (n, n_unique) = (scratch.target.len(), scratch.unique.len());
+    scratch.order(n_unique < n);
+    out.ids.clear();
+    out.ids.extend_from_slice(&scratch.unique);
+    let data = out.value.resize_zeroed::<T>(Shape::from([n_unique, width]));
+    let targets = &mut scratch.target.iter();
+    for (ids, values) in inputs {
+        debug_assert_eq!(values.len(), ids.len() * width, "a row of values for each id");
+        for (value, &target) in values.chunks_exact(width.max(1)).zip(&mut *targets) {
+            let start = scratch.place[target as usize] as usize * width;
+            for (sum, &v) in data[start..start + width].iter_mut().zip(value) {
+                *sum += v;
+            }
+        }
+    }
+}
+
+impl MergeScratch {
+    /// Numbers the distinct ids in order of first sight.
+    fn index<'a>(&mut self, ids: impl Iterator<Item = &'a i64> + Clone) {
+        let n = ids.clone().count();
+        let n_slots = (n * 2).next_power_of_two().max(16);
+        self.slots.clear();
+        self.slots.resize(n_slots, 0);
+        self.unique.clear();
+        self.target.clear();
+        for &id in ids {
+            let mut at = mix(id) as usize & (n_slots - 1);
+            let position = loop {
+                match self.slots[at] {
+                    0 => {
+                        self.unique.push(id);
+                        self.slots[at] = self.unique.len() as u32;
+                        break self.unique.len() as u32 - 1;
+                    }
+                    found if self.unique[found as usize - 1] == id => break found - 1,
+                    _ => at = (at + 1) & (n_slots - 1),
+                }
+            };
+            self.target.push(position);
+        }
+    }
+
+    /// Decides where each distinct id goes, and puts `unique` in that order.
+    fn order(&mut self, sorted: bool) {
+        self.place.clear();
+        self.place.extend(0..self.unique.len() as u32);
+        if sorted {
+            // `slots` has done its duty and becomes the memory of the sort.
+            self.slots.clear();
+            self.slots.extend(0..self.unique.len() as u32);
+            let unique = &self.unique;
+            self.slots.sort_unstable_by_key(|&position| unique[position as usize]);
+            for (place, &position) in self.slots.iter().enumerate() {
+                self.place[position as usize] = place as u32;
+            }
+            self.unique.sort_unstable();
+        }
+    }
+}
+
+/// Spreads ids over slots; any fixed mixing does, results do not depend on it.
+fn mix(id: i64) -> u64 {
+    let x = (id as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x ^ (x >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(inputs: &[(&[i64], &[f32])], ids: &[i64], values: &[f32]) {
+        let mut out = Rows::default();
+        merge(inputs.iter().copied(), 2, &mut MergeScratch::default(), &mut out);
+        assert_eq!(out.ids, ids);
+        assert_eq!(out.value.data::<f32>().unwrap(), values);
+    }
+
+    #[test]
+    fn adds_duplicates_in_listed_order_and_sorts() {
+        let first: (&[i64], &[f32]) = (&[7, 2, 7], &[1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
+        check(&[first, (&[2], &[10.0, 20.0])], &[2, 7], &[12.0, 22.0, 4.0, 4.0]);
+    }
+
+    #[test]
+    fn keeps_the_order_of_distinct_ids() {
+        check(&[(&[7, 2], &[1.0, 1.0, 2.0, 2.0])], &[7, 2], &[1.0, 1.0, 2.0, 2.0]);
+    }
+
+    #[test]
+    fn merges_nothing_to_nothing() {
+        check(&[], &[], &[]);
+    }
+
+    #[test]
+    fn names_an_id_outside_of_the_table() {
+        let rows = Rows { ids: vec![1, 9], height: 9, ..Rows::default() };
+        assert_eq!(rows.check_ids(), Err(Error::RowOutOfRange { row: 9, height: 9 }));
+    }
+}

@@ -1,0 +1,142 @@
+//! The shape of a tensor that exists, kept inline so that copying one allocates nothing.
+
+use std::fmt;
+
+use crate::{Error, Result};
+
+/// Most dimensions a tensor can have (as in Fluid).
+pub const RANK_MAX: usize = 9;
+
+/// Sizes of a tensor's dimensions, row-major. Rank 0 means "no tensor yet".
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Shape {
+    dims: [usize; RANK_MAX],
+    rank: u8,
+}
+
+impl Shape {
+    /// A shape from its sizes; more than [`RANK_MAX`] of them is a bug of the caller.
+    pub fn new(dims: &[usize]) -> Self {
+        assert!(dims.len() <= RANK_MAX, "rank {} is beyond the limit", dims.len());
+        let mut shape = Self { dims: [0; RANK_MAX], rank: dims.len() as u8 };
+        shape.dims[..dims.len()].copy_from_slice(dims);
+        shape
+    }
+
+    /// A shape from numbers of a file or an attribute: not negative, not too many, addressable.
+    pub fn from_dims(dims: &[i64]) -> Result<Self> {
+        if dims.len() > RANK_MAX {
+            return Err(Error::RankTooHigh { rank: dims.len() });
+        }
+        let mut shape = Self { dims: [0; RANK_MAX], rank: dims.len() as u8 };
+        let mut n_elements = 1usize;
+        for (size, &dim) in shape.dims.iter_mut().zip(dims) {
+            let too_many = || Error::TooManyElements(dims.to_vec());
+            *size = usize::try_from(dim).map_err(|_| too_many())?;
+            n_elements = n_elements.checked_mul(*size).ok_or_else(too_many)?;
+        }
+        // Eight bytes is the widest element; beyond this no buffer could hold the tensor.
+        if n_elements > isize::MAX as usize / 8 {
+            return Err(Error::TooManyElements(dims.to_vec()));
+        }
+        Ok(shape)
+    }
+
+    /// The sizes.
+    pub fn dims(&self) -> &[usize] {
+        &self.dims[..self.rank as usize]
+    }
+
+    /// The sizes as programs write them.
+    pub fn to_i64(&self) -> Vec<i64> {
+        self.dims().iter().map(|&dim| dim as i64).collect()
+    }
+
+    /// How many dimensions.
+    pub fn rank(&self) -> usize {
+        self.rank as usize
+    }
+
+    /// How many elements; 0 for rank 0, which holds nothing.
+    pub fn n_elements(&self) -> usize {
+        if self.rank == 0 { 0 } else { self.dims().iter().product() }
+    }
+
+    /// Size of dimension `axis`.
+    pub fn dim(&self, axis: usize) -> usize {
+        self.dims()[axis]
+    }
+
+    /// The size of the last dimension, 1 if there is none.
+    pub fn last(&self) -> usize {
+        self.dims().last().copied().unwrap_or(1)
+    }
+
+    /// The same shape with another size at `axis`.
+    pub fn with_dim(mut self, axis: usize, size: usize) -> Self {
+        assert!(axis < self.rank(), "axis {axis} of a shape of rank {}", self.rank);
+        self.dims[axis] = size;
+        self
+    }
+
+    /// Rows and columns when the first `n_row_dims` dimensions are flattened into rows.
+    pub fn flatten_2d(&self, n_row_dims: usize) -> (usize, usize) {
+        let (rows, columns) = self.dims().split_at(n_row_dims.min(self.rank()));
+        (rows.iter().product(), columns.iter().product())
+    }
+
+    /// How many elements one step along `axis` spans, and how many such steps repeat before it.
+    ///
+    /// `(outer, size, inner)`: the tensor is `outer` blocks of `size` slices of `inner` elements.
+    pub fn around(&self, axis: usize) -> (usize, usize, usize) {
+        let dims = self.dims();
+        let outer = dims[..axis].iter().product();
+        let inner = dims[axis + 1..].iter().product();
+        (outer, dims[axis], inner)
+    }
+}
+
+impl From<&[usize]> for Shape {
+    fn from(dims: &[usize]) -> Self {
+        Self::new(dims)
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(dims: [usize; N]) -> Self {
+        Self::new(&dims)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.dims())
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.dims())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_flattens() {
+        let shape = Shape::from([2, 3, 4]);
+        assert_eq!(shape.n_elements(), 24);
+        assert_eq!(shape.flatten_2d(1), (2, 12));
+        assert_eq!(shape.around(1), (2, 3, 4));
+        assert_eq!(Shape::default().n_elements(), 0);
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_held() {
+        assert_eq!(Shape::from_dims(&[1; 10]), Err(Error::RankTooHigh { rank: 10 }));
+        assert!(matches!(Shape::from_dims(&[-1, 2]), Err(Error::TooManyElements(_))));
+        assert!(matches!(Shape::from_dims(&[1 << 40, 1 << 40]), Err(Error::TooManyElements(_))));
+    }
+}

@@ -1,0 +1,244 @@
+//! A dense tensor: element type, shape, ragged offsets, memory.
+
+use std::fmt;
+
+use crate::{Buffer, DType, Element, Error, Lod, Result, Shape};
+
+/// Numbers in row-major order. The default tensor holds none (rank 0).
+#[derive(Default)]
+pub struct Tensor {
+    dtype: DType,
+    shape: Shape,
+    lod: Lod,
+    buffer: Buffer,
+}
+
+impl Tensor {
+    /// A tensor of given elements; their number must fill the shape.
+    pub fn new<T: Element>(shape: impl Into<Shape>, data: &[T]) -> Result<Self> {
+        let shape = shape.into();
+        check_length(shape, data.len())?;
+        let mut tensor = Self::default();
+        tensor.resize::<T>(shape).copy_from_slice(data);
+        Ok(tensor)
+    }
+
+    /// A tensor of given bytes, as a file holds them.
+    pub fn from_bytes(dtype: DType, shape: Shape, bytes: &[u8]) -> Result<Self> {
+        check_length(shape, bytes.len() / dtype.size())?;
+        let mut tensor = Self::default();
+        tensor.resize_as(dtype, shape);
+        tensor.bytes_mut().copy_from_slice(bytes);
+        Ok(tensor)
+    }
+
+    /// A tensor with every element `value`.
+    pub fn full<T: Element>(shape: impl Into<Shape>, value: T) -> Self {
+        let mut tensor = Self::default();
+        tensor.resize::<T>(shape.into()).fill(value);
+        tensor
+    }
+
+    /// Gives the tensor a type and shape and returns its elements to be written.
+    ///
+    /// The memory is reused; what it holds is not specified. Ragged offsets are dropped.
+    pub fn resize<T: Element>(&mut self, shape: Shape) -> &mut [T] {
+        self.resize_as(T::DTYPE, shape);
+        bytemuck::cast_slice_mut(self.buffer.bytes_mut())
+    }
+
+    /// The same with the type as a value.
+    pub fn resize_as(&mut self, dtype: DType, shape: Shape) {
+        self.dtype = dtype;
+        self.shape = shape;
+        self.lod = Lod::NONE;
+        self.buffer.resize(shape.n_elements() * dtype.size());
+    }
+
+    /// Like [`Tensor::resize`], with every element zero.
+    pub fn resize_zeroed<T: Element>(&mut self, shape: Shape) -> &mut [T] {
+        let data = self.resize::<T>(shape);
+        data.fill(T::zeroed());
+        data
+    }
+
+    /// Another shape for the same elements.
+    pub fn reshape(&mut self, shape: Shape) -> Result<()> {
+        check_length(shape, self.shape.n_elements())?;
+        self.shape = shape;
+        Ok(())
+    }
+
+    /// Becomes a copy of `source`, reusing memory.
+    pub fn copy_from(&mut self, source: &Tensor) {
+        self.resize_as(source.dtype, source.shape);
+        self.bytes_mut().copy_from_slice(source.bytes());
+        self.lod = source.lod.clone();
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The sizes of the dimensions.
+    pub fn dims(&self) -> &[usize] {
+        self.shape.dims()
+    }
+
+    /// How many elements.
+    pub fn len(&self) -> usize {
+        self.shape.n_elements()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether something was ever written here (an empty batch counts).
+    pub fn is_initialized(&self) -> bool {
+        self.shape.rank() > 0
+    }
+
+    /// The ragged offsets.
+    pub fn lod(&self) -> &Lod {
+        &self.lod
+    }
+
+    /// Sets the ragged offsets; the caller has checked them, or copies them from a like tensor.
+    pub fn set_lod(&mut self, lod: Lod) {
+        self.lod = lod;
+    }
+
+    /// The elements, if they are `T`.
+    pub fn data<T: Element>(&self) -> Result<&[T]> {
+        self.check_dtype(T::DTYPE)?;
+        Ok(bytemuck::cast_slice(self.buffer.bytes()))
+    }
+
+    /// The elements to change, if they are `T`.
+    pub fn data_mut<T: Element>(&mut self) -> Result<&mut [T]> {
+        self.check_dtype(T::DTYPE)?;
+        Ok(bytemuck::cast_slice_mut(self.buffer.bytes_mut()))
+    }
+
+    /// The elements as bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.buffer.bytes()
+    }
+
+    /// The elements as bytes, to write.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.buffer.bytes_mut()
+    }
+
+    /// Bytes of memory held.
+    pub fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Forgets the contents, keeps the memory.
+    pub fn clear(&mut self) {
+        self.resize_as(self.dtype, Shape::default());
+    }
+
+    /// Element `index` of any number type as a double; for messages, printing and tests.
+    pub fn get_f64(&self, index: usize) -> f64 {
+        fn at<T: Element>(tensor: &Tensor, index: usize) -> T {
+            bytemuck::cast_slice(tensor.bytes())[index]
+        }
+        match self.dtype {
+            DType::Bool => f64::from(u8::from(at::<crate::Bool>(self, index).get())),
+            DType::U8 => f64::from(at::<u8>(self, index)),
+            DType::I8 => f64::from(at::<i8>(self, index)),
+            DType::I16 | DType::F16 => f64::from(at_i16(self, index)),
+            DType::I32 => f64::from(at::<i32>(self, index)),
+            DType::I64 => at::<i64>(self, index) as f64,
+            DType::F32 => f64::from(at::<f32>(self, index)),
+            DType::F64 => at::<f64>(self, index),
+        }
+    }
+
+    fn check_dtype(&self, expected: DType) -> Result<()> {
+        if self.dtype != expected {
+            return Err(Error::DTypeMismatch { expected, actual: self.dtype });
+        }
+        Ok(())
+    }
+}
+
+/// Half precision is shown as its bit pattern: nothing computes with it.
+fn at_i16(tensor: &Tensor, index: usize) -> i16 {
+    bytemuck::cast_slice(tensor.bytes())[index]
+}
+
+fn check_length(shape: Shape, actual: usize) -> Result<()> {
+    let expected = shape.n_elements();
+    if expected != actual {
+        return Err(Error::Length { shape, expected, actual });
+    }
+    Ok(())
+}
+
+impl Clone for Tensor {
+    fn clone(&self) -> Self {
+        let mut copy = Tensor::default();
+        copy.copy_from(self);
+        copy
+    }
+
+    fn clone_from(&mut self, source: &Self) {
+        self.copy_from(source);
+    }
+}
+
+/// Same type, shape, offsets and bytes (so a NaN equals itself).
+impl PartialEq for Tensor {
+    fn eq(&self, other: &Self) -> bool {
+        self.dtype == other.dtype
+            && self.shape == other.shape
+            && self.lod == other.lod
+            && self.bytes() == other.bytes()
+    }
+}
+
+/// Elements shown by `Debug`; a table of a million rows must not fill a log.
+const DEBUG_ELEMENTS_MAX: usize = 16;
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n_shown = self.len().min(DEBUG_ELEMENTS_MAX);
+        let shown: Vec<f64> = (0..n_shown).map(|i| self.get_f64(i)).collect();
+        let dots = if self.len() > n_shown { " …" } else { "" };
+        write!(f, "{}{}{shown:?}{dots}", self.dtype.name(), self.shape)?;
+        if self.lod.is_empty() { Ok(()) } else { write!(f, " lod {:?}", self.lod.levels()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_the_wrong_type_and_length() {
+        let tensor = Tensor::new([2], &[1.0f32, 2.0]).unwrap();
+        let error = tensor.data::<f64>().unwrap_err();
+        assert_eq!(error, Error::DTypeMismatch { expected: DType::F64, actual: DType::F32 });
+        assert!(matches!(Tensor::new([3], &[1i64]), Err(Error::Length { expected: 3, .. })));
+    }
+
+    #[test]
+    fn resizing_reuses_memory_across_types() {
+        let mut tensor = Tensor::full([100], 1.5f64);
+        let capacity = tensor.capacity();
+        tensor.resize::<i32>(Shape::from([20, 10])).fill(7);
+        assert_eq!(tensor.capacity(), capacity);
+        assert_eq!(tensor.data::<i32>().unwrap()[199], 7);
+    }
+}
