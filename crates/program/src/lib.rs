@@ -1,1 +1,26 @@
-//! Programs.
+//! What to compute: programs as data, operators, layers, gradients.
+//!
+//! **Invariant:** pure. A program can be built, differentiated, printed and pruned with no socket,
+//! file, thread or clock in reach; what an op needs of the world comes in through [`op::Host`].
+
+pub mod attr;
+pub mod backward;
+pub mod block;
+mod builder;
+mod error;
+pub mod layers;
+pub mod names;
+pub mod op;
+mod param;
+mod program;
+pub mod role;
+pub mod var;
+
+pub use attr::{Attr, Attrs};
+pub use block::{Block, OpDesc};
+pub use builder::{Builder, Net, NewParam, Var};
+pub use error::{Error, Result};
+pub use names::UniqueNames;
+pub use param::{GradClip, Initializer, ParamAttr, ParamInfo, Regularizer};
+pub use program::{BlockId, Program};
+pub use var::{Meta, VarDesc, VarKind};

@@ -69,7 +69,9 @@ impl Lod {
         let levels = self.levels();
         for (depth, offsets) in levels.iter().enumerate() {
             if offsets.len() < 2 || offsets[0] != 0 {
-                return bad(format!("level {depth} must begin with 0 and hold two offsets or more"));
+                return bad(format!(
+                    "level {depth} must begin with 0 and hold two offsets or more"
+                ));
             }
             if offsets.windows(2).any(|w| w[1] < w[0]) {
                 return bad(format!("the offsets of level {depth} fall"));

@@ -1,0 +1,164 @@
+//! Attributes of an op.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+
+/// One attribute, in Fluid's twelve types.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // The names say it.
+pub enum Attr {
+    Int(i32),
+    Float(f32),
+    Str(String),
+    Ints(Vec<i32>),
+    Floats(Vec<f32>),
+    Strs(Vec<String>),
+    Bool(bool),
+    Bools(Vec<bool>),
+    Block(i32),
+    Long(i64),
+    Blocks(Vec<i32>),
+    Longs(Vec<i64>),
+}
+
+macro_rules! from {
+    ($($t:ty => $variant:ident),* $(,)?) => {$(
+        impl From<$t> for Attr {
+            fn from(value: $t) -> Self {
+                Attr::$variant(value.into())
+            }
+        }
+    )*};
+}
+
+from! {
+    i32 => Int, f32 => Float, &str => Str, String => Str, bool => Bool, i64 => Long,
+    Vec<i32> => Ints, Vec<f32> => Floats, Vec<String> => Strs, Vec<bool> => Bools, Vec<i64> => Longs,
+}
+
+/// The attributes of an op, by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attrs(BTreeMap<String, Attr>);
+
+impl Attrs {
+    /// Sets one.
+    pub fn set(&mut self, name: &str, value: impl Into<Attr>) {
+        self.0.insert(name.to_string(), value.into());
+    }
+
+    /// Takes one out.
+    pub fn remove(&mut self, name: &str) -> Option<Attr> {
+        self.0.remove(name)
+    }
+
+    /// One by name.
+    pub fn get(&self, name: &str) -> Option<&Attr> {
+        self.0.get(name)
+    }
+
+    /// All, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Attr)> {
+        self.0.iter().map(|(name, attr)| (name.as_str(), attr))
+    }
+
+    /// An integer of either width; `default` if the attribute is absent.
+    pub fn int(&self, name: &str, default: i64) -> Result<i64> {
+        match self.get(name) {
+            None => Ok(default),
+            Some(Attr::Int(value)) => Ok(i64::from(*value)),
+            Some(Attr::Long(value)) => Ok(*value),
+            Some(Attr::Block(value)) => Ok(i64::from(*value)),
+            Some(other) => Err(bad(name, "an integer", other)),
+        }
+    }
+
+    /// A float; `default` if absent.
+    pub fn float(&self, name: &str, default: f32) -> Result<f32> {
+        match self.get(name) {
+            None => Ok(default),
+            Some(Attr::Float(value)) => Ok(*value),
+            Some(Attr::Int(value)) => Ok(*value as f32),
+            Some(other) => Err(bad(name, "a float", other)),
+        }
+    }
+
+    /// A truth value; `default` if absent.
+    pub fn bool(&self, name: &str, default: bool) -> Result<bool> {
+        match self.get(name) {
+            None => Ok(default),
+            Some(Attr::Bool(value)) => Ok(*value),
+            Some(Attr::Int(value)) => Ok(*value != 0),
+            Some(other) => Err(bad(name, "a boolean", other)),
+        }
+    }
+
+    /// A string; `default` if absent.
+    pub fn str<'a>(&'a self, name: &str, default: &'a str) -> Result<&'a str> {
+        match self.get(name) {
+            None => Ok(default),
+            Some(Attr::Str(value)) => Ok(value),
+            Some(other) => Err(bad(name, "a string", other)),
+        }
+    }
+
+    /// Integers of either width; empty if absent.
+    pub fn ints(&self, name: &str) -> Result<Vec<i64>> {
+        match self.get(name) {
+            None => Ok(Vec::new()),
+            Some(Attr::Ints(values) | Attr::Blocks(values)) => {
+                Ok(values.iter().map(|&value| i64::from(value)).collect())
+            }
+            Some(Attr::Longs(values)) => Ok(values.clone()),
+            Some(other) => Err(bad(name, "a list of integers", other)),
+        }
+    }
+
+    /// Floats; empty if absent.
+    pub fn floats(&self, name: &str) -> Result<&[f32]> {
+        match self.get(name) {
+            None => Ok(&[]),
+            Some(Attr::Floats(values)) => Ok(values),
+            // An empty list reads back as the type its writer chose.
+            Some(Attr::Ints(values)) if values.is_empty() => Ok(&[]),
+            Some(other) => Err(bad(name, "a list of floats", other)),
+        }
+    }
+
+    /// Strings; empty if absent.
+    pub fn strs(&self, name: &str) -> Result<&[String]> {
+        match self.get(name) {
+            None => Ok(&[]),
+            Some(Attr::Strs(values)) => Ok(values),
+            Some(other) => Err(bad(name, "a list of strings", other)),
+        }
+    }
+}
+
+fn bad(name: &str, expected: &str, actual: &Attr) -> Error {
+    let (attr, expected) = (name.to_string(), expected.to_string());
+    Error::BadAttr { attr, expected, actual: format!("{actual:?}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_defaults_and_either_integer_width() {
+        let mut attrs = Attrs::default();
+        attrs.set("axis", -1);
+        attrs.set("padding_idx", -1i64);
+        assert_eq!(attrs.int("axis", 0).unwrap(), -1);
+        assert_eq!(attrs.int("padding_idx", 0).unwrap(), -1);
+        assert_eq!(attrs.int("absent", 7).unwrap(), 7);
+    }
+
+    #[test]
+    fn names_the_attribute_of_the_wrong_type() {
+        let mut attrs = Attrs::default();
+        attrs.set("axis", "one");
+        let error = attrs.int("axis", 0).unwrap_err();
+        assert!(matches!(error, Error::BadAttr { ref attr, .. } if attr == "axis"), "{error}");
+    }
+}

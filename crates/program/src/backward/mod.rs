@@ -1,0 +1,293 @@
+//! Appends gradient ops to a program.
+//!
+//! Gradients are ops like any others, so that pruning, printing and transpiling see them. The order
+//! laid down here is the order of Fluid 1.8: last op first, sums where a variable was used twice.
+
+mod accumulate;
+mod path;
+
+use std::collections::HashSet;
+
+use crate::block::OpDesc;
+use crate::error::{Error, Result};
+use crate::names::{self, EMPTY};
+use crate::op::{self, Grad};
+use crate::program::{BlockId, Program};
+use crate::role;
+use crate::var::VarDesc;
+
+/// A parameter and the variable that holds its gradient.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ParamGrad {
+    pub param: String,
+    pub grad: String,
+}
+
+/// What to leave out of a backward pass.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// Only these parameters are wanted; all trainable ones if `None`.
+    pub parameters: Option<Vec<String>>,
+    /// Gradients do not pass these variables.
+    pub no_grad: HashSet<String>,
+}
+
+/// Adds the ops that compute the gradient of `loss` for each parameter, and says which variable
+/// holds which gradient, in order of the parameters' creation.
+pub fn append_backward(
+    program: &mut Program,
+    loss: &str,
+    limits: &Limits,
+) -> Result<Vec<ParamGrad>> {
+    let meta = &program.need_var(0, loss)?.meta;
+    if meta.dims != [1] {
+        return Err(Error::LossShape { var: loss.to_string(), dims: meta.dims.clone() });
+    }
+    let writes_loss = |op: &OpDesc| op.writes().any(|var| var == loss);
+    let producer = program.block(0).ops.iter().rposition(writes_loss);
+    let producer = producer.ok_or_else(|| Error::LossNotComputed { var: loss.to_string() })?;
+    let forward = &mut program.block_mut(0).ops[producer];
+    let forward_role = forward.role();
+    forward.attrs.set(role::ROLE, forward_role | role::LOSS);
+
+    let dtype = program.need_var(0, loss)?.meta.dtype;
+    let seed = OpDesc::new("fill_constant")
+        .output("Out", names::grad(loss))
+        .attr("shape", vec![1i64])
+        .attr("value", 1.0f32)
+        .attr("dtype", dtype.code())
+        .attr("force_cpu", false)
+        .attr(role::ROLE, role::BACKWARD | role::LOSS);
+    let mut no_grad = stopped(program);
+    no_grad.extend(limits.no_grad.iter().cloned());
+    let targets = Targets { outputs: vec![loss.to_string()], inputs: None, seeds: vec![seed] };
+    let written = append(program, &targets, no_grad)?;
+    collect_parameters(program, limits, &written)
+}
+
+/// Adds the ops that compute the gradient of the sum of `targets` for each of `inputs`; `None`
+/// where an input does not reach a target.
+pub fn gradients(
+    program: &mut Program,
+    targets: &[String],
+    inputs: &[String],
+    target_grads: &[Option<String>],
+    no_grad: &HashSet<String>,
+) -> Result<Vec<Option<String>>> {
+    let mut stopped = stopped(program);
+    stopped.extend(no_grad.iter().cloned());
+    stopped.retain(|var| !inputs.contains(var));
+    let mut seeds = Vec::new();
+    for (k, target) in targets.iter().enumerate() {
+        program.need_var(0, target)?;
+        let grad = names::grad(target);
+        let seed = match target_grads.get(k).and_then(Option::as_ref) {
+            Some(given) => OpDesc::new("assign").input("X", given),
+            None => OpDesc::new("fill_any_like").input("X", target).attr("value", 1.0f32),
+        };
+        seeds.push(seed.output("Out", grad).attr(role::ROLE, role::BACKWARD));
+    }
+    let (outputs, inputs) = (targets.to_vec(), inputs.to_vec());
+    let targets = Targets { outputs, inputs: Some(inputs.clone()), seeds };
+    let written = append(program, &targets, stopped)?;
+    let grad = |var: &String| written.last(&names::grad(var));
+    Ok(inputs.iter().map(grad).collect())
+}
+
+/// The gradient ops of one op, as its rule emits them.
+pub(crate) fn grad_ops(
+    program: &Program,
+    block: BlockId,
+    op: &OpDesc,
+    no_grad: &dyn Fn(&str) -> bool,
+) -> Result<Vec<OpDesc>> {
+    let mut grad = Grad::new(program, block, op, no_grad);
+    op::find(&op.kind)?.grad(&mut grad)?;
+    Ok(grad.into_ops())
+}
+
+/// Where a pass begins and ends, and the ops that start it.
+struct Targets {
+    outputs: Vec<String>,
+    inputs: Option<Vec<String>>,
+    seeds: Vec<OpDesc>,
+}
+
+/// Names of gradients as a pass wrote them.
+struct Written {
+    /// A second pass over one program puts this before its names.
+    prefix: String,
+    names: HashSet<String>,
+}
+
+impl Written {
+    /// The final name of a gradient, if this pass computed it.
+    fn last(&self, grad: &str) -> Option<String> {
+        self.names.contains(grad).then(|| format!("{}{grad}", self.prefix))
+    }
+}
+
+/// Variables that gradients do not pass by the user's own word.
+fn stopped(program: &Program) -> HashSet<String> {
+    let stopped = program.list_vars().filter(|var| var.stop_gradient);
+    stopped.map(|var| var.name.clone()).collect()
+}
+
+fn append(
+    program: &mut Program,
+    targets: &Targets,
+    mut no_grad: HashSet<String>,
+) -> Result<Written> {
+    let path = path::find(program, targets, &mut no_grad);
+    let mut ops = targets.seeds.clone();
+    let mut written: HashSet<String> = targets.outputs.iter().map(|var| names::grad(var)).collect();
+    for &index in path.iter().rev() {
+        let forward = program.block(0).ops[index].clone();
+        let emitted = differentiate(program, index, &forward, &no_grad)?;
+        for op in emitted {
+            ops.extend(complete(op, &forward, &mut written));
+        }
+    }
+    let ops = accumulate::sum_repeated(ops);
+    let prefix = "grad/".repeat(program.n_backwards as usize);
+    program.n_backwards += 1;
+    for op in ops {
+        append_grad_op(program, op, &written, &prefix)?;
+    }
+    Ok(Written { prefix, names: written })
+}
+
+fn differentiate(
+    program: &Program,
+    index: usize,
+    forward: &OpDesc,
+    no_grad: &HashSet<String>,
+) -> Result<Vec<OpDesc>> {
+    let unwanted = |var: &str| no_grad.contains(var);
+    if forward.reads().all(unwanted) {
+        return Ok(Vec::new());
+    }
+    grad_ops(program, 0, forward, &unwanted).map_err(|source| Error::InOp {
+        block: 0,
+        index,
+        kind: forward.kind.clone(),
+        op: forward.to_string(),
+        source: Box::new(source),
+    })
+}
+
+/// Drops a gradient op that nothing reaches or that nobody wants; fills in zeros for those of its
+/// incoming gradients that no op computes.
+fn complete(op: OpDesc, forward: &OpDesc, written: &mut HashSet<String>) -> Vec<OpDesc> {
+    let incoming: Vec<(String, String)> = forward
+        .writes()
+        .map(|var| (var.to_string(), names::grad(var)))
+        .filter(|(_, grad)| op.reads().any(|read| read == grad))
+        .collect();
+    let wanted = op.writes().next().is_some();
+    let reached = incoming.is_empty() || incoming.iter().any(|(_, grad)| written.contains(grad));
+    if !wanted || !reached {
+        return Vec::new();
+    }
+    let missing = incoming.into_iter().filter(|(_, grad)| !written.contains(grad));
+    let mut ops: Vec<OpDesc> = missing
+        .map(|(var, grad)| OpDesc::new("fill_zeros_like").input("X", var).output("Out", grad))
+        .collect();
+    ops.push(op);
+    for op in &ops {
+        written.extend(op.writes().map(str::to_string));
+    }
+    ops
+}
+
+fn append_grad_op(
+    program: &mut Program,
+    mut op: OpDesc,
+    written: &HashSet<String>,
+    prefix: &str,
+) -> Result<()> {
+    for (_, vars) in &op.outputs {
+        for var in vars.iter().filter(|var| *var != EMPTY) {
+            let name = format!("{prefix}{var}");
+            declare(program, var, name)?;
+        }
+    }
+    if !prefix.is_empty() {
+        add_prefix(&mut op, written, prefix);
+    }
+    let role = op.attrs.int(role::ROLE, 0)? as i32;
+    op.attrs.set(role::ROLE, if role & role::LOSS != 0 { role } else { role::BACKWARD });
+    op.attrs.remove(role::ROLE_VAR);
+    let written_here: Vec<String> = op.writes().map(str::to_string).collect();
+    program.append_op(0, op)?;
+    for grad in &written_here {
+        clip_error(program, grad)?;
+    }
+    Ok(())
+}
+
+/// Renames what this pass wrote (and the parts of sums) so that an earlier pass stays as it was.
+fn add_prefix(op: &mut OpDesc, written: &HashSet<String>, prefix: &str) {
+    let ours = |var: &str| written.contains(var) || var.contains(accumulate::RENAME);
+    for (_, vars) in op.inputs.iter_mut().chain(&mut op.outputs) {
+        for var in vars.iter_mut().filter(|var| ours(var)) {
+            *var = format!("{prefix}{var}");
+        }
+    }
+}
+
+/// Declares a gradient with the shape of its variable.
+fn declare(program: &mut Program, grad: &str, name: String) -> Result<()> {
+    if program.find_var(0, &name).is_some() {
+        return Ok(());
+    }
+    let origin = grad.rsplit_once(names::GRAD).map_or(grad, |(var, _)| var);
+    let meta = program.need_var(0, origin)?.meta.clone();
+    program.block_mut(0).put_var(VarDesc::new(&name, meta));
+    Ok(())
+}
+
+/// `error_clip` of a variable: bounds its gradient before the next op reads it.
+fn clip_error(program: &mut Program, grad: &str) -> Result<()> {
+    let Some(origin) = grad.strip_suffix(names::GRAD) else { return Ok(()) };
+    let clip = program.find_var(0, origin).and_then(|var| var.error_clip);
+    let Some((min, max)) = clip else { return Ok(()) };
+    let op = OpDesc::new("clip")
+        .input("X", grad)
+        .output("Out", grad)
+        .attr("min", min)
+        .attr("max", max)
+        .attr(role::ROLE, role::BACKWARD);
+    program.append_op(0, op)
+}
+
+fn collect_parameters(
+    program: &mut Program,
+    limits: &Limits,
+    written: &Written,
+) -> Result<Vec<ParamGrad>> {
+    let names: Vec<String> = match &limits.parameters {
+        Some(wanted) => wanted.clone(),
+        None => program.parameters().map(|param| param.name.clone()).collect(),
+    };
+    let mut pairs = Vec::new();
+    for param in names {
+        program.need_var(0, &param)?;
+        let Some(grad) = written.last(&names::grad(&param)) else { continue };
+        let trainable = |var: &VarDesc| var.param.as_ref().is_none_or(|info| info.trainable);
+        if limits.no_grad.contains(&param) || !program.find_var(0, &param).is_some_and(trainable) {
+            continue;
+        }
+        let block = program.block_mut(0);
+        let producer = block.ops.iter_mut().rev().find(|op| op.writes().any(|var| var == grad));
+        if let Some(op) = producer {
+            op.attrs.set(role::ROLE_VAR, vec![param.clone(), grad.clone()]);
+        }
+        pairs.push(ParamGrad { param, grad });
+    }
+    Ok(pairs)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! What layers write into: a main program, a startup program, and the names.
+
+use tensor::DType;
+
+use crate::block::OpDesc;
+use crate::error::{Error, Result};
+use crate::layers::init;
+use crate::names::UniqueNames;
+use crate::param::{Initializer, ParamAttr, ParamInfo};
+use crate::program::Program;
+use crate::var::{Meta, VarDesc};
+
+/// A variable, by its name. Layers take and return these.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Var(String);
+
+impl Var {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Var {
+    fn from(name: &str) -> Self {
+        Var(name.to_string())
+    }
+}
+
+impl From<String> for Var {
+    fn from(name: String) -> Self {
+        Var(name)
+    }
+}
+
+/// A pair of programs and their names: what Fluid calls the default programs.
+#[derive(Clone, Debug, Default)]
+pub struct Net {
+    /// Computes and trains.
+    pub main: Program,
+    /// Fills the parameters, once.
+    pub startup: Program,
+    /// Makes names.
+    pub names: UniqueNames,
+}
+
+impl Net {
+    /// Two empty programs whose random ops start from `seed`.
+    pub fn with_seed(seed: i32) -> Self {
+        let mut net = Self::default();
+        net.main.random_seed = seed;
+        net.startup.random_seed = seed;
+        net
+    }
+
+    /// Layers given this write into these programs.
+    pub fn builder(&mut self) -> Builder<'_> {
+        Builder { main: &mut self.main, startup: &mut self.startup, names: &mut self.names }
+    }
+
+    /// Layers given this write into other programs under the same names (`program_guard`).
+    /// Without a startup program of its own, parameters start in this one's.
+    pub fn guard<'a>(
+        &'a mut self,
+        main: &'a mut Program,
+        startup: Option<&'a mut Program>,
+    ) -> Builder<'a> {
+        let startup = startup.unwrap_or(&mut self.startup);
+        Builder { main, startup, names: &mut self.names }
+    }
+}
+
+/// Programs under construction.
+pub struct Builder<'a> {
+    /// Where layers go.
+    pub main: &'a mut Program,
+    /// Where the first values of parameters go.
+    pub startup: &'a mut Program,
+    /// Makes names.
+    pub names: &'a mut UniqueNames,
+}
+
+/// What a layer asks for when it wants a parameter.
+pub struct NewParam<'a> {
+    /// The name of the layer instance, `fc_0`.
+    pub layer: &'a str,
+    /// `w` or `b`.
+    pub suffix: &'a str,
+    /// What the user said.
+    pub attr: &'a ParamAttr,
+    /// Its shape.
+    pub dims: &'a [i64],
+    /// Its type.
+    pub dtype: DType,
+    /// How it starts if the user did not say.
+    pub default_init: Initializer,
+}
+
+impl Builder<'_> {
+    /// The description of a variable seen from the current block.
+    pub fn desc(&self, var: &Var) -> Result<&VarDesc> {
+        self.main.need_var(self.main.current_block(), var.name())
+    }
+
+    /// Shape and type of a variable.
+    pub fn meta(&self, var: &Var) -> Result<Meta> {
+        Ok(self.desc(var)?.meta.clone())
+    }
+
+    /// The name of a layer instance: the user's, or the next of its kind.
+    pub fn layer_name(&mut self, kind: &str, name: Option<&str>) -> String {
+        match name {
+            Some(name) => name.to_string(),
+            None => self.names.generate(kind),
+        }
+    }
+
+    /// A variable for the result of an op: `<layer>.tmp_0`, `<layer>.tmp_1`, …
+    pub fn temp(&mut self, layer: &str, dtype: DType) -> Var {
+        let name = self.names.generate(&format!("{layer}.tmp"));
+        let meta = Meta { dtype, ..Meta::default() };
+        let block = self.main.current_block();
+        self.main.block_mut(block).put_var(VarDesc::new(&name, meta));
+        Var(name)
+    }
+
+    /// The same for what gradients must not pass (a label's one-hot, a comparison).
+    pub fn temp_stopped(&mut self, layer: &str, dtype: DType) -> Var {
+        let var = self.temp(layer, dtype);
+        let block = self.main.current_block();
+        if let Some(desc) = self.main.block_mut(block).var_mut(var.name()) {
+            desc.stop_gradient = true;
+        }
+        var
+    }
+
+    /// Appends an op to the current block.
+    pub fn op(&mut self, op: OpDesc) -> Result<()> {
+        let block = self.main.current_block();
+        self.main.append_op(block, op)
+    }
+
+    /// Creates a parameter in both programs, and the op that fills it in the startup program.
+    /// A name that exists already is the same parameter: nothing is added.
+    pub fn parameter(&mut self, new: &NewParam<'_>) -> Result<Var> {
+        let key = format!("{}.{}", new.layer, new.suffix);
+        let name = match &new.attr.name {
+            Some(name) => name.clone(),
+            None => self.names.generate(&key),
+        };
+        if new.dims.is_empty() || new.dims.iter().any(|&dim| dim <= 0) {
+            let rule = "a parameter's sizes must all be positive";
+            return Err(Error::Shape { rule, var: name, dims: new.dims.to_vec() });
+        }
+        let mut var = VarDesc::new(&name, Meta::dense(new.dtype, new.dims)).persistable();
+        var.param = Some(ParamInfo::from(new.attr));
+        var.stop_gradient = !new.attr.trainable;
+        self.main.block_mut(0).create_var(var.clone())?;
+        if self.startup.block(0).var(&name).is_none() {
+            let initializer = new.attr.initializer.as_ref().unwrap_or(&new.default_init);
+            let op = init::op(initializer, &var, self.startup.random_seed)?;
+            self.startup.block_mut(0).put_var(var);
+            // Fluid puts first values before all others.
+            self.startup.prepend_op(0, op)?;
+        }
+        Ok(Var(name))
+    }
+
+    /// A persistable variable that is no parameter, filled with a constant by the startup program.
+    pub fn state(&mut self, name: &str, meta: Meta, value: f32) -> Result<Var> {
+        let var = VarDesc { stop_gradient: true, ..VarDesc::new(name, meta).persistable() };
+        self.main.block_mut(0).create_var(var.clone())?;
+        if self.startup.block(0).var(name).is_none() {
+            let op = init::op(&Initializer::Constant { value }, &var, 0)?;
+            self.startup.block_mut(0).put_var(var);
+            self.startup.prepend_op(0, op)?;
+        }
+        Ok(Var(name.to_string()))
+    }
+}

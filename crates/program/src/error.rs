@@ -1,0 +1,127 @@
+//! What can go wrong while building or running a program.
+
+use tensor::DType;
+
+/// A fact about a program or its data that does not hold.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The fields are what the message names.
+pub enum Error {
+    #[error("Operator \"{0}\" has not been registered.")]
+    UnknownOp(String),
+
+    #[error("Input {port} not found: op `{op}` needs it")]
+    MissingInput { op: String, port: String },
+
+    #[error("Output {port} not found: op `{op}` needs it")]
+    MissingOutput { op: String, port: String },
+
+    #[error("var {var} not in this block")]
+    UnknownVar { var: String },
+
+    #[error("variable {var} has been created before with {before}, and now {now} is asked for")]
+    VarRedefined { var: String, before: String, now: String },
+
+    /// Fluid's wording, with the variable named; users search for it.
+    #[error(
+        "The Input variable {port}({var}) has not been initialized. You may need to confirm if \
+         you put exe.run(startup_program) after optimizer.minimize function."
+    )]
+    NotInitialized { port: String, var: String },
+
+    #[error(
+        "data variable `{var}` (input {port}) was not fed; give it in `feed`, for example \
+         feed={{'{var}': array}}"
+    )]
+    NotFed { port: String, var: String },
+
+    #[error("input {port}({var}) holds {actual}, but {expected} is needed")]
+    WrongKind { port: String, var: String, expected: &'static str, actual: &'static str },
+
+    #[error("attribute `{attr}` is missing")]
+    MissingAttr { attr: String },
+
+    #[error("attribute `{attr}` must be {expected}, but it is {actual}")]
+    BadAttr { attr: String, expected: String, actual: String },
+
+    /// A rule between shapes, with the shapes that break it.
+    #[error("{rule}: {left} is {left_dims:?}, {right} is {right_dims:?}")]
+    Shapes {
+        rule: &'static str,
+        left: String,
+        left_dims: Vec<i64>,
+        right: String,
+        right_dims: Vec<i64>,
+    },
+
+    /// A rule about one shape.
+    #[error("{rule}: {var} has shape {dims:?}")]
+    Shape { rule: &'static str, var: String, dims: Vec<i64> },
+
+    #[error("`{var}` is {actual}, but this op computes in {expected}")]
+    DType { var: String, expected: &'static str, actual: DType },
+
+    #[error(
+        "Variable value (input) of OP(fluid.layers.embedding) expected >= 0 and < {height}, but \
+         got {id}. Please check input value. ({var}, position {position})"
+    )]
+    IdOutOfRange { var: String, position: usize, id: i64, height: i64 },
+
+    #[error("label {label} of `{var}` (row {row}) is not in [0, {n_classes})")]
+    LabelOutOfRange { var: String, row: usize, label: i64, n_classes: usize },
+
+    /// A rule about the numbers inside a variable.
+    #[error("{rule}: `{var}` holds {value} at {position}")]
+    BadValue { rule: &'static str, var: String, position: usize, value: f64 },
+
+    #[error("Input({port}) Tensor of {op} does not contain LoD information. (`{var}`)")]
+    NoLod { op: &'static str, port: &'static str, var: String },
+
+    #[error("op `{op}` has no gradient: it is not differentiable")]
+    NotDifferentiable { op: String },
+
+    #[error("The loss.shape should be (1L,), but the current loss.shape is {dims:?}: `{var}`")]
+    LossShape { var: String, dims: Vec<i64> },
+
+    #[error("the loss `{var}` is not computed by any op of this program")]
+    LossNotComputed { var: String },
+
+    #[error("op `{op}` needs {what}, which is not there when a program runs here")]
+    NoHost { op: String, what: &'static str },
+
+    #[error("operator `{op}`'s output `{var}` contains NaN or Inf (first at element {position})")]
+    NotFinite { op: String, var: String, position: usize },
+
+    #[error("{argument} of {layer}: {rule}, got {actual}")]
+    BadArgument { layer: &'static str, argument: &'static str, rule: &'static str, actual: String },
+
+    #[error("program bytes at offset {offset}: {problem}")]
+    BadProgram { offset: usize, problem: String },
+
+    #[error(transparent)]
+    Tensor(#[from] tensor::Error),
+
+    /// What the world outside of the program answered.
+    #[error("{0}")]
+    Host(Box<dyn std::error::Error + Send + Sync>),
+
+    /// Which variable the inner error is about.
+    #[error("`{var}`: {source}")]
+    InVar { var: String, source: Box<Error> },
+
+    /// Where in the program the inner error happened.
+    #[error("{source}\n  [op {index} of block {block}: {op}]\n  [operator < {kind} > error]")]
+    InOp { block: usize, index: usize, kind: String, op: String, source: Box<Error> },
+}
+
+impl Error {
+    /// The fact itself, without where it happened.
+    pub fn root(&self) -> &Error {
+        match self {
+            Error::InOp { source, .. } | Error::InVar { source, .. } => source.root(),
+            other => other,
+        }
+    }
+}
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

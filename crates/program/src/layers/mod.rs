@@ -1,0 +1,26 @@
+//! Layers: functions that create parameters and append ops, with Fluid's names and defaults.
+//!
+//! One layer per file (families of like ones share a file). A layer takes what it must have as
+//! arguments, and the rest as a struct whose `Default` is Fluid's default.
+
+pub mod init;
+
+mod data;
+mod fc;
+mod mean;
+
+pub use data::{Data, data};
+pub use fc::{Fc, fc};
+pub use mean::mean;
+
+use crate::block::OpDesc;
+use crate::builder::{Builder, Var};
+use crate::error::Result;
+
+/// Appends the activation op `act` to a layer's result; `None` leaves it as it is.
+pub(crate) fn activate(b: &mut Builder<'_>, layer: &str, x: Var, act: Option<&str>) -> Result<Var> {
+    let Some(act) = act else { return Ok(x) };
+    let out = b.temp(layer, b.meta(&x)?.dtype);
+    b.op(OpDesc::new(act).input("X", &x).output("Out", &out))?;
+    Ok(out)
+}

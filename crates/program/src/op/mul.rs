@@ -1,0 +1,141 @@
+//! `mul`: Out = X Y, both flattened to matrices.
+//!
+//! The first `x_num_col_dims` dimensions of X are rows, the rest columns; likewise Y.
+
+use super::{Grad, Infer, Keep, Op, Run, for_float};
+use crate::error::Result;
+use tensor::Shape;
+use tensor::gemm::{Matrix, gemm};
+
+pub(super) struct Mul;
+pub(super) struct MulGrad;
+
+/// How many leading dimensions of X and Y are rows.
+fn row_dims(attrs: &crate::attr::Attrs) -> Result<(usize, usize)> {
+    Ok((attrs.int("x_num_col_dims", 1)? as usize, attrs.int("y_num_col_dims", 1)? as usize))
+}
+
+const RULE: &str = "the columns of X must equal the rows of Y";
+
+impl Op for Mul {
+    fn name(&self) -> &'static str {
+        "mul"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let (x, y) = (infer.input("X")?, infer.input("Y")?);
+        let (x_rows, y_rows) = row_dims(infer.attrs())?;
+        if x.dims.len() <= x_rows || y.dims.len() <= y_rows {
+            return Err(infer.shapes("X and Y need columns beside their rows", "X", "Y"));
+        }
+        let columns: i64 = x.dims[x_rows..].iter().product();
+        let rows: i64 = y.dims[..y_rows].iter().product();
+        if columns >= 0 && rows >= 0 && columns != rows {
+            return Err(infer.shapes(RULE, "X", "Y"));
+        }
+        let dims = [&x.dims[..x_rows], &y.dims[y_rows..]].concat();
+        infer.set_output("Out", x.with_dims(dims))
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let mut out = run.take("Out");
+        let (x_rows, y_rows) = row_dims(run.attrs())?;
+        let (x, y) = (run.input("X")?, run.input("Y")?);
+        let ((m, k), (k_y, n)) = (x.shape().flatten_2d(x_rows), y.shape().flatten_2d(y_rows));
+        if k != k_y {
+            return Err(run.shapes(RULE, "X", "Y"));
+        }
+        let shape = product_shape(x.shape(), x_rows, y.shape(), y_rows);
+        for_float!(x.dtype(), run.input_name("X"), T => {
+            let (x, y) = (Matrix::new(x.data::<T>()?, m, k), Matrix::new(run.data::<T>("Y")?, k, n));
+            gemm(1.0, x, y, 0.0, out.resize::<T>(shape));
+            Ok(())
+        })?;
+        out.set_lod(x.lod().clone());
+        run.put("Out", out);
+        Ok(())
+    }
+
+    fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
+        grad.emit_usual(Keep {
+            inputs: &["X", "Y"],
+            out_grads: &["Out"],
+            in_grads: &["X", "Y"],
+            ..Keep::default()
+        })
+    }
+}
+
+/// The rows of X followed by the columns of Y.
+fn product_shape(x: Shape, x_rows: usize, y: Shape, y_rows: usize) -> Shape {
+    let mut dims = [0; tensor::RANK_MAX];
+    let columns = &y.dims()[y_rows..];
+    let rank = (x_rows + columns.len()).min(dims.len());
+    dims[..x_rows].copy_from_slice(&x.dims()[..x_rows]);
+    dims[x_rows..rank].copy_from_slice(&columns[..rank - x_rows]);
+    Shape::new(&dims[..rank])
+}
+
+/// dX = dOut Yᵀ, dY = Xᵀ dOut.
+impl Op for MulGrad {
+    fn name(&self) -> &'static str {
+        "mul_grad"
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let (x_rows, y_rows) = row_dims(run.attrs())?;
+        let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
+        let (x, y) = (run.input("X")?, run.input("Y")?);
+        let ((m, k), (_, n)) = (x.shape().flatten_2d(x_rows), y.shape().flatten_2d(y_rows));
+        for_float!(x.dtype(), run.input_name("X"), T => {
+            let d_out = Matrix::new(run.data::<T>("Out@GRAD")?, m, n);
+            if run.wants("X@GRAD") {
+                let y = Matrix::new(run.data::<T>("Y")?, k, n);
+                gemm(1.0, d_out, y.t(), 0.0, d_x.resize::<T>(x.shape()));
+            }
+            if run.wants("Y@GRAD") {
+                let x = Matrix::new(x.data::<T>()?, m, k);
+                gemm(1.0, x.t(), d_out, 0.0, d_y.resize::<T>(y.shape()));
+            }
+            Ok(())
+        })?;
+        d_x.set_lod(x.lod().clone());
+        run.put("X@GRAD", d_x);
+        run.put("Y@GRAD", d_y);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Error;
+    use crate::op::check::{check, t};
+
+    #[test]
+    fn multiplies_flattened_matrices() {
+        check("mul")
+            .input("X", t(&[1, 2, 2], &[1.0, 2.0, 3.0, 4.0]))
+            .input("Y", t(&[2, 3], &[1.0, 0.0, 2.0, 0.0, 1.0, 3.0]))
+            .attr("x_num_col_dims", 2)
+            .gives("Out", t(&[1, 2, 3], &[1.0, 2.0, 8.0, 3.0, 4.0, 18.0]));
+    }
+
+    #[test]
+    fn gradient_matches_finite_differences() {
+        check("mul")
+            .input("X", t(&[2, 2], &[1.0, 2.0, -3.0, 4.0]))
+            .input("Y", t(&[2, 3], &[1.0, 0.5, 2.0, -1.0, 1.0, 3.0]))
+            .output("Out")
+            .grad(&["X", "Y"]);
+    }
+
+    #[test]
+    fn refuses_sizes_that_do_not_meet() {
+        let error = check("mul")
+            .input("X", t(&[1, 2], &[1.0, 2.0]))
+            .input("Y", t(&[3, 1], &[1.0, 0.0, 2.0]))
+            .output("Out")
+            .fails();
+        assert!(matches!(error.root(), Error::Shapes { .. }), "{error}");
+    }
+}

@@ -1,0 +1,306 @@
+//! What an op's kernel sees: the values of its variables.
+//!
+//! Output memory is recycled: a kernel *takes* the old tensor of an output, writes into its memory
+//! and *puts* it back, so that a step that was run before allocates nothing.
+
+use tensor::{Element, MergeScratch, Rows, Tensor, Value};
+
+use super::{Host, Wiring};
+use crate::attr::Attrs;
+use crate::block::OpDesc;
+use crate::error::{Error, Result};
+
+/// Memory that no variable owns at the moment.
+#[derive(Debug, Default)]
+pub struct Spare {
+    tensors: Vec<Tensor>,
+    rows: Vec<Rows>,
+    /// For merging rows.
+    pub merge: MergeScratch,
+}
+
+/// Spare tensors kept; more than the aliased outputs of one op are never needed at once.
+const SPARE_MAX: usize = 8;
+
+impl Spare {
+    /// A tensor with old memory, or a new one.
+    pub fn tensor(&mut self) -> Tensor {
+        self.tensors.pop().unwrap_or_default()
+    }
+
+    /// Keeps a tensor's memory for later.
+    pub fn keep(&mut self, tensor: Tensor) {
+        if self.tensors.len() < SPARE_MAX && tensor.capacity() > 0 {
+            self.tensors.push(tensor);
+        }
+    }
+
+    fn keep_value(&mut self, value: Value) {
+        match value {
+            Value::Tensor(tensor) => self.keep(tensor),
+            Value::Rows(rows) if self.rows.len() < SPARE_MAX => self.rows.push(rows),
+            _ => {}
+        }
+    }
+}
+
+/// The values, attributes and surroundings of one op while it runs.
+pub struct Run<'a> {
+    op: &'a OpDesc,
+    wiring: &'a Wiring,
+    vars: &'a mut [Value],
+    spare: &'a mut Spare,
+    host: &'a mut dyn Host,
+}
+
+impl<'a> Run<'a> {
+    /// Everything `op` needs; `wiring` was made from it for the places in `vars`.
+    pub fn new(
+        op: &'a OpDesc,
+        wiring: &'a Wiring,
+        vars: &'a mut [Value],
+        spare: &'a mut Spare,
+        host: &'a mut dyn Host,
+    ) -> Self {
+        Self { op, wiring, vars, spare, host }
+    }
+
+    /// The op itself.
+    pub fn op(&self) -> &'a OpDesc {
+        self.op
+    }
+
+    /// Its attributes.
+    pub fn attrs(&self) -> &'a Attrs {
+        &self.op.attrs
+    }
+
+    /// The world outside.
+    pub fn host(&mut self) -> &mut dyn Host {
+        self.host
+    }
+
+    /// Memory for merging rows, beside the values.
+    pub fn spare(&mut self) -> &mut Spare {
+        self.spare
+    }
+
+    /// Runs another block of the program on the same variables.
+    pub fn run_block(&mut self, block: usize) -> Result<()> {
+        self.host.run_block(block, self.vars)
+    }
+
+    // ---- inputs
+
+    /// How many variables an input port has.
+    pub fn n_inputs(&self, port: &str) -> usize {
+        self.wiring.input(port).len()
+    }
+
+    /// The tensor at an input port.
+    pub fn input(&self, port: &str) -> Result<&Tensor> {
+        self.input_at(port, 0)
+    }
+
+    /// The `index`-th tensor at an input port.
+    pub fn input_at(&self, port: &str, index: usize) -> Result<&Tensor> {
+        let value = self.value_at(port, index)?;
+        value.tensor().ok_or_else(|| self.not_a_tensor(port, index, value))
+    }
+
+    /// The tensor at a port that may be absent or hold nothing.
+    pub fn opt_input(&self, port: &str) -> Option<&Tensor> {
+        let slot = self.wiring.input(port).first().copied().flatten()?;
+        self.vars[slot].tensor()
+    }
+
+    /// Whatever is at an input port.
+    pub fn value(&self, port: &str) -> Result<&Value> {
+        self.value_at(port, 0)
+    }
+
+    /// Whatever is the `index`-th thing at an input port.
+    pub fn value_at(&self, port: &str, index: usize) -> Result<&Value> {
+        match self.wiring.input(port).get(index) {
+            Some(&Some(slot)) => Ok(&self.vars[slot]),
+            _ => Err(Error::MissingInput { op: self.op.kind.clone(), port: port.to_string() }),
+        }
+    }
+
+    /// All tensors at an input port.
+    pub fn inputs(&self, port: &str) -> Result<Vec<&Tensor>> {
+        (0..self.n_inputs(port)).map(|index| self.input_at(port, index)).collect()
+    }
+
+    /// The elements of the tensor at an input port.
+    pub fn data<T: Element>(&self, port: &str) -> Result<&[T]> {
+        let data = self.input(port)?.data::<T>();
+        data.map_err(|source| self.in_var(port, source.into()))
+    }
+
+    /// The one element of a tensor such as a learning rate.
+    pub fn scalar(&self, port: &str) -> Result<f64> {
+        let tensor = self.input(port)?;
+        if tensor.is_empty() {
+            return Err(self.shape("one element is needed", port));
+        }
+        Ok(tensor.get_f64(0))
+    }
+
+    /// The name of the first variable at an input port, for messages.
+    pub fn input_name(&self, port: &str) -> &'a str {
+        self.input_name_at(port, 0)
+    }
+
+    /// The name of the `index`-th variable at an input port.
+    pub fn input_name_at(&self, port: &str, index: usize) -> &'a str {
+        self.op.input_names(port).get(index).map_or("", String::as_str)
+    }
+
+    // ---- outputs
+
+    /// How many variables an output port has.
+    pub fn n_outputs(&self, port: &str) -> usize {
+        self.wiring.output(port).len()
+    }
+
+    /// Whether somebody wants this output.
+    pub fn wants(&self, port: &str) -> bool {
+        self.wants_at(port, 0)
+    }
+
+    /// Whether somebody wants the `index`-th variable of this output port.
+    pub fn wants_at(&self, port: &str, index: usize) -> bool {
+        matches!(self.wiring.output(port).get(index), Some(Some(_)))
+    }
+
+    /// A tensor to write an output into; [`Run::put`] gives it to the variable.
+    ///
+    /// It has the memory the variable had before, unless this op also reads that variable.
+    pub fn take(&mut self, port: &str) -> Tensor {
+        self.take_at(port, 0)
+    }
+
+    /// The same for the `index`-th variable of the port.
+    pub fn take_at(&mut self, port: &str, index: usize) -> Tensor {
+        match self.free_slot(port, index).map(|slot| std::mem::take(&mut self.vars[slot])) {
+            Some(Value::Tensor(tensor)) => tensor,
+            _ => self.spare.tensor(),
+        }
+    }
+
+    /// Gives a tensor to the variable of an output port.
+    pub fn put(&mut self, port: &str, tensor: Tensor) {
+        self.put_at(port, 0, tensor);
+    }
+
+    /// The same for the `index`-th variable of the port.
+    pub fn put_at(&mut self, port: &str, index: usize, tensor: Tensor) {
+        self.put_value_at(port, index, Value::Tensor(tensor));
+    }
+
+    /// Rows to write a sparse output into; [`Run::put_rows`] gives them to the variable.
+    pub fn take_rows(&mut self, port: &str) -> Rows {
+        match self.free_slot(port, 0).map(|slot| std::mem::take(&mut self.vars[slot])) {
+            Some(Value::Rows(rows)) => rows,
+            _ => self.spare.rows.pop().unwrap_or_default(),
+        }
+    }
+
+    /// Gives rows to the variable of an output port.
+    pub fn put_rows(&mut self, port: &str, rows: Rows) {
+        self.put_value_at(port, 0, Value::Rows(rows));
+    }
+
+    /// Gives any value to the `index`-th variable of an output port.
+    pub fn put_value_at(&mut self, port: &str, index: usize, value: Value) {
+        let old = match self.wiring.output(port).get(index) {
+            Some(&Some(slot)) => std::mem::replace(&mut self.vars[slot], value),
+            _ => value,
+        };
+        self.spare.keep_value(old);
+    }
+
+    /// Whatever an output variable holds before this op writes it (an array that grows, say).
+    pub fn take_output_value(&mut self, port: &str) -> Value {
+        match self.wiring.output(port).first() {
+            Some(&Some(slot)) => std::mem::take(&mut self.vars[slot]),
+            _ => Value::Empty,
+        }
+    }
+
+    /// The place of an output, unless this op also reads it.
+    fn free_slot(&self, port: &str, index: usize) -> Option<usize> {
+        let slot = self.wiring.output(port).get(index).copied().flatten()?;
+        (!self.wiring.reads(slot)).then_some(slot)
+    }
+
+    /// Changes variables in place: pairs of (input port, output port), as optimizers have them.
+    ///
+    /// Where both are one variable its memory is changed; otherwise the output starts as a copy.
+    /// The variables keep what `change` left in them even if it fails.
+    pub fn update<const N: usize>(
+        &mut self,
+        ports: [(&str, &str); N],
+        change: impl FnOnce(&mut Run<'_>, [&mut Tensor; N]) -> Result<()>,
+    ) -> Result<()> {
+        for (input, _) in ports {
+            self.input(input)?;
+        }
+        let mut tensors = ports.map(|(input, output)| self.take_for_update(input, output));
+        let result = change(self, tensors.each_mut());
+        for ((_, output), tensor) in ports.into_iter().zip(tensors) {
+            self.put(output, tensor);
+        }
+        result
+    }
+
+    fn take_for_update(&mut self, input: &str, output: &str) -> Tensor {
+        let from = self.wiring.input(input).first().copied().flatten();
+        let to = self.wiring.output(output).first().copied().flatten();
+        let in_place = from.filter(|_| from == to);
+        match in_place.map(|slot| std::mem::take(&mut self.vars[slot])) {
+            Some(Value::Tensor(tensor)) => tensor,
+            _ => {
+                let mut copy = self.take(output);
+                copy.copy_from(self.input(input).expect("checked by `update`"));
+                copy
+            }
+        }
+    }
+
+    // ---- errors
+
+    /// Says which input an error is about.
+    pub fn in_var(&self, port: &str, source: Error) -> Error {
+        Error::InVar { var: self.input_name(port).to_string(), source: Box::new(source) }
+    }
+
+    /// The error that a rule between two inputs does not hold.
+    pub fn shapes(&self, rule: &'static str, left: &str, right: &str) -> Error {
+        Error::Shapes {
+            rule,
+            left: self.input_name(left).to_string(),
+            left_dims: self.dims(left),
+            right: self.input_name(right).to_string(),
+            right_dims: self.dims(right),
+        }
+    }
+
+    /// The error that a rule about one input does not hold.
+    pub fn shape(&self, rule: &'static str, port: &str) -> Error {
+        Error::Shape { rule, var: self.input_name(port).to_string(), dims: self.dims(port) }
+    }
+
+    fn dims(&self, port: &str) -> Vec<i64> {
+        self.opt_input(port).map(|tensor| tensor.shape().to_i64()).unwrap_or_default()
+    }
+
+    fn not_a_tensor(&self, port: &str, index: usize, value: &Value) -> Error {
+        let (port, var) = (port.to_string(), self.input_name_at(port, index).to_string());
+        if value.is_empty() {
+            return Error::NotInitialized { port, var };
+        }
+        Error::WrongKind { port, var, expected: "a tensor", actual: value.kind() }
+    }
+}

@@ -1,0 +1,53 @@
+//! An op's ports resolved to places in the list of variables: done once, used every step.
+
+use crate::block::OpDesc;
+use crate::names::EMPTY;
+
+/// For each port, where its variables are; `None` for a placeholder.
+#[derive(Clone, Debug, Default)]
+pub struct Wiring {
+    inputs: Ports,
+    outputs: Ports,
+}
+
+type Ports = Vec<(String, Vec<Option<usize>>)>;
+
+impl Wiring {
+    /// Resolves the names of `op`. `slot` says where a variable is.
+    pub fn new(op: &OpDesc, mut slot: impl FnMut(&str) -> usize) -> Self {
+        let mut ports = |ports: &[(String, Vec<String>)]| {
+            let mut place = |var: &String| (var != EMPTY).then(|| slot(var));
+            let port = |(name, vars): &(String, Vec<String>)| {
+                (name.clone(), vars.iter().map(&mut place).collect())
+            };
+            ports.iter().map(port).collect()
+        };
+        let inputs = ports(&op.inputs);
+        Self { inputs, outputs: ports(&op.outputs) }
+    }
+
+    /// Where the variables of an input port are; none if the port is absent.
+    pub fn input(&self, port: &str) -> &[Option<usize>] {
+        find(&self.inputs, port)
+    }
+
+    /// Where the variables of an output port are; none if the port is absent.
+    pub fn output(&self, port: &str) -> &[Option<usize>] {
+        find(&self.outputs, port)
+    }
+
+    /// Whether a place is read by this op.
+    pub fn reads(&self, slot: usize) -> bool {
+        self.inputs.iter().any(|(_, slots)| slots.contains(&Some(slot)))
+    }
+
+    /// Every place written.
+    pub fn written(&self) -> impl Iterator<Item = usize> {
+        self.outputs.iter().flat_map(|(_, slots)| slots.iter().flatten().copied())
+    }
+}
+
+/// An op has a handful of ports: comparing a few short words beats any map.
+fn find<'a>(ports: &'a Ports, port: &str) -> &'a [Option<usize>] {
+    ports.iter().find(|(name, _)| name == port).map_or(&[], |(_, slots)| slots)
+}

@@ -1,0 +1,137 @@
+//! What a parameter is made of: how it starts, learns, decays, is clipped.
+
+use tensor::Tensor;
+
+/// How a parameter is filled by the startup program. A seed of 0 takes the startup program's.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // The fields are the formula's.
+pub enum Initializer {
+    Constant {
+        value: f32,
+    },
+    Uniform {
+        low: f32,
+        high: f32,
+        seed: i32,
+    },
+    Normal {
+        loc: f32,
+        scale: f32,
+        seed: i32,
+    },
+    TruncatedNormal {
+        loc: f32,
+        scale: f32,
+        seed: i32,
+    },
+    /// Fans default to those of the shape.
+    Xavier {
+        uniform: bool,
+        fan_in: Option<f32>,
+        fan_out: Option<f32>,
+        seed: i32,
+    },
+    Msra {
+        uniform: bool,
+        fan_in: Option<f32>,
+        seed: i32,
+    },
+    Bilinear,
+    Array(Tensor),
+}
+
+impl Initializer {
+    /// Fluid's default for weights.
+    pub const XAVIER: Initializer =
+        Initializer::Xavier { uniform: true, fan_in: None, fan_out: None, seed: 0 };
+    /// Fluid's default for biases.
+    pub const ZERO: Initializer = Initializer::Constant { value: 0.0 };
+}
+
+/// A term added to a gradient.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Regularizer {
+    /// `c * sign(param)`.
+    L1(f32),
+    /// `c * param`.
+    L2(f32),
+}
+
+/// How a gradient is bounded.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // The fields are the formula's.
+pub enum GradClip {
+    Value { min: f32, max: f32 },
+    Norm { max_norm: f32 },
+    GlobalNorm { max_norm: f32, group: String },
+}
+
+/// What a user says of a parameter (`fluid.ParamAttr`).
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // The names are Fluid's.
+pub struct ParamAttr {
+    pub name: Option<String>,
+    pub initializer: Option<Initializer>,
+    pub learning_rate: f32,
+    pub regularizer: Option<Regularizer>,
+    pub trainable: bool,
+    pub gradient_clip: Option<GradClip>,
+    pub do_model_average: bool,
+}
+
+impl Default for ParamAttr {
+    fn default() -> Self {
+        Self {
+            name: None,
+            initializer: None,
+            learning_rate: 1.0,
+            regularizer: None,
+            trainable: true,
+            gradient_clip: None,
+            do_model_average: true,
+        }
+    }
+}
+
+impl ParamAttr {
+    /// A parameter of this name, everything else as usual.
+    pub fn named(name: &str) -> Self {
+        Self { name: Some(name.to_string()), ..Self::default() }
+    }
+
+    /// A parameter that starts this way.
+    pub fn init(initializer: Initializer) -> Self {
+        Self { initializer: Some(initializer), ..Self::default() }
+    }
+}
+
+/// What a program remembers of a parameter.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // The names are Fluid's.
+pub struct ParamInfo {
+    pub trainable: bool,
+    pub learning_rate: f32,
+    pub regularizer: Option<Regularizer>,
+    pub gradient_clip: Option<GradClip>,
+    pub do_model_average: bool,
+    pub is_distributed: bool,
+}
+
+impl Default for ParamInfo {
+    fn default() -> Self {
+        ParamInfo::from(&ParamAttr::default())
+    }
+}
+
+impl From<&ParamAttr> for ParamInfo {
+    fn from(attr: &ParamAttr) -> Self {
+        Self {
+            trainable: attr.trainable,
+            learning_rate: attr.learning_rate,
+            regularizer: attr.regularizer,
+            gradient_clip: attr.gradient_clip.clone(),
+            do_model_average: attr.do_model_average,
+            is_distributed: false,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The program: blocks of ops as plain data.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::block::{Block, OpDesc};
+use crate::error::{Error, Result};
+use crate::op;
+use crate::role;
+use crate::var::VarDesc;
+
+/// Index of a block in its program.
+pub type BlockId = usize;
+
+/// What to compute. Block 0 is the outermost.
+#[derive(Debug)]
+pub struct Program {
+    id: u64,
+    version: u64,
+    blocks: Vec<Block>,
+    current: BlockId,
+    /// Seeds random ops whose own seed is 0; 0 itself means "differently each time".
+    pub random_seed: i32,
+    /// Role given to appended ops that have none; see [`crate::role`].
+    pub role: i32,
+    /// `op_role_var` given to appended ops while it is not empty.
+    pub role_vars: Vec<String>,
+    /// `op_namescope` given to appended ops.
+    pub namescope: String,
+    /// Backward passes appended so far; a later one prefixes its names.
+    pub n_backwards: u32,
+    /// Version number of the format, as found in a file.
+    pub format_version: i64,
+    /// Fields of a file that this version does not know.
+    pub unknown: Vec<u8>,
+}
+
+/// Tells programs apart in caches; never part of a result.
+fn fresh_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Default for Program {
+    fn default() -> Self {
+        Self::from_blocks(vec![Block::new(0, -1)])
+    }
+}
+
+/// A copy is another program: caches do not confuse the two.
+impl Clone for Program {
+    fn clone(&self) -> Self {
+        Self {
+            id: fresh_id(),
+            version: 0,
+            blocks: self.blocks.clone(),
+            namescope: self.namescope.clone(),
+            role_vars: self.role_vars.clone(),
+            unknown: self.unknown.clone(),
+            ..*self
+        }
+    }
+}
+
+/// Equal contents; identity and edit count do not matter.
+impl PartialEq for Program {
+    fn eq(&self, other: &Self) -> bool {
+        self.blocks == other.blocks
+            && self.random_seed == other.random_seed
+            && self.format_version == other.format_version
+            && self.unknown == other.unknown
+    }
+}
+
+impl Program {
+    /// A program of these blocks.
+    pub fn from_blocks(blocks: Vec<Block>) -> Self {
+        Self {
+            id: fresh_id(),
+            version: 0,
+            blocks,
+            current: 0,
+            random_seed: 0,
+            role: role::FORWARD,
+            role_vars: Vec::new(),
+            namescope: "/".to_string(),
+            n_backwards: 0,
+            format_version: 0,
+            unknown: Vec::new(),
+        }
+    }
+
+    /// Unlike that of any other program in this process.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Grows with every change, so that what was prepared for an older one is not used.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The blocks.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// A block; asking for one that is not there is a bug of the caller.
+    pub fn block(&self, id: BlockId) -> &Block {
+        &self.blocks[id]
+    }
+
+    /// A block to change.
+    pub fn block_mut(&mut self, id: BlockId) -> &mut Block {
+        self.version += 1;
+        &mut self.blocks[id]
+    }
+
+    /// The block that layers write to.
+    pub fn current_block(&self) -> BlockId {
+        self.current
+    }
+
+    /// Opens a block inside the current one and makes it current.
+    pub fn push_block(&mut self) -> BlockId {
+        let id = self.blocks.len();
+        self.version += 1;
+        self.blocks.push(Block::new(id as i32, self.current as i32));
+        self.current = id;
+        id
+    }
+
+    /// Closes the current block: layers write to the one around it again.
+    pub fn pop_block(&mut self) {
+        self.current = self.blocks[self.current].parent.max(0) as usize;
+    }
+
+    /// A variable seen from a block: there, or in a block around it.
+    pub fn find_var(&self, block: BlockId, name: &str) -> Option<&VarDesc> {
+        let owner = self.owner_of(block, name)?;
+        self.blocks[owner].var(name)
+    }
+
+    /// The block that owns the variable seen from `block`.
+    pub fn owner_of(&self, mut block: BlockId, name: &str) -> Option<BlockId> {
+        loop {
+            if self.blocks[block].var(name).is_some() {
+                return Some(block);
+            }
+            let parent = self.blocks[block].parent;
+            block =
+                usize::try_from(parent).ok().filter(|&p| p < self.blocks.len() && p != block)?;
+        }
+    }
+
+    /// The variable, or the error that there is none.
+    pub fn need_var(&self, block: BlockId, name: &str) -> Result<&VarDesc> {
+        self.find_var(block, name).ok_or_else(|| Error::UnknownVar { var: name.to_string() })
+    }
+
+    /// Every variable of every block.
+    pub fn list_vars(&self) -> impl Iterator<Item = &VarDesc> {
+        self.blocks.iter().flat_map(|block| block.vars())
+    }
+
+    /// The parameters in order of creation.
+    pub fn parameters(&self) -> impl Iterator<Item = &VarDesc> {
+        self.list_vars().filter(|var| var.param.is_some())
+    }
+
+    /// Appends an op: fills in its common attributes and infers the shapes of what it writes.
+    pub fn append_op(&mut self, block: BlockId, op: OpDesc) -> Result<()> {
+        let end = self.blocks[block].ops.len();
+        self.insert_op(block, end, op)
+    }
+
+    /// Puts an op before all others.
+    pub fn prepend_op(&mut self, block: BlockId, op: OpDesc) -> Result<()> {
+        self.insert_op(block, 0, op)
+    }
+
+    /// Puts an op at a place.
+    pub fn insert_op(&mut self, block: BlockId, index: usize, mut op: OpDesc) -> Result<()> {
+        self.fill_common_attrs(&mut op);
+        op::infer(self, block, &op).map_err(|source| Error::InOp {
+            block,
+            index,
+            kind: op.kind.clone(),
+            op: op.to_string(),
+            source: Box::new(source),
+        })?;
+        self.block_mut(block).ops.insert(index, op);
+        Ok(())
+    }
+
+    fn fill_common_attrs(&self, op: &mut OpDesc) {
+        if op.attrs.get(role::ROLE).is_none() {
+            op.attrs.set(role::ROLE, self.role);
+        }
+        if !self.role_vars.is_empty() && op.attrs.get(role::ROLE_VAR).is_none() {
+            op.attrs.set(role::ROLE_VAR, self.role_vars.clone());
+        }
+        if op.attrs.get(role::NAMESCOPE).is_none() {
+            op.attrs.set(role::NAMESCOPE, self.namescope.as_str());
+        }
+    }
+}

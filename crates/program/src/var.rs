@@ -1,0 +1,135 @@
+//! A variable's description: what a program says of it before it holds anything.
+
+use tensor::DType;
+
+use crate::param::ParamInfo;
+
+/// What kind of thing a variable holds; the number is Fluid's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs)] // The names are Fluid's.
+pub enum VarKind {
+    #[default]
+    LodTensor = 7,
+    SelectedRows = 8,
+    FeedMinibatch = 9,
+    FetchList = 10,
+    StepScopes = 11,
+    LodRankTable = 12,
+    LodTensorArray = 13,
+    PlaceList = 14,
+    Reader = 15,
+    Channel = 16,
+    Raw = 17,
+    Tuple = 18,
+}
+
+impl VarKind {
+    /// Every kind.
+    pub const ALL: [VarKind; 12] = [
+        VarKind::LodTensor,
+        VarKind::SelectedRows,
+        VarKind::FeedMinibatch,
+        VarKind::FetchList,
+        VarKind::StepScopes,
+        VarKind::LodRankTable,
+        VarKind::LodTensorArray,
+        VarKind::PlaceList,
+        VarKind::Reader,
+        VarKind::Channel,
+        VarKind::Raw,
+        VarKind::Tuple,
+    ];
+
+    /// The kind of a code in a program.
+    pub fn from_code(code: i64) -> Option<Self> {
+        Self::ALL.into_iter().find(|&kind| kind as i64 == code)
+    }
+
+    /// Whether variables of this kind have a shape and an element type.
+    pub fn has_tensor(self) -> bool {
+        matches!(self, VarKind::LodTensor | VarKind::SelectedRows | VarKind::LodTensorArray)
+    }
+}
+
+/// Shape and type of a variable; -1 stands for a size known only when it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// What it holds.
+    pub kind: VarKind,
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Sizes of the dimensions.
+    pub dims: Vec<i64>,
+    /// Levels of ragged offsets.
+    pub lod_level: i32,
+}
+
+impl Meta {
+    /// A dense tensor without sequences.
+    pub fn dense(dtype: DType, dims: &[i64]) -> Self {
+        Self { kind: VarKind::LodTensor, dtype, dims: dims.to_vec(), lod_level: 0 }
+    }
+
+    /// The same with other sizes.
+    pub fn with_dims(&self, dims: Vec<i64>) -> Self {
+        Self { dims, ..self.clone() }
+    }
+
+    /// The same with another element type.
+    pub fn with_dtype(&self, dtype: DType) -> Self {
+        Self { dtype, ..self.clone() }
+    }
+
+    /// The same with another number of ragged levels.
+    pub fn with_lod_level(&self, lod_level: i32) -> Self {
+        Self { lod_level, ..self.clone() }
+    }
+}
+
+/// A variable of a block.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VarDesc {
+    /// Unique in its block.
+    pub name: String,
+    /// Shape and type.
+    pub meta: Meta,
+    /// Lives in the scope between runs, and is saved.
+    pub persistable: bool,
+    /// Its shape is checked when it is fed (`fluid.data`).
+    pub need_check_feed: bool,
+    /// Gradients do not pass it.
+    pub stop_gradient: bool,
+    /// An input of the program.
+    pub is_data: bool,
+    /// What makes it a parameter.
+    pub param: Option<ParamInfo>,
+    /// Clips its gradient between two ops of the backward pass: (min, max).
+    pub error_clip: Option<(f32, f32)>,
+    /// Parts of its bytes that this version does not know, kept for the next writer.
+    pub unknown: Unknown,
+}
+
+/// Bytes of fields that this version does not know, per message they were found in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unknown {
+    /// Of the message itself.
+    pub own: Vec<u8>,
+    /// Of the `VarType` inside.
+    pub var_type: Vec<u8>,
+    /// Of the tensor description inside that.
+    pub tensor: Vec<u8>,
+}
+
+impl VarDesc {
+    /// A variable of this name and shape, nothing else said.
+    pub fn new(name: &str, meta: Meta) -> Self {
+        Self { name: name.to_string(), meta, ..Self::default() }
+    }
+
+    /// The same, living between runs.
+    pub fn persistable(mut self) -> Self {
+        self.persistable = true;
+        self
+    }
+}
