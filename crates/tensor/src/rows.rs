@@ -49,6 +49,19 @@ impl Rows {
     }
 }
 
+/// Rows to be merged: row `r` belongs to `ids[r]` and begins at `values[offset + r * stride]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a, T> {
+    /// The row of the table each row belongs to.
+    pub ids: &'a [i64],
+    /// Where the rows are.
+    pub values: &'a [T],
+    /// Elements from one row to the next.
+    pub stride: usize,
+    /// Elements before the first row.
+    pub offset: usize,
+}
+
 /// Adds up rows with equal ids over several inputs, in the order listed.
 ///
 /// Ids come out unique: ascending if any id occurred twice, in input order otherwise, as Fluid
@@ -61,17 +74,31 @@ pub fn merge<'a, T>(
 ) where
     T: Element + std::ops::AddAssign,
 {
-    scratch.index(inputs.clone().flat_map(|(ids, _)| ids));
+    let dense = |(ids, values)| Source { ids, values, stride: width, offset: 0 };
+    merge_sources(inputs.map(dense), width, scratch, out);
+}
+
+/// The same for rows that lie inside of a wider matrix.
+pub fn merge_sources<'a, T>(
+    inputs: impl Iterator<Item = Source<'a, T>> + Clone,
+    width: usize,
+    scratch: &mut MergeScratch,
+    out: &mut Rows,
+) where
+    T: Element + std::ops::AddAssign,
+{
+    scratch.index(inputs.clone().flat_map(|source| source.ids));
     let (n, n_unique) = (scratch.target.len(), scratch.unique.len());
     scratch.order(n_unique < n);
     out.ids.clear();
     out.ids.extend_from_slice(&scratch.unique);
     let data = out.value.resize_zeroed::<T>(Shape::from([n_unique, width]));
     let targets = &mut scratch.target.iter();
-    for (ids, values) in inputs {
-        debug_assert_eq!(values.len(), ids.len() * width, "a row of values for each id");
-        for (value, &target) in values.chunks_exact(width.max(1)).zip(&mut *targets) {
+    for Source { ids, values, stride, offset } in inputs {
+        for (row, &target) in (0..ids.len()).zip(&mut *targets) {
             let start = scratch.place[target as usize] as usize * width;
+            let from = offset + row * stride;
+            let value = &values[from..from + width];
             for (sum, &v) in data[start..start + width].iter_mut().zip(value) {
                 *sum += v;
             }
