@@ -9,6 +9,7 @@ mod error;
 mod float;
 pub mod gemm;
 mod lod;
+pub mod rng;
 pub mod rows;
 mod shape;
 mod tensor;
