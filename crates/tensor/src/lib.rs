@@ -10,6 +10,7 @@ mod float;
 pub mod gemm;
 mod lod;
 mod prefetch;
+pub mod rng;
 pub mod rows;
 mod shape;
 mod tensor;

@@ -11,15 +11,25 @@ mod grad;
 mod host;
 mod infer;
 mod run;
+mod sizes;
 mod table;
 mod wiring;
 
 // One file per op (a few hold a family); `table.rs` lists what they define.
+mod assign;
+mod assign_value;
 mod elementwise_add;
 mod fill_constant;
+mod fill_like;
+mod gaussian_random;
 mod mean;
 mod mul;
+mod randint;
+mod range;
 mod relu;
+mod shape;
+mod shuffle_batch;
+mod uniform_random;
 
 pub use dispatch::{for_float, for_int, for_number};
 pub use grad::{Grad, Keep};

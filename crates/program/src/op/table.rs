@@ -4,13 +4,28 @@ use super::*;
 
 /// Every op, sorted by name (a test checks it). One line per op, so that a change shows as one.
 pub static OPS: &[&dyn Op] = &[
+    &assign::Assign,
+    &assign_value::AssignValue,
     &elementwise_add::ElementwiseAdd,
     &elementwise_add::ElementwiseAddGrad,
+    &fill_like::FillAnyLike,
     &fill_constant::FillConstant,
+    &fill_like::FillConstantBatchSizeLike,
+    &fill_like::FillZerosLike,
+    &gaussian_random::GaussianRandom,
+    &gaussian_random::GaussianRandomBatchSizeLike,
     &mean::Mean,
     &mean::MeanGrad,
     &mul::Mul,
     &mul::MulGrad,
+    &randint::Randint,
+    &range::Range,
     &relu::Relu,
     &relu::ReluGrad,
+    &shape::Shape,
+    &shuffle_batch::ShuffleBatch,
+    &shuffle_batch::ShuffleBatchGrad,
+    &gaussian_random::TruncatedGaussianRandom,
+    &uniform_random::UniformRandom,
+    &uniform_random::UniformRandomBatchSizeLike,
 ];
