@@ -12,6 +12,7 @@ mod lod;
 pub mod rows;
 mod shape;
 mod tensor;
+pub mod update;
 mod value;
 
 pub use buffer::Buffer;

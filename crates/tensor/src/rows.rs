@@ -62,8 +62,34 @@ pub fn merge<'a, T>(
     T: Element + std::ops::AddAssign,
 {
     scratch.index(inputs.clone().flat_map(|(ids, _)| ids));
-    let (n, n_unique) = (scratch.target.len(), scratch.unique.len());
-    scratch.order(n_unique < n);
+    scratch.order(scratch.unique.len() < scratch.target.len());
+    add_up(inputs, width, scratch, out);
+}
+
+/// The same with ids always ascending, for who walks a table along with them.
+pub fn merge_sorted<'a, T>(
+    inputs: impl Iterator<Item = (&'a [i64], &'a [T])> + Clone,
+    width: usize,
+    scratch: &mut MergeScratch,
+    out: &mut Rows,
+) where
+    T: Element + std::ops::AddAssign,
+{
+    scratch.index(inputs.clone().flat_map(|(ids, _)| ids));
+    scratch.order(true);
+    add_up(inputs, width, scratch, out);
+}
+
+/// Adds each row to its place.
+fn add_up<'a, T>(
+    inputs: impl Iterator<Item = (&'a [i64], &'a [T])>,
+    width: usize,
+    scratch: &MergeScratch,
+    out: &mut Rows,
+) where
+    T: Element + std::ops::AddAssign,
+{
+    let n_unique = scratch.unique.len();
     out.ids.clear();
     out.ids.extend_from_slice(&scratch.unique);
     let data = out.value.resize_zeroed::<T>(Shape::from([n_unique, width]));
@@ -150,6 +176,15 @@ mod tests {
     #[test]
     fn keeps_the_order_of_distinct_ids() {
         check(&[(&[7, 2], &[1.0, 1.0, 2.0, 2.0])], &[7, 2], &[1.0, 1.0, 2.0, 2.0]);
+    }
+
+    #[test]
+    fn sorts_distinct_ids_when_asked() {
+        let (ids, values): (&[i64], &[f32]) = (&[7, 2], &[1.0, 1.0, 2.0, 2.0]);
+        let mut out = Rows::default();
+        merge_sorted([(ids, values)].into_iter(), 2, &mut MergeScratch::default(), &mut out);
+        assert_eq!(out.ids, [2, 7]);
+        assert_eq!(out.value.data::<f32>().unwrap(), [2.0, 2.0, 1.0, 1.0]);
     }
 
     #[test]
