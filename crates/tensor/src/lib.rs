@@ -14,6 +14,7 @@ pub mod rng;
 pub mod rows;
 mod shape;
 mod tensor;
+pub mod update;
 mod value;
 
 pub use buffer::Buffer;

@@ -74,11 +74,24 @@ pub fn merge<'a, T>(
 ) where
     T: Element + std::ops::AddAssign,
 {
-    let dense = |(ids, values)| Source { ids, values, stride: width, offset: 0 };
-    merge_sources(inputs.map(dense), width, scratch, out);
+    merge_sources(inputs.map(|input| whole(input, width)), width, scratch, out);
 }
 
-/// The same for rows that lie inside of a wider matrix.
+/// The same with ids always ascending, for who walks a table along with them.
+pub fn merge_sorted<'a, T>(
+    inputs: impl Iterator<Item = (&'a [i64], &'a [T])> + Clone,
+    width: usize,
+    scratch: &mut MergeScratch,
+    out: &mut Rows,
+) where
+    T: Element + std::ops::AddAssign,
+{
+    scratch.index(inputs.clone().flat_map(|(ids, _)| ids));
+    scratch.order(true);
+    add_up(inputs.map(|input| whole(input, width)), width, scratch, out);
+}
+
+/// The same as [`merge`] for rows that lie inside of a wider matrix.
 pub fn merge_sources<'a, T>(
     inputs: impl Iterator<Item = Source<'a, T>> + Clone,
     width: usize,
@@ -88,8 +101,25 @@ pub fn merge_sources<'a, T>(
     T: Element + std::ops::AddAssign,
 {
     scratch.index(inputs.clone().flat_map(|source| source.ids));
-    let (n, n_unique) = (scratch.target.len(), scratch.unique.len());
-    scratch.order(n_unique < n);
+    scratch.order(scratch.unique.len() < scratch.target.len());
+    add_up(inputs, width, scratch, out);
+}
+
+/// Rows that fill their matrix.
+fn whole<'a, T>((ids, values): (&'a [i64], &'a [T]), width: usize) -> Source<'a, T> {
+    Source { ids, values, stride: width, offset: 0 }
+}
+
+/// Adds each row to its place.
+fn add_up<'a, T>(
+    inputs: impl Iterator<Item = Source<'a, T>>,
+    width: usize,
+    scratch: &MergeScratch,
+    out: &mut Rows,
+) where
+    T: Element + std::ops::AddAssign,
+{
+    let n_unique = scratch.unique.len();
     out.ids.clear();
     out.ids.extend_from_slice(&scratch.unique);
     let data = out.value.resize_zeroed::<T>(Shape::from([n_unique, width]));
@@ -177,6 +207,15 @@ mod tests {
     #[test]
     fn keeps_the_order_of_distinct_ids() {
         check(&[(&[7, 2], &[1.0, 1.0, 2.0, 2.0])], &[7, 2], &[1.0, 1.0, 2.0, 2.0]);
+    }
+
+    #[test]
+    fn sorts_distinct_ids_when_asked() {
+        let (ids, values): (&[i64], &[f32]) = (&[7, 2], &[1.0, 1.0, 2.0, 2.0]);
+        let mut out = Rows::default();
+        merge_sorted([(ids, values)].into_iter(), 2, &mut MergeScratch::default(), &mut out);
+        assert_eq!(out.ids, [2, 7]);
+        assert_eq!(out.value.data::<f32>().unwrap(), [2.0, 2.0, 1.0, 1.0]);
     }
 
     #[test]
