@@ -5,3 +5,4 @@
 
 pub mod close;
 pub mod golden;
+pub mod session;
