@@ -21,7 +21,7 @@ mod mean;
 mod mul;
 mod relu;
 
-pub(crate) use dispatch::{for_float, for_int, for_number};
+pub use dispatch::{for_float, for_int, for_number};
 pub use grad::{Grad, Keep};
 pub use host::{Host, NoHost, host_error};
 pub use infer::Infer;
