@@ -227,9 +227,8 @@ fn absorb_concat(plan: &mut Plan, program: &Program, at: usize) -> Option<()> {
     let private = |var: &String| {
         !plan.pinned.contains(var) && uses.readers(var) == [concat_at] && uses.writers(var) == [at]
     };
-    let is_matrix = |var: &String| {
-        program.find_var(0, var).is_some_and(|desc| desc.meta.dims.len() == 2)
-    };
+    let is_matrix =
+        |var: &String| program.find_var(0, var).is_some_and(|desc| desc.meta.dims.len() == 2);
     let fits = concat.kind == "concat"
         && concat.attrs.int("axis", 0).ok()? == 1
         && concat.input_names("AxisTensor").is_empty()
