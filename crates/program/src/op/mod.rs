@@ -3,6 +3,7 @@
 //! An op is a row of rules: its name, how shapes follow, how numbers follow, and which ops compute
 //! its gradient. Names are resolved once, when a program is prepared.
 
+mod arith;
 mod broadcast;
 #[cfg(test)]
 pub(crate) mod check;
@@ -10,16 +11,25 @@ mod dispatch;
 mod grad;
 mod host;
 mod infer;
+mod map;
 mod run;
 mod table;
 mod wiring;
 
 // One file per op (a few hold a family); `table.rs` lists what they define.
-mod elementwise_add;
+mod cast;
+mod clip;
+mod clip_by_norm;
+mod elementwise;
 mod fill_constant;
+mod increment;
 mod mean;
+mod minus;
 mod mul;
+mod norm_sums;
 mod relu;
+mod scale;
+mod sign;
 
 pub(crate) use dispatch::{for_float, for_int, for_number};
 pub use grad::{Grad, Keep};
