@@ -3,6 +3,7 @@
 //! An op is a row of rules: its name, how shapes follow, how numbers follow, and which ops compute
 //! its gradient. Names are resolved once, when a program is prepared.
 
+mod arith;
 mod broadcast;
 #[cfg(test)]
 pub(crate) mod check;
@@ -10,6 +11,7 @@ mod dispatch;
 mod grad;
 mod host;
 mod infer;
+mod map;
 mod run;
 mod sizes;
 mod table;
@@ -22,7 +24,14 @@ mod elementwise_add;
 mod fill_constant;
 mod fill_like;
 mod gaussian_random;
+mod cast;
+mod clip;
+mod clip_by_norm;
+mod elementwise;
+mod fill_constant;
+mod increment;
 mod mean;
+mod minus;
 mod mul;
 mod randint;
 mod range;
@@ -30,6 +39,10 @@ mod relu;
 mod shape;
 mod shuffle_batch;
 mod uniform_random;
+mod norm_sums;
+mod relu;
+mod scale;
+mod sign;
 
 pub use dispatch::{for_float, for_int, for_number};
 pub use grad::{Grad, Keep};
