@@ -6,20 +6,34 @@
 mod broadcast;
 #[cfg(test)]
 pub(crate) mod check;
+mod dims;
 mod dispatch;
 mod grad;
 mod host;
 mod infer;
+mod label;
 mod run;
 mod table;
 mod wiring;
 
 // One file per op (a few hold a family); `table.rs` lists what they define.
+mod bpr_loss;
+mod cross_entropy;
+mod cross_entropy2;
 mod elementwise_add;
 mod fill_constant;
+mod huber_loss;
+mod kldiv_loss;
+mod log_loss;
+mod margin_rank_loss;
 mod mean;
 mod mul;
+mod rank_loss;
 mod relu;
+mod sigmoid_cross_entropy_with_logits;
+mod smooth_l1_loss;
+mod softmax;
+mod softmax_with_cross_entropy;
 
 pub(crate) use dispatch::{for_float, for_int, for_number};
 pub use grad::{Grad, Keep};
