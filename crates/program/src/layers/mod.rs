@@ -5,13 +5,25 @@
 
 pub mod init;
 
+mod cross_entropy;
 mod data;
 mod fc;
+mod loss;
 mod mean;
+mod softmax;
 
+pub use cross_entropy::{
+    CrossEntropy, SoftmaxWithCrossEntropy, cross_entropy, softmax_with_cross_entropy,
+};
 pub use data::{Data, data};
 pub use fc::{Fc, fc};
+pub use loss::{
+    LOG_LOSS_EPSILON, MarginRankLoss, SigmoidCrossEntropy, SmoothL1, bpr_loss, huber_loss,
+    kldiv_loss, log_loss, margin_rank_loss, rank_loss, sigmoid_cross_entropy_with_logits,
+    smooth_l1,
+};
 pub use mean::mean;
+pub use softmax::{Softmax, softmax};
 
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};

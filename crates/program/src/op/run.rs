@@ -138,6 +138,14 @@ impl<'a> Run<'a> {
         data.map_err(|source| self.in_var(port, source.into()))
     }
 
+    /// The elements of the tensor at a port that may be absent or hold nothing.
+    pub fn opt_data<T: Element>(&self, port: &str) -> Result<Option<&[T]>> {
+        match self.opt_input(port) {
+            Some(_) => self.data(port).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The one element of a tensor such as a learning rate.
     pub fn scalar(&self, port: &str) -> Result<f64> {
         let tensor = self.input(port)?;
