@@ -7,6 +7,7 @@ mod broadcast;
 #[cfg(test)]
 pub(crate) mod check;
 mod dispatch;
+mod gather_rows;
 mod grad;
 mod host;
 mod infer;
@@ -22,16 +23,20 @@ mod elementwise_add;
 mod fill_constant;
 mod fill_like;
 mod gaussian_random;
+mod lookup_table;
 mod mean;
 mod mul;
 mod randint;
 mod range;
 mod relu;
+mod selected_rows;
 mod shape;
 mod shuffle_batch;
+mod sum;
 mod uniform_random;
 
 pub use dispatch::{for_float, for_int, for_number};
+pub use gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 pub use grad::{Grad, Keep};
 pub use host::{Host, NoHost, host_error};
 pub use infer::Infer;
