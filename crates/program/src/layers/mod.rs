@@ -8,10 +8,22 @@ pub mod init;
 mod data;
 mod fc;
 mod mean;
+mod sequence;
+mod sequence_conv;
+mod sequence_nets;
+mod sequence_pool;
 
 pub use data::{Data, data};
 pub use fc::{Fc, fc};
 pub use mean::mean;
+pub use sequence::{
+    MaxLen, Sequences, lod_append, lod_reset, sequence_concat, sequence_enumerate, sequence_expand,
+    sequence_expand_as, sequence_mask, sequence_pad, sequence_reshape, sequence_reverse,
+    sequence_slice, sequence_softmax, sequence_unpad,
+};
+pub use sequence_conv::{SequenceConv, sequence_conv};
+pub use sequence_nets::{SequenceConvPool, sequence_conv_pool};
+pub use sequence_pool::{SequencePool, sequence_first_step, sequence_last_step, sequence_pool};
 
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
