@@ -12,15 +12,22 @@ mod host;
 mod infer;
 mod ragged;
 mod run;
+mod sizes;
 mod table;
 mod wiring;
 
 // One file per op (a few hold a family); `table.rs` lists what they define.
+mod assign;
+mod assign_value;
 mod elementwise_add;
 mod fill_constant;
 mod lod_reset;
+mod fill_like;
+mod gaussian_random;
 mod mean;
 mod mul;
+mod randint;
+mod range;
 mod relu;
 mod sequence_concat;
 mod sequence_conv;
@@ -36,8 +43,11 @@ mod sequence_reverse;
 mod sequence_slice;
 mod sequence_softmax;
 mod sequence_unpad;
+mod shape;
+mod shuffle_batch;
+mod uniform_random;
 
-pub(crate) use dispatch::{for_float, for_int, for_number};
+pub use dispatch::{for_float, for_int, for_number};
 pub use grad::{Grad, Keep};
 pub use host::{Host, NoHost, host_error};
 pub use infer::Infer;
