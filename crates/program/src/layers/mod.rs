@@ -11,6 +11,10 @@ mod fc;
 mod loss;
 mod mean;
 mod softmax;
+mod sequence;
+mod sequence_conv;
+mod sequence_nets;
+mod sequence_pool;
 
 pub use cross_entropy::{
     CrossEntropy, SoftmaxWithCrossEntropy, cross_entropy, softmax_with_cross_entropy,
@@ -24,6 +28,14 @@ pub use loss::{
 };
 pub use mean::mean;
 pub use softmax::{Softmax, softmax};
+pub use sequence::{
+    MaxLen, Sequences, lod_append, lod_reset, sequence_concat, sequence_enumerate, sequence_expand,
+    sequence_expand_as, sequence_mask, sequence_pad, sequence_reshape, sequence_reverse,
+    sequence_slice, sequence_softmax, sequence_unpad,
+};
+pub use sequence_conv::{SequenceConv, sequence_conv};
+pub use sequence_nets::{SequenceConvPool, sequence_conv_pool};
+pub use sequence_pool::{SequencePool, sequence_first_step, sequence_last_step, sequence_pool};
 
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
