@@ -10,16 +10,28 @@ mod dispatch;
 mod grad;
 mod host;
 mod infer;
+mod optimize;
 mod run;
 mod table;
 mod wiring;
 
 // One file per op (a few hold a family); `table.rs` lists what they define.
+mod adadelta;
+mod adagrad;
+mod adam;
+mod adamax;
+mod decayed_adagrad;
 mod elementwise_add;
 mod fill_constant;
+mod ftrl;
+mod lamb;
+mod lars_momentum;
 mod mean;
+mod momentum;
 mod mul;
 mod relu;
+mod rmsprop;
+mod sgd;
 
 pub(crate) use dispatch::{for_float, for_int, for_number};
 pub use grad::{Grad, Keep};
