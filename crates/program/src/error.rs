@@ -88,6 +88,13 @@ pub enum Error {
     #[error("the loss `{var}` is not computed by any op of this program")]
     LossNotComputed { var: String },
 
+    /// Fluid's wording, with the variable named.
+    #[error(
+        "The target variable used for pruning should have an associated operator that generates \
+         it: `{var}`"
+    )]
+    TargetNotComputed { var: String },
+
     #[error("op `{op}` needs {what}, which is not there when a program runs here")]
     NoHost { op: String, what: &'static str },
 
