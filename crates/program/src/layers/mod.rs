@@ -10,7 +10,9 @@ mod data;
 mod fc;
 mod loss;
 mod mean;
+mod metric;
 mod softmax;
+mod sorting;
 
 pub use cross_entropy::{
     CrossEntropy, SoftmaxWithCrossEntropy, cross_entropy, softmax_with_cross_entropy,
@@ -23,7 +25,9 @@ pub use loss::{
     smooth_l1,
 };
 pub use mean::mean;
+pub use metric::{Accuracy, Auc, AucVars, accuracy, auc};
 pub use softmax::{Softmax, softmax};
+pub use sorting::{Argsort, Count, argmax, argmin, argsort, topk};
 
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
