@@ -81,6 +81,19 @@ impl Check {
         self
     }
 
+    /// Declares that an output is this variable, one of the inputs perhaps.
+    pub(crate) fn writes(mut self, port: &str, var: &str) -> Self {
+        self.op = self.op.output(port, var);
+        self
+    }
+
+    /// What the shape rule says of a port's first variable.
+    #[track_caller]
+    pub(crate) fn inferred(&self, port: &str) -> Meta {
+        let program = self.forward(DType::F64).unwrap_or_else(|error| panic!("{error}"));
+        program.need_var(0, &self.op.output_names(port)[0]).expect("a declared output").meta.clone()
+    }
+
     /// How far results may be from the expected ones (relative above 1); `f32` gets 1e-5 at least.
     pub(crate) fn within(mut self, tolerance: f64) -> Self {
         self.tolerance = tolerance;
