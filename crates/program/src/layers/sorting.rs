@@ -16,12 +16,7 @@ pub enum Count {
 }
 
 /// The `k` largest of each row and their places: (values, indices).
-pub fn topk(
-    b: &mut Builder<'_>,
-    input: &Var,
-    k: &Count,
-    name: Option<&str>,
-) -> Result<(Var, Var)> {
+pub fn topk(b: &mut Builder<'_>, input: &Var, k: &Count, name: Option<&str>) -> Result<(Var, Var)> {
     let layer = b.layer_name("top_k", name);
     let dtype = b.meta(input)?.dtype;
     let (values, indices) = (b.temp_stopped(&layer, dtype), b.temp_stopped(&layer, DType::I64));

@@ -48,7 +48,10 @@ impl Options {
             let (attr, expected) = (name.to_string(), format!("{least} or more"));
             Err(Error::BadAttr { attr, expected, actual: value.to_string() })
         };
-        Ok(Self { n_thresholds: size("num_thresholds", 4095, 1)?, n_steps: size("slide_steps", 1, 0)? })
+        Ok(Self {
+            n_thresholds: size("num_thresholds", 4095, 1)?,
+            n_steps: size("slide_steps", 1, 0)?,
+        })
     }
 
     fn n_buckets(&self) -> usize {
@@ -106,8 +109,7 @@ impl Op for Auc {
         run.update(states, |run, [pos, neg]| {
             let (pos, neg) = (pos.data_mut::<i64>()?, neg.data_mut::<i64>()?);
             let n_buckets = options.n_buckets();
-            let (new_pos, new_neg) =
-                (open(pos, layout, n_buckets), open(neg, layout, n_buckets));
+            let (new_pos, new_neg) = (open(pos, layout, n_buckets), open(neg, layout, n_buckets));
             count(run, options.n_thresholds, new_pos, new_neg)?;
             let sums = sums.resize::<i64>(Shape::from([2, n_buckets]));
             let (sum_pos, sum_neg) = sums.split_at_mut(n_buckets);
