@@ -76,6 +76,9 @@ pub enum Error {
     #[error("Input({port}) Tensor of {op} does not contain LoD information. (`{var}`)")]
     NoLod { op: &'static str, port: &'static str, var: String },
 
+    #[error("`{var}` has {actual} ragged levels, but {op} works on {expected}")]
+    LodLevels { op: &'static str, var: String, expected: usize, actual: usize },
+
     #[error("op `{op}` has no gradient: it is not differentiable")]
     NotDifferentiable { op: String },
 
@@ -84,6 +87,13 @@ pub enum Error {
 
     #[error("the loss `{var}` is not computed by any op of this program")]
     LossNotComputed { var: String },
+
+    /// Fluid's wording, with the variable named.
+    #[error(
+        "The target variable used for pruning should have an associated operator that generates \
+         it: `{var}`"
+    )]
+    TargetNotComputed { var: String },
 
     #[error("op `{op}` needs {what}, which is not there when a program runs here")]
     NoHost { op: String, what: &'static str },

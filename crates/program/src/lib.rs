@@ -12,8 +12,11 @@ pub mod layers;
 pub mod names;
 pub mod op;
 mod param;
+mod print;
 mod program;
+mod prune;
 pub mod role;
+mod serial;
 pub mod var;
 
 pub use attr::{Attr, Attrs};
