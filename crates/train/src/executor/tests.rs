@@ -207,12 +207,9 @@ fn an_unfed_data_variable_does_not_see_the_batch_before() {
 fn parameters_that_were_not_filled_are_named() {
     let Model { net, loss, .. } = model();
     let mut exe = Executor::new();
-    let error =
-        exe.run(&net.main, &Scope::new(), &mut batch(&[[1.0, 2.0]]), &[&loss]).unwrap_err();
+    let error = exe.run(&net.main, &Scope::new(), &mut batch(&[[1.0, 2.0]]), &[&loss]).unwrap_err();
     let Error::Program(inner) = &error else { panic!("{error}") };
-    let unfilled = |error: &ProgramError| {
-        matches!(error, ProgramError::NotInitialized { var, .. } if var == "fc_0.w_0")
-    };
+    let unfilled = |error: &ProgramError| matches!(error, ProgramError::NotInitialized { var, .. } if var == "fc_0.w_0");
     assert!(unfilled(inner.root()), "{error}");
 }
 
