@@ -17,9 +17,11 @@ mod wiring;
 // One file per op (a few hold a family); `table.rs` lists what they define.
 mod elementwise_add;
 mod fill_constant;
+mod load;
 mod mean;
 mod mul;
 mod relu;
+mod save;
 
 pub(crate) use dispatch::{for_float, for_int, for_number};
 pub use grad::{Grad, Keep};
