@@ -134,6 +134,15 @@ impl Attrs {
         }
     }
 
+    /// 64-bit integers as they lie; empty if absent.
+    pub fn longs(&self, name: &str) -> Result<&[i64]> {
+        match self.get(name) {
+            None => Ok(&[]),
+            Some(Attr::Longs(values)) => Ok(values),
+            Some(other) => Err(bad(name, "a list of 64-bit integers", other)),
+        }
+    }
+
     /// Floats; empty if absent.
     pub fn floats(&self, name: &str) -> Result<&[f32]> {
         match self.get(name) {

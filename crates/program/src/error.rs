@@ -78,6 +78,9 @@ pub enum Error {
     #[error("Input({port}) Tensor of {op} does not contain LoD information. (`{var}`)")]
     NoLod { op: &'static str, port: &'static str, var: String },
 
+    #[error("`{var}` has {actual} ragged levels, but {op} works on {expected}")]
+    LodLevels { op: &'static str, var: String, expected: usize, actual: usize },
+
     #[error("op `{op}` has no gradient: it is not differentiable")]
     NotDifferentiable { op: String },
 

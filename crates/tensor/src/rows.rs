@@ -49,6 +49,19 @@ impl Rows {
     }
 }
 
+/// Rows to be merged: row `r` belongs to `ids[r]` and begins at `values[offset + r * stride]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a, T> {
+    /// The row of the table each row belongs to.
+    pub ids: &'a [i64],
+    /// Where the rows are.
+    pub values: &'a [T],
+    /// Elements from one row to the next.
+    pub stride: usize,
+    /// Elements before the first row.
+    pub offset: usize,
+}
+
 /// Adds up rows with equal ids over several inputs, in the order listed.
 ///
 /// Ids come out unique: ascending if any id occurred twice, in input order otherwise, as Fluid
@@ -61,17 +74,61 @@ pub fn merge<'a, T>(
 ) where
     T: Element + std::ops::AddAssign,
 {
+    merge_sources(inputs.map(|input| whole(input, width)), width, scratch, out);
+}
+
+/// The same with ids always ascending, for who walks a table along with them.
+pub fn merge_sorted<'a, T>(
+    inputs: impl Iterator<Item = (&'a [i64], &'a [T])> + Clone,
+    width: usize,
+    scratch: &mut MergeScratch,
+    out: &mut Rows,
+) where
+    T: Element + std::ops::AddAssign,
+{
     scratch.index(inputs.clone().flat_map(|(ids, _)| ids));
-    let (n, n_unique) = (scratch.target.len(), scratch.unique.len());
-    scratch.order(n_unique < n);
+    scratch.order(true);
+    add_up(inputs.map(|input| whole(input, width)), width, scratch, out);
+}
+
+/// The same as [`merge`] for rows that lie inside of a wider matrix.
+pub fn merge_sources<'a, T>(
+    inputs: impl Iterator<Item = Source<'a, T>> + Clone,
+    width: usize,
+    scratch: &mut MergeScratch,
+    out: &mut Rows,
+) where
+    T: Element + std::ops::AddAssign,
+{
+    scratch.index(inputs.clone().flat_map(|source| source.ids));
+    scratch.order(scratch.unique.len() < scratch.target.len());
+    add_up(inputs, width, scratch, out);
+}
+
+/// Rows that fill their matrix.
+fn whole<'a, T>((ids, values): (&'a [i64], &'a [T]), width: usize) -> Source<'a, T> {
+    Source { ids, values, stride: width, offset: 0 }
+}
+
+/// Adds each row to its place.
+fn add_up<'a, T>(
+    inputs: impl Iterator<Item = Source<'a, T>>,
+    width: usize,
+    scratch: &MergeScratch,
+    out: &mut Rows,
+) where
+    T: Element + std::ops::AddAssign,
+{
+    let n_unique = scratch.unique.len();
     out.ids.clear();
     out.ids.extend_from_slice(&scratch.unique);
     let data = out.value.resize_zeroed::<T>(Shape::from([n_unique, width]));
     let targets = &mut scratch.target.iter();
-    for (ids, values) in inputs {
-        debug_assert_eq!(values.len(), ids.len() * width, "a row of values for each id");
-        for (value, &target) in values.chunks_exact(width.max(1)).zip(&mut *targets) {
+    for Source { ids, values, stride, offset } in inputs {
+        for (row, &target) in (0..ids.len()).zip(&mut *targets) {
             let start = scratch.place[target as usize] as usize * width;
+            let from = offset + row * stride;
+            let value = &values[from..from + width];
             for (sum, &v) in data[start..start + width].iter_mut().zip(value) {
                 *sum += v;
             }
@@ -150,6 +207,15 @@ mod tests {
     #[test]
     fn keeps_the_order_of_distinct_ids() {
         check(&[(&[7, 2], &[1.0, 1.0, 2.0, 2.0])], &[7, 2], &[1.0, 1.0, 2.0, 2.0]);
+    }
+
+    #[test]
+    fn sorts_distinct_ids_when_asked() {
+        let (ids, values): (&[i64], &[f32]) = (&[7, 2], &[1.0, 1.0, 2.0, 2.0]);
+        let mut out = Rows::default();
+        merge_sorted([(ids, values)].into_iter(), 2, &mut MergeScratch::default(), &mut out);
+        assert_eq!(out.ids, [2, 7]);
+        assert_eq!(out.value.data::<f32>().unwrap(), [2.0, 2.0, 1.0, 1.0]);
     }
 
     #[test]

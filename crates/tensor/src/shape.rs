@@ -85,6 +85,14 @@ impl Shape {
         (rows.iter().product(), columns.iter().product())
     }
 
+    /// The first `n_row_dims` dimensions, then one of `columns`: the shape of a matrix product.
+    pub fn flattened_to(&self, n_row_dims: usize, columns: usize) -> Self {
+        let rows = n_row_dims.min(self.rank()).min(RANK_MAX - 1);
+        let mut dims = self.dims;
+        dims[rows] = columns;
+        Self::new(&dims[..=rows])
+    }
+
     /// How many elements one step along `axis` spans, and how many such steps repeat before it.
     ///
     /// `(outer, size, inner)`: the tensor is `outer` blocks of `size` slices of `inner` elements.

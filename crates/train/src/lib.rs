@@ -1,1 +1,12 @@
-//! Runs programs.
+//! Runs programs on one machine: scopes that hold variables, the executor, files.
+//!
+//! **Invariant:** the only crate that joins `program`, `data` and `ps`. It reads no environment
+//! variable and opens no socket.
+
+mod error;
+pub mod executor;
+mod scope;
+
+pub use error::{Error, Result};
+pub use executor::{Executor, Feed, Options};
+pub use scope::Scope;

@@ -35,12 +35,13 @@ pub(crate) fn seq(mut tensor: Tensor, lengths: &[usize]) -> Tensor {
 
 /// An op about to be checked.
 pub(crate) fn check(kind: &str) -> Check {
-    Check { op: OpDesc::new(kind), values: HashMap::new(), tolerance: 1e-6 }
+    Check { op: OpDesc::new(kind), values: HashMap::new(), aux: Vec::new(), tolerance: 1e-6 }
 }
 
 pub(crate) struct Check {
     op: OpDesc,
     values: HashMap<String, Value>,
+    aux: Vec<String>,
     tolerance: f64,
 }
 
@@ -67,10 +68,30 @@ impl Check {
         self.outputs(port, 1)
     }
 
+    /// Declares an output that gradients do not pass: something saved for the gradient op.
+    pub(crate) fn aux(self, port: &str) -> Self {
+        let mut checked = self.output(port);
+        checked.aux.push(format!("{port}_out0"));
+        checked
+    }
+
     pub(crate) fn outputs(mut self, port: &str, n: usize) -> Self {
         let names: Vec<String> = (0..n).map(|i| format!("{port}_out{i}")).collect();
         self.op = self.op.output(port, names);
         self
+    }
+
+    /// Declares that an output is this variable, one of the inputs perhaps.
+    pub(crate) fn writes(mut self, port: &str, var: &str) -> Self {
+        self.op = self.op.output(port, var);
+        self
+    }
+
+    /// What the shape rule says of a port's first variable.
+    #[track_caller]
+    pub(crate) fn inferred(&self, port: &str) -> Meta {
+        let program = self.forward(DType::F64).unwrap_or_else(|error| panic!("{error}"));
+        program.need_var(0, &self.op.output_names(port)[0]).expect("a declared output").meta.clone()
     }
 
     /// How far results may be from the expected ones (relative above 1); `f32` gets 1e-5 at least.
@@ -180,7 +201,8 @@ impl Check {
 
     fn float_outputs(&self, vars: &HashMap<String, Value>) -> Vec<String> {
         let is_float = |name: &&str| vars[*name].tensor().is_some_and(|t| t.dtype().is_float());
-        self.op.writes().filter(is_float).map(str::to_string).collect()
+        let carries = |name: &String| !self.aux.contains(name);
+        self.op.writes().filter(is_float).map(str::to_string).filter(carries).collect()
     }
 
     /// A program of just this op, its inputs declared in this width.

@@ -1,6 +1,7 @@
 //! From a type known at run time to a type known to the compiler.
 
 /// Runs a `Result` body with `$T` standing for `f32` or `f64`.
+#[macro_export]
 macro_rules! for_float {
     ($dtype:expr, $var:expr, $T:ident => $body:expr) => {
         match $dtype {
@@ -12,7 +13,7 @@ macro_rules! for_float {
                 type $T = f64;
                 $body
             }
-            actual => Err($crate::error::Error::DType {
+            actual => Err($crate::Error::DType {
                 var: $var.to_string(),
                 expected: "float32 or float64",
                 actual,
@@ -22,6 +23,7 @@ macro_rules! for_float {
 }
 
 /// Runs a `Result` body with `$T` standing for `i32` or `i64`.
+#[macro_export]
 macro_rules! for_int {
     ($dtype:expr, $var:expr, $T:ident => $body:expr) => {
         match $dtype {
@@ -33,7 +35,7 @@ macro_rules! for_int {
                 type $T = i64;
                 $body
             }
-            actual => Err($crate::error::Error::DType {
+            actual => Err($crate::Error::DType {
                 var: $var.to_string(),
                 expected: "int32 or int64",
                 actual,
@@ -43,6 +45,7 @@ macro_rules! for_int {
 }
 
 /// Runs a `Result` body with `$T` standing for any number type that is computed with.
+#[macro_export]
 macro_rules! for_number {
     ($dtype:expr, $var:expr, $T:ident => $body:expr) => {
         match $dtype {
@@ -62,13 +65,11 @@ macro_rules! for_number {
                 type $T = i64;
                 $body
             }
-            actual => Err($crate::error::Error::DType {
-                var: $var.to_string(),
-                expected: "a number",
-                actual,
-            }),
+            actual => {
+                Err($crate::Error::DType { var: $var.to_string(), expected: "a number", actual })
+            }
         }
     };
 }
 
-pub(crate) use {for_float, for_int, for_number};
+pub use {for_float, for_int, for_number};

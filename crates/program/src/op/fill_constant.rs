@@ -2,7 +2,9 @@
 
 use tensor::{Bool, DType, Number, Shape, Tensor};
 
-use super::{Infer, Op, Run, for_number};
+use super::sizes::{self, bad_attr};
+use super::{Grad, Infer, Op, Run, for_number};
+use crate::attr::Attrs;
 use crate::error::Result;
 use crate::var::Meta;
 
@@ -14,19 +16,32 @@ impl Op for FillConstant {
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        let dtype = DType::from_code(infer.attrs().int("dtype", 5)?)?;
-        let dims = infer.attrs().ints("shape")?;
-        infer.set_output("Out", Meta::dense(dtype, &dims))
+        let dims = sizes::dims(infer)?;
+        infer.set_output("Out", Meta::dense(sizes::dtype(infer.attrs())?, &dims))
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let attrs = run.attrs();
-        let dtype = DType::from_code(attrs.int("dtype", 5)?)?;
-        let shape = Shape::from_dims(&attrs.ints("shape")?)?;
+        let shape = sizes::shape(run)?;
+        let value = match run.n_inputs("ValueTensor") {
+            0 => value(run.attrs())?,
+            _ => run.scalar("ValueTensor")?,
+        };
         let mut out = run.take("Out");
-        fill(&mut out, dtype, shape, f64::from(attrs.float("value", 0.0)?))?;
+        fill(&mut out, sizes::dtype(run.attrs())?, shape, value)?;
         run.put("Out", out);
         Ok(())
+    }
+
+    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The value to fill with: `str_value` holds it in full if it is not empty.
+pub(super) fn value(attrs: &Attrs) -> Result<f64> {
+    match attrs.str("str_value", "")? {
+        "" => Ok(f64::from(attrs.float("value", 0.0)?)),
+        text => text.parse().map_err(|_| bad_attr("str_value", "a number", text)),
     }
 }
 
@@ -44,6 +59,7 @@ pub(super) fn fill(out: &mut Tensor, dtype: DType, shape: Shape, value: f64) -> 
 
 #[cfg(test)]
 mod tests {
+    use crate::error::Error;
     use crate::op::check::{check, ids};
 
     #[test]
@@ -53,5 +69,22 @@ mod tests {
             .attr("dtype", 3)
             .attr("value", 7.0f32)
             .gives("Out", ids(&[2, 2], &[7, 7, 7, 7]));
+    }
+
+    #[test]
+    fn reads_a_number_that_a_float_cannot_hold() {
+        let large = || check("fill_constant").attr("shape", vec![1i64]).attr("dtype", 3);
+        large().attr("str_value", "123456789012").gives("Out", ids(&[1], &[123_456_789_012]));
+        let error = large().attr("str_value", "many").output("Out").fails();
+        assert!(matches!(error.root(), Error::BadAttr { .. }), "{error}");
+    }
+
+    #[test]
+    fn takes_its_shape_from_a_tensor() {
+        check("fill_constant")
+            .input("ShapeTensor", ids(&[2], &[1, 3]))
+            .attr("dtype", 3)
+            .attr("value", 2.0f32)
+            .gives("Out", ids(&[1, 3], &[2, 2, 2]));
     }
 }

@@ -1,0 +1,140 @@
+//! `gaussian_random`: Out = normal numbers of `mean` and `std`, in the shape and type of the
+//! attributes.
+//!
+//! `gaussian_random_batch_size_like` takes one size of the shape from `Input`;
+//! `truncated_gaussian_random` keeps within two deviations of the mean. A `seed` of 0 asks the host
+//! for another one each time.
+
+use tensor::{DType, Shape, rng};
+
+use super::sizes;
+use super::uniform_random::stream;
+use super::{Grad, Infer, Op, Run, for_float};
+use crate::error::{Error, Result};
+use crate::var::Meta;
+
+pub(super) struct GaussianRandom;
+pub(super) struct GaussianRandomBatchSizeLike;
+pub(super) struct TruncatedGaussianRandom;
+
+impl Op for GaussianRandom {
+    fn name(&self) -> &'static str {
+        "gaussian_random"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let dims = sizes::dims(infer)?;
+        infer.set_output("Out", Meta::dense(sizes::dtype(infer.attrs())?, &dims))
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let shape = sizes::shape(run)?;
+        draw(run, shape)
+    }
+
+    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Op for GaussianRandomBatchSizeLike {
+    fn name(&self) -> &'static str {
+        "gaussian_random_batch_size_like"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let meta = sizes::batch_size_like(infer)?;
+        infer.set_output("Out", meta)
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let shape = sizes::shape_of_batch_size_like(run)?;
+        draw(run, shape)
+    }
+
+    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Op for TruncatedGaussianRandom {
+    fn name(&self) -> &'static str {
+        "truncated_gaussian_random"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let dims = infer.attrs().ints("shape")?;
+        infer.set_output("Out", Meta::dense(sizes::dtype(infer.attrs())?, &dims))
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let shape = sizes::shape(run)?;
+        let (mean, std) = moments(run)?;
+        let actual = sizes::dtype(run.attrs())?;
+        if actual != DType::F32 {
+            return Err(Error::DType { var: "Out".to_string(), expected: "float32", actual });
+        }
+        let mut stream = stream(run)?;
+        let mut out = run.take("Out");
+        rng::truncated_gaussian(&mut stream, mean, std, out.resize::<f32>(shape));
+        run.put("Out", out);
+        Ok(())
+    }
+}
+
+fn moments(run: &Run<'_>) -> Result<(f32, f32)> {
+    Ok((run.attrs().float("mean", 0.0)?, run.attrs().float("std", 1.0)?))
+}
+
+fn draw(run: &mut Run<'_>, shape: Shape) -> Result<()> {
+    let (mean, std) = moments(run)?;
+    let mut stream = stream(run)?;
+    let mut out = run.take("Out");
+    for_float!(sizes::dtype(run.attrs())?, "Out", T => {
+        rng::gaussian::<T>(&mut stream, mean.into(), std.into(), out.resize::<T>(shape));
+        Ok(())
+    })?;
+    run.put("Out", out);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Error;
+    use crate::op::check::{check, t};
+    use tensor::Tensor;
+
+    #[test]
+    fn draws_fluids_numbers() {
+        let expected = [0.044_566_508f32, 0.011_534_226, -0.124_327_22, 0.018_255_472];
+        check("gaussian_random")
+            .attr("shape", vec![4i64])
+            .attr("seed", 1)
+            .attr("std", 0.05f32)
+            .gives("Out", Tensor::new([4], &expected).unwrap());
+        let expected = [-1.965_449_2f32, 0.374_442_64, -1.085_068_6, -0.653_810_8];
+        check("truncated_gaussian_random")
+            .attr("shape", vec![2, 2])
+            .attr("seed", 90)
+            .gives("Out", Tensor::new([2, 2], &expected).unwrap());
+    }
+
+    #[test]
+    fn takes_its_batch_size_from_a_variable() {
+        let expected = [0.593_634_25f32, 1.032_404_1, 0.150_439_22, 0.879_659];
+        check("gaussian_random_batch_size_like")
+            .input("Input", t(&[2, 3], &[0.0; 6]))
+            .attr("shape", vec![-1, 2])
+            .attr("seed", 3)
+            .gives("Out", Tensor::new([2, 2], &expected).unwrap());
+    }
+
+    #[test]
+    fn refuses_a_type_it_has_no_numbers_of() {
+        for kind in ["gaussian_random", "truncated_gaussian_random"] {
+            let random = check(kind).attr("shape", vec![1i64]).attr("dtype", 3);
+            let error = random.output("Out").fails();
+            assert!(matches!(error.root(), Error::DType { .. }), "{error}");
+        }
+    }
+}

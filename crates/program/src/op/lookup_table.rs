@@ -1,0 +1,298 @@
+//! `lookup_table`, `lookup_table_v2`: Out = the rows of W that Ids name.
+//!
+//! Ids of `lookup_table` end in a dimension of 1, which Out replaces by the width of W; those of
+//! `lookup_table_v2` have no such dimension. The id `padding_idx` reads as zeros (-1: none does).
+//!
+//! Gradient: with `is_sparse` keyed rows, the ids as they stand (repeats and padding too) with their
+//! rows of dOut; otherwise dense, dW[ids[i]] += dOut[i] except for the padding id.
+
+use tensor::{DType, Shape, Tensor};
+
+use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
+use super::{Grad, Infer, Keep, Op, Run, for_float, for_int};
+use crate::error::{Error, Result};
+use crate::var::{Meta, VarKind};
+
+pub(super) struct LookupTable;
+pub(super) struct LookupTableV2;
+pub(super) struct LookupTableGrad;
+pub(super) struct LookupTableV2Grad;
+
+const TABLE_RULE: &str = "a table has two dimensions";
+const IDS_RULE: &str = "the last dimension of the ids must be 1";
+
+impl Op for LookupTable {
+    fn name(&self) -> &'static str {
+        "lookup_table"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        match infer.input("Ids")?.dims.split_last() {
+            Some((1 | -1, outer)) => infer_out(infer, outer),
+            _ => Err(infer.shape(IDS_RULE, "Ids")),
+        }
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        match run.input("Ids")?.shape().dims().split_last() {
+            Some((1, outer)) => look_up(run, Shape::new(outer)),
+            _ => Err(run.shape(IDS_RULE, "Ids")),
+        }
+    }
+
+    fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
+        grad.emit_usual(KEEP)
+    }
+}
+
+impl Op for LookupTableV2 {
+    fn name(&self) -> &'static str {
+        "lookup_table_v2"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let ids = infer.input("Ids")?;
+        infer_out(infer, &ids.dims)
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let outer = run.input("Ids")?.shape();
+        look_up(run, outer)
+    }
+
+    fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
+        grad.emit_usual(KEEP)
+    }
+}
+
+const KEEP: Keep<'static> =
+    Keep { inputs: &["W", "Ids"], outputs: &[], out_grads: &["Out"], in_grads: &["W"] };
+
+/// The id that reads as zeros, if one does.
+fn padding(attrs: &crate::attr::Attrs) -> Result<Option<i64>> {
+    Ok(Some(attrs.int("padding_idx", -1)?).filter(|&id| id != -1))
+}
+
+fn infer_out(infer: &mut Infer<'_>, outer: &[i64]) -> Result<()> {
+    infer.check_dtype("Ids", &[DType::I64, DType::I32], "int64 or int32")?;
+    let (w, ids) = (infer.input("W")?, infer.input("Ids")?);
+    let [_, width] = *w.dims else { return Err(infer.shape(TABLE_RULE, "W")) };
+    let dims = [outer, &[width]].concat();
+    let meta = Meta { kind: VarKind::LodTensor, dtype: w.dtype, dims, lod_level: ids.lod_level };
+    infer.set_output("Out", meta)
+}
+
+fn look_up(run: &mut Run<'_>, outer: Shape) -> Result<()> {
+    let padding = padding(run.attrs())?;
+    let mut out = run.take("Out");
+    let (w, ids) = (run.input("W")?, run.input("Ids")?);
+    let &[_, width] = w.dims() else { return Err(run.shape(TABLE_RULE, "W")) };
+    let shape = with_width(outer, width)?;
+    for_float!(w.dtype(), run.input_name("W"), T => {
+        let (table, out) = (w.data::<T>()?, out.resize::<T>(shape));
+        for_int!(ids.dtype(), run.input_name("Ids"), I => {
+            gather_rows((table, width), ids.data::<I>()?, padding, out)
+                .map_err(|bad| out_of_range(run, bad))
+        })
+    })?;
+    out.set_lod(ids.lod().clone());
+    run.put("Out", out);
+    Ok(())
+}
+
+/// A shape with one more dimension at the end.
+fn with_width(outer: Shape, width: usize) -> Result<Shape> {
+    let mut dims = [0; tensor::RANK_MAX + 1];
+    dims[..outer.rank()].copy_from_slice(outer.dims());
+    dims[outer.rank()] = width;
+    match &dims[..=outer.rank()] {
+        dims if dims.len() > tensor::RANK_MAX => {
+            Err(tensor::Error::RankTooHigh { rank: dims.len() }.into())
+        }
+        dims => Ok(Shape::new(dims)),
+    }
+}
+
+fn out_of_range(run: &Run<'_>, bad: BadId) -> Error {
+    let height = run.opt_input("W").map_or(0, |w| w.shape().dim(0) as i64);
+    let var = run.input_name("Ids").to_string();
+    Error::IdOutOfRange { var, position: bad.position, id: bad.id, height }
+}
+
+impl Op for LookupTableGrad {
+    fn name(&self) -> &'static str {
+        "lookup_table_grad"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        infer_grad(infer)
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        run_grad(run)
+    }
+}
+
+impl Op for LookupTableV2Grad {
+    fn name(&self) -> &'static str {
+        "lookup_table_v2_grad"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        infer_grad(infer)
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        run_grad(run)
+    }
+}
+
+fn infer_grad(infer: &mut Infer<'_>) -> Result<()> {
+    let w = infer.input("W")?;
+    let sparse = infer.attrs().bool("is_sparse", false)?;
+    let kind = if sparse { VarKind::SelectedRows } else { VarKind::LodTensor };
+    infer.set_output("W@GRAD", Meta { kind, ..w })
+}
+
+fn run_grad(run: &mut Run<'_>) -> Result<()> {
+    let (w, ids, d_out) = (run.input("W")?, run.input("Ids")?, run.input("Out@GRAD")?);
+    let &[_, width] = w.dims() else { return Err(run.shape(TABLE_RULE, "W")) };
+    if d_out.len() != ids.len() * width {
+        return Err(run.shapes("the gradient must have a row for each id", "Out@GRAD", "Ids"));
+    }
+    if run.attrs().bool("is_sparse", false)? {
+        sparse_grad(run, width)
+    } else {
+        dense_grad(run, width)
+    }
+}
+
+fn dense_grad(run: &mut Run<'_>, width: usize) -> Result<()> {
+    let padding = padding(run.attrs())?;
+    let mut d_w = run.take("W@GRAD");
+    let (w, ids) = (run.input("W")?, run.input("Ids")?);
+    for_float!(w.dtype(), run.input_name("W"), T => {
+        let (table, d_out) = (d_w.resize_zeroed::<T>(w.shape()), run.data::<T>("Out@GRAD")?);
+        for_int!(ids.dtype(), run.input_name("Ids"), I => {
+            scatter_add_rows((table, width), ids.data::<I>()?, padding, d_out)
+                .map_err(|bad| out_of_range(run, bad))
+        })
+    })?;
+    run.put("W@GRAD", d_w);
+    Ok(())
+}
+
+fn sparse_grad(run: &mut Run<'_>, width: usize) -> Result<()> {
+    let padding = padding(run.attrs())?;
+    let mut rows = run.take_rows("W@GRAD");
+    let (w, ids, d_out) = (run.input("W")?, run.input("Ids")?, run.input("Out@GRAD")?);
+    let height = w.shape().dim(0);
+    rows.ids.clear();
+    for_int!(ids.dtype(), run.input_name("Ids"), I => {
+        let ids = ids.data::<I>()?;
+        check_ids(ids, height, padding).map_err(|bad| out_of_range(run, bad))?;
+        rows.ids.extend(ids.iter().map(|&id| i64::from(id)));
+        Ok(())
+    })?;
+    rows.height = height as i64;
+    copy_rows(d_out, width, &mut rows.value);
+    run.put_rows("W@GRAD", rows);
+    Ok(())
+}
+
+/// Copies a tensor as a matrix of `width` columns.
+fn copy_rows(from: &Tensor, width: usize, to: &mut Tensor) {
+    let n = from.len().checked_div(width).unwrap_or(0);
+    to.resize_as(from.dtype(), Shape::from([n, width]));
+    to.bytes_mut().copy_from_slice(from.bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Error;
+    use crate::op::check::{Check, check, ids, seq, t};
+    use tensor::Tensor;
+
+    fn table() -> Tensor {
+        t(&[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    }
+
+    fn lookup(picked: &[i64]) -> Check {
+        check("lookup_table").input("W", table()).input("Ids", ids(&[picked.len(), 1], picked))
+    }
+
+    #[test]
+    fn copies_rows_and_keeps_the_ids_sequences() {
+        check("lookup_table")
+            .input("W", table())
+            .input("Ids", seq(ids(&[3, 1], &[2, 0, 2]), &[1, 2]))
+            .gives("Out", seq(t(&[3, 2], &[5.0, 6.0, 1.0, 2.0, 5.0, 6.0]), &[1, 2]));
+        check("lookup_table_v2")
+            .input("W", table())
+            .input("Ids", ids(&[1, 2], &[1, 0]))
+            .gives("Out", t(&[1, 2, 2], &[3.0, 4.0, 1.0, 2.0]));
+        lookup(&[]).gives("Out", t(&[0, 2], &[]));
+    }
+
+    #[test]
+    fn the_padding_id_reads_as_zeros() {
+        lookup(&[1, 2]).attr("padding_idx", 1i64).gives("Out", t(&[2, 2], &[0.0, 0.0, 5.0, 6.0]));
+    }
+
+    #[test]
+    fn gradient_matches_finite_differences() {
+        for sparse in [false, true] {
+            lookup(&[2, 0, 2]).attr("is_sparse", sparse).output("Out").grad(&["W"]);
+        }
+        lookup(&[2, 1, 2]).attr("padding_idx", 1i64).output("Out").grad(&["W"]);
+        let v2 = check("lookup_table_v2").input("W", table()).input("Ids", ids(&[3], &[2, 0, 2]));
+        v2.attr("is_sparse", true).output("Out").grad(&["W"]);
+    }
+
+    #[test]
+    fn the_sparse_gradient_lists_ids_as_they_stand() {
+        let d_out = t(&[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let grad = check("lookup_table_grad")
+            .input("W", table())
+            .input("Ids", ids(&[3, 1], &[2, 1, 2]))
+            .input("Out@GRAD", d_out.clone())
+            .attr("is_sparse", true)
+            .attr("padding_idx", 1i64)
+            .output("W@GRAD");
+        let value = grad.run("W@GRAD");
+        let rows = value.rows().expect("keyed rows");
+        assert_eq!((&*rows.ids, rows.height, &rows.value), (&[2, 1, 2][..], 3, &d_out));
+        assert_eq!(grad.inferred("W@GRAD").kind, crate::VarKind::SelectedRows);
+    }
+
+    #[test]
+    fn refuses_ids_outside_of_the_table() {
+        for bad in [3, -1, i64::MIN] {
+            let error = lookup(&[0, bad]).output("Out").fails();
+            let known = matches!(error.root(), Error::IdOutOfRange { position: 1, height: 3, id, .. } if *id == bad);
+            assert!(known, "{error}");
+        }
+    }
+
+    #[test]
+    fn refuses_shapes_and_types_that_are_no_ids_or_table() {
+        let error = check("lookup_table")
+            .input("W", table())
+            .input("Ids", ids(&[2], &[0, 1]))
+            .output("Out")
+            .fails();
+        assert!(matches!(error.root(), Error::Shape { .. }), "{error}");
+        let error = check("lookup_table_v2")
+            .input("W", t(&[2], &[0.0, 1.0]))
+            .input("Ids", ids(&[2], &[0, 1]))
+            .output("Out")
+            .fails();
+        assert!(matches!(error.root(), Error::Shape { .. }), "{error}");
+        let error = check("lookup_table_v2")
+            .input("W", table())
+            .input("Ids", t(&[2], &[0.0, 1.0]))
+            .output("Out")
+            .fails();
+        assert!(matches!(error.root(), Error::DType { .. }), "{error}");
+    }
+}

@@ -1,0 +1,69 @@
+//! `randint`: Out = integers in [low, high), in the shape and type of the attributes.
+
+use tensor::Number;
+
+use super::sizes::{self, bad_attr};
+use super::uniform_random::stream;
+use super::{Grad, Infer, Op, Run, for_int};
+use crate::error::Result;
+use crate::var::Meta;
+
+pub(super) struct Randint;
+
+impl Op for Randint {
+    fn name(&self) -> &'static str {
+        "randint"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let dims = sizes::dims(infer)?;
+        let dtype = tensor::DType::from_code(infer.attrs().int("dtype", 3)?)?;
+        infer.set_output("Out", Meta::dense(dtype, &dims))
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let shape = sizes::shape(run)?;
+        let attrs = run.attrs();
+        let (low, high) = (attrs.int("low", 0)?, attrs.int("high", 0)?);
+        // The engine gives fewer than 2³¹ - 2 different numbers.
+        if low >= high || high - low > (1 << 31) - 3 {
+            return Err(bad_attr("high", &format!("above `low`, {low}"), high));
+        }
+        let mut stream = stream(run)?;
+        let mut out = run.take("Out");
+        let dtype = tensor::DType::from_code(attrs.int("dtype", 3)?)?;
+        for_int!(dtype, "Out", T => {
+            for value in out.resize::<T>(shape) {
+                *value = T::of(stream.between(low, high - 1) as f64);
+            }
+            Ok(())
+        })?;
+        run.put("Out", out);
+        Ok(())
+    }
+
+    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Error;
+    use crate::op::check::{check, ids};
+
+    #[test]
+    fn draws_fluids_numbers() {
+        check("randint")
+            .attr("shape", vec![6i64])
+            .attr("high", 10)
+            .attr("seed", 7)
+            .gives("Out", ids(&[6], &[0, 5, 2, 2, 7, 3]));
+    }
+
+    #[test]
+    fn refuses_an_empty_range() {
+        let error = check("randint").attr("shape", vec![1i64]).output("Out").fails();
+        assert!(matches!(error.root(), Error::BadAttr { .. }), "{error}");
+    }
+}

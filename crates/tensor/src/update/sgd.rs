@@ -1,0 +1,31 @@
+//! Stochastic gradient descent: `p -= lr * g`.
+
+use super::{Rule, check_lengths};
+use crate::Float;
+
+/// `p -= lr * g`.
+#[derive(Clone, Copy, Debug)]
+pub struct Sgd<T> {
+    /// Learning rate.
+    pub lr: T,
+}
+
+impl<T: Float> Rule<T, 0> for Sgd<T> {
+    fn update(&self, param: &mut [T], state: [&mut [T]; 0], grad: &[T]) {
+        check_lengths(param, &state, grad);
+        for (p, &g) in param.iter_mut().zip(grad) {
+            *p -= self.lr * g;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::check;
+    use super::*;
+
+    #[test]
+    fn steps_against_the_gradient() {
+        check(&Sgd { lr: 0.1 }, [2.0, -1.0], [0.9, -2.1], []);
+    }
+}

@@ -1,0 +1,56 @@
+//! Counts what the program asks of the allocator.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub(crate) struct Counting;
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+static BYTES: AtomicU64 = AtomicU64::new(0);
+static LARGEST: AtomicU64 = AtomicU64::new(0);
+
+/// Calls, bytes and the largest request so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Count {
+    pub(crate) calls: u64,
+    pub(crate) bytes: u64,
+    pub(crate) largest: u64,
+}
+
+/// What was asked for while `work` ran.
+pub(crate) fn count(work: impl FnOnce()) -> Count {
+    LARGEST.store(0, Relaxed);
+    let before = (CALLS.load(Relaxed), BYTES.load(Relaxed));
+    work();
+    let (calls, bytes) = (CALLS.load(Relaxed) - before.0, BYTES.load(Relaxed) - before.1);
+    Count { calls, bytes, largest: LARGEST.load(Relaxed) }
+}
+
+fn note(size: usize) {
+    CALLS.fetch_add(1, Relaxed);
+    BYTES.fetch_add(size as u64, Relaxed);
+    LARGEST.fetch_max(size as u64, Relaxed);
+}
+
+// SAFETY: every call goes on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(layout.size());
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note(layout.size());
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note(size);
+        unsafe { System.realloc(old, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(old, layout) }
+    }
+}

@@ -1,0 +1,139 @@
+//! The golden files under `golden/`: numbers that the real Fluid 1.8.5 computed.
+//!
+//! `.npz` is a zip of `.npy` arrays; `.npy` is a short text header (element type, order, shape)
+//! and the bytes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+use tensor::{DType, Shape, Tensor};
+use zip::ZipArchive;
+
+use crate::close;
+
+/// The arrays of one `.npz` file by name.
+#[derive(Debug)]
+pub struct Golden {
+    file: String,
+    arrays: BTreeMap<String, Tensor>,
+}
+
+/// Where a golden file lies.
+pub fn path(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(file)
+}
+
+/// A golden `.json` file.
+pub fn json(file: &str) -> serde_json::Value {
+    let file = File::open(path(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    serde_json::from_reader(std::io::BufReader::new(file)).expect("golden json parses")
+}
+
+impl Golden {
+    /// Reads a whole `.npz` file.
+    pub fn load(file: &str) -> Self {
+        let opened = File::open(path(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let mut archive = ZipArchive::new(opened).expect("npz is a zip");
+        let mut arrays = BTreeMap::new();
+        for index in 0..archive.len() {
+            let mut entry = archive.by_index(index).expect("the zip lists it");
+            let name = entry.name().expect("names are utf-8").trim_end_matches(".npy").to_string();
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).expect("the zip is whole");
+            arrays.insert(name, npy(&bytes));
+        }
+        Self { file: file.to_string(), arrays }
+    }
+
+    /// The names, sorted.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.arrays.keys().map(String::as_str)
+    }
+
+    /// The names that begin with `prefix`, without it, with their arrays.
+    pub fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a Tensor)> {
+        let entries = self.arrays.iter();
+        entries.filter_map(move |(key, array)| Some((key.strip_prefix(prefix)?, array)))
+    }
+
+    /// One array; asking for one that is not there fails the test.
+    #[track_caller]
+    pub fn tensor(&self, key: &str) -> &Tensor {
+        self.arrays.get(key).unwrap_or_else(|| panic!("{} has no `{key}`", self.file))
+    }
+
+    /// One array as doubles.
+    #[track_caller]
+    pub fn numbers(&self, key: &str) -> Vec<f64> {
+        close::numbers(self.tensor(key))
+    }
+
+    /// Part `index` of an array along its first dimension, which is dropped.
+    #[track_caller]
+    pub fn part(&self, key: &str, index: usize) -> Tensor {
+        let whole = self.tensor(key);
+        let dims = &whole.dims()[1..];
+        let shape = Shape::new(dims);
+        let n_bytes = shape.n_elements() * whole.dtype().size();
+        let bytes = &whole.bytes()[index * n_bytes..][..n_bytes];
+        Tensor::from_bytes(whole.dtype(), shape, bytes).expect("the part has its size")
+    }
+}
+
+/// One `.npy` array: magic, version, header length, header, bytes.
+fn npy(bytes: &[u8]) -> Tensor {
+    assert_eq!(&bytes[..7], b"\x93NUMPY\x01", "npy version 1");
+    let header_len = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    let (header, data) = bytes[10..].split_at(header_len);
+    let header = std::str::from_utf8(header).expect("the header is text");
+    assert!(header.contains("'fortran_order': False"), "row-major arrays only: {header}");
+    let dtype = match between(header, "'descr': '", "'") {
+        "<f4" => DType::F32,
+        "<f8" => DType::F64,
+        "<i4" => DType::I32,
+        "<i8" => DType::I64,
+        other => panic!("element type {other} is not used by the golden files"),
+    };
+    let dims = between(header, "'shape': (", ")").split(',').map(str::trim);
+    let dims = dims.filter(|dim| !dim.is_empty()).map(|dim| dim.parse().expect("a size"));
+    let shape = Shape::new(&dims.collect::<Vec<usize>>());
+    Tensor::from_bytes(dtype, shape, data).expect("the bytes fill the shape")
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
+    let start = text.find(before).expect("the header names it") + before.len();
+    let rest = &text[start..];
+    &rest[..rest.find(after).expect("the header closes it")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_arrays_of_every_type_used() {
+        let fit = Golden::load("fit_a_line.npz");
+        assert_eq!(fit.tensor("train").shape(), Shape::from([404, 14]));
+        assert_eq!(fit.tensor("rows").dtype(), DType::I32);
+        assert_eq!(fit.tensor("norm_mean").dtype(), DType::F64);
+        assert_eq!(fit.part("rows", 3).dims(), [20]);
+        assert_eq!(fit.under("init/").count(), fit.under("final/").count());
+    }
+
+    #[test]
+    fn an_npy_of_two_rows() {
+        let header = b"{'descr': '<i4', 'fortran_order': False, 'shape': (2, 1), }\n";
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend((header.len() as u16).to_le_bytes());
+        bytes.extend(header);
+        bytes.extend([7, 0, 0, 0, 255, 255, 255, 255]);
+        assert_eq!(npy(&bytes), Tensor::new([2, 1], &[7i32, -1]).unwrap());
+    }
+
+    #[test]
+    fn json_is_read() {
+        assert_eq!(json("config.json")["fit_a_line"]["steps"], 200);
+    }
+}

@@ -1,0 +1,252 @@
+//! The house rules a compiler does not check: who may depend on whom, how long a file may be, where
+//! the environment and the network may be touched, and that nothing was left behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Longer files are two files.
+const LINES_MAX: usize = 600;
+
+/// Each crate and the crates of this workspace it may use. A new edge is a decision: it needs a
+/// reason in ARCHITECTURE.md.
+const EDGES: &[(&str, &[&str])] = &[
+    ("tensor", &[]),
+    ("program", &["tensor"]),
+    ("data", &["tensor"]),
+    ("ps", &["tensor"]),
+    ("train", &["tensor", "program", "data", "ps"]),
+    ("fleet", &["tensor", "program", "data", "ps", "train"]),
+    ("testing", &["tensor", "program", "data", "ps", "train", "fleet"]),
+];
+
+/// What the package at the root shows of the workspace.
+const FACADE: &[&str] = &["tensor", "program", "data", "ps", "train", "fleet"];
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).expect("crates/testing lies two levels down").to_path_buf()
+}
+
+/// Every file of the project with its path from the root, sorted.
+fn files() -> Vec<(String, PathBuf)> {
+    let mut found = Vec::new();
+    walk(&root(), &mut found);
+    let strip = |path: PathBuf| {
+        let name = path.strip_prefix(root()).expect("below the root").to_string_lossy();
+        (name.replace('\\', "/"), path)
+    };
+    let mut found: Vec<_> = found.into_iter().map(strip).collect();
+    found.sort();
+    found
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let skipped =
+            name == "target" || name == ".git" || name == ".venv" || name == "__pycache__";
+        if path.is_dir() && !skipped {
+            walk(&path, found);
+        } else if path.is_file() {
+            found.push(path);
+        }
+    }
+}
+
+/// The files with one of these endings, with their text. This file is left out: it spells the words
+/// it looks for.
+fn texts(endings: &[&str]) -> Vec<(String, String)> {
+    let wanted = |name: &str| endings.iter().any(|ending| name.ends_with(ending));
+    let files = files().into_iter().filter(|(name, _)| wanted(name) && !name.ends_with("tidy.rs"));
+    files.map(|(name, path)| (name, fs::read_to_string(path).unwrap())).collect()
+}
+
+/// Fails with the list of offenders, if there are any.
+#[track_caller]
+fn none(rule: &str, offenders: Vec<String>) {
+    assert!(offenders.is_empty(), "{rule}:\n  {}", offenders.join("\n  "));
+}
+
+/// Lines that hold one of the words, as `file:line: text`, in files that `where_` accepts.
+fn uses(words: &[&str], where_: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, text) in texts(&[".rs"]) {
+        if !where_(&name) {
+            continue;
+        }
+        for (at, line) in text.lines().enumerate() {
+            if words.iter().any(|word| line.contains(word)) {
+                found.push(format!("{name}:{}: {}", at + 1, line.trim()));
+            }
+        }
+    }
+    found
+}
+
+/// The crates that a manifest's section names.
+fn dependencies(manifest: &str, section: &str) -> BTreeSet<String> {
+    let inside = manifest.lines().skip_while(|line| *line != section).skip(1);
+    let inside = inside.take_while(|line| !line.starts_with('['));
+    let names = inside.filter(|line| !line.starts_with('#')).filter_map(|line| {
+        let name = line.split(['=', '.']).next()?.trim();
+        (!name.is_empty()).then(|| name.to_string())
+    });
+    names.collect()
+}
+
+fn ours(manifest: &str) -> BTreeSet<String> {
+    let mut all = dependencies(manifest, "[dependencies]");
+    all.extend(dependencies(manifest, "[dev-dependencies]"));
+    all.extend(dependencies(manifest, "[build-dependencies]"));
+    all.retain(|name| EDGES.iter().any(|(ours, _)| ours == name));
+    all
+}
+
+#[test]
+fn crates_depend_only_on_those_above_them() {
+    let mut manifests: BTreeMap<String, String> = BTreeMap::new();
+    for (name, path) in files() {
+        let inside = name.strip_prefix("crates/").and_then(|rest| rest.strip_suffix("/Cargo.toml"));
+        if let Some(folder) = inside {
+            manifests.insert(folder.to_string(), fs::read_to_string(path).unwrap());
+        }
+    }
+    let drawn: BTreeSet<_> = EDGES.iter().map(|(name, _)| name.to_string()).collect();
+    let there: BTreeSet<_> = manifests.keys().cloned().collect();
+    assert_eq!(there, drawn, "crates in the tree, crates in the picture");
+    for (name, allowed) in EDGES {
+        let used = ours(&manifests[*name]);
+        let extra = used.into_iter().filter(|used| !allowed.contains(&used.as_str())).collect();
+        none(&format!("`{name}` may not depend on"), extra);
+    }
+    let facade = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let extra = ours(&facade).into_iter().filter(|used| !FACADE.contains(&used.as_str()));
+    none("the package at the root may not depend on", extra.collect());
+}
+
+#[test]
+fn the_manifest_reader_sees_every_spelling() {
+    let manifest = "[dependencies]\na = \"1\"\nb.workspace = true\n# c = 1\n\n[features]\nd = []\n";
+    let names: Vec<_> = dependencies(manifest, "[dependencies]").into_iter().collect();
+    assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
+fn files_are_short() {
+    let long = texts(&[".rs", ".py", ".sh"]).into_iter().filter_map(|(name, text)| {
+        let n_lines = text.lines().count();
+        (n_lines > LINES_MAX).then(|| format!("{name}: {n_lines} lines"))
+    });
+    none(&format!("a file has at most {LINES_MAX} lines"), long.collect());
+}
+
+#[test]
+fn only_fleet_reads_the_environment() {
+    let exempt = ["crates/fleet/", "crates/testing/", "examples/"];
+    let bound = |name: &str| {
+        let build_time = name.ends_with("build.rs") || name.contains("/benches/");
+        !build_time && !exempt.iter().any(|folder| name.starts_with(folder))
+    };
+    none("`std::env` belongs to `fleet`", uses(&["std::env", "env::var"], bound));
+}
+
+#[test]
+fn only_one_file_opens_sockets() {
+    let bound = |name: &str| name != "crates/ps/src/tcp.rs" && !name.starts_with("crates/testing/");
+    none("`std::net` belongs to `crates/ps/src/tcp.rs`", uses(&["std::net"], bound));
+}
+
+#[test]
+fn the_pure_crates_touch_no_file_thread_or_clock() {
+    let pure = ["crates/tensor/src/", "crates/program/src/"];
+    let bound = |name: &str| pure.iter().any(|folder| name.starts_with(folder));
+    let words = ["std::fs", "std::thread", "std::time", "std::process", "std::io"];
+    none("`tensor` and `program` compute and do nothing else", uses(&words, bound));
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let words = [
+        "TODO",
+        "FIXME",
+        "XXX",
+        "HACK",
+        "todo!",
+        "unimplemented!",
+        "dbg!",
+        "#[ignore",
+        "<<<<<<<",
+        ">>>>>>>",
+    ];
+    none("left behind", uses(&words, |_| true));
+    let stray = files().into_iter().map(|(name, _)| name);
+    let endings = [".orig", ".rej", ".bak", ".swp", ".tmp", "~"];
+    let stray = stray.filter(|name| endings.iter().any(|ending| name.ends_with(ending)));
+    none("stray files", stray.collect());
+}
+
+#[test]
+fn unsafe_code_says_why_it_is_sound() {
+    let mut silent = Vec::new();
+    for (name, text) in texts(&[".rs"]) {
+        let lines: Vec<&str> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let opens = line.contains("unsafe {") || line.trim_start().starts_with("unsafe impl");
+            let before = &lines[at.saturating_sub(5)..=at];
+            if opens && !before.iter().any(|line| line.contains("SAFETY:")) {
+                silent.push(format!("{name}:{}", at + 1));
+            }
+        }
+    }
+    none("an unsafe block without a `SAFETY:` line", silent);
+}
+
+#[test]
+fn every_op_lives_in_a_file_with_tests() {
+    let folder = root().join("crates/program/src/op");
+    let table = fs::read_to_string(folder.join("table.rs")).unwrap();
+    let entries: Vec<&str> =
+        table.lines().filter_map(|line| line.trim().strip_prefix('&')).collect();
+    assert_eq!(entries.len(), program::op::OPS.len(), "one line per op");
+    let mut untested = BTreeSet::new();
+    for entry in entries {
+        let module = entry.split("::").next().unwrap();
+        let file = folder.join(format!("{module}.rs"));
+        let beside = folder.join(module).join("tests.rs");
+        let file = if file.exists() { file } else { folder.join(module).join("mod.rs") };
+        let text = fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let tests = text.split("#[cfg(test)]").nth(1).unwrap_or_default();
+        if !tests.contains("#[test]") && !beside.exists() {
+            untested.insert(format!("{module}.rs"));
+        }
+    }
+    none("op files without tests", untested.into_iter().collect());
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    let mut broken = Vec::new();
+    for (name, text) in texts(&[".md"]) {
+        let folder = root().join(&name).parent().unwrap().to_path_buf();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = target.split('#').next().unwrap_or_default();
+            let elsewhere = target.contains("://") || path.is_empty();
+            if !elsewhere && !folder.join(path).exists() {
+                broken.push(format!("{name}: {target}"));
+            }
+        }
+    }
+    none("links to nowhere", broken);
+}
+
+#[test]
+fn every_dependency_has_a_reason() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let reasons = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let all = dependencies(&manifest, "[workspace.dependencies]");
+    let foreign = all.into_iter().filter(|name| !EDGES.iter().any(|(ours, _)| ours == name));
+    let silent = foreign.filter(|name| !reasons.contains(&format!("| `{name}` |")));
+    none("dependencies without a line in CONTRIBUTING.md", silent.collect());
+}

@@ -1,0 +1,55 @@
+//! What a caller hands to a run.
+
+use tensor::Tensor;
+
+/// Tensors by the name of the data variable they go to, in the order they were added.
+#[derive(Clone, Debug, Default)]
+pub struct Feed {
+    entries: Vec<(String, Tensor)>,
+}
+
+impl Feed {
+    /// Nothing to feed.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tensor, or replaces the one of that name.
+    pub fn with(mut self, name: &str, tensor: Tensor) -> Self {
+        self.set(name, tensor);
+        self
+    }
+
+    /// Adds a tensor, or replaces the one of that name.
+    pub fn set(&mut self, name: &str, tensor: Tensor) {
+        match self.get_mut(name) {
+            Some(old) => *old = tensor,
+            None => self.entries.push((name.to_string(), tensor)),
+        }
+    }
+
+    /// The tensor of a name, to refill for the next batch.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Tensor> {
+        self.entries.iter_mut().find(|(own, _)| own == name).map(|(_, tensor)| tensor)
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The tensors, in order.
+    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        self.entries.iter().map(|(_, tensor)| tensor)
+    }
+
+    pub(super) fn tensors_mut(&mut self) -> impl Iterator<Item = &mut Tensor> {
+        self.entries.iter_mut().map(|(_, tensor)| tensor)
+    }
+}
+
+impl<N: Into<String>> FromIterator<(N, Tensor)> for Feed {
+    fn from_iter<I: IntoIterator<Item = (N, Tensor)>>(entries: I) -> Self {
+        Self { entries: entries.into_iter().map(|(name, t)| (name.into(), t)).collect() }
+    }
+}

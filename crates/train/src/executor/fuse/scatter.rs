@@ -1,0 +1,163 @@
+//! The sparse gradients of all look-ups of one table, summed: one merge by row id. A `concat_grad`
+//! that only feeds them vanishes too: rows are read where they lie in the wider gradient.
+
+use program::op::{Op, Run, for_float};
+use program::{Error, OpDesc, Program, Result};
+use tensor::Element;
+use tensor::rows::{Source, merge_sources};
+
+use super::only;
+use crate::executor::plan::{Plan, Planned, Replacement, Uses};
+
+/// W@GRAD = rows of Out@GRAD[k] keyed by Ids[k], equal keys added in the order listed.
+struct Scatter;
+
+/// The same where the rows of the k-th look-up begin at column `offsets[k]` of one matrix.
+struct ScatterColumns;
+
+impl Op for Scatter {
+    fn name(&self) -> &'static str {
+        "fused scatter"
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        scatter(run, None)
+    }
+}
+
+impl Op for ScatterColumns {
+    fn name(&self) -> &'static str {
+        "fused scatter columns"
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let offsets = run.attrs().longs("offsets")?;
+        scatter(run, Some(offsets))
+    }
+}
+
+fn scatter(run: &mut Run<'_>, offsets: Option<&[i64]>) -> Result<()> {
+    let mut out = run.take_rows("W@GRAD");
+    let mut scratch = std::mem::take(&mut run.spare().merge);
+    let w = run.input("W")?;
+    let (height, width) = (w.dims()[0], w.shape().flatten_2d(1).1);
+    let result = for_float!(w.dtype(), run.input_name("W"), T => {
+        let n = run.n_inputs("Ids");
+        let sources = (0..n).map(|k| source::<T>(run, k, offsets, width));
+        for checked in sources.clone() {
+            checked?;
+        }
+        merge_sources(sources.map_while(Result::ok), width, &mut scratch, &mut out);
+        Ok(())
+    });
+    run.spare().merge = scratch;
+    result?;
+    out.height = height as i64;
+    run.put_rows("W@GRAD", out);
+    Ok(())
+}
+
+/// The rows of the `k`-th look-up.
+fn source<'r, T: Element>(
+    run: &'r Run<'_>,
+    k: usize,
+    offsets: Option<&[i64]>,
+    width: usize,
+) -> Result<Source<'r, T>> {
+    let ids = run.input_at("Ids", k)?.data::<i64>()?;
+    let grad = run.input_at("Out@GRAD", if offsets.is_some() { 0 } else { k })?;
+    let stride = if offsets.is_some() { grad.shape().flatten_2d(1).1 } else { width };
+    let offset = offsets.map_or(0, |offsets| offsets[k] as usize);
+    if grad.len() != ids.len() * stride || offset + width > stride {
+        let rule = "the gradient of a look-up must have a row for each id";
+        let var = run.input_name_at("Ids", k).to_string();
+        return Err(Error::Shape { rule, var, dims: grad.shape().to_i64() });
+    }
+    Ok(Source { ids, values: grad.data::<T>()?, stride, offset })
+}
+
+/// The sparse look-up gradients that the `sum` at `at` adds up, if it adds nothing else.
+pub(super) fn find(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
+    let sum = &plan.ops[at].desc;
+    if sum.kind != "sum" {
+        return None;
+    }
+    let (mut gone, mut ids, mut grads) = (vec![at], Vec::new(), Vec::new());
+    let mut table = None;
+    for part in sum.input_names("X") {
+        let &[writer] = uses.writers(part) else { return None };
+        let op = &plan.ops[writer].desc;
+        let w = only(op.input_names("W"))?;
+        let sparse = matches!(op.kind.as_str(), "lookup_table_grad" | "lookup_table_v2_grad")
+            && op.attrs.bool("is_sparse", false).ok()?;
+        let private = !plan.pinned.contains(part) && uses.readers(part) == [at];
+        let steady = op.reads().all(|var| uses.unwritten(var, writer, at));
+        if !sparse || !private || !steady || *table.get_or_insert(w) != w {
+            return None;
+        }
+        gone.push(writer);
+        ids.push(only(op.input_names("Ids"))?.to_string());
+        grads.push(only(op.input_names("Out@GRAD"))?.to_string());
+    }
+    let desc = OpDesc::new("fused scatter")
+        .input("W", table?)
+        .input("Ids", ids)
+        .input("Out@GRAD", grads)
+        .output("W@GRAD", only(sum.output_names("Out"))?);
+    let by = Planned { desc, op: &Scatter, index: plan.ops[at].index };
+    Some(Replacement { gone, at, by })
+}
+
+/// If the rows of the scatter at `at` all come out of one `concat_grad` that nobody else reads:
+/// takes its place.
+pub(super) fn find_concat_grad(
+    plan: &Plan,
+    program: &Program,
+    uses: &Uses,
+    at: usize,
+) -> Option<Replacement> {
+    let scatter = &plan.ops[at].desc;
+    if scatter.kind != Scatter.name() {
+        return None;
+    }
+    let grads = scatter.input_names("Out@GRAD");
+    let &[split_at] = uses.writers(grads.first()?) else { return None };
+    let split = &plan.ops[split_at].desc;
+    if split.kind != "concat_grad" || split.attrs.int("axis", 0).ok()? != 1 {
+        return None;
+    }
+    let private = |var: &str| !plan.pinned.contains(var) && uses.readers(var) == [at];
+    let d_out = only(split.input_names("Out@GRAD"))?;
+    if !split.writes().all(private) || !uses.unwritten(d_out, split_at, at) {
+        return None;
+    }
+    let columns = split.input_names("X");
+    let parts = split.output_names("X@GRAD");
+    let offset_of = |grad: &String| parts.iter().position(|part| part == grad);
+    let places: Option<Vec<usize>> = grads.iter().map(offset_of).collect();
+    let offsets = column_offsets(program, columns)?;
+    let offsets: Vec<i64> = places?.into_iter().map(|place| offsets[place]).collect();
+    let desc = OpDesc::new("fused scatter columns")
+        .input("W", scatter.input_names("W"))
+        .input("Ids", scatter.input_names("Ids"))
+        .input("Out@GRAD", d_out)
+        .output("W@GRAD", scatter.output_names("W@GRAD"))
+        .attr("offsets", offsets);
+    let by = Planned { desc, op: &ScatterColumns, index: plan.ops[at].index };
+    Some(Replacement { gone: vec![split_at, at], at, by })
+}
+
+/// The column at which each input of a concat begins; only if all widths are known beforehand.
+fn column_offsets(program: &Program, columns: &[String]) -> Option<Vec<i64>> {
+    let mut next = 0;
+    let mut offsets = Vec::with_capacity(columns.len());
+    for var in columns {
+        offsets.push(next);
+        let [_, width] = program.find_var(0, var)?.meta.dims[..] else { return None };
+        if width < 0 {
+            return None;
+        }
+        next += width;
+    }
+    Some(offsets)
+}

@@ -1,0 +1,203 @@
+//! Runs programs: prepare once, run many.
+//!
+//! Preparing resolves every op and variable to a place in a list, fuses what is safe, and lets
+//! variables that are never alive together share memory. A run that was prepared before looks no
+//! variable name up and allocates no tensor.
+
+mod feed;
+mod fuse;
+mod liveness;
+mod plan;
+mod prepared;
+mod profile;
+mod step;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use program::Program;
+use tensor::Tensor;
+
+pub use feed::Feed;
+pub use prepared::Prepared;
+pub use profile::{OpTime, Profile};
+
+use crate::error::Result;
+use crate::scope::Scope;
+
+/// How programs are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// Fail as soon as an op writes a number that is not finite (`FLAGS_check_nan_inf`).
+    pub check_nan_inf: bool,
+    /// Measure the time of each op; see [`Executor::take_profile`].
+    pub profile: bool,
+    /// Compute what is safe to compute together in one pass. Checking and profiling switch it off,
+    /// so that they speak of the user's own ops.
+    pub fuse: bool,
+    /// Let variables that are never alive together share memory.
+    pub reuse_memory: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { check_nan_inf: false, profile: false, fuse: true, reuse_memory: true }
+    }
+}
+
+/// Programs kept ready; the one not used for longest goes when there are more.
+const PREPARED_MAX: usize = 32;
+
+/// Runs programs in a scope.
+#[derive(Debug, Default)]
+pub struct Executor {
+    options: Options,
+    cache: Vec<(Key, Prepared)>,
+    profile: Profile,
+    interrupt: Interrupt,
+}
+
+/// What a program was prepared for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key {
+    program: u64,
+    version: u64,
+    options: Options,
+    feed: Vec<String>,
+    fetch: Vec<String>,
+}
+
+/// Stops a run from another thread (or a signal handler): the run ends before its next op.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Asks the run that is under way to end.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn clear(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Executor {
+    /// An executor with the usual options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An executor with other options.
+    pub fn with_options(options: Options) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// The options, to change; programs are prepared again as needed.
+    pub fn options_mut(&mut self) -> &mut Options {
+        &mut self.options
+    }
+
+    /// A handle that ends runs of this executor.
+    pub fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
+    /// Runs all ops of block 0 in order and returns the variables asked for.
+    ///
+    /// `feed` lends its tensors: they are back, unchanged, when the call returns.
+    pub fn run(
+        &mut self,
+        program: &Program,
+        scope: &Scope,
+        feed: &mut Feed,
+        fetch: &[&str],
+    ) -> Result<Vec<Tensor>> {
+        let mut fetched = Vec::new();
+        self.run_into(program, scope, feed, fetch, &mut fetched)?;
+        Ok(fetched)
+    }
+
+    /// The same, recycling the memory of `fetched`: nothing is allocated once shapes are known.
+    pub fn run_into(
+        &mut self,
+        program: &Program,
+        scope: &Scope,
+        feed: &mut Feed,
+        fetch: &[&str],
+        fetched: &mut Vec<Tensor>,
+    ) -> Result<()> {
+        self.interrupt.clear();
+        let at = self.ready(program, feed, fetch)?;
+        let (_, prepared) = &mut self.cache[at];
+        let mut watch = step::Watch {
+            options: self.options,
+            profile: &mut self.profile,
+            interrupt: &self.interrupt,
+        };
+        prepared.run(scope, feed, fetched, &mut watch)
+    }
+
+    /// Prepares a program without running it; a later [`Executor::run`] with the same feeds and
+    /// fetches finds it ready.
+    pub fn prepare(&mut self, program: &Program, feed: &Feed, fetch: &[&str]) -> Result<&Prepared> {
+        let at = self.ready(program, feed, fetch)?;
+        Ok(&self.cache[at].1)
+    }
+
+    /// How often each op ran and how long it took, since the last call; the longest first.
+    pub fn take_profile(&mut self) -> Vec<OpTime> {
+        std::mem::take(&mut self.profile).into_times()
+    }
+
+    /// The place of the prepared program in the cache, made if it is not there; it becomes the last.
+    fn ready(&mut self, program: &Program, feed: &Feed, fetch: &[&str]) -> Result<usize> {
+        let hit = self.cache.iter().rposition(|(key, _)| {
+            (key.program, key.version) == (program.id(), program.version())
+                && key.options == self.options
+                && key.feed.iter().map(String::as_str).eq(feed.names())
+                && key.fetch.iter().map(String::as_str).eq(fetch.iter().copied())
+        });
+        let last = self.cache.len().saturating_sub(1);
+        match hit {
+            Some(at) if at == last => {}
+            Some(at) => {
+                let entry = self.cache.remove(at);
+                self.cache.push(entry);
+            }
+            None => {
+                let prepared = Prepared::new(program, feed, fetch, self.options)?;
+                if self.cache.len() == PREPARED_MAX {
+                    self.cache.remove(0);
+                }
+                self.cache.push((self.key(program, feed, fetch), prepared));
+            }
+        }
+        Ok(self.cache.len() - 1)
+    }
+
+    fn key(&self, program: &Program, feed: &Feed, fetch: &[&str]) -> Key {
+        Key {
+            program: program.id(),
+            version: program.version(),
+            options: self.options,
+            feed: feed.names().map(str::to_string).collect(),
+            fetch: fetch.iter().map(|name| name.to_string()).collect(),
+        }
+    }
+}
+
+/// Seeds for random ops that have none: different in every process and at every call.
+fn fresh_seed() -> u32 {
+    use std::hash::{BuildHasher, RandomState};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let seed = RandomState::new().hash_one(NEXT.fetch_add(1, Ordering::Relaxed));
+    (seed as u32).max(1)
+}
+
+#[cfg(test)]
+mod tests;

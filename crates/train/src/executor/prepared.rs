@@ -1,0 +1,355 @@
+//! A program with every op and variable resolved, and the memory of its temporaries.
+
+use std::collections::{HashMap, HashSet};
+
+use program::op::{Spare, Wiring};
+use program::{Error as ProgramError, Program, VarDesc};
+use tensor::{Tensor, Value};
+
+use super::feed::Feed;
+use super::plan::{self, Plan};
+use super::step::{self, Step, Watch};
+use super::{Options, fuse, liveness};
+use crate::error::{Error, Result};
+use crate::scope::{Place, Scope};
+
+/// Ready to run: see the module.
+#[derive(Debug)]
+pub struct Prepared {
+    blocks: Vec<Vec<Step>>,
+    vars: Vec<Value>,
+    spare: Spare,
+    /// Where each fed tensor goes, and what it must look like.
+    feeds: Vec<(usize, VarDesc)>,
+    fetches: Vec<Fetch>,
+    /// Variables of the scope: place here, name.
+    persistables: Vec<(usize, String)>,
+    /// Where the persistables are in the scope that was used last.
+    bound: Option<Bound>,
+    /// Cleared before each run: something might read them before they are written.
+    stale: Vec<usize>,
+    /// Data variables by place, for the error when one was not fed.
+    data: HashSet<String>,
+}
+
+#[derive(Debug)]
+struct Fetch {
+    slot: usize,
+    name: String,
+    /// Belongs to the scope or the caller: fetched by copy.
+    lent: bool,
+}
+
+#[derive(Debug)]
+struct Bound {
+    scope: u64,
+    generation: u64,
+    places: Vec<Place>,
+}
+
+impl Prepared {
+    pub(super) fn new(
+        program: &Program,
+        feed: &Feed,
+        fetch: &[&str],
+        options: Options,
+    ) -> Result<Self> {
+        let feeds = check_feeds(program, feed)?;
+        let pinned = pinned(program, feed, fetch);
+        let mut plans = Vec::with_capacity(program.blocks().len());
+        for block in program.blocks() {
+            plans.push(Plan::new(block, pinned.clone())?);
+        }
+        if options.fuse && !options.check_nan_inf && !options.profile {
+            fuse::fuse(&mut plans[0], program);
+        }
+        check_fetches(program, &plans, feed, fetch)?;
+        let unwritten = read_before_written(&plans, &feeds);
+        let mut slots = Slots::new(program);
+        if options.reuse_memory {
+            let temporary = |var: &str| !pinned.contains(var) && !unwritten.contains(var);
+            slots.share(liveness::share(&plans[0], program, temporary));
+        }
+        let blocks: Result<Vec<_>> =
+            plans.into_iter().enumerate().map(|(id, plan)| slots.wire(id, plan)).collect();
+        Ok(Self::assemble(program, slots, blocks?, feeds, (fetch, unwritten)))
+    }
+
+    fn assemble(
+        program: &Program,
+        mut slots: Slots<'_>,
+        blocks: Vec<Vec<Step>>,
+        feeds: Vec<VarDesc>,
+        (fetch, unwritten): (&[&str], HashSet<String>),
+    ) -> Self {
+        let fed: HashSet<String> = feeds.iter().map(|var| var.name.clone()).collect();
+        let is_persistable = |name: &str| {
+            program.find_var(0, name).is_some_and(|var| var.persistable) && !fed.contains(name)
+        };
+        let fetches = fetch.iter().map(|&name| Fetch {
+            slot: slots.slot(0, name).unwrap_or_default(),
+            name: name.to_string(),
+            lent: is_persistable(name) || fed.contains(name),
+        });
+        let fetches = fetches.collect();
+        let data = program.list_vars().filter(|var| var.is_data).map(|var| var.name.clone());
+        let data = data.collect();
+        let feeds =
+            feeds.into_iter().map(|var| (slots.slot(0, &var.name).unwrap_or_default(), var));
+        let feeds = feeds.collect();
+        let (persistables, others) = slots.persistables(&is_persistable);
+        let stale = others.into_iter().filter(|(_, name)| unwritten.contains(name));
+        let stale = stale.map(|(slot, _)| slot).collect();
+        let mut vars = Vec::new();
+        vars.resize_with(slots.n_slots, Value::default);
+        let (spare, bound) = (Spare::default(), None);
+        Self { blocks, vars, spare, feeds, fetches, persistables, bound, stale, data }
+    }
+
+    /// How many ops run after fusion, in block 0.
+    pub fn n_ops(&self) -> usize {
+        self.blocks[0].len()
+    }
+
+    /// The ops that run in block 0 after fusion, one line each.
+    pub fn describe(&self) -> Vec<String> {
+        self.blocks[0].iter().map(|step| step.desc.to_string()).collect()
+    }
+
+    /// Bytes of memory the temporaries hold.
+    pub fn temporary_bytes(&self) -> usize {
+        self.vars.iter().filter_map(Value::tensor).map(Tensor::capacity).sum()
+    }
+
+    pub(super) fn run(
+        &mut self,
+        scope: &Scope,
+        feed: &mut Feed,
+        fetched: &mut Vec<Tensor>,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
+        self.check_fed(feed)?;
+        self.bind(scope);
+        for &slot in &self.stale {
+            self.vars[slot] = Value::Empty;
+        }
+        let mut held = scope.hold();
+        let places = self.bound.as_ref().map_or(&[] as &[Place], |bound| &bound.places);
+        let mut exchange = |vars: &mut [Value]| {
+            for (&(slot, _), place) in self.persistables.iter().zip(places) {
+                std::mem::swap(&mut vars[slot], held[place.depth].value_mut(place.at));
+            }
+        };
+        exchange(&mut self.vars);
+        swap_feeds(&self.feeds, feed, &mut self.vars);
+        let result = step::run_block(&self.blocks, 0, &mut self.vars, &mut self.spare, watch);
+        let result = result.and_then(|()| fetch(&self.fetches, &mut self.vars, fetched));
+        swap_feeds(&self.feeds, feed, &mut self.vars);
+        exchange(&mut self.vars);
+        result.map_err(|error| name_unfed(error, &self.data))
+    }
+
+    /// Finds the persistables in this scope, unless it is the scope of the run before.
+    fn bind(&mut self, scope: &Scope) {
+        let (id, generation) = (scope.id(), scope.generation());
+        let same = |bound: &Bound| bound.scope == id && bound.generation == generation;
+        if !self.bound.as_ref().is_some_and(same) {
+            let places = scope.places(self.persistables.iter().map(|(_, name)| name.as_str()));
+            let generation = scope.generation();
+            self.bound = Some(Bound { scope: id, generation, places });
+        }
+    }
+
+    fn check_fed(&self, feed: &Feed) -> Result<()> {
+        for ((_, var), tensor) in self.feeds.iter().zip(feed.tensors()) {
+            let name = || var.name.clone();
+            if !tensor.is_initialized() {
+                return Err(Error::FeedEmpty { var: name(), actual: "nothing" });
+            }
+            if !var.need_check_feed {
+                continue;
+            }
+            let (declared, fed) = (&var.meta.dims, tensor.shape().to_i64());
+            let agree = |(&declared, &fed): (&i64, &i64)| declared < 0 || declared == fed;
+            if declared.len() != fed.len() || !declared.iter().zip(&fed).all(agree) {
+                return Err(Error::FeedShape { var: name(), declared: declared.clone(), fed });
+            }
+            if var.meta.dtype != tensor.dtype() {
+                let (declared, fed) = (var.meta.dtype, tensor.dtype());
+                return Err(Error::FeedDType { var: name(), declared, fed });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Lends the caller's tensors to the variables, or gives them back.
+fn swap_feeds(feeds: &[(usize, VarDesc)], feed: &mut Feed, vars: &mut [Value]) {
+    for ((slot, _), tensor) in feeds.iter().zip(feed.tensors_mut()) {
+        match &mut vars[*slot] {
+            Value::Tensor(held) => std::mem::swap(held, tensor),
+            other => *other = Value::Tensor(std::mem::take(tensor)),
+        }
+    }
+}
+
+/// Hands results over: temporaries change places with the caller's old tensors, what belongs to
+/// others is copied.
+fn fetch(fetches: &[Fetch], vars: &mut [Value], fetched: &mut Vec<Tensor>) -> Result<()> {
+    fetched.resize_with(fetches.len(), Tensor::default);
+    for (k, (fetch, result)) in fetches.iter().zip(&mut *fetched).enumerate() {
+        // The second fetch of one variable finds it moved, unless both copy.
+        let moved = fetches[k + 1..].iter().all(|later| later.slot != fetch.slot) && !fetch.lent;
+        match &mut vars[fetch.slot] {
+            Value::Tensor(tensor) if tensor.is_initialized() => {
+                if moved {
+                    std::mem::swap(tensor, result)
+                } else {
+                    result.copy_from(tensor)
+                }
+            }
+            Value::Tensor(_) | Value::Empty => {
+                let (port, var) = ("X".to_string(), fetch.name.clone());
+                return Err(ProgramError::NotInitialized { port, var }.into());
+            }
+            other => {
+                return Err(Error::FetchKind { var: fetch.name.clone(), actual: other.kind() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An unfed data variable is not "uninitialized": the message must say what to do.
+fn name_unfed(error: Error, data: &HashSet<String>) -> Error {
+    fn walk(error: &mut ProgramError, data: &HashSet<String>) {
+        match error {
+            ProgramError::InOp { source, .. } | ProgramError::InVar { source, .. } => {
+                walk(source, data);
+            }
+            ProgramError::NotInitialized { port, var } if data.contains(var) => {
+                let (port, var) = (std::mem::take(port), std::mem::take(var));
+                *error = ProgramError::NotFed { port, var };
+            }
+            _ => {}
+        }
+    }
+    let Error::Program(mut inner) = error else { return error };
+    walk(&mut inner, data);
+    Error::Program(inner)
+}
+
+fn check_feeds(program: &Program, feed: &Feed) -> Result<Vec<VarDesc>> {
+    let declared = |name: &str| {
+        let var = program.find_var(0, name).cloned();
+        var.ok_or_else(|| Error::FeedNotDeclared { var: name.to_string() })
+    };
+    feed.names().map(declared).collect()
+}
+
+fn check_fetches(program: &Program, plans: &[Plan], feed: &Feed, fetch: &[&str]) -> Result<()> {
+    let ops = plans.iter().flat_map(|plan| &plan.ops);
+    let written: HashSet<&str> = ops.flat_map(|planned| planned.desc.writes()).collect();
+    for &name in fetch {
+        let var = name.to_string();
+        let Some(desc) = program.find_var(0, name) else { return Err(Error::FetchUnknown { var }) };
+        let written = written.contains(name);
+        if !written && !desc.persistable && feed.names().all(|fed| fed != name) {
+            return Err(Error::FetchNotComputed { var });
+        }
+    }
+    Ok(())
+}
+
+fn pinned(program: &Program, feed: &Feed, fetch: &[&str]) -> HashSet<String> {
+    let persistable = program.list_vars().filter(|var| var.persistable);
+    let mut pinned: HashSet<String> = persistable.map(|var| var.name.clone()).collect();
+    pinned.extend(feed.names().map(str::to_string));
+    pinned.extend(fetch.iter().map(|name| name.to_string()));
+    pinned.extend(plan::shared_by_blocks(program));
+    pinned
+}
+
+/// Variables that some op may read before any op of the same run has written them. What only a
+/// sub-block writes counts: that block may not have run.
+fn read_before_written(plans: &[Plan], feeds: &[VarDesc]) -> HashSet<String> {
+    let mut written: HashSet<&str> = feeds.iter().map(|var| var.name.as_str()).collect();
+    let mut early = HashSet::new();
+    for (block, plan) in plans.iter().enumerate() {
+        for planned in &plan.ops {
+            early.extend(planned.desc.reads().filter(|var| !written.contains(var)));
+            if block == 0 {
+                written.extend(planned.desc.writes());
+            }
+        }
+    }
+    early.into_iter().map(str::to_string).collect()
+}
+
+/// Gives places to variables.
+struct Slots<'a> {
+    program: &'a Program,
+    n_slots: usize,
+    /// By owner block and name.
+    slots: HashMap<(usize, String), usize>,
+}
+
+impl<'a> Slots<'a> {
+    fn new(program: &'a Program) -> Self {
+        Self { program, n_slots: 0, slots: HashMap::new() }
+    }
+
+    fn share(&mut self, sharing: liveness::Sharing) {
+        let places = sharing.place_of.into_iter();
+        self.slots.extend(places.map(|(name, place)| ((0, name), place)));
+        self.n_slots = sharing.n_places;
+    }
+
+    /// The place of a variable seen from a block.
+    fn slot(&mut self, block: usize, name: &str) -> Result<usize> {
+        let owner = self.program.owner_of(block, name);
+        let owner = owner.ok_or_else(|| ProgramError::UnknownVar { var: name.to_string() })?;
+        Ok(*self.slots.entry((owner, name.to_string())).or_insert_with(|| {
+            self.n_slots += 1;
+            self.n_slots - 1
+        }))
+    }
+
+    fn wire(&mut self, block: usize, plan: Plan) -> Result<Vec<Step>> {
+        let mut steps = Vec::with_capacity(plan.ops.len());
+        for planned in plan.ops {
+            let mut failed = None;
+            let wiring = Wiring::new(&planned.desc, |name| match self.slot(block, name) {
+                Ok(slot) => slot,
+                Err(error) => {
+                    failed.get_or_insert(error);
+                    0
+                }
+            });
+            if let Some(error) = failed {
+                return Err(in_planned(block, &planned, error));
+            }
+            let plan::Planned { desc, op, index } = planned;
+            steps.push(Step { op, desc, wiring, index });
+        }
+        Ok(steps)
+    }
+
+    /// Places of variables that live in the scope, and of the others, sorted by place.
+    #[allow(clippy::type_complexity)] // Two lists of the same simple pairs.
+    fn persistables(
+        &self,
+        is_persistable: &dyn Fn(&str) -> bool,
+    ) -> (Vec<(usize, String)>, Vec<(usize, String)>) {
+        let mut all: Vec<_> =
+            self.slots.iter().map(|((_, name), &slot)| (slot, name.clone())).collect();
+        all.sort_unstable();
+        all.into_iter().partition(|(_, name)| is_persistable(name))
+    }
+}
+
+fn in_planned(block: usize, planned: &plan::Planned, error: Error) -> Error {
+    let Error::Program(source) = error else { return error };
+    let (kind, op) = (planned.desc.kind.clone(), planned.desc.to_string());
+    ProgramError::InOp { block, index: planned.index, kind, op, source: Box::new(source) }.into()
+}

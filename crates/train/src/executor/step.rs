@@ -1,0 +1,124 @@
+//! Runs prepared ops one after another.
+
+use std::time::Instant;
+
+use program::op::{Host, Op, Run, Spare, Wiring};
+use program::{Error as ProgramError, OpDesc};
+use tensor::{DType, Tensor, Value};
+
+use super::{Interrupt, Options, Profile};
+use crate::error::{Error, Result};
+
+/// One op with everything resolved.
+pub(super) struct Step {
+    pub(super) op: &'static dyn Op,
+    pub(super) desc: OpDesc,
+    pub(super) wiring: Wiring,
+    /// Where in the user's block it stands.
+    pub(super) index: usize,
+}
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.desc)
+    }
+}
+
+/// What is looked at while a run goes on.
+pub(super) struct Watch<'a> {
+    pub(super) options: Options,
+    pub(super) profile: &'a mut Profile,
+    pub(super) interrupt: &'a Interrupt,
+}
+
+/// The world as ops of a local run see it.
+struct World<'a, 'w> {
+    blocks: &'a [Vec<Step>],
+    watch: &'a mut Watch<'w>,
+}
+
+impl Host for World<'_, '_> {
+    fn fresh_seed(&mut self) -> u32 {
+        super::fresh_seed()
+    }
+
+    fn run_block(&mut self, block: usize, vars: &mut [Value]) -> program::Result<()> {
+        let mut spare = Spare::default();
+        run_block(self.blocks, block, vars, &mut spare, self.watch).map_err(|error| match error {
+            Error::Program(error) => error,
+            other => program::op::host_error(other),
+        })
+    }
+
+    #[allow(clippy::print_stdout)] // `fluid.layers.Print` writes to standard output.
+    fn print(&mut self, line: &str) -> program::Result<()> {
+        println!("{line}");
+        Ok(())
+    }
+}
+
+/// Runs the ops of a block in order.
+pub(super) fn run_block(
+    blocks: &[Vec<Step>],
+    block: usize,
+    vars: &mut [Value],
+    spare: &mut Spare,
+    watch: &mut Watch<'_>,
+) -> Result<()> {
+    for step in blocks.get(block).map_or(&[] as &[Step], Vec::as_slice) {
+        if watch.interrupt.is_set() {
+            let op = step.desc.kind.clone();
+            return Err(Error::Interrupted { block, index: step.index, op });
+        }
+        let start = watch.options.profile.then(Instant::now);
+        let mut world = World { blocks, watch };
+        let mut run = Run::new(&step.desc, &step.wiring, vars, spare, &mut world);
+        let mut result = step.op.run(&mut run);
+        if watch.options.check_nan_inf && result.is_ok() {
+            result = check_finite(step, vars);
+        }
+        if let Some(start) = start {
+            watch.profile.add(block, step.index, &step.desc.kind, start.elapsed());
+        }
+        result.map_err(|source| in_op(block, step, source))?;
+    }
+    Ok(())
+}
+
+fn in_op(block: usize, step: &Step, source: ProgramError) -> Error {
+    // An op inside a sub-block has said where it is; an interruption is nobody's fault.
+    let source = match source {
+        ProgramError::Host(inner) => match inner.downcast::<Error>() {
+            Ok(ours) => return *ours,
+            Err(inner) => ProgramError::Host(inner),
+        },
+        other => other,
+    };
+    let (kind, op) = (step.desc.kind.clone(), step.desc.to_string());
+    let source = Box::new(source);
+    Error::Program(ProgramError::InOp { block, index: step.index, kind, op, source })
+}
+
+fn check_finite(step: &Step, vars: &[Value]) -> program::Result<()> {
+    let slots = step.wiring.written();
+    for (slot, name) in slots.zip(step.desc.writes()) {
+        let tensor = match &vars[slot] {
+            Value::Tensor(tensor) => tensor,
+            Value::Rows(rows) => &rows.value,
+            Value::Array(_) | Value::Empty => continue,
+        };
+        if let Some(position) = first_not_finite(tensor) {
+            let (op, var) = (step.desc.kind.clone(), name.to_string());
+            return Err(ProgramError::NotFinite { op, var, position });
+        }
+    }
+    Ok(())
+}
+
+fn first_not_finite(tensor: &Tensor) -> Option<usize> {
+    match tensor.dtype() {
+        DType::F32 => tensor.data::<f32>().ok()?.iter().position(|x| !x.is_finite()),
+        DType::F64 => tensor.data::<f64>().ok()?.iter().position(|x| !x.is_finite()),
+        _ => None,
+    }
+}

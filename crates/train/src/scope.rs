@@ -1,0 +1,229 @@
+//! Where variables live between runs.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tensor::Value;
+
+/// Named variables, with a scope around them whose variables are seen too.
+///
+/// Copying a scope copies the handle, not the variables. A run holds the scope for its whole time:
+/// another thread that asks for a variable waits and never sees half a step.
+#[derive(Clone, Debug)]
+pub struct Scope(Arc<Node>);
+
+#[derive(Debug)]
+struct Node {
+    id: u64,
+    /// Grows whenever a name appears or goes, so that places found before are looked up again.
+    generation: AtomicU64,
+    parent: Option<Scope>,
+    vars: Mutex<Vars>,
+    kids: Mutex<Vec<Scope>>,
+}
+
+/// The variables of one scope: an index that never moves, so that a prepared program may keep it.
+#[derive(Debug, Default)]
+pub(crate) struct Vars {
+    index: HashMap<String, usize>,
+    values: Vec<Value>,
+}
+
+impl Vars {
+    pub(crate) fn value_mut(&mut self, at: usize) -> &mut Value {
+        &mut self.values[at]
+    }
+}
+
+impl Default for Scope {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Scope {
+    /// An empty scope with nothing around it.
+    pub fn new() -> Self {
+        Self::with_parent(None)
+    }
+
+    fn with_parent(parent: Option<Scope>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let (vars, kids) = (Mutex::default(), Mutex::default());
+        let generation = AtomicU64::new(0);
+        Self(Arc::new(Node { id, generation, parent, vars, kids }))
+    }
+
+    /// A scope inside this one; it lives until [`Scope::drop_kids`] or this scope's end.
+    pub fn new_scope(&self) -> Self {
+        let kid = Self::with_parent(Some(self.clone()));
+        self.kids().push(kid.clone());
+        kid
+    }
+
+    /// Forgets the scopes inside.
+    pub fn drop_kids(&self) {
+        self.kids().clear();
+    }
+
+    fn kids(&self) -> MutexGuard<'_, Vec<Scope>> {
+        self.0.kids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Unlike that of any other scope in this process.
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// The scope around.
+    pub fn parent(&self) -> Option<&Scope> {
+        self.0.parent.as_ref()
+    }
+
+    /// Makes sure the variable exists in this scope itself.
+    pub fn var(&self, name: &str) {
+        self.create(&mut self.lock(), name);
+    }
+
+    /// The scope that holds the variable: this one or one around it.
+    pub fn find(&self, name: &str) -> Option<&Scope> {
+        let mut scope = self;
+        loop {
+            if scope.lock().index.contains_key(name) {
+                return Some(scope);
+            }
+            scope = scope.parent()?;
+        }
+    }
+
+    /// Looks at a variable, here or around; `None` if there is none.
+    pub fn read<R>(&self, name: &str, look: impl FnOnce(&Value) -> R) -> Option<R> {
+        let owner = self.find(name)?;
+        let vars = owner.lock();
+        let at = *vars.index.get(name)?;
+        Some(look(&vars.values[at]))
+    }
+
+    /// Changes a variable where it is found; one that is found nowhere is made here.
+    pub fn write<R>(&self, name: &str, change: impl FnOnce(&mut Value) -> R) -> R {
+        let owner = self.find(name).unwrap_or(self);
+        let mut vars = owner.lock();
+        let at = owner.create(&mut vars, name);
+        change(&mut vars.values[at])
+    }
+
+    /// A copy of a variable, `None` if there is none.
+    pub fn get(&self, name: &str) -> Option<Value> {
+        self.read(name, Value::clone)
+    }
+
+    /// Puts a value into a variable.
+    pub fn set(&self, name: &str, value: impl Into<Value>) {
+        let value = value.into();
+        self.write(name, |old| *old = value);
+    }
+
+    /// Removes variables of this scope itself; their places stay reserved.
+    pub fn erase(&self, names: &[&str]) {
+        let mut vars = self.lock();
+        self.0.generation.fetch_add(1, Ordering::Relaxed);
+        for name in names {
+            if let Some(at) = vars.index.remove(*name) {
+                vars.values[at] = Value::Empty;
+            }
+        }
+    }
+
+    /// Names of the variables of this scope itself, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.lock().index.keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Differs from what it was if a name appeared or went, here or around.
+    pub(crate) fn generation(&self) -> u64 {
+        let own = self.0.generation.load(Ordering::Relaxed);
+        own + self.parent().map_or(0, Scope::generation)
+    }
+
+    /// The place of a name in this scope itself, made if need be.
+    fn create(&self, vars: &mut Vars, name: &str) -> usize {
+        if let Some(&at) = vars.index.get(name) {
+            return at;
+        }
+        self.0.generation.fetch_add(1, Ordering::Relaxed);
+        vars.values.push(Value::Empty);
+        vars.index.insert(name.to_string(), vars.values.len() - 1);
+        vars.values.len() - 1
+    }
+
+    /// Finds a place for each name: in the scope that has it, else in this one. The first number
+    /// counts scopes outwards.
+    pub(crate) fn places<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<Place> {
+        names.map(|name| self.place(name)).collect()
+    }
+
+    fn place(&self, name: &str) -> Place {
+        let (mut scope, mut depth) = (Some(self), 0);
+        while let Some(here) = scope {
+            if let Some(&at) = here.lock().index.get(name) {
+                return Place { depth, at };
+            }
+            (scope, depth) = (here.parent(), depth + 1);
+        }
+        Place { depth: 0, at: self.create(&mut self.lock(), name) }
+    }
+
+    /// Holds this scope and those around it, innermost first.
+    pub(crate) fn hold(&self) -> Vec<MutexGuard<'_, Vars>> {
+        let mut held = vec![self.lock()];
+        let mut scope = self;
+        while let Some(parent) = scope.parent() {
+            held.push(parent.lock());
+            scope = parent;
+        }
+        held
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vars> {
+        // A kernel that panicked leaves variables as they were between two ops: still usable.
+        self.0.vars.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where a variable is, seen from a scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) depth: usize,
+    pub(crate) at: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tensor::Tensor;
+
+    #[test]
+    fn a_kid_sees_its_parents_variables() {
+        let root = Scope::new();
+        root.set("w", Tensor::full([1], 2.0f32));
+        let kid = root.new_scope();
+        assert_eq!(kid.get("w"), root.get("w"));
+        kid.write("w", |value| *value = Value::Empty);
+        assert_eq!(root.get("w"), Some(Value::Empty), "written where it was found");
+        kid.var("own");
+        assert_eq!(root.get("own"), None);
+    }
+
+    #[test]
+    fn an_erased_variable_is_gone() {
+        let scope = Scope::new();
+        scope.set("w", Tensor::full([1], 2.0f32));
+        scope.erase(&["w", "never"]);
+        assert_eq!(scope.get("w"), None);
+        assert!(scope.names().is_empty());
+    }
+}
