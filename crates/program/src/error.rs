@@ -2,6 +2,8 @@
 
 use tensor::DType;
 
+use crate::stream::Problem;
+
 /// A fact about a program or its data that does not hold.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The fields are what the message names.
@@ -109,6 +111,16 @@ pub enum Error {
 
     #[error("program bytes at offset {offset}: {problem}")]
     BadProgram { offset: usize, problem: String },
+
+    /// Bytes that are not what a file of variables holds.
+    #[error("at byte {offset}: {problem}")]
+    BadStream { offset: usize, problem: Problem },
+
+    #[error("The Tensor in the {op} Op's Input Variable X({var}) is not initialized.")]
+    SavesNothing { op: String, var: String },
+
+    #[error("{path} is existed, cannot save to it when overwrite is false.")]
+    FileExists { path: String },
 
     #[error(transparent)]
     Tensor(#[from] tensor::Error),

@@ -18,6 +18,7 @@ mod program;
 mod prune;
 pub mod role;
 mod serial;
+pub mod stream;
 pub mod var;
 
 pub use attr::{Attr, Attrs};
