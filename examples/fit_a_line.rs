@@ -35,7 +35,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             let loss = model.step(&rows, batch)?;
             sum += loss * batch.len() as f64;
             if loss < GOOD_LOSS {
-                println!("pass {pass:3}: the loss of a batch is {loss:.4}, below {GOOD_LOSS}: done");
+                println!(
+                    "pass {pass:3}: the loss of a batch is {loss:.4}, below {GOOD_LOSS}: done"
+                );
                 std::fs::remove_dir_all(&folder).ok();
                 return Ok(ExitCode::SUCCESS);
             }

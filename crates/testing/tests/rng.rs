@@ -72,7 +72,12 @@ fn every_draw_is_fluids() {
         let sum: f64 = case["sum"].as_str().unwrap().parse().unwrap();
         // The order of the sum is numpy's, so the last digits are not ours to match.
         let slack = if truncated { all.len() as f64 * TRUNCATED.absolute } else { 1e-9 };
-        assert_close(&format!("{what}, sum"), &[all.iter().sum()], &[sum], Tolerance::absolute(slack));
+        assert_close(
+            &format!("{what}, sum"),
+            &[all.iter().sum()],
+            &[sum],
+            Tolerance::absolute(slack),
+        );
     }
 }
 
