@@ -10,11 +10,13 @@ mod data;
 mod fc;
 mod loss;
 mod mean;
+mod metric;
 mod sequence;
 mod sequence_conv;
 mod sequence_nets;
 mod sequence_pool;
 mod softmax;
+mod sorting;
 
 pub use cross_entropy::{
     CrossEntropy, SoftmaxWithCrossEntropy, cross_entropy, softmax_with_cross_entropy,
@@ -27,6 +29,7 @@ pub use loss::{
     smooth_l1,
 };
 pub use mean::mean;
+pub use metric::{Accuracy, Auc, AucVars, accuracy, auc};
 pub use sequence::{
     MaxLen, Sequences, lod_append, lod_reset, sequence_concat, sequence_enumerate, sequence_expand,
     sequence_expand_as, sequence_mask, sequence_pad, sequence_reshape, sequence_reverse,
@@ -36,6 +39,7 @@ pub use sequence_conv::{SequenceConv, sequence_conv};
 pub use sequence_nets::{SequenceConvPool, sequence_conv_pool};
 pub use sequence_pool::{SequencePool, sequence_first_step, sequence_last_step, sequence_pool};
 pub use softmax::{Softmax, softmax};
+pub use sorting::{Argsort, Count, argmax, argmin, argsort, topk};
 
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};

@@ -23,12 +23,16 @@ mod table;
 mod wiring;
 
 // One file per op (a few hold a family); `table.rs` lists what they define.
+mod accuracy;
 mod adadelta;
 mod adagrad;
 mod adam;
 mod adamax;
+mod arg_max;
+mod argsort;
 mod assign;
 mod assign_value;
+mod auc;
 mod bpr_loss;
 mod cast;
 mod clip;
@@ -85,6 +89,7 @@ mod smooth_l1_loss;
 mod softmax;
 mod softmax_with_cross_entropy;
 mod sum;
+mod top_k;
 mod uniform_random;
 
 pub use dispatch::{for_float, for_int, for_number};

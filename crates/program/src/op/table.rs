@@ -4,12 +4,18 @@ use super::*;
 
 /// Every op, sorted by name (a test checks it). One line per op, so that a change shows as one.
 pub static OPS: &[&dyn Op] = &[
+    &accuracy::Accuracy,
     &adadelta::Adadelta,
     &adagrad::Adagrad,
     &adam::Adam,
     &adamax::Adamax,
+    &arg_max::ArgMax,
+    &arg_max::ArgMin,
+    &argsort::Argsort,
+    &argsort::ArgsortGrad,
     &assign::Assign,
     &assign_value::AssignValue,
+    &auc::Auc,
     &bpr_loss::BprLoss,
     &bpr_loss::BprLossGrad,
     &cast::Cast,
@@ -119,6 +125,8 @@ pub static OPS: &[&dyn Op] = &[
     &norm_sums::SquaredL2Norm,
     &norm_sums::SquaredL2NormGrad,
     &sum::Sum,
+    &top_k::TopK,
+    &top_k::TopKGrad,
     &gaussian_random::TruncatedGaussianRandom,
     &uniform_random::UniformRandom,
     &uniform_random::UniformRandomBatchSizeLike,
