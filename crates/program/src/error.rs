@@ -146,6 +146,32 @@ impl Error {
             other => other,
         }
     }
+
+    /// The variable it is about, if there is one; the first of two.
+    pub fn var(&self) -> Option<&str> {
+        match self {
+            Error::InOp { source, .. } => source.var(),
+            Error::Shapes { left, .. } => Some(left),
+            Error::InVar { var, .. }
+            | Error::UnknownVar { var }
+            | Error::VarRedefined { var, .. }
+            | Error::NotInitialized { var, .. }
+            | Error::NotFed { var, .. }
+            | Error::WrongKind { var, .. }
+            | Error::Shape { var, .. }
+            | Error::DType { var, .. }
+            | Error::IdOutOfRange { var, .. }
+            | Error::LabelOutOfRange { var, .. }
+            | Error::BadValue { var, .. }
+            | Error::NoLod { var, .. }
+            | Error::LodLevels { var, .. }
+            | Error::LossShape { var, .. }
+            | Error::LossNotComputed { var }
+            | Error::TargetNotComputed { var }
+            | Error::NotFinite { var, .. } => Some(var),
+            _ => None,
+        }
+    }
 }
 
 /// Result of this crate.
