@@ -1,0 +1,51 @@
+//! The single map from our errors to Python exceptions.
+
+use program::Error as ProgramError;
+use pyo3::exceptions::{
+    PyAssertionError, PyException, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError,
+    PyValueError,
+};
+use pyo3::{PyErr, create_exception};
+use train::Error as TrainError;
+
+create_exception!(
+    paddlewheel.core,
+    EnforceNotMet,
+    PyRuntimeError,
+    "An operator, its shape rule or a native object refused what it was given."
+);
+create_exception!(paddlewheel.core, EOFException, PyException, "A reader is at the end of its pass.");
+
+/// What a script would expect to catch.
+pub(crate) fn from_program(error: ProgramError) -> PyErr {
+    let text = error.to_string();
+    match error.root() {
+        ProgramError::UnknownOp(_)
+        | ProgramError::UnknownVar { .. }
+        | ProgramError::VarRedefined { .. }
+        | ProgramError::BadArgument { .. } => PyValueError::new_err(text),
+        ProgramError::MissingInput { .. }
+        | ProgramError::LossShape { .. } => PyAssertionError::new_err(text),
+        ProgramError::BadAttr { .. } | ProgramError::MissingAttr { .. } => PyTypeError::new_err(text),
+        _ => EnforceNotMet::new_err(text),
+    }
+}
+
+pub(crate) fn from_train(error: TrainError) -> PyErr {
+    match error {
+        TrainError::Program(error) => from_program(error),
+        TrainError::Interrupted { .. } => PyKeyboardInterrupt::new_err(error.to_string()),
+        TrainError::FeedShape { .. } | TrainError::FeedDType { .. } => {
+            PyValueError::new_err(error.to_string())
+        }
+        other => EnforceNotMet::new_err(other.to_string()),
+    }
+}
+
+pub(crate) fn from_tensor(error: tensor::Error) -> PyErr {
+    EnforceNotMet::new_err(error.to_string())
+}
+
+pub(crate) fn from_io(error: std::io::Error) -> PyErr {
+    PyOSError::new_err(error.to_string())
+}

@@ -1,0 +1,465 @@
+//! Program, Block and Operator as Python sees them.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use program::{Attr, Meta, OpDesc, Program, VarDesc, VarKind};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::convert::{attr_from_py, attr_to_py, dtype_from_py};
+use crate::error::from_program;
+use crate::variable::PyVariable;
+
+/// A program: blocks of operators as data.
+#[pyclass(name = "Program", module = "paddlewheel._core", frozen, dict, weakref)]
+#[derive(Default)]
+pub(crate) struct PyProgram(Mutex<Program>);
+
+impl PyProgram {
+    pub(crate) fn new_from(program: Program) -> Self {
+        Self(Mutex::new(program))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Program> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl PyProgram {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Seeds random operators that have no seed of their own; 0 means a different one each time.
+    #[getter]
+    fn random_seed(&self) -> i32 {
+        self.lock().random_seed
+    }
+
+    #[setter]
+    fn set_random_seed(&self, seed: &Bound<'_, PyAny>) -> PyResult<()> {
+        let seed = seed.extract::<i32>();
+        let seed = seed.map_err(|_| PyValueError::new_err("Program.random_seed must be an integer."))?;
+        self.lock().random_seed = seed;
+        Ok(())
+    }
+
+    #[getter]
+    fn num_blocks(&self) -> usize {
+        self.lock().blocks().len()
+    }
+
+    #[getter]
+    fn blocks(slf: &Bound<'_, Self>) -> Vec<PyBlock> {
+        let n = slf.get().lock().blocks().len();
+        (0..n).map(|id| PyBlock { program: slf.clone().unbind(), id }).collect()
+    }
+
+    /// The outermost block.
+    fn global_block(slf: &Bound<'_, Self>) -> PyBlock {
+        PyBlock { program: slf.clone().unbind(), id: 0 }
+    }
+
+    /// The block that layers write to.
+    fn current_block(slf: &Bound<'_, Self>) -> PyBlock {
+        let id = slf.get().lock().current_block();
+        PyBlock { program: slf.clone().unbind(), id }
+    }
+
+    /// A block by its index.
+    fn block(slf: &Bound<'_, Self>, index: usize) -> PyResult<PyBlock> {
+        if index >= slf.get().lock().blocks().len() {
+            return Err(PyIndexError::new_err(format!("the program has no block {index}")));
+        }
+        Ok(PyBlock { program: slf.clone().unbind(), id: index })
+    }
+
+    /// Every variable of every block.
+    fn list_vars(slf: &Bound<'_, Self>) -> Vec<PyVariable> {
+        let program = slf.get().lock();
+        let blocks = program.blocks().iter().enumerate();
+        let vars = blocks.flat_map(|(id, block)| block.vars().iter().map(move |v| (id, v)));
+        vars.map(|(id, var)| PyVariable::new(slf.clone().unbind(), id, &var.name)).collect()
+    }
+
+    /// The parameters in order of creation.
+    fn all_parameters(slf: &Bound<'_, Self>) -> Vec<PyVariable> {
+        let program = slf.get().lock();
+        let params = program.parameters();
+        params.map(|var| PyVariable::new(slf.clone().unbind(), 0, &var.name)).collect()
+    }
+
+    /// A deep copy; for testing, without what only training needs.
+    #[pyo3(signature = (for_test = false))]
+    fn clone(&self, for_test: bool) -> Self {
+        let program = self.lock();
+        Self::new_from(if for_test { program.clone_for_test() } else { Program::clone(&program) })
+    }
+
+    /// The program from the bytes that `serialize_to_string` gives.
+    #[staticmethod]
+    fn parse_from_string(binary: &[u8]) -> PyResult<Self> {
+        Ok(Self::new_from(Program::from_bytes(binary).map_err(from_program)?))
+    }
+
+    /// The program as bytes, readable by Fluid.
+    fn serialize_to_string<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.lock().to_bytes())
+    }
+
+    /// The program as text.
+    #[pyo3(signature = (throw_on_error = true, with_details = false))]
+    fn to_string(&self, throw_on_error: bool, with_details: bool) -> String {
+        let _ = (throw_on_error, with_details);
+        self.lock().to_text()
+    }
+
+    fn __str__(&self) -> String {
+        self.lock().to_text()
+    }
+
+    /// Only the operators that the targets need.
+    fn _prune(&self, targets: Vec<Bound<'_, PyAny>>) -> PyResult<Self> {
+        let names: PyResult<Vec<String>> = targets.iter().map(crate::variable::name_of).collect();
+        let names = names?;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Ok(Self::new_from(self.lock().prune(&names, &[]).map_err(from_program)?))
+    }
+}
+
+/// A block of a program.
+#[pyclass(name = "Block", module = "paddlewheel._core", frozen, skip_from_py_object)]
+pub(crate) struct PyBlock {
+    pub(crate) program: Py<PyProgram>,
+    pub(crate) id: usize,
+}
+
+impl PyBlock {
+    fn variable(&self, py: Python<'_>, name: &str) -> PyVariable {
+        PyVariable::new(self.program.clone_ref(py), self.id, name)
+    }
+
+    fn place_op(&self, py: Python<'_>, at: Option<usize>, op: OpDesc) -> PyResult<PyOperator> {
+        let mut program = self.program.get().lock();
+        let at = at.unwrap_or(program.block(self.id).ops.len());
+        program.insert_op(self.id, at, op).map_err(from_program)?;
+        Ok(PyOperator { program: self.program.clone_ref(py), block: self.id, index: at })
+    }
+}
+
+#[pymethods]
+impl PyBlock {
+    #[getter]
+    fn idx(&self) -> usize {
+        self.id
+    }
+
+    #[getter]
+    fn parent_idx(&self) -> i32 {
+        self.program.get().lock().block(self.id).parent
+    }
+
+    #[getter]
+    fn program(&self, py: Python<'_>) -> Py<PyProgram> {
+        self.program.clone_ref(py)
+    }
+
+    /// The operators in order.
+    #[getter]
+    fn ops(&self, py: Python<'_>) -> Vec<PyOperator> {
+        let n = self.program.get().lock().block(self.id).ops.len();
+        let op = |index| PyOperator { program: self.program.clone_ref(py), block: self.id, index };
+        (0..n).map(op).collect()
+    }
+
+    /// The variables by name, in order of creation.
+    #[getter]
+    fn vars<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        let names: Vec<String> = {
+            let program = self.program.get().lock();
+            program.block(self.id).vars().iter().map(|var| var.name.clone()).collect()
+        };
+        for name in names {
+            dict.set_item(&name, self.variable(py, &name))?;
+        }
+        Ok(dict)
+    }
+
+    /// A variable of this block; ValueError if there is none.
+    fn var(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<PyVariable> {
+        let Ok(name) = name.extract::<String>() else {
+            let kind = name.get_type();
+            return Err(PyTypeError::new_err(format!("var require string as parameter, but get {kind} instead.")));
+        };
+        self.program.get().lock().block(self.id).need_var(&name).map_err(from_program)?;
+        Ok(self.variable(py, &name))
+    }
+
+    /// Whether this block has the variable.
+    fn has_var(&self, name: &str) -> bool {
+        self.program.get().lock().block(self.id).var(name).is_some()
+    }
+
+    /// The parameters of this block.
+    fn all_parameters(&self, py: Python<'_>) -> Vec<PyVariable> {
+        let program = self.program.get().lock();
+        let params = program.block(self.id).vars().iter().filter(|var| var.param.is_some());
+        params.map(|var| self.variable(py, &var.name)).collect()
+    }
+
+    /// Declares a variable.
+    #[pyo3(signature = (name = None, shape = None, dtype = None, lod_level = None, persistable = None, stop_gradient = false, is_data = false, r#type = None, **_more))]
+    #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
+    fn create_var(
+        &self,
+        py: Python<'_>,
+        name: Option<String>,
+        shape: Option<Vec<i64>>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        lod_level: Option<i32>,
+        persistable: Option<bool>,
+        stop_gradient: bool,
+        is_data: bool,
+        r#type: Option<i64>,
+        _more: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<PyVariable> {
+        let name = match name {
+            Some(name) => name,
+            None => crate::context::unique_name_generate(py, "_generated_var")?,
+        };
+        let kind = match r#type {
+            Some(code) => VarKind::from_code(code)
+                .ok_or_else(|| PyValueError::new_err(format!("{code} is no type of a variable")))?,
+            None => VarKind::LodTensor,
+        };
+        let dtype = dtype.map(dtype_from_py).transpose()?.unwrap_or_default();
+        let meta = Meta {
+            kind,
+            dtype,
+            dims: shape.unwrap_or_default(),
+            lod_level: lod_level.unwrap_or(0),
+        };
+        let persistable = persistable.unwrap_or(false);
+        let var = VarDesc { persistable, stop_gradient, is_data, ..VarDesc::new(&name, meta) };
+        let mut program = self.program.get().lock();
+        program.block_mut(self.id).create_var(var).map_err(from_program)?;
+        drop(program);
+        Ok(self.variable(py, &name))
+    }
+
+    /// Appends an operator.
+    #[pyo3(signature = (r#type, inputs = None, outputs = None, attrs = None, stop_gradient = false))]
+    fn append_op(
+        &self,
+        py: Python<'_>,
+        r#type: &str,
+        inputs: Option<&Bound<'_, PyDict>>,
+        outputs: Option<&Bound<'_, PyDict>>,
+        attrs: Option<&Bound<'_, PyDict>>,
+        stop_gradient: bool,
+    ) -> PyResult<PyOperator> {
+        let _ = stop_gradient;
+        self.place_op(py, None, op_desc(r#type, inputs, outputs, attrs)?)
+    }
+
+    /// Puts an operator before all others.
+    #[pyo3(signature = (r#type, inputs = None, outputs = None, attrs = None))]
+    fn _prepend_op(
+        &self,
+        py: Python<'_>,
+        r#type: &str,
+        inputs: Option<&Bound<'_, PyDict>>,
+        outputs: Option<&Bound<'_, PyDict>>,
+        attrs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<PyOperator> {
+        self.place_op(py, Some(0), op_desc(r#type, inputs, outputs, attrs)?)
+    }
+
+    /// Puts an operator at a place.
+    #[pyo3(signature = (index, r#type, inputs = None, outputs = None, attrs = None))]
+    fn _insert_op(
+        &self,
+        py: Python<'_>,
+        index: usize,
+        r#type: &str,
+        inputs: Option<&Bound<'_, PyDict>>,
+        outputs: Option<&Bound<'_, PyDict>>,
+        attrs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<PyOperator> {
+        self.check_index(index, 1)?;
+        self.place_op(py, Some(index), op_desc(r#type, inputs, outputs, attrs)?)
+    }
+
+    /// Takes an operator out.
+    fn _remove_op(&self, index: usize) -> PyResult<()> {
+        self.check_index(index, 0)?;
+        self.program.get().lock().block_mut(self.id).ops.remove(index);
+        Ok(())
+    }
+
+    /// Renames a variable here and in the operators of this block.
+    fn _rename_var(&self, name: &str, new_name: &str) -> PyResult<()> {
+        let mut program = self.program.get().lock();
+        program.block_mut(self.id).rename_var(name, new_name).map_err(from_program)
+    }
+
+    /// Takes a variable out.
+    fn _remove_var(&self, name: &str) {
+        self.program.get().lock().block_mut(self.id).retain_vars(|var| var.name != name);
+    }
+
+    fn __repr__(&self) -> String {
+        let program = self.program.get().lock();
+        let ops = program.block(self.id).ops.iter();
+        ops.map(|op| format!("{op}\n")).collect()
+    }
+}
+
+impl PyBlock {
+    fn check_index(&self, index: usize, beyond: usize) -> PyResult<()> {
+        let n = self.program.get().lock().block(self.id).ops.len() + beyond;
+        if index < n {
+            return Ok(());
+        }
+        Err(PyIndexError::new_err(format!("block {} has no place {index} for an operator", self.id)))
+    }
+}
+
+fn op_desc(
+    kind: &str,
+    inputs: Option<&Bound<'_, PyDict>>,
+    outputs: Option<&Bound<'_, PyDict>>,
+    attrs: Option<&Bound<'_, PyDict>>,
+) -> PyResult<OpDesc> {
+    let mut op = OpDesc::new(kind);
+    for (port, vars) in inputs.into_iter().flatten() {
+        op = op.input(&port.extract::<String>()?, crate::variable::names_of(&vars)?);
+    }
+    for (port, vars) in outputs.into_iter().flatten() {
+        op = op.output(&port.extract::<String>()?, crate::variable::names_of(&vars)?);
+    }
+    for (name, value) in attrs.into_iter().flatten() {
+        if !value.is_none() {
+            op.attrs.set(&name.extract::<String>()?, attr_from_py(&value)?);
+        }
+    }
+    Ok(op)
+}
+
+/// An operator of a block.
+#[pyclass(name = "Operator", module = "paddlewheel._core", frozen, skip_from_py_object)]
+pub(crate) struct PyOperator {
+    pub(crate) program: Py<PyProgram>,
+    pub(crate) block: usize,
+    pub(crate) index: usize,
+}
+
+impl PyOperator {
+    fn read<R>(&self, look: impl FnOnce(&OpDesc) -> R) -> PyResult<R> {
+        let program = self.program.get().lock();
+        match program.block(self.block).ops.get(self.index) {
+            Some(op) => Ok(look(op)),
+            None => Err(PyIndexError::new_err("this operator is no longer in its block")),
+        }
+    }
+}
+
+#[pymethods]
+impl PyOperator {
+    /// The operator's name in the table of operators.
+    #[getter]
+    fn r#type(&self) -> PyResult<String> {
+        self.read(|op| op.kind.clone())
+    }
+
+    #[getter]
+    fn idx(&self) -> usize {
+        self.index
+    }
+
+    /// Names of the variables at an input port.
+    fn input(&self, name: &str) -> PyResult<Vec<String>> {
+        self.read(|op| op.input_names(name).to_vec())
+    }
+
+    /// Names of the variables at an output port.
+    fn output(&self, name: &str) -> PyResult<Vec<String>> {
+        self.read(|op| op.output_names(name).to_vec())
+    }
+
+    #[getter]
+    fn input_names(&self) -> PyResult<Vec<String>> {
+        self.read(|op| op.inputs.iter().map(|(port, _)| port.clone()).collect())
+    }
+
+    #[getter]
+    fn output_names(&self) -> PyResult<Vec<String>> {
+        self.read(|op| op.outputs.iter().map(|(port, _)| port.clone()).collect())
+    }
+
+    #[getter]
+    fn input_arg_names(&self) -> PyResult<Vec<String>> {
+        self.read(|op| op.inputs.iter().flat_map(|(_, vars)| vars.clone()).collect())
+    }
+
+    #[getter]
+    fn output_arg_names(&self) -> PyResult<Vec<String>> {
+        self.read(|op| op.outputs.iter().flat_map(|(_, vars)| vars.clone()).collect())
+    }
+
+    /// An attribute by name.
+    fn attr(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+        match self.read(|op| op.attrs.get(name).cloned())? {
+            Some(attr) => attr_to_py(py, &attr),
+            None => Err(PyValueError::new_err(format!("{} has no attribute `{name}`", self.r#type()?))),
+        }
+    }
+
+    fn has_attr(&self, name: &str) -> PyResult<bool> {
+        self.read(|op| op.attrs.get(name).is_some())
+    }
+
+    #[getter]
+    fn attr_names(&self) -> PyResult<Vec<String>> {
+        self.read(|op| op.attrs.iter().map(|(name, _)| name.to_string()).collect())
+    }
+
+    /// All attributes by name.
+    fn all_attrs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        let attrs: Vec<(String, Attr)> =
+            self.read(|op| op.attrs.iter().map(|(n, a)| (n.to_string(), a.clone())).collect())?;
+        for (name, attr) in attrs {
+            dict.set_item(name, attr_to_py(py, &attr)?)?;
+        }
+        Ok(dict)
+    }
+
+    /// Changes an attribute.
+    fn _set_attr(&self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let attr = attr_from_py(value)?;
+        self.read(|_| ())?;
+        let mut program = self.program.get().lock();
+        program.block_mut(self.block).ops[self.index].attrs.set(name, attr);
+        Ok(())
+    }
+
+    /// The operator itself: scripts read `op.desc.type()` and the like.
+    #[getter]
+    fn desc(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[getter]
+    fn block(&self, py: Python<'_>) -> PyBlock {
+        PyBlock { program: self.program.clone_ref(py), id: self.block }
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        self.read(OpDesc::to_string)
+    }
+}
