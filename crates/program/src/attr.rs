@@ -22,6 +22,26 @@ pub enum Attr {
     Longs(Vec<i64>),
 }
 
+impl Attr {
+    /// Its type's number in programs.
+    pub fn code(&self) -> usize {
+        match self {
+            Attr::Int(_) => 0,
+            Attr::Float(_) => 1,
+            Attr::Str(_) => 2,
+            Attr::Ints(_) => 3,
+            Attr::Floats(_) => 4,
+            Attr::Strs(_) => 5,
+            Attr::Bool(_) => 6,
+            Attr::Bools(_) => 7,
+            Attr::Block(_) => 8,
+            Attr::Long(_) => 9,
+            Attr::Blocks(_) => 10,
+            Attr::Longs(_) => 11,
+        }
+    }
+}
+
 macro_rules! from {
     ($($t:ty => $variant:ident),* $(,)?) => {$(
         impl From<$t> for Attr {

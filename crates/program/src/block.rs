@@ -1,6 +1,6 @@
 //! Blocks: variables and the ops over them, in order.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use crate::attr::{Attr, Attrs};
@@ -22,8 +22,21 @@ pub struct OpDesc {
     pub attrs: Attrs,
     /// Kept from files; nothing here reads it.
     pub is_target: bool,
-    /// Fields of a file that this version does not know.
-    pub unknown: Vec<u8>,
+    /// Parts of its bytes that this version does not know, kept for the next writer.
+    pub unknown: OpUnknown,
+}
+
+/// Bytes of fields of an op that this version does not know, per message they were found in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpUnknown {
+    /// Of the message itself.
+    pub own: Vec<u8>,
+    /// Of the input ports, by their name.
+    pub inputs: BTreeMap<String, Vec<u8>>,
+    /// Of the output ports, by their name.
+    pub outputs: BTreeMap<String, Vec<u8>>,
+    /// Of the attributes, by their name.
+    pub attrs: BTreeMap<String, Vec<u8>>,
 }
 
 /// Variables for a port: one or several names.

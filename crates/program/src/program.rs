@@ -30,6 +30,8 @@ pub struct Program {
     pub n_backwards: u32,
     /// Version number of the format, as found in a file.
     pub format_version: i64,
+    /// Fields next to that number that this version does not know.
+    pub unknown_version: Vec<u8>,
     /// Fields of a file that this version does not know.
     pub unknown: Vec<u8>,
 }
@@ -55,6 +57,7 @@ impl Clone for Program {
             blocks: self.blocks.clone(),
             namescope: self.namescope.clone(),
             role_vars: self.role_vars.clone(),
+            unknown_version: self.unknown_version.clone(),
             unknown: self.unknown.clone(),
             ..*self
         }
@@ -67,6 +70,7 @@ impl PartialEq for Program {
         self.blocks == other.blocks
             && self.random_seed == other.random_seed
             && self.format_version == other.format_version
+            && self.unknown_version == other.unknown_version
             && self.unknown == other.unknown
     }
 }
@@ -85,6 +89,7 @@ impl Program {
             namescope: "/".to_string(),
             n_backwards: 0,
             format_version: 0,
+            unknown_version: Vec::new(),
             unknown: Vec::new(),
         }
     }

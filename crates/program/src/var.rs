@@ -46,6 +46,24 @@ impl VarKind {
         Self::ALL.into_iter().find(|&kind| kind as i64 == code)
     }
 
+    /// Fluid's name, `LOD_TENSOR` and the like.
+    pub fn name(self) -> &'static str {
+        match self {
+            VarKind::LodTensor => "LOD_TENSOR",
+            VarKind::SelectedRows => "SELECTED_ROWS",
+            VarKind::FeedMinibatch => "FEED_MINIBATCH",
+            VarKind::FetchList => "FETCH_LIST",
+            VarKind::StepScopes => "STEP_SCOPES",
+            VarKind::LodRankTable => "LOD_RANK_TABLE",
+            VarKind::LodTensorArray => "LOD_TENSOR_ARRAY",
+            VarKind::PlaceList => "PLACE_LIST",
+            VarKind::Reader => "READER",
+            VarKind::Channel => "CHANNEL",
+            VarKind::Raw => "RAW",
+            VarKind::Tuple => "TUPLE",
+        }
+    }
+
     /// Whether variables of this kind have a shape and an element type.
     pub fn has_tensor(self) -> bool {
         matches!(self, VarKind::LodTensor | VarKind::SelectedRows | VarKind::LodTensorArray)
@@ -117,7 +135,9 @@ pub struct Unknown {
     pub own: Vec<u8>,
     /// Of the `VarType` inside.
     pub var_type: Vec<u8>,
-    /// Of the tensor description inside that.
+    /// Of the description of a tensor with sequences inside that.
+    pub lod_tensor: Vec<u8>,
+    /// Of the innermost description, of a tensor.
     pub tensor: Vec<u8>,
 }
 

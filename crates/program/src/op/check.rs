@@ -35,12 +35,13 @@ pub(crate) fn seq(mut tensor: Tensor, lengths: &[usize]) -> Tensor {
 
 /// An op about to be checked.
 pub(crate) fn check(kind: &str) -> Check {
-    Check { op: OpDesc::new(kind), values: HashMap::new(), tolerance: 1e-6 }
+    Check { op: OpDesc::new(kind), values: HashMap::new(), aux: Vec::new(), tolerance: 1e-6 }
 }
 
 pub(crate) struct Check {
     op: OpDesc,
     values: HashMap<String, Value>,
+    aux: Vec<String>,
     tolerance: f64,
 }
 
@@ -65,6 +66,13 @@ impl Check {
     /// Declares an output that is computed but not compared.
     pub(crate) fn output(self, port: &str) -> Self {
         self.outputs(port, 1)
+    }
+
+    /// Declares an output that gradients do not pass: something saved for the gradient op.
+    pub(crate) fn aux(self, port: &str) -> Self {
+        let mut checked = self.output(port);
+        checked.aux.push(format!("{port}_out0"));
+        checked
     }
 
     pub(crate) fn outputs(mut self, port: &str, n: usize) -> Self {
@@ -193,7 +201,8 @@ impl Check {
 
     fn float_outputs(&self, vars: &HashMap<String, Value>) -> Vec<String> {
         let is_float = |name: &&str| vars[*name].tensor().is_some_and(|t| t.dtype().is_float());
-        self.op.writes().filter(is_float).map(str::to_string).collect()
+        let carries = |name: &String| !self.aux.contains(name);
+        self.op.writes().filter(is_float).map(str::to_string).filter(carries).collect()
     }
 
     /// A program of just this op, its inputs declared in this width.

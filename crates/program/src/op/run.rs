@@ -35,10 +35,22 @@ impl Spare {
         }
     }
 
+    /// Rows with old memory, or new ones.
+    pub fn rows(&mut self) -> Rows {
+        self.rows.pop().unwrap_or_default()
+    }
+
+    /// Keeps the memory of rows for later.
+    pub fn keep_rows(&mut self, rows: Rows) {
+        if self.rows.len() < SPARE_MAX {
+            self.rows.push(rows);
+        }
+    }
+
     fn keep_value(&mut self, value: Value) {
         match value {
             Value::Tensor(tensor) => self.keep(tensor),
-            Value::Rows(rows) if self.rows.len() < SPARE_MAX => self.rows.push(rows),
+            Value::Rows(rows) => self.keep_rows(rows),
             _ => {}
         }
     }
@@ -138,6 +150,14 @@ impl<'a> Run<'a> {
         data.map_err(|source| self.in_var(port, source.into()))
     }
 
+    /// The elements of the tensor at a port that may be absent or hold nothing.
+    pub fn opt_data<T: Element>(&self, port: &str) -> Result<Option<&[T]>> {
+        match self.opt_input(port) {
+            Some(_) => self.data(port).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The one element of a tensor such as a learning rate.
     pub fn scalar(&self, port: &str) -> Result<f64> {
         let tensor = self.input(port)?;
@@ -203,7 +223,7 @@ impl<'a> Run<'a> {
     pub fn take_rows(&mut self, port: &str) -> Rows {
         match self.free_slot(port, 0).map(|slot| std::mem::take(&mut self.vars[slot])) {
             Some(Value::Rows(rows)) => rows,
-            _ => self.spare.rows.pop().unwrap_or_default(),
+            _ => self.spare.rows(),
         }
     }
 

@@ -60,19 +60,32 @@ impl Plan {
         uses
     }
 
-    /// Takes ops out of the list and puts one in their stead, at the place of `at`.
-    pub(super) fn replace(&mut self, gone: &[usize], at: usize, by: Planned) {
-        let mut by = Some(by);
+    /// Puts one op in the stead of several, for each replacement; no op may be in two of them.
+    pub(super) fn replace(&mut self, replacements: Vec<Replacement>) {
+        let mut gone = HashSet::new();
+        let mut fused = HashMap::new();
+        for replacement in replacements {
+            gone.extend(replacement.gone);
+            fused.insert(replacement.at, replacement.by);
+        }
         let ops = std::mem::take(&mut self.ops);
-        for (position, planned) in ops.into_iter().enumerate() {
-            if position == at {
-                self.ops.extend(by.take());
-            }
-            if position != at && !gone.contains(&position) {
-                self.ops.push(planned);
+        for (at, planned) in ops.into_iter().enumerate() {
+            match fused.remove(&at) {
+                Some(by) => self.ops.push(by),
+                None if gone.contains(&at) => {}
+                None => self.ops.push(planned),
             }
         }
     }
+}
+
+/// One op in the stead of several.
+pub(super) struct Replacement {
+    /// Positions of the ops it stands for.
+    pub(super) gone: Vec<usize>,
+    /// The position it takes; one of those.
+    pub(super) at: usize,
+    pub(super) by: Planned,
 }
 
 /// Positions of readers and writers; a position stands twice if an op names the variable twice.

@@ -6,7 +6,7 @@ use tensor::Float;
 use tensor::gemm::{Matrix, gemm};
 
 use super::{is_bias, is_private, only};
-use crate::executor::plan::{Plan, Planned, Uses};
+use crate::executor::plan::{Plan, Planned, Replacement, Uses};
 
 /// Out = X W + Bias, then `relu` if the attribute says so.
 struct Fc;
@@ -53,29 +53,10 @@ fn add_bias<T: Float>(out: &mut [T], bias: &[T], relu: bool) {
     }
 }
 
-pub(super) fn fuse(plan: &mut Plan, program: &Program) {
-    let mut at = 0;
-    while at < plan.ops.len() {
-        if plan.ops[at].desc.kind == "mul" {
-            let uses = plan.uses();
-            if let Some((gone, last, fused)) = find(plan, program, &uses, at) {
-                plan.replace(&gone, last, fused);
-                continue;
-            }
-        }
-        at += 1;
-    }
-}
-
-/// The pattern that begins with the `mul` at `at`: what vanishes, where the fused op goes.
-fn find(
-    plan: &Plan,
-    program: &Program,
-    uses: &Uses,
-    at: usize,
-) -> Option<(Vec<usize>, usize, Planned)> {
+/// The pattern that begins with the `mul` at `at`.
+pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
     let mul = &plan.ops[at].desc;
-    if mul.attrs.int("y_num_col_dims", 1).ok()? != 1 {
+    if mul.kind != "mul" || mul.attrs.int("y_num_col_dims", 1).ok()? != 1 {
         return None;
     }
     let product = only(mul.output_names("Out"))?;
@@ -108,6 +89,6 @@ fn find(
         .output("Out", out)
         .attr("x_num_col_dims", x_rows)
         .attr("relu", relu_at.is_some());
-    let fused = Planned { desc, op: &Fc, index: plan.ops[at].index };
-    Some((vec![at, add_at, last], last, fused))
+    let by = Planned { desc, op: &Fc, index: plan.ops[at].index };
+    Some(Replacement { gone: vec![at, add_at, last], at: last, by })
 }

@@ -6,7 +6,7 @@ use tensor::Float;
 use tensor::gemm::{Matrix, gemm};
 
 use super::{is_bias, is_private, only};
-use crate::executor::plan::{Plan, Planned, Uses};
+use crate::executor::plan::{Plan, Planned, Replacement, Uses};
 
 /// With D = dOut (where Out > 0, if `relu`): dX = D Wᵀ, dW = Xᵀ D, dBias = column sums of D.
 struct FcGrad;
@@ -69,25 +69,10 @@ fn add_rows<T: Float>(rows: &[T], sums: &mut [T]) {
     }
 }
 
-pub(super) fn fuse(plan: &mut Plan, program: &Program) {
-    let mut at = 0;
-    while at < plan.ops.len() {
-        if plan.ops[at].desc.kind == "mul_grad" {
-            let uses = plan.uses();
-            if let Some((gone, fused)) = find(plan, program, &uses, at) {
-                plan.replace(&gone, at, fused);
-                at = 0;
-                continue;
-            }
-        }
-        at += 1;
-    }
-}
-
 /// The pattern that ends with the `mul_grad` at `at`.
-fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Option<(Vec<usize>, Planned)> {
+pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
     let mul = &plan.ops[at].desc;
-    if mul.attrs.int("y_num_col_dims", 1).ok()? != 1 {
+    if mul.kind != "mul_grad" || mul.attrs.int("y_num_col_dims", 1).ok()? != 1 {
         return None;
     }
     let (x, w) = (only(mul.input_names("X"))?, only(mul.input_names("Y"))?);
@@ -125,8 +110,8 @@ fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Option<(Vec<u
     if early || !desc.reads().all(|var| uses.unwritten(var, first, at)) {
         return None;
     }
-    let fused = Planned { desc, op: &FcGrad, index: plan.ops[first].index };
-    Some((vec![first, add_at, at], fused))
+    let by = Planned { desc, op: &FcGrad, index: plan.ops[first].index };
+    Some(Replacement { gone: vec![first, add_at, at], at, by })
 }
 
 /// The `relu_grad` whose result only this `elementwise_add_grad` reads.

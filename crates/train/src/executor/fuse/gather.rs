@@ -6,7 +6,7 @@ use program::{Error, OpDesc, Program, Result};
 use tensor::{Element, Shape, Tensor, prefetch};
 
 use super::only;
-use crate::executor::plan::{Plan, Planned, Uses};
+use crate::executor::plan::{Plan, Planned, Replacement, Uses};
 
 /// Out[k] = rows of W at Ids[k].
 struct Gather;
@@ -161,20 +161,13 @@ fn copy_columns<T: Element>(from: &[T], width: usize, out: &mut [T], to: Columns
     }
 }
 
-pub(super) fn fuse(plan: &mut Plan, program: &Program) {
-    let mut at = 0;
-    while at < plan.ops.len() {
-        if is_lookup(&plan.ops[at].desc) {
-            let uses = plan.uses();
-            let group = group(plan, &uses, at);
-            if group.len() > 1 {
-                let fused = gathered(plan, &group);
-                plan.replace(&group, at, fused);
-                absorb_concat(plan, program, at);
-            }
-        }
-        at += 1;
+/// The look-ups that may run together with the one at `at`.
+pub(super) fn find(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
+    if !is_lookup(&plan.ops[at].desc) {
+        return None;
     }
+    let gone = group(plan, uses, at);
+    (gone.len() > 1).then(|| Replacement { at, by: gathered(plan, &gone), gone })
 }
 
 fn is_lookup(op: &OpDesc) -> bool {
@@ -218,9 +211,16 @@ fn gathered(plan: &Plan, group: &[usize]) -> Planned {
 }
 
 /// If one `concat` along the columns is all that reads the gather at `at`: writes its result.
-fn absorb_concat(plan: &mut Plan, program: &Program, at: usize) -> Option<()> {
-    let uses = plan.uses();
+pub(super) fn find_concat(
+    plan: &Plan,
+    program: &Program,
+    uses: &Uses,
+    at: usize,
+) -> Option<Replacement> {
     let gather = &plan.ops[at].desc;
+    if gather.kind != Gather.name() {
+        return None;
+    }
     let outs = gather.output_names("Out");
     let concat_at = *uses.readers(outs.first()?).first()?;
     let concat = &plan.ops[concat_at].desc;
@@ -235,10 +235,9 @@ fn absorb_concat(plan: &mut Plan, program: &Program, at: usize) -> Option<()> {
         && !gather.attrs.bool("v2", false).ok()?
         && concat.input_names("X").iter().all(is_matrix)
         && outs.iter().all(private);
-    let reads_early = concat
-        .reads()
-        .all(|var| uses.unwritten(var, at, concat_at) || outs.iter().any(|o| o == var));
-    if !fits || !reads_early {
+    // The gather moves down to the concat: what it reads must not change on the way.
+    let steady = gather.reads().all(|var| uses.unwritten(var, at, concat_at));
+    if !fits || !steady {
         return None;
     }
     let (mut dense, mut order): (Vec<String>, Vec<i64>) = (Vec::new(), Vec::new());
@@ -258,7 +257,6 @@ fn absorb_concat(plan: &mut Plan, program: &Program, at: usize) -> Option<()> {
         .output("Out", only(concat.output_names("Out"))?)
         .attr("order", order)
         .attr("padding_idx", gather.attrs.int("padding_idx", -1).ok()?);
-    let fused = Planned { desc, op: &GatherConcat, index: plan.ops[at].index };
-    plan.replace(&[at, concat_at], concat_at, fused);
-    Some(())
+    let by = Planned { desc, op: &GatherConcat, index: plan.ops[at].index };
+    Some(Replacement { gone: vec![at, concat_at], at: concat_at, by })
 }

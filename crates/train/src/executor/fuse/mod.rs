@@ -10,17 +10,40 @@ mod fc_grad;
 mod gather;
 mod scatter;
 
+use std::collections::HashSet;
+
 use program::Program;
 
-use super::plan::{Plan, Uses};
+use super::plan::{Plan, Replacement, Uses};
 
-/// Rewrites the list with every fusion that applies. Backward goes first: a forward intermediate
-/// can only vanish when no gradient op reads it any more.
+/// Looks for a pattern around the op at a position.
+type Find = fn(&Plan, &Program, &Uses, usize) -> Option<Replacement>;
+
+/// Backward goes first: a forward intermediate can only vanish when no gradient op reads it.
+const PASSES: [Find; 6] = [
+    fc_grad::find,
+    fc::find,
+    scatter::find,
+    scatter::find_concat_grad,
+    gather::find,
+    gather::find_concat,
+];
+
+/// Rewrites the list with every fusion that applies.
 pub(super) fn fuse(plan: &mut Plan, program: &Program) {
-    fc_grad::fuse(plan, program);
-    fc::fuse(plan, program);
-    scatter::fuse(plan, program);
-    gather::fuse(plan, program);
+    for find in PASSES {
+        let uses = plan.uses();
+        let mut taken: HashSet<usize> = HashSet::new();
+        let mut replacements = Vec::new();
+        for at in 0..plan.ops.len() {
+            let Some(found) = find(plan, program, &uses, at) else { continue };
+            if found.gone.iter().all(|gone| !taken.contains(gone)) {
+                taken.extend(&found.gone);
+                replacements.push(found);
+            }
+        }
+        plan.replace(replacements);
+    }
 }
 
 /// Whether `var` goes from one op to another and nobody else looks at it.

@@ -7,7 +7,7 @@ use tensor::Element;
 use tensor::rows::{Source, merge_sources};
 
 use super::only;
-use crate::executor::plan::{Plan, Planned, Uses};
+use crate::executor::plan::{Plan, Planned, Replacement, Uses};
 
 /// W@GRAD = rows of Out@GRAD[k] keyed by Ids[k], equal keys added in the order listed.
 struct Scatter;
@@ -76,25 +76,12 @@ fn source<'r, T: Element>(
     Ok(Source { ids, values: grad.data::<T>()?, stride, offset })
 }
 
-pub(super) fn fuse(plan: &mut Plan, program: &Program) {
-    let mut at = 0;
-    while at < plan.ops.len() {
-        if plan.ops[at].desc.kind == "sum" {
-            let uses = plan.uses();
-            if let Some((gone, fused)) = find(plan, &uses, at) {
-                plan.replace(&gone, at, fused);
-                absorb_concat_grad(plan, program);
-                at = 0;
-                continue;
-            }
-        }
-        at += 1;
-    }
-}
-
 /// The sparse look-up gradients that the `sum` at `at` adds up, if it adds nothing else.
-fn find(plan: &Plan, uses: &Uses, at: usize) -> Option<(Vec<usize>, Planned)> {
+pub(super) fn find(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
     let sum = &plan.ops[at].desc;
+    if sum.kind != "sum" {
+        return None;
+    }
     let (mut gone, mut ids, mut grads) = (vec![at], Vec::new(), Vec::new());
     let mut table = None;
     for part in sum.input_names("X") {
@@ -117,14 +104,22 @@ fn find(plan: &Plan, uses: &Uses, at: usize) -> Option<(Vec<usize>, Planned)> {
         .input("Ids", ids)
         .input("Out@GRAD", grads)
         .output("W@GRAD", only(sum.output_names("Out"))?);
-    Some((gone, Planned { desc, op: &Scatter, index: plan.ops[at].index }))
+    let by = Planned { desc, op: &Scatter, index: plan.ops[at].index };
+    Some(Replacement { gone, at, by })
 }
 
-/// If the scatter's rows all come out of one `concat_grad` that nobody else reads: takes its place.
-fn absorb_concat_grad(plan: &mut Plan, program: &Program) -> Option<()> {
-    let uses = plan.uses();
-    let at = plan.ops.iter().position(|planned| planned.desc.kind == "fused scatter")?;
+/// If the rows of the scatter at `at` all come out of one `concat_grad` that nobody else reads:
+/// takes its place.
+pub(super) fn find_concat_grad(
+    plan: &Plan,
+    program: &Program,
+    uses: &Uses,
+    at: usize,
+) -> Option<Replacement> {
     let scatter = &plan.ops[at].desc;
+    if scatter.kind != Scatter.name() {
+        return None;
+    }
     let grads = scatter.input_names("Out@GRAD");
     let &[split_at] = uses.writers(grads.first()?) else { return None };
     let split = &plan.ops[split_at].desc;
@@ -148,9 +143,8 @@ fn absorb_concat_grad(plan: &mut Plan, program: &Program) -> Option<()> {
         .input("Out@GRAD", d_out)
         .output("W@GRAD", scatter.output_names("W@GRAD"))
         .attr("offsets", offsets);
-    let fused = Planned { desc, op: &ScatterColumns, index: plan.ops[at].index };
-    plan.replace(&[split_at, at], at, fused);
-    Some(())
+    let by = Planned { desc, op: &ScatterColumns, index: plan.ops[at].index };
+    Some(Replacement { gone: vec![split_at, at], at, by })
 }
 
 /// The column at which each input of a concat begins; only if all widths are known beforehand.

@@ -1,0 +1,73 @@
+//! `minus`: Out = X - Y, of one shape.
+
+use super::map::{apply_2, same_shape};
+use super::{Grad, Infer, Op, Run, for_float};
+use crate::block::OpDesc;
+use crate::error::Result;
+
+pub(super) struct Minus;
+
+impl Op for Minus {
+    fn name(&self) -> &'static str {
+        "minus"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let (x, y) = (infer.input("X")?, infer.input("Y")?);
+        let agree = |(&x, &y): (&i64, &i64)| x == y || x < 0 || y < 0;
+        if x.dims.len() != y.dims.len() || !x.dims.iter().zip(&y.dims).all(agree) {
+            return Err(infer.shapes("the shapes must be equal", "X", "Y"));
+        }
+        infer.set_output("Out", x)
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let mut out = run.take("Out");
+        same_shape(run, "X", "Y")?;
+        let x = run.input("X")?;
+        for_float!(x.dtype(), run.input_name("X"), T => {
+            let y = run.data::<T>("Y")?;
+            apply_2(x.data::<T>()?, y, out.resize::<T>(x.shape()), |x, y| x - y);
+            Ok(())
+        })?;
+        out.set_lod(x.lod().clone());
+        run.put("Out", out);
+        Ok(())
+    }
+
+    /// dX = dOut, dY = -dOut.
+    fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
+        for (port, factor) in [("X", 1.0f32), ("Y", -1.0)] {
+            let op = OpDesc::new("scale").input("X", grad.output_grad("Out"));
+            grad.emit(op.output("Out", grad.input_grad(port)).attr("scale", factor))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Error;
+    use crate::op::check::{Check, check, t};
+
+    fn minus(y: &[f64]) -> Check {
+        let op = check("minus").input("X", t(&[2], &[1.0, 2.0]));
+        op.input("Y", t(&[y.len()], y))
+    }
+
+    #[test]
+    fn subtracts() {
+        minus(&[4.0, -5.0]).gives("Out", t(&[2], &[-3.0, 7.0]));
+    }
+
+    #[test]
+    fn gradient_matches_finite_differences() {
+        minus(&[4.0, -5.0]).output("Out").grad(&["X", "Y"]);
+    }
+
+    #[test]
+    fn refuses_other_shapes() {
+        let error = minus(&[4.0]).output("Out").fails();
+        assert!(matches!(error.root(), Error::Shapes { .. }), "{error}");
+    }
+}

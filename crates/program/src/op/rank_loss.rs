@@ -1,0 +1,108 @@
+//! `rank_loss` (RankNet): with o = Left - Right, Out = log(1 + exp(o)) - Label o.
+
+use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use crate::error::Result;
+
+pub(super) struct RankLoss;
+pub(super) struct RankLossGrad;
+
+impl Op for RankLoss {
+    fn name(&self) -> &'static str {
+        "rank_loss"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        dims::infer_same(infer, "Left", "Right")?;
+        dims::infer_same(infer, "Left", "Label")?;
+        let left = infer.input("Left")?;
+        infer.set_output("Out", left.with_lod_level(0))
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let mut out = run.take("Out");
+        dims::run_same(run, "Left", "Right")?;
+        dims::run_same(run, "Left", "Label")?;
+        let left = run.input("Left")?;
+        for_float!(left.dtype(), run.input_name("Left"), T => {
+            let inputs = left.data::<T>()?.iter().zip(run.data::<T>("Right")?);
+            let inputs = inputs.zip(run.data::<T>("Label")?);
+            for (out, ((&l, &r), &label)) in out.resize::<T>(left.shape()).iter_mut().zip(inputs) {
+                let o: T = l - r;
+                // log(1 + e^o), without e^o growing beyond all bounds.
+                *out = o.max(0.0) + (-o.abs()).exp().ln_1p() - label * o;
+            }
+            Ok(())
+        })?;
+        run.put("Out", out);
+        Ok(())
+    }
+
+    fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
+        grad.emit_usual(Keep {
+            inputs: &["Label", "Left", "Right"],
+            out_grads: &["Out"],
+            in_grads: &["Left", "Right"],
+            ..Keep::default()
+        })
+    }
+}
+
+/// dLeft = dOut (sigmoid(Left - Right) - Label), dRight = -dLeft.
+impl Op for RankLossGrad {
+    fn name(&self) -> &'static str {
+        "rank_loss_grad"
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        for other in ["Right", "Label", "Out@GRAD"] {
+            dims::run_same(run, "Left", other)?;
+        }
+        for (port, sign) in [("Left@GRAD", 1.0f32), ("Right@GRAD", -1.0)] {
+            if !run.wants(port) {
+                continue;
+            }
+            let mut d = run.take(port);
+            let left = run.input("Left")?;
+            for_float!(left.dtype(), run.input_name("Left"), T => {
+                let inputs = left.data::<T>()?.iter().zip(run.data::<T>("Right")?);
+                let inputs = inputs.zip(run.data::<T>("Label")?).zip(run.data::<T>("Out@GRAD")?);
+                let d = d.resize::<T>(left.shape()).iter_mut();
+                for (d, (((&l, &r), &label), &d_out)) in d.zip(inputs) {
+                    *d = T::from(sign) * d_out * (1.0 / (1.0 + (r - l).exp()) - label);
+                }
+                Ok(())
+            })?;
+            run.put(port, d);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Error;
+    use crate::op::check::{Check, check, t};
+
+    fn loss(right: &[f64]) -> Check {
+        check("rank_loss")
+            .input("Label", t(&[2, 1], &[1.0, 0.0]))
+            .input("Left", t(&[2, 1], &[0.0, 800.0]))
+            .input("Right", t(&[right.len(), 1], right))
+    }
+
+    #[test]
+    fn compares_two_scores() {
+        loss(&[0.0, 0.0]).gives("Out", t(&[2, 1], &[2f64.ln(), 800.0]));
+    }
+
+    #[test]
+    fn gradient_matches_finite_differences() {
+        loss(&[0.5, 799.0]).output("Out").grad(&["Left", "Right"]);
+    }
+
+    #[test]
+    fn refuses_shapes_that_differ() {
+        let error = loss(&[0.5]).output("Out").fails();
+        assert!(matches!(error.root(), Error::Shapes { .. }), "{error}");
+    }
+}

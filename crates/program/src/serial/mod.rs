@@ -1,0 +1,32 @@
+//! Programs as bytes: Fluid's `ProgramDesc`, a protobuf message.
+//!
+//! The codec is written by hand. A generated one (prost) drops the fields it does not know, and
+//! programs of other versions must pass through here unharmed; it would also cost every cold build
+//! more than these few hundred lines do.
+//!
+//! What the front end alone knows (which variable is a parameter, where gradients stop) is not in
+//! the bytes, as in Fluid: a program that was read back runs, but does not remember it.
+
+mod read;
+#[cfg(test)]
+mod tests;
+mod validate;
+pub(crate) mod wire;
+mod write;
+
+use crate::error::Result;
+use crate::program::Program;
+
+impl Program {
+    /// The program as a serialized `ProgramDesc`.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        write::program(self)
+    }
+
+    /// The program of a serialized `ProgramDesc`. Fields that are not known are kept.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let (program, offsets) = read::program(bytes)?;
+        validate::check(&program, &offsets)?;
+        Ok(program)
+    }
+}
