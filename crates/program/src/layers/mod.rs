@@ -4,13 +4,20 @@
 //! arguments, and the rest as a struct whose `Default` is Fluid's default.
 
 pub mod init;
+pub mod math;
 
+mod activation;
+mod compare;
 mod cross_entropy;
 mod data;
+mod elementwise;
 mod fc;
 mod loss;
 mod mean;
 mod metric;
+mod prelu;
+mod reduce;
+mod scale;
 mod sequence;
 mod sequence_conv;
 mod sequence_nets;
@@ -18,10 +25,26 @@ mod sequence_pool;
 mod softmax;
 mod sorting;
 
+pub use activation::{
+    Brelu, Elu, Gelu, HardShrink, HardSigmoid, HardSwish, LeakyRelu, Pow, Relu6, SoftRelu,
+    Softshrink, Stanh, Swish, ThresholdedRelu, abs, acos, asin, atan, brelu, ceil, cos, elu, exp,
+    floor, gelu, hard_shrink, hard_sigmoid, hard_swish, leaky_relu, log, logsigmoid, pow,
+    reciprocal, relu, relu6, round, rsqrt, sigmoid, sign, sin, soft_relu, softplus, softshrink,
+    softsign, sqrt, square, stanh, swish, tanh, tanh_shrink, thresholded_relu,
+};
+pub use compare::{
+    Logical, equal, greater_equal, greater_than, has_inf, has_nan, isfinite, less_equal, less_than,
+    logical_and, logical_not, logical_or, logical_xor, not_equal, where_index,
+};
 pub use cross_entropy::{
     CrossEntropy, SoftmaxWithCrossEntropy, cross_entropy, softmax_with_cross_entropy,
 };
 pub use data::{Data, data};
+pub use elementwise::{
+    Elementwise, elementwise_add, elementwise_div, elementwise_floordiv, elementwise_max,
+    elementwise_min, elementwise_mod, elementwise_mul, elementwise_pow, elementwise_sub,
+    square_error_cost,
+};
 pub use fc::{Fc, fc};
 pub use loss::{
     LOG_LOSS_EPSILON, MarginRankLoss, SigmoidCrossEntropy, SmoothL1, bpr_loss, huber_loss,
@@ -30,6 +53,11 @@ pub use loss::{
 };
 pub use mean::mean;
 pub use metric::{Accuracy, Auc, AucVars, accuracy, auc};
+pub use prelu::{Prelu, PreluMode, prelu};
+pub use reduce::{
+    Reduce, reduce_all, reduce_any, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum,
+};
+pub use scale::{Increment, Scale, cast, clip, clip_by_norm, increment, scale};
 pub use sequence::{
     MaxLen, Sequences, lod_append, lod_reset, sequence_concat, sequence_enumerate, sequence_expand,
     sequence_expand_as, sequence_mask, sequence_pad, sequence_reshape, sequence_reverse,
@@ -47,8 +75,15 @@ use crate::error::Result;
 
 /// Appends the activation op `act` to a layer's result; `None` leaves it as it is.
 pub(crate) fn activate(b: &mut Builder<'_>, layer: &str, x: Var, act: Option<&str>) -> Result<Var> {
-    let Some(act) = act else { return Ok(x) };
-    let out = b.temp(layer, b.meta(&x)?.dtype);
-    b.op(OpDesc::new(act).input("X", &x).output("Out", &out))?;
+    match act {
+        Some(act) => append(b, layer, &x, OpDesc::new(act)),
+        None => Ok(x),
+    }
+}
+
+/// Appends `op` with `x` at its port X; Out is a new variable of the layer, of x's type.
+pub(crate) fn append(b: &mut Builder<'_>, layer: &str, x: &Var, op: OpDesc) -> Result<Var> {
+    let out = b.temp(layer, b.meta(x)?.dtype);
+    b.op(op.input("X", x).output("Out", &out))?;
     Ok(out)
 }
