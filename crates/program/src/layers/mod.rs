@@ -11,13 +11,27 @@ mod compare;
 mod cross_entropy;
 mod data;
 mod elementwise;
+mod append;
+mod array;
+mod control;
+mod create;
+mod cross_entropy;
+mod data;
+mod embedding;
 mod fc;
+mod fill;
+mod gather;
+mod join;
 mod loss;
 mod mean;
 mod metric;
 mod prelu;
 mod reduce;
 mod scale;
+mod print;
+mod random;
+mod reshape;
+mod selected_rows;
 mod sequence;
 mod sequence_conv;
 mod sequence_nets;
@@ -36,6 +50,17 @@ pub use compare::{
     Logical, equal, greater_equal, greater_than, has_inf, has_nan, isfinite, less_equal, less_than,
     logical_and, logical_not, logical_or, logical_xor, not_equal, where_index,
 };
+pub use array::{TensorArrayToTensor, array_length, array_read, array_write, create_array, tensor_array_to_tensor};
+pub use control::{Switch, cond, while_loop};
+pub use create::{CreateGlobalVar, CreateParameter, create_global_var, create_parameter, create_tensor};
+pub use embedding::{Embedding, embedding, embedding_v2};
+pub use fill::{BatchSizeLike, FillConstant, assign, assign_value, fill_constant, fill_constant_batch_size_like, ones, ones_like, range, shape, zeros, zeros_like};
+pub use gather::{Depth, Updates, gather, gather_nd, one_hot, one_hot_v2, scatter};
+pub use join::{Parts, concat, multiplex, split, stack, sum, sums, unstack};
+pub use print::{Print, print};
+pub use random::{GaussianRandom, Randint, UniformRandom, gaussian_random, gaussian_random_batch_size_like, randint, shuffle_batch, uniform_random, uniform_random_batch_size_like};
+pub use reshape::{Cumsum, Cut, Reshape, cumsum, expand, expand_as, flatten, index, pad, reshape, reverse, slice, squeeze, transpose, unsqueeze};
+pub use selected_rows::{get_tensor_from_selected_rows, merge_selected_rows};
 pub use cross_entropy::{
     CrossEntropy, SoftmaxWithCrossEntropy, cross_entropy, softmax_with_cross_entropy,
 };
