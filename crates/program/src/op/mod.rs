@@ -52,6 +52,8 @@ mod lars_momentum;
 mod lod_reset;
 mod log_loss;
 mod lookup_table;
+mod lstm;
+mod lstm_unit;
 mod margin_rank_loss;
 mod mean;
 mod minus;
