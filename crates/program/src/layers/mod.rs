@@ -11,11 +11,13 @@ mod fc;
 mod loss;
 mod mean;
 mod recurrent;
+mod metric;
 mod sequence;
 mod sequence_conv;
 mod sequence_nets;
 mod sequence_pool;
 mod softmax;
+mod sorting;
 
 pub use cross_entropy::{
     CrossEntropy, SoftmaxWithCrossEntropy, cross_entropy, softmax_with_cross_entropy,
@@ -32,6 +34,7 @@ pub use recurrent::{
     DynamicGru, DynamicLstm, GruStep, GruUnit, LstmUnit, dynamic_gru, dynamic_lstm, gru_unit,
     lstm_unit,
 };
+pub use metric::{Accuracy, Auc, AucVars, accuracy, auc};
 pub use sequence::{
     MaxLen, Sequences, lod_append, lod_reset, sequence_concat, sequence_enumerate, sequence_expand,
     sequence_expand_as, sequence_mask, sequence_pad, sequence_reshape, sequence_reverse,
@@ -41,6 +44,7 @@ pub use sequence_conv::{SequenceConv, sequence_conv};
 pub use sequence_nets::{SequenceConvPool, sequence_conv_pool};
 pub use sequence_pool::{SequencePool, sequence_first_step, sequence_last_step, sequence_pool};
 pub use softmax::{Softmax, softmax};
+pub use sorting::{Argsort, Count, argmax, argmin, argsort, topk};
 
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
