@@ -24,6 +24,7 @@ mod gather;
 mod join;
 mod loss;
 mod mean;
+mod recurrent;
 mod metric;
 mod prelu;
 mod reduce;
@@ -77,6 +78,10 @@ pub use loss::{
     smooth_l1,
 };
 pub use mean::mean;
+pub use recurrent::{
+    DynamicGru, DynamicLstm, GruStep, GruUnit, LstmUnit, dynamic_gru, dynamic_lstm, gru_unit,
+    lstm_unit,
+};
 pub use metric::{Accuracy, Auc, AucVars, accuracy, auc};
 pub use prelu::{Prelu, PreluMode, prelu};
 pub use reduce::{

@@ -76,6 +76,8 @@ mod layer_norm;
 mod lod_reset;
 mod log_loss;
 mod lookup_table;
+mod lstm;
+mod lstm_unit;
 mod margin_rank_loss;
 mod matmul;
 mod mean;
