@@ -154,3 +154,29 @@ fn refuses_values_that_do_not_fit_the_boundaries() {
     check_refused(|b| piecewise_decay(b, &[3.0, 6.0], &[0.1, 0.05]), "values");
     check_refused(|b| piecewise_decay(b, &[], &[]), "values");
 }
+const STAIRS: Decay = Decay { staircase: true, ..DECAY };
+
+#[test]
+fn stairs_hold_the_rate_between_jumps() {
+    let expected = [0.1, 0.1, 0.1, 0.1, 0.05, 0.05];
+    let net = check(|b| exponential_decay(b, STAIRS), "tmp_3", &expected);
+    assert_eq!(kinds(&net)[3], "floor");
+    let third = 0.1 / 1.5;
+    check(|b| inverse_time_decay(b, STAIRS), "tmp_4", &[0.1, 0.1, 0.1, 0.1, third]);
+}
+
+#[test]
+fn natural_exp_decay_is_smooth() {
+    let expected = [0.1, 0.1 * (-0.125f64).exp(), 0.1 * (-0.25f64).exp()];
+    let net = check(|b| natural_exp_decay(b, DECAY), "tmp_2", &expected);
+    assert_eq!(kinds(&net), ["increment", "cast", "scale", "scale", "exp", "scale"]);
+}
+
+#[test]
+fn cosine_decay_goes_by_epochs() {
+    let rate = |epoch: f64| 0.05 * ((epoch * std::f64::consts::PI / 4.0).cos() + 1.0);
+    let expected = [rate(0.0), rate(0.0), rate(1.0), rate(1.0), rate(2.0)];
+    let net = check(|b| cosine_decay(b, 0.1, 2.0, 4.0), "tmp_4", &expected);
+    let ops = ["increment", "cast", "scale", "floor", "scale", "scale", "cos", "scale", "scale"];
+    assert_eq!(kinds(&net), ops);
+}
