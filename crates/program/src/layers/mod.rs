@@ -23,6 +23,7 @@ mod fill;
 mod gather;
 mod join;
 mod loss;
+mod lr;
 mod mean;
 mod recurrent;
 mod metric;
@@ -76,6 +77,11 @@ pub use loss::{
     LOG_LOSS_EPSILON, MarginRankLoss, SigmoidCrossEntropy, SmoothL1, bpr_loss, huber_loss,
     kldiv_loss, log_loss, margin_rank_loss, rank_loss, sigmoid_cross_entropy_with_logits,
     smooth_l1,
+};
+pub use lr::{
+    Decay, PolynomialDecay, StepCounter, autoincreased_step_counter, cosine_decay,
+    exponential_decay, inverse_time_decay, linear_lr_warmup, natural_exp_decay, noam_decay,
+    piecewise_decay, polynomial_decay,
 };
 pub use mean::mean;
 pub use recurrent::{
