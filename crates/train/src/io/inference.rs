@@ -129,9 +129,8 @@ fn deployable(mut program: Program, feeds: &[&str], fetches: &[String]) -> Resul
     let targets: Vec<&str> = fetches.iter().map(String::as_str).collect();
     let mut pruned = program.prune(&targets, feeds)?.inference_optimize(true);
     let block = pruned.block_mut(0);
-    let holder = |name: &str, kind| {
-        VarDesc::new(name, Meta { kind, ..Meta::default() }).persistable()
-    };
+    let holder =
+        |name: &str, kind| VarDesc::new(name, Meta { kind, ..Meta::default() }).persistable();
     block.put_var(holder(FEED, VarKind::FeedMinibatch));
     for (i, feed) in feeds.iter().enumerate() {
         if block.var(feed).is_none() {

@@ -9,10 +9,9 @@ mod pickle;
 mod state;
 mod vars;
 
+pub(crate) use file::read_vars;
 pub use file::{read, write_atomically};
-pub use inference::{
-    InferenceModel, SaveInference, load_inference_model, save_inference_model,
-};
+pub use inference::{InferenceModel, SaveInference, load_inference_model, save_inference_model};
 pub use state::{load, load_state, save};
 pub use vars::{
     is_persistable, load_params, load_persistables, load_vars, save_params, save_persistables,

@@ -85,12 +85,7 @@ fn without_suffix(prefix: &Path) -> PathBuf {
 ///
 /// Without a `.pdparams` file, `prefix` may be a directory or a combined file that the other save
 /// functions wrote; of a combined file `vars` must say which variables it holds.
-pub fn load(
-    scope: &Scope,
-    program: &Program,
-    prefix: &Path,
-    vars: Option<&[&str]>,
-) -> Result<()> {
+pub fn load(scope: &Scope, program: &Program, prefix: &Path, vars: Option<&[&str]>) -> Result<()> {
     let stem = without_suffix(prefix);
     let params = with_suffix(&stem, PARAMS);
     if !params.exists() {
@@ -130,12 +125,7 @@ fn pick<'a>(
     Ok(picked)
 }
 
-fn load_other(
-    scope: &Scope,
-    program: &Program,
-    path: &Path,
-    vars: Option<&[&str]>,
-) -> Result<()> {
+fn load_other(scope: &Scope, program: &Program, path: &Path, vars: Option<&[&str]>) -> Result<()> {
     let wanted = |var: &&VarDesc| vars.is_none_or(|names| names.contains(&var.name.as_str()));
     if path.is_dir() {
         // As far as there are files: what is absent keeps its value.

@@ -40,7 +40,10 @@ mod tests {
     #[test]
     fn arrays_survive() {
         let mut arrays = BTreeMap::new();
-        arrays.insert("fc_0.w_0".to_string(), Tensor::new([2, 2], &[1.5f32, -2.0, 0.0, f32::NAN]).unwrap());
+        arrays.insert(
+            "fc_0.w_0".to_string(),
+            Tensor::new([2, 2], &[1.5f32, -2.0, 0.0, f32::NAN]).unwrap(),
+        );
         arrays.insert("ids".to_string(), Tensor::new([3], &[i64::MIN, -1, 7]).unwrap());
         arrays.insert("deep".to_string(), Tensor::full([1, 2, 1, 70000], 0.25f64));
         arrays.insert("empty".to_string(), Tensor::full([0, 3], 1i32));
