@@ -97,6 +97,9 @@ pub enum Error {
     )]
     TargetNotComputed { var: String },
 
+    #[error("no trainable parameter of this program has a gradient of `{loss}`")]
+    NothingToTrain { loss: String },
+
     #[error("op `{op}` needs {what}, which is not there when a program runs here")]
     NoHost { op: String, what: &'static str },
 
@@ -141,6 +144,32 @@ impl Error {
         match self {
             Error::InOp { source, .. } | Error::InVar { source, .. } => source.root(),
             other => other,
+        }
+    }
+
+    /// The variable it is about, if there is one; the first of two.
+    pub fn var(&self) -> Option<&str> {
+        match self {
+            Error::InOp { source, .. } => source.var(),
+            Error::Shapes { left, .. } => Some(left),
+            Error::InVar { var, .. }
+            | Error::UnknownVar { var }
+            | Error::VarRedefined { var, .. }
+            | Error::NotInitialized { var, .. }
+            | Error::NotFed { var, .. }
+            | Error::WrongKind { var, .. }
+            | Error::Shape { var, .. }
+            | Error::DType { var, .. }
+            | Error::IdOutOfRange { var, .. }
+            | Error::LabelOutOfRange { var, .. }
+            | Error::BadValue { var, .. }
+            | Error::NoLod { var, .. }
+            | Error::LodLevels { var, .. }
+            | Error::LossShape { var, .. }
+            | Error::LossNotComputed { var }
+            | Error::TargetNotComputed { var }
+            | Error::NotFinite { var, .. } => Some(var),
+            _ => None,
         }
     }
 }
