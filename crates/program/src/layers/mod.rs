@@ -7,16 +7,16 @@ pub mod init;
 pub mod math;
 
 mod activation;
-mod compare;
-mod cross_entropy;
-mod data;
-mod elementwise;
 mod append;
 mod array;
+mod compare;
 mod control;
 mod create;
 mod cross_entropy;
+mod cross_entropy;
 mod data;
+mod data;
+mod elementwise;
 mod embedding;
 mod fc;
 mod fill;
@@ -25,14 +25,14 @@ mod join;
 mod loss;
 mod lr;
 mod mean;
-mod recurrent;
 mod metric;
 mod prelu;
-mod reduce;
-mod scale;
 mod print;
 mod random;
+mod recurrent;
+mod reduce;
 mod reshape;
+mod scale;
 mod selected_rows;
 mod sequence;
 mod sequence_conv;
@@ -48,21 +48,18 @@ pub use activation::{
     reciprocal, relu, relu6, round, rsqrt, sigmoid, sign, sin, soft_relu, softplus, softshrink,
     softsign, sqrt, square, stanh, swish, tanh, tanh_shrink, thresholded_relu,
 };
+pub use array::{
+    TensorArrayToTensor, array_length, array_read, array_write, create_array,
+    tensor_array_to_tensor,
+};
 pub use compare::{
     Logical, equal, greater_equal, greater_than, has_inf, has_nan, isfinite, less_equal, less_than,
     logical_and, logical_not, logical_or, logical_xor, not_equal, where_index,
 };
-pub use array::{TensorArrayToTensor, array_length, array_read, array_write, create_array, tensor_array_to_tensor};
 pub use control::{Switch, cond, while_loop};
-pub use create::{CreateGlobalVar, CreateParameter, create_global_var, create_parameter, create_tensor};
-pub use embedding::{Embedding, embedding, embedding_v2};
-pub use fill::{BatchSizeLike, FillConstant, assign, assign_value, fill_constant, fill_constant_batch_size_like, ones, ones_like, range, shape, zeros, zeros_like};
-pub use gather::{Depth, Updates, gather, gather_nd, one_hot, one_hot_v2, scatter};
-pub use join::{Parts, concat, multiplex, split, stack, sum, sums, unstack};
-pub use print::{Print, print};
-pub use random::{GaussianRandom, Randint, UniformRandom, gaussian_random, gaussian_random_batch_size_like, randint, shuffle_batch, uniform_random, uniform_random_batch_size_like};
-pub use reshape::{Cumsum, Cut, Reshape, cumsum, expand, expand_as, flatten, index, pad, reshape, reverse, slice, squeeze, transpose, unsqueeze};
-pub use selected_rows::{get_tensor_from_selected_rows, merge_selected_rows};
+pub use create::{
+    CreateGlobalVar, CreateParameter, create_global_var, create_parameter, create_tensor,
+};
 pub use cross_entropy::{
     CrossEntropy, SoftmaxWithCrossEntropy, cross_entropy, softmax_with_cross_entropy,
 };
@@ -72,7 +69,14 @@ pub use elementwise::{
     elementwise_min, elementwise_mod, elementwise_mul, elementwise_pow, elementwise_sub,
     square_error_cost,
 };
+pub use embedding::{Embedding, embedding, embedding_v2};
 pub use fc::{Fc, fc};
+pub use fill::{
+    BatchSizeLike, FillConstant, assign, assign_value, fill_constant,
+    fill_constant_batch_size_like, ones, ones_like, range, shape, zeros, zeros_like,
+};
+pub use gather::{Depth, Updates, gather, gather_nd, one_hot, one_hot_v2, scatter};
+pub use join::{Parts, concat, multiplex, split, stack, sum, sums, unstack};
 pub use loss::{
     LOG_LOSS_EPSILON, MarginRankLoss, SigmoidCrossEntropy, SmoothL1, bpr_loss, huber_loss,
     kldiv_loss, log_loss, margin_rank_loss, rank_loss, sigmoid_cross_entropy_with_logits,
@@ -84,16 +88,26 @@ pub use lr::{
     piecewise_decay, polynomial_decay,
 };
 pub use mean::mean;
+pub use metric::{Accuracy, Auc, AucVars, accuracy, auc};
+pub use prelu::{Prelu, PreluMode, prelu};
+pub use print::{Print, print};
+pub use random::{
+    GaussianRandom, Randint, UniformRandom, gaussian_random, gaussian_random_batch_size_like,
+    randint, shuffle_batch, uniform_random, uniform_random_batch_size_like,
+};
 pub use recurrent::{
     DynamicGru, DynamicLstm, GruStep, GruUnit, LstmUnit, dynamic_gru, dynamic_lstm, gru_unit,
     lstm_unit,
 };
-pub use metric::{Accuracy, Auc, AucVars, accuracy, auc};
-pub use prelu::{Prelu, PreluMode, prelu};
 pub use reduce::{
     Reduce, reduce_all, reduce_any, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum,
 };
+pub use reshape::{
+    Cumsum, Cut, Reshape, cumsum, expand, expand_as, flatten, index, pad, reshape, reverse, slice,
+    squeeze, transpose, unsqueeze,
+};
 pub use scale::{Increment, Scale, cast, clip, clip_by_norm, increment, scale};
+pub use selected_rows::{get_tensor_from_selected_rows, merge_selected_rows};
 pub use sequence::{
     MaxLen, Sequences, lod_append, lod_reset, sequence_concat, sequence_enumerate, sequence_expand,
     sequence_expand_as, sequence_mask, sequence_pad, sequence_reshape, sequence_reverse,
