@@ -152,7 +152,11 @@ pub fn assign_value(b: &mut Builder<'_>, value: &Tensor, output: Option<&Var>) -
 }
 
 /// start, start + step, … before end.
-pub fn range(b: &mut Builder<'_>, (start, end, step): (&Var, &Var, &Var), dtype: DType) -> Result<Var> {
+pub fn range(
+    b: &mut Builder<'_>,
+    (start, end, step): (&Var, &Var, &Var),
+    dtype: DType,
+) -> Result<Var> {
     let op = OpDesc::new("range").input("Start", start).input("End", end).input("Step", step);
     append_stopped(b, ("range", None), dtype, op)
 }

@@ -30,22 +30,26 @@ mod sequence_pool;
 mod softmax;
 mod sorting;
 
-pub use array::{TensorArrayToTensor, array_length, array_read, array_write, create_array, tensor_array_to_tensor};
+pub use array::{
+    TensorArrayToTensor, array_length, array_read, array_write, create_array,
+    tensor_array_to_tensor,
+};
 pub use control::{Switch, cond, while_loop};
-pub use create::{CreateGlobalVar, CreateParameter, create_global_var, create_parameter, create_tensor};
-pub use embedding::{Embedding, embedding, embedding_v2};
-pub use fill::{BatchSizeLike, FillConstant, assign, assign_value, fill_constant, fill_constant_batch_size_like, ones, ones_like, range, shape, zeros, zeros_like};
-pub use gather::{Depth, Updates, gather, gather_nd, one_hot, one_hot_v2, scatter};
-pub use join::{Parts, concat, multiplex, split, stack, sum, sums, unstack};
-pub use print::{Print, print};
-pub use random::{GaussianRandom, Randint, UniformRandom, gaussian_random, gaussian_random_batch_size_like, randint, shuffle_batch, uniform_random, uniform_random_batch_size_like};
-pub use reshape::{Cumsum, Cut, Reshape, cumsum, expand, expand_as, flatten, index, pad, reshape, reverse, slice, squeeze, transpose, unsqueeze};
-pub use selected_rows::{get_tensor_from_selected_rows, merge_selected_rows};
+pub use create::{
+    CreateGlobalVar, CreateParameter, create_global_var, create_parameter, create_tensor,
+};
 pub use cross_entropy::{
     CrossEntropy, SoftmaxWithCrossEntropy, cross_entropy, softmax_with_cross_entropy,
 };
 pub use data::{Data, data};
+pub use embedding::{Embedding, embedding, embedding_v2};
 pub use fc::{Fc, fc};
+pub use fill::{
+    BatchSizeLike, FillConstant, assign, assign_value, fill_constant,
+    fill_constant_batch_size_like, ones, ones_like, range, shape, zeros, zeros_like,
+};
+pub use gather::{Depth, Updates, gather, gather_nd, one_hot, one_hot_v2, scatter};
+pub use join::{Parts, concat, multiplex, split, stack, sum, sums, unstack};
 pub use loss::{
     LOG_LOSS_EPSILON, MarginRankLoss, SigmoidCrossEntropy, SmoothL1, bpr_loss, huber_loss,
     kldiv_loss, log_loss, margin_rank_loss, rank_loss, sigmoid_cross_entropy_with_logits,
@@ -53,6 +57,16 @@ pub use loss::{
 };
 pub use mean::mean;
 pub use metric::{Accuracy, Auc, AucVars, accuracy, auc};
+pub use print::{Print, print};
+pub use random::{
+    GaussianRandom, Randint, UniformRandom, gaussian_random, gaussian_random_batch_size_like,
+    randint, shuffle_batch, uniform_random, uniform_random_batch_size_like,
+};
+pub use reshape::{
+    Cumsum, Cut, Reshape, cumsum, expand, expand_as, flatten, index, pad, reshape, reverse, slice,
+    squeeze, transpose, unsqueeze,
+};
+pub use selected_rows::{get_tensor_from_selected_rows, merge_selected_rows};
 pub use sequence::{
     MaxLen, Sequences, lod_append, lod_reset, sequence_concat, sequence_enumerate, sequence_expand,
     sequence_expand_as, sequence_mask, sequence_pad, sequence_reshape, sequence_reverse,

@@ -153,7 +153,8 @@ mod tests {
         is(&b, y, "uniform_random_0.tmp_0", &[2, 3]);
         let y = gaussian_random(&mut b, &[2, 3], GaussianRandom::default()).unwrap();
         is(&b, y, "gaussian_random_0.tmp_0", &[2, 3]);
-        let like = BatchSizeLike { input: &x, shape: &[-1, 2], input_dim_idx: 0, output_dim_idx: 0 };
+        let like =
+            BatchSizeLike { input: &x, shape: &[-1, 2], input_dim_idx: 0, output_dim_idx: 0 };
         let y = uniform_random_batch_size_like(&mut b, like, UniformRandom::default()).unwrap();
         is(&b, y, "uniform_random_batch_size_like_0.tmp_0", &[-1, 2]);
         let y = gaussian_random_batch_size_like(&mut b, like, GaussianRandom::default()).unwrap();

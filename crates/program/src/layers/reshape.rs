@@ -52,7 +52,12 @@ pub fn squeeze(b: &mut Builder<'_>, input: &Var, axes: &[i32], name: Option<&str
 }
 
 /// With dimensions of 1 put in at `axes`.
-pub fn unsqueeze(b: &mut Builder<'_>, input: &Var, axes: &[i32], name: Option<&str>) -> Result<Var> {
+pub fn unsqueeze(
+    b: &mut Builder<'_>,
+    input: &Var,
+    axes: &[i32],
+    name: Option<&str>,
+) -> Result<Var> {
     let layer = b.layer_name("unsqueeze2", name);
     with_x_shape(b, &layer, input, OpDesc::new("unsqueeze2").attr("axes", axes.to_vec()))
 }
