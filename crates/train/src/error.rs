@@ -75,7 +75,8 @@ pub enum Error {
     #[error(
         "Variable's shape does not match, the Program requires a parameter with the shape of \
          ({}), while the loaded parameter (namely [ {var} ]) has a shape of  ({}).",
-        tuple(expected), tuple(found)
+        tuple(expected),
+        tuple(found)
     )]
     LoadedShape { var: String, expected: Vec<i64>, found: Vec<i64> },
 

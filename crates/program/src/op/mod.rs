@@ -39,8 +39,6 @@ mod bpr_loss;
 mod cast;
 mod clip;
 mod clip_by_norm;
-mod cross_entropy;
-mod cross_entropy2;
 mod compare;
 mod concat;
 mod cross_entropy;
