@@ -1,5 +1,7 @@
 //! What layers write into: a main program, a startup program, and the names.
 
+use std::mem;
+
 use tensor::DType;
 
 use crate::block::OpDesc;
@@ -134,10 +136,35 @@ impl Builder<'_> {
         var
     }
 
+    /// A variable for the result of arithmetic on variables: `tmp_0`, `tmp_1`, …
+    pub fn unnamed(&mut self, dtype: DType) -> Var {
+        let name = self.names.generate("tmp");
+        let block = self.main.current_block();
+        let meta = Meta { dtype, ..Meta::default() };
+        self.main.block_mut(block).put_var(VarDesc::new(&name, meta));
+        Var(name)
+    }
+
     /// Appends an op to the current block.
     pub fn op(&mut self, op: OpDesc) -> Result<()> {
         let block = self.main.current_block();
         self.main.append_op(block, op)
+    }
+
+    /// Ops that `build` appends get this role, and these pairs of parameter and gradient.
+    pub fn with_role<R>(
+        &mut self,
+        role: i32,
+        vars: &[&str],
+        build: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        let vars = vars.iter().map(|var| var.to_string()).collect();
+        let role = mem::replace(&mut self.main.role, role);
+        let vars = mem::replace(&mut self.main.role_vars, vars);
+        let result = build(self);
+        self.main.role = role;
+        self.main.role_vars = vars;
+        result
     }
 
     /// Creates a parameter in both programs, and the op that fills it in the startup program.

@@ -2,6 +2,8 @@
 
 use tensor::DType;
 
+use crate::stream::Problem;
+
 /// A fact about a program or its data that does not hold.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The fields are what the message names.
@@ -95,6 +97,9 @@ pub enum Error {
     )]
     TargetNotComputed { var: String },
 
+    #[error("no trainable parameter of this program has a gradient of `{loss}`")]
+    NothingToTrain { loss: String },
+
     #[error("op `{op}` needs {what}, which is not there when a program runs here")]
     NoHost { op: String, what: &'static str },
 
@@ -106,6 +111,16 @@ pub enum Error {
 
     #[error("program bytes at offset {offset}: {problem}")]
     BadProgram { offset: usize, problem: String },
+
+    /// Bytes that are not what a file of variables holds.
+    #[error("at byte {offset}: {problem}")]
+    BadStream { offset: usize, problem: Problem },
+
+    #[error("The Tensor in the {op} Op's Input Variable X({var}) is not initialized.")]
+    SavesNothing { op: String, var: String },
+
+    #[error("{path} is existed, cannot save to it when overwrite is false.")]
+    FileExists { path: String },
 
     #[error(transparent)]
     Tensor(#[from] tensor::Error),
@@ -129,6 +144,32 @@ impl Error {
         match self {
             Error::InOp { source, .. } | Error::InVar { source, .. } => source.root(),
             other => other,
+        }
+    }
+
+    /// The variable it is about, if there is one; the first of two.
+    pub fn var(&self) -> Option<&str> {
+        match self {
+            Error::InOp { source, .. } => source.var(),
+            Error::Shapes { left, .. } => Some(left),
+            Error::InVar { var, .. }
+            | Error::UnknownVar { var }
+            | Error::VarRedefined { var, .. }
+            | Error::NotInitialized { var, .. }
+            | Error::NotFed { var, .. }
+            | Error::WrongKind { var, .. }
+            | Error::Shape { var, .. }
+            | Error::DType { var, .. }
+            | Error::IdOutOfRange { var, .. }
+            | Error::LabelOutOfRange { var, .. }
+            | Error::BadValue { var, .. }
+            | Error::NoLod { var, .. }
+            | Error::LodLevels { var, .. }
+            | Error::LossShape { var, .. }
+            | Error::LossNotComputed { var }
+            | Error::TargetNotComputed { var }
+            | Error::NotFinite { var, .. } => Some(var),
+            _ => None,
         }
     }
 }

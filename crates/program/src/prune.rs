@@ -40,10 +40,10 @@ impl Program {
             copy.block_mut(id).ops.retain(|op| !trains(op));
         }
         set_is_test(&mut copy);
-        copy.without_unused_blocks().without_unused_vars(self, |used_before, used| {
-            // What no op ever used is the user's own, an input not wired up yet for instance.
-            used || !used_before
-        })
+        let copy = copy.without_unused_blocks();
+        let (used_before, used) = (self.used_vars(), copy.used_vars());
+        // What no op ever used is the user's own, an input not wired up yet for instance.
+        copy.keep_vars(|var| used.contains(var) || !used_before.contains(var))
     }
 
     /// Only what computes `targets` from `feeds` and the persistable variables.
@@ -70,15 +70,9 @@ impl Program {
         }
         kept.reverse();
         copy.block_mut(0).ops = kept;
-        let is_target = |var: &str| targets.contains(&var);
-        let mut pruned = copy.without_unused_blocks();
-        let used = pruned.used_vars();
-        let blocks = 0..pruned.blocks().len();
-        for id in blocks {
-            let keep = |name: &str| used.contains(name) || is_target(name);
-            pruned.block_mut(id).retain_vars(|var| keep(&var.name));
-        }
-        Ok(pruned)
+        let copy = copy.without_unused_blocks();
+        let used = copy.used_vars();
+        Ok(copy.keep_vars(|var| used.contains(var) || targets.contains(&var)))
     }
 
     /// A copy to infer with: `is_test` is set, and readers are gone if asked for.
@@ -147,11 +141,9 @@ impl Program {
         ops.flat_map(|op| op.reads().chain(op.writes())).map(str::to_string).collect()
     }
 
-    fn without_unused_vars(mut self, before: &Program, keep: fn(bool, bool) -> bool) -> Program {
-        let (used_before, used) = (before.used_vars(), self.used_vars());
+    fn keep_vars(mut self, keep: impl Fn(&str) -> bool) -> Program {
         for id in 0..self.blocks().len() {
-            self.block_mut(id)
-                .retain_vars(|var| keep(used_before.contains(&var.name), used.contains(&var.name)));
+            self.block_mut(id).retain_vars(|var| keep(&var.name));
         }
         self
     }

@@ -25,7 +25,10 @@ impl Tensor {
 
     /// A tensor of given bytes, as a file holds them.
     pub fn from_bytes(dtype: DType, shape: Shape, bytes: &[u8]) -> Result<Self> {
-        check_length(shape, bytes.len() / dtype.size())?;
+        if bytes.len() != shape.n_elements() * dtype.size() {
+            let (expected, actual) = (shape.n_elements(), bytes.len() / dtype.size());
+            return Err(Error::Length { shape, expected, actual });
+        }
         let mut tensor = Self::default();
         tensor.resize_as(dtype, shape);
         tensor.bytes_mut().copy_from_slice(bytes);

@@ -1,2 +1,221 @@
 //! What a user gets wrong is answered with a typed error that names the op, the variable and the
-//! shape; nothing panics, and nothing is computed from it.
+//! shape; nothing panics, and the session goes on.
+
+use program::layers::{self, Data, Fc};
+use program::{Builder, Error as ProgramError, Net, OpDesc, Var};
+use tensor::{DType, Tensor};
+use testing::session::Session;
+use train::{Error, Feed};
+
+fn floats(b: &mut Builder<'_>, name: &str, width: i64) -> Var {
+    layers::data(b, name, &[width], Data::default()).unwrap()
+}
+
+/// Builds a net, or returns the error of the line that refused.
+fn build(layers: impl FnOnce(&mut Builder<'_>) -> program::Result<Var>) -> program::Result<Net> {
+    let mut net = Net::with_seed(1);
+    layers(&mut net.builder())?;
+    Ok(net)
+}
+
+/// The error of the layers, where there must be one.
+#[track_caller]
+fn refused(layers: impl FnOnce(&mut Builder<'_>) -> program::Result<Var>) -> ProgramError {
+    build(layers).expect_err("the layer must refuse")
+}
+
+/// The net `mean(fc(x))` with x as wide as 3.
+fn fc_session() -> (Session, String) {
+    let mut net = Net::with_seed(1);
+    let mut b = net.builder();
+    let x = floats(&mut b, "x", 3);
+    let y = layers::fc(&mut b, &[x], 2, Fc::default()).unwrap();
+    let out = layers::mean(&mut b, &y).unwrap();
+    (Session::start(net), out.name().to_string())
+}
+
+fn ones(dims: &[usize]) -> Tensor {
+    Tensor::full(dims, 1.0f32)
+}
+
+#[track_caller]
+fn run_error(feed: Feed) -> Error {
+    let (mut session, out) = fc_session();
+    let error = session.try_run(&mut feed.clone(), &[&out]).expect_err("the run must refuse");
+    // A refusal costs nothing: the next good batch runs.
+    session.run(&mut Feed::new().with("x", ones(&[4, 3])), &[&out]);
+    error
+}
+
+/// The fact inside, and the place around it.
+#[track_caller]
+fn in_op(error: &Error) -> (&ProgramError, &str) {
+    match error {
+        Error::Program(inner @ ProgramError::InOp { kind, .. }) => (inner.root(), kind),
+        other => panic!("does not say in which op: {other}"),
+    }
+}
+
+#[test]
+fn an_op_nobody_knows() {
+    let error = refused(|b| {
+        let x = floats(b, "x", 3);
+        b.op(OpDesc::new("no_such_op").input("X", &x).output("Out", "y")).map(|()| x)
+    });
+    assert!(matches!(error.root(), ProgramError::UnknownOp(op) if op == "no_such_op"), "{error}");
+}
+
+#[test]
+fn a_variable_nobody_declared() {
+    let error = refused(|b| layers::mean(b, &Var::from("ghost")));
+    assert!(matches!(error.root(), ProgramError::UnknownVar { var } if var == "ghost"), "{error}");
+}
+
+#[test]
+fn an_op_without_its_input() {
+    let error = refused(|b| {
+        let x = floats(b, "x", 3);
+        b.op(OpDesc::new("mul").input("X", &x).output("Out", "y")).map(|()| x)
+    });
+    let missing = |op: &str, port: &str| op == "mul" && port == "Y";
+    assert!(
+        matches!(error.root(), ProgramError::MissingInput { op, port } if missing(op, port)),
+        "{error}"
+    );
+}
+
+#[test]
+fn shapes_that_do_not_fit_when_built() {
+    let error = refused(|b| {
+        let (x, y) = (floats(b, "x", 3), floats(b, "y", 4));
+        b.op(OpDesc::new("elementwise_add").input("X", &x).input("Y", &y).output("Out", "z"))?;
+        Ok(x)
+    });
+    let ProgramError::Shapes { left, left_dims, right, right_dims, .. } = error.root() else {
+        panic!("{error}")
+    };
+    assert_eq!((left.as_str(), left_dims.as_slice()), ("x", &[-1i64, 3] as &[i64]));
+    assert_eq!((right.as_str(), right_dims.as_slice()), ("y", &[-1i64, 4] as &[i64]));
+    assert!(error.to_string().contains("elementwise_add"), "{error}");
+}
+
+#[test]
+fn shapes_that_do_not_fit_when_run() {
+    let error = run_error(Feed::new().with("x", ones(&[4, 5])));
+    let (fact, op) = in_op(&error);
+    let ProgramError::Shapes { left, left_dims, right, right_dims, .. } = fact else {
+        panic!("{error}")
+    };
+    assert_eq!(op, "mul");
+    assert_eq!((left.as_str(), left_dims.as_slice()), ("x", &[4i64, 5] as &[i64]));
+    assert_eq!((right.as_str(), right_dims.as_slice()), ("fc_0.w_0", &[3i64, 2] as &[i64]));
+}
+
+#[test]
+fn a_fed_shape_that_is_checked() {
+    let mut net = Net::default();
+    let mut b = net.builder();
+    let checked = Data { need_check_feed: true, ..Data::default() };
+    let x = layers::data(&mut b, "x", &[3], checked).unwrap();
+    let out = layers::mean(&mut b, &x).unwrap();
+    let mut session = Session::start(net);
+    let mut run = |tensor| session.try_run(&mut Feed::new().with("x", tensor), &[out.name()]);
+    let error = run(ones(&[4, 5])).unwrap_err();
+    assert!(
+        matches!(&error, Error::FeedShape { var, declared, fed }
+            if var == "x" && *declared == [-1, 3] && *fed == [4, 5]),
+        "{error}"
+    );
+    let error = run(Tensor::full([4, 3], 1.0f64)).unwrap_err();
+    assert!(
+        matches!(&error, Error::FeedDType { var, declared: DType::F32, fed: DType::F64 }
+            if var == "x"),
+        "{error}"
+    );
+}
+
+#[test]
+fn another_element_type_than_declared() {
+    let error = run_error(Feed::new().with("x", Tensor::full([4, 3], 1.0f64)));
+    let (fact, op) = in_op(&error);
+    let tensor::Error::DTypeMismatch { expected, actual } = (match fact {
+        ProgramError::Tensor(fact) => fact,
+        _ => panic!("{error}"),
+    }) else {
+        panic!("{error}")
+    };
+    assert_eq!((*expected, *actual), (DType::F64, DType::F32));
+    // Either of the two ops of `fc` may notice first; the parameter that does not fit is named.
+    assert!(["mul", "elementwise_add"].contains(&op), "{error}");
+    assert!(error.to_string().contains("fc_0."), "{error}");
+}
+
+#[test]
+fn a_fed_name_that_is_not_declared() {
+    let error = run_error(Feed::new().with("x", ones(&[4, 3])).with("z", ones(&[1])));
+    assert!(matches!(&error, Error::FeedNotDeclared { var } if var == "z"), "{error}");
+}
+
+#[test]
+fn a_fed_tensor_that_holds_nothing() {
+    let error = run_error(Feed::new().with("x", Tensor::default()));
+    assert!(matches!(&error, Error::FeedEmpty { var, .. } if var == "x"), "{error}");
+}
+
+#[test]
+fn a_data_variable_that_is_not_fed() {
+    let error = run_error(Feed::new());
+    let (fact, op) = in_op(&error);
+    assert_eq!(op, "mul");
+    assert!(matches!(fact, ProgramError::NotFed { var, .. } if var == "x"), "{error}");
+}
+
+#[test]
+fn a_program_before_its_startup() {
+    let (session, out) = fc_session();
+    let mut exe = train::Executor::new();
+    let mut feed = Feed::new().with("x", ones(&[4, 3]));
+    let scope = train::Scope::new();
+    let error = exe.run(&session.net.main, &scope, &mut feed, &[&out]).unwrap_err();
+    let (fact, op) = in_op(&error);
+    assert_eq!(op, "mul");
+    assert!(
+        matches!(fact, ProgramError::NotInitialized { var, .. } if var == "fc_0.w_0"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_fetch_of_what_is_not_declared() {
+    let (mut session, _) = fc_session();
+    let mut feed = Feed::new().with("x", ones(&[4, 3]));
+    let error = session.try_run(&mut feed, &["ghost"]).unwrap_err();
+    assert!(matches!(&error, Error::FetchUnknown { var } if var == "ghost"), "{error}");
+}
+
+#[test]
+fn a_fetch_of_what_no_op_writes() {
+    let mut net = Net::default();
+    let mut b = net.builder();
+    let x = floats(&mut b, "x", 3);
+    layers::mean(&mut b, &x).unwrap();
+    let idle = b.temp("idle", DType::F32);
+    let mut session = Session::start(net);
+    let mut feed = Feed::new().with("x", ones(&[4, 3]));
+    let error = session.try_run(&mut feed, &[idle.name()]).unwrap_err();
+    assert!(matches!(&error, Error::FetchNotComputed { var } if var == "idle.tmp_0"), "{error}");
+}
+
+#[test]
+fn a_loss_that_is_no_single_number() {
+    let mut net = Net::default();
+    let mut b = net.builder();
+    let x = floats(&mut b, "x", 3);
+    let y = layers::fc(&mut b, &[x], 2, Fc::default()).unwrap();
+    let limits = program::backward::Limits::default();
+    let error = program::backward::append_backward(&mut net.main, y.name(), &limits).unwrap_err();
+    assert!(
+        matches!(&error, ProgramError::LossShape { var, dims } if var == y.name() && *dims == [-1, 2]),
+        "{error}"
+    );
+}

@@ -27,7 +27,8 @@ impl Ceiling {
     /// A net whose numbers are small and fixed; their values do not change the work.
     pub(crate) fn new(n_rows: usize, batch: usize, lr: f32) -> Self {
         let fill = |n: usize, scale: f32| {
-            let value = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 24) as f32;
+            let value =
+                |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 24) as f32;
             (0..n).map(|i| (value(i) - 0.5) * scale).collect::<Vec<f32>>()
         };
         let sizes = [INPUT, HIDDEN, HIDDEN, HIDDEN, 2];

@@ -4,8 +4,10 @@
 //! variables that are never alive together share memory. A run that was prepared before looks no
 //! variable name up and allocates no tensor.
 
+mod blame;
 mod feed;
 mod fuse;
+mod hoist;
 mod liveness;
 mod plan;
 mod prepared;
@@ -139,7 +141,8 @@ impl Executor {
             profile: &mut self.profile,
             interrupt: &self.interrupt,
         };
-        prepared.run(scope, feed, fetched, &mut watch)
+        let result = prepared.run(scope, feed, fetched, &mut watch);
+        result.map_err(|error| blame::users_op(error, program))
     }
 
     /// Prepares a program without running it; a later [`Executor::run`] with the same feeds and

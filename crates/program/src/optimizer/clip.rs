@@ -1,0 +1,206 @@
+//! Gradient clipping: by value, by norm, by the norm of all gradients of a group.
+
+use crate::backward::ParamGrad;
+use crate::block::OpDesc;
+use crate::builder::{Builder, Var};
+use crate::error::{Error, Result};
+use crate::param::GradClip;
+use crate::program::Program;
+use crate::role;
+use crate::var::VarKind;
+
+/// Sets how the gradients of these parameters are clipped; of all parameters if `None`.
+/// Optimizers that already ran are not affected.
+pub fn set_gradient_clip(
+    program: &mut Program,
+    clip: &GradClip,
+    params: Option<&[String]>,
+) -> Result<()> {
+    let names = match params {
+        Some(names) => names.to_vec(),
+        None => program.parameters().map(|param| param.name.clone()).collect(),
+    };
+    for name in &names {
+        if program.need_var(0, name)?.param.is_none() {
+            return Err(Error::BadArgument {
+                layer: "set_gradient_clip",
+                argument: "param_list",
+                rule: "only parameters have gradients to clip",
+                actual: name.clone(),
+            });
+        }
+    }
+    for name in &names {
+        let var = program.block_mut(0).var_mut(name);
+        if let Some(info) = var.and_then(|var| var.param.as_mut()) {
+            info.gradient_clip = Some(clip.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Clips each gradient: as `all` says, or else as its own parameter says.
+pub(super) fn append(
+    b: &mut Builder<'_>,
+    pairs: &[ParamGrad],
+    all: Option<&GradClip>,
+) -> Result<Vec<ParamGrad>> {
+    let clips = clips(b, pairs, all)?;
+    check_groups(&clips)?;
+    let first_op = b.main.block(b.main.current_block()).ops.len();
+    let mut clipped = pairs.to_vec();
+    let mut groups: Vec<Group> = Vec::new();
+    for (at, (pair, clip)) in pairs.iter().zip(clips).enumerate() {
+        let Some(clip) = clip else { continue };
+        b.with_role(role::OPTIMIZE, &[&pair.param, &pair.grad], |b| -> Result<()> {
+            let op = match clip {
+                GradClip::Value { min, max } => {
+                    OpDesc::new("clip").attr("min", min).attr("max", max)
+                }
+                GradClip::Norm { max_norm } => {
+                    OpDesc::new("clip_by_norm").attr("max_norm", max_norm)
+                }
+                GradClip::GlobalNorm { max_norm, group } => {
+                    let square = square_sum(b, &pair.grad)?;
+                    join(&mut groups, group, max_norm, (at, square));
+                    return Ok(());
+                }
+            };
+            clipped[at].grad = result(b, op.input("X", &pair.grad), &pair.grad)?;
+            Ok(())
+        })?;
+    }
+    for group in &groups {
+        group.scale(b, pairs, &mut clipped)?;
+    }
+    name_clipped(b, first_op, &clipped);
+    Ok(clipped)
+}
+
+fn clips(
+    b: &Builder<'_>,
+    pairs: &[ParamGrad],
+    all: Option<&GradClip>,
+) -> Result<Vec<Option<GradClip>>> {
+    let clip = |pair: &ParamGrad| {
+        let info = b.desc(&Var::from(&*pair.param))?.param.as_ref();
+        let own = info.and_then(|info| info.gradient_clip.as_ref());
+        Ok(all.or(own).cloned())
+    };
+    pairs.iter().map(clip).collect()
+}
+
+/// Parameters of one group must agree on the norm.
+fn check_groups(clips: &[Option<GradClip>]) -> Result<()> {
+    let mut seen: Vec<(&str, f32)> = Vec::new();
+    for clip in clips.iter().flatten() {
+        let GradClip::GlobalNorm { max_norm, group } = clip else { continue };
+        match seen.iter().find(|(name, _)| name == group) {
+            None => seen.push((group, *max_norm)),
+            Some((_, norm)) if norm == max_norm => {}
+            Some((_, norm)) => {
+                return Err(Error::BadArgument {
+                    layer: "GradientClipByGlobalNorm",
+                    argument: "clip_norm",
+                    rule: "all parameters of a group need the same norm",
+                    actual: format!("{norm} and {max_norm} in group {group}"),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Parameters whose gradients share one norm.
+struct Group {
+    name: String,
+    max_norm: f32,
+    /// Which pair, and the variable with the sum of its squares.
+    members: Vec<(usize, String)>,
+}
+
+fn join(groups: &mut Vec<Group>, name: String, max_norm: f32, member: (usize, String)) {
+    match groups.iter_mut().find(|group| group.name == name) {
+        Some(group) => group.members.push(member),
+        None => groups.push(Group { name, max_norm, members: vec![member] }),
+    }
+}
+
+impl Group {
+    /// Multiplies the gradients by `max_norm / max(max_norm, norm of all)`.
+    fn scale(
+        &self,
+        b: &mut Builder<'_>,
+        pairs: &[ParamGrad],
+        clipped: &mut [ParamGrad],
+    ) -> Result<()> {
+        let Some((last, _)) = self.members.last() else { return Ok(()) };
+        let last = &pairs[*last];
+        let factor = b.with_role(role::OPTIMIZE, &[&last.param, &last.grad], |b| self.factor(b))?;
+        for (at, _) in &self.members {
+            let pair = &pairs[*at];
+            let op = OpDesc::new("elementwise_mul").input("X", &pair.grad).input("Y", &factor);
+            let op = op.attr("axis", -1);
+            let product = b.with_role(role::OPTIMIZE, &[&pair.param, &pair.grad], |b| {
+                result(b, op, &pair.grad)
+            })?;
+            clipped[*at].grad = product;
+        }
+        Ok(())
+    }
+
+    fn factor(&self, b: &mut Builder<'_>) -> Result<String> {
+        let squares: Vec<String> = self.members.iter().map(|(_, square)| square.clone()).collect();
+        let like = squares[0].clone();
+        let sum = result(b, OpDesc::new("sum").input("X", squares), &like)?;
+        let norm = result(b, OpDesc::new("sqrt").input("X", &sum), &like)?;
+        let fill = OpDesc::new("fill_constant")
+            .attr("shape", vec![1i64])
+            .attr("value", self.max_norm)
+            .attr("dtype", b.meta(&Var::from(&*like))?.dtype.code())
+            .attr("force_cpu", false);
+        let max_norm = result(b, fill, &like)?;
+        let max = OpDesc::new("elementwise_max").input("X", &max_norm).input("Y", &norm);
+        let max = result(b, max.attr("axis", -1), &like)?;
+        let factor = OpDesc::new("elementwise_div").input("X", &max_norm).input("Y", &max);
+        result(b, factor.attr("axis", -1), &like)
+    }
+}
+
+/// The sum of squares of a gradient; rows of one id are added up before they are squared.
+fn square_sum(b: &mut Builder<'_>, grad: &str) -> Result<String> {
+    let mut dense = grad.to_string();
+    if b.meta(&Var::from(grad))?.kind == VarKind::SelectedRows {
+        let merged = result(b, OpDesc::new("merge_selected_rows").input("X", grad), grad)?;
+        let values = OpDesc::new("get_tensor_from_selected_rows").input("X", &merged);
+        dense = result(b, values, grad)?;
+    }
+    let square = result(b, OpDesc::new("square").input("X", &dense), grad)?;
+    let sum = OpDesc::new("reduce_sum")
+        .input("X", &square)
+        .attr("dim", vec![0])
+        .attr("keep_dim", false)
+        .attr("reduce_all", true);
+    result(b, sum, grad)
+}
+
+/// Appends an op with a fresh output: `<op>_0.tmp_0`, of the type of `like`.
+fn result(b: &mut Builder<'_>, op: OpDesc, like: &str) -> Result<String> {
+    let dtype = b.meta(&Var::from(like))?.dtype;
+    let layer = b.layer_name(&op.kind, None);
+    let out = b.temp(&layer, dtype);
+    b.op(op.output("Out", &out))?;
+    Ok(out.name().to_string())
+}
+
+/// From here on the clipped gradient is the parameter's: the ops that made it say so.
+fn name_clipped(b: &mut Builder<'_>, first_op: usize, clipped: &[ParamGrad]) {
+    let block = b.main.current_block();
+    for op in &mut b.main.block_mut(block).ops[first_op..] {
+        let vars = op.attrs.strs(role::ROLE_VAR).unwrap_or(&[]);
+        let pair = clipped.iter().find(|pair| vars.first() == Some(&pair.param));
+        if let Some(pair) = pair {
+            op.attrs.set(role::ROLE_VAR, vec![pair.param.clone(), pair.grad.clone()]);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The benches of the core: one `BENCH <name> ratio=…` line per figure.
+//!
+//! Every figure is a ratio of two things measured in the same run, in turns. Works with nothing
+//! installed; says which peers were left out and how to name them.
+#![allow(clippy::print_stdout, missing_docs)]
+
+mod alloc;
+mod ceiling;
+mod data;
+mod model;
+mod overhead;
+mod peer;
+mod report;
+
+use std::time::Instant;
+
+use ceiling::Ceiling;
+use data::Samples;
+use model::Model;
+use report::{bench, bench_rounds};
+use train::Feed;
+
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
+
+const N_ROWS: usize = 1_000_001;
+const N_SAMPLES: usize = 20_000;
+const N_ROUNDS: usize = 7;
+const LR: f32 = 1e-4;
+
+fn main() {
+    let samples = Samples::new(N_SAMPLES, N_ROWS);
+    for batch in [100, 1000] {
+        ctr_step(&samples, batch);
+    }
+    overhead::prepare();
+    overhead::scalar_ops();
+}
+
+/// The training step against the ceiling, and against the peers that are there.
+fn ctr_step(samples: &Samples, batch: usize) {
+    let mut ceiling = Ceiling::new(N_ROWS, batch, LR);
+    let mut model = Model::new(N_ROWS, LR).expect("the model builds");
+    let mut feeds = samples.feeds(batch);
+    let mut fluid = peer::Fluid::start(batch);
+    let (mut hand, mut real, mut probe) = (Vec::new(), Vec::new(), Vec::new());
+    run_ours(&mut model, &mut feeds);
+    for _ in 0..N_ROUNDS {
+        let by_hand = run_ceiling(&mut ceiling, samples, batch);
+        let ours = run_ours(&mut model, &mut feeds);
+        hand.push((ours, by_hand));
+        real.extend(fluid.as_mut().and_then(|fluid| fluid.round(N_SAMPLES)).map(|r| (ours, r)));
+        probe.extend(peer::probe(batch).map(|rate| (by_hand, rate)));
+    }
+    bench_rounds(&format!("ctr_step_batch{batch}"), "ceiling_samples_per_s", &hand);
+    if real.is_empty() {
+        println!("left out: Fluid 1.8.5 (set FLUID_PYTHON to a Python that has it)");
+    } else {
+        bench_rounds(&format!("ctr_step_batch{batch}_fluid"), "fluid185_samples_per_s", &real);
+    }
+    if probe.is_empty() {
+        println!("left out: the shared probe `step` (set STEP and STEP_DATA)");
+    } else {
+        bench_rounds(&format!("ceiling_batch{batch}"), "probe_step_samples_per_s", &probe);
+    }
+    steady_state(&mut model, &mut feeds, &mut ceiling, samples);
+}
+
+/// What a step that ran before asks of the allocator beyond what the matrix products themselves
+/// take for packing (the ceiling makes the same products), and how many gathers 26 look-ups cost.
+fn steady_state(model: &mut Model, feeds: &mut [Feed], ceiling: &mut Ceiling, samples: &Samples) {
+    const STEPS: usize = 20;
+    let batch = samples.len() / feeds.len();
+    let ours = alloc::count(|| {
+        for k in 0..STEPS {
+            let at = k % feeds.len();
+            model.step(&mut feeds[at]);
+        }
+    });
+    let hand = alloc::count(|| {
+        for k in 0..STEPS {
+            ceiling.step(samples, k % feeds.len() * batch, batch);
+        }
+    });
+    let prepared = model.exe.prepare(&model.net.main, &feeds[0], &[]).expect("prepared before");
+    let per_step = ours.bytes.saturating_sub(hand.bytes) as f64 / STEPS as f64;
+    let tensors = prepared.temporary_bytes() as f64;
+    bench(&format!("step_allocated_bytes_batch{batch}"), per_step, ("tensor_bytes", tensors));
+    let gathers = prepared.describe().iter().filter(|op| op.starts_with("fused gather")).count();
+    bench(&format!("gathers_batch{batch}"), gathers as f64, ("look_ups", data::N_SLOTS as f64));
+}
+
+fn run_ceiling(ceiling: &mut Ceiling, samples: &Samples, batch: usize) -> f64 {
+    let start = Instant::now();
+    let mut loss = 0.0;
+    for at in (0..samples.len()).step_by(batch) {
+        loss += ceiling.step(samples, at, batch);
+    }
+    assert!(loss.is_finite(), "the ceiling trains");
+    samples.len() as f64 / start.elapsed().as_secs_f64()
+}
+
+fn run_ours(model: &mut Model, feeds: &mut [Feed]) -> f64 {
+    let start = Instant::now();
+    feeds.iter_mut().for_each(|feed| model.step(feed));
+    N_SAMPLES as f64 / start.elapsed().as_secs_f64()
+}
