@@ -10,8 +10,8 @@ mod data;
 mod fc;
 mod loss;
 mod mean;
-mod recurrent;
 mod metric;
+mod recurrent;
 mod sequence;
 mod sequence_conv;
 mod sequence_nets;
@@ -30,11 +30,11 @@ pub use loss::{
     smooth_l1,
 };
 pub use mean::mean;
+pub use metric::{Accuracy, Auc, AucVars, accuracy, auc};
 pub use recurrent::{
     DynamicGru, DynamicLstm, GruStep, GruUnit, LstmUnit, dynamic_gru, dynamic_lstm, gru_unit,
     lstm_unit,
 };
-pub use metric::{Accuracy, Auc, AucVars, accuracy, auc};
 pub use sequence::{
     MaxLen, Sequences, lod_append, lod_reset, sequence_concat, sequence_enumerate, sequence_expand,
     sequence_expand_as, sequence_mask, sequence_pad, sequence_reshape, sequence_reverse,

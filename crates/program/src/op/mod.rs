@@ -5,6 +5,7 @@
 
 mod arith;
 mod broadcast;
+mod chains;
 #[cfg(test)]
 pub(crate) mod check;
 mod dims;
@@ -41,6 +42,7 @@ mod clip;
 mod clip_by_norm;
 mod compare;
 mod concat;
+mod crf_decoding;
 mod cross_entropy;
 mod cross_entropy2;
 mod cumsum;
@@ -60,6 +62,7 @@ mod increment;
 mod kldiv_loss;
 mod lamb;
 mod lars_momentum;
+mod linear_chain_crf;
 mod load;
 mod lod_reset;
 mod log_loss;
@@ -115,6 +118,8 @@ mod softmax_with_cross_entropy;
 mod split;
 mod stack;
 mod sum;
+mod tdm_child;
+mod tdm_sampler;
 mod top_k;
 mod transpose;
 mod unary;
