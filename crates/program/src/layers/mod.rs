@@ -5,6 +5,7 @@
 
 pub mod init;
 
+mod crf;
 mod cross_entropy;
 mod data;
 mod fc;
@@ -18,7 +19,9 @@ mod sequence_nets;
 mod sequence_pool;
 mod softmax;
 mod sorting;
+mod tdm;
 
+pub use crf::{crf_decoding, linear_chain_crf};
 pub use cross_entropy::{
     CrossEntropy, SoftmaxWithCrossEntropy, cross_entropy, softmax_with_cross_entropy,
 };
@@ -45,6 +48,7 @@ pub use sequence_nets::{SequenceConvPool, sequence_conv_pool};
 pub use sequence_pool::{SequencePool, sequence_first_step, sequence_last_step, sequence_pool};
 pub use softmax::{Softmax, softmax};
 pub use sorting::{Argsort, Count, argmax, argmin, argsort, topk};
+pub use tdm::{Layers, TdmChild, TdmSampler, tdm_child, tdm_sampler, tdm_sampler_list};
 
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
