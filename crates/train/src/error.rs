@@ -74,7 +74,9 @@ pub enum Error {
 
     #[error(
         "Variable's shape does not match, the Program requires a parameter with the shape of \
-         ({expected:?}), while the loaded parameter (namely [ {var} ]) has a shape of  ({found:?})."
+         ({}), while the loaded parameter (namely [ {var} ]) has a shape of  ({}).",
+        tuple(expected),
+        tuple(found)
     )]
     LoadedShape { var: String, expected: Vec<i64>, found: Vec<i64> },
 
@@ -101,6 +103,14 @@ pub enum Error {
 
     #[error("{} holds several variables; say which (`var_list`)", path.display())]
     WhichVars { path: PathBuf },
+}
+
+/// A shape as Python shows it.
+fn tuple(dims: &[i64]) -> String {
+    match dims {
+        [one] => format!("({one},)"),
+        _ => format!("({})", dims.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 impl Error {

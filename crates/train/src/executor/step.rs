@@ -50,6 +50,14 @@ impl Host for World<'_, '_> {
         })
     }
 
+    fn write_file(&mut self, path: &str, bytes: &[u8]) -> program::Result<()> {
+        io::write_atomically(Path::new(path), bytes).map_err(program::op::host_error)
+    }
+
+    fn read_file(&mut self, path: &str) -> program::Result<Vec<u8>> {
+        io::read_vars(Path::new(path), false).map_err(program::op::host_error)
+    }
+
     #[allow(clippy::print_stdout)] // `fluid.layers.Print` writes to standard output.
     fn print(&mut self, line: &str) -> program::Result<()> {
         println!("{line}");

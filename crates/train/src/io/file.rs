@@ -13,7 +13,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Reads a file of variables; its absence is told in the words Fluid's users know.
-pub(super) fn read_vars(path: &Path, combined: bool) -> Result<Vec<u8>> {
+pub(crate) fn read_vars(path: &Path, combined: bool) -> Result<Vec<u8>> {
     read_regular(path).map_err(|source| {
         let path = path.to_path_buf();
         if combined {

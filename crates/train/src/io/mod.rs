@@ -9,6 +9,7 @@ mod pickle;
 mod state;
 mod vars;
 
+pub(crate) use file::read_vars;
 pub use file::{read, write_atomically};
 pub use inference::{InferenceModel, SaveInference, load_inference_model, save_inference_model};
 pub use state::{load, load_state, save};

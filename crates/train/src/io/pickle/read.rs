@@ -60,6 +60,8 @@ struct Machine<'a> {
     stack: Vec<Item>,
     memo: HashMap<u32, Item>,
     objects: Vec<Object>,
+    /// Bytes copied so far.
+    n_copied: usize,
 }
 
 const CUT: &str = "the pickle is cut short";
@@ -169,6 +171,16 @@ impl<'a> Machine<'a> {
         Err("it asks for something that is no part of an array")
     }
 
+    /// Counts what is copied: text becomes bytes, bytes an array, each once. A pickle that has the
+    /// same bytes copied over and over would fill the memory.
+    fn spend(&mut self, n_bytes: usize) -> Step<()> {
+        self.n_copied += n_bytes;
+        if self.n_copied > 2 * self.bytes.len() {
+            return Err("the same bytes over and over");
+        }
+        Ok(())
+    }
+
     fn pop(&mut self) -> Step<Item> {
         self.stack.pop().ok_or(FORM)
     }
@@ -193,6 +205,7 @@ impl<'a> Machine<'a> {
             }
             (ENCODE, [Item::Text(text), Item::Text(_)]) => {
                 let byte = |c: char| u8::try_from(u32::from(c)).map_err(|_| FORM);
+                self.spend(text.len())?;
                 Item::Bytes(text.chars().map(byte).collect::<Step<Rc<[u8]>>>()?)
             }
             (DTYPE, [letters, _, _]) => {
@@ -225,6 +238,7 @@ impl<'a> Machine<'a> {
                     return Err("an array in column-major order");
                 }
                 let tensor = array(shape, dtype, data)?;
+                self.spend(tensor.bytes().len())?;
                 self.objects[*target] = Object::Array(Some(tensor));
                 Ok(())
             }
@@ -260,8 +274,8 @@ impl<'a> Machine<'a> {
         };
         let mut arrays = HashMap::new();
         for (name, value) in entries {
-            let Object::Array(Some(tensor)) = &self.objects[value] else { return Err(FORM) };
-            arrays.insert(name.to_string(), tensor.clone());
+            let Object::Array(array) = &mut self.objects[value] else { return Err(FORM) };
+            arrays.insert(name.to_string(), array.take().ok_or("an array that was listed before")?);
         }
         Ok(arrays)
     }
