@@ -6,6 +6,7 @@
 pub mod init;
 pub mod math;
 
+mod crf;
 mod activation;
 mod append;
 mod array;
@@ -29,6 +30,7 @@ mod mean;
 mod metric;
 mod nets;
 mod normalize;
+mod recurrent;
 mod prelu;
 mod print;
 mod random;
@@ -43,7 +45,9 @@ mod sequence_nets;
 mod sequence_pool;
 mod softmax;
 mod sorting;
+mod tdm;
 
+pub use crf::{crf_decoding, linear_chain_crf};
 pub use activation::{
     Brelu, Elu, Gelu, HardShrink, HardSigmoid, HardSwish, LeakyRelu, Pow, Relu6, SoftRelu,
     Softshrink, Stanh, Swish, ThresholdedRelu, abs, acos, asin, atan, brelu, ceil, cos, elu, exp,
@@ -132,6 +136,7 @@ pub use sequence_nets::{SequenceConvPool, sequence_conv_pool};
 pub use sequence_pool::{SequencePool, sequence_first_step, sequence_last_step, sequence_pool};
 pub use softmax::{Softmax, softmax};
 pub use sorting::{Argsort, Count, argmax, argmin, argsort, topk};
+pub use tdm::{Layers, TdmChild, TdmSampler, tdm_child, tdm_sampler, tdm_sampler_list};
 
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};

@@ -5,6 +5,7 @@
 
 mod arith;
 mod broadcast;
+mod chains;
 #[cfg(test)]
 pub(crate) mod check;
 mod dims;
@@ -44,6 +45,7 @@ mod clip;
 mod clip_by_norm;
 mod compare;
 mod concat;
+mod crf_decoding;
 mod control;
 mod conv2d;
 mod cos_sim;
@@ -71,6 +73,7 @@ mod kldiv_loss;
 mod label_smooth;
 mod lamb;
 mod lars_momentum;
+mod linear_chain_crf;
 mod layer_norm;
 mod load;
 mod lod_reset;
@@ -131,6 +134,8 @@ mod softmax_with_cross_entropy;
 mod split;
 mod stack;
 mod sum;
+mod tdm_child;
+mod tdm_sampler;
 mod top_k;
 mod transpose;
 mod unary;
