@@ -13,8 +13,6 @@ mod compare;
 mod control;
 mod create;
 mod cross_entropy;
-mod cross_entropy;
-mod data;
 mod data;
 mod elementwise;
 mod embedding;
