@@ -6,13 +6,13 @@
 pub mod init;
 pub mod math;
 
-mod crf;
 mod activation;
 mod append;
 mod array;
 mod compare;
 mod control;
 mod create;
+mod crf;
 mod cross_entropy;
 mod data;
 mod dropout;
@@ -30,7 +30,6 @@ mod mean;
 mod metric;
 mod nets;
 mod normalize;
-mod recurrent;
 mod prelu;
 mod print;
 mod random;
@@ -47,7 +46,6 @@ mod softmax;
 mod sorting;
 mod tdm;
 
-pub use crf::{crf_decoding, linear_chain_crf};
 pub use activation::{
     Brelu, Elu, Gelu, HardShrink, HardSigmoid, HardSwish, LeakyRelu, Pow, Relu6, SoftRelu,
     Softshrink, Stanh, Swish, ThresholdedRelu, abs, acos, asin, atan, brelu, ceil, cos, elu, exp,
@@ -67,6 +65,7 @@ pub use control::{Switch, cond, while_loop};
 pub use create::{
     CreateGlobalVar, CreateParameter, create_global_var, create_parameter, create_tensor,
 };
+pub use crf::{crf_decoding, linear_chain_crf};
 pub use cross_entropy::{
     CrossEntropy, SoftmaxWithCrossEntropy, cross_entropy, softmax_with_cross_entropy,
 };
