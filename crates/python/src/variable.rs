@@ -1,12 +1,14 @@
 //! Variables of a program as Python sees them, with their operators.
 
-use program::layers::math::{self, Binary};
+use program::layers::math::{self, Operand, Operator};
 use program::{Var, VarDesc};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::pyclass::CompareOp;
+use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::context;
+use crate::convert::VarType;
 use crate::error::from_program;
 use crate::program::{PyBlock, PyProgram};
 
@@ -24,7 +26,7 @@ impl PyVariable {
     }
 
     /// The variable of this name seen from the current block of `program`.
-    pub(crate) fn find(_py: Python<'_>, program: Py<PyProgram>, name: &str) -> Self {
+    pub(crate) fn find(program: Py<PyProgram>, name: &str) -> Self {
         let block = {
             let program = program.get().lock();
             program.owner_of(program.current_block(), name).unwrap_or(0)
@@ -36,7 +38,7 @@ impl PyVariable {
         Var::from(self.name.as_str())
     }
 
-    fn read<R>(&self, look: impl FnOnce(&VarDesc) -> R) -> PyResult<R> {
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&VarDesc) -> R) -> PyResult<R> {
         let program = self.program.get().lock();
         Ok(look(program.block(self.block).need_var(&self.name).map_err(from_program)?))
     }
@@ -50,14 +52,281 @@ impl PyVariable {
         Ok(())
     }
 
-    fn binary(&self, py: Python<'_>, kind: Binary, other: &Bound<'_, PyAny>, reversed: bool) -> PyResult<Py<PyAny>> {
-        let other = match operand(other) {
+    /// `self operator other`, or the other way round.
+    fn binary(
+        &self,
+        py: Python<'_>,
+        operator: Operator,
+        other: &Bound<'_, PyAny>,
+        reversed: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let own = self.var();
+        let other = match Other::of(other) {
             Some(other) => other,
             None => return Ok(py.NotImplemented()),
         };
+        let var = context::build_in(py, &self.program, |b| {
+            let (own, other) = (Operand::Var(&own), other.operand());
+            let (left, right) = if reversed { (other, own) } else { (own, other) };
+            math::binary(b, left, operator, right)
+        })?;
+        self.sibling(py, &var)
+    }
+
+    /// Another variable of the same program.
+    fn sibling(&self, py: Python<'_>, var: &Var) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, PyVariable::find(self.program.clone_ref(py), var.name()))?.into_any())
+    }
+}
+
+/// The other side of an operator.
+enum Other {
+    Var(Var),
+    Number(f64),
+}
+
+impl Other {
+    fn of(object: &Bound<'_, PyAny>) -> Option<Self> {
+        if let Ok(variable) = object.cast::<PyVariable>() {
+            return Some(Other::Var(variable.get().var()));
+        }
+        object.extract::<f64>().ok().map(Other::Number)
+    }
+
+    fn operand(&self) -> Operand<'_> {
+        match self {
+            Other::Var(var) => Operand::Var(var),
+            Other::Number(number) => Operand::Number(*number),
+        }
+    }
+}
+
+macro_rules! operators {
+    ($($method:ident $reversed:ident $operator:ident),* $(,)?) => {
+        #[pymethods]
+        impl PyVariable {
+            $(
+                fn $method(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+                    self.binary(py, Operator::$operator, other, false)
+                }
+
+                fn $reversed(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+                    self.binary(py, Operator::$operator, other, true)
+                }
+            )*
+        }
+    };
+}
+
+operators! {
+    __add__ __radd__ Add, __sub__ __rsub__ Sub, __mul__ __rmul__ Mul,
+    __truediv__ __rtruediv__ Div, __mod__ __rmod__ Mod, __floordiv__ __rfloordiv__ FloorDiv,
+}
+
+#[pymethods]
+impl PyVariable {
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sizes of the dimensions; -1 where it is known only at run time.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.read(|var| var.meta.dims.clone())?)
+    }
+
+    /// The type of the elements (`core.VarDesc.VarType.FP32`, …).
+    #[getter]
+    fn dtype(&self) -> PyResult<VarType> {
+        self.read(|var| VarType::from_dtype(var.meta.dtype))
+    }
+
+    /// What the variable holds (`core.VarDesc.VarType.LOD_TENSOR`, …).
+    #[getter]
+    fn r#type(&self) -> PyResult<VarType> {
+        self.read(|var| VarType::from_kind(var.meta.kind))
+    }
+
+    /// Levels of ragged offsets.
+    #[getter]
+    fn lod_level(&self) -> PyResult<i32> {
+        self.read(|var| var.meta.lod_level)
+    }
+
+    /// Whether it lives in the scope between runs, and is saved.
+    #[getter]
+    fn persistable(&self) -> PyResult<bool> {
+        self.read(|var| var.persistable)
+    }
+
+    #[setter]
+    fn set_persistable(&self, value: bool) -> PyResult<()> {
+        self.write(|var| var.persistable = value)
+    }
+
+    /// Whether gradients stop here.
+    #[getter]
+    fn stop_gradient(&self) -> PyResult<bool> {
+        self.read(|var| var.stop_gradient)
+    }
+
+    #[setter]
+    fn set_stop_gradient(&self, value: bool) -> PyResult<()> {
+        self.write(|var| var.stop_gradient = value)
+    }
+
+    /// Whether it is an input of the program.
+    #[getter]
+    fn is_data(&self) -> PyResult<bool> {
+        self.read(|var| var.is_data)
+    }
+
+    /// Whether training changes it; None for a variable that is no parameter.
+    #[getter]
+    fn trainable(&self) -> PyResult<Option<bool>> {
+        self.read(|var| var.param.as_ref().map(|param| param.trainable))
+    }
+
+    #[setter]
+    fn set_trainable(&self, value: bool) -> PyResult<()> {
+        self.write(|var| {
+            var.stop_gradient = !value;
+            if let Some(param) = &mut var.param {
+                param.trainable = value;
+            }
+        })
+    }
+
+    /// Whether it is a parameter.
+    #[getter]
+    fn is_parameter(&self) -> PyResult<bool> {
+        self.read(|var| var.param.is_some())
+    }
+
+    /// The block it belongs to.
+    #[getter]
+    fn block(&self, py: Python<'_>) -> PyBlock {
+        PyBlock { program: self.program.clone_ref(py), id: self.block }
+    }
+
+    /// The variable itself: scripts read `var.desc.name()` and the like.
+    #[getter]
+    fn desc(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// The variable in another element type.
+    fn astype(&self, py: Python<'_>, dtype: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let (own, dtype) = (self.var(), crate::convert::dtype_from_py(dtype)?);
+        let var = context::build_in(py, &self.program, |b| program::layers::cast(b, &own, dtype))?;
+        self.sibling(py, &var)
+    }
+
+    fn __pow__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, modulo: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+        let _ = modulo;
+        self.binary(py, Operator::Pow, other, false)
+    }
+
+    fn __rpow__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, modulo: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+        let _ = modulo;
+        self.binary(py, Operator::Pow, other, true)
+    }
+
+    fn __neg__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let own = self.var();
-        let var = context::build_in(py, &self.program, |b| math::binary(b, kind, &own, &other, reversed))?;
-        let var = PyVariable::find(py, self.program.clone_ref(py), var.name());
-        Ok(Py::new(py, var)?.into_any())
+        let var = context::build_in(py, &self.program, |b| math::negate(b, &own))?;
+        self.sibling(py, &var)
+    }
+
+    fn __richcmp__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {
+        let operator = match op {
+            CompareOp::Lt => Operator::LessThan,
+            CompareOp::Le => Operator::LessEqual,
+            CompareOp::Gt => Operator::GreaterThan,
+            CompareOp::Ge => Operator::GreaterEqual,
+            CompareOp::Eq => Operator::Equal,
+            CompareOp::Ne => Operator::NotEqual,
+        };
+        self.binary(py, operator, other, false)
+    }
+
+    fn __hash__(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        self.name.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// The variable as text.
+    #[pyo3(signature = (throw_on_error = true, with_details = false))]
+    fn to_string(&self, throw_on_error: bool, with_details: bool) -> PyResult<String> {
+        let _ = (throw_on_error, with_details);
+        self.read(VarDesc::to_text)
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        self.read(VarDesc::to_text)
+    }
+}
+
+/// The name of a variable, given itself or by name.
+pub(crate) fn name_of(object: &Bound<'_, PyAny>) -> PyResult<String> {
+    if let Ok(variable) = object.cast::<PyVariable>() {
+        return Ok(variable.get().name.clone());
+    }
+    if let Ok(text) = object.cast::<PyString>() {
+        return text.extract();
+    }
+    let kind = object.get_type();
+    Err(PyTypeError::new_err(format!("expected a Variable or its name, but got {kind}")))
+}
+
+/// The names of one variable or a list of them.
+pub(crate) fn names_of(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+        return object.try_iter()?.map(|item| name_of(&item?)).collect();
+    }
+    Ok(vec![name_of(object)?])
+}
+
+/// A variable as an argument of a layer: it must be of the program that is being built.
+pub(crate) struct Input(pub(crate) Var);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Input {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let Ok(variable) = object.cast::<PyVariable>() else {
+            let kind = object.get_type();
+            let text = format!("the input of a layer must be a Variable, but got {kind}");
+            return Err(PyTypeError::new_err(text));
+        };
+        let variable = variable.get();
+        let main = context::default_main_program(object.py())?;
+        let known = || main.get().lock().find_var(0, &variable.name).is_some();
+        if !variable.program.is(&main) && !known() {
+            let text = format!("variable `{}` belongs to another program", variable.name);
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(Input(variable.var()))
+    }
+}
+
+/// One variable or a list of them as an argument of a layer.
+pub(crate) struct Inputs(pub(crate) Vec<Var>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Inputs {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+            let items = object.try_iter()?;
+            let vars: PyResult<Vec<Var>> =
+                items.map(|item| Ok(item?.extract::<Input>()?.0)).collect();
+            return Ok(Inputs(vars?));
+        }
+        Ok(Inputs(vec![object.extract::<Input>()?.0]))
     }
 }

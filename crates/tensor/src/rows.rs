@@ -74,7 +74,9 @@ pub fn merge<'a, T>(
 ) where
     T: Element + std::ops::AddAssign,
 {
-    merge_sources(inputs.map(|input| whole(input, width)), width, scratch, out);
+    scratch.index(inputs.clone().flat_map(|(ids, _)| ids));
+    scratch.order(scratch.unique.len() < scratch.target.len());
+    add_up(inputs.map(|input| whole(input, width)), width, scratch, out);
 }
 
 /// The same with ids always ascending, for who walks a table along with them.
@@ -91,17 +93,19 @@ pub fn merge_sorted<'a, T>(
     add_up(inputs.map(|input| whole(input, width)), width, scratch, out);
 }
 
-/// The same as [`merge`] for rows that lie inside of a wider matrix.
+/// The same as [`merge`] for rows that lie inside of a wider matrix. A reader that takes each row
+/// by itself does without sorted ids: `ordered` is false for it.
 pub fn merge_sources<'a, T>(
     inputs: impl Iterator<Item = Source<'a, T>> + Clone,
     width: usize,
+    ordered: bool,
     scratch: &mut MergeScratch,
     out: &mut Rows,
 ) where
     T: Element + std::ops::AddAssign,
 {
     scratch.index(inputs.clone().flat_map(|source| source.ids));
-    scratch.order(scratch.unique.len() < scratch.target.len());
+    scratch.order(ordered && scratch.unique.len() < scratch.target.len());
     add_up(inputs, width, scratch, out);
 }
 

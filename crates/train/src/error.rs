@@ -1,5 +1,8 @@
 //! What can go wrong while a program is prepared or run.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 use tensor::DType;
 
 /// A fact about a run that does not hold.
@@ -36,6 +39,84 @@ pub enum Error {
 
     #[error("the run was interrupted before op {index} (`{op}`) of block {block}")]
     Interrupted { block: usize, index: usize, op: String },
+
+    #[error("cannot read {}: {source}", path.display())]
+    ReadFile { path: PathBuf, source: io::Error },
+
+    #[error("cannot write {}: {source}", path.display())]
+    WriteFile { path: PathBuf, source: io::Error },
+
+    /// Fluid's wording; users search for it.
+    #[error(
+        "Load operator fail to open file {}, please check whether the model file is complete or \
+         damaged. ({source})", path.display()
+    )]
+    CannotLoad { path: PathBuf, source: io::Error },
+
+    #[error(
+        "LoadCombine operator fails to open file {}, please check whether the model file is \
+         complete or damaged. ({source})", path.display()
+    )]
+    CannotLoadCombined { path: PathBuf, source: io::Error },
+
+    /// Which file the inner error is about.
+    #[error("{}: {source}", path.display())]
+    InFile { path: PathBuf, source: Box<program::Error> },
+
+    #[error("{}, byte {offset}: {problem}", path.display())]
+    BadPickle { path: PathBuf, offset: usize, problem: &'static str },
+
+    #[error("`{var}` is too large for a pickle (4 GiB); save it with save_persistables")]
+    TooLargeToPickle { var: String },
+
+    #[error("`{var}` cannot name a file below the model's directory")]
+    UnsafeName { var: String },
+
+    #[error(
+        "Variable's shape does not match, the Program requires a parameter with the shape of \
+         ({}), while the loaded parameter (namely [ {var} ]) has a shape of  ({}).",
+        tuple(expected),
+        tuple(found)
+    )]
+    LoadedShape { var: String, expected: Vec<i64>, found: Vec<i64> },
+
+    #[error(
+        "feed {index} (`{var}`) is not part of what computes the targets; check its name, or \
+         leave it out"
+    )]
+    FeedNotUsed { index: usize, var: String },
+
+    #[error("There is no directory named '{}'", path.display())]
+    NoDirectory { path: PathBuf },
+
+    #[error("Unsupported program version: {version} ({})", path.display())]
+    ProgramVersion { path: PathBuf, version: i64 },
+
+    #[error("`{}` names no file; give directory/name", path.display())]
+    NoFileName { path: PathBuf },
+
+    #[error("Can not find [{var}] in model file [{}]", path.display())]
+    NotInFile { var: String, path: PathBuf },
+
+    #[error("Optimizer file [{}] not exits", path.display())]
+    NoOptimizerFile { path: PathBuf },
+
+    #[error("{} holds several variables; say which (`var_list`)", path.display())]
+    WhichVars { path: PathBuf },
+}
+
+/// A shape as Python shows it.
+fn tuple(dims: &[i64]) -> String {
+    match dims {
+        [one] => format!("({one},)"),
+        _ => format!("({})", dims.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+impl Error {
+    pub(crate) fn in_file(path: &Path, source: program::Error) -> Self {
+        Error::InFile { path: path.to_path_buf(), source: Box::new(source) }
+    }
 }
 
 /// Result of this crate.

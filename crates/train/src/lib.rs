@@ -5,6 +5,7 @@
 
 mod error;
 pub mod executor;
+pub mod io;
 mod scope;
 
 pub use error::{Error, Result};

@@ -1,5 +1,7 @@
 //! From an [`Initializer`] to the op that the startup program runs.
 
+use tensor::DType;
+
 use crate::block::OpDesc;
 use crate::error::Result;
 use crate::param::Initializer;
@@ -71,17 +73,29 @@ fn random(kind: &str, a: (&str, f32), b: (&str, f32), seed: i32) -> (OpDesc, i32
     (OpDesc::new(kind).attr(a.0, a.1).attr(b.0, b.1), seed)
 }
 
-/// `assign_value` carries the numbers themselves.
+/// `assign_value` carries the numbers themselves, under the attribute of their type.
 fn assign_value(initializer: &Initializer, var: &VarDesc) -> Result<OpDesc> {
-    let values: Vec<f32> = match initializer {
-        Initializer::Array(tensor) => (0..tensor.len()).map(|i| tensor.get_f64(i) as f32).collect(),
-        _ => bilinear(&var.meta.dims),
+    let values: Vec<f64> = match initializer {
+        Initializer::Array(tensor) => (0..tensor.len()).map(|i| tensor.get_f64(i)).collect(),
+        _ => bilinear(&var.meta.dims).into_iter().map(f64::from).collect(),
     };
-    Ok(OpDesc::new("assign_value")
+    let op = OpDesc::new("assign_value")
         .output("Out", &var.name)
         .attr("shape", var.meta.dims.iter().map(|&dim| dim as i32).collect::<Vec<i32>>())
-        .attr("dtype", var.meta.dtype.code())
-        .attr("fp32_values", values))
+        .attr("dtype", var.meta.dtype.code());
+    let ints = || values.iter().map(|&x| x as i32).collect::<Vec<i32>>();
+    Ok(match (var.meta.dtype, initializer) {
+        (DType::Bool, _) => op.attr("bool_values", ints()),
+        (DType::I32, _) => op.attr("int32_values", ints()),
+        // Not through doubles: an id may have more digits than they hold.
+        (DType::I64, Initializer::Array(tensor)) if tensor.dtype() == DType::I64 => {
+            op.attr("int64_values", tensor.data::<i64>()?.to_vec())
+        }
+        (DType::I64, _) => {
+            op.attr("int64_values", values.iter().map(|&x| x as i64).collect::<Vec<i64>>())
+        }
+        _ => op.attr("fp32_values", values.iter().map(|&x| x as f32).collect::<Vec<f32>>()),
+    })
 }
 
 /// Weights with which a transposed convolution interpolates: a tent over the last two dimensions.

@@ -7,7 +7,7 @@
 //! `powers_after_step` asks for the order of the dense case. Rows that a sparse gradient does not
 //! list have g = 0, or with `lazy_mode` stay as they are.
 
-use tensor::{Float, Number, Tensor, Value, update};
+use tensor::{Float, Tensor, Value, update};
 
 use super::optimize::{self, PARAM, Sparse};
 use super::{Infer, Op, Run, for_float};

@@ -9,7 +9,7 @@
 //! - flat, `(S + 1) * buckets + 1` (Fluid from 1.7.2): a ring of S rows, their sum, and how many
 //!   batches there were.
 
-use tensor::{DType, Shape, Tensor};
+use tensor::{DType, Shape};
 
 use super::{Infer, Op, Run};
 use crate::attr::Attrs;

@@ -10,16 +10,7 @@ pub(super) const LOSS: &str = "a loss has one number per row";
 
 /// The axis that an attribute names in a tensor of this rank; negative ones count from the end.
 pub(super) fn axis(attrs: &Attrs, name: &str, default: i64, rank: usize) -> Result<usize> {
-    let given = attrs.int(name, default)?;
-    let axis = if given < 0 { given + rank as i64 } else { given };
-    match usize::try_from(axis) {
-        Ok(axis) if axis < rank => Ok(axis),
-        _ => Err(Error::BadAttr {
-            attr: name.to_string(),
-            expected: format!("an axis of a tensor of rank {rank}"),
-            actual: given.to_string(),
-        }),
-    }
+    super::sizes::axis(name, attrs.int(name, default)?, rank)
 }
 
 /// Whether two shapes may turn out to be the same once their unknown sizes are known.

@@ -117,6 +117,9 @@ struct Table<'a, T, const N: usize> {
     width: usize,
 }
 
+/// Rows ahead of the one being changed that are asked for.
+const PREFETCH_ROWS: usize = 8;
+
 /// A gradient as rows: each id with `width` values.
 type Listed<'a, T> = (&'a [i64], &'a [T]);
 
@@ -169,6 +172,12 @@ impl<T: Float, const N: usize> Table<'_, T, N> {
         Ok((&rows.ids, values))
     }
 
+    /// Asks for a row and its state before they are needed: both miss every cache in a large table.
+    fn prefetch(&self, row: usize) {
+        tensor::prefetch(self.param, row * self.width);
+        self.state.iter().for_each(|state| tensor::prefetch(state, row * self.width));
+    }
+
     fn step(
         &mut self,
         rule: &impl Rule<T, N>,
@@ -182,7 +191,12 @@ impl<T: Float, const N: usize> Table<'_, T, N> {
         let rows = ids.iter().map(|&id| id as usize).zip(values.chunks_exact(self.width));
         match sparse {
             Sparse::InSequence | Sparse::Merged => {
-                rows.for_each(|(row, grad)| self.update_row(rule, row, grad));
+                for (at, (row, grad)) in rows.enumerate() {
+                    if let Some(&soon) = ids.get(at + PREFETCH_ROWS) {
+                        self.prefetch(soon as usize);
+                    }
+                    self.update_row(rule, row, grad);
+                }
             }
             Sparse::WithZeros => {
                 let zeros = &*extra.resize_zeroed::<T>([self.width].into());

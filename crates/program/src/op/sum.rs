@@ -264,6 +264,12 @@ mod tests {
     }
 
     #[test]
+    fn gradient_matches_finite_differences() {
+        let inputs = vec![t(&[2], &[1.0, 2.0]), t(&[2], &[10.0, 20.0])];
+        check("sum").inputs("X", inputs).output("Out").grad(&["X"]);
+    }
+
+    #[test]
     fn gradient_scales_by_one_for_each_wanted_input() {
         let op = OpDesc::new("sum").input("X", vec!["a".to_string(), "b".into(), "a".into()]);
         let op = op.output("Out", "o");

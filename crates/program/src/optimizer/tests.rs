@@ -256,12 +256,62 @@ fn clipping_comes_before_decay() {
     }
 }
 
+/// Checks the ops of a global norm over the two parameters of [`net`].
+#[track_caller]
+fn check_global_norm(net: &Net) {
+    let (b, w) = ("fc_0.b_0 elementwise_mul_0.tmp_0", "fc_0.w_0 elementwise_mul_1.tmp_0");
+    let factor = "elementwise_div_0.tmp_0";
+    let mul = |x: &str, k| {
+        format!("elementwise_mul(X=[{x}@GRAD], Y=[{factor}]) -> Out=[elementwise_mul_{k}.tmp_0]")
+    };
+    let sgd = |p: &str, k| {
+        format!(
+            "sgd(Param=[{p}], Grad=[elementwise_mul_{k}.tmp_0], LearningRate=[learning_rate_0]) -> \
+             ParamOut=[{p}]"
+        )
+    };
+    let norm = "fill_constant_0.tmp_0";
+    let max = "elementwise_max_0.tmp_0";
+    check_ops(
+        &net.main,
+        &[
+            ("square(X=[fc_0.b_0@GRAD]) -> Out=[square_0.tmp_0]", 2, b),
+            ("reduce_sum(X=[square_0.tmp_0]) -> Out=[reduce_sum_0.tmp_0]", 2, b),
+            ("square(X=[fc_0.w_0@GRAD]) -> Out=[square_1.tmp_0]", 2, w),
+            ("reduce_sum(X=[square_1.tmp_0]) -> Out=[reduce_sum_1.tmp_0]", 2, w),
+            ("sum(X=[reduce_sum_0.tmp_0, reduce_sum_1.tmp_0]) -> Out=[sum_0.tmp_0]", 2, w),
+            ("sqrt(X=[sum_0.tmp_0]) -> Out=[sqrt_0.tmp_0]", 2, w),
+            (&format!("fill_constant() -> Out=[{norm}]"), 2, w),
+            (&format!("elementwise_max(X=[{norm}], Y=[sqrt_0.tmp_0]) -> Out=[{max}]"), 2, w),
+            (&format!("elementwise_div(X=[{norm}], Y=[{max}]) -> Out=[{factor}]"), 2, w),
+            (&mul("fc_0.b_0", 0), 2, b),
+            (&mul("fc_0.w_0", 1), 2, w),
+            (&sgd("fc_0.b_0", 0), 2, b),
+            (&sgd("fc_0.w_0", 1), 2, w),
+        ],
+    );
+}
+
 fn global_norm(max_norm: f32) -> GradClip {
     GradClip::GlobalNorm { max_norm, group: "default_group".into() }
 }
 
 #[test]
+fn a_global_norm_joins_all_gradients() {
+    let mut sgd = Optimizer::new(Sgd, 0.1);
+    sgd.grad_clip = Some(global_norm(0.3));
+    let (net, _) = minimize(&mut sgd, 1.0);
+    check_global_norm(&net);
+}
+
+#[test]
 fn each_parameter_may_have_its_own_clip() {
+    let (mut with_clips, loss) = net(1.0);
+    set_gradient_clip(&mut with_clips.main, &global_norm(0.3), None).unwrap();
+    let mut sgd = Optimizer::new(Sgd, 0.1);
+    sgd.minimize(&mut with_clips.builder(), &loss, &Limits::default()).unwrap();
+    check_global_norm(&with_clips);
+
     let (mut one_clip, loss) = net(1.0);
     let value = GradClip::Value { min: -1.0, max: 1.0 };
     set_gradient_clip(&mut one_clip.main, &value, Some(&["fc_0.w_0".into()])).unwrap();
@@ -269,6 +319,18 @@ fn each_parameter_may_have_its_own_clip() {
     let (ops, _) = sgd.minimize(&mut one_clip.builder(), &loss, &Limits::default()).unwrap();
     let grads: Vec<_> = ops.iter().map(|op| &*op.input_names("Grad")[0]).collect();
     assert_eq!(grads, ["fc_0.b_0@GRAD", "clip_0.tmp_0"]);
+}
+
+#[test]
+fn a_sparse_gradient_is_merged_before_it_is_squared() {
+    let (mut net, pair) = one_param(VarKind::SelectedRows, ParamInfo::default());
+    let mut sgd = Optimizer::new(Sgd, 0.1);
+    sgd.grad_clip = Some(global_norm(0.3));
+    sgd.apply_gradients(&mut net.builder(), &[pair]).unwrap();
+    let kinds: Vec<_> = net.main.block(0).ops.iter().take(3).map(|op| &*op.kind).collect();
+    assert_eq!(kinds, ["merge_selected_rows", "get_tensor_from_selected_rows", "square"]);
+    let clipped = net.main.need_var(0, "elementwise_mul_0.tmp_0").unwrap();
+    assert_eq!(clipped.meta.kind, VarKind::SelectedRows);
 }
 
 #[test]

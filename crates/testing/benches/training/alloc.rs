@@ -8,29 +8,25 @@ pub(crate) struct Counting;
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
-static LARGEST: AtomicU64 = AtomicU64::new(0);
 
-/// Calls, bytes and the largest request so far.
+/// Calls and bytes asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count {
     pub(crate) calls: u64,
     pub(crate) bytes: u64,
-    pub(crate) largest: u64,
 }
 
 /// What was asked for while `work` ran.
 pub(crate) fn count(work: impl FnOnce()) -> Count {
-    LARGEST.store(0, Relaxed);
     let before = (CALLS.load(Relaxed), BYTES.load(Relaxed));
     work();
     let (calls, bytes) = (CALLS.load(Relaxed) - before.0, BYTES.load(Relaxed) - before.1);
-    Count { calls, bytes, largest: LARGEST.load(Relaxed) }
+    Count { calls, bytes }
 }
 
 fn note(size: usize) {
     CALLS.fetch_add(1, Relaxed);
     BYTES.fetch_add(size as u64, Relaxed);
-    LARGEST.fetch_max(size as u64, Relaxed);
 }
 
 // SAFETY: every call goes on to the system's allocator unchanged.

@@ -54,11 +54,8 @@ fn build(net: &mut Net, n_rows: i64, lr: f32) -> Result<Var> {
     for (size, act) in [(HIDDEN, "relu"), (HIDDEN, "relu"), (HIDDEN, "relu"), (2, "softmax")] {
         let fan_in = b.meta(&x)?.dims[1] as f32;
         let normal = Initializer::Normal { loc: 0.0, scale: 1.0 / fan_in.sqrt(), seed: 0 };
-        let options = Fc {
-            param_attr: vec![ParamAttr::init(normal)],
-            act: Some(act),
-            ..Fc::default()
-        };
+        let options =
+            Fc { param_attr: vec![ParamAttr::init(normal)], act: Some(act), ..Fc::default() };
         x = layers::fc(&mut b, &[x], size as i64, options)?;
     }
     let cost = layers::cross_entropy(&mut b, &x, &label, layers::CrossEntropy::default())?;

@@ -7,6 +7,7 @@
 mod blame;
 mod feed;
 mod fuse;
+mod hoist;
 mod liveness;
 mod plan;
 mod prepared;

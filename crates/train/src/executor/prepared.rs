@@ -9,7 +9,7 @@ use tensor::{Tensor, Value};
 use super::feed::Feed;
 use super::plan::{self, Plan};
 use super::step::{self, Step, Watch};
-use super::{Options, fuse, liveness};
+use super::{Options, fuse, hoist, liveness};
 use crate::error::{Error, Result};
 use crate::scope::{Place, Scope};
 
@@ -62,6 +62,7 @@ impl Prepared {
         }
         if options.fuse && !options.check_nan_inf && !options.profile {
             fuse::fuse(&mut plans[0], program);
+            hoist::hoist(&mut plans[0]);
         }
         check_fetches(program, &plans, feed, fetch)?;
         let unwritten = read_before_written(&plans, &feeds);

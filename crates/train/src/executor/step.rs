@@ -1,5 +1,6 @@
 //! Runs prepared ops one after another.
 
+use std::path::Path;
 use std::time::Instant;
 
 use program::op::{Host, Op, Run, Spare, Wiring};
@@ -8,6 +9,7 @@ use tensor::{DType, Tensor, Value};
 
 use super::{Interrupt, Options, Profile};
 use crate::error::{Error, Result};
+use crate::io;
 
 /// One op with everything resolved.
 pub(super) struct Step {
@@ -48,6 +50,14 @@ impl Host for World<'_, '_> {
             Error::Program(error) => error,
             other => program::op::host_error(other),
         })
+    }
+
+    fn write_file(&mut self, path: &str, bytes: &[u8]) -> program::Result<()> {
+        io::write_atomically(Path::new(path), bytes).map_err(program::op::host_error)
+    }
+
+    fn read_file(&mut self, path: &str) -> program::Result<Vec<u8>> {
+        io::read_vars(Path::new(path), false).map_err(program::op::host_error)
     }
 
     #[allow(clippy::print_stdout)] // `fluid.layers.Print` writes to standard output.

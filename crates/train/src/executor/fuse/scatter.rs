@@ -37,6 +37,7 @@ impl Op for ScatterColumns {
 }
 
 fn scatter(run: &mut Run<'_>, offsets: Option<&[i64]>) -> Result<()> {
+    let ordered = run.attrs().bool("ordered", true)?;
     let mut out = run.take_rows("W@GRAD");
     let mut scratch = std::mem::take(&mut run.spare().merge);
     let w = run.input("W")?;
@@ -47,7 +48,8 @@ fn scatter(run: &mut Run<'_>, offsets: Option<&[i64]>) -> Result<()> {
         for checked in sources.clone() {
             checked?;
         }
-        merge_sources(sources.map_while(Result::ok), width, &mut scratch, &mut out);
+        let sources = sources.map_while(Result::ok);
+        merge_sources(sources, width, ordered, &mut scratch, &mut out);
         Ok(())
     });
     run.spare().merge = scratch;
@@ -103,9 +105,16 @@ pub(super) fn find(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<R
         .input("W", table?)
         .input("Ids", ids)
         .input("Out@GRAD", grads)
-        .output("W@GRAD", only(sum.output_names("Out"))?);
+        .output("W@GRAD", only(sum.output_names("Out"))?)
+        .attr("ordered", !is_read_by_row(plan, uses, only(sum.output_names("Out"))?));
     let by = Planned { desc, op: &Scatter, index: plan.ops[at].index };
     Some(Replacement { gone, at, by })
+}
+
+/// Whether nobody can tell in which order the rows stand: `sgd` takes each by itself.
+fn is_read_by_row(plan: &Plan, uses: &Uses, rows: &str) -> bool {
+    let by_row = |&reader: &usize| plan.ops[reader].desc.kind == "sgd";
+    !plan.pinned.contains(rows) && uses.readers(rows).iter().all(by_row)
 }
 
 /// If the rows of the scatter at `at` all come out of one `concat_grad` that nobody else reads:
@@ -142,7 +151,8 @@ pub(super) fn find_concat_grad(
         .input("Ids", scatter.input_names("Ids"))
         .input("Out@GRAD", d_out)
         .output("W@GRAD", scatter.output_names("W@GRAD"))
-        .attr("offsets", offsets);
+        .attr("offsets", offsets)
+        .attr("ordered", scatter.attrs.bool("ordered", true).ok()?);
     let by = Planned { desc, op: &ScatterColumns, index: plan.ops[at].index };
     Some(Replacement { gone: vec![split_at, at], at, by })
 }

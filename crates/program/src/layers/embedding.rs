@@ -1,0 +1,150 @@
+//! `embedding`: rows of a table by id.
+
+use tensor::DType;
+
+use super::append::append;
+use crate::block::OpDesc;
+use crate::builder::{Builder, NewParam, Var};
+use crate::error::{Error, Result};
+use crate::param::{Initializer, ParamAttr};
+
+/// Options of [`embedding`]; defaults as in `fluid.layers.embedding`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // The names are Fluid's.
+pub struct Embedding {
+    pub is_sparse: bool,
+    pub is_distributed: bool,
+    /// This id reads as zeros; a negative one counts from the end of the table.
+    pub padding_idx: Option<i64>,
+    pub param_attr: ParamAttr,
+    pub dtype: DType,
+}
+
+impl Default for Embedding {
+    fn default() -> Self {
+        Self {
+            is_sparse: false,
+            is_distributed: false,
+            padding_idx: None,
+            param_attr: ParamAttr::default(),
+            dtype: DType::F32,
+        }
+    }
+}
+
+/// Rows of a table of `size` (rows, width) for ids that end in a dimension of 1
+/// (`fluid.layers.embedding`).
+pub fn embedding(
+    b: &mut Builder<'_>,
+    input: &Var,
+    size: [i64; 2],
+    options: Embedding,
+) -> Result<Var> {
+    look_up(b, "lookup_table", input, size, options)
+}
+
+/// The same for ids of any shape (`fluid.embedding`).
+pub fn embedding_v2(
+    b: &mut Builder<'_>,
+    input: &Var,
+    size: [i64; 2],
+    options: Embedding,
+) -> Result<Var> {
+    look_up(b, "lookup_table_v2", input, size, options)
+}
+
+fn look_up(
+    b: &mut Builder<'_>,
+    kind: &str,
+    ids: &Var,
+    size: [i64; 2],
+    options: Embedding,
+) -> Result<Var> {
+    let Embedding { is_sparse, is_distributed, padding_idx, param_attr, dtype } = options;
+    let padding = match padding_idx {
+        None => -1,
+        Some(id) if (-size[0]..size[0]).contains(&id) => id.rem_euclid(size[0]),
+        Some(id) => {
+            return Err(Error::BadArgument {
+                layer: "embedding",
+                argument: "padding_idx",
+                rule: "it must be a row of the table",
+                actual: id.to_string(),
+            });
+        }
+    };
+    let layer = b.layer_name("embedding", None);
+    let table = b.parameter(&NewParam {
+        layer: &layer,
+        suffix: "w",
+        attr: &param_attr,
+        dims: &size,
+        dtype,
+        default_init: Initializer::XAVIER,
+    })?;
+    if is_distributed && let Some(desc) = b.main.block_mut(0).var_mut(table.name()) {
+        if let Some(info) = &mut desc.param {
+            info.is_distributed = true;
+        }
+    }
+    let op = OpDesc::new(kind)
+        .input("W", &table)
+        .input("Ids", ids)
+        .attr("is_sparse", is_sparse)
+        .attr("is_distributed", is_distributed)
+        .attr("remote_prefetch", is_sparse && !is_distributed)
+        .attr("padding_idx", padding);
+    append(b, ("embedding", Some(&layer)), dtype, op)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backward::{Limits, append_backward};
+    use crate::layers::{self, Data};
+    use crate::{Net, VarKind};
+
+    fn ids(b: &mut Builder<'_>, name: &str) -> Var {
+        layers::data(b, name, &[1], Data { dtype: DType::I64, ..Data::default() }).unwrap()
+    }
+
+    #[test]
+    fn a_shared_table_is_made_once_and_its_gradients_are_merged() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let mut rows = Vec::new();
+        for name in ["a", "b"] {
+            let ids = ids(&mut b, name);
+            let options = Embedding {
+                is_sparse: true,
+                param_attr: ParamAttr::named("table"),
+                ..Embedding::default()
+            };
+            rows.push(embedding(&mut b, &ids, [10, 4], options).unwrap());
+        }
+        assert_eq!(rows[1].name(), "embedding_1.tmp_0");
+        assert_eq!(b.meta(&rows[0]).unwrap().dims, [-1, 4]);
+        let joined = layers::concat(&mut b, &rows, 1, None).unwrap();
+        let loss = layers::mean(&mut b, &joined).unwrap();
+        append_backward(&mut net.main, loss.name(), &Limits::default()).unwrap();
+        let grad = &net.main.need_var(0, "table@GRAD").unwrap().meta;
+        assert_eq!((grad.kind, &*grad.dims), (VarKind::SelectedRows, &[10, 4][..]));
+        let part = net.main.need_var(0, "table@GRAD@RENAME@block0@0").unwrap();
+        assert_eq!(part.meta.kind, VarKind::SelectedRows);
+        assert_eq!(net.startup.block(0).ops.len(), 1, "one op fills the table");
+    }
+
+    #[test]
+    fn negative_padding_counts_from_the_end() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let x = ids(&mut b, "x");
+        let padded = |id| Embedding { padding_idx: Some(id), ..Embedding::default() };
+        embedding_v2(&mut b, &x, [10, 4], padded(-2)).unwrap();
+        let op = &b.main.block(0).ops[0];
+        assert_eq!(op.kind, "lookup_table_v2");
+        assert_eq!(op.attrs.int("padding_idx", 0).unwrap(), 8);
+        let error = embedding(&mut b, &x, [10, 4], padded(10)).unwrap_err();
+        assert!(matches!(error.root(), Error::BadArgument { .. }), "{error}");
+    }
+}

@@ -1,0 +1,148 @@
+//! Several variables into one, and back: `concat`, `sums`, `stack`, `multiplex`, `split`, `unstack`.
+
+use super::append::append;
+use crate::block::OpDesc;
+use crate::builder::{Builder, Var};
+use crate::error::{Error, Result};
+
+fn first<'a>(layer: &'static str, inputs: &'a [Var]) -> Result<&'a Var> {
+    let (argument, rule) = ("input", "at least one variable is needed");
+    let missing = || Error::BadArgument { layer, argument, rule, actual: "none".to_string() };
+    inputs.first().ok_or_else(missing)
+}
+
+/// The inputs one after another along an axis; Fluid's default axis is 0.
+pub fn concat(b: &mut Builder<'_>, input: &[Var], axis: i32, name: Option<&str>) -> Result<Var> {
+    let dtype = b.meta(first("concat", input)?)?.dtype;
+    let op = OpDesc::new("concat").input("X", input).attr("axis", axis);
+    append(b, ("concat", name), dtype, op)
+}
+
+/// The sum of the inputs, in a variable of its own or in `out`.
+pub fn sums(b: &mut Builder<'_>, input: &[Var], out: Option<&Var>) -> Result<Var> {
+    let dtype = b.meta(first("sums", input)?)?.dtype;
+    let op = OpDesc::new("sum").input("X", input).attr("use_mkldnn", false);
+    match out {
+        None => append(b, ("sum", None), dtype, op),
+        Some(out) => {
+            b.layer_name("sum", None);
+            b.op(op.output("Out", out))?;
+            Ok(out.clone())
+        }
+    }
+}
+
+/// The sum of the inputs.
+pub fn sum(b: &mut Builder<'_>, x: &[Var]) -> Result<Var> {
+    sums(b, x, None)
+}
+
+/// The inputs side by side along a new dimension; Fluid's default axis is 0.
+pub fn stack(b: &mut Builder<'_>, x: &[Var], axis: i32) -> Result<Var> {
+    let layer = b.layer_name("stack", None);
+    let out = b.temp(&layer, b.meta(first("stack", x)?)?.dtype);
+    b.op(OpDesc::new("stack").input("X", x).output("Y", &out).attr("axis", axis))?;
+    Ok(out)
+}
+
+/// The slices along an axis; `num` says how many if the size is not known.
+pub fn unstack(b: &mut Builder<'_>, x: &Var, axis: i32, num: Option<i32>) -> Result<Vec<Var>> {
+    let meta = b.meta(x)?;
+    let size = meta.dims.get((i64::from(axis)).rem_euclid(meta.dims.len().max(1) as i64) as usize);
+    let num = num.map(i64::from).or(size.copied()).filter(|&num| num > 0);
+    let num = num.ok_or_else(|| unknown("unstack", "num", &meta.dims))?;
+    let layer = b.layer_name("unstack", None);
+    let outs: Vec<Var> = (0..num).map(|_| b.temp(&layer, meta.dtype)).collect();
+    let op = OpDesc::new("unstack").input("X", x).output("Y", &*outs);
+    b.op(op.attr("axis", axis).attr("num", num as i32))?;
+    Ok(outs)
+}
+
+fn unknown(layer: &'static str, argument: &'static str, dims: &[i64]) -> Error {
+    let rule = "it is needed, and positive, when the size is not known";
+    Error::BadArgument { layer, argument, rule, actual: format!("a shape of {dims:?}") }
+}
+
+/// Row i of the result is row i of the input that `index[i]` names.
+pub fn multiplex(b: &mut Builder<'_>, inputs: &[Var], index: &Var) -> Result<Var> {
+    let dtype = b.meta(first("multiplex", inputs)?)?.dtype;
+    let op = OpDesc::new("multiplex").input("X", inputs).input("Ids", index);
+    append(b, ("multiplex", None), dtype, op)
+}
+
+/// How to cut in [`split`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// This many equal parts.
+    Equal(i32),
+    /// Parts of these sizes; one may be -1 for the rest.
+    Sizes(Vec<i32>),
+}
+
+/// Consecutive parts along a dimension; Fluid's default dimension is -1.
+pub fn split(
+    b: &mut Builder<'_>,
+    input: &Var,
+    parts: &Parts,
+    dim: i32,
+    name: Option<&str>,
+) -> Result<Vec<Var>> {
+    let meta = b.meta(input)?;
+    let (num, sections) = match parts {
+        Parts::Equal(num) => (*num, Vec::new()),
+        Parts::Sizes(sizes) => (0, sizes.clone()),
+    };
+    let n = sections.len().max(num.max(0) as usize);
+    if n == 0 {
+        return Err(unknown("split", "num_or_sections", &meta.dims));
+    }
+    let layer = b.layer_name("split", name);
+    let outs: Vec<Var> = (0..n).map(|_| b.temp(&layer, meta.dtype)).collect();
+    let axis = if dim < 0 { dim + meta.dims.len() as i32 } else { dim };
+    let op = OpDesc::new("split").input("X", input).output("Out", &*outs).attr("axis", axis);
+    b.op(op.attr("num", num).attr("sections", sections))?;
+    Ok(outs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Net;
+    use crate::layers::{self, Data};
+
+    #[test]
+    fn names_and_shapes_follow_fluid() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let x = layers::data(&mut b, "x", &[6], Data::default()).unwrap();
+        let dims = |b: &Builder<'_>, var: &Var| b.meta(var).unwrap().dims;
+        let joined = concat(&mut b, &[x.clone(), x.clone()], -1, None).unwrap();
+        assert_eq!((joined.name(), dims(&b, &joined)), ("concat_0.tmp_0", vec![-1, 12]));
+        let added = sums(&mut b, &[x.clone(), x.clone()], None).unwrap();
+        assert_eq!((added.name(), dims(&b, &added)), ("sum_0.tmp_0", vec![-1, 6]));
+        let into = sums(&mut b, &[x.clone(), added.clone()], Some(&added)).unwrap();
+        assert_eq!(into, added);
+        let parts = split(&mut b, &x, &Parts::Equal(3), -1, None).unwrap();
+        assert_eq!((parts[2].name(), dims(&b, &parts[2])), ("split_0.tmp_2", vec![-1, 2]));
+        let parts = split(&mut b, &x, &Parts::Sizes(vec![2, -1]), 1, None).unwrap();
+        assert_eq!((parts[1].name(), dims(&b, &parts[1])), ("split_1.tmp_1", vec![-1, 4]));
+        let stacked = stack(&mut b, &[x.clone(), x.clone()], 1).unwrap();
+        assert_eq!((stacked.name(), dims(&b, &stacked)), ("stack_0.tmp_0", vec![-1, 2, 6]));
+        let apart = unstack(&mut b, &stacked, 1, None).unwrap();
+        assert_eq!((apart[1].name(), dims(&b, &apart[1])), ("unstack_0.tmp_1", vec![-1, 6]));
+    }
+
+    #[test]
+    fn refuses_no_inputs_and_unknown_sizes() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let x = layers::data(&mut b, "x", &[6], Data::default()).unwrap();
+        for error in [
+            concat(&mut b, &[], 0, None).unwrap_err(),
+            unstack(&mut b, &x, 0, None).unwrap_err(),
+            split(&mut b, &x, &Parts::Equal(0), 0, None).unwrap_err(),
+        ] {
+            assert!(matches!(error.root(), Error::BadArgument { .. }), "{error}");
+        }
+    }
+}

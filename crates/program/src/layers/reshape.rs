@@ -1,0 +1,222 @@
+//! Other shapes and other orders: `reshape`, `transpose`, `squeeze`, `slice`, `expand` and the like.
+
+use super::activate;
+use super::append::append;
+use crate::block::OpDesc;
+use crate::builder::{Builder, Var};
+use crate::error::Result;
+
+/// Options of [`reshape`]; defaults as in `fluid.layers.reshape`.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)] // The names are Fluid's.
+pub struct Reshape<'a> {
+    /// A variable that holds the shape when it runs; `shape` is then what is known before.
+    pub actual_shape: Option<&'a Var>,
+    pub act: Option<&'a str>,
+    pub inplace: bool,
+    pub name: Option<&'a str>,
+}
+
+/// The same numbers in another shape: 0 copies a size, one -1 stands for what is left over.
+pub fn reshape(b: &mut Builder<'_>, x: &Var, shape: &[i32], options: Reshape<'_>) -> Result<Var> {
+    let layer = b.layer_name("reshape2", options.name);
+    let dtype = b.meta(x)?.dtype;
+    let out = if options.inplace { x.clone() } else { b.temp(&layer, dtype) };
+    let x_shape = b.temp(&layer, dtype);
+    let mut op = OpDesc::new("reshape2").input("X", x);
+    if let Some(actual) = options.actual_shape {
+        op = op.input("Shape", actual);
+    }
+    b.op(op.output("Out", &out).output("XShape", &x_shape).attr("shape", shape.to_vec()))?;
+    activate(b, &layer, out, options.act)
+}
+
+/// Appends an op that remembers X's shape beside its result.
+fn with_x_shape(b: &mut Builder<'_>, layer: &str, x: &Var, op: OpDesc) -> Result<Var> {
+    let dtype = b.meta(x)?.dtype;
+    let (out, x_shape) = (b.temp(layer, dtype), b.temp(layer, dtype));
+    b.op(op.input("X", x).output("Out", &out).output("XShape", &x_shape))?;
+    Ok(out)
+}
+
+/// The dimensions in another order.
+pub fn transpose(b: &mut Builder<'_>, x: &Var, perm: &[i32], name: Option<&str>) -> Result<Var> {
+    let layer = b.layer_name("transpose", name);
+    with_x_shape(b, &layer, x, OpDesc::new("transpose2").attr("axis", perm.to_vec()))
+}
+
+/// Without the dimensions of 1 at `axes`, all of them if `axes` is empty.
+pub fn squeeze(b: &mut Builder<'_>, input: &Var, axes: &[i32], name: Option<&str>) -> Result<Var> {
+    let layer = b.layer_name("squeeze", name);
+    with_x_shape(b, &layer, input, OpDesc::new("squeeze2").attr("axes", axes.to_vec()))
+}
+
+/// With dimensions of 1 put in at `axes`.
+pub fn unsqueeze(
+    b: &mut Builder<'_>,
+    input: &Var,
+    axes: &[i32],
+    name: Option<&str>,
+) -> Result<Var> {
+    let layer = b.layer_name("unsqueeze2", name);
+    with_x_shape(b, &layer, input, OpDesc::new("unsqueeze2").attr("axes", axes.to_vec()))
+}
+
+/// A matrix whose rows are the first `axis` dimensions; Fluid's default axis is 1.
+pub fn flatten(b: &mut Builder<'_>, x: &Var, axis: i32, name: Option<&str>) -> Result<Var> {
+    let layer = b.layer_name("flatten", name);
+    with_x_shape(b, &layer, x, OpDesc::new("flatten2").attr("axis", axis))
+}
+
+/// The input repeated along each dimension.
+pub fn expand(b: &mut Builder<'_>, x: &Var, times: &[i32], name: Option<&str>) -> Result<Var> {
+    let dtype = b.meta(x)?.dtype;
+    let op = OpDesc::new("expand").input("X", x).attr("expand_times", times.to_vec());
+    append(b, ("expand", name), dtype, op)
+}
+
+/// The input repeated until it has the target's shape.
+pub fn expand_as(b: &mut Builder<'_>, x: &Var, target: &Var, name: Option<&str>) -> Result<Var> {
+    let dtype = b.meta(x)?.dtype;
+    let op = OpDesc::new("expand_as").input("X", x).input("target_tensor", target);
+    append(b, ("expand_as", name), dtype, op)
+}
+
+/// What to cut out: axes, first places, and places behind the last.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // The names are Fluid's.
+pub struct Cut<'a> {
+    pub axes: &'a [i32],
+    pub starts: &'a [i32],
+    pub ends: &'a [i32],
+}
+
+fn slice_op(input: &Var, cut: Cut<'_>, decrease: &[i32]) -> OpDesc {
+    OpDesc::new("slice")
+        .input("Input", input)
+        .attr("axes", cut.axes.to_vec())
+        .attr("starts", cut.starts.to_vec())
+        .attr("ends", cut.ends.to_vec())
+        .attr("infer_flags", vec![1; cut.axes.len()])
+        .attr("decrease_axis", decrease.to_vec())
+}
+
+/// A part of the input.
+pub fn slice(b: &mut Builder<'_>, input: &Var, cut: Cut<'_>) -> Result<Var> {
+    let dtype = b.meta(input)?.dtype;
+    append(b, ("slice", None), dtype, slice_op(input, cut, &[]))
+}
+
+/// A part of the input as Python's `x[...]` names it: `<x>_slice_0`, the dimensions in `decrease`
+/// dropped.
+pub fn index(b: &mut Builder<'_>, input: &Var, cut: Cut<'_>, decrease: &[i32]) -> Result<Var> {
+    let meta = b.meta(input)?;
+    let name = b.names.generate(&format!("{}_slice", input.name()));
+    let block = b.main.current_block();
+    let desc = crate::VarDesc::new(&name, crate::Meta::dense(meta.dtype, &[]));
+    b.main.block_mut(block).put_var(desc);
+    let out = Var::from(name);
+    b.op(slice_op(input, cut, decrease).output("Out", &out))?;
+    Ok(out)
+}
+
+/// The input with a value around it: `paddings` before and after each dimension.
+pub fn pad(
+    b: &mut Builder<'_>,
+    x: &Var,
+    paddings: &[i32],
+    pad_value: f32,
+    name: Option<&str>,
+) -> Result<Var> {
+    let dtype = b.meta(x)?.dtype;
+    let op = OpDesc::new("pad").input("X", x).attr("paddings", paddings.to_vec());
+    append(b, ("pad", name), dtype, op.attr("pad_value", pad_value))
+}
+
+/// The order turned around along each axis.
+pub fn reverse(b: &mut Builder<'_>, x: &Var, axis: &[i32]) -> Result<Var> {
+    let dtype = b.meta(x)?.dtype;
+    let op = OpDesc::new("reverse").input("X", x).attr("axis", axis.to_vec());
+    append(b, ("reverse", None), dtype, op)
+}
+
+/// Options of [`cumsum`]; defaults as in `fluid.layers.cumsum`.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // The names are Fluid's.
+pub struct Cumsum {
+    pub axis: i32,
+    pub exclusive: bool,
+    pub reverse: bool,
+}
+
+impl Default for Cumsum {
+    fn default() -> Self {
+        Self { axis: -1, exclusive: false, reverse: false }
+    }
+}
+
+/// Running sums along an axis.
+pub fn cumsum(b: &mut Builder<'_>, x: &Var, options: Cumsum) -> Result<Var> {
+    let dtype = b.meta(x)?.dtype;
+    let op = OpDesc::new("cumsum")
+        .input("X", x)
+        .attr("axis", options.axis)
+        .attr("exclusive", options.exclusive)
+        .attr("reverse", options.reverse);
+    append(b, ("cumsum", None), dtype, op)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Net;
+    use crate::layers::{self, Data};
+
+    #[test]
+    fn names_and_shapes_follow_fluid() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let x = layers::data(&mut b, "x", &[6], Data::default()).unwrap();
+        let is = |b: &Builder<'_>, var: Var, name: &str, dims: &[i64]| {
+            assert_eq!((var.name(), &*b.meta(&var).unwrap().dims), (name, dims));
+        };
+        let act = Reshape { act: Some("relu"), ..Reshape::default() };
+        let y = reshape(&mut b, &x, &[0, -1, 2], act).unwrap();
+        is(&b, y.clone(), "reshape2_0.tmp_2", &[-1, -1, 2]);
+        is(&b, Var::from("reshape2_0.tmp_1"), "reshape2_0.tmp_1", &[0, -1, 6]);
+        let y = transpose(&mut b, &y, &[1, 0, 2], None).unwrap();
+        is(&b, y, "transpose_0.tmp_0", &[-1, -1, 2]);
+        let y = unsqueeze(&mut b, &x, &[1], None).unwrap();
+        is(&b, y.clone(), "unsqueeze2_0.tmp_0", &[-1, 1, 6]);
+        let y = squeeze(&mut b, &y, &[1], None).unwrap();
+        is(&b, y, "squeeze_0.tmp_0", &[-1, 6]);
+        let y = flatten(&mut b, &x, 1, None).unwrap();
+        is(&b, y, "flatten_0.tmp_0", &[-1, 6]);
+        let y = expand(&mut b, &x, &[2, 3], None).unwrap();
+        is(&b, y.clone(), "expand_0.tmp_0", &[-1, 18]);
+        let y = expand_as(&mut b, &x, &y, None).unwrap();
+        is(&b, y, "expand_as_0.tmp_0", &[-1, 18]);
+        let cut = Cut { axes: &[0, 1], starts: &[1, 0], ends: &[3, -1] };
+        let y = slice(&mut b, &x, cut).unwrap();
+        is(&b, y, "slice_0.tmp_0", &[-1, 5]);
+        let cut = Cut { axes: &[1], starts: &[2], ends: &[3] };
+        let y = index(&mut b, &x, cut, &[1]).unwrap();
+        is(&b, y, "x_slice_0", &[-1]);
+        let y = pad(&mut b, &x, &[0, 0, 1, 2], 0.0, None).unwrap();
+        is(&b, y, "pad_0.tmp_0", &[-1, 9]);
+        let y = reverse(&mut b, &x, &[1]).unwrap();
+        is(&b, y, "reverse_0.tmp_0", &[-1, 6]);
+        let y = cumsum(&mut b, &x, Cumsum::default()).unwrap();
+        is(&b, y, "cumsum_0.tmp_0", &[-1, 6]);
+    }
+
+    #[test]
+    fn reshapes_in_place() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let x = layers::data(&mut b, "x", &[6], Data::default()).unwrap();
+        let options = Reshape { inplace: true, ..Reshape::default() };
+        assert_eq!(reshape(&mut b, &x, &[-1, 2], options).unwrap(), x);
+        assert_eq!(b.meta(&x).unwrap().dims, [-1, 2]);
+    }
+}

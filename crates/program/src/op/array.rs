@@ -1,0 +1,245 @@
+//! Lists of tensors.
+//!
+//! `write_to_array`: Out[I] = X, growing the list if need be. `read_from_array`: Out = X[I].
+//! `lod_array_length`: Out = how many tensors X holds. `tensor_array_to_tensor`: Out = the tensors of
+//! X joined along `axis` (or stacked, with `use_stack`), OutIndex = the size of each along it.
+
+use tensor::{DType, Shape, Tensor, Value};
+
+use super::concat::Part;
+use super::sizes;
+use super::strips::{copy_strips, insert};
+use super::{Grad, Infer, Op, Run};
+use crate::error::{Error, Result};
+use crate::var::{Meta, VarKind};
+
+pub(super) struct WriteToArray;
+pub(super) struct ReadFromArray;
+pub(super) struct LodArrayLength;
+pub(super) struct TensorArrayToTensor;
+
+/// Longest list; a place beyond it is a mistake, not a wish for memory.
+const LENGTH_MAX: usize = 1 << 20;
+
+/// The place in port `I`.
+fn place(run: &Run<'_>, limit: usize) -> Result<usize> {
+    let at = run.scalar("I")?;
+    if at >= 0.0 && at < limit as f64 {
+        return Ok(at as usize);
+    }
+    let (rule, var) = ("the place must be in the list", run.input_name("I").to_string());
+    Err(Error::BadValue { rule, var, position: 0, value: at })
+}
+
+/// The list at port `X`.
+fn list<'a>(run: &'a Run<'_>) -> Result<&'a [Tensor]> {
+    let (port, var) = ("X".to_string(), run.input_name("X").to_string());
+    match run.value("X")? {
+        Value::Array(list) => Ok(list),
+        value if value.is_empty() => Err(Error::NotInitialized { port, var }),
+        value => {
+            Err(Error::WrongKind { port, var, expected: "a tensor array", actual: value.kind() })
+        }
+    }
+}
+
+impl Op for WriteToArray {
+    fn name(&self) -> &'static str {
+        "write_to_array"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let x = infer.input("X")?;
+        infer.set_output("Out", Meta { kind: VarKind::LodTensorArray, ..x })
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let at = place(run, LENGTH_MAX)?;
+        run.input("X")?;
+        let mut list = match run.take_output_value("Out") {
+            Value::Array(list) => list,
+            _ => Vec::new(),
+        };
+        if list.len() <= at {
+            list.resize_with(at + 1, Tensor::default);
+        }
+        list[at].copy_from(run.input("X")?);
+        run.put_value_at("Out", 0, Value::Array(list));
+        Ok(())
+    }
+}
+
+impl Op for ReadFromArray {
+    fn name(&self) -> &'static str {
+        "read_from_array"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let x = infer.input("X")?;
+        infer.set_output("Out", Meta { kind: VarKind::LodTensor, ..x })
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let mut out = run.take("Out");
+        let list = list(run)?;
+        let element = &list[place(run, list.len())?];
+        if !element.is_initialized() {
+            let (port, var) = ("X".to_string(), run.input_name("X").to_string());
+            return Err(Error::NotInitialized { port, var });
+        }
+        out.copy_from(element);
+        run.put("Out", out);
+        Ok(())
+    }
+}
+
+impl Op for LodArrayLength {
+    fn name(&self) -> &'static str {
+        "lod_array_length"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        infer.set_output("Out", Meta::dense(DType::I64, &[1]))
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let mut out = run.take("Out");
+        // Nothing was written yet: the list is there, and empty.
+        let n = if run.value("X")?.is_empty() { 0 } else { list(run)?.len() };
+        out.resize::<i64>(Shape::from([1]))[0] = n as i64;
+        run.put("Out", out);
+        Ok(())
+    }
+
+    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Op for TensorArrayToTensor {
+    fn name(&self) -> &'static str {
+        "tensor_array_to_tensor"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let x = infer.input("X")?;
+        let stack = infer.attrs().bool("use_stack", false)?;
+        let mut dims = x.dims.clone();
+        let axis = infer.attrs().int("axis", 0)?;
+        let axis = sizes::axis("axis", axis, dims.len() + usize::from(stack))?;
+        if stack {
+            dims.insert(axis, -1);
+        } else {
+            dims[axis] = -1;
+        }
+        infer.set_output("Out", Meta { kind: VarKind::LodTensor, dims, ..x })?;
+        infer.set_output("OutIndex", Meta::dense(DType::I32, &[-1]))
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let stack = run.attrs().bool("use_stack", false)?;
+        let (mut out, mut index) = (run.take("Out"), run.take("OutIndex"));
+        let list = list(run)?;
+        let rule = "the tensors of the list must agree in all dimensions but the axis";
+        let bad = |x: &Tensor| Error::Shape {
+            rule,
+            var: run.input_name("X").to_string(),
+            dims: x.shape().to_i64(),
+        };
+        let first = list.first().filter(|first| first.is_initialized());
+        let first = first.ok_or_else(|| bad(&Tensor::default()))?;
+        let rank = first.shape().rank() + usize::from(stack);
+        let axis = sizes::axis("axis", run.attrs().int("axis", 0)?, rank)?;
+        let shape = |x: &Tensor| if stack { insert(x.shape(), axis, 1) } else { Ok(x.shape()) };
+        let mut total = 0;
+        for x in list {
+            let dims = shape(x)?;
+            let alike = dims.rank() == rank
+                && x.dtype() == first.dtype()
+                && dims.with_dim(axis, 0) == shape(first)?.with_dim(axis, 0);
+            if !alike {
+                return Err(bad(x));
+            }
+            total += dims.dim(axis);
+        }
+        out.resize_as(first.dtype(), shape(first)?.with_dim(axis, total));
+        let counts = index.resize::<i32>(Shape::from([list.len()]));
+        let mut at = 0;
+        for (x, count) in list.iter().zip(counts) {
+            let part = Part::new(x.dtype(), shape(x)?, axis, (total, at));
+            copy_strips(part.runs, (x.bytes(), part.alone), (out.bytes_mut(), part.joined));
+            *count = shape(x)?.dim(axis) as i32;
+            at += shape(x)?.dim(axis);
+        }
+        run.put("Out", out);
+        run.put("OutIndex", index);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::check::{check, ids, t};
+
+    fn array(tensors: Vec<Tensor>) -> Value {
+        Value::Array(tensors)
+    }
+
+    #[test]
+    fn writes_grow_the_list() {
+        let write = |before: Value, at: i64| {
+            let op =
+                check("write_to_array").input("X", t(&[1], &[5.0])).input("I", ids(&[1], &[at]));
+            op.input("Before", before).writes("Out", "Before0")
+        };
+        let list = write(array(vec![t(&[1], &[1.0])]), 2).run("Out");
+        let expected = vec![t(&[1], &[1.0]), Tensor::default(), t(&[1], &[5.0])];
+        assert_eq!(list, array(expected));
+        let error = write(array(vec![t(&[1], &[1.0])]), -1).fails();
+        assert!(matches!(error.root(), Error::BadValue { .. }), "{error}");
+    }
+
+    #[test]
+    fn reads_what_was_written() {
+        let read = |at: i64| {
+            let list = array(vec![t(&[1], &[1.0]), t(&[2], &[5.0, 6.0])]);
+            check("read_from_array").input("X", list).input("I", ids(&[1], &[at])).output("Out")
+        };
+        assert_eq!(read(1).run("Out").tensor(), Some(&t(&[2], &[5.0, 6.0])));
+        for at in [2, -1] {
+            let error = read(at).fails();
+            assert!(matches!(error.root(), Error::BadValue { .. }), "{error}");
+        }
+        let wrong =
+            check("read_from_array").input("X", t(&[1], &[0.0])).input("I", ids(&[1], &[0]));
+        assert!(matches!(wrong.output("Out").fails().root(), Error::WrongKind { .. }));
+    }
+
+    #[test]
+    fn counts_the_tensors() {
+        let list = array(vec![t(&[1], &[1.0]), t(&[1], &[5.0])]);
+        check("lod_array_length").input("X", list).gives("Out", ids(&[1], &[2]));
+        check("lod_array_length").input("X", Value::Empty).gives("Out", ids(&[1], &[0]));
+    }
+
+    #[test]
+    fn joins_or_stacks_the_tensors() {
+        let list = || array(vec![t(&[1, 2], &[1.0, 2.0]), t(&[1, 2], &[3.0, 4.0])]);
+        let sizes = |a, b| Tensor::new([2], &[a, b]).unwrap();
+        check("tensor_array_to_tensor")
+            .input("X", list())
+            .attr("axis", 1)
+            .gives("Out", t(&[1, 4], &[1.0, 2.0, 3.0, 4.0]))
+            .gives("OutIndex", sizes(2i32, 2));
+        check("tensor_array_to_tensor")
+            .input("X", list())
+            .attr("axis", 0)
+            .attr("use_stack", true)
+            .gives("Out", t(&[2, 1, 2], &[1.0, 2.0, 3.0, 4.0]))
+            .gives("OutIndex", sizes(1i32, 1));
+        let uneven = array(vec![t(&[1, 2], &[1.0, 2.0]), t(&[2], &[3.0, 4.0])]);
+        let error = check("tensor_array_to_tensor").input("X", uneven).output("Out").fails();
+        assert!(matches!(error.root(), Error::Shape { .. }), "{error}");
+    }
+}

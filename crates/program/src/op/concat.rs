@@ -1,0 +1,246 @@
+//! `concat`: Out = the X's one after another along `axis`.
+//!
+//! Gradient: each dXᵢ is its part of dOut.
+
+use tensor::{DType, Shape, Tensor};
+
+use super::sizes;
+use super::strips::{Strips, copy_strips};
+use super::{Grad, Infer, Keep, Op, Run};
+use crate::error::{Error, Result};
+
+pub(super) struct Concat;
+pub(super) struct ConcatGrad;
+
+const RULE: &str = "the inputs of concat must agree in all dimensions but the axis";
+
+impl Op for Concat {
+    fn name(&self) -> &'static str {
+        "concat"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let inputs = infer.inputs("X")?;
+        let mut out = infer.input("X")?;
+        let axis = sizes::axis("axis", infer.attrs().int("axis", 0)?, out.dims.len())?;
+        for (index, x) in inputs.iter().enumerate().skip(1) {
+            if !join(&mut out.dims, &x.dims, axis) {
+                let names = infer.op().input_names("X");
+                let dims = (inputs[0].dims.clone(), x.dims.clone());
+                return Err(differ((&names[0], dims.0), (&names[index], dims.1)));
+            }
+        }
+        if infer.opt_input("AxisTensor")?.is_some() {
+            out.dims.fill(-1);
+        }
+        infer.set_output("Out", out)
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let mut out = run.take("Out");
+        let first = run.input("X")?;
+        let axis = axis_of(run, first.shape().rank())?;
+        let mut total = 0;
+        for index in 0..run.n_inputs("X") {
+            let x = run.input_at("X", index)?;
+            if x.dtype() != first.dtype() || !alike(first.shape(), x.shape(), axis) {
+                return Err(mismatch(run, first, index));
+            }
+            total += x.shape().dim(axis);
+        }
+        out.resize_as(first.dtype(), first.shape().with_dim(axis, total));
+        let mut at = 0;
+        for index in 0..run.n_inputs("X") {
+            let x = run.input_at("X", index)?;
+            let part = Part::new(x.dtype(), x.shape(), axis, (total, at));
+            copy_strips(part.runs, (x.bytes(), part.alone), (out.bytes_mut(), part.joined));
+            at += x.shape().dim(axis);
+        }
+        out.set_lod(first.lod().clone());
+        run.put("Out", out);
+        Ok(())
+    }
+
+    fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
+        grad.emit_usual(Keep {
+            inputs: &["X"],
+            out_grads: &["Out"],
+            in_grads: &["X"],
+            ..Keep::default()
+        })
+    }
+}
+
+/// Adds `x` to the dims joined so far; false if they do not fit.
+fn join(out: &mut [i64], x: &[i64], axis: usize) -> bool {
+    if out.len() != x.len() {
+        return false;
+    }
+    out.iter_mut().zip(x).enumerate().all(|(at, (out, &x))| {
+        if at == axis {
+            *out = if *out < 0 || x < 0 { -1 } else { *out + x };
+            return true;
+        }
+        if *out < 0 {
+            *out = x;
+        }
+        x < 0 || *out == x
+    })
+}
+
+fn alike(a: Shape, b: Shape, axis: usize) -> bool {
+    a.rank() == b.rank() && a.with_dim(axis, 0) == b.with_dim(axis, 0)
+}
+
+fn axis_of(run: &Run<'_>, rank: usize) -> Result<usize> {
+    let axis = match run.n_inputs("AxisTensor") {
+        0 => run.attrs().int("axis", 0)?,
+        _ => run.scalar("AxisTensor")? as i64,
+    };
+    sizes::axis("axis", axis, rank)
+}
+
+fn differ(left: (&str, Vec<i64>), right: (&str, Vec<i64>)) -> Error {
+    let (left, left_dims) = (left.0.to_string(), left.1);
+    let (right, right_dims) = (right.0.to_string(), right.1);
+    Error::Shapes { rule: RULE, left, left_dims, right, right_dims }
+}
+
+fn mismatch(run: &Run<'_>, first: &Tensor, index: usize) -> Error {
+    let name = run.input_name_at("X", index);
+    match run.input_at("X", index) {
+        Ok(x) if x.dtype() != first.dtype() => {
+            let expected = first.dtype();
+            let source = tensor::Error::DTypeMismatch { expected, actual: x.dtype() };
+            Error::InVar { var: name.to_string(), source: Box::new(source.into()) }
+        }
+        Ok(x) => {
+            let left = (run.input_name("X"), first.shape().to_i64());
+            differ(left, (name, x.shape().to_i64()))
+        }
+        Err(error) => error,
+    }
+}
+
+/// Where a tensor's bytes lie when it is a part of a joined one.
+pub(super) struct Part {
+    /// How many strips, and bytes in each.
+    pub(super) runs: (usize, usize),
+    /// In the tensor itself.
+    pub(super) alone: Strips,
+    /// In the joined tensor.
+    pub(super) joined: Strips,
+}
+
+impl Part {
+    /// A tensor of this shape, `at` steps after the beginning of `total` along `axis`.
+    pub(super) fn new(
+        dtype: DType,
+        shape: Shape,
+        axis: usize,
+        (total, at): (usize, usize),
+    ) -> Self {
+        let (outer, size, inner) = shape.around(axis);
+        let inner = inner * dtype.size();
+        Self {
+            runs: (outer, size * inner),
+            alone: Strips { offset: 0, stride: size * inner },
+            joined: Strips { offset: at * inner, stride: total * inner },
+        }
+    }
+}
+
+impl Op for ConcatGrad {
+    fn name(&self) -> &'static str {
+        "concat_grad"
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let axis = axis_of(run, run.input("X")?.shape().rank())?;
+        let mut at = 0;
+        for index in 0..run.n_inputs("X") {
+            let size = run.input_at("X", index)?.shape().dim(axis);
+            if run.wants_at("X@GRAD", index) {
+                let mut d_x = run.take_at("X@GRAD", index);
+                cut(run, (index, axis, at), &mut d_x)?;
+                run.put_at("X@GRAD", index, d_x);
+            }
+            at += size;
+        }
+        Ok(())
+    }
+}
+
+fn cut(run: &Run<'_>, (index, axis, at): (usize, usize, usize), d_x: &mut Tensor) -> Result<()> {
+    let (x, d_out) = (run.input_at("X", index)?, run.input("Out@GRAD")?);
+    let fits = d_out.shape().rank() == x.shape().rank()
+        && alike(d_out.shape(), x.shape(), axis)
+        && at + x.shape().dim(axis) <= d_out.shape().dim(axis);
+    if !fits {
+        return Err(run.shapes("the gradient must be as long as the inputs", "Out@GRAD", "X"));
+    }
+    let total = d_out.shape().dim(axis);
+    d_x.resize_as(d_out.dtype(), x.shape());
+    let part = Part::new(d_out.dtype(), x.shape(), axis, (total, at));
+    copy_strips(part.runs, (d_out.bytes(), part.joined), (d_x.bytes_mut(), part.alone));
+    d_x.set_lod(x.lod().clone());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::backward::grad_ops;
+    use crate::block::OpDesc;
+    use crate::error::Error;
+    use crate::op::check::{check, ids, seq, t};
+    use crate::program::Program;
+    use tensor::Value;
+
+    #[test]
+    fn joins_columns_and_rows() {
+        let inputs = || vec![seq(t(&[2, 1], &[1.0, 2.0]), &[2]), t(&[2, 2], &[3.0, 4.0, 5.0, 6.0])];
+        let joined = || seq(t(&[2, 3], &[1.0, 3.0, 4.0, 2.0, 5.0, 6.0]), &[2]);
+        check("concat").inputs("X", inputs()).attr("axis", 1).gives("Out", joined());
+        check("concat").inputs("X", inputs()).attr("axis", -1).gives("Out", joined());
+        check("concat")
+            .inputs("X", vec![ids(&[1, 2], &[1, 2]), ids(&[2, 2], &[3, 4, 5, 6])])
+            .gives("Out", ids(&[3, 2], &[1, 2, 3, 4, 5, 6]));
+    }
+
+    #[test]
+    fn gradient_matches_finite_differences() {
+        for axis in [0, 1, 2] {
+            let mut dims = [2, 2, 2];
+            let a = t(&dims, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+            dims[axis] = 1;
+            let b = t(&dims, &[9.0, 8.0, 7.0, 6.0]);
+            check("concat")
+                .inputs("X", vec![a, b])
+                .attr("axis", axis as i32)
+                .output("Out")
+                .grad(&["X"]);
+        }
+    }
+
+    #[test]
+    fn an_input_without_gradient_leaves_its_place_empty() {
+        let op = OpDesc::new("concat").input("X", vec!["a".to_string(), "b".into()]);
+        let ops = grad_ops(&Program::default(), 0, &op.output("Out", "o"), &|var| var == "b");
+        assert_eq!(ops.unwrap()[0].output_names("X@GRAD"), ["a@GRAD", "@EMPTY@"]);
+    }
+
+    #[test]
+    fn refuses_what_does_not_line_up() {
+        let fails = |other: Value, axis: i32| {
+            let first = Value::Tensor(t(&[2, 1], &[1.0, 2.0]));
+            let op = check("concat").inputs("X", vec![first, other]).attr("axis", axis);
+            op.output("Out").fails()
+        };
+        let error = fails(t(&[1, 1], &[1.0]).into(), 1);
+        assert!(matches!(error.root(), Error::Shapes { .. }), "{error}");
+        let error = fails(ids(&[2, 1], &[1, 2]).into(), 1);
+        assert!(matches!(error.root(), Error::Tensor(_)), "{error}");
+        let error = fails(t(&[2, 1], &[1.0, 2.0]).into(), 2);
+        assert!(matches!(error.root(), Error::BadAttr { .. }), "{error}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Ops that run another block of the program, on the same variables.
+//!
+//! `conditional_block`: runs `sub_block` if Cond holds (or, without `is_scalar_condition`, if no
+//! Input is empty). `while`: runs it as long as Condition holds; the block itself changes Condition.
+//! `select_input`: Out = the X that Mask names.
+
+use tensor::Bool;
+
+use super::{Infer, Op, Run};
+use crate::error::{Error, Result};
+
+pub(super) struct ConditionalBlock;
+pub(super) struct SelectInput;
+pub(super) struct While;
+
+fn sub_block(run: &Run<'_>) -> Result<usize> {
+    let block = run.attrs().int("sub_block", -1)?;
+    let missing = || Error::MissingAttr { attr: "sub_block".to_string() };
+    usize::try_from(block).map_err(|_| missing())
+}
+
+/// The one truth value at a port.
+fn holds(run: &Run<'_>, port: &str) -> Result<bool> {
+    match run.data::<Bool>(port)? {
+        [truth] => Ok(truth.get()),
+        _ => Err(run.shape("a condition is one truth value", port)),
+    }
+}
+
+impl Op for ConditionalBlock {
+    fn name(&self) -> &'static str {
+        "conditional_block"
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let block = sub_block(run)?;
+        let wanted = if run.attrs().bool("is_scalar_condition", false)? {
+            holds(run, "Cond")?
+        } else {
+            run.inputs("Input")?.iter().all(|input| !input.is_empty())
+        };
+        if wanted { run.run_block(block) } else { Ok(()) }
+    }
+}
+
+impl Op for While {
+    fn name(&self) -> &'static str {
+        "while"
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let block = sub_block(run)?;
+        while holds(run, "Condition")? {
+            run.run_block(block)?;
+        }
+        Ok(())
+    }
+}
+
+impl Op for SelectInput {
+    fn name(&self) -> &'static str {
+        "select_input"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let x = infer.input("X")?;
+        infer.set_output("Out", x)
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let mask = run.scalar("Mask")?;
+        if !(mask >= 0.0 && mask < run.n_inputs("X") as f64) {
+            let (rule, var) = ("the mask must name an input", run.input_name("Mask").to_string());
+            return Err(Error::BadValue { rule, var, position: 0, value: mask });
+        }
+        let mut out = run.take("Out");
+        out.copy_from(run.input_at("X", mask as usize)?);
+        run.put("Out", out);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attr::Attr;
+    use crate::block::OpDesc;
+    use crate::op::check::{check, ids, t};
+    use crate::op::{Host, Spare, Wiring, find};
+    use tensor::{Tensor, Value};
+
+    /// Counts how often a block was run; the third run clears variable 0.
+    struct Counter(Vec<usize>);
+
+    impl Host for Counter {
+        fn run_block(&mut self, block: usize, vars: &mut [Value]) -> Result<()> {
+            self.0.push(block);
+            if self.0.len() == 3 {
+                vars[0] = Value::Tensor(truth(false));
+            }
+            Ok(())
+        }
+    }
+
+    fn truth(holds: bool) -> Tensor {
+        Tensor::new([1], &[Bool::from(holds)]).unwrap()
+    }
+
+    /// Runs the op on one condition and says which blocks it ran.
+    fn blocks_run(op: &OpDesc, condition: Tensor) -> Result<Vec<usize>> {
+        let wiring = Wiring::new(op, |_| 0);
+        let mut vars = [Value::Tensor(condition)];
+        let (mut spare, mut host) = (Spare::default(), Counter(Vec::new()));
+        find(&op.kind)?.run(&mut Run::new(op, &wiring, &mut vars, &mut spare, &mut host))?;
+        Ok(host.0)
+    }
+
+    #[test]
+    fn a_block_runs_if_its_condition_holds() {
+        let op =
+            OpDesc::new("conditional_block").input("Cond", "c").attr("sub_block", Attr::Block(2));
+        let op = op.attr("is_scalar_condition", true);
+        assert_eq!(blocks_run(&op, truth(true)).unwrap(), [2]);
+        assert!(blocks_run(&op, truth(false)).unwrap().is_empty());
+        let error = blocks_run(&op, t(&[1], &[1.0])).unwrap_err();
+        assert!(matches!(error.root(), Error::Tensor(_)), "{error}");
+        let two = Tensor::new([2], &[Bool(1), Bool(1)]).unwrap();
+        assert!(matches!(blocks_run(&op, two).unwrap_err().root(), Error::Shape { .. }));
+        let any = OpDesc::new("conditional_block").input("Input", "x");
+        let any = any.attr("sub_block", Attr::Block(1));
+        assert_eq!(blocks_run(&any, t(&[1], &[0.0])).unwrap(), [1]);
+        assert!(blocks_run(&any, t(&[0], &[])).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_loop_ends_when_its_condition_does() {
+        let op = OpDesc::new("while").input("Condition", "c").attr("sub_block", Attr::Block(1));
+        assert_eq!(blocks_run(&op, truth(true)).unwrap(), [1, 1, 1]);
+        let lost = OpDesc::new("while").input("Condition", "c");
+        let error = blocks_run(&lost, truth(true)).unwrap_err();
+        assert!(matches!(error.root(), Error::MissingAttr { .. }), "{error}");
+    }
+
+    #[test]
+    fn selects_one_input() {
+        let select = |mask: i64| {
+            let inputs = vec![t(&[1], &[5.0]), t(&[1], &[6.0])];
+            check("select_input").inputs("X", inputs).input("Mask", ids(&[1], &[mask]))
+        };
+        select(1).gives("Out", t(&[1], &[6.0]));
+        let error = select(2).output("Out").fails();
+        assert!(matches!(error.root(), Error::BadValue { .. }), "{error}");
+    }
+}

@@ -1,0 +1,303 @@
+//! `matmul`: Out = alpha X Y over the last two dimensions, each transposed first if asked.
+//!
+//! Leading dimensions are a batch; they must be equal, or one side has none and meets every matrix
+//! of the other. A vector X is a row and a vector Y a column; a dimension of 1 that stems from a
+//! vector is dropped from the result.
+
+use tensor::gemm::{Matrix, gemm};
+use tensor::{Float, Shape};
+
+use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use crate::attr::Attrs;
+use crate::error::Result;
+
+pub(super) struct Matmul;
+pub(super) struct MatmulGrad;
+
+const RULE: &str = "X and Y must have equal batch dimensions, and X as many columns as Y has rows";
+
+/// How two tensors multiply: matrices of m x k by matrices of k x n.
+#[derive(Debug)]
+struct Plan {
+    /// Sizes of the result.
+    dims: Vec<i64>,
+    n_batches: i64,
+    x: Side,
+    y: Side,
+    n: i64,
+}
+
+/// One factor: its matrices as they lie in memory.
+#[derive(Clone, Copy, Debug)]
+struct Side {
+    batched: bool,
+    rows: i64,
+    columns: i64,
+    transposed: bool,
+}
+
+impl Side {
+    /// Rows and columns as the product sees them.
+    fn seen(&self) -> (i64, i64) {
+        if self.transposed { (self.columns, self.rows) } else { (self.rows, self.columns) }
+    }
+}
+
+impl Plan {
+    fn new(attrs: &Attrs, x: &[i64], y: &[i64]) -> Result<Option<Self>> {
+        let (x_batch, (rows, columns)) = match x {
+            [] => return Ok(None),
+            [k] => (&[][..], (1, *k)),
+            [batch @ .., rows, columns] => (batch, (*rows, *columns)),
+        };
+        let transposed = attrs.bool("transpose_X", false)?;
+        let x_side = Side { batched: !x_batch.is_empty(), rows, columns, transposed };
+        let (y_batch, (rows, columns)) = match y {
+            [] => return Ok(None),
+            [k] => (&[][..], (*k, 1)),
+            [batch @ .., rows, columns] => (batch, (*rows, *columns)),
+        };
+        let transposed = attrs.bool("transpose_Y", false)?;
+        let y_side = Side { batched: !y_batch.is_empty(), rows, columns, transposed };
+        let ((m, k), (k_y, n)) = (x_side.seen(), y_side.seen());
+        let both = x_side.batched && y_side.batched;
+        if !dims::agree(&[k], &[k_y]) || (both && !dims::agree(x_batch, y_batch)) {
+            return Ok(None);
+        }
+        let batch = if x_side.batched { x_batch } else { y_batch };
+        let mut out = batch.to_vec();
+        if x.len() > 1 || m != 1 {
+            out.push(m);
+        }
+        if y.len() > 1 || n != 1 {
+            out.push(n);
+        }
+        if out.is_empty() {
+            out.push(1);
+        }
+        let n_batches = batch.iter().product();
+        Ok(Some(Self { dims: out, n_batches, x: x_side, y: y_side, n }.folded()))
+    }
+
+    /// A batch that meets one matrix is one tall matrix.
+    fn folded(mut self) -> Self {
+        if self.x.batched && !self.y.batched && !self.x.transposed {
+            self.x.rows *= self.n_batches;
+            self.x.batched = false;
+            self.n_batches = 1;
+        }
+        self
+    }
+
+    fn of_run(run: &Run<'_>) -> Result<Self> {
+        let (x, y) = (run.input("X")?.shape().to_i64(), run.input("Y")?.shape().to_i64());
+        Self::new(run.attrs(), &x, &y)?.ok_or_else(|| run.shapes(RULE, "X", "Y"))
+    }
+}
+
+/// Matrices in a slice, one per batch or one for all.
+#[derive(Clone, Copy)]
+struct Operand<'a, T> {
+    data: &'a [T],
+    side: Side,
+}
+
+impl<'a, T> Operand<'a, T> {
+    fn t(mut self) -> Self {
+        self.side.transposed = !self.side.transposed;
+        self
+    }
+
+    fn matrix(&self, batch: usize) -> Matrix<'a, T> {
+        let (rows, columns) = (self.side.rows as usize, self.side.columns as usize);
+        let start = if self.side.batched { batch * rows * columns } else { 0 };
+        let matrix = Matrix::new(&self.data[start..start + rows * columns], rows, columns);
+        if self.side.transposed { matrix.t() } else { matrix }
+    }
+}
+
+/// `out = alpha a b` for each batch; summed over them if `out` is one matrix.
+fn multiply<T: Float>(
+    alpha: T,
+    a: Operand<'_, T>,
+    b: Operand<'_, T>,
+    out: &mut [T],
+    (n_batches, out_batched): (usize, bool),
+) {
+    let ((m, k), (_, n)) = (a.side.seen(), b.side.seen());
+    let size = (m * n) as usize;
+    if k == 0 || n_batches == 0 {
+        out.fill(T::zero());
+        return;
+    }
+    for batch in 0..n_batches {
+        let start = if out_batched { batch * size } else { 0 };
+        let beta = if out_batched || batch == 0 { T::zero() } else { T::one() };
+        gemm(alpha, a.matrix(batch), b.matrix(batch), beta, &mut out[start..start + size]);
+    }
+}
+
+impl Op for Matmul {
+    fn name(&self) -> &'static str {
+        "matmul"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let (x, y) = (infer.input("X")?, infer.input("Y")?);
+        let plan = Plan::new(infer.attrs(), &x.dims, &y.dims)?;
+        let plan = plan.ok_or_else(|| infer.shapes(RULE, "X", "Y"))?;
+        infer.set_output("Out", x.with_dims(plan.dims))
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let alpha = run.attrs().float("alpha", 1.0)?;
+        let mut out = run.take("Out");
+        let plan = Plan::of_run(run)?;
+        let shape = Shape::from_dims(&plan.dims)?;
+        let x = run.input("X")?;
+        for_float!(x.dtype(), run.input_name("X"), T => {
+            let x = Operand { data: x.data::<T>()?, side: plan.x };
+            let y = Operand { data: run.data::<T>("Y")?, side: plan.y };
+            let batches = (plan.n_batches as usize, true);
+            multiply(T::from(alpha), x, y, out.resize::<T>(shape), batches);
+            Ok(())
+        })?;
+        out.set_lod(x.lod().clone());
+        run.put("Out", out);
+        Ok(())
+    }
+
+    fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
+        grad.emit_usual(Keep {
+            inputs: &["X", "Y"],
+            out_grads: &["Out"],
+            in_grads: &["X", "Y"],
+            ..Keep::default()
+        })
+    }
+}
+
+/// dX = alpha dOut Yᵀ, dY = alpha Xᵀ dOut, each transposed back; summed over a batch that the
+/// other side had alone.
+impl Op for MatmulGrad {
+    fn name(&self) -> &'static str {
+        "matmul_grad"
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let alpha = run.attrs().float("alpha", 1.0)?;
+        let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
+        let plan = Plan::of_run(run)?;
+        let (x, y) = (run.input("X")?, run.input("Y")?);
+        if run.input("Out@GRAD")?.shape().to_i64() != plan.dims {
+            return Err(run.shapes("the gradient must have the shape of X Y", "Out@GRAD", "X"));
+        }
+        let batched = plan.x.batched || plan.y.batched;
+        let m = plan.x.seen().0;
+        let out_side = Side { batched, rows: m, columns: plan.n, transposed: false };
+        let n_batches = plan.n_batches as usize;
+        for_float!(x.dtype(), run.input_name("X"), T => {
+            let alpha = T::from(alpha);
+            let d_out = Operand { data: run.data::<T>("Out@GRAD")?, side: out_side };
+            if run.wants("X@GRAD") {
+                let y = Operand { data: run.data::<T>("Y")?, side: plan.y };
+                let (a, b) = if plan.x.transposed { (y, d_out.t()) } else { (d_out, y.t()) };
+                let out = d_x.resize::<T>(x.shape());
+                multiply(alpha, a, b, out, (n_batches, plan.x.batched));
+            }
+            if run.wants("Y@GRAD") {
+                let x = Operand { data: x.data::<T>()?, side: plan.x };
+                let (a, b) = if plan.y.transposed { (d_out.t(), x) } else { (x.t(), d_out) };
+                let out = d_y.resize::<T>(y.shape());
+                multiply(alpha, a, b, out, (n_batches, plan.y.batched));
+            }
+            Ok(())
+        })?;
+        d_x.set_lod(x.lod().clone());
+        d_y.set_lod(y.lod().clone());
+        run.put("X@GRAD", d_x);
+        run.put("Y@GRAD", d_y);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Error;
+    use crate::op::check::{Check, check, t};
+
+    /// Numbers without a pattern that a wrong stride could keep.
+    fn some(dims: &[usize]) -> tensor::Tensor {
+        let n: usize = dims.iter().product();
+        let data: Vec<f64> = (0..n).map(|i| ((i * 7 + 3) % 11) as f64 / 4.0 - 1.0).collect();
+        t(dims, &data)
+    }
+
+    fn matmul(x: &[usize], y: &[usize]) -> Check {
+        check("matmul").input("X", some(x)).input("Y", some(y))
+    }
+
+    #[test]
+    fn multiplies_with_transposes_and_alpha() {
+        check("matmul")
+            .input("X", t(&[2, 2], &[1.0, 2.0, 3.0, 4.0]))
+            .input("Y", t(&[2, 2], &[1.0, 0.0, 1.0, 2.0]))
+            .attr("transpose_X", true)
+            .attr("transpose_Y", true)
+            .attr("alpha", 2.0f32)
+            .gives("Out", t(&[2, 2], &[2.0, 14.0, 4.0, 20.0]));
+    }
+
+    #[test]
+    fn vectors_are_rows_and_columns() {
+        let v = || t(&[2], &[1.0, 2.0]);
+        let m = || t(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+        let of = |x, y| check("matmul").input("X", x).input("Y", y);
+        of(v(), v()).gives("Out", t(&[1], &[5.0]));
+        of(v(), m()).gives("Out", t(&[2], &[7.0, 10.0]));
+        of(m(), v()).gives("Out", t(&[2], &[5.0, 11.0]));
+        let outer = of(v(), v()).attr("transpose_X", true).attr("transpose_Y", true);
+        outer.gives("Out", t(&[2, 2], &[1.0, 2.0, 2.0, 4.0]));
+    }
+
+    #[test]
+    fn a_batch_meets_one_matrix() {
+        check("matmul")
+            .input("X", t(&[2, 1, 2], &[1.0, 2.0, 3.0, 4.0]))
+            .input("Y", t(&[2, 1], &[1.0, 10.0]))
+            .gives("Out", t(&[2, 1, 1], &[21.0, 43.0]));
+        check("matmul")
+            .input("X", t(&[1, 2], &[1.0, 10.0]))
+            .input("Y", t(&[2, 2, 1], &[1.0, 2.0, 3.0, 4.0]))
+            .gives("Out", t(&[2, 1, 1], &[21.0, 43.0]));
+    }
+
+    #[test]
+    fn gradient_matches_finite_differences() {
+        let pairs: [(&[usize], &[usize]); 8] = [
+            (&[2, 3], &[3, 2]),
+            (&[3], &[3]),
+            (&[3], &[3, 2]),
+            (&[2, 3], &[3]),
+            (&[2, 2, 3], &[2, 3, 2]),
+            (&[2, 2, 3], &[3, 2]),
+            (&[2, 3], &[2, 3, 2]),
+            (&[2, 2, 3], &[3]),
+        ];
+        for (x, y) in pairs {
+            matmul(x, y).attr("alpha", 0.5f32).output("Out").grad(&["X", "Y"]);
+        }
+        let both = matmul(&[2, 3, 2], &[2, 2, 3]).attr("transpose_X", true);
+        both.attr("transpose_Y", true).output("Out").grad(&["X", "Y"]);
+        let left = matmul(&[2, 3, 2], &[3, 2]).attr("transpose_X", true);
+        left.output("Out").grad(&["X", "Y"]);
+    }
+
+    #[test]
+    fn refuses_sizes_that_do_not_meet() {
+        for (x, y) in [(&[2, 3][..], &[2, 3][..]), (&[2, 2, 3], &[3, 3, 2]), (&[3], &[2])] {
+            let error = matmul(x, y).output("Out").fails();
+            assert!(matches!(error.root(), Error::Shapes { .. }), "{error}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `pad`: Out = X with `paddings` (before, after per dimension) of `pad_value` around it.
+//!
+//! Gradient: the part of dOut where X lies.
+
+use tensor::{Number, Shape};
+
+use super::sizes::bad_attr;
+use super::strips::for_each_run;
+use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use crate::attr::Attrs;
+use crate::error::Result;
+
+pub(super) struct Pad;
+pub(super) struct PadGrad;
+
+/// How much goes before and after each dimension.
+fn paddings(attrs: &Attrs, rank: usize) -> Result<Vec<(usize, usize)>> {
+    let paddings = attrs.ints("paddings")?;
+    let sane = |&padding: &i64| (0..1 << 40).contains(&padding);
+    if paddings.len() != rank * 2 || !paddings.iter().all(sane) {
+        return Err(bad_attr(
+            "paddings",
+            &format!("two sizes for each of {rank} dimensions"),
+            paddings,
+        ));
+    }
+    Ok(paddings.chunks_exact(2).map(|pair| (pair[0] as usize, pair[1] as usize)).collect())
+}
+
+impl Op for Pad {
+    fn name(&self) -> &'static str {
+        "pad"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let x = infer.input("X")?;
+        let paddings = paddings(infer.attrs(), x.dims.len())?;
+        let padded = |(&dim, &(before, after)): (&i64, &(usize, usize))| {
+            if dim < 0 { -1 } else { dim + (before + after) as i64 }
+        };
+        let dims = x.dims.iter().zip(&paddings).map(padded).collect();
+        infer.set_output("Out", x.with_dims(dims))
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let value = run.attrs().float("pad_value", 0.0)?;
+        let mut out = run.take("Out");
+        let x = run.input("X")?;
+        let paddings = paddings(run.attrs(), x.shape().rank())?;
+        let sizes = x.dims().iter().zip(&paddings);
+        let region: Vec<_> =
+            sizes.map(|(&dim, &(before, after))| (dim + before + after, before, dim)).collect();
+        let dims: Vec<i64> = region.iter().map(|&(size, _, _)| size as i64).collect();
+        let shape = Shape::from_dims(&dims)?;
+        for_number!(x.dtype(), run.input_name("X"), T => {
+            let (x, out) = (x.data::<T>()?, out.resize::<T>(shape));
+            out.fill(T::of(f64::from(value)));
+            for_each_run(&region, |to, from, n| out[to..to + n].copy_from_slice(&x[from..from + n]));
+            Ok(())
+        })?;
+        run.put("Out", out);
+        Ok(())
+    }
+
+    fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
+        grad.emit_usual(Keep { out_grads: &["Out"], in_grads: &["X"], ..Keep::default() })
+    }
+}
+
+impl Op for PadGrad {
+    fn name(&self) -> &'static str {
+        "pad_grad"
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let mut d_x = run.take("X@GRAD");
+        let d_out = run.input("Out@GRAD")?;
+        let paddings = paddings(run.attrs(), d_out.shape().rank())?;
+        let mut region = Vec::new();
+        for (&dim, &(before, after)) in d_out.dims().iter().zip(&paddings) {
+            let inside = dim.checked_sub(before + after);
+            let rule = "the gradient must be larger than its padding";
+            region.push((dim, before, inside.ok_or_else(|| run.shape(rule, "Out@GRAD"))?));
+        }
+        let shape = Shape::new(&region.iter().map(|&(_, _, len)| len).collect::<Vec<_>>());
+        for_float!(d_out.dtype(), run.input_name("Out@GRAD"), T => {
+            let (d_out, d_x) = (d_out.data::<T>()?, d_x.resize::<T>(shape));
+            for_each_run(&region, |from, to, n| {
+                d_x[to..to + n].copy_from_slice(&d_out[from..from + n]);
+            });
+            Ok(())
+        })?;
+        run.put("X@GRAD", d_x);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Error;
+    use crate::op::check::{Check, check, t};
+
+    fn pad(paddings: &[i32]) -> Check {
+        let op = check("pad").input("X", t(&[1, 2], &[1.0, 2.0]));
+        op.attr("paddings", paddings.to_vec()).attr("pad_value", 9.0f32)
+    }
+
+    #[test]
+    fn surrounds_with_a_value() {
+        pad(&[0, 1, 2, 0]).gives("Out", t(&[2, 4], &[9.0, 9.0, 1.0, 2.0, 9.0, 9.0, 9.0, 9.0]));
+    }
+
+    #[test]
+    fn gradient_matches_finite_differences() {
+        pad(&[0, 1, 2, 0]).output("Out").grad(&["X"]);
+    }
+
+    #[test]
+    fn refuses_too_few_or_negative_paddings() {
+        for paddings in [&[1, 1][..], &[0, 0, -1, 0]] {
+            let error = pad(paddings).output("Out").fails();
+            assert!(matches!(error.root(), Error::BadAttr { .. }), "{error}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Moving data without looking at it: blocks of bytes at regular distances.
+//!
+//! Joining, splitting, stacking and cutting are such moves for every element type alike.
+
+use tensor::{RANK_MAX, Shape, Tensor};
+
+use crate::error::Result;
+
+/// Where strips lie in a tensor's bytes: the first at `offset`, the next `stride` further.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strips {
+    pub(super) offset: usize,
+    pub(super) stride: usize,
+}
+
+/// Copies `n` strips of `len` bytes.
+pub(super) fn copy_strips(
+    (n, len): (usize, usize),
+    (from, from_at): (&[u8], Strips),
+    (to, to_at): (&mut [u8], Strips),
+) {
+    if len == 0 {
+        return;
+    }
+    for i in 0..n {
+        let (f, t) = (from_at.offset + i * from_at.stride, to_at.offset + i * to_at.stride);
+        to[t..t + len].copy_from_slice(&from[f..f + len]);
+    }
+}
+
+/// A box inside of a tensor: per dimension, its size in the tensor, where the box starts, and how
+/// long it is.
+pub(super) type Region = [(usize, usize, usize)];
+
+/// Calls `f(place in the tensor, place in the box, run)` for each run of elements that lies
+/// together in both.
+pub(super) fn for_each_run(region: &Region, mut f: impl FnMut(usize, usize, usize)) {
+    let Some((&(_, start, run), outer)) = region.split_last() else { return };
+    if region.iter().any(|&(_, _, len)| len == 0) {
+        return;
+    }
+    let mut at = [0; RANK_MAX];
+    let mut in_box = 0;
+    loop {
+        let row =
+            outer.iter().zip(&at).fold(0, |row, (&(size, start, _), i)| row * size + start + i);
+        f(row * region[outer.len()].0 + start, in_box, run);
+        in_box += run;
+        if !advance(&mut at[..outer.len()], |axis| outer[axis].2) {
+            return;
+        }
+    }
+}
+
+/// Counts `at` up by one, its last place first; false when it starts over.
+pub(super) fn advance(at: &mut [usize], size: impl Fn(usize) -> usize) -> bool {
+    for axis in (0..at.len()).rev() {
+        at[axis] += 1;
+        if at[axis] < size(axis) {
+            return true;
+        }
+        at[axis] = 0;
+    }
+    false
+}
+
+/// A shape with one dimension more, of this size, before `axis`.
+pub(super) fn insert(shape: Shape, axis: usize, size: usize) -> Result<Shape> {
+    let mut dims = shape.to_i64();
+    dims.insert(axis, size as i64);
+    Ok(Shape::from_dims(&dims)?)
+}
+
+/// A shape without one of its dimensions; [1] if none is left.
+pub(super) fn remove(shape: Shape, axis: usize) -> Shape {
+    let mut dims = shape.dims().to_vec();
+    dims.remove(axis);
+    if dims.is_empty() { Shape::from([1]) } else { Shape::new(&dims) }
+}
+
+/// Copies a tensor's bytes under another shape of as many elements.
+pub(super) fn copy_as(from: &Tensor, shape: Shape, to: &mut Tensor) {
+    debug_assert_eq!(from.len(), shape.n_elements(), "the caller has checked it");
+    to.resize_as(from.dtype(), shape);
+    to.bytes_mut().copy_from_slice(from.bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_is_walked_run_by_run() {
+        let mut runs = Vec::new();
+        for_each_run(&[(2, 0, 2), (3, 1, 2), (4, 2, 2)], |x, b, n| runs.push((x, b, n)));
+        assert_eq!(runs, [(6, 0, 2), (10, 2, 2), (18, 4, 2), (22, 6, 2)]);
+        runs.clear();
+        for_each_run(&[(2, 0, 0), (3, 1, 2)], |x, b, n| runs.push((x, b, n)));
+        assert!(runs.is_empty());
+        for_each_run(&[(5, 2, 2)], |x, b, n| runs.push((x, b, n)));
+        assert_eq!(runs, [(2, 0, 2)]);
+    }
+}

@@ -1,0 +1,245 @@
+//! Between Python's values and ours: element types, attributes, arrays.
+
+use numpy::{PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use program::{Attr, VarKind};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
+use tensor::{Bool, DType, Element, Shape, Tensor};
+
+use crate::error::from_tensor;
+
+/// A type of elements or of variables, numbered as in Fluid.
+#[pyclass(name = "VarType", module = "paddlewheel._core", eq, hash, frozen, skip_from_py_object)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct VarType(pub(crate) i64);
+
+const NAMES: [(&str, i64); 20] = [
+    ("BOOL", 0),
+    ("INT16", 1),
+    ("INT32", 2),
+    ("INT64", 3),
+    ("FP16", 4),
+    ("FP32", 5),
+    ("FP64", 6),
+    ("LOD_TENSOR", 7),
+    ("SELECTED_ROWS", 8),
+    ("FEED_MINIBATCH", 9),
+    ("FETCH_LIST", 10),
+    ("STEP_SCOPES", 11),
+    ("LOD_RANK_TABLE", 12),
+    ("LOD_TENSOR_ARRAY", 13),
+    ("PLACE_LIST", 14),
+    ("READER", 15),
+    ("RAW", 17),
+    ("TUPLE", 18),
+    ("UINT8", 20),
+    ("INT8", 21),
+];
+
+impl VarType {
+    pub(crate) fn from_dtype(dtype: DType) -> Self {
+        Self(i64::from(dtype.code()))
+    }
+
+    pub(crate) fn from_kind(kind: VarKind) -> Self {
+        Self(kind as i64)
+    }
+
+    /// Puts the names on the class: `VarType.FP32`.
+    pub(crate) fn add_names(py: Python<'_>) -> PyResult<()> {
+        let class = py.get_type::<VarType>();
+        NAMES.iter().try_for_each(|&(name, code)| class.setattr(name, VarType(code)))
+    }
+}
+
+#[pymethods]
+impl VarType {
+    fn __int__(&self) -> i64 {
+        self.0
+    }
+
+    fn __index__(&self) -> i64 {
+        self.0
+    }
+
+    fn __repr__(&self) -> String {
+        let name = NAMES.iter().find(|(_, code)| *code == self.0).map_or("?", |(name, _)| name);
+        format!("VarType.{name}")
+    }
+
+    #[getter]
+    fn name(&self) -> &'static str {
+        NAMES.iter().find(|(_, code)| *code == self.0).map_or("?", |(name, _)| name)
+    }
+
+    #[getter]
+    fn value(&self) -> i64 {
+        self.0
+    }
+}
+
+/// An element type given as a `VarType`, a numpy dtype, or a name.
+pub(crate) fn dtype_from_py(object: &Bound<'_, PyAny>) -> PyResult<DType> {
+    if let Ok(kind) = object.cast::<VarType>() {
+        return DType::from_code(kind.get().0).map_err(from_tensor);
+    }
+    if let Ok(code) = object.cast::<PyInt>() {
+        return DType::from_code(code.extract()?).map_err(from_tensor);
+    }
+    let name: String = match object.cast::<PyString>() {
+        Ok(text) => text.extract()?,
+        Err(_) => {
+            let dtype = object.py().import("numpy")?.getattr("dtype")?.call1((object,))?;
+            dtype.getattr("name")?.extract()?
+        }
+    };
+    DType::from_name(&name).ok_or_else(|| {
+        PyTypeError::new_err(format!("`{name}` is no data type; use float32, float64, int64, …"))
+    })
+}
+
+/// An attribute of an operator from a Python value.
+pub(crate) fn attr_from_py(value: &Bound<'_, PyAny>) -> PyResult<Attr> {
+    if let Ok(flag) = value.cast::<PyBool>() {
+        return Ok(Attr::Bool(flag.is_true()));
+    }
+    if let Ok(kind) = value.cast::<VarType>() {
+        return Ok(Attr::Int(kind.get().0 as i32));
+    }
+    if let Ok(block) = value.cast::<crate::program::PyBlock>() {
+        return Ok(Attr::Block(block.get().id as i32));
+    }
+    if value.is_instance_of::<PyFloat>() {
+        return Ok(Attr::Float(value.extract::<f64>()? as f32));
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(Attr::Str(text.extract()?));
+    }
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        return list_attr(value);
+    }
+    if let Ok(number) = value.extract::<i64>() {
+        return Ok(i32::try_from(number).map_or(Attr::Long(number), Attr::Int));
+    }
+    if let Ok(number) = value.extract::<f64>() {
+        return Ok(Attr::Float(number as f32));
+    }
+    let kind = value.get_type();
+    Err(PyTypeError::new_err(format!("an attribute cannot be a {kind}")))
+}
+
+fn list_attr(value: &Bound<'_, PyAny>) -> PyResult<Attr> {
+    let first = value.try_iter()?.next().transpose()?;
+    let Some(first) = first else { return Ok(Attr::Ints(Vec::new())) };
+    if first.is_instance_of::<PyBool>() {
+        return Ok(Attr::Bools(value.extract()?));
+    }
+    if first.is_instance_of::<PyString>() {
+        return Ok(Attr::Strs(value.extract()?));
+    }
+    if let Ok(numbers) = value.extract::<Vec<i32>>() {
+        return Ok(Attr::Ints(numbers));
+    }
+    if let Ok(numbers) = value.extract::<Vec<i64>>() {
+        return Ok(Attr::Longs(numbers));
+    }
+    let numbers: Vec<f64> = value.extract()?;
+    Ok(Attr::Floats(numbers.into_iter().map(|number| number as f32).collect()))
+}
+
+/// A Python value from an attribute.
+pub(crate) fn attr_to_py(py: Python<'_>, attr: &Attr) -> PyResult<Py<PyAny>> {
+    let object = match attr {
+        Attr::Int(value) | Attr::Block(value) => value.into_pyobject(py)?.into_any(),
+        Attr::Long(value) => value.into_pyobject(py)?.into_any(),
+        Attr::Float(value) => f64::from(*value).into_pyobject(py)?.into_any(),
+        Attr::Str(value) => value.into_pyobject(py)?.into_any(),
+        Attr::Bool(value) => PyBool::new(py, *value).to_owned().into_any(),
+        Attr::Ints(values) | Attr::Blocks(values) => values.into_pyobject(py)?.into_any(),
+        Attr::Longs(values) => values.into_pyobject(py)?.into_any(),
+        Attr::Floats(values) => {
+            let values: Vec<f64> = values.iter().map(|&value| f64::from(value)).collect();
+            values.into_pyobject(py)?.into_any()
+        }
+        Attr::Strs(values) => values.into_pyobject(py)?.into_any(),
+        Attr::Bools(values) => values.into_pyobject(py)?.into_any(),
+    };
+    Ok(object.unbind())
+}
+
+/// Copies an array into a tensor, reusing the tensor's memory. `None` if it is no array.
+pub(crate) fn copy_array(object: &Bound<'_, PyAny>, out: &mut Tensor) -> PyResult<bool> {
+    let Ok(array) = object.cast::<PyUntypedArray>() else { return Ok(false) };
+    let shape: Vec<i64> = array.shape().iter().map(|&size| size as i64).collect();
+    // Fluid has no tensor without dimensions: a number becomes a vector of one.
+    let shape = if shape.is_empty() { Shape::from([1]) } else { Shape::from_dims(&shape).map_err(from_tensor)? };
+    let dtype = array.dtype();
+    match (dtype.kind(), dtype.itemsize()) {
+        (b'f', 4) => copy_typed::<f32>(object, shape, out)?,
+        (b'f', 8) => copy_typed::<f64>(object, shape, out)?,
+        (b'i', 8) => copy_typed::<i64>(object, shape, out)?,
+        (b'i', 4) => copy_typed::<i32>(object, shape, out)?,
+        (b'i', 2) => copy_typed::<i16>(object, shape, out)?,
+        (b'i', 1) => copy_typed::<i8>(object, shape, out)?,
+        (b'u', 1) => copy_typed::<u8>(object, shape, out)?,
+        (b'b', 1) => {
+            let bytes = object.call_method1("view", ("uint8",))?;
+            copy_typed::<u8>(&bytes, shape, out)?;
+            let truths: Vec<Bool> = out.bytes().iter().map(|&byte| Bool(byte)).collect();
+            out.resize::<Bool>(shape).copy_from_slice(&truths);
+        }
+        _ => {
+            let text = format!("an array of {dtype} cannot be fed; use float32, float64, int32, int64, …");
+            return Err(PyTypeError::new_err(text));
+        }
+    }
+    Ok(true)
+}
+
+fn copy_typed<T: Element + numpy::Element>(
+    object: &Bound<'_, PyAny>,
+    shape: Shape,
+    out: &mut Tensor,
+) -> PyResult<()> {
+    let array = object.cast::<PyArrayDyn<T>>()?;
+    let held = array.try_readonly().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let target = out.resize::<T>(shape);
+    match held.as_slice() {
+        Ok(values) => target.copy_from_slice(values),
+        Err(_) => {
+            let dense = object.py().import("numpy")?.call_method1("ascontiguousarray", (object,))?;
+            let dense = dense.cast::<PyArrayDyn<T>>()?.try_readonly();
+            let dense = dense.map_err(|error| PyValueError::new_err(error.to_string()))?;
+            target.copy_from_slice(dense.as_slice()?);
+        }
+    }
+    Ok(())
+}
+
+/// A numpy array with a tensor's numbers.
+pub(crate) fn to_numpy(py: Python<'_>, tensor: &Tensor) -> PyResult<Py<PyAny>> {
+    match tensor.dtype() {
+        DType::F32 => typed::<f32>(py, tensor),
+        DType::F64 => typed::<f64>(py, tensor),
+        DType::I64 => typed::<i64>(py, tensor),
+        DType::I32 => typed::<i32>(py, tensor),
+        DType::I16 => typed::<i16>(py, tensor),
+        DType::I8 => typed::<i8>(py, tensor),
+        DType::U8 => typed::<u8>(py, tensor),
+        DType::Bool => viewed(py, tensor, "bool"),
+        DType::F16 => viewed(py, tensor, "float16"),
+    }
+}
+
+fn typed<T: Element + numpy::Element>(py: Python<'_>, tensor: &Tensor) -> PyResult<Py<PyAny>> {
+    let array = PyArray1::<T>::from_slice(py, tensor.data::<T>().map_err(from_tensor)?);
+    Ok(array.reshape(tensor.dims().to_vec())?.into_any().unbind())
+}
+
+/// Types that numpy's Rust face has no element for travel as bytes.
+fn viewed(py: Python<'_>, tensor: &Tensor, dtype: &str) -> PyResult<Py<PyAny>> {
+    let bytes = PyArray1::<u8>::from_slice(py, tensor.bytes());
+    let array = bytes.call_method1("view", (dtype,))?;
+    Ok(array.call_method1("reshape", (tensor.dims().to_vec(),))?.unbind())
+}

@@ -1,0 +1,48 @@
+//! Optimizer ops move up to where their gradient was just computed: it is still in the cache, and
+//! its memory is free for the next one. The numbers are the same.
+
+use super::plan::Plan;
+
+/// Ops that change a parameter by its gradient.
+const UPDATES: [&str; 11] = [
+    "adadelta",
+    "adagrad",
+    "adam",
+    "adamax",
+    "decayed_adagrad",
+    "ftrl",
+    "lamb",
+    "lars_momentum",
+    "momentum",
+    "rmsprop",
+    "sgd",
+];
+
+/// Moves each update behind the last op that writes what it reads, or that reads or writes what it
+/// writes.
+pub(super) fn hoist(plan: &mut Plan) {
+    let uses = plan.uses();
+    let mut behind: Vec<Vec<usize>> = vec![Vec::new(); plan.ops.len()];
+    let mut moved = vec![false; plan.ops.len()];
+    for (at, planned) in plan.ops.iter().enumerate() {
+        if !UPDATES.contains(&planned.desc.kind.as_str()) {
+            continue;
+        }
+        let written = planned.desc.writes();
+        let touched = written.flat_map(|var| uses.readers(var).iter().chain(uses.writers(var)));
+        let needed = planned.desc.reads().flat_map(|var| uses.writers(var));
+        if let Some(&last) = touched.chain(needed).filter(|&&other| other < at).max() {
+            behind[last].push(at);
+            moved[at] = true;
+        }
+    }
+    let mut ops: Vec<_> = std::mem::take(&mut plan.ops).into_iter().map(Some).collect();
+    for at in 0..ops.len() {
+        if !moved[at] {
+            plan.ops.extend(ops[at].take());
+        }
+        for &update in &behind[at] {
+            plan.ops.extend(ops[update].take());
+        }
+    }
+}

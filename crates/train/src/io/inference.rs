@@ -1,0 +1,191 @@
+//! A model to infer with: a pruned program with its feeds and fetches, and its parameters.
+
+use std::path::{Path, PathBuf};
+
+use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
+
+use super::file::{read, write_atomically};
+use super::vars::{load_persistables, save_persistables};
+use crate::error::{Error, Result};
+use crate::scope::Scope;
+
+/// File of the program unless another is named.
+const MODEL: &str = "__model__";
+/// Variables that Fluid's feed and fetch ops go through.
+const FEED: &str = "feed";
+const FETCH: &str = "fetch";
+
+/// What to save of a program.
+#[derive(Clone, Debug)]
+pub struct SaveInference<'a> {
+    /// Variables that users of the model will feed, in this order.
+    pub feeds: &'a [&'a str],
+    /// Variables they will get, in this order.
+    pub targets: &'a [&'a str],
+    /// File of the program instead of `__model__`.
+    pub model_filename: Option<&'a str>,
+    /// One file for all parameters instead of one each.
+    pub params_filename: Option<&'a str>,
+    /// Prunes to the targets; otherwise the program is kept as it is, to be trained on.
+    pub export_for_deployment: bool,
+    /// Leaves the parameters out.
+    pub program_only: bool,
+}
+
+impl Default for SaveInference<'_> {
+    fn default() -> Self {
+        Self {
+            feeds: &[],
+            targets: &[],
+            model_filename: None,
+            params_filename: None,
+            export_for_deployment: true,
+            program_only: false,
+        }
+    }
+}
+
+/// A model that was loaded.
+#[derive(Clone, Debug)]
+pub struct InferenceModel {
+    /// The program, feed and fetch ops included.
+    pub program: Program,
+    /// What to feed, in the order it was saved with.
+    pub feeds: Vec<String>,
+    /// What to fetch.
+    pub fetches: Vec<String>,
+}
+
+/// Saves what computes the targets from the feeds; returns the names to fetch.
+///
+/// `program` stays as it is: the ops that give targets their lasting names go to a copy.
+pub fn save_inference_model(
+    scope: &Scope,
+    dir: &Path,
+    program: &Program,
+    options: &SaveInference<'_>,
+) -> Result<Vec<String>> {
+    let (whole, fetches) = with_scaled_targets(program, options.targets)?;
+    let model = model_path(dir, options.model_filename);
+    let saved = if options.export_for_deployment {
+        let for_users = deployable(whole, options.feeds, &fetches)?;
+        write_atomically(&model, &for_users.to_bytes())?;
+        for_users
+    } else {
+        let mut name = model.into_os_string();
+        name.push(".main_program");
+        write_atomically(Path::new(&name), &whole.to_bytes())?;
+        whole
+    };
+    if !options.program_only {
+        let params = options.params_filename.map(base_name);
+        save_persistables(scope, dir, &saved, params)?;
+    }
+    Ok(fetches)
+}
+
+fn model_path(dir: &Path, filename: Option<&str>) -> PathBuf {
+    dir.join(filename.map_or(MODEL, base_name))
+}
+
+/// Fluid takes the last part of a path given as a file name.
+fn base_name(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// A copy in which each target passes a `scale` op by 1 to a name of its own.
+fn with_scaled_targets(program: &Program, targets: &[&str]) -> Result<(Program, Vec<String>)> {
+    let mut copy = program.clone();
+    let mut fetches = Vec::new();
+    for (i, target) in targets.iter().enumerate() {
+        let meta = copy.need_var(0, target)?.meta.clone();
+        // A model that was loaded and is saved again has the first of these names already.
+        let is_free = |name: &String| copy.block(0).var(name).is_none();
+        let mut names = (0..).map(|k| format!("save_infer_model/scale_{i}.tmp_{k}"));
+        let name = names.find(is_free).expect("there are more names than variables");
+        let op = OpDesc::new("scale")
+            .input("X", *target)
+            .output("Out", &name)
+            .attr("scale", 1.0f32)
+            .attr("bias", 0.0f32)
+            .attr("bias_after_scale", true);
+        let block = copy.block_mut(0);
+        block.put_var(VarDesc::new(&name, meta));
+        block.ops.push(with_common_attrs(op));
+        fetches.push(name);
+    }
+    Ok((copy, fetches))
+}
+
+fn with_common_attrs(op: OpDesc) -> OpDesc {
+    op.attr(role::ROLE, role::FORWARD).attr(role::NAMESCOPE, "/")
+}
+
+/// Only what the fetches need, between feed and fetch ops.
+fn deployable(mut program: Program, feeds: &[&str], fetches: &[String]) -> Result<Program> {
+    let block = program.block_mut(0);
+    block.ops.retain(|op| op.kind != FEED && op.kind != FETCH);
+    block.ops.iter_mut().for_each(|op| op.is_target = false);
+    let targets: Vec<&str> = fetches.iter().map(String::as_str).collect();
+    let mut pruned = program.prune(&targets, feeds)?.inference_optimize(true);
+    let block = pruned.block_mut(0);
+    let holder =
+        |name: &str, kind| VarDesc::new(name, Meta { kind, ..Meta::default() }).persistable();
+    block.put_var(holder(FEED, VarKind::FeedMinibatch));
+    for (i, feed) in feeds.iter().enumerate() {
+        if block.var(feed).is_none() {
+            return Err(Error::FeedNotUsed { index: i, var: feed.to_string() });
+        }
+        let op = OpDesc::new(FEED).input("X", FEED).output("Out", *feed).attr("col", i as i32);
+        // The last name's op comes first: each is put before the others.
+        block.ops.insert(0, with_common_attrs(op));
+    }
+    block.put_var(holder(FETCH, VarKind::FetchList));
+    for (i, fetch) in fetches.iter().enumerate() {
+        let op = OpDesc::new(FETCH).input("X", fetch).output("Out", FETCH).attr("col", i as i32);
+        block.ops.push(with_common_attrs(op));
+    }
+    Ok(pruned)
+}
+
+/// Loads a model: its parameters go to the scope, the program is returned.
+pub fn load_inference_model(
+    scope: &Scope,
+    dir: &Path,
+    model_filename: Option<&str>,
+    params_filename: Option<&str>,
+) -> Result<InferenceModel> {
+    if !dir.is_dir() {
+        return Err(Error::NoDirectory { path: dir.to_path_buf() });
+    }
+    let path = model_path(dir, model_filename);
+    let program = Program::from_bytes(&read(&path)?);
+    let program = program.map_err(|source| Error::in_file(&path, source))?;
+    let version = program.format_version;
+    if version != 0 && version < VERSION_MIN {
+        return Err(Error::ProgramVersion { path, version });
+    }
+    let feeds = by_column(&program, FEED, |op| op.output_names("Out"), &path)?;
+    let fetches = by_column(&program, FETCH, |op| op.input_names("X"), &path)?;
+    load_persistables(scope, dir, &program, params_filename.map(base_name))?;
+    Ok(InferenceModel { program, feeds, fetches })
+}
+
+/// Versions are 0 (before they were counted) or at least 1.0.0.
+const VERSION_MIN: i64 = 1_000_000;
+
+/// The variables of the feed or fetch ops, in order of their columns.
+fn by_column(
+    program: &Program,
+    kind: &str,
+    vars: impl Fn(&OpDesc) -> &[String],
+    path: &Path,
+) -> Result<Vec<String>> {
+    let mut columns = Vec::new();
+    for op in program.block(0).ops.iter().filter(|op| op.kind == kind) {
+        let column = op.attrs.int("col", 0).map_err(|source| Error::in_file(path, source))?;
+        columns.extend(vars(op).iter().map(|var| (column, var.clone())));
+    }
+    columns.sort_by_key(|&(column, _)| column);
+    Ok(columns.into_iter().map(|(_, var)| var).collect())
+}

@@ -1,0 +1,19 @@
+//! Files: variables one by one or combined, models for inference, Python's pickled state.
+//!
+//! Every file is written whole or not at all ([`write_atomically`]), and a load reads and checks
+//! everything before it changes the first variable.
+
+mod file;
+mod inference;
+mod pickle;
+mod state;
+mod vars;
+
+pub(crate) use file::read_vars;
+pub use file::{read, write_atomically};
+pub use inference::{InferenceModel, SaveInference, load_inference_model, save_inference_model};
+pub use state::{load, load_state, save};
+pub use vars::{
+    is_persistable, load_params, load_persistables, load_vars, save_params, save_persistables,
+    save_vars,
+};

@@ -1,0 +1,111 @@
+//! Python's pickle, as far as `{name: numpy array}` needs it (protocol 2).
+//!
+//! The reader runs a handful of opcodes on plain data and calls nothing: a pickle that asks for
+//! anything but arrays is refused, so a hostile file cannot run code here.
+
+mod read;
+mod write;
+
+pub(super) use read::read;
+pub(super) use write::write;
+
+use tensor::DType;
+
+/// Names of the only things a pickle may refer to.
+const RECONSTRUCT: &str = "numpy.core.multiarray _reconstruct";
+const NDARRAY: &str = "numpy ndarray";
+const DTYPE: &str = "numpy dtype";
+const ENCODE: &str = "_codecs encode";
+
+/// numpy's letters for an element type.
+const LETTERS: [(&str, DType); 9] = [
+    ("b1", DType::Bool),
+    ("u1", DType::U8),
+    ("i1", DType::I8),
+    ("i2", DType::I16),
+    ("i4", DType::I32),
+    ("i8", DType::I64),
+    ("f2", DType::F16),
+    ("f4", DType::F32),
+    ("f8", DType::F64),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use tensor::Tensor;
+
+    #[test]
+    fn arrays_survive() {
+        let mut arrays = BTreeMap::new();
+        arrays.insert(
+            "fc_0.w_0".to_string(),
+            Tensor::new([2, 2], &[1.5f32, -2.0, 0.0, f32::NAN]).unwrap(),
+        );
+        arrays.insert("ids".to_string(), Tensor::new([3], &[i64::MIN, -1, 7]).unwrap());
+        arrays.insert("deep".to_string(), Tensor::full([1, 2, 1, 70000], 0.25f64));
+        arrays.insert("empty".to_string(), Tensor::full([0, 3], 1i32));
+        let back = read(&write(&arrays).unwrap()).unwrap();
+        assert_eq!(back.into_iter().collect::<BTreeMap<_, _>>(), arrays);
+    }
+
+    #[track_caller]
+    fn refuses(bytes: &[u8], at: usize) {
+        let (offset, problem) = read(bytes).unwrap_err();
+        assert_eq!(offset, at, "{problem}");
+    }
+
+    #[test]
+    fn refuses_everything_else() {
+        refuses(b"", 0);
+        refuses(b"not a pickle", 0);
+        refuses(b"\x80\x02}q\x00", 5);
+        refuses(b"\x80\x02cos\nsystem\n", 2); // Would run a command in Python.
+        refuses(b"\x80\x02K\x01.", 4); // A number is no dictionary.
+        refuses(b"\x80\x02}X\xff\xff\xff\xff", 3); // 4 GiB announced.
+        refuses(b"\x80\x02}h\x07", 3); // Nothing was put there.
+        refuses(b"\x80\x02}(u(t.", 7); // A tuple is no dictionary.
+        refuses(b"\x80\x02R", 2);
+    }
+
+    #[test]
+    fn refuses_tuples_in_tuples_without_end() {
+        let mut bytes = b"\x80\x02K\x00".to_vec();
+        bytes.extend([0x85; 100_000]);
+        assert!(read(&bytes).is_err());
+    }
+
+    /// Damaged bytes give arrays or an error, never a panic.
+    #[test]
+    fn survives_random_damage() {
+        let mut arrays = BTreeMap::new();
+        arrays.insert("w".to_string(), Tensor::new([2, 2], &[1.5f32, -2.0, 0.0, 9.0]).unwrap());
+        arrays.insert("v".to_string(), Tensor::full([3], 200i64));
+        let good = write(&arrays).unwrap();
+        let mut state = 0x5eedu64;
+        let mut dice = |n: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % n as u64) as usize
+        };
+        for _ in 0..20_000 {
+            let mut bytes = good.clone();
+            for _ in 0..=dice(3) {
+                let at = dice(bytes.len());
+                match dice(4) {
+                    0 => bytes[at] = dice(256) as u8,
+                    1 => bytes.truncate(at.max(1)),
+                    2 => bytes.insert(at, dice(256) as u8),
+                    _ => drop(bytes.remove(at)),
+                }
+                if bytes.is_empty() {
+                    break;
+                }
+            }
+            let _ = read(&bytes);
+        }
+    }
+}

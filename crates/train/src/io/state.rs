@@ -1,0 +1,147 @@
+//! `fluid.save` and `fluid.load`: a program's state as pickled dictionaries of arrays.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use program::{Program, VarDesc};
+use tensor::{Tensor, Value};
+
+use super::file::{read, write_atomically};
+use super::pickle;
+use super::vars::{check_shape, is_persistable, load_vars};
+use crate::error::{Error, Result};
+use crate::scope::Scope;
+
+const PARAMS: &str = ".pdparams";
+const OPTIMIZER: &str = ".pdopt";
+const MODEL: &str = ".pdmodel";
+
+/// Writes `<prefix>.pdparams`, `<prefix>.pdopt` and `<prefix>.pdmodel`.
+pub fn save(scope: &Scope, program: &Program, prefix: &Path) -> Result<()> {
+    if prefix.file_name().is_none() || ends_with_slash(prefix) {
+        return Err(Error::NoFileName { path: prefix.to_path_buf() });
+    }
+    let params = collect(scope, program.parameters())?;
+    let optimizer = collect(scope, optimizer_vars(program))?;
+    write_atomically(&with_suffix(prefix, PARAMS), &pickle::write(&params)?)?;
+    write_atomically(&with_suffix(prefix, OPTIMIZER), &pickle::write(&optimizer)?)?;
+    write_atomically(&with_suffix(prefix, MODEL), &program.to_bytes())
+}
+
+fn ends_with_slash(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+/// The suffix is appended, not put in place of what follows a dot: `model.v1` is a fine prefix.
+fn with_suffix(prefix: &Path, suffix: &str) -> PathBuf {
+    let mut name = prefix.as_os_str().to_os_string();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Fluid counts everything that persists and is no parameter as the optimizer's.
+fn optimizer_vars(program: &Program) -> impl Iterator<Item = &VarDesc> {
+    let is_state = |var: &&VarDesc| var.param.is_none() && !var.need_check_feed;
+    program.list_vars().filter(is_state).filter(|var| is_persistable(var))
+}
+
+fn collect<'a>(
+    scope: &Scope,
+    vars: impl Iterator<Item = &'a VarDesc>,
+) -> Result<BTreeMap<String, Tensor>> {
+    let mut state = BTreeMap::new();
+    for var in vars {
+        let tensor = scope.read(&var.name, |value| value.tensor().cloned()).flatten();
+        let nothing =
+            || program::Error::SavesNothing { op: "save".to_string(), var: var.name.clone() };
+        state.insert(var.name.clone(), tensor.ok_or_else(nothing)?);
+    }
+    Ok(state)
+}
+
+/// The arrays of a pickled state: `<prefix>.pdparams`, and `<prefix>.pdopt` if it is there.
+pub fn load_state(prefix: &Path) -> Result<HashMap<String, Tensor>> {
+    let prefix = without_suffix(prefix);
+    let mut state = read_pickle(&with_suffix(&prefix, PARAMS))?;
+    let optimizer = with_suffix(&prefix, OPTIMIZER);
+    if optimizer.exists() {
+        state.extend(read_pickle(&optimizer)?);
+    }
+    Ok(state)
+}
+
+fn read_pickle(path: &Path) -> Result<HashMap<String, Tensor>> {
+    let parsed = pickle::read(&read(path)?);
+    parsed.map_err(|(offset, problem)| Error::BadPickle { path: path.into(), offset, problem })
+}
+
+fn without_suffix(prefix: &Path) -> PathBuf {
+    let text = prefix.to_string_lossy();
+    let stripped = [PARAMS, OPTIMIZER, MODEL].iter().find_map(|suffix| text.strip_suffix(suffix));
+    stripped.map_or_else(|| prefix.to_path_buf(), PathBuf::from)
+}
+
+/// Loads what [`save`] wrote into the variables of `program`; changes all of them or none.
+///
+/// Without a `.pdparams` file, `prefix` may be a directory or a combined file that the other save
+/// functions wrote; of a combined file `vars` must say which variables it holds.
+pub fn load(scope: &Scope, program: &Program, prefix: &Path, vars: Option<&[&str]>) -> Result<()> {
+    let stem = without_suffix(prefix);
+    let params = with_suffix(&stem, PARAMS);
+    if !params.exists() {
+        return load_other(scope, program, prefix, vars);
+    }
+    let mut found = pick(program.parameters(), read_pickle(&params)?, &params)?;
+    let mut state = optimizer_vars(program).peekable();
+    if state.peek().is_some() {
+        let optimizer = with_suffix(&stem, OPTIMIZER);
+        if !optimizer.exists() {
+            return Err(Error::NoOptimizerFile { path: optimizer });
+        }
+        found.extend(pick(state, read_pickle(&optimizer)?, &optimizer)?);
+    }
+    for (name, value) in found {
+        scope.set(name, value);
+    }
+    Ok(())
+}
+
+/// The value of each variable, of the shape it must have.
+fn pick<'a>(
+    vars: impl Iterator<Item = &'a VarDesc>,
+    mut state: HashMap<String, Tensor>,
+    path: &Path,
+) -> Result<BTreeMap<&'a str, Value>> {
+    let mut picked = BTreeMap::new();
+    for var in vars.filter(|var| !var.name.is_empty()) {
+        if picked.contains_key(var.name.as_str()) {
+            continue;
+        }
+        let missing = || Error::NotInFile { var: var.name.clone(), path: path.to_path_buf() };
+        let value = Value::Tensor(state.remove(&var.name).ok_or_else(missing)?);
+        check_shape(var, &value)?;
+        picked.insert(var.name.as_str(), value);
+    }
+    Ok(picked)
+}
+
+fn load_other(scope: &Scope, program: &Program, path: &Path, vars: Option<&[&str]>) -> Result<()> {
+    let wanted = |var: &&VarDesc| vars.is_none_or(|names| names.contains(&var.name.as_str()));
+    if path.is_dir() {
+        // As far as there are files: what is absent keeps its value.
+        let has_file = |var: &&VarDesc| path.join(&var.name).is_file();
+        let vars = program.list_vars().filter(wanted).filter(has_file);
+        return load_vars(scope, path, vars, None);
+    }
+    let (Some(dir), Some(name), true) = (path.parent(), path.file_name(), path.is_file()) else {
+        return read(&with_suffix(&without_suffix(path), PARAMS)).map(|_| ());
+    };
+    let Some(names) = vars else {
+        return Err(Error::WhichVars { path: path.to_path_buf() });
+    };
+    for name in names {
+        program.need_var(0, name)?;
+    }
+    let vars = program.list_vars().filter(wanted);
+    load_vars(scope, dir, vars, Some(&name.to_string_lossy()))
+}
