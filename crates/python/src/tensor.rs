@@ -1,0 +1,399 @@
+//! Tensors, places and scopes as Python sees them.
+
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use tensor::{DType, Lod, Rows, Shape, Tensor, Value};
+use train::Scope;
+
+use crate::convert::{VarType, copy_array, to_numpy};
+use crate::error::{EnforceNotMet, from_tensor};
+
+/// Where a tensor's numbers are: its own, or a variable of a scope.
+enum Home {
+    Own(Mutex<Tensor>),
+    Scope { scope: Scope, name: String },
+}
+
+/// A dense tensor, with ragged offsets if it holds sequences.
+#[pyclass(name = "LoDTensor", module = "paddlewheel._core", frozen, weakref, skip_from_py_object)]
+pub(crate) struct PyTensor(Home);
+
+impl PyTensor {
+    pub(crate) fn own(tensor: Tensor) -> Self {
+        Self(Home::Own(Mutex::new(tensor)))
+    }
+
+    /// Looks at the tensor; a variable that holds nothing is an empty tensor.
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&Tensor) -> R) -> R {
+        match &self.0 {
+            Home::Own(tensor) => look(&tensor.lock().unwrap_or_else(PoisonError::into_inner)),
+            Home::Scope { scope, name } => {
+                let mut look = Some(look);
+                let found = scope.read(name, |value| match value {
+                    Value::Tensor(tensor) => look.take().map(|look| look(tensor)),
+                    Value::Rows(rows) => look.take().map(|look| look(&rows.value)),
+                    _ => None,
+                });
+                match (found.flatten(), look) {
+                    (Some(result), _) => result,
+                    (None, Some(look)) => look(&Tensor::default()),
+                    (None, None) => unreachable!("called only when a tensor was found"),
+                }
+            }
+        }
+    }
+
+    fn write<R>(&self, change: impl FnOnce(&mut Tensor) -> R) -> R {
+        match &self.0 {
+            Home::Own(tensor) => change(&mut tensor.lock().unwrap_or_else(PoisonError::into_inner)),
+            Home::Scope { scope, name } => scope.write(name, |value| {
+                if let Value::Rows(rows) = value {
+                    return change(&mut rows.value);
+                }
+                if !matches!(value, Value::Tensor(_)) {
+                    *value = Value::Tensor(Tensor::default());
+                }
+                let Value::Tensor(tensor) = value else { unreachable!("made above") };
+                change(tensor)
+            }),
+        }
+    }
+
+    fn set_offsets(&self, lod: Lod) -> PyResult<()> {
+        self.write(|tensor| {
+            lod.check(tensor.shape().dims().first().copied().unwrap_or(0))?;
+            tensor.set_lod(lod);
+            Ok(())
+        })
+        .map_err(from_tensor)
+    }
+}
+
+#[pymethods]
+impl PyTensor {
+    #[new]
+    fn new() -> Self {
+        Self::own(Tensor::default())
+    }
+
+    /// Copies an array (or a list) in, with its type and shape.
+    #[pyo3(signature = (array, place = None))]
+    fn set(&self, array: &Bound<'_, PyAny>, place: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let _ = place;
+        let array = match array.cast::<PyTensor>() {
+            Ok(other) => array_of(other)?,
+            Err(_) => array.py().import("numpy")?.call_method1("asarray", (array,))?,
+        };
+        self.write(|tensor| copy_array(&array, tensor)).map(|_| ())
+    }
+
+    /// The sizes of the dimensions.
+    fn shape(&self) -> Vec<usize> {
+        self.read(|tensor| tensor.dims().to_vec())
+    }
+
+    fn _get_dims(&self) -> Vec<usize> {
+        self.shape()
+    }
+
+    fn get_dims(&self) -> Vec<usize> {
+        self.shape()
+    }
+
+    fn _set_dims(&self, dims: Vec<i64>) -> PyResult<()> {
+        let shape = Shape::from_dims(&dims).map_err(from_tensor)?;
+        self.write(|tensor| tensor.resize_as(tensor.dtype(), shape));
+        Ok(())
+    }
+
+    fn _dtype(&self) -> VarType {
+        self.read(|tensor| VarType::from_dtype(tensor.dtype()))
+    }
+
+    fn _is_initialized(&self) -> bool {
+        self.read(Tensor::is_initialized)
+    }
+
+    fn _clear(&self) {
+        self.write(Tensor::clear);
+    }
+
+    #[pyo3(signature = (place = None))]
+    fn _alloc_float(&self, place: Option<&Bound<'_, PyAny>>) {
+        let _ = place;
+        self.write(|tensor| tensor.resize_as(DType::F32, tensor.shape()));
+    }
+
+    #[pyo3(signature = (place = None))]
+    fn _alloc_int(&self, place: Option<&Bound<'_, PyAny>>) {
+        let _ = place;
+        self.write(|tensor| tensor.resize_as(DType::I32, tensor.shape()));
+    }
+
+    /// The ragged offsets, outermost level first.
+    fn lod(&self) -> Vec<Vec<usize>> {
+        self.read(|tensor| tensor.lod().levels().to_vec())
+    }
+
+    /// Sets the ragged offsets.
+    fn set_lod(&self, lod: Vec<Vec<usize>>) -> PyResult<()> {
+        self.set_offsets(Lod::from_offsets(lod))
+    }
+
+    /// The lengths of the sequences, outermost level first.
+    fn recursive_sequence_lengths(&self) -> Vec<Vec<usize>> {
+        self.read(|tensor| tensor.lod().lengths())
+    }
+
+    /// Sets the lengths of the sequences.
+    fn set_recursive_sequence_lengths(&self, recursive_sequence_lengths: Vec<Vec<usize>>) -> PyResult<()> {
+        self.set_offsets(Lod::from_recursive_lengths(&recursive_sequence_lengths)).map_err(|_| {
+            EnforceNotMet::new_err("the provided recursive_sequence_lengths info is invalid")
+        })
+    }
+
+    /// Whether the offsets describe this tensor.
+    fn has_valid_recursive_sequence_lengths(&self) -> bool {
+        self.read(|t| t.lod().check(t.shape().dims().first().copied().unwrap_or(0)).is_ok())
+    }
+
+    #[pyo3(signature = (dtype = None, copy = None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _ = copy;
+        let array = array_of(slf)?;
+        match dtype {
+            Some(dtype) => array.call_method1("astype", (dtype,)),
+            None => Ok(array),
+        }
+    }
+
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        array_of(slf)?.get_item(key)
+    }
+
+    fn __len__(&self) -> usize {
+        self.read(|tensor| tensor.dims().first().copied().unwrap_or(0))
+    }
+
+    fn __repr__(&self) -> String {
+        self.read(|tensor| format!("LoDTensor {tensor:?}"))
+    }
+}
+
+fn array_of<'py>(tensor: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyAny>> {
+    let py = tensor.py();
+    let held = tensor.get();
+    if !held.read(Tensor::is_initialized) {
+        return Err(EnforceNotMet::new_err("Tensor holds no memory. Call Tensor::mutable_data first."));
+    }
+    Ok(held.read(|tensor| to_numpy(py, tensor))?.into_bound(py))
+}
+
+/// A variable of a scope.
+#[pyclass(name = "ScopeVariable", module = "paddlewheel._core", frozen)]
+pub(crate) struct PyScopeVariable {
+    scope: Scope,
+    name: String,
+}
+
+#[pymethods]
+impl PyScopeVariable {
+    /// The tensor it holds; an empty variable becomes one when it is set.
+    fn get_tensor(&self) -> PyTensor {
+        PyTensor(Home::Scope { scope: self.scope.clone(), name: self.name.clone() })
+    }
+
+    /// The keyed rows it holds.
+    fn get_selected_rows(&self) -> PyRows {
+        self.scope.write(&self.name, |value| {
+            if value.is_empty() {
+                *value = Value::Rows(Rows::default());
+            }
+        });
+        PyRows { scope: self.scope.clone(), name: self.name.clone() }
+    }
+
+    fn set_int(&self, value: i32) {
+        self.scope.set(&self.name, Tensor::full([1], value));
+    }
+
+    fn get_int(&self) -> PyResult<i64> {
+        let first = self.scope.read(&self.name, |value| value.tensor().map(|t| t.get_f64(0) as i64));
+        first.flatten().ok_or_else(|| PyValueError::new_err(format!("`{}` holds nothing", self.name)))
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Keyed rows of a variable.
+#[pyclass(name = "SelectedRows", module = "paddlewheel._core", frozen)]
+pub(crate) struct PyRows {
+    scope: Scope,
+    name: String,
+}
+
+impl PyRows {
+    fn write<R>(&self, change: impl FnOnce(&mut Rows) -> R) -> PyResult<R> {
+        self.scope.write(&self.name, |value| match value {
+            Value::Rows(rows) => Ok(change(rows)),
+            other => {
+                let text = format!("`{}` holds {}, not selected rows", self.name, other.kind());
+                Err(PyTypeError::new_err(text))
+            }
+        })
+    }
+}
+
+#[pymethods]
+impl PyRows {
+    fn rows(&self) -> PyResult<Vec<i64>> {
+        self.write(|rows| rows.ids.clone())
+    }
+
+    fn set_rows(&self, rows: Vec<i64>) -> PyResult<()> {
+        self.write(|held| held.ids = rows)
+    }
+
+    fn height(&self) -> PyResult<i64> {
+        self.write(|rows| rows.height)
+    }
+
+    fn set_height(&self, height: i64) -> PyResult<()> {
+        self.write(|rows| rows.height = height)
+    }
+
+    fn get_tensor(&self) -> PyTensor {
+        PyTensor(Home::Scope { scope: self.scope.clone(), name: self.name.clone() })
+    }
+}
+
+/// Named variables, with the scope around them.
+#[pyclass(name = "Scope", module = "paddlewheel._core", frozen, weakref, skip_from_py_object)]
+pub(crate) struct PyScope(pub(crate) Scope);
+
+#[pymethods]
+impl PyScope {
+    #[new]
+    fn new() -> Self {
+        Self(Scope::new())
+    }
+
+    /// A variable of this scope itself, made if it is not there.
+    fn var(&self, name: String) -> PyScopeVariable {
+        self.0.var(&name);
+        PyScopeVariable { scope: self.0.clone(), name }
+    }
+
+    /// A variable here or around; None if there is none.
+    fn find_var(&self, name: String) -> Option<PyScopeVariable> {
+        let scope = self.0.find(&name)?.clone();
+        Some(PyScopeVariable { scope, name })
+    }
+
+    /// A scope inside this one.
+    fn new_scope(&self) -> Self {
+        Self(self.0.new_scope())
+    }
+
+    /// Forgets the scopes inside.
+    fn drop_kids(&self) {
+        self.0.drop_kids();
+    }
+
+    /// Removes variables of this scope itself.
+    fn erase(&self, names: Vec<String>) {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.0.erase(&names);
+    }
+
+    fn local_var_names(&self) -> Vec<String> {
+        self.0.names()
+    }
+}
+
+/// A list of tensors.
+#[pyclass(name = "LoDTensorArray", module = "paddlewheel._core", frozen)]
+#[derive(Default)]
+pub(crate) struct PyTensorArray(Mutex<Vec<Py<PyTensor>>>);
+
+#[pymethods]
+impl PyTensorArray {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    fn append(&self, tensor: Py<PyTensor>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(tensor);
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    fn __getitem__(&self, py: Python<'_>, index: usize) -> PyResult<Py<PyTensor>> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tensor = held.get(index).map(|tensor| tensor.clone_ref(py));
+        tensor.ok_or_else(|| pyo3::exceptions::PyIndexError::new_err("list index out of range"))
+    }
+}
+
+/// The processor as a place to compute.
+#[pyclass(name = "CPUPlace", module = "paddlewheel._core", frozen, eq, hash)]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct CpuPlace;
+
+#[pymethods]
+impl CpuPlace {
+    #[new]
+    fn new() -> Self {
+        Self
+    }
+
+    fn __repr__(&self) -> &'static str {
+        "CPUPlace"
+    }
+}
+
+/// A graphics card as a place to compute; there is none here, so the processor stands in for it.
+#[pyclass(name = "CUDAPlace", module = "paddlewheel._core", frozen, eq, hash)]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct CudaPlace(i32);
+
+#[pymethods]
+impl CudaPlace {
+    #[new]
+    fn new(id: i32) -> Self {
+        Self(id)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("CUDAPlace({})", self.0)
+    }
+}
+
+/// Pinned memory as a place; the same as any other here.
+#[pyclass(name = "CUDAPinnedPlace", module = "paddlewheel._core", frozen, eq, hash)]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct CudaPinnedPlace;
+
+#[pymethods]
+impl CudaPinnedPlace {
+    #[new]
+    fn new() -> Self {
+        Self
+    }
+
+    fn __repr__(&self) -> &'static str {
+        "CUDAPinnedPlace"
+    }
+}
