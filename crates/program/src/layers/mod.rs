@@ -6,16 +6,14 @@
 pub mod init;
 pub mod math;
 
-mod crf;
 mod activation;
 mod append;
 mod array;
 mod compare;
 mod control;
 mod create;
+mod crf;
 mod cross_entropy;
-mod cross_entropy;
-mod data;
 mod data;
 mod elementwise;
 mod embedding;
@@ -27,7 +25,6 @@ mod loss;
 mod lr;
 mod mean;
 mod metric;
-mod recurrent;
 mod prelu;
 mod print;
 mod random;
@@ -44,7 +41,6 @@ mod softmax;
 mod sorting;
 mod tdm;
 
-pub use crf::{crf_decoding, linear_chain_crf};
 pub use activation::{
     Brelu, Elu, Gelu, HardShrink, HardSigmoid, HardSwish, LeakyRelu, Pow, Relu6, SoftRelu,
     Softshrink, Stanh, Swish, ThresholdedRelu, abs, acos, asin, atan, brelu, ceil, cos, elu, exp,
@@ -64,6 +60,7 @@ pub use control::{Switch, cond, while_loop};
 pub use create::{
     CreateGlobalVar, CreateParameter, create_global_var, create_parameter, create_tensor,
 };
+pub use crf::{crf_decoding, linear_chain_crf};
 pub use cross_entropy::{
     CrossEntropy, SoftmaxWithCrossEntropy, cross_entropy, softmax_with_cross_entropy,
 };
