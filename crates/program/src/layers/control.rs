@@ -42,8 +42,8 @@ impl Switch {
         conditional(b, &runs, body)
     }
 
-    /// Runs `body` if no case held; there must be a case.
-    pub fn default(
+    /// Fluid's `default`: runs `body` if no case held; there must be a case.
+    pub fn otherwise(
         self,
         b: &mut Builder<'_>,
         body: impl FnOnce(&mut Builder<'_>) -> Result<()>,
@@ -223,7 +223,7 @@ mod tests {
             let body = |b: &mut Builder<'_>| layers::assign(b, &one, Some(&lr)).map(|_| ());
             switch.case(&mut b, &condition, body).unwrap();
         }
-        switch.default(&mut b, |b| layers::assign(b, &one, Some(&lr)).map(|_| ())).unwrap();
+        switch.otherwise(&mut b, |b| layers::assign(b, &one, Some(&lr)).map(|_| ())).unwrap();
         let kinds: Vec<_> = net.main.block(0).ops[3..].iter().map(|op| &*op.kind).collect();
         let first = ["logical_not", "conditional_block"];
         let second = ["logical_not", "logical_and", "logical_and", "conditional_block"];
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(op.output_names("Out"), [lr.name()]);
         assert_eq!(op.output_names("Scope"), ["_generated_var_2"]);
         assert_eq!(op.sub_blocks(), [3]);
-        let error = Switch::default().default(&mut net.builder(), |_| Ok(())).unwrap_err();
+        let error = Switch::default().otherwise(&mut net.builder(), |_| Ok(())).unwrap_err();
         assert!(matches!(error.root(), Error::BadArgument { .. }), "{error}");
     }
 

@@ -1,5 +1,6 @@
 //! Runs prepared ops one after another.
 
+use std::path::Path;
 use std::time::Instant;
 
 use program::op::{Host, Op, Run, Spare, Wiring};
@@ -8,6 +9,7 @@ use tensor::{DType, Tensor, Value};
 
 use super::{Interrupt, Options, Profile};
 use crate::error::{Error, Result};
+use crate::io;
 
 /// One op with everything resolved.
 pub(super) struct Step {
