@@ -51,7 +51,6 @@ mod cos_sim;
 mod crf_decoding;
 mod cross_entropy;
 mod cross_entropy2;
-mod cross_entropy;
 mod cumsum;
 mod cvm;
 mod data_norm;
