@@ -5,7 +5,7 @@
 
 use tensor::{DType, Number, Shape};
 
-use super::{Grad, Infer, Op, Run, for_int};
+use super::{Grad, Infer, Op, Run, for_int, sizes};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -45,9 +45,7 @@ impl Op for TdmChild {
         let mut dims = x.shape().to_i64();
         dims.push(n_children as i64);
         let shape = Shape::from_dims(&dims)?;
-        let ids: Vec<i64> = for_int!(x.dtype(), run.input_name("X"), T => {
-            Ok(x.data::<T>()?.iter().map(|&id| i64::from(id)).collect())
-        })?;
+        let ids = sizes::integers(x, run.input_name("X"))?;
         let info = run.input("TreeInfo")?;
         for_int!(info.dtype(), run.input_name("TreeInfo"), I => {
             let tree = Tree::<I>::of(run, n_children)?;

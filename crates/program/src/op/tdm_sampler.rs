@@ -10,7 +10,7 @@
 use tensor::rng::Rng;
 use tensor::{DType, Number, Shape};
 
-use super::{Grad, Infer, Op, Run, for_int};
+use super::{Grad, Infer, Op, Run, for_int, sizes};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -92,9 +92,7 @@ impl Op for TdmSampler {
         let (x, travel) = (run.input("X")?, run.input("Travel")?);
         let n_rows = x.len();
         let shape = Shape::from_dims(&[n_rows as i64, plan.width() as i64])?;
-        let leaves: Vec<i64> = for_int!(x.dtype(), run.input_name("X"), T => {
-            Ok(x.data::<T>()?.iter().map(|&leaf| i64::from(leaf)).collect())
-        })?;
+        let leaves = sizes::integers(x, run.input_name("X"))?;
         for_int!(travel.dtype(), run.input_name("Travel"), I => {
             let tree = Tree::<I>::of(run, &plan)?;
             for_int!(dtype, "Out", O => {

@@ -153,6 +153,7 @@ fn refuses_what_cannot_be_divided_by() {
 fn refuses_values_that_do_not_fit_the_boundaries() {
     check_refused(|b| piecewise_decay(b, &[3.0, 6.0], &[0.1, 0.05]), "values");
     check_refused(|b| piecewise_decay(b, &[], &[]), "values");
+    check_refused(|b| piecewise_decay(b, &[], &[0.1]), "values");
 }
 const STAIRS: Decay = Decay { staircase: true, ..DECAY };
 
@@ -218,11 +219,6 @@ fn piecewise_decay_jumps_at_its_boundaries() {
     assert_eq!(op.input_names("Input"), ["fill_constant_3.tmp_0"]);
     assert_eq!(op.output_names("Out"), ["learning_rate"]);
     assert_eq!(op.output_names("Scope"), ["_generated_var_1"]);
-}
-
-#[test]
-fn a_single_value_needs_no_boundary() {
-    check(|b| piecewise_decay(b, &[], &[0.3]), "learning_rate", &[0.3, 0.3]);
 }
 
 #[test]
