@@ -11,12 +11,14 @@ use pyo3::prelude::*;
 
 use crate::error::from_program;
 use crate::program::PyProgram;
+use crate::tensor::PyScope;
 use crate::variable::PyVariable;
 
 struct Context {
     main: Py<PyProgram>,
     startup: Py<PyProgram>,
     names: UniqueNames,
+    scope: Py<PyScope>,
 }
 
 static CURRENT: Mutex<Option<Context>> = Mutex::new(None);
@@ -26,7 +28,8 @@ fn current(py: Python<'_>) -> PyResult<MutexGuard<'static, Option<Context>>> {
     if held.is_none() {
         let main = Py::new(py, PyProgram::default())?;
         let startup = Py::new(py, PyProgram::default())?;
-        *held = Some(Context { main, startup, names: UniqueNames::default() });
+        let scope = Py::new(py, PyScope::default())?;
+        *held = Some(Context { main, startup, names: UniqueNames::default(), scope });
     }
     Ok(held)
 }
@@ -50,7 +53,10 @@ pub(crate) fn default_startup_program(py: Python<'_>) -> PyResult<Py<PyProgram>>
 
 /// Makes another program the one that layers write into; returns the one before.
 #[pyfunction]
-pub(crate) fn switch_main_program(py: Python<'_>, program: Py<PyProgram>) -> PyResult<Py<PyProgram>> {
+pub(crate) fn switch_main_program(
+    py: Python<'_>,
+    program: Py<PyProgram>,
+) -> PyResult<Py<PyProgram>> {
     with(py, |context| std::mem::replace(&mut context.main, program))
 }
 
@@ -61,6 +67,18 @@ pub(crate) fn switch_startup_program(
     program: Py<PyProgram>,
 ) -> PyResult<Py<PyProgram>> {
     with(py, |context| std::mem::replace(&mut context.startup, program))
+}
+
+/// The scope that programs run in unless another is given.
+#[pyfunction]
+pub(crate) fn global_scope(py: Python<'_>) -> PyResult<Py<PyScope>> {
+    with(py, |context| context.scope.clone_ref(py))
+}
+
+/// Makes another scope the global one; returns the one before.
+#[pyfunction]
+pub(crate) fn switch_scope(py: Python<'_>, scope: Py<PyScope>) -> PyResult<Py<PyScope>> {
+    with(py, |context| std::mem::replace(&mut context.scope, scope))
 }
 
 /// A generator of unique names, held by `unique_name.guard`.
@@ -140,5 +158,5 @@ pub(crate) fn layers(
 /// A variable of the current main program.
 pub(crate) fn wrap(py: Python<'_>, var: Var) -> PyResult<PyVariable> {
     let main = default_main_program(py)?;
-    Ok(PyVariable::find(py, main, var.name()))
+    Ok(PyVariable::find(main, var.name()))
 }

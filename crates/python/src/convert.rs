@@ -1,6 +1,9 @@
 //! Between Python's values and ours: element types, attributes, arrays.
 
-use numpy::{PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{
+    PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray,
+    PyUntypedArrayMethods,
+};
 use program::{Attr, VarKind};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -10,7 +13,7 @@ use tensor::{Bool, DType, Element, Shape, Tensor};
 use crate::error::from_tensor;
 
 /// A type of elements or of variables, numbered as in Fluid.
-#[pyclass(name = "VarType", module = "paddlewheel._core", eq, hash, frozen, skip_from_py_object)]
+#[pyclass(name = "VarType", module = "paddlewheel._core", eq, hash, frozen)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct VarType(pub(crate) i64);
 
@@ -173,7 +176,11 @@ pub(crate) fn copy_array(object: &Bound<'_, PyAny>, out: &mut Tensor) -> PyResul
     let Ok(array) = object.cast::<PyUntypedArray>() else { return Ok(false) };
     let shape: Vec<i64> = array.shape().iter().map(|&size| size as i64).collect();
     // Fluid has no tensor without dimensions: a number becomes a vector of one.
-    let shape = if shape.is_empty() { Shape::from([1]) } else { Shape::from_dims(&shape).map_err(from_tensor)? };
+    let shape = if shape.is_empty() {
+        Shape::from([1])
+    } else {
+        Shape::from_dims(&shape).map_err(from_tensor)?
+    };
     let dtype = array.dtype();
     match (dtype.kind(), dtype.itemsize()) {
         (b'f', 4) => copy_typed::<f32>(object, shape, out)?,
@@ -190,7 +197,8 @@ pub(crate) fn copy_array(object: &Bound<'_, PyAny>, out: &mut Tensor) -> PyResul
             out.resize::<Bool>(shape).copy_from_slice(&truths);
         }
         _ => {
-            let text = format!("an array of {dtype} cannot be fed; use float32, float64, int32, int64, …");
+            let text =
+                format!("an array of {dtype} cannot be fed; use float32, float64, int32, int64, …");
             return Err(PyTypeError::new_err(text));
         }
     }
@@ -208,7 +216,8 @@ fn copy_typed<T: Element + numpy::Element>(
     match held.as_slice() {
         Ok(values) => target.copy_from_slice(values),
         Err(_) => {
-            let dense = object.py().import("numpy")?.call_method1("ascontiguousarray", (object,))?;
+            let dense =
+                object.py().import("numpy")?.call_method1("ascontiguousarray", (object,))?;
             let dense = dense.cast::<PyArrayDyn<T>>()?.try_readonly();
             let dense = dense.map_err(|error| PyValueError::new_err(error.to_string()))?;
             target.copy_from_slice(dense.as_slice()?);

@@ -14,7 +14,12 @@ create_exception!(
     PyRuntimeError,
     "An operator, its shape rule or a native object refused what it was given."
 );
-create_exception!(paddlewheel.core, EOFException, PyException, "A reader is at the end of its pass.");
+create_exception!(
+    paddlewheel.core,
+    EOFException,
+    PyException,
+    "A reader is at the end of its pass."
+);
 
 /// What a script would expect to catch.
 pub(crate) fn from_program(error: ProgramError) -> PyErr {
@@ -24,9 +29,12 @@ pub(crate) fn from_program(error: ProgramError) -> PyErr {
         | ProgramError::UnknownVar { .. }
         | ProgramError::VarRedefined { .. }
         | ProgramError::BadArgument { .. } => PyValueError::new_err(text),
-        ProgramError::MissingInput { .. }
-        | ProgramError::LossShape { .. } => PyAssertionError::new_err(text),
-        ProgramError::BadAttr { .. } | ProgramError::MissingAttr { .. } => PyTypeError::new_err(text),
+        ProgramError::MissingInput { .. } | ProgramError::LossShape { .. } => {
+            PyAssertionError::new_err(text)
+        }
+        ProgramError::BadAttr { .. } | ProgramError::MissingAttr { .. } => {
+            PyTypeError::new_err(text)
+        }
         _ => EnforceNotMet::new_err(text),
     }
 }

@@ -1,12 +1,12 @@
 //! The executor as Python sees it.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use tensor::Tensor;
-use train::executor::Interrupt;
 use train::{Executor, Feed};
 
 use crate::context;
@@ -16,12 +16,12 @@ use crate::program::PyProgram;
 use crate::tensor::{PyScope, PyTensor};
 use crate::variable::PyVariable;
 
-/// Runs programs.
+/// How often a run looks for Ctrl-C.
+const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+
+/// Runs programs in a scope.
 #[pyclass(name = "Executor", module = "paddlewheel._core", frozen, subclass)]
-pub(crate) struct PyExecutor {
-    state: Mutex<State>,
-    interrupt: Interrupt,
-}
+pub(crate) struct PyExecutor(Mutex<State>);
 
 /// Kept between runs so that their memory is.
 struct State {
@@ -37,48 +37,177 @@ impl PyExecutor {
     #[pyo3(signature = (place = None))]
     fn new(place: Option<&Bound<'_, PyAny>>) -> Self {
         let _ = place;
-        let executor = Executor::new();
-        let interrupt = executor.interrupt();
+        let mut executor = Executor::new();
+        executor.poll(SIGNALS_EVERY, || Python::attach(|py| py.check_signals().is_err()));
         let (feed, fetched) = (Feed::new(), Vec::new());
-        let state = Mutex::new(State { executor, feed, fetched, closed: false });
-        Self { state, interrupt }
+        Self(Mutex::new(State { executor, feed, fetched, closed: false }))
     }
 
-    /// Runs all operators of a program in a scope; `feed` and `fetch` are already plain names and
-    /// tensors. `run` in `executor.py` has Fluid's signature.
-    #[pyo3(signature = (program, scope, feed, fetch, return_numpy))]
-    fn run_program(
+    /// Runs all operators of a program and returns the variables asked for.
+    #[pyo3(signature = (program=None, feed=None, fetch_list=None, feed_var_name="feed",
+        fetch_var_name="fetch", scope=None, return_numpy=true, use_program_cache=false,
+        return_merged=true, use_prune=false))]
+    #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
+    fn run(
         &self,
         py: Python<'_>,
-        program: Py<PyProgram>,
-        scope: Py<PyScope>,
+        program: Option<&Bound<'_, PyAny>>,
         feed: Option<&Bound<'_, PyAny>>,
-        fetch: Option<&Bound<'_, PyAny>>,
+        fetch_list: Option<&Bound<'_, PyAny>>,
+        feed_var_name: &str,
+        fetch_var_name: &str,
+        scope: Option<Py<PyScope>>,
         return_numpy: bool,
+        use_program_cache: bool,
+        return_merged: bool,
+        use_prune: bool,
     ) -> PyResult<Py<PyList>> {
-        let names = fetch_names(fetch)?;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = (feed_var_name, fetch_var_name, use_program_cache, return_merged, use_prune);
+        let program = program_arg(py, program)?;
+        let scope = match scope {
+            Some(scope) => scope,
+            None => context::global_scope(py)?,
+        };
+        let names = fetch_names(fetch_list)?;
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let State { executor, feed: held, fetched, closed } = &mut *state;
         if *closed {
             return Err(PyRuntimeError::new_err("Attempted to use a closed Executor"));
         }
-        fill(held, feed)?;
+        fill(&program, held, feed)?;
         let fetch: Vec<&str> = names.iter().map(String::as_str).collect();
-        self.run_detached(py, || {
+        let ran = py.detach(|| {
             let program = program.get().lock();
             executor.run_into(&program, &scope.get().0, held, &fetch, fetched)
-        })?;
+        });
+        ran.map_err(from_train)?;
         results(py, fetched, return_numpy)
     }
 
     /// Ends this executor: it runs nothing any more.
     fn close(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
     }
 
-    /// Fails as soon as an operator writes a number that is not finite (`FLAGS_check_nan_inf`).
-    fn _set_check_nan_inf(&self, check: bool) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Whether a run fails as soon as an operator writes a number that is not finite.
+    #[setter]
+    fn set_check_nan_inf(&self, check: bool) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.executor.options_mut().check_nan_inf = check;
     }
+}
+
+/// The program given, or the current one.
+pub(crate) fn program_arg(
+    py: Python<'_>,
+    program: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Py<PyProgram>> {
+    let Some(program) = program else { return context::default_main_program(py) };
+    if let Ok(program) = program.cast::<PyProgram>() {
+        return Ok(program.clone().unbind());
+    }
+    let kind = program.get_type();
+    let text = format!("Executor requires Program as its Parameter. But you passed in {kind}");
+    Err(PyTypeError::new_err(text))
+}
+
+/// Names of what to fetch: variables, names, or one of either.
+pub(crate) fn fetch_names(fetch_list: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
+    let Some(list) = fetch_list else { return Ok(Vec::new()) };
+    if list.is_instance_of::<PyList>() || list.is_instance_of::<PyTuple>() {
+        return list.try_iter()?.map(|item| fetch_name(&item?)).collect();
+    }
+    Ok(vec![fetch_name(list)?])
+}
+
+fn fetch_name(item: &Bound<'_, PyAny>) -> PyResult<String> {
+    if item.is_instance_of::<PyVariable>() || item.is_instance_of::<PyString>() {
+        return crate::variable::name_of(item);
+    }
+    let kind = item.get_type();
+    Err(PyTypeError::new_err(format!(
+        "The item in fetch_list should be str, variable or optimize_op, but recieved {kind}."
+    )))
+}
+
+/// Copies what is fed into tensors that are kept from run to run.
+fn fill(program: &Py<PyProgram>, held: &mut Feed, feed: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let Some(feed) = feed.filter(|feed| !feed.is_none()) else {
+        *held = Feed::new();
+        return Ok(());
+    };
+    let dict = feed_dict(feed)?;
+    let mut names: Vec<String> = Vec::with_capacity(dict.len());
+    for (name, value) in dict.iter() {
+        let name: String = name.extract()?;
+        if program.get().lock().find_var(0, &name).is_none() {
+            warn_unknown(&value, &name)?;
+            continue;
+        }
+        fill_one(held, &name, &value)?;
+        names.push(name);
+    }
+    held.keep_only(|name| names.iter().any(|known| known == name));
+    Ok(())
+}
+
+fn feed_dict<'py>(feed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    if let Ok(dict) = feed.cast::<PyDict>() {
+        return Ok(dict.clone());
+    }
+    if feed.is_instance_of::<PyList>() || feed.is_instance_of::<PyTuple>() {
+        if feed.len()? != 1 {
+            return Err(PyAssertionError::new_err("Not compiled with data parallel"));
+        }
+        return feed_dict(&feed.get_item(0)?);
+    }
+    let kind = feed.get_type();
+    let text = format!("feed requires dict as its Parameter. But you passed in {kind}");
+    Err(PyTypeError::new_err(text))
+}
+
+fn fill_one(held: &mut Feed, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    if held.get_mut(name).is_none() {
+        held.set(name, Tensor::default());
+    }
+    let Some(tensor) = held.get_mut(name) else { return Ok(()) };
+    if let Ok(given) = value.cast::<PyTensor>() {
+        given.get().read(|given| tensor.copy_from(given));
+        return Ok(());
+    }
+    if copy_array(value, tensor)? {
+        return Ok(());
+    }
+    let kind = value.get_type();
+    Err(PyRuntimeError::new_err(format!(
+        "feed['{name}'] is a {kind}. Some of your feed data hold LoD information or are Python \
+         lists: feed a numpy array, or a LoDTensor made by fluid.create_lod_tensor"
+    )))
+}
+
+fn warn_unknown(value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+    let text =
+        format!("The variable {name} is not found in program. It is not declared or is pruned.");
+    let text = std::ffi::CString::new(text).unwrap_or_default();
+    let py = value.py();
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
+}
+
+fn results(py: Python<'_>, fetched: &mut [Tensor], return_numpy: bool) -> PyResult<Py<PyList>> {
+    let list = PyList::empty(py);
+    for tensor in fetched {
+        if !return_numpy {
+            list.append(Py::new(py, PyTensor::own(std::mem::take(tensor)))?)?;
+            continue;
+        }
+        if !tensor.lod().is_empty() {
+            return Err(PyRuntimeError::new_err(
+                "Some of your fetched tensors hold LoD information. They can not be completely \
+                 cast to Python ndarray. Please set the parameter 'return_numpy' as 'False' to \
+                 return LoDTensor itself directly.",
+            ));
+        }
+        list.append(to_numpy(py, tensor)?)?;
+    }
+    Ok(list.unbind())
 }

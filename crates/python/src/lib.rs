@@ -2,9 +2,50 @@
 //!
 //! **Invariant:** no behaviour. Whatever is worth testing from Rust lives in the crates above.
 
+mod context;
+mod convert;
+mod error;
+mod executor;
+mod layers;
+mod param;
+mod program;
+mod tensor;
+mod variable;
+
 use pyo3::prelude::*;
 
+/// Everything Python can reach. Layers and optimizers are in modules of their own inside.
 #[pymodule]
-fn _core(_m: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = m.py();
+    m.add("EnforceNotMet", py.get_type::<error::EnforceNotMet>())?;
+    m.add("EOFException", py.get_type::<error::EOFException>())?;
+    m.add_class::<program::PyProgram>()?;
+    m.add_class::<program::PyBlock>()?;
+    m.add_class::<program::PyOperator>()?;
+    m.add_class::<variable::PyVariable>()?;
+    m.add_class::<convert::VarType>()?;
+    convert::VarType::add_names(py)?;
+    m.add_class::<tensor::PyTensor>()?;
+    m.add_class::<tensor::PyTensorArray>()?;
+    m.add_class::<tensor::PyRows>()?;
+    m.add_class::<tensor::PyScope>()?;
+    m.add_class::<tensor::PyScopeVariable>()?;
+    m.add_class::<tensor::CpuPlace>()?;
+    m.add_class::<tensor::CudaPlace>()?;
+    m.add_class::<tensor::CudaPinnedPlace>()?;
+    m.add_class::<executor::PyExecutor>()?;
+    m.add_class::<context::PyNames>()?;
+    m.add_function(wrap_pyfunction!(context::default_main_program, m)?)?;
+    m.add_function(wrap_pyfunction!(context::default_startup_program, m)?)?;
+    m.add_function(wrap_pyfunction!(context::switch_main_program, m)?)?;
+    m.add_function(wrap_pyfunction!(context::switch_startup_program, m)?)?;
+    m.add_function(wrap_pyfunction!(context::global_scope, m)?)?;
+    m.add_function(wrap_pyfunction!(context::switch_scope, m)?)?;
+    m.add_function(wrap_pyfunction!(context::unique_name_generate, m)?)?;
+    m.add_function(wrap_pyfunction!(context::unique_name_switch, m)?)?;
+    m.add_class::<param::PyInitializer>()?;
+    m.add_class::<param::PyRegularizer>()?;
+    m.add_class::<param::PyGradClip>()?;
+    layers::add(m)
 }

@@ -42,7 +42,8 @@ impl PyProgram {
     #[setter]
     fn set_random_seed(&self, seed: &Bound<'_, PyAny>) -> PyResult<()> {
         let seed = seed.extract::<i32>();
-        let seed = seed.map_err(|_| PyValueError::new_err("Program.random_seed must be an integer."))?;
+        let seed =
+            seed.map_err(|_| PyValueError::new_err("Program.random_seed must be an integer."))?;
         self.lock().random_seed = seed;
         Ok(())
     }
@@ -131,7 +132,7 @@ impl PyProgram {
 }
 
 /// A block of a program.
-#[pyclass(name = "Block", module = "paddlewheel._core", frozen, skip_from_py_object)]
+#[pyclass(name = "Block", module = "paddlewheel._core", frozen)]
 pub(crate) struct PyBlock {
     pub(crate) program: Py<PyProgram>,
     pub(crate) id: usize,
@@ -193,7 +194,9 @@ impl PyBlock {
     fn var(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<PyVariable> {
         let Ok(name) = name.extract::<String>() else {
             let kind = name.get_type();
-            return Err(PyTypeError::new_err(format!("var require string as parameter, but get {kind} instead.")));
+            return Err(PyTypeError::new_err(format!(
+                "var require string as parameter, but get {kind} instead."
+            )));
         };
         self.program.get().lock().block(self.id).need_var(&name).map_err(from_program)?;
         Ok(self.variable(py, &name))
@@ -325,7 +328,10 @@ impl PyBlock {
         if index < n {
             return Ok(());
         }
-        Err(PyIndexError::new_err(format!("block {} has no place {index} for an operator", self.id)))
+        Err(PyIndexError::new_err(format!(
+            "block {} has no place {index} for an operator",
+            self.id
+        )))
     }
 }
 
@@ -351,7 +357,7 @@ fn op_desc(
 }
 
 /// An operator of a block.
-#[pyclass(name = "Operator", module = "paddlewheel._core", frozen, skip_from_py_object)]
+#[pyclass(name = "Operator", module = "paddlewheel._core", frozen)]
 pub(crate) struct PyOperator {
     pub(crate) program: Py<PyProgram>,
     pub(crate) block: usize,
@@ -415,7 +421,9 @@ impl PyOperator {
     fn attr(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
         match self.read(|op| op.attrs.get(name).cloned())? {
             Some(attr) => attr_to_py(py, &attr),
-            None => Err(PyValueError::new_err(format!("{} has no attribute `{name}`", self.r#type()?))),
+            None => {
+                Err(PyValueError::new_err(format!("{} has no attribute `{name}`", self.r#type()?)))
+            }
         }
     }
 

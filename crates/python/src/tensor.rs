@@ -17,7 +17,7 @@ enum Home {
 }
 
 /// A dense tensor, with ragged offsets if it holds sequences.
-#[pyclass(name = "LoDTensor", module = "paddlewheel._core", frozen, weakref, skip_from_py_object)]
+#[pyclass(name = "LoDTensor", module = "paddlewheel._core", frozen, weakref)]
 pub(crate) struct PyTensor(Home);
 
 impl PyTensor {
@@ -148,7 +148,10 @@ impl PyTensor {
     }
 
     /// Sets the lengths of the sequences.
-    fn set_recursive_sequence_lengths(&self, recursive_sequence_lengths: Vec<Vec<usize>>) -> PyResult<()> {
+    fn set_recursive_sequence_lengths(
+        &self,
+        recursive_sequence_lengths: Vec<Vec<usize>>,
+    ) -> PyResult<()> {
         self.set_offsets(Lod::from_recursive_lengths(&recursive_sequence_lengths)).map_err(|_| {
             EnforceNotMet::new_err("the provided recursive_sequence_lengths info is invalid")
         })
@@ -173,7 +176,10 @@ impl PyTensor {
         }
     }
 
-    fn __getitem__<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         array_of(slf)?.get_item(key)
     }
 
@@ -190,7 +196,9 @@ fn array_of<'py>(tensor: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyAny>> {
     let py = tensor.py();
     let held = tensor.get();
     if !held.read(Tensor::is_initialized) {
-        return Err(EnforceNotMet::new_err("Tensor holds no memory. Call Tensor::mutable_data first."));
+        return Err(EnforceNotMet::new_err(
+            "Tensor holds no memory. Call Tensor::mutable_data first.",
+        ));
     }
     Ok(held.read(|tensor| to_numpy(py, tensor))?.into_bound(py))
 }
@@ -224,8 +232,11 @@ impl PyScopeVariable {
     }
 
     fn get_int(&self) -> PyResult<i64> {
-        let first = self.scope.read(&self.name, |value| value.tensor().map(|t| t.get_f64(0) as i64));
-        first.flatten().ok_or_else(|| PyValueError::new_err(format!("`{}` holds nothing", self.name)))
+        let first =
+            self.scope.read(&self.name, |value| value.tensor().map(|t| t.get_f64(0) as i64));
+        first
+            .flatten()
+            .ok_or_else(|| PyValueError::new_err(format!("`{}` holds nothing", self.name)))
     }
 
     #[getter]
@@ -277,7 +288,8 @@ impl PyRows {
 }
 
 /// Named variables, with the scope around them.
-#[pyclass(name = "Scope", module = "paddlewheel._core", frozen, weakref, skip_from_py_object)]
+#[pyclass(name = "Scope", module = "paddlewheel._core", frozen, weakref)]
+#[derive(Default)]
 pub(crate) struct PyScope(pub(crate) Scope);
 
 #[pymethods]

@@ -13,7 +13,7 @@ use crate::error::from_program;
 use crate::program::{PyBlock, PyProgram};
 
 /// A variable of a program.
-#[pyclass(name = "Variable", module = "paddlewheel._core", frozen, dict, skip_from_py_object)]
+#[pyclass(name = "Variable", module = "paddlewheel._core", frozen, dict)]
 pub(crate) struct PyVariable {
     program: Py<PyProgram>,
     block: usize,
@@ -99,28 +99,6 @@ impl Other {
             Other::Number(number) => Operand::Number(*number),
         }
     }
-}
-
-macro_rules! operators {
-    ($($method:ident $reversed:ident $operator:ident),* $(,)?) => {
-        #[pymethods]
-        impl PyVariable {
-            $(
-                fn $method(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-                    self.binary(py, Operator::$operator, other, false)
-                }
-
-                fn $reversed(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-                    self.binary(py, Operator::$operator, other, true)
-                }
-            )*
-        }
-    };
-}
-
-operators! {
-    __add__ __radd__ Add, __sub__ __rsub__ Sub, __mul__ __rmul__ Mul,
-    __truediv__ __rtruediv__ Div, __mod__ __rmod__ Mod, __floordiv__ __rfloordiv__ FloorDiv,
 }
 
 #[pymethods]
@@ -224,12 +202,70 @@ impl PyVariable {
         self.sibling(py, &var)
     }
 
-    fn __pow__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, modulo: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+    fn __add__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.binary(py, Operator::Add, other, false)
+    }
+
+    fn __radd__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.binary(py, Operator::Add, other, true)
+    }
+
+    fn __sub__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.binary(py, Operator::Sub, other, false)
+    }
+
+    fn __rsub__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.binary(py, Operator::Sub, other, true)
+    }
+
+    fn __mul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.binary(py, Operator::Mul, other, false)
+    }
+
+    fn __rmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.binary(py, Operator::Mul, other, true)
+    }
+
+    fn __truediv__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.binary(py, Operator::Div, other, false)
+    }
+
+    fn __rtruediv__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.binary(py, Operator::Div, other, true)
+    }
+
+    fn __mod__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.binary(py, Operator::Mod, other, false)
+    }
+
+    fn __rmod__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.binary(py, Operator::Mod, other, true)
+    }
+
+    fn __floordiv__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.binary(py, Operator::FloorDiv, other, false)
+    }
+
+    fn __rfloordiv__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.binary(py, Operator::FloorDiv, other, true)
+    }
+
+    fn __pow__(
+        &self,
+        py: Python<'_>,
+        other: &Bound<'_, PyAny>,
+        modulo: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
         let _ = modulo;
         self.binary(py, Operator::Pow, other, false)
     }
 
-    fn __rpow__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, modulo: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+    fn __rpow__(
+        &self,
+        py: Python<'_>,
+        other: &Bound<'_, PyAny>,
+        modulo: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
         let _ = modulo;
         self.binary(py, Operator::Pow, other, true)
     }
@@ -240,7 +276,12 @@ impl PyVariable {
         self.sibling(py, &var)
     }
 
-    fn __richcmp__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {
+    fn __richcmp__(
+        &self,
+        py: Python<'_>,
+        other: &Bound<'_, PyAny>,
+        op: CompareOp,
+    ) -> PyResult<Py<PyAny>> {
         let operator = match op {
             CompareOp::Lt => Operator::LessThan,
             CompareOp::Le => Operator::LessEqual,

@@ -33,6 +33,11 @@ impl Feed {
         self.entries.iter_mut().find(|(own, _)| own == name).map(|(_, tensor)| tensor)
     }
 
+    /// Forgets what `keep` does not want.
+    pub fn keep_only(&mut self, mut keep: impl FnMut(&str) -> bool) {
+        self.entries.retain(|(name, _)| keep(name));
+    }
+
     /// The names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|(name, _)| name.as_str())

@@ -1,0 +1,181 @@
+//! What a user says of a parameter: attributes, initializers, regularizers.
+
+use program::{GradClip, Initializer, ParamAttr, Regularizer};
+use pyo3::PyClass;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyString};
+use tensor::Tensor;
+
+use crate::convert::copy_array;
+
+/// How a parameter starts; made by the functions of `fluid.initializer`.
+#[pyclass(name = "Initializer", module = "paddlewheel._core", frozen)]
+pub(crate) struct PyInitializer(pub(crate) Initializer);
+
+#[pymethods]
+impl PyInitializer {
+    #[staticmethod]
+    fn constant(value: f32) -> Self {
+        Self(Initializer::Constant { value })
+    }
+
+    #[staticmethod]
+    fn uniform(low: f32, high: f32, seed: i32) -> Self {
+        Self(Initializer::Uniform { low, high, seed })
+    }
+
+    #[staticmethod]
+    fn normal(loc: f32, scale: f32, seed: i32) -> Self {
+        Self(Initializer::Normal { loc, scale, seed })
+    }
+
+    #[staticmethod]
+    fn truncated_normal(loc: f32, scale: f32, seed: i32) -> Self {
+        Self(Initializer::TruncatedNormal { loc, scale, seed })
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (uniform, fan_in, fan_out, seed))]
+    fn xavier(uniform: bool, fan_in: Option<f32>, fan_out: Option<f32>, seed: i32) -> Self {
+        Self(Initializer::Xavier { uniform, fan_in, fan_out, seed })
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (uniform, fan_in, seed))]
+    fn msra(uniform: bool, fan_in: Option<f32>, seed: i32) -> Self {
+        Self(Initializer::Msra { uniform, fan_in, seed })
+    }
+
+    #[staticmethod]
+    fn bilinear() -> Self {
+        Self(Initializer::Bilinear)
+    }
+
+    #[staticmethod]
+    fn array(value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut tensor = Tensor::default();
+        if !copy_array(value, &mut tensor)? {
+            return Err(PyTypeError::new_err("NumpyArrayInitializer needs a numpy array"));
+        }
+        Ok(Self(Initializer::Array(tensor)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// A term added to a gradient; made by `fluid.regularizer.L1Decay` and `L2Decay`.
+#[pyclass(name = "Regularizer", module = "paddlewheel._core", frozen)]
+pub(crate) struct PyRegularizer(pub(crate) Regularizer);
+
+#[pymethods]
+impl PyRegularizer {
+    #[staticmethod]
+    fn l1(coeff: f32) -> Self {
+        Self(Regularizer::L1(coeff))
+    }
+
+    #[staticmethod]
+    fn l2(coeff: f32) -> Self {
+        Self(Regularizer::L2(coeff))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// How a gradient is bounded; made by the classes of `fluid.clip`.
+#[pyclass(name = "GradientClip", module = "paddlewheel._core", frozen)]
+pub(crate) struct PyGradClip(pub(crate) GradClip);
+
+#[pymethods]
+impl PyGradClip {
+    #[staticmethod]
+    fn by_value(min: f32, max: f32) -> Self {
+        Self(GradClip::Value { min, max })
+    }
+
+    #[staticmethod]
+    fn by_norm(max_norm: f32) -> Self {
+        Self(GradClip::Norm { max_norm })
+    }
+
+    #[staticmethod]
+    fn by_global_norm(max_norm: f32, group: String) -> Self {
+        Self(GradClip::GlobalNorm { max_norm, group })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// Finds one of our objects in an argument: itself, or what a Python class keeps as `_core`.
+pub(crate) fn held<'py, T: PyClass>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, T>> {
+    if let Ok(own) = object.cast::<T>() {
+        return Some(own.clone());
+    }
+    let core = object.getattr_opt("_core").ok().flatten()?;
+    core.cast_into::<T>().ok()
+}
+
+/// A `param_attr` or `bias_attr` argument: `None` means "no parameter" (the user said False).
+///
+/// Anything else follows Fluid: None is the default, a string a name, an initializer or a
+/// regularizer stands for itself, a `ParamAttr` for all it says.
+pub(crate) fn param_attr(object: Option<&Bound<'_, PyAny>>) -> PyResult<Option<ParamAttr>> {
+    let Some(object) = object.filter(|object| !object.is_none()) else {
+        return Ok(Some(ParamAttr::default()));
+    };
+    if let Ok(flag) = object.cast::<PyBool>() {
+        return Ok(flag.is_true().then(ParamAttr::default));
+    }
+    if let Ok(name) = object.cast::<PyString>() {
+        return Ok(Some(ParamAttr::named(&name.extract::<String>()?)));
+    }
+    if let Some(initializer) = held::<PyInitializer>(object) {
+        return Ok(Some(ParamAttr::init(initializer.get().0.clone())));
+    }
+    if let Some(regularizer) = held::<PyRegularizer>(object) {
+        let regularizer = Some(regularizer.get().0);
+        return Ok(Some(ParamAttr { regularizer, ..ParamAttr::default() }));
+    }
+    if object.hasattr("do_model_average")? && object.hasattr("learning_rate")? {
+        return Ok(Some(read_param_attr(object)?));
+    }
+    let kind = object.get_type();
+    Err(PyTypeError::new_err(format!("{kind} cast to ParamAttr is not supported")))
+}
+
+/// Reads Python's `ParamAttr`, whose fields a script may have changed.
+fn read_param_attr(object: &Bound<'_, PyAny>) -> PyResult<ParamAttr> {
+    let field = |name: &str| object.getattr_opt(name).map(|f| f.filter(|f| !f.is_none()));
+    let initializer =
+        field("initializer")?.map(|object| wanted::<PyInitializer>(&object, "initializer"));
+    let regularizer =
+        field("regularizer")?.map(|object| wanted::<PyRegularizer>(&object, "regularizer"));
+    let clip = field("gradient_clip")?.map(|object| wanted::<PyGradClip>(&object, "gradient_clip"));
+    Ok(ParamAttr {
+        name: field("name")?.map(|name| name.extract()).transpose()?,
+        initializer: initializer.transpose()?.map(|held| held.get().0.clone()),
+        learning_rate: object.getattr("learning_rate")?.extract::<f64>()? as f32,
+        regularizer: regularizer.transpose()?.map(|held| held.get().0),
+        trainable: object.getattr("trainable")?.extract()?,
+        gradient_clip: clip.transpose()?.map(|held| held.get().0.clone()),
+        do_model_average: object.getattr("do_model_average")?.is_truthy()?,
+    })
+}
+
+/// One of our objects, or the error that says which field of a `ParamAttr` is something else.
+pub(crate) fn wanted<'py, T: PyClass>(
+    object: &Bound<'py, PyAny>,
+    field: &str,
+) -> PyResult<Bound<'py, T>> {
+    held::<T>(object).ok_or_else(|| {
+        let kind = object.get_type();
+        PyTypeError::new_err(format!("{field} cannot be a {kind}"))
+    })
+}
