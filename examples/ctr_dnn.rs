@@ -10,8 +10,10 @@
 use std::error::Error;
 use std::time::Instant;
 
-use paddlewheel::program::layers::{self, Auc, Data, Embedding, Fc};
-use paddlewheel::program::{self, Initializer, Net, ParamAttr, Var, optimizer};
+use paddlewheel::program::backward::Limits;
+use paddlewheel::program::layers::{self, Auc, CrossEntropy, Data, Embedding, Fc, Reduce};
+use paddlewheel::program::optimizer::{Adagrad, Optimizer};
+use paddlewheel::program::{self, Initializer, Net, ParamAttr, Var};
 use paddlewheel::tensor::{self, DType, Lod, Tensor};
 use paddlewheel::train::{Executor, Feed, Scope};
 
@@ -74,17 +76,17 @@ fn build(net: &mut Net) -> program::Result<[Var; 3]> {
     parts.push(layers::data(b, "dense_input", &[N_DENSE as i64], Data::default())?);
     let label = Data { dtype: DType::I64, ..Data::default() };
     let label = layers::data(b, "label", &[1], label)?;
-    let mut hidden = layers::concat(b, &parts, 1)?;
+    let mut hidden = layers::concat(b, &parts, 1, None)?;
     for width in HIDDEN {
         hidden = layers::fc(b, &[hidden], width, Fc { act: Some("relu"), ..Fc::default() })?;
     }
     let predicted = layers::fc(b, &[hidden], 2, Fc { act: Some("softmax"), ..Fc::default() })?;
-    let cost = layers::cross_entropy(b, &predicted, &label)?;
-    let loss = layers::reduce_sum(b, &cost)?;
+    let cost = layers::cross_entropy(b, &predicted, &label, CrossEntropy::default())?;
+    let loss = layers::reduce_sum(b, &cost, Reduce::default())?;
     let auc = Auc { num_thresholds: 4096, slide_steps: 20, ..Auc::default() };
-    let (auc, recent, _) = layers::auc(b, &predicted, &label, auc)?;
-    optimizer::adagrad(0.01).minimize(b, &loss)?;
-    Ok([loss, auc, recent])
+    let auc = layers::auc(b, &predicted, &label, auc)?;
+    Optimizer::new(Adagrad::default(), 0.01).minimize(b, &loss, &Limits::default())?;
+    Ok([loss, auc.auc, auc.batch_auc])
 }
 
 fn slot_name(slot: usize) -> String {

@@ -8,8 +8,10 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use paddlewheel::program::Net;
+use paddlewheel::program::backward::Limits;
 use paddlewheel::program::layers::{self, Data, Fc};
-use paddlewheel::program::{Net, optimizer};
+use paddlewheel::program::optimizer::{Optimizer, Sgd};
 use paddlewheel::tensor::Tensor;
 use paddlewheel::train::{Executor, Feed, Scope, io};
 
@@ -69,7 +71,7 @@ impl Model {
         let predicted = layers::fc(&mut b, &[x], 1, Fc::default())?;
         let cost = layers::square_error_cost(&mut b, &predicted, &y)?;
         let loss = layers::mean(&mut b, &cost)?;
-        optimizer::sgd(0.001).minimize(&mut b, &loss)?;
+        Optimizer::new(Sgd, 0.001).minimize(&mut b, &loss, &Limits::default())?;
         let (mut exe, scope) = (Executor::new(), Scope::new());
         exe.run(&net.startup, &scope, &mut Feed::new(), &[])?;
         let feed = Feed::new().with("x", Tensor::default()).with("y", Tensor::default());
@@ -88,8 +90,8 @@ impl Model {
     }
 
     fn save_and_load(&self, folder: &std::path::Path) -> Result<(), Box<dyn Error>> {
-        io::save_persistables(&self.net.main, &self.scope, folder, None)?;
-        io::load_persistables(&self.net.main, &self.scope, folder, None)?;
+        io::save_persistables(&self.scope, folder, &self.net.main, None)?;
+        io::load_persistables(&self.scope, folder, &self.net.main, None)?;
         Ok(())
     }
 }

@@ -5,4 +5,5 @@
 
 pub mod close;
 pub mod golden;
+pub mod models;
 pub mod session;

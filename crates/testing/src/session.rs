@@ -2,7 +2,7 @@
 
 use program::Net;
 use tensor::{Tensor, Value};
-use train::{Error, Executor, Feed, Scope};
+use train::{Error, Executor, Feed, Options, Scope};
 
 /// Runs a net's programs in a scope of its own.
 #[derive(Debug)]
@@ -18,7 +18,14 @@ impl Session {
     /// Runs the startup program.
     #[track_caller]
     pub fn start(net: Net) -> Self {
-        let mut session = Self { net, scope: Scope::new(), exe: Executor::new() };
+        Self::start_with(net, Options::default())
+    }
+
+    /// The same with other options.
+    #[track_caller]
+    pub fn start_with(net: Net, options: Options) -> Self {
+        let exe = Executor::with_options(options);
+        let mut session = Self { net, scope: Scope::new(), exe };
         let Session { net, scope, exe } = &mut session;
         let started = exe.run(&net.startup, scope, &mut Feed::new(), &[]);
         started.unwrap_or_else(|error| panic!("startup program: {error}"));

@@ -194,7 +194,10 @@ fn unsafe_code_says_why_it_is_sound() {
         let lines: Vec<&str> = text.lines().collect();
         for (at, line) in lines.iter().enumerate() {
             let opens = line.contains("unsafe {") || line.trim_start().starts_with("unsafe impl");
-            let before = &lines[at.saturating_sub(5)..=at];
+            // The line may stand at the block, or above the item around it.
+            let is_item = |line: &&str| line.starts_with(|c: char| c.is_alphabetic());
+            let item = lines[..=at].iter().rposition(is_item).unwrap_or(0);
+            let before = &lines[item.saturating_sub(3)..=at];
             if opens && !before.iter().any(|line| line.contains("SAFETY:")) {
                 silent.push(format!("{name}:{}", at + 1));
             }

@@ -12,18 +12,24 @@ mod array;
 mod compare;
 mod control;
 mod create;
+mod crf;
 mod cross_entropy;
 mod data;
+mod dropout;
 mod elementwise;
 mod embedding;
 mod fc;
 mod fill;
 mod gather;
+mod image;
 mod join;
 mod loss;
 mod lr;
+mod matmul;
 mod mean;
 mod metric;
+mod nets;
+mod normalize;
 mod prelu;
 mod print;
 mod random;
@@ -38,6 +44,7 @@ mod sequence_nets;
 mod sequence_pool;
 mod softmax;
 mod sorting;
+mod tdm;
 
 pub use activation::{
     Brelu, Elu, Gelu, HardShrink, HardSigmoid, HardSwish, LeakyRelu, Pow, Relu6, SoftRelu,
@@ -58,10 +65,12 @@ pub use control::{Switch, cond, while_loop};
 pub use create::{
     CreateGlobalVar, CreateParameter, create_global_var, create_parameter, create_tensor,
 };
+pub use crf::{crf_decoding, linear_chain_crf};
 pub use cross_entropy::{
     CrossEntropy, SoftmaxWithCrossEntropy, cross_entropy, softmax_with_cross_entropy,
 };
 pub use data::{Data, data};
+pub use dropout::{Dropout, LabelSmooth, dropout, label_smooth};
 pub use elementwise::{
     Elementwise, elementwise_add, elementwise_div, elementwise_floordiv, elementwise_max,
     elementwise_min, elementwise_mod, elementwise_mul, elementwise_pow, elementwise_sub,
@@ -74,6 +83,7 @@ pub use fill::{
     fill_constant_batch_size_like, ones, ones_like, range, shape, zeros, zeros_like,
 };
 pub use gather::{Depth, Updates, gather, gather_nd, one_hot, one_hot_v2, scatter};
+pub use image::{Conv2d, Padding, Pool2d, adaptive_pool2d, conv2d, pool2d};
 pub use join::{Parts, concat, multiplex, split, stack, sum, sums, unstack};
 pub use loss::{
     LOG_LOSS_EPSILON, MarginRankLoss, SigmoidCrossEntropy, SmoothL1, bpr_loss, huber_loss,
@@ -85,8 +95,17 @@ pub use lr::{
     exponential_decay, inverse_time_decay, linear_lr_warmup, natural_exp_decay, noam_decay,
     piecewise_decay, polynomial_decay,
 };
+pub use matmul::{Matmul, Mul, cos_sim, matmul, mul};
 pub use mean::mean;
 pub use metric::{Accuracy, Auc, AucVars, accuracy, auc};
+pub use nets::{
+    Attention, ConvPoolSizes, ImgConvGroup, SimpleImgConvPool, glu, img_conv_group,
+    scaled_dot_product_attention, simple_img_conv_pool,
+};
+pub use normalize::{
+    BatchNorm, DataNorm, L2_NORMALIZE_EPSILON, LayerNorm, batch_norm, continuous_value_model,
+    data_norm, l2_normalize, layer_norm,
+};
 pub use prelu::{Prelu, PreluMode, prelu};
 pub use print::{Print, print};
 pub use random::{
@@ -116,6 +135,7 @@ pub use sequence_nets::{SequenceConvPool, sequence_conv_pool};
 pub use sequence_pool::{SequencePool, sequence_first_step, sequence_last_step, sequence_pool};
 pub use softmax::{Softmax, softmax};
 pub use sorting::{Argsort, Count, argmax, argmin, argsort, topk};
+pub use tdm::{Layers, TdmChild, TdmSampler, tdm_child, tdm_sampler, tdm_sampler_list};
 
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};

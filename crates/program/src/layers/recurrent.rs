@@ -328,11 +328,17 @@ mod tests {
         assert_eq!((hidden.name(), cell.name()), ("lstm_0.tmp_0", "lstm_0.tmp_1"));
         let plain = DynamicLstm { use_peepholes: false, ..DynamicLstm::default() };
         dynamic_lstm(&mut b, &x, 12, plain).unwrap();
+        let [x, h, c] = ["x_t", "h", "c"].map(|name| input(&mut b, name, 3, 0));
+        let (hidden, cell) = lstm_unit(&mut b, &x, &h, &c, LstmUnit::default()).unwrap();
+        assert_eq!((hidden.name(), cell.name()), ("lstm_unit_0.tmp_1", "lstm_unit_0.tmp_0"));
+        assert_eq!(b.meta(&hidden).unwrap().dims, [-1, 3]);
         let expected = [
             ("lstm_0.w_0".to_string(), vec![3, 12]),
             ("lstm_0.b_0".to_string(), vec![1, 21]),
             ("lstm_1.w_0".to_string(), vec![3, 12]),
             ("lstm_1.b_0".to_string(), vec![1, 12]),
+            ("fc_0.w_0".to_string(), vec![6, 12]),
+            ("fc_0.b_0".to_string(), vec![12]),
         ];
         assert_eq!(params(&net), expected);
     }

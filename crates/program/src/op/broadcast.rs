@@ -131,22 +131,20 @@ impl Broadcast {
     /// Sums `f(x, y, a, b)` into the element of X it came from; `a` and `b` lie as the result does.
     pub(super) fn sum_into_x<T: Element + AddAssign>(
         &self,
-        (x, y): (&[T], &[T]),
-        (a, b): (&[T], &[T]),
+        [x, y, a, b]: [&[T]; 4],
         target: &mut [T],
         f: impl Fn(T, T, T, T) -> T,
     ) {
         if self.x == self.shape {
-            return self.join_x((x, y), (a, b), target, &f, |old, new| *old = new);
+            return self.join_x([x, y, a, b], target, &f, |old, new| *old = new);
         }
         target.fill(T::zeroed());
-        self.join_x((x, y), (a, b), target, &f, |old, new| *old += new);
+        self.join_x([x, y, a, b], target, &f, |old, new| *old += new);
     }
 
     fn join_x<T: Element>(
         &self,
-        (x, y): (&[T], &[T]),
-        (a, b): (&[T], &[T]),
+        [x, y, a, b]: [&[T]; 4],
         target: &mut [T],
         f: &impl Fn(T, T, T, T) -> T,
         join: impl Fn(&mut T, T),
@@ -388,10 +386,10 @@ mod tests {
         let plan = Broadcast::of(Shape::from([2, 1]), Shape::from([1, 3]), -1).unwrap();
         let (x, y, d) = ([1i64, 2], [10i64, 20, 30], [1i64, 2, 3, 4, 5, 6]);
         let mut d_x = [9; 2];
-        plan.sum_into_x((&x, &y), (&d, &d), &mut d_x, |_, y, _, d| y * d);
+        plan.sum_into_x([&x, &y, &d, &d], &mut d_x, |_, y, _, d| y * d);
         assert_eq!(d_x, [140, 320]);
         let mut d_y = [9; 3];
-        plan.swapped().sum_into_x((&y, &x), (&d, &d), &mut d_y, |_, x, _, d| x * d);
+        plan.swapped().sum_into_x([&y, &x, &d, &d], &mut d_y, |_, x, _, d| x * d);
         assert_eq!(d_y, [9, 12, 15]);
         let mut max = [0; 3];
         plan.reduce_to_y(&d, &mut max, i64::max);

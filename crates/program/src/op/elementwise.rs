@@ -87,11 +87,10 @@ fn compute<B: Binary, T: Arith>(
     out: &mut Tensor,
 ) -> Result<()> {
     let y = run.data::<T>("Y")?;
-    if B::DIVIDES && T::WHOLE {
-        if let Some(position) = y.iter().position(|&y| y == T::zero()) {
-            let (rule, var) = ("integers cannot be divided by 0", run.input_name("Y").to_string());
-            return Err(Error::BadValue { rule, var, position, value: 0.0 });
-        }
+    let zero = y.iter().position(|&y| B::DIVIDES && T::WHOLE && y == T::zero());
+    if let Some(position) = zero {
+        let (rule, var) = ("integers cannot be divided by 0", run.input_name("Y").to_string());
+        return Err(Error::BadValue { rule, var, position, value: 0.0 });
     }
     plan.zip((x.data::<T>()?, y), out.resize::<T>(plan.shape()), B::apply);
     Ok(())
@@ -111,14 +110,14 @@ fn backward<B: Slopes>(run: &mut Run<'_>) -> Result<()> {
     }
     for_float!(x.dtype(), run.input_name("X"), T => {
         let (xs, ys) = (x.data::<T>()?, run.data::<T>("Y")?);
-        let along = (out.data::<T>()?, run.data::<T>("Out@GRAD")?);
+        let (out, d) = (out.data::<T>()?, run.data::<T>("Out@GRAD")?);
         if run.wants("X@GRAD") {
             let d_x = d_x.resize::<T>(x.shape());
-            plan.sum_into_x((xs, ys), along, d_x, |x, y, out, d| B::d_x(Point { x, y, out, d }));
+            plan.sum_into_x([xs, ys, out, d], d_x, |x, y, out, d| B::d_x(Point { x, y, out, d }));
         }
         if run.wants("Y@GRAD") {
             let (plan, d_y) = (plan.swapped(), d_y.resize::<T>(y.shape()));
-            plan.sum_into_x((ys, xs), along, d_y, |y, x, out, d| B::d_y(Point { x, y, out, d }));
+            plan.sum_into_x([ys, xs, out, d], d_y, |y, x, out, d| B::d_y(Point { x, y, out, d }));
         }
         Ok(())
     })?;

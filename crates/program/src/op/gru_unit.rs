@@ -111,7 +111,7 @@ impl<'a, T: Float> Cell<'a, T> {
         let n = known.previous.len() / d;
         let (d_gates, rest) = scratch[..4 * n * d].split_at_mut(2 * n * d);
         let (d_candidate, d_reset) = rest.split_at_mut(n * d);
-        for at in 0..n * d {
+        for (at, d_candidate) in d_candidate.iter_mut().enumerate() {
             let (row, j) = (at / d, at % d);
             let (u, c) = (known.gate[row * 3 * d + j], known.gate[row * 3 * d + 2 * d + j]);
             let (h, d_h) = (known.previous[at], known.d_hidden[at]);
@@ -119,17 +119,17 @@ impl<'a, T: Float> Cell<'a, T> {
             let d_share = d_h * (c - h);
             let d_u = if self.rules.origin_mode { -d_share } else { d_share };
             d_gates[row * 2 * d + j] = d_u * self.rules.gate.slope(u);
-            d_candidate[at] = d_h * share * self.rules.candidate.slope(c);
+            *d_candidate = d_h * share * self.rules.candidate.slope(c);
             out.d_previous[at] = d_h * (one - share);
         }
         let d_candidate = Matrix::new(&*d_candidate, n, d);
         gemm(one, d_candidate, self.candidate_weight().t(), zero, d_reset);
-        for at in 0..n * d {
+        for (at, &d_reset) in d_reset.iter().enumerate() {
             let (row, j) = (at / d, at % d);
             let r = known.gate[row * 3 * d + d + j];
-            let d_r = d_reset[at] * known.previous[at];
+            let d_r = d_reset * known.previous[at];
             d_gates[row * 2 * d + d + j] = d_r * self.rules.gate.slope(r);
-            out.d_previous[at] += d_reset[at] * r;
+            out.d_previous[at] += d_reset * r;
         }
         let d_gates_matrix = Matrix::new(&*d_gates, n, 2 * d);
         gemm(one, d_gates_matrix, self.gate_weight().t(), one, out.d_previous);

@@ -4,8 +4,7 @@
 
 use tensor::Lod;
 
-use super::ragged;
-use super::{Grad, Infer, Keep, Op, Run, for_int};
+use super::{Grad, Infer, Keep, Op, Run, ragged, sizes};
 use crate::error::{Error, Result};
 
 pub(super) struct LodReset;
@@ -51,9 +50,7 @@ impl Op for LodReset {
 fn target(run: &Run<'_>) -> Result<Lod> {
     let offsets = match run.opt_input("Y") {
         Some(y) if !y.lod().is_empty() => return Ok(y.lod().clone()),
-        Some(y) => for_int!(y.dtype(), run.input_name("Y"), T => {
-            Ok(run.data::<T>("Y")?.iter().map(|&offset| i64::from(offset)).collect())
-        })?,
+        Some(y) => sizes::integers(y, run.input_name("Y"))?,
         None => run.attrs().ints("target_lod")?,
     };
     let mut level = Vec::with_capacity(offsets.len());

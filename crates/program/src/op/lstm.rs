@@ -236,7 +236,7 @@ fn forward<T: Float>(cell: &Cell<'_, T>, layout: &Layout, all: Written<'_, T>, p
         let previous = Matrix::new(&all.hidden[before..before + n * d], n, d);
         gemm(T::one(), previous, cell.weight, T::zero(), product);
         gate.iter_mut().zip(&*product).for_each(|(gate, &p)| *gate += p);
-        for at in 0..n * d {
+        for (at, acted) in acted.iter_mut().enumerate() {
             let (place, [p_i, p_f, p_o]) = (at / d * 4 * d + at % d, cell.peepholes(at % d));
             let c = all.cell[before + at];
             let g = rules.candidate.of(gate[place]);
@@ -244,9 +244,9 @@ fn forward<T: Float>(cell: &Cell<'_, T>, layout: &Layout, all: Written<'_, T>, p
             let f = rules.gate.of(gate[place + 2 * d] + p_f * c);
             let c = g * i + c * f;
             let o = rules.gate.of(gate[place + 3 * d] + p_o * c);
-            acted[at] = rules.cell.of(c);
+            *acted = rules.cell.of(c);
             all.cell[here + at] = c;
-            all.hidden[here + at] = o * acted[at];
+            all.hidden[here + at] = o * *acted;
             for (k, value) in [g, i, f, o].into_iter().enumerate() {
                 gate[place + k * d] = value;
             }

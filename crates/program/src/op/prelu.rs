@@ -84,12 +84,12 @@ impl Op for PreluGrad {
             let d_out = run.data::<T>("Out@GRAD")?;
             if run.wants("X@GRAD") {
                 let slope = |x, alpha, _, d| if x > 0.0 { d } else { alpha * d };
-                plan.sum_into_x((xs, alphas), (d_out, d_out), d_x.resize(x.shape()), slope);
+                plan.sum_into_x([xs, alphas, d_out, d_out], d_x.resize(x.shape()), slope);
             }
             if run.wants("Alpha@GRAD") {
                 let slope = |_, x, _, d| if x > 0.0 { 0.0 } else { x * d };
                 let (plan, d_alpha) = (plan.swapped(), d_alpha.resize(alpha.shape()));
-                plan.sum_into_x((alphas, xs), (d_out, d_out), d_alpha, slope);
+                plan.sum_into_x([alphas, xs, d_out, d_out], d_alpha, slope);
             }
             Ok(())
         })?;

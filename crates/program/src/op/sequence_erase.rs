@@ -1,6 +1,6 @@
 //! `sequence_erase`: X without the ids listed in `tokens`; sequences become shorter.
 
-use tensor::{Lod, Shape};
+use tensor::{Lod, Number, Shape};
 
 use super::ragged::{self, Ragged};
 use super::{Grad, Infer, Op, Run, for_int};
@@ -30,12 +30,7 @@ impl Op for SequenceErase {
         }
         let mut lod = x.lod().levels().to_vec();
         for_int!(x.dtype(), run.input_name("X"), T => {
-            let keep = |&id: &T| !tokens.contains(&i64::from(id));
-            let (mut kept, mut ends) = (Vec::new(), vec![0]);
-            for sequence in Ragged::<T>::new(x, offsets)?.iter() {
-                kept.extend(sequence.iter().copied().filter(keep));
-                ends.push(kept.len());
-            }
+            let (kept, ends) = erase(&tokens, Ragged::<T>::new(x, offsets)?);
             let shape: Shape = x.shape().with_dim(0, kept.len());
             out.resize::<T>(shape).copy_from_slice(&kept);
             lod.pop();
@@ -50,6 +45,16 @@ impl Op for SequenceErase {
     fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
         Ok(())
     }
+}
+
+/// The ids that stay, and the offsets of their sequences.
+fn erase<T: Number + Into<i64>>(tokens: &[i64], x: Ragged<'_, T>) -> (Vec<T>, Vec<usize>) {
+    let (mut kept, mut ends) = (Vec::new(), vec![0]);
+    for sequence in x.iter() {
+        kept.extend(sequence.iter().filter(|&&id| !tokens.contains(&id.into())));
+        ends.push(kept.len());
+    }
+    (kept, ends)
 }
 
 #[cfg(test)]

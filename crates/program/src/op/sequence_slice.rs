@@ -2,8 +2,7 @@
 
 use tensor::Lod;
 
-use super::ragged;
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Keep, Op, Run, for_float, for_number, ragged, sizes};
 use crate::error::{Error, Result};
 
 pub(super) struct SequenceSlice;
@@ -61,7 +60,8 @@ impl Op for SequenceSlice {
 fn slices(run: &Run<'_>) -> Result<Vec<(usize, usize)>> {
     let sequences = ragged::only_offsets(run, OP, "X")?;
     let n = sequences.len() - 1;
-    let (starts, lengths) = (integers(run, "Offset")?, integers(run, "Length")?);
+    let integers = |port| sizes::integers(run.input(port)?, run.input_name(port));
+    let (starts, lengths) = (integers("Offset")?, integers("Length")?);
     for (port, list) in [("Offset", &starts), ("Length", &lengths)] {
         if list.len() != n {
             return Err(run.shapes("one number for each sequence of X is needed", port, "X"));
@@ -83,12 +83,6 @@ fn slices(run: &Run<'_>) -> Result<Vec<(usize, usize)>> {
         slices.push((pair[0] + start, length));
     }
     Ok(slices)
-}
-
-fn integers(run: &Run<'_>, port: &str) -> Result<Vec<i64>> {
-    super::for_int!(run.input(port)?.dtype(), run.input_name(port), T => {
-        Ok(run.data::<T>(port)?.iter().map(|&value| i64::from(value)).collect())
-    })
 }
 
 /// dX = dOut inside of the slices, 0 elsewhere.

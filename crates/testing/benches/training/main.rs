@@ -25,7 +25,7 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 const N_ROWS: usize = 1_000_001;
 const N_SAMPLES: usize = 20_000;
-const N_ROUNDS: usize = 7;
+const N_ROUNDS: usize = 9;
 const LR: f32 = 1e-4;
 
 fn main() {

@@ -1,6 +1,6 @@
 //! The CTR-DNN as a Fluid user writes it: 26 look-ups in one shared table, three relu layers.
 
-use program::layers::{self, Data, Fc};
+use program::layers::{self, Data, Embedding, Fc};
 use program::optimizer::{Optimizer, Sgd};
 use program::{Initializer, Net, ParamAttr, Result, Var};
 use tensor::DType;
@@ -44,28 +44,13 @@ fn build(net: &mut Net, n_rows: i64, lr: f32) -> Result<Var> {
     for slot in 1..=N_SLOTS {
         let ids = Data { lod_level: 1, ..int64.clone() };
         let ids = layers::data(&mut b, &format!("C{slot}"), &[1], ids)?;
-        let w = b.parameter(&program::NewParam {
-            layer: "embedding_0",
-            suffix: "w",
-            attr: &table,
-            dims: &[n_rows, WIDTH as i64],
-            dtype: DType::F32,
-            default_init: Initializer::XAVIER,
-        })?;
-        let out = b.temp("embedding_0", DType::F32);
-        b.op(program::OpDesc::new("lookup_table")
-            .input("W", &w)
-            .input("Ids", &ids)
-            .output("Out", &out)
-            .attr("is_sparse", true)
-            .attr("is_distributed", false)
-            .attr("padding_idx", -1i64))?;
-        parts.push(out);
+        let options =
+            Embedding { is_sparse: true, param_attr: table.clone(), ..Embedding::default() };
+        parts.push(layers::embedding(&mut b, &ids, [n_rows, WIDTH as i64], options)?);
     }
     parts.push(layers::data(&mut b, "dense_input", &[N_DENSE as i64], Data::default())?);
     let label = layers::data(&mut b, "label", &[1], int64)?;
-    let mut x = b.temp("concat_0", DType::F32);
-    b.op(program::OpDesc::new("concat").input("X", &*parts).output("Out", &x).attr("axis", 1))?;
+    let mut x = layers::concat(&mut b, &parts, 1, None)?;
     for (size, act) in [(HIDDEN, "relu"), (HIDDEN, "relu"), (HIDDEN, "relu"), (2, "softmax")] {
         let fan_in = b.meta(&x)?.dims[1] as f32;
         let normal = Initializer::Normal { loc: 0.0, scale: 1.0 / fan_in.sqrt(), seed: 0 };
@@ -74,12 +59,7 @@ fn build(net: &mut Net, n_rows: i64, lr: f32) -> Result<Var> {
         x = layers::fc(&mut b, &[x], size as i64, options)?;
     }
     let cost = layers::cross_entropy(&mut b, &x, &label, layers::CrossEntropy::default())?;
-    let loss = b.temp("reduce_sum_0", DType::F32);
-    b.op(program::OpDesc::new("reduce_sum")
-        .input("X", &cost)
-        .output("Out", &loss)
-        .attr("dim", vec![0])
-        .attr("reduce_all", true))?;
+    let loss = layers::reduce_sum(&mut b, &cost, layers::Reduce::default())?;
     Optimizer::new(Sgd, lr).minimize(&mut b, &loss, &Default::default())?;
     Ok(loss)
 }

@@ -16,6 +16,7 @@ mod step;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use program::Program;
 use tensor::Tensor;
@@ -57,6 +58,31 @@ pub struct Executor {
     cache: Vec<(Key, Prepared)>,
     profile: Profile,
     interrupt: Interrupt,
+    poll: Option<Poll>,
+}
+
+/// Asked now and then, between two ops, whether to go on.
+struct Poll {
+    every: Duration,
+    last: Instant,
+    stop: Box<dyn FnMut() -> bool + Send>,
+}
+
+impl Poll {
+    /// Whether the run must end; asks only if it has not asked for a while.
+    fn stops(&mut self) -> bool {
+        if self.last.elapsed() < self.every {
+            return false;
+        }
+        self.last = Instant::now();
+        (self.stop)()
+    }
+}
+
+impl std::fmt::Debug for Poll {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Poll every {:?}", self.every)
+    }
 }
 
 /// What a program was prepared for.
@@ -109,6 +135,12 @@ impl Executor {
         self.interrupt.clone()
     }
 
+    /// Asks `stop` between two ops, at most once in `every`, whether the run must end: for callers
+    /// whose signals can only be looked at from the running thread.
+    pub fn poll(&mut self, every: Duration, stop: impl FnMut() -> bool + Send + 'static) {
+        self.poll = Some(Poll { every, last: Instant::now(), stop: Box::new(stop) });
+    }
+
     /// Runs all ops of block 0 in order and returns the variables asked for.
     ///
     /// `feed` lends its tensors: they are back, unchanged, when the call returns.
@@ -140,6 +172,7 @@ impl Executor {
             options: self.options,
             profile: &mut self.profile,
             interrupt: &self.interrupt,
+            poll: self.poll.as_mut(),
         };
         let result = prepared.run(scope, feed, fetched, &mut watch);
         result.map_err(|error| blame::users_op(error, program))

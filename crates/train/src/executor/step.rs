@@ -1,13 +1,15 @@
 //! Runs prepared ops one after another.
 
+use std::path::Path;
 use std::time::Instant;
 
 use program::op::{Host, Op, Run, Spare, Wiring};
 use program::{Error as ProgramError, OpDesc};
 use tensor::{DType, Tensor, Value};
 
-use super::{Interrupt, Options, Profile};
+use super::{Interrupt, Options, Poll, Profile};
 use crate::error::{Error, Result};
+use crate::io;
 
 /// One op with everything resolved.
 pub(super) struct Step {
@@ -29,6 +31,13 @@ pub(super) struct Watch<'a> {
     pub(super) options: Options,
     pub(super) profile: &'a mut Profile,
     pub(super) interrupt: &'a Interrupt,
+    pub(super) poll: Option<&'a mut Poll>,
+}
+
+impl Watch<'_> {
+    fn stops(&mut self) -> bool {
+        self.interrupt.is_set() || self.poll.as_mut().is_some_and(|poll| poll.stops())
+    }
 }
 
 /// The world as ops of a local run see it.
@@ -74,7 +83,7 @@ pub(super) fn run_block(
     watch: &mut Watch<'_>,
 ) -> Result<()> {
     for step in blocks.get(block).map_or(&[] as &[Step], Vec::as_slice) {
-        if watch.interrupt.is_set() {
+        if watch.stops() {
             let op = step.desc.kind.clone();
             return Err(Error::Interrupted { block, index: step.index, op });
         }

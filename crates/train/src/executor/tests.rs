@@ -133,11 +133,26 @@ fn an_interrupted_run_says_where_and_leaves_the_scope_whole() {
     let interrupt = Interrupt::default();
     interrupt.set();
     let options = Options::default();
-    let mut watch = step::Watch { options, profile: &mut profile, interrupt: &interrupt };
+    let mut watch =
+        step::Watch { options, profile: &mut profile, interrupt: &interrupt, poll: None };
     let result = exe.cache[at].1.run(&scope, &mut feed, &mut Vec::new(), &mut watch);
     assert!(matches!(result, Err(Error::Interrupted { block: 0, index: 0, .. })), "{result:?}");
     assert!(scope.get("fc_0.w_0").unwrap().tensor().is_some());
     exe.run(&net.main, &scope, &mut feed, &[&loss]).unwrap();
+}
+
+#[test]
+fn a_poll_ends_a_run_between_two_ops() {
+    let Model { net, loss, scope, .. } = model();
+    let mut exe = Executor::new();
+    let mut asked = 0;
+    exe.poll(Duration::ZERO, move || {
+        asked += 1;
+        asked == 2
+    });
+    let error = exe.run(&net.main, &scope, &mut batch(&[[1.0, 2.0]]), &[&loss]).unwrap_err();
+    assert!(matches!(error, Error::Interrupted { block: 0, .. }), "{error}");
+    exe.run(&net.main, &scope, &mut batch(&[[1.0, 2.0]]), &[&loss]).unwrap();
 }
 
 #[test]

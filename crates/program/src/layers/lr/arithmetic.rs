@@ -5,6 +5,8 @@ use tensor::DType;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
+use crate::layers::append::append;
+use crate::layers::{self, FillConstant};
 
 /// `x * scale + bias`.
 pub(super) fn scale(b: &mut Builder<'_>, x: &Var, scale: f64, bias: f64) -> Result<Var> {
@@ -18,21 +20,8 @@ pub(super) fn scale(b: &mut Builder<'_>, x: &Var, scale: f64, bias: f64) -> Resu
 /// A number as an operand: `tmp_0`.
 pub(super) fn number(b: &mut Builder<'_>, value: f64) -> Result<Var> {
     let out = b.unnamed(DType::F32);
-    fill(b, &out, value)?;
-    Ok(out)
-}
-
-/// A number as a layer makes it: `fill_constant_0.tmp_0`.
-pub(super) fn constant(b: &mut Builder<'_>, value: f64) -> Result<Var> {
-    let layer = b.layer_name("fill_constant", None);
-    let out = b.temp(&layer, DType::F32);
-    fill(b, &out, value)?;
-    Ok(out)
-}
-
-fn fill(b: &mut Builder<'_>, out: &Var, value: f64) -> Result<()> {
     let op = OpDesc::new("fill_constant")
-        .output("Out", out)
+        .output("Out", &out)
         .attr("shape", vec![1i64])
         .attr("dtype", DType::F32.code())
         .attr("value", value as f32)
@@ -42,7 +31,12 @@ fn fill(b: &mut Builder<'_>, out: &Var, value: f64) -> Result<()> {
     if let Some(desc) = b.main.block_mut(block).var_mut(out.name()) {
         desc.stop_gradient = true;
     }
-    Ok(())
+    Ok(out)
+}
+
+/// A number as a layer makes it: `fill_constant_0.tmp_0`.
+pub(super) fn constant(b: &mut Builder<'_>, value: f64) -> Result<Var> {
+    layers::fill_constant(b, &[1], DType::F32, value, FillConstant::default())
 }
 
 /// An operator between two variables: `tmp_0`.
@@ -53,19 +47,19 @@ pub(super) fn binary(b: &mut Builder<'_>, kind: &str, x: &Var, y: &Var) -> Resul
     Ok(out)
 }
 
-/// The smaller of two: `elementwise_min_0.tmp_0`.
-pub(super) fn min(b: &mut Builder<'_>, x: &Var, y: &Var) -> Result<Var> {
-    let layer = b.layer_name("elementwise_min", None);
-    let out = b.temp(&layer, DType::F32);
-    let op = OpDesc::new("elementwise_min").input("X", x).input("Y", y).output("Out", &out);
-    b.op(op.attr("axis", -1))?;
+/// `x < y` or `x == y`: `tmp_0`.
+pub(super) fn compare(b: &mut Builder<'_>, kind: &str, x: &Var, y: &Var) -> Result<Var> {
+    let out = b.unnamed(DType::Bool);
+    b.op(OpDesc::new(kind).input("X", x).input("Y", y).output("Out", &out).attr("axis", -1))?;
     Ok(out)
 }
 
 /// A layer of one input: `floor_0.tmp_0`.
 pub(super) fn unary(b: &mut Builder<'_>, kind: &str, x: &Var) -> Result<Var> {
-    let layer = b.layer_name(kind, None);
-    let out = b.temp(&layer, DType::F32);
-    b.op(OpDesc::new(kind).input("X", x).output("Out", &out))?;
-    Ok(out)
+    append(b, (kind, None), DType::F32, OpDesc::new(kind).input("X", x))
+}
+
+/// Copies a value into a variable that exists already.
+pub(super) fn assign(b: &mut Builder<'_>, from: &Var, to: &Var) -> Result<()> {
+    layers::assign(b, from, Some(to)).map(|_| ())
 }

@@ -5,6 +5,7 @@ use tensor::DType;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
+use crate::layers;
 use crate::var::Meta;
 
 /// The count of all schedules of a program.
@@ -43,9 +44,5 @@ pub fn autoincreased_step_counter(b: &mut Builder<'_>, options: StepCounter<'_>)
 pub(super) fn step(b: &mut Builder<'_>, begin: i64) -> Result<Var> {
     let options = StepCounter { counter_name: LR_COUNTER, begin, step: 1 };
     let counter = autoincreased_step_counter(b, options)?;
-    let layer = b.layer_name("cast", None);
-    let out = b.temp(&layer, DType::F32);
-    let op = OpDesc::new("cast").input("X", &counter).output("Out", &out);
-    b.op(op.attr("in_dtype", DType::I64.code()).attr("out_dtype", DType::F32.code()))?;
-    Ok(out)
+    layers::cast(b, &counter, DType::F32)
 }

@@ -5,7 +5,6 @@
 //! to the servers.
 
 mod arithmetic;
-mod cases;
 mod cosine;
 mod counter;
 mod decay;

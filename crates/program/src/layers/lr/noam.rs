@@ -1,9 +1,10 @@
 //! The schedule of the Transformer.
 
-use super::arithmetic::{binary, min, number, scale};
+use super::arithmetic::{binary, number, scale};
 use super::{check_positive, counter, schedule};
 use crate::builder::{Builder, Var};
 use crate::error::Result;
+use crate::layers::{Elementwise, elementwise_min};
 
 /// `learning_rate * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)`, steps from 1.
 pub fn noam_decay(
@@ -19,7 +20,7 @@ pub fn noam_decay(
         let exponent = number(b, -0.5)?;
         let falling = binary(b, "elementwise_pow", &step, &exponent)?;
         let rising = scale(b, &step, warmup_steps.powf(-1.5), 0.0)?;
-        let least = min(b, &falling, &rising)?;
+        let least = elementwise_min(b, &falling, &rising, Elementwise::default())?;
         scale(b, &least, learning_rate * d_model.powf(-0.5), 0.0)
     })
 }

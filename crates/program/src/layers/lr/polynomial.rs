@@ -1,10 +1,10 @@
 //! Decay along a polynomial to an end, once or in cycles.
 
-use super::arithmetic::{binary, constant, min, number, scale, unary};
-use super::cases::{Cases, assign, compare};
+use super::arithmetic::{assign, binary, compare, constant, number, scale, unary};
 use super::{check_positive, counter, schedule};
 use crate::builder::{Builder, Var};
 use crate::error::Result;
+use crate::layers::{Elementwise, Switch, elementwise_min};
 
 /// Options of [`polynomial_decay`]; defaults as in Fluid, which has none for the first two.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ pub fn polynomial_decay(b: &mut Builder<'_>, decay: PolynomialDecay) -> Result<V
             part_of_cycles(b, &step, decay.decay_steps)?
         } else {
             let end = constant(b, decay.decay_steps)?;
-            let step = min(b, &step, &end)?;
+            let step = elementwise_min(b, &step, &end, Elementwise::default())?;
             scale(b, &step, 1.0 / decay.decay_steps, 0.0)?
         };
         let left = scale(b, &passed, -1.0, 1.0)?;
@@ -51,7 +51,7 @@ fn part_of_cycles(b: &mut Builder<'_>, step: &Var, decay_steps: f64) -> Result<V
     let cycles = unary(b, "ceil", &cycles)?;
     let (zero, one) = (constant(b, 0.0)?, constant(b, 1.0)?);
     let at_start = compare(b, "equal", step, &zero)?;
-    Cases::default().case(b, &at_start, |b| assign(b, &one, &cycles))?;
+    Switch::default().case(b, &at_start, |b| assign(b, &one, &cycles))?;
     let end = scale(b, &cycles, decay_steps, 0.0)?;
     binary(b, "elementwise_div", step, &end)
 }

@@ -153,6 +153,7 @@ fn refuses_what_cannot_be_divided_by() {
 fn refuses_values_that_do_not_fit_the_boundaries() {
     check_refused(|b| piecewise_decay(b, &[3.0, 6.0], &[0.1, 0.05]), "values");
     check_refused(|b| piecewise_decay(b, &[], &[]), "values");
+    check_refused(|b| piecewise_decay(b, &[], &[0.1]), "values");
 }
 const STAIRS: Decay = Decay { staircase: true, ..DECAY };
 
@@ -179,4 +180,54 @@ fn cosine_decay_goes_by_epochs() {
     let net = check(|b| cosine_decay(b, 0.1, 2.0, 4.0), "tmp_4", &expected);
     let ops = ["increment", "cast", "scale", "floor", "scale", "scale", "cos", "scale", "scale"];
     assert_eq!(kinds(&net), ops);
+}
+
+#[test]
+fn polynomial_decay_in_cycles_ends_ever_later() {
+    let build: Schedule = |b| {
+        let decay = PolynomialDecay { cycle: true, ..PolynomialDecay::new(0.1, 2.0) };
+        polynomial_decay(b, PolynomialDecay { end_learning_rate: 0.0, ..decay })
+    };
+    check(build, "tmp_8", &[0.1, 0.05, 0.0, 0.025, 0.0, 0.1 / 6.0]);
+}
+
+#[test]
+fn piecewise_decay_jumps_at_its_boundaries() {
+    let build: Schedule = |b| piecewise_decay(b, &[2.0, 3.0], &[0.1, 0.05, 0.01]);
+    let net = check(build, "learning_rate", &[0.1, 0.1, 0.05, 0.01, 0.01]);
+    let ops = [
+        "increment",
+        "cast",
+        "fill_constant",
+        "fill_constant",
+        "less_than",
+        "logical_not",
+        "conditional_block",
+        "fill_constant",
+        "fill_constant",
+        "less_than",
+        "logical_not",
+        "logical_and",
+        "logical_and",
+        "conditional_block",
+        "fill_constant",
+        "conditional_block",
+    ];
+    assert_eq!(kinds(&net), ops);
+    let op = &net.main.block(0).ops[13];
+    assert_eq!(op.input_names("Cond"), ["logical_and_1.tmp_0"]);
+    assert_eq!(op.input_names("Input"), ["fill_constant_3.tmp_0"]);
+    assert_eq!(op.output_names("Out"), ["learning_rate"]);
+    assert_eq!(op.output_names("Scope"), ["_generated_var_1"]);
+}
+
+#[test]
+fn warmup_hands_over_to_a_number_or_a_schedule() {
+    let build: Schedule = |b| linear_lr_warmup(b, 0.1, 2.0, 0.02, 0.06);
+    check(build, "learning_rate_warmup", &[0.02, 0.04, 0.1, 0.1]);
+    let build: Schedule = |b| {
+        let decay = exponential_decay(b, STAIRS)?;
+        linear_lr_warmup(b, decay, 2.0, 0.0, 0.1)
+    };
+    check(build, "learning_rate_warmup", &[0.0, 0.05, 0.1, 0.1, 0.05]);
 }

@@ -2,11 +2,11 @@
 
 use tensor::DType;
 
-use super::arithmetic::{constant, number, scale};
-use super::cases::{Cases, assign, compare};
+use super::arithmetic::{assign, compare, constant, number, scale};
 use super::{check_positive, counter, schedule};
 use crate::builder::{Builder, Var};
 use crate::error::Result;
+use crate::layers::Switch;
 use crate::optimizer::LearningRate;
 use crate::var::Meta;
 
@@ -29,14 +29,14 @@ pub fn linear_lr_warmup(
         let step = counter::step(b, 0)?;
         let end = number(b, warmup_steps)?;
         let warming = compare(b, "less_than", &step, &end)?;
-        let mut cases = Cases::default();
-        cases.case(b, &warming, |b| {
+        let mut switch = Switch::default();
+        switch.case(b, &warming, |b| {
             let part = scale(b, &step, 1.0 / warmup_steps, 0.0)?;
             let above_start = scale(b, &part, end_lr - start_lr, 0.0)?;
             let line = scale(b, &above_start, 1.0, start_lr)?;
             assign(b, &line, &rate)
         })?;
-        cases.otherwise(b, |b| {
+        switch.otherwise(b, |b| {
             let from = match learning_rate {
                 LearningRate::Var(var) => var,
                 LearningRate::Value(value) => constant(b, f64::from(value))?,

@@ -224,10 +224,10 @@ impl<'a> Machine<'a> {
     /// Gives a type or an array its state.
     fn build(&mut self) -> Step<()> {
         let state = self.pop()?;
-        let (Item::Tuple(state), Some(Item::Object(target))) = (&state, self.stack.last()) else {
+        let (Item::Tuple(state), Some(&Item::Object(target))) = (&state, self.stack.last()) else {
             return Err(FORM);
         };
-        match (&self.objects[*target], state.items.as_slice()) {
+        match (&self.objects[target], state.items.as_slice()) {
             (Object::DType(_), [Item::Int(_), order, ..]) => match order.as_text() {
                 Some("<" | "|" | "=") => Ok(()),
                 _ => Err("numbers in big-endian order"),
@@ -239,7 +239,7 @@ impl<'a> Machine<'a> {
                 }
                 let tensor = array(shape, dtype, data)?;
                 self.spend(tensor.bytes().len())?;
-                self.objects[*target] = Object::Array(Some(tensor));
+                self.objects[target] = Object::Array(Some(tensor));
                 Ok(())
             }
             _ => Err(FORM),

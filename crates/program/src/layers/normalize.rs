@@ -1,0 +1,338 @@
+//! `batch_norm`, `layer_norm`, `data_norm`, `l2_normalize`.
+
+use tensor::DType;
+
+use super::activate;
+use crate::block::OpDesc;
+use crate::builder::{Builder, NewParam, Var};
+use crate::error::{Error, Result};
+use crate::param::{Initializer, ParamAttr};
+use crate::var::{Meta, VarDesc};
+
+const ONE: Initializer = Initializer::Constant { value: 1.0 };
+
+/// Options of [`batch_norm`]; defaults as in `fluid.layers.batch_norm`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // The names are Fluid's.
+pub struct BatchNorm<'a> {
+    pub act: Option<&'a str>,
+    pub is_test: bool,
+    pub momentum: f32,
+    pub epsilon: f32,
+    pub param_attr: ParamAttr,
+    pub bias_attr: ParamAttr,
+    pub data_layout: &'a str,
+    pub in_place: bool,
+    pub name: Option<&'a str>,
+    pub moving_mean_name: Option<&'a str>,
+    pub moving_variance_name: Option<&'a str>,
+    pub do_model_average_for_mean_and_var: bool,
+    pub use_global_stats: bool,
+}
+
+impl Default for BatchNorm<'_> {
+    fn default() -> Self {
+        Self {
+            act: None,
+            is_test: false,
+            momentum: 0.9,
+            epsilon: 1e-5,
+            param_attr: ParamAttr::default(),
+            bias_attr: ParamAttr::default(),
+            data_layout: "NCHW",
+            in_place: false,
+            name: None,
+            moving_mean_name: None,
+            moving_variance_name: None,
+            do_model_average_for_mean_and_var: true,
+            use_global_stats: false,
+        }
+    }
+}
+
+impl BatchNorm<'_> {
+    /// A running statistic: a parameter that is not trained.
+    fn running(&self, name: Option<&str>, value: f32) -> ParamAttr {
+        ParamAttr {
+            name: name.map(str::to_string),
+            initializer: Some(Initializer::Constant { value }),
+            trainable: false,
+            do_model_average: self.do_model_average_for_mean_and_var,
+            ..ParamAttr::default()
+        }
+    }
+}
+
+/// Each channel with mean 0 and variance 1 over the batch, then scaled and shifted.
+pub fn batch_norm(b: &mut Builder<'_>, input: &Var, options: BatchNorm<'_>) -> Result<Var> {
+    let meta = b.meta(input)?;
+    let channels = match options.data_layout {
+        "NCHW" => meta.dims.get(1),
+        "NHWC" => meta.dims.last(),
+        other => {
+            let (layer, argument, rule) = ("batch_norm", "data_layout", "must be NCHW or NHWC");
+            return Err(Error::BadArgument { layer, argument, rule, actual: other.to_string() });
+        }
+    };
+    let dims = [channels.copied().unwrap_or(-1)];
+    let layer = b.layer_name("batch_norm", options.name);
+    let mut param = |suffix: &str, attr: &ParamAttr, default_init: Initializer| {
+        let (layer, dims) = (layer.as_str(), &dims);
+        b.parameter(&NewParam { layer, suffix, attr, dims, dtype: meta.dtype, default_init })
+    };
+    let scale = param("w", &options.param_attr, ONE)?;
+    let bias = param("b", &options.bias_attr, Initializer::ZERO)?;
+    let mean = param("w", &options.running(options.moving_mean_name, 0.0), Initializer::ZERO)?;
+    let variance = param("w", &options.running(options.moving_variance_name, 1.0), ONE)?;
+    let saved = [(); 2].map(|()| b.temp_stopped(&layer, meta.dtype));
+    let y = if options.in_place { input.clone() } else { b.temp(&layer, meta.dtype) };
+    b.op(OpDesc::new("batch_norm")
+        .input("X", input)
+        .input("Scale", &scale)
+        .input("Bias", &bias)
+        .input("Mean", &mean)
+        .input("Variance", &variance)
+        .output("Y", &y)
+        .output("MeanOut", &mean)
+        .output("VarianceOut", &variance)
+        .output("SavedMean", &saved[0])
+        .output("SavedVariance", &saved[1])
+        .attr("momentum", options.momentum)
+        .attr("epsilon", options.epsilon)
+        .attr("is_test", options.is_test)
+        .attr("data_layout", options.data_layout)
+        .attr("use_global_stats", options.use_global_stats))?;
+    activate(b, &layer, y, options.act)
+}
+
+/// Options of [`layer_norm`]; defaults as in `fluid.layers.layer_norm`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // The names are Fluid's.
+pub struct LayerNorm<'a> {
+    pub scale: bool,
+    pub shift: bool,
+    pub begin_norm_axis: i32,
+    pub epsilon: f32,
+    pub param_attr: ParamAttr,
+    pub bias_attr: ParamAttr,
+    pub act: Option<&'a str>,
+    pub name: Option<&'a str>,
+}
+
+impl Default for LayerNorm<'_> {
+    fn default() -> Self {
+        Self {
+            scale: true,
+            shift: true,
+            begin_norm_axis: 1,
+            epsilon: 1e-5,
+            param_attr: ParamAttr::default(),
+            bias_attr: ParamAttr::default(),
+            act: None,
+            name: None,
+        }
+    }
+}
+
+/// Each example with mean 0 and variance 1, then scaled and shifted.
+pub fn layer_norm(b: &mut Builder<'_>, input: &Var, options: LayerNorm<'_>) -> Result<Var> {
+    let meta = b.meta(input)?;
+    let layer = b.layer_name("layer_norm", options.name);
+    let width = meta.dims.get(options.begin_norm_axis.max(0) as usize..).unwrap_or(&[]);
+    let dims = [width.iter().product()];
+    let mut op = OpDesc::new("layer_norm").input("X", input);
+    let mut param = |suffix: &str, attr: &ParamAttr, default_init: Initializer| {
+        let (layer, dims) = (layer.as_str(), &dims);
+        b.parameter(&NewParam { layer, suffix, attr, dims, dtype: meta.dtype, default_init })
+    };
+    if options.scale {
+        op = op.input("Scale", &param("w", &options.param_attr, ONE)?);
+    }
+    if options.shift {
+        op = op.input("Bias", &param("b", &options.bias_attr, Initializer::ZERO)?);
+    }
+    let [mean, variance] = [(); 2].map(|()| b.temp_stopped(&layer, meta.dtype));
+    let y = b.temp(&layer, meta.dtype);
+    b.op(op
+        .output("Y", &y)
+        .output("Mean", &mean)
+        .output("Variance", &variance)
+        .attr("epsilon", options.epsilon)
+        .attr("begin_norm_axis", options.begin_norm_axis))?;
+    activate(b, &layer, y, options.act)
+}
+
+/// Options of [`data_norm`]; defaults as in `fluid.layers.data_norm`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // The names are Fluid's.
+pub struct DataNorm<'a> {
+    pub act: Option<&'a str>,
+    pub epsilon: f32,
+    /// What the sums start with, and the start of their names.
+    pub batch_size: f32,
+    pub batch_sum: f32,
+    pub batch_square: f32,
+    pub name: Option<&'a str>,
+    pub slot_dim: i32,
+    pub summary_decay_rate: f32,
+}
+
+impl Default for DataNorm<'_> {
+    fn default() -> Self {
+        Self {
+            act: None,
+            epsilon: 1e-5,
+            batch_size: 1e4,
+            batch_sum: 0.0,
+            batch_square: 1e4,
+            name: None,
+            slot_dim: -1,
+            summary_decay_rate: 0.999_999_9,
+        }
+    }
+}
+
+/// Each column normalised with sums over all data; the sums are `<name>.batch_size` and so on.
+pub fn data_norm(b: &mut Builder<'_>, input: &Var, options: DataNorm<'_>) -> Result<Var> {
+    let meta = b.meta(input)?;
+    let layer = b.layer_name("data_norm", options.name);
+    let prefix = options.name.unwrap_or("dn");
+    let dims = [meta.dims.get(1).copied().unwrap_or(-1)];
+    let mut sum = |suffix: &str, value: f32| {
+        let initializer = Some(Initializer::Constant { value });
+        let name = Some(format!("{prefix}.{suffix}"));
+        let attr = ParamAttr { name, initializer, ..ParamAttr::default() };
+        let (layer, dtype, default_init) = (layer.as_str(), meta.dtype, Initializer::ZERO);
+        b.parameter(&NewParam { layer, suffix: "w", attr: &attr, dims: &dims, dtype, default_init })
+    };
+    let batch_size = sum("batch_size", options.batch_size)?;
+    let batch_sum = sum("batch_sum", options.batch_sum)?;
+    let batch_square = sum("batch_square_sum", options.batch_square)?;
+    let (means, scales) = (unnamed(b, meta.dtype, true), unnamed(b, meta.dtype, true));
+    let y = unnamed(b, meta.dtype, false);
+    b.op(OpDesc::new("data_norm")
+        .input("X", input)
+        .input("BatchSize", &batch_size)
+        .input("BatchSum", &batch_sum)
+        .input("BatchSquareSum", &batch_square)
+        .output("Y", &y)
+        .output("Means", &means)
+        .output("Scales", &scales)
+        .attr("epsilon", options.epsilon)
+        .attr("slot_dim", options.slot_dim)
+        .attr("summary_decay_rate", options.summary_decay_rate))?;
+    activate(b, &layer, y, options.act)
+}
+
+/// A variable of the kind that layers create without a name of their own.
+fn unnamed(b: &mut Builder<'_>, dtype: DType, stop_gradient: bool) -> Var {
+    let name = b.names.generate("_generated_var");
+    let meta = Meta { dtype, ..Meta::default() };
+    let block = b.main.current_block();
+    b.main.block_mut(block).put_var(VarDesc { stop_gradient, ..VarDesc::new(&name, meta) });
+    Var::from(name)
+}
+
+/// Counts of shows and clicks in the first two columns become logs, or go (`use_cvm` false).
+pub fn continuous_value_model(
+    b: &mut Builder<'_>,
+    input: &Var,
+    cvm: &Var,
+    use_cvm: bool,
+) -> Result<Var> {
+    let y = unnamed(b, b.meta(input)?.dtype, false);
+    b.op(OpDesc::new("cvm")
+        .input("X", input)
+        .input("CVM", cvm)
+        .output("Y", &y)
+        .attr("use_cvm", use_cvm))?;
+    Ok(y)
+}
+
+/// Fluid's default `epsilon` of [`l2_normalize`].
+pub const L2_NORMALIZE_EPSILON: f32 = 1e-12;
+
+/// Each vector along an axis with length 1.
+pub fn l2_normalize(
+    b: &mut Builder<'_>,
+    x: &Var,
+    axis: i32,
+    epsilon: f32,
+    name: Option<&str>,
+) -> Result<Var> {
+    let meta = b.meta(x)?;
+    let axis = if meta.dims.len() == 1 { 0 } else { axis };
+    let layer = b.layer_name("l2_normalize", name);
+    let (out, norm) = (b.temp(&layer, meta.dtype), b.temp(&layer, meta.dtype));
+    b.op(OpDesc::new("norm")
+        .input("X", x)
+        .output("Out", &out)
+        .output("Norm", &norm)
+        .attr("axis", axis)
+        .attr("epsilon", epsilon))?;
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Net;
+    use crate::layers::{self, Data};
+
+    fn params(net: &Net) -> Vec<(&str, &[i64])> {
+        net.main.parameters().map(|p| (&*p.name, &*p.meta.dims)).collect()
+    }
+
+    #[test]
+    fn batch_norm_names_follow_fluid() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let x = layers::data(&mut b, "x", &[3, 4, 4], Data::default()).unwrap();
+        let options = BatchNorm { act: Some("relu"), ..BatchNorm::default() };
+        let y = batch_norm(&mut b, &x, options).unwrap();
+        assert_eq!(y.name(), "batch_norm_0.tmp_3");
+        let names =
+            ["batch_norm_0.w_0", "batch_norm_0.b_0", "batch_norm_0.w_1", "batch_norm_0.w_2"];
+        assert_eq!(params(&net), names.map(|name| (name, &[3i64][..])));
+        let op = &net.main.block(0).ops[0];
+        assert_eq!(op.output_names("VarianceOut"), ["batch_norm_0.w_2"]);
+        assert_eq!(op.output_names("SavedMean"), ["batch_norm_0.tmp_0"]);
+        assert!(net.main.block(0).var("batch_norm_0.w_1").unwrap().stop_gradient);
+    }
+
+    #[test]
+    fn layer_norm_names_follow_fluid() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let x = layers::data(&mut b, "x", &[3, 4], Data::default()).unwrap();
+        let y = layer_norm(&mut b, &x, LayerNorm::default()).unwrap();
+        assert_eq!(y.name(), "layer_norm_0.tmp_2");
+        let expected = [("layer_norm_0.w_0", &[12i64][..]), ("layer_norm_0.b_0", &[12])];
+        assert_eq!(params(&net), expected);
+    }
+
+    #[test]
+    fn data_norm_names_follow_fluid() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let x = layers::data(&mut b, "x", &[3], Data::default()).unwrap();
+        let y = data_norm(&mut b, &x, DataNorm::default()).unwrap();
+        assert_eq!(y.name(), "_generated_var_2");
+        let z = continuous_value_model(&mut b, &y, &x, false).unwrap();
+        assert_eq!((z.name(), &*b.meta(&z).unwrap().dims), ("_generated_var_3", &[-1i64, 1][..]));
+        let names = ["dn.batch_size", "dn.batch_sum", "dn.batch_square_sum"];
+        assert_eq!(params(&net), names.map(|name| (name, &[3i64][..])));
+    }
+
+    #[test]
+    fn refuses_an_unknown_layout() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let x = layers::data(&mut b, "x", &[3], Data::default()).unwrap();
+        let options = BatchNorm { data_layout: "CNHW", ..BatchNorm::default() };
+        let error = batch_norm(&mut b, &x, options).unwrap_err();
+        assert!(matches!(error, Error::BadArgument { argument: "data_layout", .. }), "{error}");
+        let unit = l2_normalize(&mut b, &x, 1, L2_NORMALIZE_EPSILON, None).unwrap();
+        assert_eq!(unit.name(), "l2_normalize_0.tmp_0");
+    }
+}

@@ -1,0 +1,315 @@
+//! `conv2d`: Output = Input convolved with Filter, NCHW; `depthwise_conv2d` is the same.
+//!
+//! Filter is [out channels, in channels / groups, height, width]. Each image is laid out as a
+//! matrix of taps by places (im2col) and multiplied.
+
+use tensor::gemm::{Matrix, gemm};
+use tensor::{Float, Shape};
+
+use super::slide::{self, Slide};
+use super::{Grad, Infer, Keep, Op, Run, for_float};
+use crate::attr::Attrs;
+use crate::error::{Error, Result};
+
+pub(super) struct Conv2d;
+pub(super) struct Conv2dGrad;
+pub(super) struct DepthwiseConv2d;
+pub(super) struct DepthwiseConv2dGrad;
+
+const RANK: &str = "images and filters need 4 dimensions";
+const CHANNELS: &str = "a filter needs the channels of its group, and groups must divide both";
+const SMALL: &str = "the filter must fit into the padded image";
+
+fn infer(infer: &mut Infer<'_>) -> Result<()> {
+    let (x, filter) = (infer.input("Input")?, infer.input("Filter")?);
+    let (&[n, c, h, w], &[m, c_group, kh, kw]) = (&x.dims[..], &filter.dims[..]) else {
+        return Err(infer.shapes(RANK, "Input", "Filter"));
+    };
+    let groups = groups(infer.attrs())?;
+    if (c >= 0 && c != c_group * groups) || m % groups != 0 {
+        return Err(infer.shapes(CHANNELS, "Input", "Filter"));
+    }
+    let [h, w] = slide::slides(infer.attrs(), [h, w], [kh, kw])?;
+    if h.out == 0 || w.out == 0 {
+        return Err(infer.shapes(SMALL, "Input", "Filter"));
+    }
+    infer.set_output("Output", x.with_dims(vec![n, m, h.out, w.out]))
+}
+
+fn groups(attrs: &Attrs) -> Result<i64> {
+    match attrs.int("groups", 1)? {
+        groups @ 1.. => Ok(groups),
+        other => Err(slide::bad("groups", "positive", other.to_string())),
+    }
+}
+
+/// The sizes of one convolution.
+#[derive(Clone, Copy)]
+struct Sizes {
+    n_images: usize,
+    groups: usize,
+    /// In channels of a group.
+    c: usize,
+    /// Out channels of a group.
+    m: usize,
+    h: Slide,
+    w: Slide,
+}
+
+impl Sizes {
+    fn of(run: &Run<'_>) -> Result<Self> {
+        let (x, filter) = (run.input("Input")?, run.input("Filter")?);
+        let (&[n_images, c, h, w], &[m, c_group, kh, kw]) = (x.dims(), filter.dims()) else {
+            return Err(run.shapes(RANK, "Input", "Filter"));
+        };
+        let groups = groups(run.attrs())? as usize;
+        if c != c_group * groups || m % groups != 0 {
+            return Err(run.shapes(CHANNELS, "Input", "Filter"));
+        }
+        let [h, w] = slide::slides(run.attrs(), [h as i64, w as i64], [kh as i64, kw as i64])?;
+        if h.out == 0 || w.out == 0 {
+            return Err(run.shapes(SMALL, "Input", "Filter"));
+        }
+        Ok(Self { n_images, groups, c: c_group, m: m / groups, h, w })
+    }
+
+    /// Taps of a group: the rows of its matrix.
+    fn taps(&self) -> usize {
+        self.c * (self.h.kernel * self.w.kernel) as usize
+    }
+
+    /// Places of the window: the columns of the matrix.
+    fn places(&self) -> usize {
+        (self.h.out * self.w.out) as usize
+    }
+
+    /// Pixels of the channels of a group.
+    fn pixels(&self) -> usize {
+        self.c * (self.h.size * self.w.size) as usize
+    }
+
+    fn output(&self) -> Shape {
+        let (h, w) = (self.h.out as usize, self.w.out as usize);
+        Shape::from([self.n_images, self.groups * self.m, h, w])
+    }
+
+    /// Each group of each image: (number of the group, range in input, range in output).
+    fn blocks(
+        self,
+    ) -> impl Iterator<Item = (usize, std::ops::Range<usize>, std::ops::Range<usize>)> {
+        let (pixels, values) = (self.pixels(), self.m * self.places());
+        (0..self.n_images * self.groups).map(move |block| {
+            let (x, out) = (block * pixels, block * values);
+            (block % self.groups, x..x + pixels, out..out + values)
+        })
+    }
+
+    /// Calls `f(tap and place, pixel)` for all that is not padding.
+    fn for_each_tap(&self, mut f: impl FnMut(usize, usize)) {
+        let (h, w) = (self.h, self.w);
+        let mut row = 0;
+        for plane in 0..self.c {
+            for (kh, kw) in (0..h.kernel).flat_map(|kh| (0..w.kernel).map(move |kw| (kh, kw))) {
+                for oh in 0..h.out as usize {
+                    let Some(ih) = h.pixel(oh, kh as usize) else { continue };
+                    let x = (plane * h.size as usize + ih) * w.size as usize;
+                    let at = (row * h.out as usize + oh) * w.out as usize;
+                    for ow in 0..w.out as usize {
+                        if let Some(iw) = w.pixel(ow, kw as usize) {
+                            f(at + ow, x + iw);
+                        }
+                    }
+                }
+                row += 1;
+            }
+        }
+    }
+
+    /// The matrix of taps by places.
+    fn im2col<T: Float>(&self, x: &[T], columns: &mut [T]) {
+        columns.fill(T::zero());
+        self.for_each_tap(|at, pixel| columns[at] = x[pixel]);
+    }
+
+    /// Adds the matrix of taps by places back onto the pixels.
+    fn col2im<T: Float>(&self, columns: &[T], x: &mut [T]) {
+        self.for_each_tap(|at, pixel| x[pixel] += columns[at]);
+    }
+}
+
+fn run(run: &mut Run<'_>) -> Result<()> {
+    let (mut out, mut spare) = (run.take("Output"), run.spare().tensor());
+    let sizes = Sizes::of(run)?;
+    let x = run.input("Input")?;
+    let (taps, places) = (sizes.taps(), sizes.places());
+    for_float!(x.dtype(), run.input_name("Input"), T => {
+        let (data, filter) = (x.data::<T>()?, run.data::<T>("Filter")?);
+        let columns = spare.resize::<T>(Shape::from([taps, places]));
+        let out = out.resize::<T>(sizes.output());
+        for (group, x_at, out_at) in sizes.blocks() {
+            sizes.im2col(&data[x_at], columns);
+            let filter = &filter[group * sizes.m * taps..][..sizes.m * taps];
+            let filter = Matrix::new(filter, sizes.m, taps);
+            gemm(1.0, filter, Matrix::new(columns, taps, places), 0.0, &mut out[out_at]);
+        }
+        Ok(())
+    })?;
+    out.set_lod(x.lod().clone());
+    run.spare().keep(spare);
+    run.put("Output", out);
+    Ok(())
+}
+
+fn grad(grad: &mut Grad<'_>) -> Result<()> {
+    grad.emit_usual(Keep {
+        inputs: &["Input", "Filter"],
+        out_grads: &["Output"],
+        in_grads: &["Input", "Filter"],
+        ..Keep::default()
+    })
+}
+
+/// dFilter = dOutput columnsᵀ, summed over the images; dInput = Filterᵀ dOutput, added back.
+fn run_grad(run: &mut Run<'_>) -> Result<()> {
+    let (mut d_x, mut d_filter) = (run.take("Input@GRAD"), run.take("Filter@GRAD"));
+    let mut spare = run.spare().tensor();
+    let sizes = Sizes::of(run)?;
+    let (x, filter) = (run.input("Input")?, run.input("Filter")?);
+    if run.input("Output@GRAD")?.shape() != sizes.output() {
+        return Err(run.shapes(
+            "the gradient must have the output's shape",
+            "Output@GRAD",
+            "Input",
+        ));
+    }
+    let (taps, places) = (sizes.taps(), sizes.places());
+    let (want_x, want_filter) = (run.wants("Input@GRAD"), run.wants("Filter@GRAD"));
+    for_float!(x.dtype(), run.input_name("Input"), T => {
+        let (data, weights) = (x.data::<T>()?, run.data::<T>("Filter")?);
+        let d_out = run.data::<T>("Output@GRAD")?;
+        let columns = spare.resize::<T>(Shape::from([taps, places]));
+        let d_x = d_x.resize_zeroed::<T>(x.shape());
+        let d_filter = d_filter.resize_zeroed::<T>(filter.shape());
+        for (group, x_at, out_at) in sizes.blocks() {
+            let d_out = Matrix::new(&d_out[out_at], sizes.m, places);
+            let of_group = group * sizes.m * taps..(group + 1) * sizes.m * taps;
+            if want_filter {
+                sizes.im2col(&data[x_at.clone()], columns);
+                let columns = Matrix::new(columns, taps, places);
+                gemm(1.0, d_out, columns.t(), 1.0, &mut d_filter[of_group.clone()]);
+            }
+            if want_x {
+                let weights = Matrix::new(&weights[of_group], sizes.m, taps);
+                gemm(1.0, weights.t(), d_out, 0.0, columns);
+                sizes.col2im(columns, &mut d_x[x_at]);
+            }
+        }
+        Ok::<(), Error>(())
+    })?;
+    d_x.set_lod(x.lod().clone());
+    run.spare().keep(spare);
+    run.put("Input@GRAD", d_x);
+    run.put("Filter@GRAD", d_filter);
+    Ok(())
+}
+
+/// The same rules under two names.
+macro_rules! convolution {
+    ($op:ident, $name:literal, $grad_op:ident, $grad_name:literal) => {
+        impl Op for $op {
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn infer(&self, i: &mut Infer<'_>) -> Result<()> {
+                infer(i)
+            }
+
+            fn run(&self, r: &mut Run<'_>) -> Result<()> {
+                run(r)
+            }
+
+            fn grad(&self, g: &mut Grad<'_>) -> Result<()> {
+                grad(g)
+            }
+        }
+
+        impl Op for $grad_op {
+            fn name(&self) -> &'static str {
+                $grad_name
+            }
+
+            fn run(&self, r: &mut Run<'_>) -> Result<()> {
+                run_grad(r)
+            }
+        }
+    };
+}
+
+convolution!(Conv2d, "conv2d", Conv2dGrad, "conv2d_grad");
+convolution!(DepthwiseConv2d, "depthwise_conv2d", DepthwiseConv2dGrad, "depthwise_conv2d_grad");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::check::{Check, check, t};
+
+    /// Numbers without a pattern that a wrong stride could keep.
+    fn some(dims: &[usize]) -> tensor::Tensor {
+        let n: usize = dims.iter().product();
+        let data: Vec<f64> = (0..n).map(|i| ((i * 7 + 3) % 11) as f64 / 4.0 - 1.0).collect();
+        t(dims, &data)
+    }
+
+    fn conv(x: &[usize], filter: &[usize]) -> Check {
+        check("conv2d").input("Input", some(x)).input("Filter", some(filter))
+    }
+
+    #[test]
+    fn slides_a_filter_over_an_image() {
+        let image = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
+        let conv = || {
+            check("conv2d")
+                .input("Input", t(&[1, 1, 3, 3], &image))
+                .input("Filter", t(&[1, 1, 2, 2], &[1.0, 0.0, 0.0, 10.0]))
+        };
+        conv().gives("Output", t(&[1, 1, 2, 2], &[51.0, 62.0, 84.0, 95.0]));
+        let padded = conv().attr("paddings", vec![1, 1]).attr("strides", vec![2, 2]);
+        padded.gives("Output", t(&[1, 1, 2, 2], &[10.0, 30.0, 70.0, 95.0]));
+        let wide = conv().attr("dilations", vec![2, 2]);
+        wide.gives("Output", t(&[1, 1, 1, 1], &[91.0]));
+    }
+
+    #[test]
+    fn groups_do_not_mix() {
+        check("depthwise_conv2d")
+            .input("Input", t(&[1, 2, 1, 2], &[1.0, 2.0, 3.0, 4.0]))
+            .input("Filter", t(&[2, 1, 1, 1], &[10.0, 100.0]))
+            .attr("groups", 2)
+            .gives("Output", t(&[1, 2, 1, 2], &[10.0, 20.0, 300.0, 400.0]));
+    }
+
+    #[test]
+    fn gradient_matches_finite_differences() {
+        let grad = |check: Check| check.output("Output").grad(&["Input", "Filter"]);
+        grad(conv(&[2, 2, 3, 4], &[3, 2, 2, 2]));
+        grad(conv(&[1, 2, 4, 4], &[2, 2, 3, 3]).attr("paddings", vec![1, 1]));
+        let options = conv(&[2, 4, 5, 4], &[4, 2, 2, 2]).attr("groups", 2);
+        let options = options.attr("strides", vec![2, 1]).attr("dilations", vec![2, 1]);
+        grad(options.attr("paddings", vec![1, 0, 0, 2]));
+    }
+
+    #[test]
+    fn refuses_shapes_that_do_not_fit() {
+        for (x, filter) in [
+            (&[1, 2, 3, 3][..], &[1, 1, 2, 2][..]),
+            (&[1, 1, 2, 2], &[1, 1, 3, 3]),
+            (&[1, 1, 2], &[1, 1, 1, 1]),
+        ] {
+            let error = conv(x, filter).output("Output").fails();
+            assert!(matches!(error.root(), Error::Shapes { .. }), "{error}");
+        }
+        let error = conv(&[1, 2, 3, 3], &[1, 2, 2, 2]).attr("groups", 0).output("Output").fails();
+        assert!(matches!(error.root(), Error::BadAttr { .. }), "{error}");
+    }
+}

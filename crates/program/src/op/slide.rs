@@ -1,0 +1,150 @@
+//! Windows that slide over an image: sizes, padding, and which pixel meets which tap.
+
+use crate::attr::Attrs;
+use crate::error::{Error, Result};
+
+/// How a window slides along one dimension. A size of -1 is not known yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slide {
+    /// Pixels of the image.
+    pub(super) size: i64,
+    /// Taps of the window.
+    pub(super) kernel: i64,
+    pub(super) stride: i64,
+    /// Distance of two taps.
+    pub(super) dilation: i64,
+    /// Padding before the first pixel.
+    pub(super) before: i64,
+    /// Places of the window.
+    pub(super) out: i64,
+}
+
+impl Slide {
+    /// The pixel under a tap at a place of the window, unless it is padding.
+    pub(super) fn pixel(&self, place: usize, tap: usize) -> Option<usize> {
+        let at = place as i64 * self.stride - self.before + tap as i64 * self.dilation;
+        (0 <= at && at < self.size).then_some(at as usize)
+    }
+
+    fn new(size: i64, kernel: i64, steps: (i64, i64), padding: Padding, ceil: bool) -> Self {
+        let (stride, mut dilation) = steps;
+        let (before, after) = match padding {
+            Padding::Explicit(before, after) => (before, after),
+            Padding::Same if size < 0 => (0, 0),
+            Padding::Same => {
+                dilation = 1;
+                let total = ((size + stride - 1) / stride - 1) * stride + kernel - size;
+                (total.max(0) / 2, total.max(0) - total.max(0) / 2)
+            }
+        };
+        let free = size + before + after - (dilation * (kernel - 1) + 1);
+        let out = match (size, free) {
+            (..0, _) => -1,
+            (_, ..0) => 0,
+            _ => (free + if ceil { stride - 1 } else { 0 }) / stride + 1,
+        };
+        Self { size, kernel, stride, dilation, before, out }
+    }
+}
+
+/// What surrounds an image along one dimension.
+#[derive(Clone, Copy, Debug)]
+enum Padding {
+    Explicit(i64, i64),
+    /// As much as keeps the size (divided by the stride).
+    Same,
+}
+
+/// How the window of these attributes slides over an image of height and width `sizes`.
+pub(super) fn slides(attrs: &Attrs, sizes: [i64; 2], kernels: [i64; 2]) -> Result<[Slide; 2]> {
+    check_layout(attrs)?;
+    let (strides, dilations) = (pair(attrs, "strides")?, pair(attrs, "dilations")?);
+    let paddings = paddings(attrs)?;
+    let ceil = attrs.bool("ceil_mode", false)?;
+    if kernels.iter().any(|&kernel| kernel < 1) {
+        return Err(bad("ksize", "positive", format!("{kernels:?}")));
+    }
+    let slide =
+        |d: usize| Slide::new(sizes[d], kernels[d], (strides[d], dilations[d]), paddings[d], ceil);
+    Ok([slide(0), slide(1)])
+}
+
+fn check_layout(attrs: &Attrs) -> Result<()> {
+    match attrs.str("data_format", "NCHW")? {
+        "NCHW" | "AnyLayout" => Ok(()),
+        other => Err(bad("data_format", "NCHW", other.to_string())),
+    }
+}
+
+/// Two positive numbers, 1 if absent.
+fn pair(attrs: &Attrs, name: &str) -> Result<[i64; 2]> {
+    match attrs.ints(name)?[..] {
+        [] => Ok([1, 1]),
+        [h, w] if h > 0 && w > 0 => Ok([h, w]),
+        ref other => Err(bad(name, "two positive numbers", format!("{other:?}"))),
+    }
+}
+
+fn paddings(attrs: &Attrs) -> Result<[Padding; 2]> {
+    use Padding::{Explicit, Same};
+    let given = attrs.ints("paddings")?;
+    match attrs.str("padding_algorithm", "EXPLICIT")? {
+        "SAME" => return Ok([Same, Same]),
+        "VALID" => return Ok([Explicit(0, 0); 2]),
+        _ => {}
+    }
+    match given[..] {
+        _ if given.iter().any(|&padding| padding < 0) => {}
+        [] => return Ok([Explicit(0, 0); 2]),
+        [h, w] => return Ok([Explicit(h, h), Explicit(w, w)]),
+        [top, bottom, left, right] => return Ok([Explicit(top, bottom), Explicit(left, right)]),
+        _ => {}
+    }
+    Err(bad("paddings", "two or four numbers, none below 0", format!("{given:?}")))
+}
+
+pub(super) fn bad(attr: &str, expected: &str, actual: String) -> Error {
+    Error::BadAttr { attr: attr.to_string(), expected: expected.to_string(), actual }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(attrs: &[(&str, Vec<i32>)], size: i64, kernel: i64, out: i64) {
+        let mut all = Attrs::default();
+        attrs.iter().for_each(|(name, value)| all.set(name, value.clone()));
+        assert_eq!(slides(&all, [size; 2], [kernel; 2]).unwrap()[0].out, out);
+    }
+
+    #[test]
+    fn counts_places() {
+        check(&[], 5, 3, 3);
+        check(&[("strides", vec![2, 2]), ("paddings", vec![1, 1])], 5, 3, 3);
+        check(&[("paddings", vec![1, 0, 0, 0])], 5, 3, 4);
+        check(&[("dilations", vec![2, 2])], 5, 3, 1);
+        check(&[], 2, 3, 0);
+        check(&[], -1, 3, -1);
+    }
+
+    #[test]
+    fn same_keeps_the_size() {
+        let mut attrs = Attrs::default();
+        attrs.set("padding_algorithm", "SAME");
+        attrs.set("strides", vec![2, 1]);
+        let [h, w] = slides(&attrs, [6, 6], [3, 3]).unwrap();
+        assert_eq!((h.out, h.before, w.out, w.before), (3, 0, 6, 1));
+    }
+
+    #[test]
+    fn refuses_bad_attributes() {
+        for (name, value) in
+            [("strides", vec![0, 1]), ("paddings", vec![-1, 0]), ("dilations", vec![1])]
+        {
+            let mut attrs = Attrs::default();
+            attrs.set(name, value);
+            assert!(matches!(slides(&attrs, [4, 4], [2, 2]), Err(Error::BadAttr { .. })), "{name}");
+        }
+    }
+}
