@@ -157,6 +157,7 @@ impl Executor {
     }
 
     /// The same, recycling the memory of `fetched`: nothing is allocated once shapes are known.
+    #[allow(clippy::too_many_arguments)] // What runs, where, on what, for what, into what.
     pub fn run_into(
         &mut self,
         program: &Program,
