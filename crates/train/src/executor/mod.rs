@@ -174,8 +174,9 @@ impl Executor {
             profile: &mut self.profile,
             interrupt: &self.interrupt,
             poll: self.poll.as_mut(),
+            scope,
         };
-        let result = prepared.run(scope, feed, fetched, &mut watch);
+        let result = prepared.run(feed, fetched, &mut watch);
         result.map_err(|error| blame::users_op(error, program))
     }
 
