@@ -38,6 +38,12 @@ pub fn sigmoid_cross_entropy_with_logits(
     Ok(out)
 }
 
+/// The mean of the squared errors, shape [1].
+pub fn mse_loss(b: &mut Builder<'_>, input: &Var, label: &Var) -> Result<Var> {
+    let errors = super::square_error_cost(b, input, label)?;
+    super::reduce_mean(b, &errors, super::Reduce::default())
+}
+
 /// Fluid's default `epsilon` of [`log_loss`].
 pub const LOG_LOSS_EPSILON: f32 = 1e-4;
 
