@@ -210,6 +210,7 @@ mod tests {
             rank_loss(&mut b, &y, &x, &x, None).unwrap(),
             margin_rank_loss(&mut b, &y, &x, &x, MarginRankLoss::default()).unwrap(),
             kldiv_loss(&mut b, &x, &y, "mean", None).unwrap(),
+            mse_loss(&mut b, &x, &y).unwrap(),
         ];
         let names: Vec<&str> = made.iter().map(Var::name).collect();
         let expected = [
@@ -220,6 +221,7 @@ mod tests {
             "rank_loss_0.tmp_0",
             "margin_rank_loss_0.tmp_0",
             "kldiv_loss_0.tmp_0",
+            "reduce_mean_0.tmp_0",
         ];
         assert_eq!(names, expected);
     }

@@ -3,7 +3,7 @@
 use program::layers;
 use pyo3::prelude::*;
 
-use super::arguments::truth;
+use super::arguments::{Amount, Floats, truth};
 use crate::context::layer;
 use crate::variable::{Input, PyVariable};
 
@@ -12,6 +12,7 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     add_with_options(m)?;
     m.add_function(wrap_pyfunction!(gelu, m)?)?;
     m.add_function(wrap_pyfunction!(hard_shrink, m)?)?;
+    m.add_function(wrap_pyfunction!(pow, m)?)?;
     m.add_function(wrap_pyfunction!(sign, m)?)?;
     m.add_function(wrap_pyfunction!(softshrink, m)?)?;
     m.add_function(wrap_pyfunction!(thresholded_relu, m)?)
@@ -19,12 +20,12 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// `name(x, name=None)`.
 macro_rules! plain {
-    ($($(#[$doc:meta])* $name:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident($x:ident);)*) => {
         $(
             $(#[$doc])*
             #[pyfunction]
             #[pyo3(signature = (x, name=None))]
-            fn $name(py: Python<'_>, x: Input, name: Option<&str>) -> PyResult<PyVariable> {
+            fn $name(py: Python<'_>, x: $x, name: Option<&str>) -> PyResult<PyVariable> {
                 layer(py, |b| layers::$name(b, &x.0, name))
             }
         )*
@@ -38,49 +39,49 @@ macro_rules! plain {
 
 plain! {
     /// The distance from 0: |x|.
-    abs;
+    abs(Input);
     /// The angle whose cosine is x.
-    acos;
+    acos(Floats);
     /// The angle whose sine is x.
-    asin;
+    asin(Floats);
     /// The angle whose tangent is x.
-    atan;
+    atan(Floats);
     /// The next whole number above.
-    ceil;
+    ceil(Floats);
     /// The cosine.
-    cos;
+    cos(Floats);
     /// e to the power of x.
-    exp;
+    exp(Input);
     /// The next whole number below.
-    floor;
+    floor(Floats);
     /// The natural logarithm.
-    log;
+    log(Floats);
     /// log(1 / (1 + e^-x)).
-    logsigmoid;
+    logsigmoid(Floats);
     /// 1 / x.
-    reciprocal;
+    reciprocal(Floats);
     /// max(x, 0).
-    relu;
+    relu(Floats);
     /// The nearest whole number, halves away from zero.
-    round;
+    round(Floats);
     /// 1 / sqrt(x).
-    rsqrt;
+    rsqrt(Floats);
     /// 1 / (1 + e^-x).
-    sigmoid;
+    sigmoid(Floats);
     /// The sine.
-    sin;
+    sin(Floats);
     /// log(1 + e^x).
-    softplus;
+    softplus(Floats);
     /// x / (1 + |x|).
-    softsign;
+    softsign(Floats);
     /// The square root.
-    sqrt;
+    sqrt(Floats);
     /// The square, x * x.
-    square;
+    square(Input);
     /// The hyperbolic tangent.
-    tanh;
+    tanh(Floats);
     /// x - tanh(x).
-    tanh_shrink;
+    tanh_shrink(Floats);
 }
 
 /// `name(x, options, name=None)`.
@@ -92,7 +93,7 @@ macro_rules! with_options {
             #[pyo3(signature = (x, $($attr=$default,)* name=None))]
             fn $name(
                 py: Python<'_>,
-                x: Input,
+                x: Floats,
                 $($attr: f32,)*
                 name: Option<&str>,
             ) -> PyResult<PyVariable> {
@@ -118,8 +119,6 @@ with_options! {
     hard_swish, HardSwish { threshold = 6.0, scale = 6.0, offset = 3.0 };
     /// max(x, alpha x).
     leaky_relu, LeakyRelu { alpha = 0.02 };
-    /// x to the power of `factor`.
-    pow, Pow { factor = 1.0 };
     /// x, but not below 0 and not above `threshold`.
     relu6, Relu6 { threshold = 6.0 };
     /// log(1 + e^x), with x between -threshold and threshold.
@@ -144,22 +143,37 @@ fn gelu(
 /// x where |x| > threshold (0.5 if None), else 0.
 #[pyfunction]
 #[pyo3(signature = (x, threshold=None))]
-fn hard_shrink(py: Python<'_>, x: Input, threshold: Option<f32>) -> PyResult<PyVariable> {
+fn hard_shrink(py: Python<'_>, x: Floats, threshold: Option<f32>) -> PyResult<PyVariable> {
     let options = layers::HardShrink::default();
     let threshold = threshold.unwrap_or(options.threshold);
     layer(py, |b| layers::hard_shrink(b, &x.0, layers::HardShrink { threshold, ..options }))
 }
 
+/// x to the power of `factor`, a number or a Variable.
+#[pyfunction]
+#[pyo3(
+    signature = (x, factor=Amount::Is(1.0), name=None),
+    text_signature = "(x, factor=1.0, name=None)"
+)]
+fn pow(py: Python<'_>, x: Input, factor: Amount<f32>, name: Option<&str>) -> PyResult<PyVariable> {
+    let options = layers::Pow { name, ..layers::Pow::default() };
+    let options = match &factor {
+        Amount::Is(factor) => layers::Pow { factor: *factor, ..options },
+        Amount::In(var) => layers::Pow { factor_var: Some(&var.0), ..options },
+    };
+    layer(py, |b| layers::pow(b, &x.0, options))
+}
+
 /// -1, 0 or 1.
 #[pyfunction]
-fn sign(py: Python<'_>, x: Input) -> PyResult<PyVariable> {
+fn sign(py: Python<'_>, x: Floats) -> PyResult<PyVariable> {
     layer(py, |b| layers::sign(b, &x.0, None))
 }
 
 /// x moved by alpha (0.5 if None) towards 0, but not beyond it.
 #[pyfunction]
 #[pyo3(signature = (x, alpha=None))]
-fn softshrink(py: Python<'_>, x: Input, alpha: Option<f32>) -> PyResult<PyVariable> {
+fn softshrink(py: Python<'_>, x: Floats, alpha: Option<f32>) -> PyResult<PyVariable> {
     let options = layers::Softshrink::default();
     let alpha = alpha.unwrap_or(options.alpha);
     layer(py, |b| layers::softshrink(b, &x.0, layers::Softshrink { alpha, ..options }))
@@ -168,7 +182,7 @@ fn softshrink(py: Python<'_>, x: Input, alpha: Option<f32>) -> PyResult<PyVariab
 /// x above `threshold` (1.0 if None), else 0.
 #[pyfunction]
 #[pyo3(signature = (x, threshold=None))]
-fn thresholded_relu(py: Python<'_>, x: Input, threshold: Option<f32>) -> PyResult<PyVariable> {
+fn thresholded_relu(py: Python<'_>, x: Floats, threshold: Option<f32>) -> PyResult<PyVariable> {
     let options = layers::ThresholdedRelu::default();
     let threshold = threshold.unwrap_or(options.threshold);
     let options = layers::ThresholdedRelu { threshold, ..options };

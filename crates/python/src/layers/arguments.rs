@@ -1,10 +1,11 @@
 //! Arguments that Fluid takes in several forms.
 
-use program::ParamAttr;
 use program::layers::{Count, Depth, Padding};
+use program::{ParamAttr, Var};
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use tensor::DType;
 
 use crate::param::param_attr;
 use crate::variable::{Input, PyVariable};
@@ -12,6 +13,45 @@ use crate::variable::{Input, PyVariable};
 /// A flag, which scripts also write as 0 and 1.
 pub(crate) fn truth(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     object.is_truthy()
+}
+
+/// Variables of one kind of elements: a layer that takes another kind fails where it is called,
+/// not when the program runs.
+macro_rules! inputs {
+    ($($(#[$doc:meta])* $name:ident = [$($dtype:ident),*];)*) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name(pub(crate) Var);
+
+        impl<'a, 'py> FromPyObject<'a, 'py> for $name {
+            type Error = PyErr;
+
+            fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+                input_of(object, &[$(DType::$dtype),*]).map($name)
+            }
+        }
+    )*};
+}
+
+inputs! {
+    /// A variable of fractions.
+    Floats = [F16, F32, F64];
+    /// A variable of numbers of rows.
+    Ids = [I64];
+    /// A variable of truth values.
+    Truths = [Bool];
+}
+
+fn input_of(object: Borrowed<'_, '_, PyAny>, allowed: &[DType]) -> PyResult<Var> {
+    let Input(var) = object.extract()?;
+    let dtype = object.cast::<PyVariable>()?.get().read(|desc| desc.meta.dtype)?;
+    if allowed.contains(&dtype) {
+        return Ok(var);
+    }
+    let allowed: Vec<String> = allowed.iter().map(|dtype| format!("'{dtype}'")).collect();
+    let allowed = allowed.join(", ");
+    let text =
+        format!("the data type of `{}` must be [{allowed}], but received {dtype}", var.name());
+    Err(PyTypeError::new_err(text))
 }
 
 /// What the user says of a parameter that a layer cannot do without.

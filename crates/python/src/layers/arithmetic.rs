@@ -3,7 +3,7 @@
 use program::layers::{self, Increment, Matmul, Mul, Scale, Softmax};
 use pyo3::prelude::*;
 
-use super::arguments::{Amount, truth};
+use super::arguments::{Amount, Floats, truth};
 use crate::context::layer;
 use crate::convert::dtype_from_py;
 use crate::variable::{Input, PyVariable};
@@ -54,7 +54,7 @@ fn cast(py: Python<'_>, x: Input, dtype: &Bound<'_, PyAny>) -> PyResult<PyVariab
 /// `x`, but not below `min` and not above `max`.
 #[pyfunction]
 #[pyo3(signature = (x, min, max, name=None))]
-fn clip(py: Python<'_>, x: Input, min: f32, max: f32, name: Option<&str>) -> PyResult<PyVariable> {
+fn clip(py: Python<'_>, x: Floats, min: f32, max: f32, name: Option<&str>) -> PyResult<PyVariable> {
     layer(py, |b| layers::clip(b, &x.0, (min, max), name))
 }
 
@@ -63,7 +63,7 @@ fn clip(py: Python<'_>, x: Input, min: f32, max: f32, name: Option<&str>) -> PyR
 #[pyo3(signature = (x, max_norm, name=None))]
 fn clip_by_norm(
     py: Python<'_>,
-    x: Input,
+    x: Floats,
     max_norm: f32,
     name: Option<&str>,
 ) -> PyResult<PyVariable> {
@@ -87,8 +87,8 @@ fn increment(
 #[pyo3(signature = (x, y, x_num_col_dims=1, y_num_col_dims=1, name=None))]
 fn mul(
     py: Python<'_>,
-    x: Input,
-    y: Input,
+    x: Floats,
+    y: Floats,
     x_num_col_dims: i32,
     y_num_col_dims: i32,
     name: Option<&str>,
@@ -102,8 +102,8 @@ fn mul(
 #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn matmul(
     py: Python<'_>,
-    x: Input,
-    y: Input,
+    x: Floats,
+    y: Floats,
     #[pyo3(from_py_with = truth)] transpose_x: bool,
     #[pyo3(from_py_with = truth)] transpose_y: bool,
     alpha: f32,
@@ -116,7 +116,7 @@ fn matmul(
 /// The cosine of the angle between rows; `Y` may be one row for all.
 #[pyfunction]
 #[allow(non_snake_case)] // The keywords are Fluid's.
-fn cos_sim(py: Python<'_>, X: Input, Y: Input) -> PyResult<PyVariable> {
+fn cos_sim(py: Python<'_>, X: Floats, Y: Floats) -> PyResult<PyVariable> {
     layer(py, |b| layers::cos_sim(b, &X.0, &Y.0))
 }
 
@@ -128,7 +128,7 @@ fn cos_sim(py: Python<'_>, X: Input, Y: Input) -> PyResult<PyVariable> {
 )]
 fn softmax(
     py: Python<'_>,
-    input: Input,
+    input: Floats,
     #[pyo3(from_py_with = truth)] use_cudnn: bool,
     name: Option<&str>,
     axis: i32,

@@ -3,7 +3,7 @@
 use program::layers::{self, Elementwise, Logical, Reduce};
 use pyo3::prelude::*;
 
-use super::arguments::{Listed, truth};
+use super::arguments::{Listed, Truths, truth};
 use crate::context::layer;
 use crate::variable::{Input, PyVariable};
 
@@ -127,8 +127,8 @@ macro_rules! logic {
             #[pyo3(signature = (x, y, out=None, name=None))]
             fn $name(
                 py: Python<'_>,
-                x: Input,
-                y: Input,
+                x: Truths,
+                y: Truths,
                 out: Option<Input>,
                 name: Option<&str>,
             ) -> PyResult<PyVariable> {
@@ -158,7 +158,7 @@ logic! {
 #[pyo3(signature = (x, out=None, name=None))]
 fn logical_not(
     py: Python<'_>,
-    x: Input,
+    x: Truths,
     out: Option<Input>,
     name: Option<&str>,
 ) -> PyResult<PyVariable> {
@@ -166,14 +166,14 @@ fn logical_not(
 }
 
 macro_rules! reductions {
-    ($($(#[$doc:meta])* $name:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident($x:ident);)*) => {
         $(
             $(#[$doc])*
             #[pyfunction]
             #[pyo3(signature = (input, dim=None, keep_dim=false, name=None))]
             fn $name(
                 py: Python<'_>,
-                input: Input,
+                input: $x,
                 dim: Option<Listed<i32>>,
                 #[pyo3(from_py_with = truth)] keep_dim: bool,
                 name: Option<&str>,
@@ -192,19 +192,19 @@ macro_rules! reductions {
 
 reductions! {
     /// Whether all are true, along `dim` (a number, a list, or None for all dimensions).
-    reduce_all;
+    reduce_all(Truths);
     /// Whether any is true, along `dim` (a number, a list, or None for all dimensions).
-    reduce_any;
+    reduce_any(Truths);
     /// The greatest along `dim` (a number, a list, or None for all dimensions).
-    reduce_max;
+    reduce_max(Input);
     /// The average along `dim` (a number, a list, or None for all dimensions).
-    reduce_mean;
+    reduce_mean(Input);
     /// The smallest along `dim` (a number, a list, or None for all dimensions).
-    reduce_min;
+    reduce_min(Input);
     /// The product along `dim` (a number, a list, or None for all dimensions).
-    reduce_prod;
+    reduce_prod(Input);
     /// The sum along `dim` (a number, a list, or None for all dimensions).
-    reduce_sum;
+    reduce_sum(Input);
 }
 
 /// Whether every element is a finite number, shape [1].

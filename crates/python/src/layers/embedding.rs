@@ -4,7 +4,7 @@ use program::layers::{self, Data, Dropout, Embedding, LabelSmooth, Prelu, PreluM
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::arguments::{Amount, Weight, truth, weight};
+use super::arguments::{Amount, Floats, Ids, Weight, truth, weight};
 use crate::context::layer;
 use crate::convert::dtype_from_py;
 use crate::variable::{Input, PyVariable};
@@ -32,7 +32,7 @@ macro_rules! embeddings {
         #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
         fn $name(
             py: Python<'_>,
-            input: Input,
+            input: Ids,
             size: [i64; 2],
             #[pyo3(from_py_with = truth)] is_sparse: bool,
             #[pyo3(from_py_with = truth)] is_distributed: bool,
@@ -114,7 +114,7 @@ fn data_checked(
 #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn dropout(
     py: Python<'_>,
-    x: Input,
+    x: Floats,
     dropout_prob: f32,
     #[pyo3(from_py_with = truth)] is_test: bool,
     seed: Option<i32>,
@@ -133,7 +133,7 @@ fn dropout(
 )]
 fn label_smooth(
     py: Python<'_>,
-    label: Input,
+    label: Floats,
     prior_dist: Option<Input>,
     epsilon: f32,
     dtype: Option<&Bound<'_, PyAny>>,
@@ -150,7 +150,7 @@ fn label_smooth(
 #[pyo3(signature = (x, mode, param_attr=None, name=None))]
 fn prelu(
     py: Python<'_>,
-    x: Input,
+    x: Floats,
     mode: &str,
     param_attr: Option<Weight>,
     name: Option<&str>,

@@ -4,7 +4,7 @@ use program::layers::{self, Conv2d, Pool2d};
 use pyo3::exceptions::PyNotImplementedError;
 use pyo3::prelude::*;
 
-use super::arguments::{Bias, Pair, Surround, Weight, bias, truth, weight};
+use super::arguments::{Bias, Floats, Pair, Surround, Weight, bias, truth, weight};
 use crate::context::layer;
 use crate::variable::{Input, PyVariable};
 
@@ -29,7 +29,7 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn conv2d(
     py: Python<'_>,
-    input: Input,
+    input: Floats,
     num_filters: i64,
     filter_size: Pair<i64>,
     stride: Pair<i32>,

@@ -6,7 +6,7 @@ use program::layers::{
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
-use super::arguments::truth;
+use super::arguments::{Floats, truth};
 use crate::context::{build, layer, wrap};
 use crate::variable::{Input, PyVariable};
 
@@ -27,13 +27,13 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// The squared difference, place by place.
 #[pyfunction]
-fn square_error_cost(py: Python<'_>, input: Input, label: Input) -> PyResult<PyVariable> {
+fn square_error_cost(py: Python<'_>, input: Floats, label: Floats) -> PyResult<PyVariable> {
     layer(py, |b| layers::square_error_cost(b, &input.0, &label.0))
 }
 
 /// The mean of the squared errors, shape [1].
 #[pyfunction]
-fn mse_loss(py: Python<'_>, input: Input, label: Input) -> PyResult<PyVariable> {
+fn mse_loss(py: Python<'_>, input: Floats, label: Floats) -> PyResult<PyVariable> {
     layer(py, |b| layers::mse_loss(b, &input.0, &label.0))
 }
 
@@ -45,7 +45,7 @@ fn mse_loss(py: Python<'_>, input: Input, label: Input) -> PyResult<PyVariable> 
 )]
 fn cross_entropy(
     py: Python<'_>,
-    input: Input,
+    input: Floats,
     label: Input,
     #[pyo3(from_py_with = truth)] soft_label: bool,
     ignore_index: i32,
@@ -90,8 +90,8 @@ fn softmax_with_cross_entropy(
 )]
 fn sigmoid_cross_entropy_with_logits(
     py: Python<'_>,
-    x: Input,
-    label: Input,
+    x: Floats,
+    label: Floats,
     ignore_index: i32,
     name: Option<&str>,
     #[pyo3(from_py_with = truth)] normalize: bool,
@@ -105,8 +105,8 @@ fn sigmoid_cross_entropy_with_logits(
 #[pyo3(signature = (input, label, epsilon=0.0001, name=None))]
 fn log_loss(
     py: Python<'_>,
-    input: Input,
-    label: Input,
+    input: Floats,
+    label: Floats,
     epsilon: f32,
     name: Option<&str>,
 ) -> PyResult<PyVariable> {
@@ -115,7 +115,7 @@ fn log_loss(
 
 /// Squares near errors and takes far ones (beyond `delta`) as they are.
 #[pyfunction]
-fn huber_loss(py: Python<'_>, input: Input, label: Input, delta: f32) -> PyResult<PyVariable> {
+fn huber_loss(py: Python<'_>, input: Floats, label: Floats, delta: f32) -> PyResult<PyVariable> {
     layer(py, |b| layers::huber_loss(b, &input.0, &label.0, delta))
 }
 
@@ -124,8 +124,8 @@ fn huber_loss(py: Python<'_>, input: Input, label: Input, delta: f32) -> PyResul
 #[pyo3(signature = (x, y, inside_weight=None, outside_weight=None, sigma=None))]
 fn smooth_l1(
     py: Python<'_>,
-    x: Input,
-    y: Input,
+    x: Floats,
+    y: Floats,
     inside_weight: Option<Input>,
     outside_weight: Option<Input>,
     sigma: Option<f32>,
@@ -143,7 +143,7 @@ fn smooth_l1(
 #[pyo3(signature = (input, label, name=None))]
 fn bpr_loss(
     py: Python<'_>,
-    input: Input,
+    input: Floats,
     label: Input,
     name: Option<&str>,
 ) -> PyResult<PyVariable> {
@@ -155,9 +155,9 @@ fn bpr_loss(
 #[pyo3(signature = (label, left, right, name=None))]
 fn rank_loss(
     py: Python<'_>,
-    label: Input,
-    left: Input,
-    right: Input,
+    label: Floats,
+    left: Floats,
+    right: Floats,
     name: Option<&str>,
 ) -> PyResult<PyVariable> {
     layer(py, |b| layers::rank_loss(b, &label.0, &left.0, &right.0, name))
@@ -168,9 +168,9 @@ fn rank_loss(
 #[pyo3(signature = (label, left, right, margin=0.1, name=None))]
 fn margin_rank_loss(
     py: Python<'_>,
-    label: Input,
-    left: Input,
-    right: Input,
+    label: Floats,
+    left: Floats,
+    right: Floats,
     margin: f32,
     name: Option<&str>,
 ) -> PyResult<PyVariable> {
@@ -183,8 +183,8 @@ fn margin_rank_loss(
 #[pyo3(signature = (x, target, reduction="mean", name=None))]
 fn kldiv_loss(
     py: Python<'_>,
-    x: Input,
-    target: Input,
+    x: Floats,
+    target: Floats,
     reduction: &str,
     name: Option<&str>,
 ) -> PyResult<PyVariable> {

@@ -4,7 +4,7 @@ use program::layers::{self, Accuracy, Argsort, Auc, AucVars};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use super::arguments::{Amount, truth};
+use super::arguments::{Amount, Floats, truth};
 use crate::context::{build, layer, wrap};
 use crate::variable::{Input, PyVariable};
 
@@ -22,7 +22,7 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyo3(signature = (input, label, k=1, correct=None, total=None))]
 fn accuracy(
     py: Python<'_>,
-    input: Input,
+    input: Floats,
     label: Input,
     k: i32,
     correct: Option<Input>,
@@ -40,7 +40,7 @@ fn accuracy(
 #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn auc(
     py: Python<'_>,
-    input: Input,
+    input: Floats,
     label: Input,
     curve: &str,
     num_thresholds: i32,

@@ -4,7 +4,7 @@ use program::layers::{self, BatchNorm, DataNorm, LayerNorm};
 use pyo3::exceptions::PyNotImplementedError;
 use pyo3::prelude::*;
 
-use super::arguments::{Weight, truth, weight};
+use super::arguments::{Amount, Floats, Weight, truth, weight};
 use crate::context::layer;
 use crate::variable::{Input, PyVariable};
 
@@ -18,18 +18,24 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Each channel with mean 0 and variance 1 over the batch, then scaled and shifted.
 #[pyfunction]
-#[pyo3(signature = (
-    input, act=None, is_test=false, momentum=0.9, epsilon=1e-05, param_attr=None, bias_attr=None,
-    data_layout="NCHW", in_place=false, name=None, moving_mean_name=None,
-    moving_variance_name=None, do_model_average_for_mean_and_var=true, use_global_stats=false
-))]
+#[pyo3(
+    signature = (
+        input, act=None, is_test=false, momentum=Amount::Is(0.9), epsilon=1e-05, param_attr=None,
+        bias_attr=None, data_layout="NCHW", in_place=false, name=None, moving_mean_name=None,
+        moving_variance_name=None, do_model_average_for_mean_and_var=true, use_global_stats=false
+    ),
+    text_signature = "(input, act=None, is_test=False, momentum=0.9, epsilon=1e-05, \
+        param_attr=None, bias_attr=None, data_layout='NCHW', in_place=False, name=None, \
+        moving_mean_name=None, moving_variance_name=None, \
+        do_model_average_for_mean_and_var=True, use_global_stats=False)"
+)]
 #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn batch_norm(
     py: Python<'_>,
-    input: Input,
+    input: Floats,
     act: Option<&str>,
     #[pyo3(from_py_with = truth)] is_test: bool,
-    momentum: f32,
+    momentum: Amount<f32>,
     epsilon: f32,
     param_attr: Option<Weight>,
     bias_attr: Option<Weight>,
@@ -41,10 +47,15 @@ fn batch_norm(
     #[pyo3(from_py_with = truth)] do_model_average_for_mean_and_var: bool,
     #[pyo3(from_py_with = truth)] use_global_stats: bool,
 ) -> PyResult<PyVariable> {
+    let (momentum, momentum_var) = match &momentum {
+        Amount::Is(number) => (*number, None),
+        Amount::In(var) => (BatchNorm::default().momentum, Some(&var.0)),
+    };
     let options = BatchNorm {
         act,
         is_test,
         momentum,
+        momentum_var,
         epsilon,
         param_attr: weight(param_attr),
         bias_attr: weight(bias_attr),
@@ -68,7 +79,7 @@ fn batch_norm(
 #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn layer_norm(
     py: Python<'_>,
-    input: Input,
+    input: Floats,
     #[pyo3(from_py_with = truth)] scale: bool,
     #[pyo3(from_py_with = truth)] shift: bool,
     begin_norm_axis: i32,
@@ -163,7 +174,7 @@ fn data_norm(
 #[pyo3(signature = (x, axis, epsilon=1e-12, name=None))]
 fn l2_normalize(
     py: Python<'_>,
-    x: Input,
+    x: Floats,
     axis: Option<i32>,
     epsilon: f32,
     name: Option<&str>,
