@@ -2,11 +2,15 @@
 //!
 //! **Invariant:** no behaviour. Whatever is worth testing from Rust lives in the crates above.
 
+mod backward;
 mod context;
 mod convert;
 mod error;
 mod executor;
+mod io;
 mod layers;
+mod metrics;
+mod optimizer;
 mod param;
 mod program;
 mod tensor;
@@ -47,5 +51,11 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<param::PyInitializer>()?;
     m.add_class::<param::PyRegularizer>()?;
     m.add_class::<param::PyGradClip>()?;
+    m.add_class::<param::PyErrorClip>()?;
+    m.add_function(wrap_pyfunction!(param::check_param_attr, m)?)?;
+    backward::add(m)?;
+    io::add(m)?;
+    metrics::add(m)?;
+    optimizer::add(m)?;
     layers::add(m)
 }
