@@ -2,12 +2,16 @@
 //!
 //! **Invariant:** no behaviour. Whatever is worth testing from Rust lives in the crates above.
 
+mod backward;
 mod context;
 mod convert;
 mod error;
 mod executor;
+mod io;
 mod layers;
 mod nets;
+mod metrics;
+mod optimizer;
 mod param;
 mod program;
 mod tensor;
@@ -49,5 +53,11 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<param::PyRegularizer>()?;
     m.add_class::<param::PyGradClip>()?;
     nets::add(m)?;
+    m.add_class::<param::PyErrorClip>()?;
+    m.add_function(wrap_pyfunction!(param::check_param_attr, m)?)?;
+    backward::add(m)?;
+    io::add(m)?;
+    metrics::add(m)?;
+    optimizer::add(m)?;
     layers::add(m)
 }
