@@ -1,6 +1,7 @@
 //! Program, Block and Operator as Python sees them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use program::{Attr, Meta, OpDesc, Program, VarDesc, VarKind};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
@@ -12,17 +13,52 @@ use crate::error::from_program;
 use crate::variable::PyVariable;
 
 /// A program: blocks of operators as data.
+///
+/// A run takes its own handle of the data, so that a program is never locked while it runs: other
+/// Python threads may look at it, and a change made meanwhile is made to a copy.
 #[pyclass(name = "Program", module = "paddlewheel._core", frozen, dict, weakref)]
 #[derive(Default)]
-pub(crate) struct PyProgram(Mutex<Program>);
+pub(crate) struct PyProgram {
+    program: Mutex<Arc<Program>>,
+    /// Started readers give a batch to each run (`py_reader`, `DataLoader` that is not iterable).
+    readers: Mutex<Vec<Py<PyAny>>>,
+}
+
+/// A program held for a moment, to look at or to change.
+pub(crate) struct Held<'a>(MutexGuard<'a, Arc<Program>>);
+
+impl Deref for Held<'_> {
+    type Target = Program;
+
+    fn deref(&self) -> &Program {
+        &self.0
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Program {
+        Arc::make_mut(&mut self.0)
+    }
+}
 
 impl PyProgram {
     pub(crate) fn new_from(program: Program) -> Self {
-        Self(Mutex::new(program))
+        Self { program: Mutex::new(Arc::new(program)), readers: Mutex::default() }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Program> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> Held<'_> {
+        Held(self.program.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The program as it is now, to run without holding it.
+    pub(crate) fn shared(&self) -> Arc<Program> {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The readers that feed runs of this program.
+    pub(crate) fn readers(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
+        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.iter().map(|reader| reader.clone_ref(py)).collect()
     }
 }
 
@@ -95,9 +131,28 @@ impl PyProgram {
 
     /// A deep copy; for testing, without what only training needs.
     #[pyo3(signature = (for_test = false))]
-    fn clone(&self, for_test: bool) -> Self {
-        let program = self.lock();
-        Self::new_from(if for_test { program.clone_for_test() } else { Program::clone(&program) })
+    fn clone(&self, py: Python<'_>, for_test: bool) -> Self {
+        let copy = {
+            let program = self.lock();
+            if for_test { program.clone_for_test() } else { Program::clone(&program) }
+        };
+        Self { readers: Mutex::new(self.readers(py)), ..Self::new_from(copy) }
+    }
+
+    /// From now on each run takes a batch of this reader.
+    fn _attach_reader(&self, reader: Py<PyAny>) {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+    }
+
+    /// The scope of names that new operators are annotated with.
+    #[getter]
+    fn _namescope(&self) -> String {
+        self.lock().namescope.clone()
+    }
+
+    #[setter]
+    fn set__namescope(&self, namescope: String) {
+        self.lock().namescope = namescope;
     }
 
     /// The program from the bytes that `serialize_to_string` gives.
