@@ -14,6 +14,7 @@ use train::{Executor, Feed};
 use crate::context;
 use crate::convert::{copy_array, to_numpy};
 use crate::error::from_train;
+use crate::parallel;
 use crate::program::PyProgram;
 use crate::tensor::{PyScope, PyTensor};
 use crate::variable::PyVariable;
@@ -82,6 +83,13 @@ impl PyExecutor {
         if self.closed.load(Ordering::Relaxed) {
             return Err(PyRuntimeError::new_err("Attempted to use a closed Executor"));
         }
+        let joined = match (program, feed) {
+            (Some(compiled), Some(feed)) if !compiled.is_instance_of::<PyProgram>() => {
+                parallel::joined(compiled, feed)?
+            }
+            _ => None,
+        };
+        let feed = joined.as_ref().or(feed);
         let program = program_arg(py, program)?;
         let scope = match scope {
             Some(scope) => scope,

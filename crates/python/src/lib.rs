@@ -9,6 +9,7 @@ mod executor;
 mod feeder;
 mod layers;
 mod lod;
+mod parallel;
 mod param;
 mod program;
 mod tensor;

@@ -1,6 +1,7 @@
 """Programs with wishes about how they are run."""
 
 import enum
+import os
 import sys
 
 from .framework import Program, Variable, _cpu_num
@@ -106,6 +107,7 @@ class CompiledProgram:
         self._program = program_or_graph
         self._build_strategy = build_strategy
         self._places = None
+        self._n_feeds = 1
 
     def with_data_parallel(
         self,
@@ -125,11 +127,24 @@ class CompiledProgram:
         self._loss_name = loss_name
         self._build_strategy = build_strategy or self._build_strategy or BuildStrategy()
         self._exec_strategy = exec_strategy or ExecutionStrategy()
+        # Without a word from the user, the first list of feeds says how many places there are.
+        unsaid = places is None and "CPU_NUM" not in os.environ
         self._places = count_places(places)
+        self._n_feeds = None if unsaid else self._places
         if self._places > 1:
             text = "paddlewheel: {} places were asked for; batches are trained in one piece"
             print(text.format(self._places), file=sys.stderr)
         return self
+
+    def _expect_feeds(self, n_feeds):
+        """ValueError unless a list of feeds has one for each place."""
+        assert self._places is not None or n_feeds == 1, "Not compiled with data parallel"
+        if self._n_feeds is None:
+            self._n_feeds = self._places = n_feeds
+        if self._n_feeds != n_feeds:
+            raise ValueError(
+                "Feed a list of tensor, the list should be the same size as places"
+            )
 
     def with_inference_optimize(self, config):
         """Programs are always optimised; a configuration is accepted without effect."""
