@@ -73,6 +73,11 @@ def test_says_when_parameters_are_not_there():
         fluid.Executor().run(feed=ones(), fetch_list=[y])
 
 
+def test_warns_of_a_program_without_operators():
+    with pytest.warns(UserWarning, match="no operators in the program to be executed"):
+        assert fluid.Executor().run(fluid.Program()) == []
+
+
 def test_closed_means_closed():
     exe = fluid.Executor()
     exe.close()

@@ -134,3 +134,25 @@ def test_scope_and_tensor():
     assert tensor.recursive_sequence_lengths() == [[1, 2]]
     assert np.array(scope.find_var("w").get_tensor()).tolist() == [[0, 1], [2, 3], [4, 5]]
     assert scope.find_var("nothing") is None
+
+
+def test_parameters_made_by_hand():
+    block = fluid.default_main_program().global_block()
+    w = block.create_parameter(name="w", shape=[2, 3], dtype="float32", is_distributed=True)
+    assert (w.shape, w.persistable, w.trainable, w.is_distributed) == ((2, 3), True, True, True)
+    assert w.optimize_attr == {"learning_rate": 1.0} and w.regularizer is None and w.op is None
+    for shape, text in [([], "dimensions of shape"), ([0, 2], "greater than 0"), ([-1], "-1")]:
+        with pytest.raises(ValueError, match=text):
+            block.create_parameter(name="bad", shape=shape, dtype="float32")
+
+
+def test_descriptions_have_methods():
+    x = fluid.layers.data("x", [2])
+    mean = fluid.layers.mean(x)
+    assert (x.desc.name(), x.desc.shape(), x.desc.persistable()) == ("x", [-1, 2], False)
+    op = mean.op
+    assert op.desc.type() == op.type == "mean" and op.desc.input("X") == ["x"]
+    program = fluid.default_main_program()
+    assert program._is_distributed is False and program._fleet_opt is None
+    program._is_distributed = True
+    assert fluid.Program()._is_distributed is False

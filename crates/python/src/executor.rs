@@ -96,6 +96,9 @@ impl PyExecutor {
             None => context::global_scope(py)?,
         };
         let names = fetch_names(fetch_list)?;
+        if program.get().lock().block(0).ops.is_empty() {
+            warn(py, NO_OPS)?;
+        }
         let read = from_readers(py, &program, feed)?;
         let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
         let State { executor, feed: held, fetched, raised } = &mut *state;
@@ -194,7 +197,8 @@ fn fill(program: &Py<PyProgram>, held: &mut Feed, feed: Option<&Bound<'_, PyAny>
     for (name, value) in dict.iter() {
         let name: String = name.extract()?;
         if program.get().lock().find_var(0, &name).is_none() {
-            warn_unknown(&value, &name)?;
+            let text = "is not found in program. It is not declared or is pruned.";
+            warn(feed.py(), &format!("The variable {name} {text}"))?;
             continue;
         }
         fill_one(held, &name, &value)?;
@@ -238,11 +242,11 @@ fn fill_one(held: &mut Feed, name: &str, value: &Bound<'_, PyAny>) -> PyResult<(
     )))
 }
 
-fn warn_unknown(value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
-    let text =
-        format!("The variable {name} is not found in program. It is not declared or is pruned.");
+const NO_OPS: &str = "There are no operators in the program to be executed. If you pass Program \
+    manually, please use fluid.program_guard to ensure the current Program is being used.";
+
+fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     let text = std::ffi::CString::new(text).unwrap_or_default();
-    let py = value.py();
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
 }
 
@@ -260,7 +264,10 @@ fn results(py: Python<'_>, fetched: &mut [Tensor], return_numpy: bool) -> PyResu
                  return LoDTensor itself directly.",
             ));
         }
-        list.append(to_numpy(py, tensor)?)?;
+        match tensor.is_initialized() {
+            true => list.append(to_numpy(py, tensor)?)?,
+            false => list.append(py.None())?,
+        }
     }
     Ok(list.unbind())
 }

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use program::{Attr, Meta, OpDesc, Program, VarDesc, VarKind};
+use program::{Attr, Meta, OpDesc, ParamInfo, Program, VarDesc, VarKind};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -309,6 +309,32 @@ impl PyBlock {
         Ok(self.variable(py, &name))
     }
 
+    /// Declares a parameter; the startup program is not told of it.
+    #[pyo3(signature = (shape, dtype, name = None, trainable = true, is_distributed = false, **_more))]
+    #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
+    fn create_parameter(
+        &self,
+        py: Python<'_>,
+        shape: Vec<i64>,
+        dtype: &Bound<'_, PyAny>,
+        name: Option<String>,
+        trainable: bool,
+        is_distributed: bool,
+        _more: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<PyVariable> {
+        let name = match name {
+            Some(name) => name,
+            None => crate::context::unique_name_generate(py, "_generated_var")?,
+        };
+        check_parameter(&shape)?;
+        let meta = Meta::dense(dtype_from_py(dtype)?, &shape);
+        let param = Some(ParamInfo { trainable, is_distributed, ..ParamInfo::default() });
+        let (persistable, stop_gradient) = (true, !trainable);
+        let var = VarDesc { persistable, stop_gradient, param, ..VarDesc::new(&name, meta) };
+        self.program.get().lock().block_mut(0).create_var(var).map_err(from_program)?;
+        Ok(PyVariable::new(self.program.clone_ref(py), 0, &name))
+    }
+
     /// Appends an operator.
     #[pyo3(signature = (r#type, inputs = None, outputs = None, attrs = None, stop_gradient = false))]
     fn append_op(
@@ -388,6 +414,20 @@ impl PyBlock {
             self.id
         )))
     }
+}
+
+/// A parameter has a shape without open sizes.
+fn check_parameter(shape: &[i64]) -> PyResult<()> {
+    let text = match shape.iter().any(|&size| size <= 0) {
+        true => format!(
+            "Each dimension of shape for Parameter must be greater than 0, but received {shape:?}"
+        ),
+        false if shape.is_empty() => {
+            "The dimensions of shape for Parameter must be greater than 0".to_string()
+        }
+        false => return Ok(()),
+    };
+    Err(PyValueError::new_err(text))
 }
 
 fn op_desc(

@@ -30,6 +30,50 @@ CONTROL_DEP_VAR_PREFIX = "__control_var"
 FLUID_VERSION = "1.8.5"
 
 
+#: What scripts look for on a program besides its contents.
+PROGRAM_DEFAULTS = {
+    "_is_distributed": False,
+    "_is_chief": False,
+    "_endpoints": (),
+    "_ps_endpoint": None,
+    "_parameters_on_pservers": None,
+    "_distributed_lookup_table": None,
+    "_trainers_endpoints": (),
+    "_fleet_opt": None,
+    "_pipeline_opt": None,
+    "_is_mem_optimized": False,
+}
+for _name, _value in PROGRAM_DEFAULTS.items():
+    setattr(Program, _name, _value)
+
+
+class Desc:
+    """The older face of a variable or operator: what is a property there is a method here."""
+
+    def __init__(self, of):
+        self._of = of
+
+    def __getattr__(self, name):
+        value = getattr(self._of, name)
+        if callable(value):
+            return value
+        return lambda: list(value) if isinstance(value, tuple) else value
+
+
+Variable.desc = property(Desc)
+Operator.desc = property(Desc)
+Block.desc = property(Desc)
+Program.desc = property(Desc)
+
+
+def _inference_optimize(self, prune_read_op=True):
+    """A copy for testing."""
+    return self.clone(for_test=True)
+
+
+Program._inference_optimize = _inference_optimize
+
+
 class _ParameterMeta(type):
     def __instancecheck__(cls, instance):
         return isinstance(instance, Variable) and bool(instance.is_parameter)
