@@ -10,6 +10,7 @@ mod feeder;
 mod layers;
 mod lod;
 mod parallel;
+mod nets;
 mod param;
 mod program;
 mod tensor;
@@ -53,5 +54,6 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<param::PyInitializer>()?;
     m.add_class::<param::PyRegularizer>()?;
     m.add_class::<param::PyGradClip>()?;
+    nets::add(m)?;
     layers::add(m)
 }
