@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** no behaviour. Whatever is worth testing from Rust lives in the crates above.
 
+mod backward;
 mod context;
 mod convert;
 mod error;
@@ -11,6 +12,9 @@ mod layers;
 mod lod;
 mod parallel;
 mod nets;
+mod io;
+mod metrics;
+mod optimizer;
 mod param;
 mod program;
 mod tensor;
@@ -55,5 +59,11 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<param::PyRegularizer>()?;
     m.add_class::<param::PyGradClip>()?;
     nets::add(m)?;
+    m.add_class::<param::PyErrorClip>()?;
+    m.add_function(wrap_pyfunction!(param::check_param_attr, m)?)?;
+    backward::add(m)?;
+    io::add(m)?;
+    metrics::add(m)?;
+    optimizer::add(m)?;
     layers::add(m)
 }

@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use crate::context;
 use crate::convert::VarType;
 use crate::error::from_program;
-use crate::param::{PyGradClip, PyRegularizer};
+use crate::param::{PyErrorClip, PyGradClip, PyRegularizer, wanted};
 use crate::program::{PyBlock, PyOperator, PyProgram};
 
 /// A variable of a program.
@@ -33,6 +33,11 @@ impl PyVariable {
             program.owner_of(program.current_block(), name).unwrap_or(0)
         };
         Self::new(program, block, name)
+    }
+
+    /// The program it belongs to.
+    pub(crate) fn program(&self) -> &Py<PyProgram> {
+        &self.program
     }
 
     pub(crate) fn var(&self) -> Var {
@@ -237,6 +242,17 @@ impl PyVariable {
             ops.iter().rposition(|op| op.writes().any(|name| name == self.name))?
         };
         Some(PyOperator { program: self.program.clone_ref(py), block: self.block, index })
+
+    /// Bounds of its gradient between two operators of the backward pass (`ErrorClipByValue`).
+    #[getter]
+    fn error_clip(&self) -> PyResult<Option<PyErrorClip>> {
+        self.read(|var| var.error_clip.map(|(min, max)| PyErrorClip { min, max }))
+    }
+
+    #[setter]
+    fn set_error_clip(&self, clip: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let clip = clip.map(|clip| wanted::<PyErrorClip>(clip, "error_clip")).transpose()?;
+        self.write(|var| var.error_clip = clip.map(|clip| (clip.get().min, clip.get().max)))
     }
 
     /// The block it belongs to.
