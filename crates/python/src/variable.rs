@@ -242,6 +242,7 @@ impl PyVariable {
             ops.iter().rposition(|op| op.writes().any(|name| name == self.name))?
         };
         Some(PyOperator { program: self.program.clone_ref(py), block: self.block, index })
+    }
 
     /// Bounds of its gradient between two operators of the backward pass (`ErrorClipByValue`).
     #[getter]
