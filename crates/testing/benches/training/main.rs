@@ -92,7 +92,7 @@ fn steady_state(model: &mut Model, feeds: &mut [Feed], ceiling: &mut Ceiling, sa
         }
     });
     let prepared = model.exe.prepare(&model.net.main, &feeds[0], &[]).expect("prepared before");
-    let per_step = ours.bytes.saturating_sub(hand.bytes) as f64 / STEPS as f64;
+    let per_step = ours.saturating_sub(hand) as f64 / STEPS as f64;
     let tensors = prepared.temporary_bytes() as f64;
     bench(&format!("step_allocated_bytes_batch{batch}"), per_step, ("tensor_bytes", tensors));
     let gathers = prepared.describe().iter().filter(|op| op.starts_with("fused gather")).count();
