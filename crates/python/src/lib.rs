@@ -7,6 +7,7 @@ mod convert;
 mod error;
 mod executor;
 mod layers;
+mod nets;
 mod param;
 mod program;
 mod tensor;
@@ -47,5 +48,6 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<param::PyInitializer>()?;
     m.add_class::<param::PyRegularizer>()?;
     m.add_class::<param::PyGradClip>()?;
+    nets::add(m)?;
     layers::add(m)
 }

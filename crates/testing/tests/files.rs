@@ -1,6 +1,8 @@
 //! Files: what Fluid 1.8.5 wrote is read, what we write for the same values is the same bytes, and
 //! what is wrong with a file is said with its name and the place in it.
 
+#![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

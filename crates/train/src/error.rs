@@ -37,6 +37,13 @@ pub enum Error {
     #[error("fetch variable `{var}` holds {actual}, which cannot be fetched: only tensors can")]
     FetchKind { var: String, actual: &'static str },
 
+    #[error("reader `{reader}` was not started: call start() before the first run of a pass")]
+    NoReader { reader: String },
+
+    /// What a reader outside of this crate answered.
+    #[error("{0}")]
+    Reader(Box<dyn std::error::Error + Send + Sync>),
+
     #[error("the run was interrupted before op {index} (`{op}`) of block {block}")]
     Interrupted { block: usize, index: usize, op: String },
 

@@ -10,4 +10,4 @@ mod scope;
 
 pub use error::{Error, Result};
 pub use executor::{Executor, Feed, Options};
-pub use scope::Scope;
+pub use scope::{Reader, Scope};

@@ -112,8 +112,6 @@ with_options! {
     };
     /// max(x, alpha x).
     leaky_relu, LeakyRelu { alpha as "alpha": f32 = 0.02 };
-    /// x^factor.
-    pow, Pow { factor as "factor": f32 = 1.0 };
     /// x, but not below 0 and not above `threshold`.
     relu6, Relu6 { threshold as "threshold": f32 = 6.0 };
     /// log(1 + e^x), with x between -threshold and threshold.
@@ -126,6 +124,32 @@ with_options! {
     swish, Swish { beta as "beta": f32 = 1.0 };
     /// x above `threshold`, else 0.
     thresholded_relu, ThresholdedRelu { threshold as "threshold": f32 = 1.0 };
+}
+
+/// Options of [`pow`]; defaults as in Fluid.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // The names are Fluid's.
+pub struct Pow<'a> {
+    pub factor: f32,
+    /// A variable in the place of the number `factor`.
+    pub factor_var: Option<&'a Var>,
+    pub name: Option<&'a str>,
+}
+
+impl Default for Pow<'_> {
+    fn default() -> Self {
+        Self { factor: 1.0, factor_var: None, name: None }
+    }
+}
+
+/// x^factor.
+pub fn pow(b: &mut Builder<'_>, x: &Var, options: Pow<'_>) -> Result<Var> {
+    let layer = b.layer_name("pow", options.name);
+    let op = match options.factor_var {
+        Some(factor) => OpDesc::new("pow").input("FactorTensor", factor),
+        None => OpDesc::new("pow").attr("factor", options.factor),
+    };
+    append(b, &layer, x, op)
 }
 
 #[cfg(test)]

@@ -38,6 +38,12 @@ pub fn sigmoid_cross_entropy_with_logits(
     Ok(out)
 }
 
+/// The mean of the squared errors, shape [1].
+pub fn mse_loss(b: &mut Builder<'_>, input: &Var, label: &Var) -> Result<Var> {
+    let errors = super::square_error_cost(b, input, label)?;
+    super::reduce_mean(b, &errors, super::Reduce::default())
+}
+
 /// Fluid's default `epsilon` of [`log_loss`].
 pub const LOG_LOSS_EPSILON: f32 = 1e-4;
 
@@ -204,6 +210,7 @@ mod tests {
             rank_loss(&mut b, &y, &x, &x, None).unwrap(),
             margin_rank_loss(&mut b, &y, &x, &x, MarginRankLoss::default()).unwrap(),
             kldiv_loss(&mut b, &x, &y, "mean", None).unwrap(),
+            mse_loss(&mut b, &x, &y).unwrap(),
         ];
         let names: Vec<&str> = made.iter().map(Var::name).collect();
         let expected = [
@@ -214,6 +221,7 @@ mod tests {
             "rank_loss_0.tmp_0",
             "margin_rank_loss_0.tmp_0",
             "kldiv_loss_0.tmp_0",
+            "reduce_mean_0.tmp_0",
         ];
         assert_eq!(names, expected);
     }

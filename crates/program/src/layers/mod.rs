@@ -90,7 +90,7 @@ pub use index::{Place, index};
 pub use join::{Parts, concat, multiplex, split, stack, sum, sums, unstack};
 pub use loss::{
     LOG_LOSS_EPSILON, MarginRankLoss, SigmoidCrossEntropy, SmoothL1, bpr_loss, huber_loss,
-    kldiv_loss, log_loss, margin_rank_loss, rank_loss, sigmoid_cross_entropy_with_logits,
+    kldiv_loss, log_loss, margin_rank_loss, mse_loss, rank_loss, sigmoid_cross_entropy_with_logits,
     smooth_l1,
 };
 pub use lr::{

@@ -8,7 +8,7 @@ use crate::param::ParamAttr;
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // The names are Fluid's.
 pub struct SimpleImgConvPool<'a> {
-    pub pool_padding: i32,
+    pub pool_padding: Padding,
     pub pool_type: &'a str,
     pub global_pooling: bool,
     pub conv: Conv2d<'a>,
@@ -17,7 +17,8 @@ pub struct SimpleImgConvPool<'a> {
 impl Default for SimpleImgConvPool<'_> {
     fn default() -> Self {
         let conv = Conv2d::default();
-        Self { pool_padding: 0, pool_type: "max", global_pooling: false, conv }
+        let pool_padding = Padding::both(0, 0);
+        Self { pool_padding, pool_type: "max", global_pooling: false, conv }
     }
 }
 
@@ -26,9 +27,9 @@ impl Default for SimpleImgConvPool<'_> {
 #[allow(missing_docs)] // The names are Fluid's.
 pub struct ConvPoolSizes {
     pub num_filters: i64,
-    pub filter_size: i64,
-    pub pool_size: i32,
-    pub pool_stride: i32,
+    pub filter_size: [i64; 2],
+    pub pool_size: [i32; 2],
+    pub pool_stride: [i32; 2],
 }
 
 /// A convolution with its activation, then pooling.
@@ -38,14 +39,13 @@ pub fn simple_img_conv_pool(
     sizes: ConvPoolSizes,
     options: SimpleImgConvPool<'_>,
 ) -> Result<Var> {
-    let filter_size = [sizes.filter_size; 2];
     let use_cudnn = options.conv.use_cudnn;
-    let conv = conv2d(b, input, sizes.num_filters, filter_size, options.conv)?;
+    let conv = conv2d(b, input, sizes.num_filters, sizes.filter_size, options.conv)?;
     let pool = Pool2d {
-        pool_size: [sizes.pool_size; 2],
+        pool_size: sizes.pool_size,
         pool_type: options.pool_type,
-        pool_stride: [sizes.pool_stride; 2],
-        pool_padding: Padding::both(options.pool_padding, options.pool_padding),
+        pool_stride: sizes.pool_stride,
+        pool_padding: options.pool_padding,
         global_pooling: options.global_pooling,
         use_cudnn,
         ..Pool2d::default()
@@ -64,7 +64,7 @@ pub struct ImgConvGroup<'a> {
     pub param_attr: Vec<ParamAttr>,
     pub conv_with_batchnorm: Vec<bool>,
     pub conv_batchnorm_drop_rate: Vec<f32>,
-    pub pool_stride: i32,
+    pub pool_stride: [i32; 2],
     pub pool_type: &'a str,
     pub use_cudnn: bool,
 }
@@ -78,7 +78,7 @@ impl Default for ImgConvGroup<'_> {
             param_attr: vec![ParamAttr::default()],
             conv_with_batchnorm: vec![false],
             conv_batchnorm_drop_rate: vec![0.0],
-            pool_stride: 1,
+            pool_stride: [1, 1],
             pool_type: "max",
             use_cudnn: true,
         }
@@ -102,7 +102,7 @@ pub fn img_conv_group(
     b: &mut Builder<'_>,
     input: &Var,
     conv_num_filter: &[i64],
-    pool_size: i32,
+    pool_size: [i32; 2],
     options: ImgConvGroup<'_>,
 ) -> Result<Var> {
     let (mut x, n) = (input.clone(), conv_num_filter.len());
@@ -127,9 +127,9 @@ pub fn img_conv_group(
         }
     }
     let pool = Pool2d {
-        pool_size: [pool_size; 2],
+        pool_size,
         pool_type: options.pool_type,
-        pool_stride: [options.pool_stride; 2],
+        pool_stride: options.pool_stride,
         use_cudnn: options.use_cudnn,
         ..Pool2d::default()
     };
@@ -177,7 +177,8 @@ pub fn scaled_dot_product_attention(
     if heads > 1 {
         for x in &mut qkv {
             let width = b.meta(x)?.dims[2];
-            *x = fc(b, &[x.clone()], width, Fc { num_flatten_dims: 2, ..Fc::default() })?;
+            *x =
+                fc(b, std::slice::from_ref(x), width, Fc { num_flatten_dims: 2, ..Fc::default() })?;
         }
         for x in &mut qkv {
             *x = split_heads(b, x, heads)?;
@@ -249,7 +250,8 @@ mod tests {
         let mut net = Net::default();
         let mut b = net.builder();
         let x = data(&mut b, "x", &[1, 28, 28], Data::default()).unwrap();
-        let sizes = ConvPoolSizes { num_filters: 20, filter_size: 5, pool_size: 2, pool_stride: 2 };
+        let (filter_size, pool_size, pool_stride) = ([5, 5], [2, 2], [2, 2]);
+        let sizes = ConvPoolSizes { num_filters: 20, filter_size, pool_size, pool_stride };
         let conv = Conv2d { act: Some("relu"), ..Conv2d::default() };
         let options = SimpleImgConvPool { conv, ..SimpleImgConvPool::default() };
         let y = simple_img_conv_pool(&mut b, &x, sizes, options).unwrap();
@@ -269,10 +271,10 @@ mod tests {
             conv_act: Some("relu"),
             conv_with_batchnorm: vec![true],
             conv_batchnorm_drop_rate: vec![0.3, 0.0],
-            pool_stride: 2,
+            pool_stride: [2, 2],
             ..ImgConvGroup::default()
         };
-        let y = img_conv_group(&mut b, &x, &[8, 8], 2, options).unwrap();
+        let y = img_conv_group(&mut b, &x, &[8, 8], [2, 2], options).unwrap();
         assert_eq!(b.meta(&y).unwrap().dims, [-1, 8, 16, 16]);
         let conv = ["conv2d", "elementwise_add", "batch_norm", "relu"];
         let expected: Vec<&str> =

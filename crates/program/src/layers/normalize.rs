@@ -18,6 +18,8 @@ pub struct BatchNorm<'a> {
     pub act: Option<&'a str>,
     pub is_test: bool,
     pub momentum: f32,
+    /// A variable in the place of the number `momentum`.
+    pub momentum_var: Option<&'a Var>,
     pub epsilon: f32,
     pub param_attr: ParamAttr,
     pub bias_attr: ParamAttr,
@@ -36,6 +38,7 @@ impl Default for BatchNorm<'_> {
             act: None,
             is_test: false,
             momentum: 0.9,
+            momentum_var: None,
             epsilon: 1e-5,
             param_attr: ParamAttr::default(),
             bias_attr: ParamAttr::default(),
@@ -86,8 +89,11 @@ pub fn batch_norm(b: &mut Builder<'_>, input: &Var, options: BatchNorm<'_>) -> R
     let variance = param("w", &options.running(options.moving_variance_name, 1.0), ONE)?;
     let saved = [(); 2].map(|()| b.temp_stopped(&layer, meta.dtype));
     let y = if options.in_place { input.clone() } else { b.temp(&layer, meta.dtype) };
-    b.op(OpDesc::new("batch_norm")
-        .input("X", input)
+    let mut op = OpDesc::new("batch_norm").input("X", input);
+    if let Some(momentum) = options.momentum_var {
+        op = op.input("MomentumTensor", momentum);
+    }
+    b.op(op
         .input("Scale", &scale)
         .input("Bias", &bias)
         .input("Mean", &mean)

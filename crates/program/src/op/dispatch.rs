@@ -5,10 +5,12 @@
 macro_rules! for_float {
     ($dtype:expr, $var:expr, $T:ident => $body:expr) => {
         match $dtype {
+            #[allow(clippy::useless_conversion)] // One of the widths converts to itself.
             tensor::DType::F32 => {
                 type $T = f32;
                 $body
             }
+            #[allow(clippy::useless_conversion)] // One of the widths converts to itself.
             tensor::DType::F64 => {
                 type $T = f64;
                 $body
@@ -27,10 +29,12 @@ macro_rules! for_float {
 macro_rules! for_int {
     ($dtype:expr, $var:expr, $T:ident => $body:expr) => {
         match $dtype {
+            #[allow(clippy::useless_conversion)] // One of the widths converts to itself.
             tensor::DType::I32 => {
                 type $T = i32;
                 $body
             }
+            #[allow(clippy::useless_conversion)] // One of the widths converts to itself.
             tensor::DType::I64 => {
                 type $T = i64;
                 $body
@@ -49,18 +53,22 @@ macro_rules! for_int {
 macro_rules! for_number {
     ($dtype:expr, $var:expr, $T:ident => $body:expr) => {
         match $dtype {
+            #[allow(clippy::useless_conversion)] // One of the widths converts to itself.
             tensor::DType::F32 => {
                 type $T = f32;
                 $body
             }
+            #[allow(clippy::useless_conversion)] // One of the widths converts to itself.
             tensor::DType::F64 => {
                 type $T = f64;
                 $body
             }
+            #[allow(clippy::useless_conversion)] // One of the widths converts to itself.
             tensor::DType::I32 => {
                 type $T = i32;
                 $body
             }
+            #[allow(clippy::useless_conversion)] // One of the widths converts to itself.
             tensor::DType::I64 => {
                 type $T = i64;
                 $body

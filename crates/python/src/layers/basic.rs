@@ -17,7 +17,10 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Declares an input of the program. A batch dimension of -1 goes first unless the shape has one.
 #[pyfunction]
-#[pyo3(signature = (name, shape, append_batch_size=true, dtype=None, lod_level=0, r#type=None, stop_gradient=true))]
+#[pyo3(
+    signature = (name, shape, append_batch_size=true, dtype=None, lod_level=0, r#type=None, stop_gradient=true),
+    text_signature = "(name, shape, append_batch_size=True, dtype='float32', lod_level=0, type=None, stop_gradient=True)"
+)]
 #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn data(
     py: Python<'_>,
@@ -63,7 +66,7 @@ fn fc(
 }
 
 /// One `param_attr` for all inputs, or a list with one each.
-pub(super) fn param_attrs(object: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<program::ParamAttr>> {
+pub(crate) fn param_attrs(object: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<program::ParamAttr>> {
     fn one(object: Option<&Bound<'_, PyAny>>) -> PyResult<program::ParamAttr> {
         Ok(param_attr(object)?.unwrap_or_default())
     }

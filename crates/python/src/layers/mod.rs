@@ -2,25 +2,44 @@
 //!
 //! A binding converts its arguments, calls the layer of the same name, and wraps the result.
 
+mod activation;
+pub(crate) mod arguments;
+mod arithmetic;
 mod basic;
 mod control;
 mod create;
+mod elementwise;
+mod embedding;
+mod image;
+mod loss;
 mod lr;
+mod metric;
 mod named;
+mod normalize;
 mod recurrent;
 mod sequence;
 mod shape;
 mod sizes;
+
+pub(crate) use basic::param_attrs;
 
 use pyo3::prelude::*;
 
 /// Adds the module `_core.layers`.
 pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let m = PyModule::new(parent.py(), "layers")?;
+    activation::add(&m)?;
+    arithmetic::add(&m)?;
     basic::add(&m)?;
     control::add(&m)?;
     create::add(&m)?;
+    elementwise::add(&m)?;
+    embedding::add(&m)?;
+    image::add(&m)?;
+    loss::add(&m)?;
     lr::add(&m)?;
+    metric::add(&m)?;
+    normalize::add(&m)?;
     recurrent::add(&m)?;
     sequence::add(&m)?;
     shape::add(&m)?;

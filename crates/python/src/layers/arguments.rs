@@ -1,0 +1,228 @@
+//! Arguments that Fluid takes in several forms.
+
+use program::layers::{Count, Depth, Padding};
+use program::{ParamAttr, Var};
+use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use tensor::DType;
+
+use crate::param::param_attr;
+use crate::variable::{Input, PyVariable};
+
+/// A flag, which scripts also write as 0 and 1.
+pub(crate) fn truth(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    object.is_truthy()
+}
+
+/// Variables of one kind of elements: a layer that takes another kind fails where it is called,
+/// not when the program runs.
+macro_rules! inputs {
+    ($($(#[$doc:meta])* $name:ident = [$($dtype:ident),*];)*) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name(pub(crate) Var);
+
+        impl<'a, 'py> FromPyObject<'a, 'py> for $name {
+            type Error = PyErr;
+
+            fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+                input_of(object, &[$(DType::$dtype),*]).map($name)
+            }
+        }
+    )*};
+}
+
+inputs! {
+    /// A variable of fractions.
+    Floats = [F16, F32, F64];
+    /// A variable of numbers of rows.
+    Ids = [I64];
+    /// A variable of truth values.
+    Truths = [Bool];
+}
+
+fn input_of(object: Borrowed<'_, '_, PyAny>, allowed: &[DType]) -> PyResult<Var> {
+    let Input(var) = object.extract()?;
+    let dtype = object.cast::<PyVariable>()?.get().read(|desc| desc.meta.dtype)?;
+    if allowed.contains(&dtype) {
+        return Ok(var);
+    }
+    let allowed: Vec<String> = allowed.iter().map(|dtype| format!("'{dtype}'")).collect();
+    let allowed = allowed.join(", ");
+    let text =
+        format!("the data type of `{}` must be [{allowed}], but received {dtype}", var.name());
+    Err(PyTypeError::new_err(text))
+}
+
+/// What the user says of a parameter that a layer cannot do without.
+pub(crate) struct Weight(ParamAttr);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Weight {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let text = "this parameter cannot be left out: the attribute should not be False";
+        let attr = param_attr(Some(&object))?;
+        attr.map(Weight).ok_or_else(|| PyAssertionError::new_err(text))
+    }
+}
+
+/// The attributes of such a parameter.
+pub(crate) fn weight(given: Option<Weight>) -> ParamAttr {
+    given.map(|weight| weight.0).unwrap_or_default()
+}
+
+/// What the user says of a parameter that False leaves out.
+pub(crate) struct Bias(Option<ParamAttr>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Bias {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Bias(param_attr(Some(&object))?))
+    }
+}
+
+/// The attributes of such a parameter; `None` for none.
+pub(crate) fn bias(given: Option<Bias>) -> Option<ParamAttr> {
+    given.map_or_else(|| Some(ParamAttr::default()), |bias| bias.0)
+}
+
+/// One value or a list of them.
+pub(crate) struct Listed<T>(pub(crate) Vec<T>);
+
+impl<'a, 'py, T> FromPyObject<'a, 'py> for Listed<T>
+where
+    T: for<'b> FromPyObject<'b, 'py, Error: Into<PyErr>>,
+{
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyString>() || !object.hasattr("__len__")? {
+            return Ok(Listed(vec![object.extract().map_err(Into::into)?]));
+        }
+        let items = object.try_iter()?;
+        let items: PyResult<Vec<T>> =
+            items.map(|item| item?.extract().map_err(Into::into)).collect();
+        Ok(Listed(items?))
+    }
+}
+
+/// Height and width, given as one number or as two.
+#[derive(Clone, Copy)]
+pub(crate) struct Pair<T>(pub(crate) [T; 2]);
+
+impl<'a, 'py, T> FromPyObject<'a, 'py> for Pair<T>
+where
+    T: Copy + for<'b> FromPyObject<'b, 'py, Error: Into<PyErr>>,
+{
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match object.extract::<Listed<T>>()?.0[..] {
+            [both] => Ok(Pair([both, both])),
+            [height, width] => Ok(Pair([height, width])),
+            ref list => {
+                let text = format!("expected one number or two, but got {} of them", list.len());
+                Err(PyValueError::new_err(text))
+            }
+        }
+    }
+}
+
+/// What surrounds an image: a number, two, four, a list of pairs per dimension, SAME or VALID.
+pub(crate) struct Surround(pub(crate) Padding);
+
+impl Surround {
+    /// Nothing.
+    pub(crate) fn none() -> Self {
+        Surround(Padding::both(0, 0))
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Surround {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(text) = object.cast::<PyString>() {
+            return named_padding(&text.extract::<String>()?);
+        }
+        if let Ok(pairs) = object.extract::<Vec<[i32; 2]>>() {
+            return padding_of_pairs(&pairs);
+        }
+        match &object.extract::<Listed<i32>>()?.0[..] {
+            [both] => Ok(Surround(Padding::both(*both, *both))),
+            list @ ([_, _] | [_, _, _, _]) => Ok(Surround(Padding::Explicit(list.to_vec()))),
+            list => {
+                let text = format!("padding holds 1, 2 or 4 numbers, but got {list:?}");
+                Err(PyValueError::new_err(text))
+            }
+        }
+    }
+}
+
+fn named_padding(name: &str) -> PyResult<Surround> {
+    match name.to_uppercase().as_str() {
+        "SAME" => Ok(Surround(Padding::Same)),
+        "VALID" => Ok(Surround(Padding::Valid)),
+        _ => {
+            let text = format!("Unknown padding: '{name}'. It can only be 'SAME' or 'VALID'.");
+            Err(PyValueError::new_err(text))
+        }
+    }
+}
+
+/// One pair per dimension, of which those of the batch and of the channels hold zeros.
+fn padding_of_pairs(pairs: &[[i32; 2]]) -> PyResult<Surround> {
+    let image = match pairs {
+        [[0, 0], [0, 0], image @ ..] | [[0, 0], image @ .., [0, 0]] if image.len() == 2 => image,
+        _ => {
+            let text = format!(
+                "padding of pairs holds four of them, zeros for batch and channels: {pairs:?}"
+            );
+            return Err(PyValueError::new_err(text));
+        }
+    };
+    Ok(Surround(Padding::Explicit(image.concat())))
+}
+
+/// A number, or a variable that holds it when the program runs.
+pub(crate) enum Amount<T> {
+    Is(T),
+    In(Input),
+}
+
+impl<'a, 'py, T> FromPyObject<'a, 'py> for Amount<T>
+where
+    T: FromPyObject<'a, 'py, Error: Into<PyErr>>,
+{
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyVariable>() {
+            return Ok(Amount::In(object.extract()?));
+        }
+        object.extract().map(Amount::Is).map_err(|_: T::Error| {
+            let kind = object.get_type();
+            PyTypeError::new_err(format!("expected a number or a Variable, but got {kind}"))
+        })
+    }
+}
+
+impl From<Amount<i32>> for Count {
+    fn from(amount: Amount<i32>) -> Self {
+        match amount {
+            Amount::Is(number) => Count::Is(number),
+            Amount::In(var) => Count::In(var.0),
+        }
+    }
+}
+
+impl From<Amount<i32>> for Depth {
+    fn from(amount: Amount<i32>) -> Self {
+        match amount {
+            Amount::Is(number) => Depth::Is(number),
+            Amount::In(var) => Depth::In(var.0),
+        }
+    }
+}

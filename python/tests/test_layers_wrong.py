@@ -1,0 +1,86 @@
+"""What layers say to wrong arguments."""
+
+import pytest
+
+from building import L, Net, net  # noqa: F401
+from paddlewheel import _core
+
+WRONG_TYPES = [
+    lambda x, n: L.relu([1.0]),
+    lambda x, n: L.relu("x"),
+    lambda x, n: L.relu(n),
+    lambda x, n: L.softmax(n),
+    lambda x, n: L.cross_entropy(n, n),
+    lambda x, n: L.embedding(x, [10, 4]),
+    lambda x, n: L.embedding(n, 10),
+    lambda x, n: L.logical_and(x, x),
+    lambda x, n: L.elementwise_add(x, 1.0),
+    lambda x, n: L.elementwise_add(x, x, act=5),
+    lambda x, n: L.elementwise_add(x, x, axis="last"),
+    lambda x, n: L.reduce_sum(x, dim="all"),
+    lambda x, n: L.scale(x, scale="big"),
+    lambda x, n: L.topk(x, "two"),
+    lambda x, n: L.dropout(x, "half"),
+    lambda x, n: L.relu(x, name=3),
+    lambda x, n: L.batch_norm(x, param_attr=3.5),
+    # Misspelt, missing, too many.
+    lambda x, n: L.relu(x, nam="r"),
+    lambda x, n: L.elementwise_add(x, x, actt="relu"),
+    lambda x, n: L.conv2d(x, 3, filter_sise=3),
+    lambda x, n: L.fc(x, 3, activation="relu"),
+    lambda x, n: L.huber_loss(x, x),
+    lambda x, n: L.sign(x, "s"),
+]
+
+
+@pytest.mark.parametrize("call", WRONG_TYPES, ids=range(len(WRONG_TYPES)))
+def test_wrong_types(net, call):
+    x, n = L.data("x", [4]), L.data("n", [1], dtype="int64")
+    with pytest.raises(TypeError):
+        call(x, n)
+    assert net.ops == []
+
+
+WRONG_VALUES = [
+    (
+        lambda x, i: L.elementwise_add(x, x, act="nope"),
+        ValueError,
+        'Operator "nope" has not been registered',
+    ),
+    (lambda x, i: L.pool2d(i, 2, pool_type="median"), ValueError, "median"),
+    (lambda x, i: L.pool2d(i), ValueError, "pool_size"),
+    (lambda x, i: L.conv2d(i, 6, 3, padding="most"), ValueError, "Unknown padding"),
+    (lambda x, i: L.conv2d(i, 6, [3, 3, 3]), ValueError, "3 of them"),
+    (lambda x, i: L.conv2d(i, 6, 3, padding=[[0, 1], [0, 0], [1, 1], [1, 1]]), ValueError, "zeros"),
+    (lambda x, i: L.conv2d(i, 6, 3, groups=2), ValueError, "groups"),
+    (lambda x, i: L.conv2d(i, 6, 3, param_attr=False), AssertionError, "False"),
+    (lambda x, i: L.batch_norm(i, bias_attr=False), AssertionError, "False"),
+    (lambda x, i: L.prelu(i, "some"), ValueError, "all, channel, element"),
+    (lambda x, i: L.label_smooth(x, epsilon=2.0), ValueError, "epsilon"),
+    (lambda x, i: L.kldiv_loss(x, x, reduction="some"), ValueError, "reduction"),
+    (
+        lambda x, i: L.dropout(x, 0.5, dropout_implementation="x"),
+        ValueError,
+        "dropout_implementation",
+    ),
+    (lambda x, i: L.elementwise_add(x, i), _core.EnforceNotMet, "elementwise_add"),
+    (
+        lambda x, i: L.data_norm(x, enable_scale_and_shift=True),
+        NotImplementedError,
+        "enable_scale_and_shift",
+    ),
+]
+
+
+@pytest.mark.parametrize("call, error, text", WRONG_VALUES, ids=range(len(WRONG_VALUES)))
+def test_wrong_values(net, call, error, text):
+    x, img = L.data("x", [4]), L.data("img", [3, 8, 8])
+    with pytest.raises(error, match=text):
+        call(x, img)
+
+
+def test_variables_of_another_program(net):
+    with Net():
+        other = L.data("stranger", [4])
+    with pytest.raises(ValueError, match="stranger"):
+        L.relu(other)
