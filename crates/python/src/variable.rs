@@ -6,12 +6,13 @@ use program::{Var, VarDesc};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
-use pyo3::types::{PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PySlice, PyString, PyTuple};
 
 use crate::context;
 use crate::convert::VarType;
 use crate::error::from_program;
-use crate::program::{PyBlock, PyProgram};
+use crate::param::{PyErrorClip, PyGradClip, PyRegularizer, wanted};
+use crate::program::{PyBlock, PyOperator, PyProgram};
 
 /// A variable of a program.
 #[pyclass(name = "Variable", module = "paddlewheel._core", frozen, dict)]
@@ -33,6 +34,11 @@ impl PyVariable {
             program.owner_of(program.current_block(), name).unwrap_or(0)
         };
         Self::new(program, block, name)
+    }
+
+    /// The program it belongs to.
+    pub(crate) fn program(&self) -> &Py<PyProgram> {
+        &self.program
     }
 
     pub(crate) fn var(&self) -> Var {
@@ -182,6 +188,72 @@ impl PyVariable {
     #[getter]
     fn is_parameter(&self) -> PyResult<bool> {
         self.read(|var| var.param.is_some())
+    }
+
+    /// What its learning rate is multiplied with; None for a variable that is no parameter.
+    #[getter]
+    fn optimize_attr<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let rate = self.read(|var| var.param.as_ref().map(|param| param.learning_rate))?;
+        let Some(rate) = rate else { return Ok(None) };
+        let attr = PyDict::new(py);
+        attr.set_item("learning_rate", rate)?;
+        Ok(Some(attr))
+    }
+
+    /// The term added to its gradient, if it has one of its own.
+    #[getter]
+    fn regularizer(&self) -> PyResult<Option<PyRegularizer>> {
+        self.read(|var| var.param.as_ref().and_then(|param| param.regularizer).map(PyRegularizer))
+    }
+
+    /// How its gradient is bounded, if it has a bound of its own.
+    #[getter]
+    fn gradient_clip_attr(&self) -> PyResult<Option<PyGradClip>> {
+        let clip = |var: &VarDesc| var.param.as_ref().and_then(|param| param.gradient_clip.clone());
+        Ok(self.read(clip)?.map(PyGradClip))
+    }
+
+    /// Whether averages of parameters include it; None for a variable that is no parameter.
+    #[getter]
+    fn do_model_average(&self) -> PyResult<Option<bool>> {
+        self.read(|var| var.param.as_ref().map(|param| param.do_model_average))
+    }
+
+    /// Whether servers keep it; None for a variable that is no parameter.
+    #[getter]
+    fn is_distributed(&self) -> PyResult<Option<bool>> {
+        self.read(|var| var.param.as_ref().map(|param| param.is_distributed))
+    }
+
+    #[setter]
+    fn set_is_distributed(&self, value: bool) -> PyResult<()> {
+        self.write(|var| {
+            if let Some(param) = &mut var.param {
+                param.is_distributed = value;
+            }
+        })
+    }
+
+    /// The last operator that writes it; None if there is none.
+    #[getter]
+    fn op(&self, py: Python<'_>) -> Option<PyOperator> {
+        let index = {
+            let program = self.program.get().lock();
+            let ops = &program.block(self.block).ops;
+            ops.iter().rposition(|op| op.writes().any(|name| name == self.name))?
+        };
+        Some(PyOperator { program: self.program.clone_ref(py), block: self.block, index })
+
+    /// Bounds of its gradient between two operators of the backward pass (`ErrorClipByValue`).
+    #[getter]
+    fn error_clip(&self) -> PyResult<Option<PyErrorClip>> {
+        self.read(|var| var.error_clip.map(|(min, max)| PyErrorClip { min, max }))
+    }
+
+    #[setter]
+    fn set_error_clip(&self, clip: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let clip = clip.map(|clip| wanted::<PyErrorClip>(clip, "error_clip")).transpose()?;
+        self.write(|var| var.error_clip = clip.map(|clip| (clip.get().min, clip.get().max)))
     }
 
     /// The block it belongs to.

@@ -108,6 +108,29 @@ pub enum Error {
     #[error("Optimizer file [{}] not exits", path.display())]
     NoOptimizerFile { path: PathBuf },
 
+    #[error("Variable [ {var} ] Not found, Please make sure run startup program")]
+    NotInScope { var: String },
+
+    #[error(
+        "Parameter's shape does not match, the Program requires a parameter with the shape of \
+         ({}), while the loaded parameter (namely [ {var} ]) has a shape of  ({}).",
+        tuple(expected),
+        tuple(found)
+    )]
+    StateShape { var: String, expected: Vec<i64>, found: Vec<i64> },
+
+    #[error(
+        "Parameter's data type does not match, the Program requires a parameter with a dtype of \
+         ({expected}), while the loaded parameter (namely [ {var} ]) has a dtype of  ({found})."
+    )]
+    StateDType { var: String, expected: DType, found: DType },
+
+    #[error("{what} must be between 0 and 1, got {value}")]
+    NotAProbability { what: &'static str, value: f64 },
+
+    #[error("{what} has {found} elements, {expected} are needed")]
+    MetricLength { what: &'static str, expected: usize, found: usize },
+
     #[error("{} holds several variables; say which (`var_list`)", path.display())]
     WhichVars { path: PathBuf },
 }

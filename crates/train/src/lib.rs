@@ -6,6 +6,7 @@
 mod error;
 pub mod executor;
 pub mod io;
+pub mod metrics;
 mod scope;
 
 pub use error::{Error, Result};
