@@ -1,6 +1,7 @@
 //! Single layers: forward value and gradient of `sum(out * weight)` are Fluid's.
 //!
 //! The table mirrors `golden/gen/gen_ops.py` case by case.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use program::backward::{self, Limits};
 use program::layers::{self, *};
