@@ -1,11 +1,12 @@
 //! Variables of a program as Python sees them, with their operators.
 
 use program::layers::math::{self, Operand, Operator};
+use program::layers::{self, Place, Size};
 use program::{Var, VarDesc};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PySlice, PyString, PyTuple};
 
 use crate::context;
 use crate::convert::VarType;
@@ -349,6 +350,30 @@ impl PyVariable {
         self.sibling(py, &var)
     }
 
+    /// A part of the variable: numbers, ranges, `::-1`, `...` and variables of one number.
+    fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let (own, places) = (self.var(), places(key)?);
+        let var = context::build_in(py, &self.program, |b| layers::index(b, &own, &places))?;
+        self.sibling(py, &var)
+    }
+
+    /// The parts along the first dimension, if it is known how many there are.
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let size = self.read(|var| var.meta.dims.first().copied().unwrap_or(-1))?;
+        if size < 0 {
+            let text = format!("`{}` has no known size to iterate over", self.name);
+            return Err(PyTypeError::new_err(text));
+        }
+        let own = self.var();
+        let part = |at| {
+            let place = [Place::At(Size::Is(at))];
+            let part = context::build_in(py, &self.program, |b| layers::index(b, &own, &place));
+            self.sibling(py, &part?)
+        };
+        let parts = (0..size).map(part).collect::<PyResult<Vec<_>>>()?;
+        Ok(PyList::new(py, parts)?.try_iter()?.into_any())
+    }
+
     fn __richcmp__(
         &self,
         py: Python<'_>,
@@ -383,6 +408,45 @@ impl PyVariable {
     fn __repr__(&self) -> PyResult<String> {
         self.read(VarDesc::to_text)
     }
+}
+
+/// What stands between the brackets of `x[...]`.
+fn places(key: &Bound<'_, PyAny>) -> PyResult<Vec<Place>> {
+    match key.cast::<PyTuple>() {
+        Ok(keys) => keys.iter().map(|key| place(&key)).collect(),
+        Err(_) => Ok(vec![place(key)?]),
+    }
+}
+
+fn place(key: &Bound<'_, PyAny>) -> PyResult<Place> {
+    if key.is(key.py().Ellipsis()) {
+        return Ok(Place::Rest);
+    }
+    let Ok(range) = key.cast::<PySlice>() else {
+        return Ok(Place::At(size(key)?));
+    };
+    let bound = |name: &str| -> PyResult<Option<Size>> {
+        let bound = range.getattr(name)?;
+        if bound.is_none() { Ok(None) } else { size(&bound).map(Some) }
+    };
+    match (bound("start")?, bound("stop")?, bound("step")?) {
+        (start, stop, None | Some(Size::Is(1))) => Ok(Place::Range(start, stop)),
+        (None, None, Some(Size::Is(-1))) => Ok(Place::Reversed),
+        _ => {
+            let text = "a Variable's slice has no step but 1, or -1 over all of a dimension";
+            Err(PyValueError::new_err(text))
+        }
+    }
+}
+
+fn size(key: &Bound<'_, PyAny>) -> PyResult<Size> {
+    if key.is_instance_of::<PyVariable>() {
+        return Ok(Size::In(key.extract::<Input>()?.0));
+    }
+    key.extract::<i64>().map(Size::Is).map_err(|_| {
+        let kind = key.get_type();
+        PyTypeError::new_err(format!("a Variable cannot be indexed by {kind}"))
+    })
 }
 
 /// The name of a variable, given itself or by name.
