@@ -190,7 +190,7 @@ impl PyAuc {
     fn update(&self, preds: &Bound<'_, PyAny>, labels: &Bound<'_, PyAny>) -> PyResult<()> {
         let (values, labels) = (array(preds, "preds")?, array(labels, "labels")?);
         let dims: Vec<usize> = preds.getattr("shape")?.extract()?;
-        let &[_, width @ 2..] = dims.as_slice() else {
+        let &[_, width @ (2..)] = dims.as_slice() else {
             let text = format!("preds must have a row of two probabilities each, got {dims:?}");
             return Err(PyIndexError::new_err(text));
         };

@@ -174,16 +174,17 @@ fn bounds(max: f32, min: Option<f32>) -> PyResult<(f32, f32)> {
 /// Refuses a Python `ParamAttr` with fields that layers could not use.
 #[pyfunction]
 pub(crate) fn check_param_attr(attr: &Bound<'_, PyAny>) -> PyResult<()> {
-    let check = |field: &str, rule: &str, fits: &dyn Fn(&Bound<'_, PyAny>) -> bool| {
-        let value = attr.getattr(field)?;
-        if fits(&value) {
-            return Ok(());
-        }
-        let kind = value.get_type();
-        let text =
-            format!("The type of '{field}' in ParamAttr must be {rule}, but received {kind}.");
-        Err(PyTypeError::new_err(text))
-    };
+    let check =
+        |field: &str, rule: &str, fits: &dyn Fn(&Bound<'_, PyAny>) -> bool| -> PyResult<()> {
+            let value = attr.getattr(field)?;
+            if fits(&value) {
+                return Ok(());
+            }
+            let kind = value.get_type();
+            let text =
+                format!("The type of '{field}' in ParamAttr must be {rule}, but received {kind}.");
+            Err(PyTypeError::new_err(text))
+        };
     check("name", "str or None", &|v| v.is_none() || v.is_instance_of::<PyString>())?;
     check("learning_rate", "float or int", &|v| v.extract::<f64>().is_ok())?;
     check("trainable", "bool", &|v| v.is_instance_of::<PyBool>())?;

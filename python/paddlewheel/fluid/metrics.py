@@ -108,7 +108,7 @@ class Recall(_Answers):
     """How much of what is was said to be."""
 
     _states = ("tp", "fn")
-    fn = property(lambda self: getattr(self._core, "fn"), doc="Said no, but it was.")
+    fn = property(lambda self: self._core.fn, doc="Said no, but it was.")
 
     def eval(self):
         """The recall so far."""
