@@ -18,6 +18,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ps", &["tensor"]),
     ("train", &["tensor", "program", "data", "ps"]),
     ("fleet", &["tensor", "program", "data", "ps", "train"]),
+    ("python", &["tensor", "program", "data", "ps", "train", "fleet"]),
     ("testing", &["tensor", "program", "data", "ps", "train", "fleet"]),
 ];
 
