@@ -1,6 +1,8 @@
 //! What a user gets wrong is answered with a typed error that names the op, the variable and the
 //! shape; nothing panics, and the session goes on.
 
+#![allow(clippy::unwrap_used)] // What does not unwrap is a failed test.
+
 use program::backward::{self, Limits};
 use program::layers::{self, Accuracy, Auc, CrossEntropy, Data, Embedding, Fc};
 use program::optimizer::{Optimizer, Sgd};

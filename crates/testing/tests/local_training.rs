@@ -1,5 +1,7 @@
 //! Training in one process: the same losses, step by step, as Fluid's.
 
+#![allow(clippy::unwrap_used)] // What does not unwrap is a failed test.
+
 use program::Net;
 use program::optimizer::*;
 use serde_json::Value as Json;

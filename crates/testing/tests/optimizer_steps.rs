@@ -1,6 +1,8 @@
 //! Every optimizer, regularizer and clip on one parameter with given gradients, dense and sparse:
 //! each variable after each step is Fluid's.
 
+#![allow(clippy::unwrap_used)] // What does not unwrap is a failed test.
+
 use program::backward::Limits;
 use program::layers::{self, Data, Elementwise, Embedding, Reduce};
 use program::optimizer::*;

@@ -1,6 +1,8 @@
 //! The house rules a compiler does not check: who may depend on whom, how long a file may be, where
 //! the environment and the network may be touched, and that nothing was left behind.
 
+#![allow(clippy::unwrap_used)] // What does not unwrap is a failed test.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
