@@ -2,6 +2,8 @@
 //! each variable after each step is Fluid's.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
+#![allow(clippy::unwrap_used)] // What does not unwrap is a failed test.
+
 use program::backward::Limits;
 use program::layers::{self, Data, Elementwise, Embedding, Reduce};
 use program::optimizer::*;
