@@ -1,7 +1,6 @@
 //! What a user gets wrong is answered with a typed error that names the op, the variable and the
 //! shape; nothing panics, and the session goes on.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
-#![allow(clippy::unwrap_used)] // What does not unwrap is a failed test.
 
 use program::backward::{self, Limits};
 use program::layers::{self, Accuracy, Auc, CrossEntropy, Data, Embedding, Fc};

@@ -1,6 +1,5 @@
 //! Programs that choose and repeat: the numbers are those Fluid 1.8.5 gives for the same programs.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
-#![allow(clippy::unwrap_used)] // What does not unwrap is a failed test.
 
 use program::layers::{self, CreateGlobalVar, FillConstant, Switch};
 use program::{Builder, Net, OpDesc, Var};

@@ -1,6 +1,5 @@
 //! Training in one process: the same losses, step by step, as Fluid's.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
-#![allow(clippy::unwrap_used)] // What does not unwrap is a failed test.
 
 use program::Net;
 use program::optimizer::*;

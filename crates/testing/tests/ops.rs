@@ -2,7 +2,6 @@
 //!
 //! The table mirrors `golden/gen/gen_ops.py` case by case.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
-#![allow(clippy::unwrap_used)] // What does not unwrap is a failed test.
 
 use program::backward::{self, Limits};
 use program::layers::{self, *};

@@ -1,7 +1,6 @@
 //! The house rules a compiler does not check: who may depend on whom, how long a file may be, where
 //! the environment and the network may be touched, and that nothing was left behind.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
-#![allow(clippy::unwrap_used)] // What does not unwrap is a failed test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
