@@ -204,4 +204,12 @@ impl Builder<'_> {
         }
         Ok(Var(name.to_string()))
     }
+
+    /// A variable's first value, given by the startup program (`set_variable_initializer`).
+    pub fn initialize(&mut self, var: &Var, initializer: &Initializer) -> Result<()> {
+        let desc = VarDesc { is_data: false, ..self.desc(var)?.clone() }.persistable();
+        let op = init::op(initializer, &desc, self.startup.random_seed)?;
+        self.startup.block_mut(0).put_var(desc);
+        self.startup.prepend_op(0, op)
+    }
 }

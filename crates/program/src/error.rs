@@ -103,6 +103,12 @@ pub enum Error {
     #[error("op `{op}` needs {what}, which is not there when a program runs here")]
     NoHost { op: String, what: &'static str },
 
+    #[error("reader `{reader}` is at the end of its pass: reset it and start it again")]
+    EndOfPass { reader: String },
+
+    #[error("reader `{reader}` gave a batch of {actual} fields where {expected} are declared")]
+    BadBatch { reader: String, expected: usize, actual: usize },
+
     #[error("operator `{op}`'s output `{var}` contains NaN or Inf (first at element {position})")]
     NotFinite { op: String, var: String, position: usize },
 

@@ -127,7 +127,17 @@ pub(crate) fn build_in<R>(
     f: impl FnOnce(&mut Builder<'_>) -> program::Result<R>,
 ) -> PyResult<R> {
     let startup = default_startup_program(py)?;
-    if main.is(&startup) {
+    build_on(py, main, &startup, f)
+}
+
+/// The same on two given programs.
+pub(crate) fn build_on<R>(
+    py: Python<'_>,
+    main: &Py<PyProgram>,
+    startup: &Py<PyProgram>,
+    f: impl FnOnce(&mut Builder<'_>) -> program::Result<R>,
+) -> PyResult<R> {
+    if main.is(startup) {
         let text = "the main program and the startup program must be two programs";
         return Err(PyValueError::new_err(text));
     }

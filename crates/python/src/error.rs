@@ -1,5 +1,7 @@
 //! The single map from our errors to Python exceptions.
 
+use std::io;
+
 use program::Error as ProgramError;
 use pyo3::exceptions::{
     PyAssertionError, PyException, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError,
@@ -28,6 +30,8 @@ pub(crate) fn from_program(error: ProgramError) -> PyErr {
         ProgramError::UnknownOp(_)
         | ProgramError::UnknownVar { .. }
         | ProgramError::VarRedefined { .. }
+        | ProgramError::TargetNotComputed { .. }
+        | ProgramError::NothingToTrain { .. }
         | ProgramError::BadArgument { .. } => PyValueError::new_err(text),
         ProgramError::MissingInput { .. } | ProgramError::LossShape { .. } => {
             PyAssertionError::new_err(text)
@@ -40,13 +44,31 @@ pub(crate) fn from_program(error: ProgramError) -> PyErr {
 }
 
 pub(crate) fn from_train(error: TrainError) -> PyErr {
+    let text = error.to_string();
     match error {
         TrainError::Program(error) => from_program(error),
-        TrainError::Interrupted { .. } => PyKeyboardInterrupt::new_err(error.to_string()),
-        TrainError::FeedShape { .. } | TrainError::FeedDType { .. } => {
-            PyValueError::new_err(error.to_string())
+        TrainError::Interrupted { .. } => PyKeyboardInterrupt::new_err(text),
+        TrainError::ReadFile { source, .. } | TrainError::WriteFile { source, .. } => {
+            io::Error::new(source.kind(), text).into()
         }
-        other => EnforceNotMet::new_err(other.to_string()),
+        TrainError::FeedShape { .. }
+        | TrainError::FeedDType { .. }
+        | TrainError::FeedNotUsed { .. }
+        | TrainError::NoDirectory { .. }
+        | TrainError::ProgramVersion { .. }
+        | TrainError::UnsafeName { .. }
+        | TrainError::TooLargeToPickle { .. }
+        | TrainError::MetricLength { .. }
+        | TrainError::WhichVars { .. } => PyValueError::new_err(text),
+        TrainError::NotAProbability { value, .. } if value > 1.0 => PyAssertionError::new_err(text),
+        TrainError::NotAProbability { .. } => PyValueError::new_err(text),
+        TrainError::NoFileName { .. }
+        | TrainError::NotInFile { .. }
+        | TrainError::NoOptimizerFile { .. }
+        | TrainError::NotInScope { .. }
+        | TrainError::StateShape { .. }
+        | TrainError::StateDType { .. } => PyAssertionError::new_err(text),
+        _ => EnforceNotMet::new_err(text),
     }
 }
 

@@ -1,10 +1,12 @@
 //! The executor as Python sees it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use tensor::Tensor;
 use train::{Executor, Feed};
@@ -12,6 +14,7 @@ use train::{Executor, Feed};
 use crate::context;
 use crate::convert::{copy_array, to_numpy};
 use crate::error::from_train;
+use crate::parallel;
 use crate::program::PyProgram;
 use crate::tensor::{PyScope, PyTensor};
 use crate::variable::PyVariable;
@@ -21,14 +24,27 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs programs in a scope.
 #[pyclass(name = "Executor", module = "paddlewheel._core", frozen, subclass)]
-pub(crate) struct PyExecutor(Mutex<State>);
+pub(crate) struct PyExecutor {
+    state: Mutex<State>,
+    closed: AtomicBool,
+}
 
 /// Kept between runs so that their memory is.
 struct State {
     executor: Executor,
     feed: Feed,
     fetched: Vec<Tensor>,
-    closed: bool,
+    /// What a signal handler raised during the run.
+    raised: Raised,
+}
+
+type Raised = Arc<Mutex<Option<PyErr>>>;
+
+/// Lets Python's signal handlers run; whether one of them raised.
+fn signalled(raised: &Raised) -> bool {
+    let Err(error) = Python::attach(|py| py.check_signals()) else { return false };
+    *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    true
 }
 
 #[pymethods]
@@ -37,10 +53,11 @@ impl PyExecutor {
     #[pyo3(signature = (place = None))]
     fn new(place: Option<&Bound<'_, PyAny>>) -> Self {
         let _ = place;
-        let mut executor = Executor::new();
-        executor.poll(SIGNALS_EVERY, || Python::attach(|py| py.check_signals().is_err()));
-        let (feed, fetched) = (Feed::new(), Vec::new());
-        Self(Mutex::new(State { executor, feed, fetched, closed: false }))
+        let (mut executor, raised) = (Executor::new(), Raised::default());
+        let asked = raised.clone();
+        executor.poll(SIGNALS_EVERY, move || signalled(&asked));
+        let state = State { executor, feed: Feed::new(), fetched: Vec::new(), raised };
+        Self { state: Mutex::new(state), closed: AtomicBool::new(false) }
     }
 
     /// Runs all operators of a program and returns the variables asked for.
@@ -63,36 +80,48 @@ impl PyExecutor {
         use_prune: bool,
     ) -> PyResult<Py<PyList>> {
         let _ = (feed_var_name, fetch_var_name, use_program_cache, return_merged, use_prune);
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(PyRuntimeError::new_err("Attempted to use a closed Executor"));
+        }
+        let joined = match (program, feed) {
+            (Some(compiled), Some(feed)) if !compiled.is_instance_of::<PyProgram>() => {
+                parallel::joined(compiled, feed)?
+            }
+            _ => None,
+        };
+        let feed = joined.as_ref().or(feed);
         let program = program_arg(py, program)?;
         let scope = match scope {
             Some(scope) => scope,
             None => context::global_scope(py)?,
         };
         let names = fetch_names(fetch_list)?;
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { executor, feed: held, fetched, closed } = &mut *state;
-        if *closed {
-            return Err(PyRuntimeError::new_err("Attempted to use a closed Executor"));
+        if program.get().lock().block(0).ops.is_empty() {
+            warn(py, NO_OPS)?;
         }
-        fill(&program, held, feed)?;
+        let read = from_readers(py, &program, feed)?;
+        let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        let State { executor, feed: held, fetched, raised } = &mut *state;
+        fill(&program, held, read.as_ref().or(feed))?;
         let fetch: Vec<&str> = names.iter().map(String::as_str).collect();
         let ran = py.detach(|| {
-            let program = program.get().lock();
+            let program = program.get().shared();
             executor.run_into(&program, &scope.get().0, held, &fetch, fetched)
         });
-        ran.map_err(from_train)?;
+        let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+        ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
         results(py, fetched, return_numpy)
     }
 
     /// Ends this executor: it runs nothing any more.
     fn close(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.closed.store(true, Ordering::Relaxed);
     }
 
     /// Whether a run fails as soon as an operator writes a number that is not finite.
     #[setter]
-    fn set_check_nan_inf(&self, check: bool) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn set_check_nan_inf(&self, py: Python<'_>, check: bool) {
+        let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
         state.executor.options_mut().check_nan_inf = check;
     }
 }
@@ -105,6 +134,10 @@ pub(crate) fn program_arg(
     let Some(program) = program else { return context::default_main_program(py) };
     if let Ok(program) = program.cast::<PyProgram>() {
         return Ok(program.clone().unbind());
+    }
+    // A `CompiledProgram` keeps the program it was made of.
+    if let Some(Ok(inner)) = program.getattr_opt("_program")?.map(|held| held.cast_into()) {
+        return Ok(inner.unbind());
     }
     let kind = program.get_type();
     let text = format!("Executor requires Program as its Parameter. But you passed in {kind}");
@@ -130,6 +163,29 @@ fn fetch_name(item: &Bound<'_, PyAny>) -> PyResult<String> {
     )))
 }
 
+/// What is fed together with the next batch of the program's readers; None if it has none.
+fn from_readers<'py>(
+    py: Python<'py>,
+    program: &Py<PyProgram>,
+    feed: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let readers = program.get().readers(py);
+    if readers.is_empty() {
+        return Ok(None);
+    }
+    let all = PyDict::new(py);
+    for reader in readers {
+        let batch = reader.bind(py).call_method0("_take")?;
+        if !batch.is_none() {
+            all.update(batch.cast::<pyo3::types::PyMapping>()?)?;
+        }
+    }
+    if let Some(feed) = feed.filter(|feed| !feed.is_none()) {
+        all.update(feed_dict(feed)?.as_mapping())?;
+    }
+    Ok(Some(all.into_any()))
+}
+
 /// Copies what is fed into tensors that are kept from run to run.
 fn fill(program: &Py<PyProgram>, held: &mut Feed, feed: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let Some(feed) = feed.filter(|feed| !feed.is_none()) else {
@@ -141,7 +197,8 @@ fn fill(program: &Py<PyProgram>, held: &mut Feed, feed: Option<&Bound<'_, PyAny>
     for (name, value) in dict.iter() {
         let name: String = name.extract()?;
         if program.get().lock().find_var(0, &name).is_none() {
-            warn_unknown(&value, &name)?;
+            let text = "is not found in program. It is not declared or is pruned.";
+            warn(feed.py(), &format!("The variable {name} {text}"))?;
             continue;
         }
         fill_one(held, &name, &value)?;
@@ -185,11 +242,11 @@ fn fill_one(held: &mut Feed, name: &str, value: &Bound<'_, PyAny>) -> PyResult<(
     )))
 }
 
-fn warn_unknown(value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
-    let text =
-        format!("The variable {name} is not found in program. It is not declared or is pruned.");
+const NO_OPS: &str = "There are no operators in the program to be executed. If you pass Program \
+    manually, please use fluid.program_guard to ensure the current Program is being used.";
+
+fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     let text = std::ffi::CString::new(text).unwrap_or_default();
-    let py = value.py();
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
 }
 
@@ -207,7 +264,10 @@ fn results(py: Python<'_>, fetched: &mut [Tensor], return_numpy: bool) -> PyResu
                  return LoDTensor itself directly.",
             ));
         }
-        list.append(to_numpy(py, tensor)?)?;
+        match tensor.is_initialized() {
+            true => list.append(to_numpy(py, tensor)?)?,
+            false => list.append(py.None())?,
+        }
     }
     Ok(list.unbind())
 }

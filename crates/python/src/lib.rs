@@ -2,12 +2,19 @@
 //!
 //! **Invariant:** no behaviour. Whatever is worth testing from Rust lives in the crates above.
 
+mod backward;
 mod context;
 mod convert;
 mod error;
 mod executor;
+mod feeder;
+mod io;
 mod layers;
+mod lod;
+mod metrics;
 mod nets;
+mod optimizer;
+mod parallel;
 mod param;
 mod program;
 mod tensor;
@@ -37,6 +44,9 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<tensor::CudaPinnedPlace>()?;
     m.add_class::<executor::PyExecutor>()?;
     m.add_class::<context::PyNames>()?;
+    m.add_class::<feeder::PyFeeder>()?;
+    m.add_function(wrap_pyfunction!(lod::create_lod_tensor, m)?)?;
+    m.add_function(wrap_pyfunction!(lod::create_random_int_lodtensor, m)?)?;
     m.add_function(wrap_pyfunction!(context::default_main_program, m)?)?;
     m.add_function(wrap_pyfunction!(context::default_startup_program, m)?)?;
     m.add_function(wrap_pyfunction!(context::switch_main_program, m)?)?;
@@ -49,5 +59,11 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<param::PyRegularizer>()?;
     m.add_class::<param::PyGradClip>()?;
     nets::add(m)?;
+    m.add_class::<param::PyErrorClip>()?;
+    m.add_function(wrap_pyfunction!(param::check_param_attr, m)?)?;
+    backward::add(m)?;
+    io::add(m)?;
+    metrics::add(m)?;
+    optimizer::add(m)?;
     layers::add(m)
 }

@@ -1,13 +1,17 @@
 //! What a user says of a parameter: attributes, initializers, regularizers.
 
-use program::{GradClip, Initializer, ParamAttr, Regularizer};
+use program::layers::init;
+use program::{GradClip, Initializer, ParamAttr, Regularizer, VarDesc};
 use pyo3::PyClass;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 use tensor::Tensor;
 
 use crate::convert::copy_array;
+use crate::error::from_program;
+use crate::program::{PyBlock, PyOperator};
+use crate::variable::PyVariable;
 
 /// How a parameter starts; made by the functions of `fluid.initializer`.
 #[pyclass(name = "Initializer", module = "paddlewheel._core", frozen)]
@@ -21,8 +25,12 @@ impl PyInitializer {
     }
 
     #[staticmethod]
-    fn uniform(low: f32, high: f32, seed: i32) -> Self {
-        Self(Initializer::Uniform { low, high, seed })
+    fn uniform(low: f32, high: f32, seed: i32) -> PyResult<Self> {
+        if low > high {
+            let text = format!("the range of a uniform initializer is empty: {low} to {high}");
+            return Err(PyAssertionError::new_err(text));
+        }
+        Ok(Self(Initializer::Uniform { low, high, seed }))
     }
 
     #[staticmethod]
@@ -56,9 +64,18 @@ impl PyInitializer {
     fn array(value: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mut tensor = Tensor::default();
         if !copy_array(value, &mut tensor)? {
-            return Err(PyTypeError::new_err("NumpyArrayInitializer needs a numpy array"));
+            return Err(PyAssertionError::new_err("NumpyArrayInitializer needs a numpy array"));
         }
         Ok(Self(Initializer::Array(tensor)))
+    }
+
+    /// Puts the operator that fills a variable before all others of a block.
+    fn fill(&self, py: Python<'_>, var: &PyVariable, block: &PyBlock) -> PyResult<PyOperator> {
+        let desc = var.read(VarDesc::clone)?;
+        let mut program = block.program.get().lock();
+        let op = init::op(&self.0, &desc, program.random_seed).map_err(from_program)?;
+        program.insert_op(block.id, 0, op).map_err(from_program)?;
+        Ok(PyOperator { program: block.program.clone_ref(py), block: block.id, index: 0 })
     }
 
     fn __repr__(&self) -> String {
@@ -94,8 +111,19 @@ pub(crate) struct PyGradClip(pub(crate) GradClip);
 #[pymethods]
 impl PyGradClip {
     #[staticmethod]
-    fn by_value(min: f32, max: f32) -> Self {
-        Self(GradClip::Value { min, max })
+    #[pyo3(signature = (max, min = None))]
+    fn by_value(max: f32, min: Option<f32>) -> PyResult<Self> {
+        let (min, max) = bounds(max, min)?;
+        Ok(Self(GradClip::Value { min, max }))
+    }
+
+    /// The upper and the lower bound of `by_value`.
+    #[getter]
+    fn bounds(&self) -> Option<(f32, f32)> {
+        match self.0 {
+            GradClip::Value { min, max } => Some((max, min)),
+            _ => None,
+        }
     }
 
     #[staticmethod]
@@ -111,6 +139,57 @@ impl PyGradClip {
     fn __repr__(&self) -> String {
         format!("{:?}", self.0)
     }
+}
+
+/// Bounds of a gradient between two operators; made by `fluid.clip.ErrorClipByValue`.
+#[pyclass(name = "ErrorClip", module = "paddlewheel._core", frozen, get_all)]
+pub(crate) struct PyErrorClip {
+    pub(crate) min: f32,
+    pub(crate) max: f32,
+}
+
+#[pymethods]
+impl PyErrorClip {
+    #[new]
+    #[pyo3(signature = (max, min = None))]
+    fn new(max: f32, min: Option<f32>) -> PyResult<Self> {
+        let (min, max) = bounds(max, min)?;
+        Ok(Self { min, max })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ByValue, min={:.6}, max={:.6}", self.min, self.max)
+    }
+}
+
+/// The lower and the upper bound; without a lower one, the upper one's negative.
+fn bounds(max: f32, min: Option<f32>) -> PyResult<(f32, f32)> {
+    match min {
+        None if max > 0.0 => Ok((-max, max)),
+        None => Err(PyAssertionError::new_err(format!("max must be positive, got {max}"))),
+        Some(min) => Ok((min, max)),
+    }
+}
+
+/// Refuses a Python `ParamAttr` with fields that layers could not use.
+#[pyfunction]
+pub(crate) fn check_param_attr(attr: &Bound<'_, PyAny>) -> PyResult<()> {
+    let check =
+        |field: &str, rule: &str, fits: &dyn Fn(&Bound<'_, PyAny>) -> bool| -> PyResult<()> {
+            let value = attr.getattr(field)?;
+            if fits(&value) {
+                return Ok(());
+            }
+            let kind = value.get_type();
+            let text =
+                format!("The type of '{field}' in ParamAttr must be {rule}, but received {kind}.");
+            Err(PyTypeError::new_err(text))
+        };
+    check("name", "str or None", &|v| v.is_none() || v.is_instance_of::<PyString>())?;
+    check("learning_rate", "float or int", &|v| v.extract::<f64>().is_ok())?;
+    check("trainable", "bool", &|v| v.is_instance_of::<PyBool>())?;
+    check("do_model_average", "bool", &|v| v.is_instance_of::<PyBool>())?;
+    read_param_attr(attr).map(|_| ())
 }
 
 /// Finds one of our objects in an argument: itself, or what a Python class keeps as `_core`.

@@ -1,8 +1,9 @@
 //! Program, Block and Operator as Python sees them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use program::{Attr, Meta, OpDesc, Program, VarDesc, VarKind};
+use program::{Attr, Meta, OpDesc, ParamInfo, Program, VarDesc, VarKind};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -12,17 +13,52 @@ use crate::error::from_program;
 use crate::variable::PyVariable;
 
 /// A program: blocks of operators as data.
+///
+/// A run takes its own handle of the data, so that a program is never locked while it runs: other
+/// Python threads may look at it, and a change made meanwhile is made to a copy.
 #[pyclass(name = "Program", module = "paddlewheel._core", frozen, dict, weakref)]
 #[derive(Default)]
-pub(crate) struct PyProgram(Mutex<Program>);
+pub(crate) struct PyProgram {
+    program: Mutex<Arc<Program>>,
+    /// Started readers give a batch to each run (`py_reader`, `DataLoader` that is not iterable).
+    readers: Mutex<Vec<Py<PyAny>>>,
+}
+
+/// A program held for a moment, to look at or to change.
+pub(crate) struct Held<'a>(MutexGuard<'a, Arc<Program>>);
+
+impl Deref for Held<'_> {
+    type Target = Program;
+
+    fn deref(&self) -> &Program {
+        &self.0
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Program {
+        Arc::make_mut(&mut self.0)
+    }
+}
 
 impl PyProgram {
     pub(crate) fn new_from(program: Program) -> Self {
-        Self(Mutex::new(program))
+        Self { program: Mutex::new(Arc::new(program)), readers: Mutex::default() }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Program> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> Held<'_> {
+        Held(self.program.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The program as it is now, to run without holding it.
+    pub(crate) fn shared(&self) -> Arc<Program> {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The readers that feed runs of this program.
+    pub(crate) fn readers(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
+        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.iter().map(|reader| reader.clone_ref(py)).collect()
     }
 }
 
@@ -95,9 +131,28 @@ impl PyProgram {
 
     /// A deep copy; for testing, without what only training needs.
     #[pyo3(signature = (for_test = false))]
-    fn clone(&self, for_test: bool) -> Self {
-        let program = self.lock();
-        Self::new_from(if for_test { program.clone_for_test() } else { Program::clone(&program) })
+    fn clone(&self, py: Python<'_>, for_test: bool) -> Self {
+        let copy = {
+            let program = self.lock();
+            if for_test { program.clone_for_test() } else { Program::clone(&program) }
+        };
+        Self { readers: Mutex::new(self.readers(py)), ..Self::new_from(copy) }
+    }
+
+    /// From now on each run takes a batch of this reader.
+    fn _attach_reader(&self, reader: Py<PyAny>) {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+    }
+
+    /// The scope of names that new operators are annotated with.
+    #[getter]
+    fn _namescope(&self) -> String {
+        self.lock().namescope.clone()
+    }
+
+    #[setter]
+    fn set__namescope(&self, namescope: String) {
+        self.lock().namescope = namescope;
     }
 
     /// The program from the bytes that `serialize_to_string` gives.
@@ -254,6 +309,32 @@ impl PyBlock {
         Ok(self.variable(py, &name))
     }
 
+    /// Declares a parameter; the startup program is not told of it.
+    #[pyo3(signature = (shape, dtype, name = None, trainable = true, is_distributed = false, **_more))]
+    #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
+    fn create_parameter(
+        &self,
+        py: Python<'_>,
+        shape: Vec<i64>,
+        dtype: &Bound<'_, PyAny>,
+        name: Option<String>,
+        trainable: bool,
+        is_distributed: bool,
+        _more: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<PyVariable> {
+        let name = match name {
+            Some(name) => name,
+            None => crate::context::unique_name_generate(py, "_generated_var")?,
+        };
+        check_parameter(&shape)?;
+        let meta = Meta::dense(dtype_from_py(dtype)?, &shape);
+        let param = Some(ParamInfo { trainable, is_distributed, ..ParamInfo::default() });
+        let (persistable, stop_gradient) = (true, !trainable);
+        let var = VarDesc { persistable, stop_gradient, param, ..VarDesc::new(&name, meta) };
+        self.program.get().lock().block_mut(0).create_var(var).map_err(from_program)?;
+        Ok(PyVariable::new(self.program.clone_ref(py), 0, &name))
+    }
+
     /// Appends an operator.
     #[pyo3(signature = (r#type, inputs = None, outputs = None, attrs = None, stop_gradient = false))]
     fn append_op(
@@ -333,6 +414,20 @@ impl PyBlock {
             self.id
         )))
     }
+}
+
+/// A parameter has a shape without open sizes.
+fn check_parameter(shape: &[i64]) -> PyResult<()> {
+    let text = match shape.iter().any(|&size| size <= 0) {
+        true => format!(
+            "Each dimension of shape for Parameter must be greater than 0, but received {shape:?}"
+        ),
+        false if shape.is_empty() => {
+            "The dimensions of shape for Parameter must be greater than 0".to_string()
+        }
+        false => return Ok(()),
+    };
+    Err(PyValueError::new_err(text))
 }
 
 fn op_desc(

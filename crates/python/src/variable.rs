@@ -1,16 +1,18 @@
 //! Variables of a program as Python sees them, with their operators.
 
 use program::layers::math::{self, Operand, Operator};
+use program::layers::{self, Place, Size};
 use program::{Var, VarDesc};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PySlice, PyString, PyTuple};
 
 use crate::context;
 use crate::convert::VarType;
 use crate::error::from_program;
-use crate::program::{PyBlock, PyProgram};
+use crate::param::{PyErrorClip, PyGradClip, PyRegularizer, wanted};
+use crate::program::{PyBlock, PyOperator, PyProgram};
 
 /// A variable of a program.
 #[pyclass(name = "Variable", module = "paddlewheel._core", frozen, dict)]
@@ -32,6 +34,11 @@ impl PyVariable {
             program.owner_of(program.current_block(), name).unwrap_or(0)
         };
         Self::new(program, block, name)
+    }
+
+    /// The program it belongs to.
+    pub(crate) fn program(&self) -> &Py<PyProgram> {
+        &self.program
     }
 
     pub(crate) fn var(&self) -> Var {
@@ -183,6 +190,73 @@ impl PyVariable {
         self.read(|var| var.param.is_some())
     }
 
+    /// What its learning rate is multiplied with; None for a variable that is no parameter.
+    #[getter]
+    fn optimize_attr<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let rate = self.read(|var| var.param.as_ref().map(|param| param.learning_rate))?;
+        let Some(rate) = rate else { return Ok(None) };
+        let attr = PyDict::new(py);
+        attr.set_item("learning_rate", rate)?;
+        Ok(Some(attr))
+    }
+
+    /// The term added to its gradient, if it has one of its own.
+    #[getter]
+    fn regularizer(&self) -> PyResult<Option<PyRegularizer>> {
+        self.read(|var| var.param.as_ref().and_then(|param| param.regularizer).map(PyRegularizer))
+    }
+
+    /// How its gradient is bounded, if it has a bound of its own.
+    #[getter]
+    fn gradient_clip_attr(&self) -> PyResult<Option<PyGradClip>> {
+        let clip = |var: &VarDesc| var.param.as_ref().and_then(|param| param.gradient_clip.clone());
+        Ok(self.read(clip)?.map(PyGradClip))
+    }
+
+    /// Whether averages of parameters include it; None for a variable that is no parameter.
+    #[getter]
+    fn do_model_average(&self) -> PyResult<Option<bool>> {
+        self.read(|var| var.param.as_ref().map(|param| param.do_model_average))
+    }
+
+    /// Whether servers keep it; None for a variable that is no parameter.
+    #[getter]
+    fn is_distributed(&self) -> PyResult<Option<bool>> {
+        self.read(|var| var.param.as_ref().map(|param| param.is_distributed))
+    }
+
+    #[setter]
+    fn set_is_distributed(&self, value: bool) -> PyResult<()> {
+        self.write(|var| {
+            if let Some(param) = &mut var.param {
+                param.is_distributed = value;
+            }
+        })
+    }
+
+    /// The last operator that writes it; None if there is none.
+    #[getter]
+    fn op(&self, py: Python<'_>) -> Option<PyOperator> {
+        let index = {
+            let program = self.program.get().lock();
+            let ops = &program.block(self.block).ops;
+            ops.iter().rposition(|op| op.writes().any(|name| name == self.name))?
+        };
+        Some(PyOperator { program: self.program.clone_ref(py), block: self.block, index })
+    }
+
+    /// Bounds of its gradient between two operators of the backward pass (`ErrorClipByValue`).
+    #[getter]
+    fn error_clip(&self) -> PyResult<Option<PyErrorClip>> {
+        self.read(|var| var.error_clip.map(|(min, max)| PyErrorClip { min, max }))
+    }
+
+    #[setter]
+    fn set_error_clip(&self, clip: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let clip = clip.map(|clip| wanted::<PyErrorClip>(clip, "error_clip")).transpose()?;
+        self.write(|var| var.error_clip = clip.map(|clip| (clip.get().min, clip.get().max)))
+    }
+
     /// The block it belongs to.
     #[getter]
     fn block(&self, py: Python<'_>) -> PyBlock {
@@ -276,6 +350,30 @@ impl PyVariable {
         self.sibling(py, &var)
     }
 
+    /// A part of the variable: numbers, ranges, `::-1`, `...` and variables of one number.
+    fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let (own, places) = (self.var(), places(key)?);
+        let var = context::build_in(py, &self.program, |b| layers::index(b, &own, &places))?;
+        self.sibling(py, &var)
+    }
+
+    /// The parts along the first dimension, if it is known how many there are.
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let size = self.read(|var| var.meta.dims.first().copied().unwrap_or(-1))?;
+        if size < 0 {
+            let text = format!("`{}` has no known size to iterate over", self.name);
+            return Err(PyTypeError::new_err(text));
+        }
+        let own = self.var();
+        let part = |at| {
+            let place = [Place::At(Size::Is(at))];
+            let part = context::build_in(py, &self.program, |b| layers::index(b, &own, &place));
+            self.sibling(py, &part?)
+        };
+        let parts = (0..size).map(part).collect::<PyResult<Vec<_>>>()?;
+        Ok(PyList::new(py, parts)?.try_iter()?.into_any())
+    }
+
     fn __richcmp__(
         &self,
         py: Python<'_>,
@@ -310,6 +408,45 @@ impl PyVariable {
     fn __repr__(&self) -> PyResult<String> {
         self.read(VarDesc::to_text)
     }
+}
+
+/// What stands between the brackets of `x[...]`.
+fn places(key: &Bound<'_, PyAny>) -> PyResult<Vec<Place>> {
+    match key.cast::<PyTuple>() {
+        Ok(keys) => keys.iter().map(|key| place(&key)).collect(),
+        Err(_) => Ok(vec![place(key)?]),
+    }
+}
+
+fn place(key: &Bound<'_, PyAny>) -> PyResult<Place> {
+    if key.is(key.py().Ellipsis()) {
+        return Ok(Place::Rest);
+    }
+    let Ok(range) = key.cast::<PySlice>() else {
+        return Ok(Place::At(size(key)?));
+    };
+    let bound = |name: &str| -> PyResult<Option<Size>> {
+        let bound = range.getattr(name)?;
+        if bound.is_none() { Ok(None) } else { size(&bound).map(Some) }
+    };
+    match (bound("start")?, bound("stop")?, bound("step")?) {
+        (start, stop, None | Some(Size::Is(1))) => Ok(Place::Range(start, stop)),
+        (None, None, Some(Size::Is(-1))) => Ok(Place::Reversed),
+        _ => {
+            let text = "a Variable's slice has no step but 1, or -1 over all of a dimension";
+            Err(PyValueError::new_err(text))
+        }
+    }
+}
+
+fn size(key: &Bound<'_, PyAny>) -> PyResult<Size> {
+    if key.is_instance_of::<PyVariable>() {
+        return Ok(Size::In(key.extract::<Input>()?.0));
+    }
+    key.extract::<i64>().map(Size::Is).map_err(|_| {
+        let kind = key.get_type();
+        PyTypeError::new_err(format!("a Variable cannot be indexed by {kind}"))
+    })
 }
 
 /// The name of a variable, given itself or by name.

@@ -22,7 +22,7 @@ pub use dtype::{Bool, DType, Element};
 pub use error::{Error, Result};
 pub use float::{Float, Number};
 pub use lod::Lod;
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_row};
 pub use rows::{MergeScratch, Rows};
 pub use shape::{RANK_MAX, Shape};
 pub use tensor::Tensor;

@@ -14,3 +14,11 @@ pub fn prefetch<T>(data: &[T], index: usize) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (data, index);
 }
+
+/// Starts loading a row of `width` elements: its first cache line and its last, which is another
+/// one as often as not. What lies between in a wide row the processor guesses by itself.
+#[inline(always)]
+pub fn prefetch_row<T>(data: &[T], row: usize, width: usize) {
+    prefetch(data, row.wrapping_mul(width));
+    prefetch(data, row.wrapping_mul(width).wrapping_add(width.saturating_sub(1)));
+}

@@ -1,4 +1,5 @@
 //! AUC over all batches and over the last few: exactly Fluid's, histograms included.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use program::layers::{self, Auc, AucVars, Data};
 use program::{Net, Var};

@@ -1,7 +1,10 @@
 //! What a user gets wrong is answered with a typed error that names the op, the variable and the
 //! shape; nothing panics, and the session goes on.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
-use program::layers::{self, Data, Fc};
+use program::backward::{self, Limits};
+use program::layers::{self, Accuracy, Auc, CrossEntropy, Data, Embedding, Fc};
+use program::optimizer::{Optimizer, Sgd};
 use program::{Builder, Error as ProgramError, Net, OpDesc, Var};
 use tensor::{DType, Tensor};
 use testing::session::Session;
@@ -212,10 +215,139 @@ fn a_loss_that_is_no_single_number() {
     let mut b = net.builder();
     let x = floats(&mut b, "x", 3);
     let y = layers::fc(&mut b, &[x], 2, Fc::default()).unwrap();
-    let limits = program::backward::Limits::default();
-    let error = program::backward::append_backward(&mut net.main, y.name(), &limits).unwrap_err();
+    let limits = Limits::default();
+    let error = backward::append_backward(&mut net.main, y.name(), &limits).unwrap_err();
     assert!(
         matches!(&error, ProgramError::LossShape { var, dims } if var == y.name() && *dims == [-1, 2]),
         "{error}"
     );
+}
+
+// ---- labels and ids
+
+fn ids(b: &mut Builder<'_>, name: &str) -> Var {
+    layers::data(b, name, &[1], Data { dtype: DType::I64, ..Data::default() }).unwrap()
+}
+
+fn column(values: &[i64]) -> Tensor {
+    Tensor::new([values.len(), 1], values).unwrap()
+}
+
+/// Cross entropy of two samples over three classes.
+#[track_caller]
+fn label_error(labels: &[i64]) -> Error {
+    let mut net = Net::default();
+    let mut b = net.builder();
+    let (x, label) = (floats(&mut b, "x", 3), ids(&mut b, "label"));
+    let out = layers::cross_entropy(&mut b, &x, &label, CrossEntropy::default()).unwrap();
+    let mut session = Session::start(net);
+    let mut feed = Feed::new().with("x", ones(&[2, 3])).with("label", column(labels));
+    session.try_run(&mut feed, &[out.name()]).expect_err("a class that is not there")
+}
+
+#[test]
+fn a_label_beyond_the_classes() {
+    let error = label_error(&[0, 3]);
+    let (fact, op) = in_op(&error);
+    assert_eq!(op, "cross_entropy2");
+    let ProgramError::LabelOutOfRange { var, row, label, n_classes } = fact else {
+        panic!("{error}")
+    };
+    assert_eq!((var.as_str(), *row, *label, *n_classes), ("label", 1, 3, 3));
+}
+
+#[test]
+fn a_negative_label() {
+    let error = label_error(&[-1, 2]);
+    let (fact, _) = in_op(&error);
+    assert!(matches!(fact, ProgramError::LabelOutOfRange { label: -1, row: 0, .. }), "{error}");
+}
+
+#[test]
+fn a_label_for_each_sample() {
+    let error = label_error(&[0, 1, 2]);
+    let (fact, op) = in_op(&error);
+    assert_eq!(op, "cross_entropy2");
+    assert!(matches!(fact, ProgramError::Shapes { .. }), "{error}");
+}
+
+/// Two slots that look up rows of one table of five: the ids of the second are the user's.
+#[track_caller]
+fn look_up(wrong: &[i64], is_sparse: bool) -> Result<Vec<Tensor>, Error> {
+    let mut net = Net::with_seed(1);
+    let mut b = net.builder();
+    let mut rows = Vec::new();
+    for slot in ["C1", "C2"] {
+        let ids = ids(&mut b, slot);
+        let param_attr = program::ParamAttr::named("table");
+        let options =
+            Embedding { is_sparse, padding_idx: Some(4), param_attr, ..Embedding::default() };
+        rows.push(layers::embedding(&mut b, &ids, [5, 2], options).unwrap());
+    }
+    let joined = layers::concat(&mut b, &rows, 1, None).unwrap();
+    let loss = layers::mean(&mut b, &joined).unwrap();
+    backward::append_backward(&mut net.main, loss.name(), &Limits::default()).unwrap();
+    let mut session = Session::start(net);
+    let mut feed = Feed::new().with("C1", column(&[0, 4])).with("C2", column(wrong));
+    session.try_run(&mut feed, &[rows[1].name()])
+}
+
+#[test]
+fn an_id_outside_of_the_table() {
+    for (wrong, bad) in [([1, 5], 5), ([1, -1], -1), ([1, i64::MAX], i64::MAX)] {
+        for is_sparse in [false, true] {
+            let error = look_up(&wrong, is_sparse).expect_err("the table has five rows");
+            let (fact, op) = in_op(&error);
+            assert_eq!(op, "lookup_table");
+            let ProgramError::IdOutOfRange { var, position, id, height } = fact else {
+                panic!("{error}")
+            };
+            assert_eq!((var.as_str(), *position, *id, *height), ("C2", 1, bad, 5));
+        }
+    }
+}
+
+#[test]
+fn the_padding_id_gives_zeros() {
+    let rows = look_up(&[4, 1], true).unwrap();
+    let rows = rows[0].data::<f32>().unwrap();
+    assert_eq!(rows[..2], [0.0, 0.0]);
+    assert_ne!(rows[2..], [0.0, 0.0]);
+}
+
+#[test]
+fn a_padding_id_outside_of_the_table() {
+    let error = refused(|b| {
+        let ids = ids(b, "ids");
+        let options = Embedding { padding_idx: Some(5), ..Embedding::default() };
+        layers::embedding(b, &ids, [5, 2], options)
+    });
+    assert!(error.to_string().contains("padding_idx"), "{error}");
+}
+
+#[test]
+fn the_gradient_of_what_has_none() {
+    let mut net = Net::with_seed(1);
+    let mut b = net.builder();
+    let (x, label) = (floats(&mut b, "x", 3), ids(&mut b, "label"));
+    let softmax = Fc { act: Some("softmax"), ..Fc::default() };
+    let y = layers::fc(&mut b, &[x], 2, softmax).unwrap();
+    let auc = layers::auc(&mut b, &y, &label, Auc::default()).unwrap().auc;
+    let limits = Limits::default();
+    let error = backward::append_backward(&mut net.main, auc.name(), &limits).unwrap_err();
+    let fact = error.root();
+    assert!(matches!(fact, ProgramError::NotDifferentiable { op } if op == "auc"), "{error}");
+    assert!(matches!(&error, ProgramError::InOp { kind, .. } if kind == "auc"), "{error}");
+}
+
+#[test]
+fn a_loss_that_no_parameter_reaches() {
+    let mut net = Net::with_seed(1);
+    let mut b = net.builder();
+    let (x, label) = (floats(&mut b, "x", 3), ids(&mut b, "label"));
+    let y = layers::fc(&mut b, &[x], 4, Fc::default()).unwrap();
+    let loss = layers::accuracy(&mut b, &y, &label, Accuracy::default()).unwrap();
+    let error = Optimizer::new(Sgd, 0.1).minimize(&mut b, &loss, &Limits::default()).unwrap_err();
+    let named = |var: &str| var == loss.name();
+    assert!(matches!(&error, ProgramError::NothingToTrain { loss } if named(loss)), "{error}");
 }

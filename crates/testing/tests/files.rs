@@ -1,6 +1,8 @@
 //! Files: what Fluid 1.8.5 wrote is read, what we write for the same values is the same bytes, and
 //! what is wrong with a file is said with its name and the place in it.
 
+#![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -314,7 +316,7 @@ fn golden_pickles_load_and_survive() {
             check_values(&again, values, var);
         }
         assert_eq!(
-            io::load_state(&prefix).unwrap().len(),
+            io::load_state(&prefix, None).unwrap().len(),
             files[net]["persistables"].as_object().unwrap().len()
         );
     }
@@ -504,7 +506,7 @@ fn a_damaged_program_or_pickle_names_its_file() {
     assert!(matches!(error, Error::InFile { ref path, .. } if *path == model), "{error}");
     let pickle = dir.path().join("model.pdparams");
     fs::write(&pickle, b"\x80\x02cos\nsystem\n(X\x02\x00\x00\x00lstR.").unwrap();
-    let error = io::load_state(&dir.path().join("model")).unwrap_err();
+    let error = io::load_state(&dir.path().join("model"), None).unwrap_err();
     assert!(matches!(error, Error::BadPickle { offset: 2, .. }), "{error}");
 }
 

@@ -1,4 +1,5 @@
 //! Training in one process: the same losses, step by step, as Fluid's.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use program::Net;
 use program::optimizer::*;

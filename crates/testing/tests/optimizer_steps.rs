@@ -1,5 +1,6 @@
 //! Every optimizer, regularizer and clip on one parameter with given gradients, dense and sparse:
 //! each variable after each step is Fluid's.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use program::backward::Limits;
 use program::layers::{self, Data, Elementwise, Embedding, Reduce};

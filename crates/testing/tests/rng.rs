@@ -1,4 +1,5 @@
 //! Initial values: what initializers draw is bit for bit what Fluid draws.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use program::{Initializer, Net, NewParam, ParamAttr};
 use serde_json::Value as Json;

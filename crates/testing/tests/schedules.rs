@@ -1,4 +1,5 @@
 //! Learning-rate schedules: the rate of each step, the ops that compute it, and the names it keeps.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use program::backward::Limits;
 use program::layers::{self, Data, Decay, Fc, PolynomialDecay};

@@ -37,6 +37,13 @@ pub enum Error {
     #[error("fetch variable `{var}` holds {actual}, which cannot be fetched: only tensors can")]
     FetchKind { var: String, actual: &'static str },
 
+    #[error("reader `{reader}` was not started: call start() before the first run of a pass")]
+    NoReader { reader: String },
+
+    /// What a reader outside of this crate answered.
+    #[error("{0}")]
+    Reader(Box<dyn std::error::Error + Send + Sync>),
+
     #[error("the run was interrupted before op {index} (`{op}`) of block {block}")]
     Interrupted { block: usize, index: usize, op: String },
 
@@ -100,6 +107,29 @@ pub enum Error {
 
     #[error("Optimizer file [{}] not exits", path.display())]
     NoOptimizerFile { path: PathBuf },
+
+    #[error("Variable [ {var} ] Not found, Please make sure run startup program")]
+    NotInScope { var: String },
+
+    #[error(
+        "Parameter's shape does not match, the Program requires a parameter with the shape of \
+         ({}), while the loaded parameter (namely [ {var} ]) has a shape of  ({}).",
+        tuple(expected),
+        tuple(found)
+    )]
+    StateShape { var: String, expected: Vec<i64>, found: Vec<i64> },
+
+    #[error(
+        "Parameter's data type does not match, the Program requires a parameter with a dtype of \
+         ({expected}), while the loaded parameter (namely [ {var} ]) has a dtype of  ({found})."
+    )]
+    StateDType { var: String, expected: DType, found: DType },
+
+    #[error("{what} must be between 0 and 1, got {value}")]
+    NotAProbability { what: &'static str, value: f64 },
+
+    #[error("{what} has {found} elements, {expected} are needed")]
+    MetricLength { what: &'static str, expected: usize, found: usize },
 
     #[error("{} holds several variables; say which (`var_list`)", path.display())]
     WhichVars { path: PathBuf },

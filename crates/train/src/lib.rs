@@ -6,8 +6,9 @@
 mod error;
 pub mod executor;
 pub mod io;
+pub mod metrics;
 mod scope;
 
 pub use error::{Error, Result};
 pub use executor::{Executor, Feed, Options};
-pub use scope::Scope;
+pub use scope::{Reader, Scope};

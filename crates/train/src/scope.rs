@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tensor::Value;
+use tensor::{Tensor, Value};
+
+use crate::error::{Error, Result};
 
 /// Named variables, with a scope around them whose variables are seen too.
 ///
@@ -20,7 +22,20 @@ struct Node {
     generation: AtomicU64,
     parent: Option<Scope>,
     vars: Mutex<Vars>,
+    readers: Mutex<HashMap<String, Box<dyn Reader>>>,
     kids: Mutex<Vec<Scope>>,
+}
+
+/// Where the batches of a `read` op come from.
+pub trait Reader: Send {
+    /// The next batch, one tensor per field; `None` at the end of a pass.
+    fn next(&mut self) -> Result<Option<Vec<Tensor>>>;
+}
+
+impl std::fmt::Debug for dyn Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a reader")
+    }
 }
 
 /// The variables of one scope: an index that never moves, so that a prepared program may keep it.
@@ -51,9 +66,9 @@ impl Scope {
     fn with_parent(parent: Option<Scope>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (vars, kids) = (Mutex::default(), Mutex::default());
+        let (vars, kids, readers) = (Mutex::default(), Mutex::default(), Mutex::default());
         let generation = AtomicU64::new(0);
-        Self(Arc::new(Node { id, generation, parent, vars, kids }))
+        Self(Arc::new(Node { id, generation, parent, vars, readers, kids }))
     }
 
     /// A scope inside this one; it lives until [`Scope::drop_kids`] or this scope's end.
@@ -70,6 +85,31 @@ impl Scope {
 
     fn kids(&self) -> MutexGuard<'_, Vec<Scope>> {
         self.0.kids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the reader variable `name` its batches; what it read from before is gone.
+    pub fn attach_reader(&self, name: &str, reader: Box<dyn Reader>) {
+        self.readers().insert(name.to_string(), reader);
+    }
+
+    /// Takes a reader away.
+    pub fn detach_reader(&self, name: &str) {
+        self.readers().remove(name);
+    }
+
+    /// The next batch of a reader, here or around.
+    pub(crate) fn read_batch(&self, name: &str) -> Result<Option<Vec<Tensor>>> {
+        if let Some(reader) = self.readers().get_mut(name) {
+            return reader.next();
+        }
+        match self.parent() {
+            Some(parent) => parent.read_batch(name),
+            None => Err(Error::NoReader { reader: name.to_string() }),
+        }
+    }
+
+    fn readers(&self) -> MutexGuard<'_, HashMap<String, Box<dyn Reader>>> {
+        self.0.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Unlike that of any other scope in this process.
@@ -204,7 +244,6 @@ pub(crate) struct Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tensor::Tensor;
 
     #[test]
     fn a_kid_sees_its_parents_variables() {

@@ -217,7 +217,9 @@ fn append_grad_op(
         add_prefix(&mut op, written, prefix);
     }
     let role = op.attrs.int(role::ROLE, 0)? as i32;
-    op.attrs.set(role::ROLE, if role & role::LOSS != 0 { role } else { role::BACKWARD });
+    // Only the seed of the pass is of the loss; what copied the attributes of the loss op is not.
+    let is_seed = role == role::BACKWARD | role::LOSS;
+    op.attrs.set(role::ROLE, if is_seed { role } else { role::BACKWARD });
     op.attrs.remove(role::ROLE_VAR);
     let written_here: Vec<String> = op.writes().map(str::to_string).collect();
     program.append_op(0, op)?;

@@ -46,6 +46,7 @@ fn appends_gradients_last_op_first() {
     let ops = &net.main.block(0).ops;
     assert_eq!(ops[2].role(), 256);
     assert_eq!(ops[3].role(), 257);
+    assert_eq!(ops[4].role(), 1, "a test copy must not keep it");
     assert_eq!(ops[6].role(), 1);
     assert_eq!(ops[6].output_names("X@GRAD"), &[] as &[String], "x stops gradients");
     assert_eq!(ops[6].attrs.strs(role::ROLE_VAR).unwrap(), ["w", "w@GRAD"]);

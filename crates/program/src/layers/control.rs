@@ -30,6 +30,12 @@ impl Switch {
         condition: &Var,
         body: impl FnOnce(&mut Builder<'_>) -> Result<()>,
     ) -> Result<()> {
+        let runs = self.condition(b, condition)?;
+        conditional(b, &runs, body)
+    }
+
+    /// The condition of the next case: `condition` holds and none before it did.
+    pub fn condition(&mut self, b: &mut Builder<'_>, condition: &Var) -> Result<Var> {
         let not = logical(b, OpDesc::new("logical_not").input("X", condition))?;
         let (none, runs) = match &self.none_before {
             None => (not, condition.clone()),
@@ -39,7 +45,7 @@ impl Switch {
             }
         };
         self.none_before = Some(none);
-        conditional(b, &runs, body)
+        Ok(runs)
     }
 
     /// Fluid's `default`: runs `body` if no case held; there must be a case.
@@ -48,15 +54,17 @@ impl Switch {
         b: &mut Builder<'_>,
         body: impl FnOnce(&mut Builder<'_>) -> Result<()>,
     ) -> Result<()> {
-        let Some(condition) = self.none_before else {
-            return Err(Error::BadArgument {
-                layer: "Switch",
-                argument: "default",
-                rule: "a case must come before it",
-                actual: "none".to_string(),
-            });
-        };
-        conditional(b, &condition, body)
+        conditional(b, self.otherwise_condition()?, body)
+    }
+
+    /// The condition of `default`: no case held.
+    pub fn otherwise_condition(&self) -> Result<&Var> {
+        self.none_before.as_ref().ok_or_else(|| Error::BadArgument {
+            layer: "Switch",
+            argument: "default",
+            rule: "there should be at least one condition",
+            actual: "none".to_string(),
+        })
     }
 }
 
@@ -114,7 +122,8 @@ fn conditional(
     run_if(b, condition, block)
 }
 
-fn run_if(b: &mut Builder<'_>, condition: &Var, block: BlockId) -> Result<()> {
+/// Appends the op that runs a block inside of the current one if `condition` holds.
+pub fn run_if(b: &mut Builder<'_>, condition: &Var, block: BlockId) -> Result<()> {
     let (reads, writes) = outside(b, block);
     let scope = scopes(b);
     b.op(OpDesc::new("conditional_block")
@@ -133,6 +142,11 @@ pub fn while_loop(
     body: impl FnOnce(&mut Builder<'_>) -> Result<()>,
 ) -> Result<()> {
     let (block, ()) = inside(b, body)?;
+    run_while(b, condition, block)
+}
+
+/// Appends the op that runs a block inside of the current one while `condition` holds.
+pub fn run_while(b: &mut Builder<'_>, condition: &Var, block: BlockId) -> Result<()> {
     let (mut reads, writes) = outside(b, block);
     reads.retain(|name| name != condition.name());
     if !writes.iter().any(|name| name == condition.name()) {
@@ -163,6 +177,16 @@ pub fn cond(
     let held = branch(b, pred, true_fn)?;
     let not = logical(b, OpDesc::new("logical_not").input("X", pred))?;
     let failed = branch(b, &not, false_fn)?;
+    choose(b, pred, held, failed)
+}
+
+/// What [`cond`] gives of the results of two branches: those of `held` if `pred` holds.
+pub fn choose(
+    b: &mut Builder<'_>,
+    pred: &Var,
+    held: Vec<Var>,
+    failed: Vec<Var>,
+) -> Result<Vec<Var>> {
     if held.len() != failed.len() {
         return Err(Error::BadArgument {
             layer: "cond",
@@ -186,14 +210,20 @@ pub fn cond(
 /// A block that leaves its results in variables of the block around it.
 fn branch(b: &mut Builder<'_>, condition: &Var, body: Body<'_, Vec<Var>>) -> Result<Vec<Var>> {
     let (block, results) = inside(b, |b| body(b))?;
+    let outs = leave(b, block, &results)?;
+    run_if(b, condition, block)?;
+    Ok(outs)
+}
+
+/// Copies results of a block into variables of the current one, around it.
+pub fn leave(b: &mut Builder<'_>, block: BlockId, results: &[Var]) -> Result<Vec<Var>> {
     let mut outs = Vec::new();
     for result in results {
         let meta = b.main.need_var(block, result.name())?.meta.clone();
         let out = generated(b, meta);
-        b.main.append_op(block, OpDesc::new("assign").input("X", &result).output("Out", &out))?;
+        b.main.append_op(block, OpDesc::new("assign").input("X", result).output("Out", &out))?;
         outs.push(out);
     }
-    run_if(b, condition, block)?;
     Ok(outs)
 }
 

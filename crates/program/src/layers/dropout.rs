@@ -75,10 +75,9 @@ pub fn label_smooth(b: &mut Builder<'_>, label: &Var, options: LabelSmooth<'_>) 
     }
     let dtype = b.meta(label)?.dtype;
     let block = b.main.current_block();
-    if let Some(owner) = b.main.owner_of(block, label.name()) {
-        if let Some(desc) = b.main.block_mut(owner).var_mut(label.name()) {
-            desc.stop_gradient = true;
-        }
+    let owner = b.main.owner_of(block, label.name()).unwrap_or(block);
+    if let Some(desc) = b.main.block_mut(owner).var_mut(label.name()) {
+        desc.stop_gradient = true;
     }
     let mut op = OpDesc::new("label_smooth").input("X", label);
     if let Some(prior) = options.prior_dist {

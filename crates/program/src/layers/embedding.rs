@@ -82,10 +82,9 @@ fn look_up(
         dtype,
         default_init: Initializer::XAVIER,
     })?;
-    if is_distributed && let Some(desc) = b.main.block_mut(0).var_mut(table.name()) {
-        if let Some(info) = &mut desc.param {
-            info.is_distributed = true;
-        }
+    let desc = b.main.block_mut(0).var_mut(table.name());
+    if let Some(info) = desc.and_then(|desc| desc.param.as_mut()) {
+        info.is_distributed |= is_distributed;
     }
     let op = OpDesc::new(kind)
         .input("W", &table)

@@ -3,6 +3,7 @@
 use tensor::{DType, Tensor};
 
 use super::append::{append, append_stopped};
+use super::sizes::Sizes;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
@@ -24,6 +25,8 @@ fn with_value(op: OpDesc, dtype: DType, value: f64) -> OpDesc {
 #[allow(missing_docs)] // The names are Fluid's.
 pub struct FillConstant<'a> {
     pub force_cpu: bool,
+    /// A variable that holds the value when the program runs.
+    pub value_in: Option<&'a Var>,
     /// Write here instead of into a variable of its own.
     pub out: Option<&'a Var>,
 }
@@ -31,20 +34,25 @@ pub struct FillConstant<'a> {
 /// One value in a shape.
 pub fn fill_constant(
     b: &mut Builder<'_>,
-    shape: &[i64],
+    shape: impl Into<Sizes>,
     dtype: DType,
     value: f64,
     options: FillConstant<'_>,
 ) -> Result<Var> {
+    let shape = shape.into();
+    let layer = b.layer_name("fill_constant", None);
     let op = OpDesc::new("fill_constant")
-        .attr("shape", shape.to_vec())
+        .attr("shape", shape.known())
         .attr("dtype", dtype.code())
         .attr("force_cpu", options.force_cpu);
-    let op = with_value(op, dtype, value);
-    let Some(out) = options.out else {
-        return append_stopped(b, ("fill_constant", None), dtype, op);
+    let op = match options.value_in {
+        Some(var) => op.input("ValueTensor", var),
+        None => with_value(op, dtype, value),
     };
-    b.layer_name("fill_constant", None);
+    let op = shape.on(b, &layer, op, ("ShapeTensor", "ShapeTensorList"))?;
+    let Some(out) = options.out else {
+        return append_stopped(b, ("fill_constant", Some(&layer)), dtype, op);
+    };
     b.op(op.output("Out", out))?;
     stop_gradient(b, out);
     Ok(out.clone())
@@ -58,13 +66,23 @@ fn stop_gradient(b: &mut Builder<'_>, var: &Var) {
 }
 
 /// Zeros in a shape.
-pub fn zeros(b: &mut Builder<'_>, shape: &[i64], dtype: DType, force_cpu: bool) -> Result<Var> {
-    fill_constant(b, shape, dtype, 0.0, FillConstant { force_cpu, out: None })
+pub fn zeros(
+    b: &mut Builder<'_>,
+    shape: impl Into<Sizes>,
+    dtype: DType,
+    force_cpu: bool,
+) -> Result<Var> {
+    fill_constant(b, shape, dtype, 0.0, FillConstant { force_cpu, ..FillConstant::default() })
 }
 
 /// Ones in a shape.
-pub fn ones(b: &mut Builder<'_>, shape: &[i64], dtype: DType, force_cpu: bool) -> Result<Var> {
-    fill_constant(b, shape, dtype, 1.0, FillConstant { force_cpu, out: None })
+pub fn ones(
+    b: &mut Builder<'_>,
+    shape: impl Into<Sizes>,
+    dtype: DType,
+    force_cpu: bool,
+) -> Result<Var> {
+    fill_constant(b, shape, dtype, 1.0, FillConstant { force_cpu, ..FillConstant::default() })
 }
 
 /// A shape with one size taken from another variable.

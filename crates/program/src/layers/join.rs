@@ -1,6 +1,7 @@
 //! Several variables into one, and back: `concat`, `sums`, `stack`, `multiplex`, `split`, `unstack`.
 
 use super::append::append;
+use super::sizes::Size;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
@@ -12,9 +13,18 @@ fn first<'a>(layer: &'static str, inputs: &'a [Var]) -> Result<&'a Var> {
 }
 
 /// The inputs one after another along an axis; Fluid's default axis is 0.
-pub fn concat(b: &mut Builder<'_>, input: &[Var], axis: i32, name: Option<&str>) -> Result<Var> {
+pub fn concat(
+    b: &mut Builder<'_>,
+    input: &[Var],
+    axis: impl Into<Size>,
+    name: Option<&str>,
+) -> Result<Var> {
     let dtype = b.meta(first("concat", input)?)?.dtype;
-    let op = OpDesc::new("concat").input("X", input).attr("axis", axis);
+    let op = OpDesc::new("concat").input("X", input);
+    let op = match axis.into() {
+        Size::Is(axis) => op.attr("axis", axis as i32),
+        Size::In(axis) => op.input("AxisTensor", &axis).attr("axis", 0),
+    };
     append(b, ("concat", name), dtype, op)
 }
 

@@ -22,6 +22,7 @@ mod fc;
 mod fill;
 mod gather;
 mod image;
+mod index;
 mod join;
 mod loss;
 mod lr;
@@ -42,6 +43,7 @@ mod sequence;
 mod sequence_conv;
 mod sequence_nets;
 mod sequence_pool;
+mod sizes;
 mod softmax;
 mod sorting;
 mod tdm;
@@ -61,7 +63,7 @@ pub use compare::{
     Logical, equal, greater_equal, greater_than, has_inf, has_nan, isfinite, less_equal, less_than,
     logical_and, logical_not, logical_or, logical_xor, not_equal, where_index,
 };
-pub use control::{Switch, cond, while_loop};
+pub use control::{Switch, choose, cond, leave, run_if, run_while, while_loop};
 pub use create::{
     CreateGlobalVar, CreateParameter, create_global_var, create_parameter, create_tensor,
 };
@@ -84,6 +86,7 @@ pub use fill::{
 };
 pub use gather::{Depth, Updates, gather, gather_nd, one_hot, one_hot_v2, scatter};
 pub use image::{Conv2d, Padding, Pool2d, adaptive_pool2d, conv2d, pool2d};
+pub use index::{Place, index};
 pub use join::{Parts, concat, multiplex, split, stack, sum, sums, unstack};
 pub use loss::{
     LOG_LOSS_EPSILON, MarginRankLoss, SigmoidCrossEntropy, SmoothL1, bpr_loss, huber_loss,
@@ -120,7 +123,7 @@ pub use reduce::{
     Reduce, reduce_all, reduce_any, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum,
 };
 pub use reshape::{
-    Cumsum, Cut, Reshape, cumsum, expand, expand_as, flatten, index, pad, reshape, reverse, slice,
+    Cumsum, Cut, Reshape, cumsum, expand, expand_as, flatten, pad, reshape, reverse, slice,
     squeeze, transpose, unsqueeze,
 };
 pub use scale::{Increment, Scale, cast, clip, clip_by_norm, increment, scale};
@@ -133,6 +136,7 @@ pub use sequence::{
 pub use sequence_conv::{SequenceConv, sequence_conv};
 pub use sequence_nets::{SequenceConvPool, sequence_conv_pool};
 pub use sequence_pool::{SequencePool, sequence_first_step, sequence_last_step, sequence_pool};
+pub use sizes::{Size, Sizes};
 pub use softmax::{Softmax, softmax};
 pub use sorting::{Argsort, Count, argmax, argmin, argsort, topk};
 pub use tdm::{Layers, TdmChild, TdmSampler, tdm_child, tdm_sampler, tdm_sampler_list};

@@ -177,7 +177,8 @@ pub fn scaled_dot_product_attention(
     if heads > 1 {
         for x in &mut qkv {
             let width = b.meta(x)?.dims[2];
-            *x = fc(b, &[x.clone()], width, Fc { num_flatten_dims: 2, ..Fc::default() })?;
+            *x =
+                fc(b, std::slice::from_ref(x), width, Fc { num_flatten_dims: 2, ..Fc::default() })?;
         }
         for x in &mut qkv {
             *x = split_heads(b, x, heads)?;

@@ -4,6 +4,7 @@ use tensor::DType;
 
 use super::append::append;
 use super::fill::BatchSizeLike;
+use super::sizes::Sizes;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
@@ -32,10 +33,17 @@ impl UniformRandom {
 }
 
 /// Numbers in [min, max).
-pub fn uniform_random(b: &mut Builder<'_>, shape: &[i64], options: UniformRandom) -> Result<Var> {
-    let op = OpDesc::new("uniform_random").attr("shape", shape.to_vec());
+pub fn uniform_random(
+    b: &mut Builder<'_>,
+    shape: impl Into<Sizes>,
+    options: UniformRandom,
+) -> Result<Var> {
+    let shape = shape.into();
+    let layer = b.layer_name("uniform_random", None);
+    let op = OpDesc::new("uniform_random").attr("shape", shape.known());
     let op = options.on(op.attr("dtype", options.dtype.code()));
-    append(b, ("uniform_random", None), options.dtype, op)
+    let op = shape.on(b, &layer, op, ("ShapeTensor", "ShapeTensorList"))?;
+    append(b, ("uniform_random", Some(&layer)), options.dtype, op)
 }
 
 /// The same in a shape one size of which is another variable's.
@@ -71,10 +79,17 @@ impl GaussianRandom {
 }
 
 /// Normal numbers.
-pub fn gaussian_random(b: &mut Builder<'_>, shape: &[i64], options: GaussianRandom) -> Result<Var> {
-    let op = OpDesc::new("gaussian_random").attr("shape", shape.to_vec());
+pub fn gaussian_random(
+    b: &mut Builder<'_>,
+    shape: impl Into<Sizes>,
+    options: GaussianRandom,
+) -> Result<Var> {
+    let shape = shape.into();
+    let layer = b.layer_name("gaussian_random", None);
+    let op = OpDesc::new("gaussian_random").attr("shape", shape.known());
     let op = options.on(op.attr("dtype", options.dtype.code()));
-    append(b, ("gaussian_random", None), options.dtype, op)
+    let op = shape.on(b, &layer, op, ("ShapeTensor", "ShapeTensorList"))?;
+    append(b, ("gaussian_random", Some(&layer)), options.dtype, op)
 }
 
 /// The same in a shape one size of which is another variable's.

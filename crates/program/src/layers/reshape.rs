@@ -2,6 +2,7 @@
 
 use super::activate;
 use super::append::append;
+use super::sizes::Sizes;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
@@ -18,16 +19,22 @@ pub struct Reshape<'a> {
 }
 
 /// The same numbers in another shape: 0 copies a size, one -1 stands for what is left over.
-pub fn reshape(b: &mut Builder<'_>, x: &Var, shape: &[i32], options: Reshape<'_>) -> Result<Var> {
+pub fn reshape(
+    b: &mut Builder<'_>,
+    x: &Var,
+    shape: impl Into<Sizes>,
+    options: Reshape<'_>,
+) -> Result<Var> {
     let layer = b.layer_name("reshape2", options.name);
-    let dtype = b.meta(x)?.dtype;
+    let (dtype, shape) = (b.meta(x)?.dtype, shape.into());
+    let op = OpDesc::new("reshape2").input("X", x);
+    let mut op = shape.on(b, &layer, op, ("Shape", "ShapeTensor"))?;
     let out = if options.inplace { x.clone() } else { b.temp(&layer, dtype) };
     let x_shape = b.temp(&layer, dtype);
-    let mut op = OpDesc::new("reshape2").input("X", x);
-    if let Some(actual) = options.actual_shape {
+    if let (Some(actual), Sizes::List(_)) = (options.actual_shape, &shape) {
         op = op.input("Shape", actual);
     }
-    b.op(op.output("Out", &out).output("XShape", &x_shape).attr("shape", shape.to_vec()))?;
+    b.op(op.output("Out", &out).output("XShape", &x_shape).attr("shape", shape.known_ints()))?;
     activate(b, &layer, out, options.act)
 }
 
@@ -69,10 +76,17 @@ pub fn flatten(b: &mut Builder<'_>, x: &Var, axis: i32, name: Option<&str>) -> R
 }
 
 /// The input repeated along each dimension.
-pub fn expand(b: &mut Builder<'_>, x: &Var, times: &[i32], name: Option<&str>) -> Result<Var> {
-    let dtype = b.meta(x)?.dtype;
-    let op = OpDesc::new("expand").input("X", x).attr("expand_times", times.to_vec());
-    append(b, ("expand", name), dtype, op)
+pub fn expand(
+    b: &mut Builder<'_>,
+    x: &Var,
+    times: impl Into<Sizes>,
+    name: Option<&str>,
+) -> Result<Var> {
+    let (dtype, times) = (b.meta(x)?.dtype, times.into());
+    let layer = b.layer_name("expand", name);
+    let op = OpDesc::new("expand").input("X", x).attr("expand_times", times.known_ints());
+    let op = times.on(b, &layer, op, ("ExpandTimes", "expand_times_tensor"))?;
+    append(b, ("expand", Some(&layer)), dtype, op)
 }
 
 /// The input repeated until it has the target's shape.
@@ -87,37 +101,37 @@ pub fn expand_as(b: &mut Builder<'_>, x: &Var, target: &Var, name: Option<&str>)
 #[allow(missing_docs)] // The names are Fluid's.
 pub struct Cut<'a> {
     pub axes: &'a [i32],
-    pub starts: &'a [i32],
-    pub ends: &'a [i32],
+    pub starts: &'a Sizes,
+    pub ends: &'a Sizes,
 }
 
-fn slice_op(input: &Var, cut: Cut<'_>, decrease: &[i32]) -> OpDesc {
-    OpDesc::new("slice")
+/// The op that cuts, and drops the dimensions in `decrease`.
+pub(super) fn slice_op(
+    b: &mut Builder<'_>,
+    layer: &str,
+    input: &Var,
+    (cut, decrease): (Cut<'_>, &[i32]),
+) -> Result<OpDesc> {
+    let n = cut.axes.len();
+    let known = cut.starts.are_known(n).into_iter().zip(cut.ends.are_known(n));
+    let flags = known.map(|(start, end)| if start && end { 1 } else { -1 }).collect::<Vec<i32>>();
+    let op = OpDesc::new("slice")
         .input("Input", input)
         .attr("axes", cut.axes.to_vec())
-        .attr("starts", cut.starts.to_vec())
-        .attr("ends", cut.ends.to_vec())
-        .attr("infer_flags", vec![1; cut.axes.len()])
-        .attr("decrease_axis", decrease.to_vec())
+        .attr("starts", cut.starts.known_ints())
+        .attr("ends", cut.ends.known_ints())
+        .attr("infer_flags", flags)
+        .attr("decrease_axis", decrease.to_vec());
+    let op = cut.starts.on(b, layer, op, ("StartsTensor", "StartsTensorList"))?;
+    cut.ends.on(b, layer, op, ("EndsTensor", "EndsTensorList"))
 }
 
 /// A part of the input.
 pub fn slice(b: &mut Builder<'_>, input: &Var, cut: Cut<'_>) -> Result<Var> {
     let dtype = b.meta(input)?.dtype;
-    append(b, ("slice", None), dtype, slice_op(input, cut, &[]))
-}
-
-/// A part of the input as Python's `x[...]` names it: `<x>_slice_0`, the dimensions in `decrease`
-/// dropped.
-pub fn index(b: &mut Builder<'_>, input: &Var, cut: Cut<'_>, decrease: &[i32]) -> Result<Var> {
-    let meta = b.meta(input)?;
-    let name = b.names.generate(&format!("{}_slice", input.name()));
-    let block = b.main.current_block();
-    let desc = crate::VarDesc::new(&name, crate::Meta::dense(meta.dtype, &[]));
-    b.main.block_mut(block).put_var(desc);
-    let out = Var::from(name);
-    b.op(slice_op(input, cut, decrease).output("Out", &out))?;
-    Ok(out)
+    let layer = b.layer_name("slice", None);
+    let op = slice_op(b, &layer, input, (cut, &[]))?;
+    append(b, ("slice", Some(&layer)), dtype, op)
 }
 
 /// The input with a value around it: `paddings` before and after each dimension.
@@ -196,12 +210,10 @@ mod tests {
         is(&b, y.clone(), "expand_0.tmp_0", &[-1, 18]);
         let y = expand_as(&mut b, &x, &y, None).unwrap();
         is(&b, y, "expand_as_0.tmp_0", &[-1, 18]);
-        let cut = Cut { axes: &[0, 1], starts: &[1, 0], ends: &[3, -1] };
+        let (starts, ends) = (Sizes::from(&[1, 0]), Sizes::from(&[3, -1]));
+        let cut = Cut { axes: &[0, 1], starts: &starts, ends: &ends };
         let y = slice(&mut b, &x, cut).unwrap();
         is(&b, y, "slice_0.tmp_0", &[-1, 5]);
-        let cut = Cut { axes: &[1], starts: &[2], ends: &[3] };
-        let y = index(&mut b, &x, cut, &[1]).unwrap();
-        is(&b, y, "x_slice_0", &[-1]);
         let y = pad(&mut b, &x, &[0, 0, 1, 2], 0.0, None).unwrap();
         is(&b, y, "pad_0.tmp_0", &[-1, 9]);
         let y = reverse(&mut b, &x, &[1]).unwrap();

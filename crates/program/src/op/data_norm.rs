@@ -102,7 +102,7 @@ fn slot_dim(run: &Run<'_>, columns: usize) -> Result<Option<usize>> {
     let given = run.attrs().int("slot_dim", -1)?;
     match usize::try_from(given) {
         Err(_) | Ok(0) => Ok(None),
-        Ok(slot_dim) if columns % slot_dim == 0 => Ok(Some(slot_dim)),
+        Ok(slot_dim) if columns.is_multiple_of(slot_dim) => Ok(Some(slot_dim)),
         Ok(_) => Err(Error::BadAttr {
             attr: "slot_dim".to_string(),
             expected: format!("a divisor of the {columns} columns"),

@@ -2,7 +2,7 @@
 
 use super::{Infer, Run};
 use crate::attr::Attrs;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 const SAME: &str = "both inputs must have the same shape";
 /// The rule that a gradient of a loss breaks.
@@ -37,6 +37,7 @@ pub(super) fn run_same(run: &Run<'_>, left: &str, right: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     #[test]
     fn axes_count_from_both_ends() {

@@ -1,24 +1,31 @@
 //! From a type known at run time to a type known to the compiler.
 
+/// Runs a `Result` body with `$T` standing for the one of the listed types that `$dtype` says.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_types {
+    ($dtype:expr, $var:expr, $expected:literal, $T:ident => $body:expr, $($variant:ident = $t:ty),*) => {
+        match $dtype {
+            $(
+                #[allow(clippy::useless_conversion)] // One of the types converts to itself.
+                tensor::DType::$variant => {
+                    type $T = $t;
+                    $body
+                }
+            )*
+            actual => {
+                let var = $var.to_string();
+                Err($crate::Error::DType { var, expected: $expected, actual })
+            }
+        }
+    };
+}
+
 /// Runs a `Result` body with `$T` standing for `f32` or `f64`.
 #[macro_export]
 macro_rules! for_float {
     ($dtype:expr, $var:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            tensor::DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            tensor::DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            actual => Err($crate::Error::DType {
-                var: $var.to_string(),
-                expected: "float32 or float64",
-                actual,
-            }),
-        }
+        $crate::for_types!($dtype, $var, "float32 or float64", $T => $body, F32 = f32, F64 = f64)
     };
 }
 
@@ -26,21 +33,7 @@ macro_rules! for_float {
 #[macro_export]
 macro_rules! for_int {
     ($dtype:expr, $var:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            tensor::DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            tensor::DType::I64 => {
-                type $T = i64;
-                $body
-            }
-            actual => Err($crate::Error::DType {
-                var: $var.to_string(),
-                expected: "int32 or int64",
-                actual,
-            }),
-        }
+        $crate::for_types!($dtype, $var, "int32 or int64", $T => $body, I32 = i32, I64 = i64)
     };
 }
 
@@ -48,27 +41,8 @@ macro_rules! for_int {
 #[macro_export]
 macro_rules! for_number {
     ($dtype:expr, $var:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            tensor::DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            tensor::DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            tensor::DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            tensor::DType::I64 => {
-                type $T = i64;
-                $body
-            }
-            actual => {
-                Err($crate::Error::DType { var: $var.to_string(), expected: "a number", actual })
-            }
-        }
+        $crate::for_types!($dtype, $var, "a number", $T => $body,
+            F32 = f32, F64 = f64, I32 = i32, I64 = i64)
     };
 }
 

@@ -1,11 +1,12 @@
 //! `gather`: Out[i] = X[Index[i]], by rows of X.
 //!
 //! `gather_nd`: the last dimension of Index holds places in the first dimensions of X, and Out has
-//! what lies there. Gradient of both: dX[Index[i]] += dOut[i].
+//! what lies there. Gradient of both: dX[Index[i]] += dOut[i]; but `gather` with `overwrite`, which
+//! is Fluid's default, lets the last of equal indices win: dX[Index[i]] = dOut[i].
 
-use tensor::{Shape, Tensor};
+use tensor::{Element, Shape, Tensor};
 
-use super::gather_rows::{BadId, gather_rows, scatter_add_rows};
+use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 use super::sizes;
 use super::{Grad, Infer, Keep, Op, Run, for_float};
 use crate::error::{Error, Result};
@@ -128,18 +129,38 @@ fn not_there(run: &Run<'_>, bad: BadId) -> Error {
     }
 }
 
-fn add_back(run: &mut Run<'_>, rows: &[i64], width: usize) -> Result<()> {
+/// Gives the gradient of Out back to the rows it came from.
+fn give_back(run: &mut Run<'_>, rows: &[i64], width: usize, overwrite: bool) -> Result<()> {
     let mut d_x = run.take("X@GRAD");
     let (x, d_out) = (run.input("X")?, run.input("Out@GRAD")?);
     if d_out.len() != rows.len() * width {
         return Err(run.shapes("the gradient must have a row for each index", "Out@GRAD", "Index"));
     }
     for_float!(d_out.dtype(), run.input_name("Out@GRAD"), T => {
-        let table = (d_x.resize_zeroed::<T>(x.shape()), width);
-        scatter_add_rows(table, rows, None, d_out.data::<T>()?).map_err(|bad| not_there(run, bad))
+        let (table, d_out) = (d_x.resize_zeroed::<T>(x.shape()), d_out.data::<T>()?);
+        let given = if overwrite {
+            put_rows((table, width), rows, d_out)
+        } else {
+            scatter_add_rows((table, width), rows, None, d_out)
+        };
+        given.map_err(|bad| not_there(run, bad))
     })?;
     d_x.set_lod(x.lod().clone());
     run.put("X@GRAD", d_x);
+    Ok(())
+}
+
+/// Copies row `i` of `values` to row `rows[i]` of the table, in the order listed.
+fn put_rows<T: Element>(
+    (table, width): (&mut [T], usize),
+    rows: &[i64],
+    values: &[T],
+) -> std::result::Result<(), BadId> {
+    let width = width.max(1);
+    check_ids(rows, table.len() / width, None)?;
+    for (&row, value) in rows.iter().zip(values.chunks_exact(width)) {
+        table[row as usize * width..][..width].copy_from_slice(value);
+    }
     Ok(())
 }
 
@@ -148,10 +169,16 @@ impl Op for GatherGrad {
         "gather_grad"
     }
 
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        let x = infer.input("X")?;
+        infer.set_output("X@GRAD", x)
+    }
+
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let rows = sizes::integers(run.input("Index")?, run.input_name("Index"))?;
         let width = run.input("X")?.shape().flatten_2d(1).1;
-        add_back(run, &rows, width)
+        let overwrite = run.attrs().bool("overwrite", true)?;
+        give_back(run, &rows, width, overwrite)
     }
 }
 
@@ -166,7 +193,7 @@ impl Op for GatherNdGrad {
             return Err(run.shapes(ND_RULE, "Index", "X"));
         }
         let rows = places(run, x, index.last())?;
-        add_back(run, &rows, x.flatten_2d(index.last()).1)
+        give_back(run, &rows, x.flatten_2d(index.last()).1, false)
     }
 }
 
@@ -194,9 +221,18 @@ mod tests {
 
     #[test]
     fn gradient_matches_finite_differences() {
-        gather("gather", ids(&[3], &[2, 0, 2])).output("Out").grad(&["X"]);
+        let added = gather("gather", ids(&[3], &[2, 0, 2])).attr("overwrite", false);
+        added.output("Out").grad(&["X"]);
+        gather("gather", ids(&[2], &[2, 0])).output("Out").grad(&["X"]);
         gather("gather_nd", ids(&[3, 1], &[2, 0, 2])).output("Out").grad(&["X"]);
         gather("gather_nd", ids(&[2, 2], &[2, 0, 0, 1])).output("Out").grad(&["X"]);
+    }
+
+    #[test]
+    fn the_last_of_equal_indices_wins_as_in_fluid() {
+        let d_out = t(&[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let grad = gather("gather_grad", ids(&[3], &[2, 0, 2])).input("Out@GRAD", d_out);
+        grad.gives("X@GRAD", t(&[3, 2], &[3.0, 4.0, 0.0, 0.0, 5.0, 6.0]));
     }
 
     #[test]

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn draws_fluids_numbers() {
-        let expected = [0.044_566_508f32, 0.011_534_226, -0.124_327_22, 0.018_255_472];
+        let expected = [0.044_566_51_f32, 0.011_534_226, -0.124_327_22, 0.018_255_472];
         check("gaussian_random")
             .attr("shape", vec![4i64])
             .attr("seed", 1)

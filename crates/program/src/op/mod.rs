@@ -99,6 +99,7 @@ mod print;
 mod randint;
 mod range;
 mod rank_loss;
+mod read;
 mod reduce;
 mod reshape;
 mod reverse;

@@ -174,8 +174,8 @@ impl<T: Float, const N: usize> Table<'_, T, N> {
 
     /// Asks for a row and its state before they are needed: both miss every cache in a large table.
     fn prefetch(&self, row: usize) {
-        tensor::prefetch(self.param, row * self.width);
-        self.state.iter().for_each(|state| tensor::prefetch(state, row * self.width));
+        tensor::prefetch_row(self.param, row, self.width);
+        self.state.iter().for_each(|state| tensor::prefetch_row(state, row, self.width));
     }
 
     fn step(

@@ -121,7 +121,7 @@ mod tests {
         }
 
         fn read_file(&mut self, path: &str) -> Result<Vec<u8>> {
-            let missing = || op::host_error(std::io::Error::from(std::io::ErrorKind::NotFound));
+            let missing = || Error::Host(format!("no file {path}").into());
             self.0.get(path).cloned().ok_or_else(missing)
         }
     }

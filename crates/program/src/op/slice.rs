@@ -77,7 +77,7 @@ impl Op for Slice {
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
         let used = |port: &&str| !grad.op().input_names(port).is_empty();
         let inputs: Vec<&str> =
-            std::iter::once("Input").chain(COMPUTED.into_iter().filter(|p| used(&p))).collect();
+            std::iter::once("Input").chain(COMPUTED.into_iter().filter(|p| used(p))).collect();
         grad.emit_usual(Keep {
             inputs: &inputs,
             out_grads: &["Out"],

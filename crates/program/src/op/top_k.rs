@@ -78,7 +78,8 @@ fn check_k(k: i64, n: i64) -> Result<i64> {
 fn largest<T: Number>(x: &[T], out: &mut [T], indices: &mut [i64]) {
     let mut n_kept = 0;
     for (index, &x) in x.iter().enumerate() {
-        if n_kept == out.len() && !(x > out[n_kept - 1]) {
+        let enters = n_kept < out.len() || x > out[n_kept - 1];
+        if !enters {
             continue;
         }
         n_kept = (n_kept + 1).min(out.len());

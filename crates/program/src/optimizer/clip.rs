@@ -1,5 +1,7 @@
 //! Gradient clipping: by value, by norm, by the norm of all gradients of a group.
 
+use std::collections::HashSet;
+
 use crate::backward::ParamGrad;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
@@ -39,13 +41,19 @@ pub fn set_gradient_clip(
     Ok(())
 }
 
-/// Clips each gradient: as `all` says, or else as its own parameter says.
+/// Clips each gradient: as `all` says, except those in `skipped`; or else as its own parameter says.
 pub(super) fn append(
     b: &mut Builder<'_>,
     pairs: &[ParamGrad],
     all: Option<&GradClip>,
+    skipped: &HashSet<String>,
 ) -> Result<Vec<ParamGrad>> {
-    let clips = clips(b, pairs, all)?;
+    let mut clips = clips(b, pairs, all)?;
+    for (pair, clip) in pairs.iter().zip(&mut clips) {
+        if all.is_some() && skipped.contains(&pair.param) {
+            *clip = None;
+        }
+    }
     check_groups(&clips)?;
     let first_op = b.main.block(b.main.current_block()).ops.len();
     let mut clipped = pairs.to_vec();

@@ -1,6 +1,6 @@
 //! What all optimizers have in common: `minimize`, `backward`, `apply_gradients`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tensor::DType;
 
@@ -44,12 +44,16 @@ pub struct Optimizer {
     pub regularization: Option<Regularizer>,
     /// Clips all gradients; without it each parameter's own clip counts.
     pub grad_clip: Option<GradClip>,
+    /// Parameters whose gradients that clip leaves alone.
+    pub unclipped: HashSet<String>,
     /// Trains only these; a list in [`Limits`] wins.
     pub parameter_list: Option<Vec<String>>,
     /// Goes into the names of the state: `<param>_<name>_velocity_0`.
     pub name: Option<String>,
     rates: HashMap<u64, Var>,
-    states: HashMap<(u64, String, &'static str), Var>,
+    states: HashMap<(u64, String, String), Var>,
+    /// The names of the states, in order of creation.
+    state_names: Vec<String>,
 }
 
 impl Optimizer {
@@ -60,10 +64,12 @@ impl Optimizer {
             learning_rate: learning_rate.into(),
             regularization: None,
             grad_clip: None,
+            unclipped: HashSet::new(),
             parameter_list: None,
             name: None,
             rates: HashMap::new(),
             states: HashMap::new(),
+            state_names: Vec::new(),
         }
     }
 
@@ -111,7 +117,7 @@ impl Optimizer {
             check_float(b, &pair.param)?;
             b.desc(&Var::from(&*pair.grad))?;
         }
-        let pairs = clip::append(b, &pairs, self.grad_clip.as_ref())?;
+        let pairs = clip::append(b, &pairs, self.grad_clip.as_ref(), &self.unclipped)?;
         let pairs = regularizer::append(b, &pairs, self.regularization)?;
         self.append_updates(b, &pairs)
     }
@@ -122,8 +128,23 @@ impl Optimizer {
     }
 
     /// A variable kept beside a parameter, once a program has it.
-    pub fn state(&self, program: &Program, param: &str, state: &'static str) -> Option<&Var> {
-        self.states.get(&(program.id(), param.to_string(), state))
+    pub fn state(&self, program: &Program, param: &str, state: &str) -> Option<&Var> {
+        self.states.get(&(program.id(), param.to_string(), state.to_string()))
+    }
+
+    /// Names of all variables kept beside parameters, in order of creation.
+    pub fn state_names(&self) -> &[String] {
+        &self.state_names
+    }
+
+    /// Sets the learning rate of programs that have none yet.
+    pub fn set_learning_rate(&mut self, learning_rate: impl Into<LearningRate>) {
+        self.learning_rate = learning_rate.into();
+    }
+
+    /// The op that this optimizer updates parameters with.
+    pub fn op(&self) -> &'static str {
+        self.kind.op()
     }
 
     fn append_updates(&mut self, b: &mut Builder<'_>, pairs: &[ParamGrad]) -> Result<Vec<OpDesc>> {
@@ -170,7 +191,7 @@ impl Optimizer {
     fn create_states(&mut self, b: &mut Builder<'_>, param: &str) -> Result<()> {
         let meta = b.meta(&Var::from(param))?;
         for State { name, fill, is_scalar, .. } in self.kind.states() {
-            let key = (b.main.id(), param.to_string(), name);
+            let key = (b.main.id(), param.to_string(), name.to_string());
             if self.states.contains_key(&key) {
                 continue;
             }
@@ -181,12 +202,13 @@ impl Optimizer {
             let unique = b.names.generate(&unique);
             let dims = if is_scalar { vec![1] } else { meta.dims.clone() };
             let var = b.state(&unique, Meta::dense(meta.dtype, &dims), fill)?;
+            self.state_names.push(var.name().to_string());
             self.states.insert(key, var);
         }
         Ok(())
     }
 
-    fn need_state(&self, b: &Builder<'_>, param: &str, state: &'static str) -> Result<Var> {
+    fn need_state(&self, b: &Builder<'_>, param: &str, state: &str) -> Result<Var> {
         let var = self.state(b.main, param, state).cloned();
         var.ok_or_else(|| Error::UnknownVar { var: format!("{param}_{state}") })
     }

@@ -6,12 +6,20 @@ mod activation;
 pub(crate) mod arguments;
 mod arithmetic;
 mod basic;
+mod control;
+mod create;
 mod elementwise;
 mod embedding;
 mod image;
 mod loss;
+mod lr;
 mod metric;
+mod named;
 mod normalize;
+mod recurrent;
+mod sequence;
+mod shape;
+mod sizes;
 
 pub(crate) use basic::param_attrs;
 
@@ -23,11 +31,18 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     activation::add(&m)?;
     arithmetic::add(&m)?;
     basic::add(&m)?;
+    control::add(&m)?;
+    create::add(&m)?;
     elementwise::add(&m)?;
     embedding::add(&m)?;
     image::add(&m)?;
     loss::add(&m)?;
+    lr::add(&m)?;
     metric::add(&m)?;
     normalize::add(&m)?;
+    recurrent::add(&m)?;
+    sequence::add(&m)?;
+    shape::add(&m)?;
+    named::name_errors(&m)?;
     parent.add_submodule(&m)
 }

@@ -6,26 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub(crate) struct Counting;
 
-static CALLS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Calls and bytes asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Count {
-    pub(crate) calls: u64,
-    pub(crate) bytes: u64,
-}
-
-/// What was asked for while `work` ran.
-pub(crate) fn count(work: impl FnOnce()) -> Count {
-    let before = (CALLS.load(Relaxed), BYTES.load(Relaxed));
+/// Bytes that were asked for while `work` ran.
+pub(crate) fn count(work: impl FnOnce()) -> u64 {
+    let before = BYTES.load(Relaxed);
     work();
-    let (calls, bytes) = (CALLS.load(Relaxed) - before.0, BYTES.load(Relaxed) - before.1);
-    Count { calls, bytes }
+    BYTES.load(Relaxed) - before
 }
 
 fn note(size: usize) {
-    CALLS.fetch_add(1, Relaxed);
     BYTES.fetch_add(size as u64, Relaxed);
 }
 

@@ -25,7 +25,11 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 const N_ROWS: usize = 1_000_001;
 const N_SAMPLES: usize = 20_000;
-const N_ROUNDS: usize = 9;
+/// Samples of one turn: short, so that a slow second of a shared machine hits both sides alike.
+const N_TURN: usize = 4_000;
+const N_ROUNDS: usize = 31;
+/// Peers in processes of their own take longer turns, in every so many rounds.
+const PEER_EVERY: usize = 5;
 const LR: f32 = 1e-4;
 
 fn main() {
@@ -44,13 +48,18 @@ fn ctr_step(samples: &Samples, batch: usize) {
     let mut feeds = samples.feeds(batch);
     let mut fluid = peer::Fluid::start(batch);
     let (mut hand, mut real, mut probe) = (Vec::new(), Vec::new(), Vec::new());
-    run_ours(&mut model, &mut feeds);
-    for _ in 0..N_ROUNDS {
-        let by_hand = run_ceiling(&mut ceiling, samples, batch);
-        let ours = run_ours(&mut model, &mut feeds);
+    for round in 0..=N_ROUNDS {
+        let turn = Turn { batch, from: round * N_TURN % N_SAMPLES };
+        let by_hand = turn.ceiling(&mut ceiling, samples);
+        let ours = turn.ours(&mut model, &mut feeds);
+        if round == 0 {
+            continue; // The first turn of each side prepares and warms up.
+        }
         hand.push((ours, by_hand));
-        real.extend(fluid.as_mut().and_then(|fluid| fluid.round(N_SAMPLES)).map(|r| (ours, r)));
-        probe.extend(peer::probe(batch).map(|rate| (by_hand, rate)));
+        if round % PEER_EVERY == 0 {
+            real.extend(fluid.as_mut().and_then(|f| f.round(N_TURN)).map(|rate| (ours, rate)));
+            probe.extend(peer::probe(batch).map(|rate| (by_hand, rate)));
+        }
     }
     bench_rounds(&format!("ctr_step_batch{batch}"), "ceiling_samples_per_s", &hand);
     if real.is_empty() {
@@ -83,25 +92,36 @@ fn steady_state(model: &mut Model, feeds: &mut [Feed], ceiling: &mut Ceiling, sa
         }
     });
     let prepared = model.exe.prepare(&model.net.main, &feeds[0], &[]).expect("prepared before");
-    let per_step = ours.bytes.saturating_sub(hand.bytes) as f64 / STEPS as f64;
+    let per_step = ours.saturating_sub(hand) as f64 / STEPS as f64;
     let tensors = prepared.temporary_bytes() as f64;
     bench(&format!("step_allocated_bytes_batch{batch}"), per_step, ("tensor_bytes", tensors));
     let gathers = prepared.describe().iter().filter(|op| op.starts_with("fused gather")).count();
     bench(&format!("gathers_batch{batch}"), gathers as f64, ("look_ups", data::N_SLOTS as f64));
 }
 
-fn run_ceiling(ceiling: &mut Ceiling, samples: &Samples, batch: usize) -> f64 {
-    let start = Instant::now();
-    let mut loss = 0.0;
-    for at in (0..samples.len()).step_by(batch) {
-        loss += ceiling.step(samples, at, batch);
-    }
-    assert!(loss.is_finite(), "the ceiling trains");
-    samples.len() as f64 / start.elapsed().as_secs_f64()
+/// The samples of one turn.
+struct Turn {
+    batch: usize,
+    from: usize,
 }
 
-fn run_ours(model: &mut Model, feeds: &mut [Feed]) -> f64 {
-    let start = Instant::now();
-    feeds.iter_mut().for_each(|feed| model.step(feed));
-    N_SAMPLES as f64 / start.elapsed().as_secs_f64()
+impl Turn {
+    fn ceiling(&self, ceiling: &mut Ceiling, samples: &Samples) -> f64 {
+        let start = Instant::now();
+        let mut loss = 0.0;
+        for at in (self.from..self.from + N_TURN).step_by(self.batch) {
+            loss += ceiling.step(samples, at, self.batch);
+        }
+        assert!(loss.is_finite(), "the ceiling trains");
+        N_TURN as f64 / start.elapsed().as_secs_f64()
+    }
+
+    fn ours(&self, model: &mut Model, feeds: &mut [Feed]) -> f64 {
+        let first = self.from / self.batch;
+        let start = Instant::now();
+        for feed in &mut feeds[first..first + N_TURN / self.batch] {
+            model.step(feed);
+        }
+        N_TURN as f64 / start.elapsed().as_secs_f64()
+    }
 }

@@ -2,7 +2,7 @@
 
 use program::layers::{self, Data, Embedding, Fc};
 use program::optimizer::{Optimizer, Sgd};
-use program::{Initializer, Net, ParamAttr, Result, Var};
+use program::{Initializer, Net, ParamAttr, Result};
 use tensor::DType;
 use train::{Executor, Feed, Scope};
 
@@ -11,7 +11,6 @@ use crate::data::{N_DENSE, N_SLOTS};
 
 pub(crate) struct Model {
     pub(crate) net: Net,
-    pub(crate) loss: String,
     pub(crate) scope: Scope,
     pub(crate) exe: Executor,
 }
@@ -20,10 +19,10 @@ impl Model {
     /// Built, with parameters filled.
     pub(crate) fn new(n_rows: usize, lr: f32) -> Result<Self> {
         let mut net = Net::with_seed(90);
-        let loss = build(&mut net, n_rows as i64, lr)?.name().to_string();
+        build(&mut net, n_rows as i64, lr)?;
         let (scope, mut exe) = (Scope::new(), Executor::new());
         exe.run(&net.startup, &scope, &mut Feed::new(), &[]).expect("the startup program runs");
-        Ok(Self { net, loss, scope, exe })
+        Ok(Self { net, scope, exe })
     }
 
     /// One training step; nothing is fetched, as in a loop that only trains.
@@ -33,7 +32,7 @@ impl Model {
     }
 }
 
-fn build(net: &mut Net, n_rows: i64, lr: f32) -> Result<Var> {
+fn build(net: &mut Net, n_rows: i64, lr: f32) -> Result<()> {
     let mut b = net.builder();
     let int64 = Data { dtype: DType::I64, ..Data::default() };
     let table = ParamAttr {
@@ -61,5 +60,5 @@ fn build(net: &mut Net, n_rows: i64, lr: f32) -> Result<Var> {
     let cost = layers::cross_entropy(&mut b, &x, &label, layers::CrossEntropy::default())?;
     let loss = layers::reduce_sum(&mut b, &cost, layers::Reduce::default())?;
     Optimizer::new(Sgd, lr).minimize(&mut b, &loss, &Default::default())?;
-    Ok(loss)
+    Ok(())
 }

@@ -157,6 +157,7 @@ impl Executor {
     }
 
     /// The same, recycling the memory of `fetched`: nothing is allocated once shapes are known.
+    #[allow(clippy::too_many_arguments)] // What runs, where, on what, for what, into what.
     pub fn run_into(
         &mut self,
         program: &Program,
@@ -173,8 +174,9 @@ impl Executor {
             profile: &mut self.profile,
             interrupt: &self.interrupt,
             poll: self.poll.as_mut(),
+            scope,
         };
-        let result = prepared.run(scope, feed, fetched, &mut watch);
+        let result = prepared.run(feed, fetched, &mut watch);
         result.map_err(|error| blame::users_op(error, program))
     }
 

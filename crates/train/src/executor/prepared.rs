@@ -124,11 +124,11 @@ impl Prepared {
 
     pub(super) fn run(
         &mut self,
-        scope: &Scope,
         feed: &mut Feed,
         fetched: &mut Vec<Tensor>,
         watch: &mut Watch<'_>,
     ) -> Result<()> {
+        let scope = watch.scope;
         self.check_fed(feed)?;
         self.bind(scope);
         for &slot in &self.stale {

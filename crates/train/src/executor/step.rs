@@ -10,6 +10,7 @@ use tensor::{DType, Tensor, Value};
 use super::{Interrupt, Options, Poll, Profile};
 use crate::error::{Error, Result};
 use crate::io;
+use crate::scope::Scope;
 
 /// One op with everything resolved.
 pub(super) struct Step {
@@ -32,6 +33,8 @@ pub(super) struct Watch<'a> {
     pub(super) profile: &'a mut Profile,
     pub(super) interrupt: &'a Interrupt,
     pub(super) poll: Option<&'a mut Poll>,
+    /// Whose readers `read` ops ask.
+    pub(super) scope: &'a Scope,
 }
 
 impl Watch<'_> {
@@ -49,6 +52,10 @@ struct World<'a, 'w> {
 impl Host for World<'_, '_> {
     fn fresh_seed(&mut self) -> u32 {
         super::fresh_seed()
+    }
+
+    fn read(&mut self, reader: &str) -> program::Result<Option<Vec<Tensor>>> {
+        self.watch.scope.read_batch(reader).map_err(program::op::host_error)
     }
 
     fn run_block(&mut self, block: usize, vars: &mut [Value]) -> program::Result<()> {

@@ -133,12 +133,12 @@ fn an_interrupted_run_says_where_and_leaves_the_scope_whole() {
     let interrupt = Interrupt::default();
     interrupt.set();
     let options = Options::default();
-    let mut watch =
-        step::Watch { options, profile: &mut profile, interrupt: &interrupt, poll: None };
-    let result = exe.cache[at].1.run(&scope, &mut feed, &mut Vec::new(), &mut watch);
+    let (profile, interrupt, scope) = (&mut profile, &interrupt, &scope);
+    let mut watch = step::Watch { options, profile, interrupt, poll: None, scope };
+    let result = exe.cache[at].1.run(&mut feed, &mut Vec::new(), &mut watch);
     assert!(matches!(result, Err(Error::Interrupted { block: 0, index: 0, .. })), "{result:?}");
     assert!(scope.get("fc_0.w_0").unwrap().tensor().is_some());
-    exe.run(&net.main, &scope, &mut feed, &[&loss]).unwrap();
+    exe.run(&net.main, scope, &mut feed, &[&loss]).unwrap();
 }
 
 #[test]
@@ -256,4 +256,35 @@ fn an_op_that_fails_leaves_parameters_and_feeds_in_place() {
     assert!(matches!(inner.root(), ProgramError::Shapes { .. }), "{error}");
     assert!(scope.get("fc_0.w_0").unwrap().tensor().is_some());
     assert_eq!(feed.tensors().next().unwrap().dims(), [1, 3]);
+}
+
+/// Counts down from `left`, a batch of one row each.
+struct Countdown(usize);
+
+impl crate::Reader for Countdown {
+    fn next(&mut self) -> crate::Result<Option<Vec<Tensor>>> {
+        let Some(left) = self.0.checked_sub(1) else { return Ok(None) };
+        self.0 = left;
+        Ok(Some(vec![Tensor::full([1, 2], left as f32)]))
+    }
+}
+
+#[test]
+fn a_reader_feeds_runs_until_its_pass_ends() {
+    let mut net = Net::default();
+    let reader = program::Meta { kind: program::VarKind::Reader, ..program::Meta::default() };
+    let reader = program::VarDesc::new("r", reader).persistable();
+    net.main.block_mut(0).put_var(reader);
+    let mut b = net.builder();
+    let x = layers::data(&mut b, "x", &[2], Data::default()).unwrap();
+    b.op(OpDesc::new("read").input("Reader", "r").output("Out", &x)).unwrap();
+    let y = layers::mean(&mut b, &x).unwrap();
+    let (mut exe, scope) = (Executor::new(), Scope::new());
+    let mut run = || exe.run(&net.main, &scope, &mut Feed::new(), &[y.name()]);
+    assert!(matches!(run().unwrap_err(), Error::NoReader { .. }), "not started");
+    scope.attach_reader("r", Box::new(Countdown(2)));
+    assert_eq!(f32s(&run().unwrap()[0]), [1.0]);
+    assert_eq!(f32s(&run().unwrap()[0]), [0.0]);
+    let Error::Program(error) = run().unwrap_err() else { panic!("an op's error") };
+    assert!(matches!(error.root(), ProgramError::EndOfPass { .. }), "{error}");
 }

@@ -12,8 +12,8 @@ mod vars;
 pub(crate) use file::read_vars;
 pub use file::{read, write_atomically};
 pub use inference::{InferenceModel, SaveInference, load_inference_model, save_inference_model};
-pub use state::{load, load_state, save};
+pub use state::{load, load_state, save, set_state};
 pub use vars::{
-    is_persistable, load_params, load_persistables, load_vars, save_params, save_persistables,
-    save_vars,
+    is_persistable, load_params, load_persistables, load_vars, load_vars_from_bytes, save_params,
+    save_persistables, save_vars, vars_to_bytes,
 };

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use program::{Program, VarDesc};
+use program::{Program, VarDesc, stream};
 use tensor::{Tensor, Value};
 
-use super::file::{read, write_atomically};
+use super::file::{path_of, read, read_vars, write_atomically};
 use super::pickle;
 use super::vars::{check_shape, is_persistable, load_vars};
 use crate::error::{Error, Result};
@@ -15,6 +15,8 @@ use crate::scope::Scope;
 const PARAMS: &str = ".pdparams";
 const OPTIMIZER: &str = ".pdopt";
 const MODEL: &str = ".pdmodel";
+/// The program of an inference model, beside its variables.
+const INFERENCE: &str = "__model__";
 
 /// Writes `<prefix>.pdparams`, `<prefix>.pdopt` and `<prefix>.pdmodel`.
 pub fn save(scope: &Scope, program: &Program, prefix: &Path) -> Result<()> {
@@ -60,14 +62,88 @@ fn collect<'a>(
 }
 
 /// The arrays of a pickled state: `<prefix>.pdparams`, and `<prefix>.pdopt` if it is there.
-pub fn load_state(prefix: &Path) -> Result<HashMap<String, Tensor>> {
-    let prefix = without_suffix(prefix);
-    let mut state = read_pickle(&with_suffix(&prefix, PARAMS))?;
+///
+/// Without a `.pdparams` file, `prefix` may be a directory or a combined file that the other save
+/// functions wrote; of a combined file `vars` must say which variables it holds.
+pub fn load_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String, Tensor>> {
+    let prefix = without_suffix(path);
+    let params = with_suffix(&prefix, PARAMS);
+    if !params.exists() && path.exists() {
+        return other_state(path, vars);
+    }
+    let mut state = read_pickle(&params)?;
     let optimizer = with_suffix(&prefix, OPTIMIZER);
     if optimizer.exists() {
         state.extend(read_pickle(&optimizer)?);
     }
     Ok(state)
+}
+
+fn other_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String, Tensor>> {
+    if path.is_dir() {
+        let names = match vars {
+            Some(names) => names.to_vec(),
+            None => files_in(path)?,
+        };
+        let tensor = |name: String| {
+            let file = path_of(path, &name)?;
+            let tensor = stream::tensor_from_bytes(&read_vars(&file, false)?);
+            Ok((name, tensor.map_err(|source| Error::in_file(&file, source))?))
+        };
+        return names.into_iter().map(tensor).collect();
+    }
+    let Some(names) = vars else { return Err(Error::WhichVars { path: path.to_path_buf() }) };
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    names.dedup();
+    let tensors = stream::combined_from_bytes(&read(path)?, names.len());
+    let tensors = tensors.map_err(|source| Error::in_file(path, source))?;
+    Ok(names.into_iter().zip(tensors).collect())
+}
+
+/// Names of the variables in a directory; those with a slash in their name are in another one.
+fn files_in(dir: &Path) -> Result<Vec<String>> {
+    let failed = |source| Error::ReadFile { path: dir.to_path_buf(), source };
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_file() && name != INFERENCE {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Puts arrays into the variables of a program that the startup program has filled; changes all of
+/// them or none. Returns the names of those that are no variable of the program.
+pub fn set_state(
+    scope: &Scope,
+    program: &Program,
+    mut state: HashMap<String, Tensor>,
+) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for var in program.list_vars().filter(|var| is_persistable(var)) {
+        let old = scope.read(&var.name, |value| value.tensor().map(|t| (t.shape(), t.dtype())));
+        let missing = || Error::NotInScope { var: var.name.clone() };
+        let (shape, dtype) = old.flatten().ok_or_else(missing)?;
+        let Some(tensor) = state.remove(&var.name) else { continue };
+        if tensor.shape() != shape {
+            let (expected, found) = (shape.to_i64(), tensor.shape().to_i64());
+            return Err(Error::StateShape { var: var.name.clone(), expected, found });
+        }
+        if tensor.dtype() != dtype {
+            let (expected, found) = (dtype, tensor.dtype());
+            return Err(Error::StateDType { var: var.name.clone(), expected, found });
+        }
+        found.push((var.name.as_str(), tensor));
+    }
+    for (name, tensor) in found {
+        scope.set(name, tensor);
+    }
+    let mut unused: Vec<String> = state.into_keys().collect();
+    unused.sort_unstable();
+    Ok(unused)
 }
 
 fn read_pickle(path: &Path) -> Result<HashMap<String, Tensor>> {

@@ -25,18 +25,13 @@ pub fn save_vars<'a>(
     filename: Option<&str>,
 ) -> Result<()> {
     let vars = by_name(vars);
-    // Whatever is missing is found before the first file is touched.
+    let op = if filename.is_some() { "save_combine" } else { "save" };
+    check_filled(scope, &vars, op)?;
     for name in vars.keys() {
-        let is_empty = scope.read(name, Value::is_empty).unwrap_or(true);
-        if is_empty {
-            let op = if filename.is_some() { "save_combine" } else { "save" };
-            let (op, var) = (op.to_string(), name.to_string());
-            return Err(program::Error::SavesNothing { op, var }.into());
-        }
         path_of(dir, name)?;
     }
     match filename {
-        Some(filename) => save_combined(scope, &dir.join(filename), &vars),
+        Some(filename) => write_atomically(&dir.join(filename), &combined(scope, &vars)?),
         None => {
             std::fs::create_dir_all(dir)
                 .map_err(|source| Error::WriteFile { path: dir.to_path_buf(), source })?;
@@ -51,7 +46,29 @@ pub fn save_vars<'a>(
     }
 }
 
-fn save_combined(scope: &Scope, path: &Path, vars: &BTreeMap<&str, &VarDesc>) -> Result<()> {
+/// Whatever is missing is found before the first file is touched.
+fn check_filled(scope: &Scope, vars: &BTreeMap<&str, &VarDesc>, op: &str) -> Result<()> {
+    for name in vars.keys() {
+        let is_empty = scope.read(name, Value::is_empty).unwrap_or(true);
+        if is_empty {
+            let (op, var) = (op.to_string(), name.to_string());
+            return Err(program::Error::SavesNothing { op, var }.into());
+        }
+    }
+    Ok(())
+}
+
+/// What [`save_vars`] would write into one file.
+pub fn vars_to_bytes<'a>(
+    scope: &Scope,
+    vars: impl IntoIterator<Item = &'a VarDesc>,
+) -> Result<Vec<u8>> {
+    let vars = by_name(vars);
+    check_filled(scope, &vars, "save_combine")?;
+    combined(scope, &vars)
+}
+
+fn combined(scope: &Scope, vars: &BTreeMap<&str, &VarDesc>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for name in vars.keys() {
         let append = |value: &Value| match value.tensor() {
@@ -63,7 +80,7 @@ fn save_combined(scope: &Scope, path: &Path, vars: &BTreeMap<&str, &VarDesc>) ->
         };
         scope.read(name, append).transpose()?;
     }
-    write_atomically(path, &bytes)
+    Ok(bytes)
 }
 
 fn wrong_kind(var: &str, value: &Value, expected: &'static str) -> Error {
@@ -116,6 +133,21 @@ pub fn load_vars<'a>(
             tensors.into_iter().map(Value::Tensor).collect()
         }
     };
+    put(scope, &vars, values)
+}
+
+/// Loads variables from what [`vars_to_bytes`] gave; changes all of them or none.
+pub fn load_vars_from_bytes<'a>(
+    scope: &Scope,
+    bytes: &[u8],
+    vars: impl IntoIterator<Item = &'a VarDesc>,
+) -> Result<()> {
+    let vars = by_name(vars);
+    let tensors = stream::combined_from_bytes(bytes, vars.len())?;
+    put(scope, &vars, tensors.into_iter().map(Value::Tensor).collect())
+}
+
+fn put(scope: &Scope, vars: &BTreeMap<&str, &VarDesc>, values: Vec<Value>) -> Result<()> {
     for (var, value) in vars.values().zip(&values) {
         check_shape(var, value)?;
     }

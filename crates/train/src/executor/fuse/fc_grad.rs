@@ -31,12 +31,12 @@ impl Op for FcGrad {
             let d_bias = d_bias.resize_zeroed::<T>([n].into());
             let mid = if relu {
                 let mid = mid.resize::<T>(run.input("Out@GRAD")?.shape());
-                mask(run.data::<T>("Out")?, d_out, mid);
+                mask(run.data::<T>("Out")?, d_out, mid, d_bias);
                 &*mid
             } else {
+                add_rows(d_out, d_bias);
                 d_out
             };
-            add_rows(mid, d_bias);
             let mid = Matrix::new(mid, m, n);
             if run.wants("X@GRAD") {
                 let w = Matrix::new(run.data::<T>("W")?, k, n);
@@ -57,9 +57,15 @@ impl Op for FcGrad {
     }
 }
 
-fn mask<T: Float>(out: &[T], d_out: &[T], mid: &mut [T]) {
-    for ((mid, &out), &d) in mid.iter_mut().zip(out).zip(d_out) {
-        *mid = if out > T::zero() { d } else { T::zero() };
+/// Passes the gradient where the output is positive, and adds up its rows on the way.
+fn mask<T: Float>(out: &[T], d_out: &[T], mid: &mut [T], sums: &mut [T]) {
+    let width = sums.len().max(1);
+    let rows = out.chunks_exact(width).zip(d_out.chunks_exact(width));
+    for (mid, (out, d_out)) in mid.chunks_exact_mut(width).zip(rows) {
+        for (((mid, sum), &out), &d) in mid.iter_mut().zip(&mut *sums).zip(out).zip(d_out) {
+            *mid = if out > T::zero() { d } else { T::zero() };
+            *sum += *mid;
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use program::op::{Op, Run, for_float};
 use program::{Error, OpDesc, Program, Result};
-use tensor::{Element, Shape, Tensor, prefetch};
+use tensor::{Element, Shape, Tensor, prefetch_row};
 
 use super::only;
 use crate::executor::plan::{Plan, Planned, Replacement, Uses};
@@ -141,7 +141,7 @@ fn gather<T: Element>(data: &[T], table: &Table, ids: &[i64], out: &mut [T], to:
     let width = table.width;
     for (row, &id) in ids.iter().enumerate() {
         if let Some(&soon) = ids.get(row + PREFETCH_ROWS) {
-            prefetch(data, soon as usize * width);
+            prefetch_row(data, soon as usize, width);
         }
         let at = to.offset + row * to.stride;
         let out = &mut out[at..at + width];

@@ -1,0 +1,491 @@
+//! `fluid.io`: Fluid's signatures over the files of `train::io`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use program::{Program, VarDesc};
+use pyo3::exceptions::{PyAssertionError, PyTypeError, PyUserWarning, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use tensor::Tensor;
+use train::io::{self, SaveInference};
+
+use crate::context;
+use crate::convert::{copy_array, to_numpy};
+use crate::error::{EnforceNotMet, from_program, from_train};
+use crate::program::PyProgram;
+use crate::tensor::{PyScope, PyTensor};
+use crate::variable::{PyVariable, name_of};
+
+/// Adds the module `_core.io`.
+pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
+    let m = PyModule::new(parent.py(), "io")?;
+    m.add_function(wrap_pyfunction!(save_vars, &m)?)?;
+    m.add_function(wrap_pyfunction!(save_params, &m)?)?;
+    m.add_function(wrap_pyfunction!(save_persistables, &m)?)?;
+    m.add_function(wrap_pyfunction!(load_vars, &m)?)?;
+    m.add_function(wrap_pyfunction!(load_params, &m)?)?;
+    m.add_function(wrap_pyfunction!(load_persistables, &m)?)?;
+    m.add_function(wrap_pyfunction!(save_inference_model, &m)?)?;
+    m.add_function(wrap_pyfunction!(load_inference_model, &m)?)?;
+    m.add_function(wrap_pyfunction!(get_parameter_value, &m)?)?;
+    m.add_function(wrap_pyfunction!(get_parameter_value_by_name, &m)?)?;
+    m.add_function(wrap_pyfunction!(get_program_parameter, &m)?)?;
+    m.add_function(wrap_pyfunction!(get_program_persistable_vars, &m)?)?;
+    m.add_function(wrap_pyfunction!(is_parameter, &m)?)?;
+    m.add_function(wrap_pyfunction!(is_persistable, &m)?)?;
+    m.add_function(wrap_pyfunction!(save, &m)?)?;
+    m.add_function(wrap_pyfunction!(load, &m)?)?;
+    m.add_function(wrap_pyfunction!(load_program_state, &m)?)?;
+    m.add_function(wrap_pyfunction!(set_program_state, &m)?)?;
+    parent.add_submodule(&m)
+}
+
+/// Saves variables: `vars`, or those of the program for which `predicate` is true. A file each
+/// under its name, or all in the one file `filename`; without a directory they are returned as bytes.
+#[pyfunction]
+#[pyo3(signature = (executor, dirname, main_program=None, vars=None, predicate=None, filename=None))]
+#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
+fn save_vars(
+    py: Python<'_>,
+    executor: &Bound<'_, PyAny>,
+    dirname: Option<PathBuf>,
+    main_program: Option<&Bound<'_, PyAny>>,
+    vars: Option<&Bound<'_, PyAny>>,
+    predicate: Option<&Bound<'_, PyAny>>,
+    filename: Option<String>,
+) -> PyResult<Option<Py<PyBytes>>> {
+    let program = program_arg(py, main_program)?;
+    save_chosen(executor, dirname, filename, chosen(&program, vars, predicate)?)
+}
+
+/// Saves the parameters of a program.
+#[pyfunction]
+#[pyo3(signature = (executor, dirname, main_program=None, filename=None))]
+fn save_params(
+    py: Python<'_>,
+    executor: &Bound<'_, PyAny>,
+    dirname: Option<PathBuf>,
+    main_program: Option<&Bound<'_, PyAny>>,
+    filename: Option<String>,
+) -> PyResult<Option<Py<PyBytes>>> {
+    let vars = params_of(&program_arg(py, main_program)?);
+    save_chosen(executor, dirname, filename, vars)
+}
+
+/// Saves all that lives between runs: parameters, optimizer state, statistics.
+#[pyfunction]
+#[pyo3(signature = (executor, dirname, main_program=None, filename=None))]
+fn save_persistables(
+    py: Python<'_>,
+    executor: &Bound<'_, PyAny>,
+    dirname: Option<PathBuf>,
+    main_program: Option<&Bound<'_, PyAny>>,
+    filename: Option<String>,
+) -> PyResult<Option<Py<PyBytes>>> {
+    let vars = persistables_of(&program_arg(py, main_program)?);
+    save_chosen(executor, dirname, filename, vars)
+}
+
+/// Loads variables that `save_vars` saved; changes all of them or none.
+#[pyfunction]
+#[pyo3(signature = (executor, dirname, main_program=None, vars=None, predicate=None, filename=None))]
+#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
+fn load_vars(
+    py: Python<'_>,
+    executor: &Bound<'_, PyAny>,
+    dirname: Option<PathBuf>,
+    main_program: Option<&Bound<'_, PyAny>>,
+    vars: Option<&Bound<'_, PyAny>>,
+    predicate: Option<&Bound<'_, PyAny>>,
+    filename: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let program = program_arg(py, main_program)?;
+    load_chosen(executor, dirname, filename, chosen(&program, vars, predicate)?)
+}
+
+/// Loads the parameters of a program.
+#[pyfunction]
+#[pyo3(signature = (executor, dirname, main_program=None, filename=None))]
+fn load_params(
+    py: Python<'_>,
+    executor: &Bound<'_, PyAny>,
+    dirname: Option<PathBuf>,
+    main_program: Option<&Bound<'_, PyAny>>,
+    filename: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let vars = params_of(&program_arg(py, main_program)?);
+    load_chosen(executor, dirname, filename, vars)
+}
+
+/// Loads all that lives between runs.
+#[pyfunction]
+#[pyo3(signature = (executor, dirname, main_program=None, filename=None))]
+fn load_persistables(
+    py: Python<'_>,
+    executor: &Bound<'_, PyAny>,
+    dirname: Option<PathBuf>,
+    main_program: Option<&Bound<'_, PyAny>>,
+    filename: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let vars = persistables_of(&program_arg(py, main_program)?);
+    load_chosen(executor, dirname, filename, vars)
+}
+
+fn save_chosen(
+    executor: &Bound<'_, PyAny>,
+    dir: Option<PathBuf>,
+    filename: Option<String>,
+    vars: Vec<VarDesc>,
+) -> PyResult<Option<Py<PyBytes>>> {
+    let (py, scope) = (executor.py(), scope_of(executor)?);
+    let scope = &scope.get().0;
+    let Some(dir) = dir else {
+        let bytes = py.detach(|| io::vars_to_bytes(scope, &vars)).map_err(from_train)?;
+        return Ok(Some(PyBytes::new(py, &bytes).unbind()));
+    };
+    // Nothing to save: Fluid does not even make the directory.
+    if !vars.is_empty() {
+        py.detach(|| io::save_vars(scope, &dir, &vars, filename.as_deref())).map_err(from_train)?;
+    }
+    Ok(None)
+}
+
+fn load_chosen(
+    executor: &Bound<'_, PyAny>,
+    dir: Option<PathBuf>,
+    filename: Option<&Bound<'_, PyAny>>,
+    vars: Vec<VarDesc>,
+) -> PyResult<()> {
+    let (py, scope) = (executor.py(), scope_of(executor)?);
+    let scope = &scope.get().0;
+    let Some(dir) = dir else {
+        let bytes =
+            filename.and_then(|bytes| bytes.extract::<Vec<u8>>().ok()).ok_or_else(|| {
+                PyValueError::new_err(
+                    "without a dirname, filename must be the bytes of a saved model",
+                )
+            })?;
+        return py.detach(|| io::load_vars_from_bytes(scope, &bytes, &vars)).map_err(from_train);
+    };
+    let filename: Option<String> = filename.map(|name| name.extract()).transpose()?;
+    py.detach(|| io::load_vars(scope, &dir, &vars, filename.as_deref())).map_err(from_train)
+}
+
+/// Files are read and written in the current scope; whatever runs programs may be named for it.
+fn scope_of(executor: &Bound<'_, PyAny>) -> PyResult<Py<PyScope>> {
+    executor.getattr("run")?;
+    context::global_scope(executor.py())
+}
+
+/// The program given, also inside a compiled one, or the current one.
+fn program_arg(py: Python<'_>, program: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyProgram>> {
+    let Some(given) = program else { return context::default_main_program(py) };
+    if let Ok(program) = given.cast::<PyProgram>() {
+        return Ok(program.clone().unbind());
+    }
+    let inside = given.getattr_opt("_program")?.and_then(|p| p.cast_into::<PyProgram>().ok());
+    inside.map(Bound::unbind).ok_or_else(|| {
+        let kind = given.get_type();
+        PyTypeError::new_err(format!(
+            "The type of input main_program is invalid, expected type is fluid.Program, but \
+             received {kind}"
+        ))
+    })
+}
+
+/// The variables that `vars` names, or that `predicate` is true for.
+fn chosen(
+    program: &Py<PyProgram>,
+    vars: Option<&Bound<'_, PyAny>>,
+    predicate: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<VarDesc>> {
+    if let Some(vars) = vars {
+        return vars.try_iter()?.map(|item| described(program, &item?)).collect();
+    }
+    let all: Vec<VarDesc> = program.get().lock().list_vars().cloned().collect();
+    let Some(predicate) = predicate else { return Ok(all) };
+    let py = predicate.py();
+    let mut wanted = Vec::new();
+    for var in all {
+        let variable = Py::new(py, PyVariable::find(program.clone_ref(py), &var.name))?;
+        if predicate.call1((variable,))?.is_truthy()? {
+            wanted.push(var);
+        }
+    }
+    Ok(wanted)
+}
+
+/// The description of a variable, given itself or by name.
+fn described(program: &Py<PyProgram>, item: &Bound<'_, PyAny>) -> PyResult<VarDesc> {
+    if let Ok(variable) = item.cast::<PyVariable>() {
+        return variable.get().read(VarDesc::clone);
+    }
+    let name = name_of(item)?;
+    Ok(program.get().lock().need_var(0, &name).map_err(from_program)?.clone())
+}
+
+fn params_of(program: &Py<PyProgram>) -> Vec<VarDesc> {
+    program.get().lock().parameters().cloned().collect()
+}
+
+fn persistables_of(program: &Py<PyProgram>) -> Vec<VarDesc> {
+    let program = program.get().lock();
+    program.list_vars().filter(|var| io::is_persistable(var)).cloned().collect()
+}
+
+/// Saves what computes the targets from the feeds; returns the names to fetch.
+#[pyfunction]
+#[pyo3(signature = (dirname, feeded_var_names, target_vars, executor, main_program=None,
+    model_filename=None, params_filename=None, export_for_deployment=true, program_only=false))]
+#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
+fn save_inference_model(
+    py: Python<'_>,
+    dirname: PathBuf,
+    feeded_var_names: &Bound<'_, PyAny>,
+    target_vars: &Bound<'_, PyAny>,
+    executor: &Bound<'_, PyAny>,
+    main_program: Option<&Bound<'_, PyAny>>,
+    model_filename: Option<&str>,
+    params_filename: Option<&str>,
+    export_for_deployment: bool,
+    program_only: bool,
+) -> PyResult<Vec<String>> {
+    let scope = scope_of(executor)?;
+    let feeds = feed_names(feeded_var_names)?;
+    let targets = target_names(target_vars)?;
+    let program = Program::clone(&program_arg(py, main_program)?.get().lock());
+    warn_of_states(py, &program, program_only)?;
+    let feeds: Vec<&str> = feeds.iter().map(String::as_str).collect();
+    for feed in &feeds {
+        program.need_var(0, feed).map_err(from_program)?;
+    }
+    let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+    let options = SaveInference {
+        feeds: &feeds,
+        targets: &targets,
+        model_filename,
+        params_filename,
+        export_for_deployment,
+        program_only,
+    };
+    let scope = &scope.get().0;
+    py.detach(|| io::save_inference_model(scope, &dirname, &program, &options)).map_err(from_train)
+}
+
+fn feed_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    let wrong = || PyValueError::new_err("'feed_var_names' should be a list of str.");
+    if let Ok(name) = object.cast::<PyString>() {
+        return Ok(vec![name.extract()?]);
+    }
+    object.extract::<Vec<String>>().map_err(|_| wrong())
+}
+
+fn target_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    let wrong = || PyValueError::new_err("'target_vars' should be a list of Variable.");
+    if object.is_instance_of::<PyVariable>() {
+        return Ok(vec![name_of(object)?]);
+    }
+    if !object.is_instance_of::<PyList>() && !object.is_instance_of::<PyTuple>() {
+        return Err(wrong());
+    }
+    let name = |item: Bound<'_, PyAny>| match item.is_instance_of::<PyVariable>() {
+        true => name_of(&item),
+        false => Err(wrong()),
+    };
+    object.try_iter()?.map(|item| name(item?)).collect()
+}
+
+/// What users of the saved model might not expect.
+fn warn_of_states(py: Python<'_>, program: &Program, program_only: bool) -> PyResult<()> {
+    let category = py.get_type::<PyUserWarning>();
+    if program.block(0).ops.iter().any(|op| op.kind == "auc") {
+        let text = c"please ensure that you have set the auc states to zeros before saving inference model";
+        PyErr::warn(py, &category, text, 1)?;
+    }
+    if program_only {
+        let text = c"save_inference_model specified the param `program_only` to True, It will not save params of Program.";
+        PyErr::warn(py, &category, text, 1)?;
+    }
+    Ok(())
+}
+
+/// Loads a model: parameters go to the scope; returns `[program, feed names, fetch variables]`.
+#[pyfunction]
+#[pyo3(signature = (dirname, executor, model_filename=None, params_filename=None, pserver_endpoints=None))]
+fn load_inference_model<'py>(
+    py: Python<'py>,
+    dirname: PathBuf,
+    executor: &Bound<'_, PyAny>,
+    model_filename: Option<&str>,
+    params_filename: Option<&str>,
+    pserver_endpoints: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Bound<'py, PyList>> {
+    let _ = pserver_endpoints;
+    let scope = scope_of(executor)?;
+    let scope = &scope.get().0;
+    let model =
+        py.detach(|| io::load_inference_model(scope, &dirname, model_filename, params_filename));
+    let model = model.map_err(from_train)?;
+    let program = Py::new(py, PyProgram::new_from(model.program))?;
+    let fetch = |name: &String| PyVariable::find(program.clone_ref(py), name);
+    let fetches: Vec<PyVariable> = model.fetches.iter().map(fetch).collect();
+    let list = PyList::empty(py);
+    list.append(program)?;
+    list.append(model.feeds)?;
+    list.append(fetches)?;
+    Ok(list)
+}
+
+/// The value of a parameter.
+#[pyfunction]
+fn get_parameter_value(para: &PyVariable, executor: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    if !para.read(|var| var.param.is_some())? {
+        return Err(PyAssertionError::new_err("The input variable is not parameter."));
+    }
+    value_of(&scope_of(executor)?, executor.py(), para.var().name())
+}
+
+/// The value of the parameter of this name.
+#[pyfunction]
+#[pyo3(signature = (name, executor, program=None))]
+fn get_parameter_value_by_name(
+    py: Python<'_>,
+    name: &str,
+    executor: &Bound<'_, PyAny>,
+    program: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Py<PyAny>> {
+    let program = program_arg(py, program)?;
+    program.get().lock().need_var(0, name).map_err(from_program)?;
+    get_parameter_value(&PyVariable::find(program, name), executor)
+}
+
+fn value_of(scope: &Py<PyScope>, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+    let tensor = scope.get().0.read(name, |value| value.tensor().cloned()).flatten();
+    let Some(tensor) = tensor else {
+        let text = format!("`{name}` holds nothing; run the startup program first");
+        return Err(EnforceNotMet::new_err(text));
+    };
+    to_numpy(py, &tensor)
+}
+
+/// The parameters of a program.
+#[pyfunction]
+fn get_program_parameter(program: &Bound<'_, PyAny>) -> PyResult<Vec<PyVariable>> {
+    let py = program.py();
+    let program = program_arg(py, Some(program))?;
+    Ok(wrapped(py, &program, &params_of(&program)))
+}
+
+/// The variables of a program that live between runs.
+#[pyfunction]
+fn get_program_persistable_vars(program: &Bound<'_, PyAny>) -> PyResult<Vec<PyVariable>> {
+    let py = program.py();
+    let program = program_arg(py, Some(program))?;
+    Ok(wrapped(py, &program, &persistables_of(&program)))
+}
+
+fn wrapped(py: Python<'_>, program: &Py<PyProgram>, vars: &[VarDesc]) -> Vec<PyVariable> {
+    vars.iter().map(|var| PyVariable::find(program.clone_ref(py), &var.name)).collect()
+}
+
+/// Whether a variable is a parameter.
+#[pyfunction]
+fn is_parameter(var: &PyVariable) -> PyResult<bool> {
+    var.read(|var| var.param.is_some())
+}
+
+/// Whether a variable belongs to a saved model.
+#[pyfunction]
+fn is_persistable(var: &PyVariable) -> PyResult<bool> {
+    var.read(io::is_persistable)
+}
+
+/// Writes `<model_path>.pdparams`, `<model_path>.pdopt` and `<model_path>.pdmodel`.
+#[pyfunction]
+fn save(py: Python<'_>, program: &Bound<'_, PyAny>, model_path: PathBuf) -> PyResult<()> {
+    let program = program_arg(py, Some(program))?;
+    let scope = context::global_scope(py)?;
+    let (program, scope) = (Program::clone(&program.get().lock()), &scope.get().0);
+    py.detach(|| io::save(scope, &program, &model_path)).map_err(from_train)
+}
+
+/// Loads what `save` wrote, or what the other save functions wrote into a directory or a file.
+#[pyfunction]
+#[pyo3(signature = (program, model_path, executor=None, var_list=None))]
+fn load(
+    py: Python<'_>,
+    program: &Bound<'_, PyAny>,
+    model_path: PathBuf,
+    executor: Option<&Bound<'_, PyAny>>,
+    var_list: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    if let Some(executor) = executor {
+        executor.getattr("run")?;
+    }
+    let (program, names) = (program_arg(py, Some(program))?, names_in(var_list)?);
+    let scope = context::global_scope(py)?;
+    let (program, scope) = (Program::clone(&program.get().lock()), &scope.get().0);
+    let names = names.as_ref().map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
+    py.detach(|| io::load(scope, &program, &model_path, names.as_deref())).map_err(from_train)
+}
+
+fn names_in(list: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<String>>> {
+    let names = |list: &Bound<'_, PyAny>| list.try_iter()?.map(|item| name_of(&item?)).collect();
+    list.map(names).transpose()
+}
+
+/// The arrays that `save` or another save function wrote, by name.
+#[pyfunction]
+#[pyo3(signature = (model_path, var_list=None))]
+fn load_program_state<'py>(
+    py: Python<'py>,
+    model_path: PathBuf,
+    var_list: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let names = names_in(var_list)?;
+    let path: &Path = &model_path;
+    let state = py.detach(|| io::load_state(path, names.as_deref())).map_err(from_train)?;
+    let dict = PyDict::new(py);
+    for (name, tensor) in &state {
+        dict.set_item(name, to_numpy(py, tensor)?)?;
+    }
+    Ok(dict)
+}
+
+/// Puts arrays into the variables of a program; those it does not have are warned of.
+#[pyfunction]
+fn set_program_state(
+    py: Python<'_>,
+    program: &Bound<'_, PyAny>,
+    state_dict: &Bound<'_, PyDict>,
+) -> PyResult<()> {
+    let program = program_arg(py, Some(program))?;
+    let mut state = HashMap::new();
+    for (name, value) in state_dict.iter() {
+        state.insert(name.extract::<String>()?, array(&value)?);
+    }
+    let scope = context::global_scope(py)?;
+    let unused = io::set_state(&scope.get().0, &program.get().lock(), state).map_err(from_train)?;
+    if unused.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "This list is not set, Because of Paramerter not found in program. There are: {}",
+        unused.join(" ")
+    );
+    let text = std::ffi::CString::new(text).unwrap_or_default();
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
+}
+
+fn array(value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    if let Ok(tensor) = value.cast::<PyTensor>() {
+        return Ok(tensor.get().read(Tensor::clone));
+    }
+    let mut tensor = Tensor::default();
+    if copy_array(value, &mut tensor)? {
+        return Ok(tensor);
+    }
+    let kind = value.get_type();
+    Err(PyTypeError::new_err(format!("the state of a program must be arrays, but got {kind}")))
+}

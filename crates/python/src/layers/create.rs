@@ -1,0 +1,348 @@
+//! Layers that make variables: constants, copies, parameters, random numbers.
+
+use program::layers::{
+    self, BatchSizeLike, CreateGlobalVar, CreateParameter, FillConstant, GaussianRandom,
+    StepCounter, UniformRandom,
+};
+use program::{Initializer, NewParam, Var};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use tensor::{DType, Tensor};
+
+use super::sizes::{Dims, Dtype, Ints, Known, Number, var};
+use crate::context::{self, layer};
+use crate::convert::copy_array;
+use crate::param::{PyInitializer, param_attr, wanted};
+use crate::variable::{Input, PyVariable};
+
+pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(fill_constant, m)?)?;
+    m.add_function(wrap_pyfunction!(fill_constant_batch_size_like, m)?)?;
+    m.add_function(wrap_pyfunction!(zeros, m)?)?;
+    m.add_function(wrap_pyfunction!(ones, m)?)?;
+    m.add_function(wrap_pyfunction!(zeros_like, m)?)?;
+    m.add_function(wrap_pyfunction!(ones_like, m)?)?;
+    m.add_function(wrap_pyfunction!(assign, m)?)?;
+    m.add_function(wrap_pyfunction!(range, m)?)?;
+    m.add_function(wrap_pyfunction!(create_tensor, m)?)?;
+    m.add_function(wrap_pyfunction!(create_parameter, m)?)?;
+    m.add_function(wrap_pyfunction!(create_global_var, m)?)?;
+    m.add_function(wrap_pyfunction!(autoincreased_step_counter, m)?)?;
+    m.add_function(wrap_pyfunction!(uniform_random, m)?)?;
+    m.add_function(wrap_pyfunction!(uniform_random_batch_size_like, m)?)?;
+    m.add_function(wrap_pyfunction!(gaussian_random, m)?)?;
+    m.add_function(wrap_pyfunction!(gaussian_random_batch_size_like, m)?)?;
+    m.add_function(wrap_pyfunction!(_parameter, m)?)?;
+    m.add_function(wrap_pyfunction!(_initialize, m)?)
+}
+
+/// One value in a shape.
+#[pyfunction]
+#[pyo3(signature = (shape, dtype, value, force_cpu=false, out=None))]
+fn fill_constant(
+    py: Python<'_>,
+    shape: Dims,
+    dtype: Dtype,
+    value: &Bound<'_, PyAny>,
+    force_cpu: bool,
+    out: Option<Input>,
+) -> PyResult<PyVariable> {
+    let value_in = value.is_instance_of::<PyVariable>().then(|| value.extract::<Input>());
+    let value_in = value_in.transpose()?;
+    let value = match &value_in {
+        Some(_) => 0.0,
+        None => value.extract::<Number>()?.0,
+    };
+    let options = FillConstant { force_cpu, value_in: var(&value_in), out: var(&out) };
+    layer(py, |b| layers::fill_constant(b, shape.0, dtype.0, value, options))
+}
+
+/// One value in a shape, one size of which is another variable's.
+#[pyfunction]
+#[pyo3(signature = (input, shape, dtype, value, input_dim_idx=0, output_dim_idx=0, force_cpu=false))]
+#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
+fn fill_constant_batch_size_like(
+    py: Python<'_>,
+    input: Input,
+    shape: Ints,
+    dtype: Dtype,
+    value: Number,
+    input_dim_idx: i32,
+    output_dim_idx: i32,
+    force_cpu: bool,
+) -> PyResult<PyVariable> {
+    let like = BatchSizeLike { input: &input.0, shape: &shape.0, input_dim_idx, output_dim_idx };
+    layer(py, |b| layers::fill_constant_batch_size_like(b, like, dtype.0, value.0, force_cpu))
+}
+
+/// Zeros in a shape.
+#[pyfunction]
+#[pyo3(signature = (shape, dtype, force_cpu=false))]
+fn zeros(py: Python<'_>, shape: Dims, dtype: Dtype, force_cpu: bool) -> PyResult<PyVariable> {
+    layer(py, |b| layers::zeros(b, shape.0, dtype.0, force_cpu))
+}
+
+/// Ones in a shape.
+#[pyfunction]
+#[pyo3(signature = (shape, dtype, force_cpu=false))]
+fn ones(py: Python<'_>, shape: Dims, dtype: Dtype, force_cpu: bool) -> PyResult<PyVariable> {
+    layer(py, |b| layers::ones(b, shape.0, dtype.0, force_cpu))
+}
+
+/// Zeros like another variable.
+#[pyfunction]
+#[pyo3(signature = (x, out=None))]
+fn zeros_like(py: Python<'_>, x: Input, out: Option<Input>) -> PyResult<PyVariable> {
+    layer(py, |b| layers::zeros_like(b, &x.0, var(&out)))
+}
+
+/// Ones like another variable.
+#[pyfunction]
+#[pyo3(signature = (x, out=None))]
+fn ones_like(py: Python<'_>, x: Input, out: Option<Input>) -> PyResult<PyVariable> {
+    layer(py, |b| layers::ones_like(b, &x.0, var(&out)))
+}
+
+/// What `assign` can carry in a program.
+const CARRIED: [DType; 4] = [DType::Bool, DType::F32, DType::I32, DType::I64];
+/// Numbers that `assign` can carry in a program.
+const CARRIED_MAX: usize = 1024 * 1024;
+
+/// A copy of a variable or of a numpy array, in a variable of its own or in `output`.
+#[pyfunction]
+#[pyo3(signature = (input, output=None))]
+fn assign(py: Python<'_>, input: &Bound<'_, PyAny>, output: Option<Input>) -> PyResult<PyVariable> {
+    if input.is_instance_of::<PyVariable>() {
+        let input: Input = input.extract()?;
+        return layer(py, |b| layers::assign(b, &input.0, var(&output)));
+    }
+    let mut value = Tensor::default();
+    if !copy_array(input, &mut value)? {
+        let kind = input.get_type();
+        let text = format!(
+            "The type of 'input' in assign must be Variable or numpy.ndarray, but received {kind}."
+        );
+        return Err(PyTypeError::new_err(text));
+    }
+    if !CARRIED.contains(&value.dtype()) {
+        let text = format!(
+            "When the type of 'input' in assign is numpy.ndarray, the data type of 'input' must be bool, float32, int32 or int64, but received {}.",
+            value.dtype().name()
+        );
+        return Err(PyTypeError::new_err(text));
+    }
+    if value.len() > CARRIED_MAX {
+        let text = "The size of input is too big. Please consider saving it to file and 'load_op' to load it";
+        return Err(PyValueError::new_err(format!("assign: {text}")));
+    }
+    layer(py, |b| layers::assign_value(b, &value, var(&output)))
+}
+
+/// start, start + step, … before end.
+#[pyfunction]
+fn range(
+    py: Python<'_>,
+    start: &Bound<'_, PyAny>,
+    end: &Bound<'_, PyAny>,
+    step: &Bound<'_, PyAny>,
+    dtype: Dtype,
+) -> PyResult<PyVariable> {
+    let bound = |object: &Bound<'_, PyAny>| -> PyResult<Var> {
+        if object.is_instance_of::<PyVariable>() {
+            return Ok(object.extract::<Input>()?.0);
+        }
+        let value = object.extract::<Number>()?.0;
+        let usual = FillConstant::default();
+        context::build(py, |b| layers::fill_constant(b, &[1], dtype.0, value, usual))
+    };
+    let (start, end, step) = (bound(start)?, bound(end)?, bound(step)?);
+    layer(py, |b| layers::range(b, (&start, &end, &step), dtype.0))
+}
+
+/// A variable that an op will write.
+#[pyfunction]
+#[pyo3(signature = (dtype, name=None, persistable=false))]
+fn create_tensor(
+    py: Python<'_>,
+    dtype: Dtype,
+    name: Option<&str>,
+    persistable: bool,
+) -> PyResult<PyVariable> {
+    layer(py, |b| layers::create_tensor(b, dtype.0, name, persistable))
+}
+
+fn initializer(object: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Initializer>> {
+    let object = object.filter(|object| !object.is_none());
+    let held = object.map(|object| wanted::<PyInitializer>(object, "default_initializer"));
+    Ok(held.transpose()?.map(|held| held.get().0.clone()))
+}
+
+/// The error where a parameter is asked for and `attr` says there shall be none.
+fn no_parameter(layer: &str) -> PyErr {
+    let text =
+        format!("The type of 'attr' in {layer} must be None or ParamAttr, but received bool.");
+    PyTypeError::new_err(text)
+}
+
+/// A parameter.
+#[pyfunction]
+#[pyo3(signature = (shape, dtype, name=None, attr=None, is_bias=false, default_initializer=None))]
+#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
+fn create_parameter(
+    py: Python<'_>,
+    shape: Known,
+    dtype: Dtype,
+    name: Option<&str>,
+    attr: Option<&Bound<'_, PyAny>>,
+    is_bias: bool,
+    default_initializer: Option<&Bound<'_, PyAny>>,
+) -> PyResult<PyVariable> {
+    let attr = attr.filter(|attr| !attr.is_none());
+    let said = |attr| param_attr(Some(attr))?.ok_or_else(|| no_parameter("create_parameter"));
+    let attr = attr.map(said).transpose()?;
+    let default_initializer = initializer(default_initializer)?;
+    let options = CreateParameter { name, attr, is_bias, default_initializer };
+    layer(py, |b| layers::create_parameter(b, &shape.0, dtype.0, options))
+}
+
+/// A parameter of a layer of the user's own (`LayerHelper.create_parameter`).
+#[pyfunction]
+#[pyo3(signature = (layer_name, attr, shape, dtype, is_bias, default_initializer))]
+fn _parameter(
+    py: Python<'_>,
+    layer_name: &str,
+    attr: Option<&Bound<'_, PyAny>>,
+    shape: Known,
+    dtype: Dtype,
+    is_bias: bool,
+    default_initializer: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<PyVariable>> {
+    let Some(attr) = param_attr(attr)? else { return Ok(None) };
+    let usual = if is_bias { Initializer::ZERO } else { Initializer::XAVIER };
+    let new = NewParam {
+        layer: layer_name,
+        suffix: if is_bias { "b" } else { "w" },
+        attr: &attr,
+        dims: &shape.0,
+        dtype: dtype.0,
+        default_init: initializer(default_initializer)?.unwrap_or(usual),
+    };
+    layer(py, |b| b.parameter(&new)).map(Some)
+}
+
+/// A variable's first value (`LayerHelper.set_variable_initializer`).
+#[pyfunction]
+fn _initialize(py: Python<'_>, var: Input, initializer: &Bound<'_, PyAny>) -> PyResult<()> {
+    let held = wanted::<PyInitializer>(initializer, "initializer")?;
+    context::build(py, |b| b.initialize(&var.0, &held.get().0))
+}
+
+/// A variable of the outermost block that the startup program fills with one value.
+#[pyfunction]
+#[pyo3(signature = (shape, value, dtype, persistable=false, force_cpu=false, name=None))]
+#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
+fn create_global_var(
+    py: Python<'_>,
+    shape: Known,
+    value: Number,
+    dtype: Dtype,
+    persistable: bool,
+    force_cpu: bool,
+    name: Option<&str>,
+) -> PyResult<PyVariable> {
+    let options = CreateGlobalVar { persistable, force_cpu, name };
+    layer(py, |b| layers::create_global_var(b, &shape.0, value.0 as f32, dtype.0, options))
+}
+
+/// A counter that each run raises before anything else; the first run sees `begin`.
+#[pyfunction]
+#[pyo3(signature = (counter_name=None, begin=1, step=1))]
+fn autoincreased_step_counter(
+    py: Python<'_>,
+    counter_name: Option<&str>,
+    begin: i64,
+    step: i64,
+) -> PyResult<PyVariable> {
+    let usual = StepCounter::default().counter_name;
+    let options = StepCounter { counter_name: counter_name.unwrap_or(usual), begin, step };
+    layer(py, |b| layers::autoincreased_step_counter(b, options))
+}
+
+/// What random layers draw.
+const DRAWN: [DType; 2] = [DType::F32, DType::F64];
+
+fn drawn(layer: &str, dtype: Option<Dtype>) -> PyResult<DType> {
+    dtype.unwrap_or(Dtype(DType::F32)).one_of(layer, &DRAWN)
+}
+
+/// Numbers in [min, max).
+#[pyfunction]
+#[pyo3(signature = (shape, dtype=None, min=-1.0, max=1.0, seed=0), text_signature = "(shape, dtype='float32', min=-1.0, max=1.0, seed=0)")]
+fn uniform_random(
+    py: Python<'_>,
+    shape: Dims,
+    dtype: Option<Dtype>,
+    min: f32,
+    max: f32,
+    seed: i32,
+) -> PyResult<PyVariable> {
+    let options = UniformRandom { dtype: drawn("uniform_random", dtype)?, min, max, seed };
+    layer(py, |b| layers::uniform_random(b, shape.0, options))
+}
+
+/// Numbers in [min, max) in a shape one size of which is another variable's.
+#[pyfunction]
+#[pyo3(signature = (input, shape, dtype=None, input_dim_idx=0, output_dim_idx=0, min=-1.0, max=1.0, seed=0), text_signature = "(input, shape, dtype='float32', input_dim_idx=0, output_dim_idx=0, min=-1.0, max=1.0, seed=0)")]
+#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
+fn uniform_random_batch_size_like(
+    py: Python<'_>,
+    input: Input,
+    shape: Ints,
+    dtype: Option<Dtype>,
+    input_dim_idx: i32,
+    output_dim_idx: i32,
+    min: f32,
+    max: f32,
+    seed: i32,
+) -> PyResult<PyVariable> {
+    let dtype = drawn("uniform_random_batch_size_like", dtype)?;
+    let like = BatchSizeLike { input: &input.0, shape: &shape.0, input_dim_idx, output_dim_idx };
+    let options = UniformRandom { dtype, min, max, seed };
+    layer(py, |b| layers::uniform_random_batch_size_like(b, like, options))
+}
+
+/// Normal numbers.
+#[pyfunction]
+#[pyo3(signature = (shape, mean=0.0, std=1.0, seed=0, dtype=None), text_signature = "(shape, mean=0.0, std=1.0, seed=0, dtype='float32')")]
+fn gaussian_random(
+    py: Python<'_>,
+    shape: Dims,
+    mean: f32,
+    std: f32,
+    seed: i32,
+    dtype: Option<Dtype>,
+) -> PyResult<PyVariable> {
+    let options = GaussianRandom { mean, std, seed, dtype: drawn("gaussian_random", dtype)? };
+    layer(py, |b| layers::gaussian_random(b, shape.0, options))
+}
+
+/// Normal numbers in a shape one size of which is another variable's.
+#[pyfunction]
+#[pyo3(signature = (input, shape, input_dim_idx=0, output_dim_idx=0, mean=0.0, std=1.0, seed=0, dtype=None), text_signature = "(input, shape, input_dim_idx=0, output_dim_idx=0, mean=0.0, std=1.0, seed=0, dtype='float32')")]
+#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
+fn gaussian_random_batch_size_like(
+    py: Python<'_>,
+    input: Input,
+    shape: Ints,
+    input_dim_idx: i32,
+    output_dim_idx: i32,
+    mean: f32,
+    std: f32,
+    seed: i32,
+    dtype: Option<Dtype>,
+) -> PyResult<PyVariable> {
+    let dtype = drawn("gaussian_random_batch_size_like", dtype)?;
+    let like = BatchSizeLike { input: &input.0, shape: &shape.0, input_dim_idx, output_dim_idx };
+    let options = GaussianRandom { mean, std, seed, dtype };
+    layer(py, |b| layers::gaussian_random_batch_size_like(b, like, options))
+}

@@ -1,0 +1,471 @@
+//! `fluid.optimizer`: what the Python classes hold.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use program::backward::ParamGrad;
+use program::optimizer::{self as kinds, Kind, LearningRate, State};
+use program::{Attr, Optimizer, Program, Regularizer};
+use pyo3::exceptions::{PyAssertionError, PyTypeError};
+use pyo3::prelude::*;
+
+use crate::backward::{Pair, check_callbacks, limits, parameter_names, wrap_pairs};
+use crate::context;
+use crate::error::from_program;
+use crate::param::{PyGradClip, PyRegularizer, held};
+use crate::program::{PyOperator, PyProgram};
+use crate::variable::{PyVariable, name_of};
+
+/// Adds the module `_core.optimizer`.
+pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
+    let m = PyModule::new(parent.py(), "optimizer")?;
+    m.add_class::<PyOptimizer>()?;
+    m.add_function(wrap_pyfunction!(set_gradient_clip, &m)?)?;
+    parent.add_submodule(&m)
+}
+
+/// An optimizer: how parameters change by their gradients.
+#[pyclass(name = "Optimizer", module = "paddlewheel._core", frozen)]
+pub(crate) struct PyOptimizer {
+    held: Mutex<Optimizer>,
+    /// What the script gave, to be read again.
+    rate: Mutex<Py<PyAny>>,
+    /// Asked for each parameter whether LAMB leaves out its decay, and where the answers go.
+    undecayed: Option<(Py<PyAny>, Names)>,
+    /// Asked for each parameter whether its gradient is clipped.
+    need_clip: Mutex<Option<Py<PyAny>>>,
+}
+
+type Names = Arc<Mutex<Vec<String>>>;
+
+impl PyOptimizer {
+    fn make(rate: &Bound<'_, PyAny>, kind: impl Kind + 'static) -> PyResult<Self> {
+        let held = Mutex::new(Optimizer::new(kind, learning_rate(rate)?));
+        let rate = Mutex::new(rate.clone().unbind());
+        Ok(Self { held, rate, undecayed: None, need_clip: Mutex::new(None) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Optimizer> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the script's functions about each parameter; no lock is held while they answer.
+    fn ask(&self, py: Python<'_>, main: &Py<PyProgram>, pairs: &[ParamGrad]) -> PyResult<()> {
+        let answers = |ask: &Py<PyAny>, wanted: bool| -> PyResult<Vec<String>> {
+            let mut names = Vec::new();
+            for pair in pairs {
+                let param = Py::new(py, PyVariable::find(main.clone_ref(py), &pair.param))?;
+                if ask.bind(py).call1((param,))?.is_truthy()? == wanted {
+                    names.push(pair.param.clone());
+                }
+            }
+            Ok(names)
+        };
+        if let Some((ask, names)) = &self.undecayed {
+            let found = answers(ask, true)?;
+            *names.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        }
+        let need_clip = {
+            let held = self.need_clip.lock().unwrap_or_else(PoisonError::into_inner);
+            held.as_ref().map(|ask| ask.clone_ref(py))
+        };
+        let unclipped = need_clip.map(|ask| answers(&ask, false)).transpose()?;
+        self.lock().unclipped = unclipped.unwrap_or_default().into_iter().collect();
+        Ok(())
+    }
+
+    fn apply(
+        &self,
+        py: Python<'_>,
+        main: &Py<PyProgram>,
+        startup: &Py<PyProgram>,
+        pairs: &[ParamGrad],
+    ) -> PyResult<Vec<PyOperator>> {
+        self.ask(py, main, pairs)?;
+        let n = context::build_on(py, main, startup, |b| {
+            Ok(self.lock().apply_gradients(b, pairs)?.len())
+        })?;
+        Ok(last_ops(py, main, n))
+    }
+}
+
+#[pymethods]
+impl PyOptimizer {
+    #[staticmethod]
+    fn sgd(learning_rate: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::make(learning_rate, kinds::Sgd)
+    }
+
+    #[staticmethod]
+    fn momentum(
+        learning_rate: &Bound<'_, PyAny>,
+        momentum: f32,
+        use_nesterov: bool,
+    ) -> PyResult<Self> {
+        Self::make(learning_rate, kinds::Momentum { momentum, use_nesterov })
+    }
+
+    #[staticmethod]
+    fn lars_momentum(
+        learning_rate: &Bound<'_, PyAny>,
+        momentum: f32,
+        lars_coeff: f32,
+        lars_weight_decay: f32,
+    ) -> PyResult<Self> {
+        let kind = kinds::LarsMomentum { momentum, lars_coeff, lars_weight_decay };
+        Self::make(learning_rate, kind)
+    }
+
+    #[staticmethod]
+    fn adagrad(
+        learning_rate: &Bound<'_, PyAny>,
+        epsilon: f32,
+        initial_accumulator_value: f32,
+    ) -> PyResult<Self> {
+        Self::make(learning_rate, kinds::Adagrad { epsilon, initial_accumulator_value })
+    }
+
+    #[staticmethod]
+    fn adam(
+        learning_rate: &Bound<'_, PyAny>,
+        beta1: f32,
+        beta2: f32,
+        epsilon: f32,
+        lazy_mode: bool,
+    ) -> PyResult<Self> {
+        let kind = kinds::Adam { beta1, beta2, epsilon, lazy_mode, ..kinds::Adam::default() };
+        Self::make(learning_rate, kind)
+    }
+
+    #[staticmethod]
+    fn adamax(
+        learning_rate: &Bound<'_, PyAny>,
+        beta1: f32,
+        beta2: f32,
+        epsilon: f32,
+    ) -> PyResult<Self> {
+        Self::make(learning_rate, kinds::Adamax { beta1, beta2, epsilon })
+    }
+
+    #[staticmethod]
+    fn decayed_adagrad(
+        learning_rate: &Bound<'_, PyAny>,
+        decay: f32,
+        epsilon: f32,
+    ) -> PyResult<Self> {
+        Self::make(learning_rate, kinds::DecayedAdagrad { decay, epsilon })
+    }
+
+    #[staticmethod]
+    fn adadelta(learning_rate: &Bound<'_, PyAny>, epsilon: f32, rho: f32) -> PyResult<Self> {
+        Self::make(learning_rate, kinds::Adadelta { epsilon, rho })
+    }
+
+    #[staticmethod]
+    fn rmsprop(
+        learning_rate: &Bound<'_, PyAny>,
+        rho: f32,
+        epsilon: f32,
+        momentum: f32,
+        centered: bool,
+    ) -> PyResult<Self> {
+        Self::make(learning_rate, kinds::RmsProp { rho, epsilon, momentum, centered })
+    }
+
+    #[staticmethod]
+    fn ftrl(learning_rate: &Bound<'_, PyAny>, l1: f32, l2: f32, lr_power: f32) -> PyResult<Self> {
+        Self::make(learning_rate, kinds::Ftrl { l1, l2, lr_power })
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (learning_rate, lamb_weight_decay, beta1, beta2, epsilon, exclude))]
+    #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
+    fn lamb(
+        learning_rate: &Bound<'_, PyAny>,
+        lamb_weight_decay: f32,
+        beta1: f32,
+        beta2: f32,
+        epsilon: f32,
+        exclude: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let lamb =
+            kinds::Lamb { lamb_weight_decay, beta1, beta2, epsilon, ..kinds::Lamb::default() };
+        let undecayed = Names::default();
+        let kind = LambExcept { lamb, undecayed: undecayed.clone() };
+        let optimizer = Self::make(learning_rate, kind)?;
+        Ok(Self { undecayed: exclude.map(|ask| (ask, undecayed)), ..optimizer })
+    }
+
+    /// What may be said of any optimizer.
+    #[pyo3(signature = (parameter_list=None, regularization=None, grad_clip=None, name=None))]
+    fn configure(
+        &self,
+        parameter_list: Option<&Bound<'_, PyAny>>,
+        regularization: Option<&Bound<'_, PyAny>>,
+        grad_clip: Option<&Bound<'_, PyAny>>,
+        name: Option<String>,
+    ) -> PyResult<()> {
+        let parameters = parameter_list.map(parameter_names).transpose()?;
+        self.set_regularization(regularization)?;
+        self.set_grad_clip(grad_clip)?;
+        let mut held = self.lock();
+        (held.parameter_list, held.name) = (parameters, name);
+        Ok(())
+    }
+
+    #[setter]
+    fn set_regularization(&self, regularization: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.lock().regularization = regularization.map(regularizer).transpose()?;
+        Ok(())
+    }
+
+    #[setter]
+    fn set_grad_clip(&self, clip: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let held = clip.map(|clip| grad_clip(clip, "grad_clip")).transpose()?;
+        let ask = clip.map(|clip| clip.getattr_opt("_need_clip_func")).transpose()?.flatten();
+        let ask = ask.filter(|ask| !ask.is_none()).map(Bound::unbind);
+        *self.need_clip.lock().unwrap_or_else(PoisonError::into_inner) = ask;
+        self.lock().grad_clip = held.map(|clip| clip.get().0.clone());
+        Ok(())
+    }
+
+    /// The learning rate as the script gave it.
+    #[getter]
+    fn learning_rate(&self, py: Python<'_>) -> Py<PyAny> {
+        self.rate.lock().unwrap_or_else(PoisonError::into_inner).clone_ref(py)
+    }
+
+    #[setter]
+    fn set_learning_rate(&self, rate: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.lock().set_learning_rate(learning_rate(rate)?);
+        *self.rate.lock().unwrap_or_else(PoisonError::into_inner) = rate.clone().unbind();
+        Ok(())
+    }
+
+    /// The operator that changes parameters.
+    #[getter]
+    fn r#type(&self) -> &'static str {
+        self.lock().op()
+    }
+
+    /// Adds gradients and the operators that apply them. Returns those operators, and pairs of
+    /// parameter and gradient.
+    #[pyo3(signature = (loss, startup_program=None, parameter_list=None, no_grad_set=None))]
+    fn minimize(
+        &self,
+        py: Python<'_>,
+        loss: &Bound<'_, PyAny>,
+        startup_program: Option<Py<PyProgram>>,
+        parameter_list: Option<&Bound<'_, PyAny>>,
+        no_grad_set: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Vec<PyOperator>, Vec<Pair>)> {
+        let (loss, limits) = (loss_arg(loss)?, limits(parameter_list, no_grad_set)?);
+        let (main, startup) = (loss.program(), startup_arg(py, startup_program)?);
+        // Functions of the script answer for all parameters: which have gradients shows later.
+        let all: Vec<ParamGrad> = main.get().lock().parameters().map(own_pair).collect();
+        self.ask(py, main, &all)?;
+        let (ops, pairs) = context::build_on(py, main, &startup, |b| {
+            self.lock().minimize(b, &loss.var(), &limits)
+        })?;
+        Ok((last_ops(py, main, ops.len()), wrap_pairs(py, main, &pairs)))
+    }
+
+    /// Adds the gradients only; returns pairs of parameter and gradient.
+    #[pyo3(signature = (loss, startup_program=None, parameter_list=None, no_grad_set=None, callbacks=None))]
+    fn backward(
+        &self,
+        py: Python<'_>,
+        loss: &Bound<'_, PyAny>,
+        startup_program: Option<Py<PyProgram>>,
+        parameter_list: Option<&Bound<'_, PyAny>>,
+        no_grad_set: Option<&Bound<'_, PyAny>>,
+        callbacks: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Pair>> {
+        check_callbacks(callbacks)?;
+        let (loss, limits) = (loss_arg(loss)?, limits(parameter_list, no_grad_set)?);
+        let (main, startup) = (loss.program(), startup_arg(py, startup_program)?);
+        let pairs = context::build_on(py, main, &startup, |b| {
+            self.lock().backward(b, &loss.var(), &limits)
+        })?;
+        Ok(wrap_pairs(py, main, &pairs))
+    }
+
+    /// Clips and regularizes gradients and adds the operators that apply them; returns those.
+    fn apply_gradients(
+        &self,
+        py: Python<'_>,
+        params_grads: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<PyOperator>> {
+        let (pairs, main) = (read_pairs(&params_grads)?, context::default_main_program(py)?);
+        self.apply(py, &main, &context::default_startup_program(py)?, &pairs)
+    }
+
+    /// The same in the program of `loss`.
+    fn apply_optimize(
+        &self,
+        py: Python<'_>,
+        loss: &Bound<'_, PyAny>,
+        startup_program: Option<Py<PyProgram>>,
+        params_grads: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<PyOperator>> {
+        let loss = loss_arg(loss)?;
+        let startup = startup_arg(py, startup_program)?;
+        self.apply(py, loss.program(), &startup, &read_pairs(&params_grads)?)
+    }
+
+    /// The variable with the learning rate, once the program has one.
+    #[pyo3(signature = (program=None))]
+    fn global_learning_rate(
+        &self,
+        py: Python<'_>,
+        program: Option<Py<PyProgram>>,
+    ) -> PyResult<Option<PyVariable>> {
+        let find = |held: &Optimizer, program: &Program| held.learning_rate(program).cloned();
+        self.find(py, program, find)
+    }
+
+    /// A variable kept beside a parameter.
+    fn accumulator(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        param: &PyVariable,
+    ) -> PyResult<Option<PyVariable>> {
+        let own = param.var();
+        let find =
+            |held: &Optimizer, program: &Program| held.state(program, own.name(), name).cloned();
+        self.find(py, Some(param.program().clone_ref(py)), find)
+    }
+
+    /// Names of all variables kept beside parameters.
+    fn state_names(&self) -> Vec<String> {
+        self.lock().state_names().to_vec()
+    }
+}
+
+impl PyOptimizer {
+    fn find(
+        &self,
+        py: Python<'_>,
+        program: Option<Py<PyProgram>>,
+        look: impl FnOnce(&Optimizer, &Program) -> Option<program::Var>,
+    ) -> PyResult<Option<PyVariable>> {
+        let program = match program {
+            Some(program) => program,
+            None => context::default_main_program(py)?,
+        };
+        let var = look(&self.lock(), &program.get().lock());
+        Ok(var.map(|var| PyVariable::find(program, var.name())))
+    }
+}
+
+/// LAMB whose exceptions are named just before the operators are added.
+#[derive(Debug)]
+struct LambExcept {
+    lamb: kinds::Lamb,
+    undecayed: Names,
+}
+
+impl Kind for LambExcept {
+    fn op(&self) -> &'static str {
+        self.lamb.op()
+    }
+
+    fn states(&self) -> Vec<State> {
+        self.lamb.states()
+    }
+
+    fn attrs(&self, param: &str) -> Vec<(&'static str, Attr)> {
+        let names = self.undecayed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        kinds::Lamb { exclude_from_weight_decay: names, ..self.lamb.clone() }.attrs(param)
+    }
+}
+
+fn learning_rate(object: &Bound<'_, PyAny>) -> PyResult<LearningRate> {
+    if let Ok(variable) = object.cast::<PyVariable>() {
+        return Ok(LearningRate::Var(variable.get().var()));
+    }
+    if object.is_none() {
+        return Err(PyAssertionError::new_err("the learning rate must not be None"));
+    }
+    let Ok(number) = object.extract::<f64>() else {
+        let kind = object.get_type();
+        let text = format!("learning rate should be float or Variable, got {kind} here");
+        return Err(PyTypeError::new_err(text));
+    };
+    Ok(LearningRate::Value(number as f32))
+}
+
+fn regularizer(object: &Bound<'_, PyAny>) -> PyResult<Regularizer> {
+    let held = held::<PyRegularizer>(object);
+    let wrong = || PyTypeError::new_err(format!("{} is no regularizer", object.get_type()));
+    Ok(held.ok_or_else(wrong)?.get().0)
+}
+
+fn grad_clip<'py>(object: &Bound<'py, PyAny>, argument: &str) -> PyResult<Bound<'py, PyGradClip>> {
+    held::<PyGradClip>(object).ok_or_else(|| {
+        PyTypeError::new_err(format!(
+            "'{argument}' should be an instance of GradientClipBase's derived class"
+        ))
+    })
+}
+
+fn loss_arg<'a>(loss: &'a Bound<'_, PyAny>) -> PyResult<&'a PyVariable> {
+    let loss = loss.cast::<PyVariable>();
+    let loss = loss.map_err(|_| PyAssertionError::new_err("The loss should be an Variable."))?;
+    Ok(loss.get())
+}
+
+fn startup_arg(py: Python<'_>, startup: Option<Py<PyProgram>>) -> PyResult<Py<PyProgram>> {
+    startup.map_or_else(|| context::default_startup_program(py), Ok)
+}
+
+fn own_pair(param: &program::VarDesc) -> ParamGrad {
+    ParamGrad { param: param.name.clone(), grad: String::new() }
+}
+
+/// Pairs of variables; those without a gradient are left out, as in Fluid.
+fn read_pairs(pairs: &[Bound<'_, PyAny>]) -> PyResult<Vec<ParamGrad>> {
+    let mut read = Vec::new();
+    for pair in pairs {
+        let (param, grad): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract()?;
+        if !grad.is_none() {
+            read.push(ParamGrad { param: name_of(&param)?, grad: name_of(&grad)? });
+        }
+    }
+    Ok(read)
+}
+
+/// The `n` operators appended last.
+fn last_ops(py: Python<'_>, program: &Py<PyProgram>, n: usize) -> Vec<PyOperator> {
+    let (block, end) = {
+        let program = program.get().lock();
+        let block = program.current_block();
+        (block, program.block(block).ops.len())
+    };
+    let op = |index| PyOperator { program: program.clone_ref(py), block, index };
+    (end - n..end).map(op).collect()
+}
+
+/// Says how the gradients of parameters are clipped: of those in the list, or of all.
+#[pyfunction]
+#[pyo3(signature = (clip, param_list=None, program=None))]
+fn set_gradient_clip(
+    py: Python<'_>,
+    clip: &Bound<'_, PyAny>,
+    param_list: Option<Vec<Bound<'_, PyAny>>>,
+    program: Option<Py<PyProgram>>,
+) -> PyResult<()> {
+    let clip = grad_clip(clip, "clip")?;
+    let name = |item: &Bound<'_, PyAny>| {
+        let text = "'param_list' should be a list of Parameter or basestring(parameter's name).";
+        name_of(item).map_err(|_| PyTypeError::new_err(text))
+    };
+    let names = param_list.map(|list| list.iter().map(name).collect::<PyResult<Vec<_>>>());
+    let names = names.transpose()?;
+    let program = match program {
+        Some(program) => program,
+        None => context::default_main_program(py)?,
+    };
+    let mut program = program.get().lock();
+    kinds::set_gradient_clip(&mut program, &clip.get().0, names.as_deref()).map_err(from_program)
+}

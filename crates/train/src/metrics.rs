@@ -1,0 +1,272 @@
+//! Figures of quality, collected over batches outside of a program (`fluid.metrics`).
+
+use crate::error::{Error, Result};
+
+/// A weighted mean of numbers or of arrays of one length.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WeightedMean {
+    sum: Vec<f64>,
+    weight: f64,
+}
+
+impl WeightedMean {
+    /// Adds values that count `weight` times. One value beside many stands for all of them.
+    pub fn add(&mut self, values: &[f64], weight: f64) -> Result<()> {
+        if self.sum.is_empty() || (self.sum.len() == 1 && values.len() > 1) {
+            let first = self.sum.first().copied().unwrap_or(0.0);
+            self.sum = vec![first; values.len()];
+        }
+        if values.len() != 1 && values.len() != self.sum.len() {
+            let (expected, found) = (self.sum.len(), values.len());
+            return Err(Error::MetricLength { what: "value", expected, found });
+        }
+        for (k, sum) in self.sum.iter_mut().enumerate() {
+            *sum += values[if values.len() == 1 { 0 } else { k }] * weight;
+        }
+        self.weight += weight;
+        Ok(())
+    }
+
+    /// Sums of value times weight, so far.
+    pub fn sum(&self) -> &[f64] {
+        &self.sum
+    }
+
+    /// The sum of the weights so far.
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// The mean; `None` while the weights sum to 0.
+    pub fn mean(&self) -> Option<Vec<f64>> {
+        let divide = |sum: &f64| sum / self.weight;
+        (self.weight != 0.0).then(|| self.sum.iter().map(divide).collect())
+    }
+}
+
+/// Right and wrong answers of a classifier that says yes above one half.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// Said yes, and it was.
+    pub true_positives: u64,
+    /// Said yes, but it was not.
+    pub false_positives: u64,
+    /// Did not say yes, but it was.
+    pub false_negatives: u64,
+}
+
+impl Answers {
+    /// Counts one prediction per label. Halves round to even, as Fluid's do.
+    pub fn update(&mut self, predictions: &[f64], labels: &[f64]) -> Result<()> {
+        check_lengths(predictions.len(), labels.len())?;
+        for (prediction, &label) in predictions.iter().zip(labels) {
+            let said = prediction.round_ties_even();
+            match (said == 1.0, label == 1.0) {
+                (true, true) => self.true_positives += 1,
+                (true, false) => self.false_positives += 1,
+                (false, true) => self.false_negatives += 1,
+                (false, false) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How much of what was said to be is; 0 if nothing was said to be.
+    pub fn precision(&self) -> f64 {
+        ratio(self.true_positives, self.true_positives + self.false_positives)
+    }
+
+    /// How much of what is was said to be; 0 if nothing is.
+    pub fn recall(&self) -> f64 {
+        ratio(self.true_positives, self.true_positives + self.false_negatives)
+    }
+}
+
+fn check_lengths(predictions: usize, labels: usize) -> Result<()> {
+    if predictions >= labels {
+        return Ok(());
+    }
+    Err(Error::MetricLength { what: "preds", expected: labels, found: predictions })
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// The area under the curve of true over false positives, from histograms of the predictions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Auc {
+    positives: Vec<u64>,
+    negatives: Vec<u64>,
+}
+
+impl Auc {
+    /// Histograms of `n_thresholds + 1` buckets.
+    pub fn new(n_thresholds: usize) -> Self {
+        let empty = vec![0; n_thresholds + 1];
+        Self { positives: empty.clone(), negatives: empty }
+    }
+
+    /// Counts one probability per label; a label of 0 is a negative.
+    pub fn update(&mut self, probabilities: &[f64], labels: &[f64]) -> Result<()> {
+        check_lengths(probabilities.len(), labels.len())?;
+        for &value in &probabilities[..labels.len()] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(Error::NotAProbability { what: "preds", value });
+            }
+        }
+        let n_thresholds = (self.positives.len() - 1) as f64;
+        for (probability, &label) in probabilities.iter().zip(labels) {
+            let bucket = (probability * n_thresholds) as usize;
+            let histogram = if label == 0.0 { &mut self.negatives } else { &mut self.positives };
+            histogram[bucket] += 1;
+        }
+        Ok(())
+    }
+
+    /// How many positives fell into each bucket.
+    pub fn positives(&self) -> &[u64] {
+        &self.positives
+    }
+
+    /// How many negatives fell into each bucket.
+    pub fn negatives(&self) -> &[u64] {
+        &self.negatives
+    }
+
+    /// The area, by trapezoids; 0 while one of the classes is absent.
+    pub fn area(&self) -> f64 {
+        let (mut tp, mut tn, mut area) = (0.0, 0.0, 0.0);
+        for (&positives, &negatives) in self.positives.iter().zip(&self.negatives).rev() {
+            let before = tp;
+            tp += positives as f64;
+            tn += negatives as f64;
+            area += negatives as f64 * (tp + before) / 2.0;
+        }
+        if tp > 0.0 && tn > 0.0 { area / tp / tn } else { 0.0 }
+    }
+}
+
+/// Precision, recall and F1 of chunks, from their counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Chunks {
+    /// Chunks that were predicted.
+    pub inferred: f64,
+    /// Chunks that the labels have.
+    pub labelled: f64,
+    /// Chunks that are both.
+    pub correct: f64,
+}
+
+impl Chunks {
+    /// Adds the counts of a batch.
+    pub fn update(&mut self, inferred: f64, labelled: f64, correct: f64) {
+        self.inferred += inferred;
+        self.labelled += labelled;
+        self.correct += correct;
+    }
+
+    /// Precision, recall, F1; each 0 where it has no meaning.
+    pub fn scores(&self) -> (f64, f64, f64) {
+        let precision = if self.inferred == 0.0 { 0.0 } else { self.correct / self.inferred };
+        let recall = if self.labelled == 0.0 { 0.0 } else { self.correct / self.labelled };
+        let f1 =
+            if self.correct == 0.0 { 0.0 } else { 2.0 * precision * recall / (precision + recall) };
+        (precision, recall, f1)
+    }
+}
+
+/// The mean edit distance, and how many sequences had one at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EditDistances {
+    /// The sum of the distances.
+    pub total: f64,
+    /// How many sequences there were.
+    pub sequences: f64,
+    /// How many of them were not right.
+    pub wrong: f64,
+}
+
+impl EditDistances {
+    /// Adds the distances of `sequences` sequences.
+    pub fn update(&mut self, distances: &[f64], sequences: f64) {
+        let right = distances.iter().filter(|&&distance| distance == 0.0).count();
+        self.total += distances.iter().sum::<f64>();
+        self.sequences += sequences;
+        self.wrong += sequences - right as f64;
+    }
+
+    /// The mean distance and the share of sequences with one; `None` without sequences.
+    pub fn scores(&self) -> Option<(f64, f64)> {
+        (self.sequences != 0.0).then(|| (self.total / self.sequences, self.wrong / self.sequences))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_weigh() {
+        let mut mean = WeightedMean::default();
+        assert_eq!(mean.mean(), None);
+        mean.add(&[2.0], 3.0).unwrap();
+        mean.add(&[4.0], 1.0).unwrap();
+        assert_eq!(mean.mean(), Some(vec![2.5]));
+    }
+
+    #[test]
+    fn means_of_arrays_are_arrays() {
+        let mut mean = WeightedMean::default();
+        mean.add(&[1.0, 2.0], 1.0).unwrap();
+        mean.add(&[3.0, 4.0], 3.0).unwrap();
+        assert_eq!(mean.mean(), Some(vec![2.5, 3.5]));
+        assert!(matches!(mean.add(&[1.0; 3], 1.0), Err(Error::MetricLength { .. })));
+    }
+
+    #[test]
+    fn answers_are_counted() {
+        let mut answers = Answers::default();
+        answers.update(&[0.9, 0.2, 0.8], &[1.0, 1.0, 0.0]).unwrap();
+        assert_eq!((answers.precision(), answers.recall()), (0.5, 0.5));
+        assert_eq!(answers.false_negatives, 1);
+        assert!(answers.update(&[0.1], &[1.0, 1.0]).is_err());
+    }
+
+    /// The vectors of the specification, section 8.
+    #[test]
+    fn areas_are_those_of_the_specification() {
+        let area = |probabilities: &[f64], labels: &[f64]| {
+            let mut auc = Auc::new(4095);
+            auc.update(probabilities, labels).unwrap();
+            auc.area()
+        };
+        assert_eq!(area(&[0.1, 0.4, 0.35, 0.8], &[0.0, 0.0, 1.0, 1.0]), 0.75);
+        assert_eq!(area(&[0.5, 0.5, 0.5, 0.9], &[0.0, 1.0, 1.0, 1.0]), 2.0 / 3.0);
+        assert_eq!(area(&[0.5, 1.0], &[1.0, 1.0]), 0.0);
+    }
+
+    #[test]
+    fn only_probabilities_have_an_area() {
+        for value in [1.5, -0.1, f64::NAN] {
+            let mut auc = Auc::new(10);
+            assert!(auc.update(&[0.5, value], &[1.0, 1.0]).is_err());
+            assert_eq!(auc, Auc::new(10), "nothing was counted");
+        }
+    }
+
+    #[test]
+    fn chunks_and_distances_have_scores() {
+        let mut chunks = Chunks::default();
+        assert_eq!(chunks.scores(), (0.0, 0.0, 0.0));
+        chunks.update(10.0, 8.0, 6.0);
+        let (precision, recall, f1) = chunks.scores();
+        assert_eq!((precision, recall), (0.6, 0.75));
+        assert!((f1 - 2.0 / 3.0).abs() < 1e-12);
+
+        let mut distances = EditDistances::default();
+        assert_eq!(distances.scores(), None);
+        distances.update(&[1.0, 0.0, 2.0], 3.0);
+        assert_eq!(distances.scores(), Some((1.0, 2.0 / 3.0)));
+    }
+}

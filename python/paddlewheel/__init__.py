@@ -1,0 +1,15 @@
+"""Fluid scripts, trained by a Rust core. Mirrors the package `paddle` of version 1.8."""
+
+from . import reader
+from ._batch import batch
+from . import dataset
+from . import fluid
+from . import distributed
+from . import v2
+
+#: The version of Fluid whose behaviour this package has; scripts compare it.
+__version__ = "1.8.5"
+
+
+def enable_static():
+    """Programs are always built first and run afterwards; there is nothing to switch."""

@@ -1,0 +1,57 @@
+"""The command `paddlewheel`."""
+
+import importlib.util
+import os
+import sys
+
+ALIAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_alias")
+
+USAGE = """usage: paddlewheel run [python options] script.py [arguments]
+       paddlewheel --version
+
+`paddlewheel run` is `python` with `import paddle` meaning `import paddlewheel`."""
+
+
+def is_ours(spec):
+    """Whether a module found as `paddle` is our alias."""
+    if spec.origin is None or not os.path.isfile(spec.origin):
+        return False
+    with open(spec.origin, encoding="utf-8", errors="replace") as file:
+        return "paddlewheel._paddle" in file.read()
+
+
+def warn_of_another_paddle():
+    """Says that ours is used, if there is another."""
+    spec = importlib.util.find_spec("paddle")
+    if spec is not None and not is_ours(spec):
+        where = os.path.dirname(spec.origin) if spec.origin else "this environment"
+        text = "paddlewheel: `import paddle` means paddlewheel here, not the one in " + where
+        print(text, file=sys.stderr)
+
+
+def run(arguments):
+    """Becomes the interpreter, with the alias before all installed packages."""
+    warn_of_another_paddle()
+    environment = dict(os.environ)
+    paths = [ALIAS, environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, [sys.executable, *arguments], environment)
+
+
+def main(argv=None):
+    """Entry point of the command; returns the exit code."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments[:1] == ["run"] and len(arguments) > 1:
+        return run(arguments[1:])
+    if arguments in (["--version"], ["version"]):
+        from paddlewheel import __version__
+
+        print(__version__)
+        return 0
+    if arguments in (["--help"], ["-h"], ["help"]):
+        print(USAGE)
+        return 0
+    print(USAGE, file=sys.stderr)
+    return 2

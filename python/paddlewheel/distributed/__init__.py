@@ -1,0 +1,1 @@
+"""Starts training on several machines."""

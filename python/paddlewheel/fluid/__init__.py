@@ -1,0 +1,65 @@
+"""Mirrors `paddle.fluid` of version 1.8."""
+
+from . import core, framework, unique_name
+from .framework import (
+    Program,
+    Variable,
+    cpu_places,
+    cuda_pinned_places,
+    cuda_places,
+    default_main_program,
+    default_startup_program,
+    device_guard,
+    get_flags,
+    in_dygraph_mode,
+    is_compiled_with_cuda,
+    load_op_library,
+    name_scope,
+    program_guard,
+    require_version,
+    set_flags,
+)
+from .core import (
+    CPUPlace,
+    CUDAPinnedPlace,
+    CUDAPlace,
+    LoDTensor,
+    LoDTensorArray,
+    Scope,
+    Tensor,
+)
+from . import executor, param_attr, initializer, regularizer, clip, layers, layer_helper
+from .executor import Executor, global_scope, scope_guard
+from .param_attr import ParamAttr, WeightNormParamAttr
+from . import backward, optimizer
+from .backward import append_backward, gradients
+from . import data_feeder, lod_tensor, reader, io
+from .data_feeder import DataFeeder
+from .lod_tensor import create_lod_tensor, create_random_int_lodtensor
+from .io import load, load_program_state, save, set_program_state
+from . import compiler, parallel_executor
+from .compiler import BuildStrategy, CompiledProgram, ExecutionStrategy
+from .parallel_executor import ParallelExecutor
+from . import average, evaluator, metrics, nets, profiler, install_check
+from . import dataset, data_feed_desc, communicator, distribute_lookup_table, recordio_writer
+from .async_executor import AsyncExecutor
+from .data_feed_desc import DataFeedDesc
+from .dataset import DatasetFactory, InMemoryDataset, QueueDataset
+from . import transpiler
+from .transpiler import (
+    DistributeTranspiler,
+    DistributeTranspilerConfig,
+    memory_optimize,
+    release_memory,
+)
+from . import incubate, contrib
+from .contrib.trainer import (
+    BeginEpochEvent,
+    BeginStepEvent,
+    CheckpointConfig,
+    EndEpochEvent,
+    EndStepEvent,
+    Inferencer,
+    Trainer,
+)
+from .input import data, embedding, one_hot

@@ -1,0 +1,31 @@
+"""What Fluid has and this version has not yet."""
+
+REASON = "{} is not yet there in this version of paddlewheel: {}"
+
+SERVERS = "training with parameter servers comes later; on one machine use fluid.Executor"
+DATASETS = "reading datasets from files comes later; feed batches with fluid.DataFeeder"
+
+
+def not_yet(what, why=SERVERS):
+    """The error that a user gets."""
+    return NotImplementedError(REASON.format(what, why))
+
+
+def not_yet_class(name, why=SERVERS, doc=None):
+    """A class that can be named but not made."""
+
+    def __init__(self, *args, **kwargs):
+        raise not_yet(name, why)
+
+    return type(name, (), {"__init__": __init__, "__doc__": doc or name + ": not yet there."})
+
+
+def not_yet_function(name, why=SERVERS):
+    """A function that can be named but not called."""
+
+    def function(*args, **kwargs):
+        raise not_yet(name, why)
+
+    function.__name__ = name
+    function.__doc__ = name + ": not yet there."
+    return function

@@ -1,0 +1,158 @@
+"""Programs with wishes about how they are run."""
+
+import enum
+import os
+import sys
+
+from .framework import Program, Variable, _cpu_num
+
+
+class _Checked:
+    """Settings by name; a name that is not there is an error."""
+
+    _defaults = {}
+
+    def __init__(self):
+        self.__dict__.update(self._defaults)
+
+    def __setattr__(self, name, value):
+        if name not in self._defaults:
+            raise AttributeError(
+                "'{}' object has no attribute '{}'".format(type(self).__name__, name)
+            )
+        default = self._defaults[name]
+        wanted = (bool, int) if isinstance(default, bool) else type(default)
+        if default is not None and not isinstance(value, wanted):
+            raise TypeError("{} cannot be {!r}".format(name, value))
+        self.__dict__[name] = value
+
+
+class BuildStrategy(_Checked):
+    """How a program is prepared. What a processor has no use for is accepted without effect."""
+
+    class ReduceStrategy(enum.Enum):
+        """Where parameters are updated: everywhere, or each in one place."""
+
+        AllReduce = 0
+        Reduce = 1
+
+    class GradientScaleStrategy(enum.Enum):
+        """What the gradient of the loss starts with."""
+
+        CoeffNumDevice = 0
+        One = 1
+        Customized = 2
+
+    _defaults = {
+        "async_mode": False,
+        "cache_runtime_context": False,
+        "debug_graphviz_path": "",
+        "enable_auto_fusion": False,
+        "enable_backward_optimizer_op_deps": True,
+        "enable_inplace": True,
+        "enable_sequential_execution": False,
+        "fuse_all_optimizer_ops": False,
+        "fuse_all_reduce_ops": True,
+        "fuse_bn_act_ops": False,
+        "fuse_broadcast_ops": True,
+        "fuse_elewise_add_act_ops": False,
+        "fuse_relu_depthwise_conv": False,
+        "gradient_scale_strategy": GradientScaleStrategy.CoeffNumDevice,
+        "hierarchical_allreduce_inter_nranks": 0,
+        "is_distribution": False,
+        "memory_optimize": None,
+        "mkldnn_enabled_op_types": None,
+        "nccl_comm_num": 1,
+        "num_trainers": 1,
+        "reduce_strategy": ReduceStrategy.AllReduce,
+        "remove_unnecessary_lock": True,
+        "sync_batch_norm": False,
+        "trainer_id": 0,
+        "trainers_endpoints": None,
+        "use_hierarchical_allreduce": False,
+    }
+
+    def __init__(self):
+        super().__init__()
+        self.trainers_endpoints = []
+        self.mkldnn_enabled_op_types = set()
+
+
+class ExecutionStrategy(_Checked):
+    """How a program is run. What a processor has no use for is accepted without effect."""
+
+    ExecutorType = enum.Enum("ExecutorType", "Default Experimental")
+
+    _defaults = {
+        "_dry_run": False,
+        "allow_op_delay": False,
+        "num_iteration_per_drop_scope": 100,
+        "num_iteration_per_run": 1,
+        "num_threads": 0,
+        "use_cuda": True,
+        "use_experimental_executor": True,
+        "use_thread_barrier": False,
+    }
+
+
+class CompiledProgram:
+    """A program to run with `Executor.run`, with wishes about how."""
+
+    def __init__(self, program_or_graph, build_strategy=None):
+        if not isinstance(program_or_graph, Program):
+            raise TypeError(
+                "The type of program_to_graph parameter is wrong, expected Graph or Program, "
+                "but received %s" % type(program_or_graph)
+            )
+        self._program = program_or_graph
+        self._build_strategy = build_strategy
+        self._places = None
+        self._n_feeds = 1
+
+    def with_data_parallel(
+        self,
+        loss_name=None,
+        build_strategy=None,
+        exec_strategy=None,
+        share_vars_from=None,
+        places=None,
+    ):
+        """The program for several places.
+
+        Each batch is trained in one piece: the gradient of a mean loss is the same.
+        """
+        assert self._places is None, "Already compiled with parallel, cannot be recompiled."
+        if isinstance(loss_name, Variable):
+            loss_name = loss_name.name
+        self._loss_name = loss_name
+        self._build_strategy = build_strategy or self._build_strategy or BuildStrategy()
+        self._exec_strategy = exec_strategy or ExecutionStrategy()
+        # Without a word from the user, the first list of feeds says how many places there are.
+        unsaid = places is None and "CPU_NUM" not in os.environ
+        self._places = count_places(places)
+        self._n_feeds = None if unsaid else self._places
+        if self._places > 1:
+            text = "paddlewheel: {} places were asked for; batches are trained in one piece"
+            print(text.format(self._places), file=sys.stderr)
+        return self
+
+    def _expect_feeds(self, n_feeds):
+        """ValueError unless a list of feeds has one for each place."""
+        assert self._places is not None or n_feeds == 1, "Not compiled with data parallel"
+        if self._n_feeds is None:
+            self._n_feeds = self._places = n_feeds
+        if self._n_feeds != n_feeds:
+            raise ValueError(
+                "Feed a list of tensor, the list should be the same size as places"
+            )
+
+    def with_inference_optimize(self, config):
+        """Programs are always optimised; a configuration is accepted without effect."""
+        return self
+
+
+def count_places(places):
+    """How many places are meant."""
+    if places is None:
+        return _cpu_num()
+    return len(places) if isinstance(places, (list, tuple)) else 1

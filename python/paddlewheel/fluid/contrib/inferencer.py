@@ -1,0 +1,3 @@
+"""The older way to predict."""
+
+from .trainer import Inferencer

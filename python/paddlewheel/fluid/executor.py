@@ -1,0 +1,107 @@
+"""Runs programs."""
+
+import contextlib
+import sys
+
+import numpy
+
+from .. import _core
+from .._core import global_scope, switch_scope
+from . import core
+from ._flags import FLAGS
+from ._not_yet import DATASETS, not_yet
+
+_warned_of_cuda = []
+
+
+class Executor(_core.Executor):
+    """Runs programs in a scope. All operators run, whatever is fetched."""
+
+    def __init__(self, place=None):
+        self.place = core.CPUPlace() if place is None else place
+        self.check_nan_inf = bool(FLAGS["check_nan_inf"])
+        if isinstance(place, core.CUDAPlace) and not _warned_of_cuda:
+            _warned_of_cuda.append(place)
+            print("paddlewheel: there is no CUDA here; the CPU is used instead", file=sys.stderr)
+
+    def train_from_dataset(
+        self,
+        program=None,
+        dataset=None,
+        scope=None,
+        thread=0,
+        debug=False,
+        fetch_list=None,
+        fetch_info=None,
+        print_period=100,
+        fetch_handler=None,
+    ):
+        """Trains on all batches of a dataset."""
+        if dataset is None:
+            raise RuntimeError("dataset is need and should be initialized")
+        raise not_yet("Executor.train_from_dataset", DATASETS)
+
+    def infer_from_dataset(
+        self,
+        program=None,
+        dataset=None,
+        scope=None,
+        thread=0,
+        debug=False,
+        fetch_list=None,
+        fetch_info=None,
+        print_period=100,
+        fetch_handler=None,
+    ):
+        """Runs a program on all batches of a dataset."""
+        if dataset is None:
+            raise RuntimeError("dataset is need and should be initialized")
+        raise not_yet("Executor.infer_from_dataset", DATASETS)
+
+
+class FetchHandler:
+    """Called now and then with variables of a training that reads a dataset."""
+
+    def __init__(self, var_dict=None, period_secs=60):
+        assert var_dict is not None
+        self.var_dict = var_dict
+        self.period_secs = period_secs
+
+    def handler(self, res_dict):
+        """Override: gets the values by name."""
+        for name, value in res_dict.items():
+            print("{}: {}".format(name, value))
+
+
+@contextlib.contextmanager
+def scope_guard(scope):
+    """Programs run in this scope inside the `with`."""
+    before = switch_scope(scope)
+    try:
+        yield
+    finally:
+        switch_scope(before)
+
+
+_switch_scope = switch_scope
+
+
+def as_numpy(tensor):
+    """Arrays of a tensor, or of a list of them."""
+    if isinstance(tensor, (list, core.LoDTensorArray)):
+        return [as_numpy(tensor[at]) for at in range(len(tensor))]
+    if tensor.lod():
+        raise RuntimeError(
+            "Some of your fetched tensors hold LoD information. They can not be completely cast "
+            "to Python ndarray. Please set the parameter 'return_numpy' as 'False' to return "
+            "LoDTensor itself directly."
+        )
+    return numpy.array(tensor) if tensor._is_initialized() else None
+
+
+def _fetch_var(name, scope=None, return_numpy=True):
+    """A variable of a scope by name."""
+    assert isinstance(name, str)
+    var = (scope or global_scope()).find_var(name)
+    assert var is not None, "Cannot find " + name + " in scope."
+    return as_numpy(var.get_tensor()) if return_numpy else var.get_tensor()

@@ -1,0 +1,246 @@
+"""Programs, variables, places, and which of them are current."""
+
+import contextlib
+import os
+import re
+import sys
+
+from .. import _core
+from .._core import (
+    Block,
+    Operator,
+    Program,
+    Variable,
+    default_main_program,
+    default_startup_program,
+    switch_main_program,
+    switch_startup_program,
+)
+from . import core
+from ._flags import get_flags, set_flags
+
+#: What the name of a gradient ends with, and other names with a meaning.
+GRAD_VAR_SUFFIX = "@GRAD"
+EMPTY_VAR_NAME = "@EMPTY@"
+TEMP_VAR_NAME = "@TEMP@"
+ZERO_VAR_SUFFIX = "@ZERO"
+CONTROL_DEP_VAR_PREFIX = "__control_var"
+
+#: The version of Fluid whose behaviour this package has.
+FLUID_VERSION = "1.8.5"
+
+
+#: What scripts look for on a program besides its contents.
+PROGRAM_DEFAULTS = {
+    "_is_distributed": False,
+    "_is_chief": False,
+    "_endpoints": (),
+    "_ps_endpoint": None,
+    "_parameters_on_pservers": None,
+    "_distributed_lookup_table": None,
+    "_trainers_endpoints": (),
+    "_fleet_opt": None,
+    "_pipeline_opt": None,
+    "_is_mem_optimized": False,
+}
+for _name, _value in PROGRAM_DEFAULTS.items():
+    setattr(Program, _name, _value)
+
+
+class Desc:
+    """The older face of a variable or operator: what is a property there is a method here."""
+
+    def __init__(self, of):
+        self._of = of
+
+    def __getattr__(self, name):
+        value = getattr(self._of, name)
+        if callable(value):
+            return value
+        return lambda: list(value) if isinstance(value, tuple) else value
+
+
+Variable.desc = property(Desc)
+Operator.desc = property(Desc)
+Block.desc = property(Desc)
+Program.desc = property(Desc)
+
+
+def _inference_optimize(self, prune_read_op=True):
+    """A copy for testing."""
+    return self.clone(for_test=True)
+
+
+Program._inference_optimize = _inference_optimize
+
+
+class _ParameterMeta(type):
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, Variable) and bool(instance.is_parameter)
+
+
+class Parameter(metaclass=_ParameterMeta):
+    """A variable that training changes: `isinstance(var, Parameter)` asks the variable."""
+
+    def __new__(cls, block, shape, dtype, **kwargs):
+        return block.create_parameter(shape=shape, dtype=dtype, **kwargs)
+
+
+@contextlib.contextmanager
+def program_guard(main_program, startup_program=None):
+    """Layers write into these programs inside the `with`; the ones before come back after it."""
+    check_program(main_program, "main_program")
+    if startup_program is not None:
+        check_program(startup_program, "startup_program")
+    main = switch_main_program(main_program)
+    startup = None if startup_program is None else switch_startup_program(startup_program)
+    try:
+        yield
+    finally:
+        switch_main_program(main)
+        if startup is not None:
+            switch_startup_program(startup)
+
+
+def check_program(program, name):
+    """TypeError unless it is a program."""
+    if not isinstance(program, Program):
+        raise TypeError(
+            "The type of '{}' in fluid.program_guard must be {}, but received {}.".format(
+                name, Program, type(program)
+            )
+        )
+
+
+@contextlib.contextmanager
+def name_scope(prefix=None):
+    """Operators made inside the `with` are annotated with this scope; names do not change."""
+    assert prefix, "namescope prefix can not be empty."
+    program = default_main_program()
+    around = program._namescope
+    taken = program.__dict__.setdefault("_scopes_taken", {})
+    inside = around + prefix
+    n_before = taken.get(inside, 0)
+    taken[inside] = n_before + 1
+    program._namescope = inside + ("_%d" % n_before if n_before else "") + "/"
+    try:
+        yield
+    finally:
+        program._namescope = around
+
+
+@contextlib.contextmanager
+def device_guard(device=None):
+    """Accepted; there is one device."""
+    if device is not None and device.split(":")[0] not in ("cpu", "gpu", ""):
+        raise ValueError(
+            "The Attr(device) should be 'cpu' or 'gpu', and it can also be empty string or None "
+            "when there is no need to specify device. But received %s" % device
+        )
+    yield
+
+
+def cpu_places(device_count=None):
+    """A list of processor places, as many as asked for or as `CPU_NUM` says."""
+    return [core.CPUPlace() for _ in range(_cpu_num() if device_count is None else device_count)]
+
+
+def cuda_places(device_ids=None):
+    """Places of graphics cards; the processor stands in for each."""
+    if device_ids is None:
+        text = os.environ.get("FLAGS_selected_gpus", "")
+        device_ids = [int(item) for item in text.split(",") if item] or [0]
+    elif not isinstance(device_ids, (list, tuple)):
+        device_ids = [device_ids]
+    return [core.CUDAPlace(id) for id in device_ids]
+
+
+def cuda_pinned_places(device_count=None):
+    """Places of pinned memory."""
+    count = _cpu_num() if device_count is None else device_count
+    return [core.CUDAPinnedPlace() for _ in range(count)]
+
+
+def _cpu_num():
+    if "CPU_NUM" not in os.environ:
+        print(
+            "The CPU_NUM is not specified, you should set CPU_NUM in the environment variable "
+            "list. The default number of CPU_NUM=1.",
+            file=sys.stderr,
+        )
+        os.environ["CPU_NUM"] = "1"
+    return int(os.environ["CPU_NUM"])
+
+
+def in_dygraph_mode():
+    """Always false: programs are built first and run afterwards."""
+    return False
+
+
+def is_compiled_with_cuda():
+    """Always false: everything runs on the processor."""
+    return core.is_compiled_with_cuda()
+
+
+def require_version(min_version, max_version=None):
+    """Raises unless the Fluid version mirrored here lies between the two."""
+    mine = version_numbers(FLUID_VERSION, "version")
+    lowest = version_numbers(min_version, "min_version")
+    highest = None if max_version is None else version_numbers(max_version, "max_version")
+    if mine < lowest or (highest is not None and mine > highest):
+        wanted = "{} or higher".format(min_version)
+        if highest is not None:
+            wanted = "between {} and {}".format(min_version, max_version)
+        raise Exception(
+            "VersionError: PaddlePaddle version {} is required, but {} installed.".format(
+                wanted, FLUID_VERSION
+            )
+        )
+
+
+def version_numbers(text, name):
+    """The four numbers of a version."""
+    if not isinstance(text, str):
+        raise TypeError(
+            "The type of '{}' in require_version must be str, but received {}.".format(
+                name, type(text)
+            )
+        )
+    if not re.fullmatch(r"\d+(\.\d+){0,3}", text):
+        raise ValueError(
+            "The value of '{}' in require_version must be in format '\\d+(\\.\\d+){{0,3}}', "
+            "like '1.5.2.0', but received {}".format(name, text)
+        )
+    numbers = [int(part) for part in text.split(".")]
+    return numbers + [0] * (4 - len(numbers))
+
+
+def convert_np_dtype_to_dtype_(np_dtype):
+    """The `VarType` of a numpy type or its name."""
+    import numpy
+
+    tensor = core.LoDTensor()
+    tensor.set(numpy.zeros(1, dtype=np_dtype))
+    return tensor._dtype()
+
+
+def dtype_is_floating(dtype):
+    """Whether elements of this type are floating point numbers."""
+    if not isinstance(dtype, core.VarDesc.VarType):
+        dtype = convert_np_dtype_to_dtype_(dtype)
+    kinds = core.VarDesc.VarType
+    return dtype in (kinds.FP16, kinds.FP32, kinds.FP64)
+
+
+def grad_var_name(var_name):
+    """The name of a variable's gradient."""
+    return var_name + GRAD_VAR_SUFFIX
+
+
+def load_op_library(lib_filename):
+    """Foreign operators cannot be loaded."""
+    raise NotImplementedError("operators of other libraries cannot be loaded: " + lib_filename)
+
+
+def _get_var(name, program=None):
+    return (program or default_main_program()).global_block().var(name)

@@ -1,0 +1,1 @@
+"""Fluid's newer parts: fleet and data generators."""

@@ -1,0 +1,7 @@
+"""Layers: each adds operators, and parameters if it has any, to the current program."""
+
+from ... import _core
+
+globals().update({name: item for name, item in vars(_core.layers).items() if name[0] != "_"})
+
+from .reader import create_py_reader_by_data, double_buffer, py_reader, read_file

@@ -1,0 +1,48 @@
+"""The older way to run a program in several places."""
+
+from .compiler import BuildStrategy, CompiledProgram, ExecutionStrategy
+from .executor import Executor, global_scope
+from .framework import default_main_program
+
+
+class ParallelExecutor:
+    """Runs one program; see `CompiledProgram.with_data_parallel`."""
+
+    def __init__(
+        self,
+        use_cuda=None,
+        loss_name=None,
+        main_program=None,
+        share_vars_from=None,
+        exec_strategy=None,
+        build_strategy=None,
+        num_trainers=1,
+        trainer_id=0,
+        scope=None,
+    ):
+        program = default_main_program() if main_program is None else main_program
+        if share_vars_from is not None and not isinstance(share_vars_from, ParallelExecutor):
+            raise TypeError("share_vars_from must be a ParallelExecutor")
+        self._compiled = CompiledProgram(program).with_data_parallel(
+            loss_name=loss_name, build_strategy=build_strategy, exec_strategy=exec_strategy
+        )
+        self._scope = global_scope() if scope is None else scope
+        self._executor = Executor()
+
+    def run(self, fetch_list=None, feed=None, feed_dict=None, return_numpy=True):
+        """Runs the program once; `feed` is a dict, or a list with one for each place."""
+        return self._executor.run(
+            self._compiled,
+            feed=feed_dict if feed is None else feed,
+            fetch_list=fetch_list,
+            scope=self._scope,
+            return_numpy=return_numpy,
+        )
+
+    @property
+    def device_count(self):
+        """How many places were asked for."""
+        return self._compiled._places
+
+    def drop_local_exe_scopes(self):
+        """Nothing is kept between runs."""

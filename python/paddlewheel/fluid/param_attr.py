@@ -1,0 +1,57 @@
+"""What a script says of a parameter."""
+
+from .. import _core
+from .initializer import Initializer
+from .regularizer import WeightDecayRegularizer
+
+
+class ParamAttr:
+    """Name, start, learning rate, decay of a parameter. Layers read the fields when they are made."""
+
+    def __init__(
+        self,
+        name=None,
+        initializer=None,
+        learning_rate=1.0,
+        regularizer=None,
+        trainable=True,
+        do_model_average=True,
+        gradient_clip=None,
+    ):
+        self.name = name
+        self.initializer = initializer
+        self.learning_rate = learning_rate
+        self.regularizer = regularizer
+        self.trainable = trainable
+        self.do_model_average = do_model_average
+        self.gradient_clip = gradient_clip
+        _core.check_param_attr(self)
+
+    @staticmethod
+    def _to_attr(arg):
+        """What layers take for a `ParamAttr`, as one."""
+        if arg is None or arg is True:
+            return ParamAttr()
+        if arg is False:
+            return False
+        if isinstance(arg, (list, tuple)):
+            return [ParamAttr._to_attr(item) for item in arg]
+        if isinstance(arg, ParamAttr):
+            return arg
+        if isinstance(arg, str):
+            return ParamAttr(name=arg)
+        if isinstance(arg, Initializer):
+            return ParamAttr(initializer=arg)
+        if isinstance(arg, WeightDecayRegularizer):
+            return ParamAttr(regularizer=arg)
+        raise TypeError("{} cast to ParamAttr".format(type(arg)))
+
+
+class WeightNormParamAttr(ParamAttr):
+    """Weight normalization: not supported."""
+
+    def __init__(self, dim=None, *args, **kwargs):
+        raise NotImplementedError(
+            "WeightNormParamAttr is not supported: use ParamAttr, and layers.l2_normalize or "
+            "layers.layer_norm if the layer needs a norm"
+        )

@@ -1,0 +1,43 @@
+"""What the tests share."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import paddlewheel.fluid as fluid
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["paddlewheel"].__file__)))
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """Each test has its own programs, scope and names."""
+    programs = fluid.program_guard(fluid.Program(), fluid.Program())
+    with programs, fluid.scope_guard(fluid.Scope()), fluid.unique_name.guard():
+        yield
+
+
+@pytest.fixture
+def child(tmp_path):
+    """Runs Python in a process and folder of its own; returns what came of it."""
+
+    def run(*arguments, alias=False, **options):
+        environment = dict(os.environ)
+        paths = [PACKAGES] + ([os.path.join(PACKAGES, "paddlewheel", "_alias")] if alias else [])
+        paths.append(environment.get("PYTHONPATH", ""))
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+        environment.update(options.pop("environment", {}))
+        return subprocess.run(
+            [sys.executable, *arguments],
+            env=environment,
+            cwd=str(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            **options,
+        )
+
+    return run

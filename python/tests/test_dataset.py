@@ -1,0 +1,123 @@
+"""Well-known datasets in their original layout; tiny files made here."""
+
+import gzip
+import io
+import pickle
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+
+import paddlewheel as paddle
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A folder for datasets, without a network."""
+
+    def no_network(*args, **kwargs):
+        raise OSError("no network")
+
+    monkeypatch.setattr(paddle.dataset.common, "DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(paddle.dataset.common.urllib.request, "urlopen", no_network)
+    return tmp_path
+
+
+def add(archive, name, content):
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    archive.addfile(info, io.BytesIO(content))
+
+
+def test_uci_housing_is_shipped():
+    train = list(paddle.dataset.uci_housing.train()())
+    test = list(paddle.dataset.uci_housing.test()())
+    assert (len(train), len(test)) == (404, 102)
+    features = np.array([x for x, _ in train + test])
+    assert features.shape == (506, 13) and features.dtype == np.float64
+    assert np.abs(features.mean(axis=0)).max() < 1e-9
+    assert np.allclose(features.max(axis=0) - features.min(axis=0), 1)
+    assert train[0][1].tolist() == [24.0]
+
+
+def test_a_missing_file_is_named(home):
+    with pytest.raises(RuntimeError) as error:
+        paddle.dataset.mnist.train()
+    text = str(error.value)
+    assert str(home / "mnist" / "train-images-idx3-ubyte.gz") in text
+    assert "PADDLE_DATASET_HOME" in text and "no network" in text
+    with pytest.raises(NotImplementedError, match="wmt14"):
+        paddle.dataset.wmt14.train(10)
+
+
+def test_mnist(home):
+    (home / "mnist").mkdir()
+    pixels = np.zeros((2, 28, 28), np.uint8)
+    pixels[1] = 255
+    images = np.array([2051, 2, 28, 28], ">i4").tobytes() + pixels.tobytes()
+    labels = np.array([2049, 2], ">i4").tobytes() + bytes([7, 3])
+    for part in ("train", "t10k"):
+        with gzip.open(home / "mnist" / (part + "-images-idx3-ubyte.gz"), "wb") as file:
+            file.write(images)
+        with gzip.open(home / "mnist" / (part + "-labels-idx1-ubyte.gz"), "wb") as file:
+            file.write(labels)
+    samples = list(paddle.dataset.mnist.train()())
+    assert [label for _, label in samples] == [7, 3]
+    assert samples[0][0].tolist() == [-1.0] * 784 and samples[1][0].tolist() == [1.0] * 784
+    assert samples[0][0].dtype == np.float32
+    assert len(list(paddle.dataset.mnist.test()())) == 2
+
+
+def test_movielens(home, monkeypatch):
+    monkeypatch.setattr(paddle.dataset.movielens, "MOVIE_INFO", None)
+    (home / "movielens").mkdir()
+    with zipfile.ZipFile(home / "movielens" / "ml-1m.zip", "w") as archive:
+        archive.writestr("ml-1m/movies.dat", "1::Toy Story (1995)::Animation|Comedy\n")
+        archive.writestr("ml-1m/users.dat", "1::F::1::10::48067\n2::M::56::16::70072\n")
+        rows = "".join("%d::1::%d::978300760\n" % (n % 2 + 1, n % 5 + 1) for n in range(100))
+        archive.writestr("ml-1m/ratings.dat", rows)
+    movielens = paddle.dataset.movielens
+    train, test = list(movielens.train()()), list(movielens.test()())
+    assert len(train) + len(test) == 100 and len(test) < 30
+    assert train[0][:4] in ([1, 1, 0, 10], [2, 0, 6, 16])
+    assert train[0][4:7] == [1, [0, 1], [1, 0]]
+    assert -3.0 <= train[0][7][0] <= 5.0
+    assert movielens.max_user_id() == 2 and movielens.max_job_id() == 16
+    assert movielens.movie_categories() == {"Animation": 0, "Comedy": 1}
+
+
+def test_imikolov(home):
+    (home / "imikolov").mkdir()
+    with tarfile.open(home / "imikolov" / "simple-examples.tgz", "w:gz") as archive:
+        add(archive, "./simple-examples/data/ptb.train.txt", b"a b a\nb a c\n")
+        add(archive, "./simple-examples/data/ptb.valid.txt", b"a b\n")
+    imikolov = paddle.dataset.imikolov
+    words = imikolov.build_dict(1)
+    assert words == {"a": 0, "<e>": 1, "<s>": 2, "b": 3, "<unk>": 4} or words["<unk>"] == 4
+    grams = list(imikolov.train(words, 2)())
+    assert len(grams) == 8 and all(len(gram) == 2 for gram in grams)
+    assert grams[0] == (words["<s>"], words["a"]) and grams[6] == (words["a"], 4)
+    source, target = next(iter(imikolov.test(words, -1, imikolov.DataType.SEQ)()))
+    assert source[1:] == target[:-1]
+
+
+def test_imdb(home):
+    (home / "imdb").mkdir()
+    with tarfile.open(home / "imdb" / "aclImdb_v1.tar.gz", "w:gz") as archive:
+        add(archive, "aclImdb/train/pos/0_9.txt", b"Good, good film!\n")
+        add(archive, "aclImdb/train/neg/0_1.txt", b"bad film")
+    import re
+
+    words = paddle.dataset.imdb.build_dict(re.compile("aclImdb/train"), 0)
+    assert words == {b"film": 0, b"good": 1, b"bad": 2, "<unk>": 3}
+    assert list(paddle.dataset.imdb.train(words)()) == [([1, 1, 0], 0), ([2, 0], 1)]
+
+
+def test_cifar(home):
+    (home / "cifar").mkdir()
+    batch = {b"data": np.full((2, 3072), 255, np.uint8), b"labels": [3, 4]}
+    with tarfile.open(home / "cifar" / "cifar-10-python.tar.gz", "w:gz") as archive:
+        add(archive, "cifar-10-batches-py/data_batch_1", pickle.dumps(batch))
+    samples = list(paddle.dataset.cifar.train10()())
+    assert [label for _, label in samples] == [3, 4] and samples[0][0].max() == 1.0

@@ -1,0 +1,312 @@
+"""Files: saved and loaded here, and those that Fluid 1.8.5 wrote."""
+
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+import paddlewheel.fluid as fluid
+from paddlewheel.fluid import io
+
+GOLDEN = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "crates", "testing", "golden", "files"
+)
+FIT = os.path.join(GOLDEN, "fit")
+
+
+def model():
+    """A linear model with momentum, run once through its startup program."""
+    x = fluid.layers.data("x", [13])
+    y = fluid.layers.data("y", [1])
+    predict = fluid.layers.fc(x, 1)
+    error = predict - y
+    loss = fluid.layers.mean(error * error)
+    fluid.optimizer.Momentum(0.01, 0.9).minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    return exe, predict
+
+
+def tensor(name):
+    return fluid.global_scope().find_var(name).get_tensor()
+
+
+def value(name):
+    return np.array(tensor(name))
+
+
+def put(name, number):
+    tensor(name).set(np.full_like(value(name), number))
+
+
+PARAMS = ["fc_0.b_0", "fc_0.w_0"]
+STATE = ["fc_0.b_0_velocity_0", "fc_0.w_0_velocity_0", "learning_rate_0"]
+
+
+def test_each_variable_has_a_file(tmp_path):
+    exe, _ = model()
+    put("fc_0.w_0", 2.0)
+    assert io.save_persistables(exe, str(tmp_path / "all")) is None
+    assert sorted(os.listdir(tmp_path / "all")) == sorted(PARAMS + STATE)
+    io.save_params(exe, str(tmp_path / "params"))
+    assert sorted(os.listdir(tmp_path / "params")) == PARAMS
+    assert (tmp_path / "params" / "fc_0.w_0").stat().st_size == 78
+    put("fc_0.w_0", 0.0)
+    io.load_persistables(exe, tmp_path / "all")
+    assert (value("fc_0.w_0") == 2.0).all()
+
+
+def test_one_file_for_all(tmp_path):
+    exe, _ = model()
+    before = value("fc_0.w_0")
+    io.save_params(exe, str(tmp_path), filename="params")
+    assert os.listdir(tmp_path) == ["params"]
+    put("fc_0.w_0", 0.0)
+    io.load_params(exe, str(tmp_path), filename="params")
+    np.testing.assert_array_equal(value("fc_0.w_0"), before)
+
+
+def test_without_a_directory_there_are_bytes():
+    exe, _ = model()
+    before = value("fc_0.w_0")
+    saved = io.save_params(exe, None)
+    assert isinstance(saved, bytes)
+    put("fc_0.w_0", 0.0)
+    io.load_params(exe, None, filename=saved)
+    np.testing.assert_array_equal(value("fc_0.w_0"), before)
+    with pytest.raises(fluid.core.EnforceNotMet):
+        io.load_params(exe, None, filename=b"nonsense")
+
+
+def test_variables_may_be_chosen(tmp_path):
+    exe, _ = model()
+    weight = fluid.default_main_program().all_parameters()[0]
+    io.save_vars(exe, str(tmp_path / "a"), vars=[weight, "fc_0.b_0"])
+    assert sorted(os.listdir(tmp_path / "a")) == PARAMS
+    io.save_vars(exe, str(tmp_path / "b"), predicate=lambda v: v.name.endswith("velocity_0"))
+    assert sorted(os.listdir(tmp_path / "b")) == STATE[:2]
+    io.save_vars(exe, str(tmp_path / "c"), vars=[])
+    assert not (tmp_path / "c").exists()
+    put("fc_0.b_0", 3.0)
+    io.load_vars(exe, str(tmp_path / "a"), predicate=lambda v: v.name == "fc_0.b_0")
+    assert value("fc_0.b_0") == [0.0]
+
+    def broken(var):
+        raise KeyError(var.name)
+
+    with pytest.raises(KeyError):
+        io.save_vars(exe, str(tmp_path / "d"), predicate=broken)
+
+
+def test_saving_refuses(tmp_path):
+    exe, predict = model()
+    here = str(tmp_path)
+    for wrong, error, text in [
+        (lambda: io.save_params(None, here), AttributeError, "run"),
+        (lambda: io.save_params(exe, 3), TypeError, None),
+        (lambda: io.save_params(exe, here, "main"), TypeError, "main_program is invalid"),
+        (lambda: io.save_persistables(exe, here, "main"), TypeError, "main_program is invalid"),
+        (lambda: io.save_vars(exe, here, predicate=3), TypeError, "callable"),
+        (lambda: io.save_vars(exe, here, vars=["nope"]), ValueError, "nope"),
+        (lambda: io.save_vars(exe, here, vars=[predict]), RuntimeError, "not initialized"),
+        (lambda: io.save_params(exe, here, file="a"), TypeError, "file"),
+    ]:
+        with pytest.raises(error, match=text):
+            wrong()
+    with fluid.scope_guard(fluid.Scope()):
+        with pytest.raises(fluid.core.EnforceNotMet, match=r"Variable X\(fc_0.b_0\) is not init"):
+            io.save_params(exe, here)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError):
+        io.save_params(exe, str(tmp_path / "file" / "below"))
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_loading_refuses(tmp_path):
+    exe, _ = model()
+    missing = str(tmp_path / "nope")
+    with pytest.raises(RuntimeError, match="Load operator fail to open file .*nope/fc_0.b_0"):
+        io.load_params(exe, missing)
+    with pytest.raises(fluid.core.EnforceNotMet, match="LoadCombine operator fails to open"):
+        io.load_params(exe, missing, filename="all")
+    io.save_params(exe, str(tmp_path), filename="all")
+    with pytest.raises(RuntimeError, match="partial data"):
+        io.load_vars(exe, str(tmp_path), vars=["fc_0.w_0"], filename="all")
+    with open(tmp_path / "all", "r+b") as file:
+        file.truncate(60)
+    before = value("fc_0.b_0")
+    with pytest.raises(RuntimeError):
+        io.load_params(exe, str(tmp_path), filename="all")
+    np.testing.assert_array_equal(value("fc_0.b_0"), before)
+    with pytest.raises(ValueError, match="without a dirname"):
+        io.load_params(exe, None)
+
+
+def test_a_wrong_shape_is_refused(tmp_path):
+    exe, _ = model()
+    tensor("fc_0.w_0").set(np.zeros((2, 1), "float32"))
+    io.save_params(exe, str(tmp_path))
+    with pytest.raises(RuntimeError, match="Variable's shape does not match"):
+        io.load_params(exe, str(tmp_path))
+
+
+def test_an_inference_model_predicts_the_same(tmp_path):
+    exe, predict = model()
+    rows = np.random.RandomState(0).rand(5, 13).astype("float32")
+    loss_feed = {"x": rows, "y": np.zeros((5, 1), "float32")}
+    test = fluid.default_main_program().clone(for_test=True)
+    (expected,) = exe.run(test, feed=loss_feed, fetch_list=[predict.name])
+    n_ops = len(fluid.default_main_program().global_block().ops)
+    fetches = io.save_inference_model(str(tmp_path), ["x"], [predict], exe)
+    assert fetches == ["save_infer_model/scale_0.tmp_0"]
+    assert len(fluid.default_main_program().global_block().ops) == n_ops
+    assert sorted(os.listdir(tmp_path)) == ["__model__"] + PARAMS
+    with fluid.scope_guard(fluid.Scope()):
+        program, feeds, targets = io.load_inference_model(str(tmp_path), exe)
+        assert feeds == ["x"] and [target.name for target in targets] == fetches
+        (found,) = exe.run(program, feed={feeds[0]: rows}, fetch_list=targets)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_other_file_names_of_a_model(tmp_path):
+    exe, predict = model()
+    save = io.save_inference_model
+    save(str(tmp_path), "x", predict, exe, model_filename="m", params_filename="p")
+    assert sorted(os.listdir(tmp_path)) == ["m", "p"]
+    loaded = io.load_inference_model(str(tmp_path), exe, "m", "p")
+    assert isinstance(loaded, list) and len(loaded) == 3
+    with pytest.warns(UserWarning, match="program_only"):
+        save(str(tmp_path / "only"), ["x"], [predict], exe, program_only=True)
+    assert os.listdir(tmp_path / "only") == ["__model__"]
+    save(str(tmp_path / "train"), ["x"], [predict], exe, export_for_deployment=False)
+    assert "__model__.main_program" in os.listdir(tmp_path / "train")
+
+
+def test_models_refuse(tmp_path):
+    exe, predict = model()
+    save, here = io.save_inference_model, str(tmp_path)
+    for wrong, error, text in [
+        (lambda: save(here, [3], [predict], exe), ValueError, "'feed_var_names' should be"),
+        (lambda: save(here, ["x"], ["fc_0.tmp_1"], exe), ValueError, "'target_vars' should be"),
+        (lambda: save(here, ["xx"], [predict], exe), ValueError, "xx"),
+        (lambda: save(here, ["x"], [predict], exe, "main"), TypeError, "main_program is invalid"),
+        (lambda: save(here, ["x"], [predict], None), AttributeError, "run"),
+        (lambda: io.load_inference_model(here + "/nope", exe), ValueError, "no directory named"),
+        (lambda: io.load_inference_model(here, exe), FileNotFoundError, "__model__"),
+    ]:
+        with pytest.raises(error, match=text):
+            wrong()
+    (tmp_path / "__model__").write_bytes(b"\xff\xff\xff")
+    with pytest.raises(RuntimeError, match="__model__"):
+        io.load_inference_model(here, exe)
+
+
+def test_parameters_by_name():
+    exe, predict = model()
+    main = fluid.default_main_program()
+    weight = main.all_parameters()[0]
+    np.testing.assert_array_equal(io.get_parameter_value(weight, exe), value("fc_0.w_0"))
+    assert io.get_parameter_value_by_name("fc_0.b_0", exe) == [0.0]
+    with pytest.raises(AssertionError, match="not parameter"):
+        io.get_parameter_value(predict, exe)
+    with pytest.raises(ValueError, match="nope"):
+        io.get_parameter_value_by_name("nope", exe)
+    names = lambda found: sorted(var.name for var in found)
+    assert names(io.get_program_parameter(main)) == PARAMS
+    assert names(io.get_program_persistable_vars(main)) == sorted(PARAMS + STATE)
+
+
+def test_pickled_state(tmp_path):
+    exe, _ = model()
+    main, prefix = fluid.default_main_program(), str(tmp_path / "s" / "model")
+    put("fc_0.w_0", 2.0)
+    fluid.save(main, prefix)
+    assert sorted(os.listdir(tmp_path / "s")) == ["model.pdmodel", "model.pdopt", "model.pdparams"]
+    with open(prefix + ".pdparams", "rb") as file:
+        assert (pickle.load(file, encoding="latin1")["fc_0.w_0"] == 2.0).all()
+    put("fc_0.w_0", 0.0)
+    fluid.load(main, prefix + ".pdparams", exe)
+    assert (value("fc_0.w_0") == 2.0).all()
+    state = fluid.load_program_state(prefix)
+    assert sorted(state) == sorted(PARAMS + STATE)
+    state["fc_0.w_0"][:] = 5.0
+    fluid.set_program_state(main, state)
+    assert (value("fc_0.w_0") == 5.0).all()
+    with pytest.warns(UserWarning, match="There are: other"):
+        fluid.set_program_state(main, {"other": np.zeros(1)})
+
+
+def test_pickled_state_refuses(tmp_path):
+    exe, _ = model()
+    main, prefix = fluid.default_main_program(), str(tmp_path / "model")
+    fluid.save(main, prefix)
+    shape = {"fc_0.w_0": np.zeros((2, 1), "float32")}
+    dtype = {"fc_0.w_0": np.zeros((13, 1), "float64")}
+    for wrong, error, text in [
+        (lambda: fluid.save(main, str(tmp_path) + "/"), AssertionError, "directory/name"),
+        (lambda: fluid.save(3, prefix), TypeError, "main_program"),
+        (lambda: fluid.load(main, str(tmp_path / "zz"), exe), FileNotFoundError, "zz.pdparams"),
+        (lambda: fluid.load(main, prefix, 3), AttributeError, "run"),
+        (lambda: fluid.load_program_state(str(tmp_path / "zz")), FileNotFoundError, "zz"),
+        (lambda: fluid.set_program_state(main, 3), TypeError, None),
+        (lambda: fluid.set_program_state(main, {"fc_0.w_0": 3}), TypeError, "arrays"),
+        (lambda: fluid.set_program_state(main, shape), AssertionError, "shape does not match"),
+        (lambda: fluid.set_program_state(main, dtype), AssertionError, "type does not match"),
+    ]:
+        with pytest.raises(error, match=text):
+            wrong()
+    with fluid.scope_guard(fluid.Scope()):
+        with pytest.raises(AssertionError, match="make sure run startup program"):
+            fluid.set_program_state(main, {})
+    os.remove(prefix + ".pdopt")
+    with pytest.raises(AssertionError, match="Optimizer file .* not exits"):
+        fluid.load(main, prefix)
+    with open(prefix + ".pdparams", "wb") as file:
+        pickle.dump({}, file, protocol=2)
+    with pytest.raises(AssertionError, match="Can not find"):
+        fluid.load(main, prefix)
+
+
+def test_load_takes_what_the_other_functions_saved(tmp_path):
+    exe, _ = model()
+    main = fluid.default_main_program()
+    put("fc_0.w_0", 2.0)
+    io.save_params(exe, str(tmp_path / "dir"))
+    io.save_params(exe, str(tmp_path), filename="all")
+    for path, vars in [("dir", None), ("all", main.all_parameters()), ("all", PARAMS)]:
+        put("fc_0.w_0", 0.0)
+        fluid.load(main, str(tmp_path / path), exe, vars)
+        assert (value("fc_0.w_0") == 2.0).all()
+        assert sorted(fluid.load_program_state(str(tmp_path / path), vars)) == PARAMS
+    with pytest.raises(ValueError, match="var_list"):
+        fluid.load(main, str(tmp_path / "all"), exe)
+    with pytest.raises(ValueError, match="var_list"):
+        fluid.load_program_state(str(tmp_path / "all"))
+
+
+def test_files_of_fluid_load():
+    exe, _ = model()
+    io.load_persistables(exe, os.path.join(FIT, "separate"))
+    separate = value("fc_0.w_0")
+    assert np.abs(separate).sum() > 0
+    put("fc_0.w_0", 0.0)
+    io.load_persistables(exe, os.path.join(FIT, "combined"), filename="all.bin")
+    np.testing.assert_array_equal(value("fc_0.w_0"), separate)
+    put("fc_0.w_0", 0.0)
+    fluid.load(fluid.default_main_program(), os.path.join(FIT, "pickled", "model"), exe)
+    np.testing.assert_array_equal(value("fc_0.w_0"), separate)
+    state = fluid.load_program_state(os.path.join(FIT, "params"))
+    np.testing.assert_array_equal(state["fc_0.w_0"], separate)
+
+
+@pytest.mark.parametrize(
+    "folder, names", [("inference", ()), ("inference_combined", ("model.bin", "params.bin"))]
+)
+def test_models_of_fluid_predict(folder, names):
+    exe = fluid.Executor(fluid.CPUPlace())
+    program, feeds, targets = io.load_inference_model(os.path.join(FIT, folder), exe, *names)
+    rows = np.random.RandomState(1).rand(3, 13).astype("float32")
+    (found,) = exe.run(program, feed={feeds[0]: rows}, fetch_list=targets)
+    expected = rows.dot(value("fc_0.w_0")) + value("fc_0.b_0")
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

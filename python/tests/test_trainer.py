@@ -1,0 +1,87 @@
+"""The older way to train, with checkpoints."""
+
+import os
+
+import numpy as np
+import pytest
+
+import paddlewheel as paddle
+import paddlewheel.fluid as fluid
+from paddlewheel.fluid.contrib import checkpoint
+
+
+def predict():
+    x = fluid.layers.data("x", [13])
+    return fluid.layers.fc(x, 1)
+
+
+def train_func():
+    y = fluid.layers.data("y", [1])
+    return fluid.layers.mean(fluid.layers.square_error_cost(predict(), y))
+
+
+def optimizer():
+    return fluid.optimizer.SGD(learning_rate=0.01)
+
+
+def batches(n=30):
+    samples = paddle.reader.firstn(paddle.dataset.uci_housing.train(), n)
+    return paddle.batch(samples, 1)
+
+
+def test_trains_tests_saves_and_infers(tmp_path):
+    trainer = fluid.Trainer(train_func, optimizer, place=fluid.CPUPlace())
+    events, losses = [], []
+
+    def handler(event):
+        events.append(type(event).__name__)
+        if isinstance(event, fluid.EndStepEvent):
+            losses.append(event.metrics[0].item())
+
+    trainer.train(2, handler, batches(3), feed_order=["x", "y"])
+    step = ["BeginStepEvent", "EndStepEvent"]
+    assert events == (["BeginEpochEvent"] + step * 3 + ["EndEpochEvent"]) * 2
+    assert losses[-1] < losses[0]
+    (loss,) = trainer.test(batches(3), {"y": 1, "x": 0})
+    assert loss < losses[0]
+    trainer.save_params(str(tmp_path / "model"))
+    inferencer = fluid.Inferencer(predict, str(tmp_path / "model"))
+    (value,) = inferencer.infer({"x": np.zeros((1, 13), "float32")})
+    assert value.shape == (1, 1) and value.item() != 0
+
+
+def test_resumes_after_a_crash(tmp_path):
+    seen = []
+
+    def crash(event):
+        if isinstance(event, fluid.BeginStepEvent) and (event.epoch, event.step) == (1, 3):
+            raise KeyboardInterrupt
+
+    def note(event):
+        if isinstance(event, fluid.BeginStepEvent):
+            seen.append((event.epoch, event.step))
+
+    def trainer():
+        config = fluid.CheckpointConfig(str(tmp_path), 2, epoch_interval=1, step_interval=2)
+        return fluid.Trainer(train_func, optimizer, checkpoint_config=config)
+
+    (tmp_path / "not_ours").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        trainer().train(2, crash, batches(4), ["x", "y"])
+    assert checkpoint.serials(str(tmp_path)) == [2, 3]
+    assert sorted(os.listdir(tmp_path / "checkpoint_3")) == ["__model__", "trainer_0"]
+    trainer().train(2, note, batches(4), ["x", "y"])
+    assert seen == [(1, 3)]
+    assert os.listdir(tmp_path) == ["not_ours"]
+
+
+def test_wrong_arguments_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(AssertionError):
+        fluid.CheckpointConfig(epoch_interval=0)
+    with pytest.raises(TypeError, match="Optimizer"):
+        fluid.Trainer(train_func, lambda: 3)
+    with pytest.raises(TypeError, match="feed_order"):
+        fluid.Trainer(train_func, optimizer).train(1, print, batches(1), feed_order=3)
+    monkeypatch.setenv("PADDLE_TRAINING_ROLE", "TRAINER")
+    with pytest.raises(NotImplementedError, match="not yet"):
+        fluid.Trainer(train_func, optimizer)
