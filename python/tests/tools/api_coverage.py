@@ -89,14 +89,14 @@ def find(name):
 
 
 def state(name):
-    """Whether a name is "there", "not yet" there, which an error says, or "missing"."""
+    """Whether a name is "there", "not yet" there (its use is an error that says so), or
+    "missing"."""
     try:
-        find(name)
+        return "not yet" if getattr(find(name), "_not_yet", False) is True else "there"
     except NotImplementedError:
         return "not yet"
     except (AttributeError, ImportError):
         return "missing"
-    return "there"
 
 
 def names_in(text):
