@@ -64,7 +64,6 @@ impl PyExecutor {
     #[pyo3(signature = (program=None, feed=None, fetch_list=None, feed_var_name="feed",
         fetch_var_name="fetch", scope=None, return_numpy=true, use_program_cache=false,
         return_merged=true, use_prune=false))]
-    #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
     fn run(
         &self,
         py: Python<'_>,

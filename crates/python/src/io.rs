@@ -45,7 +45,6 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
 /// under its name, or all in the one file `filename`; without a directory they are returned as bytes.
 #[pyfunction]
 #[pyo3(signature = (executor, dirname, main_program=None, vars=None, predicate=None, filename=None))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn save_vars(
     py: Python<'_>,
     executor: &Bound<'_, PyAny>,
@@ -90,7 +89,6 @@ fn save_persistables(
 /// Loads variables that `save_vars` saved; changes all of them or none.
 #[pyfunction]
 #[pyo3(signature = (executor, dirname, main_program=None, vars=None, predicate=None, filename=None))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn load_vars(
     py: Python<'_>,
     executor: &Bound<'_, PyAny>,
@@ -238,7 +236,6 @@ fn persistables_of(program: &Py<PyProgram>) -> Vec<VarDesc> {
 #[pyfunction]
 #[pyo3(signature = (dirname, feeded_var_names, target_vars, executor, main_program=None,
     model_filename=None, params_filename=None, export_for_deployment=true, program_only=false))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn save_inference_model(
     py: Python<'_>,
     dirname: PathBuf,

@@ -34,7 +34,6 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
         pool_type='max', global_pooling=False, conv_stride=1, conv_padding=0, conv_dilation=1, \
         conv_groups=1, param_attr=None, bias_attr=None, act=None, use_cudnn=True)"
 )]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn simple_img_conv_pool(
     py: Python<'_>,
     input: Input,
@@ -90,7 +89,6 @@ fn simple_img_conv_pool(
         conv_act=None, param_attr=None, conv_with_batchnorm=False, conv_batchnorm_drop_rate=0.0, \
         pool_stride=1, pool_type='max', use_cudnn=True)"
 )]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn img_conv_group(
     py: Python<'_>,
     input: Input,
@@ -148,7 +146,6 @@ fn scaled_dot_product_attention(
     input, num_filters, filter_size, param_attr=None, act="sigmoid", pool_type="max",
     bias_attr=None
 ))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn sequence_conv_pool(
     py: Python<'_>,
     input: Input,

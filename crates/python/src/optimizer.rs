@@ -178,7 +178,6 @@ impl PyOptimizer {
 
     #[staticmethod]
     #[pyo3(signature = (learning_rate, lamb_weight_decay, beta1, beta2, epsilon, exclude))]
-    #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
     fn lamb(
         learning_rate: &Bound<'_, PyAny>,
         lamb_weight_decay: f32,

@@ -150,8 +150,8 @@ impl PyProgram {
         self.lock().namescope.clone()
     }
 
-    #[setter]
-    fn set__namescope(&self, namescope: String) {
+    #[setter(_namescope)]
+    fn set_namescope(&self, namescope: String) {
         self.lock().namescope = namescope;
     }
 
@@ -271,7 +271,6 @@ impl PyBlock {
 
     /// Declares a variable.
     #[pyo3(signature = (name = None, shape = None, dtype = None, lod_level = None, persistable = None, stop_gradient = false, is_data = false, r#type = None, **_more))]
-    #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
     fn create_var(
         &self,
         py: Python<'_>,
@@ -311,7 +310,6 @@ impl PyBlock {
 
     /// Declares a parameter; the startup program is not told of it.
     #[pyo3(signature = (shape, dtype, name = None, trainable = true, is_distributed = false, **_more))]
-    #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
     fn create_parameter(
         &self,
         py: Python<'_>,

@@ -26,7 +26,6 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     signature = (x, scale=Amount::Is(1.0), bias=0.0, bias_after_scale=true, act=None, name=None),
     text_signature = "(x, scale=1.0, bias=0.0, bias_after_scale=True, act=None, name=None)"
 )]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn scale(
     py: Python<'_>,
     x: Input,
@@ -99,7 +98,6 @@ fn mul(
 /// The product of matrices, batch by batch, times `alpha`.
 #[pyfunction]
 #[pyo3(signature = (x, y, transpose_x=false, transpose_y=false, alpha=1.0, name=None))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn matmul(
     py: Python<'_>,
     x: Floats,

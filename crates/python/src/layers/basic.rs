@@ -22,7 +22,6 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     signature = (name, shape, append_batch_size=true, dtype=None, lod_level=0, r#type=None, stop_gradient=true),
     text_signature = "(name, shape, append_batch_size=True, dtype='float32', lod_level=0, type=None, stop_gradient=True)"
 )]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn data(
     py: Python<'_>,
     name: &str,
@@ -43,7 +42,6 @@ fn data(
 /// A fully connected layer: `act(input x weight + bias)`, `size` columns wide.
 #[pyfunction]
 #[pyo3(signature = (input, size, num_flatten_dims=1, param_attr=None, bias_attr=None, act=None, is_test=false, name=None))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn fc(
     py: Python<'_>,
     input: Inputs,

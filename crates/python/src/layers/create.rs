@@ -60,7 +60,6 @@ fn fill_constant(
 /// One value in a shape, one size of which is another variable's.
 #[pyfunction]
 #[pyo3(signature = (input, shape, dtype, value, input_dim_idx=0, output_dim_idx=0, force_cpu=false))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn fill_constant_batch_size_like(
     py: Python<'_>,
     input: Input,
@@ -187,7 +186,6 @@ fn no_parameter(layer: &str) -> PyErr {
 /// A parameter.
 #[pyfunction]
 #[pyo3(signature = (shape, dtype, name=None, attr=None, is_bias=false, default_initializer=None))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn create_parameter(
     py: Python<'_>,
     shape: Known,
@@ -240,7 +238,6 @@ fn _initialize(py: Python<'_>, var: Input, initializer: &Bound<'_, PyAny>) -> Py
 /// A variable of the outermost block that the startup program fills with one value.
 #[pyfunction]
 #[pyo3(signature = (shape, value, dtype, persistable=false, force_cpu=false, name=None))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn create_global_var(
     py: Python<'_>,
     shape: Known,
@@ -293,7 +290,6 @@ fn uniform_random(
 /// Numbers in [min, max) in a shape one size of which is another variable's.
 #[pyfunction]
 #[pyo3(signature = (input, shape, dtype=None, input_dim_idx=0, output_dim_idx=0, min=-1.0, max=1.0, seed=0), text_signature = "(input, shape, dtype='float32', input_dim_idx=0, output_dim_idx=0, min=-1.0, max=1.0, seed=0)")]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn uniform_random_batch_size_like(
     py: Python<'_>,
     input: Input,
@@ -329,7 +325,6 @@ fn gaussian_random(
 /// Normal numbers in a shape one size of which is another variable's.
 #[pyfunction]
 #[pyo3(signature = (input, shape, input_dim_idx=0, output_dim_idx=0, mean=0.0, std=1.0, seed=0, dtype=None), text_signature = "(input, shape, input_dim_idx=0, output_dim_idx=0, mean=0.0, std=1.0, seed=0, dtype='float32')")]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn gaussian_random_batch_size_like(
     py: Python<'_>,
     input: Input,

@@ -29,7 +29,6 @@ macro_rules! embeddings {
             text_signature = "(input, size, is_sparse=False, is_distributed=False, \
                 padding_idx=None, param_attr=None, dtype='float32')"
         )]
-        #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
         fn $name(
             py: Python<'_>,
             input: Ids,
@@ -111,7 +110,6 @@ fn data_checked(
     x, dropout_prob, is_test=false, seed=None, name=None,
     dropout_implementation="downgrade_in_infer"
 ))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn dropout(
     py: Python<'_>,
     x: Floats,

@@ -26,7 +26,6 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
         groups=None, param_attr=None, bias_attr=None, use_cudnn=True, act=None, name=None, \
         data_format='NCHW')"
 )]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn conv2d(
     py: Python<'_>,
     input: Floats,
@@ -70,7 +69,6 @@ fn conv2d(
         global_pooling=False, use_cudnn=True, ceil_mode=False, name=None, exclusive=True, \
         data_format='NCHW')"
 )]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn pool2d(
     py: Python<'_>,
     input: Input,

@@ -64,7 +64,6 @@ fn cross_entropy(
     text_signature = "(logits, label, soft_label=False, ignore_index=-100, \
         numeric_stable_mode=True, return_softmax=False, axis=-1)"
 )]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn softmax_with_cross_entropy(
     py: Python<'_>,
     logits: Input,

@@ -37,7 +37,6 @@ fn accuracy(
 /// histograms it is read from (positive and negative of the last batches, then of all).
 #[pyfunction]
 #[pyo3(signature = (input, label, curve="ROC", num_thresholds=4095, topk=1, slide_steps=1))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn auc(
     py: Python<'_>,
     input: Floats,

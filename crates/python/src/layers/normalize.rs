@@ -29,7 +29,6 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
         moving_mean_name=None, moving_variance_name=None, \
         do_model_average_for_mean_and_var=True, use_global_stats=False)"
 )]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn batch_norm(
     py: Python<'_>,
     input: Floats,
@@ -76,7 +75,6 @@ fn batch_norm(
     input, scale=true, shift=true, begin_norm_axis=1, epsilon=1e-05, param_attr=None,
     bias_attr=None, act=None, name=None
 ))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn layer_norm(
     py: Python<'_>,
     input: Floats,
@@ -121,7 +119,6 @@ fn layer_norm(
         do_model_average_for_mean_and_var=True, slot_dim=-1, sync_stats=False, \
         summary_decay_rate=0.9999999, enable_scale_and_shift=False)"
 )]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn data_norm(
     py: Python<'_>,
     input: Input,

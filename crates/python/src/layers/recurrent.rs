@@ -28,7 +28,6 @@ type Attr<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 /// The states of a gated recurrent unit along each sequence; the input is 3 x `size` wide.
 #[pyfunction]
 #[pyo3(signature = (input, size, param_attr=None, bias_attr=None, is_reverse=false, gate_activation="sigmoid", candidate_activation="tanh", h_0=None, origin_mode=false))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn dynamic_gru(
     py: Python<'_>,
     input: Input,
@@ -56,7 +55,6 @@ fn dynamic_gru(
 /// One step of a gated recurrent unit: (hidden, reset hidden, gate).
 #[pyfunction]
 #[pyo3(signature = (input, hidden, size, param_attr=None, bias_attr=None, activation="tanh", gate_activation="sigmoid", origin_mode=false))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn gru_unit(
     py: Python<'_>,
     input: Input,
@@ -86,7 +84,6 @@ fn pair(py: Python<'_>, (first, second): (Var, Var)) -> PyResult<(PyVariable, Py
 /// States and cells of a long short-term memory along each sequence; `size` is the input's width.
 #[pyfunction]
 #[pyo3(signature = (input, size, h_0=None, c_0=None, param_attr=None, bias_attr=None, use_peepholes=true, is_reverse=false, gate_activation="sigmoid", cell_activation="tanh", candidate_activation="tanh", dtype=None, name=None), text_signature = "(input, size, h_0=None, c_0=None, param_attr=None, bias_attr=None, use_peepholes=True, is_reverse=False, gate_activation='sigmoid', cell_activation='tanh', candidate_activation='tanh', dtype='float32', name=None)")]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn dynamic_lstm(
     py: Python<'_>,
     input: Input,
@@ -122,7 +119,6 @@ fn dynamic_lstm(
 /// One step of a long short-term memory: the new (hidden, cell).
 #[pyfunction]
 #[pyo3(signature = (x_t, hidden_t_prev, cell_t_prev, forget_bias=0.0, param_attr=None, bias_attr=None, name=None))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn lstm_unit(
     py: Python<'_>,
     x_t: Input,
@@ -164,7 +160,6 @@ fn tdm_child(
 /// Nodes of each layer of a tree with their labels and masks, as lists or side by side.
 #[pyfunction]
 #[pyo3(signature = (x, neg_samples_num_list, layer_node_num_list, leaf_node_num, tree_travel_attr=None, tree_layer_attr=None, output_positive=true, output_list=true, seed=0, tree_dtype=None, dtype=None), text_signature = "(x, neg_samples_num_list, layer_node_num_list, leaf_node_num, tree_travel_attr=None, tree_layer_attr=None, output_positive=True, output_list=True, seed=0, tree_dtype='int32', dtype='int32')")]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn tdm_sampler(
     py: Python<'_>,
     x: Input,

@@ -35,7 +35,6 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Windows of steps times a filter: `num_filters` numbers per step.
 #[pyfunction]
 #[pyo3(signature = (input, num_filters, filter_size=3, filter_stride=1, padding=true, padding_start=None, bias_attr=None, param_attr=None, act=None, name=None))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn sequence_conv(
     py: Python<'_>,
     input: Input,

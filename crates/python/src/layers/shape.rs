@@ -88,7 +88,6 @@ fn split(
 /// The same numbers in another shape: 0 copies a size, one -1 stands for what is left over.
 #[pyfunction]
 #[pyo3(signature = (x, shape, actual_shape=None, act=None, inplace=false, name=None))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn reshape(
     py: Python<'_>,
     x: Input,
