@@ -10,6 +10,10 @@ from .framework import (
     default_main_program,
     default_startup_program,
     device_guard,
+    disable_dygraph,
+    disable_imperative,
+    enable_dygraph,
+    enable_imperative,
     get_flags,
     in_dygraph_mode,
     is_compiled_with_cuda,
@@ -49,6 +53,8 @@ from . import transpiler
 from .transpiler import (
     DistributeTranspiler,
     DistributeTranspilerConfig,
+    HashName,
+    RoundRobin,
     memory_optimize,
     release_memory,
 )
@@ -63,3 +69,6 @@ from .contrib.trainer import (
     Trainer,
 )
 from .input import data, embedding, one_hot
+from ._not_yet import unknown
+
+__getattr__ = unknown(__name__)

@@ -6,6 +6,9 @@ SERVERS = "training with parameter servers comes later; on one machine use fluid
 DATASETS = "reading datasets from files comes later; feed batches with fluid.DataFeeder"
 
 
+UNKNOWN = "paddlewheel has no {}.{}; docs/fluid-map.md says what of Fluid it has"
+
+
 def not_yet(what, why=SERVERS):
     """The error that a user gets."""
     return NotImplementedError(REASON.format(what, why))
@@ -31,3 +34,15 @@ def not_yet_function(name, why=SERVERS):
     function.__doc__ = name + ": not yet there."
     function._not_yet = True
     return function
+
+
+def unknown(module):
+    """A `__getattr__` for a module that is smaller than Fluid's."""
+    fluids = module.replace("paddlewheel", "paddle")
+
+    def __getattr__(name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(UNKNOWN.format(fluids, name))
+
+    return __getattr__

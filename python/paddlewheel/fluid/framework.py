@@ -172,6 +172,21 @@ def _cpu_num():
     return int(os.environ["CPU_NUM"])
 
 
+def enable_dygraph(place=None):
+    """Not supported: programs are built first and run afterwards."""
+    raise NotImplementedError(
+        "fluid.dygraph is not supported: build a Program and run it with fluid.Executor"
+    )
+
+
+def disable_dygraph():
+    """Nothing to do: programs are always built first and run afterwards."""
+
+
+enable_imperative = enable_dygraph
+disable_imperative = disable_dygraph
+
+
 def in_dygraph_mode():
     """Always false: programs are built first and run afterwards."""
     return False

@@ -1,1 +1,3 @@
 """Fluid's newer parts: fleet and data generators."""
+
+from . import data_generator, fleet

@@ -6,3 +6,6 @@ globals().update({name: item for name, item in vars(_core.layers).items() if nam
 
 from ..framework import Variable
 from .reader import create_py_reader_by_data, double_buffer, py_reader, read_file
+from .._not_yet import unknown
+
+__getattr__ = unknown(__name__)

@@ -1,0 +1,3 @@
+"""Tools around training."""
+
+from ..incubate.fleet.utils.hdfs import HDFSClient
