@@ -1,7 +1,5 @@
 //! `sequence_pool`, `sequence_first_step`, `sequence_last_step`: one row per sequence.
 
-use tensor::DType;
-
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
