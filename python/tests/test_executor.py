@@ -120,7 +120,8 @@ def test_a_list_of_feeds_is_one_batch(monkeypatch, capsys):
         exe.run(compiled, feed=[ones()] * 3)
     with pytest.raises(TypeError, match="should be a dict"):
         exe.run(compiled, feed=[ones(), 3])
-    parts = [{"words": fluid.create_lod_tensor([[1, 2], [3]], [[2, 1]], fluid.CPUPlace())}] * 2
+    sequences = fluid.create_lod_tensor([[1, 2], [3]], [[2, 1]], fluid.CPUPlace())
+    parts = [dict(ones(), words=sequences)] * 2
     (joined,) = exe.run(compiled, feed=parts, fetch_list=[words], return_numpy=False)
     assert joined.recursive_sequence_lengths() == [[2, 1, 2, 1]]
     assert "one piece" not in capsys.readouterr().err

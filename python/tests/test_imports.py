@@ -47,6 +47,9 @@ NAMES = {
     "MultiSlotStringDataGenerator",
     "fluid.contrib.trainer": "Trainer CheckpointConfig BeginEpochEvent EndStepEvent "
     "save_checkpoint load_checkpoint clean_checkpoint",
+    "fluid.contrib.layers": "shuffle_batch tdm_child tdm_sampler ctr_metric_bundle",
+    "distributed.fleet": "init is_worker is_server DistributedStrategy distributed_optimizer",
+    "distributed.fleet.base.role_maker": "PaddleCloudRoleMaker",
     "distributed.launch": "launch",
     "distributed.launch_ps": "launch",
 }

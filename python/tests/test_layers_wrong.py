@@ -79,6 +79,11 @@ def test_wrong_values(net, call, error, text):
         call(x, img)
 
 
+def test_a_wrong_element_type_is_named(net):
+    with pytest.raises(TypeError, match="`n` must be .'float16', 'float32', 'float64'., .* int64"):
+        L.mean(L.data("n", [1], dtype="int64"))
+
+
 def test_variables_of_another_program(net):
     with Net():
         other = L.data("stranger", [4])

@@ -1,1 +1,3 @@
 """Starts training on several machines."""
+
+from . import fleet

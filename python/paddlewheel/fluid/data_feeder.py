@@ -10,7 +10,7 @@ from .framework import Variable, _cpu_num
 
 
 class DataFeeder(_core.DataFeeder):
-    """Turns a mini-batch of samples into a dict of tensors, one for each variable of `feed_list`."""
+    """Turns a mini-batch of samples into a dict of tensors, one for each variable."""
 
     def feed_parallel(self, iterable, num_places=None):
         """A feed for each place, of as many mini-batches."""

@@ -47,10 +47,10 @@ fn input_of(object: Borrowed<'_, '_, PyAny>, allowed: &[DType]) -> PyResult<Var>
     if allowed.contains(&dtype) {
         return Ok(var);
     }
-    let allowed: Vec<String> = allowed.iter().map(|dtype| format!("'{dtype}'")).collect();
+    let allowed: Vec<String> = allowed.iter().map(|dtype| format!("'{}'", dtype.name())).collect();
     let allowed = allowed.join(", ");
-    let text =
-        format!("the data type of `{}` must be [{allowed}], but received {dtype}", var.name());
+    let (name, dtype) = (var.name(), dtype.name());
+    let text = format!("the data type of `{name}` must be [{allowed}], but received {dtype}");
     Err(PyTypeError::new_err(text))
 }
 

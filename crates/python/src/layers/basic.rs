@@ -4,10 +4,11 @@ use program::layers::{self, Data, Fc};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
+use super::arguments::Floats;
 use crate::context::layer;
 use crate::convert::dtype_from_py;
 use crate::param::param_attr;
-use crate::variable::{Input, Inputs, PyVariable};
+use crate::variable::{Inputs, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(data, m)?)?;
@@ -81,7 +82,7 @@ pub(crate) fn param_attrs(object: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<pro
 /// The average of all elements, shape [1].
 #[pyfunction]
 #[pyo3(signature = (x, name=None))]
-fn mean(py: Python<'_>, x: Input, name: Option<&str>) -> PyResult<PyVariable> {
+fn mean(py: Python<'_>, x: Floats, name: Option<&str>) -> PyResult<PyVariable> {
     let _ = name;
     layer(py, |b| layers::mean(b, &x.0))
 }

@@ -19,7 +19,7 @@ const UPDATES: [&str; 11] = [
 ];
 
 /// Moves each update behind the last op that writes what it reads, or that reads or writes what it
-/// writes.
+/// writes, or that runs another block and so may do either.
 pub(super) fn hoist(plan: &mut Plan) {
     let uses = plan.uses();
     let mut behind: Vec<Vec<usize>> = vec![Vec::new(); plan.ops.len()];
@@ -31,7 +31,8 @@ pub(super) fn hoist(plan: &mut Plan) {
         let written = planned.desc.writes();
         let touched = written.flat_map(|var| uses.readers(var).iter().chain(uses.writers(var)));
         let needed = planned.desc.reads().flat_map(|var| uses.writers(var));
-        if let Some(&last) = touched.chain(needed).filter(|&&other| other < at).max() {
+        let before = touched.chain(needed).chain(uses.barriers());
+        if let Some(&last) = before.filter(|&&other| other < at).max() {
             behind[last].push(at);
             moved[at] = true;
         }

@@ -50,6 +50,9 @@ impl Plan {
     pub(super) fn uses(&self) -> Uses {
         let mut uses = Uses::default();
         for (at, planned) in self.ops.iter().enumerate() {
+            if !planned.desc.sub_blocks().is_empty() {
+                uses.barriers.push(at);
+            }
             for var in planned.desc.reads() {
                 uses.readers.entry(var.to_string()).or_default().push(at);
             }
@@ -93,6 +96,8 @@ pub(super) struct Replacement {
 pub(super) struct Uses {
     readers: HashMap<String, Vec<usize>>,
     writers: HashMap<String, Vec<usize>>,
+    /// Ops that run other blocks: what those touch is not written on the op itself.
+    barriers: Vec<usize>,
 }
 
 impl Uses {
@@ -104,9 +109,15 @@ impl Uses {
         self.writers.get(var).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether nothing writes the variable at a position in `from..to`.
+    /// Whether nothing can write the variable at a position in `from..to`.
     pub(super) fn unwritten(&self, var: &str, from: usize, to: usize) -> bool {
-        self.writers(var).iter().all(|&at| at < from || at >= to)
+        let mut writers = self.writers(var).iter().chain(&self.barriers);
+        writers.all(|&at| at < from || at >= to)
+    }
+
+    /// Positions of ops that run other blocks.
+    pub(super) fn barriers(&self) -> &[usize] {
+        &self.barriers
     }
 }
 

@@ -1,4 +1,4 @@
 """Fluid's tools around training."""
 
-from . import trainer
+from . import layers, trainer
 from .trainer import CheckpointConfig, Inferencer, Trainer

@@ -4,4 +4,5 @@ from ... import _core
 
 globals().update({name: item for name, item in vars(_core.layers).items() if name[0] != "_"})
 
+from ..framework import Variable
 from .reader import create_py_reader_by_data, double_buffer, py_reader, read_file
