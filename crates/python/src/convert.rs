@@ -72,11 +72,13 @@ impl VarType {
         format!("VarType.{name}")
     }
 
+    /// Its name in Fluid.
     #[getter]
     fn name(&self) -> &'static str {
         NAMES.iter().find(|(_, code)| *code == self.0).map_or("?", |(name, _)| name)
     }
 
+    /// Its number in Fluid.
     #[getter]
     fn value(&self) -> i64 {
         self.0

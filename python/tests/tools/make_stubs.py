@@ -53,13 +53,13 @@ RETURNS = {
     "Operator.has_attr": "bool",
     "Operator.input": "list[str]",
     "Operator.output": "list[str]",
+    "Variable.__iter__": "Any",
     "Program.all_parameters": "list[Variable]",
     "Program.block": "Block",
     "Program.clone": "Program",
     "Program.current_block": "Block",
     "Program.global_block": "Block",
     "Program.list_vars": "list[Variable]",
-    "Program.parse_from_string": "Program",
     "Program.serialize_to_string": "bytes",
     "Program.to_string": "str",
     "Scope.drop_kids": "None",
@@ -122,6 +122,26 @@ RETURNS = {
     "unique_name_switch": "UniqueNameGenerator",
 }
 DUNDERS = {"__len__": "int", "__bool__": "bool", "__int__": "int", "__index__": "int"}
+
+# What an attribute of this name holds, whichever class it belongs to.
+ATTRIBUTES = {
+    "idx": "int",
+    "input_arg_names": "list[str]",
+    "input_names": "list[str]",
+    "is_data": "bool",
+    "is_parameter": "bool",
+    "lod_level": "int",
+    "name": "str",
+    "num_blocks": "int",
+    "output_arg_names": "list[str]",
+    "output_names": "list[str]",
+    "parent_idx": "int",
+    "persistable": "bool",
+    "random_seed": "int",
+    "shape": "tuple[int, ...]",
+    "stop_gradient": "bool",
+    "trainable": "bool",
+}
 
 # What every class has, and what says nothing to a type checker.
 UNSAID = {"__new__", "__doc__", "__module__", "__dict__", "__weakref__", "__hash__", "__repr__"}
@@ -202,17 +222,22 @@ def first_line(value, indent):
     return f'{indent}{mark}"""{text}"""\n' if text else f"{indent}...\n"
 
 
-def returned(path):
-    name = path.split(".")[-1]
-    usual = "Variable" if path.split(".")[0] in ("layers", "nets") and path.count(".") == 1 else "Any"
-    return RETURNS.get(path) or DUNDERS.get(name) or usual
+def returned(path, usual):
+    """A static method of a class makes one of it; layers and operators of variables give one."""
+    owner, _, name = path.rpartition(".")
+    if owner in ("layers", "nets") or path.startswith("Variable.__"):
+        usual = "Variable"
+    return RETURNS.get(path) or DUNDERS.get(name) or usual or "Any"
 
 
-def function(path, value, indent, decorator=""):
+def function(path, value, indent, decorator="", usual=""):
     line = f"{indent}@{decorator}\n" if decorator else ""
     name = path.split(".")[-1]
-    line += f"{indent}def {name}({parameters(signature(value))}) -> {returned(path)}:\n"
-    return line + first_line(value, indent + "    ")
+    line += f"{indent}def {name}({parameters(signature(value))}) -> {returned(path, usual)}:"
+    # What Python itself says of `__add__` differs from version to version.
+    if name.startswith("__"):
+        return line + " ...\n"
+    return line + "\n" + first_line(value, indent + "    ")
 
 
 def constructor(value, indent):
@@ -248,12 +273,13 @@ def member_stub(path, value, indent, inside_class):
     if isinstance(value, type):
         return class_stub(path, value, indent)
     if isinstance(value, staticmethod):
-        return function(path, value.__func__, indent, "staticmethod")
+        return function(path, value.__func__, indent, "staticmethod", path.rpartition(".")[0])
     if isinstance(value, (classmethod, types.ClassMethodDescriptorType)):
         return function(path, value, indent, "classmethod")
     if is_function(value):
         return function(path, value, indent, "" if inside_class or not indent else "staticmethod")
-    kind = type(value).__name__ if type(value).__module__ == _core.__name__ else "Any"
+    own = type(value).__name__ if type(value).__module__ == _core.__name__ else "Any"
+    kind = ATTRIBUTES.get(name, own)
     return f"{indent}{name}: {kind}\n"
 
 
