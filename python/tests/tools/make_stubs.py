@@ -2,7 +2,7 @@
 
     python python/tests/tools/make_stubs.py > python/paddlewheel/_core.pyi
 
-Names, parameters, defaults and the first lines of docstrings come from the module itself. Types
+Names, parameters, defaults and the first sentences of docstrings come from the module itself. Types
 come from the defaults and from the tables below: Fluid's parameters mean the same wherever they
 stand. A module inside the module is written as a class of static methods.
 """
@@ -149,6 +149,7 @@ UNSAID |= {"__str__", "__eq__", "__ne__"}
 # Slots that come with `==`; only variables are ordered, by layers that compare.
 ORDER = {"__lt__", "__le__", "__gt__", "__ge__"}
 
+WIDTH = 100
 HEAD = '''"""The extension module. Written by python/tests/tools/make_stubs.py; not by hand."""
 
 from typing import Any
@@ -192,9 +193,9 @@ def hint(parameter):
 
 
 def parameters(found):
-    """The text between the brackets."""
+    """What stands between the brackets, one text each."""
     if found is None:
-        return "*args: Any, **kwargs: Any"
+        return ["*args: Any", "**kwargs: Any"]
     texts, star, before_slash = [], False, False
     for p in found.parameters.values():
         if before_slash and p.kind is not p.POSITIONAL_ONLY:
@@ -207,7 +208,15 @@ def parameters(found):
         mark = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
         default = "" if p.default is p.empty else f" = {literal(p.default)}"
         texts.append(mark + p.name + hint(p) + default)
-    return ", ".join(texts + ["/"] * before_slash)
+    return texts + ["/"] * before_slash
+
+
+def wrapped(head, texts, tail, indent):
+    """One line, or one line for each parameter if it would be too long."""
+    line = head + ", ".join(texts) + tail
+    if len(line) <= WIDTH:
+        return line
+    return head + "".join(f"\n{indent}    {text}," for text in texts) + f"\n{indent}{tail}"
 
 
 def literal(default):
@@ -215,8 +224,10 @@ def literal(default):
     return repr(default) if plain else "..."
 
 
-def first_line(value, indent):
-    text = (inspect.getdoc(value) or "").strip().split("\n")[0]
+def first_sentence(value, indent):
+    paragraph = (inspect.getdoc(value) or "").strip().split("\n\n")[0]
+    head, more, _ = " ".join(paragraph.split()).partition(". ")
+    text = head + more.strip()
     # A raw string: a docstring may speak of a backslash.
     mark = "r" if "\\" in text else ""
     return f'{indent}{mark}"""{text}"""\n' if text else f"{indent}...\n"
@@ -233,26 +244,26 @@ def returned(path, usual):
 def function(path, value, indent, decorator="", usual=""):
     line = f"{indent}@{decorator}\n" if decorator else ""
     name = path.split(".")[-1]
-    line += f"{indent}def {name}({parameters(signature(value))}) -> {returned(path, usual)}:"
+    head, tail = f"{indent}def {name}(", f") -> {returned(path, usual)}:"
+    line += wrapped(head, parameters(signature(value)), tail, indent)
     # What Python itself says of `__add__` differs from version to version.
     if name.startswith("__"):
         return line + " ...\n"
-    return line + "\n" + first_line(value, indent + "    ")
+    return line + "\n" + first_sentence(value, indent + "    ")
 
 
 def constructor(value, indent):
     found = signature(value)
     if "__new__" not in vars(value) or found is None:
         return ""
-    inside = parameters(found)
-    inside = f"self, {inside}" if inside else "self"
-    return f"{indent}def __init__({inside}) -> None: ...\n"
+    inside = ["self", *parameters(found)]
+    return wrapped(f"{indent}def __init__(", inside, ") -> None: ...", indent) + "\n"
 
 
 def class_stub(path, value, indent):
     base = value.__base__.__name__
     base = "" if base == "object" else f"({base})"
-    text = f"{indent}class {path.split('.')[-1]}{base}:\n" + first_line(value, indent + "    ")
+    text = f"{indent}class {path.split('.')[-1]}{base}:\n" + first_sentence(value, indent + "    ")
     text += constructor(value, indent + "    ")
     for name, member in members(value):
         text += member_stub(f"{path}.{name}", member, indent + "    ", inside_class=True)
