@@ -1,13 +1,13 @@
 # `make` alone lists what can be asked for.
 .DEFAULT_GOAL := help
-.PHONY: help demo test py check bench
+.PHONY: help demo test py check bench interop
 
 CARGO ?= cargo
 PYTHON ?= python3
 VENV := .venv
 
 help:  ## Lists these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo:  ## Trains two models on this machine: linear regression, click-through rate
 	$(CARGO) run --release --locked --quiet --example fit_a_line
@@ -30,5 +30,21 @@ check:  ## Format, lints, house rules: what a reviewer would say first
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --locked -p testing --test tidy
 
-bench:  ## Measures training, one number per line
+# Pythons with paddlepaddle 1.8.5 and 2.6.2; those named here are used instead of installing them.
+FLUID_PYTHON ?= .interop/fl/bin/python
+PADDLE26_PYTHON ?= .interop/pd/bin/python
+
+interop: $(VENV)/ready $(FLUID_PYTHON) $(PADDLE26_PYTHON)  ## Exchanges models with the real Fluid 1.8.5 and Paddle 2.6.2
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --quiet --locked
+	$(VENV)/bin/python python/interop/run.py --fluid $(FLUID_PYTHON) --paddle $(PADDLE26_PYTHON)
+
+.interop/fl/bin/python:
+	sh python/interop/install.sh 3.7 .interop/fl 'numpy<1.20' protobuf==3.20.3 paddlepaddle==1.8.5
+
+.interop/pd/bin/python:
+	sh python/interop/install.sh 3.10 .interop/pd 'numpy<2' protobuf==3.20.3 setuptools paddlepaddle==2.6.2
+
+bench: $(VENV)/ready  ## Measures training and calls from Python, one number per line
 	$(CARGO) bench --locked -p testing --bench training
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet --locked
+	$(VENV)/bin/python python/bench/overhead.py --fluid "$(wildcard $(FLUID_PYTHON))"

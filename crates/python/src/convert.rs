@@ -1,8 +1,9 @@
 //! Between Python's values and ours: element types, attributes, arrays.
 
+use numpy::ndarray::ArrayViewD;
 use numpy::{
     PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray,
-    PyUntypedArrayMethods,
+    PyUntypedArrayMethods, ToPyArray,
 };
 use program::{Attr, VarKind};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -71,11 +72,13 @@ impl VarType {
         format!("VarType.{name}")
     }
 
+    /// Its name in Fluid.
     #[getter]
     fn name(&self) -> &'static str {
         NAMES.iter().find(|(_, code)| *code == self.0).map_or("?", |(name, _)| name)
     }
 
+    /// Its number in Fluid.
     #[getter]
     fn value(&self) -> i64 {
         self.0
@@ -242,8 +245,10 @@ pub(crate) fn to_numpy(py: Python<'_>, tensor: &Tensor) -> PyResult<Py<PyAny>> {
 }
 
 fn typed<T: Element + numpy::Element>(py: Python<'_>, tensor: &Tensor) -> PyResult<Py<PyAny>> {
-    let array = PyArray1::<T>::from_slice(py, tensor.data::<T>().map_err(from_tensor)?);
-    Ok(array.reshape(tensor.dims().to_vec())?.into_any().unbind())
+    let values = tensor.data::<T>().map_err(from_tensor)?;
+    let view = ArrayViewD::from_shape(tensor.dims(), values);
+    let view = view.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(view.to_pyarray(py).into_any().unbind())
 }
 
 /// Types that numpy's Rust face has no element for travel as bytes.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use program::Program;
 use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -95,18 +96,18 @@ impl PyExecutor {
             None => context::global_scope(py)?,
         };
         let names = fetch_names(fetch_list)?;
-        if program.get().lock().block(0).ops.is_empty() {
+        let read = from_readers(py, &program, feed)?;
+        // The program as it is now: from here on nobody's change is seen, and nothing is locked.
+        let program = program.get().shared();
+        if program.block(0).ops.is_empty() {
             warn(py, NO_OPS)?;
         }
-        let read = from_readers(py, &program, feed)?;
         let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
         let State { executor, feed: held, fetched, raised } = &mut *state;
         fill(&program, held, read.as_ref().or(feed))?;
         let fetch: Vec<&str> = names.iter().map(String::as_str).collect();
-        let ran = py.detach(|| {
-            let program = program.get().shared();
-            executor.run_into(&program, &scope.get().0, held, &fetch, fetched)
-        });
+        let scope = &scope.get().0;
+        let ran = py.detach(|| executor.run_into(&program, scope, held, &fetch, fetched));
         let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
         ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
         results(py, fetched, return_numpy)
@@ -186,7 +187,7 @@ fn from_readers<'py>(
 }
 
 /// Copies what is fed into tensors that are kept from run to run.
-fn fill(program: &Py<PyProgram>, held: &mut Feed, feed: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+fn fill(program: &Program, held: &mut Feed, feed: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let Some(feed) = feed.filter(|feed| !feed.is_none()) else {
         *held = Feed::new();
         return Ok(());
@@ -195,7 +196,7 @@ fn fill(program: &Py<PyProgram>, held: &mut Feed, feed: Option<&Bound<'_, PyAny>
     let mut names: Vec<String> = Vec::with_capacity(dict.len());
     for (name, value) in dict.iter() {
         let name: String = name.extract()?;
-        if program.get().lock().find_var(0, &name).is_none() {
+        if program.find_var(0, &name).is_none() {
             let text = "is not found in program. It is not declared or is pruned.";
             warn(feed.py(), &format!("The variable {name} {text}"))?;
             continue;
@@ -250,10 +251,10 @@ fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
 }
 
 fn results(py: Python<'_>, fetched: &mut [Tensor], return_numpy: bool) -> PyResult<Py<PyList>> {
-    let list = PyList::empty(py);
+    let mut list = Vec::with_capacity(fetched.len());
     for tensor in fetched {
         if !return_numpy {
-            list.append(Py::new(py, PyTensor::own(std::mem::take(tensor)))?)?;
+            list.push(Py::new(py, PyTensor::own(std::mem::take(tensor)))?.into_any());
             continue;
         }
         if !tensor.lod().is_empty() {
@@ -263,10 +264,7 @@ fn results(py: Python<'_>, fetched: &mut [Tensor], return_numpy: bool) -> PyResu
                  return LoDTensor itself directly.",
             ));
         }
-        match tensor.is_initialized() {
-            true => list.append(to_numpy(py, tensor)?)?,
-            false => list.append(py.None())?,
-        }
+        list.push(if tensor.is_initialized() { to_numpy(py, tensor)? } else { py.None() });
     }
-    Ok(list.unbind())
+    Ok(PyList::new(py, list)?.unbind())
 }

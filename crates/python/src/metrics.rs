@@ -145,34 +145,41 @@ impl PyAnswers {
         Self::default()
     }
 
+    /// Counts a batch of predictions.
     fn update(&self, preds: &Bound<'_, PyAny>, labels: &Bound<'_, PyAny>) -> PyResult<()> {
         let (preds, labels) = (array(preds, "preds")?, array(labels, "labels")?);
         hold(&self.0).update(&preds, &labels).map_err(from_train)
     }
 
+    /// Starts to count anew.
     fn reset(&self) {
         *hold(&self.0) = Answers::default();
     }
 
+    /// Positives taken for positives.
     #[getter]
     fn tp(&self) -> u64 {
         hold(&self.0).true_positives
     }
 
+    /// Negatives taken for positives.
     #[getter]
     fn fp(&self) -> u64 {
         hold(&self.0).false_positives
     }
 
+    /// Positives taken for negatives.
     #[getter]
     fn r#fn(&self) -> u64 {
         hold(&self.0).false_negatives
     }
 
+    /// The share of what was called positive that is.
     fn precision(&self) -> f64 {
         hold(&self.0).precision()
     }
 
+    /// The share of the positives that was found.
     fn recall(&self) -> f64 {
         hold(&self.0).recall()
     }
@@ -201,20 +208,24 @@ impl PyAuc {
         hold(&self.0).update(&positives, &labels).map_err(from_train)
     }
 
+    /// Starts to count anew.
     fn reset(&self) {
         let mut held = hold(&self.0);
         *held = Auc::new(held.positives().len() - 1);
     }
 
+    /// The area so far.
     fn area(&self) -> f64 {
         hold(&self.0).area()
     }
 
+    /// Positives by predicted value.
     #[getter]
     fn stat_pos(&self) -> Vec<u64> {
         hold(&self.0).positives().to_vec()
     }
 
+    /// Negatives by predicted value.
     #[getter]
     fn stat_neg(&self) -> Vec<u64> {
         hold(&self.0).negatives().to_vec()
@@ -233,6 +244,7 @@ impl PyChunks {
         Self::default()
     }
 
+    /// Adds the counts of a batch.
     fn update(
         &self,
         num_infer_chunks: &Bound<'_, PyAny>,
@@ -249,6 +261,7 @@ impl PyChunks {
         Ok(())
     }
 
+    /// Starts to count anew.
     fn reset(&self) {
         *hold(&self.0) = Chunks::default();
     }
@@ -259,6 +272,7 @@ impl PyChunks {
         (held.inferred, held.labelled, held.correct)
     }
 
+    /// Precision, recall and their harmonic mean.
     fn scores(&self) -> (f64, f64, f64) {
         hold(&self.0).scores()
     }
@@ -276,6 +290,7 @@ impl PyDistances {
         Self::default()
     }
 
+    /// Adds the distances of a batch.
     fn update(&self, distances: &Bound<'_, PyAny>, seq_num: &Bound<'_, PyAny>) -> PyResult<()> {
         let distances = array(distances, "distances")?;
         let sequences = number(seq_num, "The 'seq_num' must be a number(int, float).")?;
@@ -283,6 +298,7 @@ impl PyDistances {
         Ok(())
     }
 
+    /// Starts to count anew.
     fn reset(&self) {
         *hold(&self.0) = EditDistances::default();
     }
@@ -293,6 +309,7 @@ impl PyDistances {
         (held.total, held.sequences, held.wrong)
     }
 
+    /// The mean distance and the share of wrong sequences; None before there is a sequence.
     fn scores(&self) -> Option<(f64, f64)> {
         hold(&self.0).scores()
     }

@@ -90,11 +90,13 @@ impl PyOptimizer {
 
 #[pymethods]
 impl PyOptimizer {
+    /// Stochastic gradient descent.
     #[staticmethod]
     fn sgd(learning_rate: &Bound<'_, PyAny>) -> PyResult<Self> {
         Self::make(learning_rate, kinds::Sgd)
     }
 
+    /// Momentum.
     #[staticmethod]
     fn momentum(
         learning_rate: &Bound<'_, PyAny>,
@@ -104,6 +106,7 @@ impl PyOptimizer {
         Self::make(learning_rate, kinds::Momentum { momentum, use_nesterov })
     }
 
+    /// Momentum with rates by layer (LARS).
     #[staticmethod]
     fn lars_momentum(
         learning_rate: &Bound<'_, PyAny>,
@@ -115,6 +118,7 @@ impl PyOptimizer {
         Self::make(learning_rate, kind)
     }
 
+    /// Adagrad.
     #[staticmethod]
     fn adagrad(
         learning_rate: &Bound<'_, PyAny>,
@@ -124,6 +128,7 @@ impl PyOptimizer {
         Self::make(learning_rate, kinds::Adagrad { epsilon, initial_accumulator_value })
     }
 
+    /// Adam.
     #[staticmethod]
     fn adam(
         learning_rate: &Bound<'_, PyAny>,
@@ -136,6 +141,7 @@ impl PyOptimizer {
         Self::make(learning_rate, kind)
     }
 
+    /// Adamax.
     #[staticmethod]
     fn adamax(
         learning_rate: &Bound<'_, PyAny>,
@@ -146,6 +152,7 @@ impl PyOptimizer {
         Self::make(learning_rate, kinds::Adamax { beta1, beta2, epsilon })
     }
 
+    /// Adagrad that forgets.
     #[staticmethod]
     fn decayed_adagrad(
         learning_rate: &Bound<'_, PyAny>,
@@ -155,11 +162,13 @@ impl PyOptimizer {
         Self::make(learning_rate, kinds::DecayedAdagrad { decay, epsilon })
     }
 
+    /// Adadelta.
     #[staticmethod]
     fn adadelta(learning_rate: &Bound<'_, PyAny>, epsilon: f32, rho: f32) -> PyResult<Self> {
         Self::make(learning_rate, kinds::Adadelta { epsilon, rho })
     }
 
+    /// RMSProp.
     #[staticmethod]
     fn rmsprop(
         learning_rate: &Bound<'_, PyAny>,
@@ -171,11 +180,13 @@ impl PyOptimizer {
         Self::make(learning_rate, kinds::RmsProp { rho, epsilon, momentum, centered })
     }
 
+    /// Follow the regularized leader.
     #[staticmethod]
     fn ftrl(learning_rate: &Bound<'_, PyAny>, l1: f32, l2: f32, lr_power: f32) -> PyResult<Self> {
         Self::make(learning_rate, kinds::Ftrl { l1, l2, lr_power })
     }
 
+    /// LAMB.
     #[staticmethod]
     #[pyo3(signature = (learning_rate, lamb_weight_decay, beta1, beta2, epsilon, exclude))]
     fn lamb(
@@ -211,12 +222,14 @@ impl PyOptimizer {
         Ok(())
     }
 
+    /// The penalty on parameters that have none of their own.
     #[setter]
     fn set_regularization(&self, regularization: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.lock().regularization = regularization.map(regularizer).transpose()?;
         Ok(())
     }
 
+    /// How gradients are bounded.
     #[setter]
     fn set_grad_clip(&self, clip: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let held = clip.map(|clip| grad_clip(clip, "grad_clip")).transpose()?;

@@ -19,11 +19,13 @@ pub(crate) struct PyInitializer(pub(crate) Initializer);
 
 #[pymethods]
 impl PyInitializer {
+    /// One number everywhere.
     #[staticmethod]
     fn constant(value: f32) -> Self {
         Self(Initializer::Constant { value })
     }
 
+    /// A uniform distribution.
     #[staticmethod]
     fn uniform(low: f32, high: f32, seed: i32) -> PyResult<Self> {
         if low > high {
@@ -33,33 +35,39 @@ impl PyInitializer {
         Ok(Self(Initializer::Uniform { low, high, seed }))
     }
 
+    /// A normal distribution.
     #[staticmethod]
     fn normal(loc: f32, scale: f32, seed: i32) -> Self {
         Self(Initializer::Normal { loc, scale, seed })
     }
 
+    /// A normal distribution within two standard deviations.
     #[staticmethod]
     fn truncated_normal(loc: f32, scale: f32, seed: i32) -> Self {
         Self(Initializer::TruncatedNormal { loc, scale, seed })
     }
 
+    /// Glorot's scheme, by the numbers of inputs and outputs.
     #[staticmethod]
     #[pyo3(signature = (uniform, fan_in, fan_out, seed))]
     fn xavier(uniform: bool, fan_in: Option<f32>, fan_out: Option<f32>, seed: i32) -> Self {
         Self(Initializer::Xavier { uniform, fan_in, fan_out, seed })
     }
 
+    /// He's scheme, by the number of inputs.
     #[staticmethod]
     #[pyo3(signature = (uniform, fan_in, seed))]
     fn msra(uniform: bool, fan_in: Option<f32>, seed: i32) -> Self {
         Self(Initializer::Msra { uniform, fan_in, seed })
     }
 
+    /// Weights that interpolate, for transposed convolutions.
     #[staticmethod]
     fn bilinear() -> Self {
         Self(Initializer::Bilinear)
     }
 
+    /// These numbers.
     #[staticmethod]
     fn array(value: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mut tensor = Tensor::default();
@@ -89,11 +97,13 @@ pub(crate) struct PyRegularizer(pub(crate) Regularizer);
 
 #[pymethods]
 impl PyRegularizer {
+    /// A penalty on absolute values.
     #[staticmethod]
     fn l1(coeff: f32) -> Self {
         Self(Regularizer::L1(coeff))
     }
 
+    /// A penalty on squares.
     #[staticmethod]
     fn l2(coeff: f32) -> Self {
         Self(Regularizer::L2(coeff))
@@ -110,6 +120,7 @@ pub(crate) struct PyGradClip(pub(crate) GradClip);
 
 #[pymethods]
 impl PyGradClip {
+    /// Cuts off what is out of bounds.
     #[staticmethod]
     #[pyo3(signature = (max, min = None))]
     fn by_value(max: f32, min: Option<f32>) -> PyResult<Self> {
@@ -126,11 +137,13 @@ impl PyGradClip {
         }
     }
 
+    /// Scales a gradient to a norm.
     #[staticmethod]
     fn by_norm(max_norm: f32) -> Self {
         Self(GradClip::Norm { max_norm })
     }
 
+    /// Scales the gradients of a group by the norm of all of them.
     #[staticmethod]
     fn by_global_norm(max_norm: f32, group: String) -> Self {
         Self(GradClip::GlobalNorm { max_norm, group })
@@ -144,7 +157,9 @@ impl PyGradClip {
 /// Bounds of a gradient between two operators; made by `fluid.clip.ErrorClipByValue`.
 #[pyclass(name = "ErrorClip", module = "paddlewheel._core", frozen, get_all)]
 pub(crate) struct PyErrorClip {
+    /// The lower bound.
     pub(crate) min: f32,
+    /// The upper bound.
     pub(crate) max: f32,
 }
 

@@ -84,11 +84,13 @@ impl PyProgram {
         Ok(())
     }
 
+    /// How many blocks there are.
     #[getter]
     fn num_blocks(&self) -> usize {
         self.lock().blocks().len()
     }
 
+    /// The blocks; the first is the global one.
     #[getter]
     fn blocks(slf: &Bound<'_, Self>) -> Vec<PyBlock> {
         let n = slf.get().lock().blocks().len();
@@ -208,16 +210,19 @@ impl PyBlock {
 
 #[pymethods]
 impl PyBlock {
+    /// Its number in the program.
     #[getter]
     fn idx(&self) -> usize {
         self.id
     }
 
+    /// The number of the block around it; -1 if there is none.
     #[getter]
     fn parent_idx(&self) -> i32 {
         self.program.get().lock().block(self.id).parent
     }
 
+    /// The program it is of.
     #[getter]
     fn program(&self, py: Python<'_>) -> Py<PyProgram> {
         self.program.clone_ref(py)
@@ -475,6 +480,7 @@ impl PyOperator {
         self.read(|op| op.kind.clone())
     }
 
+    /// Its place in the block.
     #[getter]
     fn idx(&self) -> usize {
         self.index
@@ -490,21 +496,25 @@ impl PyOperator {
         self.read(|op| op.output_names(name).to_vec())
     }
 
+    /// The names of its inputs.
     #[getter]
     fn input_names(&self) -> PyResult<Vec<String>> {
         self.read(|op| op.inputs.iter().map(|(port, _)| port.clone()).collect())
     }
 
+    /// The names of its outputs.
     #[getter]
     fn output_names(&self) -> PyResult<Vec<String>> {
         self.read(|op| op.outputs.iter().map(|(port, _)| port.clone()).collect())
     }
 
+    /// The variables it reads.
     #[getter]
     fn input_arg_names(&self) -> PyResult<Vec<String>> {
         self.read(|op| op.inputs.iter().flat_map(|(_, vars)| vars.clone()).collect())
     }
 
+    /// The variables it writes.
     #[getter]
     fn output_arg_names(&self) -> PyResult<Vec<String>> {
         self.read(|op| op.outputs.iter().flat_map(|(_, vars)| vars.clone()).collect())
@@ -520,10 +530,12 @@ impl PyOperator {
         }
     }
 
+    /// Whether it has the attribute.
     fn has_attr(&self, name: &str) -> PyResult<bool> {
         self.read(|op| op.attrs.get(name).is_some())
     }
 
+    /// The names of its attributes.
     #[getter]
     fn attr_names(&self) -> PyResult<Vec<String>> {
         self.read(|op| op.attrs.iter().map(|(name, _)| name.to_string()).collect())
@@ -555,6 +567,7 @@ impl PyOperator {
         slf
     }
 
+    /// The block it is in.
     #[getter]
     fn block(&self, py: Python<'_>) -> PyBlock {
         PyBlock { program: self.program.clone_ref(py), id: self.block }

@@ -98,6 +98,7 @@ impl PyTensor {
         self.shape()
     }
 
+    /// The sizes of the dimensions.
     fn get_dims(&self) -> Vec<usize> {
         self.shape()
     }
@@ -227,10 +228,12 @@ impl PyScopeVariable {
         PyRows { scope: self.scope.clone(), name: self.name.clone() }
     }
 
+    /// Makes it hold one integer.
     fn set_int(&self, value: i32) {
         self.scope.set(&self.name, Tensor::full([1], value));
     }
 
+    /// The first number it holds, as an integer.
     fn get_int(&self) -> PyResult<i64> {
         let first =
             self.scope.read(&self.name, |value| value.tensor().map(|t| t.get_f64(0) as i64));
@@ -239,6 +242,7 @@ impl PyScopeVariable {
             .ok_or_else(|| PyValueError::new_err(format!("`{}` holds nothing", self.name)))
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.name
@@ -266,22 +270,27 @@ impl PyRows {
 
 #[pymethods]
 impl PyRows {
+    /// The keys of the rows.
     fn rows(&self) -> PyResult<Vec<i64>> {
         self.write(|rows| rows.ids.clone())
     }
 
+    /// Sets the keys of the rows.
     fn set_rows(&self, rows: Vec<i64>) -> PyResult<()> {
         self.write(|held| held.ids = rows)
     }
 
+    /// How many rows the whole table has.
     fn height(&self) -> PyResult<i64> {
         self.write(|rows| rows.height)
     }
 
+    /// Says how many rows the whole table has.
     fn set_height(&self, height: i64) -> PyResult<()> {
         self.write(|rows| rows.height = height)
     }
 
+    /// The rows as a tensor.
     fn get_tensor(&self) -> PyTensor {
         PyTensor(Home::Scope { scope: self.scope.clone(), name: self.name.clone() })
     }
@@ -327,6 +336,7 @@ impl PyScope {
         self.0.erase(&names);
     }
 
+    /// The names of the variables of this scope itself.
     fn local_var_names(&self) -> Vec<String> {
         self.0.names()
     }
@@ -344,6 +354,7 @@ impl PyTensorArray {
         Self::default()
     }
 
+    /// Puts a tensor at the end.
     fn append(&self, tensor: Py<PyTensor>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(tensor);
     }

@@ -47,9 +47,8 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let skipped =
-            name == "target" || name == ".git" || name == ".venv" || name == "__pycache__";
-        if path.is_dir() && !skipped {
+        let skipped = ["target", ".git", ".venv", ".interop", "__pycache__"];
+        if path.is_dir() && !skipped.contains(&name.as_str()) {
             walk(&path, found);
         } else if path.is_file() {
             found.push(path);

@@ -82,6 +82,7 @@ class ExecutionStrategy(_Checked):
     """How a program is run. What a processor has no use for is accepted without effect."""
 
     ExecutorType = enum.Enum("ExecutorType", "Default Experimental")
+    ExecutorType.__doc__ = "Names of Fluid's executors; there is one here."
 
     _defaults = {
         "_dry_run": False,

@@ -125,16 +125,19 @@ class Turn:
         self.released = False
 
     def wait(self, number, done):
+        """Waits until it is a sample's turn; False if nobody waits for it any more."""
         with self.changed:
             self.changed.wait_for(lambda: self.released or self.number == number)
             return not self.released
 
     def next(self):
+        """Gives the turn to the next sample."""
         with self.changed:
             self.number += 1
             self.changed.notify_all()
 
     def release(self):
+        """Lets all threads go."""
         with self.changed:
             self.released = True
             self.changed.notify_all()
@@ -149,6 +152,7 @@ class Countdown:
         self.channel = channel
 
     def run(self, work, todo):
+        """Does the work of one thread."""
         try:
             work()
         except BaseException as error:  # The thread that reads must see it, whatever it is.

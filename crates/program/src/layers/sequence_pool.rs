@@ -1,7 +1,5 @@
 //! `sequence_pool`, `sequence_first_step`, `sequence_last_step`: one row per sequence.
 
-use tensor::DType;
-
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
@@ -23,10 +21,11 @@ pub fn sequence_pool(
     options: SequencePool,
 ) -> Result<Var> {
     let layer = b.layer_name("sequence_pool", None);
-    let out = b.temp(&layer, b.meta(x)?.dtype);
+    let dtype = b.meta(x)?.dtype;
+    let out = b.temp(&layer, dtype);
     let kind = pool_type.to_uppercase();
-    let index =
-        if kind == "MAX" { b.temp_stopped(&layer, DType::I32) } else { b.temp(&layer, DType::I32) };
+    // Fluid declares the rows with the type of the input, whatever it writes into them.
+    let index = if kind == "MAX" { b.temp_stopped(&layer, dtype) } else { b.temp(&layer, dtype) };
     b.op(OpDesc::new("sequence_pool")
         .input("X", x)
         .output("Out", &out)

@@ -10,7 +10,6 @@ use super::ragged::{self, Ragged};
 use super::{Grad, Infer, Keep, Op, Run, for_float};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
-use tensor::DType;
 
 pub(super) struct SequencePool;
 pub(super) struct SequencePoolGrad;
@@ -65,7 +64,7 @@ impl Op for SequencePool {
         out.dims.iter_mut().take(1).for_each(|dim| *dim = -1);
         out.lod_level = (out.lod_level - 1).max(0);
         if pool == Pool::Max {
-            infer.set_output("MaxIndex", out.with_dtype(DType::I32).with_lod_level(0))?;
+            infer.set_output("MaxIndex", out.with_lod_level(0))?;
         }
         infer.set_output("Out", out)
     }

@@ -1,0 +1,1971 @@
+"""The extension module. Written by python/tests/tools/make_stubs.py; not by hand."""
+
+from typing import Any
+
+class Block:
+    """A block of a program."""
+    def _insert_op(
+        self,
+        index: Any,
+        type: Any,
+        inputs: Any = None,
+        outputs: Any = None,
+        attrs: Any = None,
+    ) -> Any:
+        """Puts an operator at a place."""
+    def _prepend_op(
+        self,
+        type: Any,
+        inputs: Any = None,
+        outputs: Any = None,
+        attrs: Any = None,
+    ) -> Any:
+        """Puts an operator before all others."""
+    def _remove_op(self, index: Any) -> Any:
+        """Takes an operator out."""
+    def _remove_var(self, name: str) -> Any:
+        """Takes a variable out."""
+    def _rename_var(self, name: str, new_name: Any) -> Any:
+        """Renames a variable here and in the operators of this block."""
+    def all_parameters(self) -> list[Variable]:
+        """The parameters of this block."""
+    def append_op(
+        self,
+        type: Any,
+        inputs: Any = None,
+        outputs: Any = None,
+        attrs: Any = None,
+        stop_gradient: bool = False,
+    ) -> Operator:
+        """Appends an operator."""
+    def create_parameter(
+        self,
+        shape: Any,
+        dtype: Any,
+        name: str | None = None,
+        trainable: bool = True,
+        is_distributed: bool = False,
+        **_more: Any,
+    ) -> Variable:
+        """Declares a parameter; the startup program is not told of it."""
+    def create_var(
+        self,
+        name: str | None = None,
+        shape: Any = None,
+        dtype: Any = None,
+        lod_level: Any = None,
+        persistable: Any = None,
+        stop_gradient: bool = False,
+        is_data: bool = False,
+        type: Any = None,
+        **_more: Any,
+    ) -> Variable:
+        """Declares a variable."""
+    desc: Any
+    def has_var(self, name: str) -> bool:
+        """Whether this block has the variable."""
+    idx: int
+    ops: Any
+    parent_idx: int
+    program: Any
+    def var(self, name: str) -> Variable:
+        """A variable of this block; ValueError if there is none."""
+    vars: Any
+
+class CPUPlace:
+    """The processor as a place to compute."""
+    def __init__(self) -> None: ...
+
+class CUDAPinnedPlace:
+    """Pinned memory as a place; the same as any other here."""
+    def __init__(self) -> None: ...
+
+class CUDAPlace:
+    """A graphics card as a place to compute; there is none here, so the processor stands in for it."""
+    def __init__(self, id: Any) -> None: ...
+
+class DataFeeder:
+    """Turns samples into a feed: one tensor for each data variable."""
+    def __init__(self, feed_list: Any, place: Any = None, program: Any = None) -> None: ...
+    def feed(self, iterable: Any) -> Any:
+        """The feed of a mini-batch, given as an iterable of samples."""
+    feed_names: Any
+    place: Any
+
+class EOFException(Exception):
+    """A reader is at the end of its pass."""
+
+class EnforceNotMet(RuntimeError):
+    """An operator, its shape rule or a native object refused what it was given."""
+
+class ErrorClip:
+    """Bounds of a gradient between two operators; made by `fluid.clip.ErrorClipByValue`."""
+    def __init__(self, max: Any, min: Any = None) -> None: ...
+    max: Any
+    min: Any
+
+class Executor:
+    """Runs programs in a scope."""
+    def __init__(self, place: Any = None) -> None: ...
+    check_nan_inf: Any
+    def close(self) -> None:
+        """Ends this executor: it runs nothing any more."""
+    def run(
+        self,
+        program: Any = None,
+        feed: Any = None,
+        fetch_list: Any = None,
+        feed_var_name: str = 'feed',
+        fetch_var_name: str = 'fetch',
+        scope: Scope | None = None,
+        return_numpy: bool = True,
+        use_program_cache: bool = False,
+        return_merged: bool = True,
+        use_prune: bool = False,
+    ) -> list[Any]:
+        """Runs all operators of a program and returns the variables asked for."""
+
+class GradientClip:
+    """How a gradient is bounded; made by the classes of `fluid.clip`."""
+    bounds: Any
+    @staticmethod
+    def by_global_norm(max_norm: Any, group: Any) -> GradientClip:
+        ...
+    @staticmethod
+    def by_norm(max_norm: Any) -> GradientClip:
+        ...
+    @staticmethod
+    def by_value(max: Any, min: Any = None) -> GradientClip:
+        ...
+
+class Initializer:
+    """How a parameter starts; made by the functions of `fluid.initializer`."""
+    @staticmethod
+    def array(value: Any) -> Initializer:
+        ...
+    @staticmethod
+    def bilinear() -> Initializer:
+        ...
+    @staticmethod
+    def constant(value: Any) -> Initializer:
+        ...
+    def fill(self, var: Any, block: Any) -> Any:
+        """Puts the operator that fills a variable before all others of a block."""
+    @staticmethod
+    def msra(uniform: Any, fan_in: Any, seed: Any) -> Initializer:
+        ...
+    @staticmethod
+    def normal(loc: Any, scale: Any, seed: Any) -> Initializer:
+        ...
+    @staticmethod
+    def truncated_normal(loc: Any, scale: Any, seed: Any) -> Initializer:
+        ...
+    @staticmethod
+    def uniform(low: Any, high: Any, seed: Any) -> Initializer:
+        ...
+    @staticmethod
+    def xavier(uniform: Any, fan_in: Any, fan_out: Any, seed: Any) -> Initializer:
+        ...
+
+class LoDTensor:
+    """A dense tensor, with ragged offsets if it holds sequences."""
+    def __init__(self) -> None: ...
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __len__(self) -> int: ...
+    def _alloc_float(self, place: Any = None) -> Any:
+        ...
+    def _alloc_int(self, place: Any = None) -> Any:
+        ...
+    def _clear(self) -> Any:
+        ...
+    def _dtype(self) -> Any:
+        ...
+    def _get_dims(self) -> Any:
+        ...
+    def _is_initialized(self) -> Any:
+        ...
+    def _set_dims(self, dims: Any) -> Any:
+        ...
+    def get_dims(self) -> Any:
+        ...
+    def has_valid_recursive_sequence_lengths(self) -> bool:
+        """Whether the offsets describe this tensor."""
+    def lod(self) -> list[list[int]]:
+        """The ragged offsets, outermost level first."""
+    def recursive_sequence_lengths(self) -> list[list[int]]:
+        """The lengths of the sequences, outermost level first."""
+    def set(self, array: Any, place: Any = None) -> None:
+        """Copies an array (or a list) in, with its type and shape."""
+    def set_lod(self, lod: Any) -> None:
+        """Sets the ragged offsets."""
+    def set_recursive_sequence_lengths(self, recursive_sequence_lengths: Any) -> None:
+        """Sets the lengths of the sequences."""
+    def shape(self) -> list[int]:
+        """The sizes of the dimensions."""
+
+class LoDTensorArray:
+    """A list of tensors."""
+    def __init__(self) -> None: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __len__(self) -> int: ...
+    def append(self, tensor: Any) -> Any:
+        ...
+
+class Operator:
+    """An operator of a block."""
+    def _set_attr(self, name: str, value: Any) -> Any:
+        """Changes an attribute."""
+    def all_attrs(self) -> Any:
+        """All attributes by name."""
+    def attr(self, name: str) -> Any:
+        """An attribute by name."""
+    attr_names: Any
+    block: Any
+    desc: Any
+    def has_attr(self, name: str) -> bool:
+        ...
+    idx: int
+    def input(self, name: str) -> list[str]:
+        """Names of the variables at an input port."""
+    input_arg_names: list[str]
+    input_names: list[str]
+    def output(self, name: str) -> list[str]:
+        """Names of the variables at an output port."""
+    output_arg_names: list[str]
+    output_names: list[str]
+    type: Any
+
+class Program:
+    """A program: blocks of operators as data."""
+    def __init__(self) -> None: ...
+    def _attach_reader(self, reader: Any) -> Any:
+        """From now on each run takes a batch of this reader."""
+    _distributed_lookup_table: Any
+    _endpoints: Any
+    _fleet_opt: Any
+    def _inference_optimize(self, prune_read_op: bool = True) -> Any:
+        """A copy for testing."""
+    _is_chief: Any
+    _is_distributed: Any
+    _is_mem_optimized: Any
+    _namescope: Any
+    _parameters_on_pservers: Any
+    _pipeline_opt: Any
+    def _prune(self, targets: Any) -> Any:
+        """Only the operators that the targets need."""
+    _ps_endpoint: Any
+    _trainers_endpoints: Any
+    def all_parameters(self) -> list[Variable]:
+        """The parameters in order of creation."""
+    def block(self, index: Any) -> Block:
+        """A block by its index."""
+    blocks: Any
+    def clone(self, for_test: bool = False) -> Program:
+        """A deep copy; for testing, without what only training needs."""
+    def current_block(self) -> Block:
+        """The block that layers write to."""
+    desc: Any
+    def global_block(self) -> Block:
+        """The outermost block."""
+    def list_vars(self) -> list[Variable]:
+        """Every variable of every block."""
+    num_blocks: int
+    @staticmethod
+    def parse_from_string(binary: Any) -> Program:
+        """The program from the bytes that `serialize_to_string` gives."""
+    random_seed: int
+    def serialize_to_string(self) -> bytes:
+        """The program as bytes, readable by Fluid."""
+    def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
+        """The program as text."""
+
+class Regularizer:
+    """A term added to a gradient; made by `fluid.regularizer.L1Decay` and `L2Decay`."""
+    @staticmethod
+    def l1(coeff: Any) -> Regularizer:
+        ...
+    @staticmethod
+    def l2(coeff: Any) -> Regularizer:
+        ...
+
+class Scope:
+    """Named variables, with the scope around them."""
+    def __init__(self) -> None: ...
+    def drop_kids(self) -> None:
+        """Forgets the scopes inside."""
+    def erase(self, names: Any) -> None:
+        """Removes variables of this scope itself."""
+    def find_var(self, name: str) -> ScopeVariable | None:
+        """A variable here or around; None if there is none."""
+    def local_var_names(self) -> list[str]:
+        ...
+    def new_scope(self) -> Scope:
+        """A scope inside this one."""
+    def var(self, name: str) -> ScopeVariable:
+        """A variable of this scope itself, made if it is not there."""
+
+class ScopeVariable:
+    """A variable of a scope."""
+    def get_int(self) -> Any:
+        ...
+    def get_selected_rows(self) -> SelectedRows:
+        """The keyed rows it holds."""
+    def get_tensor(self) -> LoDTensor:
+        """The tensor it holds; an empty variable becomes one when it is set."""
+    name: str
+    def set_int(self, value: Any) -> Any:
+        ...
+
+class SelectedRows:
+    """Keyed rows of a variable."""
+    def get_tensor(self) -> LoDTensor:
+        ...
+    def height(self) -> int:
+        ...
+    def rows(self) -> list[int]:
+        ...
+    def set_height(self, height: Any) -> Any:
+        ...
+    def set_rows(self, rows: Any) -> Any:
+        ...
+
+class UniqueNameGenerator:
+    """A generator of unique names, held by `unique_name.guard`."""
+    def __init__(self, prefix: Any = None) -> None: ...
+
+class VarType:
+    """A type of elements or of variables, numbered as in Fluid."""
+    BOOL: VarType
+    FEED_MINIBATCH: VarType
+    FETCH_LIST: VarType
+    FP16: VarType
+    FP32: VarType
+    FP64: VarType
+    INT16: VarType
+    INT32: VarType
+    INT64: VarType
+    INT8: VarType
+    LOD_RANK_TABLE: VarType
+    LOD_TENSOR: VarType
+    LOD_TENSOR_ARRAY: VarType
+    PLACE_LIST: VarType
+    RAW: VarType
+    READER: VarType
+    SELECTED_ROWS: VarType
+    STEP_SCOPES: VarType
+    TUPLE: VarType
+    UINT8: VarType
+    def __index__(self) -> int: ...
+    def __int__(self) -> int: ...
+    name: str
+    value: Any
+
+class Variable:
+    """A variable of a program."""
+    def __add__(self, value: Any, /) -> Variable: ...
+    def __floordiv__(self, value: Any, /) -> Variable: ...
+    def __ge__(self, value: Any, /) -> Variable: ...
+    def __getitem__(self, key: Any, /) -> Variable: ...
+    def __gt__(self, value: Any, /) -> Variable: ...
+    def __iter__(self) -> Any: ...
+    def __le__(self, value: Any, /) -> Variable: ...
+    def __lt__(self, value: Any, /) -> Variable: ...
+    def __mod__(self, value: Any, /) -> Variable: ...
+    def __mul__(self, value: Any, /) -> Variable: ...
+    def __neg__(self) -> Variable: ...
+    def __pow__(self, value: Any, mod: Any = None, /) -> Variable: ...
+    def __radd__(self, value: Any, /) -> Variable: ...
+    def __rfloordiv__(self, value: Any, /) -> Variable: ...
+    def __rmod__(self, value: Any, /) -> Variable: ...
+    def __rmul__(self, value: Any, /) -> Variable: ...
+    def __rpow__(self, value: Any, mod: Any = None, /) -> Variable: ...
+    def __rsub__(self, value: Any, /) -> Variable: ...
+    def __rtruediv__(self, value: Any, /) -> Variable: ...
+    def __sub__(self, value: Any, /) -> Variable: ...
+    def __truediv__(self, value: Any, /) -> Variable: ...
+    def astype(self, dtype: Any) -> Any:
+        """The variable in another element type."""
+    block: Any
+    desc: Any
+    do_model_average: Any
+    dtype: Any
+    error_clip: Any
+    gradient_clip_attr: Any
+    is_data: bool
+    is_distributed: Any
+    is_parameter: bool
+    lod_level: int
+    name: str
+    op: Any
+    optimize_attr: Any
+    persistable: bool
+    regularizer: Any
+    shape: tuple[int, ...]
+    stop_gradient: bool
+    def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> Any:
+        """The variable as text."""
+    trainable: bool
+    type: Any
+
+class backward:
+    @staticmethod
+    def append_backward(
+        loss: Any,
+        parameter_list: Any = None,
+        no_grad_set: Any = None,
+        callbacks: Any = None,
+        checkpoints: Any = None,
+    ) -> list[tuple[Variable, Variable]]:
+        """Adds the operators that compute the gradient of `loss` for each parameter; returns pairs of parameter and gradient."""
+    @staticmethod
+    def gradients(
+        targets: Any,
+        inputs: Any,
+        target_gradients: Any = None,
+        no_grad_set: Any = None,
+    ) -> list[Variable | None]:
+        """The gradients of the sum of `targets` for each of `inputs`; None where there is no way."""
+
+def check_param_attr(attr: Any) -> None:
+    """Refuses a Python `ParamAttr` with fields that layers could not use."""
+
+def create_lod_tensor(data: Any, recursive_seq_lens: Any, place: Any = None) -> LoDTensor:
+    """A tensor of sequences from an array, another tensor, or a list of lists."""
+
+def create_random_int_lodtensor(
+    recursive_seq_lens: Any,
+    base_shape: Any,
+    place: Any,
+    low: Any,
+    high: Any,
+) -> LoDTensor:
+    """A tensor of sequences of random whole numbers, `low` and `high` included."""
+
+def default_main_program() -> Program:
+    """The program that layers write into."""
+
+def default_startup_program() -> Program:
+    """The program that fills parameters."""
+
+def global_scope() -> Scope:
+    """The scope that programs run in unless another is given."""
+
+class io:
+    @staticmethod
+    def get_parameter_value(para: Any, executor: Executor) -> Any:
+        """The value of a parameter."""
+    @staticmethod
+    def get_parameter_value_by_name(name: str, executor: Executor, program: Any = None) -> Any:
+        """The value of the parameter of this name."""
+    @staticmethod
+    def get_program_parameter(program: Any) -> list[Variable]:
+        """The parameters of a program."""
+    @staticmethod
+    def get_program_persistable_vars(program: Any) -> list[Variable]:
+        """The variables of a program that live between runs."""
+    @staticmethod
+    def is_parameter(var: Any) -> bool:
+        """Whether a variable is a parameter."""
+    @staticmethod
+    def is_persistable(var: Any) -> bool:
+        """Whether a variable belongs to a saved model."""
+    @staticmethod
+    def load(
+        program: Any,
+        model_path: Any,
+        executor: Executor = None,
+        var_list: Any = None,
+    ) -> None:
+        """Loads what `save` wrote, or what the other save functions wrote into a directory or a file."""
+    @staticmethod
+    def load_inference_model(
+        dirname: Any,
+        executor: Executor,
+        model_filename: Any = None,
+        params_filename: Any = None,
+        pserver_endpoints: Any = None,
+    ) -> list[Any]:
+        """Loads a model: parameters go to the scope; returns `[program, feed names, fetch variables]`."""
+    @staticmethod
+    def load_params(
+        executor: Executor,
+        dirname: Any,
+        main_program: Program | None = None,
+        filename: Any = None,
+    ) -> None:
+        """Loads the parameters of a program."""
+    @staticmethod
+    def load_persistables(
+        executor: Executor,
+        dirname: Any,
+        main_program: Program | None = None,
+        filename: Any = None,
+    ) -> None:
+        """Loads all that lives between runs."""
+    @staticmethod
+    def load_program_state(model_path: Any, var_list: Any = None) -> dict[str, Any]:
+        """The arrays that `save` or another save function wrote, by name."""
+    @staticmethod
+    def load_vars(
+        executor: Executor,
+        dirname: Any,
+        main_program: Program | None = None,
+        vars: Any = None,
+        predicate: Any = None,
+        filename: Any = None,
+    ) -> None:
+        """Loads variables that `save_vars` saved; changes all of them or none."""
+    @staticmethod
+    def save(program: Any, model_path: Any) -> None:
+        """Writes `<model_path>.pdparams`, `<model_path>.pdopt` and `<model_path>.pdmodel`."""
+    @staticmethod
+    def save_inference_model(
+        dirname: Any,
+        feeded_var_names: Any,
+        target_vars: Any,
+        executor: Executor,
+        main_program: Program | None = None,
+        model_filename: Any = None,
+        params_filename: Any = None,
+        export_for_deployment: bool = True,
+        program_only: bool = False,
+    ) -> list[str]:
+        """Saves what computes the targets from the feeds; returns the names to fetch."""
+    @staticmethod
+    def save_params(
+        executor: Executor,
+        dirname: Any,
+        main_program: Program | None = None,
+        filename: Any = None,
+    ) -> bytes | None:
+        """Saves the parameters of a program."""
+    @staticmethod
+    def save_persistables(
+        executor: Executor,
+        dirname: Any,
+        main_program: Program | None = None,
+        filename: Any = None,
+    ) -> bytes | None:
+        """Saves all that lives between runs: parameters, optimizer state, statistics."""
+    @staticmethod
+    def save_vars(
+        executor: Executor,
+        dirname: Any,
+        main_program: Program | None = None,
+        vars: Any = None,
+        predicate: Any = None,
+        filename: Any = None,
+    ) -> bytes | None:
+        """Saves variables: `vars`, or those of the program for which `predicate` is true."""
+    @staticmethod
+    def set_program_state(program: Any, state_dict: Any) -> None:
+        """Puts arrays into the variables of a program; those it does not have are warned of."""
+
+class layers:
+    class BlockGuard:
+        """What `with` needs of a part of a program: layers called inside of it go into a block."""
+        def __enter__(self) -> Any: ...
+        def __exit__(self, kind: Any, _value: Any, _traceback: Any) -> Any: ...
+    @staticmethod
+    def Print(
+        input: Any,
+        first_n: Any = ...,
+        message: Any = None,
+        summarize: int = 20,
+        print_tensor_name: bool = True,
+        print_tensor_type: bool = True,
+        print_tensor_shape: bool = True,
+        print_tensor_lod: bool = True,
+        print_phase: str = 'both',
+    ) -> Variable:
+        """The input, shown on its way."""
+    class Switch:
+        """The first of several parts whose condition holds runs."""
+        def __init__(self, name: str | None = None) -> None: ...
+        def __enter__(self) -> Any: ...
+        def __exit__(self, _kind: Any, _value: Any, _traceback: Any) -> Any: ...
+        def case(self, condition: Any) -> Any:
+            """A part that runs if the condition holds and none before it did."""
+        def default(self) -> Any:
+            """The part that runs if no condition held."""
+    class While:
+        """A part that runs again and again while a condition holds; the part must change the condition."""
+        def __init__(self, cond: Any, is_test: bool = False, name: str | None = None) -> None: ...
+        def block(self) -> Any:
+            """`with loop.block():` holds what runs."""
+    @staticmethod
+    def _initialize(var: Any, initializer: Any) -> None:
+        """A variable's first value (`LayerHelper.set_variable_initializer`)."""
+    @staticmethod
+    def _parameter(
+        layer_name: Any,
+        attr: Any,
+        shape: Any,
+        dtype: Any,
+        is_bias: Any,
+        default_initializer: Any,
+    ) -> Variable | None:
+        """A parameter of a layer of the user's own (`LayerHelper.create_parameter`)."""
+    @staticmethod
+    def abs(x: Any, name: str | None = None) -> Variable:
+        """The distance from 0: |x|."""
+    @staticmethod
+    def accuracy(
+        input: Any,
+        label: Variable,
+        k: int = 1,
+        correct: Any = None,
+        total: Any = None,
+    ) -> Variable:
+        """The share of rows whose label is among the `k` largest."""
+    @staticmethod
+    def acos(x: Any, name: str | None = None) -> Variable:
+        """The angle whose cosine is x."""
+    @staticmethod
+    def adaptive_pool2d(
+        input: Any,
+        pool_size: Any,
+        pool_type: str = 'max',
+        require_index: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """Pools an image into `pool_size` windows that share it out."""
+    @staticmethod
+    def argmax(x: Any, axis: int = 0) -> Variable:
+        """Where along an axis the largest element is."""
+    @staticmethod
+    def argmin(x: Any, axis: int = 0) -> Variable:
+        """Where along an axis the smallest element is."""
+    @staticmethod
+    def argsort(
+        input: Any,
+        axis: int = -1,
+        descending: bool = False,
+        name: str | None = None,
+    ) -> tuple[Variable, Variable]:
+        """The sorted elements and where they were: (values, indices)."""
+    @staticmethod
+    def array_length(array: Any) -> Variable:
+        """How many tensors a list holds."""
+    @staticmethod
+    def array_read(array: Any, i: Any) -> Variable:
+        """The tensor at a place of a list."""
+    @staticmethod
+    def array_write(x: Any, i: Any, array: Any = None) -> Variable:
+        """Puts a tensor at a place of a list, a new one if there is none."""
+    @staticmethod
+    def asin(x: Any, name: str | None = None) -> Variable:
+        """The angle whose sine is x."""
+    @staticmethod
+    def assign(input: Any, output: Any = None) -> Variable:
+        """A copy of a variable or of a numpy array, in a variable of its own or in `output`."""
+    @staticmethod
+    def atan(x: Any, name: str | None = None) -> Variable:
+        """The angle whose tangent is x."""
+    @staticmethod
+    def auc(
+        input: Any,
+        label: Variable,
+        curve: str = 'ROC',
+        num_thresholds: int = 4095,
+        topk: int = 1,
+        slide_steps: int = 1,
+    ) -> tuple[Variable, Variable, list[Variable]]:
+        """The area under the curve of probabilities: over all batches, over the last ones, and the four histograms it is read from (positive and negative of the last batches, then of all)."""
+    @staticmethod
+    def autoincreased_step_counter(
+        counter_name: Any = None,
+        begin: int = 1,
+        step: int = 1,
+    ) -> Variable:
+        """A counter that each run raises before anything else; the first run sees `begin`."""
+    @staticmethod
+    def batch_norm(
+        input: Any,
+        act: str | None = None,
+        is_test: bool = False,
+        momentum: float = 0.9,
+        epsilon: float = 1e-05,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        data_layout: str = 'NCHW',
+        in_place: bool = False,
+        name: str | None = None,
+        moving_mean_name: Any = None,
+        moving_variance_name: Any = None,
+        do_model_average_for_mean_and_var: bool = True,
+        use_global_stats: bool = False,
+    ) -> Variable:
+        """Each channel with mean 0 and variance 1 over the batch, then scaled and shifted."""
+    @staticmethod
+    def bpr_loss(input: Any, label: Variable, name: str | None = None) -> Variable:
+        """The personalised-ranking loss of the labelled class against the others."""
+    @staticmethod
+    def brelu(x: Any, t_min: float = 0.0, t_max: float = 24.0, name: str | None = None) -> Variable:
+        """x, but not below `t_min` and not above `t_max`."""
+    @staticmethod
+    def cast(x: Any, dtype: Any) -> Variable:
+        """`x` in another element type."""
+    @staticmethod
+    def ceil(x: Any, name: str | None = None) -> Variable:
+        """The next whole number above."""
+    @staticmethod
+    def clip(x: Any, min: Any, max: Any, name: str | None = None) -> Variable:
+        """`x`, but not below `min` and not above `max`."""
+    @staticmethod
+    def clip_by_norm(x: Any, max_norm: Any, name: str | None = None) -> Variable:
+        """`x`, shrunk to the L2 norm `max_norm` if it is longer."""
+    @staticmethod
+    def concat(input: Any, axis: int = 0, name: str | None = None) -> Variable:
+        """The inputs one after another along an axis."""
+    @staticmethod
+    def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
+        """What `true_fn` returns if `pred` holds, else what `false_fn` returns."""
+    @staticmethod
+    def continuous_value_model(input: Any, cvm: Any, use_cvm: bool = True) -> Variable:
+        """Counts of shows and clicks in the first two columns become logs, or go (`use_cvm` False)."""
+    @staticmethod
+    def conv2d(
+        input: Any,
+        num_filters: Any,
+        filter_size: Any,
+        stride: int = 1,
+        padding: int = 0,
+        dilation: int = 1,
+        groups: Any = None,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        use_cudnn: bool = True,
+        act: str | None = None,
+        name: str | None = None,
+        data_format: str = 'NCHW',
+    ) -> Variable:
+        """`num_filters` filters slid over images."""
+    @staticmethod
+    def cos(x: Any, name: str | None = None) -> Variable:
+        """The cosine."""
+    @staticmethod
+    def cos_sim(X: Any, Y: Any) -> Variable:
+        """The cosine of the angle between rows; `Y` may be one row for all."""
+    @staticmethod
+    def cosine_decay(learning_rate: Any, step_each_epoch: Any, epochs: Any) -> Variable:
+        """`learning_rate * (cos(epoch * pi / epochs) + 1) / 2`."""
+    @staticmethod
+    def create_array(dtype: Any) -> Variable:
+        """An empty list of tensors."""
+    @staticmethod
+    def create_global_var(
+        shape: Any,
+        value: Any,
+        dtype: Any,
+        persistable: bool = False,
+        force_cpu: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """A variable of the outermost block that the startup program fills with one value."""
+    @staticmethod
+    def create_parameter(
+        shape: Any,
+        dtype: Any,
+        name: str | None = None,
+        attr: Any = None,
+        is_bias: bool = False,
+        default_initializer: Any = None,
+    ) -> Variable:
+        """A parameter."""
+    @staticmethod
+    def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False) -> Variable:
+        """A variable that an op will write."""
+    @staticmethod
+    def crf_decoding(
+        input: Any,
+        param_attr: Any,
+        label: Variable = None,
+        length: Any = None,
+    ) -> Variable:
+        """The best labels of each sequence; with `label`, where they are right."""
+    @staticmethod
+    def cross_entropy(
+        input: Any,
+        label: Variable,
+        soft_label: bool = False,
+        ignore_index: int = -100,
+    ) -> Variable:
+        """`-log input[label]` per row of probabilities; a label `ignore_index` counts as 0."""
+    @staticmethod
+    def cumsum(x: Any, axis: Any = None, exclusive: Any = None, reverse: Any = None) -> Variable:
+        """Running sums along an axis, the last unless said."""
+    @staticmethod
+    def data(
+        name: str,
+        shape: Any,
+        append_batch_size: bool = True,
+        dtype: str = 'float32',
+        lod_level: int = 0,
+        type: Any = None,
+        stop_gradient: bool = True,
+    ) -> Variable:
+        """Declares an input of the program."""
+    @staticmethod
+    def data_checked(name: str, shape: Any, dtype: str = 'float32', lod_level: int = 0) -> Variable:
+        """Declares an input in its full shape, which what is fed is checked against."""
+    @staticmethod
+    def data_norm(
+        input: Any,
+        act: str | None = None,
+        epsilon: float = 1e-05,
+        param_attr: Any = None,
+        data_layout: str = 'NCHW',
+        in_place: bool = False,
+        name: str | None = None,
+        moving_mean_name: Any = None,
+        moving_variance_name: Any = None,
+        do_model_average_for_mean_and_var: bool = True,
+        slot_dim: int = -1,
+        sync_stats: bool = False,
+        summary_decay_rate: float = 0.9999999,
+        enable_scale_and_shift: bool = False,
+    ) -> Variable:
+        """Each column normalised with sums over all data."""
+    @staticmethod
+    def dropout(
+        x: Any,
+        dropout_prob: Any,
+        is_test: bool = False,
+        seed: Any = None,
+        name: str | None = None,
+        dropout_implementation: str = 'downgrade_in_infer',
+    ) -> Variable:
+        """Sets elements to 0 with a probability, in training."""
+    @staticmethod
+    def dynamic_gru(
+        input: Any,
+        size: Any,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        is_reverse: bool = False,
+        gate_activation: str = 'sigmoid',
+        candidate_activation: str = 'tanh',
+        h_0: Any = None,
+        origin_mode: bool = False,
+    ) -> Variable:
+        """The states of a gated recurrent unit along each sequence; the input is 3 x `size` wide."""
+    @staticmethod
+    def dynamic_lstm(
+        input: Any,
+        size: Any,
+        h_0: Any = None,
+        c_0: Any = None,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        use_peepholes: bool = True,
+        is_reverse: bool = False,
+        gate_activation: str = 'sigmoid',
+        cell_activation: str = 'tanh',
+        candidate_activation: str = 'tanh',
+        dtype: str = 'float32',
+        name: str | None = None,
+    ) -> tuple[Variable, Variable]:
+        """States and cells of a long short-term memory along each sequence; `size` is the input's width."""
+    @staticmethod
+    def elementwise_add(
+        x: Any,
+        y: Any,
+        axis: int = -1,
+        act: str | None = None,
+        name: str | None = None,
+    ) -> Variable:
+        """`act(x + y)`; the dimensions of `y` begin at `axis` of `x`, by default at the right end."""
+    @staticmethod
+    def elementwise_div(
+        x: Any,
+        y: Any,
+        axis: int = -1,
+        act: str | None = None,
+        name: str | None = None,
+    ) -> Variable:
+        """`act(x / y)`; the dimensions of `y` begin at `axis` of `x`, by default at the right end."""
+    @staticmethod
+    def elementwise_floordiv(
+        x: Any,
+        y: Any,
+        axis: int = -1,
+        act: str | None = None,
+        name: str | None = None,
+    ) -> Variable:
+        """`act` of the integer quotient; the dimensions of `y` begin at `axis` of `x`."""
+    @staticmethod
+    def elementwise_max(
+        x: Any,
+        y: Any,
+        axis: int = -1,
+        act: str | None = None,
+        name: str | None = None,
+    ) -> Variable:
+        """`act` of the greater one; the dimensions of `y` begin at `axis` of `x`."""
+    @staticmethod
+    def elementwise_min(
+        x: Any,
+        y: Any,
+        axis: int = -1,
+        act: str | None = None,
+        name: str | None = None,
+    ) -> Variable:
+        """`act` of the smaller one; the dimensions of `y` begin at `axis` of `x`."""
+    @staticmethod
+    def elementwise_mod(
+        x: Any,
+        y: Any,
+        axis: int = -1,
+        act: str | None = None,
+        name: str | None = None,
+    ) -> Variable:
+        """`act` of the remainder; the dimensions of `y` begin at `axis` of `x`."""
+    @staticmethod
+    def elementwise_mul(
+        x: Any,
+        y: Any,
+        axis: int = -1,
+        act: str | None = None,
+        name: str | None = None,
+    ) -> Variable:
+        """`act(x * y)`; the dimensions of `y` begin at `axis` of `x`, by default at the right end."""
+    @staticmethod
+    def elementwise_pow(
+        x: Any,
+        y: Any,
+        axis: int = -1,
+        act: str | None = None,
+        name: str | None = None,
+    ) -> Variable:
+        """`act` of x to the power of y; the dimensions of `y` begin at `axis` of `x`."""
+    @staticmethod
+    def elementwise_sub(
+        x: Any,
+        y: Any,
+        axis: int = -1,
+        act: str | None = None,
+        name: str | None = None,
+    ) -> Variable:
+        """`act(x - y)`; the dimensions of `y` begin at `axis` of `x`, by default at the right end."""
+    @staticmethod
+    def elu(x: Any, alpha: float = 1.0, name: str | None = None) -> Variable:
+        """x above 0, else alpha (e^x - 1)."""
+    @staticmethod
+    def embedding(
+        input: Any,
+        size: Any,
+        is_sparse: bool = False,
+        is_distributed: bool = False,
+        padding_idx: Any = None,
+        param_attr: Any = None,
+        dtype: str = 'float32',
+    ) -> Variable:
+        """Rows of a table of `size` (rows, width) for ids that end in a dimension of 1."""
+    @staticmethod
+    def embedding_v2(
+        input: Any,
+        size: Any,
+        is_sparse: bool = False,
+        is_distributed: bool = False,
+        padding_idx: Any = None,
+        param_attr: Any = None,
+        dtype: str = 'float32',
+    ) -> Variable:
+        """Rows of a table of `size` (rows, width) for ids of any shape."""
+    @staticmethod
+    def equal(x: Any, y: Any, cond: Any = None) -> Variable:
+        """Where x == y; written into `cond` if it is given."""
+    @staticmethod
+    def exp(x: Any, name: str | None = None) -> Variable:
+        """e to the power of x."""
+    @staticmethod
+    def expand(x: Any, expand_times: Any, name: str | None = None) -> Variable:
+        """The input repeated along each dimension."""
+    @staticmethod
+    def expand_as(x: Any, target_tensor: Any, name: str | None = None) -> Variable:
+        """The input repeated until it has the target's shape."""
+    @staticmethod
+    def exponential_decay(
+        learning_rate: Any,
+        decay_steps: Any,
+        decay_rate: Any,
+        staircase: bool = False,
+    ) -> Variable:
+        """`learning_rate * decay_rate ^ (step / decay_steps)`."""
+    @staticmethod
+    def fc(
+        input: Any,
+        size: Any,
+        num_flatten_dims: int = 1,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        act: str | None = None,
+        is_test: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """A fully connected layer: `act(input x weight + bias)`, `size` columns wide."""
+    @staticmethod
+    def fill_constant(
+        shape: Any,
+        dtype: Any,
+        value: Any,
+        force_cpu: bool = False,
+        out: Any = None,
+    ) -> Variable:
+        """One value in a shape."""
+    @staticmethod
+    def fill_constant_batch_size_like(
+        input: Any,
+        shape: Any,
+        dtype: Any,
+        value: Any,
+        input_dim_idx: int = 0,
+        output_dim_idx: int = 0,
+        force_cpu: bool = False,
+    ) -> Variable:
+        """One value in a shape, one size of which is another variable's."""
+    @staticmethod
+    def flatten(x: Any, axis: int = 1, name: str | None = None) -> Variable:
+        """A matrix whose rows are the first `axis` dimensions."""
+    @staticmethod
+    def floor(x: Any, name: str | None = None) -> Variable:
+        """The next whole number below."""
+    @staticmethod
+    def gather(input: Any, index: Any, overwrite: bool = True) -> Variable:
+        """The rows of the input that `index` names."""
+    @staticmethod
+    def gather_nd(input: Any, index: Any, name: str | None = None) -> Variable:
+        """What lies at the places that the last dimension of `index` names."""
+    @staticmethod
+    def gaussian_random(
+        shape: Any,
+        mean: float = 0.0,
+        std: float = 1.0,
+        seed: int = 0,
+        dtype: str = 'float32',
+    ) -> Variable:
+        """Normal numbers."""
+    @staticmethod
+    def gaussian_random_batch_size_like(
+        input: Any,
+        shape: Any,
+        input_dim_idx: int = 0,
+        output_dim_idx: int = 0,
+        mean: float = 0.0,
+        std: float = 1.0,
+        seed: int = 0,
+        dtype: str = 'float32',
+    ) -> Variable:
+        """Normal numbers in a shape one size of which is another variable's."""
+    @staticmethod
+    def gelu(x: Any, approximate: bool = False) -> Variable:
+        """x times the chance that a normal variable stays below x, or its approximation by tanh."""
+    @staticmethod
+    def get_tensor_from_selected_rows(x: Any, name: str | None = None) -> Variable:
+        """The values of keyed rows, one row per id."""
+    @staticmethod
+    def greater_equal(x: Any, y: Any, cond: Any = None) -> Variable:
+        """Where x >= y; written into `cond` if it is given."""
+    @staticmethod
+    def greater_than(x: Any, y: Any, cond: Any = None) -> Variable:
+        """Where x > y; written into `cond` if it is given."""
+    @staticmethod
+    def gru_unit(
+        input: Any,
+        hidden: Any,
+        size: Any,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        activation: str = 'tanh',
+        gate_activation: str = 'sigmoid',
+        origin_mode: bool = False,
+    ) -> tuple[Variable, Variable, Variable]:
+        """One step of a gated recurrent unit: (hidden, reset hidden, gate)."""
+    @staticmethod
+    def hard_shrink(x: Any, threshold: Any = None) -> Variable:
+        """x where |x| > threshold (0.5 if None), else 0."""
+    @staticmethod
+    def hard_sigmoid(
+        x: Any,
+        slope: float = 0.2,
+        offset: float = 0.5,
+        name: str | None = None,
+    ) -> Variable:
+        """slope x + offset, between 0 and 1."""
+    @staticmethod
+    def hard_swish(
+        x: Any,
+        threshold: float = 6.0,
+        scale: float = 6.0,
+        offset: float = 3.0,
+        name: str | None = None,
+    ) -> Variable:
+        """x min(max(x + offset, 0), threshold) / scale."""
+    @staticmethod
+    def has_inf(x: Any) -> Variable:
+        """Whether some element is infinite, shape [1]."""
+    @staticmethod
+    def has_nan(x: Any) -> Variable:
+        """Whether some element is not a number, shape [1]."""
+    @staticmethod
+    def huber_loss(input: Any, label: Variable, delta: Any) -> Variable:
+        """Squares near errors and takes far ones (beyond `delta`) as they are."""
+    @staticmethod
+    def increment(x: Any, value: float = 1.0, in_place: bool = True) -> Variable:
+        """`x + value` for a counter `x` of one element, by default in its own place."""
+    @staticmethod
+    def inverse_time_decay(
+        learning_rate: Any,
+        decay_steps: Any,
+        decay_rate: Any,
+        staircase: bool = False,
+    ) -> Variable:
+        """`learning_rate / (1 + decay_rate * step / decay_steps)`."""
+    @staticmethod
+    def isfinite(x: Any) -> Variable:
+        """Whether every element is a finite number, shape [1]."""
+    @staticmethod
+    def kldiv_loss(
+        x: Any,
+        target: Any,
+        reduction: str = 'mean',
+        name: str | None = None,
+    ) -> Variable:
+        """The Kullback-Leibler divergence; `reduction` is none, batchmean, mean or sum."""
+    @staticmethod
+    def l2_normalize(
+        x: Any,
+        axis: Any,
+        epsilon: float = 1e-12,
+        name: str | None = None,
+    ) -> Variable:
+        """Each vector along an axis with length 1."""
+    @staticmethod
+    def label_smooth(
+        label: Variable,
+        prior_dist: Any = None,
+        epsilon: float = 0.1,
+        dtype: str = 'float32',
+        name: str | None = None,
+    ) -> Variable:
+        """One-hot labels moved towards a prior."""
+    @staticmethod
+    def layer_norm(
+        input: Any,
+        scale: bool = True,
+        shift: bool = True,
+        begin_norm_axis: int = 1,
+        epsilon: float = 1e-05,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        act: str | None = None,
+        name: str | None = None,
+    ) -> Variable:
+        """Each example with mean 0 and variance 1 from `begin_norm_axis` on, then scaled and shifted."""
+    @staticmethod
+    def leaky_relu(x: Any, alpha: float = 0.02, name: str | None = None) -> Variable:
+        """max(x, alpha x)."""
+    @staticmethod
+    def less_equal(x: Any, y: Any, cond: Any = None) -> Variable:
+        """Where x <= y; written into `cond` if it is given."""
+    @staticmethod
+    def less_than(x: Any, y: Any, force_cpu: Any = None, cond: Any = None) -> Variable:
+        """Where x < y; written into `cond` if it is given."""
+    @staticmethod
+    def linear_chain_crf(
+        input: Any,
+        label: Variable,
+        param_attr: Any = None,
+        length: Any = None,
+    ) -> Variable:
+        """The negative log-likelihood of each sequence of labels under a chain of transitions."""
+    @staticmethod
+    def linear_lr_warmup(
+        learning_rate: Any,
+        warmup_steps: Any,
+        start_lr: Any,
+        end_lr: Any,
+    ) -> Variable:
+        """From `start_lr` in a line towards `end_lr` for `warmup_steps`, then `learning_rate`."""
+    @staticmethod
+    def lod_append(x: Any, level: Any) -> Variable:
+        """`x` with a further, innermost level of sequences."""
+    @staticmethod
+    def lod_reset(x: Any, y: Any = None, target_lod: Any = None) -> Variable:
+        """`x` with the sequences of `y`, or those that the offsets `target_lod` make."""
+    @staticmethod
+    def log(x: Any, name: str | None = None) -> Variable:
+        """The natural logarithm."""
+    @staticmethod
+    def log_loss(
+        input: Any,
+        label: Variable,
+        epsilon: float = 0.0001,
+        name: str | None = None,
+    ) -> Variable:
+        """The negative log likelihood of probabilities; `epsilon` keeps the logs finite."""
+    @staticmethod
+    def logical_and(x: Any, y: Any, out: Any = None, name: str | None = None) -> Variable:
+        """Where both hold; written into `out` if it is given."""
+    @staticmethod
+    def logical_not(x: Any, out: Any = None, name: str | None = None) -> Variable:
+        """Where x does not hold; written into `out` if it is given."""
+    @staticmethod
+    def logical_or(x: Any, y: Any, out: Any = None, name: str | None = None) -> Variable:
+        """Where either holds, or both; written into `out` if it is given."""
+    @staticmethod
+    def logical_xor(x: Any, y: Any, out: Any = None, name: str | None = None) -> Variable:
+        """Where exactly one holds; written into `out` if it is given."""
+    @staticmethod
+    def logsigmoid(x: Any, name: str | None = None) -> Variable:
+        """log(1 / (1 + e^-x))."""
+    @staticmethod
+    def lstm_unit(
+        x_t: Any,
+        hidden_t_prev: Any,
+        cell_t_prev: Any,
+        forget_bias: float = 0.0,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        name: str | None = None,
+    ) -> tuple[Variable, Variable]:
+        """One step of a long short-term memory: the new (hidden, cell)."""
+    @staticmethod
+    def margin_rank_loss(
+        label: Variable,
+        left: Any,
+        right: Any,
+        margin: float = 0.1,
+        name: str | None = None,
+    ) -> Variable:
+        """What two scores lack to differ by a margin; the label (1 or -1) says in which direction."""
+    @staticmethod
+    def matmul(
+        x: Any,
+        y: Any,
+        transpose_x: bool = False,
+        transpose_y: bool = False,
+        alpha: float = 1.0,
+        name: str | None = None,
+    ) -> Variable:
+        """The product of matrices, batch by batch, times `alpha`."""
+    @staticmethod
+    def mean(x: Any, name: str | None = None) -> Variable:
+        """The average of all elements, shape [1]."""
+    @staticmethod
+    def merge_selected_rows(x: Any, name: str | None = None) -> Variable:
+        """Rows of equal ids added up."""
+    @staticmethod
+    def mse_loss(input: Any, label: Variable) -> Variable:
+        """The mean of the squared errors, shape [1]."""
+    @staticmethod
+    def mul(
+        x: Any,
+        y: Any,
+        x_num_col_dims: int = 1,
+        y_num_col_dims: int = 1,
+        name: str | None = None,
+    ) -> Variable:
+        """The product of tensors flattened to matrices at `x_num_col_dims` and `y_num_col_dims`."""
+    @staticmethod
+    def multiplex(inputs: Any, index: Any) -> Variable:
+        """Row i of the result is row i of the input that `index[i]` names."""
+    @staticmethod
+    def natural_exp_decay(
+        learning_rate: Any,
+        decay_steps: Any,
+        decay_rate: Any,
+        staircase: bool = False,
+    ) -> Variable:
+        """`learning_rate * exp(-decay_rate * step / decay_steps)`."""
+    @staticmethod
+    def noam_decay(d_model: Any, warmup_steps: Any, learning_rate: float = 1.0) -> Variable:
+        """`learning_rate * d_model ^ -0.5 * min(step ^ -0.5, step * warmup_steps ^ -1.5)`."""
+    @staticmethod
+    def not_equal(x: Any, y: Any, cond: Any = None) -> Variable:
+        """Where x != y; written into `cond` if it is given."""
+    @staticmethod
+    def one_hot(input: Any, depth: Any, allow_out_of_range: bool = False) -> Variable:
+        """Rows with a 1 at the place the input names; the input ends in a dimension of 1."""
+    @staticmethod
+    def one_hot_v2(input: Any, depth: Any, allow_out_of_range: bool = False) -> Variable:
+        """Rows with a 1 at the place the input names, for an input of any shape."""
+    @staticmethod
+    def ones(shape: Any, dtype: Any, force_cpu: bool = False) -> Variable:
+        """Ones in a shape."""
+    @staticmethod
+    def ones_like(x: Any, out: Any = None) -> Variable:
+        """Ones like another variable."""
+    @staticmethod
+    def pad(x: Any, paddings: Any, pad_value: float = 0.0, name: str | None = None) -> Variable:
+        """The input with a value around it: `paddings` before and after each dimension."""
+    @staticmethod
+    def piecewise_decay(boundaries: Any, values: Any) -> Variable:
+        """The first of `values` whose boundary lies beyond the step, else the last."""
+    @staticmethod
+    def polynomial_decay(
+        learning_rate: Any,
+        decay_steps: Any,
+        end_learning_rate: float = 0.0001,
+        power: float = 1.0,
+        cycle: bool = False,
+    ) -> Variable:
+        """`(learning_rate - end) * (1 - step / decay_steps) ^ power + end`."""
+    @staticmethod
+    def pool2d(
+        input: Any,
+        pool_size: int = -1,
+        pool_type: str = 'max',
+        pool_stride: int = 1,
+        pool_padding: int = 0,
+        global_pooling: bool = False,
+        use_cudnn: bool = True,
+        ceil_mode: bool = False,
+        name: str | None = None,
+        exclusive: bool = True,
+        data_format: str = 'NCHW',
+    ) -> Variable:
+        """The largest or average pixel of a sliding window, or of the whole image (`global_pooling`)."""
+    @staticmethod
+    def pow(x: Any, factor: float = 1.0, name: str | None = None) -> Variable:
+        """x to the power of `factor`, a number or a Variable."""
+    @staticmethod
+    def prelu(x: Any, mode: Any, param_attr: Any = None, name: str | None = None) -> Variable:
+        """x above 0, else x times a learned number: one for all, one per channel, or one per element."""
+    @staticmethod
+    def range(start: Any, end: Any, step: Any, dtype: Any) -> Variable:
+        """start, start + step, … before end."""
+    @staticmethod
+    def rank_loss(label: Variable, left: Any, right: Any, name: str | None = None) -> Variable:
+        """RankNet's loss of two scores; the label says whether the left one should win."""
+    @staticmethod
+    def reciprocal(x: Any, name: str | None = None) -> Variable:
+        """1 / x."""
+    @staticmethod
+    def reduce_all(
+        input: Any,
+        dim: Any = None,
+        keep_dim: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """Whether all are true, along `dim` (a number, a list, or None for all dimensions)."""
+    @staticmethod
+    def reduce_any(
+        input: Any,
+        dim: Any = None,
+        keep_dim: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """Whether any is true, along `dim` (a number, a list, or None for all dimensions)."""
+    @staticmethod
+    def reduce_max(
+        input: Any,
+        dim: Any = None,
+        keep_dim: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """The greatest along `dim` (a number, a list, or None for all dimensions)."""
+    @staticmethod
+    def reduce_mean(
+        input: Any,
+        dim: Any = None,
+        keep_dim: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """The average along `dim` (a number, a list, or None for all dimensions)."""
+    @staticmethod
+    def reduce_min(
+        input: Any,
+        dim: Any = None,
+        keep_dim: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """The smallest along `dim` (a number, a list, or None for all dimensions)."""
+    @staticmethod
+    def reduce_prod(
+        input: Any,
+        dim: Any = None,
+        keep_dim: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """The product along `dim` (a number, a list, or None for all dimensions)."""
+    @staticmethod
+    def reduce_sum(
+        input: Any,
+        dim: Any = None,
+        keep_dim: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """The sum along `dim` (a number, a list, or None for all dimensions)."""
+    @staticmethod
+    def relu(x: Any, name: str | None = None) -> Variable:
+        """max(x, 0)."""
+    @staticmethod
+    def relu6(x: Any, threshold: float = 6.0, name: str | None = None) -> Variable:
+        """x, but not below 0 and not above `threshold`."""
+    @staticmethod
+    def reshape(
+        x: Any,
+        shape: Any,
+        actual_shape: Any = None,
+        act: str | None = None,
+        inplace: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """The same numbers in another shape: 0 copies a size, one -1 stands for what is left over."""
+    @staticmethod
+    def reverse(x: Any, axis: Any) -> Variable:
+        """The order turned around along one axis or several."""
+    @staticmethod
+    def round(x: Any, name: str | None = None) -> Variable:
+        """The nearest whole number, halves away from zero."""
+    @staticmethod
+    def rsqrt(x: Any, name: str | None = None) -> Variable:
+        """1 / sqrt(x)."""
+    @staticmethod
+    def scale(
+        x: Any,
+        scale: float = 1.0,
+        bias: float = 0.0,
+        bias_after_scale: bool = True,
+        act: str | None = None,
+        name: str | None = None,
+    ) -> Variable:
+        """`act(scale x + bias)`, or `act(scale (x + bias))`; `scale` is a number or a Variable."""
+    @staticmethod
+    def scatter(
+        input: Any,
+        index: Any,
+        updates: Any,
+        name: str | None = None,
+        overwrite: bool = True,
+    ) -> Variable:
+        """The input with the rows at `index` replaced, or with all of `updates` added there."""
+    @staticmethod
+    def sequence_concat(input: Any, name: str | None = None) -> Variable:
+        """Joins the inputs sequence by sequence."""
+    @staticmethod
+    def sequence_conv(
+        input: Any,
+        num_filters: Any,
+        filter_size: int = 3,
+        filter_stride: int = 1,
+        padding: bool = True,
+        padding_start: Any = None,
+        bias_attr: Any = None,
+        param_attr: Any = None,
+        act: str | None = None,
+        name: str | None = None,
+    ) -> Variable:
+        """Windows of steps times a filter: `num_filters` numbers per step."""
+    @staticmethod
+    def sequence_enumerate(
+        input: Any,
+        win_size: Any,
+        pad_value: int = 0,
+        name: str | None = None,
+    ) -> Variable:
+        """Windows of `win_size` ids, `pad_value` beyond the end of a sequence."""
+    @staticmethod
+    def sequence_expand(x: Any, y: Any, ref_level: Any = ..., name: str | None = None) -> Variable:
+        """Sequences of `x` repeated as often as level `ref_level` of `y` says."""
+    @staticmethod
+    def sequence_expand_as(x: Any, y: Any, name: str | None = None) -> Variable:
+        """Row i of `x` repeated as often as sequence i of `y` is long."""
+    @staticmethod
+    def sequence_first_step(input: Any) -> Variable:
+        """The first step of each sequence."""
+    @staticmethod
+    def sequence_last_step(input: Any) -> Variable:
+        """The last step of each sequence."""
+    @staticmethod
+    def sequence_mask(
+        x: Any,
+        maxlen: Any = None,
+        dtype: str = 'int64',
+        name: str | None = None,
+    ) -> Variable:
+        """For each length in `x` a row of ones, then zeros."""
+    @staticmethod
+    def sequence_pad(
+        x: Any,
+        pad_value: Any,
+        maxlen: Any = None,
+        name: str | None = None,
+    ) -> tuple[Variable, Variable]:
+        """The sequences filled up to one length, and their own lengths."""
+    @staticmethod
+    def sequence_pool(
+        input: Any,
+        pool_type: Any,
+        is_test: bool = False,
+        pad_value: float = 0.0,
+    ) -> Variable:
+        """One row per sequence; `pool_type` is average, sum, sqrt, max, last or first."""
+    @staticmethod
+    def sequence_reshape(input: Any, new_dim: Any) -> Variable:
+        """The numbers of each sequence in rows of another width."""
+    @staticmethod
+    def sequence_reverse(x: Any, name: str | None = None) -> Variable:
+        """The steps of each sequence, last first."""
+    @staticmethod
+    def sequence_slice(input: Any, offset: Any, length: Any, name: str | None = None) -> Variable:
+        """`length[i]` steps of sequence i, from step `offset[i]` on."""
+    @staticmethod
+    def sequence_softmax(input: Any, use_cudnn: bool = False, name: str | None = None) -> Variable:
+        """A softmax over the steps of each sequence."""
+    @staticmethod
+    def sequence_unpad(x: Any, length: Any, name: str | None = None) -> Variable:
+        """Sequences of these lengths again."""
+    @staticmethod
+    def shape(input: Any) -> Variable:
+        """The sizes of the input, int32."""
+    @staticmethod
+    def shuffle_batch(x: Any, seed: Any = None) -> Variable:
+        """The rows in a random order."""
+    @staticmethod
+    def sigmoid(x: Any, name: str | None = None) -> Variable:
+        """1 / (1 + e^-x)."""
+    @staticmethod
+    def sigmoid_cross_entropy_with_logits(
+        x: Any,
+        label: Variable,
+        ignore_index: int = -100,
+        name: str | None = None,
+        normalize: bool = False,
+    ) -> Variable:
+        """The cross entropy of the sigmoid of each score; `normalize` divides by the labels that count."""
+    @staticmethod
+    def sign(x: Any) -> Variable:
+        """-1, 0 or 1."""
+    @staticmethod
+    def sin(x: Any, name: str | None = None) -> Variable:
+        """The sine."""
+    @staticmethod
+    def slice(input: Any, axes: Any, starts: Any, ends: Any) -> Variable:
+        """A part of the input: from `starts` to before `ends` along `axes`."""
+    @staticmethod
+    def smooth_l1(
+        x: Any,
+        y: Any,
+        inside_weight: Any = None,
+        outside_weight: Any = None,
+        sigma: Any = None,
+    ) -> Variable:
+        """The smooth L1 distance of each row, shape [n, 1]."""
+    @staticmethod
+    def soft_relu(x: Any, threshold: float = 40.0, name: str | None = None) -> Variable:
+        """log(1 + e^x), with x between -threshold and threshold."""
+    @staticmethod
+    def softmax(
+        input: Any,
+        use_cudnn: bool = False,
+        name: str | None = None,
+        axis: int = -1,
+    ) -> Variable:
+        """Probabilities along an axis of scores."""
+    @staticmethod
+    def softmax_with_cross_entropy(
+        logits: Any,
+        label: Variable,
+        soft_label: bool = False,
+        ignore_index: int = -100,
+        numeric_stable_mode: bool = True,
+        return_softmax: bool = False,
+        axis: int = -1,
+    ) -> Any:
+        """The cross entropy of the softmax of scores: the loss, or (loss, softmax) with `return_softmax`."""
+    @staticmethod
+    def softplus(x: Any, name: str | None = None) -> Variable:
+        """log(1 + e^x)."""
+    @staticmethod
+    def softshrink(x: Any, alpha: Any = None) -> Variable:
+        """x moved by alpha (0.5 if None) towards 0, but not beyond it."""
+    @staticmethod
+    def softsign(x: Any, name: str | None = None) -> Variable:
+        """x / (1 + |x|)."""
+    @staticmethod
+    def split(
+        input: Any,
+        num_or_sections: Any,
+        dim: Any = ...,
+        name: str | None = None,
+    ) -> list[Variable]:
+        """Consecutive parts along a dimension: so many equal ones, or of the sizes in a list."""
+    @staticmethod
+    def sqrt(x: Any, name: str | None = None) -> Variable:
+        """The square root."""
+    @staticmethod
+    def square(x: Any, name: str | None = None) -> Variable:
+        """The square, x * x."""
+    @staticmethod
+    def square_error_cost(input: Any, label: Variable) -> Variable:
+        """The squared difference, place by place."""
+    @staticmethod
+    def squeeze(input: Any, axes: Any, name: str | None = None) -> Variable:
+        """Without the dimensions of 1 at `axes`, all of them if `axes` is empty."""
+    @staticmethod
+    def stack(x: Any, axis: int = 0) -> Variable:
+        """The inputs side by side along a new dimension."""
+    @staticmethod
+    def stanh(
+        x: Any,
+        scale_a: float = 0.67,
+        scale_b: float = 1.7159,
+        name: str | None = None,
+    ) -> Variable:
+        """scale_b tanh(scale_a x)."""
+    @staticmethod
+    def sum(x: Any) -> Variable:
+        """The sum of the inputs."""
+    @staticmethod
+    def sums(input: Any, out: Any = None) -> Variable:
+        """The sum of the inputs, in a variable of its own or in `out`."""
+    @staticmethod
+    def swish(x: Any, beta: float = 1.0, name: str | None = None) -> Variable:
+        """x / (1 + e^(-beta x))."""
+    @staticmethod
+    def tanh(x: Any, name: str | None = None) -> Variable:
+        """The hyperbolic tangent."""
+    @staticmethod
+    def tanh_shrink(x: Any, name: str | None = None) -> Variable:
+        """x - tanh(x)."""
+    @staticmethod
+    def tdm_child(
+        x: Any,
+        node_nums: Any,
+        child_nums: Any,
+        param_attr: Any = None,
+        dtype: str = 'int32',
+    ) -> tuple[Variable, Variable]:
+        """The children of nodes of a tree, and a mask of those that are leaves."""
+    @staticmethod
+    def tdm_sampler(
+        x: Any,
+        neg_samples_num_list: Any,
+        layer_node_num_list: Any,
+        leaf_node_num: Any,
+        tree_travel_attr: Any = None,
+        tree_layer_attr: Any = None,
+        output_positive: bool = True,
+        output_list: bool = True,
+        seed: int = 0,
+        tree_dtype: str = 'int32',
+        dtype: str = 'int32',
+    ) -> Any:
+        """Nodes of each layer of a tree with their labels and masks, as lists or side by side."""
+    @staticmethod
+    def tensor_array_to_tensor(
+        input: Any,
+        axis: int = 1,
+        name: str | None = None,
+        use_stack: bool = False,
+    ) -> tuple[Variable, Variable]:
+        """The tensors of a list joined or stacked, and the size of each."""
+    @staticmethod
+    def thresholded_relu(x: Any, threshold: Any = None) -> Variable:
+        """x above `threshold` (1.0 if None), else 0."""
+    @staticmethod
+    def topk(input: Any, k: Any, name: str | None = None) -> tuple[Variable, Variable]:
+        """The `k` largest of each row and their places: (values, indices)."""
+    @staticmethod
+    def transpose(x: Any, perm: Any, name: str | None = None) -> Variable:
+        """The dimensions in another order."""
+    @staticmethod
+    def uniform_random(
+        shape: Any,
+        dtype: str = 'float32',
+        min: float = -1.0,
+        max: float = 1.0,
+        seed: int = 0,
+    ) -> Variable:
+        """Numbers in [min, max)."""
+    @staticmethod
+    def uniform_random_batch_size_like(
+        input: Any,
+        shape: Any,
+        dtype: str = 'float32',
+        input_dim_idx: int = 0,
+        output_dim_idx: int = 0,
+        min: float = -1.0,
+        max: float = 1.0,
+        seed: int = 0,
+    ) -> Variable:
+        """Numbers in [min, max) in a shape one size of which is another variable's."""
+    @staticmethod
+    def unsqueeze(input: Any, axes: Any, name: str | None = None) -> Variable:
+        """With dimensions of 1 put in at `axes`."""
+    @staticmethod
+    def unstack(x: Any, axis: int = 0, num: Any = None) -> list[Variable]:
+        """The slices along an axis; `num` says how many if the size is not known."""
+    @staticmethod
+    def where(condition: Any) -> Variable:
+        """The places where the condition holds."""
+    @staticmethod
+    def while_loop(
+        cond: Any,
+        body: Any,
+        loop_vars: Any,
+        is_test: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        """Runs `body` on the variables while `cond` of them holds; returns them."""
+    @staticmethod
+    def zeros(shape: Any, dtype: Any, force_cpu: bool = False) -> Variable:
+        """Zeros in a shape."""
+    @staticmethod
+    def zeros_like(x: Any, out: Any = None) -> Variable:
+        """Zeros like another variable."""
+
+class metrics:
+    class Answers:
+        """Right and wrong answers of a classifier."""
+        def __init__(self) -> None: ...
+        fn: Any
+        fp: Any
+        def precision(self) -> Any:
+            ...
+        def recall(self) -> Any:
+            ...
+        def reset(self) -> Any:
+            ...
+        tp: Any
+        def update(self, preds: Any, labels: Any) -> Any:
+            ...
+    class Auc:
+        """The area under the ROC curve."""
+        def __init__(self, num_thresholds: Any) -> None: ...
+        def area(self) -> Any:
+            ...
+        def reset(self) -> Any:
+            ...
+        stat_neg: Any
+        stat_pos: Any
+        def update(self, preds: Any, labels: Any) -> Any:
+            """Counts a batch: a row of probabilities per example, of which column 1 is the positive's."""
+    class Chunks:
+        """Counts of chunks."""
+        def __init__(self) -> None: ...
+        def counts(self) -> Any:
+            """Inferred, labelled and correct chunks so far."""
+        def reset(self) -> Any:
+            ...
+        def scores(self) -> Any:
+            ...
+        def update(
+            self,
+            num_infer_chunks: Any,
+            num_label_chunks: Any,
+            num_correct_chunks: Any,
+        ) -> Any:
+            ...
+    class EditDistances:
+        """Edit distances of sequences."""
+        def __init__(self) -> None: ...
+        def counts(self) -> Any:
+            """Total distance, sequences, wrong sequences so far."""
+        def reset(self) -> Any:
+            ...
+        def scores(self) -> Any:
+            ...
+        def update(self, distances: Any, seq_num: Any) -> Any:
+            ...
+    class WeightedMean:
+        """A weighted mean of numbers or arrays."""
+        def __init__(self) -> None: ...
+        def add(self, value: Any, weight: Any) -> Any:
+            """Adds a value that counts `weight` times."""
+        def add_positive(self, value: Any, weight: Any) -> Any:
+            """The same, refusing a negative weight."""
+        is_used: Any
+        def mean(self) -> Any:
+            """The mean: a float, or an array if arrays were added."""
+        def reset(self) -> Any:
+            """Forgets everything."""
+        sum: Any
+        weight: Any
+
+class nets:
+    @staticmethod
+    def glu(input: Any, dim: int = -1) -> Variable:
+        """A gated linear unit: one half of the input times the sigmoid of the other."""
+    @staticmethod
+    def img_conv_group(
+        input: Any,
+        conv_num_filter: Any,
+        pool_size: Any,
+        conv_padding: int = 1,
+        conv_filter_size: int = 3,
+        conv_act: Any = None,
+        param_attr: Any = None,
+        conv_with_batchnorm: bool = False,
+        conv_batchnorm_drop_rate: float = 0.0,
+        pool_stride: int = 1,
+        pool_type: str = 'max',
+        use_cudnn: bool = True,
+    ) -> Variable:
+        """Several convolutions, each perhaps with batch normalisation and dropout, then pooling."""
+    @staticmethod
+    def scaled_dot_product_attention(
+        queries: Any,
+        keys: Any,
+        values: Any,
+        num_heads: int = 1,
+        dropout_rate: float = 0.0,
+    ) -> Variable:
+        """Attention of [batch, steps, width] queries to keys, as weighted means of values."""
+    @staticmethod
+    def sequence_conv_pool(
+        input: Any,
+        num_filters: Any,
+        filter_size: Any,
+        param_attr: Any = None,
+        act: str | None = 'sigmoid',
+        pool_type: str = 'max',
+        bias_attr: Any = None,
+    ) -> Variable:
+        """A convolution over windows of `filter_size` steps, then one row per sequence."""
+    @staticmethod
+    def simple_img_conv_pool(
+        input: Any,
+        num_filters: Any,
+        filter_size: Any,
+        pool_size: Any,
+        pool_stride: Any,
+        pool_padding: int = 0,
+        pool_type: str = 'max',
+        global_pooling: bool = False,
+        conv_stride: int = 1,
+        conv_padding: int = 0,
+        conv_dilation: int = 1,
+        conv_groups: int = 1,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        act: str | None = None,
+        use_cudnn: bool = True,
+    ) -> Variable:
+        """A convolution with its activation, then pooling."""
+
+class optimizer:
+    class Optimizer:
+        """An optimizer: how parameters change by their gradients."""
+        def accumulator(self, name: str, param: Any) -> Any:
+            """A variable kept beside a parameter."""
+        @staticmethod
+        def adadelta(learning_rate: Any, epsilon: Any, rho: Any) -> optimizer.Optimizer:
+            ...
+        @staticmethod
+        def adagrad(
+            learning_rate: Any,
+            epsilon: Any,
+            initial_accumulator_value: Any,
+        ) -> optimizer.Optimizer:
+            ...
+        @staticmethod
+        def adam(
+            learning_rate: Any,
+            beta1: Any,
+            beta2: Any,
+            epsilon: Any,
+            lazy_mode: Any,
+        ) -> optimizer.Optimizer:
+            ...
+        @staticmethod
+        def adamax(learning_rate: Any, beta1: Any, beta2: Any, epsilon: Any) -> optimizer.Optimizer:
+            ...
+        def apply_gradients(self, params_grads: Any) -> Any:
+            """Clips and regularizes gradients and adds the operators that apply them; returns those."""
+        def apply_optimize(self, loss: Any, startup_program: Program, params_grads: Any) -> Any:
+            """The same in the program of `loss`."""
+        def backward(
+            self,
+            loss: Any,
+            startup_program: Program | None = None,
+            parameter_list: Any = None,
+            no_grad_set: Any = None,
+            callbacks: Any = None,
+        ) -> Any:
+            """Adds the gradients only; returns pairs of parameter and gradient."""
+        def configure(
+            self,
+            parameter_list: Any = None,
+            regularization: Any = None,
+            grad_clip: Any = None,
+            name: str | None = None,
+        ) -> Any:
+            """What may be said of any optimizer."""
+        @staticmethod
+        def decayed_adagrad(learning_rate: Any, decay: Any, epsilon: Any) -> optimizer.Optimizer:
+            ...
+        @staticmethod
+        def ftrl(learning_rate: Any, l1: Any, l2: Any, lr_power: Any) -> optimizer.Optimizer:
+            ...
+        def global_learning_rate(self, program: Any = None) -> Any:
+            """The variable with the learning rate, once the program has one."""
+        grad_clip: Any
+        @staticmethod
+        def lamb(
+            learning_rate: Any,
+            lamb_weight_decay: Any,
+            beta1: Any,
+            beta2: Any,
+            epsilon: Any,
+            exclude: Any,
+        ) -> optimizer.Optimizer:
+            ...
+        @staticmethod
+        def lars_momentum(
+            learning_rate: Any,
+            momentum: Any,
+            lars_coeff: Any,
+            lars_weight_decay: Any,
+        ) -> optimizer.Optimizer:
+            ...
+        learning_rate: Any
+        def minimize(
+            self,
+            loss: Any,
+            startup_program: Program | None = None,
+            parameter_list: Any = None,
+            no_grad_set: Any = None,
+        ) -> Any:
+            """Adds gradients and the operators that apply them."""
+        @staticmethod
+        def momentum(learning_rate: Any, momentum: Any, use_nesterov: Any) -> optimizer.Optimizer:
+            ...
+        regularization: Any
+        @staticmethod
+        def rmsprop(
+            learning_rate: Any,
+            rho: Any,
+            epsilon: Any,
+            momentum: Any,
+            centered: Any,
+        ) -> optimizer.Optimizer:
+            ...
+        @staticmethod
+        def sgd(learning_rate: Any) -> optimizer.Optimizer:
+            ...
+        def state_names(self) -> Any:
+            """Names of all variables kept beside parameters."""
+        type: Any
+    @staticmethod
+    def set_gradient_clip(clip: Any, param_list: Any = None, program: Any = None) -> None:
+        """Says how the gradients of parameters are clipped: of those in the list, or of all."""
+
+def switch_main_program(program: Any) -> Program:
+    """Makes another program the one that layers write into; returns the one before."""
+
+def switch_scope(scope: Scope) -> Scope:
+    """Makes another scope the global one; returns the one before."""
+
+def switch_startup_program(program: Any) -> Program:
+    """Makes another program the one that fills parameters; returns the one before."""
+
+def unique_name_generate(key: Any) -> str:
+    """The next unique name of a key."""
+
+def unique_name_switch(new_generator: Any = None) -> UniqueNameGenerator:
+    """Installs another generator of names (a fresh one without an argument); returns the one before."""
