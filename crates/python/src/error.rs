@@ -4,8 +4,7 @@ use std::io;
 
 use program::Error as ProgramError;
 use pyo3::exceptions::{
-    PyAssertionError, PyException, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError,
-    PyValueError,
+    PyAssertionError, PyException, PyKeyboardInterrupt, PyRuntimeError, PyTypeError, PyValueError,
 };
 use pyo3::{PyErr, create_exception};
 use train::Error as TrainError;
@@ -74,8 +73,4 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
 
 pub(crate) fn from_tensor(error: tensor::Error) -> PyErr {
     EnforceNotMet::new_err(error.to_string())
-}
-
-pub(crate) fn from_io(error: std::io::Error) -> PyErr {
-    PyOSError::new_err(error.to_string())
 }
