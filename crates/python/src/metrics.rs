@@ -23,7 +23,7 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     parent.add_submodule(&m)
 }
 
-/// Numbers, and the shape they stood in if they were an array.
+/// Numbers, and the shape they had if they were an array.
 type Numbers = (Vec<f64>, Option<Vec<i64>>);
 
 /// A number or an array as numbers and a shape; `None` if it is neither.

@@ -138,7 +138,8 @@ const CASES: &[(&str, Layer)] = &[
     ("reshape", |b, v| layers::reshape(b, &v("a"), &[0, -1, 2], Reshape::default())),
     ("transpose", |b, v| layers::transpose(b, &v("a"), &[1, 0, 2], None)),
     ("slice", |b, v| {
-        layers::slice(b, &v("a"), Cut { axes: &[0, 1], starts: &[1, 0], ends: &[3, 2] })
+        let (starts, ends) = (Sizes::from(&[1i32, 0]), Sizes::from(&[3i32, 2]));
+        layers::slice(b, &v("a"), Cut { axes: &[0, 1], starts: &starts, ends: &ends })
     }),
     ("expand", |b, v| layers::expand(b, &v("a"), &[2, 1], None)),
     ("gather", |b, v| layers::gather(b, &v("a"), &v("l"), true)),
