@@ -121,8 +121,8 @@ def main():
         average = fluid.average.WeightedAverage()
         for batch in paddle.batch(test, BATCH_SIZE)():
             (value,) = exe.run(test_program, feed=feeder.feed(batch), fetch_list=[loss])
-            average.add(value[0], len(batch))
-        held_out = float(average.eval())
+            average.add(value, len(batch))
+        held_out = average.eval().item()
         print("pass %d: loss on held-out text %.3f" % (pass_id, held_out), flush=True)
     share = held_out / uniform
     print("%d words: guessing costs %.3f, the model %.3f" % (len(numbers), uniform, held_out))

@@ -23,7 +23,6 @@ NOT_YET = {
     "role_maker.": SERVERS,
     "paddle.distributed.fleet.": SERVERS,
     "fluid.incubate.fleet.": SERVERS,
-    "fluid.contrib.layers.ctr_metric_bundle": "what it adds up, fluid.metrics adds up too",
 }
 THERE_ALL_THE_SAME = {"role_maker.Role.WORKER", "role_maker.Role.SERVER"}
 
