@@ -423,7 +423,7 @@ fn tensor_array_to_tensor(
 
 /// The input, shown on its way.
 #[pyfunction]
-#[pyo3(name = "Print", signature = (input, first_n=-1, message=None, summarize=20, print_tensor_name=true, print_tensor_type=true, print_tensor_shape=true, print_tensor_lod=true, print_phase="both"))]
+#[pyo3(name = "Print", signature = (input, first_n=-1, message=None, summarize=20, print_tensor_name=true, print_tensor_type=true, print_tensor_shape=true, print_tensor_lod=true, print_phase="both"), text_signature = "(input, first_n=-1, message=None, summarize=20, print_tensor_name=True, print_tensor_type=True, print_tensor_shape=True, print_tensor_lod=True, print_phase='both')")]
 #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn print(
     py: Python<'_>,

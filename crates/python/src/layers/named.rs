@@ -1,10 +1,10 @@
 //! Layers that say their own name when an argument is of a wrong type.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
-/// A layer: calls a function; a TypeError about an argument begins with the layer's name.
+/// A layer: calls a function; an error about an argument has the layer's name.
 #[pyclass(name = "Layer", module = "paddlewheel._core", frozen, dict)]
 pub(super) struct Layer {
     function: Py<PyAny>,
@@ -29,17 +29,32 @@ impl Layer {
 }
 
 impl Layer {
-    /// PyO3 names the argument ("argument 'axis': …"), but not the function.
+    /// The same error with the name of the layer before it, and of the argument if PyO3 noted it.
+    ///
+    /// Left alone is what has the name already, and what a function of the user's raised.
     fn named(&self, py: Python<'_>, error: PyErr) -> PyErr {
-        if !error.is_instance_of::<PyTypeError>(py) {
+        let kind = error.get_type(py);
+        let ours = kind.is(py.get_type::<PyTypeError>()) || kind.is(py.get_type::<PyValueError>());
+        let text = error.value(py).to_string();
+        if !ours || error.traceback(py).is_some() || self.is_named_in(&text) {
             return error;
         }
-        let text = error.value(py).to_string();
-        match text.strip_prefix("argument ") {
-            Some(rest) => PyTypeError::new_err(format!("{}(): argument {rest}", self.name)),
-            None => error,
-        }
+        let argument = argument_of(&error, py).map(|name| format!("{name} ")).unwrap_or_default();
+        PyErr::from_type(kind, format!("{}(): {argument}{text}", self.name))
     }
+
+    fn is_named_in(&self, text: &str) -> bool {
+        let name = &self.name;
+        let forms = [format!("{name}()"), format!(" in {name} "), format!(" of {name}:")];
+        text.starts_with(&format!("{name}:")) || forms.iter().any(|form| text.contains(form))
+    }
+}
+
+/// The argument that PyO3 was at ("while processing 'axis'"); older Pythons have no notes.
+fn argument_of(error: &PyErr, py: Python<'_>) -> Option<String> {
+    let notes = error.value(py).getattr("__notes__").ok()?;
+    let note: String = notes.try_iter().ok()?.last()?.ok()?.extract().ok()?;
+    Some(note.strip_prefix("while processing ")?.to_string())
 }
 
 /// Puts a [`Layer`] in the place of each function of a module.

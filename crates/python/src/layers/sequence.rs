@@ -103,7 +103,7 @@ fn sequence_softmax(
 
 /// Sequences of `x` repeated as often as level `ref_level` of `y` says.
 #[pyfunction]
-#[pyo3(signature = (x, y, ref_level=-1, name=None))]
+#[pyo3(signature = (x, y, ref_level=-1, name=None), text_signature = "(x, y, ref_level=-1, name=None)")]
 fn sequence_expand(
     py: Python<'_>,
     x: Input,

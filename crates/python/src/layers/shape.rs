@@ -64,7 +64,7 @@ fn sum(py: Python<'_>, x: Inputs) -> PyResult<PyVariable> {
 
 /// Consecutive parts along a dimension: so many equal ones, or of the sizes in a list.
 #[pyfunction]
-#[pyo3(signature = (input, num_or_sections, dim=-1, name=None))]
+#[pyo3(signature = (input, num_or_sections, dim=-1, name=None), text_signature = "(input, num_or_sections, dim=-1, name=None)")]
 fn split(
     py: Python<'_>,
     input: Input,
