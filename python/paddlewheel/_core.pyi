@@ -130,42 +130,42 @@ class GradientClip:
     bounds: Any
     @staticmethod
     def by_global_norm(max_norm: Any, group: Any) -> GradientClip:
-        ...
+        """Scales the gradients of a group by the norm of all of them."""
     @staticmethod
     def by_norm(max_norm: Any) -> GradientClip:
-        ...
+        """Scales a gradient to a norm."""
     @staticmethod
     def by_value(max: Any, min: Any = None) -> GradientClip:
-        ...
+        """Cuts off what is out of bounds."""
 
 class Initializer:
     """How a parameter starts; made by the functions of `fluid.initializer`."""
     @staticmethod
     def array(value: Any) -> Initializer:
-        ...
+        """These numbers."""
     @staticmethod
     def bilinear() -> Initializer:
-        ...
+        """Weights that interpolate, for transposed convolutions."""
     @staticmethod
     def constant(value: Any) -> Initializer:
-        ...
+        """One number everywhere."""
     def fill(self, var: Any, block: Any) -> Any:
         """Puts the operator that fills a variable before all others of a block."""
     @staticmethod
     def msra(uniform: Any, fan_in: Any, seed: Any) -> Initializer:
-        ...
+        """He's scheme, by the number of inputs."""
     @staticmethod
     def normal(loc: Any, scale: Any, seed: Any) -> Initializer:
-        ...
+        """A normal distribution."""
     @staticmethod
     def truncated_normal(loc: Any, scale: Any, seed: Any) -> Initializer:
-        ...
+        """A normal distribution within two standard deviations."""
     @staticmethod
     def uniform(low: Any, high: Any, seed: Any) -> Initializer:
-        ...
+        """A uniform distribution."""
     @staticmethod
     def xavier(uniform: Any, fan_in: Any, fan_out: Any, seed: Any) -> Initializer:
-        ...
+        """Glorot's scheme, by the numbers of inputs and outputs."""
 
 class LoDTensor:
     """A dense tensor, with ragged offsets if it holds sequences."""
@@ -188,7 +188,7 @@ class LoDTensor:
     def _set_dims(self, dims: Any) -> Any:
         ...
     def get_dims(self) -> Any:
-        ...
+        """The sizes of the dimensions."""
     def has_valid_recursive_sequence_lengths(self) -> bool:
         """Whether the offsets describe this tensor."""
     def lod(self) -> list[list[int]]:
@@ -210,7 +210,7 @@ class LoDTensorArray:
     def __getitem__(self, key: Any, /) -> Any: ...
     def __len__(self) -> int: ...
     def append(self, tensor: Any) -> Any:
-        ...
+        """Puts a tensor at the end."""
 
 class Operator:
     """An operator of a block."""
@@ -224,7 +224,7 @@ class Operator:
     block: Any
     desc: Any
     def has_attr(self, name: str) -> bool:
-        ...
+        """Whether it has the attribute."""
     idx: int
     def input(self, name: str) -> list[str]:
         """Names of the variables at an input port."""
@@ -284,10 +284,10 @@ class Regularizer:
     """A term added to a gradient; made by `fluid.regularizer.L1Decay` and `L2Decay`."""
     @staticmethod
     def l1(coeff: Any) -> Regularizer:
-        ...
+        """A penalty on absolute values."""
     @staticmethod
     def l2(coeff: Any) -> Regularizer:
-        ...
+        """A penalty on squares."""
 
 class Scope:
     """Named variables, with the scope around them."""
@@ -299,7 +299,7 @@ class Scope:
     def find_var(self, name: str) -> ScopeVariable | None:
         """A variable here or around; None if there is none."""
     def local_var_names(self) -> list[str]:
-        ...
+        """The names of the variables of this scope itself."""
     def new_scope(self) -> Scope:
         """A scope inside this one."""
     def var(self, name: str) -> ScopeVariable:
@@ -308,27 +308,27 @@ class Scope:
 class ScopeVariable:
     """A variable of a scope."""
     def get_int(self) -> Any:
-        ...
+        """The first number it holds, as an integer."""
     def get_selected_rows(self) -> SelectedRows:
         """The keyed rows it holds."""
     def get_tensor(self) -> LoDTensor:
         """The tensor it holds; an empty variable becomes one when it is set."""
     name: str
     def set_int(self, value: Any) -> Any:
-        ...
+        """Makes it hold one integer."""
 
 class SelectedRows:
     """Keyed rows of a variable."""
     def get_tensor(self) -> LoDTensor:
-        ...
+        """The rows as a tensor."""
     def height(self) -> int:
-        ...
+        """How many rows the whole table has."""
     def rows(self) -> list[int]:
-        ...
+        """The keys of the rows."""
     def set_height(self, height: Any) -> Any:
-        ...
+        """Says how many rows the whole table has."""
     def set_rows(self, rows: Any) -> Any:
-        ...
+        """Sets the keys of the rows."""
 
 class UniqueNameGenerator:
     """A generator of unique names, held by `unique_name.guard`."""
@@ -1726,21 +1726,21 @@ class metrics:
         fn: Any
         fp: Any
         def precision(self) -> Any:
-            ...
+            """The share of what was called positive that is."""
         def recall(self) -> Any:
-            ...
+            """The share of the positives that was found."""
         def reset(self) -> Any:
-            ...
+            """Starts to count anew."""
         tp: Any
         def update(self, preds: Any, labels: Any) -> Any:
-            ...
+            """Counts a batch of predictions."""
     class Auc:
         """The area under the ROC curve."""
         def __init__(self, num_thresholds: Any) -> None: ...
         def area(self) -> Any:
-            ...
+            """The area so far."""
         def reset(self) -> Any:
-            ...
+            """Starts to count anew."""
         stat_neg: Any
         stat_pos: Any
         def update(self, preds: Any, labels: Any) -> Any:
@@ -1751,27 +1751,27 @@ class metrics:
         def counts(self) -> Any:
             """Inferred, labelled and correct chunks so far."""
         def reset(self) -> Any:
-            ...
+            """Starts to count anew."""
         def scores(self) -> Any:
-            ...
+            """Precision, recall and their harmonic mean."""
         def update(
             self,
             num_infer_chunks: Any,
             num_label_chunks: Any,
             num_correct_chunks: Any,
         ) -> Any:
-            ...
+            """Adds the counts of a batch."""
     class EditDistances:
         """Edit distances of sequences."""
         def __init__(self) -> None: ...
         def counts(self) -> Any:
             """Total distance, sequences, wrong sequences so far."""
         def reset(self) -> Any:
-            ...
+            """Starts to count anew."""
         def scores(self) -> Any:
-            ...
+            """The mean distance and the share of wrong sequences; None before there is a sequence."""
         def update(self, distances: Any, seq_num: Any) -> Any:
-            ...
+            """Adds the distances of a batch."""
     class WeightedMean:
         """A weighted mean of numbers or arrays."""
         def __init__(self) -> None: ...
@@ -1855,14 +1855,14 @@ class optimizer:
             """A variable kept beside a parameter."""
         @staticmethod
         def adadelta(learning_rate: Any, epsilon: Any, rho: Any) -> optimizer.Optimizer:
-            ...
+            """Adadelta."""
         @staticmethod
         def adagrad(
             learning_rate: Any,
             epsilon: Any,
             initial_accumulator_value: Any,
         ) -> optimizer.Optimizer:
-            ...
+            """Adagrad."""
         @staticmethod
         def adam(
             learning_rate: Any,
@@ -1871,10 +1871,10 @@ class optimizer:
             epsilon: Any,
             lazy_mode: Any,
         ) -> optimizer.Optimizer:
-            ...
+            """Adam."""
         @staticmethod
         def adamax(learning_rate: Any, beta1: Any, beta2: Any, epsilon: Any) -> optimizer.Optimizer:
-            ...
+            """Adamax."""
         def apply_gradients(self, params_grads: Any) -> Any:
             """Clips and regularizes gradients and adds the operators that apply them; returns those."""
         def apply_optimize(self, loss: Any, startup_program: Program, params_grads: Any) -> Any:
@@ -1898,10 +1898,10 @@ class optimizer:
             """What may be said of any optimizer."""
         @staticmethod
         def decayed_adagrad(learning_rate: Any, decay: Any, epsilon: Any) -> optimizer.Optimizer:
-            ...
+            """Adagrad that forgets."""
         @staticmethod
         def ftrl(learning_rate: Any, l1: Any, l2: Any, lr_power: Any) -> optimizer.Optimizer:
-            ...
+            """Follow the regularized leader."""
         def global_learning_rate(self, program: Any = None) -> Any:
             """The variable with the learning rate, once the program has one."""
         grad_clip: Any
@@ -1914,7 +1914,7 @@ class optimizer:
             epsilon: Any,
             exclude: Any,
         ) -> optimizer.Optimizer:
-            ...
+            """LAMB."""
         @staticmethod
         def lars_momentum(
             learning_rate: Any,
@@ -1922,7 +1922,7 @@ class optimizer:
             lars_coeff: Any,
             lars_weight_decay: Any,
         ) -> optimizer.Optimizer:
-            ...
+            """Momentum with rates by layer (LARS)."""
         learning_rate: Any
         def minimize(
             self,
@@ -1934,7 +1934,7 @@ class optimizer:
             """Adds gradients and the operators that apply them."""
         @staticmethod
         def momentum(learning_rate: Any, momentum: Any, use_nesterov: Any) -> optimizer.Optimizer:
-            ...
+            """Momentum."""
         regularization: Any
         @staticmethod
         def rmsprop(
@@ -1944,10 +1944,10 @@ class optimizer:
             momentum: Any,
             centered: Any,
         ) -> optimizer.Optimizer:
-            ...
+            """RMSProp."""
         @staticmethod
         def sgd(learning_rate: Any) -> optimizer.Optimizer:
-            ...
+            """Stochastic gradient descent."""
         def state_names(self) -> Any:
             """Names of all variables kept beside parameters."""
         type: Any
