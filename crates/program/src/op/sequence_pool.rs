@@ -238,7 +238,7 @@ fn scatter_max<T: Float>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::check::{Check, Check, check, ids, seq, t};
+    use crate::op::check::{Check, check, ids, seq, t};
     use tensor::{Lod, Tensor};
 
     /// Lengths 2, 0, 3.
