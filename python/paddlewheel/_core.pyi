@@ -570,7 +570,7 @@ class layers:
     @staticmethod
     def Print(
         input: Any,
-        first_n: Any = ...,
+        first_n: int = -1,
         message: Any = None,
         summarize: int = 20,
         print_tensor_name: bool = True,
@@ -1469,7 +1469,7 @@ class layers:
     ) -> Variable:
         """Windows of `win_size` ids, `pad_value` beyond the end of a sequence."""
     @staticmethod
-    def sequence_expand(x: Any, y: Any, ref_level: Any = ..., name: str | None = None) -> Variable:
+    def sequence_expand(x: Any, y: Any, ref_level: int = -1, name: str | None = None) -> Variable:
         """Sequences of `x` repeated as often as level `ref_level` of `y` says."""
     @staticmethod
     def sequence_expand_as(x: Any, y: Any, name: str | None = None) -> Variable:
@@ -1590,7 +1590,7 @@ class layers:
     def split(
         input: Any,
         num_or_sections: Any,
-        dim: Any = ...,
+        dim: int = -1,
         name: str | None = None,
     ) -> list[Variable]:
         """Consecutive parts along a dimension: so many equal ones, or of the sizes in a list."""
