@@ -55,6 +55,10 @@ SAME = {
         lambda x: layers.reshape(x, [number(6, "int32"), 4]),
         lambda a: a.reshape(6, 4),
     ),
+    "reshape_by_the_rest": (
+        lambda x: layers.reshape(x, [number(6, "int32"), -1]),
+        lambda a: a.reshape(6, 4),
+    ),
     "reshape_by_one": (
         lambda x: layers.reshape(x, layers.assign(np.array([3, 8], "int32"))),
         lambda a: a.reshape(3, 8),
