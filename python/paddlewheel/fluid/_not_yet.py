@@ -17,7 +17,8 @@ def not_yet_class(name, why=SERVERS, doc=None):
     def __init__(self, *args, **kwargs):
         raise not_yet(name, why)
 
-    return type(name, (), {"__init__": __init__, "__doc__": doc or name + ": not yet there."})
+    members = {"__doc__": doc or name + ": not yet there.", "_not_yet": True}
+    return type(name, (), {"__init__": __init__, **members})
 
 
 def not_yet_function(name, why=SERVERS):
@@ -28,4 +29,5 @@ def not_yet_function(name, why=SERVERS):
 
     function.__name__ = name
     function.__doc__ = name + ": not yet there."
+    function._not_yet = True
     return function
