@@ -46,7 +46,7 @@ pub fn fill_constant(
         .attr("dtype", dtype.code())
         .attr("force_cpu", options.force_cpu);
     let op = match options.value_in {
-        Some(var) => op.input("ValueTensor", var),
+        Some(var) => op.input("ValueTensor", var).attr("value", 0.0f32).attr("str_value", ""),
         None => with_value(op, dtype, value),
     };
     let op = shape.on(b, &layer, op, ("ShapeTensor", "ShapeTensorList"))?;

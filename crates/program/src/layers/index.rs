@@ -113,8 +113,7 @@ fn behind(b: &mut Builder<'_>, at: &Size, size: i64) -> Result<Size> {
         Size::In(var) => {
             let dtype = b.meta(var)?.dtype;
             let one = OpDesc::new("fill_constant").attr("shape", vec![1i64]).attr("value", 1.0f32);
-            let one =
-                one.attr("dtype", dtype.code()).attr("str_value", "").attr("force_cpu", false);
+            let one = one.attr("dtype", dtype.code()).attr("str_value", "").attr("force_cpu", true);
             let one = named(b, "_generated_var", dtype, one)?;
             let op = OpDesc::new("elementwise_add").input("X", var).input("Y", &one);
             Ok(Size::In(named(b, "_generated_var", dtype, op.attr("axis", -1))?))

@@ -184,7 +184,7 @@ pub fn cumsum(b: &mut Builder<'_>, x: &Var, options: Cumsum) -> Result<Var> {
 mod tests {
     use super::*;
     use crate::Net;
-    use crate::layers::{self, Data};
+    use crate::layers::{self, Data, Size};
 
     #[test]
     fn names_and_shapes_follow_fluid() {
@@ -230,5 +230,17 @@ mod tests {
         let options = Reshape { inplace: true, ..Reshape::default() };
         assert_eq!(reshape(&mut b, &x, &[-1, 2], options).unwrap(), x);
         assert_eq!(b.meta(&x).unwrap().dims, [-1, 2]);
+    }
+
+    #[test]
+    fn reshapes_to_what_variables_say() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let options = Data { append_batch_size: false, ..Data::default() };
+        let x = layers::data(&mut b, "x", &[3, 4, 5], options).unwrap();
+        let n = layers::fill_constant(&mut b, &[1], tensor::DType::I32, 2.0, Default::default());
+        let sizes = vec![Size::Is(0), Size::In(n.unwrap()), Size::Is(-1)];
+        let y = reshape(&mut b, &x, sizes, Reshape::default()).unwrap();
+        assert_eq!((y.name(), &*b.meta(&y).unwrap().dims), ("reshape2_0.tmp_2", &[3, -1, -1][..]));
     }
 }

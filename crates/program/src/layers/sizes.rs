@@ -2,6 +2,7 @@
 
 use tensor::DType;
 
+use super::fill::{FillConstant, fill_constant};
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
@@ -108,14 +109,8 @@ fn constant(b: &mut Builder<'_>, layer: &str, size: &Size) -> Result<Var> {
         Size::Is(size) => *size,
     };
     let out = b.temp_stopped(layer, DType::I32);
-    b.op(OpDesc::new("fill_constant")
-        .output("Out", &out)
-        .attr("shape", vec![1i64])
-        .attr("dtype", DType::I32.code())
-        .attr("value", size as f32)
-        .attr("str_value", size.to_string())
-        .attr("force_cpu", true))?;
-    Ok(out)
+    let options = FillConstant { force_cpu: true, out: Some(&out), ..FillConstant::default() };
+    fill_constant(b, &[1], DType::I32, size as f64, options)
 }
 
 #[cfg(test)]

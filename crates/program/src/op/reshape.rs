@@ -130,6 +130,12 @@ fn reshaped(x: &[i64], shape: &[i64]) -> Result<Vec<i64>> {
     Ok(dims)
 }
 
+/// A shape with its zeros filled in.
+fn copied(x: &[i64], shape: &[i64]) -> Vec<i64> {
+    let copy = |(at, &dim)| if dim == 0 { x.get(at).copied().unwrap_or(-1) } else { dim };
+    shape.iter().enumerate().map(copy).collect()
+}
+
 fn squeezed(x: &[i64], axes: &[i64]) -> Result<Vec<i64>> {
     let mut drop = vec![axes.is_empty(); x.len()];
     for &axis in axes {
@@ -158,6 +164,8 @@ fn infer_shape(infer: &mut Infer<'_>, kind: Kind) -> Result<()> {
     let tensors = sizes::n_integers_at(infer, "ShapeTensor")?;
     let dims = match tensors.or(sizes::n_integers_at(infer, "Shape")?) {
         Some(rank) if said.len() != rank => vec![-1; rank],
+        // -1 also stands for what a tensor will say, so there may be several.
+        Some(_) if tensors.is_some() => copied(&x.dims, &said),
         _ => kind.dims(&x.dims, &said, infer.attrs())?,
     };
     infer.set_output("XShape", x_shape(&x))?;
