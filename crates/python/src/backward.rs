@@ -28,7 +28,6 @@ pub(crate) type Pair = (PyVariable, PyVariable);
 /// `checkpoints` would only save memory, and is not used.
 #[pyfunction]
 #[pyo3(signature = (loss, parameter_list=None, no_grad_set=None, callbacks=None, checkpoints=None))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn append_backward(
     py: Python<'_>,
     loss: &Bound<'_, PyAny>,

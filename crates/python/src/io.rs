@@ -310,7 +310,6 @@ fn warn_of_states(py: Python<'_>, program: &Program, program_only: bool) -> PyRe
 /// Loads a model: parameters go to the scope; returns `[program, feed names, fetch variables]`.
 #[pyfunction]
 #[pyo3(signature = (dirname, executor, model_filename=None, params_filename=None, pserver_endpoints=None))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn load_inference_model<'py>(
     py: Python<'py>,
     dirname: PathBuf,

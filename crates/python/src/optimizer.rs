@@ -262,7 +262,6 @@ impl PyOptimizer {
     /// Adds gradients and the operators that apply them. Returns those operators, and pairs of
     /// parameter and gradient.
     #[pyo3(signature = (loss, startup_program=None, parameter_list=None, no_grad_set=None))]
-    #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
     fn minimize(
         &self,
         py: Python<'_>,
@@ -284,7 +283,6 @@ impl PyOptimizer {
 
     /// Adds the gradients only; returns pairs of parameter and gradient.
     #[pyo3(signature = (loss, startup_program=None, parameter_list=None, no_grad_set=None, callbacks=None))]
-    #[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
     fn backward(
         &self,
         py: Python<'_>,

@@ -333,7 +333,6 @@ fn check_callable(function: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
 /// Runs `body` on the variables while `cond` of them holds; returns them.
 #[pyfunction]
 #[pyo3(signature = (cond, body, loop_vars, is_test=false, name=None))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn while_loop<'py>(
     py: Python<'py>,
     cond: &Bound<'py, PyAny>,

@@ -39,7 +39,6 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 /// One value in a shape.
 #[pyfunction]
 #[pyo3(signature = (shape, dtype, value, force_cpu=false, out=None))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn fill_constant(
     py: Python<'_>,
     shape: Dims,
@@ -207,7 +206,6 @@ fn create_parameter(
 /// A parameter of a layer of the user's own (`LayerHelper.create_parameter`).
 #[pyfunction]
 #[pyo3(signature = (layer_name, attr, shape, dtype, is_bias, default_initializer))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn _parameter(
     py: Python<'_>,
     layer_name: &str,
@@ -277,7 +275,6 @@ fn drawn(layer: &str, dtype: Option<Dtype>) -> PyResult<DType> {
 /// Numbers in [min, max).
 #[pyfunction]
 #[pyo3(signature = (shape, dtype=None, min=-1.0, max=1.0, seed=0), text_signature = "(shape, dtype='float32', min=-1.0, max=1.0, seed=0)")]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn uniform_random(
     py: Python<'_>,
     shape: Dims,
@@ -313,7 +310,6 @@ fn uniform_random_batch_size_like(
 /// Normal numbers.
 #[pyfunction]
 #[pyo3(signature = (shape, mean=0.0, std=1.0, seed=0, dtype=None), text_signature = "(shape, mean=0.0, std=1.0, seed=0, dtype='float32')")]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn gaussian_random(
     py: Python<'_>,
     shape: Dims,

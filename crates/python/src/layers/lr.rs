@@ -64,7 +64,6 @@ fn inverse_time_decay(
 /// `(learning_rate - end) * (1 - step / decay_steps) ^ power + end`.
 #[pyfunction]
 #[pyo3(signature = (learning_rate, decay_steps, end_learning_rate=0.0001, power=1.0, cycle=false))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn polynomial_decay(
     py: Python<'_>,
     learning_rate: f64,

@@ -142,7 +142,6 @@ fn lstm_unit(
 /// The children of nodes of a tree, and a mask of those that are leaves.
 #[pyfunction]
 #[pyo3(signature = (x, node_nums, child_nums, param_attr=None, dtype=None), text_signature = "(x, node_nums, child_nums, param_attr=None, dtype='int32')")]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn tdm_child(
     py: Python<'_>,
     x: Input,

@@ -202,7 +202,6 @@ fn gather_nd(
 /// The input with the rows at `index` replaced, or with all of `updates` added there.
 #[pyfunction]
 #[pyo3(signature = (input, index, updates, name=None, overwrite=true))]
-#[allow(clippy::too_many_arguments)] // The keywords are Fluid's.
 fn scatter(
     py: Python<'_>,
     input: Input,
