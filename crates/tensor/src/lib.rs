@@ -16,6 +16,7 @@ mod shape;
 mod tensor;
 pub mod update;
 mod value;
+mod wide;
 
 pub use buffer::Buffer;
 pub use dtype::{Bool, DType, Element};
@@ -27,3 +28,4 @@ pub use rows::{MergeScratch, Rows};
 pub use shape::{RANK_MAX, Shape};
 pub use tensor::Tensor;
 pub use value::Value;
+pub use wide::wide;

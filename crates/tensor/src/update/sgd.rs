@@ -1,7 +1,10 @@
 //! Stochastic gradient descent: `p -= lr * g`.
 
 use super::{Rule, check_lengths};
-use crate::Float;
+use crate::{Float, wide};
+
+/// Weights from which the loop for wide vectors pays.
+const WIDE_FROM: usize = 256;
 
 /// `p -= lr * g`.
 #[derive(Clone, Copy, Debug)]
@@ -13,9 +16,10 @@ pub struct Sgd<T> {
 impl<T: Float> Rule<T, 0> for Sgd<T> {
     fn update(&self, param: &mut [T], state: [&mut [T]; 0], grad: &[T]) {
         check_lengths(param, &state, grad);
-        for (p, &g) in param.iter_mut().zip(grad) {
-            *p -= self.lr * g;
-        }
+        let lr = self.lr;
+        let mut step = || param.iter_mut().zip(grad).for_each(|(p, &g)| *p -= lr * g);
+        // A row of a table is too short to be worth choosing.
+        if grad.len() < WIDE_FROM { step() } else { wide(step) }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use program::op::{Op, Run, for_float};
 use program::{OpDesc, Program, Result};
-use tensor::Float;
 use tensor::gemm::{Matrix, gemm};
+use tensor::{Float, wide};
 
 use super::{is_bias, is_private, only};
 use crate::executor::plan::{Plan, Planned, Replacement, Uses};
@@ -34,7 +34,7 @@ impl Op for Fc {
             let out = out.resize::<T>(shape);
             let (x, w) = (Matrix::new(x.data::<T>()?, m, k), Matrix::new(run.data::<T>("W")?, k, n));
             gemm(1.0, x, w, 0.0, out);
-            add_bias(out, bias, relu);
+            wide(|| add_bias(out, bias, relu));
             Ok(())
         })?;
         out.set_lod(x.lod().clone());
@@ -43,6 +43,7 @@ impl Op for Fc {
     }
 }
 
+#[inline(always)]
 fn add_bias<T: Float>(out: &mut [T], bias: &[T], relu: bool) {
     for row in out.chunks_exact_mut(bias.len().max(1)) {
         if relu {

@@ -2,8 +2,8 @@
 
 use program::op::{Op, Run, for_float};
 use program::{OpDesc, Program, Result};
-use tensor::Float;
 use tensor::gemm::{Matrix, gemm};
+use tensor::{Float, wide};
 
 use super::{is_bias, is_private, only};
 use crate::executor::plan::{Plan, Planned, Replacement, Uses};
@@ -31,7 +31,8 @@ impl Op for FcGrad {
             let d_bias = d_bias.resize_zeroed::<T>([n].into());
             let mid = if relu {
                 let mid = mid.resize::<T>(run.input("Out@GRAD")?.shape());
-                mask(run.data::<T>("Out")?, d_out, mid, d_bias);
+                let out = run.data::<T>("Out")?;
+                wide(|| mask(out, d_out, mid, d_bias));
                 &*mid
             } else {
                 add_rows(d_out, d_bias);
@@ -58,6 +59,7 @@ impl Op for FcGrad {
 }
 
 /// Passes the gradient where the output is positive, and adds up its rows on the way.
+#[inline(always)]
 fn mask<T: Float>(out: &[T], d_out: &[T], mid: &mut [T], sums: &mut [T]) {
     let width = sums.len().max(1);
     let rows = out.chunks_exact(width).zip(d_out.chunks_exact(width));
