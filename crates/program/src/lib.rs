@@ -16,6 +16,7 @@ mod param;
 mod print;
 mod program;
 mod prune;
+pub mod remote;
 pub mod role;
 mod serial;
 pub mod stream;

@@ -1,1 +1,8 @@
-//! The parameter server: knows tables and keys, never a program. Issue 4 builds it.
+//! The parameter server: knows tables and keys, never a program.
+
+mod endpoint;
+mod error;
+pub mod tcp;
+
+pub use endpoint::Endpoint;
+pub use error::{Error, Result};

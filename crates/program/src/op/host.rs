@@ -5,6 +5,7 @@ use std::error::Error as StdError;
 use tensor::{Tensor, Value};
 
 use crate::error::{Error, Result};
+use crate::remote::Remote;
 
 /// The world as ops see it: whoever runs a program implements it.
 ///
@@ -38,6 +39,11 @@ pub trait Host {
     /// Reads a whole file.
     fn read_file(&mut self, _path: &str) -> Result<Vec<u8>> {
         Err(refuse("a file system"))
+    }
+
+    /// The parameter servers of this run.
+    fn remote(&mut self) -> Result<&mut dyn Remote> {
+        Err(refuse("parameter servers"))
     }
 }
 

@@ -1,0 +1,33 @@
+//! What ops that talk to parameter servers ask for.
+//!
+//! A program is data and knows no sockets: its `send`, `recv` and look-up ops hand themselves and
+//! their values to whoever runs the program. `train` answers with connections to real servers,
+//! op tests with a list.
+
+use tensor::{Tensor, Value};
+
+use crate::block::OpDesc;
+use crate::error::Result;
+
+/// The servers, as a trainer's ops see them. Each call gets the op itself: end points, names of
+/// blocks and trainer id are its attributes.
+pub trait Remote {
+    /// `send`: hands the values of input `X` over, in the order of the input's names.
+    fn send(&mut self, op: &OpDesc, values: &[&Value]) -> Result<()>;
+
+    /// `send_barrier`: everything of this step has been sent.
+    fn send_barrier(&mut self, op: &OpDesc) -> Result<()>;
+
+    /// `recv`: fills the tensors of output `Out`, in the order of the output's names.
+    fn recv(&mut self, op: &OpDesc, out: &mut [Tensor]) -> Result<()>;
+
+    /// `fetch_barrier`: everything of this step has been received.
+    fn fetch_barrier(&mut self, op: &OpDesc) -> Result<()>;
+
+    /// `distributed_lookup_table`, `prefetch` and look-ups with `remote_prefetch`: the rows of a
+    /// table on servers, for each list of ids; `out[i]` is `[ids[i].len(), width]`.
+    fn prefetch(&mut self, op: &OpDesc, ids: &[&Tensor], out: &mut [Tensor]) -> Result<()>;
+
+    /// `checkpoint_notify`: asks the servers to write their shards of a table.
+    fn checkpoint_notify(&mut self, op: &OpDesc) -> Result<()>;
+}

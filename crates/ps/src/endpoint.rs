@@ -1,0 +1,56 @@
+//! Where a server listens: `host:port`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// `host:port` of a server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Endpoint {
+    /// Name or address of the machine.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl FromStr for Endpoint {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = || Error::BadEndpoint(text.to_string());
+        let (host, port) = text.trim().rsplit_once(':').ok_or_else(bad)?;
+        let port = port.parse().map_err(|_| bad())?;
+        if host.is_empty() || host.chars().any(char::is_whitespace) {
+            return Err(bad());
+        }
+        Ok(Self { host: host.to_string(), port })
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_it_writes() {
+        let endpoint: Endpoint = "10.89.176.11:36000".parse().unwrap();
+        assert_eq!((endpoint.host.as_str(), endpoint.port), ("10.89.176.11", 36000));
+        assert_eq!(endpoint.to_string(), "10.89.176.11:36000");
+        assert_eq!(" [::1]:80 ".parse::<Endpoint>().unwrap().host, "[::1]");
+    }
+
+    #[test]
+    fn refuses_what_is_no_endpoint() {
+        for text in ["", "host", "host:", ":1", "host:65536", "a b:1", "host:-1"] {
+            let refused = text.parse::<Endpoint>();
+            assert!(matches!(refused, Err(Error::BadEndpoint(ref t)) if t == text), "{text:?}");
+        }
+    }
+}
