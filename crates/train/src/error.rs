@@ -44,6 +44,23 @@ pub enum Error {
     #[error("{0}")]
     Reader(Box<dyn std::error::Error + Send + Sync>),
 
+    /// Between this process and the others of its job.
+    #[error(transparent)]
+    Ps(#[from] ps::Error),
+
+    #[error("this program talks to parameter servers but belongs to no job: transpile it first")]
+    NoJob,
+
+    /// Why a server ended although trainers had not completed.
+    #[error("{0}")]
+    JobFailed(ps::Refusal),
+
+    #[error("server {endpoint} gave an answer of another kind ({reply})")]
+    Unexpected { endpoint: String, reply: &'static str },
+
+    #[error("`{var}` on server {endpoint} is {actual}, not a tensor")]
+    NotDense { endpoint: String, var: String, actual: &'static str },
+
     #[error("the run was interrupted before op {index} (`{op}`) of block {block}")]
     Interrupted { block: usize, index: usize, op: String },
 

@@ -7,8 +7,11 @@ mod error;
 pub mod executor;
 pub mod io;
 pub mod metrics;
+pub mod remote;
 mod scope;
+pub mod serve;
 
 pub use error::{Error, Result};
 pub use executor::{Executor, Feed, Options};
+pub use remote::Cluster;
 pub use scope::{Reader, Scope};

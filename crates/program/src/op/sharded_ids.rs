@@ -204,7 +204,11 @@ fn first_row(attrs: &Attrs, id: i64, row: &mut [f32]) -> Result<()> {
         }
         "fill_constant" => row.fill(attrs.float("value", 0.0)?),
         other => {
-            return Err(bad_attr("init", "uniform_random, gaussian_random or fill_constant", other));
+            return Err(bad_attr(
+                "init",
+                "uniform_random, gaussian_random or fill_constant",
+                other,
+            ));
         }
     }
     Ok(())
