@@ -2,6 +2,7 @@
 
 mod endpoint;
 mod error;
+pub mod lines;
 pub mod tcp;
 
 pub use endpoint::Endpoint;
