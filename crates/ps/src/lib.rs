@@ -9,6 +9,7 @@ pub mod link;
 pub mod message;
 mod refusal;
 pub mod server;
+pub mod lines;
 pub mod tcp;
 
 pub use endpoint::Endpoint;
