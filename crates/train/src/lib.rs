@@ -7,6 +7,7 @@ mod error;
 pub mod executor;
 pub mod io;
 pub mod metrics;
+pub mod parallel;
 mod scope;
 
 pub use error::{Error, Result};
