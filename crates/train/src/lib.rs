@@ -8,6 +8,7 @@ pub mod executor;
 pub mod io;
 pub mod metrics;
 pub mod remote;
+pub mod parallel;
 mod scope;
 pub mod serve;
 

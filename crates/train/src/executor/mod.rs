@@ -22,6 +22,7 @@ use program::Program;
 use tensor::Tensor;
 
 pub use feed::Feed;
+pub(crate) use plan::NATIVE;
 pub use prepared::Prepared;
 pub use profile::{OpTime, Profile};
 
