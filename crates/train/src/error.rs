@@ -82,6 +82,9 @@ pub enum Error {
     #[error("{0}")]
     JobFailed(ps::Refusal),
 
+    #[error("this is no server's program: it has no end point of its own to load the pieces of")]
+    NoServerEndpoint,
+
     #[error("server {endpoint} gave an answer of another kind ({reply})")]
     Unexpected { endpoint: String, reply: &'static str },
 

@@ -128,6 +128,7 @@ fn n_bytes(value: &Value) -> usize {
     match value {
         Value::Tensor(tensor) => tensor.bytes().len(),
         Value::Rows(rows) => rows.ids.len() * 8 + rows.value.bytes().len(),
+        Value::Shared(tensor) => tensor.bytes().len(),
         Value::Array(_) | Value::Empty => 0,
     }
 }
