@@ -8,6 +8,7 @@ pub mod executor;
 pub mod io;
 pub mod metrics;
 mod scope;
+pub mod transpile;
 
 pub use error::{Error, Result};
 pub use executor::{Executor, Feed, Options};
