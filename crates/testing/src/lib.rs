@@ -6,4 +6,5 @@
 pub mod close;
 pub mod golden;
 pub mod models;
+pub mod nets;
 pub mod session;
