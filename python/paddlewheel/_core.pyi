@@ -92,6 +92,11 @@ class DataFeeder:
     feed_names: Any
     place: Any
 
+class DataParallel:
+    """The devices of a compiled program: gradients are added up over them, parameters change once."""
+    def __init__(self, n_places: Any, scale: Any = None, share: Any = None) -> None: ...
+    n_places: Any
+
 class EOFException(Exception):
     """A reader is at the end of its pass."""
 
@@ -241,15 +246,27 @@ class Program:
     def __init__(self) -> None: ...
     def _attach_reader(self, reader: Any) -> Any:
         """From now on each run takes a batch of this reader."""
+    def _backward_role_guard(self) -> Any:
+        """Operators made inside the `with` compute gradients."""
     _distributed_lookup_table: Any
     _endpoints: Any
+    def _enter_scope(self, prefix: Any) -> Any:
+        """Opens a scope of names inside the current one; returns that, to be put back."""
     _fleet_opt: Any
+    def _has_backward(self) -> Any:
+        """Whether operators compute gradients."""
     def _inference_optimize(self, prune_read_op: bool = True) -> Any:
         """A copy for testing."""
     _is_chief: Any
     _is_distributed: Any
     _is_mem_optimized: Any
+    def _lr_schedule_guard(self, is_with_opt: bool = False) -> Any:
+        """Operators made inside the `with` compute the learning rate."""
     _namescope: Any
+    _op_role: Any
+    _op_role_var: Any
+    def _optimized_guard(self, param_and_grads: Any) -> Any:
+        """Operators made inside the `with` change parameters."""
     _parameters_on_pservers: Any
     _pipeline_opt: Any
     def _prune(self, targets: Any) -> Any:

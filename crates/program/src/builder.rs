@@ -167,6 +167,14 @@ impl Builder<'_> {
         result
     }
 
+    /// Ops that `build` appends are annotated with a scope; see [`Program::enter_scope`].
+    pub fn with_scope<R>(&mut self, prefix: &str, build: impl FnOnce(&mut Self) -> R) -> R {
+        let around = self.main.enter_scope(prefix);
+        let result = build(self);
+        self.main.namescope = around;
+        result
+    }
+
     /// Creates a parameter in both programs, and the op that fills it in the startup program.
     /// A name that exists already is the same parameter: nothing is added.
     pub fn parameter(&mut self, new: &NewParam<'_>) -> Result<Var> {

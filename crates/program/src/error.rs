@@ -97,9 +97,6 @@ pub enum Error {
     )]
     TargetNotComputed { var: String },
 
-    #[error("no trainable parameter of this program has a gradient of `{loss}`")]
-    NothingToTrain { loss: String },
-
     #[error("op `{op}` needs {what}, which is not there when a program runs here")]
     NoHost { op: String, what: &'static str },
 

@@ -1,6 +1,7 @@
 //! Inputs, fully connected layers, averages.
 
 use program::layers::{self, Data, Fc};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -33,7 +34,9 @@ fn data(
     stop_gradient: bool,
 ) -> PyResult<PyVariable> {
     let _ = r#type;
-    let dtype = dtype.map(dtype_from_py).transpose()?.unwrap_or_default();
+    // Fluid asks numpy here, which has another error for the same mistake.
+    let refuse = |error: PyErr| PyTypeError::new_err(error.value(py).to_string());
+    let dtype = dtype.map(dtype_from_py).transpose().map_err(refuse)?.unwrap_or_default();
     let shape: Vec<i64> = shape.into_iter().map(|size| size.unwrap_or(-1)).collect();
     let options = Data { append_batch_size, dtype, lod_level, stop_gradient, ..Data::default() };
     layer(py, |b| layers::data(b, name, &shape, options))
