@@ -184,8 +184,12 @@ impl Builder<'_> {
             None => self.names.generate(&key),
         };
         if new.dims.is_empty() || new.dims.iter().any(|&dim| dim <= 0) {
-            let rule = "a parameter's sizes must all be positive";
-            return Err(Error::Shape { rule, var: name, dims: new.dims.to_vec() });
+            return Err(Error::BadArgument {
+                layer: "create_parameter",
+                argument: "shape",
+                rule: "Each dimension of shape for Parameter must be greater than 0",
+                actual: format!("{:?} for `{name}`", new.dims),
+            });
         }
         let mut var = VarDesc::new(&name, Meta::dense(new.dtype, new.dims)).persistable();
         var.param = Some(ParamInfo::from(new.attr));

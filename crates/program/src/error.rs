@@ -118,6 +118,9 @@ pub enum Error {
     #[error("operator `{op}`'s output `{var}` contains NaN or Inf (first at element {position})")]
     NotFinite { op: String, var: String, position: usize },
 
+    #[error("{rule}, but received {argument} of {layer} = {actual:?}")]
+    BadSizes { layer: &'static str, argument: &'static str, rule: &'static str, actual: Vec<i64> },
+
     #[error("{argument} of {layer}: {rule}, got {actual}")]
     BadArgument { layer: &'static str, argument: &'static str, rule: &'static str, actual: String },
 

@@ -94,6 +94,8 @@ pub(crate) fn dtype_from_py(object: &Bound<'_, PyAny>) -> PyResult<DType> {
         return DType::from_code(code.extract()?).map_err(from_tensor);
     }
     let name: String = match object.cast::<PyString>() {
+        // To numpy nothing is a double.
+        _ if object.is_none() => "None".to_string(),
         Ok(text) => text.extract()?,
         Err(_) => {
             let dtype = object.py().import("numpy")?.getattr("dtype")?.call1((object,))?;

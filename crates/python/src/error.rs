@@ -32,9 +32,9 @@ pub(crate) fn from_program(error: ProgramError) -> PyErr {
         | ProgramError::VarRedefined { .. }
         | ProgramError::TargetNotComputed { .. }
         | ProgramError::BadArgument { .. } => PyValueError::new_err(text),
-        ProgramError::MissingInput { .. } | ProgramError::LossShape { .. } => {
-            PyAssertionError::new_err(text)
-        }
+        ProgramError::MissingInput { .. }
+        | ProgramError::LossShape { .. }
+        | ProgramError::BadSizes { .. } => PyAssertionError::new_err(text),
         // Of a layer an argument, of an op something that its own rules refuse.
         ProgramError::BadAttr { .. } | ProgramError::MissingAttr { .. } if !in_op => {
             PyTypeError::new_err(text)
