@@ -1866,6 +1866,20 @@ class nets:
         """A convolution with its activation, then pooling."""
 
 class optimizer:
+    class MovingAverage:
+        """Moving averages of the parameters of a program."""
+        def __init__(
+            self,
+            decay: float = 0.999,
+            thres_steps: Any = None,
+            name: str | None = None,
+        ) -> None: ...
+        def apply_program(self) -> Any:
+            """The program that puts the averages in the place of the parameters."""
+        def restore_program(self) -> Any:
+            """The program that puts the parameters back."""
+        def update(self) -> Any:
+            """Adds the operators that follow the parameters to the current program."""
     class Optimizer:
         """An optimizer: how parameters change by their gradients."""
         def accumulator(self, name: str, param: Any) -> Any:
@@ -1968,6 +1982,14 @@ class optimizer:
         def state_names(self) -> Any:
             """Names of all variables kept beside parameters."""
         type: Any
+    @staticmethod
+    def append_lookahead(
+        main_program: Program,
+        startup_program: Program,
+        alpha: Any,
+        k: Any,
+    ) -> Any:
+        """Adds slow weights that parameters return to every `k` runs."""
     @staticmethod
     def set_gradient_clip(clip: Any, param_list: Any = None, program: Any = None) -> None:
         """Says how the gradients of parameters are clipped: of those in the list, or of all."""

@@ -180,6 +180,9 @@ fn from_readers<'py>(
     feed: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let readers = program.get().readers(py);
+    if readers.is_empty() {
+        return Ok(None);
+    }
     let mut parts: Vec<Bound<'py, PyDict>> = Vec::new();
     for place in 0..n_places {
         let all = PyDict::new(py);
@@ -197,9 +200,6 @@ fn from_readers<'py>(
             all.update(own.cast::<pyo3::types::PyMapping>()?)?;
         }
         parts.push(all);
-        if readers.is_empty() {
-            return Ok(None);
-        }
     }
     Ok(Some(PyList::new(py, parts)?.into_any()))
 }

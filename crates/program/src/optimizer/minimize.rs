@@ -114,9 +114,12 @@ impl Optimizer {
             check_float(b, &pair.param)?;
             b.desc(&Var::from(&*pair.grad))?;
         }
-        let pairs = b.with_scope("gradient_clip", |b| {
-            clip::append(b, &pairs, self.grad_clip.as_ref(), &self.unclipped)
-        })?;
+        let clip =
+            |b: &mut Builder<'_>| clip::append(b, &pairs, self.grad_clip.as_ref(), &self.unclipped);
+        let pairs = match &self.grad_clip {
+            Some(_) => b.with_scope("gradient_clip", clip)?,
+            None => clip(b)?,
+        };
         let pairs = b.with_scope("regularization", |b| {
             regularizer::append(b, &pairs, self.regularization)
         })?;
