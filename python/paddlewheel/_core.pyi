@@ -92,6 +92,11 @@ class DataFeeder:
     feed_names: Any
     place: Any
 
+class DataParallel:
+    """The devices of a compiled program: gradients are added up over them, parameters change once."""
+    def __init__(self, n_places: Any, scale: Any = None, share: Any = None) -> None: ...
+    n_places: Any
+
 class EOFException(Exception):
     """A reader is at the end of its pass."""
 
@@ -241,15 +246,27 @@ class Program:
     def __init__(self) -> None: ...
     def _attach_reader(self, reader: Any) -> Any:
         """From now on each run takes a batch of this reader."""
+    def _backward_role_guard(self) -> Any:
+        """Operators made inside the `with` compute gradients."""
     _distributed_lookup_table: Any
     _endpoints: Any
+    def _enter_scope(self, prefix: Any) -> Any:
+        """Opens a scope of names inside the current one; returns that, to be put back."""
     _fleet_opt: Any
+    def _has_backward(self) -> Any:
+        """Whether operators compute gradients."""
     def _inference_optimize(self, prune_read_op: bool = True) -> Any:
         """A copy for testing."""
     _is_chief: Any
     _is_distributed: Any
     _is_mem_optimized: Any
+    def _lr_schedule_guard(self, is_with_opt: bool = False) -> Any:
+        """Operators made inside the `with` compute the learning rate."""
     _namescope: Any
+    _op_role: Any
+    _op_role_var: Any
+    def _optimized_guard(self, param_and_grads: Any) -> Any:
+        """Operators made inside the `with` change parameters."""
     _parameters_on_pservers: Any
     _pipeline_opt: Any
     def _prune(self, targets: Any) -> Any:
@@ -1849,6 +1866,20 @@ class nets:
         """A convolution with its activation, then pooling."""
 
 class optimizer:
+    class MovingAverage:
+        """Moving averages of the parameters of a program."""
+        def __init__(
+            self,
+            decay: float = 0.999,
+            thres_steps: Any = None,
+            name: str | None = None,
+        ) -> None: ...
+        def apply_program(self) -> Any:
+            """The program that puts the averages in the place of the parameters."""
+        def restore_program(self) -> Any:
+            """The program that puts the parameters back."""
+        def update(self) -> Any:
+            """Adds the operators that follow the parameters to the current program."""
     class Optimizer:
         """An optimizer: how parameters change by their gradients."""
         def accumulator(self, name: str, param: Any) -> Any:
@@ -1951,6 +1982,14 @@ class optimizer:
         def state_names(self) -> Any:
             """Names of all variables kept beside parameters."""
         type: Any
+    @staticmethod
+    def append_lookahead(
+        main_program: Program,
+        startup_program: Program,
+        alpha: Any,
+        k: Any,
+    ) -> Any:
+        """Adds slow weights that parameters return to every `k` runs."""
     @staticmethod
     def set_gradient_clip(clip: Any, param_list: Any = None, program: Any = None) -> None:
         """Says how the gradients of parameters are clipped: of those in the list, or of all."""

@@ -25,17 +25,18 @@ create_exception!(
 /// What a script would expect to catch.
 pub(crate) fn from_program(error: ProgramError) -> PyErr {
     let text = error.to_string();
+    let in_op = matches!(error, ProgramError::InOp { .. });
     match error.root() {
         ProgramError::UnknownOp(_)
         | ProgramError::UnknownVar { .. }
         | ProgramError::VarRedefined { .. }
         | ProgramError::TargetNotComputed { .. }
-        | ProgramError::NothingToTrain { .. }
         | ProgramError::BadArgument { .. } => PyValueError::new_err(text),
-        ProgramError::MissingInput { .. } | ProgramError::LossShape { .. } => {
-            PyAssertionError::new_err(text)
-        }
-        ProgramError::BadAttr { .. } | ProgramError::MissingAttr { .. } => {
+        ProgramError::MissingInput { .. }
+        | ProgramError::LossShape { .. }
+        | ProgramError::BadSizes { .. } => PyAssertionError::new_err(text),
+        // Of a layer an argument, of an op something that its own rules refuse.
+        ProgramError::BadAttr { .. } | ProgramError::MissingAttr { .. } if !in_op => {
             PyTypeError::new_err(text)
         }
         _ => EnforceNotMet::new_err(text),

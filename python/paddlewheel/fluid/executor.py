@@ -18,6 +18,9 @@ class Executor(_core.Executor):
     """Runs programs in a scope. All operators run, whatever is fetched."""
 
     def __init__(self, place=None):
+        places = (core.CPUPlace, core.CUDAPlace, core.CUDAPinnedPlace)
+        if place is not None and not isinstance(place, places):
+            raise TypeError("a place is a CPUPlace or a CUDAPlace, not {!r}".format(place))
         self.place = core.CPUPlace() if place is None else place
         self.check_nan_inf = bool(FLAGS["check_nan_inf"])
         if isinstance(place, core.CUDAPlace) and not _warned_of_cuda:
