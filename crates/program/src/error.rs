@@ -103,6 +103,15 @@ pub enum Error {
     #[error("op `{op}` needs {what}, which is not there when a program runs here")]
     NoHost { op: String, what: &'static str },
 
+    #[error(
+        "this program is a parameter server's: run it as the whole program of the process, with \
+         exe.run(pserver_program), not as a part of another (op `{op}`)"
+    )]
+    ServesOnly { op: String },
+
+    #[error("selected rows is full, then length exceed {capacity} (table `{table}`)")]
+    TableFull { table: String, capacity: usize },
+
     #[error("reader `{reader}` is at the end of its pass: reset it and start it again")]
     EndOfPass { reader: String },
 
@@ -149,6 +158,14 @@ impl Error {
     pub fn root(&self) -> &Error {
         match self {
             Error::InOp { source, .. } | Error::InVar { source, .. } => source.root(),
+            other => other,
+        }
+    }
+
+    /// Names the op that asked for what is not there.
+    pub(crate) fn of_op(self, kind: &str) -> Error {
+        match self {
+            Error::NoHost { what, .. } => Error::NoHost { op: kind.to_string(), what },
             other => other,
         }
     }

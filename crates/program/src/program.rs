@@ -1,8 +1,10 @@
 //! The program: blocks of ops as plain data.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::block::{Block, OpDesc};
+use crate::distributed::Distributed;
 use crate::error::{Error, Result};
 use crate::op;
 use crate::role;
@@ -28,6 +30,8 @@ pub struct Program {
     pub namescope: String,
     /// Backward passes appended so far; a later one prefixes its names.
     pub n_backwards: u32,
+    /// The job this program is a part of, once it was transpiled; not part of its bytes.
+    pub distributed: Option<Arc<Distributed>>,
     /// Version number of the format, as found in a file.
     pub format_version: i64,
     /// Fields next to that number that this version does not know.
@@ -56,6 +60,7 @@ impl Clone for Program {
             version: 0,
             blocks: self.blocks.clone(),
             namescope: self.namescope.clone(),
+            distributed: self.distributed.clone(),
             role_vars: self.role_vars.clone(),
             unknown_version: self.unknown_version.clone(),
             unknown: self.unknown.clone(),
@@ -88,6 +93,7 @@ impl Program {
             role_vars: Vec::new(),
             namescope: "/".to_string(),
             n_backwards: 0,
+            distributed: None,
             format_version: 0,
             unknown_version: Vec::new(),
             unknown: Vec::new(),
@@ -102,6 +108,13 @@ impl Program {
     /// Grows with every change, so that what was prepared for an older one is not used.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Takes the contents of another program and gives its own away; who it is stays.
+    pub fn replace(&mut self, mut by: Program) -> Program {
+        std::mem::swap(&mut self.id, &mut by.id);
+        by.version = by.version.max(self.version) + 1;
+        std::mem::replace(self, by)
     }
 
     /// The blocks.

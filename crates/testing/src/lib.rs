@@ -7,4 +7,5 @@ pub mod close;
 pub mod cluster;
 pub mod golden;
 pub mod models;
+pub mod nets;
 pub mod session;

@@ -8,7 +8,7 @@
 use tensor::{DType, Shape, rng};
 
 use super::sizes;
-use super::uniform_random::stream;
+use super::uniform_random::{skipped, stream};
 use super::{Grad, Infer, Op, Run, for_float};
 use crate::error::{Error, Result};
 use crate::var::Meta;
@@ -75,12 +75,16 @@ impl Op for TruncatedGaussianRandom {
             return Err(Error::DType { var: "Out".to_string(), expected: "float32", actual });
         }
         let mut stream = stream(run)?;
+        stream.skip(skipped(run)?);
         let mut out = run.take("Out");
         rng::truncated_gaussian(&mut stream, mean, std, out.resize::<f32>(shape));
         run.put("Out", out);
         Ok(())
     }
 }
+
+/// Numbers dropped at a time, an even number: they come in pairs.
+const SKIP_BY: usize = 4096;
 
 fn moments(run: &Run<'_>) -> Result<(f32, f32)> {
     Ok((run.attrs().float("mean", 0.0)?, run.attrs().float("std", 1.0)?))
@@ -89,9 +93,27 @@ fn moments(run: &Run<'_>) -> Result<(f32, f32)> {
 fn draw(run: &mut Run<'_>, shape: Shape) -> Result<()> {
     let (mean, std) = moments(run)?;
     let mut stream = stream(run)?;
+    let mut skipped = skipped(run)?;
     let mut out = run.take("Out");
     for_float!(sizes::dtype(run.attrs())?, "Out", T => {
-        rng::gaussian::<T>(&mut stream, mean.into(), std.into(), out.resize::<T>(shape));
+        let (mean, std) = (T::from(mean), T::from(std));
+        // How many draws a number takes is not known before: they are drawn and dropped.
+        let mut dropped = vec![mean; SKIP_BY];
+        while skipped >= 2 {
+            let n = skipped.min(SKIP_BY as u64) & !1;
+            rng::gaussian::<T>(&mut stream, mean, std, &mut dropped[..n as usize]);
+            skipped -= n;
+        }
+        let out = out.resize::<T>(shape);
+        if skipped == 1 && !out.is_empty() {
+            // The first number here is the second of its pair.
+            let mut pair = [mean; 2];
+            rng::gaussian::<T>(&mut stream, mean, std, &mut pair);
+            out[0] = pair[1];
+            rng::gaussian::<T>(&mut stream, mean, std, &mut out[1..]);
+        } else {
+            rng::gaussian::<T>(&mut stream, mean, std, out);
+        }
         Ok(())
     })?;
     run.put("Out", out);
@@ -117,6 +139,24 @@ mod tests {
             .attr("shape", vec![2, 2])
             .attr("seed", 90)
             .gives("Out", Tensor::new([2, 2], &expected).unwrap());
+    }
+
+    #[test]
+    fn enters_the_stream_anywhere() {
+        let all = [0.044_566_51_f32, 0.011_534_226, -0.124_327_22, 0.018_255_472];
+        for (at, kind) in [(1, "gaussian_random"), (2, "gaussian_random"), (3, "gaussian_random")] {
+            check(kind)
+                .attr("shape", vec![4 - at as i64])
+                .attr("seed", 1)
+                .attr("std", 0.05f32)
+                .attr("stream_offset", at as i64)
+                .gives("Out", Tensor::new([4 - at], &all[at..]).unwrap());
+        }
+        check("truncated_gaussian_random")
+            .attr("shape", vec![1, 2])
+            .attr("seed", 90)
+            .attr("stream_offset", 2i64)
+            .gives("Out", Tensor::new([1, 2], &[-1.085_068_6f32, -0.653_810_8]).unwrap());
     }
 
     #[test]

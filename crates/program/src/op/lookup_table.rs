@@ -3,12 +3,15 @@
 //! Ids of `lookup_table` end in a dimension of 1, which Out replaces by the width of W; those of
 //! `lookup_table_v2` have no such dimension. The id `padding_idx` reads as zeros (-1: none does).
 //!
+//! A table that lives on servers (attributes `epmap`, `table_names`) is asked there.
+//!
 //! Gradient: with `is_sparse` keyed rows, the ids as they stand (repeats and padding too) with their
 //! rows of dOut; otherwise dense, dW[ids[i]] += dOut[i] except for the padding id.
 
 use tensor::{DType, Shape, Tensor};
 
 use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
+use super::remote_table::{self, is_remote};
 use super::{Grad, Infer, Keep, Op, Run, for_float, for_int};
 use crate::error::{Error, Result};
 use crate::var::{Meta, VarKind};
@@ -35,6 +38,7 @@ impl Op for LookupTable {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         match run.input("Ids")?.shape().dims().split_last() {
+            Some((1, _)) if is_remote(run.attrs())? => remote_table::look_up(run, "Out", false),
             Some((1, outer)) => look_up(run, Shape::new(outer)),
             _ => Err(run.shape(IDS_RULE, "Ids")),
         }
@@ -56,6 +60,9 @@ impl Op for LookupTableV2 {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        if is_remote(run.attrs())? {
+            return remote_table::look_up(run, "Out", true);
+        }
         let outer = run.input("Ids")?.shape();
         look_up(run, outer)
     }
@@ -114,7 +121,11 @@ fn with_width(outer: Shape, width: usize) -> Result<Shape> {
 }
 
 fn out_of_range(run: &Run<'_>, bad: BadId) -> Error {
-    let height = run.opt_input("W").map_or(0, |w| w.shape().dim(0) as i64);
+    beyond(run, bad, run.opt_input("W").map_or(0, |w| w.shape().dim(0)))
+}
+
+fn beyond(run: &Run<'_>, bad: BadId, height: usize) -> Error {
+    let height = height as i64;
     let var = run.input_name("Ids").to_string();
     Error::IdOutOfRange { var, position: bad.position, id: bad.id, height }
 }
@@ -155,8 +166,8 @@ fn infer_grad(infer: &mut Infer<'_>) -> Result<()> {
 }
 
 fn run_grad(run: &mut Run<'_>) -> Result<()> {
-    let (w, ids, d_out) = (run.input("W")?, run.input("Ids")?, run.input("Out@GRAD")?);
-    let &[_, width] = w.dims() else { return Err(run.shape(TABLE_RULE, "W")) };
+    let (ids, d_out) = (run.input("Ids")?, run.input("Out@GRAD")?);
+    let (_, width) = table_size(run)?;
     if d_out.len() != ids.len() * width {
         return Err(run.shapes("the gradient must have a row for each id", "Out@GRAD", "Ids"));
     }
@@ -165,6 +176,21 @@ fn run_grad(run: &mut Run<'_>) -> Result<()> {
     } else {
         dense_grad(run, width)
     }
+}
+
+/// Rows and columns of the table. One that lives on servers has no memory here: its height is in
+/// `height_sections`, and its width is that of the gradient.
+fn table_size(run: &Run<'_>) -> Result<(usize, usize)> {
+    let sections = run.attrs().ints("height_sections")?;
+    if run.opt_input("W").is_some() || sections.is_empty() {
+        let &[height, width] = run.input("W")?.dims() else {
+            return Err(run.shape(TABLE_RULE, "W"));
+        };
+        return Ok((height, width));
+    }
+    let height = usize::try_from(sections.iter().sum::<i64>()).unwrap_or(0);
+    let width = run.input("Out@GRAD")?.dims().last().copied();
+    Ok((height, width.unwrap_or(0)))
 }
 
 fn dense_grad(run: &mut Run<'_>, width: usize) -> Result<()> {
@@ -185,12 +211,12 @@ fn dense_grad(run: &mut Run<'_>, width: usize) -> Result<()> {
 fn sparse_grad(run: &mut Run<'_>, width: usize) -> Result<()> {
     let padding = padding(run.attrs())?;
     let mut rows = run.take_rows("W@GRAD");
-    let (w, ids, d_out) = (run.input("W")?, run.input("Ids")?, run.input("Out@GRAD")?);
-    let height = w.shape().dim(0);
+    let (height, _) = table_size(run)?;
+    let (ids, d_out) = (run.input("Ids")?, run.input("Out@GRAD")?);
     rows.ids.clear();
     for_int!(ids.dtype(), run.input_name("Ids"), I => {
         let ids = ids.data::<I>()?;
-        check_ids(ids, height, padding).map_err(|bad| out_of_range(run, bad))?;
+        check_ids(ids, height, padding).map_err(|bad| beyond(run, bad, height))?;
         rows.ids.extend(ids.iter().map(|&id| i64::from(id)));
         Ok(())
     })?;

@@ -9,6 +9,7 @@ use super::{Host, Wiring};
 use crate::attr::Attrs;
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
+use crate::remote::Remote;
 
 /// Memory that no variable owns at the moment.
 #[derive(Debug, Default)]
@@ -100,6 +101,13 @@ impl<'a> Run<'a> {
     /// Runs another block of the program on the same variables.
     pub fn run_block(&mut self, block: usize) -> Result<()> {
         self.host.run_block(block, self.vars)
+    }
+
+    /// The servers of this run, and whatever is at an input port to tell them.
+    pub fn remote_with(&mut self, port: &str) -> Result<(&mut dyn Remote, Vec<&Value>)> {
+        let slots = self.wiring.input(port).iter().flatten();
+        let values = slots.map(|&slot| &self.vars[slot]).collect();
+        Ok((self.host.remote().map_err(|error| error.of_op(&self.op.kind))?, values))
     }
 
     // ---- inputs

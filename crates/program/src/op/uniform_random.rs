@@ -1,7 +1,7 @@
 //! `uniform_random`: Out = numbers in [min, max), in the shape and type of the attributes.
 //!
 //! `uniform_random_batch_size_like` takes one size of the shape from `Input`. A `seed` of 0 asks the
-//! host for another one each time. `diag_num` numbers, `diag_step + 1` apart, become `diag_val`.
+//! host for another one each time; `stream_offset` numbers are left out first. `diag_num` numbers, `diag_step + 1` apart, become `diag_val`.
 
 use tensor::{Shape, Tensor, rng};
 
@@ -54,6 +54,13 @@ impl Op for UniformRandomBatchSizeLike {
     }
 }
 
+/// Numbers of the stream that belong to others: a server that holds the rows of a variable from
+/// some element on begins there (`stream_offset`).
+pub(super) fn skipped(run: &Run<'_>) -> Result<u64> {
+    let offset = run.attrs().int("stream_offset", 0)?;
+    u64::try_from(offset).map_err(|_| bad_attr("stream_offset", "0 or more", offset))
+}
+
 /// The beginning of the stream that attribute `seed` names.
 pub(super) fn stream(run: &mut Run<'_>) -> Result<rng::Rng> {
     let seed = match run.attrs().int("seed", 0)? {
@@ -72,7 +79,9 @@ fn draw(run: &mut Run<'_>, shape: Shape) -> Result<()> {
     }
     let mut stream = stream(run)?;
     let mut out = run.take("Out");
+    let skipped = skipped(run)?;
     for_float!(sizes::dtype(attrs)?, "Out", T => {
+        stream.skip(skipped.wrapping_mul(<T as rng::Real>::N_DRAWS));
         rng::uniform::<T>(&mut stream, low.into(), high.into(), out.resize::<T>(shape));
         Ok(())
     })?;
@@ -115,6 +124,18 @@ mod tests {
             .attr("min", -0.5f32)
             .attr("max", 0.5f32)
             .gives("Out", Tensor::new([2, 2], &expected).unwrap());
+    }
+
+    #[test]
+    fn enters_the_stream_anywhere() {
+        let rest = [-0.378_265_53_f32, -0.254_985_06];
+        check("uniform_random")
+            .attr("shape", vec![1i64, 2])
+            .attr("seed", 90)
+            .attr("stream_offset", 2i64)
+            .attr("min", -0.5f32)
+            .attr("max", 0.5f32)
+            .gives("Out", Tensor::new([1, 2], &rest).unwrap());
     }
 
     #[test]

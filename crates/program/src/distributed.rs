@@ -1,0 +1,165 @@
+//! What a program remembers of being one part of a distributed job: who takes part, and which
+//! piece of which variable lives where.
+//!
+//! Data only. The transpiler writes it, the executor, files and the servers read it; it is not part
+//! of a program's bytes, because a saved model belongs to no job.
+
+use std::sync::Arc;
+
+/// How far trainers may run ahead of each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// A step ends when every trainer's gradients were applied, averaged, as one update.
+    Sync,
+    /// A server applies each gradient when it arrives.
+    Async,
+    /// The same, but the threads of one trainer wait for each other.
+    HalfAsync,
+    /// Trainers train alone and exchange differences every so often.
+    Geo,
+}
+
+impl Mode {
+    /// Short name for messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Sync => "sync",
+            Mode::Async => "async",
+            Mode::HalfAsync => "half_async",
+            Mode::Geo => "geo",
+        }
+    }
+}
+
+/// Why a variable is on a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlacedKind {
+    /// A parameter that trainers receive whole.
+    Param,
+    /// State of an optimizer, which trainers never see.
+    Optimizer,
+    /// A table of which trainers ask for rows.
+    RemotePrefetch,
+}
+
+/// One piece of a variable, on one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The variable in a program that is not distributed.
+    pub origin: String,
+    /// Its whole shape.
+    pub origin_dims: Vec<i64>,
+    /// The variable on the server.
+    pub slice: String,
+    /// The piece's shape: rows of the whole.
+    pub slice_dims: Vec<i64>,
+    /// Which piece it is, counted from 0.
+    pub block: usize,
+    /// Elements of the whole before this piece.
+    pub offset: i64,
+    /// Where it lives, `ip:port`.
+    pub endpoint: String,
+    /// What it is for.
+    pub kind: PlacedKind,
+}
+
+impl Placement {
+    /// Whether this is the whole variable.
+    pub fn is_whole(&self) -> bool {
+        self.origin_dims == self.slice_dims
+    }
+}
+
+/// What all processes of a job agree on, and which of them runs this program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Distributed {
+    /// How trainers wait for each other.
+    pub mode: Mode,
+    /// Gradients pass through queues in the background (`runtime_split_send_recv`).
+    pub via_communicator: bool,
+    /// This trainer, from 0.
+    pub trainer_id: usize,
+    /// All trainers.
+    pub n_trainers: usize,
+    /// All servers, in the order of their numbers.
+    pub endpoints: Vec<String>,
+    /// The server this program is for, or the one the user named as current.
+    pub ps_endpoint: Option<String>,
+    /// Every piece of every variable on a server, in order of the parameters.
+    pub placement: Vec<Placement>,
+    /// The table made with `is_distributed`, rows of which are spread by id.
+    pub lookup_table: Option<String>,
+    /// Batches between two exchanges of [`Mode::Geo`].
+    pub geo_push_nums: u32,
+    /// Same for all processes of a job and for no other: see [`Distributed::hash_job`].
+    pub job: String,
+}
+
+impl Distributed {
+    /// Trainer 0 does what is to be done once.
+    pub fn is_chief(&self) -> bool {
+        self.trainer_id == 0
+    }
+
+    /// What lives on one server.
+    pub fn on<'a>(&'a self, endpoint: &'a str) -> impl Iterator<Item = &'a Placement> {
+        self.placement.iter().filter(move |placed| placed.endpoint == endpoint)
+    }
+
+    /// The pieces of one variable, in order; empty if it is on no server.
+    pub fn pieces<'a>(&'a self, origin: &'a str) -> impl Iterator<Item = &'a Placement> {
+        self.placement.iter().filter(move |placed| placed.origin == origin)
+    }
+
+    /// A name for everything that processes of one job must agree on. 64 bits of FNV-1a: enough to
+    /// tell a stray process apart, no protection against one that lies.
+    pub fn hash_job(&self) -> String {
+        let text = format!(
+            "{:?} {} {} {:?} {:?} {:?} {}",
+            self.mode,
+            self.via_communicator,
+            self.n_trainers,
+            self.endpoints,
+            self.placement,
+            self.lookup_table,
+            self.geo_push_nums,
+        );
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        format!("{hash:016x}")
+    }
+
+    /// The same job seen from a server.
+    pub fn for_server(&self, endpoint: &str) -> Arc<Self> {
+        Arc::new(Self { ps_endpoint: Some(endpoint.to_string()), ..self.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(n_trainers: usize, trainer_id: usize) -> Distributed {
+        Distributed {
+            mode: Mode::Sync,
+            via_communicator: false,
+            trainer_id,
+            n_trainers,
+            endpoints: vec!["127.0.0.1:6174".to_string()],
+            ps_endpoint: None,
+            placement: Vec::new(),
+            lookup_table: None,
+            geo_push_nums: 100,
+            job: String::new(),
+        }
+    }
+
+    #[test]
+    fn trainers_of_one_job_agree_and_others_do_not() {
+        assert_eq!(job(2, 0).hash_job(), job(2, 1).hash_job());
+        assert_ne!(job(2, 0).hash_job(), job(3, 0).hash_job());
+        let server = job(2, 0).for_server("127.0.0.1:6174");
+        assert_eq!(server.hash_job(), job(2, 0).hash_job());
+    }
+}

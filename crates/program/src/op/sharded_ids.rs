@@ -1,0 +1,321 @@
+//! Tables whose rows are spread over servers by id: the server of an id is `id % n_servers`.
+//!
+//! `split_ids`: Out[s] = what of Ids belongs to server s: of ids, each once and ascending; of keyed
+//! rows (a gradient), the rows, ids as they are. `merge_ids`: Out[i] = the rows of Ids[i], where
+//! server s was asked for the ids Rows[s] and answered X[s]. `lookup_sparse_table`: Out = the rows
+//! of the keyed table W; with `auto_grown_table` an unknown id gets a row, up to `capacity` rows,
+//! which starts as the table's initializer would fill it at that place.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tensor::{DType, Rows, Shape, Tensor, Value, rng};
+
+use super::sizes::{bad_attr, integers};
+use super::{Op, Run};
+use crate::attr::Attrs;
+use crate::error::{Error, Result};
+
+pub(super) struct SplitIds;
+pub(super) struct MergeIds;
+pub(super) struct LookupSparseTable;
+
+impl Op for SplitIds {
+    fn name(&self) -> &'static str {
+        "split_ids"
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let n_shards = run.n_outputs("Out");
+        if n_shards == 0 {
+            let (op, port) = (run.op().kind.clone(), "Out".to_string());
+            return Err(Error::MissingOutput { op, port });
+        }
+        let shards = match run.value("Ids")? {
+            Value::Rows(rows) => split_rows(rows, n_shards),
+            _ => split_ids(run, n_shards)?,
+        };
+        for (index, shard) in shards.into_iter().enumerate() {
+            run.put_value_at("Out", index, shard);
+        }
+        Ok(())
+    }
+}
+
+fn shard_of(id: i64, n_shards: usize) -> usize {
+    id.rem_euclid(n_shards as i64) as usize
+}
+
+fn split_rows(rows: &Rows, n_shards: usize) -> Vec<Value> {
+    let row_bytes = rows.width() * rows.value.dtype().size();
+    let shard = |shard: usize| {
+        let mine: Vec<usize> =
+            (0..rows.ids.len()).filter(|&at| shard_of(rows.ids[at], n_shards) == shard).collect();
+        let mut part = Rows::default();
+        part.resize_like(rows, mine.len());
+        part.ids = mine.iter().map(|&at| rows.ids[at]).collect();
+        for (to, &at) in part.value.bytes_mut().chunks_mut(row_bytes.max(1)).zip(&mine) {
+            to.copy_from_slice(&rows.value.bytes()[at * row_bytes..][..row_bytes]);
+        }
+        Value::Rows(part)
+    };
+    (0..n_shards).map(shard).collect()
+}
+
+fn split_ids(run: &Run<'_>, n_shards: usize) -> Result<Vec<Value>> {
+    let mut shards = vec![BTreeSet::new(); n_shards];
+    for index in 0..run.n_inputs("Ids") {
+        let name = run.input_name_at("Ids", index);
+        for id in integers(run.input_at("Ids", index)?, name)? {
+            shards[shard_of(id, n_shards)].insert(id);
+        }
+    }
+    let tensor = |shard: BTreeSet<i64>| {
+        let ids: Vec<i64> = shard.into_iter().collect();
+        Ok(Value::Tensor(Tensor::new([ids.len(), 1], &ids)?))
+    };
+    shards.into_iter().map(tensor).collect()
+}
+
+impl Op for MergeIds {
+    fn name(&self) -> &'static str {
+        "merge_ids"
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let places = places(run)?;
+        let padding = Some(run.attrs().int("padding_idx", -1)?).filter(|&id| id != -1);
+        for index in 0..run.n_inputs("Ids") {
+            let mut out = run.take_at("Out", index);
+            let ids = run.input_at("Ids", index)?;
+            let wanted = integers(ids, run.input_name_at("Ids", index))?;
+            let first = run.input_at("X", 0)?;
+            let (dtype, width) = (first.dtype(), first.shape().flatten_2d(1).1);
+            let row_bytes = width * dtype.size();
+            out.resize_as(dtype, Shape::from([wanted.len(), width]));
+            for (to, id) in out.bytes_mut().chunks_mut(row_bytes.max(1)).zip(&wanted) {
+                let &(shard, at) = places.get(id).ok_or_else(|| Error::BadValue {
+                    rule: "an id that no server was asked for",
+                    var: run.input_name_at("Ids", index).to_string(),
+                    position: 0,
+                    value: *id as f64,
+                })?;
+                if Some(*id) == padding {
+                    to.fill(0);
+                    continue;
+                }
+                let rows = run.input_at("X", shard)?.bytes();
+                let row = rows.get(at * row_bytes..(at + 1) * row_bytes);
+                to.copy_from_slice(row.ok_or_else(|| run.shapes(ANSWER_RULE, "X", "Rows"))?);
+            }
+            out.set_lod(ids.lod().clone());
+            run.put_at("Out", index, out);
+        }
+        Ok(())
+    }
+}
+
+const ANSWER_RULE: &str = "a server must answer with one row for each id";
+
+/// Where each id's row is: which server's answer, and which row of it.
+fn places(run: &Run<'_>) -> Result<HashMap<i64, (usize, usize)>> {
+    let mut places = HashMap::new();
+    for shard in 0..run.n_inputs("Rows") {
+        let ids = integers(run.input_at("Rows", shard)?, run.input_name_at("Rows", shard))?;
+        places.extend(ids.into_iter().enumerate().map(|(at, id)| (id, (shard, at))));
+    }
+    Ok(places)
+}
+
+impl Op for LookupSparseTable {
+    fn name(&self) -> &'static str {
+        "lookup_sparse_table"
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let attrs = run.attrs();
+        let grows = attrs.bool("auto_grown_table", true)? && !attrs.bool("is_test", false)?;
+        let padding = Some(attrs.int("padding_idx", -1)?).filter(|&id| id != -1);
+        let ids = integers(run.input("Ids")?, run.input_name("Ids"))?;
+        let mut out = run.take("Out");
+        let mut empty = Rows::default();
+        let table = match run.value("W")? {
+            Value::Rows(table) => table,
+            Value::Empty => {
+                let width = attrs.int("width", 0)?.max(0) as usize;
+                empty.value.resize_as(DType::F32, Shape::from([0, width]));
+                &empty
+            }
+            _ => return Err(run.shape("a table spread by id is keyed rows", "W")),
+        };
+        let width = table.width();
+        let mut index: HashMap<i64, usize> =
+            table.ids.iter().enumerate().map(|(at, &id)| (id, at)).collect();
+        let known = table.ids.len();
+        let mut fresh = Vec::new();
+        if grows {
+            for &id in ids.iter().filter(|&&id| Some(id) != padding) {
+                index.entry(id).or_insert_with(|| {
+                    fresh.push(id);
+                    known + fresh.len() - 1
+                });
+            }
+        }
+        let rows = out.resize_zeroed::<f32>(Shape::from([ids.len(), width]));
+        let grown = grow(run, table, &fresh)?;
+        let values = grown.as_ref().unwrap_or(table).value.data::<f32>()?;
+        for (row, id) in rows.chunks_mut(width.max(1)).zip(&ids) {
+            if let Some(&at) = index.get(id).filter(|_| Some(*id) != padding) {
+                row.copy_from_slice(&values[at * width..][..width]);
+            }
+        }
+        run.put("Out", out);
+        if let Some(grown) = grown {
+            run.put_value_at("WOut", 0, Value::Rows(grown));
+        }
+        Ok(())
+    }
+}
+
+/// The table with rows for these ids too; `None` if there are none.
+fn grow(run: &Run<'_>, table: &Rows, fresh: &[i64]) -> Result<Option<Rows>> {
+    if fresh.is_empty() {
+        return Ok(None);
+    }
+    let capacity = run.attrs().int("capacity", i64::MAX)?;
+    let n = table.ids.len() + fresh.len();
+    if i64::try_from(n).unwrap_or(i64::MAX) > capacity {
+        let table = run.input_name("W").to_string();
+        return Err(Error::TableFull { table, capacity: capacity.max(0) as usize });
+    }
+    let width = table.width();
+    let mut grown = Rows::default();
+    grown.resize_like(table, n);
+    grown.ids.extend(table.ids.iter().chain(fresh));
+    let (old, new) = grown.value.data_mut::<f32>()?.split_at_mut(table.ids.len() * width);
+    old.copy_from_slice(table.value.data::<f32>()?);
+    for (row, &id) in new.chunks_mut(width.max(1)).zip(fresh) {
+        first_row(run.attrs(), id, row)?;
+    }
+    Ok(Some(grown))
+}
+
+/// What the initializer puts at a row, drawn as if the rows before it had been drawn.
+fn first_row(attrs: &Attrs, id: i64, row: &mut [f32]) -> Result<()> {
+    let seed = attrs.int("seed", 0)? as u32;
+    let draws = (id as u64).wrapping_mul(row.len() as u64);
+    match attrs.str("init", "fill_constant")? {
+        "uniform_random" => {
+            let (low, high) = (attrs.float("min", -1.0)?, attrs.float("max", 1.0)?);
+            rng::uniform(&mut rng::Rng::at(seed, draws), low, high, row);
+        }
+        "gaussian_random" => {
+            // Not a slice of one stream, which cannot be entered anywhere, but one per row.
+            let (mean, std) = (attrs.float("mean", 0.0)?, attrs.float("std", 1.0)?);
+            let mixed = seed ^ (id as u32).wrapping_mul(0x9e37_79b9) ^ ((id >> 32) as u32);
+            rng::gaussian(&mut rng::Rng::new(mixed), mean, std, row);
+        }
+        "fill_constant" => row.fill(attrs.float("value", 0.0)?),
+        other => {
+            return Err(bad_attr(
+                "init",
+                "uniform_random, gaussian_random or fill_constant",
+                other,
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::OpDesc;
+    use crate::op::check::ids;
+    use crate::op::remote_log::{Log, run_op};
+
+    fn names(name: &str) -> Vec<String> {
+        vec![format!("{name}0"), format!("{name}1")]
+    }
+
+    fn floats(dims: &[usize], data: &[f32]) -> Value {
+        Value::Tensor(Tensor::new(dims, data).unwrap())
+    }
+
+    #[test]
+    fn ids_go_to_their_server_and_rows_come_back() {
+        let split = OpDesc::new("split_ids").input("Ids", names("C")).output("Out", names("s"));
+        let slots = [ids(&[3, 1], &[5, 2, 5]), ids(&[2, 1], &[0, 3])].map(Value::Tensor);
+        let [c0, c1] = slots;
+        let given = [("C0", c0.clone()), ("C1", c1.clone())];
+        let shards = run_op(&split, &given, &mut Log::default()).unwrap();
+        assert_eq!(shards["s0"], Value::Tensor(ids(&[2, 1], &[0, 2])));
+        assert_eq!(shards["s1"], Value::Tensor(ids(&[2, 1], &[3, 5])));
+        let merge = OpDesc::new("merge_ids")
+            .input("Ids", names("C"))
+            .input("Rows", names("s"))
+            .input("X", names("x"))
+            .output("Out", names("out"));
+        let given = [
+            ("C0", c0),
+            ("C1", c1),
+            ("s0", shards["s0"].clone()),
+            ("s1", shards["s1"].clone()),
+            ("x0", floats(&[2, 1], &[0.0, 20.0])),
+            ("x1", floats(&[2, 1], &[30.0, 50.0])),
+        ];
+        let out = run_op(&merge, &given, &mut Log::default()).unwrap();
+        assert_eq!(out["out0"], floats(&[3, 1], &[50.0, 20.0, 50.0]));
+        assert_eq!(out["out1"], floats(&[2, 1], &[0.0, 30.0]));
+    }
+
+    #[test]
+    fn a_gradient_keeps_its_ids() {
+        let value = Tensor::new([3, 1], &[1.0f32, 2.0, 3.0]).unwrap();
+        let rows = Rows { ids: vec![4, 7, 2], height: 9, value };
+        let split = OpDesc::new("split_ids").input("Ids", "g").output("Out", names("s"));
+        let given = [("g", Value::Rows(rows))];
+        let shards = run_op(&split, &given, &mut Log::default()).unwrap();
+        assert_eq!(shards["s0"].rows().unwrap().ids, [4, 2]);
+        assert_eq!(shards["s1"].rows().unwrap().ids, [7]);
+        assert_eq!(shards["s1"].rows().unwrap().value, Tensor::new([1, 1], &[2.0f32]).unwrap());
+    }
+
+    fn lookup(capacity: i64) -> OpDesc {
+        OpDesc::new("lookup_sparse_table")
+            .input("W", "w")
+            .input("Ids", "ids")
+            .output("Out", "out")
+            .output("WOut", "w")
+            .attr("capacity", capacity)
+            .attr("init", "uniform_random")
+            .attr("seed", 90)
+            .attr("min", -0.5f32)
+            .attr("max", 0.5f32)
+    }
+
+    fn table() -> Value {
+        let value = Tensor::new::<f32>([0, 2], &[]).unwrap();
+        Value::Rows(Rows { ids: Vec::new(), height: 100, value })
+    }
+
+    #[test]
+    fn a_table_grows_with_rows_that_depend_on_their_id_alone() {
+        let given = [("w", table()), ("ids", Value::Tensor(ids(&[2, 1], &[1, 0])))];
+        let vars = run_op(&lookup(2), &given, &mut Log::default()).unwrap();
+        // The stream of seed 90 begins so: see `uniform_random`.
+        let rows = [-0.378_265_53_f32, -0.254_985_06, -0.497_977, 0.152_920_42];
+        assert_eq!(vars["out"], floats(&[2, 2], &rows));
+        assert_eq!(vars["w"].rows().unwrap().ids, [1, 0]);
+        let test = lookup(2).attr("is_test", true);
+        let given = [("w", table()), ("ids", Value::Tensor(ids(&[1, 1], &[1])))];
+        let vars = run_op(&test, &given, &mut Log::default()).unwrap();
+        assert_eq!(vars["out"], floats(&[1, 2], &[0.0, 0.0]));
+    }
+
+    #[test]
+    fn a_full_table_says_so() {
+        let given = [("w", table()), ("ids", Value::Tensor(ids(&[2, 1], &[1, 0])))];
+        let error = run_op(&lookup(1), &given, &mut Log::default()).unwrap_err();
+        assert!(matches!(error, Error::TableFull { capacity: 1, .. }), "{error}");
+    }
+}
