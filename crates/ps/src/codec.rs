@@ -81,6 +81,10 @@ impl<'a> Writer<'a> {
                 self.u8(1);
                 self.tensor(tensor);
             }
+            Value::Shared(tensor) => {
+                self.u8(1);
+                self.tensor(tensor);
+            }
             Value::Rows(rows) => {
                 self.u8(2);
                 self.u64(rows.height as u64);

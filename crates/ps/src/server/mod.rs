@@ -482,6 +482,7 @@ impl<S: Store> Server<S> {
 fn is_finite(value: &Value) -> bool {
     let tensor = match value {
         Value::Tensor(tensor) => tensor,
+        Value::Shared(tensor) => tensor,
         Value::Rows(rows) => &rows.value,
         Value::Array(_) | Value::Empty => return true,
     };
