@@ -316,6 +316,7 @@ fn check_fits(var: &VarDesc, value: &Value) -> std::result::Result<(), String> {
 fn height(value: &Value) -> i64 {
     match value {
         Value::Tensor(tensor) => tensor.dims().first().copied().unwrap_or(0) as i64,
+        Value::Shared(tensor) => tensor.dims().first().copied().unwrap_or(0) as i64,
         Value::Rows(rows) => rows.height,
         Value::Array(_) | Value::Empty => 0,
     }
