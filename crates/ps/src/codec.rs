@@ -91,10 +91,6 @@ impl<'a> Writer<'a> {
                 self.keys(&rows.ids);
                 self.tensor(&rows.value);
             }
-            Value::Shared(tensor) => {
-                self.u8(1);
-                self.tensor(tensor);
-            }
             Value::Array(_) | Value::Empty => self.u8(0),
         }
     }
