@@ -307,8 +307,8 @@ fn blocks_start_as_parts_of_the_whole_for_any_number_of_servers() {
             for endpoint in &split.job().endpoints {
                 let startup = split.server_startup(endpoint, None).unwrap();
                 for placed in split.job().on(endpoint) {
-                    let piece = &started(&startup, &[placed.slice.clone()])[0];
-                    let all = &started(&local.startup, &[placed.origin.clone()])[0];
+                    let piece = &started(&startup, std::slice::from_ref(&placed.slice))[0];
+                    let all = &started(&local.startup, std::slice::from_ref(&placed.origin))[0];
                     let at = placed.offset as usize * 4;
                     assert_eq!(piece.shape().to_i64(), placed.slice_dims, "{placed:?}");
                     assert_eq!(
