@@ -106,7 +106,7 @@ def test_compiled_programs_run():
     assert parallel.run(feed=ones(), fetch_list=[mean.name])[0].tolist() == [1.0]
 
 
-def test_a_list_of_feeds_is_one_batch(monkeypatch, capsys):
+def test_a_list_of_feeds_says_how_many_places_there_are(monkeypatch):
     x, mean = mean_of_x()
     words = fluid.layers.data("words", [1], dtype="int64", lod_level=1)
     program = fluid.default_main_program()
@@ -115,7 +115,7 @@ def test_a_list_of_feeds_is_one_batch(monkeypatch, capsys):
     compiled = fluid.CompiledProgram(program).with_data_parallel(loss_name=mean.name)
     zeros = {"x": np.zeros((1, 2), "float32")}
     (value,) = exe.run(compiled, feed=[ones(3), zeros], fetch_list=[mean])
-    assert value.tolist() == [0.75]
+    assert value.tolist() == [1.0, 0.0]
     with pytest.raises(ValueError, match="same size as places"):
         exe.run(compiled, feed=[ones()] * 3)
     with pytest.raises(TypeError, match="should be a dict"):
@@ -124,7 +124,6 @@ def test_a_list_of_feeds_is_one_batch(monkeypatch, capsys):
     parts = [dict(ones(), words=sequences)] * 2
     (joined,) = exe.run(compiled, feed=parts, fetch_list=[words], return_numpy=False)
     assert joined.recursive_sequence_lengths() == [[2, 1, 2, 1]]
-    assert "one piece" not in capsys.readouterr().err
 
 
 def test_check_nan_inf_names_the_operator():

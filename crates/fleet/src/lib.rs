@@ -1,1 +1,18 @@
-//! Who am I, start, stop: the only reader of the environment. Issue 4 builds it.
+//! Who am I, start, stop: roles, strategies, flags, waiting, launching.
+//!
+//! **Invariant:** the only crate that reads environment variables and starts processes. Functions
+//! that read variables take them as a function, so that a test needs no environment.
+
+pub mod env;
+mod error;
+pub mod flags;
+pub mod launch;
+pub mod lines;
+pub mod ready;
+pub mod role;
+pub mod strategy;
+
+pub use error::{Error, Result, Usage};
+pub use flags::Flags;
+pub use role::{Part, Role};
+pub use strategy::Mode;

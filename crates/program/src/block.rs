@@ -130,6 +130,11 @@ impl OpDesc {
         self.attrs.int(role::ROLE, 0).unwrap_or(0) as i32
     }
 
+    /// Whether the op computes gradients.
+    pub fn is_backward(&self) -> bool {
+        self.role() & role::BACKWARD != 0
+    }
+
     /// Replaces a variable's name among the inputs.
     pub fn rename_input(&mut self, from: &str, to: &str) {
         rename(&mut self.inputs, from, to);

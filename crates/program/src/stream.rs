@@ -92,9 +92,8 @@ fn write_payload(out: &mut Vec<u8>, tensor: &Tensor) {
 pub fn to_bytes(value: &Value) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     match value {
-        Value::Tensor(tensor) if tensor.is_initialized() => write_tensor(&mut out, tensor),
         Value::Rows(rows) => write_rows(&mut out, rows),
-        _ => return None,
+        other => write_tensor(&mut out, other.tensor()?),
     }
     Some(out)
 }

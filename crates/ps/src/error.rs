@@ -1,11 +1,90 @@
 //! What can go wrong between trainers and servers.
 
+use crate::{Endpoint, Refusal};
+
 /// What can go wrong between trainers and servers.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Text that should be `host:port`.
     #[error("`{0}` is no end point: `host:port` is needed, such as 127.0.0.1:6174")]
     BadEndpoint(String),
+
+    /// Bytes that are no message of ours.
+    #[error("not a message of this protocol: {0}")]
+    Malformed(&'static str),
+
+    /// A frame longer than the limit.
+    #[error("a frame of {n_bytes} bytes, at most {n_bytes_max} are allowed here")]
+    FrameTooLong {
+        /// What it claims.
+        n_bytes: u64,
+        /// What is allowed.
+        n_bytes_max: u64,
+    },
+
+    /// The operating system refused or the connection broke.
+    #[error("socket: {0}")]
+    Socket(std::io::Error),
+
+    /// A server cannot listen where it should.
+    #[error(
+        "cannot listen on {endpoint}: {source}; is the port free and the address one of this machine?"
+    )]
+    Bind {
+        /// Where.
+        endpoint: Endpoint,
+        /// Why not.
+        source: std::io::Error,
+    },
+
+    /// A server that answered before, or never did, is gone.
+    #[error(
+        "server {endpoint} is gone: no answer for {silent_ms} ms ({last}); is its process alive, and this address right?"
+    )]
+    ServerLost {
+        /// Which.
+        endpoint: Endpoint,
+        /// Since when.
+        silent_ms: u64,
+        /// The last thing known of it.
+        last: String,
+    },
+
+    /// Nobody answered in time.
+    #[error("waited {waited_ms} ms for {what} from server {endpoint}{missing}")]
+    Deadline {
+        /// Who should have answered.
+        endpoint: Endpoint,
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        waited_ms: u64,
+        /// Who kept the server from answering, if it said so.
+        missing: Missing,
+    },
+
+    /// The server said no.
+    #[error("server {endpoint}: {refusal}")]
+    Refused {
+        /// Which.
+        endpoint: Endpoint,
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+/// Trainers a server waits for, for messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Missing(pub Vec<u32>);
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0.as_slice() {
+            [] => Ok(()),
+            [one] => write!(f, "; it waits for trainer {one}"),
+            many => write!(f, "; it waits for trainers {many:?}"),
+        }
+    }
 }
 
 /// Or what went wrong between trainers and servers.

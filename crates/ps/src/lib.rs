@@ -1,8 +1,18 @@
 //! The parameter server: knows tables and keys, never a program.
 
+pub mod codec;
 mod endpoint;
 mod error;
+pub mod frame;
+mod ids;
+pub mod lines;
+pub mod link;
+pub mod message;
+mod refusal;
+pub mod server;
 pub mod tcp;
 
 pub use endpoint::Endpoint;
-pub use error::{Error, Result};
+pub use error::{Error, Missing, Result};
+pub use ids::{ConnId, Millis, TrainerId};
+pub use refusal::Refusal;

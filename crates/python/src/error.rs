@@ -52,6 +52,7 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         }
         TrainError::FeedShape { .. }
         | TrainError::FeedDType { .. }
+        | TrainError::FeedCount { .. }
         | TrainError::FeedNotUsed { .. }
         | TrainError::NoDirectory { .. }
         | TrainError::ProgramVersion { .. }

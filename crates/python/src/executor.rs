@@ -15,13 +15,13 @@ use train::{Executor, Feed};
 use crate::context;
 use crate::convert::{copy_array, to_numpy};
 use crate::error::from_train;
-use crate::parallel;
+use crate::parallel::{self, Call};
 use crate::program::PyProgram;
 use crate::tensor::{PyScope, PyTensor};
 use crate::variable::PyVariable;
 
 /// How often a run looks for Ctrl-C.
-const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs programs in a scope.
 #[pyclass(name = "Executor", module = "paddlewheel._core", frozen, subclass)]
@@ -39,10 +39,10 @@ struct State {
     raised: Raised,
 }
 
-type Raised = Arc<Mutex<Option<PyErr>>>;
+pub(crate) type Raised = Arc<Mutex<Option<PyErr>>>;
 
 /// Lets Python's signal handlers run; whether one of them raised.
-fn signalled(raised: &Raised) -> bool {
+pub(crate) fn signalled(raised: &Raised) -> bool {
     let Err(error) = Python::attach(|py| py.check_signals()) else { return false };
     *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     true
@@ -79,17 +79,17 @@ impl PyExecutor {
         return_merged: bool,
         use_prune: bool,
     ) -> PyResult<Py<PyList>> {
-        let _ = (feed_var_name, fetch_var_name, use_program_cache, return_merged, use_prune);
+        let _ = (feed_var_name, fetch_var_name, use_program_cache, use_prune);
         if self.closed.load(Ordering::Relaxed) {
             return Err(PyRuntimeError::new_err("Attempted to use a closed Executor"));
         }
-        let joined = match (program, feed) {
-            (Some(compiled), Some(feed)) if !compiled.is_instance_of::<PyProgram>() => {
-                parallel::joined(compiled, feed)?
+        if let Some(program) = program {
+            let scope = scope.as_ref().map(|scope| scope.clone_ref(py));
+            let call = Call { program, feed, fetch_list, scope, return_numpy, return_merged };
+            if let Some(fetched) = parallel::run(py, call, self.checks(py))? {
+                return Ok(fetched);
             }
-            _ => None,
-        };
-        let feed = joined.as_ref().or(feed);
+        }
         let program = program_arg(py, program)?;
         let scope = match scope {
             Some(scope) => scope,
@@ -99,9 +99,7 @@ impl PyExecutor {
         let read = from_readers(py, &program, feed)?;
         // The program as it is now: from here on nobody's change is seen, and nothing is locked.
         let program = program.get().shared();
-        if program.block(0).ops.is_empty() {
-            warn(py, NO_OPS)?;
-        }
+        warn_if_empty(py, &program)?;
         let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
         let State { executor, feed: held, fetched, raised } = &mut *state;
         fill(&program, held, read.as_ref().or(feed))?;
@@ -123,6 +121,13 @@ impl PyExecutor {
     fn set_check_nan_inf(&self, py: Python<'_>, check: bool) {
         let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
         state.executor.options_mut().check_nan_inf = check;
+    }
+}
+
+impl PyExecutor {
+    fn checks(&self, py: Python<'_>) -> bool {
+        let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        state.executor.options_mut().check_nan_inf
     }
 }
 
@@ -187,7 +192,11 @@ fn from_readers<'py>(
 }
 
 /// Copies what is fed into tensors that are kept from run to run.
-fn fill(program: &Program, held: &mut Feed, feed: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+pub(crate) fn fill(
+    program: &Program,
+    held: &mut Feed,
+    feed: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
     let Some(feed) = feed.filter(|feed| !feed.is_none()) else {
         *held = Feed::new();
         return Ok(());
@@ -245,12 +254,20 @@ fn fill_one(held: &mut Feed, name: &str, value: &Bound<'_, PyAny>) -> PyResult<(
 const NO_OPS: &str = "There are no operators in the program to be executed. If you pass Program \
     manually, please use fluid.program_guard to ensure the current Program is being used.";
 
+pub(crate) fn warn_if_empty(py: Python<'_>, program: &Program) -> PyResult<()> {
+    if program.block(0).ops.is_empty() { warn(py, NO_OPS) } else { Ok(()) }
+}
+
 fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     let text = std::ffi::CString::new(text).unwrap_or_default();
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
 }
 
-fn results(py: Python<'_>, fetched: &mut [Tensor], return_numpy: bool) -> PyResult<Py<PyList>> {
+pub(crate) fn results(
+    py: Python<'_>,
+    fetched: &mut [Tensor],
+    return_numpy: bool,
+) -> PyResult<Py<PyList>> {
     let mut list = Vec::with_capacity(fetched.len());
     for tensor in fetched {
         if !return_numpy {

@@ -44,6 +44,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<tensor::CudaPlace>()?;
     m.add_class::<tensor::CudaPinnedPlace>()?;
     m.add_class::<executor::PyExecutor>()?;
+    m.add_class::<parallel::PyParallel>()?;
     m.add_class::<context::PyNames>()?;
     m.add_class::<feeder::PyFeeder>()?;
     m.add_function(wrap_pyfunction!(lod::create_lod_tensor, m)?)?;

@@ -1,59 +1,213 @@
-//! Feeds for several places, put together: a batch is trained in one piece.
+//! Programs for several places as Python sees them.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
+use program::Program;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyTuple};
+use tensor::Tensor;
+use train::Feed;
+use train::parallel::{LossScale, Parallel, join, split};
 
-use crate::lod::ragged;
-use crate::tensor::PyTensor;
+use crate::context;
+use crate::error::from_train;
+use crate::executor::{
+    Raised, SIGNALS_EVERY, fetch_names, fill, program_arg, results, signalled, warn_if_empty,
+};
+use crate::program::PyProgram;
+use crate::tensor::PyScope;
 
-/// One feed of a list with one for each place of a compiled program; None if it is no such list.
-pub(crate) fn joined<'py>(
-    compiled: &Bound<'py, PyAny>,
-    feed: &Bound<'py, PyAny>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let is_list = feed.is_instance_of::<PyList>() || feed.is_instance_of::<PyTuple>();
-    if !is_list || !compiled.hasattr("_expect_feeds")? {
+/// The devices of a compiled program: gradients are added up over them, parameters change once.
+#[pyclass(name = "DataParallel", module = "paddlewheel._core", frozen)]
+pub(crate) struct PyParallel {
+    state: Mutex<State>,
+    n_places: usize,
+}
+
+struct State {
+    parallel: Parallel,
+    /// What a signal handler raised during the run.
+    raised: Raised,
+}
+
+/// What is asked of one run.
+pub(crate) struct Call<'a, 'py> {
+    pub(crate) program: &'a Bound<'py, PyAny>,
+    pub(crate) feed: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) fetch_list: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) scope: Option<Py<PyScope>>,
+    pub(crate) return_numpy: bool,
+    pub(crate) return_merged: bool,
+}
+
+#[pymethods]
+impl PyParallel {
+    /// Devices that train if `scale` says what the gradient of the loss starts with: the name of
+    /// one of Fluid's `GradientScaleStrategy`.
+    #[new]
+    #[pyo3(signature = (n_places, scale = None, share = None))]
+    fn new(n_places: usize, scale: Option<&str>, share: Option<&Self>) -> PyResult<Self> {
+        let scale = match scale {
+            None => None,
+            Some("CoeffNumDevice") => Some(LossScale::PerDevice),
+            Some("One") => Some(LossScale::One),
+            Some("Customized") => Some(LossScale::Fed),
+            Some(other) => {
+                return Err(PyValueError::new_err(format!("there is no gradient scale `{other}`")));
+            }
+        };
+        let mut parallel = Parallel::new(n_places, scale);
+        if let Some(other) = share {
+            if other.n_places != n_places {
+                let text = format!(
+                    "the program to share variables with has {} places, this one {n_places}",
+                    other.n_places
+                );
+                return Err(PyValueError::new_err(text));
+            }
+            let other = other.state.lock().unwrap_or_else(PoisonError::into_inner);
+            parallel.share(other.parallel.replicas());
+        }
+        let raised = Raised::default();
+        let asked = raised.clone();
+        parallel.poll(SIGNALS_EVERY, move || signalled(&asked));
+        Ok(Self { state: Mutex::new(State { parallel, raised }), n_places })
+    }
+
+    /// How many places there are.
+    #[getter]
+    fn n_places(&self) -> usize {
+        self.n_places
+    }
+}
+
+/// Runs a program compiled for several places; None if it was not.
+pub(crate) fn run(
+    py: Python<'_>,
+    call: Call<'_, '_>,
+    check_nan_inf: bool,
+) -> PyResult<Option<Py<PyList>>> {
+    let compiled = call.program;
+    if compiled.is_instance_of::<PyProgram>() || !compiled.hasattr("_devices")? {
         return Ok(None);
     }
-    compiled.call_method1("_expect_feeds", (feed.len()?,))?;
-    let mut parts = Vec::new();
-    for part in feed.try_iter()? {
-        let part = part?.cast_into::<PyDict>();
-        parts.push(
-            part.map_err(|_| PyTypeError::new_err("Each element of feed list should be a dict"))?,
-        );
-    }
-    let whole = PyDict::new(feed.py());
-    let Some(first) = parts.first() else { return Ok(Some(whole.into_any())) };
-    for name in first.keys() {
-        let values: PyResult<Vec<_>> = parts.iter().map(|part| value(part, &name)).collect();
-        whole.set_item(&name, Py::new(feed.py(), join(&values?)?)?)?;
-    }
-    Ok(Some(whole.into_any()))
+    let scope = match call.scope {
+        Some(scope) => scope,
+        None => context::global_scope(py)?,
+    };
+    let program = program_arg(py, Some(compiled))?;
+    let feed = call.feed.filter(|feed| !feed.is_none());
+    let n_feeds = match feed {
+        Some(feed) if is_list(feed) => Some(feed.len()?),
+        _ => None,
+    };
+    let devices = compiled.call_method1("_devices", (n_feeds, &scope))?;
+    let Ok(devices) = devices.cast_into::<PyParallel>() else { return Ok(None) };
+    let devices = devices.get();
+    let names = fetch_names(call.fetch_list)?;
+    let read = from_readers(py, &program, devices.n_places, feed)?;
+    let program = program.get().shared();
+    warn_if_empty(py, &program)?;
+    let mut state = devices.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+    let State { parallel, raised } = &mut *state;
+    let mut feeds = feeds(&program, parallel, read.as_ref().or(feed))?;
+    let fetch: Vec<&str> = names.iter().map(String::as_str).collect();
+    let scope = &scope.get().0;
+    parallel.check_nan_inf(check_nan_inf);
+    let ran = py.detach(|| parallel.run(&program, scope, &mut feeds, &fetch));
+    let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let fetched = ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
+    let (merged, numpy) = (call.return_merged, call.return_numpy);
+    answer(py, &names, fetched, (merged, numpy)).map(Some)
 }
 
-fn value<'py>(part: &Bound<'py, PyDict>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    part.get_item(name)?.ok_or_else(|| {
-        PyValueError::new_err(format!("`{name}` is fed to some places and not to others"))
-    })
+fn is_list(feed: &Bound<'_, PyAny>) -> bool {
+    feed.is_instance_of::<PyList>() || feed.is_instance_of::<PyTuple>()
 }
 
-/// The values one after the other; sequences stay what they are.
-fn join(values: &[Bound<'_, PyAny>]) -> PyResult<PyTensor> {
-    let mut lengths: Vec<Vec<usize>> = Vec::new();
-    for value in values {
-        let Ok(tensor) = value.cast::<PyTensor>() else { continue };
-        for (at, level) in tensor.get().read(|t| t.lod().lengths()).into_iter().enumerate() {
-            match lengths.get_mut(at) {
-                Some(own) => own.extend(level),
-                None => lengths.push(level),
-            }
+/// One feed for each place: as given, or a dict cut into parts.
+fn feeds(
+    program: &Arc<Program>,
+    parallel: &Parallel,
+    feed: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<Feed>> {
+    let n = parallel.n_devices();
+    let list = feed.filter(|feed| is_list(feed));
+    if let Some(list) = list {
+        if list.len()? != n {
+            let text = "Feed a list of tensor, the list should be the same size as places";
+            return Err(PyValueError::new_err(text));
+        }
+        return list.try_iter()?.map(|part| feed_of_place(program, &part?)).collect();
+    }
+    let mut whole = Feed::new();
+    fill(program, &mut whole, feed)?;
+    let is_state = |name: &str| program.find_var(0, name).is_some_and(|var| var.persistable);
+    split(&whole, n, parallel.allows_idle(), is_state).map_err(from_train)
+}
+
+/// What one place gets. Names that the program does not know have nowhere to go.
+fn feed_of_place(program: &Program, part: &Bound<'_, PyAny>) -> PyResult<Feed> {
+    let Ok(part) = part.cast::<PyDict>() else {
+        return Err(PyTypeError::new_err("Each element of feed list should be a dict"));
+    };
+    let known = PyDict::new(part.py());
+    for (name, value) in part.iter() {
+        if program.find_var(0, &name.extract::<String>()?).is_some() {
+            known.set_item(name, value)?;
         }
     }
-    let Some(first) = values.first() else { return Ok(PyTensor::own(tensor::Tensor::default())) };
-    let numpy = first.py().import("numpy")?;
-    let arrays: PyResult<Vec<_>> =
-        values.iter().map(|value| numpy.call_method1("asarray", (value,))).collect();
-    ragged(&numpy.call_method1("concatenate", (arrays?,))?, &lengths)
+    let mut feed = Feed::new();
+    fill(program, &mut feed, Some(known.as_any()))?;
+    Ok(feed)
+}
+
+/// The next batches of the program's readers, one for each place, with what else is fed.
+fn from_readers<'py>(
+    py: Python<'py>,
+    program: &Py<PyProgram>,
+    n_places: usize,
+    feed: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let readers = program.get().readers(py);
+    let mut parts: Vec<Bound<'py, PyDict>> = Vec::new();
+    for place in 0..n_places {
+        let all = PyDict::new(py);
+        for reader in &readers {
+            let batch = reader.bind(py).call_method0("_take")?;
+            if !batch.is_none() {
+                all.update(batch.cast::<pyo3::types::PyMapping>()?)?;
+            }
+        }
+        let own = match feed {
+            Some(list) if is_list(list) => Some(list.get_item(place)?),
+            other => other.cloned(),
+        };
+        if let Some(own) = own {
+            all.update(own.cast::<pyo3::types::PyMapping>()?)?;
+        }
+        parts.push(all);
+        if readers.is_empty() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(PyList::new(py, parts)?.into_any()))
+}
+
+/// For each variable its values on all places, put together or in a list.
+fn answer(
+    py: Python<'_>,
+    names: &[String],
+    fetched: Vec<Vec<Tensor>>,
+    (merged, numpy): (bool, bool),
+) -> PyResult<Py<PyList>> {
+    if merged {
+        let whole = names.iter().zip(&fetched).map(|(name, parts)| join(name, parts));
+        let mut whole = whole.collect::<train::Result<Vec<Tensor>>>().map_err(from_train)?;
+        return results(py, &mut whole, numpy);
+    }
+    let lists = fetched.into_iter().map(|mut parts| results(py, &mut parts, numpy));
+    Ok(PyList::new(py, lists.collect::<PyResult<Vec<_>>>()?)?.unbind())
 }

@@ -146,6 +146,11 @@ impl PyProgram {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
     }
 
+    /// Whether operators compute gradients.
+    fn _has_backward(&self) -> bool {
+        self.lock().blocks().iter().flat_map(|block| &block.ops).any(OpDesc::is_backward)
+    }
+
     /// The scope of names that new operators are annotated with.
     #[getter]
     fn _namescope(&self) -> String {

@@ -33,6 +33,7 @@ impl PyTensor {
                 let mut look = Some(look);
                 let found = scope.read(name, |value| match value {
                     Value::Tensor(tensor) => look.take().map(|look| look(tensor)),
+                    Value::Shared(tensor) => look.take().map(|look| look(tensor)),
                     Value::Rows(rows) => look.take().map(|look| look(&rows.value)),
                     _ => None,
                 });
@@ -52,6 +53,7 @@ impl PyTensor {
                 if let Value::Rows(rows) = value {
                     return change(&mut rows.value);
                 }
+                value.unshare();
                 if !matches!(value, Value::Tensor(_)) {
                     *value = Value::Tensor(Tensor::default());
                 }

@@ -1,5 +1,7 @@
 //! What a variable can hold.
 
+use std::sync::Arc;
+
 use crate::{Rows, Tensor};
 
 /// The contents of a variable.
@@ -14,6 +16,8 @@ pub enum Value {
     Rows(Rows),
     /// A list of tensors (`LoDTensorArray`).
     Array(Vec<Tensor>),
+    /// Dense numbers that several hold at the same time, and therefore only read.
+    Shared(Arc<Tensor>),
 }
 
 impl Value {
@@ -21,7 +25,27 @@ impl Value {
     pub fn tensor(&self) -> Option<&Tensor> {
         match self {
             Value::Tensor(tensor) if tensor.is_initialized() => Some(tensor),
+            Value::Shared(tensor) if tensor.is_initialized() => Some(tensor),
             _ => None,
+        }
+    }
+
+    /// Lets others read the tensor too, until [`Value::unshare`]; `None` if it is no tensor.
+    pub fn share(&mut self) -> Option<Arc<Tensor>> {
+        if let Value::Tensor(tensor) = self {
+            *self = Value::Shared(Arc::new(std::mem::take(tensor)));
+        }
+        match self {
+            Value::Shared(tensor) => Some(tensor.clone()),
+            _ => None,
+        }
+    }
+
+    /// Makes the tensor this variable's own again; it is copied if others still hold it.
+    pub fn unshare(&mut self) {
+        if let Value::Shared(tensor) = self {
+            let tensor = Arc::try_unwrap(std::mem::take(tensor));
+            *self = Value::Tensor(tensor.unwrap_or_else(|held| Tensor::clone(&held)));
         }
     }
 
@@ -38,6 +62,7 @@ impl Value {
         match self {
             Value::Empty => true,
             Value::Tensor(tensor) => !tensor.is_initialized(),
+            Value::Shared(tensor) => !tensor.is_initialized(),
             Value::Rows(_) | Value::Array(_) => false,
         }
     }
@@ -46,7 +71,7 @@ impl Value {
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Empty => "nothing",
-            Value::Tensor(_) => "a tensor",
+            Value::Tensor(_) | Value::Shared(_) => "a tensor",
             Value::Rows(_) => "selected rows",
             Value::Array(_) => "a tensor array",
         }
@@ -62,5 +87,29 @@ impl From<Tensor> for Value {
 impl From<Rows> for Value {
     fn from(rows: Rows) -> Self {
         Value::Rows(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_tensor_is_read_by_all_and_comes_back() {
+        let mut value = Value::from(Tensor::full([2], 1.5f32));
+        let other = Value::Shared(value.share().unwrap());
+        assert_eq!(other.tensor(), value.tensor());
+        drop(other);
+        value.unshare();
+        assert_eq!(value, Value::from(Tensor::full([2], 1.5f32)));
+        assert_eq!(Value::Empty.share(), None);
+    }
+
+    #[test]
+    fn a_tensor_that_others_still_hold_is_copied() {
+        let mut value = Value::from(Tensor::full([2], 1.5f32));
+        let held = value.share().unwrap();
+        value.unshare();
+        assert_eq!(value.tensor(), Some(&*held));
     }
 }

@@ -4,6 +4,7 @@
 //! test.
 
 pub mod close;
+pub mod cluster;
 pub mod golden;
 pub mod models;
 pub mod nets;

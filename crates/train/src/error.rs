@@ -19,10 +19,17 @@ pub enum Error {
     #[error("The variable {var} is not found in program. It is not declared or is pruned.")]
     FeedNotDeclared { var: String },
 
-    #[error("feed `{var}` is declared with shape {declared:?}, but {fed:?} was fed")]
+    /// Fluid's wording; users search for it.
+    #[error(
+        "The fed Variable '{var}' should have dimensions = {}, shape = {}, but received fed shape \
+         {fed:?} on each device", declared.len(), tuple(declared)
+    )]
     FeedShape { var: String, declared: Vec<i64>, fed: Vec<i64> },
 
-    #[error("feed `{var}` is declared as {declared}, but {fed} was fed")]
+    #[error(
+        "The data type of fed Variable '{var}' must be '{}', but received '{}'",
+        declared.name(), fed.name()
+    )]
     FeedDType { var: String, declared: DType, fed: DType },
 
     #[error("feed `{var}` holds {actual}; give it a tensor")]
@@ -37,12 +44,52 @@ pub enum Error {
     #[error("fetch variable `{var}` holds {actual}, which cannot be fetched: only tensors can")]
     FetchKind { var: String, actual: &'static str },
 
+    /// Fluid's wording; users search for it.
+    #[error(
+        "The number({parts}) of samples[{var}] of current batch is less than the count({devices}) \
+         of devices(CPU), currently, it is not allowed. You should set the environment variable \
+         CPU_NUM in the system to determine the number of devices you need."
+    )]
+    TooFewSamples { var: String, parts: usize, devices: usize },
+
+    #[error("Feed a list of tensor, the list should be the same size as places")]
+    FeedCount { feeds: usize, devices: usize },
+
+    #[error(
+        "fetch variable `{var}` is {left:?} on one device and {right:?} on another; they cannot be \
+         merged: set return_merged=False"
+    )]
+    CannotMerge { var: String, left: Vec<i64>, right: Vec<i64> },
+
+    #[error("gradient `{var}` is {left} on one device and {right} on another")]
+    GradientsDiffer { var: String, left: String, right: String },
+
     #[error("reader `{reader}` was not started: call start() before the first run of a pass")]
     NoReader { reader: String },
 
     /// What a reader outside of this crate answered.
     #[error("{0}")]
     Reader(Box<dyn std::error::Error + Send + Sync>),
+
+    /// Between this process and the others of its job.
+    #[error(transparent)]
+    Ps(#[from] ps::Error),
+
+    #[error("this program talks to parameter servers but belongs to no job: transpile it first")]
+    NoJob,
+
+    /// Why a server ended although trainers had not completed.
+    #[error("{0}")]
+    JobFailed(ps::Refusal),
+
+    #[error("this is no server's program: it has no end point of its own to load the pieces of")]
+    NoServerEndpoint,
+
+    #[error("server {endpoint} gave an answer of another kind ({reply})")]
+    Unexpected { endpoint: String, reply: &'static str },
+
+    #[error("`{var}` on server {endpoint} is {actual}, not a tensor")]
+    NotDense { endpoint: String, var: String, actual: &'static str },
 
     #[error("the run was interrupted before op {index} (`{op}`) of block {block}")]
     Interrupted { block: usize, index: usize, op: String },

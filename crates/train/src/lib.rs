@@ -7,9 +7,13 @@ mod error;
 pub mod executor;
 pub mod io;
 pub mod metrics;
+pub mod parallel;
+pub mod remote;
 mod scope;
+pub mod serve;
 pub mod transpile;
 
 pub use error::{Error, Result};
 pub use executor::{Executor, Feed, Options};
+pub use remote::Cluster;
 pub use scope::{Reader, Scope};

@@ -78,6 +78,11 @@ impl Scope {
         kid
     }
 
+    /// A scope inside this one that this one does not keep.
+    pub(crate) fn detached(&self) -> Self {
+        Self::with_parent(Some(self.clone()))
+    }
+
     /// Forgets the scopes inside.
     pub fn drop_kids(&self) {
         self.kids().clear();
@@ -151,6 +156,13 @@ impl Scope {
         let owner = self.find(name).unwrap_or(self);
         let mut vars = owner.lock();
         let at = owner.create(&mut vars, name);
+        change(&mut vars.values[at])
+    }
+
+    /// Changes a variable of this scope itself, made if need be.
+    pub(crate) fn write_own<R>(&self, name: &str, change: impl FnOnce(&mut Value) -> R) -> R {
+        let mut vars = self.lock();
+        let at = self.create(&mut vars, name);
         change(&mut vars.values[at])
     }
 

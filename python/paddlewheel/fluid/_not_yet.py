@@ -4,7 +4,7 @@ REASON = "{} is not yet there in this version of paddlewheel: {}"
 
 SERVERS = "training with parameter servers comes later; on one machine use fluid.Executor"
 DATASETS = "reading datasets from files comes later; feed batches with fluid.DataFeeder"
-
+COLLECTIVE = "training without servers on several machines is not there; use parameter servers"
 
 UNKNOWN = "paddlewheel has no {}.{}; docs/fluid-map.md says what of Fluid it has"
 

@@ -2,8 +2,9 @@
 
 import enum
 import os
-import sys
 
+from .. import _core
+from ._not_yet import COLLECTIVE, not_yet
 from .framework import Program, Variable, _cpu_num
 
 
@@ -107,8 +108,8 @@ class CompiledProgram:
             )
         self._program = program_or_graph
         self._build_strategy = build_strategy
-        self._places = None
-        self._n_feeds = 1
+        self._is_data_parallel = False
+        self._parallel = None
 
     def with_data_parallel(
         self,
@@ -120,40 +121,73 @@ class CompiledProgram:
     ):
         """The program for several places.
 
-        Each batch is trained in one piece: the gradient of a mean loss is the same.
+        Each place computes gradients on its part of a batch; they are added up in the order of
+        the places and parameters change once. Without `places`, `CPU_NUM` says how many there
+        are, or else the first list of feeds.
         """
-        assert self._places is None, "Already compiled with parallel, cannot be recompiled."
+        assert (
+            not self._is_data_parallel
+        ), "Already compiled with parallel, cannot be recompiled."
         if isinstance(loss_name, Variable):
             loss_name = loss_name.name
+        if loss_name is None and self._program._has_backward():
+            raise AssertionError(
+                "The loss name of CompiledProgram is None. The loss name should be set if "
+                "CompiledProgram contains backward part."
+            )
         self._loss_name = loss_name
         self._build_strategy = build_strategy or self._build_strategy or BuildStrategy()
+        if self._build_strategy.num_trainers > 1:
+            raise not_yet("BuildStrategy.num_trainers > 1", COLLECTIVE)
         self._exec_strategy = exec_strategy or ExecutionStrategy()
-        # Without a word from the user, the first list of feeds says how many places there are.
-        unsaid = places is None and "CPU_NUM" not in os.environ
-        self._places = count_places(places)
-        self._n_feeds = None if unsaid else self._places
-        if self._places > 1:
-            text = "paddlewheel: {} places were asked for; batches are trained in one piece"
-            print(text.format(self._places), file=sys.stderr)
+        self._share_vars_from = share_vars_from
+        self._places = places
+        self._is_data_parallel = True
         return self
 
-    def _expect_feeds(self, n_feeds):
-        """ValueError unless a list of feeds has one for each place."""
-        assert self._places is not None or n_feeds == 1, "Not compiled with data parallel"
-        if self._n_feeds is None:
-            self._n_feeds = self._places = n_feeds
-        if self._n_feeds != n_feeds:
+    def _devices(self, n_feeds, scope):
+        """The devices, made for the first run; None if there are no places to run on."""
+        if not self._is_data_parallel:
+            return None
+        if self._parallel is None:
+            self._parallel = self._compile(n_feeds, scope)
+            self._scope = scope
+        elif self._scope is not scope:
+            raise ValueError("Cannot compile program with different scope.")
+        return self._parallel
+
+    def _compile(self, n_feeds, scope):
+        scale = self._build_strategy.gradient_scale_strategy.name
+        return _core.DataParallel(
+            count_places(self._places, n_feeds),
+            None if self._loss_name is None else scale,
+            self._shared(),
+        )
+
+    def _shared(self):
+        """The devices whose variables are used, if any."""
+        other = self._share_vars_from
+        if other is None:
+            return None
+        if not other._is_data_parallel:
             raise ValueError(
-                "Feed a list of tensor, the list should be the same size as places"
+                "The shared Program is not data parallel, cannot share variables from it."
             )
+        if other._parallel is None:
+            raise ValueError(
+                "The shared Program is not compiled and executed, so there is no variables to "
+                "share."
+            )
+        return other._parallel
 
     def with_inference_optimize(self, config):
         """Programs are always optimised; a configuration is accepted without effect."""
         return self
 
 
-def count_places(places):
+def count_places(places, n_feeds):
     """How many places are meant."""
     if places is None:
-        return _cpu_num()
+        unsaid = "CPU_NUM" not in os.environ and n_feeds is not None
+        return n_feeds if unsaid else _cpu_num()
     return len(places) if isinstance(places, (list, tuple)) else 1

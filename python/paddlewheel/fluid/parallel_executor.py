@@ -1,5 +1,6 @@
 """The older way to run a program in several places."""
 
+from ._not_yet import COLLECTIVE, not_yet
 from .compiler import BuildStrategy, CompiledProgram, ExecutionStrategy
 from .executor import Executor, global_scope
 from .framework import default_main_program
@@ -21,10 +22,18 @@ class ParallelExecutor:
         scope=None,
     ):
         program = default_main_program() if main_program is None else main_program
-        if share_vars_from is not None and not isinstance(share_vars_from, ParallelExecutor):
-            raise TypeError("share_vars_from must be a ParallelExecutor")
+        if num_trainers > 1:
+            raise not_yet("ParallelExecutor with num_trainers > 1", COLLECTIVE)
+        if share_vars_from is not None:
+            assert isinstance(
+                share_vars_from, ParallelExecutor
+            ), "The share_vars_from should be ParallelExecutor."
+            share_vars_from._devices(None)
         self._compiled = CompiledProgram(program).with_data_parallel(
-            loss_name=loss_name, build_strategy=build_strategy, exec_strategy=exec_strategy
+            loss_name=loss_name,
+            build_strategy=build_strategy,
+            exec_strategy=exec_strategy,
+            share_vars_from=None if share_vars_from is None else share_vars_from._compiled,
         )
         self._scope = global_scope() if scope is None else scope
         self._executor = Executor()
@@ -39,10 +48,13 @@ class ParallelExecutor:
             return_numpy=return_numpy,
         )
 
+    def _devices(self, n_feeds):
+        return self._compiled._devices(n_feeds, self._scope)
+
     @property
     def device_count(self):
-        """How many places were asked for."""
-        return self._compiled._places
+        """How many places there are."""
+        return self._devices(None).n_places
 
     def drop_local_exe_scopes(self):
-        """Nothing is kept between runs."""
+        """Nothing of a run is kept that could be dropped."""

@@ -284,7 +284,11 @@ fn collect_parameters(
         let block = program.block_mut(0);
         let producer = block.ops.iter_mut().rev().find(|op| op.writes().any(|var| var == grad));
         if let Some(op) = producer {
-            op.attrs.set(role::ROLE_VAR, vec![param.clone(), grad.clone()]);
+            // One op may make the gradients of several parameters: the newest pair stands first.
+            let others = op.attrs.strs(role::ROLE_VAR).unwrap_or(&[]).iter().cloned();
+            let pair = [param.clone(), grad.clone()];
+            let all: Vec<String> = pair.into_iter().chain(others).collect();
+            op.attrs.set(role::ROLE_VAR, all);
         }
         pairs.push(ParamGrad { param, grad });
     }

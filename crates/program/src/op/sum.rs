@@ -134,7 +134,7 @@ fn add_all(run: &mut Run<'_>) -> Result<()> {
     let mut out = run.take("Out");
     let n = run.n_inputs("X");
     let first_dense =
-        (0..n).find(|&index| matches!(run.value_at("X", index), Ok(Value::Tensor(_))));
+        (0..n).find(|&index| run.value_at("X", index).is_ok_and(|x| x.tensor().is_some()));
     let like = run.input_at("X", first_dense.unwrap_or(0))?;
     for_number!(like.dtype(), run.input_name("X"), T => {
         if first_dense == Some(0) {

@@ -28,6 +28,11 @@ impl Feed {
         }
     }
 
+    /// The tensor of a name.
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.entries.iter().find(|(own, _)| own == name).map(|(_, tensor)| tensor)
+    }
+
     /// The tensor of a name, to refill for the next batch.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Tensor> {
         self.entries.iter_mut().find(|(own, _)| own == name).map(|(_, tensor)| tensor)

@@ -22,11 +22,14 @@ use program::Program;
 use tensor::Tensor;
 
 pub use feed::Feed;
+pub(crate) use plan::NATIVE;
 pub use prepared::Prepared;
 pub use profile::{OpTime, Profile};
 
 use crate::error::Result;
+use crate::remote::{Cluster, Session};
 use crate::scope::Scope;
+use crate::serve;
 
 /// How programs are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +62,8 @@ pub struct Executor {
     profile: Profile,
     interrupt: Interrupt,
     poll: Option<Poll>,
+    cluster: Cluster,
+    serving: serve::Serving,
 }
 
 /// Asked now and then, between two ops, whether to go on.
@@ -130,6 +135,16 @@ impl Executor {
         &mut self.options
     }
 
+    /// The servers that programs of this executor talk to.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Shares the connections of another executor.
+    pub fn set_cluster(&mut self, cluster: Cluster) {
+        self.cluster = cluster;
+    }
+
     /// A handle that ends runs of this executor.
     pub fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()
@@ -167,6 +182,10 @@ impl Executor {
         fetched: &mut Vec<Tensor>,
     ) -> Result<()> {
         self.interrupt.clear();
+        if serve::server_op(program).is_some() {
+            fetched.clear();
+            return self.serve(program, scope);
+        }
         let at = self.ready(program, feed, fetch)?;
         let (_, prepared) = &mut self.cache[at];
         let mut watch = step::Watch {
@@ -175,9 +194,24 @@ impl Executor {
             interrupt: &self.interrupt,
             poll: self.poll.as_mut(),
             scope,
+            remote: Session::new(&self.cluster, program.distributed.clone()),
         };
+        watch.remote.start(scope);
         let result = prepared.run(feed, fetched, &mut watch);
+        let result = result.and_then(|()| watch.remote.finish(scope));
         result.map_err(|error| blame::users_op(error, program))
+    }
+
+    /// A server's program is not stepped through: it is served until the job is over.
+    fn serve(&mut self, program: &Program, scope: &Scope) -> Result<()> {
+        let (interrupt, mut poll) = (self.interrupt.clone(), self.poll.as_mut());
+        let stops = || interrupt.is_set() || poll.as_mut().is_some_and(|poll| poll.stops());
+        serve::serve(program, scope, &self.serving, stops)
+    }
+
+    /// How programs of servers are served.
+    pub fn serving_mut(&mut self) -> &mut serve::Serving {
+        &mut self.serving
     }
 
     /// Prepares a program without running it; a later [`Executor::run`] with the same feeds and

@@ -24,7 +24,7 @@ pub(super) struct Plan {
 }
 
 /// Handled by the executor itself: feeding and fetching go by name.
-const NATIVE: [&str; 2] = ["feed", "fetch"];
+pub(crate) const NATIVE: [&str; 2] = ["feed", "fetch"];
 
 impl Plan {
     /// The ops as the user wrote them.

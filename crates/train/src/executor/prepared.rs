@@ -209,7 +209,8 @@ fn fetch(fetches: &[Fetch], vars: &mut [Value], fetched: &mut Vec<Tensor>) -> Re
                     result.copy_from(tensor)
                 }
             }
-            Value::Tensor(_) | Value::Empty => {
+            Value::Shared(tensor) if tensor.is_initialized() => result.copy_from(tensor),
+            Value::Tensor(_) | Value::Shared(_) | Value::Empty => {
                 let (port, var) = ("X".to_string(), fetch.name.clone());
                 return Err(ProgramError::NotInitialized { port, var }.into());
             }

@@ -4,12 +4,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use program::op::{Host, Op, Run, Spare, Wiring};
+use program::remote::Remote;
 use program::{Error as ProgramError, OpDesc};
 use tensor::{DType, Tensor, Value};
 
 use super::{Interrupt, Options, Poll, Profile};
 use crate::error::{Error, Result};
 use crate::io;
+use crate::remote::Session;
 use crate::scope::Scope;
 
 /// One op with everything resolved.
@@ -35,6 +37,8 @@ pub(super) struct Watch<'a> {
     pub(super) poll: Option<&'a mut Poll>,
     /// Whose readers `read` ops ask.
     pub(super) scope: &'a Scope,
+    /// The servers that remote ops talk to.
+    pub(super) remote: Session<'a>,
 }
 
 impl Watch<'_> {
@@ -72,6 +76,10 @@ impl Host for World<'_, '_> {
 
     fn read_file(&mut self, path: &str) -> program::Result<Vec<u8>> {
         io::read_vars(Path::new(path), false).map_err(program::op::host_error)
+    }
+
+    fn remote(&mut self) -> program::Result<&mut dyn Remote> {
+        Ok(&mut self.watch.remote)
     }
 
     #[allow(clippy::print_stdout)] // `fluid.layers.Print` writes to standard output.
@@ -129,7 +137,7 @@ fn check_finite(step: &Step, vars: &[Value]) -> program::Result<()> {
         let tensor = match &vars[slot] {
             Value::Tensor(tensor) => tensor,
             Value::Rows(rows) => &rows.value,
-            Value::Array(_) | Value::Empty => continue,
+            Value::Array(_) | Value::Shared(_) | Value::Empty => continue,
         };
         if let Some(position) = first_not_finite(tensor) {
             let (op, var) = (step.desc.kind.clone(), name.to_string());

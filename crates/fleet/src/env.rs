@@ -1,0 +1,234 @@
+//! The variables by which a cluster tells a process who it is: every name, and which goes first.
+//!
+//! Names changed with Fluid's versions, and scripts, launchers and platforms of all ages are about.
+//! The newest name wins; an empty value counts as none. *Add a variable here, nowhere else.*
+
+use ps::Endpoint;
+
+use crate::error::{Error, Result};
+
+/// A server's port unless a variable says otherwise.
+pub const PORT: u16 = 6174;
+
+/// `ip:port,ip:port`, or, under the older names, addresses that share a port.
+pub(crate) const SERVERS: &[&str] = &[
+    "PADDLE_PSERVERS_IP_PORT_LIST",
+    "PADDLE_PSERVERS",
+    "PADDLE_PSERVER_IPS",
+    "PADDLE_INIT_PSERVERS",
+];
+/// A port of servers; each list of addresses has its own name for it, the others stand in.
+const PORTS: &[&str] = &["PADDLE_PORT", "PADDLE_PSERVER_PORT", "PADDLE_INIT_PORT"];
+/// How many trainers there are.
+pub(crate) const N_TRAINERS: &[&str] = &["PADDLE_TRAINERS_NUM", "PADDLE_TRAINERS", "TRAINERS"];
+/// `TRAINER` or `PSERVER`.
+pub(crate) const PART: &[&str] = &["TRAINING_ROLE", "PADDLE_TRAINING_ROLE"];
+/// Which trainer this is.
+pub(crate) const TRAINER_ID: &[&str] = &["PADDLE_TRAINER_ID", "PADDLE_INIT_TRAINER_ID"];
+/// Which server this is, by address.
+pub(crate) const OWN_IP: &[&str] = &["POD_IP", "PADDLE_CURRENT_IP"];
+/// Which server this is, by number.
+pub(crate) const SERVER_ID: &[&str] = &["PADDLE_PSERVER_ID"];
+/// Where trainers are reached.
+pub(crate) const TRAINERS: &[&str] = &["PADDLE_TRAINER_ENDPOINTS"];
+/// Which of them this is.
+pub(crate) const OWN_ENDPOINT: &[&str] = &["PADDLE_CURRENT_ENDPOINT"];
+/// Who this is among all processes that `mpirun` started.
+pub(crate) const MPI_RANK: &[&str] = &["OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"];
+/// How many `mpirun` started.
+pub(crate) const MPI_SIZE: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
+/// How many of them are on this machine.
+pub(crate) const MPI_LOCAL_SIZE: &[&str] =
+    &["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE"];
+/// What sends connections elsewhere.
+pub(crate) const PROXIES: &[&str] = &["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
+/// How many threads a process trains with.
+pub(crate) const N_THREADS: &[&str] = &["CPU_NUM"];
+
+/// A variable of this process; one that is no text is as good as none.
+pub fn process(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Variables by name, wherever they come from.
+#[derive(Clone, Copy)]
+pub(crate) struct Vars<'a>(pub(crate) &'a dyn Fn(&str) -> Option<String>);
+
+/// A value and the name it was found under.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+}
+
+impl Found {
+    /// The complaint that a value is not what it should be.
+    pub(crate) fn bad(&self, expected: &'static str) -> Error {
+        Error::BadVariable { name: self.name, value: self.value.clone(), expected }
+    }
+
+    /// A number that is not negative.
+    pub(crate) fn number(&self) -> Result<u32> {
+        self.value.parse().map_err(|_| self.bad("a number, 0 or more"))
+    }
+
+    /// The parts between commas.
+    fn items(&self) -> impl Iterator<Item = &str> {
+        self.value.split(',').map(str::trim).filter(|item| !item.is_empty())
+    }
+
+    /// A list of `host:port`.
+    pub(crate) fn endpoints(&self) -> Result<Vec<Endpoint>> {
+        let parse = |item: &str| item.parse().map_err(|_| self.bad("host:port,host:port,…"));
+        let list: Vec<Endpoint> = self.items().map(parse).collect::<Result<_>>()?;
+        let repeated = (1..list.len()).find(|&at| list[..at].contains(&list[at]));
+        match repeated {
+            None if !list.is_empty() => Ok(list),
+            _ => Err(self.bad("host:port,host:port,… each once")),
+        }
+    }
+}
+
+impl Vars<'_> {
+    /// The first of these names that is set.
+    pub(crate) fn first(self, names: &'static [&'static str]) -> Option<Found> {
+        names.iter().find_map(|name| {
+            let value = (self.0)(name)?.trim().to_string();
+            (!value.is_empty()).then_some(Found { name, value })
+        })
+    }
+
+    /// The same where there must be one.
+    pub(crate) fn need(self, names: &'static [&'static str]) -> Result<Found> {
+        self.first(names).ok_or(Error::MissingVariable { name: names[0], aliases: &names[1..] })
+    }
+
+    /// All servers, in the order that all processes share.
+    pub(crate) fn servers(self) -> Result<Vec<Endpoint>> {
+        let found = self.need(SERVERS)?;
+        if found.name == SERVERS[0] {
+            return found.endpoints();
+        }
+        let port = self.port_of(found.name)?.unwrap_or_else(|| vec![PORT]);
+        let hosts: Vec<&str> = found.items().collect();
+        if port.len() != 1 && port.len() != hosts.len() {
+            return Err(found.bad("as many addresses as there are ports, or one port for all"));
+        }
+        let ports = port.iter().chain(std::iter::repeat(&port[0]));
+        let with_port = |(host, port): (&str, &u16)| match host.contains(':') {
+            true => host.to_string(),
+            false => format!("{host}:{port}"),
+        };
+        let list: Vec<String> = hosts.into_iter().zip(ports).map(with_port).collect();
+        Found { name: found.name, value: list.join(",") }.endpoints()
+    }
+
+    /// The port or ports that go with an address of this name, if any are set.
+    pub(crate) fn port_of(self, name: &str) -> Result<Option<Vec<u16>>> {
+        let own = match name {
+            "PADDLE_PSERVER_IPS" | "PADDLE_CURRENT_IP" => &PORTS[1..2],
+            "PADDLE_INIT_PSERVERS" => &PORTS[2..],
+            _ => &PORTS[..1],
+        };
+        let Some(found) = self.first(own).or_else(|| self.first(PORTS)) else { return Ok(None) };
+        let parse = |item: &str| item.parse().map_err(|_| found.bad("a port, 0 to 65535"));
+        found.items().map(parse).collect::<Result<_>>().map(Some)
+    }
+
+    /// How many trainers there are. On some platforms `PADDLE_TRAINERS` lists their addresses.
+    pub(crate) fn n_trainers(self) -> Result<u32> {
+        let found = self.need(N_TRAINERS)?;
+        let counted = || match found.name {
+            "PADDLE_TRAINERS" if !found.value.starts_with('-') => Ok(found.items().count() as u32),
+            _ => Err(found.bad("the number of trainers, 1 or more")),
+        };
+        match found.value.parse() {
+            Ok(0) => Err(found.bad("the number of trainers, 1 or more")),
+            Ok(n) => Ok(n),
+            Err(_) => counted(),
+        }
+    }
+
+    /// How many threads a process trains with.
+    pub(crate) fn n_threads(self) -> Result<u32> {
+        let Some(found) = self.first(N_THREADS) else { return Ok(1) };
+        match found.number()? {
+            0 => Err(found.bad("a number of threads, 1 or more")),
+            n => Ok(n),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An environment of these variables.
+    pub(crate) fn vars<'a>(
+        list: &'a [(&'a str, &'a str)],
+    ) -> impl Fn(&str) -> Option<String> + use<'a> {
+        |name| list.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
+    }
+
+    #[track_caller]
+    fn check(list: &[(&str, &str)], expected: &str) {
+        let servers = Vars(&vars(list)).servers().unwrap();
+        let servers: Vec<_> = servers.iter().map(Endpoint::to_string).collect();
+        assert_eq!(servers.join(","), expected);
+    }
+
+    #[test]
+    fn servers_under_every_name() {
+        check(&[("PADDLE_PSERVERS_IP_PORT_LIST", "a:1, b:2")], "a:1,b:2");
+        check(&[("PADDLE_PSERVERS", "a,b"), ("PADDLE_PORT", "7")], "a:7,b:7");
+        check(&[("PADDLE_PSERVERS", "a,a"), ("PADDLE_PORT", "7,8")], "a:7,a:8");
+        check(&[("PADDLE_PSERVERS", "a")], "a:6174");
+        check(&[("PADDLE_PSERVER_IPS", "a,b"), ("PADDLE_PSERVER_PORT", "9")], "a:9,b:9");
+        check(&[("PADDLE_PSERVER_IPS", "a"), ("PADDLE_PORT", "9")], "a:9");
+        check(&[("PADDLE_INIT_PSERVERS", "a"), ("PADDLE_INIT_PORT", "3")], "a:3");
+    }
+
+    #[test]
+    fn the_newest_name_wins_and_empty_is_none() {
+        let both = [("PADDLE_PSERVERS_IP_PORT_LIST", "a:1"), ("PADDLE_PSERVER_IPS", "b")];
+        check(&both, "a:1");
+        check(&[("PADDLE_PSERVERS_IP_PORT_LIST", " "), ("PADDLE_PSERVER_IPS", "b")], "b:6174");
+        let ports = [("PADDLE_PORT", "1"), ("PADDLE_PSERVER_PORT", "2")];
+        check(&[&ports[..], &[("PADDLE_PSERVERS", "a")]].concat(), "a:1");
+        check(&[&ports[..], &[("PADDLE_PSERVER_IPS", "a")]].concat(), "a:2");
+    }
+
+    #[test]
+    fn refuses_lists_that_are_none() {
+        for list in ["a", "a:x", ",", "a:1,a:1"] {
+            let error = Vars(&vars(&[("PADDLE_PSERVERS_IP_PORT_LIST", list)])).servers();
+            assert!(matches!(error, Err(Error::BadVariable { .. })), "{list}");
+        }
+        let uneven = [("PADDLE_PSERVERS", "a,b,c"), ("PADDLE_PORT", "1,2")];
+        let error = Vars(&vars(&uneven)).servers();
+        assert!(matches!(error, Err(Error::BadVariable { name: "PADDLE_PSERVERS", .. })));
+    }
+
+    #[test]
+    fn a_missing_variable_is_named_with_its_aliases() {
+        let error = Vars(&vars(&[])).servers().unwrap_err();
+        let Error::MissingVariable { name, aliases } = error else { panic!("{error}") };
+        assert_eq!((name, aliases), (SERVERS[0], &SERVERS[1..]));
+    }
+
+    #[test]
+    fn trainers_are_counted() {
+        let n = |name, value| Vars(&vars(&[(name, value)])).n_trainers();
+        assert_eq!(n("PADDLE_TRAINERS_NUM", "4").unwrap(), 4);
+        assert_eq!(n("PADDLE_TRAINERS", "2").unwrap(), 2);
+        assert_eq!(n("PADDLE_TRAINERS", "10.0.0.1,10.0.0.2,10.0.0.3").unwrap(), 3);
+        assert_eq!(n("TRAINERS", "1").unwrap(), 1);
+        for (name, value) in [
+            ("PADDLE_TRAINERS_NUM", "0"),
+            ("PADDLE_TRAINERS_NUM", "a,b"),
+            ("PADDLE_TRAINERS", "-1"),
+        ] {
+            assert!(matches!(n(name, value), Err(Error::BadVariable { .. })), "{name}={value}");
+        }
+    }
+}

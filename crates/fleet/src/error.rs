@@ -1,0 +1,247 @@
+//! What can go wrong when a process finds its place in a cluster, or starts one.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ps::Endpoint;
+
+/// What can go wrong when a process finds its place in a cluster, or starts one.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A variable that must be set.
+    #[error("environment variable {name} is not set{}", or(.aliases))]
+    MissingVariable {
+        /// Its newest name.
+        name: &'static str,
+        /// Its older names.
+        aliases: &'static [&'static str],
+    },
+    /// A variable whose value makes no sense.
+    #[error("environment variable {name} is `{value}`, it must be {expected}")]
+    BadVariable {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// Neither trainer nor server.
+    #[error("TRAINING_ROLE must be PSERVER or TRAINER, and {name} is `{value}`")]
+    UnknownPart {
+        /// The variable it was read from.
+        name: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// A server that is not among the servers.
+    #[error("this server is {endpoint}, which is not one of the servers {}", list(.servers))]
+    NotAServer {
+        /// Its end point, from `POD_IP` and `PADDLE_PORT`.
+        endpoint: Endpoint,
+        /// All servers.
+        servers: Vec<Endpoint>,
+    },
+    /// A number beyond the last trainer or server.
+    #[error("{name} is {id}, there are {n}: it must be 0 to {}", .n - 1)]
+    IdTooLarge {
+        /// The variable it was read from.
+        name: &'static str,
+        /// The number.
+        id: u32,
+        /// How many there are.
+        n: u32,
+    },
+    /// The environment of a PaddleCloud job does not fit together.
+    #[error("something wrong with PaddleCloud, please check environment: {0}")]
+    Cloud(Box<Error>),
+    /// Trainers that work without servers must know one another.
+    #[error("can't find PADDLE_TRAINER_ENDPOINTS")]
+    NoTrainerEndpoints,
+    /// Text that is no end point.
+    #[error(transparent)]
+    Endpoint(#[from] ps::Error),
+    /// An empty list of end points.
+    #[error("the length of {list} list must be greater than 0")]
+    NoEndpoints {
+        /// The argument.
+        list: &'static str,
+    },
+    /// An end point given twice.
+    #[error("{list} can't have duplicate elements")]
+    RepeatedEndpoint {
+        /// The argument.
+        list: &'static str,
+    },
+    /// A negative number for a process.
+    #[error("current_id must be greater than or equal to 0")]
+    NegativeId,
+    /// A server beyond the last.
+    #[error(
+        "if role is Role.SERVER, current_id must be less than or equal to len(server_endpoints) - 1"
+    )]
+    NoSuchServer,
+    /// A trainer beyond the last.
+    #[error("current_id must be less than or equal to len(worker_endpoints) - 1")]
+    NoSuchTrainer,
+    /// No trainers at all.
+    #[error("worker_num must be greater than 0")]
+    NoTrainers,
+    /// A flag with a value of another kind.
+    #[error("FLAGS_{name}={value} is {expected}")]
+    BadFlag {
+        /// The flag.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        expected: &'static str,
+    },
+    /// A flag that does not exist.
+    #[error("Flag {0} cannot set its value through this function.")]
+    UnknownFlag(String),
+    /// A setting that does not exist.
+    #[error("{config} doesn't have key: {key}")]
+    UnknownSetting {
+        /// What was to be set.
+        config: &'static str,
+        /// The setting.
+        key: String,
+    },
+    /// A setting with a value that makes no sense.
+    #[error("{config}.{key} is `{value}`, it must be {expected}")]
+    BadSetting {
+        /// What was to be set.
+        config: &'static str,
+        /// The setting.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// Servers that never answered.
+    #[error(
+        "servers not ready after {} s: {}; are they started, is the address right, \
+         are http_proxy and https_proxy unset? (FLAGS_wait_server_ready_timeout says how long to wait)",
+        .waited.as_secs(), list(.endpoints)
+    )]
+    NotReady {
+        /// Those that did not answer.
+        endpoints: Vec<Endpoint>,
+        /// How long they were waited for.
+        waited: Duration,
+    },
+    /// The user does not want to wait any longer.
+    #[error("interrupted while waiting for {}", list(.endpoints))]
+    Interrupted {
+        /// For whom it waited.
+        endpoints: Vec<Endpoint>,
+    },
+    /// A launcher's command line that makes no sense.
+    #[error("{0}")]
+    Usage(Usage),
+    /// A port that somebody else uses.
+    #[error("port {port} is in use: end the process that has it, or give another with {option}")]
+    PortInUse {
+        /// The port.
+        port: u16,
+        /// The option that sets it.
+        option: &'static str,
+    },
+    /// So many ports are not to be had.
+    #[error("no {n} free ports from {start} on")]
+    NoFreePorts {
+        /// How many.
+        n: usize,
+        /// From where on.
+        start: u16,
+    },
+    /// A file or folder of the launcher.
+    #[error("cannot {what} {}: {source}", .path.display())]
+    File {
+        /// What it wanted to do with it.
+        what: &'static str,
+        /// Its path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A process that could not be started.
+    #[error("cannot start {name}: {}: {source}", .program.display())]
+    Start {
+        /// Which of the job's processes.
+        name: String,
+        /// What was to be run.
+        program: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system would not let signals be watched.
+    #[error("cannot watch for signals: {0}")]
+    Signals(io::Error),
+}
+
+/// What is wrong with a launcher's command line.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Usage {
+    /// An option it does not have.
+    #[error("unknown option {0}")]
+    UnknownOption(String),
+    /// An option at the end, without what it needs.
+    #[error("{0} needs a value")]
+    NoValue(String),
+    /// A value of the wrong kind.
+    #[error("{option} is `{value}`, it must be {expected}")]
+    BadValue {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// Nothing to run.
+    #[error("the training script is missing")]
+    NoScript,
+    /// A machine that is not one of the cluster's.
+    #[error("--node_ip {node} is not one of the nodes {}", .nodes.join(","))]
+    NotANode {
+        /// This machine.
+        node: String,
+        /// All machines.
+        nodes: Vec<String>,
+    },
+    /// A number of servers that is not that of the end points.
+    #[error("--server_num is {n_servers}, but --endpoints names {n_endpoints} for this machine")]
+    ServerCount {
+        /// As the option says.
+        n_servers: usize,
+        /// As the list says.
+        n_endpoints: usize,
+    },
+    /// A job without trainers or without servers.
+    #[error("a job needs at least one {0}")]
+    Nobody(&'static str),
+}
+
+impl From<Usage> for Error {
+    fn from(usage: Usage) -> Self {
+        Error::Usage(usage)
+    }
+}
+
+fn or(aliases: &[&str]) -> String {
+    match aliases {
+        [] => String::new(),
+        _ => format!(" (nor is {}, which would do as well)", aliases.join(", ")),
+    }
+}
+
+fn list(endpoints: &[Endpoint]) -> String {
+    endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Or what went wrong.
+pub type Result<T> = std::result::Result<T, Error>;

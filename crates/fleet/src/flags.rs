@@ -1,0 +1,256 @@
+//! Settings that come from the environment as `FLAGS_<name>`: read once, then typed.
+//!
+//! Flags that Fluid has and this crate does not know are nobody's business and ignored.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::env;
+use crate::error::{Error, Result};
+
+/// The value of a flag.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// Yes or no.
+    Bool(bool),
+    /// A number of things, or of milliseconds or seconds.
+    Count(u64),
+    /// A number with a fraction.
+    Float(f64),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Bool(value) => write!(f, "{}", u8::from(*value)),
+            Value::Count(value) => write!(f, "{value}"),
+            Value::Float(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+impl Value {
+    /// Text as a value of the same kind.
+    fn parse(self, name: &'static str, text: &str) -> Result<Self> {
+        let bad = |expected| Error::BadFlag { name, value: text.to_string(), expected };
+        let trimmed = text.trim();
+        match self {
+            Value::Bool(_) => match trimmed.to_lowercase().as_str() {
+                "1" | "true" | "yes" | "on" | "t" | "y" => Ok(Value::Bool(true)),
+                "0" | "false" | "no" | "off" | "f" | "n" | "" => Ok(Value::Bool(false)),
+                _ => Err(bad("neither true nor false")),
+            },
+            Value::Count(_) => match trimmed.parse() {
+                Ok(value) => Ok(Value::Count(value)),
+                Err(_) if trimmed.parse::<f64>().is_ok() => {
+                    Err(bad("not a whole number from 0 on"))
+                }
+                Err(_) => Err(bad("not a number")),
+            },
+            Value::Float(_) => trimmed.parse().map(Value::Float).map_err(|_| bad("not a number")),
+        }
+    }
+}
+
+/// Every flag with what it is when nobody sets it, sorted.
+const DEFAULTS: &[(&str, Value)] = &[
+    ("check_nan_inf", Value::Bool(false)),
+    ("communicator_fake_rpc", Value::Bool(false)),
+    ("communicator_independent_recv_thread", Value::Bool(true)),
+    ("communicator_is_sgd_optimizer", Value::Bool(true)),
+    ("communicator_max_merge_var_num", Value::Count(20)),
+    ("communicator_min_send_grad_num_before_recv", Value::Count(20)),
+    ("communicator_send_queue_size", Value::Count(20)),
+    ("communicator_send_wait_times", Value::Count(5)),
+    ("communicator_thread_pool_size", Value::Count(5)),
+    ("cpu_deterministic", Value::Bool(false)),
+    ("dist_threadpool_size", Value::Count(0)),
+    ("eager_delete_tensor_gb", Value::Float(0.0)),
+    ("inner_op_parallelism", Value::Count(0)),
+    ("rpc_deadline", Value::Count(180_000)),
+    ("rpc_disable_reuse_port", Value::Bool(false)),
+    ("rpc_get_thread_num", Value::Count(12)),
+    ("rpc_prefetch_thread_num", Value::Count(12)),
+    ("rpc_retry_bind_port", Value::Count(3)),
+    ("rpc_retry_times", Value::Count(3)),
+    ("rpc_send_thread_num", Value::Count(12)),
+    ("wait_server_ready_timeout", Value::Count(0)),
+    ("worker_update_interval_secs", Value::Count(900)),
+];
+
+/// Another spelling found in documents.
+const SPELLINGS: &[(&str, &str)] =
+    &[("communicator_max_send_grad_num_before_recv", "communicator_min_send_grad_num_before_recv")];
+
+/// All flags.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flags {
+    values: Vec<Value>,
+    /// Those that somebody has set.
+    given: BTreeSet<&'static str>,
+}
+
+impl Default for Flags {
+    fn default() -> Self {
+        let values = DEFAULTS.iter().map(|(_, value)| *value).collect();
+        Self { values, given: BTreeSet::new() }
+    }
+}
+
+impl Flags {
+    /// The flags that an environment gives.
+    pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        let mut flags = Self::default();
+        let others = SPELLINGS.iter().map(|(name, _)| *name);
+        // Fluid's own spelling goes last: where both are set, it wins.
+        for name in others.chain(DEFAULTS.iter().map(|(name, _)| *name)) {
+            if let Some(text) = var(&format!("FLAGS_{name}")) {
+                flags.set(name, &text)?;
+            }
+        }
+        Ok(flags)
+    }
+
+    /// The names of all flags, sorted.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        DEFAULTS.iter().map(|(name, _)| *name)
+    }
+
+    /// Where a flag is, named with or without `FLAGS_` before it.
+    fn place(name: &str) -> Result<usize> {
+        let short = name.strip_prefix("FLAGS_").unwrap_or(name);
+        let own = SPELLINGS.iter().find(|(other, _)| *other == short).map_or(short, |(_, own)| own);
+        let at = DEFAULTS.binary_search_by_key(&own, |(name, _)| name);
+        at.map_err(|_| Error::UnknownFlag(name.to_string()))
+    }
+
+    /// The value of a flag.
+    pub fn get(&self, name: &str) -> Result<Value> {
+        Ok(self.values[Self::place(name)?])
+    }
+
+    /// Sets a flag from text.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
+        let at = Self::place(name)?;
+        let (own, default) = DEFAULTS[at];
+        self.values[at] = default.parse(own, text)?;
+        self.given.insert(own);
+        Ok(())
+    }
+
+    /// The value of a flag that somebody has set.
+    pub fn given(&self, name: &str) -> Option<Value> {
+        let at = Self::place(name).ok()?;
+        self.given.contains(DEFAULTS[at].0).then(|| self.values[at])
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        match self.get(name) {
+            Ok(Value::Count(value)) => value,
+            other => panic!("`{name}` is a count of this table, not {other:?}"),
+        }
+    }
+
+    /// How long an answer of a server may take (`rpc_deadline`).
+    pub fn rpc_deadline(&self) -> Duration {
+        Duration::from_millis(self.count("rpc_deadline"))
+    }
+
+    /// How often a call is repeated (`rpc_retry_times`).
+    pub fn rpc_retry_times(&self) -> u64 {
+        self.count("rpc_retry_times")
+    }
+
+    /// How often a server tries to bind its port (`rpc_retry_bind_port`).
+    pub fn rpc_retry_bind_port(&self) -> u64 {
+        self.count("rpc_retry_bind_port")
+    }
+
+    /// How long trainers wait for servers, if not for ever (`wait_server_ready_timeout`).
+    pub fn wait_server_ready_timeout(&self) -> Option<Duration> {
+        let seconds = self.count("wait_server_ready_timeout");
+        (seconds > 0).then(|| Duration::from_secs(seconds))
+    }
+
+    /// After how long a silent trainer is called dead (`worker_update_interval_secs`).
+    pub fn worker_update_interval(&self) -> Duration {
+        Duration::from_secs(self.count("worker_update_interval_secs"))
+    }
+
+    /// Whether results are searched for numbers that are none (`check_nan_inf`).
+    pub fn check_nan_inf(&self) -> bool {
+        matches!(self.get("check_nan_inf"), Ok(Value::Bool(true)))
+    }
+}
+
+static CURRENT: Mutex<Option<Flags>> = Mutex::new(None);
+
+/// The flags of this process: read from the environment when first asked for.
+pub fn current() -> Result<Flags> {
+    Ok(held()?.clone().expect("read above"))
+}
+
+/// Changes flags of this process.
+pub fn change(name: &str, text: &str) -> Result<()> {
+    held()?.as_mut().expect("read above").set(name, text)
+}
+
+fn held() -> Result<MutexGuard<'static, Option<Flags>>> {
+    let mut held = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if held.is_none() {
+        *held = Some(Flags::from_environment(&env::process)?);
+    }
+    Ok(held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::tests::vars;
+
+    #[test]
+    fn the_table_is_sorted() {
+        assert!(DEFAULTS.is_sorted_by_key(|(name, _)| name));
+    }
+
+    #[test]
+    fn defaults_are_fluids() {
+        let flags = Flags::from_environment(&vars(&[("FLAGS_of_nobody", "x")])).unwrap();
+        assert_eq!(flags, Flags::default());
+        assert_eq!(flags.rpc_deadline(), Duration::from_secs(180));
+        assert_eq!((flags.rpc_retry_times(), flags.rpc_retry_bind_port()), (3, 3));
+        assert_eq!(flags.wait_server_ready_timeout(), None);
+        assert_eq!(flags.worker_update_interval(), Duration::from_secs(900));
+        assert!(!flags.check_nan_inf());
+        assert_eq!(flags.given("rpc_deadline"), None);
+    }
+
+    #[test]
+    fn the_environment_sets_them() {
+        let given = [
+            ("FLAGS_rpc_deadline", "5"),
+            ("FLAGS_check_nan_inf", "True"),
+            ("FLAGS_wait_server_ready_timeout", " 7 "),
+            ("FLAGS_communicator_max_send_grad_num_before_recv", "3"),
+        ];
+        let flags = Flags::from_environment(&vars(&given)).unwrap();
+        assert_eq!(flags.rpc_deadline(), Duration::from_millis(5));
+        assert_eq!(flags.wait_server_ready_timeout(), Some(Duration::from_secs(7)));
+        assert!(flags.check_nan_inf());
+        let name = "FLAGS_communicator_min_send_grad_num_before_recv";
+        assert_eq!(flags.given(name), Some(Value::Count(3)));
+    }
+
+    #[test]
+    fn refuses_values_of_another_kind() {
+        let check = |name: &str, value: &str, text: &str| {
+            assert_eq!(Flags::default().set(name, value).unwrap_err().to_string(), text);
+        };
+        check("check_nan_inf", "maybe", "FLAGS_check_nan_inf=maybe is neither true nor false");
+        check("rpc_deadline", "soon", "FLAGS_rpc_deadline=soon is not a number");
+        check("rpc_deadline", "-1", "FLAGS_rpc_deadline=-1 is not a whole number from 0 on");
+        check("FLAGS_zz", "1", "Flag FLAGS_zz cannot set its value through this function.");
+    }
+}

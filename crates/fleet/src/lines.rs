@@ -1,0 +1,101 @@
+//! Lines a fleet writes for people, in Fluid's words.
+
+use ps::Endpoint;
+use ps::lines::Line;
+
+use crate::role::repr;
+use crate::strategy::Mode;
+
+/// Trainers that are earlier than their servers say so, on stderr, every three seconds.
+pub fn not_ready(endpoints: &[Endpoint]) -> [String; 2] {
+    let list = format!("not ready endpoints:{}", repr(endpoints));
+    ["server not ready, wait 3 sec to retry...".to_string(), list]
+}
+
+/// All trainers of a launched job have ended.
+pub const WORKERS_EXIT: &str = "all workers exit, going to finish parameter server";
+
+/// All servers of a launched job have ended.
+pub const SERVERS_KILLED: &str = "all parameter server are killed";
+
+/// A second `init_worker` changes nothing.
+pub const COMMUNICATOR_INITIALIZED: &str = "communicator has been initialized, skip";
+
+/// What a role maker without means to meet says when it is asked to.
+pub const NO_BARRIER: &str = "warning: RoleMakerBase does not have barrier worker.";
+
+/// A proxy would swallow what trainers and servers say to each other.
+pub fn proxy(names: &[&str]) -> String {
+    format!(
+        "warning: {} set: trainers and servers speak to each other directly, unset it if they \
+         cannot reach one another",
+        names.join(" and ")
+    )
+}
+
+/// What Fluid says when the sender of a mode is ready, in order.
+pub fn initialized(mode: Mode) -> Vec<Line> {
+    let half = Line::info("communicator.h:308", "HalfAsyncCommunicator Initialized");
+    match mode {
+        Mode::Async => vec![Line::info("communicator.h:252", "AsyncCommunicator Initialized")],
+        Mode::HalfAsync => vec![half],
+        Mode::Sync => vec![half, Line::info("communicator.h:373", "SyncCommunicator Initialized")],
+        Mode::Geo { .. } => {
+            vec![Line::info("communicator.h:392", "GeoSgdCommunicator Initialized")]
+        }
+    }
+}
+
+/// A table of settings, as trainers print it when they start.
+pub fn overview(settings: &[(&str, String)]) -> String {
+    let rule = |sign: &str| sign.repeat(50);
+    let mut lines = vec![String::new(), rule("=")];
+    lines.push(format!("{:^45}{:<5}", "TrainerRuntimeConfig Overview", "Value"));
+    lines.push(rule("-"));
+    lines.extend(settings.iter().map(|(name, value)| format!("{name:<45}{value:<5}")));
+    lines.push(rule("="));
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_sounds_as_seed_002_quotes_it() {
+        let endpoints = ["10.89.176.11:36000", "10.89.176.12:36000"];
+        let endpoints = endpoints.map(|text| text.parse().unwrap());
+        assert_eq!(
+            not_ready(&endpoints),
+            [
+                "server not ready, wait 3 sec to retry...",
+                "not ready endpoints:['10.89.176.11:36000', '10.89.176.12:36000']"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_overview_is_fluids() {
+        let settings = [("communicator_thread_pool_size", "5".to_string())];
+        assert_eq!(
+            overview(&settings),
+            "\n==================================================\
+             \n        TrainerRuntimeConfig Overview        Value\
+             \n--------------------------------------------------\
+             \ncommunicator_thread_pool_size                5    \
+             \n==================================================\n"
+        );
+    }
+
+    #[test]
+    fn a_sender_is_announced_by_its_mode() {
+        let texts = |mode| initialized(mode).into_iter().map(|line| line.text).collect::<Vec<_>>();
+        assert_eq!(texts(Mode::Async), ["AsyncCommunicator Initialized"]);
+        assert_eq!(texts(Mode::HalfAsync), ["HalfAsyncCommunicator Initialized"]);
+        let sync = ["HalfAsyncCommunicator Initialized", "SyncCommunicator Initialized"];
+        assert_eq!(texts(Mode::Sync), sync);
+        let geo = Mode::Geo { push_every: 100 };
+        assert_eq!(texts(geo), ["GeoSgdCommunicator Initialized"]);
+    }
+}

@@ -1,0 +1,174 @@
+//! Waits until servers listen.
+
+use std::sync::Once;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ps::{Endpoint, tcp};
+
+use crate::env;
+use crate::error::{Error, Result};
+use crate::lines;
+
+/// How long one server may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(2);
+/// How long to leave servers alone between two tries.
+const RETRY: Duration = Duration::from_secs(3);
+/// How often a wait looks whether it should end.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// What a wait tells, and who can end it.
+pub struct Watch<'a> {
+    /// Takes lines for stderr.
+    pub on_line: &'a mut dyn FnMut(&str),
+    /// Whether the user has had enough (Ctrl-C).
+    pub stops: &'a mut dyn FnMut() -> bool,
+}
+
+/// Returns as soon as all servers accept connections. Says every three seconds who does not; gives
+/// up after `timeout`, if there is one.
+pub fn wait_server_ready(
+    endpoints: &[Endpoint],
+    timeout: Option<Duration>,
+    watch: &mut Watch<'_>,
+) -> Result<()> {
+    let start = Instant::now();
+    let mut world = World {
+        answers: &mut |endpoint, limit| tcp::answers(endpoint, limit),
+        sleep: &mut thread::sleep,
+        elapsed: &mut || start.elapsed(),
+    };
+    wait(endpoints, timeout, watch, &mut world)
+}
+
+/// What a wait needs of the world; tests bring their own.
+struct World<'a> {
+    answers: &'a mut dyn FnMut(&Endpoint, Duration) -> bool,
+    sleep: &'a mut dyn FnMut(Duration),
+    elapsed: &'a mut dyn FnMut() -> Duration,
+}
+
+fn wait(
+    endpoints: &[Endpoint],
+    timeout: Option<Duration>,
+    watch: &mut Watch<'_>,
+    world: &mut World<'_>,
+) -> Result<()> {
+    let timeout = timeout.unwrap_or(Duration::MAX);
+    loop {
+        let mut missing = Vec::new();
+        for endpoint in endpoints {
+            if (watch.stops)() {
+                return Err(Error::Interrupted { endpoints: endpoints.to_vec() });
+            }
+            let left = timeout.saturating_sub((world.elapsed)()).max(GLANCE);
+            if !(world.answers)(endpoint, CONNECT.min(left)) {
+                missing.push(endpoint.clone());
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let waited = (world.elapsed)();
+        if waited >= timeout {
+            return Err(Error::NotReady { endpoints: missing, waited });
+        }
+        for line in lines::not_ready(&missing) {
+            (watch.on_line)(&line);
+        }
+        let until = waited.saturating_add(RETRY).min(timeout);
+        loop {
+            let left = until.saturating_sub((world.elapsed)());
+            if left.is_zero() {
+                break;
+            }
+            if (watch.stops)() {
+                return Err(Error::Interrupted { endpoints: missing });
+            }
+            (world.sleep)(left.min(GLANCE));
+        }
+    }
+}
+
+static PROXIES: Once = Once::new();
+
+/// Says once in a process that a proxy is set.
+pub fn warn_of_proxies(var: &dyn Fn(&str) -> Option<String>, on_line: &mut dyn FnMut(&str)) {
+    if let Some(line) = proxy_line(var) {
+        PROXIES.call_once(|| on_line(&line));
+    }
+}
+
+fn proxy_line(var: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let is_set = |name: &&&str| var(name).is_some_and(|value| !value.trim().is_empty());
+    let names: Vec<&str> = env::PROXIES.iter().filter(is_set).copied().collect();
+    (!names.is_empty()).then(|| lines::proxy(&names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::tests::vars;
+
+    /// A world in which servers answer from some second on, and nothing really sleeps.
+    fn check(ready_at: [u64; 2], timeout: Option<u64>) -> (Result<()>, Vec<String>, Duration) {
+        let endpoints: Vec<Endpoint> = vec!["a:1".parse().unwrap(), "b:2".parse().unwrap()];
+        let now = std::cell::Cell::new(Duration::ZERO);
+        let mut said = Vec::new();
+        let mut answers = |endpoint: &Endpoint, limit: Duration| {
+            let at = Duration::from_secs(ready_at[usize::from(endpoint.host == "b")]);
+            let is_ready = now.get() >= at;
+            now.set(now.get() + if is_ready { Duration::ZERO } else { limit });
+            is_ready
+        };
+        let mut sleep = |time| now.set(now.get() + time);
+        let mut elapsed = || now.get();
+        let mut world = World { answers: &mut answers, sleep: &mut sleep, elapsed: &mut elapsed };
+        let mut on_line = |line: &str| said.push(line.to_string());
+        let mut watch = Watch { on_line: &mut on_line, stops: &mut || false };
+        let timeout = timeout.map(Duration::from_secs);
+        let result = wait(&endpoints, timeout, &mut watch, &mut world);
+        (result, said, now.get())
+    }
+
+    #[test]
+    fn ready_servers_are_not_talked_about() {
+        let (result, said, took) = check([0, 0], None);
+        result.unwrap();
+        assert_eq!((said.len(), took), (0, Duration::ZERO));
+    }
+
+    #[test]
+    fn late_servers_are_named_every_three_seconds() {
+        let (result, said, _) = check([0, 6], None);
+        result.unwrap();
+        let wait = "server not ready, wait 3 sec to retry...";
+        let list = "not ready endpoints:['b:2']";
+        assert_eq!(said, [wait, list, wait, list]);
+    }
+
+    #[test]
+    fn there_is_an_end_if_one_is_wished() {
+        let (result, said, took) = check([0, 1000], Some(8));
+        let Err(Error::NotReady { endpoints, waited }) = result else { panic!("{result:?}") };
+        assert_eq!(endpoints[0].to_string(), "b:2");
+        assert_eq!(endpoints.len(), 1);
+        assert!((8..10).contains(&waited.as_secs()) && took == waited, "{waited:?}");
+        assert_eq!(said.len(), 4);
+    }
+
+    #[test]
+    fn ctrl_c_ends_it() {
+        let endpoints: Vec<Endpoint> = vec!["127.0.0.1:1".parse().unwrap()];
+        let mut watch = Watch { on_line: &mut |_| {}, stops: &mut || true };
+        let result = wait_server_ready(&endpoints, None, &mut watch);
+        assert!(matches!(result, Err(Error::Interrupted { .. })));
+    }
+
+    #[test]
+    fn proxies_are_named() {
+        assert_eq!(proxy_line(&vars(&[("http_proxy", "")])), None);
+        let line = proxy_line(&vars(&[("http_proxy", "http://x"), ("https_proxy", "y")])).unwrap();
+        assert!(line.starts_with("warning: http_proxy and https_proxy set: "), "{line}");
+    }
+}

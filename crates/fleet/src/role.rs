@@ -1,0 +1,276 @@
+//! Who a process is: trainer or server, which of them, and who the others are.
+//!
+//! Fluid's role makers are functions here that give a [`Role`]: from the environment, from
+//! arguments, from MPI. They compute and connect to nobody.
+
+use ps::Endpoint;
+
+use crate::env::{self, Found, Vars};
+use crate::error::{Error, Result};
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It trains; Fluid: worker.
+    Trainer,
+    /// It keeps parameters.
+    Server,
+}
+
+/// Who a process is, and who the others are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// What it does.
+    pub part: Part,
+    /// Which of the trainers or servers it is.
+    pub id: u32,
+    /// How many trainers there are.
+    pub n_trainers: u32,
+    /// Where the servers are, in the order that all processes share.
+    pub servers: Vec<Endpoint>,
+    /// Where the trainers are, when they speak to one another.
+    pub trainers: Vec<Endpoint>,
+}
+
+impl Role {
+    /// Whether it trains.
+    pub fn is_trainer(&self) -> bool {
+        self.part == Part::Trainer
+    }
+
+    /// Whether it keeps parameters.
+    pub fn is_server(&self) -> bool {
+        self.part == Part::Server
+    }
+
+    /// Whether it is the trainer that does what only one may do.
+    pub fn is_first_trainer(&self) -> bool {
+        self.is_trainer() && self.id == 0
+    }
+
+    /// Where this server listens; a trainer listens nowhere.
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        self.servers.get(self.id as usize).filter(|_| self.is_server())
+    }
+
+    /// The part of `files` that is this trainer's: neighbours stay together, and the first trainers
+    /// have one more when it does not come out even.
+    pub fn split<'a, T>(&self, files: &'a [T]) -> &'a [T] {
+        let (n, id) = (self.n_trainers as usize, self.id as usize);
+        if id >= n {
+            return &[];
+        }
+        let (each, rest) = (files.len() / n, files.len() % n);
+        let start = each * id + rest.min(id);
+        &files[start..start + each + usize::from(id < rest)]
+    }
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let part = match self.part {
+            Part::Trainer => 1,
+            Part::Server => 2,
+        };
+        let (trainers, servers) = (repr(&self.trainers), repr(&self.servers));
+        write!(
+            f,
+            "role: {part}, current_id: {}, worker_endpoints: {trainers}, \
+             server_endpoints: {servers}",
+            self.id
+        )
+    }
+}
+
+/// A list as Python writes it; users compare logs with documents.
+pub(crate) fn repr(endpoints: &[Endpoint]) -> String {
+    let quoted: Vec<_> = endpoints.iter().map(|endpoint| format!("'{endpoint}'")).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+/// From the variables of a PaddleCloud job, a launcher, Kubernetes, or a shell: Fluid's
+/// `PaddleCloudRoleMaker`.
+pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
+    let vars = Vars(var);
+    let servers = vars.servers()?;
+    let n_trainers = vars.n_trainers()?;
+    let cloud = |error| match error {
+        missing @ Error::MissingVariable { .. } => missing,
+        other => Error::Cloud(Box::new(other)),
+    };
+    let part = part(vars).map_err(cloud)?;
+    let id = match part {
+        Part::Trainer => trainer_id(vars, n_trainers),
+        Part::Server => server_id(vars, &servers),
+    };
+    Ok(Role { part, id: id.map_err(cloud)?, n_trainers, servers, trainers: Vec::new() })
+}
+
+fn part(vars: Vars<'_>) -> Result<Part> {
+    let found = vars.need(env::PART)?;
+    match found.value.as_str() {
+        "TRAINER" => Ok(Part::Trainer),
+        "PSERVER" => Ok(Part::Server),
+        _ => Err(Error::UnknownPart { name: found.name, value: found.value }),
+    }
+}
+
+fn below(found: &Found, n: u32) -> Result<u32> {
+    let id = found.number()?;
+    if id >= n {
+        return Err(Error::IdTooLarge { name: found.name, id, n });
+    }
+    Ok(id)
+}
+
+fn trainer_id(vars: Vars<'_>, n_trainers: u32) -> Result<u32> {
+    below(&vars.need(env::TRAINER_ID)?, n_trainers)
+}
+
+/// By address and port; by number where no address is set.
+fn server_id(vars: Vars<'_>, servers: &[Endpoint]) -> Result<u32> {
+    let Some(ip) = vars.first(env::OWN_IP) else {
+        let found = vars.first(env::SERVER_ID);
+        let missing = || vars.need(env::OWN_IP).expect_err("it is not set");
+        return below(&found.ok_or_else(missing)?, servers.len() as u32);
+    };
+    let here: Vec<_> = servers.iter().filter(|server| server.host == ip.value).collect();
+    let port = match (vars.port_of(ip.name)?.as_deref(), here.as_slice()) {
+        (Some([port]), _) => *port,
+        // No port of its own, or a list of everybody's: the address alone must say which.
+        (_, [only]) => only.port,
+        (Some(_), _) => return Err(ip.bad("an address of one server, or PADDLE_PORT one port")),
+        (None, _) if here.iter().any(|server| server.port == env::PORT) => env::PORT,
+        (None, _) => {
+            let aliases = &["PADDLE_PSERVER_PORT"];
+            return Err(Error::MissingVariable { name: "PADDLE_PORT", aliases });
+        }
+    };
+    let own = Endpoint { host: ip.value, port };
+    let at = servers.iter().position(|server| *server == own);
+    let missing = || Error::NotAServer { endpoint: own.clone(), servers: servers.to_vec() };
+    at.map(|at| at as u32).ok_or_else(missing)
+}
+
+/// From the variables of trainers that work without servers: Fluid's
+/// `PaddleCloudRoleMaker(is_collective=True)`.
+pub fn collective_from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
+    let vars = Vars(var);
+    let found = vars.first(env::TRAINERS).ok_or(Error::NoTrainerEndpoints)?;
+    let trainers = found.endpoints()?;
+    let n_trainers = trainers.len() as u32;
+    let id = match (vars.first(env::TRAINER_ID), vars.first(env::OWN_ENDPOINT)) {
+        (Some(id), _) => below(&id, n_trainers)?,
+        (None, None) => 0,
+        (None, Some(own)) => {
+            let at = trainers.iter().position(|trainer| trainer.to_string() == own.value);
+            at.ok_or_else(|| own.bad("one of PADDLE_TRAINER_ENDPOINTS"))? as u32
+        }
+    };
+    Ok(Role { part: Part::Trainer, id, n_trainers, servers: Vec::new(), trainers })
+}
+
+/// From the variables of a job whose trainers have end points too: Fluid's `GeneralRoleMaker`.
+/// Servers are known by `PADDLE_PSERVER_ID`, or as elsewhere by address and port.
+pub fn general_from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
+    let vars = Vars(var);
+    let trainers = vars.first(env::TRAINERS).ok_or(Error::NoTrainerEndpoints)?.endpoints()?;
+    let (servers, n_trainers) = (vars.servers()?, trainers.len() as u32);
+    let part = part(vars)?;
+    let id = match (part, vars.first(env::SERVER_ID)) {
+        (Part::Trainer, _) => trainer_id(vars, n_trainers)?,
+        (Part::Server, Some(found)) => below(&found, servers.len() as u32)?,
+        (Part::Server, None) => server_id(vars, &servers)?,
+    };
+    Ok(Role { part, id, n_trainers, servers, trainers })
+}
+
+/// What a user says about a process: Fluid's `UserDefinedRoleMaker`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserDefined {
+    /// Which of the trainers or servers it is.
+    pub current_id: i64,
+    /// What it does.
+    pub part: Part,
+    /// How many trainers there are.
+    pub n_trainers: i64,
+    /// Where the servers are.
+    pub servers: Vec<String>,
+}
+
+/// The role a user describes.
+pub fn user_defined(wanted: &UserDefined) -> Result<Role> {
+    let servers = unique(&wanted.servers, "server_endpoints")?;
+    let id = u32::try_from(wanted.current_id).map_err(|_| Error::NegativeId)?;
+    if wanted.part == Part::Server && id as usize >= servers.len() {
+        return Err(Error::NoSuchServer);
+    }
+    let n_trainers = u32::try_from(wanted.n_trainers).ok().filter(|&n| n > 0);
+    let n_trainers = n_trainers.ok_or(Error::NoTrainers)?;
+    Ok(Role { part: wanted.part, id, n_trainers, servers, trainers: Vec::new() })
+}
+
+/// The role of a trainer among trainers: Fluid's `UserDefinedCollectiveRoleMaker`.
+pub fn user_defined_collective(current_id: i64, trainers: &[String]) -> Result<Role> {
+    let trainers = unique(trainers, "worker_endpoints")?;
+    let id = u32::try_from(current_id).map_err(|_| Error::NegativeId)?;
+    if id as usize >= trainers.len() {
+        return Err(Error::NoSuchTrainer);
+    }
+    let n_trainers = trainers.len() as u32;
+    Ok(Role { part: Part::Trainer, id, n_trainers, servers: Vec::new(), trainers })
+}
+
+fn unique(texts: &[String], list: &'static str) -> Result<Vec<Endpoint>> {
+    let endpoints: Vec<Endpoint> =
+        texts.iter().map(|text| text.parse()).collect::<ps::Result<_>>()?;
+    if endpoints.is_empty() {
+        return Err(Error::NoEndpoints { list });
+    }
+    let repeats = |at: &usize| endpoints[..*at].contains(&endpoints[*at]);
+    match (1..endpoints.len()).any(|at| repeats(&at)) {
+        true => Err(Error::RepeatedEndpoint { list }),
+        false => Ok(endpoints),
+    }
+}
+
+/// From what `mpirun` sets, two processes a machine: even ranks are servers, odd ones trainers.
+/// Fluid's `MPISymetricRoleMaker`.
+///
+/// Ranks cannot ask one another where they are without MPI itself. On one machine they need not;
+/// on several, `PADDLE_PSERVERS_IP_PORT_LIST` (or `PADDLE_PSERVERS`, addresses alone) lists the
+/// machines in the order of ranks: `mpirun -x PADDLE_PSERVERS=…`.
+pub fn mpi_symmetric(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
+    let vars = Vars(var);
+    let found = vars.need(env::MPI_SIZE)?;
+    let size = found.number()?;
+    if size == 0 || size % 2 != 0 {
+        return Err(found.bad("an even number: each machine runs a server and a trainer"));
+    }
+    let rank = below(&vars.need(env::MPI_RANK)?, size)?;
+    let n = size / 2;
+    let servers = mpi_servers(vars, size)?;
+    if servers.len() != n as usize {
+        let found = vars.need(env::SERVERS)?;
+        return Err(found.bad("one server for each two processes of mpirun"));
+    }
+    let part = if rank % 2 == 0 { Part::Server } else { Part::Trainer };
+    Ok(Role { part, id: rank / 2, n_trainers: n, servers, trainers: Vec::new() })
+}
+
+/// The servers of an MPI job. Without a list of them, and all on one machine, each rank computes
+/// the same ports from the number of servers.
+fn mpi_servers(vars: Vars<'_>, size: u32) -> Result<Vec<Endpoint>> {
+    let local = vars.first(env::MPI_LOCAL_SIZE);
+    let is_alone = local.map(|found| found.number()).transpose()? == Some(size);
+    if vars.first(env::SERVERS).is_none() && is_alone {
+        let n = (size / 2).min(2000);
+        let first = 60_001 + (n.wrapping_mul(2_654_435_761) >> 8) % (4_000 - n);
+        let server = |at| Endpoint { host: "127.0.0.1".into(), port: (first + at) as u16 };
+        return Ok((0..n).map(server).collect());
+    }
+    vars.servers()
+}
+
+#[cfg(test)]
+mod tests;

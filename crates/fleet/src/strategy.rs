@@ -1,0 +1,339 @@
+//! How trainers and servers keep step, and the settings that go with it.
+
+use crate::env::Vars;
+use crate::error::{Error, Result};
+use crate::flags::{Flags, Value};
+
+/// How trainers and servers keep step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// All trainers step together.
+    Sync,
+    /// The threads of a trainer step together; trainers do not wait for one another.
+    HalfAsync,
+    /// Nobody waits.
+    Async,
+    /// Each trainer trains alone and exchanges differences now and then.
+    Geo {
+        /// After how many batches.
+        push_every: u32,
+    },
+}
+
+/// The switches of a transpiler's configuration that say which mode is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switches {
+    /// Trainers step together, without a sender in the background.
+    pub sync_mode: bool,
+    /// Gradients are cut when they are sent.
+    pub runtime_split_send_recv: bool,
+    /// The threads of a trainer step together.
+    pub half_async: bool,
+    /// With `half_async`: so do all trainers.
+    pub completely_not_async: bool,
+    /// Differences instead of gradients.
+    pub geo_sgd_mode: bool,
+    /// After how many batches they are sent.
+    pub geo_sgd_need_push_nums: u32,
+}
+
+impl Mode {
+    /// What Fluid's strategy of this mode sets.
+    pub fn switches(self) -> Switches {
+        let push_every = if let Mode::Geo { push_every } = self { push_every } else { 100 };
+        Switches {
+            sync_mode: false,
+            runtime_split_send_recv: true,
+            half_async: matches!(self, Mode::Sync | Mode::HalfAsync),
+            completely_not_async: self == Mode::Sync,
+            geo_sgd_mode: matches!(self, Mode::Geo { .. }),
+            geo_sgd_need_push_nums: push_every,
+        }
+    }
+
+    /// What a user means who sets these.
+    pub fn of(switches: &Switches) -> Self {
+        match switches {
+            Switches { geo_sgd_mode: true, geo_sgd_need_push_nums: push_every, .. } => {
+                Mode::Geo { push_every: *push_every }
+            }
+            Switches { sync_mode: true, .. } => Mode::Sync,
+            Switches { half_async: true, completely_not_async: true, .. } => Mode::Sync,
+            Switches { half_async: true, .. } => Mode::HalfAsync,
+            _ => Mode::Async,
+        }
+    }
+
+    /// Fluid's number of the mode (`DistributedMode`).
+    pub fn number(self) -> u8 {
+        match self {
+            Mode::Sync => 0,
+            Mode::Async => 1,
+            Mode::HalfAsync => 2,
+            Mode::Geo { .. } => 3,
+        }
+    }
+}
+
+/// The settings of a trainer's sender, in Fluid's order (`TrainerRuntimeConfig`).
+const TRAINER: [&str; 9] = [
+    "communicator_max_merge_var_num",
+    "communicator_send_queue_size",
+    "communicator_independent_recv_thread",
+    "communicator_min_send_grad_num_before_recv",
+    "communicator_thread_pool_size",
+    "communicator_send_wait_times",
+    "communicator_is_sgd_optimizer",
+    "rpc_deadline",
+    "rpc_retry_times",
+];
+/// Those that count in sync and half-async, in Fluid's order.
+const KEEPING_STEP: [usize; 4] = [0, 5, 4, 1];
+/// Those that count in GEO.
+const GEO: [usize; 2] = [4, 5];
+/// Those that are as many as there are threads when threads step together.
+const AS_THREADS: [usize; 2] = [0, 1];
+const TRAINER_CONFIG: &str = "TrainerRuntimeConfig";
+
+/// How a trainer sends and receives in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrainerConfig {
+    mode: Option<Mode>,
+    n_threads: u32,
+    values: [u64; 9],
+}
+
+impl TrainerConfig {
+    /// What flags and the number of threads (`CPU_NUM`) say. `mode` is that of the strategy.
+    pub fn new(mode: Option<Mode>, flags: &Flags, n_threads: u32) -> Self {
+        let threads = u64::from(n_threads);
+        let defaults = [threads, threads, 1, threads, 5, 5, 1, 180_000, 3];
+        let mut values = defaults;
+        for (value, name) in values.iter_mut().zip(TRAINER) {
+            match flags.given(name) {
+                Some(Value::Count(given)) => *value = given,
+                Some(Value::Bool(given)) => *value = given.into(),
+                _ => {}
+            }
+        }
+        Self { mode, n_threads, values }
+    }
+
+    /// The same for this process.
+    pub fn from_environment(
+        mode: Option<Mode>,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self> {
+        Ok(Self::new(mode, &Flags::from_environment(var)?, Vars(var).n_threads()?))
+    }
+
+    /// The mode whose settings these are.
+    pub fn mode(&self) -> Option<Mode> {
+        self.mode
+    }
+
+    /// Makes these the settings of another mode.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.mode = Some(mode);
+    }
+
+    /// How many threads train.
+    pub fn n_threads(&self) -> u32 {
+        self.n_threads
+    }
+
+    /// A setting.
+    pub fn get(&self, name: &str) -> Result<u64> {
+        Ok(self.values[place(name)?])
+    }
+
+    /// Changes a setting.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
+        let at = place(name)?;
+        let expected = "a number, 0 or more";
+        let bad = |_| Error::BadSetting {
+            config: TRAINER_CONFIG,
+            key: TRAINER[at],
+            value: text.to_string(),
+            expected,
+        };
+        self.values[at] = match text.trim() {
+            "True" | "true" => 1,
+            "False" | "false" => 0,
+            number => number.parse().map_err(bad)?,
+        };
+        Ok(())
+    }
+
+    /// All settings with their values.
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        (0..TRAINER.len()).map(|at| self.setting(at)).collect()
+    }
+
+    fn setting(&self, at: usize) -> (&'static str, String) {
+        (TRAINER[at], self.values[at].to_string())
+    }
+
+    /// The settings that count in this mode; where threads step together, queues are as long as
+    /// there are threads, and a line for the user says what was changed for that.
+    pub fn communicator_flags(&mut self) -> (Vec<(&'static str, String)>, Vec<String>) {
+        let keeps_step = matches!(self.mode, Some(Mode::Sync | Mode::HalfAsync));
+        let mut lines = Vec::new();
+        for at in AS_THREADS.into_iter().filter(|_| keeps_step) {
+            let (name, value, threads) = (TRAINER[at], self.values[at], self.n_threads);
+            if value != u64::from(threads) {
+                lines.push(format!(
+                    "WARNING: In sync or half_async mode, {name} must be equal to CPU_NUM. But \
+                     received, {name} = {value}, CPU_NUM = {threads}. {name} will be forced to \
+                     {threads}."
+                ));
+                self.values[at] = threads.into();
+            }
+        }
+        let counting = match self.mode {
+            Some(Mode::Sync | Mode::HalfAsync) => KEEPING_STEP.as_slice(),
+            Some(Mode::Geo { .. }) => &GEO,
+            Some(Mode::Async) | None => return (self.settings(), lines),
+        };
+        (counting.iter().map(|&at| self.setting(at)).collect(), lines)
+    }
+}
+
+fn place(name: &str) -> Result<usize> {
+    let unknown = || Error::UnknownSetting { config: TRAINER_CONFIG, key: name.to_string() };
+    TRAINER.iter().position(|known| *known == name).ok_or_else(unknown)
+}
+
+/// How a server answers (`ServerRuntimeConfig`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Threads that take gradients.
+    pub rpc_send_thread_num: u64,
+    /// Threads that give parameters.
+    pub rpc_get_thread_num: u64,
+    /// Threads that give rows of tables.
+    pub rpc_prefetch_thread_num: u64,
+}
+
+impl ServerConfig {
+    /// What flags say.
+    pub fn new(flags: &Flags) -> Self {
+        let count = |name: &str| match flags.get(name) {
+            Ok(Value::Count(value)) => value,
+            other => panic!("`{name}` is a count, not {other:?}"),
+        };
+        Self {
+            rpc_send_thread_num: count("rpc_send_thread_num"),
+            rpc_get_thread_num: count("rpc_get_thread_num"),
+            rpc_prefetch_thread_num: count("rpc_prefetch_thread_num"),
+        }
+    }
+
+    /// Changes a setting, named as Fluid does.
+    pub fn set(&mut self, name: &str, value: u64) -> Result<()> {
+        *self.place(name)? = value;
+        Ok(())
+    }
+
+    fn place(&mut self, name: &str) -> Result<&mut u64> {
+        match name {
+            "_rpc_send_thread_num" => Ok(&mut self.rpc_send_thread_num),
+            "_rpc_get_thread_num" => Ok(&mut self.rpc_get_thread_num),
+            "_rpc_prefetch_thread_num" => Ok(&mut self.rpc_prefetch_thread_num),
+            _ => {
+                let key = name.to_string();
+                Err(Error::UnknownSetting { config: "ServerRuntimeConfig", key })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::tests::vars;
+
+    const ALL: [Mode; 4] = [Mode::Sync, Mode::HalfAsync, Mode::Async, Mode::Geo { push_every: 7 }];
+
+    #[test]
+    fn a_strategy_means_its_mode() {
+        for mode in ALL {
+            assert_eq!(Mode::of(&mode.switches()), mode);
+        }
+        assert_eq!(ALL.map(Mode::number), [0, 2, 1, 3]);
+    }
+
+    #[test]
+    fn a_plain_configuration_means_what_the_seeds_say() {
+        let plain =
+            Switches { sync_mode: true, runtime_split_send_recv: false, ..Mode::Async.switches() };
+        assert_eq!(Mode::of(&plain), Mode::Sync);
+        // Seed 001: `sync_mode = False` alone.
+        assert_eq!(Mode::of(&Switches { sync_mode: false, ..plain }), Mode::Async);
+        // Seed 004: with the split.
+        assert_eq!(Mode::of(&Mode::Async.switches()), Mode::Async);
+    }
+
+    #[test]
+    fn a_trainer_has_fluids_settings() {
+        let config = TrainerConfig::from_environment(Some(Mode::Async), &vars(&[])).unwrap();
+        let values: Vec<_> = config.settings().into_iter().map(|(_, value)| value).collect();
+        assert_eq!(values, ["1", "1", "1", "1", "5", "5", "1", "180000", "3"]);
+        let given = [
+            ("CPU_NUM", "4"),
+            ("FLAGS_rpc_deadline", "5"),
+            ("FLAGS_communicator_send_queue_size", "9"),
+        ];
+        let config = TrainerConfig::from_environment(Some(Mode::Async), &vars(&given)).unwrap();
+        let values: Vec<_> = config.settings().into_iter().map(|(_, value)| value).collect();
+        assert_eq!(values, ["4", "9", "1", "4", "5", "5", "1", "5", "3"]);
+        let none = TrainerConfig::from_environment(None, &vars(&[("CPU_NUM", "0")]));
+        assert!(matches!(none, Err(Error::BadVariable { name: "CPU_NUM", .. })));
+    }
+
+    #[test]
+    fn each_mode_lists_what_counts_for_it() {
+        let names = |mode| {
+            let mut config = TrainerConfig::new(Some(mode), &Flags::default(), 1);
+            let (settings, lines) = config.communicator_flags();
+            assert_eq!(lines, Vec::<String>::new());
+            settings.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(Mode::Async), TRAINER);
+        let step = [
+            "communicator_max_merge_var_num",
+            "communicator_send_wait_times",
+            "communicator_thread_pool_size",
+            "communicator_send_queue_size",
+        ];
+        assert_eq!(names(Mode::Sync), step);
+        assert_eq!(names(Mode::HalfAsync), step);
+        let geo = ["communicator_thread_pool_size", "communicator_send_wait_times"];
+        assert_eq!(names(Mode::Geo { push_every: 1 }), geo);
+    }
+
+    #[test]
+    fn queues_are_as_long_as_there_are_threads_that_step_together() {
+        let mut config = TrainerConfig::new(Some(Mode::HalfAsync), &Flags::default(), 2);
+        config.set("communicator_send_queue_size", "7").unwrap();
+        let (settings, lines) = config.communicator_flags();
+        assert_eq!(settings[3], ("communicator_send_queue_size", "2".to_string()));
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].contains("communicator_send_queue_size = 7, CPU_NUM = 2."));
+        assert_eq!(config.communicator_flags().1, Vec::<String>::new());
+    }
+
+    #[test]
+    fn refuses_settings_there_are_not() {
+        let mut config = TrainerConfig::new(None, &Flags::default(), 1);
+        let text = config.set("send_queue_size", "7").unwrap_err().to_string();
+        assert_eq!(text, "TrainerRuntimeConfig doesn't have key: send_queue_size");
+        let bad = config.set("rpc_deadline", "soon");
+        assert!(matches!(bad, Err(Error::BadSetting { key: "rpc_deadline", .. })));
+        let mut server = ServerConfig::new(&Flags::default());
+        server.set("_rpc_get_thread_num", 3).unwrap();
+        assert_eq!((server.rpc_send_thread_num, server.rpc_get_thread_num), (12, 3));
+        let text = server.set("zz", 1).unwrap_err().to_string();
+        assert_eq!(text, "ServerRuntimeConfig doesn't have key: zz");
+    }
+}

@@ -1,0 +1,271 @@
+//! Bytes of messages: little-endian, never trusting a length.
+//!
+//! A message is *meta* bytes (numbers, names, shapes) and then the bytes of its tensors, one after
+//! another, in the order in which meta speaks of them. So a sender writes tensors from where they
+//! are, and a receiver reads them to where they shall be.
+
+use std::io::Read;
+
+use tensor::{DType, RANK_MAX, Rows, Shape, Tensor, Value};
+
+use crate::error::{Error, Result};
+
+/// A name longer than this is no name.
+pub const NAME_BYTES_MAX: usize = 1024;
+/// More names, keys lists or values in one message are refused.
+pub const LIST_MAX: usize = 65_536;
+
+/// Collects a message.
+#[derive(Debug, Default)]
+pub struct Writer<'a> {
+    /// Numbers, names, shapes.
+    pub meta: Vec<u8>,
+    /// The tensors, where they are.
+    pub blobs: Vec<&'a [u8]>,
+}
+
+impl<'a> Writer<'a> {
+    /// One byte.
+    pub fn u8(&mut self, value: u8) {
+        self.meta.push(value);
+    }
+
+    /// A number.
+    pub fn u32(&mut self, value: u32) {
+        self.meta.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// A number.
+    pub fn u64(&mut self, value: u64) {
+        self.meta.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// A name or a short text; what is beyond the limit is cut off.
+    pub fn str(&mut self, text: &str) {
+        let bytes = &text.as_bytes()[..text.floor_char_boundary(NAME_BYTES_MAX)];
+        self.u32(bytes.len() as u32);
+        self.meta.extend_from_slice(bytes);
+    }
+
+    /// How many things follow.
+    pub fn count(&mut self, n: usize) {
+        self.u32(n as u32);
+    }
+
+    /// Raw bytes, beside the meta.
+    pub fn bytes(&mut self, bytes: &'a [u8]) {
+        self.u32(bytes.len() as u32);
+        self.blobs.push(bytes);
+    }
+
+    /// Row ids.
+    pub fn keys(&mut self, keys: &'a [i64]) {
+        self.count(keys.len());
+        self.blobs.push(bytemuck::cast_slice(keys));
+    }
+
+    /// A tensor, without its sequences.
+    pub fn tensor(&mut self, tensor: &'a Tensor) {
+        self.u8(tensor.dtype().code() as u8);
+        self.u8(tensor.dims().len() as u8);
+        for &dim in tensor.dims() {
+            self.u64(dim as u64);
+        }
+        self.blobs.push(tensor.bytes());
+    }
+
+    /// A tensor or keyed rows.
+    pub fn value(&mut self, value: &'a Value) {
+        match value {
+            Value::Tensor(tensor) => {
+                self.u8(1);
+                self.tensor(tensor);
+            }
+            Value::Rows(rows) => {
+                self.u8(2);
+                self.u64(rows.height as u64);
+                self.keys(&rows.ids);
+                self.tensor(&rows.value);
+            }
+            Value::Shared(tensor) => {
+                self.u8(1);
+                self.tensor(tensor);
+            }
+            Value::Array(_) | Value::Empty => self.u8(0),
+        }
+    }
+
+    /// Bytes of the whole message.
+    pub fn n_bytes(&self) -> usize {
+        self.meta.len() + self.blobs.iter().map(|blob| blob.len()).sum::<usize>()
+    }
+}
+
+/// Memory for tensors that were sent or used, to be filled again.
+#[derive(Debug, Default)]
+pub struct Pool(Vec<Tensor>);
+
+/// Tensors kept for reuse; a step rarely has more in flight.
+const POOL_MAX: usize = 64;
+
+impl Pool {
+    /// Keeps the memory of a tensor.
+    pub fn keep(&mut self, tensor: Tensor) {
+        if self.0.len() < POOL_MAX && tensor.capacity() > 0 {
+            self.0.push(tensor);
+        }
+    }
+
+    /// The kept tensor that fits best, or a new one.
+    fn take(&mut self, n_bytes: usize) -> Tensor {
+        let fits = self.0.iter().enumerate().filter(|(_, tensor)| tensor.capacity() >= n_bytes);
+        match fits.min_by_key(|(_, tensor)| tensor.capacity()).map(|(at, _)| at) {
+            Some(at) => self.0.swap_remove(at),
+            None => Tensor::default(),
+        }
+    }
+}
+
+/// Takes a message apart.
+pub struct Reader<'a> {
+    meta: &'a [u8],
+    blobs: &'a mut dyn Read,
+    /// Bytes of blobs that the frame still holds.
+    n_left: usize,
+    pool: &'a mut Pool,
+}
+
+impl<'a> Reader<'a> {
+    /// Of a frame with these meta bytes and `n_blob_bytes` still to be read from `blobs`.
+    pub fn new(
+        meta: &'a [u8],
+        blobs: &'a mut dyn Read,
+        n_blob_bytes: usize,
+        pool: &'a mut Pool,
+    ) -> Self {
+        Self { meta, blobs, n_left: n_blob_bytes, pool }
+    }
+
+    fn take(&mut self, n: usize) -> Result<&'a [u8]> {
+        if n > self.meta.len() {
+            return Err(Error::Malformed("a message ends too early"));
+        }
+        let (taken, rest) = self.meta.split_at(n);
+        self.meta = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// A number.
+    pub fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// A number.
+    pub fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// A name.
+    pub fn str(&mut self) -> Result<String> {
+        let n = self.u32()? as usize;
+        if n > NAME_BYTES_MAX {
+            return Err(Error::Malformed("a name is too long"));
+        }
+        let text = std::str::from_utf8(self.take(n)?);
+        text.map(str::to_string).map_err(|_| Error::Malformed("a name is not UTF-8"))
+    }
+
+    /// How many things follow.
+    pub fn count(&mut self) -> Result<usize> {
+        match self.u32()? as usize {
+            n if n > LIST_MAX => Err(Error::Malformed("a list is too long")),
+            n => Ok(n),
+        }
+    }
+
+    fn claim(&mut self, n_bytes: usize) -> Result<()> {
+        self.n_left = self
+            .n_left
+            .checked_sub(n_bytes)
+            .ok_or(Error::Malformed("a tensor is larger than its frame"))?;
+        Ok(())
+    }
+
+    /// Raw bytes.
+    pub fn bytes(&mut self) -> Result<Vec<u8>> {
+        let n = self.u32()? as usize;
+        self.claim(n)?;
+        let mut bytes = vec![0; n];
+        self.blobs.read_exact(&mut bytes).map_err(Error::Socket)?;
+        Ok(bytes)
+    }
+
+    /// Row ids.
+    pub fn keys(&mut self) -> Result<Vec<i64>> {
+        let n = self.u32()? as usize;
+        self.claim(n.saturating_mul(8))?;
+        let mut keys = vec![0i64; n];
+        self.blobs.read_exact(bytemuck::cast_slice_mut(&mut keys)).map_err(Error::Socket)?;
+        Ok(keys)
+    }
+
+    /// A tensor.
+    pub fn tensor(&mut self) -> Result<Tensor> {
+        let dtype = DType::from_code(i64::from(self.u8()?));
+        let dtype = dtype.map_err(|_| Error::Malformed("a tensor of an unknown type"))?;
+        let rank = usize::from(self.u8()?);
+        if rank > RANK_MAX {
+            return Err(Error::Malformed("a tensor with too many dimensions"));
+        }
+        let (mut dims, mut n_bytes) = ([0usize; RANK_MAX], dtype.size());
+        for dim in &mut dims[..rank] {
+            let n = usize::try_from(self.u64()?).ok();
+            let size = n.and_then(|n| n_bytes.checked_mul(n));
+            let (Some(n), Some(size)) = (n, size) else {
+                return Err(Error::Malformed("a tensor without bounds"));
+            };
+            (*dim, n_bytes) = (n, size);
+        }
+        self.claim(n_bytes)?;
+        let mut tensor = self.pool.take(n_bytes);
+        tensor.resize_as(dtype, Shape::new(&dims[..rank]));
+        self.blobs.read_exact(tensor.bytes_mut()).map_err(Error::Socket)?;
+        Ok(tensor)
+    }
+
+    /// A tensor or keyed rows.
+    pub fn value(&mut self) -> Result<Value> {
+        match self.u8()? {
+            0 => Ok(Value::Empty),
+            1 => self.tensor().map(Value::Tensor),
+            2 => {
+                let height = self.u64()? as i64;
+                let (ids, value) = (self.keys()?, self.tensor()?);
+                if value.dims().first().copied().unwrap_or(0) != ids.len() {
+                    return Err(Error::Malformed("keys and values of different length"));
+                }
+                Ok(Value::Rows(Rows { ids, height, value }))
+            }
+            _ => Err(Error::Malformed("a value of an unknown kind")),
+        }
+    }
+
+    /// Checks that nothing is left over.
+    pub fn finish(self) -> Result<()> {
+        match (self.meta.is_empty(), self.n_left) {
+            (true, 0) => Ok(()),
+            _ => Err(Error::Malformed("a message is longer than it says")),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Frames: a head, then a message.
+//!
+//! ```text
+//! magic u32 | kind u16 | 0 u16 | meta bytes u32 | blob bytes u32 | id u64 | meta | blobs
+//! ```
+//! The head is checked before anything is allocated: a peer that speaks something else, or claims
+//! too much, costs its connection.
+
+use std::io::{IoSlice, Read, Write};
+
+use crate::codec::{Pool, Reader, Writer};
+use crate::error::{Error, Result};
+use crate::message::{Reply, Request};
+
+/// A frame longer than this is a broken or hostile peer. Larger variables go in parts.
+pub const FRAME_BYTES_MAX: u64 = 1 << 30;
+/// The longest frame before a peer has said who it is.
+pub const HELLO_BYTES_MAX: u64 = 4096;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"PWL1");
+const HEAD_BYTES: usize = 24;
+
+/// A message with its number.
+#[derive(Debug)]
+pub struct Frame<'a, M> {
+    /// Number of a change or a question; answers repeat it.
+    pub id: u64,
+    /// What is said.
+    pub body: &'a M,
+}
+
+/// What can be in a frame.
+pub trait Message: Sized {
+    /// The number of its kind.
+    fn kind(&self) -> u16;
+    /// Appends the body.
+    fn encode<'a>(&'a self, out: &mut Writer<'a>);
+    /// Reads the body of a message of this kind.
+    fn decode(kind: u16, input: Reader<'_>) -> Result<Self>;
+}
+
+impl Message for Request {
+    fn kind(&self) -> u16 {
+        Request::kind(self)
+    }
+
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        Request::encode(self, out);
+    }
+
+    fn decode(kind: u16, input: Reader<'_>) -> Result<Self> {
+        Request::decode(kind, input)
+    }
+}
+
+impl Message for Reply {
+    fn kind(&self) -> u16 {
+        Reply::kind(self)
+    }
+
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        Reply::encode(self, out);
+    }
+
+    fn decode(kind: u16, input: Reader<'_>) -> Result<Self> {
+        Reply::decode(kind, input)
+    }
+}
+
+/// Writes a frame from where its tensors are.
+pub fn write<M: Message>(out: &mut impl Write, frame: &Frame<'_, M>) -> std::io::Result<()> {
+    let mut body = Writer { meta: Vec::with_capacity(256), blobs: Vec::new() };
+    body.meta.resize(HEAD_BYTES, 0);
+    frame.body.encode(&mut body);
+    let n_meta = body.meta.len() - HEAD_BYTES;
+    let n_blob = body.n_bytes() - body.meta.len();
+    let (Ok(n_meta), Ok(n_blob)) = (u32::try_from(n_meta), u32::try_from(n_blob)) else {
+        return Err(std::io::Error::other("a message of more than 4 GiB"));
+    };
+    let head = &mut body.meta[..HEAD_BYTES];
+    head[..4].copy_from_slice(&MAGIC.to_le_bytes());
+    head[4..6].copy_from_slice(&frame.body.kind().to_le_bytes());
+    head[8..12].copy_from_slice(&n_meta.to_le_bytes());
+    head[12..16].copy_from_slice(&n_blob.to_le_bytes());
+    head[16..24].copy_from_slice(&frame.id.to_le_bytes());
+    let blobs = body.blobs.iter().filter(|blob| !blob.is_empty());
+    let mut slices: Vec<IoSlice<'_>> = vec![IoSlice::new(&body.meta)];
+    slices.extend(blobs.map(|blob| IoSlice::new(blob)));
+    write_all(out, &mut slices)
+}
+
+/// The most slices one system call takes.
+const SLICES_MAX: usize = 512;
+
+fn write_all(out: &mut impl Write, slices: &mut [IoSlice<'_>]) -> std::io::Result<()> {
+    let mut left = slices;
+    while !left.is_empty() {
+        let n_now = left.len().min(SLICES_MAX);
+        match out.write_vectored(&left[..n_now]) {
+            Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+            Ok(n) => IoSlice::advance_slices(&mut left, n),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A frame as bytes.
+pub fn to_bytes<M: Message>(frame: &Frame<'_, M>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write(&mut bytes, frame).expect("writing to memory");
+    bytes
+}
+
+/// Reads a frame of at most `n_bytes_max` bytes.
+pub fn read<M: Message>(input: &mut impl Read, n_bytes_max: u64) -> Result<(u64, M)> {
+    read_into(input, n_bytes_max, &mut Pool::default())
+}
+
+/// The same, into memory of a pool where it has some.
+pub fn read_into<M: Message>(
+    input: &mut impl Read,
+    n_bytes_max: u64,
+    pool: &mut Pool,
+) -> Result<(u64, M)> {
+    let mut head = [0; HEAD_BYTES];
+    input.read_exact(&mut head).map_err(Error::Socket)?;
+    let head = Head::decode(&head, n_bytes_max)?;
+    let mut meta = vec![0; head.n_meta];
+    input.read_exact(&mut meta).map_err(Error::Socket)?;
+    let body = M::decode(head.kind, Reader::new(&meta, input, head.n_blob, pool))?;
+    Ok((head.id, body))
+}
+
+struct Head {
+    kind: u16,
+    n_meta: usize,
+    n_blob: usize,
+    id: u64,
+}
+
+impl Head {
+    fn decode(head: &[u8; HEAD_BYTES], n_bytes_max: u64) -> Result<Self> {
+        let u32_at =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        if u32_at(0) != MAGIC {
+            return Err(Error::Malformed(
+                "the first bytes are not ours (an HTTP client, another service?)",
+            ));
+        }
+        let (n_meta, n_blob) = (u32_at(8), u32_at(12));
+        let n_bytes = u64::from(n_meta) + u64::from(n_blob);
+        if n_bytes > n_bytes_max {
+            return Err(Error::FrameTooLong { n_bytes, n_bytes_max });
+        }
+        let (kind, id) = (
+            u16::from_le_bytes([head[4], head[5]]),
+            u64::from(u32_at(16)) | u64::from(u32_at(20)) << 32,
+        );
+        Ok(Self { kind, n_meta: n_meta as usize, n_blob: n_blob as usize, id })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Barrier, Hello};
+
+    #[test]
+    fn refuses_other_protocols() {
+        let mut http = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".as_slice();
+        let error = read::<Request>(&mut http, FRAME_BYTES_MAX).unwrap_err();
+        assert!(matches!(error, Error::Malformed(_)), "{error}");
+    }
+
+    #[test]
+    fn refuses_a_frame_that_claims_too_much() {
+        let mut bytes = to_bytes(&Frame { id: 1, body: &Request::Barrier(Barrier) });
+        bytes[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
+        let error = read::<Request>(&mut bytes.as_slice(), FRAME_BYTES_MAX).unwrap_err();
+        let claimed = u64::from(u32::MAX);
+        assert!(
+            matches!(error, Error::FrameTooLong { n_bytes, .. } if n_bytes == claimed),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn refuses_a_kind_nobody_knows() {
+        let mut bytes = to_bytes(&Frame { id: 1, body: &Request::Barrier(Barrier) });
+        bytes[4] = 99;
+        let error = read::<Request>(&mut bytes.as_slice(), FRAME_BYTES_MAX).unwrap_err();
+        assert!(matches!(error, Error::Malformed(_)), "{error}");
+    }
+
+    #[test]
+    fn a_name_beyond_the_limit_is_cut_off() {
+        let job = "ü".repeat(2000);
+        let hello = Hello { version: 1, job, trainer: 0, incarnation: 0 };
+        let bytes = to_bytes(&Frame { id: 1, body: &Request::Hello(hello) });
+        let (_, back) = read::<Request>(&mut bytes.as_slice(), FRAME_BYTES_MAX).unwrap();
+        assert!(matches!(back, Request::Hello(hello) if hello.job.len() == 1024));
+    }
+}

@@ -1,0 +1,228 @@
+//! Lines users and scripts wait for: who says them, where they seem to come from, their words.
+//!
+//! Fluid writes them to stderr with a stamp before them, `I0318 21:47:01.298220  4242 file.cc:1] …`;
+//! people search their logs for them, so words and form are kept and tested. Times are UTC.
+
+use std::fmt;
+use std::io::Write;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::Endpoint;
+
+/// How serious a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// All is well.
+    Info,
+    /// Worth a look.
+    Warning,
+    /// Something went wrong.
+    Error,
+}
+
+impl Severity {
+    fn letter(self) -> char {
+        match self {
+            Self::Info => 'I',
+            Self::Warning => 'W',
+            Self::Error => 'E',
+        }
+    }
+}
+
+/// A line of the log, without its stamp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// How serious it is.
+    pub severity: Severity,
+    /// `file:line`, as Fluid has it.
+    pub site: &'static str,
+    /// The words.
+    pub text: String,
+}
+
+impl Line {
+    /// A line that is no cause for worry.
+    pub fn info(site: &'static str, text: impl Into<String>) -> Self {
+        Self { severity: Severity::Info, site, text: text.into() }
+    }
+
+    /// A line worth a look.
+    pub fn warning(site: &'static str, text: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, site, text: text.into() }
+    }
+
+    /// A line about something that went wrong.
+    pub fn error(site: &'static str, text: impl Into<String>) -> Self {
+        Self { severity: Severity::Error, site, text: text.into() }
+    }
+
+    /// The line as it stands in a log.
+    pub fn stamped(&self, now: SystemTime, thread: u32) -> String {
+        let Self { severity, site, text } = self;
+        format!("{}{} {thread:>5} {site}] {text}", severity.letter(), Stamp(now))
+    }
+
+    /// Writes the line to stderr, whole. A closed stderr is nobody's fault here.
+    pub fn say(&self) {
+        let line = format!("{}\n", self.stamped(SystemTime::now(), thread_id()));
+        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    }
+}
+
+/// The number of this thread as the system knows it; that of the process where it does not say.
+fn thread_id() -> u32 {
+    let link = std::fs::read_link("/proc/thread-self").ok();
+    let name = link.as_deref().and_then(|path| path.file_name()?.to_str());
+    name.and_then(|name| name.parse().ok()).unwrap_or_else(std::process::id)
+}
+
+/// `MMDD HH:MM:SS.micros`, in UTC.
+struct Stamp(SystemTime);
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = self.0.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let seconds = since.as_secs();
+        let (month, day) = month_and_day(seconds / 86_400);
+        let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);
+        let (seconds, micros) = (seconds % 60, since.subsec_micros());
+        write!(f, "{month:02}{day:02} {hours:02}:{minutes:02}:{seconds:02}.{micros:06}")
+    }
+}
+
+/// Month and day of a day counted from the first of January 1970.
+fn month_and_day(mut days: u64) -> (u64, u64) {
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    (month, days + 1)
+}
+
+/// A server has bound its port: seeds wait for this line.
+pub fn listening(endpoint: &Endpoint, port: u16) -> Line {
+    let text = format!("Server listening on {endpoint} selected port: {port}");
+    Line::info("grpc_server.cc:470", text)
+}
+
+/// A server could not bind its port, and will try again.
+pub fn bind_failed(endpoint: &Endpoint) -> Line {
+    let text =
+        format!("Server listening on {endpoint} failed, selected port: 0, retry after 3 seconds!");
+    Line::warning("grpc_server.cc:475", text)
+}
+
+/// The server's loop ends.
+pub fn server_ends() -> Line {
+    Line::warning("grpc_server.cc:581", "get exit!rpc_processor break!")
+}
+
+/// A trainer speaks to its servers for the first time.
+pub fn client_starts(trainer: u32) -> Line {
+    Line::info("rpc_client.h:107", format!("init rpc client with trainer_id {trainer}"))
+}
+
+/// The sender in the background starts.
+pub fn communicator_starts() -> Line {
+    Line::info("communicator.cc:271", "Communicator start")
+}
+
+/// The sender in the background has been asked to stop.
+pub fn communicator_stops() -> Line {
+    Line::info("communicator.cc:290", "Communicator stop")
+}
+
+/// Its sending thread is through.
+pub fn send_thread_ends() -> Line {
+    Line::info("communicator.cc:171", "communicator stopped, send thread exit")
+}
+
+/// Its receiving thread is through.
+pub fn recv_thread_ends() -> Line {
+    Line::info("communicator.cc:189", "communicator stopped, recv thread exit")
+}
+
+/// The sender in the background has stopped.
+pub fn communicator_stopped() -> Line {
+    Line::info("communicator.cc:306", "Communicator stop done")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: Line, expected: &str) {
+        let now = UNIX_EPOCH + Duration::new(1_584_568_021, 298_220_999);
+        assert_eq!(line.stamped(now, 42), expected);
+    }
+
+    #[test]
+    fn lines_are_as_the_seeds_quote_them() {
+        let endpoint: Endpoint = "127.0.0.1:36000".parse().unwrap();
+        check(
+            listening(&endpoint, 36000),
+            "I0318 21:47:01.298220    42 grpc_server.cc:470] \
+             Server listening on 127.0.0.1:36000 selected port: 36000",
+        );
+        check(
+            bind_failed(&endpoint),
+            "W0318 21:47:01.298220    42 grpc_server.cc:475] Server listening on \
+             127.0.0.1:36000 failed, selected port: 0, retry after 3 seconds!",
+        );
+        check(
+            client_starts(0),
+            "I0318 21:47:01.298220    42 rpc_client.h:107] init rpc client with trainer_id 0",
+        );
+        check(
+            communicator_starts(),
+            "I0318 21:47:01.298220    42 communicator.cc:271] Communicator start",
+        );
+        check(
+            server_ends(),
+            "W0318 21:47:01.298220    42 grpc_server.cc:581] get exit!rpc_processor break!",
+        );
+        check(Line::error("a.rs:1", "no"), "E0318 21:47:01.298220    42 a.rs:1] no");
+    }
+
+    #[test]
+    fn stopping_is_told_step_by_step() {
+        let lines =
+            [communicator_stops(), send_thread_ends(), recv_thread_ends(), communicator_stopped()];
+        let texts = lines.map(|line| line.text);
+        let expected = [
+            "Communicator stop",
+            "communicator stopped, send thread exit",
+            "communicator stopped, recv thread exit",
+            "Communicator stop done",
+        ];
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn days_become_dates() {
+        for (day, date) in [
+            (0, (1, 1)),
+            (58, (2, 28)),
+            (59, (3, 1)),
+            (789, (2, 29)),
+            (364, (12, 31)),
+            (11_016, (2, 29)),
+            (20_773, (11, 16)),
+        ] {
+            assert_eq!(month_and_day(day), date, "{day}");
+        }
+    }
+}

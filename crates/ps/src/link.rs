@@ -1,0 +1,386 @@
+//! A trainer's side of one conversation with one server, as a state machine: no I/O, no clock.
+//!
+//! Changes are numbered and kept until the server says it has served them; a new connection begins
+//! with a greeting, learns how far the server got, and sends the rest again. Questions are kept
+//! until they are answered. So whatever the network does, each change is served once.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::ids::Millis;
+use crate::message::{Barrier, Hello, Ping, Pong, Reply, Request};
+use crate::refusal::Refusal;
+
+/// Ids of questions have this bit, numbers of changes do not.
+const QUESTION: u64 = 1 << 63;
+
+/// How a link behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Something not answered for so long is sent again.
+    pub resend_ms: u64,
+    /// After so long without a word of ours we say that we are there.
+    pub ping_ms: u64,
+    /// Changes on their way, at most.
+    pub window: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { resend_ms: 5_000, ping_ms: 1_000, window: 1024 }
+    }
+}
+
+/// Why a link is of no use any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// The server refused the greeting or a change.
+    Refused(Refusal),
+    /// The server forgot changes it had served: it was started again.
+    Restarted,
+}
+
+/// One conversation; see the module.
+#[derive(Debug)]
+pub struct Link {
+    hello: Hello,
+    config: Config,
+    is_up: bool,
+    next_seq: u64,
+    unacked: VecDeque<(u64, Arc<Request>)>,
+    next_id: u64,
+    questions: BTreeMap<u64, (Millis, Arc<Request>)>,
+    answers: BTreeMap<u64, Result<Reply, Refusal>>,
+    broken: Option<Broken>,
+    /// Rounds of the server when we first met, and those we closed since.
+    rounds: Option<u64>,
+    n_barriers: u64,
+    heard: Millis,
+    spoke: Millis,
+    /// When the oldest unacknowledged change was last sent or progress was made.
+    progress: Millis,
+    pong: Pong,
+    out: Vec<(u64, Arc<Request>)>,
+}
+
+impl Link {
+    /// A conversation that has not begun.
+    pub fn new(hello: Hello, config: Config) -> Self {
+        Self {
+            hello,
+            config,
+            is_up: false,
+            next_seq: 0,
+            unacked: VecDeque::new(),
+            next_id: QUESTION,
+            questions: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            broken: None,
+            rounds: None,
+            n_barriers: 0,
+            heard: Millis(0),
+            spoke: Millis(0),
+            progress: Millis(0),
+            pong: Pong::default(),
+            out: Vec::new(),
+        }
+    }
+
+    /// What is to be sent now, in order.
+    pub fn take_out(&mut self) -> Vec<(u64, Arc<Request>)> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Whether the greeting was answered on this connection.
+    pub fn is_up(&self) -> bool {
+        self.is_up
+    }
+
+    /// Why the link is of no use, if so.
+    pub fn broken(&self) -> Option<&Broken> {
+        self.broken.as_ref()
+    }
+
+    /// When the server was last heard.
+    pub fn heard(&self) -> Millis {
+        self.heard
+    }
+
+    /// What the server last said of itself.
+    pub fn pong(&self) -> &Pong {
+        &self.pong
+    }
+
+    /// The round that ends with our last barrier.
+    pub fn round(&self) -> u64 {
+        self.rounds.unwrap_or(0) + self.n_barriers
+    }
+
+    /// Whether no more changes may be on their way.
+    pub fn is_full(&self) -> bool {
+        self.unacked.len() >= self.config.window
+    }
+
+    /// Whether every change has been served.
+    pub fn is_settled(&self) -> bool {
+        self.unacked.is_empty()
+    }
+
+    /// A connection was made: greets.
+    pub fn connected(&mut self, now: Millis) {
+        self.is_up = false;
+        self.out.clear();
+        self.heard = now;
+        self.greet(now);
+    }
+
+    /// The connection broke.
+    pub fn closed(&mut self) {
+        self.is_up = false;
+        self.out.clear();
+    }
+
+    fn greet(&mut self, now: Millis) {
+        (self.spoke, self.progress) = (now, now);
+        self.out.push((0, Arc::new(Request::Hello(self.hello.clone()))));
+    }
+
+    /// Numbers a change and sends it.
+    pub fn change(&mut self, now: Millis, request: impl Into<Request>) -> u64 {
+        let request = Arc::new(request.into());
+        debug_assert!(request.is_change(), "questions are asked");
+        if *request == Request::Barrier(Barrier) {
+            self.n_barriers += 1;
+        }
+        self.next_seq += 1;
+        if self.unacked.is_empty() {
+            self.progress = now;
+        }
+        self.unacked.push_back((self.next_seq, request.clone()));
+        self.send(now, self.next_seq, request);
+        self.next_seq
+    }
+
+    /// Asks a question; its answer is fetched with [`Link::answer`].
+    pub fn ask(&mut self, now: Millis, request: impl Into<Request>) -> u64 {
+        let request = Arc::new(request.into());
+        debug_assert!(!request.is_change(), "changes are numbered");
+        self.next_id += 1;
+        self.questions.insert(self.next_id, (now, request.clone()));
+        self.send(now, self.next_id, request);
+        self.next_id
+    }
+
+    fn send(&mut self, now: Millis, id: u64, request: Arc<Request>) {
+        if self.is_up {
+            self.spoke = now;
+            self.out.push((id, request));
+        }
+    }
+
+    /// The answer to a question, once it is there.
+    pub fn answer(&mut self, id: u64) -> Option<Result<Reply, Refusal>> {
+        self.answers.remove(&id)
+    }
+
+    /// Nobody waits for this answer any more.
+    pub fn forget(&mut self, id: u64) {
+        self.questions.remove(&id);
+        self.answers.remove(&id);
+    }
+
+    /// Something came. Returns the change or question it settles, for its memory to be reused.
+    pub fn received(&mut self, now: Millis, id: u64, reply: Reply) {
+        self.heard = now;
+        match reply {
+            Reply::Welcome(welcome) => self.welcomed(now, welcome.accepted, welcome.round),
+            Reply::Ack(_) => self.acknowledged(now, id),
+            Reply::Pong(pong) => self.pong = pong,
+            Reply::Refused(refusal) => self.refused(now, id, refusal),
+            answer => self.answered(id, Ok(answer)),
+        }
+    }
+
+    fn welcomed(&mut self, now: Millis, accepted: u64, round: u64) {
+        if self.is_up {
+            return; // The greeting was sent twice.
+        }
+        self.rounds.get_or_insert(round);
+        if self.unacked.front().map_or(self.next_seq, |(first, _)| first - 1) > accepted {
+            self.broken.get_or_insert(Broken::Restarted);
+            return;
+        }
+        self.is_up = true;
+        self.acknowledged(now, accepted);
+        self.resend(now);
+    }
+
+    fn acknowledged(&mut self, now: Millis, accepted: u64) {
+        while self.unacked.front().is_some_and(|&(seq, _)| seq <= accepted) {
+            self.unacked.pop_front();
+            self.progress = now;
+        }
+    }
+
+    fn refused(&mut self, now: Millis, id: u64, refusal: Refusal) {
+        if refusal == Refusal::HelloFirst {
+            // The server does not know this connection: the greeting was lost.
+            if self.is_up || id != 0 {
+                self.is_up = false;
+                self.greet(now);
+            }
+        } else if id & QUESTION != 0 {
+            self.answered(id, Err(refusal));
+        } else {
+            self.acknowledged(now, id);
+            self.broken.get_or_insert(Broken::Refused(refusal));
+        }
+    }
+
+    fn answered(&mut self, id: u64, answer: Result<Reply, Refusal>) {
+        if self.questions.remove(&id).is_some() {
+            self.answers.insert(id, answer);
+        }
+    }
+
+    /// Sends everything again that was not answered.
+    fn resend(&mut self, now: Millis) {
+        (self.progress, self.spoke) = (now, now);
+        self.out.extend(self.unacked.iter().cloned());
+        for (&id, (asked, request)) in &mut self.questions {
+            *asked = now;
+            self.out.push((id, request.clone()));
+        }
+    }
+
+    /// Time passed: repeats what was not answered, or says that we are there.
+    pub fn tick(&mut self, now: Millis) {
+        let resend_ms = self.config.resend_ms;
+        if !self.is_up {
+            if now.since(self.progress) >= resend_ms && self.broken.is_none() {
+                self.greet(now);
+            }
+            return;
+        }
+        if !self.unacked.is_empty() && now.since(self.progress) >= resend_ms {
+            self.progress = now;
+            self.spoke = now;
+            self.out.extend(self.unacked.iter().cloned());
+        }
+        for (&id, (asked, request)) in &mut self.questions {
+            if now.since(*asked) >= resend_ms {
+                (*asked, self.spoke) = (now, now);
+                self.out.push((id, request.clone()));
+            }
+        }
+        if now.since(self.spoke) >= self.config.ping_ms {
+            self.spoke = now;
+            self.out.push((QUESTION, Arc::new(Request::Ping(Ping))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Ack, Pull, Push, Values, Welcome};
+
+    fn link() -> Link {
+        let hello = Hello { version: 1, job: String::new(), trainer: 0, incarnation: 5 };
+        Link::new(hello, Config::default())
+    }
+
+    fn up() -> Link {
+        let mut link = link();
+        link.connected(Millis(0));
+        link.received(Millis(0), 0, Welcome { accepted: 0, round: 0 }.into());
+        link.take_out();
+        link
+    }
+
+    fn push() -> Request {
+        Push { grads: Vec::new() }.into()
+    }
+
+    fn pull() -> Request {
+        Pull { after: 0, changed: false, names: Vec::new() }.into()
+    }
+
+    fn sent(link: &mut Link) -> Vec<(u64, &'static str)> {
+        link.take_out().into_iter().map(|(id, request)| (id, request.name())).collect()
+    }
+
+    #[test]
+    fn nothing_is_said_before_the_greeting_is_answered() {
+        let mut link = link();
+        link.change(Millis(0), push());
+        assert_eq!(sent(&mut link), []);
+        link.connected(Millis(1));
+        assert_eq!(sent(&mut link), [(0, "Hello")]);
+        link.received(Millis(2), 0, Welcome { accepted: 0, round: 0 }.into());
+        assert_eq!(sent(&mut link), [(1, "Push")]);
+    }
+
+    #[test]
+    fn a_new_connection_sends_what_was_not_served() {
+        let mut link = up();
+        for _ in 0..3 {
+            link.change(Millis(0), push());
+        }
+        let id = link.ask(Millis(0), pull());
+        link.closed();
+        link.connected(Millis(9));
+        link.take_out();
+        link.received(Millis(9), 0, Welcome { accepted: 2, round: 0 }.into());
+        assert_eq!(sent(&mut link), [(3, "Push"), (id, "Pull")]);
+        link.received(Millis(9), 3, Ack.into());
+        assert!(link.is_settled());
+    }
+
+    #[test]
+    fn a_server_that_forgot_is_found_out() {
+        let mut link = up();
+        link.change(Millis(0), push());
+        link.received(Millis(0), 1, Ack.into());
+        link.closed();
+        link.connected(Millis(1));
+        link.received(Millis(1), 0, Welcome { accepted: 0, round: 0 }.into());
+        assert_eq!(link.broken(), Some(&Broken::Restarted));
+    }
+
+    #[test]
+    fn silence_is_broken() {
+        let mut link = up();
+        link.tick(Millis(999));
+        assert_eq!(sent(&mut link), []);
+        link.tick(Millis(1000));
+        assert_eq!(sent(&mut link), [(QUESTION, "Ping")]);
+        let id = link.ask(Millis(1000), pull());
+        link.take_out();
+        link.tick(Millis(6000));
+        assert_eq!(sent(&mut link), [(id, "Pull")]);
+        link.received(Millis(6001), id, Values(Vec::new()).into());
+        assert_eq!(link.answer(id), Some(Ok(Values(Vec::new()).into())));
+        assert_eq!(link.answer(id), None);
+    }
+
+    #[test]
+    fn a_refused_change_is_remembered() {
+        let mut link = up();
+        link.change(Millis(0), push());
+        link.received(Millis(0), 1, Refusal::UnknownVar("x".into()).into());
+        let broken = Broken::Refused(Refusal::UnknownVar("x".into()));
+        assert_eq!(link.broken(), Some(&broken));
+        assert!(link.is_settled());
+    }
+
+    #[test]
+    fn rounds_count_from_where_the_server_was() {
+        let mut link = link();
+        link.connected(Millis(0));
+        link.received(Millis(0), 0, Welcome { accepted: 0, round: 7 }.into());
+        assert_eq!(link.round(), 7);
+        link.change(Millis(0), Barrier);
+        assert_eq!(link.round(), 8);
+    }
+}

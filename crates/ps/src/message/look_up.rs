@@ -1,0 +1,41 @@
+//! `look_up`: the rows of a table for a list of keys.
+
+use super::Body;
+use crate::codec::{Reader, Writer};
+use crate::error::Result;
+
+/// Answered by a tensor with a row for each key, in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookUp {
+    /// Answered when this many rounds have been applied.
+    pub after: u64,
+    /// The table, or a block of one.
+    pub table: String,
+    /// Rows, counted from the first of the block.
+    pub keys: Vec<i64>,
+}
+
+impl Body for LookUp {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        out.u64(self.after);
+        out.str(&self.table);
+        out.keys(&self.keys);
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self { after: input.u64()?, table: input.str()?, keys: input.keys()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::check::{answer_survives, survives};
+    use tensor::Tensor;
+
+    #[test]
+    fn survives_the_wire() {
+        survives(LookUp { after: 1, table: "emb.block0".to_string(), keys: vec![3, -1, i64::MAX] });
+        answer_survives(Tensor::full([2, 4], 0.5f32));
+    }
+}

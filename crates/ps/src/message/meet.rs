@@ -1,0 +1,62 @@
+//! `meet`: wait until every trainer is here, exchanging a few bytes.
+
+use super::Body;
+use crate::codec::{LIST_MAX, Reader, Writer};
+use crate::error::{Error, Result};
+
+/// Answered by [`Met`] when every trainer has said the same `(place, turn)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meet {
+    /// What for.
+    pub place: String,
+    /// How often this trainer has been here before.
+    pub turn: u64,
+    /// What it brings.
+    pub bytes: Vec<u8>,
+}
+
+impl Body for Meet {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        out.str(&self.place);
+        out.u64(self.turn);
+        out.bytes(&self.bytes);
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self { place: input.str()?, turn: input.u64()?, bytes: input.bytes()? })
+    }
+}
+
+/// What all trainers brought, in the order of their ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Met(pub Vec<Vec<u8>>);
+
+impl Body for Met {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        out.count(self.0.len());
+        for bytes in &self.0 {
+            out.bytes(bytes);
+        }
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let n = input.count()?;
+        if n > LIST_MAX {
+            return Err(Error::Malformed("a list is too long"));
+        }
+        let all: Result<Vec<_>> = (0..n).map(|_| input.bytes()).collect();
+        all.map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::check::{answer_survives, survives};
+
+    #[test]
+    fn survives_the_wire() {
+        survives(Meet { place: "barrier_worker".to_string(), turn: 2, bytes: vec![1, 2] });
+        answer_survives(Met(vec![vec![1], Vec::new(), vec![3, 4]]));
+    }
+}

@@ -1,0 +1,198 @@
+//! What trainers and servers say to each other: one file per message, one line here.
+//!
+//! A trainer's changes (push, barrier, complete, leave) are numbered and served once, in order; its questions
+//! (pull, look up, meet, ping, …) have ids of their own and may be asked again.
+
+mod barrier;
+mod hello;
+mod leave;
+mod look_up;
+mod meet;
+mod ping;
+mod pull;
+mod push;
+mod save;
+mod stats;
+
+pub use barrier::Barrier;
+pub use hello::{Hello, VERSION, Welcome};
+pub use leave::{Complete, Leave};
+pub use look_up::LookUp;
+pub use meet::{Meet, Met};
+pub use ping::{Ping, Pong};
+pub use pull::{Pull, Values};
+pub use push::{Named, Push};
+pub use save::Save;
+pub use stats::{AskStats, Stats};
+
+use tensor::Tensor;
+
+use crate::codec::{Reader, Writer};
+use crate::error::{Error, Result};
+use crate::refusal::Refusal;
+
+/// A message body: its bytes.
+pub trait Body: Sized {
+    /// Appends the body.
+    fn encode<'a>(&'a self, out: &mut Writer<'a>);
+    /// Reads it back.
+    fn decode(input: &mut Reader<'_>) -> Result<Self>;
+}
+
+macro_rules! messages {
+    ($(#[$doc:meta])* $name:ident { $($(#[$kind_doc:meta])* $kind:literal $variant:ident($body:ty),)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum $name {
+            $($(#[$kind_doc])* $variant($body),)*
+        }
+
+        impl $name {
+            /// The number of its kind.
+            pub fn kind(&self) -> u16 {
+                match self {
+                    $($name::$variant(_) => $kind,)*
+                }
+            }
+
+            /// A word for logs.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $($name::$variant(_) => stringify!($variant),)*
+                }
+            }
+
+            /// Appends the body.
+            pub fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+                match self {
+                    $($name::$variant(body) => Body::encode(body, out),)*
+                }
+            }
+
+            /// Reads the body of a message of this kind.
+            pub fn decode(kind: u16, mut input: Reader<'_>) -> Result<Self> {
+                let message = match kind {
+                    $($kind => $name::$variant(<$body as Body>::decode(&mut input)?),)*
+                    _ => return Err(Error::Malformed("a message of an unknown kind")),
+                };
+                input.finish()?;
+                Ok(message)
+            }
+        }
+
+        $(impl From<$body> for $name {
+            fn from(body: $body) -> Self {
+                $name::$variant(body)
+            }
+        })*
+    };
+}
+
+messages! {
+    /// What a trainer says.
+    Request {
+        /// The first message of a connection.
+        1 Hello(Hello),
+        /// Gradients.
+        2 Push(Push),
+        /// End of a trainer's part of a round.
+        3 Barrier(Barrier),
+        /// End of a trainer's job.
+        4 Complete(Complete),
+        /// A process ends in order without ending its job.
+        5 Leave(Leave),
+        /// Parameters, please.
+        6 Pull(Pull),
+        /// Rows of a table, please.
+        7 LookUp(LookUp),
+        /// Wait for all trainers, exchanging a few bytes.
+        8 Meet(Meet),
+        /// Write your part of a table to disk.
+        9 Save(Save),
+        /// Still there.
+        10 Ping(Ping),
+        /// How are you?
+        11 AskStats(AskStats),
+    }
+}
+
+messages! {
+    /// What a server answers.
+    Reply {
+        /// Greeting accepted.
+        129 Welcome(Welcome),
+        /// Every change up to the frame's id has been served.
+        130 Ack(Ack),
+        /// Parameters.
+        131 Values(Values),
+        /// Rows.
+        132 Rows(Tensor),
+        /// All trainers are here.
+        133 Met(Met),
+        /// Done as asked.
+        134 Done(Done),
+        /// Still there, too.
+        135 Pong(Pong),
+        /// Counters.
+        136 Stats(Stats),
+        /// No.
+        137 Refused(Refusal),
+    }
+}
+
+impl Request {
+    /// Whether it changes something, and so is numbered and served exactly once.
+    pub fn is_change(&self) -> bool {
+        matches!(
+            self,
+            Request::Push(_) | Request::Barrier(_) | Request::Complete(_) | Request::Leave(_)
+        )
+    }
+}
+
+/// Every change up to the frame's id has been served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ack;
+
+/// Done as asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done;
+
+/// A body without contents.
+macro_rules! empty {
+    ($($body:ident),*) => {$(
+        impl $crate::message::Body for $body {
+            fn encode<'a>(&'a self, _out: &mut $crate::codec::Writer<'a>) {}
+
+            fn decode(_input: &mut $crate::codec::Reader<'_>) -> $crate::error::Result<Self> {
+                Ok($body)
+            }
+        }
+    )*};
+}
+use empty;
+
+empty!(Ack, Done);
+
+impl Body for Tensor {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        out.tensor(self);
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        input.tensor()
+    }
+}
+
+impl Body for Refusal {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        Refusal::encode(self, out);
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        Refusal::decode(input)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod check;

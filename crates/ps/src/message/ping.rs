@@ -1,0 +1,48 @@
+//! `ping`: still there. What comes back says whom the server waits for.
+
+use super::{Body, empty};
+use crate::codec::{Reader, Writer};
+use crate::error::Result;
+
+/// Answered by [`Pong`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ping;
+
+empty!(Ping);
+
+/// How far the server is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pong {
+    /// Rounds applied.
+    pub round: u64,
+    /// Trainers without which this round cannot end, if others wait for it.
+    pub missing: Vec<u32>,
+}
+
+impl Body for Pong {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        out.u64(self.round);
+        out.count(self.missing.len());
+        for &trainer in &self.missing {
+            out.u32(trainer);
+        }
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let (round, n) = (input.u64()?, input.count()?);
+        let missing: Result<Vec<_>> = (0..n).map(|_| input.u32()).collect();
+        Ok(Self { round, missing: missing? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::check::{answer_survives, survives};
+
+    #[test]
+    fn survives_the_wire() {
+        survives(Ping);
+        answer_survives(Pong { round: 5, missing: vec![1, 3] });
+    }
+}

@@ -1,0 +1,63 @@
+//! `push`: gradients (or differences) for variables of a server. Numbered, served once.
+
+use tensor::Value;
+
+use super::Body;
+use crate::codec::{Reader, Writer};
+use crate::error::Result;
+
+/// A value and the variable it is for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Named {
+    /// The variable's name on the server.
+    pub name: String,
+    /// A tensor or keyed rows.
+    pub value: Value,
+}
+
+/// Answered by an acknowledgement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Push {
+    /// In the order in which they are to be applied.
+    pub grads: Vec<Named>,
+}
+
+impl Body for Push {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        out.count(self.grads.len());
+        for grad in &self.grads {
+            out.str(&grad.name);
+            out.value(&grad.value);
+        }
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let n = input.count()?;
+        let grads: Result<Vec<_>> =
+            (0..n).map(|_| Ok(Named { name: input.str()?, value: input.value()? })).collect();
+        Ok(Self { grads: grads? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::check::survives;
+    use tensor::{Rows, Tensor};
+
+    #[test]
+    fn survives_the_wire() {
+        let dense = Tensor::new([2, 1], &[1.5f32, -2.0]).unwrap();
+        let value = Tensor::new([2, 3], &[1.0f64; 6]).unwrap();
+        let rows = Rows { ids: vec![7, i64::MAX], height: 10, value };
+        let named = |name: &str, value| Named { name: name.to_string(), value };
+        survives(Push {
+            grads: vec![
+                named("fc_0.w_0@GRAD", Value::Tensor(dense)),
+                named("emb@GRAD.block1", Value::Rows(rows)),
+                named("nothing", Value::Empty),
+            ],
+        });
+        survives(Push { grads: Vec::new() });
+    }
+}

@@ -1,0 +1,84 @@
+//! `stats`: counters of a server, among them how stale gradients were.
+
+use super::{Body, empty};
+use crate::codec::{Reader, Writer};
+use crate::error::Result;
+
+/// Answered by [`Stats`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskStats;
+
+empty!(AskStats);
+
+/// Counters since the server started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Rounds applied (sync).
+    pub rounds: u64,
+    /// Pushes applied.
+    pub pushes: u64,
+    /// Pushes that came a second time and were not applied again.
+    pub repeated: u64,
+    /// Sum over pushes of the pushes others had applied since the sender last pulled.
+    pub staleness_sum: u64,
+    /// The largest of these.
+    pub staleness_max: u64,
+    /// Rows that tables hold.
+    pub rows: u64,
+    /// Bytes that tables hold.
+    pub bytes: u64,
+}
+
+impl Stats {
+    fn fields(&self) -> [u64; 7] {
+        let Stats { rounds, pushes, repeated, staleness_sum, staleness_max, rows, bytes } = *self;
+        [rounds, pushes, repeated, staleness_sum, staleness_max, rows, bytes]
+    }
+
+    /// Mean staleness of a push.
+    pub fn staleness_mean(&self) -> f64 {
+        self.staleness_sum as f64 / self.pushes.max(1) as f64
+    }
+}
+
+impl Body for Stats {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        for field in self.fields() {
+            out.u64(field);
+        }
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            rounds: input.u64()?,
+            pushes: input.u64()?,
+            repeated: input.u64()?,
+            staleness_sum: input.u64()?,
+            staleness_max: input.u64()?,
+            rows: input.u64()?,
+            bytes: input.u64()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::check::{answer_survives, survives};
+
+    #[test]
+    fn survives_the_wire() {
+        survives(AskStats);
+        let [rounds, pushes, repeated, staleness_sum, staleness_max, rows, bytes] =
+            [1, 2, 3, 4, 5, 6, 7];
+        answer_survives(Stats {
+            rounds,
+            pushes,
+            repeated,
+            staleness_sum,
+            staleness_max,
+            rows,
+            bytes,
+        });
+    }
+}

@@ -1,0 +1,180 @@
+//! Why a server says no. Refusals travel: a trainer sees the same type the server made.
+
+use crate::codec::{Reader, Writer};
+use crate::error::{Error, Result};
+
+/// Why a server says no.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Another version of the protocol.
+    #[error(
+        "protocol version {theirs} is spoken, {ours} is needed: install the same release on all machines"
+    )]
+    Version {
+        /// What the server speaks.
+        ours: u32,
+        /// What it was spoken to in.
+        theirs: u32,
+    },
+
+    /// The trainer belongs to another job.
+    #[error(
+        "this trainer belongs to another job ({theirs}, not {ours}): do all processes run the same script with the same servers and number of trainers?"
+    )]
+    OtherJob {
+        /// The job of the server.
+        ours: String,
+        /// The job of the trainer.
+        theirs: String,
+    },
+
+    /// A rank that does not exist.
+    #[error("trainer id {trainer} is out of range: the job has {n_trainers} trainers, 0 to {}", n_trainers.saturating_sub(1))]
+    TrainerOutOfRange {
+        /// The rank.
+        trainer: u32,
+        /// How many there are.
+        n_trainers: u32,
+    },
+
+    /// Two live processes claim one rank.
+    #[error(
+        "two trainers have id {trainer}: the other one was heard {heard_ms} ms ago; give each its own PADDLE_TRAINER_ID"
+    )]
+    DuplicateTrainer {
+        /// The rank.
+        trainer: u32,
+        /// When the first one was heard.
+        heard_ms: u64,
+    },
+
+    /// Something else came before the greeting.
+    #[error("a connection begins with a greeting")]
+    HelloFirst,
+
+    /// No such variable or table on this server.
+    #[error("no variable `{0}` on this server")]
+    UnknownVar(String),
+
+    /// A gradient that does not fit its variable.
+    #[error("`{var}`: {detail}")]
+    BadValue {
+        /// The variable.
+        var: String,
+        /// What does not fit.
+        detail: String,
+    },
+
+    /// A number that is not finite in a gradient, with the check on.
+    #[error("`{var}` from trainer {trainer} has a number that is not finite")]
+    NotFinite {
+        /// The variable.
+        var: String,
+        /// Who sent it.
+        trainer: u32,
+    },
+
+    /// More rounds than the others have done.
+    #[error("trainer {trainer} is {n} rounds ahead of the others")]
+    Ahead {
+        /// Who.
+        trainer: u32,
+        /// How far.
+        n: u32,
+    },
+
+    /// Bytes that are no message.
+    #[error("not a message of this protocol: {0}")]
+    Malformed(String),
+
+    /// A trainer died in a job that needs all of them.
+    #[error(
+        "trainer {trainer} died: {how} {silent_ms} ms ago, in round {round}; the job needs all trainers"
+    )]
+    TrainerLost {
+        /// Who.
+        trainer: u32,
+        /// What was seen.
+        how: String,
+        /// Since when.
+        silent_ms: u64,
+        /// The round that could not be finished.
+        round: u64,
+    },
+
+    /// An error of the server's own.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Refusal {
+    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+        match self {
+            Refusal::Version { ours, theirs } => {
+                out.u8(1);
+                out.u32(*ours);
+                out.u32(*theirs);
+            }
+            Refusal::OtherJob { ours, theirs } => texts(out, 2, &[ours, theirs]),
+            Refusal::TrainerOutOfRange { trainer, n_trainers } => {
+                out.u8(3);
+                out.u32(*trainer);
+                out.u32(*n_trainers);
+            }
+            Refusal::DuplicateTrainer { trainer, heard_ms } => {
+                out.u8(4);
+                out.u32(*trainer);
+                out.u64(*heard_ms);
+            }
+            Refusal::HelloFirst => out.u8(5),
+            Refusal::UnknownVar(var) => texts(out, 6, &[var]),
+            Refusal::BadValue { var, detail } => texts(out, 7, &[var, detail]),
+            Refusal::NotFinite { var, trainer } => {
+                texts(out, 8, &[var]);
+                out.u32(*trainer);
+            }
+            Refusal::Ahead { trainer, n } => {
+                out.u8(9);
+                out.u32(*trainer);
+                out.u32(*n);
+            }
+            Refusal::Malformed(what) => texts(out, 10, &[what]),
+            Refusal::TrainerLost { trainer, how, silent_ms, round } => {
+                texts(out, 11, &[how]);
+                out.u32(*trainer);
+                out.u64(*silent_ms);
+                out.u64(*round);
+            }
+            Refusal::Failed(what) => texts(out, 12, &[what]),
+        }
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        Ok(match input.u8()? {
+            1 => Refusal::Version { ours: input.u32()?, theirs: input.u32()? },
+            2 => Refusal::OtherJob { ours: input.str()?, theirs: input.str()? },
+            3 => Refusal::TrainerOutOfRange { trainer: input.u32()?, n_trainers: input.u32()? },
+            4 => Refusal::DuplicateTrainer { trainer: input.u32()?, heard_ms: input.u64()? },
+            5 => Refusal::HelloFirst,
+            6 => Refusal::UnknownVar(input.str()?),
+            7 => Refusal::BadValue { var: input.str()?, detail: input.str()? },
+            8 => Refusal::NotFinite { var: input.str()?, trainer: input.u32()? },
+            9 => Refusal::Ahead { trainer: input.u32()?, n: input.u32()? },
+            10 => Refusal::Malformed(input.str()?),
+            11 => {
+                let how = input.str()?;
+                let (trainer, silent_ms, round) = (input.u32()?, input.u64()?, input.u64()?);
+                Refusal::TrainerLost { trainer, how, silent_ms, round }
+            }
+            12 => Refusal::Failed(input.str()?),
+            _ => return Err(Error::Malformed("an unknown refusal")),
+        })
+    }
+}
+
+fn texts(out: &mut Writer<'_>, code: u8, texts: &[&str]) {
+    out.u8(code);
+    for text in texts {
+        out.str(text);
+    }
+}

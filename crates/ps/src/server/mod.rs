@@ -1,0 +1,494 @@
+//! The server as a state machine: messages and the time in, answers out.
+//!
+//! No socket, no thread and no clock live here; `tcp.rs` drives it, and so does the simulator.
+//! What variables are and how gradients change them is the [`Store`]'s business.
+
+mod meeting;
+mod roll;
+mod round;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tensor::{Tensor, Value};
+
+pub use roll::State;
+
+use crate::ids::{ConnId, Millis, TrainerId};
+use crate::message::{
+    Ack, Done, Hello, LookUp, Meet, Named, Pong, Pull, Reply, Request, Save, Stats, VERSION,
+    Values, Welcome,
+};
+use crate::refusal::Refusal;
+use meeting::Meetings;
+use roll::Roll;
+use round::Rounds;
+
+/// What a server holds. `train` implements it with a scope and the program's optimize blocks.
+pub trait Store {
+    /// Whether such a gradient can be taken; asked before it counts as accepted.
+    fn check(&self, grad: &Named) -> Result<(), Refusal>;
+
+    /// Applies a gradient at once.
+    fn apply(&mut self, trainer: TrainerId, grad: Named) -> Result<(), String>;
+
+    /// Applies a round: everybody's gradients, in the order of their ranks.
+    fn round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String>;
+
+    /// Current values.
+    fn read(&mut self, trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal>;
+
+    /// Rows of a table.
+    fn look_up(&mut self, table: &str, keys: &[i64]) -> Result<Tensor, Refusal>;
+
+    /// Writes a table to disk.
+    fn save(&mut self, table: &str, dir: &str) -> Result<(), Refusal>;
+
+    /// Rows and bytes of all tables.
+    fn size(&self) -> (u64, u64);
+}
+
+/// How a server behaves.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Trainers of another job are refused.
+    pub job: String,
+    /// How many trainers the job has.
+    pub n_trainers: u32,
+    /// Gradients wait for the round's end; otherwise they are applied as they come.
+    pub sync: bool,
+    /// A trainer silent for so long is dead.
+    pub lease_ms: u64,
+    /// A trainer whose connection broke has so long to come back.
+    pub grace_ms: u64,
+    /// Rounds go on without a trainer that died.
+    pub go_on: bool,
+    /// Gradients that are not finite are refused.
+    pub check_finite: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            job: String::new(),
+            n_trainers: 1,
+            sync: true,
+            lease_ms: 20_000,
+            grace_ms: 2_000,
+            go_on: false,
+            check_finite: false,
+        }
+    }
+}
+
+/// What must be done after an event.
+#[derive(Debug)]
+pub enum Action {
+    /// Answer somebody.
+    Reply(ConnId, u64, Reply),
+    /// Cut a connection.
+    Close(ConnId),
+    /// Tell whoever watches.
+    Log(String),
+}
+
+/// A question that waits for a round.
+#[derive(Debug)]
+struct Waiting {
+    conn: ConnId,
+    id: u64,
+    trainer: TrainerId,
+    after: u64,
+    question: Question,
+}
+
+#[derive(Debug)]
+enum Question {
+    Pull(Pull),
+    LookUp(LookUp),
+}
+
+/// The state machine; see the module.
+pub struct Server<S> {
+    config: Config,
+    store: S,
+    roll: Roll,
+    rounds: Rounds,
+    meetings: Meetings,
+    waiting: Vec<Waiting>,
+    /// Why the job cannot go on.
+    failure: Option<Refusal>,
+    stats: Stats,
+    /// For staleness: changes applied when each trainer last pulled.
+    seen: BTreeMap<TrainerId, u64>,
+    actions: Vec<Action>,
+}
+
+/// How a server's work ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Every trainer has completed.
+    Completed,
+    /// The job failed and no trainer is left to be told.
+    Failed(Refusal),
+}
+
+impl<S: Store> Server<S> {
+    /// A server nobody has spoken to.
+    pub fn new(config: Config, store: S) -> Self {
+        let n = config.n_trainers;
+        Self {
+            store,
+            roll: Roll::new(n),
+            rounds: Rounds::new(n),
+            meetings: Meetings::default(),
+            waiting: Vec::new(),
+            failure: None,
+            stats: Stats::default(),
+            seen: BTreeMap::new(),
+            actions: Vec::new(),
+            config,
+        }
+    }
+
+    /// What it holds.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// What it holds, at the end.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> Stats {
+        let (rows, bytes) = self.store.size();
+        Stats { rounds: self.rounds.applied(), rows, bytes, ..self.stats.clone() }
+    }
+
+    /// Whether and how the server's work is over.
+    pub fn end(&self) -> Option<End> {
+        match &self.failure {
+            Some(failure) if self.roll.nobody_is_here() => Some(End::Failed(failure.clone())),
+            Some(_) => None,
+            None => match self.roll.lost() {
+                _ if !self.roll.all_gone() => None,
+                Some(trainer) => {
+                    Some(End::Failed(self.roll.obituary(trainer, self.rounds.applied())))
+                }
+                None => Some(End::Completed),
+            },
+        }
+    }
+
+    /// A message came; returns what to do, in order.
+    pub fn handle(&mut self, now: Millis, conn: ConnId, id: u64, request: Request) -> Vec<Action> {
+        match (request, self.roll.who(conn)) {
+            (Request::Hello(hello), _) => self.greet(now, conn, id, hello),
+            (_, None) => self.turn_away(conn, id, Refusal::HelloFirst),
+            (request, Some(trainer)) => {
+                self.roll.heard(trainer, now);
+                if request.is_change() {
+                    self.change(now, (conn, trainer), id, request);
+                } else {
+                    self.answer(now, (conn, trainer), id, request);
+                }
+            }
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    /// A connection broke.
+    pub fn closed(&mut self, now: Millis, conn: ConnId) -> Vec<Action> {
+        self.roll.closed(conn, now);
+        self.waiting.retain(|waiting| waiting.conn != conn);
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Time passed: finds the dead.
+    pub fn tick(&mut self, now: Millis) -> Vec<Action> {
+        for trainer in self.roll.expire(now, &self.config) {
+            self.bury(trainer);
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Tells everybody who waits that the job cannot go on.
+    pub fn fail(&mut self, refusal: Refusal) -> Vec<Action> {
+        self.set_failure(refusal);
+        std::mem::take(&mut self.actions)
+    }
+
+    fn reply(&mut self, conn: ConnId, id: u64, reply: impl Into<Reply>) {
+        self.actions.push(Action::Reply(conn, id, reply.into()));
+    }
+
+    fn log(&mut self, line: String) {
+        self.actions.push(Action::Log(line));
+    }
+
+    fn turn_away(&mut self, conn: ConnId, id: u64, refusal: Refusal) {
+        self.log(format!("refused a connection: {refusal}"));
+        self.reply(conn, id, refusal);
+        self.actions.push(Action::Close(conn));
+    }
+
+    fn greet(&mut self, now: Millis, conn: ConnId, id: u64, hello: Hello) {
+        let n_trainers = self.config.n_trainers;
+        if hello.version != VERSION {
+            let refusal = Refusal::Version { ours: VERSION, theirs: hello.version };
+            return self.turn_away(conn, id, refusal);
+        }
+        if hello.job != self.config.job {
+            let refusal = Refusal::OtherJob { ours: self.config.job.clone(), theirs: hello.job };
+            return self.turn_away(conn, id, refusal);
+        }
+        if hello.trainer >= n_trainers {
+            let refusal = Refusal::TrainerOutOfRange { trainer: hello.trainer, n_trainers };
+            return self.turn_away(conn, id, refusal);
+        }
+        let trainer = TrainerId(hello.trainer);
+        match self.roll.admit(trainer, hello.incarnation, conn, now) {
+            Err(refusal) => self.turn_away(conn, id, refusal),
+            Ok(admitted) => {
+                if let Some(old) = admitted.replaced {
+                    self.actions.push(Action::Close(old));
+                }
+                if admitted.is_new {
+                    // What an earlier process of this rank began and did not end is not a part of a round.
+                    self.rounds.forget_open(trainer);
+                    self.log(format!("{trainer} joined"));
+                }
+                let (accepted, round) = (self.roll.accepted(trainer), self.rounds.applied());
+                self.reply(conn, id, Welcome { accepted, round });
+            }
+        }
+    }
+
+    /// Serves a change once, in order; a repeated one is acknowledged and not served.
+    fn change(&mut self, now: Millis, from: (ConnId, TrainerId), seq: u64, request: Request) {
+        let (conn, trainer) = from;
+        let accepted = self.roll.accepted(trainer);
+        if seq != accepted + 1 {
+            self.stats.repeated += u64::from(seq <= accepted);
+            // After a gap the trainer learns what is missing, and sends again from there.
+            return self.reply(conn, accepted, Ack);
+        }
+        self.roll.accept(trainer, seq);
+        let served = match request {
+            Request::Push(push) => self.push(trainer, push.grads),
+            Request::Barrier(_) => self.barrier(trainer),
+            Request::Complete(_) => {
+                self.log(format!("{trainer} completed"));
+                self.go(now, trainer, State::Completed)
+            }
+            _ => {
+                self.log(format!("{trainer} left without completing its job"));
+                self.go(now, trainer, State::Left)
+            }
+        };
+        match served {
+            Ok(()) => self.reply(conn, seq, Ack),
+            Err(refusal) => {
+                self.log(format!("{trainer}: {refusal}"));
+                self.reply(conn, seq, refusal);
+            }
+        }
+    }
+
+    fn push(&mut self, trainer: TrainerId, grads: Vec<Named>) -> Result<(), Refusal> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        for grad in &grads {
+            self.store.check(grad)?;
+            if self.config.check_finite && !is_finite(&grad.value) {
+                let (var, trainer) = (grad.name.clone(), trainer.0);
+                return Err(Refusal::NotFinite { var, trainer });
+            }
+        }
+        if self.config.sync {
+            return self.rounds.stage(trainer, grads);
+        }
+        self.count_staleness(trainer, grads.len() as u64);
+        for grad in grads {
+            let name = grad.name.clone();
+            let applied = self.store.apply(trainer, grad);
+            applied.map_err(|detail| Refusal::BadValue { var: name, detail })?;
+        }
+        Ok(())
+    }
+
+    fn count_staleness(&mut self, trainer: TrainerId, n: u64) {
+        let seen = self.seen.entry(trainer).or_insert(self.stats.pushes);
+        let stale = self.stats.pushes - *seen;
+        // A trainer's own gradients do not make its next ones stale.
+        *seen += n;
+        self.stats.staleness_sum += stale * n;
+        self.stats.staleness_max = self.stats.staleness_max.max(stale);
+        self.stats.pushes += n;
+    }
+
+    fn barrier(&mut self, trainer: TrainerId) -> Result<(), Refusal> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        if !self.config.sync {
+            return Ok(());
+        }
+        self.rounds.close(trainer);
+        self.end_rounds()
+    }
+
+    /// Applies every round that all active trainers have closed, and answers who waited for it.
+    fn end_rounds(&mut self) -> Result<(), Refusal> {
+        while let Some(grads) = self.rounds.complete(|trainer| self.roll.is_active(trainer)) {
+            self.stats.pushes += grads.iter().map(|(_, grads)| grads.len() as u64).sum::<u64>();
+            if let Err(error) = self.store.round(grads) {
+                let refusal = Refusal::Failed(error);
+                self.set_failure(refusal.clone());
+                return Err(refusal);
+            }
+        }
+        let ready = |waiting: &Waiting| waiting.after <= self.rounds.applied();
+        let (now, later) = std::mem::take(&mut self.waiting).into_iter().partition(ready);
+        self.waiting = later;
+        for waiting in now {
+            self.give((waiting.conn, waiting.trainer), waiting.id, waiting.question);
+        }
+        Ok(())
+    }
+
+    /// A trainer is no longer waited for.
+    fn go(&mut self, now: Millis, trainer: TrainerId, state: State) -> Result<(), Refusal> {
+        self.roll.go(trainer, state, now);
+        self.rounds.forget_open(trainer);
+        self.settle()
+    }
+
+    /// After somebody is gone: what waited only for them goes on.
+    fn settle(&mut self) -> Result<(), Refusal> {
+        for (conn, id, met) in self.meetings.settle(&self.roll.active()) {
+            self.reply(conn, id, met);
+        }
+        if self.failure.is_none() && self.roll.anybody_active() {
+            self.end_rounds()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A trainer is dead: the job fails, or goes on without it.
+    fn bury(&mut self, trainer: TrainerId) {
+        let refusal = self.roll.obituary(trainer, self.rounds.applied());
+        self.log(refusal.to_string());
+        if let Some(conn) = self.roll.conn(trainer) {
+            self.actions.push(Action::Close(conn));
+        }
+        if self.config.sync && !self.config.go_on {
+            return self.set_failure(refusal);
+        }
+        self.rounds.forget_open(trainer);
+        // An error here is in `failure` and has been told.
+        let _ = self.settle();
+    }
+
+    fn set_failure(&mut self, refusal: Refusal) {
+        self.log(format!("the job cannot go on: {refusal}"));
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.reply(waiting.conn, waiting.id, refusal.clone());
+        }
+        for (conn, id) in self.meetings.dissolve() {
+            self.reply(conn, id, refusal.clone());
+        }
+        self.failure.get_or_insert(refusal);
+    }
+
+    fn answer(&mut self, now: Millis, from: (ConnId, TrainerId), id: u64, request: Request) {
+        let (conn, trainer) = from;
+        match request {
+            Request::Ping(_) => {
+                let missing = self.missing();
+                self.reply(conn, id, Pong { round: self.rounds.applied(), missing });
+            }
+            Request::AskStats(_) => {
+                let stats = self.stats();
+                self.reply(conn, id, stats);
+            }
+            Request::Pull(pull) => self.ask(from, id, pull.after, Question::Pull(pull)),
+            Request::LookUp(keys) => self.ask(from, id, keys.after, Question::LookUp(keys)),
+            Request::Meet(meet) => self.meet(now, conn, id, (trainer, meet)),
+            Request::Save(Save { table, dir }) => match self.store.save(&table, &dir) {
+                Ok(()) => self.reply(conn, id, Done),
+                Err(refusal) => self.reply(conn, id, refusal),
+            },
+            _ => self.turn_away(conn, id, Refusal::Malformed("out of place".to_string())),
+        }
+    }
+
+    /// Trainers without which nothing goes on, if anybody waits.
+    fn missing(&self) -> Vec<u32> {
+        if self.waiting.is_empty() && self.meetings.is_empty() {
+            return Vec::new();
+        }
+        let active = |trainer| self.roll.is_active(trainer);
+        let mut missing = self.rounds.missing(active);
+        missing.extend(self.meetings.missing(&self.roll.active()));
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
+    fn ask(&mut self, from: (ConnId, TrainerId), id: u64, after: u64, question: Question) {
+        if after <= self.rounds.applied() || !self.config.sync {
+            return self.give(from, id, question);
+        }
+        let (conn, trainer) = from;
+        if let Some(failure) = self.failure.clone() {
+            return self.reply(conn, id, failure);
+        }
+        // Asked again: it waits already.
+        if !self.waiting.iter().any(|waiting| (waiting.conn, waiting.id) == (conn, id)) {
+            self.waiting.push(Waiting { conn, id, trainer, after, question });
+        }
+    }
+
+    fn give(&mut self, (conn, trainer): (ConnId, TrainerId), id: u64, question: Question) {
+        let answer = match question {
+            Question::Pull(pull) => {
+                self.seen.insert(trainer, self.stats.pushes);
+                self.store.read(trainer, &pull).map(|values| Values(values).into())
+            }
+            Question::LookUp(keys) => self.store.look_up(&keys.table, &keys.keys).map(Reply::Rows),
+        };
+        self.reply(conn, id, answer.unwrap_or_else(Reply::Refused));
+    }
+
+    fn meet(&mut self, _now: Millis, conn: ConnId, id: u64, (trainer, meet): (TrainerId, Meet)) {
+        if let Some(failure) = self.failure.clone() {
+            return self.reply(conn, id, failure);
+        }
+        self.meetings.arrive(trainer, (conn, id), meet);
+        for (conn, id, met) in self.meetings.settle(&self.roll.active()) {
+            self.reply(conn, id, met);
+        }
+    }
+}
+
+fn is_finite(value: &Value) -> bool {
+    let tensor = match value {
+        Value::Tensor(tensor) => tensor,
+        Value::Shared(tensor) => tensor,
+        Value::Rows(rows) => &rows.value,
+        Value::Array(_) | Value::Empty => return true,
+    };
+    match (tensor.data::<f32>(), tensor.data::<f64>()) {
+        (Ok(data), _) => data.iter().all(|x| x.is_finite()),
+        (_, Ok(data)) => data.iter().all(|x| x.is_finite()),
+        _ => true,
+    }
+}

@@ -1,0 +1,201 @@
+//! The roll: which trainers are here, how far each has been served, who is dead.
+
+use std::collections::BTreeMap;
+
+use super::Config;
+use crate::ids::{ConnId, Millis, TrainerId};
+use crate::refusal::Refusal;
+
+/// What a server knows of a trainer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Has not come yet.
+    Awaited,
+    /// Takes part.
+    Here,
+    /// Its connection broke or it fell silent, and it did not come back.
+    Lost,
+    /// Ended its job.
+    Completed,
+    /// Its process ended in order without ending its job.
+    Left,
+}
+
+#[derive(Debug)]
+struct Entry {
+    state: State,
+    incarnation: u64,
+    conn: Option<ConnId>,
+    /// The last change served.
+    accepted: u64,
+    heard: Millis,
+    /// When its connection broke, if it did.
+    cut: Option<Millis>,
+    /// How it died and for how long it had been silent then.
+    death: Option<(&'static str, u64)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Roll {
+    entries: Vec<Entry>,
+    conns: BTreeMap<ConnId, TrainerId>,
+}
+
+/// What admitting a trainer means for others.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    /// An older connection of the same process.
+    pub(super) replaced: Option<ConnId>,
+    /// A process that was not here before.
+    pub(super) is_new: bool,
+}
+
+impl Roll {
+    pub(super) fn new(n_trainers: u32) -> Self {
+        let entry = |_| Entry {
+            state: State::Awaited,
+            incarnation: 0,
+            conn: None,
+            accepted: 0,
+            heard: Millis(0),
+            cut: None,
+            death: None,
+        };
+        Self { entries: (0..n_trainers).map(entry).collect(), conns: BTreeMap::new() }
+    }
+
+    fn entry(&self, trainer: TrainerId) -> &Entry {
+        &self.entries[trainer.0 as usize]
+    }
+
+    fn entry_mut(&mut self, trainer: TrainerId) -> &mut Entry {
+        &mut self.entries[trainer.0 as usize]
+    }
+
+    /// Lets a trainer in, unless another live process has its rank.
+    pub(super) fn admit(
+        &mut self,
+        trainer: TrainerId,
+        incarnation: u64,
+        conn: ConnId,
+        now: Millis,
+    ) -> Result<Admitted, Refusal> {
+        let entry = self.entry_mut(trainer);
+        let is_same = entry.incarnation == incarnation && entry.state != State::Awaited;
+        if !is_same && entry.state == State::Here && entry.conn.is_some() {
+            let heard_ms = now.since(entry.heard);
+            return Err(Refusal::DuplicateTrainer { trainer: trainer.0, heard_ms });
+        }
+        let replaced = entry.conn.filter(|&old| old != conn);
+        if !is_same {
+            (entry.incarnation, entry.accepted) = (incarnation, 0);
+        }
+        if !is_same || entry.state == State::Lost {
+            entry.state = State::Here;
+        }
+        (entry.conn, entry.heard, entry.cut) = (Some(conn), now, None);
+        if let Some(old) = replaced {
+            self.conns.remove(&old);
+        }
+        self.conns.insert(conn, trainer);
+        Ok(Admitted { replaced, is_new: !is_same })
+    }
+
+    /// Who speaks on a connection.
+    pub(super) fn who(&self, conn: ConnId) -> Option<TrainerId> {
+        self.conns.get(&conn).copied()
+    }
+
+    pub(super) fn conn(&self, trainer: TrainerId) -> Option<ConnId> {
+        self.entry(trainer).conn
+    }
+
+    pub(super) fn heard(&mut self, trainer: TrainerId, now: Millis) {
+        self.entry_mut(trainer).heard = now;
+    }
+
+    pub(super) fn accepted(&self, trainer: TrainerId) -> u64 {
+        self.entry(trainer).accepted
+    }
+
+    pub(super) fn accept(&mut self, trainer: TrainerId, seq: u64) {
+        self.entry_mut(trainer).accepted = seq;
+    }
+
+    pub(super) fn go(&mut self, trainer: TrainerId, state: State, now: Millis) {
+        let entry = self.entry_mut(trainer);
+        (entry.state, entry.heard) = (state, now);
+    }
+
+    pub(super) fn closed(&mut self, conn: ConnId, now: Millis) {
+        if let Some(trainer) = self.conns.remove(&conn) {
+            let entry = self.entry_mut(trainer);
+            if entry.conn == Some(conn) {
+                (entry.conn, entry.cut) = (None, Some(now));
+            }
+        }
+    }
+
+    /// Finds trainers that have just died.
+    pub(super) fn expire(&mut self, now: Millis, config: &Config) -> Vec<TrainerId> {
+        let mut dead = Vec::new();
+        for (id, entry) in self.entries.iter_mut().enumerate() {
+            if entry.state != State::Here {
+                continue;
+            }
+            let death = match entry.cut {
+                Some(cut) if now.since(cut) >= config.grace_ms => {
+                    Some(("its connection broke", now.since(cut)))
+                }
+                None if now.since(entry.heard) >= config.lease_ms => {
+                    Some(("it was last heard", now.since(entry.heard)))
+                }
+                _ => None,
+            };
+            if death.is_some() {
+                (entry.state, entry.death) = (State::Lost, death);
+                dead.push(TrainerId(id as u32));
+            }
+        }
+        dead
+    }
+
+    /// What to say of a dead trainer.
+    pub(super) fn obituary(&self, trainer: TrainerId, round: u64) -> Refusal {
+        let (how, silent_ms) = self.entry(trainer).death.unwrap_or(("it was last heard", 0));
+        let round = round + 1;
+        Refusal::TrainerLost { trainer: trainer.0, how: how.to_string(), silent_ms, round }
+    }
+
+    /// Whether rounds wait for this trainer.
+    pub(super) fn is_active(&self, trainer: TrainerId) -> bool {
+        matches!(self.entry(trainer).state, State::Awaited | State::Here)
+    }
+
+    /// All trainers that rounds wait for.
+    pub(super) fn active(&self) -> Vec<TrainerId> {
+        let ids = (0..self.entries.len() as u32).map(TrainerId);
+        ids.filter(|&trainer| self.is_active(trainer)).collect()
+    }
+
+    pub(super) fn anybody_active(&self) -> bool {
+        (0..self.entries.len() as u32).any(|id| self.is_active(TrainerId(id)))
+    }
+
+    /// Whether no trainer will come any more and at least one has ended its job.
+    pub(super) fn all_gone(&self) -> bool {
+        let completed = |entry: &Entry| entry.state == State::Completed;
+        !self.anybody_active() && self.entries.iter().any(completed)
+    }
+
+    /// A trainer that died, if one did.
+    pub(super) fn lost(&self) -> Option<TrainerId> {
+        let lost = self.entries.iter().position(|entry| entry.state == State::Lost);
+        lost.map(|id| TrainerId(id as u32))
+    }
+
+    /// Whether nobody who takes part is connected.
+    pub(super) fn nobody_is_here(&self) -> bool {
+        !self.entries.iter().any(|entry| entry.state == State::Here && entry.conn.is_some())
+    }
+}

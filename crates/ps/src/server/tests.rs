@@ -1,0 +1,253 @@
+//! The server's promises, one message at a time.
+
+use super::*;
+use crate::message::{Barrier, Complete, Leave, Ping, Push};
+
+/// A store with one number: gradients are added to it.
+#[derive(Default)]
+struct Sum(f64, u64);
+
+impl Store for Sum {
+    fn check(&self, grad: &Named) -> Result<(), Refusal> {
+        match grad.name.as_str() {
+            "w" => Ok(()),
+            other => Err(Refusal::UnknownVar(other.to_string())),
+        }
+    }
+
+    fn apply(&mut self, _trainer: TrainerId, grad: Named) -> Result<(), String> {
+        self.0 += grad.value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
+        self.1 += 1;
+        Ok(())
+    }
+
+    fn round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String> {
+        for (trainer, grads) in grads {
+            for grad in grads {
+                self.apply(trainer, grad)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, _trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
+        let value = Arc::new(Value::Tensor(Tensor::full([1], self.0)));
+        Ok(pull.names.iter().map(|_| value.clone()).collect())
+    }
+
+    fn look_up(&mut self, table: &str, _keys: &[i64]) -> Result<Tensor, Refusal> {
+        Err(Refusal::UnknownVar(table.to_string()))
+    }
+
+    fn save(&mut self, table: &str, _dir: &str) -> Result<(), Refusal> {
+        Err(Refusal::UnknownVar(table.to_string()))
+    }
+
+    fn size(&self) -> (u64, u64) {
+        (1, 8)
+    }
+}
+
+struct Bench {
+    server: Server<Sum>,
+    now: u64,
+}
+
+impl Bench {
+    fn new(n_trainers: u32, sync: bool) -> Self {
+        let config = Config { n_trainers, sync, job: "job".to_string(), ..Config::default() };
+        Self { server: Server::new(config, Sum::default()), now: 0 }
+    }
+
+    /// Sends a message; trainer `i` speaks on connection `i`.
+    fn say(&mut self, conn: u64, id: u64, request: impl Into<Request>) -> Vec<(u64, u64, Reply)> {
+        replies(self.server.handle(Millis(self.now), ConnId(conn), id, request.into()))
+    }
+
+    fn hello(&mut self, conn: u64, trainer: u32) -> Vec<(u64, u64, Reply)> {
+        let hello =
+            Hello { version: VERSION, job: "job".to_string(), trainer, incarnation: conn + 100 };
+        self.say(conn, 0, hello)
+    }
+
+    fn tick(&mut self, ms: u64) -> Vec<(u64, u64, Reply)> {
+        self.now += ms;
+        replies(self.server.tick(Millis(self.now)))
+    }
+}
+
+fn replies(actions: Vec<Action>) -> Vec<(u64, u64, Reply)> {
+    let replies = actions.into_iter().filter_map(|action| match action {
+        Action::Reply(conn, id, reply) => Some((conn.0, id, reply)),
+        _ => None,
+    });
+    replies.collect()
+}
+
+fn push(x: f64) -> Push {
+    let value = Value::Tensor(Tensor::full([1], x));
+    Push { grads: vec![Named { name: "w".to_string(), value }] }
+}
+
+fn pull(after: u64) -> Pull {
+    Pull { after, changed: false, names: vec!["w".to_string()] }
+}
+
+fn value(x: f64) -> Reply {
+    Values(vec![Arc::new(Value::Tensor(Tensor::full([1], x)))]).into()
+}
+
+#[test]
+fn a_round_ends_when_all_have_closed_it() {
+    let mut bench = Bench::new(2, true);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    bench.say(0, 1, push(1.0));
+    bench.say(0, 2, Barrier);
+    assert_eq!(bench.say(0, 9, pull(1)), [], "waits for trainer 1");
+    let pong = Pong { round: 0, missing: vec![1] };
+    assert_eq!(bench.say(0, 10, Ping), [(0, 10, pong.into())]);
+    bench.say(1, 1, push(2.0));
+    assert_eq!(bench.say(1, 2, Barrier), [(0, 9, value(3.0)), (1, 2, Ack.into())]);
+}
+
+#[test]
+fn a_repeated_push_is_applied_once() {
+    let mut bench = Bench::new(1, false);
+    bench.hello(0, 0);
+    for _ in 0..3 {
+        assert_eq!(bench.say(0, 1, push(5.0)), [(0, 1, Ack.into())]);
+    }
+    assert_eq!(bench.say(0, 3, push(5.0)), [(0, 1, Ack.into())], "2 is missing");
+    assert_eq!((bench.server.store().0, bench.server.stats().repeated), (5.0, 2));
+}
+
+#[test]
+fn strangers_are_refused() {
+    let mut bench = Bench::new(2, true);
+    assert_eq!(bench.say(0, 7, Ping), [(0, 7, Refusal::HelloFirst.into())]);
+    let out = Refusal::TrainerOutOfRange { trainer: 2, n_trainers: 2 };
+    assert_eq!(bench.hello(0, 2), [(0, 0, out.into())]);
+    let hello = Hello { version: 9, job: "job".to_string(), trainer: 0, incarnation: 1 };
+    let version = Refusal::Version { ours: VERSION, theirs: 9 };
+    assert_eq!(bench.say(0, 0, hello), [(0, 0, version.into())]);
+    let hello = Hello { version: VERSION, job: "other".to_string(), trainer: 0, incarnation: 1 };
+    let refused = bench.say(0, 0, hello);
+    assert!(matches!(&refused[0].2, Reply::Refused(Refusal::OtherJob { .. })), "{refused:?}");
+    bench.hello(0, 0);
+    let refused = bench.hello(1, 0);
+    let duplicate = Refusal::DuplicateTrainer { trainer: 0, heard_ms: 0 };
+    assert_eq!(refused, [(1, 0, duplicate.into())]);
+}
+
+#[test]
+fn a_bad_gradient_is_refused_and_the_server_goes_on() {
+    let mut bench = Bench::new(1, false);
+    bench.server.config.check_finite = true;
+    bench.hello(0, 0);
+    let value = Value::Tensor(Tensor::full([1], 1.0));
+    let stray = Push { grads: vec![Named { name: "v".to_string(), value }] };
+    assert_eq!(bench.say(0, 1, stray), [(0, 1, Refusal::UnknownVar("v".into()).into())]);
+    let refusal = Refusal::NotFinite { var: "w".into(), trainer: 0 };
+    assert_eq!(bench.say(0, 2, push(f64::NAN)), [(0, 2, refusal.into())]);
+    bench.say(0, 3, push(4.0));
+    assert_eq!(bench.server.store().0, 4.0);
+}
+
+#[test]
+fn a_dead_trainer_is_named_to_those_who_wait() {
+    let mut bench = Bench::new(2, true);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    bench.say(0, 1, Barrier);
+    bench.say(0, 9, pull(1));
+    bench.server.closed(Millis(0), ConnId(1));
+    assert_eq!(bench.tick(1999), [], "it may come back");
+    let told = bench.tick(1);
+    let how = "its connection broke".to_string();
+    let lost = Refusal::TrainerLost { trainer: 1, how, silent_ms: 2000, round: 1 };
+    assert_eq!(told, [(0, 9, lost.clone().into())]);
+    assert_eq!(bench.server.end(), None, "trainer 0 is still here");
+    bench.server.closed(Millis(0), ConnId(0));
+    assert_eq!(bench.server.end(), Some(End::Failed(lost)));
+}
+
+#[test]
+fn silence_beyond_the_lease_is_death() {
+    let mut bench = Bench::new(2, true);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    bench.tick(19_999);
+    bench.say(0, 9, Ping);
+    bench.say(0, 1, Barrier);
+    bench.say(0, 10, pull(1));
+    let told = bench.tick(1);
+    assert!(
+        matches!(&told[..], [(0, 10, Reply::Refused(Refusal::TrainerLost { trainer: 1, .. }))]),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn rounds_go_on_without_a_dead_trainer_when_told_so() {
+    let mut bench = Bench::new(2, true);
+    bench.server.config.go_on = true;
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    bench.say(0, 1, push(1.0));
+    bench.say(0, 2, Barrier);
+    bench.say(0, 9, pull(1));
+    bench.server.closed(Millis(0), ConnId(1));
+    assert_eq!(bench.tick(2000), [(0, 9, value(1.0))]);
+}
+
+#[test]
+fn the_server_ends_with_its_last_trainer() {
+    let mut bench = Bench::new(2, true);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    bench.say(0, 1, Barrier);
+    bench.say(0, 9, pull(1));
+    let told = bench.say(1, 1, Complete);
+    assert_eq!(told[0], (0, 9, value(0.0)), "the round goes on without it");
+    assert_eq!(bench.server.end(), None);
+    bench.say(0, 2, Complete);
+    assert_eq!(bench.server.end(), Some(End::Completed));
+}
+
+#[test]
+fn trainers_that_only_leave_keep_the_server_running() {
+    let mut bench = Bench::new(1, true);
+    bench.hello(0, 0);
+    bench.say(0, 1, Leave);
+    bench.server.closed(Millis(0), ConnId(0));
+    bench.tick(60_000);
+    assert_eq!(bench.server.end(), None);
+}
+
+#[test]
+fn all_trainers_meet_and_learn_what_the_others_brought() {
+    let mut bench = Bench::new(2, false);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    let meet = |turn, bytes: &[u8]| Meet { place: "b".into(), turn, bytes: bytes.to_vec() };
+    assert_eq!(bench.say(1, 5, meet(0, &[1])), []);
+    let met: Reply = crate::message::Met(vec![vec![0], vec![1]]).into();
+    assert_eq!(bench.say(0, 6, meet(0, &[0])), [(0, 6, met.clone()), (1, 5, met.clone())]);
+    assert_eq!(bench.say(1, 5, meet(0, &[1])), [(1, 5, met)], "asked again: the same answer");
+    assert_eq!(bench.say(1, 7, meet(1, &[1])), [], "another turn");
+}
+
+#[test]
+fn staleness_counts_what_others_did_meanwhile() {
+    let mut bench = Bench::new(2, false);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    bench.say(0, 9, pull(0));
+    bench.say(1, 9, pull(0));
+    bench.say(0, 1, push(1.0));
+    bench.say(0, 2, push(1.0));
+    bench.say(1, 1, push(1.0));
+    let stats = bench.server.stats();
+    assert_eq!((stats.pushes, stats.staleness_sum, stats.staleness_max), (3, 2, 2));
+}

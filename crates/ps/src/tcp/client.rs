@@ -1,0 +1,412 @@
+//! Drives a [`Link`] with a real connection, for any number of threads.
+//!
+//! Whoever has something to say writes it; whoever waits for an answer reads, also for others who
+//! wait. A keeper thread says now and then that we are there, and makes broken connections anew.
+
+use std::io::{BufRead, BufReader};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use super::{Clock, Stream, WholeFrame, is_timeout};
+use crate::Endpoint;
+use crate::codec::Pool;
+use crate::error::{Error, Missing, Result};
+use crate::frame::{self, FRAME_BYTES_MAX, Frame};
+use crate::ids::Millis;
+use crate::link::{Broken, Config as LinkConfig, Link};
+use crate::message::{Hello, Reply, Request};
+
+/// How long a trainer waits for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For the first connection.
+    pub connect_ms: u64,
+    /// For a server whose connection broke to take a new one.
+    pub grace_ms: u64,
+    /// For a sign of life on a connection that stands.
+    pub lease_ms: u64,
+    /// For an answer (`FLAGS_rpc_deadline`).
+    pub answer_ms: u64,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { connect_ms: 60_000, grace_ms: 2_500, lease_ms: 20_000, answer_ms: 180_000 }
+    }
+}
+
+/// A question that was asked.
+#[derive(Debug)]
+#[must_use = "the answer is fetched with `wait`"]
+pub struct Ticket {
+    id: u64,
+    asked: Millis,
+}
+
+/// One server, as a trainer's threads see it.
+#[derive(Debug)]
+pub struct Client {
+    endpoint: Endpoint,
+    patience: Patience,
+    clock: Clock,
+    state: Mutex<State>,
+    writing: Mutex<()>,
+    reading: Mutex<Inbox>,
+    answered: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    link: Link,
+    stream: Option<Arc<Stream>>,
+    /// Counts connections, so that a reader notices a new one.
+    generation: u64,
+    /// Since when there is no connection.
+    down: Option<Millis>,
+    was_up: bool,
+    next_try: Millis,
+    last: String,
+    is_closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    generation: u64,
+    input: Option<BufReader<Shared>>,
+    pool: Pool,
+}
+
+#[derive(Debug)]
+struct Shared(Arc<Stream>);
+
+impl std::io::Read for Shared {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        (&mut &*self.0).read(bytes)
+    }
+}
+
+/// Between two attempts to connect.
+const RETRY_MS: u64 = 100;
+/// How often the keeper looks.
+const KEEP: Duration = Duration::from_millis(200);
+
+impl Client {
+    /// A client of a server; the connection is made when it is first needed.
+    pub fn new(endpoint: Endpoint, hello: Hello, patience: Patience) -> Arc<Self> {
+        let state = State {
+            link: Link::new(hello, LinkConfig::default()),
+            stream: None,
+            generation: 0,
+            down: None,
+            was_up: false,
+            next_try: Millis(0),
+            last: "never connected".to_string(),
+            is_closed: false,
+        };
+        let client = Arc::new(Self {
+            endpoint,
+            patience,
+            clock: Clock::start(),
+            state: Mutex::new(state),
+            writing: Mutex::default(),
+            reading: Mutex::default(),
+            answered: Condvar::new(),
+        });
+        let weak = Arc::downgrade(&client);
+        // Without a keeper a silent trainer would be taken for dead; a machine that cannot start a
+        // thread fails elsewhere, loudly.
+        let _ = thread::Builder::new().name("keeper".to_string()).spawn(move || keep(&weak));
+        client
+    }
+
+    /// Whose client it is.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The round that ends with this trainer's last barrier.
+    pub fn round(&self) -> u64 {
+        self.state().link.round()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connects and exchanges greetings, unless that was done.
+    pub fn meet(&self) -> Result<()> {
+        let start = self.clock.now();
+        while !self.state().link.is_up() {
+            self.check(start)?;
+            self.progress();
+        }
+        Ok(())
+    }
+
+    /// Numbers a change and sends it; waits only if too many are on their way.
+    pub fn change(&self, request: impl Into<Request>) -> Result<()> {
+        self.meet()?;
+        let start = self.clock.now();
+        while self.state().link.is_full() {
+            self.check(start)?;
+            self.in_time(start, "an acknowledgement")?;
+            self.progress();
+        }
+        let now = self.clock.now();
+        self.check(now)?;
+        self.state().link.change(now, request);
+        self.flush();
+        Ok(())
+    }
+
+    /// Asks a question; [`Client::wait`] fetches the answer.
+    pub fn ask(&self, request: impl Into<Request>) -> Result<Ticket> {
+        self.meet()?;
+        let asked = self.clock.now();
+        let id = self.state().link.ask(asked, request);
+        self.flush();
+        Ok(Ticket { id, asked })
+    }
+
+    /// Waits for the answer to a question; `what` is for the message if none comes.
+    pub fn wait(&self, ticket: Ticket, what: &'static str) -> Result<Reply> {
+        loop {
+            if let Some(answer) = self.state().link.answer(ticket.id) {
+                return answer.map_err(|refusal| Error::Refused {
+                    endpoint: self.endpoint.clone(),
+                    refusal,
+                });
+            }
+            let still = self.check(ticket.asked).and_then(|()| self.in_time(ticket.asked, what));
+            if let Err(error) = still {
+                self.state().link.forget(ticket.id);
+                return Err(error);
+            }
+            self.progress();
+        }
+    }
+
+    /// Waits until the server has served every change.
+    pub fn settle(&self) -> Result<()> {
+        let start = self.clock.now();
+        while !self.state().link.is_settled() {
+            self.check(start)?;
+            self.in_time(start, "an acknowledgement")?;
+            self.progress();
+        }
+        self.check(start)
+    }
+
+    /// Ends the conversation.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        if let Some(stream) = state.stream.take() {
+            stream.shut_down();
+        }
+    }
+
+    fn in_time(&self, start: Millis, what: &'static str) -> Result<()> {
+        let waited_ms = self.clock.now().since(start);
+        if waited_ms < self.patience.answer_ms {
+            return Ok(());
+        }
+        let missing = Missing(self.state().link.pong().missing.clone());
+        Err(Error::Deadline { endpoint: self.endpoint.clone(), what, waited_ms, missing })
+    }
+
+    /// Whether there is hope for an answer.
+    fn check(&self, start: Millis) -> Result<()> {
+        let (now, state) = (self.clock.now(), self.state());
+        let endpoint = || self.endpoint.clone();
+        match state.link.broken() {
+            Some(Broken::Refused(refusal)) => {
+                return Err(Error::Refused { endpoint: endpoint(), refusal: refusal.clone() });
+            }
+            Some(Broken::Restarted) => {
+                let last = "it was started again and has lost what it held".to_string();
+                return Err(Error::ServerLost { endpoint: endpoint(), silent_ms: 0, last });
+            }
+            None => {}
+        }
+        let limit = match (state.was_up, &state.stream) {
+            (false, _) => self.patience.connect_ms,
+            (true, None) => self.patience.grace_ms,
+            (true, Some(_)) => self.patience.lease_ms,
+        };
+        let since = match (state.was_up, state.down) {
+            (false, _) => start,
+            (true, Some(down)) => down,
+            (true, None) => state.link.heard(),
+        };
+        let silent_ms = now.since(since);
+        // A process that slept wakes with old news: what came meanwhile is read first.
+        if silent_ms < limit || (state.stream.is_some() && now.since(start) < limit) {
+            return Ok(());
+        }
+        Err(Error::ServerLost { endpoint: endpoint(), silent_ms, last: state.last.clone() })
+    }
+
+    /// Reads something for whoever waits, or waits for whoever reads; up to 100 ms.
+    fn progress(&self) {
+        match self.reading.try_lock() {
+            Ok(mut inbox) => {
+                self.connect();
+                self.read_one(&mut inbox);
+                drop(inbox);
+                self.answered.notify_all();
+            }
+            Err(TryLockError::Poisoned(poisoned)) => drop(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                let state = self.state();
+                let waited = self.answered.wait_timeout(state, Duration::from_millis(20));
+                drop(waited);
+            }
+        }
+    }
+
+    /// Makes a connection if there is none and the last attempt is a while ago.
+    fn connect(&self) {
+        let now = self.clock.now();
+        {
+            let mut state = self.state();
+            if state.stream.is_some() || state.is_closed {
+                return;
+            }
+            if now < state.next_try {
+                drop(state);
+                thread::sleep(Duration::from_millis(10));
+                return;
+            }
+            state.next_try = now + RETRY_MS;
+            state.down.get_or_insert(now);
+        }
+        let stream = Stream::connect(&self.endpoint, Duration::from_secs(2));
+        let mut state = self.state();
+        match stream {
+            Ok(stream) => {
+                state.stream = Some(Arc::new(stream));
+                state.generation += 1;
+                state.link.connected(self.clock.now());
+                state.last = "connected, no greeting came back".to_string();
+                drop(state);
+                self.flush();
+            }
+            Err(error) => state.last = format!("connecting failed: {error}"),
+        }
+    }
+
+    fn read_one(&self, inbox: &mut Inbox) {
+        let (generation, stream) = {
+            let state = self.state();
+            (state.generation, state.stream.clone())
+        };
+        let Some(stream) = stream else { return };
+        if inbox.generation != generation || inbox.input.is_none() {
+            inbox.generation = generation;
+            inbox.input = Some(BufReader::with_capacity(64 << 10, Shared(stream)));
+        }
+        let Inbox { input, pool, .. } = inbox;
+        let Some(input) = input else { return };
+        match input.fill_buf() {
+            Ok([]) => return self.broke(generation, "the server closed the connection"),
+            Ok(_) => {}
+            Err(error) if is_timeout(&error) => return,
+            Err(error) => return self.broke(generation, &error.to_string()),
+        }
+        // Everything that is here already: answers come in groups.
+        loop {
+            let mut whole = WholeFrame::new(input);
+            match frame::read_into::<Reply>(&mut whole, FRAME_BYTES_MAX, pool) {
+                Ok((id, reply)) => self.take(generation, id, reply),
+                Err(error) => return self.broke(generation, &error.to_string()),
+            }
+            if input.buffer().is_empty() {
+                break;
+            }
+        }
+        self.flush();
+    }
+
+    fn take(&self, generation: u64, id: u64, reply: Reply) {
+        let mut state = self.state();
+        if state.generation == generation {
+            state.link.received(self.clock.now(), id, reply);
+            if state.link.is_up() {
+                (state.was_up, state.down) = (true, None);
+                state.last = "it was connected".to_string();
+            }
+        }
+    }
+
+    fn broke(&self, generation: u64, why: &str) {
+        let mut state = self.state();
+        if state.generation != generation {
+            return;
+        }
+        if let Some(stream) = state.stream.take() {
+            stream.shut_down();
+        }
+        state.link.closed();
+        state.down.get_or_insert(self.clock.now());
+        state.last = format!("the connection broke: {why}");
+    }
+
+    /// Writes what the link has to say, in its order.
+    fn flush(&self) {
+        let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let (out, stream, generation) = {
+                let mut state = self.state();
+                (state.link.take_out(), state.stream.clone(), state.generation)
+            };
+            let Some(stream) = stream.filter(|_| !out.is_empty()) else { return };
+            for (id, request) in out {
+                let written = frame::write(&mut &*stream, &Frame { id, body: &*request });
+                if let Err(error) = written {
+                    return self.broke(generation, &error.to_string());
+                }
+            }
+        }
+    }
+
+    /// What the keeper does, now and then.
+    fn keep(&self) {
+        let idle = {
+            let mut state = self.state();
+            let now = self.clock.now();
+            if state.stream.is_some() {
+                state.link.tick(now);
+            }
+            now.since(state.link.heard()) >= 1_000 || state.stream.is_none()
+        };
+        self.flush();
+        if idle {
+            self.progress();
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn keep(client: &Weak<Client>) {
+    loop {
+        thread::sleep(KEEP);
+        let Some(client) = client.upgrade() else { return };
+        let (is_closed, is_used) = {
+            let state = client.state();
+            (state.is_closed, state.was_up)
+        };
+        if is_closed {
+            return;
+        }
+        if is_used {
+            client.keep();
+        }
+    }
+}

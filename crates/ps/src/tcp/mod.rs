@@ -1,0 +1,162 @@
+//! Sockets: the only module that opens one.
+//!
+//! A server listens on TCP and, under a name made of its end point, on an abstract Unix socket:
+//! who is on the same machine finds it there and saves the network stack.
+
+mod client;
+mod serve;
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
+use std::time::{Duration, Instant};
+
+pub use client::{Client, Patience, Ticket};
+pub use serve::{Listener, Stop};
+
+use crate::Endpoint;
+use crate::ids::Millis;
+
+/// Whether somebody accepts connections there, within `timeout`.
+pub fn answers(endpoint: &Endpoint, timeout: Duration) -> bool {
+    connect_tcp(endpoint, timeout).is_ok()
+}
+
+/// A connection of either kind.
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// Reads return at least so often, to look at the time.
+const READ_TIMEOUT: Duration = Duration::from_millis(100);
+/// A peer that takes nothing for so long is cut off.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// A frame that has begun must end within this.
+const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Stream {
+    fn connect(endpoint: &Endpoint, timeout: Duration) -> io::Result<Self> {
+        let near = unix_name(endpoint).and_then(|name| UnixStream::connect_addr(&name));
+        let stream = match near {
+            Ok(stream) => Stream::Unix(stream),
+            Err(_) => Stream::Tcp(connect_tcp(endpoint, timeout)?),
+        };
+        stream.set_up()?;
+        Ok(stream)
+    }
+
+    fn set_up(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(READ_TIMEOUT))?;
+                stream.set_write_timeout(Some(WRITE_TIMEOUT))
+            }
+            Stream::Unix(stream) => {
+                stream.set_read_timeout(Some(READ_TIMEOUT))?;
+                stream.set_write_timeout(Some(WRITE_TIMEOUT))
+            }
+        }
+    }
+
+    fn shut_down(&self) {
+        // It may be closed already.
+        let _ = match self {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+}
+
+impl Read for &Stream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&mut &*stream).read(bytes),
+            Stream::Unix(stream) => (&mut &*stream).read(bytes),
+        }
+    }
+}
+
+impl Write for &Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
+            Stream::Unix(stream) => (&mut &*stream).write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&mut &*stream).write_vectored(slices),
+            Stream::Unix(stream) => (&mut &*stream).write_vectored(slices),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads on although a read timed out, until a frame's time is up.
+struct WholeFrame<'a, R> {
+    input: &'a mut R,
+    until: Instant,
+}
+
+impl<'a, R> WholeFrame<'a, R> {
+    fn new(input: &'a mut R) -> Self {
+        Self { input, until: Instant::now() + FRAME_TIMEOUT }
+    }
+}
+
+impl<R: Read> Read for WholeFrame<'_, R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.input.read(bytes) {
+                Err(error) if is_timeout(&error) && Instant::now() < self.until => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}
+
+fn connect_tcp(endpoint: &Endpoint, timeout: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in addresses(endpoint)? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn addresses(endpoint: &Endpoint) -> io::Result<impl Iterator<Item = std::net::SocketAddr>> {
+    (endpoint.host.trim_matches(['[', ']']), endpoint.port).to_socket_addrs()
+}
+
+fn unix_name(endpoint: &Endpoint) -> io::Result<UnixAddr> {
+    UnixAddr::from_abstract_name(format!("paddlewheel/{endpoint}"))
+}
+
+/// The clock that drives the state machines.
+#[derive(Clone, Copy, Debug)]
+struct Clock(Instant);
+
+impl Clock {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    fn now(&self) -> Millis {
+        Millis(self.0.elapsed().as_millis() as u64)
+    }
+}

@@ -1,0 +1,46 @@
+//! What the gradient of the loss starts with on each device.
+
+use program::{OpDesc, role};
+
+/// The start of a backward pass (Fluid: `GradientScaleStrategy`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LossScale {
+    /// One over the number of devices: gradients add up to those of the mean of the losses.
+    #[default]
+    PerDevice,
+    /// One: gradients add up to those of the sum of the losses.
+    One,
+    /// What the caller feeds as the gradient of the loss.
+    Fed,
+}
+
+/// How a program for several devices is trained, if it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Loss {
+    /// None: there is no loss, nothing is trained.
+    pub(super) scale: Option<LossScale>,
+    pub(super) n_devices: usize,
+}
+
+impl Loss {
+    pub(super) fn trains(self) -> bool {
+        self.scale.is_some()
+    }
+
+    /// The op as it runs on a device; None if the caller feeds what it would write.
+    pub(super) fn start(self, mut op: OpDesc) -> Option<OpDesc> {
+        if op.role() != role::BACKWARD | role::LOSS {
+            return Some(op);
+        }
+        match self.scale {
+            Some(LossScale::Fed) => return None,
+            Some(LossScale::PerDevice) => {
+                // The text of a value goes before the number.
+                op.attrs.remove("str_value");
+                op.attrs.set("value", 1.0 / self.n_devices as f32);
+            }
+            Some(LossScale::One) | None => {}
+        }
+        Some(op)
+    }
+}

@@ -1,0 +1,323 @@
+//! One program on several devices: each computes gradients on its part of a batch, they are added
+//! up in device order, and the parameters change once.
+//!
+//! Parameters exist once, in the scope; devices read them at the same time. What devices write
+//! (running statistics, counters) each has for itself; the first device's is the scope's.
+
+mod device;
+mod loss;
+mod merge;
+mod split;
+mod stage;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use program::{Error as ProgramError, Program};
+use tensor::{Tensor, Value};
+
+pub use loss::LossScale;
+pub use split::{join, split};
+
+use crate::error::{Error, Result};
+use crate::executor::{Executor, Feed};
+use crate::scope::Scope;
+use device::{Device, Stop};
+use loss::Loss;
+use stage::{Names, Stage, Stages};
+
+/// Programs kept in stages; the oldest goes when there are more.
+const STAGES_MAX: usize = 8;
+
+/// Runs one program on several devices.
+#[derive(Debug)]
+pub struct Parallel {
+    loss: Loss,
+    devices: Vec<Device>,
+    /// Runs what runs once.
+    once: Executor,
+    replicas: Replicas,
+    cache: Vec<(Key, Arc<Stages>)>,
+    /// The scope of the run before, and the one inside of it for what is not the user's.
+    inner: Option<(u64, Scope)>,
+    stop: Option<Asked>,
+}
+
+struct Asked(Stop);
+
+impl std::fmt::Debug for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a caller who may want to end")
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Key {
+    program: u64,
+    version: u64,
+    fetch: Names,
+}
+
+/// The variables of which each device has its own: those of all devices but the first.
+#[derive(Clone, Debug, Default)]
+pub struct Replicas(Arc<Mutex<BTreeMap<String, Vec<Value>>>>);
+
+impl Replicas {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Value>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Parallel {
+    /// `n_devices` devices that train, if there is a `scale` for the gradient of their loss.
+    pub fn new(n_devices: usize, scale: Option<LossScale>) -> Self {
+        let n_devices = n_devices.max(1);
+        let mut devices = Vec::new();
+        devices.resize_with(n_devices, Device::default);
+        Self {
+            loss: Loss { scale, n_devices },
+            devices,
+            once: Executor::new(),
+            replicas: Replicas::default(),
+            cache: Vec::new(),
+            inner: None,
+            stop: None,
+        }
+    }
+
+    /// Lets another program of as many devices see this one's variables: training and testing.
+    pub fn replicas(&self) -> Replicas {
+        self.replicas.clone()
+    }
+
+    /// Uses the variables of another one's devices.
+    pub fn share(&mut self, replicas: Replicas) {
+        self.replicas = replicas;
+    }
+
+    /// How many devices there are.
+    pub fn n_devices(&self) -> usize {
+        self.devices.len()
+    }
+
+    /// Whether a batch may have fewer samples than there are devices.
+    pub fn allows_idle(&self) -> bool {
+        !self.loss.trains()
+    }
+
+    /// Asks `stop` now and then whether a run must end; see [`Executor::poll`].
+    pub fn poll(&mut self, every: Duration, stop: impl FnMut() -> bool + Send + 'static) {
+        let stop: Stop = Arc::new(Mutex::new(stop));
+        let executors = self.devices.iter_mut().map(Device::executor_mut);
+        for executor in executors.chain([&mut self.once]) {
+            let stop = stop.clone();
+            executor.poll(every, move || (stop.lock().unwrap_or_else(PoisonError::into_inner))());
+        }
+        self.stop = Some(Asked(stop));
+    }
+
+    /// Whether a run fails as soon as an op writes a number that is not finite.
+    pub fn check_nan_inf(&mut self, check: bool) {
+        let executors = self.devices.iter_mut().map(Device::executor_mut);
+        for executor in executors.chain([&mut self.once]) {
+            executor.options_mut().check_nan_inf = check;
+        }
+    }
+
+    /// Runs a step: `feeds` has one for each device, or fewer if the others stay idle.
+    ///
+    /// Returns, for each variable asked for, its value on each device that ran.
+    pub fn run(
+        &mut self,
+        program: &Program,
+        scope: &Scope,
+        feeds: &mut [Feed],
+        fetch: &[&str],
+    ) -> Result<Vec<Vec<Tensor>>> {
+        let n_devices = self.devices.len();
+        let enough = feeds.len() == n_devices || self.allows_idle();
+        if feeds.len() > n_devices || !enough {
+            return Err(Error::FeedCount { feeds: feeds.len(), devices: n_devices });
+        }
+        let stages = self.stages(program, fetch);
+        check_fetches(program, &stages, feeds, fetch)?;
+        let inner = self.inner(program, scope);
+        for stage in &stages.stages {
+            self.run_stage(stage, &inner, feeds)?;
+        }
+        let collect = |&name: &&str| self.collect(name, &stages, &inner, feeds);
+        fetch.iter().map(collect).collect()
+    }
+
+    /// The program in stages, made if it was not there.
+    fn stages(&mut self, program: &Program, fetch: &[&str]) -> Arc<Stages> {
+        let fetch: Names = fetch.iter().map(|name| name.to_string()).collect();
+        let key = Key { program: program.id(), version: program.version(), fetch };
+        if let Some((_, stages)) = self.cache.iter().find(|(own, _)| *own == key) {
+            return stages.clone();
+        }
+        let stages = Arc::new(Stages::new(program, self.loss, &key.fetch));
+        if self.cache.len() == STAGES_MAX {
+            self.cache.remove(0);
+        }
+        self.cache.push((key, stages.clone()));
+        stages
+    }
+
+    /// A scope that sees the user's; gradients and the like stay inside of it.
+    fn inner(&mut self, program: &Program, scope: &Scope) -> Scope {
+        let persistable = program.block(0).vars().iter().filter(|var| var.persistable);
+        persistable
+            .filter(|var| scope.find(&var.name).is_none())
+            .for_each(|var| scope.var(&var.name));
+        match &self.inner {
+            Some((id, inner)) if *id == scope.id() => inner.clone(),
+            _ => {
+                let inner = scope.detached();
+                self.inner = Some((scope.id(), inner.clone()));
+                inner
+            }
+        }
+    }
+
+    fn run_stage(&mut self, stage: &Stage, inner: &Scope, feeds: &mut [Feed]) -> Result<()> {
+        let fed: HashSet<String> =
+            feeds.first().into_iter().flat_map(Feed::names).map(str::to_string).collect();
+        let n_used = feeds.len();
+        self.give(stage, inner, &fed, n_used);
+        let stop = self.stop.as_ref().map(|asked| &asked.0);
+        let (program, in_turn) = (&stage.local.program, stage.in_turn);
+        let ran = device::run_all(&mut self.devices, feeds, program, in_turn, stop);
+        self.take_back(stage, inner, n_used);
+        ran.map_err(|error| stage.local.blame(error))?;
+        self.merge(stage, inner, n_used)?;
+        if !stage.once.origin.is_empty() {
+            let (once, nothing) = (&stage.once, &mut Feed::new());
+            let ran = self.once.run_into(&once.program, inner, nothing, &[], &mut Vec::new());
+            ran.map_err(|error| once.blame(error))?;
+        }
+        for name in &stage.refresh {
+            self.replicas.lock().remove(name);
+        }
+        Ok(())
+    }
+
+    /// Lends the devices what they read and gives them what is theirs.
+    fn give(&mut self, stage: &Stage, inner: &Scope, fed: &HashSet<String>, n_used: usize) {
+        let mut replicas = self.replicas.lock();
+        let (devices, n_devices) = (&mut self.devices[..n_used], self.loss.n_devices);
+        for name in stage.lend.iter().filter(|name| !fed.contains(*name)) {
+            let shared = inner.write(name, Value::share);
+            for (at, device) in devices.iter_mut().enumerate() {
+                let own = replicas.get_mut(name).and_then(|own| own.get_mut(at.wrapping_sub(1)));
+                let value = match (own, &shared) {
+                    (Some(own), _) => std::mem::take(own),
+                    (None, Some(shared)) => Value::Shared(shared.clone()),
+                    (None, None) => inner.get(name).unwrap_or_default(),
+                };
+                device.give(name, value);
+            }
+        }
+        for name in stage.own.iter().filter(|name| !fed.contains(*name)) {
+            let mut first = inner.write(name, std::mem::take);
+            let others = replicas.entry(name.clone()).or_insert_with(|| {
+                first.unshare();
+                vec![first.clone(); n_devices - 1]
+            });
+            let others = others.iter_mut().map(std::mem::take);
+            let values = std::iter::once(std::mem::take(&mut first)).chain(others);
+            devices.iter_mut().zip(values).for_each(|(device, value)| device.give(name, value));
+        }
+    }
+
+    /// Takes back what [`Parallel::give`] gave.
+    fn take_back(&mut self, stage: &Stage, inner: &Scope, n_used: usize) {
+        let mut replicas = self.replicas.lock();
+        for (at, device) in self.devices[..n_used].iter_mut().enumerate() {
+            for (name, value) in device.give_back() {
+                if at == 0 && stage.own.contains(&name) {
+                    inner.write(&name, |own| *own = value);
+                } else if let Some(own) =
+                    replicas.get_mut(&name).and_then(|own| own.get_mut(at.wrapping_sub(1)))
+                {
+                    *own = value;
+                }
+            }
+        }
+        stage.lend.iter().for_each(|name| inner.write(name, Value::unshare));
+    }
+
+    /// Adds gradients up, and hands over what else the devices made for the ops that run once.
+    fn merge(&mut self, stage: &Stage, inner: &Scope, n_used: usize) -> Result<()> {
+        let Some((first, others)) = self.devices[..n_used].split_first() else { return Ok(()) };
+        for name in &stage.merge {
+            // The old sum's memory becomes that of the first device's next gradient.
+            let mut sum = inner.write_own(name, std::mem::take);
+            first.swap(name, &mut sum);
+            let values: Vec<Value> = others.iter().map(|device| device.take(name)).collect();
+            let added = merge::add_up(name, &mut sum, &values);
+            others.iter().zip(values).for_each(|(device, mut value)| device.swap(name, &mut value));
+            inner.write_own(name, |own| *own = sum);
+            added?;
+        }
+        for name in &stage.hand {
+            let value = first.read(name, Value::clone);
+            inner.write_own(name, |own| *own = value);
+        }
+        Ok(())
+    }
+
+    /// A variable on each device after a run.
+    fn collect(
+        &self,
+        name: &str,
+        stages: &Stages,
+        inner: &Scope,
+        feeds: &[Feed],
+    ) -> Result<Vec<Tensor>> {
+        let replicas = self.replicas.lock();
+        let in_scope = |name| inner.read(name, |value| tensor_of(name, value));
+        let missing = || Err(Error::FetchUnknown { var: name.to_string() });
+        let common = stages.is_common(name);
+        let of_device = |(at, (device, feed)): (usize, (&Device, &Feed))| {
+            if let Some(tensor) = feed.get(name) {
+                return Ok(tensor.clone());
+            }
+            match replicas.get(name).and_then(|own| own.get(at.wrapping_sub(1))) {
+                Some(own) => tensor_of(name, own),
+                None if common || stages.own.contains(name) => {
+                    in_scope(name).unwrap_or_else(missing)
+                }
+                None => device.read(name, |value| tensor_of(name, value)),
+            }
+        };
+        self.devices.iter().zip(feeds).enumerate().map(of_device).collect()
+    }
+}
+
+fn tensor_of(name: &str, value: &Value) -> Result<Tensor> {
+    if let Some(tensor) = value.tensor() {
+        return Ok(tensor.clone());
+    }
+    let var = name.to_string();
+    if value.is_empty() {
+        return Err(ProgramError::NotInitialized { port: "X".to_string(), var }.into());
+    }
+    Err(Error::FetchKind { var, actual: value.kind() })
+}
+
+fn check_fetches(program: &Program, stages: &Stages, feeds: &[Feed], fetch: &[&str]) -> Result<()> {
+    for &name in fetch {
+        let var = name.to_string();
+        let Some(desc) = program.find_var(0, name) else { return Err(Error::FetchUnknown { var }) };
+        let fed = feeds.first().is_some_and(|feed| feed.get(name).is_some());
+        if !desc.persistable && !fed && !stages.writes(name) {
+            return Err(Error::FetchNotComputed { var });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! Which ops of a program every device runs, and which run once for all of them.
+//!
+//! Devices compute predictions, losses and gradients; what the gradients add up to is clipped,
+//! sent or applied once. Both kinds may alternate, so a program is a list of stages: first the ops
+//! of the devices, then those that run once. Most programs have one stage.
+
+use std::collections::BTreeSet;
+
+use program::{Error as ProgramError, OpDesc, Program, role};
+
+use super::loss::Loss;
+use crate::error::Error;
+use crate::executor::NATIVE;
+
+/// Names of variables, in an order that does not change.
+pub(super) type Names = BTreeSet<String>;
+
+/// One round: every device, then once for all.
+#[derive(Debug)]
+pub(super) struct Stage {
+    /// What each device runs.
+    pub(super) local: Part,
+    /// What runs once, on the scope itself.
+    pub(super) once: Part,
+    /// Gradients to add up over the devices in between.
+    pub(super) merge: Names,
+    /// Variables that devices only read and that are the same for all.
+    pub(super) lend: Names,
+    /// Persistable variables that devices write: each has its own.
+    pub(super) own: Names,
+    /// What the ops that run once read of the devices: the first device's.
+    pub(super) hand: Names,
+    /// Of all `own` variables, those that change once for all here.
+    pub(super) refresh: Names,
+    /// Devices must take turns, for others see in which order they run.
+    pub(super) in_turn: bool,
+}
+
+/// Some ops of a program.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) program: Program,
+    /// Where in the user's program each op stands.
+    pub(super) origin: Vec<usize>,
+}
+
+/// A program in stages.
+#[derive(Debug)]
+pub(super) struct Stages {
+    pub(super) stages: Vec<Stage>,
+    /// Temporaries that exist once for all devices after the last stage.
+    pub(super) common: Names,
+    /// Persistable variables of which each device has its own.
+    pub(super) own: Names,
+    /// What ops of the devices write.
+    written: Names,
+}
+
+/// Ops whose order others can see.
+const SEEN: [&str; 3] = ["print", "read", "save"];
+/// Roles of ops that run once for all devices.
+const ONCE: i32 = role::OPTIMIZE | role::RPC | role::DIST | role::LR_SCHED;
+
+impl Stages {
+    /// Takes a program apart; `keep` are the variables somebody looks at afterwards.
+    pub(super) fn new(program: &Program, loss: Loss, keep: &Names) -> Self {
+        let drafts = drafts(program, loss);
+        let is_persistable =
+            |name: &String| program.block(0).var(name).is_some_and(|var| var.persistable);
+        let written: Names = drafts.iter().flat_map(|draft| &draft.local.writes).cloned().collect();
+        let own: Names = written.iter().filter(|name| is_persistable(name)).cloned().collect();
+        let used: Vec<Names> = drafts.iter().map(Draft::used).collect();
+        let mut common = Names::new();
+        let mut stages = Vec::with_capacity(drafts.len());
+        for (at, draft) in drafts.into_iter().enumerate() {
+            let Draft { local, once, merge } = draft;
+            let only_read = |name: &&String| {
+                common.contains(*name) || (is_persistable(name) && !own.contains(*name))
+            };
+            let lend: Names = local.reads.iter().filter(only_read).cloned().collect();
+            common.retain(|name| !local.writes.contains(name));
+            common.extend(merge.iter().cloned());
+            let of_devices = |name: &&String| {
+                written.contains(*name) && !common.contains(*name) && !is_persistable(name)
+            };
+            let hand: Names = once.reads.iter().filter(of_devices).cloned().collect();
+            common.extend(once.writes.difference(&own).cloned());
+            let mut visible: Names = keep | &(&(&lend | &hand) | &merge);
+            // What another stage needs outlives this one.
+            let others = used.iter().enumerate().filter(|(other, _)| *other != at);
+            visible.extend(others.flat_map(|(_, names)| names).cloned());
+            stages.push(Stage {
+                own: own.intersection(&used[at]).cloned().collect(),
+                refresh: own.intersection(&once.writes).cloned().collect(),
+                in_turn: local.ops.iter().any(|(_, op)| SEEN.contains(&op.kind.as_str())),
+                local: Part::new(program, local, &visible),
+                once: Part::new(program, once, &visible),
+                merge,
+                lend,
+                hand,
+            });
+        }
+        common.retain(|name| !own.contains(name));
+        Self { stages, common, own, written }
+    }
+
+    /// Whether the variable is the same for all devices after the last stage.
+    pub(super) fn is_common(&self, name: &str) -> bool {
+        self.common.contains(name) || !self.written.contains(name)
+    }
+
+    /// Whether an op writes the variable.
+    pub(super) fn writes(&self, name: &str) -> bool {
+        self.common.contains(name) || self.written.contains(name)
+    }
+}
+
+impl Part {
+    /// The program with only these ops; `visible` variables are found in the scope afterwards.
+    fn new(program: &Program, share: Share, visible: &Names) -> Self {
+        let mut program = program.clone();
+        let block = program.block_mut(0);
+        let (origin, ops) = share.ops.into_iter().unzip();
+        block.ops = ops;
+        for name in visible {
+            if let Some(var) = block.var_mut(name) {
+                var.persistable = true;
+            }
+        }
+        Self { program, origin }
+    }
+
+    /// Says where in the user's program an error is.
+    pub(super) fn blame(&self, mut error: Error) -> Error {
+        if let Error::Program(ProgramError::InOp { block: 0, index, .. }) = &mut error {
+            *index = self.origin.get(*index).copied().unwrap_or(*index);
+        }
+        error
+    }
+}
+
+/// One stage while it is filled.
+#[derive(Default)]
+struct Draft {
+    local: Share,
+    once: Share,
+    merge: Names,
+}
+
+/// The ops of one side and what they touch.
+#[derive(Default)]
+struct Share {
+    ops: Vec<(usize, OpDesc)>,
+    reads: Names,
+    writes: Names,
+}
+
+impl Draft {
+    fn used(&self) -> Names {
+        let of = |share: &Share| &share.reads | &share.writes;
+        &of(&self.local) | &of(&self.once)
+    }
+
+    /// Whether an op of the devices must wait for what runs once.
+    fn must_wait(&self, touched: &Touched) -> bool {
+        let common = &self.once.writes | &self.merge;
+        let seen = &common | &self.once.reads;
+        !touched.reads.is_disjoint(&common) || !touched.writes.is_disjoint(&seen)
+    }
+}
+
+impl Share {
+    fn push(&mut self, index: usize, op: OpDesc, touched: Touched) {
+        self.ops.push((index, op));
+        self.reads.extend(touched.reads);
+        self.writes.extend(touched.writes);
+    }
+}
+
+fn drafts(program: &Program, loss: Loss) -> Vec<Draft> {
+    let mut drafts = vec![Draft::default()];
+    for (index, op) in program.block(0).ops.iter().enumerate() {
+        let Some(op) = loss.start(op.clone()) else { continue };
+        let touched = Touched::by(program, &op);
+        let is_once = loss.trains() && op.role() & ONCE != 0;
+        let waits = !is_once && drafts.last().is_some_and(|draft| draft.must_wait(&touched));
+        if waits {
+            drafts.push(Draft::default());
+        }
+        let Some(draft) = drafts.last_mut() else { continue };
+        if is_once {
+            draft.once.push(index, op, touched);
+            continue;
+        }
+        let is_gradient = loss.trains() && op.is_backward();
+        if let (true, Ok(pairs)) = (is_gradient, op.attrs.strs(role::ROLE_VAR)) {
+            draft.merge.extend(pairs.iter().skip(1).step_by(2).cloned());
+        }
+        draft.local.push(index, op, touched);
+    }
+    drafts
+}
+
+/// The variables of block 0 that an op reads and writes, itself or in its blocks.
+#[derive(Default)]
+struct Touched {
+    reads: Names,
+    writes: Names,
+}
+
+impl Touched {
+    fn by(program: &Program, op: &OpDesc) -> Self {
+        let mut touched = Self::default();
+        if !NATIVE.contains(&op.kind.as_str()) {
+            touched.add(program, op, 0);
+        }
+        touched
+    }
+
+    fn add(&mut self, program: &Program, op: &OpDesc, depth: usize) {
+        let known = |name: &&str| program.block(0).var(name).is_some();
+        self.reads.extend(op.reads().filter(known).map(str::to_string));
+        self.writes.extend(op.writes().filter(known).map(str::to_string));
+        // Blocks of a file may name one another in a circle.
+        let blocks = if depth < program.blocks().len() { op.sub_blocks() } else { Vec::new() };
+        for block in blocks.into_iter().filter_map(|block| program.blocks().get(block)) {
+            block.ops.iter().for_each(|op| self.add(program, op, depth + 1));
+        }
+    }
+}

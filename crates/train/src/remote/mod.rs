@@ -1,0 +1,292 @@
+//! A trainer's side of the cluster: what `send`, `recv` and remote look-ups do.
+//!
+//! One [`Cluster`] holds the connections of a process (of a trainer, where a process has several);
+//! executors that share it share them.
+
+mod add;
+mod communicator;
+mod fetch;
+mod geo;
+mod rows;
+mod session;
+mod traffic;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use program::Distributed;
+use ps::lines::{self, Line};
+use ps::message::{Complete, Hello, Leave, Meet, Reply, Save, Stats, VERSION};
+use ps::tcp::{Client, Patience};
+use ps::{Endpoint, TrainerId};
+use tensor::Tensor;
+
+pub use communicator::CommunicatorConfig;
+pub(crate) use fetch::fetch;
+pub(crate) use session::Session;
+
+use communicator::Communicator;
+use geo::Geo;
+use traffic::Traffic;
+
+use crate::error::{Error, Result};
+use crate::scope::Scope;
+
+/// Gets lines for the log.
+pub type Log = Arc<dyn Fn(&Line) + Send + Sync>;
+
+/// Says lines on stderr, where Fluid's users look for them.
+pub fn usual_log() -> Log {
+    Arc::new(|line| line.say())
+}
+
+/// The connections of a trainer to its servers.
+#[derive(Clone)]
+pub struct Cluster(Arc<Inner>);
+
+struct Inner {
+    incarnation: u64,
+    state: Mutex<State>,
+    traffic: Mutex<Traffic>,
+    communicator: Mutex<Option<Communicator>>,
+    geo: Mutex<Geo>,
+}
+
+struct State {
+    patience: Patience,
+    log: Log,
+    me: Option<Me>,
+    clients: BTreeMap<String, Arc<Client>>,
+    n_meetings: u64,
+}
+
+/// Who speaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Me {
+    job: String,
+    trainer: TrainerId,
+    endpoints: Vec<String>,
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self::new(Patience::default(), usual_log())
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cluster of {} servers", self.state().clients.len())
+    }
+}
+
+impl Cluster {
+    /// No connection yet; they are made as programs need them.
+    pub fn new(patience: Patience, log: Log) -> Self {
+        let state = State { patience, log, me: None, clients: BTreeMap::new(), n_meetings: 0 };
+        Self(Arc::new(Inner {
+            incarnation: fresh_incarnation(),
+            state: Mutex::new(state),
+            traffic: Mutex::default(),
+            communicator: Mutex::default(),
+            geo: Mutex::default(),
+        }))
+    }
+
+    /// How long to wait for what, for connections made from now on.
+    pub fn set_patience(&self, patience: Patience) {
+        self.state().patience = patience;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn traffic(&self) -> MutexGuard<'_, Traffic> {
+        self.0.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> Log {
+        self.state().log.clone()
+    }
+
+    fn communicator(&self) -> MutexGuard<'_, Option<Communicator>> {
+        self.0.communicator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn geo(&self) -> MutexGuard<'_, Geo> {
+        self.0.geo.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends gradients of asynchronous programs in the background from now on; `false` if that is
+    /// done already.
+    pub fn start_communicator(&self, job: &Arc<Distributed>, config: CommunicatorConfig) -> bool {
+        self.join(job);
+        let mut communicator = self.communicator();
+        let is_new = communicator.is_none();
+        if is_new {
+            *communicator = Some(Communicator::start(self.clone(), job.clone(), config));
+        }
+        is_new
+    }
+
+    /// Sends what is queued, fetches the parameters once more into the scope, and ends the sender.
+    pub fn stop_communicator(&self, scope: &Scope) -> Result<()> {
+        let Some(communicator) = self.communicator().take() else { return Ok(()) };
+        (self.log())(&lines::communicator_stops());
+        let (result, arrived) = communicator.stop();
+        install(arrived, scope);
+        (self.log())(&lines::communicator_stopped());
+        result
+    }
+
+    /// Takes part in a job from now on; connections of an earlier job are closed.
+    pub fn join(&self, job: &Distributed) {
+        let trainer = TrainerId(job.trainer_id as u32);
+        let me = Me { job: job.job.clone(), trainer, endpoints: job.endpoints.clone() };
+        let mut state = self.state();
+        if state.me.as_ref() != Some(&me) {
+            state.me = Some(me);
+            for client in std::mem::take(&mut state.clients).into_values() {
+                client.close();
+            }
+            drop(state);
+            *self.traffic() = Traffic::default();
+        }
+    }
+
+    /// The connection to a server, made if there is none.
+    pub fn client(&self, endpoint: &str) -> Result<Arc<Client>> {
+        let mut state = self.state();
+        if let Some(client) = state.clients.get(endpoint) {
+            return Ok(client.clone());
+        }
+        let me = state.me.clone().ok_or(Error::NoJob)?;
+        let trainer = me.trainer.0;
+        let at: Endpoint = endpoint.parse()?;
+        let incarnation = self.0.incarnation;
+        let hello = Hello { version: VERSION, job: me.job, trainer, incarnation };
+        if state.clients.is_empty() {
+            (state.log)(&lines::client_starts(trainer));
+        }
+        let client = Client::new(at, hello, state.patience);
+        state.clients.insert(endpoint.to_string(), client.clone());
+        Ok(client)
+    }
+
+    /// The connections to all servers of the job.
+    pub fn all(&self) -> Result<Vec<Arc<Client>>> {
+        let endpoints = self.state().me.as_ref().ok_or(Error::NoJob)?.endpoints.clone();
+        endpoints.iter().map(|endpoint| self.client(endpoint)).collect()
+    }
+
+    /// Whether any server was spoken to.
+    pub fn is_connected(&self) -> bool {
+        !self.state().clients.is_empty()
+    }
+
+    /// Sends what is still waiting, and waits until all servers have served it.
+    pub fn settle(&self) -> Result<()> {
+        self.traffic().flush(self)?;
+        for client in self.open() {
+            client.settle()?;
+        }
+        Ok(())
+    }
+
+    fn open(&self) -> Vec<Arc<Client>> {
+        self.state().clients.values().cloned().collect()
+    }
+
+    /// This trainer's job is done: tells every server it has talked to, and closes.
+    pub fn complete(&self) -> Result<()> {
+        let settled = self.settle();
+        let told = self.open().iter().try_for_each(|client| {
+            client.change(Complete)?;
+            client.settle()
+        });
+        self.close();
+        settled.and(told.map_err(Error::from))
+    }
+
+    /// This process ends in order without having completed its job: tells so, briefly.
+    pub fn leave(&self) {
+        for client in self.open() {
+            // Whoever ends cannot do anything about a server that does not listen.
+            let _ = client.change(Leave).and_then(|()| client.settle());
+        }
+        self.close();
+    }
+
+    fn close(&self) {
+        for client in std::mem::take(&mut self.state().clients).into_values() {
+            client.close();
+        }
+    }
+
+    /// Waits for all trainers at a place, through the first server; returns what each brought, in
+    /// the order of their ranks.
+    pub fn meet(&self, place: &str, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+        let first = self.all()?.into_iter().next().ok_or(Error::NoJob)?;
+        let turn = {
+            let mut state = self.state();
+            state.n_meetings += 1;
+            state.n_meetings
+        };
+        let ticket = first.ask(Meet { place: place.to_string(), turn, bytes })?;
+        match first.wait(ticket, "the other trainers")? {
+            Reply::Met(met) => Ok(met.0),
+            other => Err(unexpected(&first, &other)),
+        }
+    }
+
+    /// Counters of every server.
+    pub fn stats(&self) -> Result<Vec<Stats>> {
+        let ask = |client: Arc<Client>| {
+            let ticket = client.ask(ps::message::AskStats)?;
+            match client.wait(ticket, "counters")? {
+                Reply::Stats(stats) => Ok(stats),
+                other => Err(unexpected(&client, &other)),
+            }
+        };
+        self.all()?.into_iter().map(ask).collect()
+    }
+}
+
+/// Asks every server to write its shard of a table to its own disk.
+pub(crate) fn save_lookup_table(
+    cluster: &Cluster,
+    job: &Distributed,
+    table: &str,
+    dir: &std::path::Path,
+) -> Result<()> {
+    let dir = dir.to_string_lossy();
+    for endpoint in &job.endpoints {
+        let client = cluster.client(endpoint)?;
+        let save = Save { table: table.to_string(), dir: dir.to_string() };
+        let ticket = client.ask(save)?;
+        match client.wait(ticket, "a saved table")? {
+            Reply::Done(_) => {}
+            other => return Err(unexpected(&client, &other)),
+        }
+    }
+    Ok(())
+}
+
+/// Puts parameters into the scope that a trainer trains in.
+fn install(params: BTreeMap<String, Tensor>, scope: &Scope) {
+    for (name, tensor) in params {
+        scope.set(&name, tensor);
+    }
+}
+
+/// A reply of the wrong kind: the server is not what it says.
+fn unexpected(client: &Client, reply: &Reply) -> Error {
+    Error::Unexpected { endpoint: client.endpoint().to_string(), reply: reply.name() }
+}
+
+/// Differs from process to process and from cluster to cluster.
+fn fresh_incarnation() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}

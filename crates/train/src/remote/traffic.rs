@@ -1,0 +1,134 @@
+//! What is under way between a trainer and its servers.
+//!
+//! Gradients are collected per server and go in few, large messages. The parameters that a step
+//! received last time are asked for as soon as its gradients are gone, all in one question: by the
+//! time the first `recv` runs, the answer is on its way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ps::message::{Barrier, Named, Pull, Push, Reply};
+use ps::tcp::{Client, Ticket};
+use tensor::Value;
+
+use super::{Cluster, unexpected};
+use crate::error::Result;
+
+/// Gradients go when so many bytes have come together.
+const PUSH_BYTES: usize = 256 << 10;
+
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    lanes: BTreeMap<String, Lane>,
+}
+
+/// What is under way to and from one server.
+#[derive(Debug, Default)]
+struct Lane {
+    grads: Vec<Named>,
+    n_bytes: usize,
+    /// What this step has received so far, for the next one.
+    received: BTreeSet<String>,
+    /// What was asked for when the step's gradients had gone.
+    asked: Option<(Vec<String>, Ticket)>,
+    arrived: BTreeMap<String, Arc<Value>>,
+}
+
+impl Traffic {
+    fn lane(&mut self, endpoint: &str) -> &mut Lane {
+        if !self.lanes.contains_key(endpoint) {
+            self.lanes.insert(endpoint.to_string(), Lane::default());
+        }
+        self.lanes.get_mut(endpoint).expect("just made")
+    }
+
+    /// A gradient for a server; sent at once or with the next ones.
+    pub(super) fn push(&mut self, cluster: &Cluster, endpoint: &str, grad: Named) -> Result<()> {
+        let lane = self.lane(endpoint);
+        lane.n_bytes += n_bytes(&grad.value);
+        lane.grads.push(grad);
+        if lane.n_bytes >= PUSH_BYTES { lane.send(&*cluster.client(endpoint)?) } else { Ok(()) }
+    }
+
+    /// Sends what is waiting.
+    pub(super) fn flush(&mut self, cluster: &Cluster) -> Result<()> {
+        for (endpoint, lane) in &mut self.lanes {
+            if !lane.grads.is_empty() {
+                lane.send(&*cluster.client(endpoint)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything of this step's gradients is sent: closes the round on these servers and asks for
+    /// what the last step received.
+    pub(super) fn barrier(&mut self, cluster: &Cluster, endpoints: &[String]) -> Result<()> {
+        for endpoint in endpoints {
+            let client = cluster.client(endpoint)?;
+            let lane = self.lane(endpoint);
+            lane.send(&client)?;
+            client.change(Barrier)?;
+            lane.arrived.clear();
+            let names: Vec<String> = std::mem::take(&mut lane.received).into_iter().collect();
+            lane.asked = match names.is_empty() {
+                true => None,
+                false => Some((names.clone(), ask(&client, names)?)),
+            };
+        }
+        Ok(())
+    }
+
+    /// A variable of a server as it is after this step.
+    pub(super) fn pull(
+        &mut self,
+        cluster: &Cluster,
+        endpoint: &str,
+        name: &str,
+    ) -> Result<Arc<Value>> {
+        self.flush(cluster)?;
+        let client = cluster.client(endpoint)?;
+        let lane = self.lane(endpoint);
+        lane.received.insert(name.to_string());
+        if lane.asked.as_ref().is_some_and(|(names, _)| names.iter().any(|asked| asked == name)) {
+            let (names, ticket) = lane.asked.take().expect("just seen");
+            lane.arrived.extend(names.into_iter().zip(answer(&client, ticket)?));
+        }
+        if let Some(value) = lane.arrived.remove(name) {
+            return Ok(value);
+        }
+        let ticket = ask(&client, vec![name.to_string()])?;
+        let value = answer(&client, ticket)?.into_iter().next();
+        value.ok_or_else(|| unexpected(&client, &Reply::Values(ps::message::Values(Vec::new()))))
+    }
+}
+
+impl Lane {
+    fn send(&mut self, client: &Client) -> Result<()> {
+        if !self.grads.is_empty() {
+            self.n_bytes = 0;
+            client.change(Push { grads: std::mem::take(&mut self.grads) })?;
+        }
+        Ok(())
+    }
+}
+
+fn ask(client: &Client, names: Vec<String>) -> Result<Ticket> {
+    client.meet()?;
+    Ok(client.ask(Pull { after: client.round(), changed: false, names })?)
+}
+
+fn answer(client: &Client, ticket: Ticket) -> Result<Vec<Arc<Value>>> {
+    match client.wait(ticket, "parameters")? {
+        Reply::Values(values) => Ok(values.0),
+        other => Err(unexpected(client, &other)),
+    }
+}
+
+fn n_bytes(value: &Value) -> usize {
+    match value {
+        Value::Tensor(tensor) => tensor.bytes().len(),
+        Value::Rows(rows) => rows.ids.len() * 8 + rows.value.bytes().len(),
+        Value::Shared(tensor) => tensor.bytes().len(),
+        Value::Array(_) | Value::Empty => 0,
+    }
+}

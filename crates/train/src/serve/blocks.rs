@@ -1,0 +1,92 @@
+//! A server's program taken apart: one small program for each of its blocks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use program::{Block, OpDesc, Program, VarDesc};
+
+use crate::error::Result;
+
+/// Whether gradients wait for all trainers.
+pub(super) fn is_sync(op: &OpDesc) -> Result<bool> {
+    match op.attrs.get("distributed_mode") {
+        Some(_) => Ok(op.attrs.int("distributed_mode", 0)? == 0),
+        None => Ok(op.attrs.bool("sync_mode", true)?),
+    }
+}
+
+/// One optimize block, ready to run by itself.
+#[derive(Debug)]
+pub(super) struct Update {
+    pub(super) program: Program,
+    /// Gradients it takes from the wire.
+    pub(super) grads: Vec<VarDesc>,
+    /// Variables it changes.
+    pub(super) writes: Vec<String>,
+    /// Inputs that say which trainer a gradient came from.
+    pub(super) trainer_ids: Vec<String>,
+}
+
+/// Everything a server runs.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    /// Computes the learning rate.
+    pub(super) lr: Option<Program>,
+    pub(super) updates: Vec<Update>,
+    /// Which update takes a gradient.
+    pub(super) by_grad: BTreeMap<String, usize>,
+}
+
+impl Blocks {
+    pub(super) fn new(program: &Program, op: &OpDesc) -> Result<Self> {
+        let lr_block = op.attrs.int("lr_decay_block_id", -1)?;
+        let wire: BTreeSet<&str> = op.input_names("X").iter().map(String::as_str).collect();
+        let (mut lr, mut updates, mut by_grad) = (None, Vec::new(), BTreeMap::new());
+        for id in op.attrs.ints("optimize_blocks")? {
+            let Some(block) = program.blocks().get(id.max(0) as usize) else { continue };
+            let alone = alone(program, block);
+            if id == lr_block {
+                lr = Some(alone);
+                continue;
+            }
+            let update = Update::new(alone, block, &wire);
+            for grad in &update.grads {
+                by_grad.insert(grad.name.clone(), updates.len());
+            }
+            updates.push(update);
+        }
+        Ok(Self { lr, updates, by_grad })
+    }
+}
+
+impl Update {
+    fn new(program: Program, block: &Block, wire: &BTreeSet<&str>) -> Self {
+        let read = block.ops.iter().flat_map(|op| op.reads());
+        let mut names: Vec<&str> = read.filter(|name| wire.contains(name)).collect();
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(*name));
+        let grads = names.iter().filter_map(|name| program.find_var(0, name).cloned()).collect();
+        let writes = block.ops.iter().flat_map(|op| op.writes()).map(str::to_string).collect();
+        let ids = block.ops.iter().flat_map(|op| op.input_names("TrainerId"));
+        let trainer_ids = ids.cloned().collect();
+        Self { program, grads, writes, trainer_ids }
+    }
+}
+
+/// A block as a program of its own. All variables are the scope's: what one block computes (a
+/// learning rate, say) the others find there.
+fn alone(program: &Program, block: &Block) -> Program {
+    let mut alone = program.clone();
+    let mut vars: Vec<VarDesc> = block.vars().to_vec();
+    let mut parent = block.parent;
+    while let Some(outer) = usize::try_from(parent).ok().and_then(|id| program.blocks().get(id)) {
+        vars.extend(outer.vars().iter().cloned());
+        parent = outer.parent;
+    }
+    let root = alone.block_mut(0);
+    root.ops = block.ops.clone();
+    for mut var in vars {
+        var.persistable = true;
+        root.put_var(var);
+    }
+    alone
+}

@@ -1,0 +1,145 @@
+//! Serves a program that ends in `listen_and_serv`: what a parameter server does.
+//!
+//! The program's optimize blocks are run by the ordinary executor, so that every optimizer,
+//! regularizer, clip and learning-rate schedule works on servers as it does on one machine.
+
+mod blocks;
+mod store;
+
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use program::{OpDesc, Program};
+use ps::Endpoint;
+use ps::lines::{self, Line};
+use ps::server::{Config, End, Server};
+use ps::tcp::{Listener, Stop};
+
+pub use store::BlockStore;
+
+use crate::error::{Error, Result};
+use crate::remote::{Log, usual_log};
+use crate::scope::Scope;
+
+/// How a server behaves beyond what its program says.
+#[derive(Clone)]
+pub struct Serving {
+    /// A trainer silent for so long is dead.
+    pub lease_ms: u64,
+    /// A trainer whose connection broke has so long to come back.
+    pub grace_ms: u64,
+    /// Sync rounds go on without trainers that died.
+    pub go_on: bool,
+    /// Gradients that are not finite are refused.
+    pub check_finite: bool,
+    /// Attempts to bind the port, 3 s apart (`FLAGS_rpc_retry_bind_port`).
+    pub bind_attempts: u32,
+    /// Gets what the server has to say.
+    pub log: Log,
+}
+
+impl Default for Serving {
+    fn default() -> Self {
+        let usual = Config::default();
+        Self {
+            lease_ms: usual.lease_ms,
+            grace_ms: usual.grace_ms,
+            go_on: false,
+            check_finite: false,
+            bind_attempts: 3,
+            log: usual_log(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Serving {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Serving with a lease of {} ms", self.lease_ms)
+    }
+}
+
+/// The op that makes a program a server's.
+pub fn server_op(program: &Program) -> Option<&OpDesc> {
+    program.block(0).ops.iter().find(|op| op.kind == "listen_and_serv")
+}
+
+/// Serves until all trainers have completed, the job failed, or `stops` says so.
+pub fn serve(
+    program: &Program,
+    scope: &Scope,
+    serving: &Serving,
+    mut stops: impl FnMut() -> bool,
+) -> Result<()> {
+    let op = server_op(program).ok_or(Error::NoJob)?;
+    let store = BlockStore::new(program, op, scope)?;
+    let listener = bind(op.attrs.str("endpoint", "")?.parse()?, serving, &mut stops)?;
+    (serving.log)(&lines::listening(listener.endpoint(), listener.endpoint().port));
+    let server = Server::new(config(program, op, serving)?, store);
+    let (stop, log) = (Stop::default(), serving.log.clone());
+    let (done, result) = sync_channel(1);
+    let inner = stop.clone();
+    let thread = thread::spawn(move || {
+        let (end, store) = listener.serve(server, &inner, move |text| {
+            log(&Line::warning("server.rs", text));
+        });
+        drop(store);
+        // The receiver waits until this comes.
+        let _ = done.send(end);
+    });
+    let end = loop {
+        match result.recv_timeout(Duration::from_millis(50)) {
+            Ok(end) => break end,
+            Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Timeout) if stops() => stop.set(),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    };
+    // It has sent its result and ends.
+    let _ = thread.join();
+    (serving.log)(&lines::server_ends());
+    match end {
+        Some(End::Failed(refusal)) => Err(Error::JobFailed(refusal)),
+        Some(End::Completed) => Ok(()),
+        None if stop.is_set() => {
+            Err(Error::Interrupted { block: 0, index: 0, op: "listen_and_serv".to_string() })
+        }
+        None => Ok(()),
+    }
+}
+
+fn config(program: &Program, op: &OpDesc, serving: &Serving) -> Result<Config> {
+    let job = program.distributed.as_ref().map(|job| job.job.clone());
+    Ok(Config {
+        job: op.attrs.str("job", job.as_deref().unwrap_or(""))?.to_string(),
+        n_trainers: op.attrs.int("Fanin", 1)?.max(1) as u32,
+        sync: blocks::is_sync(op)?,
+        lease_ms: serving.lease_ms,
+        grace_ms: serving.grace_ms,
+        go_on: serving.go_on,
+        check_finite: serving.check_finite,
+    })
+}
+
+/// Binds, again and again if the port is taken: an earlier job may be on its way out.
+fn bind(
+    endpoint: Endpoint,
+    serving: &Serving,
+    stops: &mut impl FnMut() -> bool,
+) -> Result<Listener> {
+    let mut attempt = 1;
+    loop {
+        match Listener::bind(&endpoint) {
+            Ok(listener) => return Ok(listener),
+            Err(error) if attempt >= serving.bind_attempts || stops() => return Err(error.into()),
+            Err(_) => {
+                (serving.log)(&lines::bind_failed(&endpoint));
+                let until = std::time::Instant::now() + Duration::from_secs(3);
+                while std::time::Instant::now() < until && !stops() {
+                    thread::sleep(Duration::from_millis(50));
+                }
+                attempt += 1;
+            }
+        }
+    }
+}

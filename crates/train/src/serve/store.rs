@@ -1,0 +1,398 @@
+//! What a server holds: the variables of its scope, changed by its program's blocks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use program::op::{for_float, gather_rows, scatter_add_rows};
+use program::{OpDesc, Program, VarDesc, VarKind};
+use ps::message::{Named, Pull};
+use ps::server::Store;
+use ps::{Refusal, TrainerId};
+use tensor::{DType, Rows, Shape, Tensor, Value};
+
+use super::blocks::{Blocks, Update, is_sync};
+use crate::error::{Error, Result};
+use crate::executor::{Executor, Feed};
+use crate::io;
+use crate::scope::Scope;
+
+/// Counts steps for learning rates; trainers of asynchronous jobs send theirs.
+const COUNTER: &str = "@LR_DECAY_COUNTER@";
+
+/// The variables of a server and what changes them.
+pub struct BlockStore {
+    scope: Scope,
+    executor: Executor,
+    blocks: Blocks,
+    /// Values that were asked for and have not changed since.
+    cache: BTreeMap<String, Arc<Value>>,
+    /// Rows of tables that each trainer has not seen since somebody changed them.
+    changed: BTreeMap<(String, TrainerId), BTreeSet<i64>>,
+    n_trainers: u32,
+    keeps_backups: bool,
+    tracks_changes: bool,
+    server_number: i64,
+}
+
+impl std::fmt::Debug for BlockStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BlockStore of {} updates", self.blocks.updates.len())
+    }
+}
+
+impl BlockStore {
+    /// The store of a server's program; `scope` has been filled by its startup program.
+    pub fn new(program: &Program, op: &OpDesc, scope: &Scope) -> Result<Self> {
+        let mut store = Self {
+            scope: scope.clone(),
+            executor: Executor::new(),
+            blocks: Blocks::new(program, op)?,
+            cache: BTreeMap::new(),
+            changed: BTreeMap::new(),
+            n_trainers: op.attrs.int("Fanin", 1)?.max(1) as u32,
+            keeps_backups: op.attrs.bool("dc_asgd", false)?,
+            tracks_changes: op.attrs.int("distributed_mode", 0)? == 3,
+            server_number: op.attrs.int("pserver_id", 0)?,
+        };
+        store.check_started()?;
+        if !is_sync(op)? {
+            store.start_counters()?;
+        }
+        Ok(store)
+    }
+
+    /// A server without its parameters would refuse every gradient, late.
+    fn check_started(&self) -> Result<()> {
+        for update in &self.blocks.updates {
+            let params = update.program.block(0).ops.iter().flat_map(|op| op.input_names("Param"));
+            for param in params {
+                if self.scope.read(param, Value::is_empty).unwrap_or(true) {
+                    return Err(Error::NotInScope { var: param.clone() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The learning rate of the first step; counters go up as trainers report steps.
+    fn start_counters(&mut self) -> Result<()> {
+        let Some(lr) = &self.blocks.lr else { return Ok(()) };
+        let loaded = self.scope.get(COUNTER).and_then(|value| Some(value.tensor()?.get_f64(0)));
+        for var in lr.block(0).vars() {
+            if let Some(rank) =
+                var.name.strip_prefix(COUNTER).and_then(|r| r.strip_prefix(".trainer_"))
+            {
+                let steps = if rank == "0" { loaded.unwrap_or(0.0).max(0.0) } else { 0.0 };
+                self.scope.set(&var.name, counter(var, steps));
+            }
+        }
+        self.run_lr()
+    }
+
+    fn run_lr(&mut self) -> Result<()> {
+        match &self.blocks.lr {
+            Some(lr) => self.executor.run(lr, &self.scope, &mut Feed::default(), &[]).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn run_update(&mut self, at: usize) -> Result<()> {
+        let update = &self.blocks.updates[at];
+        self.executor.run(&update.program, &self.scope, &mut Feed::default(), &[])?;
+        for name in &update.writes {
+            self.cache.remove(name);
+        }
+        Ok(())
+    }
+
+    /// Puts a gradient where its block looks for it.
+    fn place(&self, grad: Named) {
+        let mut value = grad.value;
+        self.scope.write(&grad.name, |old| std::mem::swap(old, &mut value));
+    }
+
+    /// A trainer that is gone, or sent nothing, has gradients of zero.
+    fn place_zero(&self, grad: &VarDesc) {
+        let dims = &grad.meta.dims;
+        self.scope.write(&grad.name, |value| {
+            *value = match grad.meta.kind {
+                VarKind::SelectedRows => Value::Rows(empty_rows(grad)),
+                _ => Value::Tensor(zeros(grad.meta.dtype, dims)),
+            };
+        });
+    }
+
+    fn apply_counter(&mut self, grad: &Named) -> Result<()> {
+        let more = grad.value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
+        self.scope.write(&grad.name, |value| {
+            if let Value::Tensor(tensor) = value {
+                let sum = tensor.get_f64(0) + more;
+                match tensor.dtype() {
+                    DType::I64 => *tensor = Tensor::full([1], sum as i64),
+                    _ => *tensor = Tensor::full([1], sum as f32),
+                }
+            }
+        });
+        self.run_lr()
+    }
+
+    /// Remembers which rows others have not seen (GEO).
+    fn note_changes(&mut self, at: usize, grad: &Named) {
+        let Value::Rows(rows) = &grad.value else { return };
+        let update = &self.blocks.updates[at];
+        let Some(table) = update.writes.first() else { return };
+        for trainer in (0..self.n_trainers).map(TrainerId) {
+            let unseen = self.changed.entry((table.clone(), trainer)).or_default();
+            unseen.extend(rows.ids.iter().copied());
+        }
+    }
+
+    /// Adds a difference to its parameter, in place (GEO).
+    fn add(&mut self, at: usize, grad: &Named) -> Result<()> {
+        for name in &self.blocks.updates[at].writes {
+            self.cache.remove(name);
+            self.scope.write(name, |value| match value {
+                Value::Tensor(param) => add_in_place(param, &grad.value),
+                _ => Ok(()),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn apply_one(&mut self, trainer: TrainerId, grad: Named) -> Result<()> {
+        if grad.name.starts_with(COUNTER) {
+            return self.apply_counter(&grad);
+        }
+        let at = self.blocks.by_grad[&grad.name];
+        if self.tracks_changes {
+            self.note_changes(at, &grad);
+            return self.add(at, &grad);
+        }
+        for name in &self.blocks.updates[at].trainer_ids {
+            self.scope.set(name, Tensor::full([1], i64::from(trainer.0)));
+        }
+        self.place(grad);
+        self.run_update(at)
+    }
+
+    fn apply_round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<()> {
+        let mut placed = BTreeSet::new();
+        for grad in grads.into_iter().flat_map(|(_, grads)| grads) {
+            placed.insert(grad.name.clone());
+            self.place(grad);
+        }
+        self.run_lr()?;
+        for at in 0..self.blocks.updates.len() {
+            let update = &self.blocks.updates[at];
+            for grad in update.grads.iter().filter(|grad| !placed.contains(&grad.name)) {
+                self.place_zero(grad);
+            }
+            self.run_update(at)?;
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, name: &str) -> std::result::Result<Arc<Value>, Refusal> {
+        if let Some(value) = self.cache.get(name) {
+            return Ok(value.clone());
+        }
+        let value = self.scope.get(name).filter(|value| !value.is_empty());
+        let value = Arc::new(value.ok_or_else(|| Refusal::UnknownVar(name.to_string()))?);
+        self.cache.insert(name.to_string(), value.clone());
+        Ok(value)
+    }
+
+    /// Rows that others changed since the trainer asked last.
+    fn unseen(&mut self, trainer: TrainerId, name: &str) -> std::result::Result<Value, Refusal> {
+        let ids = self.changed.remove(&(name.to_string(), trainer)).unwrap_or_default();
+        let ids: Vec<i64> = ids.into_iter().collect();
+        let value = self.look_up(name, &ids)?;
+        let height = self.scope.read(name, height).unwrap_or(0);
+        Ok(Value::Rows(Rows { ids, height, value }))
+    }
+
+    /// A copy of a parameter as a trainer saw it last (delay-compensated updates).
+    fn back_up(&self, trainer: TrainerId, name: &str) {
+        let backup = format!("{name}.trainer_{}_bak", trainer.0);
+        if let (Some(value), true) = (self.scope.get(name), self.scope.get(&backup).is_some()) {
+            self.scope.set(&backup, value);
+        }
+    }
+}
+
+impl Store for BlockStore {
+    fn check(&self, grad: &Named) -> std::result::Result<(), Refusal> {
+        if grad.name.starts_with(COUNTER) {
+            return match self.scope.get(&grad.name) {
+                Some(_) => Ok(()),
+                None => Err(Refusal::UnknownVar(grad.name.clone())),
+            };
+        }
+        let at = self.blocks.by_grad.get(&grad.name);
+        let update = at.map(|&at| &self.blocks.updates[at]);
+        let var = update.and_then(|update| declared(update, &grad.name));
+        let var = var.ok_or_else(|| Refusal::UnknownVar(grad.name.clone()))?;
+        check_fits(var, &grad.value)
+            .map_err(|detail| Refusal::BadValue { var: grad.name.clone(), detail })
+    }
+
+    fn apply(&mut self, trainer: TrainerId, grad: Named) -> std::result::Result<(), String> {
+        self.apply_one(trainer, grad).map_err(|error| error.to_string())
+    }
+
+    fn round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> std::result::Result<(), String> {
+        self.apply_round(grads).map_err(|error| error.to_string())
+    }
+
+    fn read(
+        &mut self,
+        trainer: TrainerId,
+        pull: &Pull,
+    ) -> std::result::Result<Vec<Arc<Value>>, Refusal> {
+        let mut values = Vec::with_capacity(pull.names.len());
+        for name in &pull.names {
+            if self.keeps_backups {
+                self.back_up(trainer, name);
+            }
+            values.push(match pull.changed {
+                true => Arc::new(self.unseen(trainer, name)?),
+                false => self.value(name)?,
+            });
+        }
+        Ok(values)
+    }
+
+    fn look_up(&mut self, table: &str, keys: &[i64]) -> std::result::Result<Tensor, Refusal> {
+        let rows = self.scope.read(table, |value| {
+            let tensor = value.tensor().ok_or_else(|| Refusal::UnknownVar(table.to_string()))?;
+            gather(tensor, keys)
+                .map_err(|detail| Refusal::BadValue { var: table.to_string(), detail })
+        });
+        rows.unwrap_or_else(|| Err(Refusal::UnknownVar(table.to_string())))
+    }
+
+    fn save(&mut self, table: &str, dir: &str) -> std::result::Result<(), Refusal> {
+        let value = self.value(table)?;
+        io::write_shard(Path::new(dir), table, self.server_number, &value)
+            .map_err(|error| Refusal::Failed(error.to_string()))
+    }
+
+    fn size(&self) -> (u64, u64) {
+        let params = self.blocks.updates.iter().flat_map(|update| update.writes.iter());
+        let params: BTreeSet<&String> = params.collect();
+        let sizes = params.into_iter().filter_map(|name| {
+            self.scope.read(name, |value| {
+                let tensor = value.tensor()?;
+                Some((tensor.dims().first().copied().unwrap_or(0), tensor.bytes().len()))
+            })?
+        });
+        sizes.fold((0, 0), |(rows, bytes), (n, size)| (rows + n as u64, bytes + size as u64))
+    }
+}
+
+fn declared<'a>(update: &'a Update, name: &str) -> Option<&'a VarDesc> {
+    update.grads.iter().find(|grad| grad.name == name)
+}
+
+/// Whether a value is a gradient of this variable.
+fn check_fits(var: &VarDesc, value: &Value) -> std::result::Result<(), String> {
+    let dims = &var.meta.dims;
+    let (actual, ids) = match value {
+        Value::Tensor(tensor) => (tensor, None),
+        Value::Rows(rows) => (&rows.value, Some(&rows.ids)),
+        other => return Err(format!("{} is no gradient", other.kind())),
+    };
+    if actual.dtype() != var.meta.dtype {
+        return Err(format!("{} came, {} is needed", actual.dtype(), var.meta.dtype));
+    }
+    let shape = actual.shape().to_i64();
+    match ids {
+        None if shape == *dims => Ok(()),
+        None => Err(format!("shape {shape:?} came, {dims:?} is needed")),
+        Some(ids) => {
+            let height = dims.first().copied().unwrap_or(0);
+            if shape.get(1..) != dims.get(1..) {
+                return Err(format!("rows of shape {shape:?} came, the table is {dims:?}"));
+            }
+            match ids.iter().find(|&&id| id < 0 || id >= height) {
+                Some(id) => Err(format!("row {id} came, the table has {height}")),
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+fn height(value: &Value) -> i64 {
+    match value {
+        Value::Rows(rows) => rows.height,
+        other => other.tensor().map_or(0, |t| t.dims().first().copied().unwrap_or(0)) as i64,
+    }
+}
+
+fn gather(table: &Tensor, keys: &[i64]) -> std::result::Result<Tensor, String> {
+    let width = table.shape().flatten_2d(1).1;
+    let mut out = Tensor::default();
+    let shape = Shape::from([keys.len(), width]);
+    let fail = |what: &dyn std::fmt::Display| what.to_string();
+    let found = match table.dtype() {
+        DType::F32 => {
+            let data = table.data::<f32>().map_err(|error| fail(&error))?;
+            gather_rows((data, width), keys, None, out.resize::<f32>(shape))
+        }
+        DType::F64 => {
+            let data = table.data::<f64>().map_err(|error| fail(&error))?;
+            gather_rows((data, width), keys, None, out.resize::<f64>(shape))
+        }
+        other => return Err(format!("{other} tables cannot be looked up")),
+    };
+    found.map_err(|bad| format!("row {} was asked for, there are {}", bad.id, table.dims()[0]))?;
+    Ok(out)
+}
+
+/// `param += delta`, for all or for some rows.
+fn add_in_place(param: &mut Tensor, delta: &Value) -> Result<()> {
+    let width = param.shape().flatten_2d(1).1;
+    for_float!(param.dtype(), "param", T => {
+        let table = param.data_mut::<T>()?;
+        match delta {
+            Value::Rows(rows) => {
+                let values = rows.value.data::<T>()?;
+                // Ids were checked before the difference was accepted.
+                let _ = scatter_add_rows((table, width), &rows.ids, None, values);
+            }
+            other => {
+                let values = other.tensor().map(|delta| delta.data::<T>()).transpose()?;
+                for (x, delta) in table.iter_mut().zip(values.unwrap_or(&[])) {
+                    *x += *delta;
+                }
+            }
+        }
+        program::Result::Ok(())
+    })?;
+    Ok(())
+}
+
+fn zeros(dtype: DType, dims: &[i64]) -> Tensor {
+    let dims: Vec<usize> = dims.iter().map(|&dim| dim.max(0) as usize).collect();
+    let mut tensor = Tensor::default();
+    tensor.resize_as(dtype, Shape::new(&dims));
+    tensor.bytes_mut().fill(0);
+    tensor
+}
+
+fn empty_rows(grad: &VarDesc) -> Rows {
+    let mut dims = grad.meta.dims.clone();
+    let height = dims.first().copied().unwrap_or(0);
+    if let Some(first) = dims.first_mut() {
+        *first = 0;
+    }
+    Rows { ids: Vec::new(), height, value: zeros(grad.meta.dtype, &dims) }
+}
+
+fn counter(var: &VarDesc, steps: f64) -> Tensor {
+    match var.meta.dtype {
+        DType::I64 => Tensor::full([1], steps as i64),
+        _ => Tensor::full([1], steps as f32),
+    }
+}
