@@ -4,6 +4,7 @@
 //! choose the same; the system drops the locks when the launcher ends, however it ends.
 
 use std::fs::{self, File, TryLockError};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,29 +40,29 @@ impl Ports {
     pub(crate) fn choose(&mut self, host: &str, start: u16, n: usize) -> Result<u16> {
         /// Above these the system gives ports to outgoing connections.
         const LAST: u16 = 32_767;
-        let none = Error::NoFreePorts { n, start };
+        let none = || Error::NoFreePorts { n, start };
         let mut first = start;
-        'from: loop {
-            let Some(last) = u16::try_from(n).ok().and_then(|n| first.checked_add(n)) else {
-                return Err(none);
-            };
-            if last > LAST {
-                return Err(none);
-            }
-            let mut locks = Vec::new();
-            for port in first..last {
-                match claim(&Endpoint { host: host.to_string(), port }) {
-                    Some(lock) => locks.extend(lock),
-                    None => {
-                        first = port + 1;
-                        continue 'from;
-                    }
+        loop {
+            let last = u16::try_from(n).ok().and_then(|n| first.checked_add(n));
+            let last = last.filter(|&last| last <= LAST).ok_or_else(none)?;
+            match claim_all(host, first..last) {
+                Ok(locks) => {
+                    self.locks.extend(locks);
+                    return Ok(first);
                 }
+                Err(taken) => first = taken + 1,
             }
-            self.locks.extend(locks);
-            return Ok(first);
         }
     }
+}
+
+/// Takes all of these ports, or says which is not to be had.
+fn claim_all(host: &str, ports: Range<u16>) -> std::result::Result<Vec<File>, u16> {
+    let mut locks = Vec::new();
+    for port in ports {
+        locks.extend(claim(&Endpoint { host: host.to_string(), port }).ok_or(port)?);
+    }
+    Ok(locks)
 }
 
 /// Takes one port, unless somebody has it. Where no lock can be had (a full or foreign folder), an
