@@ -32,12 +32,6 @@ FLUID_VERSION = "1.8.5"
 
 #: What scripts look for on a program besides its contents.
 PROGRAM_DEFAULTS = {
-    "_is_distributed": False,
-    "_is_chief": False,
-    "_endpoints": (),
-    "_ps_endpoint": None,
-    "_parameters_on_pservers": None,
-    "_distributed_lookup_table": None,
     "_trainers_endpoints": (),
     "_fleet_opt": None,
     "_pipeline_opt": None,
@@ -45,6 +39,24 @@ PROGRAM_DEFAULTS = {
 }
 for _name, _value in PROGRAM_DEFAULTS.items():
     setattr(Program, _name, _value)
+
+
+def _of_job(key, otherwise):
+    """What a transpiled program knows of its job."""
+
+    def get(program):
+        job = _core.program_job(program)
+        return otherwise if job is None else job[key]
+
+    return property(get)
+
+
+Program._is_distributed = property(lambda program: _core.program_job(program) is not None)
+Program._is_chief = _of_job("is_chief", False)
+Program._endpoints = _of_job("endpoints", ())
+Program._ps_endpoint = _of_job("ps_endpoint", None)
+Program._parameters_on_pservers = _of_job("placement", None)
+Program._distributed_lookup_table = _of_job("lookup_table", None)
 
 
 class Desc:
