@@ -92,6 +92,11 @@ class DataFeeder:
     feed_names: Any
     place: Any
 
+class DataParallel:
+    """The devices of a compiled program: gradients are added up over them, parameters change once."""
+    def __init__(self, n_places: Any, scale: Any = None, share: Any = None) -> None: ...
+    n_places: Any
+
 class EOFException(Exception):
     """A reader is at the end of its pass."""
 
@@ -244,6 +249,8 @@ class Program:
     _distributed_lookup_table: Any
     _endpoints: Any
     _fleet_opt: Any
+    def _has_backward(self) -> Any:
+        """Whether operators compute gradients."""
     def _inference_optimize(self, prune_read_op: bool = True) -> Any:
         """A copy for testing."""
     _is_chief: Any
@@ -329,6 +336,23 @@ class SelectedRows:
         """Says how many rows the whole table has."""
     def set_rows(self, rows: Any) -> Any:
         """Sets the keys of the rows."""
+
+class Transpiled:
+    """The programs of a job, once a program has been split."""
+    def is_idle(self, endpoint: Any) -> Any:
+        """Whether a server has nothing to do."""
+    lines: Any
+    def server_main(
+        self,
+        endpoint: Any,
+        send_threads: int = 12,
+        get_threads: int = 12,
+        prefetch_threads: int = 12,
+    ) -> Any:
+        """A server's program."""
+    def server_startup(self, endpoint: Any, original: Any = None) -> Any:
+        """A server's startup program; `original` says how variables start."""
+    warnings: Any
 
 class UniqueNameGenerator:
     """A generator of unique names, held by `unique_name.guard`."""
@@ -429,6 +453,9 @@ class backward:
 
 def check_param_attr(attr: Any) -> None:
     """Refuses a Python `ParamAttr` with fields that layers could not use."""
+
+def choose_servers(method: Any, names: Any, endpoints: Any, step: Any) -> Any:
+    """The servers that "RoundRobin" or "HashName" chooses after `step` blocks."""
 
 def create_lod_tensor(data: Any, recursive_seq_lens: Any, place: Any = None) -> LoDTensor:
     """A tensor of sequences from an array, another tensor, or a list of lists."""
@@ -1955,6 +1982,12 @@ class optimizer:
     def set_gradient_clip(clip: Any, param_list: Any = None, program: Any = None) -> None:
         """Says how the gradients of parameters are clipped: of those in the list, or of all."""
 
+def program_job(program: Any) -> Any:
+    """What a program remembers of its job; `None` if it was not transpiled."""
+
+def slice_shape(shape: Any, n_servers: Any, min_block_size: Any = ...) -> Any:
+    """How a variable is cut: (block, offset, elements) of each block."""
+
 def switch_main_program(program: Any) -> Program:
     """Makes another program the one that layers write into; returns the one before."""
 
@@ -1964,8 +1997,14 @@ def switch_scope(scope: Scope) -> Scope:
 def switch_startup_program(program: Any) -> Program:
     """Makes another program the one that fills parameters; returns the one before."""
 
+def transpile_program(main: Any, startup: Any, job: Any, config: Any, choose: Any) -> Any:
+    """Splits a program; `main` and `startup` become the trainer's."""
+
 def unique_name_generate(key: Any) -> str:
     """The next unique name of a key."""
 
 def unique_name_switch(new_generator: Any = None) -> UniqueNameGenerator:
     """Installs another generator of names (a fresh one without an argument); returns the one before."""
+
+def wait_server_ready(endpoints: Any) -> Any:
+    """Returns as soon as all servers accept connections; says on stderr who does not."""

@@ -41,22 +41,27 @@ for _name, _value in PROGRAM_DEFAULTS.items():
     setattr(Program, _name, _value)
 
 
-def _of_job(key, otherwise):
-    """What a transpiled program knows of its job."""
+def _of_job(name, read, otherwise):
+    """What a transpiled program knows of its job, unless a script has said otherwise."""
 
     def get(program):
+        if name in program.__dict__:
+            return program.__dict__[name]
         job = _core.program_job(program)
-        return otherwise if job is None else job[key]
+        return otherwise if job is None else read(job)
 
-    return property(get)
+    def put(program, value):
+        program.__dict__[name] = value
+
+    setattr(Program, name, property(get, put))
 
 
-Program._is_distributed = property(lambda program: _core.program_job(program) is not None)
-Program._is_chief = _of_job("is_chief", False)
-Program._endpoints = _of_job("endpoints", ())
-Program._ps_endpoint = _of_job("ps_endpoint", None)
-Program._parameters_on_pservers = _of_job("placement", None)
-Program._distributed_lookup_table = _of_job("lookup_table", None)
+_of_job("_is_distributed", lambda job: True, False)
+_of_job("_is_chief", lambda job: job["is_chief"], False)
+_of_job("_endpoints", lambda job: job["endpoints"], ())
+_of_job("_ps_endpoint", lambda job: job["ps_endpoint"], None)
+_of_job("_parameters_on_pservers", lambda job: job["placement"], None)
+_of_job("_distributed_lookup_table", lambda job: job["lookup_table"], None)
 
 
 class Desc:

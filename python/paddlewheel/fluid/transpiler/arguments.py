@@ -55,6 +55,7 @@ def without_ids(
 
 
 def is_list(value):
+    """What `minimize` returns comes in these."""
     return isinstance(value, (list, tuple))
 
 
@@ -83,8 +84,12 @@ def bind(args, kwargs):
 
 def check_pairs(optimize_ops, params_grads):
     """Both are found in the program again; here they only must be what `minimize` returned."""
-    if not is_list(params_grads) or any(len(pair) != 2 for pair in params_grads):
+    if not is_list(params_grads) or any(
+        not is_list(pair) or len(pair) != 2 for pair in params_grads
+    ):
         raise TypeError("params_grads must be the pairs that optimizer.minimize returned")
 
 
-SIGNATURE = inspect.signature(newest)
+_OWN = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+#: How `transpile` shows itself.
+SIGNATURE = inspect.Signature(_OWN + list(inspect.signature(newest).parameters.values()))

@@ -30,6 +30,7 @@ class DistributedMode:
 
 
 def log(line):
+    """Tells the user."""
     print(line, file=sys.stderr)
 
 
@@ -67,8 +68,8 @@ class DistributeTranspiler:
 
     def _set_server_config(self, server_config=None):
         if server_config is not None and not isinstance(server_config, ServerRuntimeConfig):
-            raise TypeError("In DistributeTranspiler, server_config must be an instance of "
-                            "ServerRuntimeConfig")
+            text = "In DistributeTranspiler, server_config must be an instance of "
+            raise TypeError(text + "ServerRuntimeConfig")
         self._server_config = server_config or ServerRuntimeConfig()
 
     def transpile(self, *args, **kwargs):
