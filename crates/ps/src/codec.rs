@@ -81,15 +81,15 @@ impl<'a> Writer<'a> {
                 self.u8(1);
                 self.tensor(tensor);
             }
+            Value::Shared(tensor) => {
+                self.u8(1);
+                self.tensor(tensor);
+            }
             Value::Rows(rows) => {
                 self.u8(2);
                 self.u64(rows.height as u64);
                 self.keys(&rows.ids);
                 self.tensor(&rows.value);
-            }
-            Value::Shared(tensor) => {
-                self.u8(1);
-                self.tensor(tensor);
             }
             Value::Array(_) | Value::Empty => self.u8(0),
         }

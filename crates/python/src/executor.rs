@@ -15,7 +15,7 @@ use train::{Executor, Feed};
 use crate::context;
 use crate::convert::{copy_array, to_numpy};
 use crate::error::from_train;
-use crate::parallel::{self, Call};
+use crate::parallel::{self, Call, World};
 use crate::program::PyProgram;
 use crate::tensor::{PyScope, PyTensor};
 use crate::variable::PyVariable;
@@ -86,7 +86,7 @@ impl PyExecutor {
         if let Some(program) = program {
             let scope = scope.as_ref().map(|scope| scope.clone_ref(py));
             let call = Call { program, feed, fetch_list, scope, return_numpy, return_merged };
-            if let Some(fetched) = parallel::run(py, call, self.checks(py))? {
+            if let Some(fetched) = parallel::run(py, call, &self.world(py))? {
                 return Ok(fetched);
             }
         }
@@ -125,9 +125,11 @@ impl PyExecutor {
 }
 
 impl PyExecutor {
-    fn checks(&self, py: Python<'_>) -> bool {
+    /// What runs on several places share with this executor.
+    fn world(&self, py: Python<'_>) -> World {
         let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
-        state.executor.options_mut().check_nan_inf
+        let check_nan_inf = state.executor.options_mut().check_nan_inf;
+        World { cluster: state.executor.cluster().clone(), check_nan_inf }
     }
 }
 

@@ -3,7 +3,7 @@
 use program::backward::Limits;
 use program::layers::{self, CrossEntropy, Data, Decay, Embedding, Fc, Reduce};
 use program::optimizer::{Adagrad, Adam, LearningRate, Momentum, Optimizer, Sgd};
-use program::{Builder, GradClip, Net, ParamAttr, Regularizer, Result, Var};
+use program::{Builder, GradClip, Initializer, Net, ParamAttr, Regularizer, Result, Var};
 use serde_json::Value as Json;
 use tensor::DType;
 
@@ -36,7 +36,8 @@ fn fit(b: &mut Builder<'_>, net: &Json) -> Result<Var> {
     let y = layers::data(b, "y", &[1], Data::default())?;
     let mut hidden = x;
     for width in widths(net) {
-        hidden = fc(b, hidden, width, Some("relu"))?;
+        let act = if net["tanh"] == true { "tanh" } else { "relu" };
+        hidden = fc(b, hidden, width, Some(act))?;
     }
     let predicted = fc(b, hidden, 1, None)?;
     let cost = layers::square_error_cost(b, &predicted, &y)?;
@@ -55,7 +56,7 @@ fn ctr(b: &mut Builder<'_>, net: &Json) -> Result<Var> {
         let options = Embedding {
             is_sparse: true,
             is_distributed: net["is_distributed"].as_bool().unwrap_or(false),
-            param_attr: ParamAttr::named("SparseFeatFactors"),
+            param_attr: table(net),
             ..Embedding::default()
         };
         rows.push(layers::embedding(b, &slot, size, options)?);
@@ -66,10 +67,31 @@ fn ctr(b: &mut Builder<'_>, net: &Json) -> Result<Var> {
     }
     let predicted = fc(b, hidden, 2, Some("softmax"))?;
     let cost = layers::cross_entropy(b, &predicted, &label, CrossEntropy::default())?;
+    if net["mean"] == true {
+        return layers::mean(b, &cost);
+    }
     layers::reduce_sum(b, &cost, Reduce::default())
 }
 
+fn table(net: &Json) -> ParamAttr {
+    let attr = ParamAttr::named("SparseFeatFactors");
+    let uniform = Initializer::Uniform { low: -1.0, high: 1.0, seed: 0 };
+    ParamAttr { initializer: (net["mean"] == true).then_some(uniform), ..attr }
+}
+
 fn rate(b: &mut Builder<'_>, case: &Json) -> Result<LearningRate> {
+    let decay = &case["decay"];
+    if !decay.is_null() {
+        // `gen_ps.py` has short names for it.
+        let number = |value: &Json| value.as_f64().unwrap_or(0.0);
+        let decay = Decay {
+            learning_rate: number(&case["lr"]),
+            decay_steps: number(&decay["steps"]),
+            decay_rate: number(&decay["rate"]),
+            staircase: false,
+        };
+        return Ok(layers::exponential_decay(b, decay)?.into());
+    }
     let args = &case["lr_decay"]["args"];
     if args.is_null() {
         return Ok((case["lr"].as_f64().unwrap_or(0.1) as f32).into());

@@ -127,8 +127,8 @@ fn answer(client: &Client, ticket: Ticket) -> Result<Vec<Arc<Value>>> {
 fn n_bytes(value: &Value) -> usize {
     match value {
         Value::Tensor(tensor) => tensor.bytes().len(),
-        Value::Rows(rows) => rows.ids.len() * 8 + rows.value.bytes().len(),
         Value::Shared(tensor) => tensor.bytes().len(),
+        Value::Rows(rows) => rows.ids.len() * 8 + rows.value.bytes().len(),
         Value::Array(_) | Value::Empty => 0,
     }
 }
