@@ -21,6 +21,7 @@ mod parallel;
 mod param;
 mod program;
 mod tensor;
+mod transpile;
 mod variable;
 
 use pyo3::prelude::*;
@@ -71,5 +72,6 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     io::add(m)?;
     metrics::add(m)?;
     optimizer::add(m)?;
+    transpile::add(m)?;
     layers::add(m)
 }
