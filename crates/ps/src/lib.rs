@@ -5,11 +5,11 @@ mod endpoint;
 mod error;
 pub mod frame;
 mod ids;
+pub mod lines;
 pub mod link;
 pub mod message;
 mod refusal;
 pub mod server;
-pub mod lines;
 pub mod tcp;
 
 pub use endpoint::Endpoint;

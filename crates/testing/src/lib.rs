@@ -7,3 +7,4 @@ pub mod close;
 pub mod golden;
 pub mod models;
 pub mod session;
+pub mod sim;

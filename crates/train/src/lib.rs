@@ -7,8 +7,8 @@ mod error;
 pub mod executor;
 pub mod io;
 pub mod metrics;
-pub mod remote;
 pub mod parallel;
+pub mod remote;
 mod scope;
 pub mod serve;
 
