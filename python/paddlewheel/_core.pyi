@@ -465,6 +465,81 @@ def default_main_program() -> Program:
 def default_startup_program() -> Program:
     """The program that fills parameters."""
 
+class fleet:
+    class Role:
+        """Who a process is, and who the others are."""
+        def index(self) -> Any:
+            """Which of the trainers or servers it is."""
+        def is_first_worker(self) -> Any:
+            """Whether it is the trainer that does what only one may do."""
+        def is_server(self) -> Any:
+            """Whether it keeps parameters."""
+        def is_worker(self) -> Any:
+            """Whether it trains."""
+        def server_endpoints(self) -> Any:
+            """Where servers are."""
+        def split_files(self, files: Any) -> Any:
+            """The files that are this trainer's."""
+        def to_string(self) -> Any:
+            """Everything in a line."""
+        def worker_endpoints(self) -> Any:
+            """Where trainers are, when they speak to one another."""
+        def worker_num(self) -> Any:
+            """How many trainers there are."""
+    class TrainerRuntimeConfig:
+        """How a trainer sends and receives in the background."""
+        def __init__(self) -> None: ...
+        def display(self, configs: Any) -> Any:
+            """A table of settings."""
+        def get_communicator_flags(self) -> Any:
+            """The settings that count in this mode."""
+        mode: Any
+        num_threads: Any
+        runtime_configs: Any
+        def set(self, name: str, value: Any) -> Any:
+            """Changes a setting."""
+    @staticmethod
+    def flag_names() -> Any:
+        """The names of all flags."""
+    @staticmethod
+    def general_role() -> Any:
+        """The role that the variables give when trainers have end points too."""
+    @staticmethod
+    def get_flag(name: str) -> Any:
+        """The value of a flag, named with or without `FLAGS_`."""
+    @staticmethod
+    def launch(arguments: Any, python: Any, alias: Any) -> Any:
+        """Starts trainers that work without servers and waits for them; returns the exit code."""
+    @staticmethod
+    def launch_ps(arguments: Any, python: Any, alias: Any) -> Any:
+        """Starts servers and trainers and waits for them; returns the exit code."""
+    @staticmethod
+    def mode_switches(number: Any, push_every: int = 100) -> Any:
+        """What the strategy of a mode sets in a transpiler's configuration, in the order to set it."""
+    @staticmethod
+    def mpi_role() -> Any:
+        """The role that `mpirun` gives this process."""
+    @staticmethod
+    def role_from_environment(is_collective: bool = False) -> Any:
+        """The role that a PaddleCloud job's variables give this process."""
+    @staticmethod
+    def server_threads() -> Any:
+        """How many threads a server's flags give sending, getting and prefetching."""
+    @staticmethod
+    def set_flag(name: str, value: Any) -> Any:
+        """Changes a flag."""
+    @staticmethod
+    def user_defined_collective_role(current_id: Any, worker_endpoints: Any) -> Any:
+        """The role of a trainer among trainers that a user describes."""
+    @staticmethod
+    def user_defined_role(
+        current_id: Any,
+        role: Any,
+        worker_num: Any,
+        server_endpoints: Any,
+    ) -> Any:
+        """The role that a user describes."""
+
 def global_scope() -> Scope:
     """The scope that programs run in unless another is given."""
 

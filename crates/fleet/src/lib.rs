@@ -6,6 +6,7 @@
 pub mod env;
 mod error;
 pub mod flags;
+pub mod launch;
 pub mod lines;
 pub mod ready;
 pub mod role;

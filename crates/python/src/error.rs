@@ -2,6 +2,7 @@
 
 use std::io;
 
+use fleet::Error as FleetError;
 use program::Error as ProgramError;
 use pyo3::exceptions::{
     PyAssertionError, PyException, PyKeyboardInterrupt, PyRuntimeError, PyTypeError, PyValueError,
@@ -70,6 +71,19 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::StateShape { .. }
         | TrainError::StateDType { .. } => PyAssertionError::new_err(text),
         _ => EnforceNotMet::new_err(text),
+    }
+}
+
+pub(crate) fn from_fleet(error: FleetError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        FleetError::NoTrainerEndpoints => PyAssertionError::new_err(text),
+        FleetError::NotReady { .. } => PyRuntimeError::new_err(text),
+        FleetError::Interrupted { .. } => PyKeyboardInterrupt::new_err(text),
+        FleetError::File { source, .. }
+        | FleetError::Start { source, .. }
+        | FleetError::Signals(source) => io::Error::new(source.kind(), text).into(),
+        _ => PyValueError::new_err(text),
     }
 }
 

@@ -9,6 +9,7 @@ mod convert;
 mod error;
 mod executor;
 mod feeder;
+mod fleet;
 mod io;
 mod layers;
 mod lod;
@@ -64,6 +65,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<param::PyErrorClip>()?;
     m.add_function(wrap_pyfunction!(param::check_param_attr, m)?)?;
     backward::add(m)?;
+    fleet::add(m)?;
     io::add(m)?;
     metrics::add(m)?;
     optimizer::add(m)?;

@@ -8,7 +8,7 @@ import numpy
 from .. import _core
 from .._core import global_scope, switch_scope
 from . import core
-from ._flags import FLAGS
+from ._flags import get_flags
 from ._not_yet import DATASETS, not_yet
 
 _warned_of_cuda = []
@@ -22,7 +22,7 @@ class Executor(_core.Executor):
         if place is not None and not isinstance(place, places):
             raise TypeError("a place is a CPUPlace or a CUDAPlace, not {!r}".format(place))
         self.place = core.CPUPlace() if place is None else place
-        self.check_nan_inf = bool(FLAGS["check_nan_inf"])
+        self.check_nan_inf = get_flags("check_nan_inf")["check_nan_inf"]
         if isinstance(place, core.CUDAPlace) and not _warned_of_cuda:
             _warned_of_cuda.append(place)
             print("paddlewheel: there is no CUDA here; the CPU is used instead", file=sys.stderr)

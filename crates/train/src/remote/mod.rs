@@ -3,6 +3,10 @@
 //! One [`Cluster`] holds the connections of a process (of a trainer, where a process has several);
 //! executors that share it share them.
 
+mod add;
+mod communicator;
+mod fetch;
+mod geo;
 mod rows;
 mod session;
 mod traffic;
@@ -11,17 +15,30 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use program::Distributed;
-use ps::message::{Complete, Hello, Leave, Meet, Reply, Stats, VERSION};
+use ps::lines::{self, Line};
+use ps::message::{Complete, Hello, Leave, Meet, Reply, Save, Stats, VERSION};
 use ps::tcp::{Client, Patience};
 use ps::{Endpoint, TrainerId};
+use tensor::Tensor;
 
+pub use communicator::CommunicatorConfig;
+pub(crate) use fetch::fetch;
 pub(crate) use session::Session;
+
+use communicator::Communicator;
+use geo::Geo;
 use traffic::Traffic;
 
 use crate::error::{Error, Result};
+use crate::scope::Scope;
 
 /// Gets lines for the log.
-pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+pub type Log = Arc<dyn Fn(&Line) + Send + Sync>;
+
+/// Says lines on stderr, where Fluid's users look for them.
+pub fn usual_log() -> Log {
+    Arc::new(|line| line.say())
+}
 
 /// The connections of a trainer to its servers.
 #[derive(Clone)]
@@ -31,6 +48,8 @@ struct Inner {
     incarnation: u64,
     state: Mutex<State>,
     traffic: Mutex<Traffic>,
+    communicator: Mutex<Option<Communicator>>,
+    geo: Mutex<Geo>,
 }
 
 struct State {
@@ -51,7 +70,7 @@ struct Me {
 
 impl Default for Cluster {
     fn default() -> Self {
-        Self::new(Patience::default(), Arc::new(|_| {}))
+        Self::new(Patience::default(), usual_log())
     }
 }
 
@@ -69,6 +88,8 @@ impl Cluster {
             incarnation: fresh_incarnation(),
             state: Mutex::new(state),
             traffic: Mutex::default(),
+            communicator: Mutex::default(),
+            geo: Mutex::default(),
         }))
     }
 
@@ -83,6 +104,40 @@ impl Cluster {
 
     fn traffic(&self) -> MutexGuard<'_, Traffic> {
         self.0.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> Log {
+        self.state().log.clone()
+    }
+
+    fn communicator(&self) -> MutexGuard<'_, Option<Communicator>> {
+        self.0.communicator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn geo(&self) -> MutexGuard<'_, Geo> {
+        self.0.geo.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends gradients of asynchronous programs in the background from now on; `false` if that is
+    /// done already.
+    pub fn start_communicator(&self, job: &Arc<Distributed>, config: CommunicatorConfig) -> bool {
+        self.join(job);
+        let mut communicator = self.communicator();
+        let is_new = communicator.is_none();
+        if is_new {
+            *communicator = Some(Communicator::start(self.clone(), job.clone(), config));
+        }
+        is_new
+    }
+
+    /// Sends what is queued, fetches the parameters once more into the scope, and ends the sender.
+    pub fn stop_communicator(&self, scope: &Scope) -> Result<()> {
+        let Some(communicator) = self.communicator().take() else { return Ok(()) };
+        (self.log())(&lines::communicator_stops());
+        let (result, arrived) = communicator.stop();
+        install(arrived, scope);
+        (self.log())(&lines::communicator_stopped());
+        result
     }
 
     /// Takes part in a job from now on; connections of an earlier job are closed.
@@ -112,7 +167,7 @@ impl Cluster {
         let incarnation = self.0.incarnation;
         let hello = Hello { version: VERSION, job: me.job, trainer, incarnation };
         if state.clients.is_empty() {
-            (state.log)(&format!("init rpc client with trainer_id {trainer}"));
+            (state.log)(&lines::client_starts(trainer));
         }
         let client = Client::new(at, hello, state.patience);
         state.clients.insert(endpoint.to_string(), client.clone());
@@ -195,6 +250,33 @@ impl Cluster {
             }
         };
         self.all()?.into_iter().map(ask).collect()
+    }
+}
+
+/// Asks every server to write its shard of a table to its own disk.
+pub(crate) fn save_lookup_table(
+    cluster: &Cluster,
+    job: &Distributed,
+    table: &str,
+    dir: &std::path::Path,
+) -> Result<()> {
+    let dir = dir.to_string_lossy();
+    for endpoint in &job.endpoints {
+        let client = cluster.client(endpoint)?;
+        let save = Save { table: table.to_string(), dir: dir.to_string() };
+        let ticket = client.ask(save)?;
+        match client.wait(ticket, "a saved table")? {
+            Reply::Done(_) => {}
+            other => return Err(unexpected(&client, &other)),
+        }
+    }
+    Ok(())
+}
+
+/// Puts parameters into the scope that a trainer trains in.
+fn install(params: BTreeMap<String, Tensor>, scope: &Scope) {
+    for (name, tensor) in params {
+        scope.set(&name, tensor);
     }
 }
 
