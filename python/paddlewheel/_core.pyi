@@ -347,6 +347,23 @@ class SelectedRows:
     def set_rows(self, rows: Any) -> Any:
         """Sets the keys of the rows."""
 
+class Transpiled:
+    """The programs of a job, once a program has been split."""
+    def is_idle(self, endpoint: Any) -> Any:
+        """Whether a server has nothing to do."""
+    lines: Any
+    def server_main(
+        self,
+        endpoint: Any,
+        send_threads: int = 12,
+        get_threads: int = 12,
+        prefetch_threads: int = 12,
+    ) -> Any:
+        """A server's program."""
+    def server_startup(self, endpoint: Any, original: Any = None) -> Any:
+        """A server's startup program; `original` says how variables start."""
+    warnings: Any
+
 class UniqueNameGenerator:
     """A generator of unique names, held by `unique_name.guard`."""
     def __init__(self, prefix: Any = None) -> None: ...
@@ -446,6 +463,9 @@ class backward:
 
 def check_param_attr(attr: Any) -> None:
     """Refuses a Python `ParamAttr` with fields that layers could not use."""
+
+def choose_servers(method: Any, names: Any, endpoints: Any, step: Any) -> Any:
+    """The servers that "RoundRobin" or "HashName" chooses after `step` blocks."""
 
 def create_lod_tensor(data: Any, recursive_seq_lens: Any, place: Any = None) -> LoDTensor:
     """A tensor of sequences from an array, another tensor, or a list of lists."""
@@ -2069,6 +2089,12 @@ class optimizer:
     def set_gradient_clip(clip: Any, param_list: Any = None, program: Any = None) -> None:
         """Says how the gradients of parameters are clipped: of those in the list, or of all."""
 
+def program_job(program: Any) -> Any:
+    """What a program remembers of its job; `None` if it was not transpiled."""
+
+def slice_shape(shape: Any, n_servers: Any, min_block_size: Any = ...) -> Any:
+    """How a variable is cut: (block, offset, elements) of each block."""
+
 def switch_main_program(program: Any) -> Program:
     """Makes another program the one that layers write into; returns the one before."""
 
@@ -2078,8 +2104,14 @@ def switch_scope(scope: Scope) -> Scope:
 def switch_startup_program(program: Any) -> Program:
     """Makes another program the one that fills parameters; returns the one before."""
 
+def transpile_program(main: Any, startup: Any, job: Any, config: Any, choose: Any) -> Any:
+    """Splits a program; `main` and `startup` become the trainer's."""
+
 def unique_name_generate(key: Any) -> str:
     """The next unique name of a key."""
 
 def unique_name_switch(new_generator: Any = None) -> UniqueNameGenerator:
     """Installs another generator of names (a fresh one without an argument); returns the one before."""
+
+def wait_server_ready(endpoints: Any) -> Any:
+    """Returns as soon as all servers accept connections; says on stderr who does not."""

@@ -68,7 +68,6 @@ def test_what_is_not_there_says_so():
     from paddlewheel.fluid.incubate.fleet.parameter_server.distribute_transpiler import fleet
 
     uses = [
-        fluid.DistributeTranspiler,
         lambda: fleet.init(None),
         lambda: fluid.DatasetFactory().create_dataset("QueueDataset"),
         lambda: fluid.Executor().train_from_dataset(dataset=object()),

@@ -61,7 +61,17 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::UnsafeName { .. }
         | TrainError::TooLargeToPickle { .. }
         | TrainError::MetricLength { .. }
+        | TrainError::BadConfig { .. }
+        | TrainError::NoEndpoints
+        | TrainError::Endpoint { .. }
+        | TrainError::EndpointTwice { .. }
+        | TrainError::UnknownEndpoint { .. }
+        | TrainError::TrainerId { .. }
+        | TrainError::NothingToOptimize
+        | TrainError::TranspiledTwice
+        | TrainError::BadDispatch { .. }
         | TrainError::WhichVars { .. } => PyValueError::new_err(text),
+        TrainError::SeveralTables { .. } => PyRuntimeError::new_err(text),
         TrainError::NotAProbability { value, .. } if value > 1.0 => PyAssertionError::new_err(text),
         TrainError::NotAProbability { .. } => PyValueError::new_err(text),
         TrainError::NoFileName { .. }

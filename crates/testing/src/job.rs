@@ -144,7 +144,7 @@ fn train(
     cluster.settle().expect("settled");
     cluster.meet("end", Vec::new()).unwrap_or_else(|error| panic!("meeting: {error}"));
     if id == 0 {
-        let saved = io::save_distributed(&cluster, &scope, dir, &net.main, &job);
+        let saved = io::save_distributed(&cluster, &scope, (dir, None), &net.main, &job);
         saved.unwrap_or_else(|error| panic!("saving: {error}"));
     }
     cluster.complete().unwrap_or_else(|error| panic!("completing: {error}"));

@@ -34,12 +34,6 @@ FLUID_VERSION = "1.8.5"
 
 #: What scripts look for on a program besides its contents.
 PROGRAM_DEFAULTS = {
-    "_is_distributed": False,
-    "_is_chief": False,
-    "_endpoints": (),
-    "_ps_endpoint": None,
-    "_parameters_on_pservers": None,
-    "_distributed_lookup_table": None,
     "_trainers_endpoints": (),
     "_fleet_opt": None,
     "_pipeline_opt": None,
@@ -47,6 +41,29 @@ PROGRAM_DEFAULTS = {
 }
 for _name, _value in PROGRAM_DEFAULTS.items():
     setattr(Program, _name, _value)
+
+
+def _of_job(name, read, otherwise):
+    """What a transpiled program knows of its job, unless a script has said otherwise."""
+
+    def get(program):
+        if name in program.__dict__:
+            return program.__dict__[name]
+        job = _core.program_job(program)
+        return otherwise if job is None else read(job)
+
+    def put(program, value):
+        program.__dict__[name] = value
+
+    setattr(Program, name, property(get, put))
+
+
+_of_job("_is_distributed", lambda job: True, False)
+_of_job("_is_chief", lambda job: job["is_chief"], False)
+_of_job("_endpoints", lambda job: job["endpoints"], ())
+_of_job("_ps_endpoint", lambda job: job["ps_endpoint"], None)
+_of_job("_parameters_on_pservers", lambda job: job["placement"], None)
+_of_job("_distributed_lookup_table", lambda job: job["lookup_table"], None)
 
 
 class Desc:

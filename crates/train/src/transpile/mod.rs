@@ -33,7 +33,6 @@ pub struct Transpiled {
     plan: Plan,
     main: Program,
     startup: Program,
-    startup_id: u64,
 }
 
 /// Splits a program: `main` and `startup` become the trainer's. The result gives the servers'.
@@ -57,8 +56,7 @@ pub fn transpile(
     let original = (main.replace(new_main), startup.replace(new_startup));
     main.distributed = Some(Arc::clone(&distributed));
     startup.distributed = Some(distributed);
-    let startup_id = startup.id();
-    Ok(Transpiled { plan, main: original.0, startup: original.1, startup_id })
+    Ok(Transpiled { plan, main: original.0, startup: original.1 })
 }
 
 impl Transpiled {
@@ -81,7 +79,7 @@ impl Transpiled {
     /// or with the one that was split, the original.
     pub fn server_startup(&self, endpoint: &str, from: Option<&Program>) -> Result<Program> {
         let server = self.server_main(endpoint, Threads::default())?;
-        let given = from.filter(|program| program.id() != self.startup_id);
+        let given = from.filter(|program| program.distributed.is_none());
         self.plan.server_startup(&server, given.unwrap_or(&self.startup), endpoint)
     }
 

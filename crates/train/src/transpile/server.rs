@@ -187,10 +187,11 @@ impl Server<'_> {
         self.lr_block = block as i32;
         for &at in &self.plan.lr_ops {
             let mut op = ops[at].clone();
-            if let Some(counter) = self.plan.counter.as_ref().filter(|_| op.kind == "increment") {
-                if op.writes().any(|var| var == counter) {
-                    op = self.sum_counters(counter, &op)?;
-                }
+            let counts = |counter: &&String| {
+                op.kind == "increment" && op.writes().any(|var| var == *counter)
+            };
+            if let Some(counter) = self.plan.counter.as_ref().filter(counts) {
+                op = self.sum_counters(counter, &op)?;
             }
             for var in op.reads().chain(op.writes()).map(str::to_string).collect::<Vec<_>>() {
                 self.declare_shared(&var)?;

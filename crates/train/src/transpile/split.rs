@@ -53,6 +53,13 @@ pub struct RoundRobin {
     step: usize,
 }
 
+impl RoundRobin {
+    /// One that has given out `step` blocks already.
+    pub fn after(step: usize) -> Self {
+        Self { step }
+    }
+}
+
 impl Dispatch for RoundRobin {
     fn dispatch(&mut self, blocks: &[String], endpoints: &[String]) -> Vec<String> {
         let mut next = || {
