@@ -126,7 +126,10 @@ fn transpile_program(
 }
 
 /// A value of a dictionary that Python has filled.
-fn field<T: for<'a, 'py> FromPyObject<'a, 'py>>(from: &Bound<'_, PyDict>, name: &str) -> PyResult<T> {
+fn field<T: for<'a, 'py> FromPyObject<'a, 'py>>(
+    from: &Bound<'_, PyDict>,
+    name: &str,
+) -> PyResult<T> {
     let value = from.get_item(name)?;
     let value = value.ok_or_else(|| PyValueError::new_err(format!("{name} is missing")))?;
     let bad = |_| PyValueError::new_err(format!("{name} cannot be {value}"));
