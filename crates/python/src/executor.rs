@@ -12,9 +12,10 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use tensor::Tensor;
 use train::{Executor, Feed};
 
+use crate::cluster;
 use crate::context;
 use crate::convert::{copy_array, to_numpy};
-use crate::error::from_train;
+use crate::error::{from_fleet, from_train};
 use crate::parallel::{self, Call, World};
 use crate::program::PyProgram;
 use crate::tensor::{PyScope, PyTensor};
@@ -52,13 +53,17 @@ pub(crate) fn signalled(raised: &Raised) -> bool {
 impl PyExecutor {
     #[new]
     #[pyo3(signature = (place = None))]
-    fn new(place: Option<&Bound<'_, PyAny>>) -> Self {
+    fn new(place: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let _ = place;
         let (mut executor, raised) = (Executor::new(), Raised::default());
         let asked = raised.clone();
         executor.poll(SIGNALS_EVERY, move || signalled(&asked));
+        executor.set_cluster(cluster::cluster()?.clone());
+        let flags = fleet::flags::current().map_err(from_fleet)?;
+        executor.serving_mut().bind_attempts = flags.rpc_retry_bind_port() as u32;
+        executor.serving_mut().check_finite = flags.check_nan_inf();
         let state = State { executor, feed: Feed::new(), fetched: Vec::new(), raised };
-        Self { state: Mutex::new(state), closed: AtomicBool::new(false) }
+        Ok(Self { state: Mutex::new(state), closed: AtomicBool::new(false) })
     }
 
     /// Runs all operators of a program and returns the variables asked for.
@@ -107,13 +112,19 @@ impl PyExecutor {
         let scope = &scope.get().0;
         let ran = py.detach(|| executor.run_into(&program, scope, held, &fetch, fetched));
         let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let raised = raised.or_else(cluster::raised_in_wait).filter(|_| ran.is_err());
         ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
         results(py, fetched, return_numpy)
     }
 
-    /// Ends this executor: it runs nothing any more.
-    fn close(&self) {
-        self.closed.store(true, Ordering::Relaxed);
+    /// Ends this executor: it runs nothing any more. Parameter servers learn that this trainer's
+    /// job is done.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let cluster = cluster::cluster()?;
+        py.detach(|| cluster.complete()).map_err(from_train)
     }
 
     /// Whether a run fails as soon as an operator writes a number that is not finite.

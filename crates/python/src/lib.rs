@@ -4,6 +4,7 @@
 #![allow(clippy::too_many_arguments)] // The keyword lists are Fluid's.
 
 mod backward;
+mod cluster;
 mod context;
 mod convert;
 mod error;
@@ -67,6 +68,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(param::check_param_attr, m)?)?;
     backward::add(m)?;
     fleet::add(m)?;
+    m.add_function(wrap_pyfunction!(cluster::leave_cluster, m)?)?;
     io::add(m)?;
     metrics::add(m)?;
     optimizer::add(m)?;

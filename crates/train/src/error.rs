@@ -85,6 +85,9 @@ pub enum Error {
     #[error("this is no server's program: it has no end point of its own to load the pieces of")]
     NoServerEndpoint,
 
+    #[error("this trainer has completed its job: its servers may be gone")]
+    JobOver,
+
     #[error("server {endpoint} gave an answer of another kind ({reply})")]
     Unexpected { endpoint: String, reply: &'static str },
 

@@ -1,5 +1,6 @@
 """Runs programs."""
 
+import atexit
 import contextlib
 import sys
 
@@ -12,6 +13,9 @@ from ._flags import get_flags
 from ._not_yet import DATASETS, not_yet
 
 _warned_of_cuda = []
+
+# A script that ends in order leaves its parameter servers in order; one that failed is missed.
+atexit.register(lambda: _core.leave_cluster(getattr(sys, "last_value", None) is None))
 
 
 class Executor(_core.Executor):

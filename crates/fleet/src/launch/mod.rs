@@ -10,7 +10,6 @@ mod group;
 pub mod options;
 mod plan;
 mod ports;
-mod signals;
 mod supervisor;
 
 pub use console::Console;

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use super::console::Console;
 use super::group::Group;
 use super::plan::{self, Host, Job, Process};
-use super::signals::Signals;
 use crate::error::{Error, Result};
 use crate::lines;
 use crate::role::Part;
+use crate::signals::Signals;
 
 /// How often processes are looked after.
 const GLANCE: Duration = Duration::from_millis(20);

@@ -4,11 +4,12 @@
 //! wait. A keeper thread says now and then that we are there, and makes broken connections anew.
 
 use std::io::{BufRead, BufReader};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use super::{Clock, Stream, WholeFrame, is_timeout};
+use super::{Clock, Patient, READ_TIMEOUT, Stream, WholeFrame, is_timeout};
 use crate::Endpoint;
 use crate::codec::Pool;
 use crate::error::{Error, Missing, Result};
@@ -36,6 +37,9 @@ impl Default for Patience {
     }
 }
 
+/// Asked now and then by threads that wait, whether to stop waiting.
+pub type Stops = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// A question that was asked.
 #[derive(Debug)]
 #[must_use = "the answer is fetched with `wait`"]
@@ -45,11 +49,13 @@ pub struct Ticket {
 }
 
 /// One server, as a trainer's threads see it.
-#[derive(Debug)]
 pub struct Client {
     endpoint: Endpoint,
     patience: Patience,
     clock: Clock,
+    stops: Stops,
+    /// When `stops` was last asked, so that it is not asked all the time.
+    asked: AtomicU64,
     state: Mutex<State>,
     writing: Mutex<()>,
     reading: Mutex<Inbox>,
@@ -68,6 +74,8 @@ struct State {
     next_try: Millis,
     last: String,
     is_closed: bool,
+    /// Counts what readers did, so that whoever waits for them misses nothing.
+    n_reads: u64,
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +94,14 @@ impl std::io::Read for Shared {
     }
 }
 
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Client of {}", self.endpoint)
+    }
+}
+
+/// Between two times that `stops` is asked.
+const ASK_MS: u64 = 100;
 /// Between two attempts to connect.
 const RETRY_MS: u64 = 100;
 /// How often the keeper looks.
@@ -94,6 +110,16 @@ const KEEP: Duration = Duration::from_millis(200);
 impl Client {
     /// A client of a server; the connection is made when it is first needed.
     pub fn new(endpoint: Endpoint, hello: Hello, patience: Patience) -> Arc<Self> {
+        Self::stoppable(endpoint, hello, patience, Arc::new(|| false))
+    }
+
+    /// The same; threads that wait give up when `stops` says so.
+    pub fn stoppable(
+        endpoint: Endpoint,
+        hello: Hello,
+        patience: Patience,
+        stops: Stops,
+    ) -> Arc<Self> {
         let state = State {
             link: Link::new(hello, LinkConfig::default()),
             stream: None,
@@ -103,11 +129,14 @@ impl Client {
             next_try: Millis(0),
             last: "never connected".to_string(),
             is_closed: false,
+            n_reads: 0,
         };
         let client = Arc::new(Self {
             endpoint,
             patience,
             clock: Clock::start(),
+            stops,
+            asked: AtomicU64::new(0),
             state: Mutex::new(state),
             writing: Mutex::default(),
             reading: Mutex::default(),
@@ -136,23 +165,13 @@ impl Client {
 
     /// Connects and exchanges greetings, unless that was done.
     pub fn meet(&self) -> Result<()> {
-        let start = self.clock.now();
-        while !self.state().link.is_up() {
-            self.check(start)?;
-            self.progress();
-        }
-        Ok(())
+        self.until(None, Link::is_up)
     }
 
     /// Numbers a change and sends it; waits only if too many are on their way.
     pub fn change(&self, request: impl Into<Request>) -> Result<()> {
         self.meet()?;
-        let start = self.clock.now();
-        while self.state().link.is_full() {
-            self.check(start)?;
-            self.in_time(start, "an acknowledgement")?;
-            self.progress();
-        }
+        self.until(Some("an acknowledgement"), |link| !link.is_full())?;
         let now = self.clock.now();
         self.check(now)?;
         self.state().link.change(now, request);
@@ -172,7 +191,11 @@ impl Client {
     /// Waits for the answer to a question; `what` is for the message if none comes.
     pub fn wait(&self, ticket: Ticket, what: &'static str) -> Result<Reply> {
         loop {
-            if let Some(answer) = self.state().link.answer(ticket.id) {
+            let (answer, n_reads) = {
+                let mut state = self.state();
+                (state.link.answer(ticket.id), state.n_reads)
+            };
+            if let Some(answer) = answer {
                 return answer.map_err(|refusal| Error::Refused {
                     endpoint: self.endpoint.clone(),
                     refusal,
@@ -183,19 +206,33 @@ impl Client {
                 self.state().link.forget(ticket.id);
                 return Err(error);
             }
-            self.progress();
+            self.progress(n_reads);
         }
     }
 
     /// Waits until the server has served every change.
     pub fn settle(&self) -> Result<()> {
+        self.until(Some("an acknowledgement"), Link::is_settled)?;
+        self.check(self.clock.now())
+    }
+
+    /// Reads until the link is as it should be; only what is named has a deadline of its own.
+    fn until(&self, what: Option<&'static str>, there: impl Fn(&Link) -> bool) -> Result<()> {
         let start = self.clock.now();
-        while !self.state().link.is_settled() {
+        loop {
+            let n_reads = {
+                let state = self.state();
+                if there(&state.link) {
+                    return Ok(());
+                }
+                state.n_reads
+            };
             self.check(start)?;
-            self.in_time(start, "an acknowledgement")?;
-            self.progress();
+            if let Some(what) = what {
+                self.in_time(start, what)?;
+            }
+            self.progress(n_reads);
         }
-        self.check(start)
     }
 
     /// Ends the conversation.
@@ -218,8 +255,16 @@ impl Client {
 
     /// Whether there is hope for an answer.
     fn check(&self, start: Millis) -> Result<()> {
-        let (now, state) = (self.clock.now(), self.state());
+        let now = self.clock.now();
         let endpoint = || self.endpoint.clone();
+        let due = now.since(Millis(self.asked.load(Ordering::Relaxed))) >= ASK_MS;
+        if due && now.since(start) >= ASK_MS {
+            self.asked.store(now.0, Ordering::Relaxed);
+            if (self.stops)() {
+                return Err(Error::Interrupted { endpoint: endpoint() });
+            }
+        }
+        let state = self.state();
         match state.link.broken() {
             Some(Broken::Refused(refusal)) => {
                 return Err(Error::Refused { endpoint: endpoint(), refusal: refusal.clone() });
@@ -229,6 +274,10 @@ impl Client {
                 return Err(Error::ServerLost { endpoint: endpoint(), silent_ms: 0, last });
             }
             None => {}
+        }
+        if state.is_closed {
+            let last = "this trainer ended the conversation".to_string();
+            return Err(Error::ServerLost { endpoint: endpoint(), silent_ms: 0, last });
         }
         let limit = match (state.was_up, &state.stream) {
             (false, _) => self.patience.connect_ms,
@@ -248,22 +297,25 @@ impl Client {
         Err(Error::ServerLost { endpoint: endpoint(), silent_ms, last: state.last.clone() })
     }
 
-    /// Reads something for whoever waits, or waits for whoever reads; up to 100 ms.
-    fn progress(&self) {
-        match self.reading.try_lock() {
-            Ok(mut inbox) => {
-                self.connect();
-                self.read_one(&mut inbox);
-                drop(inbox);
-                self.answered.notify_all();
-            }
-            Err(TryLockError::Poisoned(poisoned)) => drop(poisoned.into_inner()),
+    /// Reads something for whoever waits, or waits for whoever reads; up to 100 ms. Returns at
+    /// once if something was read since `n_reads` was looked at.
+    fn progress(&self, n_reads: u64) {
+        let mut inbox = match self.reading.try_lock() {
+            Ok(inbox) => inbox,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
                 let state = self.state();
-                let waited = self.answered.wait_timeout(state, Duration::from_millis(20));
-                drop(waited);
+                if state.n_reads == n_reads {
+                    drop(self.answered.wait_timeout(state, READ_TIMEOUT));
+                }
+                return;
             }
-        }
+        };
+        self.connect();
+        self.read_one(&mut inbox);
+        drop(inbox);
+        self.state().n_reads += 1;
+        self.answered.notify_all();
     }
 
     /// Makes a connection if there is none and the last attempt is a while ago.
@@ -271,7 +323,7 @@ impl Client {
         let now = self.clock.now();
         {
             let mut state = self.state();
-            if state.stream.is_some() || state.is_closed {
+            if state.stream.is_some() || state.is_closed || state.link.broken().is_some() {
                 return;
             }
             if now < state.next_try {
@@ -363,7 +415,7 @@ impl Client {
             };
             let Some(stream) = stream.filter(|_| !out.is_empty()) else { return };
             for (id, request) in out {
-                let written = frame::write(&mut &*stream, &Frame { id, body: &*request });
+                let written = frame::write(&mut Patient(&stream), &Frame { id, body: &*request });
                 if let Err(error) = written {
                     return self.broke(generation, &error.to_string());
                 }
@@ -373,17 +425,18 @@ impl Client {
 
     /// What the keeper does, now and then.
     fn keep(&self) {
-        let idle = {
+        let (idle, n_reads) = {
             let mut state = self.state();
             let now = self.clock.now();
             if state.stream.is_some() {
                 state.link.tick(now);
             }
-            now.since(state.link.heard()) >= 1_000 || state.stream.is_none()
+            let idle = now.since(state.link.heard()) >= 1_000 || state.stream.is_none();
+            (idle, state.n_reads)
         };
         self.flush();
         if idle {
-            self.progress();
+            self.progress(n_reads);
         }
     }
 }

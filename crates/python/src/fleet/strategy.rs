@@ -7,6 +7,7 @@ use fleet::{Mode, env, flags, lines};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
+use train::transpile::Config;
 
 use crate::error::from_fleet;
 
@@ -31,14 +32,15 @@ fn mode(number: u8, push_every: u32) -> PyResult<Mode> {
 #[pyfunction]
 #[pyo3(signature = (number, push_every = 100))]
 fn mode_switches(py: Python<'_>, number: u8, push_every: u32) -> PyResult<Py<PyDict>> {
-    let switches = mode(number, push_every)?.switches();
+    let mut config = Config::default();
+    mode(number, push_every)?.configure(&mut config);
     let dict = PyDict::new(py);
-    dict.set_item("sync_mode", switches.sync_mode)?;
-    dict.set_item("runtime_split_send_recv", switches.runtime_split_send_recv)?;
-    dict.set_item("half_async", switches.half_async)?;
-    dict.set_item("completely_not_async", switches.completely_not_async)?;
-    dict.set_item("geo_sgd_mode", switches.geo_sgd_mode)?;
-    dict.set_item("geo_sgd_need_push_nums", switches.geo_sgd_need_push_nums)?;
+    dict.set_item("sync_mode", config.sync_mode)?;
+    dict.set_item("runtime_split_send_recv", config.runtime_split_send_recv)?;
+    dict.set_item("half_async", config.half_async)?;
+    dict.set_item("completely_not_async", config.completely_not_async)?;
+    dict.set_item("geo_sgd_mode", config.geo_sgd_mode)?;
+    dict.set_item("geo_sgd_need_push_nums", config.geo_sgd_need_push_nums)?;
     Ok(dict.unbind())
 }
 

@@ -20,7 +20,7 @@ use crate::scope::Scope;
 pub fn save_distributed(
     cluster: &Cluster,
     scope: &Scope,
-    dir: &Path,
+    (dir, filename): (&Path, Option<&str>),
     program: &Program,
     job: &Distributed,
 ) -> Result<()> {
@@ -44,7 +44,7 @@ pub fn save_distributed(
         above.var(&name);
         above.set(&name, tensor);
     }
-    let saved = save_vars(&above, dir, &vars, None);
+    let saved = save_vars(&above, dir, &vars, filename);
     scope.drop_kids();
     saved?;
     match &job.lookup_table {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use program::Distributed;
 use ps::lines::{self, Line};
 use ps::message::{Complete, Hello, Leave, Meet, Reply, Save, Stats, VERSION};
-use ps::tcp::{Client, Patience};
+use ps::tcp::{Client, Patience, Stops};
 use ps::{Endpoint, TrainerId};
 use tensor::Tensor;
 
@@ -54,10 +54,12 @@ struct Inner {
 
 struct State {
     patience: Patience,
+    stops: Stops,
     log: Log,
     me: Option<Me>,
     clients: BTreeMap<String, Arc<Client>>,
     n_meetings: u64,
+    is_over: bool,
 }
 
 /// Who speaks.
@@ -83,7 +85,16 @@ impl std::fmt::Debug for Cluster {
 impl Cluster {
     /// No connection yet; they are made as programs need them.
     pub fn new(patience: Patience, log: Log) -> Self {
-        let state = State { patience, log, me: None, clients: BTreeMap::new(), n_meetings: 0 };
+        let stops: Stops = Arc::new(|| false);
+        let state = State {
+            patience,
+            stops,
+            log,
+            me: None,
+            clients: BTreeMap::new(),
+            n_meetings: 0,
+            is_over: false,
+        };
         Self(Arc::new(Inner {
             incarnation: fresh_incarnation(),
             state: Mutex::new(state),
@@ -96,6 +107,11 @@ impl Cluster {
     /// How long to wait for what, for connections made from now on.
     pub fn set_patience(&self, patience: Patience) {
         self.state().patience = patience;
+    }
+
+    /// Waiting for servers ends when `stops` says so, for connections made from now on.
+    pub fn set_stops(&self, stops: Stops) {
+        self.state().stops = stops;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -147,6 +163,7 @@ impl Cluster {
         let mut state = self.state();
         if state.me.as_ref() != Some(&me) {
             state.me = Some(me);
+            state.is_over = false;
             for client in std::mem::take(&mut state.clients).into_values() {
                 client.close();
             }
@@ -161,6 +178,9 @@ impl Cluster {
         if let Some(client) = state.clients.get(endpoint) {
             return Ok(client.clone());
         }
+        if state.is_over {
+            return Err(Error::JobOver);
+        }
         let me = state.me.clone().ok_or(Error::NoJob)?;
         let trainer = me.trainer.0;
         let at: Endpoint = endpoint.parse()?;
@@ -169,7 +189,7 @@ impl Cluster {
         if state.clients.is_empty() {
             (state.log)(&lines::client_starts(trainer));
         }
-        let client = Client::new(at, hello, state.patience);
+        let client = Client::stoppable(at, hello, state.patience, state.stops.clone());
         state.clients.insert(endpoint.to_string(), client.clone());
         Ok(client)
     }
@@ -205,6 +225,7 @@ impl Cluster {
             client.change(Complete)?;
             client.settle()
         });
+        self.state().is_over = true;
         self.close();
         settled.and(told.map_err(Error::from))
     }

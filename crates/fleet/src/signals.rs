@@ -1,4 +1,4 @@
-//! Notes that somebody wants the launcher to end.
+//! Notes that somebody wants this process to end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,14 +9,14 @@ use signal_hook::{SigId, flag, low_level};
 use crate::error::{Error, Result};
 
 /// Signals that came in while this lives.
-pub(super) struct Signals {
+pub(crate) struct Signals {
     last: Arc<AtomicUsize>,
     ids: Vec<SigId>,
 }
 
 impl Signals {
     /// From now on such signals are noted; handlers that were there before are called as well.
-    pub(super) fn watch() -> Result<Self> {
+    pub(crate) fn watch() -> Result<Self> {
         let mut signals = Self { last: Arc::default(), ids: Vec::new() };
         for signal in [SIGHUP, SIGINT, SIGTERM] {
             let number = signal.unsigned_abs() as usize;
@@ -27,13 +27,19 @@ impl Signals {
     }
 
     /// The last one that came.
-    pub(super) fn get(&self) -> Option<i32> {
+    pub(crate) fn get(&self) -> Option<i32> {
         let signal = self.last.load(Ordering::Relaxed) as i32;
         (signal != 0).then_some(signal)
     }
 
+    /// The same for whoever cannot hold this.
+    pub(crate) fn asker(&self) -> impl Fn() -> bool + Send + 'static + use<> {
+        let last = self.last.clone();
+        move || last.load(Ordering::Relaxed) != 0
+    }
+
     /// Waits for the next.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.last.store(0, Ordering::Relaxed);
     }
 }
