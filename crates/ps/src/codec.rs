@@ -228,15 +228,17 @@ impl<'a> Reader<'a> {
         if rank > RANK_MAX {
             return Err(Error::Malformed("a tensor with too many dimensions"));
         }
-        let (mut dims, mut n_bytes) = ([0usize; RANK_MAX], dtype.size());
+        // Also beside a dimension of 0 the others have bounds: somebody will multiply them.
+        let (mut dims, mut n_bytes_max) = ([0usize; RANK_MAX], dtype.size());
         for dim in &mut dims[..rank] {
             let n = usize::try_from(self.u64()?).ok();
-            let size = n.and_then(|n| n_bytes.checked_mul(n));
+            let size = n.and_then(|n| n_bytes_max.checked_mul(n.max(1)));
             let (Some(n), Some(size)) = (n, size) else {
                 return Err(Error::Malformed("a tensor without bounds"));
             };
-            (*dim, n_bytes) = (n, size);
+            (*dim, n_bytes_max) = (n, size);
         }
+        let n_bytes = if dims[..rank].contains(&0) { 0 } else { n_bytes_max };
         self.claim(n_bytes)?;
         let mut tensor = self.pool.take(n_bytes);
         tensor.resize_as(dtype, Shape::new(&dims[..rank]));

@@ -52,9 +52,8 @@ pub struct Link {
     questions: BTreeMap<u64, (Millis, Arc<Request>)>,
     answers: BTreeMap<u64, Result<Reply, Refusal>>,
     broken: Option<Broken>,
-    /// Rounds of the server when we first met, and those we closed since.
-    rounds: Option<u64>,
-    n_barriers: u64,
+    /// The round that our last barrier ends, as far as we know.
+    round: u64,
     heard: Millis,
     spoke: Millis,
     /// When the oldest unacknowledged change was last sent or progress was made.
@@ -76,8 +75,7 @@ impl Link {
             questions: BTreeMap::new(),
             answers: BTreeMap::new(),
             broken: None,
-            rounds: None,
-            n_barriers: 0,
+            round: 0,
             heard: Millis(0),
             spoke: Millis(0),
             progress: Millis(0),
@@ -113,7 +111,7 @@ impl Link {
 
     /// The round that ends with our last barrier.
     pub fn round(&self) -> u64 {
-        self.rounds.unwrap_or(0) + self.n_barriers
+        self.round
     }
 
     /// Whether no more changes may be on their way.
@@ -150,7 +148,7 @@ impl Link {
         let request = Arc::new(request.into());
         debug_assert!(request.is_change(), "questions are asked");
         if *request == Request::Barrier(Barrier) {
-            self.n_barriers += 1;
+            self.round += 1;
         }
         self.next_seq += 1;
         if self.unacked.is_empty() {
@@ -205,13 +203,21 @@ impl Link {
         if self.is_up {
             return; // The greeting was sent twice.
         }
-        self.rounds.get_or_insert(round);
+        if accepted > self.next_seq {
+            // It served changes that we did not make: somebody has our name.
+            let refusal = Refusal::DuplicateTrainer { trainer: self.hello.trainer, heard_ms: 0 };
+            self.broken.get_or_insert(Broken::Refused(refusal));
+            return;
+        }
         if self.unacked.front().map_or(self.next_seq, |(first, _)| first - 1) > accepted {
             self.broken.get_or_insert(Broken::Restarted);
             return;
         }
         self.is_up = true;
         self.acknowledged(now, accepted);
+        let barriers =
+            self.unacked.iter().filter(|(_, change)| **change == Request::Barrier(Barrier));
+        self.round = round + barriers.count() as u64;
         self.resend(now);
     }
 

@@ -78,7 +78,7 @@ pub fn run(
             .map(|endpoint| scope.spawn(move || serve(plan, build().0, list, endpoint)))
             .collect();
         let trainers: Vec<_> = (0..plan.n_trainers)
-            .map(|id| scope.spawn(move || train(plan, build(), list, (id, n_steps), feed, dir)))
+            .map(|id| scope.spawn(move || train(plan, build(), (list, dir), (id, n_steps), feed)))
             .collect();
         let done: Vec<_> = trainers.into_iter().map(|t| t.join().expect("a trainer")).collect();
         for server in servers {
@@ -117,10 +117,9 @@ fn rows(whole: &Tensor, first: usize, n: usize) -> Tensor {
 fn train(
     plan: &Plan,
     (mut net, loss): (Net, Var),
-    list: &str,
+    (list, dir): (&str, &Path),
     (id, n_steps): (usize, usize),
     feed: &(impl Fn(usize, usize) -> Feed + Sync),
-    dir: &Path,
 ) -> (Vec<f64>, Scope) {
     plan.transpile(&mut net, id, list);
     let job = net.main.distributed.clone().expect("transpiled");

@@ -10,3 +10,4 @@ pub mod job;
 pub mod models;
 pub mod nets;
 pub mod session;
+pub mod sim;

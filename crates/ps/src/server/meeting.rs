@@ -1,7 +1,8 @@
 //! Meetings: trainers wait for each other and exchange a few bytes.
 //!
-//! A meeting that was held is remembered until its place is used again, so that a trainer whose
-//! answer was lost gets it when it asks again.
+//! The last meeting of a place is remembered: a trainer whose answer was lost gets it when it asks
+//! again, also when others have come to the next one already, and one that was started again does
+//! not wait for meetings that were held without it.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ pub(super) struct Meetings(BTreeMap<String, Meeting>);
 
 #[derive(Debug, Default)]
 struct Meeting {
+    /// The largest turn of those who are here.
     turn: u64,
     brought: BTreeMap<TrainerId, Vec<u8>>,
     waiting: BTreeMap<TrainerId, (ConnId, u64)>,
@@ -26,14 +28,26 @@ impl Meetings {
         self.0.values().all(|meeting| meeting.waiting.is_empty())
     }
 
-    pub(super) fn arrive(&mut self, trainer: TrainerId, from: (ConnId, u64), meet: Meet) {
+    /// A trainer is here; the answer, if its meeting was held before.
+    pub(super) fn arrive(
+        &mut self,
+        trainer: TrainerId,
+        from: (ConnId, u64),
+        meet: Meet,
+    ) -> Option<Met> {
         let meeting = self.0.entry(meet.place).or_default();
-        let held = meeting.held.as_ref().is_some_and(|(turn, _)| *turn == meet.turn);
-        if !held {
-            meeting.turn = meeting.turn.max(meet.turn);
-            meeting.brought.insert(trainer, meet.bytes);
+        if let Some((_, met)) = meeting.held.as_ref().filter(|(turn, _)| meet.turn <= *turn) {
+            return Some(met.clone());
         }
+        meeting.turn = meeting.turn.max(meet.turn);
+        meeting.brought.insert(trainer, meet.bytes);
         meeting.waiting.insert(trainer, from);
+        None
+    }
+
+    /// Other processes begin to count their turns anew.
+    pub(super) fn forget(&mut self) {
+        self.0.clear();
     }
 
     /// Whom to answer, and what: those whose meeting is complete.
@@ -41,15 +55,13 @@ impl Meetings {
         let mut answers = Vec::new();
         for meeting in self.0.values_mut() {
             let all_here = active.iter().all(|trainer| meeting.brought.contains_key(trainer));
-            let complete = !meeting.brought.is_empty() && all_here;
-            if complete {
-                let brought = std::mem::take(&mut meeting.brought);
-                meeting.held = Some((meeting.turn, Met(brought.into_values().collect())));
+            if meeting.brought.is_empty() || !all_here {
+                continue;
             }
-            if let Some((_, met)) = meeting.held.as_ref().filter(|_| meeting.brought.is_empty()) {
-                let waiting = std::mem::take(&mut meeting.waiting).into_values();
-                answers.extend(waiting.map(|(conn, id)| (conn, id, met.clone())));
-            }
+            let met = Met(std::mem::take(&mut meeting.brought).into_values().collect());
+            let waiting = std::mem::take(&mut meeting.waiting).into_values();
+            answers.extend(waiting.map(|(conn, id)| (conn, id, met.clone())));
+            meeting.held = Some((meeting.turn, met));
         }
         answers
     }

@@ -10,7 +10,7 @@ mod round;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tensor::{Tensor, Value};
@@ -124,8 +124,24 @@ pub struct Server<S> {
     stats: Stats,
     /// For staleness: changes applied when each trainer last pulled.
     seen: BTreeMap<TrainerId, u64>,
+    news: BTreeMap<(TrainerId, Vec<String>), News>,
+    ticked: Millis,
+    /// What was said of refused connections.
+    turned_away: BTreeSet<String>,
     actions: Vec<Action>,
 }
+
+/// What a trainer was last told of changes, for when the answer was lost: a store tells them once.
+struct News {
+    id: u64,
+    values: Vec<Arc<Value>>,
+}
+
+/// A longer time without a look at the clock was no silence of the trainers.
+const SLEPT_MS: u64 = 1_000;
+
+/// Kinds of refused connections that are mentioned.
+const TURNED_AWAY_MAX: usize = 256;
 
 /// How a server's work ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +165,9 @@ impl<S: Store> Server<S> {
             failure: None,
             stats: Stats::default(),
             seen: BTreeMap::new(),
+            news: BTreeMap::new(),
+            ticked: Millis(0),
+            turned_away: BTreeSet::new(),
             actions: Vec::new(),
             config,
         }
@@ -173,7 +192,7 @@ impl<S: Store> Server<S> {
     /// Whether and how the server's work is over.
     pub fn end(&self) -> Option<End> {
         match &self.failure {
-            Some(failure) if self.roll.nobody_is_here() => Some(End::Failed(failure.clone())),
+            Some(failure) if self.roll.all_told() => Some(End::Failed(failure.clone())),
             Some(_) => None,
             None => match self.roll.lost() {
                 _ if !self.roll.all_gone() => None,
@@ -195,7 +214,7 @@ impl<S: Store> Server<S> {
                 if request.is_change() {
                     self.change(now, (conn, trainer), id, request);
                 } else {
-                    self.answer(now, (conn, trainer), id, request);
+                    self.answer((conn, trainer), id, request);
                 }
             }
         }
@@ -211,6 +230,12 @@ impl<S: Store> Server<S> {
 
     /// Time passed: finds the dead.
     pub fn tick(&mut self, now: Millis) -> Vec<Action> {
+        let slept = now.since(self.ticked);
+        self.ticked = now;
+        // What came while the server was busy or stopped has not been read yet.
+        if slept > SLEPT_MS {
+            self.roll.forgive(now, slept);
+        }
         for trainer in self.roll.expire(now, &self.config) {
             self.bury(trainer);
         }
@@ -224,7 +249,13 @@ impl<S: Store> Server<S> {
     }
 
     fn reply(&mut self, conn: ConnId, id: u64, reply: impl Into<Reply>) {
-        self.actions.push(Action::Reply(conn, id, reply.into()));
+        let reply = reply.into();
+        if let (Some(trainer), Reply::Refused(_), Some(_)) =
+            (self.roll.who(conn), &reply, &self.failure)
+        {
+            self.roll.told(trainer);
+        }
+        self.actions.push(Action::Reply(conn, id, reply));
     }
 
     fn log(&mut self, line: String) {
@@ -232,7 +263,14 @@ impl<S: Store> Server<S> {
     }
 
     fn turn_away(&mut self, conn: ConnId, id: u64, refusal: Refusal) {
-        self.log(format!("refused a connection: {refusal}"));
+        let kind = match &refusal {
+            Refusal::DuplicateTrainer { trainer, .. } => format!("duplicate {trainer}"),
+            other => other.to_string(),
+        };
+        // Who tries again and again is mentioned once.
+        if self.turned_away.len() < TURNED_AWAY_MAX && self.turned_away.insert(kind) {
+            self.log(format!("refused a connection: {refusal}"));
+        }
         self.reply(conn, id, refusal);
         self.actions.push(Action::Close(conn));
     }
@@ -252,6 +290,10 @@ impl<S: Store> Server<S> {
             return self.turn_away(conn, id, refusal);
         }
         let trainer = TrainerId(hello.trainer);
+        if self.roll.who(conn).is_some_and(|who| who != trainer) {
+            let refusal = Refusal::Malformed("two trainers on one connection".to_string());
+            return self.turn_away(conn, id, refusal);
+        }
         match self.roll.admit(trainer, hello.incarnation, conn, now) {
             Err(refusal) => self.turn_away(conn, id, refusal),
             Ok(admitted) => {
@@ -261,10 +303,17 @@ impl<S: Store> Server<S> {
                 if admitted.is_new {
                     // What an earlier process of this rank began and did not end is not a part of a round.
                     self.rounds.forget_open(trainer);
+                    self.news.retain(|(who, _), _| *who != trainer);
+                    if self.roll.is_alone(trainer) {
+                        self.meetings.forget();
+                    }
                     self.log(format!("{trainer} joined"));
                 }
-                let (accepted, round) = (self.roll.accepted(trainer), self.rounds.applied());
+                let (accepted, round) = (self.roll.accepted(trainer), self.rounds.reached(trainer));
                 self.reply(conn, id, Welcome { accepted, round });
+                if let Some((seq, refusal)) = self.roll.refused(trainer) {
+                    self.reply(conn, seq, refusal);
+                }
             }
         }
     }
@@ -275,6 +324,9 @@ impl<S: Store> Server<S> {
         let accepted = self.roll.accepted(trainer);
         if seq != accepted + 1 {
             self.stats.repeated += u64::from(seq <= accepted);
+            if let Some((seq, refusal)) = self.roll.refused(trainer) {
+                return self.reply(conn, seq, refusal);
+            }
             // After a gap the trainer learns what is missing, and sends again from there.
             return self.reply(conn, accepted, Ack);
         }
@@ -295,6 +347,7 @@ impl<S: Store> Server<S> {
             Ok(()) => self.reply(conn, seq, Ack),
             Err(refusal) => {
                 self.log(format!("{trainer}: {refusal}"));
+                self.roll.refuse(trainer, seq, refusal.clone());
                 self.reply(conn, seq, refusal);
             }
         }
@@ -340,7 +393,7 @@ impl<S: Store> Server<S> {
         if !self.config.sync {
             return Ok(());
         }
-        self.rounds.close(trainer);
+        self.rounds.close(trainer)?;
         self.end_rounds()
     }
 
@@ -375,10 +428,9 @@ impl<S: Store> Server<S> {
         for (conn, id, met) in self.meetings.settle(&self.roll.active()) {
             self.reply(conn, id, met);
         }
-        if self.failure.is_none() && self.roll.anybody_active() {
-            self.end_rounds()
-        } else {
-            Ok(())
+        match self.failure {
+            None => self.end_rounds(),
+            Some(_) => Ok(()),
         }
     }
 
@@ -388,6 +440,9 @@ impl<S: Store> Server<S> {
         self.log(refusal.to_string());
         if let Some(conn) = self.roll.conn(trainer) {
             self.actions.push(Action::Close(conn));
+        }
+        if self.failure.is_some() {
+            return;
         }
         if self.config.sync && !self.config.go_on {
             return self.set_failure(refusal);
@@ -399,17 +454,17 @@ impl<S: Store> Server<S> {
 
     fn set_failure(&mut self, refusal: Refusal) {
         self.log(format!("the job cannot go on: {refusal}"));
+        self.failure.get_or_insert_with(|| refusal.clone());
         for waiting in std::mem::take(&mut self.waiting) {
             self.reply(waiting.conn, waiting.id, refusal.clone());
         }
         for (conn, id) in self.meetings.dissolve() {
             self.reply(conn, id, refusal.clone());
         }
-        self.failure.get_or_insert(refusal);
     }
 
-    fn answer(&mut self, now: Millis, from: (ConnId, TrainerId), id: u64, request: Request) {
-        let (conn, trainer) = from;
+    fn answer(&mut self, from: (ConnId, TrainerId), id: u64, request: Request) {
+        let (conn, _) = from;
         match request {
             Request::Ping(_) => {
                 let missing = self.missing();
@@ -421,7 +476,7 @@ impl<S: Store> Server<S> {
             }
             Request::Pull(pull) => self.ask(from, id, pull.after, Question::Pull(pull)),
             Request::LookUp(keys) => self.ask(from, id, keys.after, Question::LookUp(keys)),
-            Request::Meet(meet) => self.meet(now, conn, id, (trainer, meet)),
+            Request::Meet(meet) => self.meet(from, id, meet),
             Request::Save(Save { table, dir }) => match self.store.save(&table, &dir) {
                 Ok(()) => self.reply(conn, id, Done),
                 Err(refusal) => self.reply(conn, id, refusal),
@@ -461,18 +516,39 @@ impl<S: Store> Server<S> {
         let answer = match question {
             Question::Pull(pull) => {
                 self.seen.insert(trainer, self.stats.pushes);
-                self.store.read(trainer, &pull).map(|values| Values(values).into())
+                self.read(trainer, id, &pull).map(|values| Values(values).into())
             }
             Question::LookUp(keys) => self.store.look_up(&keys.table, &keys.keys).map(Reply::Rows),
         };
         self.reply(conn, id, answer.unwrap_or_else(Reply::Refused));
     }
 
-    fn meet(&mut self, _now: Millis, conn: ConnId, id: u64, (trainer, meet): (TrainerId, Meet)) {
+    fn read(
+        &mut self,
+        trainer: TrainerId,
+        id: u64,
+        pull: &Pull,
+    ) -> Result<Vec<Arc<Value>>, Refusal> {
+        if !pull.changed {
+            return self.store.read(trainer, pull);
+        }
+        let key = (trainer, pull.names.clone());
+        // An older question is one that came late: what it would be told must not be lost with it.
+        if let Some(news) = self.news.get(&key).filter(|news| news.id >= id) {
+            return Ok(news.values.clone());
+        }
+        let values = self.store.read(trainer, pull)?;
+        self.news.insert(key, News { id, values: values.clone() });
+        Ok(values)
+    }
+
+    fn meet(&mut self, (conn, trainer): (ConnId, TrainerId), id: u64, meet: Meet) {
         if let Some(failure) = self.failure.clone() {
             return self.reply(conn, id, failure);
         }
-        self.meetings.arrive(trainer, (conn, id), meet);
+        if let Some(met) = self.meetings.arrive(trainer, (conn, id), meet) {
+            return self.reply(conn, id, met);
+        }
         for (conn, id, met) in self.meetings.settle(&self.roll.active()) {
             self.reply(conn, id, met);
         }

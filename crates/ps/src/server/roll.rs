@@ -1,6 +1,6 @@
 //! The roll: which trainers are here, how far each has been served, who is dead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::Config;
 use crate::ids::{ConnId, Millis, TrainerId};
@@ -25,6 +25,8 @@ pub enum State {
 struct Entry {
     state: State,
     incarnation: u64,
+    /// Processes that had this rank before. One of them may still have a greeting on its way.
+    former: VecDeque<u64>,
     conn: Option<ConnId>,
     /// The last change served.
     accepted: u64,
@@ -33,7 +35,14 @@ struct Entry {
     cut: Option<Millis>,
     /// How it died and for how long it had been silent then.
     death: Option<(&'static str, u64)>,
+    /// The last change that was refused to this process, and why.
+    refused: Option<(u64, Refusal)>,
+    /// Whether it knows that the job failed.
+    is_told: bool,
 }
+
+/// Processes of a rank that are remembered.
+const FORMER_MAX: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Roll {
@@ -55,11 +64,14 @@ impl Roll {
         let entry = |_| Entry {
             state: State::Awaited,
             incarnation: 0,
+            former: VecDeque::new(),
             conn: None,
             accepted: 0,
             heard: Millis(0),
             cut: None,
             death: None,
+            refused: None,
+            is_told: false,
         };
         Self { entries: (0..n_trainers).map(entry).collect(), conns: BTreeMap::new() }
     }
@@ -82,13 +94,21 @@ impl Roll {
     ) -> Result<Admitted, Refusal> {
         let entry = self.entry_mut(trainer);
         let is_same = entry.incarnation == incarnation && entry.state != State::Awaited;
-        if !is_same && entry.state == State::Here && entry.conn.is_some() {
+        let is_taken = entry.state == State::Here && entry.conn.is_some();
+        if !is_same && (is_taken || entry.former.contains(&incarnation)) {
             let heard_ms = now.since(entry.heard);
             return Err(Refusal::DuplicateTrainer { trainer: trainer.0, heard_ms });
         }
         let replaced = entry.conn.filter(|&old| old != conn);
         if !is_same {
+            if entry.state != State::Awaited {
+                entry.former.push_back(entry.incarnation);
+                if entry.former.len() > FORMER_MAX {
+                    entry.former.pop_front();
+                }
+            }
             (entry.incarnation, entry.accepted) = (incarnation, 0);
+            (entry.refused, entry.is_told) = (None, false);
         }
         if !is_same || entry.state == State::Lost {
             entry.state = State::Here;
@@ -120,6 +140,35 @@ impl Roll {
 
     pub(super) fn accept(&mut self, trainer: TrainerId, seq: u64) {
         self.entry_mut(trainer).accepted = seq;
+    }
+
+    /// Remembers a refusal: the trainer may not have got it.
+    pub(super) fn refuse(&mut self, trainer: TrainerId, seq: u64, refusal: Refusal) {
+        self.entry_mut(trainer).refused = Some((seq, refusal));
+    }
+
+    /// The last change that was refused to this process, and why.
+    pub(super) fn refused(&self, trainer: TrainerId) -> Option<(u64, Refusal)> {
+        self.entry(trainer).refused.clone()
+    }
+
+    /// The trainer was told that the job failed.
+    pub(super) fn told(&mut self, trainer: TrainerId) {
+        self.entry_mut(trainer).is_told = true;
+    }
+
+    /// Whether no other trainer is here.
+    pub(super) fn is_alone(&self, trainer: TrainerId) -> bool {
+        let others = self.entries.iter().enumerate().filter(|(id, _)| *id != trainer.0 as usize);
+        !others.into_iter().any(|(_, entry)| entry.state == State::Here)
+    }
+
+    /// For so long nobody listened: that was not the trainers' silence.
+    pub(super) fn forgive(&mut self, now: Millis, ms: u64) {
+        for entry in &mut self.entries {
+            entry.heard = now.min(entry.heard + ms);
+            entry.cut = entry.cut.map(|cut| now.min(cut + ms));
+        }
     }
 
     pub(super) fn go(&mut self, trainer: TrainerId, state: State, now: Millis) {
@@ -194,8 +243,10 @@ impl Roll {
         lost.map(|id| TrainerId(id as u32))
     }
 
-    /// Whether nobody who takes part is connected.
-    pub(super) fn nobody_is_here(&self) -> bool {
-        !self.entries.iter().any(|entry| entry.state == State::Here && entry.conn.is_some())
+    /// Whether nobody is left who could be told that the job failed. One whose connection broke
+    /// may come back for it.
+    pub(super) fn all_told(&self) -> bool {
+        let untold = |entry: &Entry| entry.conn.is_some() || !entry.is_told;
+        !self.entries.iter().any(|entry| entry.state == State::Here && untold(entry))
     }
 }

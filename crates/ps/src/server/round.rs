@@ -34,26 +34,36 @@ impl Rounds {
         self.applied
     }
 
+    /// The round that ended, or will end, with the last part that the trainer closed.
+    pub(super) fn reached(&self, trainer: TrainerId) -> u64 {
+        self.applied + self.parts[trainer.0 as usize].closed.len() as u64
+    }
+
     fn part(&mut self, trainer: TrainerId) -> &mut Part {
         &mut self.parts[trainer.0 as usize]
     }
 
     /// Gradients for the part that the trainer has not closed yet.
     pub(super) fn stage(&mut self, trainer: TrainerId, grads: Vec<Named>) -> Result<(), Refusal> {
-        let part = self.part(trainer);
-        if part.closed.len() >= AHEAD_MAX {
-            let n = part.closed.len() as u32;
-            return Err(Refusal::Ahead { trainer: trainer.0, n });
-        }
-        part.open.extend(grads);
+        self.near(trainer)?.open.extend(grads);
         Ok(())
     }
 
-    /// The trainer has sent everything of its part.
-    pub(super) fn close(&mut self, trainer: TrainerId) {
+    /// The trainer's part, unless it is too far ahead.
+    fn near(&mut self, trainer: TrainerId) -> Result<&mut Part, Refusal> {
         let part = self.part(trainer);
+        match part.closed.len() {
+            n if n >= AHEAD_MAX => Err(Refusal::Ahead { trainer: trainer.0, n: n as u32 }),
+            _ => Ok(part),
+        }
+    }
+
+    /// The trainer has sent everything of its part.
+    pub(super) fn close(&mut self, trainer: TrainerId) -> Result<(), Refusal> {
+        let part = self.near(trainer)?;
         let grads = std::mem::take(&mut part.open);
         part.closed.push_back(grads);
+        Ok(())
     }
 
     /// Drops what a trainer staged and will never close. What it closed counts.
@@ -108,11 +118,11 @@ mod tests {
     fn a_round_waits_for_everybody_and_comes_in_the_order_of_ranks() {
         let mut rounds = Rounds::new(2);
         rounds.stage(TrainerId(1), grad("b")).unwrap();
-        rounds.close(TrainerId(1));
+        rounds.close(TrainerId(1)).unwrap();
         assert!(rounds.complete(|_| true).is_none());
         assert_eq!(rounds.missing(|_| true), [0]);
         rounds.stage(TrainerId(0), grad("a")).unwrap();
-        rounds.close(TrainerId(0));
+        rounds.close(TrainerId(0)).unwrap();
         assert_eq!(names(rounds.complete(|_| true)), [(0, "a".into()), (1, "b".into())]);
         assert_eq!(rounds.applied(), 1);
         assert!(rounds.complete(|_| true).is_none(), "nobody began another");
@@ -122,13 +132,13 @@ mod tests {
     fn a_trainer_that_is_gone_is_not_waited_for_and_its_closed_part_counts() {
         let mut rounds = Rounds::new(2);
         rounds.stage(TrainerId(1), grad("b")).unwrap();
-        rounds.close(TrainerId(1));
+        rounds.close(TrainerId(1)).unwrap();
         rounds.stage(TrainerId(1), grad("half a part")).unwrap();
         rounds.forget_open(TrainerId(1));
-        rounds.close(TrainerId(0));
+        rounds.close(TrainerId(0)).unwrap();
         let gone = |id: TrainerId| id.0 == 0;
         assert_eq!(names(rounds.complete(gone)), [(0, String::new()), (1, "b".into())]);
-        rounds.close(TrainerId(0));
+        rounds.close(TrainerId(0)).unwrap();
         assert_eq!(names(rounds.complete(gone)), [(0, String::new())]);
     }
 
@@ -137,9 +147,10 @@ mod tests {
         let mut rounds = Rounds::new(2);
         for _ in 0..AHEAD_MAX {
             rounds.stage(TrainerId(0), grad("a")).unwrap();
-            rounds.close(TrainerId(0));
+            rounds.close(TrainerId(0)).unwrap();
         }
-        let refused = rounds.stage(TrainerId(0), grad("a")).unwrap_err();
-        assert!(matches!(refused, Refusal::Ahead { trainer: 0, .. }));
+        for refused in [rounds.stage(TrainerId(0), grad("a")), rounds.close(TrainerId(0))] {
+            assert!(matches!(refused, Err(Refusal::Ahead { trainer: 0, .. })), "{refused:?}");
+        }
     }
 }

@@ -71,8 +71,13 @@ impl Bench {
     }
 
     fn tick(&mut self, ms: u64) -> Vec<(u64, u64, Reply)> {
-        self.now += ms;
-        replies(self.server.tick(Millis(self.now)))
+        let end = self.now + ms;
+        let mut said = Vec::new();
+        while self.now < end {
+            self.now = end.min(self.now + 500);
+            said.extend(replies(self.server.tick(Millis(self.now))));
+        }
+        said
     }
 }
 
@@ -170,6 +175,67 @@ fn a_dead_trainer_is_named_to_those_who_wait() {
     assert_eq!(bench.server.end(), None, "trainer 0 is still here");
     bench.server.closed(Millis(0), ConnId(0));
     assert_eq!(bench.server.end(), Some(End::Failed(lost)));
+}
+
+#[test]
+fn a_server_that_slept_does_not_take_its_sleep_for_silence() {
+    let mut bench = Bench::new(2, true);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    bench.tick(1000);
+    bench.say(0, 1, Barrier);
+    bench.say(0, 9, pull(1));
+    bench.now += 60_000;
+    assert_eq!(replies(bench.server.tick(Millis(bench.now))), []);
+    let told = bench.tick(20_000);
+    assert_eq!(told.len(), 1, "awake, it counts: {told:?}");
+}
+
+#[test]
+fn a_refusal_that_was_lost_is_said_again() {
+    let mut bench = Bench::new(1, false);
+    bench.hello(0, 0);
+    let stray = Named { name: "v".to_string(), value: Value::Empty };
+    bench.say(0, 1, Push { grads: vec![stray.clone()] });
+    let refusal = || Reply::from(Refusal::UnknownVar("v".into()));
+    assert_eq!(bench.say(0, 1, Push { grads: vec![stray] }), [(0, 1, refusal())]);
+    bench.server.closed(Millis(0), ConnId(0));
+    let welcome = Welcome { accepted: 1, round: 0 }.into();
+    assert_eq!(bench.hello(0, 0), [(0, 0, welcome), (0, 1, refusal())]);
+}
+
+#[test]
+fn a_trainer_started_again_learns_which_round_it_is_in() {
+    let mut bench = Bench::new(2, true);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    bench.say(1, 1, push(1.0));
+    bench.say(1, 2, Barrier);
+    bench.say(1, 3, push(5.0));
+    bench.server.closed(Millis(0), ConnId(1));
+    let welcome = Welcome { accepted: 0, round: 1 }.into();
+    assert_eq!(bench.hello(2, 1), [(2, 0, welcome)], "its part of round 1 is here");
+    bench.say(0, 1, Barrier);
+    assert_eq!(bench.say(2, 9, pull(1)), [(2, 9, value(1.0))], "half a part counts for nothing");
+    let former = Hello { version: VERSION, job: "job".to_string(), trainer: 1, incarnation: 101 };
+    bench.server.closed(Millis(0), ConnId(2));
+    let refused = bench.say(3, 0, former);
+    let duplicate =
+        |reply: &Reply| matches!(reply, Reply::Refused(Refusal::DuplicateTrainer { .. }));
+    assert!(duplicate(&refused[0].2), "a late greeting of the dead: {refused:?}");
+}
+
+#[test]
+fn a_meeting_waits_for_nobody_who_was_there() {
+    let mut bench = Bench::new(2, false);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    let meet = |turn| Meet { place: "b".into(), turn, bytes: Vec::new() };
+    bench.say(0, 5, meet(0));
+    bench.say(1, 5, meet(0));
+    assert_eq!(bench.say(0, 6, meet(1)), [], "the next one");
+    assert_eq!(bench.say(1, 5, meet(0)).len(), 1, "the answer was lost, and comes again");
+    assert_eq!(bench.say(1, 6, meet(1)).len(), 2);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak
 use std::thread;
 use std::time::Duration;
 
-use super::{Clock, Stream, WholeFrame, is_timeout};
+use super::{Clock, Patient, READ_TIMEOUT, Stream, WholeFrame, is_timeout};
 use crate::Endpoint;
 use crate::codec::Pool;
 use crate::error::{Error, Missing, Result};
@@ -74,6 +74,8 @@ struct State {
     next_try: Millis,
     last: String,
     is_closed: bool,
+    /// Counts what readers did, so that whoever waits for them misses nothing.
+    n_reads: u64,
 }
 
 #[derive(Debug, Default)]
@@ -127,6 +129,7 @@ impl Client {
             next_try: Millis(0),
             last: "never connected".to_string(),
             is_closed: false,
+            n_reads: 0,
         };
         let client = Arc::new(Self {
             endpoint,
@@ -162,23 +165,13 @@ impl Client {
 
     /// Connects and exchanges greetings, unless that was done.
     pub fn meet(&self) -> Result<()> {
-        let start = self.clock.now();
-        while !self.state().link.is_up() {
-            self.check(start)?;
-            self.progress();
-        }
-        Ok(())
+        self.until(None, Link::is_up)
     }
 
     /// Numbers a change and sends it; waits only if too many are on their way.
     pub fn change(&self, request: impl Into<Request>) -> Result<()> {
         self.meet()?;
-        let start = self.clock.now();
-        while self.state().link.is_full() {
-            self.check(start)?;
-            self.in_time(start, "an acknowledgement")?;
-            self.progress();
-        }
+        self.until(Some("an acknowledgement"), |link| !link.is_full())?;
         let now = self.clock.now();
         self.check(now)?;
         self.state().link.change(now, request);
@@ -198,7 +191,11 @@ impl Client {
     /// Waits for the answer to a question; `what` is for the message if none comes.
     pub fn wait(&self, ticket: Ticket, what: &'static str) -> Result<Reply> {
         loop {
-            if let Some(answer) = self.state().link.answer(ticket.id) {
+            let (answer, n_reads) = {
+                let mut state = self.state();
+                (state.link.answer(ticket.id), state.n_reads)
+            };
+            if let Some(answer) = answer {
                 return answer.map_err(|refusal| Error::Refused {
                     endpoint: self.endpoint.clone(),
                     refusal,
@@ -209,19 +206,33 @@ impl Client {
                 self.state().link.forget(ticket.id);
                 return Err(error);
             }
-            self.progress();
+            self.progress(n_reads);
         }
     }
 
     /// Waits until the server has served every change.
     pub fn settle(&self) -> Result<()> {
+        self.until(Some("an acknowledgement"), Link::is_settled)?;
+        self.check(self.clock.now())
+    }
+
+    /// Reads until the link is as it should be; only what is named has a deadline of its own.
+    fn until(&self, what: Option<&'static str>, there: impl Fn(&Link) -> bool) -> Result<()> {
         let start = self.clock.now();
-        while !self.state().link.is_settled() {
+        loop {
+            let n_reads = {
+                let state = self.state();
+                if there(&state.link) {
+                    return Ok(());
+                }
+                state.n_reads
+            };
             self.check(start)?;
-            self.in_time(start, "an acknowledgement")?;
-            self.progress();
+            if let Some(what) = what {
+                self.in_time(start, what)?;
+            }
+            self.progress(n_reads);
         }
-        self.check(start)
     }
 
     /// Ends the conversation.
@@ -264,6 +275,10 @@ impl Client {
             }
             None => {}
         }
+        if state.is_closed {
+            let last = "this trainer ended the conversation".to_string();
+            return Err(Error::ServerLost { endpoint: endpoint(), silent_ms: 0, last });
+        }
         let limit = match (state.was_up, &state.stream) {
             (false, _) => self.patience.connect_ms,
             (true, None) => self.patience.grace_ms,
@@ -282,22 +297,25 @@ impl Client {
         Err(Error::ServerLost { endpoint: endpoint(), silent_ms, last: state.last.clone() })
     }
 
-    /// Reads something for whoever waits, or waits for whoever reads; up to 100 ms.
-    fn progress(&self) {
-        match self.reading.try_lock() {
-            Ok(mut inbox) => {
-                self.connect();
-                self.read_one(&mut inbox);
-                drop(inbox);
-                self.answered.notify_all();
-            }
-            Err(TryLockError::Poisoned(poisoned)) => drop(poisoned.into_inner()),
+    /// Reads something for whoever waits, or waits for whoever reads; up to 100 ms. Returns at
+    /// once if something was read since `n_reads` was looked at.
+    fn progress(&self, n_reads: u64) {
+        let mut inbox = match self.reading.try_lock() {
+            Ok(inbox) => inbox,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
                 let state = self.state();
-                let waited = self.answered.wait_timeout(state, Duration::from_millis(20));
-                drop(waited);
+                if state.n_reads == n_reads {
+                    drop(self.answered.wait_timeout(state, READ_TIMEOUT));
+                }
+                return;
             }
-        }
+        };
+        self.connect();
+        self.read_one(&mut inbox);
+        drop(inbox);
+        self.state().n_reads += 1;
+        self.answered.notify_all();
     }
 
     /// Makes a connection if there is none and the last attempt is a while ago.
@@ -305,7 +323,7 @@ impl Client {
         let now = self.clock.now();
         {
             let mut state = self.state();
-            if state.stream.is_some() || state.is_closed {
+            if state.stream.is_some() || state.is_closed || state.link.broken().is_some() {
                 return;
             }
             if now < state.next_try {
@@ -397,7 +415,7 @@ impl Client {
             };
             let Some(stream) = stream.filter(|_| !out.is_empty()) else { return };
             for (id, request) in out {
-                let written = frame::write(&mut &*stream, &Frame { id, body: &*request });
+                let written = frame::write(&mut Patient(&stream), &Frame { id, body: &*request });
                 if let Err(error) = written {
                     return self.broke(generation, &error.to_string());
                 }
@@ -407,17 +425,18 @@ impl Client {
 
     /// What the keeper does, now and then.
     fn keep(&self) {
-        let idle = {
+        let (idle, n_reads) = {
             let mut state = self.state();
             let now = self.clock.now();
             if state.stream.is_some() {
                 state.link.tick(now);
             }
-            now.since(state.link.heard()) >= 1_000 || state.stream.is_none()
+            let idle = now.since(state.link.heard()) >= 1_000 || state.stream.is_none();
+            (idle, state.n_reads)
         };
         self.flush();
         if idle {
-            self.progress();
+            self.progress(n_reads);
         }
     }
 }

@@ -32,6 +32,8 @@ enum Stream {
 
 /// Reads return at least so often, to look at the time.
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
+/// Writes return at least so often, so that nobody waits long for a peer that does not read.
+const WRITE_SLICE: Duration = Duration::from_millis(50);
 /// A peer that takes nothing for so long is cut off.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A frame that has begun must end within this.
@@ -53,11 +55,11 @@ impl Stream {
             Stream::Tcp(stream) => {
                 stream.set_nodelay(true)?;
                 stream.set_read_timeout(Some(READ_TIMEOUT))?;
-                stream.set_write_timeout(Some(WRITE_TIMEOUT))
+                stream.set_write_timeout(Some(WRITE_SLICE))
             }
             Stream::Unix(stream) => {
                 stream.set_read_timeout(Some(READ_TIMEOUT))?;
-                stream.set_write_timeout(Some(WRITE_TIMEOUT))
+                stream.set_write_timeout(Some(WRITE_SLICE))
             }
         }
     }
@@ -92,6 +94,32 @@ impl Write for &Stream {
         match self {
             Stream::Tcp(stream) => (&mut &*stream).write_vectored(slices),
             Stream::Unix(stream) => (&mut &*stream).write_vectored(slices),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes on although the peer takes nothing for a while, until it took nothing for too long.
+struct Patient<'a>(&'a Stream);
+
+impl Write for Patient<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[io::IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        let mut until = None;
+        loop {
+            let error = match (&mut &*self.0).write_vectored(slices) {
+                Err(error) if is_timeout(&error) => error,
+                done => return done,
+            };
+            if Instant::now() > *until.get_or_insert_with(|| Instant::now() + WRITE_TIMEOUT) {
+                return Err(error);
+            }
         }
     }
 

@@ -3,17 +3,17 @@
 //! One thread reads each connection and serves what it reads; answers to itself it writes itself,
 //! answers to others go to their writer threads, so that nobody waits for a slow peer.
 
-use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead, BufReader, IoSlice, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Clock, Stream, WholeFrame, addresses, is_timeout, unix_name};
+use super::{Clock, Patient, Stream, WholeFrame, addresses, is_timeout, unix_name};
 use crate::Endpoint;
 use crate::codec::Pool;
 use crate::error::{Error, Result};
@@ -31,6 +31,10 @@ const OUTBOX_MAX: usize = 4096;
 const CONNS_MAX: usize = 4096;
 /// How often the dead are looked for.
 const TICK: Duration = Duration::from_millis(100);
+/// How long a peer has to say who it is.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
+/// Kinds of bad connections that are mentioned.
+const COMPLAINTS_MAX: usize = 256;
 /// How long peers have to close their connections at the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -91,6 +95,7 @@ impl Listener {
             clock: Clock::start(),
             over: Mutex::new(false),
             changed: Condvar::new(),
+            complaints: Mutex::default(),
             log: Box::new(log),
         });
         let acceptors = self.accept(&shared);
@@ -160,22 +165,94 @@ struct Shared<S> {
     clock: Clock,
     over: Mutex<bool>,
     changed: Condvar,
+    /// What was said of bad connections.
+    complaints: Mutex<BTreeSet<String>>,
     log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
+/// An answer with its number; none if only the rest of an earlier one is to be written.
+type Letter = Option<(u64, Reply)>;
+
 struct Conn {
     stream: Stream,
-    writing: Mutex<()>,
-    outbox: SyncSender<(u64, Reply)>,
+    /// What is left of an answer that the peer did not take at once; held while something is
+    /// written.
+    rest: Mutex<Vec<u8>>,
+    outbox: SyncSender<Letter>,
+    /// Letters with the writer; while there are any, answers go through it.
+    n_letters: AtomicUsize,
 }
 
 impl Conn {
-    fn write(&self, id: u64, reply: &Reply) {
-        let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if frame::write(&mut &self.stream, &Frame { id, body: reply }).is_err() {
+    /// Writes an answer, as far as the peer takes it without delay; the writer does the rest.
+    /// So a peer that sends much before it reads is still read.
+    fn answer(&self, id: u64, reply: Reply) -> bool {
+        let is_free = self.n_letters.load(Ordering::Acquire) == 0;
+        let rest = self.rest.try_lock().ok().filter(|rest| is_free && rest.is_empty());
+        let Some(mut rest) = rest else { return self.post(Some((id, reply))) };
+        let mut out = Spill { stream: &self.stream, rest: &mut rest };
+        if frame::write(&mut out, &Frame { id, body: &reply }).is_err() {
             // Its reader will see it and say goodbye.
             self.stream.shut_down();
         }
+        let is_written = rest.is_empty();
+        drop(rest);
+        is_written || self.post(None)
+    }
+
+    /// Leaves a letter to the writer; false if there are too many.
+    fn post(&self, letter: Letter) -> bool {
+        self.n_letters.fetch_add(1, Ordering::AcqRel);
+        match self.outbox.try_send(letter) {
+            Err(TrySendError::Full(_)) => {
+                self.stream.shut_down();
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn write(&self, letter: Letter) {
+        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = Patient(&self.stream);
+        let written = out.write_all(&rest).and_then(|()| match &letter {
+            Some((id, reply)) => frame::write(&mut out, &Frame { id: *id, body: reply }),
+            None => Ok(()),
+        });
+        rest.clear();
+        if written.is_err() {
+            self.stream.shut_down();
+        }
+        self.n_letters.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Writes what the peer takes at once and keeps the rest.
+struct Spill<'a> {
+    stream: &'a Stream,
+    rest: &'a mut Vec<u8>,
+}
+
+impl Write for Spill<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if self.rest.is_empty() {
+            match (&mut &*self.stream).write_vectored(slices) {
+                Err(error) if is_timeout(&error) => {}
+                done => return done,
+            }
+        }
+        for slice in slices {
+            self.rest.extend_from_slice(slice);
+        }
+        Ok(slices.iter().map(|slice| slice.len()).sum())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -226,10 +303,15 @@ impl<S: Store + Send + 'static> Shared<S> {
 
     fn carry_out(&self, own: Option<(ConnId, &Conn)>, action: Action) {
         match action {
-            Action::Reply(conn, id, reply) => match own {
-                Some((me, own)) if me == conn => own.write(id, &reply),
-                _ => self.post(conn, id, reply),
-            },
+            Action::Reply(conn, id, reply) => {
+                let taken = match own {
+                    Some((me, own)) if me == conn => own.answer(id, reply),
+                    _ => self.post(conn, id, reply),
+                };
+                if !taken {
+                    self.complain("a peer that takes no answers is cut off");
+                }
+            }
             Action::Close(conn) => {
                 if let Some(conn) = self.conns().get(&conn) {
                     conn.stream.shut_down();
@@ -239,23 +321,29 @@ impl<S: Store + Send + 'static> Shared<S> {
         }
     }
 
-    fn post(&self, conn: ConnId, id: u64, reply: Reply) {
-        let Some(conn) = self.conns().get(&conn).cloned() else { return };
-        if let Err(TrySendError::Full(_)) = conn.outbox.try_send((id, reply)) {
-            (self.log)("a peer that takes no answers is cut off");
-            conn.stream.shut_down();
+    fn post(&self, conn: ConnId, id: u64, reply: Reply) -> bool {
+        let conn = self.conns().get(&conn).cloned();
+        conn.is_none_or(|conn| conn.post(Some((id, reply))))
+    }
+
+    /// Says something about a bad connection, once.
+    fn complain(&self, line: &str) {
+        let mut said = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() < COMPLAINTS_MAX && said.insert(line.to_string()) {
+            (self.log)(line);
         }
     }
 
     /// Starts the two threads of a connection.
     fn welcome(self: Arc<Self>, stream: Stream) {
         if self.conns().len() >= CONNS_MAX || stream.set_up().is_err() {
-            (self.log)("a connection was turned away: there are too many");
+            self.complain("a connection was turned away: there are too many");
             return;
         }
         let id = ConnId(self.n_conns.fetch_add(1, Ordering::Relaxed));
         let (outbox, letters) = sync_channel(OUTBOX_MAX);
-        let conn = Arc::new(Conn { stream, writing: Mutex::default(), outbox });
+        let (rest, n_letters) = (Mutex::default(), AtomicUsize::new(0));
+        let conn = Arc::new(Conn { stream, rest, outbox, n_letters });
         self.conns().insert(id, conn.clone());
         let writer = conn.clone();
         let weak = Arc::downgrade(&writer);
@@ -270,7 +358,7 @@ impl<S: Store + Send + 'static> Shared<S> {
                 .spawn(move || shared.read(id, &conn))
         });
         if reading.is_err() {
-            (self.log)("a connection was turned away: no more threads");
+            self.complain("a connection was turned away: no more threads");
             self.conns().remove(&id);
         }
     }
@@ -280,11 +368,18 @@ impl<S: Store + Send + 'static> Shared<S> {
         let mut input = BufReader::with_capacity(READ_AHEAD, &conn.stream);
         let mut pool = Pool::default();
         let mut n_bytes_max = HELLO_BYTES_MAX;
+        let begin = Instant::now();
         let error = loop {
             match input.fill_buf() {
                 Ok([]) => break None,
                 Ok(_) => {}
-                Err(error) if is_timeout(&error) => continue,
+                Err(error) if is_timeout(&error) => {
+                    if n_bytes_max > HELLO_BYTES_MAX || begin.elapsed() < HELLO_TIMEOUT {
+                        continue;
+                    }
+                    self.complain("a connection on which nobody spoke was cut");
+                    break None;
+                }
                 Err(_) => break None,
             }
             let mut whole = WholeFrame::new(&mut input);
@@ -300,8 +395,8 @@ impl<S: Store + Send + 'static> Shared<S> {
             }
         };
         if let Some(error) = error {
-            (self.log)(&format!("a connection was cut: {error}"));
-            conn.write(0, &Refusal::Malformed(error.to_string()).into());
+            self.complain(&format!("a connection was cut: {error}"));
+            conn.answer(0, Refusal::Malformed(error.to_string()).into());
         }
         conn.stream.shut_down();
         self.conns().remove(&id);
@@ -324,9 +419,9 @@ impl<S: Store + Send + 'static> Shared<S> {
 }
 
 /// Writes answers that other threads made, until the connection is gone.
-fn write_letters(conn: &std::sync::Weak<Conn>, letters: &Receiver<(u64, Reply)>) {
-    while let Ok((id, reply)) = letters.recv() {
+fn write_letters(conn: &std::sync::Weak<Conn>, letters: &Receiver<Letter>) {
+    while let Ok(letter) = letters.recv() {
         let Some(conn) = conn.upgrade() else { return };
-        conn.write(id, &reply);
+        conn.write(letter);
     }
 }

@@ -1,0 +1,124 @@
+//! A store that writes down everything it is told to apply.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ps::message::{Named, Pull};
+use ps::server::Store;
+use ps::{Refusal, TrainerId};
+use tensor::{Rows, Tensor, Value};
+
+/// A gradient, as it was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Applied {
+    /// The round, from 1; 0 without rounds.
+    pub round: u64,
+    /// Who sent it.
+    pub trainer: u32,
+    /// Which of its gradients.
+    pub tag: i64,
+}
+
+/// The variable that all trainers change.
+pub const SHARED: &str = "shared";
+
+/// A store with one number per trainer and one for all; the order of gradients shows in their bits.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Everything, in its order.
+    pub applied: Vec<Applied>,
+    /// Who had a part in each round, in the order in which the parts came.
+    pub rounds: Vec<Vec<u32>>,
+    /// Current numbers.
+    pub params: BTreeMap<String, f32>,
+    n_trainers: u32,
+    /// What others did since each trainer asked last.
+    news: BTreeMap<u32, Vec<i64>>,
+}
+
+impl Ledger {
+    /// For so many trainers.
+    pub fn new(n_trainers: u32) -> Self {
+        Self { n_trainers, ..Self::default() }
+    }
+
+    fn note(&mut self, round: u64, trainer: u32, grad: &Named) {
+        let Value::Rows(rows) = &grad.value else { panic!("trainers send rows") };
+        let x = rows.value.get_f64(0) as f32;
+        for name in [own(trainer), SHARED.to_string()] {
+            let param = self.params.entry(name).or_default();
+            *param = *param * 0.9 + x;
+        }
+        let tag = rows.ids[0];
+        self.applied.push(Applied { round, trainer, tag });
+        for other in (0..self.n_trainers).filter(|&other| other != trainer) {
+            self.news.entry(other).or_default().push(tag);
+        }
+    }
+}
+
+/// The variable that only this trainer changes.
+pub fn own(trainer: u32) -> String {
+    format!("own{trainer}")
+}
+
+/// A gradient with its number.
+pub fn grad(tag: i64, server: usize) -> Named {
+    let hash = (tag as u64 * 31 + server as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let x = hash as f32 / (1u64 << 24) as f32 - 0.5;
+    let rows = Rows { ids: vec![tag], height: i64::MAX, value: Tensor::full([1, 1], x) };
+    Named { name: "grad".to_string(), value: Value::Rows(rows) }
+}
+
+impl Store for Ledger {
+    fn check(&self, grad: &Named) -> Result<(), Refusal> {
+        match grad.name.as_str() {
+            "grad" => Ok(()),
+            other => Err(Refusal::UnknownVar(other.to_string())),
+        }
+    }
+
+    fn apply(&mut self, trainer: TrainerId, grad: Named) -> Result<(), String> {
+        self.note(0, trainer.0, &grad);
+        Ok(())
+    }
+
+    fn round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String> {
+        self.rounds.push(grads.iter().map(|(trainer, _)| trainer.0).collect());
+        let round = self.rounds.len() as u64;
+        for (trainer, part) in &grads {
+            for grad in part {
+                self.note(round, trainer.0, grad);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
+        if pull.changed {
+            let ids = self.news.remove(&trainer.0).unwrap_or_default();
+            let value = Tensor::full([ids.len(), 1], 0f32);
+            return Ok(vec![Arc::new(Value::Rows(Rows { ids, height: i64::MAX, value }))]);
+        }
+        let value = |name: &String| {
+            let x = self.params.get(name).copied().unwrap_or_default();
+            Arc::new(Value::Tensor(Tensor::full([1], x)))
+        };
+        Ok(pull.names.iter().map(value).collect())
+    }
+
+    fn look_up(&mut self, table: &str, keys: &[i64]) -> Result<Tensor, Refusal> {
+        match table {
+            "table" => Ok(Tensor::full([keys.len(), 1], self.rounds.len() as f32)),
+            other => Err(Refusal::UnknownVar(other.to_string())),
+        }
+    }
+
+    fn save(&mut self, table: &str, _dir: &str) -> Result<(), Refusal> {
+        Err(Refusal::UnknownVar(table.to_string()))
+    }
+
+    fn size(&self) -> (u64, u64) {
+        (self.params.len() as u64, 4 * self.params.len() as u64)
+    }
+}

@@ -1,0 +1,226 @@
+//! A trainer of the simulation: a script, and a shipping link to each server.
+
+use ps::link::{Broken, Config, Link};
+use ps::message::{Barrier, Complete, Hello, Leave, LookUp, Meet, Pull, Push, Reply, VERSION};
+use ps::{ConnId, Millis, Refusal};
+use tensor::Value;
+
+use super::ledger::{self, SHARED, own};
+
+/// What a trainer does next.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Sends its part of a round (so many gradients to each server) and closes it.
+    Part(u64, u64),
+    /// Sends so many gradients; the first number is the step's.
+    Push(u64, u64),
+    /// Fetches parameters and rows, after its last round.
+    Fetch,
+    /// Asks what others changed.
+    News,
+    /// Meets all others.
+    Meet(u64),
+    /// Ends its job.
+    Complete,
+    /// Ends its process in order.
+    Leave,
+}
+
+/// How a trainer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// With its script.
+    Done,
+    /// A server said no.
+    Refused(Refusal),
+    /// A server had forgotten what it served.
+    Restarted,
+}
+
+/// What a trainer saw.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// Bits of the parameters it fetched, a list for each [`Step::Fetch`].
+    pub params: Vec<Vec<u32>>,
+    /// What others changed, by server.
+    pub news: Vec<(usize, i64)>,
+    /// What was brought to each meeting.
+    pub met: Vec<Vec<Vec<u8>>>,
+}
+
+/// A conversation with one server.
+#[derive(Debug)]
+pub struct Line {
+    /// The shipping state machine.
+    pub link: Link,
+    /// The connection, if there is one.
+    pub conn: Option<ConnId>,
+    was_up: bool,
+}
+
+/// One process.
+#[derive(Debug)]
+pub struct Trainer {
+    /// Its rank.
+    pub id: u32,
+    /// A conversation with each server.
+    pub lines: Vec<Line>,
+    /// How it ended, and when.
+    pub outcome: Option<(Outcome, Millis)>,
+    /// What it saw.
+    pub seen: Seen,
+    script: Vec<Step>,
+    at: usize,
+    /// Questions by server and number, with their answers.
+    waiting: Vec<(usize, u64, Option<Reply>)>,
+}
+
+/// Faster than the shipping one: a simulated network loses more than a real one.
+const LINK: Config = Config { resend_ms: 300, ping_ms: 200, window: 16 };
+
+/// A number for a gradient: whose, of which step, which of it.
+pub fn tag(trainer: u32, step: u64, k: u64) -> i64 {
+    (u64::from(trainer) * 1_000_000 + step * 100 + k) as i64
+}
+
+impl Trainer {
+    /// A process that has just started.
+    pub fn new(id: u32, incarnation: u64, n_servers: usize, script: Vec<Step>) -> Self {
+        let line = |_| {
+            let (version, job) = (VERSION, "sim".to_string());
+            let hello = Hello { version, job, trainer: id, incarnation };
+            Line { link: Link::new(hello, LINK), conn: None, was_up: false }
+        };
+        Self {
+            id,
+            lines: (0..n_servers).map(line).collect(),
+            outcome: None,
+            seen: Seen::default(),
+            script,
+            at: 0,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Whether every server has greeted it.
+    pub fn has_met_all(&self) -> bool {
+        self.lines.iter().all(|line| line.was_up)
+    }
+
+    /// Goes on with the script as far as possible.
+    pub fn advance(&mut self, now: Millis) {
+        while self.outcome.is_none() {
+            if let Some(broken) = self.lines.iter().find_map(|line| line.link.broken()) {
+                let outcome = match broken {
+                    Broken::Refused(refusal) => Outcome::Refused(refusal.clone()),
+                    Broken::Restarted => Outcome::Restarted,
+                };
+                self.outcome = Some((outcome, now));
+                return;
+            }
+            for line in &mut self.lines {
+                line.was_up |= line.link.is_up();
+            }
+            if !self.has_met_all() || !self.take_answers(now) {
+                return;
+            }
+            let Some(step) = self.script.get(self.at).cloned() else {
+                if self.lines.iter().all(|line| line.link.is_settled()) {
+                    self.outcome = Some((Outcome::Done, now));
+                }
+                return;
+            };
+            // Who meets others has done what it said it would.
+            let must_settle = matches!(step, Step::Meet(_));
+            let stays = |link: &Link| link.is_full() || must_settle && !link.is_settled();
+            if self.lines.iter().any(|line| stays(&line.link)) {
+                return;
+            }
+            self.at += 1;
+            self.take_step(now, &step);
+        }
+    }
+
+    /// Takes answers that are there; whether none is waited for any more.
+    fn take_answers(&mut self, now: Millis) -> bool {
+        for (server, id, answer) in self.waiting.iter_mut().filter(|(_, _, reply)| reply.is_none())
+        {
+            match self.lines[*server].link.answer(*id) {
+                None => {}
+                Some(Ok(reply)) => *answer = Some(reply),
+                Some(Err(refusal)) => {
+                    self.outcome = Some((Outcome::Refused(refusal), now));
+                    return false;
+                }
+            }
+        }
+        if self.waiting.iter().any(|(_, _, reply)| reply.is_none()) {
+            return false;
+        }
+        // In the order of asking, so that what was seen can be compared between runs.
+        let mut params = Vec::new();
+        for (server, _, reply) in std::mem::take(&mut self.waiting) {
+            match reply {
+                Some(Reply::Values(values)) => values.0.iter().for_each(|value| match &**value {
+                    Value::Rows(rows) => {
+                        self.seen.news.extend(rows.ids.iter().map(|&tag| (server, tag)));
+                    }
+                    Value::Tensor(tensor) => params.push((tensor.get_f64(0) as f32).to_bits()),
+                    other => panic!("{other:?} was never asked for"),
+                }),
+                Some(Reply::Rows(rows)) => params.push((rows.get_f64(0) as f32).to_bits()),
+                Some(Reply::Met(met)) => self.seen.met.push(met.0),
+                other => panic!("{other:?} answers nothing that was asked"),
+            }
+        }
+        if !params.is_empty() {
+            self.seen.params.push(params);
+        }
+        true
+    }
+
+    fn take_step(&mut self, now: Millis, step: &Step) {
+        let id = self.id;
+        for (server, line) in self.lines.iter_mut().enumerate() {
+            let link = &mut line.link;
+            let push = |link: &mut Link, step, n| {
+                for k in 0..n {
+                    let grads = vec![ledger::grad(tag(id, step, k), server)];
+                    link.change(now, Push { grads });
+                }
+            };
+            let after = link.round();
+            match *step {
+                // A process before this one may have closed the part already.
+                Step::Part(round, _) if after >= round => {}
+                Step::Part(round, n) => {
+                    push(link, round, n);
+                    link.change(now, Barrier);
+                }
+                Step::Push(step, n) => push(link, step, n),
+                Step::Fetch => {
+                    let names = vec![own(id), SHARED.to_string()];
+                    let pull = Pull { after, changed: false, names };
+                    self.waiting.push((server, link.ask(now, pull), None));
+                    let rows = LookUp { after, table: "table".to_string(), keys: vec![1, 2] };
+                    self.waiting.push((server, link.ask(now, rows), None));
+                }
+                Step::News => {
+                    let pull = Pull { after, changed: true, names: vec!["news".to_string()] };
+                    self.waiting.push((server, link.ask(now, pull), None));
+                }
+                Step::Meet(turn) if server == 0 => {
+                    let meet = Meet { place: "sim".to_string(), turn, bytes: vec![id as u8] };
+                    self.waiting.push((server, link.ask(now, meet), None));
+                }
+                Step::Meet(_) => {}
+                Step::Complete => {
+                    link.change(now, Complete);
+                }
+                Step::Leave => {
+                    link.change(now, Leave);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Laws of a job, whatever the network does: shipping servers and links on a simulated network.
+//!
+//! `SEED=n cargo test -p testing --test simulation` replays one run of each law.
+
+use std::collections::BTreeMap;
+
+use ps::Refusal;
+use ps::server::End;
+use testing::sim::{
+    Faults, GRACE_MS, Kill, Outcome, Plan, Report, Rng, SHARED, Size, Step, own, tag,
+};
+
+/// The runs of a law: so many, or the one that is asked for.
+fn seeds(n: u64) -> Vec<u64> {
+    match std::env::var("SEED") {
+        Ok(seed) => vec![seed.parse().expect("SEED is a number")],
+        Err(_) => (0..n).collect(),
+    }
+}
+
+fn size(rng: &mut Rng) -> Size {
+    Size { servers: 1 + rng.below(3) as usize, trainers: 1 + rng.below(4) as u32 }
+}
+
+fn faults(rng: &mut Rng) -> Faults {
+    let loose = rng.per_mille(500);
+    Faults {
+        loose,
+        drop_per_mille: rng.below(200),
+        double_per_mille: rng.below(200),
+        cut_per_mille: if rng.per_mille(700) { rng.below(60) } else { 0 },
+        delay_ms_max: [1, 10, 100, 400][rng.below(4) as usize],
+        replay_per_mille: if rng.per_mille(300) { rng.below(30) } else { 0 },
+        stall_ms: if rng.per_mille(100) { 500 + rng.below(10_000) } else { 0 },
+    }
+}
+
+/// Rounds with a fetch after each, meetings at either end, and some gradients that nobody fetches.
+fn sync_scripts(rng: &mut Rng, size: Size) -> Vec<Vec<Step>> {
+    let (n_rounds, n_grads, n_meetings) = (1 + rng.below(5), rng.below(4), rng.below(3));
+    let fetch_often = rng.per_mille(800);
+    let script = |_| {
+        let mut script: Vec<_> = (0..n_meetings).map(Step::Meet).collect();
+        for round in 1..=n_rounds {
+            script.push(Step::Part(round, n_grads));
+            if fetch_often {
+                script.push(Step::Fetch);
+            }
+        }
+        script.extend([Step::Meet(n_meetings), Step::Complete]);
+        script
+    };
+    (0..size.trainers).map(script).collect()
+}
+
+/// A job for a law; laws have their own jobs for the same seed.
+fn sync_plan(law: u64, seed: u64) -> Plan {
+    let mut rng = Rng::new(seed.wrapping_mul(7919) ^ (law << 40));
+    let size = size(&mut rng);
+    let scripts = sync_scripts(&mut rng, size);
+    Plan { seed, size, sync: true, scripts, faults: faults(&mut rng), kill: None }
+}
+
+fn async_plan(seed: u64) -> Plan {
+    let mut rng = Rng::new(seed.wrapping_mul(104_729));
+    let size = size(&mut rng);
+    let (n_steps, n_grads) = (1 + rng.below(5), 1 + rng.below(3));
+    let leaves = rng.per_mille(200);
+    let script = |_| {
+        let mut script = vec![Step::Meet(0)];
+        for step in 1..=n_steps {
+            script.extend([Step::Push(step, n_grads), Step::Fetch, Step::News]);
+        }
+        script.extend([Step::Meet(1), Step::Meet(2), Step::News]);
+        script.push(if leaves { Step::Leave } else { Step::Complete });
+        script
+    };
+    let scripts = (0..size.trainers).map(script).collect();
+    Plan { seed, size, sync: false, scripts, faults: faults(&mut rng), kill: None }
+}
+
+/// Each gradient that the script sends is applied, once, and in the trainer's order.
+#[track_caller]
+fn check_once_and_in_order(plan: &Plan, report: &Report) {
+    for (server, (_, ledger)) in report.servers.iter().enumerate() {
+        let mut applied: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+        for one in &ledger.applied {
+            applied.entry(one.trainer).or_default().push(one.tag);
+        }
+        for (id, script) in (0..).zip(&plan.scripts) {
+            let sent = script.iter().flat_map(|step| match *step {
+                Step::Part(step, n) | Step::Push(step, n) => {
+                    (0..n).map(|k| tag(id, step, k)).collect()
+                }
+                _ => Vec::new(),
+            });
+            let (sent, applied) =
+                (sent.collect::<Vec<_>>(), applied.remove(&id).unwrap_or_default());
+            assert_eq!(applied, sent, "trainer {id}, server {server}: SEED={}", plan.seed);
+        }
+    }
+}
+
+/// Each round has everybody's part, in the order of ranks, and nothing of another round.
+#[track_caller]
+fn check_rounds(plan: &Plan, report: &Report) {
+    let everybody: Vec<u32> = (0..plan.size.trainers).collect();
+    for (_, ledger) in &report.servers {
+        for trainers in &ledger.rounds {
+            assert_eq!(*trainers, everybody, "SEED={}", plan.seed);
+        }
+        for one in &ledger.applied {
+            let round = (one.tag / 100 % 10_000) as u64;
+            assert_eq!(one.round, round, "{one:?}: SEED={}", plan.seed);
+        }
+    }
+}
+
+#[track_caller]
+fn check_done(plan: &Plan, report: &Report) {
+    for (id, outcome) in report.outcomes.iter().enumerate() {
+        let outcome = outcome.as_ref().map(|(outcome, _)| outcome);
+        let (seed, log) = (plan.seed, &report.log);
+        assert_eq!(outcome, Some(&Outcome::Done), "trainer {id}: SEED={seed}, {plan:?}\n{log:#?}");
+    }
+}
+
+/// Sync: the same parameters, bit for bit, as on a perfect network, at the end and in every round.
+#[test]
+fn rounds_are_exact() {
+    let mut n_repeated = 0;
+    for seed in seeds(3000) {
+        let plan = sync_plan(1, seed);
+        let (report, expected) = (plan.run(), plan.undisturbed().run());
+        for report in [&report, &expected] {
+            check_done(&plan, report);
+            check_once_and_in_order(&plan, report);
+            check_rounds(&plan, report);
+        }
+        assert_eq!(report.seen, expected.seen, "SEED={seed}");
+        for ((end, ledger), (_, expected)) in report.servers.iter().zip(&expected.servers) {
+            assert_eq!(*end, Some(End::Completed), "SEED={seed}");
+            assert_eq!(ledger.params, expected.params, "SEED={seed}");
+        }
+        n_repeated += report.n_repeated;
+    }
+    assert!(n_repeated > 0 || seeds(2).len() == 1, "the network was too kind to prove anything");
+}
+
+/// Async: everything is applied once and in its trainer's order; who asks what others changed
+/// learns each change once.
+#[test]
+fn pushes_are_applied_once_and_news_are_told_once() {
+    for seed in seeds(2000) {
+        let plan = async_plan(seed);
+        let (report, expected) = (plan.run(), plan.undisturbed().run());
+        check_done(&plan, &report);
+        check_once_and_in_order(&plan, &report);
+        for (id, seen) in (0..).zip(&report.seen) {
+            for (server, (_, ledger)) in report.servers.iter().enumerate() {
+                let others = ledger.applied.iter().filter(|one| one.trainer != id);
+                let others: Vec<_> = others.map(|one| (server, one.tag)).collect();
+                let told = seen.news.iter().filter(|(from, _)| *from == server);
+                let told: Vec<_> = told.copied().collect();
+                assert_eq!(told, others, "trainer {id}, server {server}: SEED={seed}");
+                let mine = |report: &Report| report.servers[server].1.params.get(&own(id)).copied();
+                assert_eq!(mine(&report), mine(&expected), "SEED={seed}");
+                // A stream keeps the order, so a trainer reads what it wrote.
+                if !plan.faults.loose && plan.faults.replay_per_mille == 0 {
+                    let own_at = |params: &[u32]| params[3 * server];
+                    let of = |report: &Report| -> Vec<u32> {
+                        let params = &report.seen[id as usize].params;
+                        params.iter().map(|params| own_at(params)).collect()
+                    };
+                    assert_eq!(of(&report), of(&expected), "SEED={seed}");
+                }
+            }
+        }
+        assert!(report.servers.iter().all(|(_, ledger)| ledger.params.contains_key(SHARED)));
+    }
+}
+
+/// Sync: a trainer that is killed is named to all others, in time; no round is applied without it.
+#[test]
+fn a_killed_trainer_is_named() {
+    let mut n_named = 0;
+    for seed in seeds(1000) {
+        let mut plan = sync_plan(2, seed);
+        let mut rng = Rng::new(seed);
+        let trainer = rng.below(u64::from(plan.size.trainers)) as u32;
+        let at_ms = 30 + rng.below(400);
+        plan.kill = Some(Kill { trainer, at_ms, back_ms: None });
+        let report = plan.run();
+        check_rounds(&plan, &report);
+        let patience = GRACE_MS + 8 * plan.faults.delay_ms_max + plan.faults.stall_ms + 3_000;
+        for (id, outcome) in report.outcomes.iter().enumerate() {
+            match outcome {
+                None => assert_eq!(id as u32, trainer, "SEED={seed}"),
+                Some((Outcome::Done, _)) => {}
+                Some((Outcome::Refused(Refusal::TrainerLost { trainer: who, .. }), at)) => {
+                    assert_eq!(*who, trainer, "SEED={seed}");
+                    let since = at.since(report.killed.expect("somebody was killed"));
+                    assert!(since < patience, "{since} ms: SEED={seed}");
+                    n_named += 1;
+                }
+                Some((other, _)) => panic!("{other:?}: SEED={seed}, {:#?}", report.log),
+            }
+        }
+        for (end, ledger) in &report.servers {
+            let all_came = !ledger.rounds.is_empty();
+            assert!(end.is_some() || !all_came, "a server stays: SEED={seed}");
+        }
+    }
+    assert!(n_named > 100 || seeds(2).len() == 1, "{n_named} were told");
+}
+
+/// Sync: a trainer that is killed and started again in time goes on where the first one stopped,
+/// and the result is that of an undisturbed job.
+#[test]
+fn a_trainer_that_comes_back_goes_on() {
+    for seed in seeds(1000) {
+        let mut plan = sync_plan(3, seed);
+        let mut rng = Rng::new(seed);
+        let trainer = rng.below(u64::from(plan.size.trainers)) as u32;
+        let (at_ms, back_ms) = (30 + rng.below(400), 200 + rng.below(500));
+        plan.kill = Some(Kill { trainer, at_ms, back_ms: Some(back_ms) });
+        let (report, expected) = (plan.run(), plan.undisturbed().run());
+        check_done(&plan, &report);
+        check_once_and_in_order(&plan, &report);
+        check_rounds(&plan, &report);
+        for ((_, ledger), (_, expected)) in report.servers.iter().zip(&expected.servers) {
+            assert_eq!(ledger.params, expected.params, "SEED={seed}");
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Servers and clients over real connections: what is promised when they work, break or lie.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ps::frame::{self, FRAME_BYTES_MAX, Frame};
+use ps::message::{
+    Barrier, Complete, Hello, LookUp, Named, Ping, Pull, Push, Reply, Request, VERSION,
+};
+use ps::server::{Config, End, Server};
+use ps::tcp::{Client, Listener, Patience, Stop};
+use ps::{Endpoint, Error, Refusal};
+use tensor::{Rows, Tensor, Value};
+use testing::sim::{Ledger, SHARED, grad};
+
+struct Served {
+    endpoint: Endpoint,
+    stop: Stop,
+    log: Arc<Mutex<Vec<String>>>,
+    thread: JoinHandle<(Option<End>, Ledger)>,
+}
+
+impl Served {
+    fn start(config: Config) -> Self {
+        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
+        let (endpoint, stop) = (listener.endpoint().clone(), Stop::default());
+        let (log, stopped) = (Arc::<Mutex<Vec<String>>>::default(), stop.clone());
+        let lines = log.clone();
+        let thread = thread::spawn(move || {
+            let server = Server::new(config.clone(), Ledger::new(config.n_trainers));
+            listener.serve(server, &stopped, move |line| lines.lock().unwrap().push(line.into()))
+        });
+        Self { endpoint, stop, log, thread }
+    }
+
+    /// The same server under a name for which there is no Unix socket.
+    fn by_tcp(&self) -> Endpoint {
+        Endpoint { host: "localhost".to_string(), port: self.endpoint.port }
+    }
+
+    fn end(self) -> (Option<End>, Ledger) {
+        self.stop.set();
+        self.thread.join().unwrap()
+    }
+
+    fn raw(&self) -> TcpStream {
+        let stream = TcpStream::connect((self.endpoint.host.as_str(), self.endpoint.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    }
+}
+
+fn config(n_trainers: u32, sync: bool) -> Config {
+    Config { job: "job".to_string(), n_trainers, sync, ..Config::default() }
+}
+
+fn hello(trainer: u32, incarnation: u64) -> Hello {
+    Hello { version: VERSION, job: "job".to_string(), trainer, incarnation }
+}
+
+fn client(endpoint: &Endpoint, trainer: u32) -> Arc<Client> {
+    let patience =
+        Patience { connect_ms: 5_000, grace_ms: 1_000, lease_ms: 5_000, answer_ms: 20_000 };
+    Client::new(endpoint.clone(), hello(trainer, u64::from(trainer) + 7), patience)
+}
+
+/// A gradient with many numbers.
+fn large(tag: i64, n: usize) -> Push {
+    let value = Tensor::full([1, n], tag as f32);
+    let rows = Rows { ids: vec![tag], height: i64::MAX, value };
+    Push { grads: vec![Named { name: "grad".to_string(), value: Value::Rows(rows) }] }
+}
+
+fn pull(after: u64) -> Pull {
+    Pull { after, changed: false, names: vec![SHARED.to_string()] }
+}
+
+fn fetch(client: &Client, after: u64) -> f64 {
+    let ticket = client.ask(pull(after)).unwrap();
+    match client.wait(ticket, "parameters").unwrap() {
+        Reply::Values(values) => values.0[0].tensor().unwrap().get_f64(0),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sync_rounds(endpoint: impl Fn(&Served) -> Endpoint) {
+    let served = Served::start(config(4, true));
+    let trainers: Vec<_> = (0..4)
+        .map(|id| {
+            let client = client(&endpoint(&served), id);
+            thread::spawn(move || {
+                let mut seen = Vec::new();
+                for round in 1..=20 {
+                    let tag = i64::from(id) * 1000 + round;
+                    client.change(Push { grads: vec![grad(tag, 0)] }).unwrap();
+                    client.change(Barrier).unwrap();
+                    assert_eq!(client.round(), round as u64);
+                    seen.push(fetch(&client, client.round()).to_bits());
+                }
+                client.change(Complete).unwrap();
+                client.settle().unwrap();
+                seen
+            })
+        })
+        .collect();
+    let seen: Vec<Vec<u64>> = trainers.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert!(seen.iter().all(|one| *one == seen[0]), "all see the same in each round");
+    let (end, ledger) = served.thread.join().unwrap();
+    assert_eq!(end, Some(End::Completed));
+    let tags: Vec<i64> = ledger.applied.iter().map(|one| one.tag).collect();
+    let expected: Vec<i64> = (1..=20).flat_map(|r| (0..4).map(move |id| id * 1000 + r)).collect();
+    assert_eq!(tags, expected, "round after round, in the order of ranks");
+}
+
+#[test]
+fn rounds_over_a_unix_socket() {
+    sync_rounds(|served| served.endpoint.clone());
+}
+
+#[test]
+fn rounds_over_tcp() {
+    sync_rounds(Served::by_tcp);
+}
+
+/// Passes bytes on; cuts each connection after so many from the client, the last never.
+fn proxy(to: Endpoint, cuts: Vec<usize>) -> Endpoint {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for cut in cuts.into_iter().chain([usize::MAX]) {
+            let Ok((near, _)) = listener.accept() else { return };
+            let far = TcpStream::connect((to.host.as_str(), to.port)).unwrap();
+            let (mut back, mut front) = (far.try_clone().unwrap(), near.try_clone().unwrap());
+            thread::spawn(move || std::io::copy(&mut back, &mut front));
+            thread::spawn(move || {
+                // An error is a connection that is over, too.
+                let _ = std::io::copy(&mut (&near).take(cut as u64), &mut &far);
+                let _ = (near.shutdown(Shutdown::Both), far.shutdown(Shutdown::Both));
+            });
+        }
+    });
+    Endpoint { host: "127.0.0.1".to_string(), port }
+}
+
+#[test]
+fn a_connection_that_breaks_in_a_push_applies_it_once() {
+    let served = Served::start(config(1, false));
+    let cuts = vec![10, 30, 90, 5_000, 400_000, 150_000, 700_000];
+    let client = client(&proxy(served.endpoint.clone(), cuts), 0);
+    for tag in 0..20 {
+        client.change(large(tag, 25_000)).unwrap();
+    }
+    client.settle().unwrap();
+    let (_, ledger) = served.end();
+    let tags: Vec<i64> = ledger.applied.iter().map(|one| one.tag).collect();
+    assert_eq!(tags, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn who_sends_much_before_reading_is_served() {
+    let served = Served::start(config(1, false));
+    for endpoint in [served.endpoint.clone(), served.by_tcp()] {
+        let client = client(&endpoint, 0);
+        let keys = vec![0; 100_000];
+        let look_up = || LookUp { after: 0, table: "table".to_string(), keys: keys.clone() };
+        let tickets: Vec<_> = (0..30).map(|_| client.ask(look_up()).unwrap()).collect();
+        for tag in 0..30 {
+            client.change(large(tag, 250_000)).unwrap();
+        }
+        for tag in 0..900 {
+            client.change(large(tag, 1)).unwrap();
+        }
+        for ticket in tickets {
+            assert!(matches!(client.wait(ticket, "rows").unwrap(), Reply::Rows(_)));
+        }
+        client.settle().unwrap();
+        client.close();
+        // The next one has the same rank and is another process only if this one is gone.
+        drop(client);
+    }
+    assert_eq!(served.end().1.applied.len(), 930, "the second time everything was a repetition");
+}
+
+#[test]
+fn a_slow_reader_does_not_stall_others() {
+    let served = Served::start(config(2, false));
+    let mut slow = served.raw();
+    say(&mut slow, 0, hello(1, 1));
+    let keys = vec![0; 100_000];
+    for id in 0..60 {
+        let look_up = LookUp { after: 0, table: "table".to_string(), keys: keys.clone() };
+        say(&mut slow, (1 << 63) + id, look_up);
+    }
+    let client = client(&served.endpoint, 0);
+    let start = Instant::now();
+    for tag in 0..200 {
+        client.change(Push { grads: vec![grad(tag, 0)] }).unwrap();
+        fetch(&client, 0);
+    }
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    drop(slow);
+    assert_eq!(served.end().1.applied.len(), 200);
+}
+
+#[test]
+fn threads_of_a_client_do_not_wait_for_each_other() {
+    let served = Served::start(config(1, false));
+    let client = client(&served.endpoint, 0);
+    let start = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..500).for_each(|_| drop(fetch(&client, 0))));
+        }
+    });
+    // A lost wake-up costs 100 ms.
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    served.end();
+}
+
+#[test]
+fn a_server_that_is_gone_is_named_in_time() {
+    let served = Served::start(config(1, false));
+    let (endpoint, client) = (served.endpoint.clone(), client(&served.endpoint, 0));
+    fetch(&client, 0);
+    served.end();
+    let start = Instant::now();
+    let error = client.ask(pull(0)).and_then(|ticket| client.wait(ticket, "parameters"));
+    assert!(
+        matches!(&error, Err(Error::ServerLost { endpoint: named, .. }) if *named == endpoint),
+        "{error:?}"
+    );
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_wrong_port_is_a_typed_error_at_the_deadline() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let endpoint = Endpoint { host: "127.0.0.1".to_string(), port };
+    let patience = Patience { connect_ms: 400, ..Patience::default() };
+    let client = Client::new(endpoint.clone(), hello(0, 1), patience);
+    let start = Instant::now();
+    let error = client.meet().unwrap_err();
+    assert!(
+        matches!(&error, Error::ServerLost { endpoint: named, .. } if *named == endpoint),
+        "{error}"
+    );
+    let took = start.elapsed();
+    assert!((400..4_000).contains(&took.as_millis()), "{took:?}");
+}
+
+fn say(stream: &mut TcpStream, id: u64, request: impl Into<Request>) {
+    stream.write_all(&frame::to_bytes(&Frame { id, body: &request.into() })).unwrap();
+}
+
+fn hear(stream: &mut TcpStream) -> Reply {
+    frame::read::<Reply>(stream, FRAME_BYTES_MAX).unwrap().1
+}
+
+#[track_caller]
+fn check_cut(stream: &mut TcpStream) {
+    let mut rest = Vec::new();
+    // A reset is an end, too.
+    let _ = stream.read_to_end(&mut rest);
+    assert!(rest.is_empty(), "nothing follows a refusal: {rest:?}");
+}
+
+#[track_caller]
+fn check_refused(served: &Served, bytes: &[u8], expected: impl Fn(&Refusal) -> bool) {
+    let mut stream = served.raw();
+    stream.write_all(bytes).unwrap();
+    match hear(&mut stream) {
+        Reply::Refused(refusal) => assert!(expected(&refusal), "{refusal:?}"),
+        other => panic!("{other:?}"),
+    }
+    check_cut(&mut stream);
+}
+
+fn greeting(hello: Hello) -> Vec<u8> {
+    frame::to_bytes(&Frame { id: 0, body: &Request::Hello(hello) })
+}
+
+#[test]
+fn strangers_get_a_typed_refusal_and_one_line_in_the_log() {
+    let served = Served::start(config(2, false));
+    let client = client(&served.endpoint, 0);
+    fetch(&client, 0);
+    let ping = frame::to_bytes(&Frame { id: 1, body: &Request::Ping(Ping) });
+    let mut claim = ping.clone();
+    claim[8..16].copy_from_slice(&[0xff; 8]);
+    let garbage: Vec<u8> = (0..64u8).map(|at| at.wrapping_mul(37) ^ 0x5a).collect();
+    let malformed = |refusal: &Refusal| matches!(refusal, Refusal::Malformed(_));
+    for _ in 0..3 {
+        check_refused(&served, &garbage, malformed);
+        check_refused(&served, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", malformed);
+        check_refused(&served, &claim, malformed);
+        check_refused(&served, &ping, |refusal| *refusal == Refusal::HelloFirst);
+        let out = Refusal::TrainerOutOfRange { trainer: 2, n_trainers: 2 };
+        check_refused(&served, &greeting(hello(2, 1)), |refusal| *refusal == out);
+        let other = Hello { job: "other".to_string(), ..hello(1, 1) };
+        check_refused(&served, &greeting(other), |r| matches!(r, Refusal::OtherJob { .. }));
+        let version = Hello { version: VERSION + 1, ..hello(1, 1) };
+        check_refused(&served, &greeting(version), |r| matches!(r, Refusal::Version { .. }));
+        let duplicate = |r: &Refusal| matches!(r, Refusal::DuplicateTrainer { trainer: 0, .. });
+        check_refused(&served, &greeting(hello(0, 99)), duplicate);
+        let mut cut = served.raw();
+        cut.write_all(&greeting(hello(1, 1))[..30]).unwrap();
+        cut.shutdown(Shutdown::Write).unwrap();
+        check_cut(&mut cut);
+    }
+    fetch(&client, 0);
+    let log = served.log.lock().unwrap().clone();
+    let lines: Vec<_> = log.iter().filter(|line| line.contains("connection")).collect();
+    assert_eq!(lines.len(), 7, "each kind once (garbage and HTTP are one kind): {log:#?}");
+    served.end();
+}
+
+#[test]
+fn keys_and_values_of_different_length_cost_the_connection() {
+    let served = Served::start(config(1, false));
+    let mut stream = served.raw();
+    say(&mut stream, 0, hello(0, 1));
+    assert!(matches!(hear(&mut stream), Reply::Welcome(_)));
+    let rows = Rows { ids: vec![1, 2], height: 9, value: Tensor::full([1, 1], 1f32) };
+    let grads = vec![Named { name: "grad".to_string(), value: Value::Rows(rows) }];
+    say(&mut stream, 1, Push { grads });
+    let refused = hear(&mut stream);
+    assert!(matches!(refused, Reply::Refused(Refusal::Malformed(_))), "{refused:?}");
+    check_cut(&mut stream);
+    assert!(served.end().1.applied.is_empty());
+}
+
+#[test]
+fn unknown_tables_and_numbers_that_are_none_are_refused_to_their_sender() {
+    let served = Served::start(Config { check_finite: true, ..config(2, false) });
+    let (good, bad) = (client(&served.endpoint, 0), client(&served.endpoint, 1));
+    let look_up = LookUp { after: 0, table: "nope".to_string(), keys: vec![1] };
+    let error = bad.wait(bad.ask(look_up).unwrap(), "rows").unwrap_err();
+    let unknown = Refusal::UnknownVar("nope".to_string());
+    assert!(matches!(&error, Error::Refused { refusal, .. } if *refusal == unknown), "{error}");
+    let rows = Rows { ids: vec![1], height: 9, value: Tensor::full([1, 1], f32::NAN) };
+    let grads = vec![Named { name: "grad".to_string(), value: Value::Rows(rows) }];
+    bad.change(Push { grads }).unwrap();
+    let error = bad.settle().unwrap_err();
+    let not_finite = Refusal::NotFinite { var: "grad".to_string(), trainer: 1 };
+    assert!(matches!(&error, Error::Refused { refusal, .. } if *refusal == not_finite), "{error}");
+    good.change(Push { grads: vec![grad(1, 0)] }).unwrap();
+    good.settle().unwrap();
+    assert_eq!(served.end().1.applied.len(), 1, "the server goes on");
+}
+
+/// Not a promise: how long an exchange takes. `cargo test … -- --nocapture` shows it.
+#[test]
+fn exchanges_of_all_sizes() {
+    let served = Served::start(config(1, false));
+    for endpoint in [served.endpoint.clone(), served.by_tcp()] {
+        let client = client(&endpoint, 0);
+        for n_bytes in [64, 100_000, 1_000_000] {
+            let mut times: Vec<_> = (0..60).map(|tag| exchange(&client, tag, n_bytes)).collect();
+            times.sort_unstable();
+            println!("{endpoint} {n_bytes:>8} bytes each way: {:?}", times[times.len() / 2]);
+        }
+        client.close();
+    }
+    served.end();
+}
+
+fn exchange(client: &Client, tag: i64, n_bytes: usize) -> Duration {
+    let push = large(tag, n_bytes / 4);
+    let keys = LookUp { after: 0, table: "table".to_string(), keys: vec![0; n_bytes / 4] };
+    let start = Instant::now();
+    client.change(push).unwrap();
+    let ticket = client.ask(keys).unwrap();
+    assert!(matches!(client.wait(ticket, "rows").unwrap(), Reply::Rows(_)));
+    start.elapsed()
+}
