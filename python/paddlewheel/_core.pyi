@@ -486,6 +486,49 @@ def default_startup_program() -> Program:
     """The program that fills parameters."""
 
 class fleet:
+    class Fleet:
+        """A process of a job with parameter servers."""
+        def __init__(self, role: Any) -> None: ...
+        def all_reduce_worker(self, numbers: Any, how: Any) -> Any:
+            """Numbers of all trainers put together, place by place."""
+        def barrier_worker(self) -> Any:
+            """Waits for all trainers."""
+        def distribute(
+            self,
+            main: Any,
+            startup: Any,
+            config: Any,
+            trainer: Any,
+            threads: Any,
+            choose: Any,
+        ) -> Any:
+            """Splits programs for this process; a trainer's are rewritten in place."""
+        def init_server(self, scope: Scope, model_dir: Any = None) -> Any:
+            """Fills this server's parameters."""
+        def init_worker(self) -> Any:
+            """Gets a trainer ready to send."""
+        def origin(self) -> Any:
+            """The main program as it was before it was split."""
+        role: Any
+        def run_server(self, scope: Scope) -> Any:
+            """Serves; whether to the end."""
+        def save_inference_model(
+            self,
+            scope: Scope,
+            dirname: Any,
+            feeds: Any,
+            targets: Any,
+            export_for_deployment: Any,
+        ) -> Any:
+            """Saves a model to infer with, with parameters as they are on the servers now."""
+        def save_persistables(self, scope: Scope, dirname: Any, program: Any) -> Any:
+            """Saves a trainer's program as it is on the servers now."""
+        def server_programs(self) -> Any:
+            """A server's main and startup program."""
+        def stop_worker(self, scope: Scope) -> Any:
+            """This trainer is through."""
+        def wait_for_servers(self) -> Any:
+            """A trainer waits until all servers listen."""
     class Role:
         """Who a process is, and who the others are."""
         def index(self) -> Any:

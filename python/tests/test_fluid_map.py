@@ -6,9 +6,8 @@ import re
 import pytest
 
 import paddlewheel
-import paddlewheel.distributed.launch
-import paddlewheel.fluid.incubate.fleet.base.role_maker
-import paddlewheel.fluid.incubate.fleet.parameter_server.distribute_transpiler
+import paddlewheel.fluid.incubate.fleet.collective
+import paddlewheel.fluid.incubate.fleet.parameter_server.pslib
 import paddlewheel.fluid.incubate.fleet.utils.hdfs
 from conftest import HERE
 from paddlewheel import fluid

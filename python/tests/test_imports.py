@@ -65,7 +65,7 @@ def test_names(module):
 
 def test_what_is_not_there_says_so():
     import paddlewheel.fluid as fluid
-    from paddlewheel.fluid.incubate.fleet.parameter_server.distribute_transpiler import fleet
+    from paddlewheel.fluid.incubate.fleet.collective import fleet
 
     uses = [
         lambda: fleet.init(None),

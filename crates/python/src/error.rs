@@ -87,6 +87,7 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
 pub(crate) fn from_fleet(error: FleetError) -> PyErr {
     let text = error.to_string();
     match error {
+        FleetError::Train(error) => from_train(error),
         FleetError::NoTrainerEndpoints => PyAssertionError::new_err(text),
         FleetError::NotReady { .. } => PyRuntimeError::new_err(text),
         FleetError::Interrupted { .. } => PyKeyboardInterrupt::new_err(text),

@@ -83,6 +83,22 @@ impl Dispatch for Chosen<'_> {
     }
 }
 
+/// Splits with what `choose` names or does; what it raises is the split's error.
+pub(crate) fn dispatched<T>(
+    choose: &Bound<'_, PyAny>,
+    split: impl FnOnce(&mut dyn Dispatch) -> PyResult<T>,
+) -> PyResult<T> {
+    match choose.extract::<String>().as_deref() {
+        Ok("RoundRobin") => split(&mut RoundRobin::default()),
+        Ok("HashName") => split(&mut HashName),
+        _ => {
+            let mut chosen = Chosen { choose: choose.clone(), error: None };
+            let split = split(&mut chosen);
+            chosen.error.map_or(split, Err)
+        }
+    }
+}
+
 /// Splits a program; `main` and `startup` become the trainer's.
 ///
 /// `choose` is "RoundRobin", "HashName", or a function from the names of a variable's blocks to
@@ -104,22 +120,11 @@ fn transpile_program(
     // Work on copies: `choose` may look at the programs.
     let mut new_main = Program::clone(&main.get().lock());
     let mut new_startup = Program::clone(&startup.get().lock());
-    let mut split = |dispatch: &mut dyn Dispatch| {
-        transpile::transpile(&mut new_main, &mut new_startup, (&config, &job), dispatch)
-    };
-    let split = match choose.extract::<String>().as_deref() {
-        Ok("RoundRobin") => split(&mut RoundRobin::default()),
-        Ok("HashName") => split(&mut HashName),
-        _ => {
-            let mut chosen = Chosen { choose: choose.clone(), error: None };
-            let split = split(&mut chosen);
-            match chosen.error {
-                Some(error) => return Err(error),
-                None => split,
-            }
-        }
-    };
-    let split = split.map_err(from_train)?;
+    let split = dispatched(choose, |dispatch| {
+        let split =
+            transpile::transpile(&mut new_main, &mut new_startup, (&config, &job), dispatch);
+        split.map_err(from_train)
+    })?;
     main.get().lock().replace(new_main);
     startup.get().lock().replace(new_startup);
     Ok(PyTranspiled(split))
@@ -136,7 +141,8 @@ fn field<T: for<'a, 'py> FromPyObject<'a, 'py>>(
     value.extract::<T>().map_err(bad)
 }
 
-fn read_config(from: &Bound<'_, PyDict>) -> PyResult<Config> {
+/// The wishes that the core knows of.
+pub(crate) fn read_config(from: &Bound<'_, PyDict>) -> PyResult<Config> {
     Ok(Config {
         slice_var_up: field(from, "slice_var_up")?,
         min_block_size: field(from, "min_block_size")?,

@@ -2,19 +2,19 @@
 
 REASON = "{} is not yet there in this version of paddlewheel: {}"
 
-SERVERS = "training with parameter servers comes later; on one machine use fluid.Executor"
+LATER = "it comes later"
 DATASETS = "reading datasets from files comes later; feed batches with fluid.DataFeeder"
 COLLECTIVE = "training without servers on several machines is not there; use parameter servers"
 
 UNKNOWN = "paddlewheel has no {}.{}; docs/fluid-map.md says what of Fluid it has"
 
 
-def not_yet(what, why=SERVERS):
+def not_yet(what, why=LATER):
     """The error that a user gets."""
     return NotImplementedError(REASON.format(what, why))
 
 
-def not_yet_class(name, why=SERVERS, doc=None):
+def not_yet_class(name, why=LATER, doc=None):
     """A class that can be named but not made."""
 
     def __init__(self, *args, **kwargs):
@@ -24,7 +24,7 @@ def not_yet_class(name, why=SERVERS, doc=None):
     return type(name, (), {"__init__": __init__, **members})
 
 
-def not_yet_function(name, why=SERVERS):
+def not_yet_function(name, why=LATER):
     """A function that can be named but not called."""
 
     def function(*args, **kwargs):

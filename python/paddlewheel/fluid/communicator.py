@@ -2,4 +2,6 @@
 
 from ._not_yet import not_yet_class
 
-Communicator = not_yet_class("Communicator")
+WHY = "fleet.init_worker starts what a trainer sends with"
+
+Communicator = not_yet_class("Communicator", WHY)

@@ -18,6 +18,8 @@ use crate::signals::Signals;
 
 /// How often processes are looked after.
 const GLANCE: Duration = Duration::from_millis(20);
+/// How long servers may take to notice that their trainers are through, before they are told.
+const NOTICE: Duration = Duration::from_millis(300);
 /// How long a process may take to end when it is asked to.
 const GRACE: Duration = Duration::from_secs(3);
 /// How much of a failed process's log is shown.
@@ -35,7 +37,10 @@ pub(super) fn run(job: &Job, host: &Host, console: &mut Console) -> Result<i32> 
     let end = crew.watch(job.is_wide, &signals, console);
     let has_servers = crew.members.iter().any(|member| member.process.part == Part::Server);
     match &end {
-        End::Done if has_servers => console.say(lines::WORKERS_EXIT),
+        End::Done if has_servers => {
+            console.say(lines::WORKERS_EXIT);
+            crew.wait(NOTICE, &signals);
+        }
         End::Done => {}
         End::Failed(who) => {
             crew.blame(*who, console);
@@ -187,18 +192,23 @@ impl<'a> Crew<'a> {
     fn end(&mut self, signals: &Signals) {
         signals.forget();
         self.group.terminate();
-        let deadline = Instant::now() + GRACE;
+        // Whoever asks twice means it.
+        self.wait(GRACE, signals);
+        self.group.kill();
+        for member in &mut self.members {
+            let _ = member.child.wait();
+        }
+    }
+
+    /// Waits until all have ended by themselves, but not long, nor against a signal.
+    fn wait(&mut self, limit: Duration, signals: &Signals) {
+        let deadline = Instant::now() + limit;
         while self.members.iter().any(|member| member.status.is_none()) {
             self.look();
-            // Whoever asks twice means it.
             if Instant::now() >= deadline || signals.get().is_some() {
                 break;
             }
             thread::sleep(GLANCE);
-        }
-        self.group.kill();
-        for member in &mut self.members {
-            let _ = member.child.wait();
         }
     }
 

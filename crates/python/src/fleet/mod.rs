@@ -2,6 +2,7 @@
 
 mod flags;
 mod launch;
+mod lifecycle;
 mod role;
 mod strategy;
 
@@ -13,5 +14,6 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     strategy::add(&m)?;
     flags::add(&m)?;
     launch::add(&m)?;
+    m.add_class::<lifecycle::PyFleet>()?;
     parent.add_submodule(&m)
 }

@@ -56,6 +56,11 @@ fn server_threads() -> PyResult<(u64, u64, u64)> {
 pub(crate) struct PyTrainerConfig(Mutex<TrainerConfig>);
 
 impl PyTrainerConfig {
+    /// What flags and `CPU_NUM` say.
+    pub(crate) fn usual() -> PyResult<TrainerConfig> {
+        TrainerConfig::from_environment(None, &env::process).map_err(from_fleet)
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, TrainerConfig> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,8 +70,7 @@ impl PyTrainerConfig {
 impl PyTrainerConfig {
     #[new]
     fn new() -> PyResult<Self> {
-        let config = TrainerConfig::from_environment(None, &env::process).map_err(from_fleet)?;
-        Ok(Self(Mutex::new(config)))
+        Ok(Self(Mutex::new(Self::usual()?)))
     }
 
     /// Fluid's number of the mode (`DistributedMode`).

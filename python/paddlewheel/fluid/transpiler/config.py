@@ -1,7 +1,6 @@
 """Wishes about how a program is distributed."""
 
-import os
-
+from ... import _core
 from .ps_dispatcher import PSDispatcher, RoundRobin
 
 BEFORE_SPLIT = (
@@ -90,6 +89,7 @@ class ServerRuntimeConfig:
     """Wishes about a server; numbers of threads come from the environment."""
 
     def __init__(self):
-        for name in ("send", "get", "prefetch"):
-            flag = f"rpc_{name}_thread_num"
-            setattr(self, "_" + flag, int(os.environ.get("FLAGS_" + flag, "12")))
+        send, get, prefetch = _core.fleet.server_threads()
+        self._rpc_send_thread_num = send
+        self._rpc_get_thread_num = get
+        self._rpc_prefetch_thread_num = prefetch

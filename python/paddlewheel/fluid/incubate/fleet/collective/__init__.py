@@ -1,8 +1,8 @@
 """The fleet of trainers alone."""
 
-from ..._not_yet_fleet import NotYetFleet, not_yet_class
+from ..._not_yet_fleet import COLLECTIVE, NotYetFleet, not_yet_class
 
-CollectiveOptimizer = not_yet_class("CollectiveOptimizer")
-DistributedStrategy = not_yet_class("DistributedStrategy")
-TrainStatus = not_yet_class("TrainStatus")
-fleet = NotYetFleet("fleet")
+CollectiveOptimizer = not_yet_class("CollectiveOptimizer", COLLECTIVE)
+DistributedStrategy = not_yet_class("DistributedStrategy", COLLECTIVE)
+TrainStatus = not_yet_class("TrainStatus", COLLECTIVE)
+fleet = NotYetFleet("fleet", COLLECTIVE)

@@ -2,4 +2,6 @@
 
 from ...._not_yet_fleet import NotYetFleet
 
-fleet = NotYetFleet("fleet")
+WHY = "use the fleet of paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler"
+
+fleet = NotYetFleet("fleet", WHY)

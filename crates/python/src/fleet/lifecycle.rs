@@ -1,0 +1,225 @@
+//! The fleet of a process.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fleet::lifecycle::Served;
+use fleet::ready::{self, Watch};
+use fleet::strategy::ServerConfig;
+use fleet::{Fleet, Part, Role, Strategy, env, flags};
+use program::Program;
+use pyo3::exceptions::PyUserWarning;
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::PyDict;
+use train::io::SaveInference;
+
+use super::role::PyRole;
+use super::strategy::PyTrainerConfig;
+use crate::cluster::{cluster, raised_in_wait};
+use crate::error::from_fleet;
+use crate::executor::{Raised, signalled};
+use crate::program::PyProgram;
+use crate::tensor::PyScope;
+use crate::transpile::{dispatched, read_config};
+
+/// A process of a job with parameter servers.
+#[pyclass(name = "Fleet", module = "paddlewheel._core", frozen)]
+pub(super) struct PyFleet {
+    role: Role,
+    fleet: Mutex<Fleet>,
+}
+
+impl PyFleet {
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Fleet> {
+        self.fleet.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls something that waits; what a signal handler raised meanwhile goes first.
+    fn wait<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut Fleet) -> fleet::Result<T> + Send,
+    ) -> PyResult<T> {
+        let mut fleet = self.lock(py);
+        let fleet = &mut *fleet;
+        let done = py.detach(|| call(fleet));
+        let raised = raised_in_wait().filter(|_| done.is_err());
+        done.map_err(|error| raised.unwrap_or_else(|| from_fleet(error)))
+    }
+}
+
+/// A line for whoever waits; stderr is where Fluid's users look.
+#[allow(clippy::print_stderr)]
+fn tell(line: &str) {
+    eprintln!("{line}");
+}
+
+#[pymethods]
+impl PyFleet {
+    #[new]
+    fn new(role: &PyRole) -> PyResult<Self> {
+        let flags = flags::current().map_err(from_fleet)?;
+        if role.0.part == Part::Trainer {
+            ready::warn_of_proxies(&env::process, &mut tell);
+        }
+        let fleet = Mutex::new(Fleet::init(role.0.clone(), flags, cluster()?.clone()));
+        Ok(Self { role: role.0.clone(), fleet })
+    }
+
+    /// Who this process is.
+    #[getter]
+    fn role(&self) -> PyRole {
+        PyRole(self.role.clone())
+    }
+
+    /// Splits programs for this process; a trainer's are rewritten in place. `trainer` is None when
+    /// a transpiler's configuration was given instead of a strategy.
+    fn distribute(
+        &self,
+        py: Python<'_>,
+        main: &Bound<'_, PyProgram>,
+        startup: &Bound<'_, PyProgram>,
+        config: &Bound<'_, PyDict>,
+        trainer: Option<&PyTrainerConfig>,
+        threads: (u64, u64, u64),
+        choose: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let flags = flags::current().map_err(from_fleet)?;
+        let n_threads = PyTrainerConfig::usual()?.n_threads();
+        let mut strategy = Strategy::plain(read_config(config)?, &flags, n_threads);
+        if let Some(trainer) = trainer {
+            strategy.trainer = trainer.lock().clone();
+        }
+        let (rpc_send_thread_num, rpc_get_thread_num, rpc_prefetch_thread_num) = threads;
+        strategy.server =
+            ServerConfig { rpc_send_thread_num, rpc_get_thread_num, rpc_prefetch_thread_num };
+        // Work on copies: `choose` may look at the programs.
+        let mut new_main = Program::clone(&main.get().lock());
+        let mut new_startup = Program::clone(&startup.get().lock());
+        let warnings = dispatched(choose, |dispatch| {
+            let mut fleet = self.lock(py);
+            let split = fleet.distribute(&mut new_main, &mut new_startup, strategy, dispatch);
+            split.map_err(from_fleet)
+        })?;
+        if self.role.is_trainer() {
+            main.get().lock().replace(new_main);
+            startup.get().lock().replace(new_startup);
+        }
+        warnings.iter().for_each(|line| tell(line));
+        Ok(())
+    }
+
+    /// A trainer waits until all servers listen.
+    fn wait_for_servers(&self, py: Python<'_>) -> PyResult<()> {
+        let raised = Raised::default();
+        let waited = self.wait(py, |fleet| {
+            let mut stops = || signalled(&raised);
+            fleet.wait_for_servers(&mut Watch { on_line: &mut tell, stops: &mut stops })
+        });
+        match raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error),
+            None => waited,
+        }
+    }
+
+    /// A server's main and startup program.
+    fn server_programs(&self, py: Python<'_>) -> Option<(PyProgram, PyProgram)> {
+        let fleet = self.lock(py);
+        let (main, startup) = fleet.server_programs()?;
+        Some((PyProgram::new_from(main.clone()), PyProgram::new_from(startup.clone())))
+    }
+
+    /// The main program as it was before it was split.
+    fn origin(&self, py: Python<'_>) -> Option<PyProgram> {
+        self.lock(py).origin().map(|origin| PyProgram::new_from(origin.clone()))
+    }
+
+    /// Fills this server's parameters.
+    #[pyo3(signature = (scope, model_dir = None))]
+    fn init_server(
+        &self,
+        py: Python<'_>,
+        scope: &PyScope,
+        model_dir: Option<PathBuf>,
+    ) -> PyResult<()> {
+        self.wait(py, |fleet| fleet.init_server(&scope.0, model_dir.as_deref()))
+    }
+
+    /// Serves; whether to the end. Otherwise a signal came and the process should end.
+    fn run_server(&self, py: Python<'_>, scope: &PyScope) -> PyResult<bool> {
+        let served = self.wait(py, |fleet| fleet.run_server(&scope.0))?;
+        // The signal has been heeded.
+        let _ = py.check_signals();
+        Ok(served == Served::Completed)
+    }
+
+    /// Gets a trainer ready to send.
+    fn init_worker(&self, py: Python<'_>) -> PyResult<()> {
+        let mut lines = Vec::new();
+        let mut print = |line: &str| lines.push(line.to_string());
+        let is_new = self.lock(py).init_worker(&mut print).map_err(from_fleet)?;
+        let out = py.import("builtins")?.getattr("print")?;
+        for line in lines {
+            out.call1((line,))?;
+        }
+        if is_new {
+            return Ok(());
+        }
+        let text = std::ffi::CString::new(fleet::lines::COMMUNICATOR_INITIALIZED)?;
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
+    }
+
+    /// This trainer is through.
+    fn stop_worker(&self, py: Python<'_>, scope: &PyScope) -> PyResult<()> {
+        self.wait(py, |fleet| fleet.stop_worker(&scope.0))
+    }
+
+    /// Waits for all trainers.
+    fn barrier_worker(&self, py: Python<'_>) -> PyResult<()> {
+        self.wait(py, |fleet| fleet.barrier_worker())
+    }
+
+    /// Numbers of all trainers put together, place by place.
+    fn all_reduce_worker(
+        &self,
+        py: Python<'_>,
+        numbers: Vec<f64>,
+        how: &str,
+    ) -> PyResult<Vec<f64>> {
+        self.wait(py, |fleet| fleet.all_reduce_worker(&numbers, how))
+    }
+
+    /// Saves a trainer's program as it is on the servers now.
+    fn save_persistables(
+        &self,
+        py: Python<'_>,
+        scope: &PyScope,
+        dirname: PathBuf,
+        program: &PyProgram,
+    ) -> PyResult<()> {
+        let program = program.shared();
+        self.wait(py, |fleet| fleet.save_persistables(&scope.0, &dirname, &program))
+    }
+
+    /// Saves a model to infer with, with parameters as they are on the servers now.
+    fn save_inference_model(
+        &self,
+        py: Python<'_>,
+        scope: &PyScope,
+        dirname: PathBuf,
+        feeds: Vec<String>,
+        targets: Vec<String>,
+        export_for_deployment: bool,
+    ) -> PyResult<Vec<String>> {
+        let feeds: Vec<&str> = feeds.iter().map(String::as_str).collect();
+        let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+        let options = SaveInference {
+            feeds: &feeds,
+            targets: &targets,
+            export_for_deployment,
+            ..SaveInference::default()
+        };
+        self.wait(py, |fleet| fleet.save_inference_model(&scope.0, &dirname, &options))
+    }
+}
