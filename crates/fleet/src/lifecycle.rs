@@ -14,6 +14,7 @@ use program::optimizer::Optimizer;
 use program::{Builder, Distributed, OpDesc, Program, Var};
 use ps::tcp::Patience;
 use train::io::{self, SaveInference};
+use train::remote::{Log, usual_log};
 use train::transpile::{self, Dispatch, Job, Transpiled};
 use train::{Cluster, Executor, Feed, Scope};
 
@@ -29,7 +30,6 @@ use crate::strategy::{Mode, Strategy};
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// A process of a job with parameter servers.
-#[derive(Debug)]
 pub struct Fleet {
     role: Role,
     flags: Flags,
@@ -37,6 +37,13 @@ pub struct Fleet {
     executor: Executor,
     split: Option<Split>,
     is_started: bool,
+    log: Log,
+}
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Fleet of {:?} {}", self.role.part, self.role.id)
+    }
 }
 
 /// What there is once a loss has been minimized.
@@ -70,7 +77,14 @@ impl Fleet {
         let serving = executor.serving_mut();
         serving.check_finite = flags.check_nan_inf();
         serving.bind_attempts = u32::try_from(flags.rpc_retry_bind_port()).unwrap_or(u32::MAX);
-        Self { role, flags, cluster, executor, split: None, is_started: false }
+        let (split, is_started, log) = (None, false, usual_log());
+        Self { role, flags, cluster, executor, split, is_started, log }
+    }
+
+    /// What this process has to say goes there instead of stderr.
+    pub fn set_log(&mut self, log: Log) {
+        self.executor.serving_mut().log = log.clone();
+        self.log = log;
     }
 
     /// Who this process is.
@@ -223,14 +237,14 @@ impl Fleet {
         let (settings, warnings) = split.strategy.trainer.communicator_flags();
         warnings.iter().for_each(|line| print(line));
         print(&lines::overview(&settings));
-        lines::initialized(mode).iter().for_each(ps::lines::Line::say);
+        lines::initialized(mode).iter().for_each(|line| (self.log)(line));
         match split.job.mode {
             distributed::Mode::Async => {
                 let config = split.strategy.trainer.communicator();
                 self.cluster.start_communicator(&split.job, config);
             }
             // These send in step with the program; no thread is needed, but the line is waited for.
-            _ => ps::lines::communicator_starts().say(),
+            _ => (self.log)(&ps::lines::communicator_starts()),
         }
         Ok(true)
     }
