@@ -7,9 +7,13 @@ import sys
 ALIAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_alias")
 
 USAGE = """usage: paddlewheel run [python options] script.py [arguments]
+       paddlewheel launch_ps [options] script [arguments]
+       paddlewheel launch [options] script [arguments]
        paddlewheel --version
 
-`paddlewheel run` is `python` with `import paddle` meaning `import paddlewheel`."""
+`paddlewheel run` is `python` with `import paddle` meaning `import paddlewheel`; so it does in
+scripts that the launchers start. `launch_ps` starts parameter servers and trainers, `launch`
+trainers alone; `--help` behind either says more."""
 
 
 def is_ours(spec):
@@ -40,11 +44,20 @@ def run(arguments):
     os.execve(sys.executable, [sys.executable, *arguments], environment)
 
 
+def start(launcher, arguments):
+    """Runs a launcher; returns the exit code."""
+    from paddlewheel._core import fleet
+
+    return getattr(fleet, launcher)(arguments, sys.executable, ALIAS)
+
+
 def main(argv=None):
     """Entry point of the command; returns the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["run"] and len(arguments) > 1:
         return run(arguments[1:])
+    if arguments[:1] in (["launch_ps"], ["launch"]):
+        return start(arguments[0], arguments[1:])
     if arguments in (["--version"], ["version"]):
         from paddlewheel import __version__
 

@@ -92,6 +92,11 @@ class DataFeeder:
     feed_names: Any
     place: Any
 
+class DataParallel:
+    """The devices of a compiled program: gradients are added up over them, parameters change once."""
+    def __init__(self, n_places: Any, scale: Any = None, share: Any = None) -> None: ...
+    n_places: Any
+
 class EOFException(Exception):
     """A reader is at the end of its pass."""
 
@@ -241,15 +246,27 @@ class Program:
     def __init__(self) -> None: ...
     def _attach_reader(self, reader: Any) -> Any:
         """From now on each run takes a batch of this reader."""
+    def _backward_role_guard(self) -> Any:
+        """Operators made inside the `with` compute gradients."""
     _distributed_lookup_table: Any
     _endpoints: Any
+    def _enter_scope(self, prefix: Any) -> Any:
+        """Opens a scope of names inside the current one; returns that, to be put back."""
     _fleet_opt: Any
+    def _has_backward(self) -> Any:
+        """Whether operators compute gradients."""
     def _inference_optimize(self, prune_read_op: bool = True) -> Any:
         """A copy for testing."""
     _is_chief: Any
     _is_distributed: Any
     _is_mem_optimized: Any
+    def _lr_schedule_guard(self, is_with_opt: bool = False) -> Any:
+        """Operators made inside the `with` compute the learning rate."""
     _namescope: Any
+    _op_role: Any
+    _op_role_var: Any
+    def _optimized_guard(self, param_and_grads: Any) -> Any:
+        """Operators made inside the `with` change parameters."""
     _parameters_on_pservers: Any
     _pipeline_opt: Any
     def _prune(self, targets: Any) -> Any:
@@ -329,6 +346,23 @@ class SelectedRows:
         """Says how many rows the whole table has."""
     def set_rows(self, rows: Any) -> Any:
         """Sets the keys of the rows."""
+
+class Transpiled:
+    """The programs of a job, once a program has been split."""
+    def is_idle(self, endpoint: Any) -> Any:
+        """Whether a server has nothing to do."""
+    lines: Any
+    def server_main(
+        self,
+        endpoint: Any,
+        send_threads: int = 12,
+        get_threads: int = 12,
+        prefetch_threads: int = 12,
+    ) -> Any:
+        """A server's program."""
+    def server_startup(self, endpoint: Any, original: Any = None) -> Any:
+        """A server's startup program; `original` says how variables start."""
+    warnings: Any
 
 class UniqueNameGenerator:
     """A generator of unique names, held by `unique_name.guard`."""
@@ -430,6 +464,9 @@ class backward:
 def check_param_attr(attr: Any) -> None:
     """Refuses a Python `ParamAttr` with fields that layers could not use."""
 
+def choose_servers(method: Any, names: Any, endpoints: Any, step: Any) -> Any:
+    """The servers that "RoundRobin" or "HashName" chooses after `step` blocks."""
+
 def create_lod_tensor(data: Any, recursive_seq_lens: Any, place: Any = None) -> LoDTensor:
     """A tensor of sequences from an array, another tensor, or a list of lists."""
 
@@ -447,6 +484,81 @@ def default_main_program() -> Program:
 
 def default_startup_program() -> Program:
     """The program that fills parameters."""
+
+class fleet:
+    class Role:
+        """Who a process is, and who the others are."""
+        def index(self) -> Any:
+            """Which of the trainers or servers it is."""
+        def is_first_worker(self) -> Any:
+            """Whether it is the trainer that does what only one may do."""
+        def is_server(self) -> Any:
+            """Whether it keeps parameters."""
+        def is_worker(self) -> Any:
+            """Whether it trains."""
+        def server_endpoints(self) -> Any:
+            """Where servers are."""
+        def split_files(self, files: Any) -> Any:
+            """The files that are this trainer's."""
+        def to_string(self) -> Any:
+            """Everything in a line."""
+        def worker_endpoints(self) -> Any:
+            """Where trainers are, when they speak to one another."""
+        def worker_num(self) -> Any:
+            """How many trainers there are."""
+    class TrainerRuntimeConfig:
+        """How a trainer sends and receives in the background."""
+        def __init__(self) -> None: ...
+        def display(self, configs: Any) -> Any:
+            """A table of settings."""
+        def get_communicator_flags(self) -> Any:
+            """The settings that count in this mode."""
+        mode: Any
+        num_threads: Any
+        runtime_configs: Any
+        def set(self, name: str, value: Any) -> Any:
+            """Changes a setting."""
+    @staticmethod
+    def flag_names() -> Any:
+        """The names of all flags."""
+    @staticmethod
+    def general_role() -> Any:
+        """The role that the variables give when trainers have end points too."""
+    @staticmethod
+    def get_flag(name: str) -> Any:
+        """The value of a flag, named with or without `FLAGS_`."""
+    @staticmethod
+    def launch(arguments: Any, python: Any, alias: Any) -> Any:
+        """Starts trainers that work without servers and waits for them; returns the exit code."""
+    @staticmethod
+    def launch_ps(arguments: Any, python: Any, alias: Any) -> Any:
+        """Starts servers and trainers and waits for them; returns the exit code."""
+    @staticmethod
+    def mode_switches(number: Any, push_every: int = 100) -> Any:
+        """What the strategy of a mode sets in a transpiler's configuration, in the order to set it."""
+    @staticmethod
+    def mpi_role() -> Any:
+        """The role that `mpirun` gives this process."""
+    @staticmethod
+    def role_from_environment(is_collective: bool = False) -> Any:
+        """The role that a PaddleCloud job's variables give this process."""
+    @staticmethod
+    def server_threads() -> Any:
+        """How many threads a server's flags give sending, getting and prefetching."""
+    @staticmethod
+    def set_flag(name: str, value: Any) -> Any:
+        """Changes a flag."""
+    @staticmethod
+    def user_defined_collective_role(current_id: Any, worker_endpoints: Any) -> Any:
+        """The role of a trainer among trainers that a user describes."""
+    @staticmethod
+    def user_defined_role(
+        current_id: Any,
+        role: Any,
+        worker_num: Any,
+        server_endpoints: Any,
+    ) -> Any:
+        """The role that a user describes."""
 
 def global_scope() -> Scope:
     """The scope that programs run in unless another is given."""
@@ -1849,6 +1961,20 @@ class nets:
         """A convolution with its activation, then pooling."""
 
 class optimizer:
+    class MovingAverage:
+        """Moving averages of the parameters of a program."""
+        def __init__(
+            self,
+            decay: float = 0.999,
+            thres_steps: Any = None,
+            name: str | None = None,
+        ) -> None: ...
+        def apply_program(self) -> Any:
+            """The program that puts the averages in the place of the parameters."""
+        def restore_program(self) -> Any:
+            """The program that puts the parameters back."""
+        def update(self) -> Any:
+            """Adds the operators that follow the parameters to the current program."""
     class Optimizer:
         """An optimizer: how parameters change by their gradients."""
         def accumulator(self, name: str, param: Any) -> Any:
@@ -1952,8 +2078,22 @@ class optimizer:
             """Names of all variables kept beside parameters."""
         type: Any
     @staticmethod
+    def append_lookahead(
+        main_program: Program,
+        startup_program: Program,
+        alpha: Any,
+        k: Any,
+    ) -> Any:
+        """Adds slow weights that parameters return to every `k` runs."""
+    @staticmethod
     def set_gradient_clip(clip: Any, param_list: Any = None, program: Any = None) -> None:
         """Says how the gradients of parameters are clipped: of those in the list, or of all."""
+
+def program_job(program: Any) -> Any:
+    """What a program remembers of its job; `None` if it was not transpiled."""
+
+def slice_shape(shape: Any, n_servers: Any, min_block_size: Any = ...) -> Any:
+    """How a variable is cut: (block, offset, elements) of each block."""
 
 def switch_main_program(program: Any) -> Program:
     """Makes another program the one that layers write into; returns the one before."""
@@ -1964,8 +2104,14 @@ def switch_scope(scope: Scope) -> Scope:
 def switch_startup_program(program: Any) -> Program:
     """Makes another program the one that fills parameters; returns the one before."""
 
+def transpile_program(main: Any, startup: Any, job: Any, config: Any, choose: Any) -> Any:
+    """Splits a program; `main` and `startup` become the trainer's."""
+
 def unique_name_generate(key: Any) -> str:
     """The next unique name of a key."""
 
 def unique_name_switch(new_generator: Any = None) -> UniqueNameGenerator:
     """Installs another generator of names (a fresh one without an argument); returns the one before."""
+
+def wait_server_ready(endpoints: Any) -> Any:
+    """Returns as soon as all servers accept connections; says on stderr who does not."""

@@ -51,8 +51,3 @@ def test_the_command_without_a_script_explains_itself(child):
     result = child("-m", "paddlewheel")
     assert result.returncode == 2 and "usage: paddlewheel run" in result.stderr
     assert child("-m", "paddlewheel", "--version").stdout.strip() == paddlewheel.__version__
-
-
-def test_launchers_run_as_modules(child):
-    result = child("-m", "paddle.distributed.launch_ps", "train.py", alias=True)
-    assert result.returncode != 0 and "not yet" in result.stderr

@@ -43,12 +43,31 @@ def test_uci_housing_is_shipped():
 
 def test_a_missing_file_is_named(home):
     with pytest.raises(RuntimeError) as error:
-        paddle.dataset.mnist.train()
+        paddle.dataset.common.download("http://nowhere/some.tgz", "mnist", None)
     text = str(error.value)
-    assert str(home / "mnist" / "train-images-idx3-ubyte.gz") in text
+    assert str(home / "mnist" / "some.tgz") in text
     assert "PADDLE_DATASET_HOME" in text and "no network" in text
     with pytest.raises(NotImplementedError, match="wmt14"):
         paddle.dataset.wmt14.train(10)
+
+
+def test_made_up_data_stands_in_and_says_so(home, monkeypatch, capsys):
+    monkeypatch.setattr(paddle.dataset.movielens, "MOVIE_INFO", None)
+    pixels, label = next(paddle.dataset.mnist.train()())
+    assert pixels.shape == (784,) and pixels.dtype == np.float32 and 0 <= label < 10
+    said = capsys.readouterr().err
+    assert "Made-up data" in said and str(home / "mnist" / "train-images-idx3-ubyte.gz") in said
+    again = next(paddle.dataset.mnist.train()())
+    assert again[1] == label and np.array_equal(again[0], pixels)
+    assert len(list(paddle.dataset.mnist.test()())) == 1000
+    assert len(next(paddle.dataset.movielens.train()())) == 8
+    words = paddle.dataset.imikolov.build_dict(5)
+    assert len(next(paddle.dataset.imikolov.train(words, 4)())) == 4
+    reviews = paddle.dataset.imdb.word_dict()
+    assert {label for _, label in paddle.dataset.imdb.train(reviews)()} == {0, 1}
+    for reader in (paddle.dataset.cifar.train10, paddle.dataset.cifar.test100):
+        pixels, label = next(reader()())
+        assert pixels.shape == (3072,) and 0 <= label < 100
 
 
 def test_mnist(home):

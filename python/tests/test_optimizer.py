@@ -328,3 +328,118 @@ def test_gradients_of_inputs():
     ]:
         with pytest.raises(error):
             wrong()
+
+
+def test_operators_are_annotated_as_fluid_does():
+    x = fluid.data("x", [None, 4])
+    loss = fluid.layers.mean(fluid.layers.fc(x, 1))
+    decay = fluid.regularizer.L2Decay(0.1)
+    fluid.optimizer.Adam(0.1, regularization=decay).minimize(loss)
+    fluid.optimizer.Adamax(0.1, grad_clip=fluid.clip.GradientClipByGlobalNorm(1.0)).minimize(loss)
+    scopes = [
+        (op.type, op.attr("op_namescope"))
+        for op in fluid.default_main_program().global_block().ops
+        if op.attr("op_role") == 2
+    ]
+    assert scopes[:4] == [(op, "/regularization/") for op in ("scale", "sum") * 2]
+    assert scopes[4:6] == [("adam", "/optimizer/"), ("adam", "/optimizer_1/")]
+    assert ("square", "/gradient_clip/") in scopes
+    assert scopes[-4:] == [
+        ("adamax", "/optimizer_2/"),
+        ("adamax", "/optimizer_3/"),
+        ("scale", "/adamx/"),
+        ("scale", "/adamx_1/"),
+    ]
+
+
+def test_training_nothing_returns_nothing():
+    x = fluid.data("x", [None, 4])
+    assert fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(x)) == ([], [])
+
+
+def test_roles_of_operators():
+    program, x = fluid.default_main_program(), fluid.data("x", [None, 4])
+
+    def role():
+        fluid.layers.scale(x, 2.0)
+        op = program.global_block().ops[-1]
+        return op.attr("op_role"), op.attr("op_role_var") if op.has_attr("op_role_var") else []
+
+    with program._lr_schedule_guard():
+        assert role() == (16, [])
+    with program._lr_schedule_guard(is_with_opt=True):
+        assert role() == (18, [])
+    with program._backward_role_guard():
+        assert role() == (1, [])
+    with program._optimized_guard([x, "x@GRAD"]):
+        assert role() == (2, ["x", "x@GRAD"])
+    assert role() == (0, [])
+
+
+def one_layer():
+    fluid.default_main_program().random_seed = fluid.default_startup_program().random_seed = 3
+    x = fluid.data("x", [None, 2])
+    return fluid.layers.mean(fluid.layers.fc(x, 1))
+
+
+def weights_after(exe, n_steps):
+    for step in range(n_steps):
+        exe.run(
+            fluid.default_main_program(), feed={"x": np.full((2, 2), step + 1.0, "float32")}
+        )
+        yield values("fc_0.w_0")
+
+
+def values(name):
+    return np.array(fluid.global_scope().find_var(name).get_tensor()).ravel().tolist()
+
+
+def test_exponential_moving_average():
+    fluid.optimizer.SGD(0.1).minimize(one_layer())
+    average = fluid.optimizer.ExponentialMovingAverage(0.9)
+    average.update()
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    with average.apply(exe):
+        assert values("fc_0.w_0") == [0.0, 0.0], "nothing was averaged yet"
+    *_, last = weights_after(exe, 3)
+    # As Fluid 1.8.5 printed them; it spoils its averages when it applies them, these are kept.
+    assert last == pytest.approx([-2.0140228, -1.2926892], abs=1e-6)
+    for _ in range(2):
+        with average.apply(exe):
+            assert values("fc_0.w_0") == pytest.approx([-1.7649451, -1.0436116], abs=1e-6)
+        assert values("fc_0.w_0") == last
+    with average.apply(exe, need_restore=False):
+        pass
+    assert values("fc_0.w_0") != last
+    average.restore(exe)
+    assert values("fc_0.w_0") == last
+
+
+def test_scheduled_decay_of_averages():
+    fluid.optimizer.SGD(0.1).minimize(one_layer())
+    steps = fluid.layers.autoincreased_step_counter()
+    fluid.optimizer.ExponentialMovingAverage(0.999, thres_steps=steps).update()
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    list(weights_after(exe, 2))
+    assert values("scheduled_ema_decay_rate") == pytest.approx([3 / 12])
+
+
+def test_lookahead():
+    sgd = fluid.optimizer.SGD(0.1)
+    ops, pairs = fluid.optimizer.LookaheadOptimizer(sgd, alpha=0.5, k=2).minimize(one_layer())
+    assert len(pairs) == 2 and [op.type for op in ops] == ["sgd", "sgd"]
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    theirs = [
+        [-1.5140228, -0.7926892],
+        [-1.5640228, -0.8426893],
+        [-1.8640227, -1.1426892],
+        [-1.9140228, -1.1926892],
+        [-2.4140229, -1.6926892],
+    ]
+    for ours, fluids in zip(weights_after(exe, 5), theirs):
+        assert ours == pytest.approx(fluids, abs=1e-6)
+    with pytest.raises(AssertionError, match="k should be a positive"):
+        fluid.optimizer.LookaheadOptimizer(sgd, k=0)

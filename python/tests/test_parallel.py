@@ -287,8 +287,8 @@ def test_the_seed_runs_verbatim(child):
 def test_errors_leave_parameters_in_place():
     exe, _, _, loss = regression()
     program, before = compiled(loss), weight()
-    wrong = batch(4)
-    wrong["y"] = wrong["y"][:2]
+    wrong = batch(6)
+    wrong["y"] = wrong["y"][:4]
     with pytest.raises(fluid.core.EnforceNotMet):
         exe.run(program, feed=wrong, fetch_list=[loss])
     np.testing.assert_array_equal(weight(), before)

@@ -62,6 +62,41 @@ pub enum Error {
     /// Text that is no end point.
     #[error(transparent)]
     Endpoint(#[from] ps::Error),
+    /// What training itself complains of.
+    #[error(transparent)]
+    Train(#[from] train::Error),
+    /// The programs of a role do not exist before `minimize`.
+    #[error("{0} is None, need invoke DistributedOptimizer.minimize first")]
+    NotMinimized(&'static str),
+    /// A server's part asked of a trainer, or the other way round.
+    #[error("this process is a {actual}; only a {wanted} can {what}")]
+    WrongPart {
+        /// What it is.
+        actual: &'static str,
+        /// What it should be.
+        wanted: &'static str,
+        /// What was asked of it.
+        what: &'static str,
+    },
+    /// A folder that does not exist.
+    #[error("There is no directory named '{}'", .0.display())]
+    NoDirectory(PathBuf),
+    /// A program that belongs to no job.
+    #[error("main_program is for local, may not use fleet.{0}")]
+    LocalProgram(&'static str),
+    /// A way to put numbers of trainers together that does not exist.
+    #[error("mode is `{0}`, it must be sum, min or max")]
+    UnknownReduction(String),
+    /// Trainers that brought lists of different lengths.
+    #[error("trainer {trainer} brought {actual} numbers, this one {expected}")]
+    UnevenReduction {
+        /// The other trainer.
+        trainer: usize,
+        /// How many this one brought.
+        expected: usize,
+        /// How many the other.
+        actual: usize,
+    },
     /// An empty list of end points.
     #[error("the length of {list} list must be greater than 0")]
     NoEndpoints {

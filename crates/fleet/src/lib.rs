@@ -6,12 +6,16 @@
 pub mod env;
 mod error;
 pub mod flags;
+pub mod launch;
+pub mod lifecycle;
 pub mod lines;
 pub mod ready;
 pub mod role;
+mod signals;
 pub mod strategy;
 
 pub use error::{Error, Result, Usage};
 pub use flags::Flags;
+pub use lifecycle::Fleet;
 pub use role::{Part, Role};
-pub use strategy::Mode;
+pub use strategy::{Mode, Strategy};

@@ -1,5 +1,8 @@
 //! How trainers and servers keep step, and the settings that go with it.
 
+use train::remote::CommunicatorConfig;
+use train::transpile::{Config, Threads};
+
 use crate::env::Vars;
 use crate::error::{Error, Result};
 use crate::flags::{Flags, Value};
@@ -20,46 +23,28 @@ pub enum Mode {
     },
 }
 
-/// The switches of a transpiler's configuration that say which mode is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Switches {
-    /// Trainers step together, without a sender in the background.
-    pub sync_mode: bool,
-    /// Gradients are cut when they are sent.
-    pub runtime_split_send_recv: bool,
-    /// The threads of a trainer step together.
-    pub half_async: bool,
-    /// With `half_async`: so do all trainers.
-    pub completely_not_async: bool,
-    /// Differences instead of gradients.
-    pub geo_sgd_mode: bool,
-    /// After how many batches they are sent.
-    pub geo_sgd_need_push_nums: u32,
-}
-
 impl Mode {
-    /// What Fluid's strategy of this mode sets.
-    pub fn switches(self) -> Switches {
-        let push_every = if let Mode::Geo { push_every } = self { push_every } else { 100 };
-        Switches {
-            sync_mode: false,
-            runtime_split_send_recv: true,
-            half_async: matches!(self, Mode::Sync | Mode::HalfAsync),
-            completely_not_async: self == Mode::Sync,
-            geo_sgd_mode: matches!(self, Mode::Geo { .. }),
-            geo_sgd_need_push_nums: push_every,
+    /// Makes a configuration this mode's, as Fluid's strategies do.
+    pub fn configure(self, config: &mut Config) {
+        config.sync_mode = false;
+        config.runtime_split_send_recv = true;
+        config.half_async = matches!(self, Mode::Sync | Mode::HalfAsync);
+        config.completely_not_async = self == Mode::Sync;
+        config.geo_sgd_mode = matches!(self, Mode::Geo { .. });
+        if let Mode::Geo { push_every } = self {
+            config.geo_sgd_need_push_nums = push_every;
         }
     }
 
-    /// What a user means who sets these.
-    pub fn of(switches: &Switches) -> Self {
-        match switches {
-            Switches { geo_sgd_mode: true, geo_sgd_need_push_nums: push_every, .. } => {
+    /// What a user means with a configuration.
+    pub fn of(config: &Config) -> Self {
+        match config {
+            Config { geo_sgd_mode: true, geo_sgd_need_push_nums: push_every, .. } => {
                 Mode::Geo { push_every: *push_every }
             }
-            Switches { sync_mode: true, .. } => Mode::Sync,
-            Switches { half_async: true, completely_not_async: true, .. } => Mode::Sync,
-            Switches { half_async: true, .. } => Mode::HalfAsync,
+            Config { sync_mode: true, .. } => Mode::Sync,
+            Config { half_async: true, completely_not_async: true, .. } => Mode::Sync,
+            Config { half_async: true, .. } => Mode::HalfAsync,
             _ => Mode::Async,
         }
     }
@@ -93,6 +78,8 @@ const KEEPING_STEP: [usize; 4] = [0, 5, 4, 1];
 const GEO: [usize; 2] = [4, 5];
 /// Those that are as many as there are threads when threads step together.
 const AS_THREADS: [usize; 2] = [0, 1];
+/// A longer queue is memory without use.
+const QUEUE_MAX: usize = 10_000;
 const TRAINER_CONFIG: &str = "TrainerRuntimeConfig";
 
 /// How a trainer sends and receives in the background.
@@ -170,6 +157,18 @@ impl TrainerConfig {
         (0..TRAINER.len()).map(|at| self.setting(at)).collect()
     }
 
+    /// The same for the sender itself.
+    pub fn communicator(&self) -> CommunicatorConfig {
+        let [merge, queue, _, fetch, _, wait, sum, ..] = self.values;
+        CommunicatorConfig {
+            queue_max: usize::try_from(queue).unwrap_or(usize::MAX).min(QUEUE_MAX),
+            merge_max: usize::try_from(merge).unwrap_or(usize::MAX),
+            wait_times: u32::try_from(wait).unwrap_or(u32::MAX),
+            fetch_after: fetch,
+            is_sum: sum != 0,
+        }
+    }
+
     fn setting(&self, at: usize) -> (&'static str, String) {
         (TRAINER[at], self.values[at].to_string())
     }
@@ -204,6 +203,35 @@ fn place(name: &str) -> Result<usize> {
     TRAINER.iter().position(|known| *known == name).ok_or_else(unknown)
 }
 
+/// A mode and its settings: Fluid's `SyncStrategy` and its like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Strategy {
+    /// How programs are split.
+    pub program: Config,
+    /// How trainers send and receive.
+    pub trainer: TrainerConfig,
+    /// How servers answer.
+    pub server: ServerConfig,
+}
+
+impl Strategy {
+    /// The usual settings of a mode.
+    pub fn new(mode: Mode, flags: &Flags, n_threads: u32) -> Self {
+        let mut program = Config::default();
+        mode.configure(&mut program);
+        let trainer = TrainerConfig::new(Some(mode), flags, n_threads);
+        Self { program, trainer, server: ServerConfig::new(flags) }
+    }
+
+    /// What a user means who gives a transpiler's configuration instead of a strategy: without
+    /// `sync_mode`, gradients go in the background.
+    pub fn plain(mut program: Config, flags: &Flags, n_threads: u32) -> Self {
+        program.runtime_split_send_recv |= !program.sync_mode;
+        let trainer = TrainerConfig::new(Some(Mode::of(&program)), flags, n_threads);
+        Self { program, trainer, server: ServerConfig::new(flags) }
+    }
+}
+
 /// How a server answers (`ServerRuntimeConfig`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
@@ -226,6 +254,16 @@ impl ServerConfig {
             rpc_send_thread_num: count("rpc_send_thread_num"),
             rpc_get_thread_num: count("rpc_get_thread_num"),
             rpc_prefetch_thread_num: count("rpc_prefetch_thread_num"),
+        }
+    }
+
+    /// The same for a server's program.
+    pub fn threads(&self) -> Threads {
+        let count = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
+        Threads {
+            send: count(self.rpc_send_thread_num),
+            get: count(self.rpc_get_thread_num),
+            prefetch: count(self.rpc_prefetch_thread_num),
         }
     }
 
@@ -258,20 +296,44 @@ mod tests {
     #[test]
     fn a_strategy_means_its_mode() {
         for mode in ALL {
-            assert_eq!(Mode::of(&mode.switches()), mode);
+            let strategy = Strategy::new(mode, &Flags::default(), 1);
+            assert_eq!(Mode::of(&strategy.program), mode);
+            strategy.program.check().unwrap();
         }
         assert_eq!(ALL.map(Mode::number), [0, 2, 1, 3]);
     }
 
     #[test]
     fn a_plain_configuration_means_what_the_seeds_say() {
-        let plain =
-            Switches { sync_mode: true, runtime_split_send_recv: false, ..Mode::Async.switches() };
-        assert_eq!(Mode::of(&plain), Mode::Sync);
-        // Seed 001: `sync_mode = False` alone.
-        assert_eq!(Mode::of(&Switches { sync_mode: false, ..plain }), Mode::Async);
-        // Seed 004: with the split.
-        assert_eq!(Mode::of(&Mode::Async.switches()), Mode::Async);
+        let mean = |config| Strategy::plain(config, &Flags::default(), 1);
+        let sync = mean(Config::default());
+        assert_eq!(
+            (Mode::of(&sync.program), sync.program.runtime_split_send_recv),
+            (Mode::Sync, false)
+        );
+        // Seed 001 sets `sync_mode = False` alone, seed 004 the split too.
+        for runtime_split_send_recv in [false, true] {
+            let config = Config { sync_mode: false, runtime_split_send_recv, ..Config::default() };
+            let strategy = mean(config);
+            assert_eq!(Mode::of(&strategy.program), Mode::Async);
+            assert!(strategy.program.runtime_split_send_recv);
+            assert_eq!(strategy.trainer.mode(), Some(Mode::Async));
+        }
+    }
+
+    #[test]
+    fn settings_reach_the_sender() {
+        let mut config = TrainerConfig::new(Some(Mode::Async), &Flags::default(), 2);
+        config.set("communicator_is_sgd_optimizer", "0").unwrap();
+        let found = config.communicator();
+        let expected = CommunicatorConfig {
+            queue_max: 2,
+            merge_max: 2,
+            wait_times: 5,
+            fetch_after: 2,
+            is_sum: false,
+        };
+        assert_eq!(found, expected);
     }
 
     #[test]

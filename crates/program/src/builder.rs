@@ -167,6 +167,14 @@ impl Builder<'_> {
         result
     }
 
+    /// Ops that `build` appends are annotated with a scope; see [`Program::enter_scope`].
+    pub fn with_scope<R>(&mut self, prefix: &str, build: impl FnOnce(&mut Self) -> R) -> R {
+        let around = self.main.enter_scope(prefix);
+        let result = build(self);
+        self.main.namescope = around;
+        result
+    }
+
     /// Creates a parameter in both programs, and the op that fills it in the startup program.
     /// A name that exists already is the same parameter: nothing is added.
     pub fn parameter(&mut self, new: &NewParam<'_>) -> Result<Var> {
@@ -176,8 +184,12 @@ impl Builder<'_> {
             None => self.names.generate(&key),
         };
         if new.dims.is_empty() || new.dims.iter().any(|&dim| dim <= 0) {
-            let rule = "a parameter's sizes must all be positive";
-            return Err(Error::Shape { rule, var: name, dims: new.dims.to_vec() });
+            return Err(Error::BadArgument {
+                layer: "create_parameter",
+                argument: "shape",
+                rule: "Each dimension of shape for Parameter must be greater than 0",
+                actual: format!("{:?} for `{name}`", new.dims),
+            });
         }
         let mut var = VarDesc::new(&name, Meta::dense(new.dtype, new.dims)).persistable();
         var.param = Some(ParamInfo::from(new.attr));

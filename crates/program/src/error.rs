@@ -97,9 +97,6 @@ pub enum Error {
     )]
     TargetNotComputed { var: String },
 
-    #[error("no trainable parameter of this program has a gradient of `{loss}`")]
-    NothingToTrain { loss: String },
-
     #[error("op `{op}` needs {what}, which is not there when a program runs here")]
     NoHost { op: String, what: &'static str },
 
@@ -120,6 +117,9 @@ pub enum Error {
 
     #[error("operator `{op}`'s output `{var}` contains NaN or Inf (first at element {position})")]
     NotFinite { op: String, var: String, position: usize },
+
+    #[error("{rule}, but received {argument} of {layer} = {actual:?}")]
+    BadSizes { layer: &'static str, argument: &'static str, rule: &'static str, actual: Vec<i64> },
 
     #[error("{argument} of {layer}: {rule}, got {actual}")]
     BadArgument { layer: &'static str, argument: &'static str, rule: &'static str, actual: String },

@@ -1,5 +1,6 @@
 //! The program: blocks of ops as plain data.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,6 +29,8 @@ pub struct Program {
     pub role_vars: Vec<String>,
     /// `op_namescope` given to appended ops.
     pub namescope: String,
+    /// How often each scope was entered; a later one is numbered.
+    scopes: BTreeMap<String, u32>,
     /// Backward passes appended so far; a later one prefixes its names.
     pub n_backwards: u32,
     /// The job this program is a part of, once it was transpiled; not part of its bytes.
@@ -60,6 +63,7 @@ impl Clone for Program {
             version: 0,
             blocks: self.blocks.clone(),
             namescope: self.namescope.clone(),
+            scopes: self.scopes.clone(),
             distributed: self.distributed.clone(),
             role_vars: self.role_vars.clone(),
             unknown_version: self.unknown_version.clone(),
@@ -92,6 +96,7 @@ impl Program {
             role: role::FORWARD,
             role_vars: Vec::new(),
             namescope: "/".to_string(),
+            scopes: BTreeMap::new(),
             n_backwards: 0,
             distributed: None,
             format_version: 0,
@@ -110,6 +115,13 @@ impl Program {
         self.version
     }
 
+    /// Takes the contents of another program and gives its own away; who it is stays.
+    pub fn replace(&mut self, mut by: Program) -> Program {
+        std::mem::swap(&mut self.id, &mut by.id);
+        by.version = by.version.max(self.version) + 1;
+        std::mem::replace(self, by)
+    }
+
     /// The blocks.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
@@ -124,6 +136,16 @@ impl Program {
     pub fn block_mut(&mut self, id: BlockId) -> &mut Block {
         self.version += 1;
         &mut self.blocks[id]
+    }
+
+    /// Opens a scope inside the current one: ops are annotated with `…/prefix/`, or `…/prefix_1/`
+    /// the second time. Returns the scope around, to be put back.
+    pub fn enter_scope(&mut self, prefix: &str) -> String {
+        let inside = format!("{}{prefix}", self.namescope);
+        let before = self.scopes.entry(inside.clone()).or_default();
+        let number = if *before == 0 { String::new() } else { format!("_{before}") };
+        *before += 1;
+        std::mem::replace(&mut self.namescope, format!("{inside}{number}/"))
     }
 
     /// The block that layers write to.

@@ -63,6 +63,13 @@ pub enum Error {
         missing: Missing,
     },
 
+    /// Whoever waited was told to stop.
+    #[error("interrupted while waiting for server {endpoint}")]
+    Interrupted {
+        /// Whose answer was waited for.
+        endpoint: Endpoint,
+    },
+
     /// The server said no.
     #[error("server {endpoint}: {refusal}")]
     Refused {

@@ -94,6 +94,8 @@ pub(crate) fn dtype_from_py(object: &Bound<'_, PyAny>) -> PyResult<DType> {
         return DType::from_code(code.extract()?).map_err(from_tensor);
     }
     let name: String = match object.cast::<PyString>() {
+        // To numpy nothing is a double.
+        _ if object.is_none() => "None".to_string(),
         Ok(text) => text.extract()?,
         Err(_) => {
             let dtype = object.py().import("numpy")?.getattr("dtype")?.call1((object,))?;
@@ -101,7 +103,10 @@ pub(crate) fn dtype_from_py(object: &Bound<'_, PyAny>) -> PyResult<DType> {
         }
     };
     DType::from_name(&name).ok_or_else(|| {
-        PyTypeError::new_err(format!("`{name}` is no data type; use float32, float64, int64, …"))
+        PyValueError::new_err(format!(
+            "dtype must be any of [bool, float16, float32, float64, int8, int16, int32, int64, \
+             uint8], but received {name}"
+        ))
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use fleet::Error as FleetError;
 use program::Error as ProgramError;
 use pyo3::exceptions::{
     PyAssertionError, PyException, PyKeyboardInterrupt, PyRuntimeError, PyTypeError, PyValueError,
@@ -25,17 +26,18 @@ create_exception!(
 /// What a script would expect to catch.
 pub(crate) fn from_program(error: ProgramError) -> PyErr {
     let text = error.to_string();
+    let in_op = matches!(error, ProgramError::InOp { .. });
     match error.root() {
         ProgramError::UnknownOp(_)
         | ProgramError::UnknownVar { .. }
         | ProgramError::VarRedefined { .. }
         | ProgramError::TargetNotComputed { .. }
-        | ProgramError::NothingToTrain { .. }
         | ProgramError::BadArgument { .. } => PyValueError::new_err(text),
-        ProgramError::MissingInput { .. } | ProgramError::LossShape { .. } => {
-            PyAssertionError::new_err(text)
-        }
-        ProgramError::BadAttr { .. } | ProgramError::MissingAttr { .. } => {
+        ProgramError::MissingInput { .. }
+        | ProgramError::LossShape { .. }
+        | ProgramError::BadSizes { .. } => PyAssertionError::new_err(text),
+        // Of a layer an argument, of an op something that its own rules refuse.
+        ProgramError::BadAttr { .. } | ProgramError::MissingAttr { .. } if !in_op => {
             PyTypeError::new_err(text)
         }
         _ => EnforceNotMet::new_err(text),
@@ -59,7 +61,17 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::UnsafeName { .. }
         | TrainError::TooLargeToPickle { .. }
         | TrainError::MetricLength { .. }
+        | TrainError::BadConfig { .. }
+        | TrainError::NoEndpoints
+        | TrainError::Endpoint { .. }
+        | TrainError::EndpointTwice { .. }
+        | TrainError::UnknownEndpoint { .. }
+        | TrainError::TrainerId { .. }
+        | TrainError::NothingToOptimize
+        | TrainError::TranspiledTwice
+        | TrainError::BadDispatch { .. }
         | TrainError::WhichVars { .. } => PyValueError::new_err(text),
+        TrainError::SeveralTables { .. } => PyRuntimeError::new_err(text),
         TrainError::NotAProbability { value, .. } if value > 1.0 => PyAssertionError::new_err(text),
         TrainError::NotAProbability { .. } => PyValueError::new_err(text),
         TrainError::NoFileName { .. }
@@ -69,6 +81,19 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::StateShape { .. }
         | TrainError::StateDType { .. } => PyAssertionError::new_err(text),
         _ => EnforceNotMet::new_err(text),
+    }
+}
+
+pub(crate) fn from_fleet(error: FleetError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        FleetError::NoTrainerEndpoints => PyAssertionError::new_err(text),
+        FleetError::NotReady { .. } => PyRuntimeError::new_err(text),
+        FleetError::Interrupted { .. } => PyKeyboardInterrupt::new_err(text),
+        FleetError::File { source, .. }
+        | FleetError::Start { source, .. }
+        | FleetError::Signals(source) => io::Error::new(source.kind(), text).into(),
+        _ => PyValueError::new_err(text),
     }
 }
 

@@ -12,10 +12,11 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use tensor::Tensor;
 use train::{Executor, Feed};
 
+use crate::cluster;
 use crate::context;
 use crate::convert::{copy_array, to_numpy};
-use crate::error::from_train;
-use crate::parallel::{self, Call};
+use crate::error::{from_fleet, from_train};
+use crate::parallel::{self, Call, World};
 use crate::program::PyProgram;
 use crate::tensor::{PyScope, PyTensor};
 use crate::variable::PyVariable;
@@ -52,13 +53,17 @@ pub(crate) fn signalled(raised: &Raised) -> bool {
 impl PyExecutor {
     #[new]
     #[pyo3(signature = (place = None))]
-    fn new(place: Option<&Bound<'_, PyAny>>) -> Self {
+    fn new(place: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let _ = place;
         let (mut executor, raised) = (Executor::new(), Raised::default());
         let asked = raised.clone();
         executor.poll(SIGNALS_EVERY, move || signalled(&asked));
+        executor.set_cluster(cluster::cluster()?.clone());
+        let flags = fleet::flags::current().map_err(from_fleet)?;
+        executor.serving_mut().bind_attempts = flags.rpc_retry_bind_port() as u32;
+        executor.serving_mut().check_finite = flags.check_nan_inf();
         let state = State { executor, feed: Feed::new(), fetched: Vec::new(), raised };
-        Self { state: Mutex::new(state), closed: AtomicBool::new(false) }
+        Ok(Self { state: Mutex::new(state), closed: AtomicBool::new(false) })
     }
 
     /// Runs all operators of a program and returns the variables asked for.
@@ -86,7 +91,7 @@ impl PyExecutor {
         if let Some(program) = program {
             let scope = scope.as_ref().map(|scope| scope.clone_ref(py));
             let call = Call { program, feed, fetch_list, scope, return_numpy, return_merged };
-            if let Some(fetched) = parallel::run(py, call, self.checks(py))? {
+            if let Some(fetched) = parallel::run(py, call, &self.world(py))? {
                 return Ok(fetched);
             }
         }
@@ -107,13 +112,19 @@ impl PyExecutor {
         let scope = &scope.get().0;
         let ran = py.detach(|| executor.run_into(&program, scope, held, &fetch, fetched));
         let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let raised = raised.or_else(cluster::raised_in_wait).filter(|_| ran.is_err());
         ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
         results(py, fetched, return_numpy)
     }
 
-    /// Ends this executor: it runs nothing any more.
-    fn close(&self) {
-        self.closed.store(true, Ordering::Relaxed);
+    /// Ends this executor: it runs nothing any more. Parameter servers learn that this trainer's
+    /// job is done.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let cluster = cluster::cluster()?;
+        py.detach(|| cluster.complete()).map_err(from_train)
     }
 
     /// Whether a run fails as soon as an operator writes a number that is not finite.
@@ -125,9 +136,11 @@ impl PyExecutor {
 }
 
 impl PyExecutor {
-    fn checks(&self, py: Python<'_>) -> bool {
+    /// What runs on several places share with this executor.
+    fn world(&self, py: Python<'_>) -> World {
         let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
-        state.executor.options_mut().check_nan_inf
+        let check_nan_inf = state.executor.options_mut().check_nan_inf;
+        World { cluster: state.executor.cluster().clone(), check_nan_inf }
     }
 }
 

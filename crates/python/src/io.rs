@@ -10,6 +10,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use tensor::Tensor;
 use train::io::{self, SaveInference};
 
+use crate::cluster;
 use crate::context;
 use crate::convert::{copy_array, to_numpy};
 use crate::error::{EnforceNotMet, from_program, from_train};
@@ -82,8 +83,15 @@ fn save_persistables(
     main_program: Option<&Bound<'_, PyAny>>,
     filename: Option<String>,
 ) -> PyResult<Option<Py<PyBytes>>> {
-    let vars = persistables_of(&program_arg(py, main_program)?);
-    save_chosen(executor, dirname, filename, vars)
+    let program = program_arg(py, main_program)?;
+    let shared = program.get().shared();
+    if let (Some(job), Some(dir)) = (&shared.distributed, &dirname) {
+        let (scope, cluster) = (scope_of(executor)?, cluster::cluster()?);
+        let (scope, file) = (&scope.get().0, filename.as_deref());
+        let saved = py.detach(|| io::save_distributed(cluster, scope, (dir, file), &shared, job));
+        return saved.map(|()| None).map_err(from_train);
+    }
+    save_chosen(executor, dirname, filename, persistables_of(&program))
 }
 
 /// Loads variables that `save_vars` saved; changes all of them or none.
@@ -126,8 +134,16 @@ fn load_persistables(
     main_program: Option<&Bound<'_, PyAny>>,
     filename: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    let vars = persistables_of(&program_arg(py, main_program)?);
-    load_chosen(executor, dirname, filename, vars)
+    let program = program_arg(py, main_program)?;
+    let shared = program.get().shared();
+    if let (Some(job), Some(dir), true) =
+        (&shared.distributed, &dirname, train::serve::server_op(&shared).is_some())
+    {
+        let scope = scope_of(executor)?;
+        let scope = &scope.get().0;
+        return py.detach(|| io::load_slices(job, scope, dir)).map_err(from_train);
+    }
+    load_chosen(executor, dirname, filename, persistables_of(&program))
 }
 
 fn save_chosen(

@@ -4,11 +4,13 @@
 #![allow(clippy::too_many_arguments)] // The keyword lists are Fluid's.
 
 mod backward;
+mod cluster;
 mod context;
 mod convert;
 mod error;
 mod executor;
 mod feeder;
+mod fleet;
 mod io;
 mod layers;
 mod lod;
@@ -19,6 +21,7 @@ mod parallel;
 mod param;
 mod program;
 mod tensor;
+mod transpile;
 mod variable;
 
 use pyo3::prelude::*;
@@ -64,8 +67,11 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<param::PyErrorClip>()?;
     m.add_function(wrap_pyfunction!(param::check_param_attr, m)?)?;
     backward::add(m)?;
+    fleet::add(m)?;
+    m.add_function(wrap_pyfunction!(cluster::leave_cluster, m)?)?;
     io::add(m)?;
     metrics::add(m)?;
     optimizer::add(m)?;
+    transpile::add(m)?;
     layers::add(m)
 }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use program::backward::ParamGrad;
-use program::optimizer::{self as kinds, Kind, LearningRate, State};
-use program::{Attr, Optimizer, Program, Regularizer};
+use program::optimizer::{self as kinds, Kind, LearningRate, Lookahead, MovingAverage, State};
+use program::{Attr, Builder, Optimizer, Program, Regularizer};
 use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
 
@@ -19,8 +19,59 @@ use crate::variable::{PyVariable, name_of};
 pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let m = PyModule::new(parent.py(), "optimizer")?;
     m.add_class::<PyOptimizer>()?;
+    m.add_class::<PyMovingAverage>()?;
+    m.add_function(wrap_pyfunction!(append_lookahead, &m)?)?;
     m.add_function(wrap_pyfunction!(set_gradient_clip, &m)?)?;
     parent.add_submodule(&m)
+}
+
+/// Moving averages of the parameters of a program.
+#[pyclass(name = "MovingAverage", module = "paddlewheel._core", frozen)]
+pub(crate) struct PyMovingAverage(MovingAverage);
+
+#[pymethods]
+impl PyMovingAverage {
+    #[new]
+    #[pyo3(signature = (decay = 0.999, thres_steps = None, name = None))]
+    fn new(
+        py: Python<'_>,
+        decay: f32,
+        thres_steps: Option<&PyVariable>,
+        name: Option<&str>,
+    ) -> PyResult<Self> {
+        let steps = thres_steps.map(PyVariable::var);
+        let name = name.unwrap_or("");
+        let new = |b: &mut Builder<'_>| MovingAverage::new(b, decay, steps.as_ref(), name);
+        context::build(py, new).map(Self)
+    }
+
+    /// Adds the operators that follow the parameters to the current program.
+    fn update(&self, py: Python<'_>) -> PyResult<()> {
+        context::build(py, |b| self.0.update(b))
+    }
+
+    /// The program that puts the averages in the place of the parameters.
+    fn apply_program(&self) -> PyResult<PyProgram> {
+        self.0.apply().map(PyProgram::new_from).map_err(from_program)
+    }
+
+    /// The program that puts the parameters back.
+    fn restore_program(&self) -> PyResult<PyProgram> {
+        self.0.restore().map(PyProgram::new_from).map_err(from_program)
+    }
+}
+
+/// Adds slow weights that parameters return to every `k` runs.
+#[pyfunction]
+fn append_lookahead(
+    py: Python<'_>,
+    main_program: &Bound<'_, PyProgram>,
+    startup_program: &Bound<'_, PyProgram>,
+    alpha: f32,
+    k: i64,
+) -> PyResult<()> {
+    let (main, startup) = (main_program.clone().unbind(), startup_program.clone().unbind());
+    context::build_on(py, &main, &startup, |b| Lookahead { alpha, k }.append(b))
 }
 
 /// An optimizer: how parameters change by their gradients.

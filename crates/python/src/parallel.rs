@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use tensor::Tensor;
 use train::Feed;
 use train::parallel::{LossScale, Parallel, join, split};
+use train::remote::Cluster;
 
 use crate::context;
 use crate::error::from_train;
@@ -30,6 +31,12 @@ struct State {
     parallel: Parallel,
     /// What a signal handler raised during the run.
     raised: Raised,
+}
+
+/// What an executor brings along.
+pub(crate) struct World {
+    pub(crate) cluster: Cluster,
+    pub(crate) check_nan_inf: bool,
 }
 
 /// What is asked of one run.
@@ -87,7 +94,7 @@ impl PyParallel {
 pub(crate) fn run(
     py: Python<'_>,
     call: Call<'_, '_>,
-    check_nan_inf: bool,
+    world: &World,
 ) -> PyResult<Option<Py<PyList>>> {
     let compiled = call.program;
     if compiled.is_instance_of::<PyProgram>() || !compiled.hasattr("_devices")? {
@@ -115,7 +122,8 @@ pub(crate) fn run(
     let mut feeds = feeds(&program, parallel, read.as_ref().or(feed))?;
     let fetch: Vec<&str> = names.iter().map(String::as_str).collect();
     let scope = &scope.get().0;
-    parallel.check_nan_inf(check_nan_inf);
+    parallel.check_nan_inf(world.check_nan_inf);
+    parallel.set_cluster(&world.cluster);
     let ran = py.detach(|| parallel.run(&program, scope, &mut feeds, &fetch));
     let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
     let fetched = ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
@@ -172,6 +180,9 @@ fn from_readers<'py>(
     feed: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let readers = program.get().readers(py);
+    if readers.is_empty() {
+        return Ok(None);
+    }
     let mut parts: Vec<Bound<'py, PyDict>> = Vec::new();
     for place in 0..n_places {
         let all = PyDict::new(py);
@@ -189,9 +200,6 @@ fn from_readers<'py>(
             all.update(own.cast::<pyo3::types::PyMapping>()?)?;
         }
         parts.push(all);
-        if readers.is_empty() {
-            return Ok(None);
-        }
     }
     Ok(Some(PyList::new(py, parts)?.into_any()))
 }

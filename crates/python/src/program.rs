@@ -157,6 +157,33 @@ impl PyProgram {
         self.lock().namescope.clone()
     }
 
+    /// Opens a scope of names inside the current one; returns that, to be put back.
+    fn _enter_scope(&self, prefix: &str) -> String {
+        self.lock().enter_scope(prefix)
+    }
+
+    /// The role that new operators get.
+    #[getter]
+    fn _op_role(&self) -> i32 {
+        self.lock().role
+    }
+
+    #[setter(_op_role)]
+    fn set_op_role(&self, role: i32) {
+        self.lock().role = role;
+    }
+
+    /// The pair of parameter and gradient that new operators name.
+    #[getter]
+    fn _op_role_var(&self) -> Vec<String> {
+        self.lock().role_vars.clone()
+    }
+
+    #[setter(_op_role_var)]
+    fn set_op_role_var(&self, vars: Vec<String>) {
+        self.lock().role_vars = vars;
+    }
+
     #[setter(_namescope)]
     fn set_namescope(&self, namescope: String) {
         self.lock().namescope = namescope;

@@ -18,6 +18,7 @@ use crate::close;
 pub struct Golden {
     file: String,
     arrays: BTreeMap<String, Tensor>,
+    words: BTreeMap<String, Vec<String>>,
 }
 
 /// Where a golden file lies.
@@ -36,15 +37,24 @@ impl Golden {
     pub fn load(file: &str) -> Self {
         let opened = File::open(path(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
         let mut archive = ZipArchive::new(opened).expect("npz is a zip");
-        let mut arrays = BTreeMap::new();
+        let (mut arrays, mut words) = (BTreeMap::new(), BTreeMap::new());
         for index in 0..archive.len() {
             let mut entry = archive.by_index(index).expect("the zip lists it");
             let name = entry.name().expect("names are utf-8").trim_end_matches(".npy").to_string();
             let mut bytes = Vec::new();
             entry.read_to_end(&mut bytes).expect("the zip is whole");
-            arrays.insert(name, npy(&bytes));
+            match npy(&bytes) {
+                Array::Numbers(tensor) => arrays.insert(name, tensor).map_or((), drop),
+                Array::Words(list) => words.insert(name, list).map_or((), drop),
+            }
         }
-        Self { file: file.to_string(), arrays }
+        Self { file: file.to_string(), arrays, words }
+    }
+
+    /// A list of words.
+    #[track_caller]
+    pub fn words(&self, key: &str) -> &[String] {
+        self.words.get(key).unwrap_or_else(|| panic!("{} has no `{key}`", self.file))
     }
 
     /// The names, sorted.
@@ -82,14 +92,31 @@ impl Golden {
     }
 }
 
+enum Array {
+    Numbers(Tensor),
+    Words(Vec<String>),
+}
+
+/// Words of `width` characters of four bytes each, filled up with zeros.
+fn words(data: &[u8], width: usize) -> Vec<String> {
+    let letter = |c: &[u8]| char::from_u32(u32::from_le_bytes([c[0], c[1], c[2], c[3]]));
+    let word =
+        |word: &[u8]| word.chunks_exact(4).filter_map(letter).filter(|&c| c != '\0').collect();
+    data.chunks_exact(width * 4).map(word).collect()
+}
+
 /// One `.npy` array: magic, version, header length, header, bytes.
-fn npy(bytes: &[u8]) -> Tensor {
+fn npy(bytes: &[u8]) -> Array {
     assert_eq!(&bytes[..7], b"\x93NUMPY\x01", "npy version 1");
     let header_len = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     let (header, data) = bytes[10..].split_at(header_len);
     let header = std::str::from_utf8(header).expect("the header is text");
     assert!(header.contains("'fortran_order': False"), "row-major arrays only: {header}");
-    let dtype = match between(header, "'descr': '", "'") {
+    let descr = between(header, "'descr': '", "'");
+    if let Some(width) = descr.strip_prefix("<U") {
+        return Array::Words(words(data, width.parse().expect("a width")));
+    }
+    let dtype = match descr {
         "<f4" => DType::F32,
         "<f8" => DType::F64,
         "<i4" => DType::I32,
@@ -99,7 +126,7 @@ fn npy(bytes: &[u8]) -> Tensor {
     let dims = between(header, "'shape': (", ")").split(',').map(str::trim);
     let dims = dims.filter(|dim| !dim.is_empty()).map(|dim| dim.parse().expect("a size"));
     let shape = Shape::new(&dims.collect::<Vec<usize>>());
-    Tensor::from_bytes(dtype, shape, data).expect("the bytes fill the shape")
+    Array::Numbers(Tensor::from_bytes(dtype, shape, data).expect("the bytes fill the shape"))
 }
 
 fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
@@ -129,7 +156,8 @@ mod tests {
         bytes.extend((header.len() as u16).to_le_bytes());
         bytes.extend(header);
         bytes.extend([7, 0, 0, 0, 255, 255, 255, 255]);
-        assert_eq!(npy(&bytes), Tensor::new([2, 1], &[7i32, -1]).unwrap());
+        let Array::Numbers(two) = npy(&bytes) else { panic!("numbers") };
+        assert_eq!(two, Tensor::new([2, 1], &[7i32, -1]).unwrap());
     }
 
     #[test]

@@ -4,7 +4,10 @@
 //! test.
 
 pub mod close;
+pub mod cluster;
 pub mod golden;
+pub mod job;
 pub mod models;
+pub mod nets;
 pub mod session;
 pub mod sim;

@@ -347,7 +347,6 @@ fn a_loss_that_no_parameter_reaches() {
     let (x, label) = (floats(&mut b, "x", 3), ids(&mut b, "label"));
     let y = layers::fc(&mut b, &[x], 4, Fc::default()).unwrap();
     let loss = layers::accuracy(&mut b, &y, &label, Accuracy::default()).unwrap();
-    let error = Optimizer::new(Sgd, 0.1).minimize(&mut b, &loss, &Limits::default()).unwrap_err();
-    let named = |var: &str| var == loss.name();
-    assert!(matches!(&error, ProgramError::NothingToTrain { loss } if named(loss)), "{error}");
+    let done = Optimizer::new(Sgd, 0.1).minimize(&mut b, &loss, &Limits::default()).unwrap();
+    assert_eq!(done, (vec![], vec![]), "as in Fluid");
 }

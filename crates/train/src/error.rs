@@ -82,6 +82,12 @@ pub enum Error {
     #[error("{0}")]
     JobFailed(ps::Refusal),
 
+    #[error("this is no server's program: it has no end point of its own to load the pieces of")]
+    NoServerEndpoint,
+
+    #[error("this trainer has completed its job: its servers may be gone")]
+    JobOver,
+
     #[error("server {endpoint} gave an answer of another kind ({reply})")]
     Unexpected { endpoint: String, reply: &'static str },
 
@@ -174,6 +180,55 @@ pub enum Error {
 
     #[error("{what} has {found} elements, {expected} are needed")]
     MetricLength { what: &'static str, expected: usize, found: usize },
+
+    #[error("DistributeTranspilerConfig.{field} {rule}, got {actual}")]
+    BadConfig { field: &'static str, rule: &'static str, actual: String },
+
+    #[error("there are no parameter servers: give pservers=\"ip:port,ip:port\"")]
+    NoEndpoints,
+
+    #[error("parameter server `{text}`: {source}")]
+    Endpoint { text: String, source: ps::Error },
+
+    #[error("parameter server `{endpoint}` is in the list twice")]
+    EndpointTwice { endpoint: String },
+
+    #[error("`{endpoint}` is not one of the parameter servers of this job: {}", endpoints.join(","))]
+    UnknownEndpoint { endpoint: String, endpoints: Vec<String> },
+
+    #[error(
+        "trainer_id {trainer_id} of {n_trainers} trainers: ids count from 0 and end before the \
+         number of trainers"
+    )]
+    TrainerId { trainer_id: usize, n_trainers: usize },
+
+    #[error("the program updates no parameter: call optimizer.minimize(loss) before transpile")]
+    NothingToOptimize,
+
+    #[error("this program was transpiled already: transpile the one it was made from, once")]
+    TranspiledTwice,
+
+    #[error("transpile() must be called before programs can be asked for")]
+    NotTranspiled,
+
+    #[error(
+        "all distributed lookup_table_ops should have only one table (`{}` and `{}` are two)",
+        tables[0],
+        tables[1]
+    )]
+    SeveralTables { tables: [String; 2] },
+
+    #[error("distributed table `{table}` has shape {dims:?}; a table has two dimensions")]
+    TableShape { table: String, dims: Vec<i64> },
+
+    #[error("the gradient `{grad}` of `{param}` is computed by no op of the outermost block")]
+    GradNotComputed { param: String, grad: String },
+
+    #[error("the startup program starts no variable `{var}`")]
+    NoInit { var: String },
+
+    #[error("a dispatcher gave {actual} end points for {expected} blocks")]
+    BadDispatch { expected: usize, actual: usize },
 
     #[error("{} holds several variables; say which (`var_list`)", path.display())]
     WhichVars { path: PathBuf },

@@ -11,6 +11,7 @@ pub mod parallel;
 pub mod remote;
 mod scope;
 pub mod serve;
+pub mod transpile;
 
 pub use error::{Error, Result};
 pub use executor::{Executor, Feed, Options};

@@ -7,6 +7,8 @@ import pickle
 import sys
 import urllib.request
 
+from . import synthetic
+
 HOME = os.path.expanduser("~")
 DATA_HOME = os.environ.get("PADDLE_DATASET_HOME") or os.path.join(
     HOME, ".cache", "paddle", "dataset"
@@ -37,7 +39,10 @@ def path_of(url, module_name, save_name=None):
 
 
 def download(url, module_name, md5sum, save_name=None):
-    """The path of a file of a dataset; it is fetched if it is not there."""
+    """The path of a file of a dataset; it is fetched if it is not there.
+
+    Without a network a made-up file stands in, and standard error says so.
+    """
     path = path_of(url, module_name, save_name)
     plain = os.path.join(os.path.dirname(path), url.split("/")[-1].split("%2F")[-1])
     for found in (path, plain):
@@ -52,11 +57,17 @@ def download(url, module_name, md5sum, save_name=None):
             return fetch(url, path, md5sum)
         except OSError as error:
             reason = error
-    raise RuntimeError(
+    text = (
         "the dataset `{}` needs the file {}, which is not there and could not be fetched ({}). "
         "Get it from {} and put it there; another folder than {} can be named by "
         "PADDLE_DATASET_HOME.".format(module_name, path, reason, url, DATA_HOME)
     )
+    folder = os.path.join(DATA_HOME, "synthetic", module_name)
+    made = synthetic.make(os.path.basename(path), folder)
+    if made is None:
+        raise RuntimeError(text)
+    print("paddlewheel: {} Made-up data is used instead: {}".format(text, made), file=sys.stderr)
+    return made
 
 
 def fetch(url, path, md5sum):

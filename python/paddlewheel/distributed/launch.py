@@ -1,11 +1,13 @@
 """`python -m paddle.distributed.launch`: starts the processes of a training."""
 
-from ..fluid._not_yet import not_yet
+import sys
+
+from .._cli import start
 
 
-def launch():
-    """Starts the processes."""
-    raise not_yet("paddle.distributed.launch")
+def launch(argv=None):
+    """Starts the processes, waits for them, and ends with their exit code."""
+    sys.exit(start("launch", sys.argv[1:] if argv is None else argv))
 
 
 if __name__ == "__main__":

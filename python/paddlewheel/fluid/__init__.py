@@ -33,7 +33,7 @@ from .core import (
     Tensor,
 )
 from . import executor, param_attr, initializer, regularizer, clip, layers, layer_helper
-from .executor import Executor, global_scope, scope_guard
+from .executor import Executor, FetchHandler, global_scope, scope_guard
 from .param_attr import ParamAttr, WeightNormParamAttr
 from . import backward, optimizer
 from .backward import append_backward, gradients

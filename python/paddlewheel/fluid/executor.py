@@ -1,5 +1,6 @@
 """Runs programs."""
 
+import atexit
 import contextlib
 import sys
 
@@ -8,18 +9,24 @@ import numpy
 from .. import _core
 from .._core import global_scope, switch_scope
 from . import core
-from ._flags import FLAGS
+from ._flags import get_flags
 from ._not_yet import DATASETS, not_yet
 
 _warned_of_cuda = []
+
+# A script that ends in order leaves its parameter servers in order; one that failed is missed.
+atexit.register(lambda: _core.leave_cluster(getattr(sys, "last_value", None) is None))
 
 
 class Executor(_core.Executor):
     """Runs programs in a scope. All operators run, whatever is fetched."""
 
     def __init__(self, place=None):
+        places = (core.CPUPlace, core.CUDAPlace, core.CUDAPinnedPlace)
+        if place is not None and not isinstance(place, places):
+            raise TypeError("a place is a CPUPlace or a CUDAPlace, not {!r}".format(place))
         self.place = core.CPUPlace() if place is None else place
-        self.check_nan_inf = bool(FLAGS["check_nan_inf"])
+        self.check_nan_inf = get_flags("check_nan_inf")["check_nan_inf"]
         if isinstance(place, core.CUDAPlace) and not _warned_of_cuda:
             _warned_of_cuda.append(place)
             print("paddlewheel: there is no CUDA here; the CPU is used instead", file=sys.stderr)

@@ -19,6 +19,8 @@ from .._core import (
 from . import core
 from ._flags import get_flags, set_flags
 
+OpRole = core.op_proto_and_checker_maker.OpRole
+
 #: What the name of a gradient ends with, and other names with a meaning.
 GRAD_VAR_SUFFIX = "@GRAD"
 EMPTY_VAR_NAME = "@EMPTY@"
@@ -32,12 +34,6 @@ FLUID_VERSION = "1.8.5"
 
 #: What scripts look for on a program besides its contents.
 PROGRAM_DEFAULTS = {
-    "_is_distributed": False,
-    "_is_chief": False,
-    "_endpoints": (),
-    "_ps_endpoint": None,
-    "_parameters_on_pservers": None,
-    "_distributed_lookup_table": None,
     "_trainers_endpoints": (),
     "_fleet_opt": None,
     "_pipeline_opt": None,
@@ -45,6 +41,29 @@ PROGRAM_DEFAULTS = {
 }
 for _name, _value in PROGRAM_DEFAULTS.items():
     setattr(Program, _name, _value)
+
+
+def _of_job(name, read, otherwise):
+    """What a transpiled program knows of its job, unless a script has said otherwise."""
+
+    def get(program):
+        if name in program.__dict__:
+            return program.__dict__[name]
+        job = _core.program_job(program)
+        return otherwise if job is None else read(job)
+
+    def put(program, value):
+        program.__dict__[name] = value
+
+    setattr(Program, name, property(get, put))
+
+
+_of_job("_is_distributed", lambda job: True, False)
+_of_job("_is_chief", lambda job: job["is_chief"], False)
+_of_job("_endpoints", lambda job: job["endpoints"], ())
+_of_job("_ps_endpoint", lambda job: job["ps_endpoint"], None)
+_of_job("_parameters_on_pservers", lambda job: job["placement"], None)
+_of_job("_distributed_lookup_table", lambda job: job["lookup_table"], None)
 
 
 class Desc:
@@ -102,6 +121,37 @@ def program_guard(main_program, startup_program=None):
             switch_startup_program(startup)
 
 
+@contextlib.contextmanager
+def _role_guard(program, role, pair=()):
+    before = program._op_role, program._op_role_var
+    program._op_role = role
+    program._op_role_var = [getattr(var, "name", var) for var in pair]
+    try:
+        yield
+    finally:
+        program._op_role, program._op_role_var = before
+
+
+def _optimized_guard(self, param_and_grads):
+    """Operators made inside the `with` change parameters."""
+    return _role_guard(self, OpRole.Optimize, param_and_grads)
+
+
+def _backward_role_guard(self):
+    """Operators made inside the `with` compute gradients."""
+    return _role_guard(self, OpRole.Backward)
+
+
+def _lr_schedule_guard(self, is_with_opt=False):
+    """Operators made inside the `with` compute the learning rate."""
+    return _role_guard(self, OpRole.LRSched | (OpRole.Optimize if is_with_opt else 0))
+
+
+Program._optimized_guard = _optimized_guard
+Program._backward_role_guard = _backward_role_guard
+Program._lr_schedule_guard = _lr_schedule_guard
+
+
 def check_program(program, name):
     """TypeError unless it is a program."""
     if not isinstance(program, Program):
@@ -117,12 +167,7 @@ def name_scope(prefix=None):
     """Operators made inside the `with` are annotated with this scope; names do not change."""
     assert prefix, "namescope prefix can not be empty."
     program = default_main_program()
-    around = program._namescope
-    taken = program.__dict__.setdefault("_scopes_taken", {})
-    inside = around + prefix
-    n_before = taken.get(inside, 0)
-    taken[inside] = n_before + 1
-    program._namescope = inside + ("_%d" % n_before if n_before else "") + "/"
+    around = program._enter_scope(prefix)
     try:
         yield
     finally:

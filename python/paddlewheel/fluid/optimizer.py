@@ -1,6 +1,9 @@
 """Optimizers: classes with Fluid's names and keywords over those of the core."""
 
+import contextlib
+
 from .. import _core
+from .._core import default_startup_program
 
 _make = _core.optimizer.Optimizer
 
@@ -307,6 +310,55 @@ class RecomputeOptimizer(Optimizer):
         self._checkpoints = checkpoints
 
 
+class ExponentialMovingAverage:
+    """Averages of parameters over the runs of a program, to test and save with."""
+
+    def __init__(self, decay=0.999, thres_steps=None, name=None):
+        self._core = _core.optimizer.MovingAverage(decay, thres_steps, name)
+        self.apply_program = self._core.apply_program()
+        self.restore_program = self._core.restore_program()
+
+    def update(self):
+        """Adds the operators that follow the parameters; call it after `minimize`."""
+        self._core.update()
+
+    @contextlib.contextmanager
+    def apply(self, executor, need_restore=True):
+        """Inside the `with` the parameters are their averages."""
+        executor.run(self.apply_program)
+        try:
+            yield
+        finally:
+            if need_restore:
+                self.restore(executor)
+
+    def restore(self, executor):
+        """Puts the parameters back."""
+        executor.run(self.restore_program)
+
+
+class LookaheadOptimizer:
+    """Another optimizer, and slow weights that parameters return to every `k` runs."""
+
+    def __init__(self, inner_optimizer, alpha=0.5, k=5):
+        assert inner_optimizer is not None, "inner optimizer can not be None"
+        assert (
+            0.0 <= alpha <= 1.0
+        ), "alpha should be larger or equal to 0.0, and less or equal than 1.0"
+        assert isinstance(k, int) and k > 0, "k should be a positive integer"
+        self.inner_optimizer = inner_optimizer
+        self.alpha = alpha
+        self.k = k
+        self.type = "lookahead"
+
+    def minimize(self, loss, startup_program=None):
+        """Adds gradients, the operators that apply them, and the slow weights."""
+        done = self.inner_optimizer.minimize(loss, startup_program=startup_program)
+        startup = default_startup_program() if startup_program is None else startup_program
+        _core.optimizer.append_lookahead(loss.block.program, startup, self.alpha, self.k)
+        return done
+
+
 def _unsupported(name):
     """A class that can be named but not made."""
 
@@ -319,9 +371,7 @@ def _unsupported(name):
 DpsgdOptimizer = _unsupported("DpsgdOptimizer")
 DGCMomentumOptimizer = _unsupported("DGCMomentumOptimizer")
 ModelAverage = _unsupported("ModelAverage")
-ExponentialMovingAverage = _unsupported("ExponentialMovingAverage")
 PipelineOptimizer = _unsupported("PipelineOptimizer")
-LookaheadOptimizer = _unsupported("LookaheadOptimizer")
 
 SGD = SGDOptimizer
 Momentum = MomentumOptimizer

@@ -106,6 +106,13 @@ pub fn split(
     if n == 0 {
         return Err(unknown("split", "num_or_sections", &meta.dims));
     }
+    let size = usize::try_from(dim).ok().and_then(|dim| meta.dims.get(dim)).copied();
+    if size.is_some_and(|size| size > 0 && num > 0 && size % i64::from(num) != 0) {
+        let rule = "The input's size along the split dimension must be evenly divisible by \
+                    Attr(num_or_sections)";
+        let (layer, argument) = ("split", "num_or_sections");
+        return Err(Error::BadSizes { layer, argument, rule, actual: vec![num.into()] });
+    }
     let layer = b.layer_name("split", name);
     let outs: Vec<Var> = (0..n).map(|_| b.temp(&layer, meta.dtype)).collect();
     let axis = if dim < 0 { dim + meta.dims.len() as i32 } else { dim };

@@ -5,7 +5,7 @@ use super::append::append;
 use super::sizes::Sizes;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Options of [`reshape`]; defaults as in `fluid.layers.reshape`.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +25,9 @@ pub fn reshape(
     shape: impl Into<Sizes>,
     options: Reshape<'_>,
 ) -> Result<Var> {
-    let layer = b.layer_name("reshape2", options.name);
-    let (dtype, shape) = (b.meta(x)?.dtype, shape.into());
+    let shape = shape.into();
+    check_shape(&shape, b.meta(x)?.dims.len())?;
+    let (layer, dtype) = (b.layer_name("reshape2", options.name), b.meta(x)?.dtype);
     let op = OpDesc::new("reshape2").input("X", x);
     let mut op = shape.on(b, &layer, op, ("Shape", "ShapeTensor"))?;
     let out = if options.inplace { x.clone() } else { b.temp(&layer, dtype) };
@@ -36,6 +37,24 @@ pub fn reshape(
     }
     b.op(op.output("Out", &out).output("XShape", &x_shape).attr("shape", shape.known_ints()))?;
     activate(b, &layer, out, options.act)
+}
+
+/// What no input could be reshaped to.
+fn check_shape(shape: &Sizes, rank: usize) -> Result<()> {
+    let (known, are_known) = (shape.known(), shape.are_known(0));
+    let said = known.iter().zip(are_known).filter(|(_, is_known)| *is_known);
+    let said: Vec<i64> = said.map(|(&size, _)| size).collect();
+    let rule = if said.iter().filter(|&&size| size == -1).count() > 1 {
+        "Only one dimension value of 'shape' in reshape can be -1"
+    } else if said.iter().any(|&size| size < -1) {
+        "Each dimension value of 'shape' in reshape must not be negative except one unknown \
+         dimension"
+    } else if known.iter().skip(rank).any(|&size| size == 0) {
+        "The index of 0 in `shape` must be less than the input tensor X's dimensions"
+    } else {
+        return Ok(());
+    };
+    Err(Error::BadSizes { layer: "reshape", argument: "shape", rule, actual: known })
 }
 
 /// Appends an op that remembers X's shape beside its result.
@@ -48,6 +67,15 @@ fn with_x_shape(b: &mut Builder<'_>, layer: &str, x: &Var, op: OpDesc) -> Result
 
 /// The dimensions in another order.
 pub fn transpose(b: &mut Builder<'_>, x: &Var, perm: &[i32], name: Option<&str>) -> Result<Var> {
+    let rank = b.meta(x)?.dims.len();
+    if perm.len() != rank {
+        return Err(Error::BadArgument {
+            layer: "transpose",
+            argument: "perm",
+            rule: "its length should be equal to dimensions of Input(x)",
+            actual: format!("{perm:?} for {rank} dimensions"),
+        });
+    }
     let layer = b.layer_name("transpose", name);
     with_x_shape(b, &layer, x, OpDesc::new("transpose2").attr("axis", perm.to_vec()))
 }

@@ -106,7 +106,8 @@ fn product(dims: &[i64]) -> i64 {
 
 fn reshaped(x: &[i64], shape: &[i64]) -> Result<Vec<i64>> {
     let bad = || bad_attr("shape", &format!("sizes for as many numbers as {x:?}"), shape);
-    if shape.is_empty() || shape.iter().filter(|&&dim| dim < 0).count() > 1 {
+    let unknown = shape.iter().filter(|&&dim| dim < 0).count();
+    if shape.is_empty() || unknown > 1 || shape.iter().any(|&dim| dim < -1) {
         return Err(bad());
     }
     let mut dims = Vec::new();

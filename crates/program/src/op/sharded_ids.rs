@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tensor::{Rows, Shape, Tensor, Value, rng};
+use tensor::{DType, Rows, Shape, Tensor, Value, rng};
 
 use super::sizes::{bad_attr, integers};
 use super::{Op, Run};
@@ -83,6 +83,7 @@ impl Op for MergeIds {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let places = places(run)?;
+        let padding = Some(run.attrs().int("padding_idx", -1)?).filter(|&id| id != -1);
         for index in 0..run.n_inputs("Ids") {
             let mut out = run.take_at("Out", index);
             let ids = run.input_at("Ids", index)?;
@@ -98,6 +99,10 @@ impl Op for MergeIds {
                     position: 0,
                     value: *id as f64,
                 })?;
+                if Some(*id) == padding {
+                    to.fill(0);
+                    continue;
+                }
                 let rows = run.input_at("X", shard)?.bytes();
                 let row = rows.get(at * row_bytes..(at + 1) * row_bytes);
                 to.copy_from_slice(row.ok_or_else(|| run.shapes(ANSWER_RULE, "X", "Rows"))?);
@@ -132,8 +137,15 @@ impl Op for LookupSparseTable {
         let padding = Some(attrs.int("padding_idx", -1)?).filter(|&id| id != -1);
         let ids = integers(run.input("Ids")?, run.input_name("Ids"))?;
         let mut out = run.take("Out");
-        let Value::Rows(table) = run.value("W")? else {
-            return Err(run.shape("a table spread by id is keyed rows", "W"));
+        let mut empty = Rows::default();
+        let table = match run.value("W")? {
+            Value::Rows(table) => table,
+            Value::Empty => {
+                let width = attrs.int("width", 0)?.max(0) as usize;
+                empty.value.resize_as(DType::F32, Shape::from([0, width]));
+                &empty
+            }
+            _ => return Err(run.shape("a table spread by id is keyed rows", "W")),
         };
         let width = table.width();
         let mut index: HashMap<i64, usize> =

@@ -41,6 +41,9 @@ pub fn set_gradient_clip(
     Ok(())
 }
 
+/// The scope of ops that clip as a parameter says; the spelling is Fluid's.
+const OWN_SCOPE: &str = "graident_clip_@CLIP";
+
 /// Clips each gradient: as `all` says, except those in `skipped`; or else as its own parameter says.
 pub(super) fn append(
     b: &mut Builder<'_>,
@@ -60,7 +63,8 @@ pub(super) fn append(
     let mut groups: Vec<Group> = Vec::new();
     for (at, (pair, clip)) in pairs.iter().zip(clips).enumerate() {
         let Some(clip) = clip else { continue };
-        b.with_role(role::OPTIMIZE, &[&pair.param, &pair.grad], |b| -> Result<()> {
+        let around = all.is_none().then(|| b.main.enter_scope(OWN_SCOPE));
+        let done = b.with_role(role::OPTIMIZE, &[&pair.param, &pair.grad], |b| -> Result<()> {
             let op = match clip {
                 GradClip::Value { min, max } => {
                     OpDesc::new("clip").attr("min", min).attr("max", max)
@@ -76,7 +80,11 @@ pub(super) fn append(
             };
             clipped[at].grad = result(b, op.input("X", &pair.grad), &pair.grad)?;
             Ok(())
-        })?;
+        });
+        if let Some(around) = around {
+            b.main.namescope = around;
+        }
+        done?;
     }
     for group in &groups {
         group.scale(b, pairs, &mut clipped)?;

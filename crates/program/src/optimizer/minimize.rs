@@ -84,9 +84,6 @@ impl Optimizer {
         // What the ops would refuse is refused before the program is touched.
         self.check_learning_rate(b)?;
         let pairs = self.backward(b, loss, limits)?;
-        if pairs.is_empty() {
-            return Err(Error::NothingToTrain { loss: loss.name().to_string() });
-        }
         let ops = self.apply_gradients(b, &pairs)?;
         Ok((ops, pairs))
     }
@@ -117,8 +114,15 @@ impl Optimizer {
             check_float(b, &pair.param)?;
             b.desc(&Var::from(&*pair.grad))?;
         }
-        let pairs = clip::append(b, &pairs, self.grad_clip.as_ref(), &self.unclipped)?;
-        let pairs = regularizer::append(b, &pairs, self.regularization)?;
+        let clip =
+            |b: &mut Builder<'_>| clip::append(b, &pairs, self.grad_clip.as_ref(), &self.unclipped);
+        let pairs = match &self.grad_clip {
+            Some(_) => b.with_scope("gradient_clip", clip)?,
+            None => clip(b)?,
+        };
+        let pairs = b.with_scope("regularization", |b| {
+            regularizer::append(b, &pairs, self.regularization)
+        })?;
         self.append_updates(b, &pairs)
     }
 
@@ -155,14 +159,16 @@ impl Optimizer {
         }
         let rate = self.create_learning_rate(b, pairs)?;
         for pair in pairs {
-            self.append_update(b, pair, &rate)?;
+            b.with_scope("optimizer", |b| self.append_update(b, pair, &rate))?;
         }
         if let Some((state, factor)) = self.kind.scaled_after() {
             for pair in pairs {
                 let var = self.need_state(b, &pair.param, state)?;
                 let op = OpDesc::new("scale").input("X", &var).output("Out", &var);
                 let op = op.attr("scale", factor);
-                b.with_role(role::OPTIMIZE, &[&pair.param, &pair.grad], |b| b.op(op))?;
+                let pair = [&*pair.param, &*pair.grad];
+                // Fluid's spelling.
+                b.with_scope("adamx", |b| b.with_role(role::OPTIMIZE, &pair, |b| b.op(op)))?;
             }
         }
         Ok(b.main.block(block).ops[first_op..].to_vec())

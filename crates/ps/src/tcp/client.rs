@@ -4,6 +4,7 @@
 //! wait. A keeper thread says now and then that we are there, and makes broken connections anew.
 
 use std::io::{BufRead, BufReader};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread;
 use std::time::Duration;
@@ -36,6 +37,9 @@ impl Default for Patience {
     }
 }
 
+/// Asked now and then by threads that wait, whether to stop waiting.
+pub type Stops = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// A question that was asked.
 #[derive(Debug)]
 #[must_use = "the answer is fetched with `wait`"]
@@ -45,11 +49,13 @@ pub struct Ticket {
 }
 
 /// One server, as a trainer's threads see it.
-#[derive(Debug)]
 pub struct Client {
     endpoint: Endpoint,
     patience: Patience,
     clock: Clock,
+    stops: Stops,
+    /// When `stops` was last asked, so that it is not asked all the time.
+    asked: AtomicU64,
     state: Mutex<State>,
     writing: Mutex<()>,
     reading: Mutex<Inbox>,
@@ -88,6 +94,14 @@ impl std::io::Read for Shared {
     }
 }
 
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Client of {}", self.endpoint)
+    }
+}
+
+/// Between two times that `stops` is asked.
+const ASK_MS: u64 = 100;
 /// Between two attempts to connect.
 const RETRY_MS: u64 = 100;
 /// How often the keeper looks.
@@ -96,6 +110,16 @@ const KEEP: Duration = Duration::from_millis(200);
 impl Client {
     /// A client of a server; the connection is made when it is first needed.
     pub fn new(endpoint: Endpoint, hello: Hello, patience: Patience) -> Arc<Self> {
+        Self::stoppable(endpoint, hello, patience, Arc::new(|| false))
+    }
+
+    /// The same; threads that wait give up when `stops` says so.
+    pub fn stoppable(
+        endpoint: Endpoint,
+        hello: Hello,
+        patience: Patience,
+        stops: Stops,
+    ) -> Arc<Self> {
         let state = State {
             link: Link::new(hello, LinkConfig::default()),
             stream: None,
@@ -111,6 +135,8 @@ impl Client {
             endpoint,
             patience,
             clock: Clock::start(),
+            stops,
+            asked: AtomicU64::new(0),
             state: Mutex::new(state),
             writing: Mutex::default(),
             reading: Mutex::default(),
@@ -229,8 +255,16 @@ impl Client {
 
     /// Whether there is hope for an answer.
     fn check(&self, start: Millis) -> Result<()> {
-        let (now, state) = (self.clock.now(), self.state());
+        let now = self.clock.now();
         let endpoint = || self.endpoint.clone();
+        let due = now.since(Millis(self.asked.load(Ordering::Relaxed))) >= ASK_MS;
+        if due && now.since(start) >= ASK_MS {
+            self.asked.store(now.0, Ordering::Relaxed);
+            if (self.stops)() {
+                return Err(Error::Interrupted { endpoint: endpoint() });
+            }
+        }
+        let state = self.state();
         match state.link.broken() {
             Some(Broken::Refused(refusal)) => {
                 return Err(Error::Refused { endpoint: endpoint(), refusal: refusal.clone() });

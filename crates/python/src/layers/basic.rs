@@ -1,8 +1,11 @@
 //! Inputs, fully connected layers, averages.
 
 use program::layers::{self, Data, Fc};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
+
+use tensor::DType;
 
 use super::arguments::Floats;
 use crate::context::layer;
@@ -33,7 +36,7 @@ fn data(
     stop_gradient: bool,
 ) -> PyResult<PyVariable> {
     let _ = r#type;
-    let dtype = dtype.map(dtype_from_py).transpose()?.unwrap_or_default();
+    let dtype = data_type(dtype)?;
     let shape: Vec<i64> = shape.into_iter().map(|size| size.unwrap_or(-1)).collect();
     let options = Data { append_batch_size, dtype, lod_level, stop_gradient, ..Data::default() };
     layer(py, |b| layers::data(b, name, &shape, options))
@@ -83,4 +86,12 @@ pub(crate) fn param_attrs(object: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<pro
 fn mean(py: Python<'_>, x: Floats, name: Option<&str>) -> PyResult<PyVariable> {
     let _ = name;
     layer(py, |b| layers::mean(b, &x.0))
+}
+
+/// The element type of a data variable. Fluid asks numpy here, which has another error for the
+/// same mistake.
+pub(super) fn data_type(dtype: Option<&Bound<'_, PyAny>>) -> PyResult<DType> {
+    let Some(dtype) = dtype else { return Ok(DType::default()) };
+    let refuse = |error: PyErr| PyTypeError::new_err(error.value(dtype.py()).to_string());
+    dtype_from_py(dtype).map_err(refuse)
 }

@@ -5,6 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::arguments::{Amount, Floats, Ids, Weight, truth, weight};
+use super::basic::data_type;
 use crate::context::layer;
 use crate::convert::dtype_from_py;
 use crate::variable::{Input, PyVariable};
@@ -97,7 +98,7 @@ fn data_checked(
     dtype: Option<&Bound<'_, PyAny>>,
     lod_level: i32,
 ) -> PyResult<PyVariable> {
-    let dtype = dtype.map(dtype_from_py).transpose()?.unwrap_or_default();
+    let dtype = data_type(dtype)?;
     let shape: Vec<i64> = shape.into_iter().map(|size| size.unwrap_or(-1)).collect();
     let (append_batch_size, need_check_feed, stop_gradient) = (false, true, true);
     let options = Data { append_batch_size, dtype, lod_level, stop_gradient, need_check_feed };

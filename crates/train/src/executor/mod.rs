@@ -196,9 +196,9 @@ impl Executor {
             scope,
             remote: Session::new(&self.cluster, program.distributed.clone()),
         };
-        watch.remote.start();
+        watch.remote.start(scope);
         let result = prepared.run(feed, fetched, &mut watch);
-        let result = result.and_then(|()| watch.remote.finish());
+        let result = result.and_then(|()| watch.remote.finish(scope));
         result.map_err(|error| blame::users_op(error, program))
     }
 

@@ -3,12 +3,15 @@
 //! Every file is written whole or not at all ([`write_atomically`]), and a load reads and checks
 //! everything before it changes the first variable.
 
+mod distributed;
 mod file;
 mod inference;
 mod pickle;
 mod state;
 mod vars;
 
+pub(crate) use distributed::write_shard;
+pub use distributed::{load_slices, save_distributed};
 pub(crate) use file::read_vars;
 pub use file::{read, write_atomically};
 pub use inference::{InferenceModel, SaveInference, load_inference_model, save_inference_model};

@@ -22,7 +22,9 @@ pub use split::{join, split};
 
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
+use crate::remote::Cluster;
 use crate::scope::Scope;
+use crate::serve;
 use device::{Device, Stop};
 use loss::Loss;
 use stage::{Names, Stage, Stages};
@@ -117,6 +119,12 @@ impl Parallel {
         self.stop = Some(Asked(stop));
     }
 
+    /// Uses these connections to servers; gradients are sent once for all devices.
+    pub fn set_cluster(&mut self, cluster: &Cluster) {
+        let executors = self.devices.iter_mut().map(Device::executor_mut);
+        executors.chain([&mut self.once]).for_each(|own| own.set_cluster(cluster.clone()));
+    }
+
     /// Whether a run fails as soon as an op writes a number that is not finite.
     pub fn check_nan_inf(&mut self, check: bool) {
         let executors = self.devices.iter_mut().map(Device::executor_mut);
@@ -135,6 +143,11 @@ impl Parallel {
         feeds: &mut [Feed],
         fetch: &[&str],
     ) -> Result<Vec<Vec<Tensor>>> {
+        if serve::server_op(program).is_some() {
+            // A server has one scope, however many places its trainers have.
+            let served = self.once.run(program, scope, &mut Feed::new(), fetch)?;
+            return Ok(served.into_iter().map(|value| vec![value]).collect());
+        }
         let n_devices = self.devices.len();
         let enough = feeds.len() == n_devices || self.allows_idle();
         if feeds.len() > n_devices || !enough {

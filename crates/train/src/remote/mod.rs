@@ -3,6 +3,10 @@
 //! One [`Cluster`] holds the connections of a process (of a trainer, where a process has several);
 //! executors that share it share them.
 
+mod add;
+mod communicator;
+mod fetch;
+mod geo;
 mod rows;
 mod session;
 mod traffic;
@@ -11,17 +15,30 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use program::Distributed;
-use ps::message::{Complete, Hello, Leave, Meet, Reply, Stats, VERSION};
-use ps::tcp::{Client, Patience};
+use ps::lines::{self, Line};
+use ps::message::{Complete, Hello, Leave, Meet, Reply, Save, Stats, VERSION};
+use ps::tcp::{Client, Patience, Stops};
 use ps::{Endpoint, TrainerId};
+use tensor::Tensor;
 
+pub use communicator::CommunicatorConfig;
+pub(crate) use fetch::fetch;
 pub(crate) use session::Session;
+
+use communicator::Communicator;
+use geo::Geo;
 use traffic::Traffic;
 
 use crate::error::{Error, Result};
+use crate::scope::Scope;
 
 /// Gets lines for the log.
-pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+pub type Log = Arc<dyn Fn(&Line) + Send + Sync>;
+
+/// Says lines on stderr, where Fluid's users look for them.
+pub fn usual_log() -> Log {
+    Arc::new(|line| line.say())
+}
 
 /// The connections of a trainer to its servers.
 #[derive(Clone)]
@@ -31,14 +48,18 @@ struct Inner {
     incarnation: u64,
     state: Mutex<State>,
     traffic: Mutex<Traffic>,
+    communicator: Mutex<Option<Communicator>>,
+    geo: Mutex<Geo>,
 }
 
 struct State {
     patience: Patience,
+    stops: Stops,
     log: Log,
     me: Option<Me>,
     clients: BTreeMap<String, Arc<Client>>,
     n_meetings: u64,
+    is_over: bool,
 }
 
 /// Who speaks.
@@ -51,7 +72,7 @@ struct Me {
 
 impl Default for Cluster {
     fn default() -> Self {
-        Self::new(Patience::default(), Arc::new(|_| {}))
+        Self::new(Patience::default(), usual_log())
     }
 }
 
@@ -64,17 +85,33 @@ impl std::fmt::Debug for Cluster {
 impl Cluster {
     /// No connection yet; they are made as programs need them.
     pub fn new(patience: Patience, log: Log) -> Self {
-        let state = State { patience, log, me: None, clients: BTreeMap::new(), n_meetings: 0 };
+        let stops: Stops = Arc::new(|| false);
+        let state = State {
+            patience,
+            stops,
+            log,
+            me: None,
+            clients: BTreeMap::new(),
+            n_meetings: 0,
+            is_over: false,
+        };
         Self(Arc::new(Inner {
             incarnation: fresh_incarnation(),
             state: Mutex::new(state),
             traffic: Mutex::default(),
+            communicator: Mutex::default(),
+            geo: Mutex::default(),
         }))
     }
 
     /// How long to wait for what, for connections made from now on.
     pub fn set_patience(&self, patience: Patience) {
         self.state().patience = patience;
+    }
+
+    /// Waiting for servers ends when `stops` says so, for connections made from now on.
+    pub fn set_stops(&self, stops: Stops) {
+        self.state().stops = stops;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -85,6 +122,40 @@ impl Cluster {
         self.0.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn log(&self) -> Log {
+        self.state().log.clone()
+    }
+
+    fn communicator(&self) -> MutexGuard<'_, Option<Communicator>> {
+        self.0.communicator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn geo(&self) -> MutexGuard<'_, Geo> {
+        self.0.geo.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends gradients of asynchronous programs in the background from now on; `false` if that is
+    /// done already.
+    pub fn start_communicator(&self, job: &Arc<Distributed>, config: CommunicatorConfig) -> bool {
+        self.join(job);
+        let mut communicator = self.communicator();
+        let is_new = communicator.is_none();
+        if is_new {
+            *communicator = Some(Communicator::start(self.clone(), job.clone(), config));
+        }
+        is_new
+    }
+
+    /// Sends what is queued, fetches the parameters once more into the scope, and ends the sender.
+    pub fn stop_communicator(&self, scope: &Scope) -> Result<()> {
+        let Some(communicator) = self.communicator().take() else { return Ok(()) };
+        (self.log())(&lines::communicator_stops());
+        let (result, arrived) = communicator.stop();
+        install(arrived, scope);
+        (self.log())(&lines::communicator_stopped());
+        result
+    }
+
     /// Takes part in a job from now on; connections of an earlier job are closed.
     pub fn join(&self, job: &Distributed) {
         let trainer = TrainerId(job.trainer_id as u32);
@@ -92,6 +163,7 @@ impl Cluster {
         let mut state = self.state();
         if state.me.as_ref() != Some(&me) {
             state.me = Some(me);
+            state.is_over = false;
             for client in std::mem::take(&mut state.clients).into_values() {
                 client.close();
             }
@@ -106,15 +178,18 @@ impl Cluster {
         if let Some(client) = state.clients.get(endpoint) {
             return Ok(client.clone());
         }
+        if state.is_over {
+            return Err(Error::JobOver);
+        }
         let me = state.me.clone().ok_or(Error::NoJob)?;
         let trainer = me.trainer.0;
         let at: Endpoint = endpoint.parse()?;
         let incarnation = self.0.incarnation;
         let hello = Hello { version: VERSION, job: me.job, trainer, incarnation };
         if state.clients.is_empty() {
-            (state.log)(&format!("init rpc client with trainer_id {trainer}"));
+            (state.log)(&lines::client_starts(trainer));
         }
-        let client = Client::new(at, hello, state.patience);
+        let client = Client::stoppable(at, hello, state.patience, state.stops.clone());
         state.clients.insert(endpoint.to_string(), client.clone());
         Ok(client)
     }
@@ -150,6 +225,7 @@ impl Cluster {
             client.change(Complete)?;
             client.settle()
         });
+        self.state().is_over = true;
         self.close();
         settled.and(told.map_err(Error::from))
     }
@@ -195,6 +271,33 @@ impl Cluster {
             }
         };
         self.all()?.into_iter().map(ask).collect()
+    }
+}
+
+/// Asks every server to write its shard of a table to its own disk.
+pub(crate) fn save_lookup_table(
+    cluster: &Cluster,
+    job: &Distributed,
+    table: &str,
+    dir: &std::path::Path,
+) -> Result<()> {
+    let dir = dir.to_string_lossy();
+    for endpoint in &job.endpoints {
+        let client = cluster.client(endpoint)?;
+        let save = Save { table: table.to_string(), dir: dir.to_string() };
+        let ticket = client.ask(save)?;
+        match client.wait(ticket, "a saved table")? {
+            Reply::Done(_) => {}
+            other => return Err(unexpected(&client, &other)),
+        }
+    }
+    Ok(())
+}
+
+/// Puts parameters into the scope that a trainer trains in.
+fn install(params: BTreeMap<String, Tensor>, scope: &Scope) {
+    for (name, tensor) in params {
+        scope.set(&name, tensor);
     }
 }
 

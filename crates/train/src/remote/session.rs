@@ -2,36 +2,130 @@
 
 use std::sync::Arc;
 
+use program::distributed::Mode;
 use program::remote::Remote;
 use program::{Distributed, OpDesc, Result};
 use ps::message::{Named, Reply, Save};
 use tensor::{Tensor, Value};
 
-use super::{Cluster, rows, unexpected};
+use super::communicator::{Bundle, Outgoing, Piece, cut};
+use super::{Cluster, install, rows, unexpected};
 use crate::error::Error;
+use crate::scope::Scope;
 
 /// One run's view of the cluster.
 pub(crate) struct Session<'a> {
     cluster: &'a Cluster,
     job: Option<Arc<Distributed>>,
+    /// This step's gradients for the communicator.
+    bundle: Bundle,
+    /// The parameters are to be noted when the run is over (GEO).
+    notes_params: bool,
+    /// A training step was run (GEO).
+    is_geo_step: bool,
 }
 
 impl<'a> Session<'a> {
     pub(crate) fn new(cluster: &'a Cluster, job: Option<Arc<Distributed>>) -> Self {
-        Self { cluster, job }
+        Self { cluster, job, bundle: Vec::new(), notes_params: false, is_geo_step: false }
     }
 
-    /// Takes part in the program's job.
-    pub(crate) fn start(&self) {
-        if let Some(job) = &self.job {
-            self.cluster.join(job);
+    /// Takes part in the program's job; parameters that came meanwhile go into the scope.
+    pub(crate) fn start(&self, scope: &Scope) {
+        let Some(job) = &self.job else { return };
+        self.cluster.join(job);
+        if let Some(communicator) = &*self.cluster.communicator() {
+            install(communicator.arrived(), scope);
         }
     }
 
-    /// Sends what ops left to be sent.
-    pub(crate) fn finish(&self) -> crate::error::Result<()> {
-        if self.job.is_some() { self.cluster.traffic().flush(self.cluster) } else { Ok(()) }
+    /// Sends what ops left to be sent; the scope is free again.
+    pub(crate) fn finish(&mut self, scope: &Scope) -> crate::error::Result<()> {
+        let Some(job) = &self.job else { return Ok(()) };
+        if self.notes_params {
+            self.cluster.geo().snapshot(job, scope);
+        }
+        if self.is_geo_step {
+            return self.cluster.geo().step(self.cluster, job, scope);
+        }
+        if !self.bundle.is_empty() {
+            self.enqueue()?;
+        }
+        self.cluster.traffic().flush(self.cluster)
     }
+
+    /// Hands the step's gradients to the communicator.
+    fn enqueue(&mut self) -> crate::error::Result<()> {
+        let bundle = std::mem::take(&mut self.bundle);
+        let sent = self.cluster.communicator().as_ref().is_none_or(|c| c.send(bundle));
+        if sent {
+            return Ok(());
+        }
+        // It has ended: its error is the step's.
+        let ended = self.cluster.communicator().take();
+        ended.map_or(Ok(()), |communicator| communicator.stop().0)
+    }
+
+    fn mode(&self) -> Option<Mode> {
+        self.job.as_ref().map(|job| job.mode)
+    }
+
+    /// GEO: which rows the step used, or that the parameters are to be noted.
+    fn note(&mut self, op: &OpDesc, values: &[&Value]) -> Result<()> {
+        let tables = op.attrs.strs("send_varnames")?;
+        if op.input_names("X").first().is_some_and(|name| name == "param_init") {
+            self.notes_params = true;
+            return Ok(());
+        }
+        self.is_geo_step = true;
+        let mut geo = self.cluster.geo();
+        for (table, value) in tables.iter().zip(values) {
+            if let Some(ids) = value.tensor() {
+                geo.touch(table, ids.data::<i64>()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gradients that a program leaves whole: cut here, sent now or in the background.
+    fn send_whole(&mut self, op: &OpDesc, values: &[&Value]) -> Result<()> {
+        let in_background =
+            self.mode() == Some(Mode::Async) && self.cluster.communicator().is_some();
+        let (epmap, names) = (op.attrs.strs("epmap")?, op.attrs.strs("send_varnames")?);
+        let sections = op.attrs.ints("sections")?;
+        for (var, value) in op.input_names("X").iter().zip(values) {
+            let value = rows::merged(value);
+            if !op.attrs.bool("use_send_handler", true)? {
+                // A counter: every server gets it, each time.
+                for endpoint in epmap {
+                    let name = names.first().unwrap_or(var).clone();
+                    let grad = Named { name, value: value.clone() };
+                    self.cluster.traffic().push(self.cluster, endpoint, grad).map_err(host)?;
+                }
+                continue;
+            }
+            let pieces = pieces(names, epmap, &sections);
+            if in_background {
+                self.bundle.push(Outgoing { var: var.clone(), value, pieces });
+                continue;
+            }
+            for (endpoint, grad) in cut(value, &pieces) {
+                self.cluster.traffic().push(self.cluster, &endpoint, grad).map_err(host)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn pieces(names: &[String], epmap: &[String], sections: &[i64]) -> Arc<[Piece]> {
+    let mut first_row = 0;
+    let each = names.iter().zip(epmap).enumerate().map(|(at, (name, endpoint))| {
+        let n_rows = sections.get(at).copied().unwrap_or(i64::MAX);
+        let piece = Piece { endpoint: endpoint.clone(), name: name.clone(), first_row, n_rows };
+        first_row += n_rows;
+        piece
+    });
+    each.collect()
 }
 
 fn host(error: Error) -> program::Error {
@@ -40,6 +134,12 @@ fn host(error: Error) -> program::Error {
 
 impl Remote for Session<'_> {
     fn send(&mut self, op: &OpDesc, values: &[&Value]) -> Result<()> {
+        if self.mode() == Some(Mode::Geo) {
+            return self.note(op, values);
+        }
+        if !op.attrs.strs("send_varnames")?.is_empty() {
+            return self.send_whole(op, values);
+        }
         let (names, epmap) = (op.input_names("X"), op.attrs.strs("epmap")?);
         let mut traffic = self.cluster.traffic();
         for ((name, endpoint), value) in names.iter().zip(epmap).zip(values) {
@@ -56,6 +156,12 @@ impl Remote for Session<'_> {
 
     fn recv(&mut self, op: &OpDesc, out: &mut [Tensor]) -> Result<()> {
         let (epmap, parts) = (op.attrs.strs("epmap")?, op.attrs.strs("recv_varnames")?);
+        if !parts.is_empty()
+            && self.mode() == Some(Mode::Async)
+            && self.cluster.communicator().is_some()
+        {
+            return Ok(()); // The communicator fetches.
+        }
         let mut traffic = self.cluster.traffic();
         let mut pull = |endpoint: &str, name: &str| {
             let value = traffic.pull(self.cluster, endpoint, name).map_err(host)?;

@@ -6,20 +6,20 @@
 mod blocks;
 mod store;
 
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use program::{OpDesc, Program};
 use ps::Endpoint;
+use ps::lines::{self, Line};
 use ps::server::{Config, End, Server};
 use ps::tcp::{Listener, Stop};
 
 pub use store::BlockStore;
 
 use crate::error::{Error, Result};
-use crate::remote::Log;
+use crate::remote::{Log, usual_log};
 use crate::scope::Scope;
 
 /// How a server behaves beyond what its program says.
@@ -35,8 +35,6 @@ pub struct Serving {
     pub check_finite: bool,
     /// Attempts to bind the port, 3 s apart (`FLAGS_rpc_retry_bind_port`).
     pub bind_attempts: u32,
-    /// Told where the server listens, once it does.
-    pub listening: Arc<dyn Fn(&Endpoint) + Send + Sync>,
     /// Gets what the server has to say.
     pub log: Log,
 }
@@ -50,8 +48,7 @@ impl Default for Serving {
             go_on: false,
             check_finite: false,
             bind_attempts: 3,
-            listening: Arc::new(|_| {}),
-            log: Arc::new(|_| {}),
+            log: usual_log(),
         }
     }
 }
@@ -77,13 +74,15 @@ pub fn serve(
     let op = server_op(program).ok_or(Error::NoJob)?;
     let store = BlockStore::new(program, op, scope)?;
     let listener = bind(op.attrs.str("endpoint", "")?.parse()?, serving, &mut stops)?;
-    (serving.listening)(listener.endpoint());
+    (serving.log)(&lines::listening(listener.endpoint(), listener.endpoint().port));
     let server = Server::new(config(program, op, serving)?, store);
     let (stop, log) = (Stop::default(), serving.log.clone());
     let (done, result) = sync_channel(1);
     let inner = stop.clone();
     let thread = thread::spawn(move || {
-        let (end, store) = listener.serve(server, &inner, move |line| log(line));
+        let (end, store) = listener.serve(server, &inner, move |text| {
+            log(&Line::warning("server.rs", text));
+        });
         drop(store);
         // The receiver waits until this comes.
         let _ = done.send(end);
@@ -98,6 +97,7 @@ pub fn serve(
     };
     // It has sent its result and ends.
     let _ = thread.join();
+    (serving.log)(&lines::server_ends());
     match end {
         Some(End::Failed(refusal)) => Err(Error::JobFailed(refusal)),
         Some(End::Completed) => Ok(()),
@@ -133,9 +133,7 @@ fn bind(
             Ok(listener) => return Ok(listener),
             Err(error) if attempt >= serving.bind_attempts || stops() => return Err(error.into()),
             Err(_) => {
-                (serving.log)(&format!(
-                    "Server listening on {endpoint} failed, selected port: 0, retry after 3 seconds!"
-                ));
+                (serving.log)(&lines::bind_failed(&endpoint));
                 let until = std::time::Instant::now() + Duration::from_secs(3);
                 while std::time::Instant::now() < until && !stops() {
                     thread::sleep(Duration::from_millis(50));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use program::op::gather_rows;
+use program::op::{for_float, gather_rows, scatter_add_rows};
 use program::{OpDesc, Program, VarDesc, VarKind};
 use ps::message::{Named, Pull};
 use ps::server::Store;
@@ -138,14 +138,26 @@ impl BlockStore {
     }
 
     /// Remembers which rows others have not seen (GEO).
-    fn note_changes(&mut self, trainer: TrainerId, at: usize, grad: &Named) {
+    fn note_changes(&mut self, at: usize, grad: &Named) {
         let Value::Rows(rows) = &grad.value else { return };
         let update = &self.blocks.updates[at];
         let Some(table) = update.writes.first() else { return };
-        for other in (0..self.n_trainers).map(TrainerId).filter(|&other| other != trainer) {
-            let unseen = self.changed.entry((table.clone(), other)).or_default();
+        for trainer in (0..self.n_trainers).map(TrainerId) {
+            let unseen = self.changed.entry((table.clone(), trainer)).or_default();
             unseen.extend(rows.ids.iter().copied());
         }
+    }
+
+    /// Adds a difference to its parameter, in place (GEO).
+    fn add(&mut self, at: usize, grad: &Named) -> Result<()> {
+        for name in &self.blocks.updates[at].writes {
+            self.cache.remove(name);
+            self.scope.write(name, |value| match value {
+                Value::Tensor(param) => add_in_place(param, &grad.value),
+                _ => Ok(()),
+            })?;
+        }
+        Ok(())
     }
 
     fn apply_one(&mut self, trainer: TrainerId, grad: Named) -> Result<()> {
@@ -154,7 +166,8 @@ impl BlockStore {
         }
         let at = self.blocks.by_grad[&grad.name];
         if self.tracks_changes {
-            self.note_changes(trainer, at, &grad);
+            self.note_changes(at, &grad);
+            return self.add(at, &grad);
         }
         for name in &self.blocks.updates[at].trainer_ids {
             self.scope.set(name, Tensor::full([1], i64::from(trainer.0)));
@@ -261,11 +274,8 @@ impl Store for BlockStore {
 
     fn save(&mut self, table: &str, dir: &str) -> std::result::Result<(), Refusal> {
         let value = self.value(table)?;
-        let file = format!("{table}_{}", self.server_number);
-        let path = Path::new(dir).join("__lookup_table__").join(file);
-        let fail = |error: &dyn std::fmt::Display| Refusal::Failed(error.to_string());
-        let bytes = program::stream::to_bytes(&value).ok_or_else(|| fail(&"nothing to save"))?;
-        io::write_atomically(&path, &bytes).map_err(|error| fail(&error))
+        io::write_shard(Path::new(dir), table, self.server_number, &value)
+            .map_err(|error| Refusal::Failed(error.to_string()))
     }
 
     fn size(&self) -> (u64, u64) {
@@ -315,10 +325,8 @@ fn check_fits(var: &VarDesc, value: &Value) -> std::result::Result<(), String> {
 
 fn height(value: &Value) -> i64 {
     match value {
-        Value::Tensor(tensor) => tensor.dims().first().copied().unwrap_or(0) as i64,
-        Value::Shared(tensor) => tensor.dims().first().copied().unwrap_or(0) as i64,
         Value::Rows(rows) => rows.height,
-        Value::Array(_) | Value::Empty => 0,
+        other => other.tensor().map_or(0, |t| t.dims().first().copied().unwrap_or(0)) as i64,
     }
 }
 
@@ -340,6 +348,29 @@ fn gather(table: &Tensor, keys: &[i64]) -> std::result::Result<Tensor, String> {
     };
     found.map_err(|bad| format!("row {} was asked for, there are {}", bad.id, table.dims()[0]))?;
     Ok(out)
+}
+
+/// `param += delta`, for all or for some rows.
+fn add_in_place(param: &mut Tensor, delta: &Value) -> Result<()> {
+    let width = param.shape().flatten_2d(1).1;
+    for_float!(param.dtype(), "param", T => {
+        let table = param.data_mut::<T>()?;
+        match delta {
+            Value::Rows(rows) => {
+                let values = rows.value.data::<T>()?;
+                // Ids were checked before the difference was accepted.
+                let _ = scatter_add_rows((table, width), &rows.ids, None, values);
+            }
+            other => {
+                let values = other.tensor().map(|delta| delta.data::<T>()).transpose()?;
+                for (x, delta) in table.iter_mut().zip(values.unwrap_or(&[])) {
+                    *x += *delta;
+                }
+            }
+        }
+        program::Result::Ok(())
+    })?;
+    Ok(())
 }
 
 fn zeros(dtype: DType, dims: &[i64]) -> Tensor {

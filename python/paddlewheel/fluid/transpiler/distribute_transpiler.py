@@ -1,7 +1,23 @@
 """Splits a program between trainers and servers."""
 
-from .._not_yet import not_yet_class, not_yet_function
-from .ps_dispatcher import RoundRobin
+import sys
+
+from ... import _core
+from .._not_yet import not_yet
+from ..framework import default_main_program, default_startup_program
+from . import arguments
+from .config import FIELDS, DistributeTranspilerConfig, ServerRuntimeConfig, checked
+from .details import wait_server_ready
+from .ps_dispatcher import HashName, PSDispatcher, RoundRobin
+
+COLLECTIVE = (
+    'training without servers comes later; use mode "pserver", or fluid.CompiledProgram'
+    "(...).with_data_parallel on one machine"
+)
+DEPRECATED = (
+    "get_pserver_program() is deprecated, call get_pserver_programs() to get pserver main and "
+    "startup in a single call."
+)
 
 
 class DistributedMode:
@@ -13,38 +29,130 @@ class DistributedMode:
     GEO = 3
 
 
-class DistributeTranspilerConfig:
-    """Wishes about the split."""
-
-    slice_var_up = True
-    split_method = RoundRobin
-    min_block_size = 8192
-    enable_dc_asgd = False
-    mode = "pserver"
-    print_log = False
-    wait_port = True
-    runtime_split_send_recv = False
-    sync_mode = True
-    half_async = False
-    completely_not_async = False
-    geo_sgd_mode = False
-    geo_sgd_need_push_nums = 100
-    nccl_comm_num = 1
-    use_hierarchical_allreduce = False
-    hierarchical_allreduce_inter_nranks = 0
-    collective_mode = None
+def log(line):
+    """Tells the user."""
+    print(line, file=sys.stderr)
 
 
-class ServerRuntimeConfig:
-    """Wishes about a server."""
+class Block:
+    """A part of a variable, as dispatchers see it."""
 
-    def __init__(self):
-        self._rpc_send_thread_num = 12
-        self._rpc_get_thread_num = 12
-        self._rpc_prefetch_thread_num = 12
+    def __init__(self, name):
+        self.name = name
 
 
-DistributeTranspiler = not_yet_class(
-    "DistributeTranspiler", doc="Splits a program between trainers and servers."
-)
-slice_variable = not_yet_function("slice_variable")
+def slice_variable(var_list, slice_count, min_block_size):
+    """How variables are cut: "name:block:elements" of each block."""
+    blocks = []
+    for var in var_list:
+        for block, _offset, elements in _core.slice_shape(
+            list(var.shape), slice_count, min_block_size
+        ):
+            blocks.append(f"{var.name}:{block}:{elements}")
+    return blocks
+
+
+class DistributeTranspiler:
+    """Turns one program into a trainer's and those of servers.
+
+    `transpile` makes the main and the startup program the trainer's, in place; the servers' programs
+    can be asked for before or after the trainer's, any number of times.
+    """
+
+    def __init__(self, config=None):
+        self.config = checked(config)
+        self._server_config = ServerRuntimeConfig()
+        self._split = None
+        self._waited = False
+        self._last = None
+
+    def _set_server_config(self, server_config=None):
+        if server_config is not None and not isinstance(server_config, ServerRuntimeConfig):
+            text = "In DistributeTranspiler, server_config must be an instance of "
+            raise TypeError(text + "ServerRuntimeConfig")
+        self._server_config = server_config or ServerRuntimeConfig()
+
+    def transpile(self, *args, **kwargs):
+        """Splits a program; all forms of the arguments since version 0.11 are taken."""
+        if self.config.mode != "pserver":
+            raise not_yet(f'DistributeTranspilerConfig.mode "{self.config.mode}"', COLLECTIVE)
+        given, extra = arguments.bind(args, kwargs)
+        for name, value in extra.items():
+            setattr(self.config, name, value)
+        config = checked(self.config)
+        wishes = {name: getattr(config, name) for name in FIELDS}
+        wishes["fluid_block_init"] = getattr(config, "fluid_block_init", False)
+        endpoints = [ep.strip() for ep in given["pservers"].split(",") if ep.strip()]
+        job = {
+            "trainer_id": number("trainer_id", given["trainer_id"]),
+            "trainers": number("trainers", given["trainers"]),
+            "endpoints": endpoints,
+            "sync_mode": bool(given["sync_mode"]),
+            "current_endpoint": given["current_endpoint"],
+        }
+        self._program = given["program"] or default_main_program()
+        startup = given["startup_program"] or default_startup_program()
+        choose = chooser(config.split_method or RoundRobin, endpoints)
+        self._split = _core.transpile_program(self._program, startup, job, wishes, choose)
+        self._endpoints, self._waited = endpoints, False
+        lines = self._split.lines if config.print_log else []
+        for line in self._split.warnings + lines:
+            log(line)
+
+    transpile.__signature__ = arguments.SIGNATURE
+
+    def _need(self):
+        if self._split is None:
+            raise ValueError("transpile() must be called before programs can be asked for")
+        return self._split
+
+    def get_trainer_program(self, wait_port=True):
+        """The program that was transpiled; waits once until all servers listen."""
+        self._need()
+        if wait_port and self.config.wait_port and not self._waited:
+            wait_server_ready(self._endpoints)
+            self._waited = True
+        return self._program
+
+    def get_pserver_program(self, endpoint):
+        """A server's program."""
+        log(DEPRECATED)
+        return self._server_main(endpoint)
+
+    def _server_main(self, endpoint):
+        server = self._server_config
+        main = self._need().server_main(
+            endpoint,
+            server._rpc_send_thread_num,
+            server._rpc_get_thread_num,
+            server._rpc_prefetch_thread_num,
+        )
+        if self._split.is_idle(endpoint):
+            log(f"pserver [{endpoint}] has no optimize block!!")
+        self._last = endpoint
+        return main
+
+    def get_pserver_programs(self, endpoint):
+        """A server's program and its startup program."""
+        return self._server_main(endpoint), self.get_startup_program(endpoint)
+
+    def get_startup_program(self, endpoint, pserver_program=None, startup_program=None):
+        """A server's startup program."""
+        del pserver_program  # It is made anew from the same split.
+        return self._need().server_startup(endpoint, startup_program)
+
+
+def number(name, value):
+    """A count that may be given as text."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number, got {value!r}") from None
+
+
+def chooser(method, endpoints):
+    """What the core asks for servers: the name of a method it knows, or a function."""
+    if method in (RoundRobin, HashName):
+        return method.__name__
+    dispatcher = method(endpoints)
+    return lambda names: list(dispatcher.dispatch([Block(name) for name in names]))

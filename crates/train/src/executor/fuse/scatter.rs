@@ -40,9 +40,9 @@ fn scatter(run: &mut Run<'_>, offsets: Option<&[i64]>) -> Result<()> {
     let ordered = run.attrs().bool("ordered", true)?;
     let mut out = run.take_rows("W@GRAD");
     let mut scratch = std::mem::take(&mut run.spare().merge);
-    let w = run.input("W")?;
-    let (height, width) = (w.dims()[0], w.shape().flatten_2d(1).1);
-    let result = for_float!(w.dtype(), run.input_name("W"), T => {
+    let (height, width) = table_size(run)?;
+    let dtype = run.input("Out@GRAD")?.dtype();
+    let result = for_float!(dtype, run.input_name("W"), T => {
         let n = run.n_inputs("Ids");
         let sources = (0..n).map(|k| source::<T>(run, k, offsets, width));
         for checked in sources.clone() {
@@ -57,6 +57,17 @@ fn scatter(run: &mut Run<'_>, offsets: Option<&[i64]>) -> Result<()> {
     out.height = height as i64;
     run.put_rows("W@GRAD", out);
     Ok(())
+}
+
+/// Rows and columns of the table, also of one that lives on servers and has no memory here.
+fn table_size(run: &Run<'_>) -> Result<(usize, usize)> {
+    if let Some(w) = run.opt_input("W") {
+        return Ok((w.dims()[0], w.shape().flatten_2d(1).1));
+    }
+    match run.attrs().longs("table_size")? {
+        &[height, width] => Ok((height as usize, width as usize)),
+        _ => run.input("W").map(|_| (0, 0)),
+    }
 }
 
 /// The rows of the `k`-th look-up.
@@ -79,7 +90,7 @@ fn source<'r, T: Element>(
 }
 
 /// The sparse look-up gradients that the `sum` at `at` adds up, if it adds nothing else.
-pub(super) fn find(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
+pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
     let sum = &plan.ops[at].desc;
     if sum.kind != "sum" {
         return None;
@@ -101,7 +112,9 @@ pub(super) fn find(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<R
         ids.push(only(op.input_names("Ids"))?.to_string());
         grads.push(only(op.input_names("Out@GRAD"))?.to_string());
     }
+    let size = table_dims(program, table?);
     let desc = OpDesc::new("fused scatter")
+        .attr("table_size", size)
         .input("W", table?)
         .input("Ids", ids)
         .input("Out@GRAD", grads)
@@ -109,6 +122,14 @@ pub(super) fn find(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<R
         .attr("ordered", !is_read_by_row(plan, uses, only(sum.output_names("Out"))?));
     let by = Planned { desc, op: &Scatter, index: plan.ops[at].index };
     Some(Replacement { gone, at, by })
+}
+
+/// The size of a table as its program declares it; nothing if it is not known.
+fn table_dims(program: &Program, table: &str) -> Vec<i64> {
+    match program.find_var(0, table).map(|var| var.meta.dims.as_slice()) {
+        Some(&[height, width]) if height > 0 && width > 0 => vec![height, width],
+        _ => Vec::new(),
+    }
 }
 
 /// Whether nobody can tell in which order the rows stand: `sgd` takes each by itself.
@@ -152,6 +173,7 @@ pub(super) fn find_concat_grad(
         .input("Out@GRAD", d_out)
         .output("W@GRAD", scatter.output_names("W@GRAD"))
         .attr("offsets", offsets)
+        .attr("table_size", scatter.attrs.longs("table_size").ok()?.to_vec())
         .attr("ordered", scatter.attrs.bool("ordered", true).ok()?);
     let by = Planned { desc, op: &ScatterColumns, index: plan.ops[at].index };
     Some(Replacement { gone: vec![split_at, at], at, by })

@@ -1,0 +1,63 @@
+//! Starts all processes of a job on this machine: `launch_ps` with parameter servers, `launch`
+//! with trainers alone.
+//!
+//! **Invariant:** nobody is left behind. The processes and whatever they start are one group that
+//! ends with the launcher: when the job is done, when one of them fails, on a signal, and when the
+//! launcher itself is killed.
+
+mod console;
+mod group;
+pub mod options;
+mod plan;
+mod ports;
+mod supervisor;
+
+pub use console::Console;
+pub use plan::Host;
+
+use crate::error::{Error, Result};
+
+/// Exit code of a command line that makes no sense.
+const USAGE: i32 = 2;
+
+/// Runs a job with parameter servers; returns the exit code. Everything worth knowing has been said
+/// on the console.
+pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
+    let run = |console: &mut Console| match options::ps(arguments)? {
+        None => help(options::PS_USAGE, console),
+        Some(options) => supervisor::run(&plan::ps(options)?, host, console),
+    };
+    finish(run(console), options::PS_USAGE, console)
+}
+
+/// Runs a job of trainers alone; returns the exit code.
+pub fn launch(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
+    let run = |console: &mut Console| match options::collective(arguments)? {
+        None => help(options::COLLECTIVE_USAGE, console),
+        Some(options) => {
+            let job = plan::collective(options, &crate::env::process)?;
+            supervisor::run(&job, host, console)
+        }
+    };
+    finish(run(console), options::COLLECTIVE_USAGE, console)
+}
+
+fn help(usage: &str, console: &mut Console) -> Result<i32> {
+    console.say(usage);
+    Ok(0)
+}
+
+fn finish(result: Result<i32>, usage: &str, console: &mut Console) -> i32 {
+    match result {
+        Ok(code) => code,
+        Err(error @ Error::Usage(_)) => {
+            console.say(usage);
+            console.say(&format!("error: {error}"));
+            USAGE
+        }
+        Err(error) => {
+            console.say(&format!("error: {error}"));
+            1
+        }
+    }
+}

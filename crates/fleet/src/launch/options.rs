@@ -1,0 +1,300 @@
+//! The launchers' command lines: Fluid's options before the script, the script's own after it.
+
+use std::path::PathBuf;
+
+use ps::Endpoint;
+
+use crate::error::{Result, Usage};
+
+/// What `launch_ps --help` says.
+pub const PS_USAGE: &str = "\
+usage: launch_ps [options] script [arguments]
+  --worker_num N          trainers on this machine (2)
+  --server_num N          servers on this machine (2)
+  --start_port P          first port of the servers (6170, or others if that is taken)
+  --endpoints LIST        the servers, ip:port,ip:port
+  --log_dir DIR           where serverlog.N and workerlog.N go (logs)
+  --cluster_node_ips IPS  all machines of the job, ip,ip; start a launcher on each of them
+  --node_ip IP            this machine
+  --print_config BOOL     say what is started (True)
+The script is a Python script (.py) or any executable.";
+
+/// What `launch --help` says.
+pub const COLLECTIVE_USAGE: &str = "\
+usage: launch [options] script [arguments]
+  --nproc_per_node N      processes on this machine (1, or one for each of --selected_gpus)
+  --cluster_node_ips IPS  all machines of the job, ip,ip; start a launcher on each of them
+  --node_ip IP            this machine
+  --started_port P        first port of the processes (6170, or others if that is taken)
+  --selected_gpus LIST    accepted: how many there are is how many processes are started
+  --log_dir DIR           where workerlog.N go (otherwise to this terminal)
+  --log_level N           accepted
+  --use_paddlecloud       machines from PADDLE_TRAINERS, this one from POD_IP
+  --print_config BOOL     say what is started (True)
+The script is a Python script (.py) or any executable.";
+
+/// What to start, and with which arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// The script or executable.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+/// What `launch_ps` was asked for. None: not asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PsOptions {
+    /// Trainers on this machine.
+    pub n_trainers: usize,
+    /// Servers on this machine.
+    pub n_servers: Option<usize>,
+    /// First port of the servers.
+    pub start_port: Option<u16>,
+    /// The servers.
+    pub endpoints: Vec<Endpoint>,
+    /// Where logs go.
+    pub log_dir: PathBuf,
+    /// All machines of the job.
+    pub nodes: Vec<String>,
+    /// This machine.
+    pub node: Option<String>,
+    /// Say what is started.
+    pub is_verbose: bool,
+    /// What to start.
+    pub script: Script,
+}
+
+/// What `launch` was asked for. None: not asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectiveOptions {
+    /// Processes on this machine.
+    pub n_processes: usize,
+    /// All machines of the job.
+    pub nodes: Vec<String>,
+    /// This machine.
+    pub node: Option<String>,
+    /// First port of the processes.
+    pub start_port: Option<u16>,
+    /// The cards that scripts are told of.
+    pub gpus: Vec<String>,
+    /// Where logs go; this terminal without one.
+    pub log_dir: Option<PathBuf>,
+    /// Machines from the platform's variables.
+    pub is_cloud: bool,
+    /// Say what is started.
+    pub is_verbose: bool,
+    /// What to start.
+    pub script: Script,
+}
+
+/// Reads the command line of `launch_ps`; None when it asks for help.
+pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
+    let names = [
+        "--worker_num",
+        "--server_num",
+        "--start_port",
+        "--endpoints",
+        "--log_dir",
+        "--cluster_node_ips",
+        "--node_ip",
+        "--print_config",
+    ];
+    let Some(given) = Given::read(arguments, &names, &[])? else { return Ok(None) };
+    let endpoints = given.items("--endpoints");
+    let endpoints: ps::Result<Vec<Endpoint>> = endpoints.iter().map(|text| text.parse()).collect();
+    Ok(Some(PsOptions {
+        n_trainers: given.number("--worker_num")?.unwrap_or(2),
+        n_servers: given.number("--server_num")?,
+        start_port: given.port("--start_port")?,
+        endpoints: endpoints?,
+        log_dir: given.value("--log_dir").unwrap_or("logs").into(),
+        nodes: given.items("--cluster_node_ips"),
+        node: given.value("--node_ip").map(str::to_string),
+        is_verbose: given.is_true("--print_config")?,
+        script: given.script,
+    }))
+}
+
+/// Reads the command line of `launch`; None when it asks for help.
+pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
+    let names = [
+        "--nproc_per_node",
+        "--cluster_node_ips",
+        "--node_ip",
+        "--started_port",
+        "--selected_gpus",
+        "--log_dir",
+        "--log_level",
+        "--print_config",
+    ];
+    let Some(given) = Given::read(arguments, &names, &["--use_paddlecloud"])? else {
+        return Ok(None);
+    };
+    let gpus = given.items("--selected_gpus");
+    let _: Option<usize> = given.number("--log_level")?;
+    Ok(Some(CollectiveOptions {
+        n_processes: given.number("--nproc_per_node")?.unwrap_or(gpus.len().max(1)),
+        nodes: given.items("--cluster_node_ips"),
+        node: given.value("--node_ip").map(str::to_string),
+        start_port: given.port("--started_port")?,
+        gpus,
+        log_dir: given.value("--log_dir").map(PathBuf::from),
+        is_cloud: given.value("--use_paddlecloud").is_some(),
+        is_verbose: given.is_true("--print_config")?,
+        script: given.script,
+    }))
+}
+
+/// Options as they were written, and the script behind them.
+struct Given {
+    values: Vec<(&'static str, String)>,
+    script: Script,
+}
+
+impl Given {
+    fn read(
+        arguments: &[String],
+        names: &[&'static str],
+        switches: &[&'static str],
+    ) -> Result<Option<Self>> {
+        let (mut values, mut rest) = (Vec::new(), arguments.iter());
+        let path = loop {
+            let argument = rest.next().ok_or(Usage::NoScript)?;
+            if argument == "-h" || argument == "--help" {
+                return Ok(None);
+            }
+            if argument == "--" {
+                break rest.next().ok_or(Usage::NoScript)?;
+            }
+            if !argument.starts_with('-') {
+                break argument;
+            }
+            if let Some(switch) = switches.iter().find(|switch| *switch == argument) {
+                values.push((*switch, String::new()));
+                continue;
+            }
+            let (name, value) = match argument.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_string())),
+                None => (argument.as_str(), None),
+            };
+            let known = names.iter().find(|known| **known == name);
+            let known = known.ok_or_else(|| Usage::UnknownOption(name.to_string()))?;
+            let value = value.or_else(|| rest.next().cloned());
+            values.push((known, value.ok_or_else(|| Usage::NoValue(name.to_string()))?));
+        };
+        let script = Script { path: path.into(), arguments: rest.cloned().collect() };
+        Ok(Some(Self { values, script }))
+    }
+
+    /// What was given last; an empty value is none, as for Fluid's `--endpoints ""`.
+    fn value(&self, name: &str) -> Option<&str> {
+        let found = self.values.iter().rev().find(|(known, _)| *known == name);
+        let is_switch = name == "--use_paddlecloud";
+        found.map(|(_, value)| value.as_str()).filter(|value| is_switch || !value.is_empty())
+    }
+
+    fn items(&self, name: &str) -> Vec<String> {
+        let items = self.value(name).unwrap_or("").split(',').map(str::trim);
+        items.filter(|item| !item.is_empty()).map(str::to_string).collect()
+    }
+
+    fn number(&self, name: &'static str) -> Result<Option<usize>> {
+        /// More processes than any machine runs is a slip of the finger.
+        const MAX: usize = 10_000;
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let expected = "a number from 0 to 10000";
+        match value.parse() {
+            Ok(number) if number <= MAX => Ok(Some(number)),
+            _ => Err(Usage::BadValue { option: name, value: value.into(), expected }.into()),
+        }
+    }
+
+    fn port(&self, name: &'static str) -> Result<Option<u16>> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let expected = "a port from 1 to 65535";
+        match value.parse() {
+            Ok(port) if port > 0 => Ok(Some(port)),
+            _ => Err(Usage::BadValue { option: name, value: value.into(), expected }.into()),
+        }
+    }
+
+    fn is_true(&self, name: &'static str) -> Result<bool> {
+        match self.value(name).unwrap_or("True") {
+            "True" | "true" | "1" => Ok(true),
+            "False" | "false" | "0" => Ok(false),
+            other => {
+                let expected = "True or False";
+                Err(Usage::BadValue { option: name, value: other.into(), expected }.into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn defaults_are_fluids() {
+        let options = ps(&words("train.py --is_cloud=1 --worker_num 9")).unwrap().unwrap();
+        assert_eq!((options.n_trainers, options.n_servers, options.start_port), (2, None, None));
+        assert_eq!(options.log_dir, PathBuf::from("logs"));
+        assert!(options.is_verbose && options.nodes.is_empty() && options.node.is_none());
+        assert_eq!(options.script.path, PathBuf::from("train.py"));
+        assert_eq!(options.script.arguments, ["--is_cloud=1", "--worker_num", "9"]);
+    }
+
+    #[test]
+    fn options_in_both_spellings() {
+        let line = "--worker_num=3 --server_num 1 --endpoints a:1,b:2 --start_port 7000 \
+                    --cluster_node_ips 10.0.0.1,10.0.0.2 --node_ip=10.0.0.2 --log_dir /tmp/l \
+                    --print_config False ./train";
+        let options = ps(&words(line)).unwrap().unwrap();
+        assert_eq!((options.n_trainers, options.n_servers), (3, Some(1)));
+        assert_eq!(options.start_port, Some(7000));
+        assert_eq!(options.endpoints[1].to_string(), "b:2");
+        assert_eq!(options.nodes, ["10.0.0.1", "10.0.0.2"]);
+        assert_eq!(options.node.as_deref(), Some("10.0.0.2"));
+        assert!(!options.is_verbose);
+        let all = "--nproc_per_node 2 --selected_gpus=0,1,2 --use_paddlecloud --log_level 20 x.py";
+        let options = collective(&words(all)).unwrap().unwrap();
+        assert_eq!((options.n_processes, options.gpus.len(), options.is_cloud), (2, 3, true));
+        let gpus = collective(&words("--selected_gpus 0,1 x.py")).unwrap().unwrap();
+        assert_eq!((gpus.n_processes, gpus.log_dir), (2, None));
+    }
+
+    #[test]
+    fn help_is_no_job() {
+        assert_eq!(ps(&words("--help")).unwrap(), None);
+        assert_eq!(collective(&words("-h")).unwrap(), None);
+    }
+
+    #[test]
+    fn refusals_name_the_option() {
+        let check = |line: &str, expected: Usage| match ps(&words(line)) {
+            Err(Error::Usage(usage)) => assert_eq!(usage, expected),
+            other => panic!("{line}: {other:?}"),
+        };
+        check("", Usage::NoScript);
+        check("--worker_num 2", Usage::NoScript);
+        check("--worker_num", Usage::NoValue("--worker_num".into()));
+        check("--workers 2 x.py", Usage::UnknownOption("--workers".into()));
+        let bad = |option, value: &str, expected| Usage::BadValue {
+            option,
+            value: value.into(),
+            expected,
+        };
+        let number = "a number from 0 to 10000";
+        check("--worker_num two x.py", bad("--worker_num", "two", number));
+        check("--server_num 99999 x.py", bad("--server_num", "99999", number));
+        check("--start_port 0 x.py", bad("--start_port", "0", "a port from 1 to 65535"));
+        check("--print_config maybe x.py", bad("--print_config", "maybe", "True or False"));
+        assert!(matches!(ps(&words("--endpoints a x.py")), Err(Error::Endpoint(_))));
+    }
+}

@@ -1,0 +1,278 @@
+//! Which processes a job has on this machine, and what each of them is told.
+
+use std::path::{Path, PathBuf};
+
+use ps::Endpoint;
+
+use super::options::{CollectiveOptions, PsOptions, Script};
+use super::ports::{Ports, START};
+use crate::env::{PROXIES, Vars};
+use crate::error::{Result, Usage};
+use crate::role::Part;
+
+/// What scripts are run with.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The interpreter of `.py` scripts.
+    pub python: PathBuf,
+    /// A folder that goes before all others in `PYTHONPATH`: there, `paddle` is ours.
+    pub alias: Option<PathBuf>,
+}
+
+/// A process that is to be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    /// What it is called when people are told of it: `server 0`, `worker 1`.
+    pub(crate) name: String,
+    /// What it does.
+    pub(crate) part: Part,
+    /// Variables that are set for it.
+    pub(crate) variables: Vec<(&'static str, String)>,
+    /// Where what it writes goes.
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// All that is started on this machine.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// Servers first, then trainers.
+    pub(crate) processes: Vec<Process>,
+    /// What each of them runs.
+    pub(crate) script: Script,
+    /// Whether other machines are part of it: then servers outlive the trainers of this one.
+    pub(crate) is_wide: bool,
+    /// What is told at the start.
+    pub(crate) lines: Vec<String>,
+    /// The ports, ours until the job is over.
+    pub(crate) _ports: Ports,
+}
+
+/// Variables that would contradict those that are set, and proxies.
+pub(crate) fn unset() -> impl Iterator<Item = &'static str> {
+    let roles = ["PADDLE_TRAINER_ID", "PADDLE_PSERVER_ID", "PADDLE_PORT", "POD_IP"];
+    roles.into_iter().chain(PROXIES.iter().copied())
+}
+
+/// The program and arguments that run a script: Python for `.py`, anything else by itself.
+pub(crate) fn command(script: &Script, host: &Host) -> (PathBuf, Vec<String>) {
+    let path = script.path.to_string_lossy().into_owned();
+    if script.path.extension().is_some_and(|ending| ending == "py") {
+        let arguments = ["-u".to_string(), path].into_iter();
+        return (host.python.clone(), arguments.chain(script.arguments.iter().cloned()).collect());
+    }
+    // Without a slash, the system would look for it in PATH instead of here.
+    let is_bare = script.path.components().count() == 1;
+    let path = if is_bare { Path::new(".").join(&script.path) } else { script.path.clone() };
+    (path, script.arguments.clone())
+}
+
+/// The machines of a job, and which of them this is.
+struct Nodes {
+    all: Vec<String>,
+    own: usize,
+}
+
+impl Nodes {
+    fn new(all: Vec<String>, own: Option<String>) -> Result<Self> {
+        let own = match (own, all.as_slice()) {
+            (Some(own), _) => own,
+            (None, []) => "127.0.0.1".to_string(),
+            (None, [only]) => only.clone(),
+            (None, _) => "127.0.0.1".to_string(),
+        };
+        let all = if all.is_empty() { vec![own.clone()] } else { all };
+        let at = all.iter().position(|node| *node == own);
+        let own = at.ok_or_else(|| Usage::NotANode { node: own, nodes: all.clone() })?;
+        Ok(Self { all, own })
+    }
+
+    fn own(&self) -> &str {
+        &self.all[self.own]
+    }
+
+    fn is_wide(&self) -> bool {
+        self.all.len() > 1
+    }
+}
+
+/// Plans a job with parameter servers.
+pub(crate) fn ps(options: PsOptions) -> Result<Job> {
+    let mut ports = Ports::default();
+    let mut lines = Vec::new();
+    let is_listed = !options.endpoints.is_empty();
+    let hosts = || unique(options.endpoints.iter().map(|endpoint| endpoint.host.clone()));
+    let nodes = match (options.nodes.is_empty(), &options.node) {
+        (true, Some(_)) if is_listed => hosts(),
+        _ => options.nodes.clone(),
+    };
+    let nodes = Nodes::new(nodes, options.node.clone())?;
+    // A list of end points without a word about machines is all for this one, as in Fluid.
+    let is_whole = options.node.is_none() && !nodes.is_wide();
+    let servers = match is_listed {
+        true => options.endpoints.clone(),
+        false => endpoints(&options, &nodes, &mut ports, &mut lines)?,
+    };
+    let is_here = |server: &Endpoint| is_whole || server.host == nodes.own();
+    let own: Vec<_> = (0..servers.len()).filter(|&at| is_here(&servers[at])).collect();
+    if is_listed {
+        if options.n_servers.is_some_and(|n| n != own.len()) {
+            let (n_servers, n_endpoints) = (options.n_servers.unwrap_or(0), own.len());
+            return Err(Usage::ServerCount { n_servers, n_endpoints }.into());
+        }
+        let own: Vec<_> = own.iter().map(|&at| servers[at].clone()).collect();
+        ports.take(&own, "--endpoints")?;
+    }
+    let n_trainers = nodes.all.len() * options.n_trainers;
+    if n_trainers == 0 || servers.is_empty() {
+        return Err(Usage::Nobody(if n_trainers == 0 { "trainer" } else { "server" }).into());
+    }
+    let list = joined(&servers);
+    if options.is_verbose {
+        let logs = options.log_dir.display();
+        lines.push(format!(
+            "servers {list}, {n_trainers} trainers; here {} servers and {} trainers, logs in {logs}",
+            own.len(),
+            options.n_trainers
+        ));
+    }
+    let shared = |part: &str| {
+        let part = part.to_string();
+        vec![
+            ("PADDLE_PSERVERS_IP_PORT_LIST", list.clone()),
+            ("PADDLE_TRAINERS_NUM", n_trainers.to_string()),
+            ("TRAINING_ROLE", part.clone()),
+            ("PADDLE_TRAINING_ROLE", part),
+        ]
+    };
+    let server = |&at: &usize| {
+        let mut variables = shared("PSERVER");
+        variables.push(("PADDLE_PORT", servers[at].port.to_string()));
+        variables.push(("POD_IP", servers[at].host.clone()));
+        variables.push(("PADDLE_PSERVER_ID", at.to_string()));
+        let log = Some(options.log_dir.join(format!("serverlog.{at}")));
+        Process { name: format!("server {at}"), part: Part::Server, variables, log }
+    };
+    let trainer = |at: usize| {
+        let id = nodes.own * options.n_trainers + at;
+        let mut variables = shared("TRAINER");
+        variables.push(("PADDLE_TRAINER_ID", id.to_string()));
+        let log = Some(options.log_dir.join(format!("workerlog.{id}")));
+        Process { name: format!("worker {id}"), part: Part::Trainer, variables, log }
+    };
+    let mut processes: Vec<_> = own.iter().map(server).collect();
+    processes.extend((0..options.n_trainers).map(trainer));
+    let (script, is_wide) = (options.script.clone(), nodes.is_wide());
+    Ok(Job { processes, script, is_wide, lines, _ports: ports })
+}
+
+/// The servers of all machines, from the same port on each. On several machines, all launchers must
+/// come to the same list, so the port is not theirs to choose.
+fn endpoints(
+    options: &PsOptions,
+    nodes: &Nodes,
+    ports: &mut Ports,
+    lines: &mut Vec<String>,
+) -> Result<Vec<Endpoint>> {
+    let n = options.n_servers.unwrap_or(2);
+    let start = first_port(options.start_port, (nodes, n, "--start_port"), ports, lines)?;
+    Ok(spread(nodes, start, n))
+}
+
+/// The first of `n` ports on this machine.
+fn first_port(
+    wanted: Option<u16>,
+    (nodes, n, option): (&Nodes, usize, &'static str),
+    ports: &mut Ports,
+    lines: &mut Vec<String>,
+) -> Result<u16> {
+    if let Some(start) = wanted.or(nodes.is_wide().then_some(START)) {
+        if usize::from(start) + n > 1 + usize::from(u16::MAX) {
+            let (value, expected) = (start.to_string(), "low enough for a port each");
+            return Err(Usage::BadValue { option, value, expected }.into());
+        }
+        let own = Nodes { all: vec![nodes.own().to_string()], own: 0 };
+        ports.take(&spread(&own, start, n), option)?;
+        return Ok(start);
+    }
+    let start = ports.choose(nodes.own(), START, n)?;
+    if start != START {
+        lines.push(format!("port {START} is taken, using {start} and those behind it"));
+    }
+    Ok(start)
+}
+
+/// `n` end points on each machine.
+fn spread(nodes: &Nodes, start: u16, n: usize) -> Vec<Endpoint> {
+    let on = |host: &String| {
+        let host = host.clone();
+        (0..n).map(move |at| Endpoint { host: host.clone(), port: start + at as u16 })
+    };
+    nodes.all.iter().flat_map(on).collect()
+}
+
+/// Plans a job of trainers alone.
+pub(crate) fn collective(
+    options: CollectiveOptions,
+    var: &dyn Fn(&str) -> Option<String>,
+) -> Result<Job> {
+    let (mut ports, mut lines) = (Ports::default(), Vec::new());
+    let (all, own) = match options.is_cloud {
+        true => cloud_nodes(Vars(var))?,
+        false => (options.nodes.clone(), options.node.clone()),
+    };
+    let nodes = Nodes::new(all, own)?;
+    let n = options.n_processes;
+    if n == 0 {
+        return Err(Usage::Nobody("trainer").into());
+    }
+    let start =
+        first_port(options.start_port, (&nodes, n, "--started_port"), &mut ports, &mut lines)?;
+    let endpoints = spread(&nodes, start, n);
+    let list = joined(&endpoints);
+    if options.is_verbose {
+        lines.push(format!("trainers {list}; here {n}"));
+    }
+    let trainer = |at: usize| {
+        let id = nodes.own * n + at;
+        let gpu = options.gpus.get(at).cloned().unwrap_or_else(|| at.to_string());
+        let variables = vec![
+            ("FLAGS_selected_gpus", gpu),
+            ("PADDLE_TRAINER_ID", id.to_string()),
+            ("PADDLE_CURRENT_ENDPOINT", endpoints[id].to_string()),
+            ("PADDLE_TRAINERS_NUM", endpoints.len().to_string()),
+            ("PADDLE_TRAINER_ENDPOINTS", list.clone()),
+            ("TRAINING_ROLE", "TRAINER".to_string()),
+            ("PADDLE_TRAINING_ROLE", "TRAINER".to_string()),
+        ];
+        let log = options.log_dir.as_ref().map(|folder| folder.join(format!("workerlog.{at}")));
+        Process { name: format!("worker {id}"), part: Part::Trainer, variables, log }
+    };
+    let processes = (0..n).map(trainer).collect();
+    let (script, is_wide) = (options.script.clone(), nodes.is_wide());
+    Ok(Job { processes, script, is_wide, lines, _ports: ports })
+}
+
+/// The machines that the platform says there are.
+fn cloud_nodes(vars: Vars<'_>) -> Result<(Vec<String>, Option<String>)> {
+    let all = vars.need(&["PADDLE_TRAINERS"])?;
+    let own = vars.need(&["POD_IP"])?;
+    let items = all.value.split(',').map(|item| item.trim().to_string());
+    Ok((items.filter(|item| !item.is_empty()).collect(), Some(own.value)))
+}
+
+fn unique(items: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = Vec::new();
+    for item in items {
+        if !seen.contains(&item) {
+            seen.push(item);
+        }
+    }
+    seen
+}
+
+fn joined(endpoints: &[Endpoint]) -> String {
+    endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,331 @@
+//! The fleet of a process: from `init` to `stop_worker`, whichever part the process plays.
+//!
+//! One script, two roles: every process builds the same net and minimizes the same loss; then a
+//! trainer's programs speak to servers, and a server has programs of its own. Fluid:
+//! `…parameter_server.distribute_transpiler.fleet`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use program::backward::{Limits, ParamGrad};
+use program::distributed;
+use program::optimizer::Optimizer;
+use program::{Builder, Distributed, OpDesc, Program, Var};
+use ps::tcp::Patience;
+use train::io::{self, SaveInference};
+use train::transpile::{self, Dispatch, Job, Transpiled};
+use train::{Cluster, Executor, Feed, Scope};
+
+use crate::error::{Error, Result};
+use crate::flags::Flags;
+use crate::lines;
+use crate::ready::{self, Watch};
+use crate::role::{Part, Role};
+use crate::signals::Signals;
+use crate::strategy::{Mode, Strategy};
+
+/// How often a server looks whether it should end.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// A process of a job with parameter servers.
+#[derive(Debug)]
+pub struct Fleet {
+    role: Role,
+    flags: Flags,
+    cluster: Cluster,
+    executor: Executor,
+    split: Option<Split>,
+    is_started: bool,
+}
+
+/// What there is once a loss has been minimized.
+#[derive(Debug)]
+struct Split {
+    strategy: Strategy,
+    /// The main program before it was split.
+    origin: Program,
+    job: Arc<Distributed>,
+    /// A server's main and startup program.
+    server: Option<(Program, Program)>,
+}
+
+/// How a server came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// All trainers have completed.
+    Completed,
+    /// Somebody sent SIGTERM or SIGINT: the process should end, in order.
+    Signalled,
+}
+
+impl Fleet {
+    /// Takes part in a job. `cluster` holds the connections; executors that run this trainer's
+    /// programs must share it ([`Executor::set_cluster`]).
+    pub fn init(role: Role, flags: Flags, cluster: Cluster) -> Self {
+        let answer_ms = u64::try_from(flags.rpc_deadline().as_millis()).unwrap_or(u64::MAX);
+        cluster.set_patience(Patience { answer_ms, ..Patience::default() });
+        let mut executor = Executor::new();
+        executor.set_cluster(cluster.clone());
+        let serving = executor.serving_mut();
+        serving.check_finite = flags.check_nan_inf();
+        serving.bind_attempts = u32::try_from(flags.rpc_retry_bind_port()).unwrap_or(u32::MAX);
+        Self { role, flags, cluster, executor, split: None, is_started: false }
+    }
+
+    /// Who this process is.
+    pub fn role(&self) -> &Role {
+        &self.role
+    }
+
+    /// The connections of this process.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Adds everything that training needs, and splits the programs for this process.
+    pub fn minimize(
+        &mut self,
+        b: &mut Builder<'_>,
+        (optimizer, loss, limits): (&mut Optimizer, &Var, &Limits),
+        strategy: Strategy,
+        watch: &mut Watch<'_>,
+    ) -> Result<(Vec<OpDesc>, Vec<ParamGrad>)> {
+        let done = optimizer.minimize(b, loss, limits).map_err(train::Error::from)?;
+        let dispatch = &mut transpile::RoundRobin::default();
+        self.distribute(b.main, b.startup, strategy, dispatch)?;
+        self.wait_for_servers(watch)?;
+        Ok(done)
+    }
+
+    /// Splits programs that hold the ops of an optimizer already. A trainer's are rewritten in
+    /// place; a server leaves them alone and gets its own. Returns what the user should be told.
+    pub fn distribute(
+        &mut self,
+        main: &mut Program,
+        startup: &mut Program,
+        strategy: Strategy,
+        dispatch: &mut dyn Dispatch,
+    ) -> Result<Vec<String>> {
+        let (job, config) = (self.job(&strategy), &strategy.program);
+        config.check()?;
+        let origin = main.clone();
+        let (split, server) = match self.role.endpoint() {
+            None => (transpile::transpile(main, startup, (config, &job), dispatch)?, None),
+            Some(own) => {
+                let (main, startup) = (&mut main.clone(), &mut startup.clone());
+                let split = transpile::transpile(main, startup, (config, &job), dispatch)?;
+                let programs = server_programs(&split, &own.to_string(), &strategy)?;
+                (split, Some(programs))
+            }
+        };
+        let warnings = split.warnings().to_vec();
+        let job = Arc::new(split.job().clone());
+        self.split = Some(Split { strategy, origin, job, server });
+        Ok(warnings)
+    }
+
+    fn job(&self, strategy: &Strategy) -> Job {
+        let endpoints = self.role.servers.iter().map(ToString::to_string).collect();
+        Job {
+            trainer_id: if self.role.is_trainer() { self.role.id as usize } else { 0 },
+            n_trainers: self.role.n_trainers as usize,
+            endpoints,
+            sync_mode: strategy.program.sync_mode,
+            current_endpoint: self.role.endpoint().map(ToString::to_string),
+        }
+    }
+
+    /// A trainer waits until all servers listen; a server waits for nobody.
+    pub fn wait_for_servers(&self, watch: &mut Watch<'_>) -> Result<()> {
+        match self.role.part {
+            Part::Server => Ok(()),
+            Part::Trainer => {
+                let timeout = self.flags.wait_server_ready_timeout();
+                ready::wait_server_ready(&self.role.servers, timeout, watch)
+            }
+        }
+    }
+
+    fn split(&self, what: &'static str) -> Result<&Split> {
+        self.split.as_ref().ok_or(Error::NotMinimized(what))
+    }
+
+    /// A server's main and startup program.
+    pub fn server_programs(&self) -> Option<(&Program, &Program)> {
+        let (main, startup) = self.split.as_ref()?.server.as_ref()?;
+        Some((main, startup))
+    }
+
+    /// The main program as it was before it was split.
+    pub fn origin(&self) -> Option<&Program> {
+        self.split.as_ref().map(|split| &split.origin)
+    }
+
+    fn need(&self, wanted: Part, what: &'static str) -> Result<()> {
+        let name = |part| if part == Part::Server { "server" } else { "worker" };
+        match self.role.part == wanted {
+            true => Ok(()),
+            false => {
+                Err(Error::WrongPart { actual: name(self.role.part), wanted: name(wanted), what })
+            }
+        }
+    }
+
+    /// Fills this server's parameters, from a model if there is one to go on from.
+    pub fn init_server(&mut self, scope: &Scope, model_dir: Option<&Path>) -> Result<()> {
+        let split = self.split.as_ref().ok_or(Error::NotMinimized("startup_program"))?;
+        self.need(Part::Server, "init_server")?;
+        let (main, startup) =
+            split.server.as_ref().ok_or(Error::NotMinimized("startup_program"))?;
+        let missing = model_dir.filter(|dir| !dir.is_dir());
+        if let Some(missing) = missing {
+            return Err(Error::NoDirectory(missing.to_path_buf()));
+        }
+        self.executor.run(startup, scope, &mut Feed::new(), &[])?;
+        match (model_dir, &main.distributed) {
+            (Some(dir), Some(job)) => Ok(io::load_slices(job, scope, dir)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Serves until all trainers have completed, the job failed, or a signal came.
+    pub fn run_server(&mut self, scope: &Scope) -> Result<Served> {
+        let split = self.split.as_ref().ok_or(Error::NotMinimized("main_program"))?;
+        self.need(Part::Server, "run_server")?;
+        let (main, _) = split.server.as_ref().ok_or(Error::NotMinimized("main_program"))?;
+        let signals = Signals::watch()?;
+        self.executor.poll(GLANCE, signals.asker());
+        match self.executor.run(main, scope, &mut Feed::new(), &[]) {
+            Ok(_) => Ok(Served::Completed),
+            Err(train::Error::Interrupted { .. }) if signals.get().is_some() => {
+                Ok(Served::Signalled)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gets a trainer ready to send: prints its settings and starts the sender of modes that send
+    /// in the background. `false` if that was done before.
+    pub fn init_worker(&mut self, print: &mut dyn FnMut(&str)) -> Result<bool> {
+        self.need(Part::Trainer, "init_worker")?;
+        let split = self.split.as_mut().ok_or(Error::NotMinimized("main_program"))?;
+        if self.is_started {
+            return Ok(false);
+        }
+        self.is_started = true;
+        self.cluster.join(&split.job);
+        // Fluid's oldest sync speaks to servers from the program alone.
+        if !split.job.via_communicator {
+            return Ok(true);
+        }
+        let mode = Mode::of(&split.strategy.program);
+        let (settings, warnings) = split.strategy.trainer.communicator_flags();
+        warnings.iter().for_each(|line| print(line));
+        print(&lines::overview(&settings));
+        lines::initialized(mode).iter().for_each(ps::lines::Line::say);
+        match split.job.mode {
+            distributed::Mode::Async => {
+                let config = split.strategy.trainer.communicator();
+                self.cluster.start_communicator(&split.job, config);
+            }
+            // These send in step with the program; no thread is needed, but the line is waited for.
+            _ => ps::lines::communicator_starts().say(),
+        }
+        Ok(true)
+    }
+
+    /// This trainer is through: what is queued is sent, and servers are told.
+    pub fn stop_worker(&mut self, scope: &Scope) -> Result<()> {
+        self.need(Part::Trainer, "stop_worker")?;
+        let split = self.split.as_ref().ok_or(Error::NotMinimized("main_program"))?;
+        // A trainer that never ran a step must be counted out as well.
+        self.cluster.join(&split.job);
+        let stopped = self.cluster.stop_communicator(scope);
+        self.cluster.all()?;
+        self.cluster.complete()?;
+        self.is_started = false;
+        Ok(stopped?)
+    }
+
+    /// Waits for all trainers.
+    pub fn barrier_worker(&self) -> Result<()> {
+        self.meet("barrier", Vec::new()).map(drop)
+    }
+
+    /// Bytes of all trainers, in their order.
+    fn meet(&self, place: &str, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+        self.need(Part::Trainer, "meet the others")?;
+        self.cluster.join(&self.split("main_program")?.job);
+        Ok(self.cluster.meet(place, bytes)?)
+    }
+
+    /// Numbers of all trainers put together, place by place, in the trainers' order: the same bits
+    /// for all of them. `how` is `sum`, `min` or `max`.
+    pub fn all_reduce_worker(&self, numbers: &[f64], how: &str) -> Result<Vec<f64>> {
+        let join: fn(f64, f64) -> f64 = match how {
+            "sum" => |a, b| a + b,
+            "min" => f64::min,
+            "max" => f64::max,
+            _ => return Err(Error::UnknownReduction(how.to_string())),
+        };
+        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let mut all = self.meet("all_reduce", bytes)?.into_iter().map(read_numbers).enumerate();
+        let mut result = all.next().map(|(_, first)| first).unwrap_or_default();
+        let uneven = |trainer, actual| {
+            Err(Error::UnevenReduction { trainer, expected: numbers.len(), actual })
+        };
+        if result.len() != numbers.len() {
+            return uneven(0, result.len());
+        }
+        for (trainer, other) in all {
+            if other.len() != numbers.len() {
+                return uneven(trainer, other.len());
+            }
+            result.iter_mut().zip(other).for_each(|(own, other)| *own = join(*own, other));
+        }
+        Ok(result)
+    }
+
+    /// Saves a trainer's program as it is on the servers now; trainer 0 also what only they hold.
+    pub fn save_persistables(&self, scope: &Scope, dir: &Path, program: &Program) -> Result<()> {
+        let job = program.distributed.as_deref();
+        let job = job.ok_or(Error::LocalProgram("save_persistables"))?;
+        Ok(io::save_distributed(&self.cluster, scope, dir, program, job)?)
+    }
+
+    /// Saves a model to infer with: the program as it was before it was split, and its parameters
+    /// as they are on the servers now. Returns the names to fetch.
+    pub fn save_inference_model(
+        &self,
+        scope: &Scope,
+        dir: &Path,
+        options: &SaveInference<'_>,
+    ) -> Result<Vec<String>> {
+        let split = self.split("main_program")?;
+        let options = SaveInference { program_only: true, ..options.clone() };
+        let names = io::save_inference_model(scope, dir, &split.origin, &options)?;
+        let pruned = split.origin.prune(options.targets, options.feeds);
+        let pruned = pruned.map_err(train::Error::from)?;
+        let mut job = Distributed::clone(&split.job);
+        job.placement.retain(|placed| pruned.find_var(0, &placed.origin).is_some());
+        let table = job.lookup_table.take_if(|table| pruned.find_var(0, table).is_none());
+        drop(table); // It is not asked for.
+        io::save_distributed(&self.cluster, scope, dir, &pruned, &job)?;
+        Ok(names)
+    }
+}
+
+fn server_programs(
+    split: &Transpiled,
+    endpoint: &str,
+    strategy: &Strategy,
+) -> Result<(Program, Program)> {
+    let main = split.server_main(endpoint, strategy.server.threads())?;
+    Ok((main, split.server_startup(endpoint, None)?))
+}
+
+fn read_numbers(bytes: Vec<u8>) -> Vec<f64> {
+    let (numbers, _) = bytes.as_chunks::<8>();
+    numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()
+}

@@ -1,0 +1,53 @@
+//! Notes that somebody wants this process to end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{SigId, flag, low_level};
+
+use crate::error::{Error, Result};
+
+/// Signals that came in while this lives.
+pub(crate) struct Signals {
+    last: Arc<AtomicUsize>,
+    ids: Vec<SigId>,
+}
+
+impl Signals {
+    /// From now on such signals are noted; handlers that were there before are called as well.
+    pub(crate) fn watch() -> Result<Self> {
+        let mut signals = Self { last: Arc::default(), ids: Vec::new() };
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            let number = signal.unsigned_abs() as usize;
+            let id = flag::register_usize(signal, signals.last.clone(), number);
+            signals.ids.push(id.map_err(Error::Signals)?);
+        }
+        Ok(signals)
+    }
+
+    /// The last one that came.
+    pub(crate) fn get(&self) -> Option<i32> {
+        let signal = self.last.load(Ordering::Relaxed) as i32;
+        (signal != 0).then_some(signal)
+    }
+
+    /// The same for whoever cannot hold this.
+    pub(crate) fn asker(&self) -> impl Fn() -> bool + Send + 'static + use<> {
+        let last = self.last.clone();
+        move || last.load(Ordering::Relaxed) != 0
+    }
+
+    /// Waits for the next.
+    pub(crate) fn forget(&self) {
+        self.last.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for id in self.ids.drain(..) {
+            low_level::unregister(id);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! How trainers and servers keep step.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fleet::strategy::{ServerConfig, TrainerConfig};
+use fleet::{Mode, env, flags, lines};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict};
+use train::transpile::Config;
+
+use crate::error::from_fleet;
+
+pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyTrainerConfig>()?;
+    m.add_function(wrap_pyfunction!(mode_switches, m)?)?;
+    m.add_function(wrap_pyfunction!(server_threads, m)?)
+}
+
+/// The mode of Fluid's number.
+fn mode(number: u8, push_every: u32) -> PyResult<Mode> {
+    match number {
+        0 => Ok(Mode::Sync),
+        1 => Ok(Mode::Async),
+        2 => Ok(Mode::HalfAsync),
+        3 => Ok(Mode::Geo { push_every }),
+        _ => Err(PyValueError::new_err(format!("there is no DistributedMode {number}"))),
+    }
+}
+
+/// What the strategy of a mode sets in a transpiler's configuration, in the order to set it.
+#[pyfunction]
+#[pyo3(signature = (number, push_every = 100))]
+fn mode_switches(py: Python<'_>, number: u8, push_every: u32) -> PyResult<Py<PyDict>> {
+    let mut config = Config::default();
+    mode(number, push_every)?.configure(&mut config);
+    let dict = PyDict::new(py);
+    dict.set_item("sync_mode", config.sync_mode)?;
+    dict.set_item("runtime_split_send_recv", config.runtime_split_send_recv)?;
+    dict.set_item("half_async", config.half_async)?;
+    dict.set_item("completely_not_async", config.completely_not_async)?;
+    dict.set_item("geo_sgd_mode", config.geo_sgd_mode)?;
+    dict.set_item("geo_sgd_need_push_nums", config.geo_sgd_need_push_nums)?;
+    Ok(dict.unbind())
+}
+
+/// How many threads a server's flags give sending, getting and prefetching.
+#[pyfunction]
+fn server_threads() -> PyResult<(u64, u64, u64)> {
+    let config = ServerConfig::new(&flags::current().map_err(from_fleet)?);
+    Ok((config.rpc_send_thread_num, config.rpc_get_thread_num, config.rpc_prefetch_thread_num))
+}
+
+/// How a trainer sends and receives in the background.
+#[pyclass(name = "TrainerRuntimeConfig", module = "paddlewheel._core", frozen)]
+pub(crate) struct PyTrainerConfig(Mutex<TrainerConfig>);
+
+impl PyTrainerConfig {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, TrainerConfig> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl PyTrainerConfig {
+    #[new]
+    fn new() -> PyResult<Self> {
+        let config = TrainerConfig::from_environment(None, &env::process).map_err(from_fleet)?;
+        Ok(Self(Mutex::new(config)))
+    }
+
+    /// Fluid's number of the mode (`DistributedMode`).
+    #[getter]
+    fn get_mode(&self) -> Option<u8> {
+        self.lock().mode().map(Mode::number)
+    }
+
+    #[setter]
+    fn set_mode(&self, number: u8) -> PyResult<()> {
+        self.lock().set_mode(mode(number, 100)?);
+        Ok(())
+    }
+
+    /// How many threads train (`CPU_NUM`).
+    #[getter]
+    fn num_threads(&self) -> u32 {
+        self.lock().n_threads()
+    }
+
+    /// All settings, as text. A copy: change them with `set`.
+    #[getter]
+    fn runtime_configs(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        to_dict(py, &self.lock().settings())
+    }
+
+    /// Changes a setting.
+    fn set(&self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        if value.cast::<PyBool>().is_err() && value.extract::<f64>().is_err() {
+            value.extract::<String>().map_err(|_| {
+                PyTypeError::new_err(format!("{name} must be a number or its text"))
+            })?;
+        }
+        self.lock().set(name, &value.str()?.to_string_lossy()).map_err(from_fleet)
+    }
+
+    /// The settings that count in this mode.
+    fn get_communicator_flags(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        let (settings, warnings) = self.lock().communicator_flags();
+        let print = py.import("builtins")?.getattr("print")?;
+        for warning in warnings {
+            print.call1((warning,))?;
+        }
+        to_dict(py, &settings)
+    }
+
+    /// A table of settings.
+    fn display(&self, configs: &Bound<'_, PyDict>) -> PyResult<String> {
+        let mut settings = Vec::new();
+        for (name, value) in configs.iter() {
+            settings.push((name.extract::<String>()?, value.str()?.to_string()));
+        }
+        let rows: Vec<_> = settings.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
+        Ok(lines::overview(&rows))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        self.display(self.get_communicator_flags(py)?.bind(py))
+    }
+}
+
+fn to_dict(py: Python<'_>, settings: &[(&'static str, String)]) -> PyResult<Py<PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, value) in settings {
+        dict.set_item(name, value)?;
+    }
+    Ok(dict.unbind())
+}

@@ -1,0 +1,271 @@
+//! The transpiler as Python sees it.
+
+use fleet::ready::{self, Watch};
+use program::distributed::PlacedKind;
+use program::{Distributed, Program};
+use ps::Endpoint;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use train::transpile::{self, Config, Dispatch, HashName, Job, RoundRobin, Threads, Transpiled};
+
+use crate::error::from_train;
+use crate::executor::{Raised, signalled};
+use crate::program::PyProgram;
+
+/// The programs of a job, once a program has been split.
+#[pyclass(name = "Transpiled", module = "paddlewheel._core", frozen)]
+pub(crate) struct PyTranspiled(Transpiled);
+
+#[pymethods]
+impl PyTranspiled {
+    /// A server's program.
+    #[pyo3(signature = (endpoint, send_threads = 12, get_threads = 12, prefetch_threads = 12))]
+    fn server_main(
+        &self,
+        endpoint: &str,
+        send_threads: i32,
+        get_threads: i32,
+        prefetch_threads: i32,
+    ) -> PyResult<PyProgram> {
+        let threads = Threads { send: send_threads, get: get_threads, prefetch: prefetch_threads };
+        let program = self.0.server_main(endpoint, threads).map_err(from_train)?;
+        Ok(PyProgram::new_from(program))
+    }
+
+    /// A server's startup program; `original` says how variables start.
+    #[pyo3(signature = (endpoint, original = None))]
+    fn server_startup(
+        &self,
+        endpoint: &str,
+        original: Option<&Bound<'_, PyProgram>>,
+    ) -> PyResult<PyProgram> {
+        let original = original.map(|program| program.get().shared());
+        let program = self.0.server_startup(endpoint, original.as_deref()).map_err(from_train)?;
+        Ok(PyProgram::new_from(program))
+    }
+
+    /// Whether a server has nothing to do.
+    fn is_idle(&self, endpoint: &str) -> bool {
+        self.0.is_idle(endpoint)
+    }
+
+    /// What the user should be told.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.0.warnings().to_vec()
+    }
+
+    /// One line for each piece of a variable on a server.
+    #[getter]
+    fn lines(&self) -> Vec<String> {
+        let line = |placed: &program::distributed::Placement| {
+            format!("{} {:?} -> {}", placed.slice, placed.slice_dims, placed.endpoint)
+        };
+        self.0.job().placement.iter().map(line).collect()
+    }
+}
+
+/// A choice of servers made in Python.
+struct Chosen<'py> {
+    choose: Bound<'py, PyAny>,
+    error: Option<PyErr>,
+}
+
+impl Dispatch for Chosen<'_> {
+    fn dispatch(&mut self, blocks: &[String], _endpoints: &[String]) -> Vec<String> {
+        let answer = self.choose.call1((blocks.to_vec(),));
+        let servers = answer.and_then(|servers| servers.extract::<Vec<String>>());
+        servers.unwrap_or_else(|error| {
+            self.error.get_or_insert(error);
+            Vec::new()
+        })
+    }
+}
+
+/// Splits a program; `main` and `startup` become the trainer's.
+///
+/// `choose` is "RoundRobin", "HashName", or a function from the names of a variable's blocks to
+/// their servers.
+#[pyfunction]
+#[pyo3(signature = (main, startup, job, config, choose))]
+fn transpile_program(
+    main: &Bound<'_, PyProgram>,
+    startup: &Bound<'_, PyProgram>,
+    job: &Bound<'_, PyDict>,
+    config: &Bound<'_, PyDict>,
+    choose: &Bound<'_, PyAny>,
+) -> PyResult<PyTranspiled> {
+    if main.is(startup) {
+        let text = "the main program and the startup program must be two programs";
+        return Err(PyValueError::new_err(text));
+    }
+    let (config, job) = (read_config(config)?, read_job(job)?);
+    // Work on copies: `choose` may look at the programs.
+    let mut new_main = Program::clone(&main.get().lock());
+    let mut new_startup = Program::clone(&startup.get().lock());
+    let mut split = |dispatch: &mut dyn Dispatch| {
+        transpile::transpile(&mut new_main, &mut new_startup, (&config, &job), dispatch)
+    };
+    let split = match choose.extract::<String>().as_deref() {
+        Ok("RoundRobin") => split(&mut RoundRobin::default()),
+        Ok("HashName") => split(&mut HashName),
+        _ => {
+            let mut chosen = Chosen { choose: choose.clone(), error: None };
+            let split = split(&mut chosen);
+            match chosen.error {
+                Some(error) => return Err(error),
+                None => split,
+            }
+        }
+    };
+    let split = split.map_err(from_train)?;
+    main.get().lock().replace(new_main);
+    startup.get().lock().replace(new_startup);
+    Ok(PyTranspiled(split))
+}
+
+/// A value of a dictionary that Python has filled.
+fn field<T: for<'a, 'py> FromPyObject<'a, 'py>>(
+    from: &Bound<'_, PyDict>,
+    name: &str,
+) -> PyResult<T> {
+    let value = from.get_item(name)?;
+    let value = value.ok_or_else(|| PyValueError::new_err(format!("{name} is missing")))?;
+    let bad = |_| PyValueError::new_err(format!("{name} cannot be {value}"));
+    value.extract::<T>().map_err(bad)
+}
+
+fn read_config(from: &Bound<'_, PyDict>) -> PyResult<Config> {
+    Ok(Config {
+        slice_var_up: field(from, "slice_var_up")?,
+        min_block_size: field(from, "min_block_size")?,
+        enable_dc_asgd: field(from, "enable_dc_asgd")?,
+        runtime_split_send_recv: field(from, "runtime_split_send_recv")?,
+        sync_mode: field(from, "sync_mode")?,
+        half_async: field(from, "half_async")?,
+        completely_not_async: field(from, "completely_not_async")?,
+        geo_sgd_mode: field(from, "geo_sgd_mode")?,
+        geo_sgd_need_push_nums: field(from, "geo_sgd_need_push_nums")?,
+        fluid_block_init: field(from, "fluid_block_init")?,
+    })
+}
+
+fn read_job(from: &Bound<'_, PyDict>) -> PyResult<Job> {
+    Ok(Job {
+        trainer_id: field(from, "trainer_id")?,
+        n_trainers: field(from, "trainers")?,
+        endpoints: field(from, "endpoints")?,
+        sync_mode: field(from, "sync_mode")?,
+        current_endpoint: field(from, "current_endpoint")?,
+    })
+}
+
+/// How a variable is cut: (block, offset, elements) of each block.
+#[pyfunction]
+#[pyo3(signature = (shape, n_servers, min_block_size = transpile::MIN_BLOCK_SIZE))]
+fn slice_shape(
+    shape: Vec<i64>,
+    n_servers: usize,
+    min_block_size: i64,
+) -> PyResult<Vec<(usize, i64, i64)>> {
+    if shape.iter().any(|&dim| dim < 0) || min_block_size < 1 {
+        let text = format!("a variable of shape {shape:?} cannot be cut into {min_block_size}s");
+        return Err(PyValueError::new_err(text));
+    }
+    let cuts = transpile::slice_variable(&shape, n_servers, min_block_size);
+    Ok(cuts.iter().map(|cut| (cut.block, cut.offset, cut.elements)).collect())
+}
+
+/// The servers that "RoundRobin" or "HashName" chooses after `step` blocks.
+#[pyfunction]
+fn choose_servers(
+    method: &str,
+    names: Vec<String>,
+    endpoints: Vec<String>,
+    step: usize,
+) -> PyResult<Vec<String>> {
+    if endpoints.is_empty() {
+        return Err(from_train(train::Error::NoEndpoints));
+    }
+    match method {
+        "HashName" => Ok(HashName.dispatch(&names, &endpoints)),
+        _ => Ok(RoundRobin::after(step).dispatch(&names, &endpoints)),
+    }
+}
+
+/// What a program remembers of its job; `None` if it was not transpiled.
+#[pyfunction]
+fn program_job<'py>(
+    py: Python<'py>,
+    program: &Bound<'py, PyProgram>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let shared = program.get().shared();
+    shared.distributed.as_ref().map(|job| describe(py, job)).transpose()
+}
+
+fn describe<'py>(py: Python<'py>, job: &Distributed) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("mode", job.mode.name())?;
+    dict.set_item("via_communicator", job.via_communicator)?;
+    dict.set_item("trainer_id", job.trainer_id)?;
+    dict.set_item("trainers", job.n_trainers)?;
+    dict.set_item("endpoints", &job.endpoints)?;
+    dict.set_item("ps_endpoint", &job.ps_endpoint)?;
+    dict.set_item("is_chief", job.is_chief())?;
+    dict.set_item("lookup_table", &job.lookup_table)?;
+    dict.set_item("job", &job.job)?;
+    let mut placement = Vec::new();
+    for placed in &job.placement {
+        let kind = match placed.kind {
+            PlacedKind::Param => "Param",
+            PlacedKind::Optimizer => "Optimizer",
+            PlacedKind::RemotePrefetch => "RemotePrefetch",
+        };
+        let one = PyDict::new(py);
+        one.set_item("origin", &placed.origin)?;
+        one.set_item("origin_shape", &placed.origin_dims)?;
+        one.set_item("slice", &placed.slice)?;
+        one.set_item("slice_shape", &placed.slice_dims)?;
+        one.set_item("block_id", placed.block)?;
+        one.set_item("offset", placed.offset)?;
+        one.set_item("endpoint", &placed.endpoint)?;
+        one.set_item("vtype", kind)?;
+        placement.push(one);
+    }
+    dict.set_item("placement", placement)?;
+    Ok(dict)
+}
+
+/// Returns as soon as all servers accept connections; says on stderr who does not.
+#[pyfunction]
+fn wait_server_ready(py: Python<'_>, endpoints: Vec<String>) -> PyResult<()> {
+    let parse = |text: &String| {
+        let endpoint = text.parse::<Endpoint>();
+        endpoint.map_err(|error| PyValueError::new_err(format!("{text}: {error}")))
+    };
+    let endpoints = endpoints.iter().map(parse).collect::<PyResult<Vec<_>>>()?;
+    let raised = Raised::default();
+    let waited = py.detach(|| {
+        let flags = fleet::flags::current()?;
+        #[allow(clippy::print_stderr)] // Who waits looks there.
+        let mut on_line = |line: &str| eprintln!("{line}");
+        let mut stops = || signalled(&raised);
+        let mut watch = Watch { on_line: &mut on_line, stops: &mut stops };
+        ready::wait_server_ready(&endpoints, flags.wait_server_ready_timeout(), &mut watch)
+    });
+    let raised = raised.lock().ok().and_then(|mut raised| raised.take());
+    match raised {
+        Some(error) => Err(error),
+        None => waited.map_err(|error| PyRuntimeError::new_err(error.to_string())),
+    }
+}
+
+pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyTranspiled>()?;
+    m.add_function(wrap_pyfunction!(transpile_program, m)?)?;
+    m.add_function(wrap_pyfunction!(slice_shape, m)?)?;
+    m.add_function(wrap_pyfunction!(choose_servers, m)?)?;
+    m.add_function(wrap_pyfunction!(program_job, m)?)?;
+    m.add_function(wrap_pyfunction!(wait_server_ready, m)?)
+}

@@ -1,0 +1,262 @@
+//! The launchers, as real processes: what children are told, where they write, who is blamed, and
+//! that nobody is ever left behind.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use fleet::role;
+use rustix::process::Signal;
+use testing::cluster::{Cluster, free_ports, is_alive, wait_until};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A job in a folder of its own, run by a launcher.
+struct Job {
+    cluster: Cluster,
+    script: PathBuf,
+}
+
+impl Job {
+    /// A shell script that the job runs. Before the given lines it notes its number and starts
+    /// something of its own, which must end with it.
+    fn new(lines: &str) -> Self {
+        let cluster = Cluster::new();
+        let script = cluster.folder().join("train");
+        let name = "${TRAINING_ROLE}.${PADDLE_TRAINER_ID:-$PADDLE_PORT}";
+        let text = format!(
+            "#!/bin/sh\nsleep 1000 &\necho $! > pid.child.{name}\necho $$ > pid.{name}\n{lines}\n"
+        );
+        fs::write(&script, text).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { cluster, script }
+    }
+
+    fn launch(&mut self, name: &str, options: &str) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_launcher"));
+        command.args(options.split_whitespace()).arg(&self.script).args(["--is_cloud=1", "a b"]);
+        command.current_dir(self.cluster.folder()).env("http_proxy", "http://nowhere");
+        self.cluster.start(name, command);
+    }
+
+    #[track_caller]
+    fn run(&mut self, options: &str) -> i32 {
+        self.launch("launcher", options);
+        let code = self.cluster.wait("launcher", LIMIT).code();
+        code.unwrap_or_else(|| panic!("killed\n{}", self.said()))
+    }
+
+    fn said(&self) -> String {
+        self.cluster.log("launcher")
+    }
+
+    fn log(&self, name: &str) -> String {
+        fs::read_to_string(self.cluster.folder().join("logs").join(name)).unwrap_or_default()
+    }
+
+    /// Everybody that the job has started.
+    fn pids(&self) -> Vec<u32> {
+        let entries = fs::read_dir(self.cluster.folder()).unwrap().map(|entry| entry.unwrap());
+        let notes = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("pid."));
+        let texts = notes.map(|entry| fs::read_to_string(entry.path()).unwrap());
+        texts.filter_map(|text| text.trim().parse().ok()).collect()
+    }
+
+    #[track_caller]
+    fn wait_for(&self, n_processes: usize) {
+        wait_until("all are running", LIMIT, || self.pids().len() == 2 * n_processes);
+    }
+
+    #[track_caller]
+    fn expect_nobody(&self) {
+        let pids = self.pids();
+        assert!(!pids.is_empty());
+        wait_until("nobody is left", Duration::from_secs(2), || {
+            !pids.iter().any(|&pid| is_alive(pid))
+        });
+    }
+}
+
+#[test]
+fn a_job_runs_and_everybody_goes_home() {
+    let tell = "env | sort; echo \"arguments: $# $1 $2\"\n\
+                [ $TRAINING_ROLE = PSERVER ] && exec sleep 1000; echo trained >&2";
+    let mut job = Job::new(tell);
+    assert_eq!(job.run("launch_ps --worker_num 2 --server_num 2"), 0, "{}", job.said());
+    let said = job.said();
+    let (workers, servers) = (
+        "all workers exit, going to finish parameter server\n",
+        "all parameter server are killed\n",
+    );
+    assert!(said.ends_with(&format!("{workers}{servers}")), "{said}");
+    assert!(said.contains("2 trainers; here 2 servers and 2 trainers, logs in logs"), "{said}");
+    for name in ["serverlog.0", "serverlog.1", "workerlog.0", "workerlog.1"] {
+        let log = job.log(name);
+        let var = |wanted: &str| {
+            let mut pairs = log.lines().filter_map(|line| line.split_once('='));
+            pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value.to_string())
+        };
+        let own = role::from_environment(&var).unwrap();
+        let expected =
+            format!("{}log.{}", if own.is_server() { "server" } else { "worker" }, own.id);
+        assert_eq!(name, expected);
+        assert_eq!((own.n_trainers, own.servers.len()), (2, 2));
+        assert_eq!(var("http_proxy"), None);
+        assert!(log.contains("arguments: 2 --is_cloud=1 a b"), "{log}");
+        assert_eq!(log.contains("trained"), own.is_trainer(), "stderr is in the log too");
+    }
+    job.expect_nobody();
+}
+
+#[test]
+fn the_one_that_failed_is_named() {
+    let script = "[ \"$PADDLE_TRAINER_ID\" = 1 ] || exec sleep 1000\n\
+                  for i in $(seq 40); do echo step $i; done; echo no such table >&2; exit 3";
+    let mut job = Job::new(script);
+    let start = Instant::now();
+    assert_eq!(job.run("launch_ps --worker_num 3 --server_num 1"), 1);
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    let said = job.said();
+    assert!(said.contains("worker 1 (pid "), "{said}");
+    assert!(
+        said.contains("failed with exit code 3; the last lines of logs/workerlog.1:"),
+        "{said}"
+    );
+    assert!(said.contains("  | no such table\n") && said.contains("  | step 40\n"), "{said}");
+    assert!(!said.contains("step 20\n"), "twenty lines are enough: {said}");
+    assert!(!said.contains("worker 0 (pid"), "{said}");
+    job.expect_nobody();
+}
+
+#[test]
+fn a_server_that_dies_is_named_and_workers_do_not_wait_for_it() {
+    let script = "[ $TRAINING_ROLE = TRAINER ] && exec sleep 1000; kill -9 $$";
+    let mut job = Job::new(script);
+    assert_eq!(job.run("launch_ps --worker_num 2 --server_num 1"), 1);
+    let said = job.said();
+    assert!(said.contains("server 0 (pid ") && said.contains("was killed by signal 9 (SIGKILL)"));
+    assert!(said.contains("logs/serverlog.0 is empty"), "{said}");
+    job.expect_nobody();
+}
+
+#[test]
+fn a_server_that_ends_well_is_no_failure() {
+    let mut job = Job::new("[ $TRAINING_ROLE = TRAINER ] && sleep 0.3; exit 0");
+    assert_eq!(job.run("launch_ps --worker_num 1 --server_num 1"), 0, "{}", job.said());
+    job.expect_nobody();
+}
+
+#[test]
+fn signals_end_a_job() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut job =
+            Job::new("trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.05; done");
+        job.launch("launcher", "launch_ps --worker_num 1 --server_num 1");
+        job.wait_for(2);
+        let is_ready = |name| job.log(name).contains("ready");
+        wait_until("both are ready", LIMIT, || is_ready("workerlog.0") && is_ready("serverlog.0"));
+        job.cluster.signal("launcher", signal);
+        assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(code), "{}", job.said());
+        assert!(job.said().contains("ending the job"), "{}", job.said());
+        assert!(job.log("workerlog.0").ends_with("asked\n"), "{}", job.log("workerlog.0"));
+        job.expect_nobody();
+    }
+}
+
+#[test]
+fn the_stubborn_are_killed() {
+    let script =
+        "trap '' TERM; [ \"$PADDLE_TRAINER_ID\" = 0 ] && exit 9; while :; do sleep 1; done";
+    let mut job = Job::new(script);
+    let start = Instant::now();
+    assert_eq!(job.run("launch_ps --worker_num 2 --server_num 1"), 1);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    job.expect_nobody();
+}
+
+#[test]
+fn a_killed_launcher_leaves_nobody() {
+    let mut job = Job::new("trap '' TERM HUP; while :; do sleep 1; done");
+    job.launch("launcher", "launch_ps --worker_num 2 --server_num 2");
+    job.wait_for(4);
+    let pids = job.pids();
+    assert!(pids.iter().all(|&pid| is_alive(pid)));
+    job.cluster.kill("launcher");
+    job.expect_nobody();
+}
+
+#[test]
+fn ports_that_are_taken() {
+    let mut job = Job::new("[ $TRAINING_ROLE = PSERVER ] && exec sleep 1000; exit 0");
+    let port = free_ports(2)[0];
+    let _taken = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    assert_eq!(job.run(&format!("launch_ps --start_port {port} --server_num 1")), 1);
+    let text = format!("error: port {port} is in use: ");
+    assert!(job.said().contains(&text) && job.said().contains("--start_port"), "{}", job.said());
+    // Unasked, a launcher finds others. That somebody else may have 6170 already is all the same.
+    let _first = TcpListener::bind(("127.0.0.1", 6170));
+    let mut job = Job::new("[ $TRAINING_ROLE = PSERVER ] && exec sleep 1000; exit 0");
+    assert_eq!(job.run("launch_ps --worker_num 1 --server_num 2"), 0, "{}", job.said());
+    assert!(job.said().contains("port 6170 is taken, using "), "{}", job.said());
+    job.expect_nobody();
+}
+
+#[test]
+fn two_machines_make_one_job() {
+    let port = free_ports(1)[0];
+    // Servers end when both workers have been there, as real ones do.
+    let script = "[ $TRAINING_ROLE = TRAINER ] && sleep 0.$PADDLE_TRAINER_ID && \
+                  touch done.$PADDLE_TRAINER_ID && exit 0\n\
+                  while ! [ -e done.0 -a -e done.1 ]; do sleep 0.05; done; echo served";
+    let mut job = Job::new(script);
+    for host in ["127.0.0.2", "127.0.0.3"] {
+        let options = format!(
+            "launch_ps --cluster_node_ips 127.0.0.2,127.0.0.3 --node_ip {host} --worker_num 1 \
+             --server_num 1 --start_port {port} --log_dir logs"
+        );
+        job.launch(host, &options);
+    }
+    for host in ["127.0.0.2", "127.0.0.3"] {
+        let status = job.cluster.wait(host, LIMIT);
+        assert!(status.success(), "{}", job.cluster.logs());
+        let text = "all workers exit, going to finish parameter server";
+        assert!(job.cluster.log(host).contains(text), "{}", job.cluster.logs());
+    }
+    for id in 0..2 {
+        assert_eq!(job.log(&format!("serverlog.{id}")), "served\n");
+    }
+    job.expect_nobody();
+}
+
+#[test]
+fn command_lines_that_make_no_sense() {
+    let mut job = Job::new("exit 0");
+    assert_eq!(job.run("launch_ps --workers 2"), 2);
+    assert!(job.said().contains("error: unknown option --workers"), "{}", job.said());
+    assert!(job.said().contains("usage: launch_ps"), "{}", job.said());
+    assert_eq!(job.run("launch_ps --help"), 0);
+    job.script = "nowhere.py".into();
+    assert_eq!(job.run("launch_ps"), 1);
+    assert!(job.said().contains("error: cannot find nowhere.py: "), "{}", job.said());
+}
+
+#[test]
+fn trainers_alone() {
+    let script = "echo $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM at $PADDLE_CURRENT_ENDPOINT";
+    let mut job = Job::new(script);
+    let port = free_ports(2)[0];
+    let options = format!("launch --nproc_per_node 2 --started_port {port}");
+    assert_eq!(job.run(&options), 0, "{}", job.said());
+    // Without a folder for logs they write where the launcher does.
+    for (id, port) in [(0, port), (1, port + 1)] {
+        assert!(job.said().contains(&format!("{id} of 2 at 127.0.0.1:{port}\n")), "{}", job.said());
+    }
+    let mut job = Job::new("exit $PADDLE_TRAINER_ID");
+    assert_eq!(job.run("launch --nproc_per_node 2 --log_dir logs"), 1);
+    assert!(job.said().contains("worker 1 (pid "), "{}", job.said());
+    job.expect_nobody();
+}

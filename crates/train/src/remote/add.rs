@@ -1,0 +1,155 @@
+//! Arithmetic on values that travel: adding, scaling, cutting.
+
+use tensor::rows::merge_sorted;
+use tensor::{DType, MergeScratch, Rows, Tensor, Value};
+
+/// Does something with the numbers of two tensors of one type.
+macro_rules! for_both {
+    ($left:expr, $right:expr, |$a:ident, $b:ident| $body:expr) => {
+        match $left.dtype() {
+            DType::F32 => {
+                if let (Ok($a), Ok($b)) = ($left.data_mut::<f32>(), $right.data::<f32>()) {
+                    $body
+                }
+            }
+            DType::F64 => {
+                if let (Ok($a), Ok($b)) = ($left.data_mut::<f64>(), $right.data::<f64>()) {
+                    $body
+                }
+            }
+            _ => {}
+        }
+    };
+}
+
+/// `sum += more`, for two gradients of one variable.
+pub(super) fn add(sum: &mut Value, more: &Value) {
+    match (sum, more) {
+        (Value::Tensor(sum), Value::Tensor(more)) => add_tensor(sum, more),
+        (Value::Rows(sum), Value::Rows(more)) => *sum = union(sum, more),
+        _ => {}
+    }
+}
+
+pub(super) fn add_tensor(sum: &mut Tensor, more: &Tensor) {
+    for_both!(sum, more, |sum, more| for (sum, more) in sum.iter_mut().zip(more) {
+        *sum += *more;
+    });
+}
+
+/// `left -= right`.
+pub(super) fn subtract(left: &mut Tensor, right: &Tensor) {
+    for_both!(left, right, |left, right| for (left, right) in left.iter_mut().zip(right) {
+        *left -= *right;
+    });
+}
+
+fn union(left: &Rows, right: &Rows) -> Rows {
+    let (width, mut out) = (left.width(), Rows::default());
+    let mut scratch = MergeScratch::default();
+    match (left.value.data::<f32>(), right.value.data::<f32>()) {
+        (Ok(a), Ok(b)) => {
+            let inputs = [(&left.ids[..], a), (&right.ids[..], b)];
+            merge_sorted(inputs.into_iter(), width, &mut scratch, &mut out);
+        }
+        _ => {
+            let wide = |rows: &Rows| rows.value.data::<f64>().map(<[f64]>::to_vec);
+            if let (Ok(a), Ok(b)) = (wide(left), wide(right)) {
+                let inputs = [(&left.ids[..], &a[..]), (&right.ids[..], &b[..])];
+                merge_sorted(inputs.into_iter(), width, &mut scratch, &mut out);
+            }
+        }
+    }
+    out.height = left.height;
+    out
+}
+
+/// `value *= factor`.
+pub(super) fn scale(value: &mut Value, factor: f64) {
+    match value {
+        Value::Tensor(tensor) => scale_tensor(tensor, factor),
+        Value::Rows(rows) => scale_tensor(&mut rows.value, factor),
+        _ => {}
+    }
+}
+
+pub(super) fn scale_tensor(tensor: &mut Tensor, factor: f64) {
+    if let Ok(data) = tensor.data_mut::<f32>() {
+        data.iter_mut().for_each(|x| *x *= factor as f32);
+    } else if let Ok(data) = tensor.data_mut::<f64>() {
+        data.iter_mut().for_each(|x| *x *= factor);
+    }
+}
+
+/// Some rows of a value; keyed rows come out with keys relative to the first.
+pub(super) fn rows_of(value: &Value, first: i64, n: i64) -> Value {
+    match value {
+        Value::Rows(rows) => Value::Rows(keyed_rows_of(rows, first, n)),
+        other => other.tensor().map_or(Value::Empty, |tensor| {
+            Value::Tensor(slice(tensor, first.max(0) as usize, n.max(0) as usize))
+        }),
+    }
+}
+
+fn keyed_rows_of(rows: &Rows, first: i64, n: i64) -> Rows {
+    let inside = |id: &i64| (first..first + n).contains(id);
+    let positions: Vec<usize> =
+        rows.ids.iter().enumerate().filter(|(_, id)| inside(id)).map(|(at, _)| at).collect();
+    let value = pick(&rows.value, &positions);
+    Rows { ids: positions.iter().map(|&at| rows.ids[at] - first).collect(), height: n, value }
+}
+
+/// Rows `first..first + n` of a tensor.
+pub(super) fn slice(tensor: &Tensor, first: usize, n: usize) -> Tensor {
+    let (_, width) = tensor.shape().flatten_2d(1);
+    let row_bytes = width * tensor.dtype().size();
+    let mut out = Tensor::default();
+    out.resize_as(tensor.dtype(), tensor.shape().with_dim(0, n));
+    let from = first * row_bytes;
+    if let Some(bytes) = tensor.bytes().get(from..from + n * row_bytes) {
+        out.bytes_mut().copy_from_slice(bytes);
+    }
+    out
+}
+
+/// The rows at these positions, in this order.
+pub(super) fn pick(tensor: &Tensor, positions: &[usize]) -> Tensor {
+    let (_, width) = tensor.shape().flatten_2d(1);
+    let row_bytes = width * tensor.dtype().size();
+    let mut out = Tensor::default();
+    out.resize_as(tensor.dtype(), tensor.shape().with_dim(0, positions.len()));
+    let bytes = tensor.bytes();
+    for (row, &at) in out.bytes_mut().chunks_exact_mut(row_bytes.max(1)).zip(positions) {
+        row.copy_from_slice(&bytes[at * row_bytes..(at + 1) * row_bytes]);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(ids: &[i64], values: &[f32]) -> Value {
+        let value = Tensor::new([ids.len(), 1], values).unwrap();
+        Value::Rows(Rows { ids: ids.to_vec(), height: 10, value })
+    }
+
+    #[test]
+    fn keyed_rows_add_up_by_key() {
+        let mut sum = rows(&[1, 5], &[1.0, 2.0]);
+        add(&mut sum, &rows(&[5, 3], &[10.0, 7.0]));
+        assert_eq!(sum, rows(&[1, 3, 5], &[1.0, 7.0, 12.0]));
+        scale(&mut sum, 0.5);
+        assert_eq!(sum, rows(&[1, 3, 5], &[0.5, 3.5, 6.0]));
+    }
+
+    #[test]
+    fn a_cut_has_keys_of_its_own() {
+        let Value::Rows(cut) = rows_of(&rows(&[1, 5, 8], &[1.0, 2.0, 3.0]), 4, 6) else { panic!() };
+        assert_eq!((cut.ids, cut.height), (vec![1, 4], 6));
+        assert_eq!(cut.value, Tensor::new([2, 1], &[2.0f32, 3.0]).unwrap());
+        let tensor = Tensor::new([3, 2], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+        let expected = Tensor::new([2, 2], &[3.0f32, 4.0, 5.0, 6.0]).unwrap();
+        assert_eq!(rows_of(&Value::Tensor(tensor), 1, 2), Value::Tensor(expected));
+    }
+}

@@ -1,0 +1,203 @@
+//! Sends gradients in the background, merging what queues up meanwhile, and fetches parameters.
+//!
+//! Training never waits for parameters: what was fetched lies in a mailbox and is put into the
+//! scope before the next step. It waits only when the queue of gradients is full.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use program::Distributed;
+use program::distributed::{PlacedKind, Placement};
+use ps::lines;
+use ps::message::{Named, Push};
+use tensor::{Tensor, Value};
+
+use super::{Cluster, add, fetch};
+use crate::error::Result;
+
+/// How a communicator behaves: Fluid's `communicator_*` settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommunicatorConfig {
+    /// Steps whose gradients may wait; training waits when there are more.
+    pub queue_max: usize,
+    /// Steps whose gradients go as one.
+    pub merge_max: usize,
+    /// Times 10 ms are waited for more to merge.
+    pub wait_times: u32,
+    /// Parameters are fetched after so many steps were sent.
+    pub fetch_after: u64,
+    /// Merged gradients are added up; otherwise they are averaged.
+    pub is_sum: bool,
+}
+
+impl Default for CommunicatorConfig {
+    fn default() -> Self {
+        Self { queue_max: 1, merge_max: 1, wait_times: 5, fetch_after: 1, is_sum: true }
+    }
+}
+
+/// One step's gradients, by variable: where its pieces go.
+pub(super) type Bundle = Vec<Outgoing>;
+
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) var: String,
+    pub(super) value: Value,
+    /// Server and name of each piece, with the rows before it.
+    pub(super) pieces: Arc<[Piece]>,
+}
+
+/// A piece of a gradient.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) endpoint: String,
+    pub(super) name: String,
+    pub(super) first_row: i64,
+    pub(super) n_rows: i64,
+}
+
+/// Parameters that came and were not used yet.
+type Mailbox = Arc<Mutex<BTreeMap<String, Tensor>>>;
+
+#[derive(Debug)]
+pub(super) struct Communicator {
+    inbox: SyncSender<Bundle>,
+    thread: JoinHandle<Result<()>>,
+    mailbox: Mailbox,
+}
+
+impl Communicator {
+    pub(super) fn start(
+        cluster: Cluster,
+        job: Arc<Distributed>,
+        config: CommunicatorConfig,
+    ) -> Self {
+        (cluster.log())(&lines::communicator_starts());
+        let (inbox, outbox) = sync_channel(config.queue_max.max(1));
+        let mailbox = Mailbox::default();
+        let post = mailbox.clone();
+        let thread = thread::spawn(move || {
+            let mut worker = Worker { cluster, job, config, mailbox: post, n_unfetched: 0 };
+            worker.run(&outbox)
+        });
+        Self { inbox, thread, mailbox }
+    }
+
+    /// Queues a step's gradients; `false` if the communicator has ended with an error.
+    pub(super) fn send(&self, bundle: Bundle) -> bool {
+        self.inbox.send(bundle).is_ok()
+    }
+
+    /// Parameters that came since the last call.
+    pub(super) fn arrived(&self) -> BTreeMap<String, Tensor> {
+        std::mem::take(&mut *self.mailbox.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sends what is left, fetches once more, and reports the first error if there was one.
+    pub(super) fn stop(self) -> (Result<()>, BTreeMap<String, Tensor>) {
+        drop(self.inbox);
+        let result = self.thread.join().unwrap_or(Ok(()));
+        let arrived =
+            std::mem::take(&mut *self.mailbox.lock().unwrap_or_else(PoisonError::into_inner));
+        (result, arrived)
+    }
+}
+
+struct Worker {
+    cluster: Cluster,
+    job: Arc<Distributed>,
+    config: CommunicatorConfig,
+    mailbox: Mailbox,
+    n_unfetched: u64,
+}
+
+impl Worker {
+    fn run(&mut self, outbox: &Receiver<Bundle>) -> Result<()> {
+        while let Ok(first) = outbox.recv() {
+            let bundles = self.gather(first, outbox);
+            self.n_unfetched += bundles.len() as u64;
+            self.push(merge(bundles, self.config.is_sum))?;
+            if self.n_unfetched >= self.config.fetch_after {
+                self.fetch()?;
+            }
+        }
+        (self.cluster.log())(&lines::send_thread_ends());
+        self.fetch()?;
+        (self.cluster.log())(&lines::recv_thread_ends());
+        Ok(())
+    }
+
+    /// The first step and those that come shortly after, as far as they may be merged.
+    fn gather(&self, first: Bundle, outbox: &Receiver<Bundle>) -> Vec<Bundle> {
+        let mut bundles = vec![first];
+        let mut patience = self.config.wait_times;
+        while bundles.len() < self.config.merge_max {
+            match outbox.recv_timeout(Duration::from_millis(10)) {
+                Ok(bundle) => bundles.push(bundle),
+                Err(RecvTimeoutError::Timeout) if patience > 0 => patience -= 1,
+                Err(_) => break,
+            }
+        }
+        bundles
+    }
+
+    /// One message to each server.
+    fn push(&self, bundle: Bundle) -> Result<()> {
+        let mut by_server: BTreeMap<String, Vec<Named>> = BTreeMap::new();
+        for Outgoing { value, pieces, .. } in bundle {
+            for (endpoint, grad) in cut(value, &pieces) {
+                by_server.entry(endpoint).or_default().push(grad);
+            }
+        }
+        for (endpoint, grads) in by_server {
+            self.cluster.client(&endpoint)?.change(Push { grads })?;
+        }
+        Ok(())
+    }
+
+    /// All dense parameters, into the mailbox.
+    fn fetch(&mut self) -> Result<()> {
+        self.n_unfetched = 0;
+        let is_dense = |placed: &Placement| placed.kind == PlacedKind::Param;
+        let params = fetch(&self.cluster, &self.job, is_dense)?;
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).extend(params);
+        Ok(())
+    }
+}
+
+/// Several steps as one.
+fn merge(bundles: Vec<Bundle>, is_sum: bool) -> Bundle {
+    let n = bundles.len();
+    let mut bundles = bundles.into_iter();
+    let mut merged = bundles.next().unwrap_or_default();
+    for bundle in bundles {
+        for outgoing in bundle {
+            match merged.iter_mut().find(|own| own.var == outgoing.var) {
+                Some(own) => add::add(&mut own.value, &outgoing.value),
+                None => merged.push(outgoing),
+            }
+        }
+    }
+    if n > 1 && !is_sum {
+        for outgoing in &mut merged {
+            add::scale(&mut outgoing.value, 1.0 / n as f64);
+        }
+    }
+    merged
+}
+
+/// The pieces of a gradient, each for its server.
+pub(super) fn cut(value: Value, pieces: &[Piece]) -> Vec<(String, Named)> {
+    let named =
+        |piece: &Piece, value| (piece.endpoint.clone(), Named { name: piece.name.clone(), value });
+    if let [only] = pieces {
+        return vec![named(only, value)];
+    }
+    pieces
+        .iter()
+        .map(|piece| named(piece, add::rows_of(&value, piece.first_row, piece.n_rows)))
+        .collect()
+}

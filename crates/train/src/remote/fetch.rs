@@ -1,0 +1,87 @@
+//! Whole variables from their pieces on servers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use program::Distributed;
+use program::distributed::Placement;
+use ps::message::{Pull, Reply};
+use tensor::{Tensor, Value};
+
+use super::{Cluster, unexpected};
+use crate::error::{Error, Result};
+
+/// Bytes asked for in one question; a table comes in several answers.
+const ANSWER_BYTES: i64 = 64 << 20;
+
+/// The variables whose pieces `wanted` picks, whole: all servers are asked at once, small pieces
+/// together.
+pub(crate) fn fetch(
+    cluster: &Cluster,
+    job: &Distributed,
+    wanted: impl Fn(&Placement) -> bool,
+) -> Result<BTreeMap<String, Tensor>> {
+    let mut tickets = Vec::new();
+    for endpoint in &job.endpoints {
+        let placed: Vec<&Placement> = job.on(endpoint).filter(|placed| wanted(placed)).collect();
+        for group in groups(&placed) {
+            let client = cluster.client(endpoint)?;
+            let names: Vec<String> = group.iter().map(|placed| placed.slice.clone()).collect();
+            let ticket = client.ask(Pull { after: 0, changed: false, names })?;
+            tickets.push((client, group, ticket));
+        }
+    }
+    let mut pieces: BTreeMap<&str, BTreeMap<usize, Tensor>> = BTreeMap::new();
+    let mut dims: BTreeMap<&str, &[i64]> = BTreeMap::new();
+    for (client, group, ticket) in tickets {
+        let values = match client.wait(ticket, "parameters")? {
+            Reply::Values(values) => values.0,
+            other => return Err(unexpected(&client, &other)),
+        };
+        for (placed, value) in group.into_iter().zip(values) {
+            let tensor = dense(value, placed)?;
+            pieces.entry(&placed.origin).or_default().insert(placed.block, tensor);
+            dims.insert(&placed.origin, &placed.origin_dims);
+        }
+    }
+    let whole = |(origin, pieces): (&str, BTreeMap<usize, Tensor>)| {
+        let mut whole = Tensor::default();
+        let n_rows = dims.get(origin).and_then(|dims| dims.first().copied()).unwrap_or(0);
+        let mut parts: Vec<Tensor> = pieces.into_values().collect();
+        if parts.first().is_some_and(|first| first.dims().first() == Some(&(n_rows as usize))) {
+            // State that is not cut (a power of Adam's) has a copy beside each piece.
+            parts.truncate(1);
+        }
+        super::session::join(parts, &mut whole)?;
+        Ok((origin.to_string(), whole))
+    };
+    pieces.into_iter().map(whole).collect()
+}
+
+/// Pieces to be asked for together.
+fn groups<'a>(placed: &[&'a Placement]) -> Vec<Vec<&'a Placement>> {
+    let (mut groups, mut n_bytes) = (Vec::<Vec<&Placement>>::new(), i64::MAX);
+    for &placed in placed {
+        let size = placed.slice_dims.iter().product::<i64>().saturating_mul(4);
+        n_bytes = n_bytes.saturating_add(size);
+        match groups.last_mut() {
+            Some(group) if n_bytes <= ANSWER_BYTES => group.push(placed),
+            _ => {
+                groups.push(vec![placed]);
+                n_bytes = size;
+            }
+        }
+    }
+    groups
+}
+
+fn dense(value: Arc<Value>, placed: &Placement) -> Result<Tensor> {
+    match Arc::try_unwrap(value).unwrap_or_else(|shared| (*shared).clone()) {
+        Value::Tensor(tensor) => Ok(tensor),
+        other => Err(Error::NotDense {
+            endpoint: placed.endpoint.clone(),
+            var: placed.slice.clone(),
+            actual: other.kind(),
+        }),
+    }
+}

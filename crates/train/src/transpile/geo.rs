@@ -1,0 +1,111 @@
+//! GEO: trainers keep their whole program and exchange differences; servers add them up.
+
+use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
+
+use super::make::{self, Sent, with_role};
+use super::plan::{Param, Plan, is_lookup};
+use super::server::Server;
+use crate::error::Result;
+
+/// The pseudo variable that says: these are the values to differ from.
+const PARAM_INIT: &str = "param_init";
+
+/// The difference of a variable.
+fn delta(var: &str) -> String {
+    format!("{var}.delta")
+}
+
+impl Param {
+    fn delta_meta(&self, meta: &Meta, dims: &[i64]) -> Meta {
+        let kind = if self.is_sparse { VarKind::SelectedRows } else { VarKind::LodTensor };
+        Meta { kind, ..meta.with_dims(dims.to_vec()) }
+    }
+}
+
+impl Plan {
+    /// Adds one op to the trainer's program: it says which ids the step used.
+    pub(super) fn rewrite_geo(&self, main: &mut Program) -> Result<()> {
+        let (mut ids, mut tables) = (Vec::new(), Vec::new());
+        for block in 0..main.blocks().len() {
+            for op in main.block_mut(block).ops.iter_mut().filter(|op| is_lookup(op)) {
+                op.attrs.set("remote_prefetch", false);
+                let table = op.input_names("W").first().cloned().unwrap_or_default();
+                if block == 0 && self.params.iter().any(|p| p.is_sparse && p.name == table) {
+                    ids.extend(op.input_names("Ids").iter().cloned());
+                    tables.push(table);
+                }
+            }
+        }
+        self.declare_deltas(main, true)?;
+        let control = make::control(0);
+        let op = self.send(Sent {
+            vars: ids,
+            control: &control.name,
+            epmap: self.job.endpoints.clone(),
+            cut: Some((Vec::new(), tables)),
+            role_var: None,
+        });
+        let block = main.block_mut(0);
+        block.put_var(control);
+        block.ops.push(op);
+        Ok(())
+    }
+
+    /// The trainer's startup program: receives everything, then takes note of it.
+    pub(super) fn rewrite_geo_startup(&self, startup: &mut Program) -> Result<()> {
+        self.rewrite_startup(startup)?;
+        self.declare_deltas(startup, false)?;
+        let control = make::control(1);
+        let op = self.send(Sent {
+            vars: vec![PARAM_INIT.to_string()],
+            control: &control.name,
+            epmap: self.job.endpoints.clone(),
+            cut: Some((Vec::new(), vec![PARAM_INIT.to_string()])),
+            role_var: None,
+        });
+        let block = startup.block_mut(0);
+        block.put_var(control);
+        block.put_var(VarDesc::new(PARAM_INIT, Meta::default()));
+        block.ops.push(op);
+        Ok(())
+    }
+
+    fn declare_deltas(&self, program: &mut Program, blocks: bool) -> Result<()> {
+        for param in &self.params {
+            let meta = program.need_var(0, &param.name)?.meta.clone();
+            let block = program.block_mut(0);
+            let whole = param.delta_meta(&meta, &param.dims);
+            block.put_var(VarDesc::new(&delta(&param.name), whole));
+            for piece in param.pieces.iter().filter(|_| blocks && param.is_cut()) {
+                let name = param.block(&param.name, piece.block);
+                block.put_var(VarDesc::new(&name, meta.with_dims(piece.dims.clone())));
+                let part = param.delta_meta(&meta, &piece.dims);
+                block.put_var(VarDesc::new(&delta(&name), part));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Server<'_> {
+    /// One block per parameter: it adds the difference that arrived.
+    pub(super) fn exchange(&mut self) -> Result<()> {
+        for (param, piece) in self.plan.held_by(self.endpoint) {
+            let meta = self.main.need_var(0, &param.name)?.meta.clone();
+            let value = param.block(&param.name, piece.block);
+            let arrived = delta(&value);
+            self.declare(&value, meta.with_dims(piece.dims.clone()), true);
+            self.declare(&arrived, param.delta_meta(&meta, &piece.dims), false);
+            let block = self.open_block(0);
+            let sum = OpDesc::new("sum")
+                .input("X", vec![value.clone(), arrived.clone()])
+                .output("Out", &value);
+            self.blocks[block].ops.push(with_role(sum, role::FORWARD));
+            self.grad_to_block.push(format!("{arrived}:{block}"));
+            if param.is_sparse {
+                self.sparse_grads.push(format!("{arrived}:{value}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! Look-ups in tables that trainers do not hold: all those of one table become one request.
+
+use std::collections::HashMap;
+
+use program::{Meta, OpDesc, Program, VarDesc, role};
+use tensor::DType;
+
+use super::make::with_role;
+use super::plan::{Param, Plan, is_lookup, is_lookup_grad};
+use super::table::Table;
+use crate::error::Result;
+
+/// Look-ups that can be made at once, and where.
+#[derive(Debug)]
+struct Group {
+    lookups: Vec<usize>,
+    /// Behind this op: the last that computes an id of the group.
+    after: Option<usize>,
+    /// Before this op: the first that reads a row.
+    before: usize,
+}
+
+/// What replaces look-ups: ops to put before an op, and ops that go.
+#[derive(Debug, Default)]
+pub(super) struct Replaced {
+    pub(super) before: HashMap<usize, Vec<OpDesc>>,
+    pub(super) gone: Vec<usize>,
+    pub(super) vars: Vec<VarDesc>,
+}
+
+impl Plan {
+    /// Finds the look-ups in block 0 and says what stands in their stead.
+    pub(super) fn replace_lookups(&self, main: &Program) -> Result<Replaced> {
+        let mut replaced = Replaced::default();
+        for param in self.params.iter().filter(|param| param.is_remote) {
+            for group in groups(&main.block(0).ops, &param.name) {
+                let op = self.lookup_op(main, param, &group);
+                replaced.put(&group, vec![op]);
+            }
+        }
+        if let Some(table) = &self.table {
+            for (number, group) in groups(&main.block(0).ops, &table.name).iter().enumerate() {
+                let (ops, vars) = self.spread_lookup(main, table, group, number)?;
+                replaced.vars.extend(vars);
+                replaced.put(group, ops);
+            }
+        }
+        Ok(replaced)
+    }
+
+    /// Tells look-ups inside of other blocks, and all gradients of look-ups, where their table is.
+    pub(super) fn address_lookups(&self, main: &mut Program) {
+        for block in 0..main.blocks().len() {
+            for op in &mut main.block_mut(block).ops {
+                let Some(table) = op.input_names("W").first().cloned() else { continue };
+                let remote = self.params.iter().find(|p| p.is_remote && p.name == table);
+                if let Some(param) = remote.filter(|_| is_lookup(op)) {
+                    op.attrs.set("epmap", param.epmap());
+                    op.attrs.set("table_names", param.blocks());
+                    op.attrs.set("trainer_id", self.job.trainer_id as i32);
+                    op.attrs.set("job", self.job.job.as_str());
+                }
+                if let Some(param) = remote.filter(|_| is_lookup(op) || is_lookup_grad(op)) {
+                    op.attrs.set("height_sections", param.sections());
+                }
+                let spread = self.table.as_ref().filter(|spread| spread.name == table);
+                if let Some(spread) = spread.filter(|_| is_lookup_grad(op)) {
+                    op.attrs.set("height_sections", vec![spread.height]);
+                }
+            }
+        }
+    }
+
+    fn lookup_op(&self, main: &Program, param: &Param, group: &Group) -> OpDesc {
+        let ops = &main.block(0).ops;
+        let first = &ops[group.lookups[0]];
+        let op = OpDesc::new("distributed_lookup_table")
+            .input("Ids", all(ops, group, |op| op.input_names("Ids")))
+            .input("W", &param.name)
+            .output("Outputs", all(ops, group, |op| op.output_names("Out")))
+            .attr("table_names", param.blocks())
+            .attr("endpoints", param.epmap())
+            .attr("epmap", param.epmap())
+            .attr("height_sections", param.sections())
+            .attr("padding_idx", padding(first))
+            .attr("lookup_table_version", first.kind.as_str())
+            .attr("trainer_id", self.job.trainer_id as i32)
+            .attr("job", self.job.job.as_str());
+        with_role(op, role::FORWARD)
+    }
+
+    /// Ids to their servers, rows back, rows to their places.
+    fn spread_lookup(
+        &self,
+        main: &Program,
+        table: &Table,
+        group: &Group,
+        number: usize,
+    ) -> Result<(Vec<OpDesc>, Vec<VarDesc>)> {
+        let ops = &main.block(0).ops;
+        let ids = all(ops, group, |op| op.input_names("Ids"));
+        let names = |what: &str| -> Vec<String> {
+            let tag = if number == 0 { String::new() } else { format!("{number}_") };
+            let name = |server| format!("prefetch_compress_{what}_tmp_{tag}{server}");
+            (0..self.job.endpoints.len()).map(name).collect()
+        };
+        let (asked, answered) = (names("in"), names("out"));
+        let ids_meta = Meta { lod_level: 0, ..Meta::dense(DType::I64, &[-1, 1]) };
+        let rows_meta = Meta::dense(table.dtype, &[-1, table.width]);
+        let mut vars: Vec<VarDesc> =
+            asked.iter().map(|name| VarDesc::new(name, ids_meta.clone())).collect();
+        vars.extend(answered.iter().map(|name| VarDesc::new(name, rows_meta.clone())));
+        let split = OpDesc::new("split_ids").input("Ids", ids.clone()).output("Out", asked.clone());
+        let prefetch = OpDesc::new("prefetch")
+            .input("X", asked.clone())
+            .output("Out", answered.clone())
+            .attr("epmap", self.job.endpoints.clone())
+            .attr("table_names", vec![table.name.clone()])
+            .attr("trainer_id", self.job.trainer_id as i32)
+            .attr("job", self.job.job.as_str());
+        let merge = OpDesc::new("merge_ids")
+            .input("Ids", ids)
+            .input("Rows", asked)
+            .input("X", answered)
+            .output("Out", all(ops, group, |op| op.output_names("Out")))
+            .attr("padding_idx", padding(&ops[group.lookups[0]]));
+        let made = [(split, role::DIST), (prefetch, role::RPC), (merge, role::DIST)];
+        Ok((made.into_iter().map(|(op, number)| with_role(op, number)).collect(), vars))
+    }
+}
+
+impl Replaced {
+    fn put(&mut self, group: &Group, ops: Vec<OpDesc>) {
+        let at = group.after.map_or(0, |after| after + 1);
+        self.before.entry(at).or_default().extend(ops);
+        self.gone.extend(&group.lookups);
+    }
+}
+
+fn padding(op: &OpDesc) -> i64 {
+    op.attrs.int("padding_idx", -1).unwrap_or(-1)
+}
+
+fn all<'a>(
+    ops: &'a [OpDesc],
+    group: &Group,
+    of: impl Fn(&'a OpDesc) -> &'a [String],
+) -> Vec<String> {
+    group.lookups.iter().flat_map(|&at| of(&ops[at])).cloned().collect()
+}
+
+/// Groups the look-ups of a table that are of one kind and can be made at one moment: all ids are
+/// there, and no row has been read yet.
+fn groups(ops: &[OpDesc], table: &str) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (at, op) in ops.iter().enumerate() {
+        if !is_lookup(op) || op.input_names("W").first().is_none_or(|w| w != table) {
+            continue;
+        }
+        let reads =
+            |other: &OpDesc| op.output_names("Out").iter().any(|o| other.reads().any(|r| r == o));
+        let after = ops[..at].iter().rposition(|before| {
+            before.writes().any(|written| op.input_names("Ids").iter().any(|id| id == written))
+        });
+        let before = ops[at + 1..].iter().position(reads).map_or(ops.len(), |next| at + 1 + next);
+        let alike = |group: &Group| {
+            let first = &ops[group.lookups[0]];
+            first.kind == op.kind && padding(first) == padding(op)
+        };
+        let fits = |group: &Group| {
+            group.after.max(after).is_none_or(|after| after < group.before.min(before))
+        };
+        match groups.iter_mut().find(|group| alike(group) && fits(group)) {
+            Some(group) => {
+                group.lookups.push(at);
+                group.after = group.after.max(after);
+                group.before = group.before.min(before);
+            }
+            None => groups.push(Group { lookups: vec![at], after, before }),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lookup(ids: &str, out: &str) -> OpDesc {
+        OpDesc::new("lookup_table").input("W", "t").input("Ids", ids).output("Out", out)
+    }
+
+    fn op(kind: &str, from: &str, to: &str) -> OpDesc {
+        OpDesc::new(kind).input("X", from).output("Out", to)
+    }
+
+    #[test]
+    fn look_ups_of_one_moment_are_one_group() {
+        let ops = [lookup("a", "x"), op("cast", "b", "c"), lookup("c", "y"), op("mean", "x", "m")];
+        let found = groups(&ops, "t");
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].lookups.clone(), found[0].after), (vec![0, 2], Some(1)));
+    }
+
+    #[test]
+    fn ids_computed_from_rows_wait_for_them() {
+        let ops = [lookup("a", "x"), op("top_k", "x", "b"), lookup("b", "y")];
+        let found = groups(&ops, "t");
+        assert_eq!(found.iter().map(|g| g.lookups.clone()).collect::<Vec<_>>(), [vec![0], vec![2]]);
+    }
+
+    #[test]
+    fn other_padding_is_another_group() {
+        let ops = [lookup("a", "x"), lookup("b", "y").attr("padding_idx", 0i64)];
+        assert_eq!(groups(&ops, "t").len(), 2);
+    }
+}

@@ -1,0 +1,90 @@
+//! Turns one program into the programs of a job: a trainer's and each server's.
+//!
+//! Programs in, programs out; nothing here talks to anybody. The main and startup programs are
+//! rewritten in place for the trainer; servers' programs are made from what they were before, so
+//! that either half can be had at any time.
+
+mod config;
+mod geo;
+mod lookups;
+mod make;
+mod mt19937;
+mod plan;
+mod server;
+mod split;
+mod startup;
+mod table;
+mod trainer;
+
+use std::sync::Arc;
+
+use program::{Distributed, Program};
+
+pub use config::{Config, Job};
+pub use server::Threads;
+pub use split::{Cut, Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, slice_variable};
+
+use self::plan::Plan;
+use crate::error::Result;
+
+/// A job's programs, once they have been split.
+#[derive(Debug)]
+pub struct Transpiled {
+    plan: Plan,
+    main: Program,
+    startup: Program,
+}
+
+/// Splits a program: `main` and `startup` become the trainer's. The result gives the servers'.
+pub fn transpile(
+    main: &mut Program,
+    startup: &mut Program,
+    (config, job): (&Config, &Job),
+    dispatch: &mut dyn Dispatch,
+) -> Result<Transpiled> {
+    let plan = Plan::new(main, startup, (config, job), dispatch)?;
+    let (mut new_main, mut new_startup) = (main.clone(), startup.clone());
+    if plan.is_geo() {
+        plan.rewrite_geo(&mut new_main)?;
+        plan.rewrite_geo_startup(&mut new_startup)?;
+    } else {
+        plan.rewrite_main(&mut new_main)?;
+        plan.rewrite_startup(&mut new_startup)?;
+    }
+    let distributed = Arc::new(plan.job.clone());
+    // A program keeps its identity: whoever holds it now holds the trainer's.
+    let original = (main.replace(new_main), startup.replace(new_startup));
+    main.distributed = Some(Arc::clone(&distributed));
+    startup.distributed = Some(distributed);
+    Ok(Transpiled { plan, main: original.0, startup: original.1 })
+}
+
+impl Transpiled {
+    /// Who takes part, and what lives where.
+    pub fn job(&self) -> &Distributed {
+        &self.plan.job
+    }
+
+    /// What the user should be told.
+    pub fn warnings(&self) -> &[String] {
+        &self.plan.warnings
+    }
+
+    /// A server's program.
+    pub fn server_main(&self, endpoint: &str, threads: Threads) -> Result<Program> {
+        self.plan.server_main(&self.main, endpoint, threads)
+    }
+
+    /// A server's startup program. `from` is a startup program to start variables as; without it,
+    /// or with the one that was split, the original.
+    pub fn server_startup(&self, endpoint: &str, from: Option<&Program>) -> Result<Program> {
+        let server = self.server_main(endpoint, Threads::default())?;
+        let given = from.filter(|program| program.distributed.is_none());
+        self.plan.server_startup(&server, given.unwrap_or(&self.startup), endpoint)
+    }
+
+    /// Whether a server has nothing to do, as when there are more servers than blocks.
+    pub fn is_idle(&self, endpoint: &str) -> bool {
+        self.plan.table.is_none() && self.plan.held_by(endpoint).next().is_none()
+    }
+}

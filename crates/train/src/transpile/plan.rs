@@ -1,0 +1,547 @@
+//! Reads a program with an optimizer in it: which parameters there are, what happens to their
+//! gradients, and which block of what goes to which server.
+
+use std::collections::{HashMap, HashSet};
+
+use program::distributed::{Distributed, Mode, PlacedKind, Placement};
+use program::{OpDesc, Program, VarKind, role};
+
+use super::config::{Config, Job};
+use super::split::{self, Dispatch};
+use super::table::Table;
+use crate::error::{Error, Result};
+
+/// Optimizers that look at a parameter as a whole: cutting it would change what they compute.
+const WHOLE: [&str; 2] = ["lamb", "lars_momentum"];
+/// Clips that do the same.
+const WHOLE_CLIP: &str = "clip_by_norm";
+/// Multiplies a gradient by a factor computed from those of all parameters.
+const GLOBAL_CLIP: &str = "elementwise_mul";
+
+/// One block of a parameter, and of its gradient.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub(super) block: usize,
+    pub(super) dims: Vec<i64>,
+    pub(super) offset: i64,
+    pub(super) endpoint: String,
+}
+
+/// A parameter that servers train.
+#[derive(Clone, Debug)]
+pub(super) struct Param {
+    pub(super) name: String,
+    pub(super) dims: Vec<i64>,
+    /// What trainers send: its gradient, or that clipped by the norm of all.
+    pub(super) grad: String,
+    /// The gradient is keyed rows.
+    pub(super) is_sparse: bool,
+    /// Trainers ask for rows and never hold the whole.
+    pub(super) is_remote: bool,
+    /// Its update needs all of it: it is not cut.
+    pub(super) is_whole: bool,
+    /// The op that updates it, by its place in block 0.
+    pub(super) update: usize,
+    /// Ops between gradient and update that servers run: clip, decay.
+    pub(super) before: Vec<usize>,
+    /// Ops after the update.
+    pub(super) after: Vec<usize>,
+    pub(super) pieces: Vec<Piece>,
+}
+
+impl Param {
+    pub(super) fn is_cut(&self) -> bool {
+        self.pieces.len() > 1
+    }
+
+    /// A block's name: `w.block0`, or just `w` if it is not cut.
+    pub(super) fn block(&self, var: &str, block: usize) -> String {
+        if self.is_cut() { format!("{var}.block{block}") } else { var.to_string() }
+    }
+
+    /// Names of all blocks of its value.
+    pub(super) fn blocks(&self) -> Vec<String> {
+        self.pieces.iter().map(|piece| self.block(&self.name, piece.block)).collect()
+    }
+
+    /// Rows of each block.
+    pub(super) fn sections(&self) -> Vec<i64> {
+        self.pieces.iter().map(|piece| piece.dims.first().copied().unwrap_or(1)).collect()
+    }
+
+    pub(super) fn epmap(&self) -> Vec<String> {
+        self.pieces.iter().map(|piece| piece.endpoint.clone()).collect()
+    }
+
+    /// A server's name for a variable beside a block: its own if the server holds one block only.
+    pub(super) fn beside(&self, var: &str, piece: &Piece) -> String {
+        let here = self.pieces.iter().filter(|other| other.endpoint == piece.endpoint).count();
+        if here > 1 { format!("{var}.block{}", piece.block) } else { var.to_string() }
+    }
+
+    /// The shape of a variable beside a block: what is like the parameter is cut like it.
+    pub(super) fn dims_beside(&self, dims: &[i64], piece: &Piece) -> Vec<i64> {
+        if dims == self.dims { piece.dims.clone() } else { dims.to_vec() }
+    }
+}
+
+/// Everything the programs of a job are made from.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) config: Config,
+    pub(super) job: Distributed,
+    /// In order of their updates.
+    pub(super) params: Vec<Param>,
+    /// The order in which blocks were given out, as places in `params`.
+    pub(super) order: Vec<usize>,
+    /// Ops that compute the learning rate.
+    pub(super) lr_ops: Vec<usize>,
+    /// Ops that trainers do not run any more.
+    pub(super) moved: HashSet<usize>,
+    /// Variables that only those need.
+    pub(super) unused: HashSet<String>,
+    /// The table spread by id.
+    pub(super) table: Option<Table>,
+    /// The counter of steps that the learning rate depends on, if servers count by trainer.
+    pub(super) counter: Option<String>,
+    /// What the user should know.
+    pub(super) warnings: Vec<String>,
+}
+
+/// The variable that schedules count steps in.
+pub(super) const COUNTER: &str = "@LR_DECAY_COUNTER@";
+
+impl Plan {
+    pub(super) fn new(
+        main: &Program,
+        startup: &Program,
+        (config, job): (&Config, &Job),
+        dispatch: &mut dyn Dispatch,
+    ) -> Result<Self> {
+        config.check()?;
+        job.check()?;
+        if main.distributed.is_some() {
+            return Err(Error::TranspiledTwice);
+        }
+        let job = describe(config, job)?;
+        let mut plan = Self {
+            config: config.clone(),
+            job,
+            params: Vec::new(),
+            order: Vec::new(),
+            lr_ops: lr_ops(main),
+            moved: HashSet::new(),
+            unused: HashSet::new(),
+            table: None,
+            counter: None,
+            warnings: Vec::new(),
+        };
+        plan.table = Table::find(main, startup, &mut plan.warnings)?;
+        plan.job.lookup_table = plan.table.as_ref().map(|table| table.name.clone());
+        let mut kept = HashSet::new();
+        plan.find_params(main, &mut kept)?;
+        plan.give_out(main.random_seed as u32, dispatch)?;
+        plan.find_moved(main, &kept);
+        let counts = plan.job.mode != Mode::Sync && plan.job.mode != Mode::Geo;
+        let has_counter = plan.lr_ops.iter().any(|&at| main.block(0).ops[at].kind == "increment");
+        plan.counter =
+            (counts && has_counter && main.block(0).var(COUNTER).is_some()).then(|| COUNTER.into());
+        plan.place(main, startup);
+        plan.job.job = plan.job.hash_job();
+        Ok(plan)
+    }
+
+    pub(super) fn is_geo(&self) -> bool {
+        self.job.mode == Mode::Geo
+    }
+
+    /// Whether each trainer's gradient has a name of its own on servers.
+    pub(super) fn per_trainer(&self) -> bool {
+        self.job.mode == Mode::Sync && self.job.n_trainers > 1
+    }
+
+    /// Whether trainers rename the gradient itself.
+    pub(super) fn renames(&self, param: &Param) -> bool {
+        self.per_trainer() && !self.job.via_communicator && !param.is_cut()
+    }
+
+    /// The gradient's name in `op_role_var`, after renaming.
+    pub(super) fn role_grad(&self, param: &Param) -> String {
+        match self.renames(param) {
+            true => of_trainer(&param.grad, self.job.trainer_id),
+            false => param.grad.clone(),
+        }
+    }
+
+    /// Names under which this trainer's gradient reaches the servers.
+    pub(super) fn sent_names(&self, param: &Param) -> Vec<String> {
+        let name = |piece: &Piece| match self.per_trainer() {
+            true => of_trainer(&param.block(&param.grad, piece.block), self.job.trainer_id),
+            false => param.block(&param.grad, piece.block),
+        };
+        param.pieces.iter().map(name).collect()
+    }
+
+    fn find_params(&mut self, main: &Program, kept: &mut HashSet<usize>) -> Result<()> {
+        let ops = &main.block(0).ops;
+        for (update, op) in ops.iter().enumerate() {
+            let Some((name, grad)) = updated(op) else { continue };
+            if self.table.as_ref().is_some_and(|table| table.name == name) {
+                continue;
+            }
+            let dims = main.need_var(0, name)?.meta.dims.clone();
+            let chain = Chain::of(ops, update, grad);
+            kept.extend(&chain.kept);
+            let is_sparse = main.need_var(0, &chain.sent)?.meta.kind == VarKind::SelectedRows;
+            let of_param = |at: &usize| role_param(&ops[*at]) == Some(name) && *at > update;
+            self.params.push(Param {
+                name: name.to_string(),
+                dims,
+                is_sparse,
+                is_remote: is_sparse && !self.is_geo() && only_looked_up(main, name),
+                grad: chain.sent,
+                is_whole: chain.before.iter().any(|&at| ops[at].kind == WHOLE_CLIP)
+                    || WHOLE.contains(&op.kind.as_str()),
+                update,
+                before: chain.before,
+                after: (0..ops.len()).filter(of_param).collect(),
+                pieces: Vec::new(),
+            });
+        }
+        if self.params.is_empty() && self.table.is_none() {
+            return Err(Error::NothingToOptimize);
+        }
+        Ok(())
+    }
+
+    /// Cuts the parameters and chooses servers.
+    fn give_out(&mut self, seed: u32, dispatch: &mut dyn Dispatch) -> Result<()> {
+        let n = self.params.len();
+        self.order = match self.config.slice_var_up {
+            true => (0..n).collect(),
+            false => split::shuffled(n, seed),
+        };
+        let endpoints = self.job.endpoints.clone();
+        for &at in &self.order {
+            let param = &mut self.params[at];
+            let cut = self.config.slice_var_up && !param.is_whole;
+            let n_servers = if cut { endpoints.len() } else { 1 };
+            let cuts = split::slice_variable(&param.dims, n_servers, self.config.min_block_size);
+            let name = |cut: &split::Cut| match cuts.len() {
+                1 => param.name.clone(),
+                _ => format!("{}.block{}", param.name, cut.block),
+            };
+            let names: Vec<String> = cuts.iter().map(name).collect();
+            let chosen = dispatch.dispatch(&names, &endpoints);
+            check_dispatch(&chosen, cuts.len(), &endpoints)?;
+            let width = param.dims.iter().skip(1).product::<i64>().max(1);
+            param.pieces = cuts
+                .iter()
+                .zip(chosen)
+                .map(|(cut, endpoint)| {
+                    let mut dims = param.dims.clone();
+                    if let Some(rows) = dims.first_mut() {
+                        *rows = cut.elements / width;
+                    }
+                    Piece { block: cut.block, dims, offset: cut.offset, endpoint }
+                })
+                .collect();
+        }
+        Ok(())
+    }
+
+    /// Ops that only servers run, and variables that only those ops need.
+    fn find_moved(&mut self, main: &Program, kept: &HashSet<usize>) {
+        if self.is_geo() {
+            return;
+        }
+        let ops = &main.block(0).ops;
+        let is_optimize = |op: &OpDesc| op.role() & role::OPTIMIZE != 0;
+        let of_param = |op: &OpDesc| role_param(op).is_some();
+        for (at, op) in ops.iter().enumerate() {
+            if is_optimize(op) && of_param(op) && !kept.contains(&at) {
+                self.moved.insert(at);
+            }
+        }
+        let mut unused: HashSet<String> = HashSet::new();
+        let mut named: HashSet<String> = HashSet::new();
+        for &at in &self.moved {
+            unused.extend(ops[at].reads().map(str::to_string));
+            named.extend(ops[at].attrs.strs(role::ROLE_VAR).unwrap_or(&[]).iter().cloned());
+        }
+        self.moved.extend(&self.lr_ops);
+        for (at, op) in ops.iter().enumerate().filter(|(at, _)| !self.moved.contains(at)) {
+            debug_assert!(!self.moved.contains(&at));
+            op.reads().chain(op.writes()).for_each(|var| {
+                unused.remove(var);
+            });
+        }
+        self.unused = unused.difference(&named).cloned().collect();
+        self.params.iter().for_each(|param| {
+            self.unused.remove(&param.name);
+        });
+    }
+
+    /// Notes what will be where.
+    fn place(&mut self, main: &Program, startup: &Program) {
+        let mut placement = Vec::new();
+        for param in &self.params {
+            let kind = if param.is_remote { PlacedKind::RemotePrefetch } else { PlacedKind::Param };
+            for piece in &param.pieces {
+                placement.push(Placement {
+                    origin: param.name.clone(),
+                    origin_dims: param.dims.clone(),
+                    slice: param.block(&param.name, piece.block),
+                    slice_dims: piece.dims.clone(),
+                    block: piece.block,
+                    offset: piece.offset,
+                    endpoint: piece.endpoint.clone(),
+                    kind,
+                });
+            }
+        }
+        if !self.is_geo() {
+            for param in &self.params {
+                self.place_states(main, param, &mut placement);
+            }
+            self.place_shared(main, startup, &mut placement);
+        }
+        self.job.placement = placement;
+    }
+
+    /// The optimizer's state of one parameter.
+    fn place_states(&self, main: &Program, param: &Param, placement: &mut Vec<Placement>) {
+        for state in states(main, param) {
+            let dims = &main.block(0).var(&state).map(|var| var.meta.dims.clone());
+            let dims = dims.clone().unwrap_or_default();
+            for piece in &param.pieces {
+                let is_cut = dims == param.dims;
+                placement.push(Placement {
+                    origin: state.clone(),
+                    origin_dims: dims.clone(),
+                    slice: param.beside(&state, piece),
+                    slice_dims: param.dims_beside(&dims, piece),
+                    block: piece.block,
+                    offset: if is_cut { piece.offset } else { 0 },
+                    endpoint: piece.endpoint.clone(),
+                    kind: PlacedKind::Optimizer,
+                });
+            }
+        }
+    }
+
+    /// Learning rate and counter, which every server has.
+    fn place_shared(&self, main: &Program, startup: &Program, placement: &mut Vec<Placement>) {
+        let ops = &main.block(0).ops;
+        let rates =
+            self.params.iter().flat_map(|param| ops[param.update].input_names("LearningRate"));
+        let scheduled = self.lr_ops.iter().flat_map(|&at| ops[at].reads().map(str::to_string));
+        let mut shared: Vec<String> = rates.cloned().chain(scheduled).collect();
+        let mut seen = HashSet::new();
+        shared.retain(|var| seen.insert(var.clone()));
+        let starts = |var: &str| {
+            startup.block(0).ops.iter().any(|op| op.writes().any(|written| written == var))
+        };
+        for var in shared.iter().filter(|var| starts(var)) {
+            let Some(desc) = main.block(0).var(var).filter(|desc| desc.persistable) else {
+                continue;
+            };
+            for endpoint in &self.job.endpoints {
+                placement.push(Placement {
+                    origin: var.clone(),
+                    origin_dims: desc.meta.dims.clone(),
+                    slice: var.clone(),
+                    slice_dims: desc.meta.dims.clone(),
+                    block: 0,
+                    offset: 0,
+                    endpoint: endpoint.clone(),
+                    kind: PlacedKind::Optimizer,
+                });
+            }
+        }
+    }
+}
+
+/// `<grad>.trainer_<id>`.
+pub(super) fn of_trainer(var: &str, trainer: usize) -> String {
+    format!("{var}.trainer_{trainer}")
+}
+
+/// Variables kept beside a parameter: what its update reads and writes besides it.
+pub(super) fn states(main: &Program, param: &Param) -> Vec<String> {
+    let op = &main.block(0).ops[param.update];
+    let own = |port: &str| !matches!(port, "Param" | "Grad" | "LearningRate");
+    let vars = op.inputs.iter().filter(|(port, _)| own(port)).flat_map(|(_, vars)| vars);
+    let mut seen = HashSet::new();
+    vars.filter(|var| seen.insert(*var)).cloned().collect()
+}
+
+/// The parameter and gradient an op updates, if it does.
+fn updated(op: &OpDesc) -> Option<(&str, &str)> {
+    let is_update = op.role() & role::OPTIMIZE != 0 && op.role() & role::LR_SCHED == 0;
+    match (is_update, op.input_names("Param"), op.input_names("Grad")) {
+        (true, [param], [grad]) => Some((param, grad)),
+        _ => None,
+    }
+}
+
+/// The parameter that an optimize-role op belongs to.
+fn role_param(op: &OpDesc) -> Option<&str> {
+    if op.role() & role::OPTIMIZE == 0 {
+        return None;
+    }
+    op.attrs.strs(role::ROLE_VAR).ok()?.first().map(String::as_str)
+}
+
+fn lr_ops(main: &Program) -> Vec<usize> {
+    let ops = main.block(0).ops.iter().enumerate();
+    ops.filter(|(_, op)| op.role() & role::LR_SCHED != 0).map(|(at, _)| at).collect()
+}
+
+/// What happens to a gradient between backward pass and update.
+struct Chain {
+    /// The variable that is sent.
+    sent: String,
+    /// Ops for the server.
+    before: Vec<usize>,
+    /// Ops that stay with the trainer.
+    kept: HashSet<usize>,
+}
+
+impl Chain {
+    /// Walks back from an update over clip and decay.
+    fn of(ops: &[OpDesc], update: usize, grad: &str) -> Self {
+        let param = role_param(&ops[update]).map(str::to_string);
+        let mut sent = grad.to_string();
+        let mut at = update;
+        let mut first = update;
+        while let Some(writer) = last_writer(ops, &sent, at) {
+            let op = &ops[writer];
+            if op.role() & role::OPTIMIZE == 0 {
+                break;
+            }
+            if op.kind == GLOBAL_CLIP {
+                let kept = closure(ops, writer);
+                let before = between(ops, param.as_deref(), writer + 1, update, &kept);
+                return Self { sent, before, kept };
+            }
+            let Some(source) = op.input_names("X").first() else { break };
+            sent = source.clone();
+            (at, first) = (writer, writer);
+        }
+        // The terms of a decay stand before the op that adds them.
+        let start = ops[..first].iter().rposition(|op| op.role() & role::OPTIMIZE == 0);
+        let start = start.map_or(0, |at| at + 1);
+        let before = between(ops, param.as_deref(), start, update, &HashSet::new());
+        Self { sent, before, kept: HashSet::new() }
+    }
+}
+
+/// Ops of a parameter in a range.
+fn between(
+    ops: &[OpDesc],
+    param: Option<&str>,
+    from: usize,
+    to: usize,
+    except: &HashSet<usize>,
+) -> Vec<usize> {
+    let own = |at: &usize| {
+        role_param(&ops[*at]) == param
+            && ops[*at].role() & role::LR_SCHED == 0
+            && !except.contains(at)
+    };
+    (from..to).filter(own).collect()
+}
+
+fn last_writer(ops: &[OpDesc], var: &str, before: usize) -> Option<usize> {
+    ops[..before].iter().rposition(|op| op.writes().any(|written| written == var))
+}
+
+/// An op and all optimize-role ops it depends on.
+fn closure(ops: &[OpDesc], op: usize) -> HashSet<usize> {
+    let mut found = HashSet::from([op]);
+    let mut open = vec![op];
+    while let Some(at) = open.pop() {
+        for var in ops[at].reads() {
+            let writer = last_writer(ops, var, at);
+            let writer = writer.filter(|&w| ops[w].role() & role::OPTIMIZE != 0);
+            if let Some(writer) = writer.filter(|writer| found.insert(*writer)) {
+                open.push(writer);
+            }
+        }
+    }
+    found
+}
+
+/// Whether rows of a table are all that anybody wants of it.
+fn only_looked_up(main: &Program, table: &str) -> bool {
+    let mut any = false;
+    for op in main.blocks().iter().flat_map(|block| &block.ops) {
+        let is_update = op.role() & role::OPTIMIZE != 0;
+        if is_update || !op.reads().any(|var| var == table) {
+            continue;
+        }
+        if is_lookup(op) && op.attrs.bool("remote_prefetch", false).unwrap_or(false) {
+            any = true;
+        } else if !is_lookup_grad(op) {
+            return false;
+        }
+    }
+    any
+}
+
+pub(super) fn is_lookup(op: &OpDesc) -> bool {
+    matches!(op.kind.as_str(), "lookup_table" | "lookup_table_v2")
+}
+
+pub(super) fn is_lookup_grad(op: &OpDesc) -> bool {
+    matches!(op.kind.as_str(), "lookup_table_grad" | "lookup_table_v2_grad")
+}
+
+fn describe(config: &Config, job: &Job) -> Result<Distributed> {
+    let sync = job.sync_mode && config.sync_mode;
+    let mode = match () {
+        () if config.geo_sgd_mode => Mode::Geo,
+        () if sync || config.completely_not_async => Mode::Sync,
+        () if config.half_async => Mode::HalfAsync,
+        () => Mode::Async,
+    };
+    if config.enable_dc_asgd && !matches!(mode, Mode::Async | Mode::HalfAsync) {
+        let (field, rule) = ("enable_dc_asgd", "needs asynchronous training (sync_mode False)");
+        return Err(Error::BadConfig { field, rule, actual: "True".to_string() });
+    }
+    Ok(Distributed {
+        mode,
+        via_communicator: config.runtime_split_send_recv || mode == Mode::Geo,
+        trainer_id: job.trainer_id,
+        n_trainers: job.n_trainers,
+        endpoints: job.endpoints.clone(),
+        ps_endpoint: job.current_endpoint.clone(),
+        placement: Vec::new(),
+        lookup_table: None,
+        geo_push_nums: config.geo_sgd_need_push_nums,
+        job: String::new(),
+    })
+}
+
+fn check_dispatch(chosen: &[String], n_blocks: usize, endpoints: &[String]) -> Result<()> {
+    if chosen.len() != n_blocks {
+        return Err(Error::BadDispatch { expected: n_blocks, actual: chosen.len() });
+    }
+    match chosen.iter().find(|endpoint| !endpoints.contains(endpoint)) {
+        Some(endpoint) => Err(Error::UnknownEndpoint {
+            endpoint: endpoint.clone(),
+            endpoints: endpoints.to_vec(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Positions of the last writer of each variable, over the whole block.
+pub(super) fn last_writers(ops: &[OpDesc]) -> HashMap<&str, usize> {
+    let mut last = HashMap::new();
+    for (at, op) in ops.iter().enumerate() {
+        last.extend(op.writes().map(|var| (var, at)));
+    }
+    last
+}

@@ -1,0 +1,479 @@
+//! A server's program: the learning rate, one block per parameter, and `listen_and_serv`.
+
+use std::collections::HashMap;
+
+use program::distributed::Mode;
+use program::{Attr, Block, BlockId, Meta, OpDesc, Program, VarDesc, VarKind, role};
+
+use super::make::with_role;
+use super::plan::{Param, Piece, Plan, of_trainer};
+use super::trainer::rename_role_var;
+use crate::error::{Error, Result};
+
+/// Threads of Fluid's RPC server, kept for programs that print them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threads {
+    /// `rpc_send_thread_num`.
+    pub send: i32,
+    /// `rpc_get_thread_num`.
+    pub get: i32,
+    /// `rpc_prefetch_thread_num`.
+    pub prefetch: i32,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self { send: 12, get: 12, prefetch: 12 }
+    }
+}
+
+/// A server's program while it is built.
+pub(super) struct Server<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) main: &'a Program,
+    pub(super) endpoint: &'a str,
+    pub(super) blocks: Vec<Block>,
+    /// What `listen_and_serv` waits for.
+    pub(super) inputs: Vec<String>,
+    pub(super) optimize_blocks: Vec<i32>,
+    pub(super) grad_to_block: Vec<String>,
+    pub(super) sparse_grads: Vec<String>,
+    prefetch: Vec<String>,
+    checkpoint: i32,
+    lr_block: i32,
+    n_corrections: usize,
+}
+
+impl Plan {
+    /// The program of one server, made from the program as it was before trainers' was rewritten.
+    pub(super) fn server_main(
+        &self,
+        main: &Program,
+        endpoint: &str,
+        threads: Threads,
+    ) -> Result<Program> {
+        let number = self.job.endpoints.iter().position(|known| known == endpoint);
+        let number = number.ok_or_else(|| Error::UnknownEndpoint {
+            endpoint: endpoint.to_string(),
+            endpoints: self.job.endpoints.clone(),
+        })?;
+        let mut server = Server {
+            plan: self,
+            main,
+            endpoint,
+            blocks: vec![Block::new(0, -1)],
+            inputs: Vec::new(),
+            optimize_blocks: Vec::new(),
+            grad_to_block: Vec::new(),
+            sparse_grads: Vec::new(),
+            prefetch: Vec::new(),
+            checkpoint: -1,
+            lr_block: -1,
+            n_corrections: 0,
+        };
+        match self.is_geo() {
+            true => server.exchange()?,
+            false => server.train(number)?,
+        }
+        if server.optimize_blocks.is_empty() {
+            server.open_block(0);
+        }
+        let listen = server.listen(number, threads);
+        server.blocks[0].ops.push(listen);
+        let mut program = Program::from_blocks(server.blocks);
+        program.random_seed = main.random_seed;
+        program.distributed = Some(self.job.for_server(endpoint));
+        Ok(program)
+    }
+
+    /// The parameters of a server in order of their updates, with the blocks it has.
+    pub(super) fn held_by<'a>(
+        &'a self,
+        endpoint: &'a str,
+    ) -> impl Iterator<Item = (&'a Param, &'a Piece)> {
+        let pieces = |param: &'a Param| param.pieces.iter().map(move |piece| (param, piece));
+        self.params.iter().flat_map(pieces).filter(move |(_, piece)| piece.endpoint == endpoint)
+    }
+
+    /// Fluid's number of the mode, which depends on how it was asked for.
+    fn mode_number(&self) -> i32 {
+        match self.job.mode {
+            Mode::Sync => 0,
+            Mode::Geo => 3,
+            Mode::Async | Mode::HalfAsync if self.job.via_communicator => 1,
+            Mode::Async | Mode::HalfAsync => 2,
+        }
+    }
+}
+
+impl Server<'_> {
+    /// Opens a block that runs when its gradient is complete.
+    pub(super) fn open_block(&mut self, parent: i32) -> BlockId {
+        let id = self.blocks.len();
+        self.blocks.push(Block::new(id as i32, parent));
+        self.optimize_blocks.push(id as i32);
+        id
+    }
+
+    pub(super) fn declare(&mut self, name: &str, meta: Meta, persistable: bool) {
+        if self.blocks[0].var(name).is_none() {
+            self.blocks[0].put_var(VarDesc { persistable, ..VarDesc::new(name, meta) });
+        }
+    }
+
+    fn train(&mut self, number: usize) -> Result<()> {
+        let plan = self.plan;
+        for &at in &plan.order {
+            let param = &plan.params[at];
+            let endpoint = self.endpoint;
+            for piece in param.pieces.iter().filter(|piece| piece.endpoint == endpoint) {
+                self.declare_grad(param, piece)?;
+            }
+        }
+        let holds_any = plan.held_by(self.endpoint).next().is_some() || plan.table.is_some();
+        if holds_any {
+            self.schedule()?;
+        }
+        let parent = self.lr_block.max(0);
+        for (param, piece) in plan.held_by(self.endpoint) {
+            let block = self.open_block(parent);
+            let merged = param.block(&param.grad, piece.block);
+            self.grad_to_block.push(format!("{merged}:{block}"));
+            if param.is_sparse {
+                let value = param.block(&param.name, piece.block);
+                self.sparse_grads.push(format!("{merged}:{value}"));
+            }
+            self.update(block, param, piece)?;
+        }
+        if plan.table.is_some() {
+            self.serve_table(number, parent)?;
+        }
+        Ok(())
+    }
+
+    /// The gradient, and what each trainer sends of it.
+    fn declare_grad(&mut self, param: &Param, piece: &Piece) -> Result<()> {
+        let (value, grad) = (self.meta(&param.name)?, self.meta(&param.grad)?);
+        self.declare(
+            &param.block(&param.name, piece.block),
+            value.with_dims(piece.dims.clone()),
+            true,
+        );
+        let merged = param.block(&param.grad, piece.block);
+        let grad = grad.with_dims(piece.dims.clone());
+        self.declare(&merged, grad.clone(), true);
+        let mut inputs = vec![merged.clone()];
+        if self.plan.per_trainer() {
+            inputs = (0..self.plan.job.n_trainers).map(|id| of_trainer(&merged, id)).collect();
+            for name in &inputs {
+                self.declare(name, grad.clone(), false);
+            }
+        }
+        self.inputs.extend(inputs);
+        Ok(())
+    }
+
+    fn meta(&self, var: &str) -> Result<Meta> {
+        Ok(self.main.need_var(0, var)?.meta.clone())
+    }
+
+    /// The ops that compute the learning rate, in a block of their own.
+    fn schedule(&mut self) -> Result<()> {
+        let ops = &self.main.block(0).ops;
+        if self.plan.lr_ops.is_empty() {
+            return Ok(());
+        }
+        let block = self.open_block(0);
+        self.lr_block = block as i32;
+        for &at in &self.plan.lr_ops {
+            let mut op = ops[at].clone();
+            let counts = |counter: &&String| {
+                op.kind == "increment" && op.writes().any(|var| var == *counter)
+            };
+            if let Some(counter) = self.plan.counter.as_ref().filter(counts) {
+                op = self.sum_counters(counter, &op)?;
+            }
+            for var in op.reads().chain(op.writes()).map(str::to_string).collect::<Vec<_>>() {
+                self.declare_shared(&var)?;
+            }
+            self.copy_sub_blocks(&mut op, block)?;
+            self.blocks[block].ops.push(op);
+        }
+        Ok(())
+    }
+
+    /// Counts the steps of all trainers.
+    fn sum_counters(&mut self, counter: &str, increment: &OpDesc) -> Result<OpDesc> {
+        let meta = self.meta(counter)?;
+        let n = self.plan.job.n_trainers;
+        let names: Vec<String> = (0..n).map(|trainer| of_trainer(counter, trainer)).collect();
+        for name in &names {
+            self.declare(name, meta.clone(), true);
+        }
+        let op = OpDesc::new("sum").input("X", names).output("Out", counter);
+        Ok(with_role(op, increment.role()))
+    }
+
+    fn declare_shared(&mut self, var: &str) -> Result<()> {
+        if self.blocks[0].var(var).is_some() {
+            return Ok(());
+        }
+        let meta = self.meta(var)?;
+        let persistable = meta.kind.has_tensor();
+        self.declare(var, meta, persistable);
+        Ok(())
+    }
+
+    /// Copies the blocks that an op runs, and theirs.
+    fn copy_sub_blocks(&mut self, op: &mut OpDesc, parent: BlockId) -> Result<()> {
+        let attrs: Vec<(String, Attr)> =
+            op.attrs.iter().map(|(name, attr)| (name.to_string(), attr.clone())).collect();
+        for (name, attr) in attrs {
+            match attr {
+                Attr::Block(block) => {
+                    let copy = self.copy_block(block as usize, parent)?;
+                    op.attrs.set(&name, Attr::Block(copy as i32));
+                }
+                Attr::Blocks(blocks) => {
+                    let copies = blocks
+                        .iter()
+                        .map(|&block| Ok(self.copy_block(block as usize, parent)? as i32));
+                    let copies = copies.collect::<Result<Vec<i32>>>()?;
+                    op.attrs.set(&name, Attr::Blocks(copies));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_block(&mut self, from: BlockId, parent: BlockId) -> Result<BlockId> {
+        let original = self.main.block(from);
+        let id = self.blocks.len();
+        let mut copy = Block::new(id as i32, parent as i32);
+        original.vars().iter().for_each(|var| copy.put_var(var.clone()));
+        self.blocks.push(copy);
+        for op in &original.ops {
+            for var in op.reads().chain(op.writes()) {
+                if original.var(var).is_none() {
+                    self.declare_shared(var)?;
+                }
+            }
+            let mut op = op.clone();
+            self.copy_sub_blocks(&mut op, id)?;
+            self.blocks[id].ops.push(op);
+        }
+        Ok(id)
+    }
+
+    /// The block of one gradient: average, correct, clip, decay, update.
+    fn update(&mut self, block: BlockId, param: &Param, piece: &Piece) -> Result<()> {
+        let merged = param.block(&param.grad, piece.block);
+        if self.plan.per_trainer() {
+            self.average(block, &merged);
+        }
+        let mut names = HashMap::from([
+            (param.name.clone(), param.block(&param.name, piece.block)),
+            (param.grad.clone(), merged.clone()),
+        ]);
+        if self.plan.config.enable_dc_asgd && !param.is_sparse {
+            let corrected = self.correct(block, param, piece, &merged);
+            names.insert(param.grad.clone(), corrected);
+        }
+        let own = param.before.iter().chain([&param.update]).chain(&param.after);
+        for &at in own {
+            let mut op = self.main.block(0).ops[at].clone();
+            self.move_vars(&mut op, param, piece, &mut names)?;
+            rename_role_var(&mut op, &param.grad, &self.plan.role_grad(param));
+            self.blocks[block].ops.push(op);
+        }
+        Ok(())
+    }
+
+    /// Adds up what trainers sent, in their order, and divides.
+    fn average(&mut self, block: BlockId, merged: &str) {
+        let n = self.plan.job.n_trainers;
+        let sent: Vec<String> = (0..n).map(|id| of_trainer(merged, id)).collect();
+        let sum = OpDesc::new("sum").input("X", sent).output("Out", merged);
+        let scale = OpDesc::new("scale")
+            .input("X", merged)
+            .output("Out", merged)
+            .attr("scale", 1.0 / n as f32)
+            .attr("bias", 0.0f32)
+            .attr("bias_after_scale", true);
+        let ops = &mut self.blocks[block].ops;
+        ops.push(with_role(sum, role::FORWARD));
+        ops.push(with_role(scale, role::FORWARD));
+    }
+
+    /// Delay compensation: g + g * g * (p - what the trainer had when it computed g).
+    fn correct(&mut self, block: BlockId, param: &Param, piece: &Piece, grad: &str) -> String {
+        let value = param.block(&param.name, piece.block);
+        let dims = &piece.dims;
+        let meta = self.blocks[0].var(&value).map(|var| var.meta.with_dims(dims.clone()));
+        let meta = meta.unwrap_or_default();
+        let backup = |trainer| format!("{}_bak", of_trainer(&value, trainer));
+        let backups: Vec<String> = (0..self.plan.job.n_trainers).map(backup).collect();
+        for name in &backups {
+            self.declare(name, meta.clone(), false);
+        }
+        let local = format!("{value}.local_bak");
+        let mut temporary = || {
+            self.n_corrections += 1;
+            format!("tmp_dc_output_{}", self.n_corrections - 1)
+        };
+        let names = [temporary(), temporary(), temporary(), temporary()];
+        let [delta, scaled, squared, corrected] = &names;
+        let own = &mut self.blocks[block];
+        let trainer = Meta::dense(tensor::DType::I64, &[1]);
+        own.put_var(VarDesc::new("@TRAINER_ID@", trainer));
+        for name in names.iter().chain([&local]) {
+            own.put_var(VarDesc::new(name, meta.clone()));
+        }
+        let pick = OpDesc::new("ref_by_trainer_id")
+            .input("X", backups)
+            .input("TrainerId", "@TRAINER_ID@")
+            .output("Out", &local);
+        let binary = |kind: &str, x: &str, y: &str, out: &str| {
+            OpDesc::new(kind).input("X", x).input("Y", y).output("Out", out).attr("axis", -1)
+        };
+        let ops = [
+            pick,
+            binary("elementwise_sub", &value, &local, delta),
+            binary("elementwise_mul", delta, grad, scaled),
+            binary("elementwise_mul", scaled, grad, squared),
+            binary("elementwise_add", grad, squared, corrected),
+        ];
+        own.ops.extend(ops.into_iter().map(|op| with_role(op, role::FORWARD)));
+        corrected.clone()
+    }
+
+    /// Renames the variables of an op to those of a block, and declares them.
+    fn move_vars(
+        &mut self,
+        op: &mut OpDesc,
+        param: &Param,
+        piece: &Piece,
+        names: &mut HashMap<String, String>,
+    ) -> Result<()> {
+        let rates = op.input_names("LearningRate").to_vec();
+        let scheduled = |var: &String| rates.contains(var);
+        for var in op.reads().chain(op.writes()).map(str::to_string).collect::<Vec<_>>() {
+            if names.contains_key(&var) {
+                continue;
+            }
+            let meta = self.meta(&var)?;
+            let (name, dims) = match scheduled(&var) {
+                true => (var.clone(), meta.dims.clone()),
+                false => (param.beside(&var, piece), param.dims_beside(&meta.dims, piece)),
+            };
+            self.declare(&name, meta.with_dims(dims), true);
+            names.insert(var, name);
+        }
+        for (_, vars) in op.inputs.iter_mut().chain(&mut op.outputs) {
+            for var in vars {
+                if let Some(name) = names.get(var) {
+                    var.clone_from(name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The table spread by id: what trains it, what answers for it, what saves it.
+    fn serve_table(&mut self, number: usize, parent: i32) -> Result<()> {
+        let plan = self.plan;
+        let Some(table) = &plan.table else { return Ok(()) };
+        let capacity = table.capacity(plan.job.endpoints.len());
+        let kind = VarKind::SelectedRows;
+        let meta = Meta { kind, ..Meta::dense(table.dtype, &[capacity, table.width]) };
+        self.declare(&table.name, meta.clone(), true);
+        let sent: Vec<String> = match plan.per_trainer() {
+            true => (0..plan.job.n_trainers).map(|id| table.sent(Some(id), number)).collect(),
+            false => vec![table.sent(None, number)],
+        };
+        sent.iter().for_each(|name| self.declare(name, meta.clone(), false));
+        self.inputs.extend(sent.iter().cloned());
+        let block = self.open_block(parent);
+        let grad = match sent.as_slice() {
+            [one] => one.clone(),
+            several => {
+                // Not divided by the number of trainers: so it is in Fluid.
+                self.declare(&table.grad, meta, true);
+                let sum = OpDesc::new("sum").input("X", several).output("Out", &table.grad);
+                self.blocks[block].ops.push(with_role(sum, role::FORWARD));
+                table.grad.clone()
+            }
+        };
+        let rate = table.rate.clone().ok_or(Error::NothingToOptimize)?;
+        self.declare_shared(&rate)?;
+        let sgd = OpDesc::new("sgd")
+            .input("Param", &table.name)
+            .input("Grad", &grad)
+            .input("LearningRate", &rate)
+            .output("ParamOut", &table.name)
+            .attr(role::ROLE_VAR, vec![table.name.clone(), table.grad.clone()]);
+        self.blocks[block].ops.push(with_role(sgd, role::OPTIMIZE));
+        self.grad_to_block.push(format!("{grad}:{block}"));
+        self.sparse_grads.push(format!("{grad}:{}", table.name));
+        self.answer_table(number, capacity);
+        Ok(())
+    }
+
+    fn answer_table(&mut self, number: usize, capacity: i64) {
+        let Some(table) = &self.plan.table else { return };
+        let (asked, out) = (
+            format!("prefetch_compress_in_tmp_{number}"),
+            format!("prefetch_compress_out_tmp_{number}"),
+        );
+        self.declare(&asked, Meta::dense(tensor::DType::I64, &[-1, 1]), false);
+        self.declare(&out, Meta::dense(table.dtype, &[-1, table.width]), false);
+        let id = self.blocks.len() as i32;
+        let mut look_up = OpDesc::new("lookup_sparse_table")
+            .input("W", &table.name)
+            .input("Ids", &asked)
+            .output("Out", &out)
+            .output("WOut", &table.name)
+            .attr("auto_grown_table", true)
+            .attr("is_test", false)
+            .attr("is_distributed", true)
+            .attr("padding_idx", -1i64)
+            .attr("capacity", capacity)
+            .attr("width", table.width);
+        for (name, attr) in table.init.iter() {
+            look_up.attrs.set(name, attr.clone());
+        }
+        let mut block = Block::new(id, 0);
+        block.ops.push(with_role(look_up, role::FORWARD));
+        self.blocks.push(block);
+        self.prefetch.push(format!("{asked}:{id}"));
+        let save = OpDesc::new("save").input("X", &table.name).attr("file_path", "none");
+        let mut block = Block::new(id + 1, 0);
+        block.ops.push(with_role(save, role::FORWARD));
+        self.blocks.push(block);
+        self.checkpoint = id + 1;
+    }
+
+    fn listen(&self, number: usize, threads: Threads) -> OpDesc {
+        let job = &self.plan.job;
+        let op = OpDesc::new("listen_and_serv")
+            .input("X", self.inputs.clone())
+            .attr("endpoint", self.endpoint)
+            .attr("Fanin", job.n_trainers as i32)
+            .attr("optimize_blocks", Attr::Blocks(self.optimize_blocks.clone()))
+            .attr("grad_to_block_id", self.grad_to_block.clone())
+            .attr("sparse_grad_to_param", self.sparse_grads.clone())
+            .attr("prefetch_var_name_to_block_id", self.prefetch.clone())
+            .attr("checkpint_block_id", self.checkpoint)
+            .attr("lr_decay_block_id", self.lr_block)
+            .attr("dc_asgd", self.plan.config.enable_dc_asgd)
+            .attr("sync_mode", job.mode == Mode::Sync)
+            .attr("distributed_mode", self.plan.mode_number())
+            .attr("pserver_id", number as i32)
+            .attr("rpc_get_thread_num", threads.get)
+            .attr("rpc_send_thread_num", threads.send)
+            .attr("rpc_prefetch_thread_num", threads.prefetch)
+            .attr("job", job.job.as_str());
+        with_role(op, role::FORWARD)
+    }
+}

@@ -1,0 +1,137 @@
+//! Cutting variables into blocks of rows, and giving the blocks to servers.
+
+use super::mt19937::Mt19937;
+
+/// Elements below which a block is not worth a request of its own; Fluid's.
+pub const MIN_BLOCK_SIZE: i64 = 8192;
+
+/// One block of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Which one, from 0.
+    pub block: usize,
+    /// Elements before it.
+    pub offset: i64,
+    /// Elements in it.
+    pub elements: i64,
+}
+
+/// Cuts a variable into at most `n_servers` blocks of whole rows, each of `min_block` elements at
+/// least (but for the last).
+pub fn slice_variable(dims: &[i64], n_servers: usize, min_block: i64) -> Vec<Cut> {
+    let total: i64 = dims.iter().product();
+    let width: i64 = dims.iter().skip(1).product::<i64>().max(1);
+    let most = total / min_block.max(1);
+    let n_blocks = most.clamp(1, n_servers.max(1) as i64);
+    let mut size = ceil(total, n_blocks);
+    if dims.len() >= 2 {
+        size = ceil(size, width) * width;
+    }
+    let n_blocks = ceil(total, size.max(1));
+    let cut = |block: i64| Cut {
+        block: block as usize,
+        offset: block * size,
+        elements: size.min(total - block * size),
+    };
+    (0..n_blocks).map(cut).collect()
+}
+
+fn ceil(a: i64, b: i64) -> i64 {
+    (a + b - 1) / b
+}
+
+/// Chooses a server for each block. `blocks` are the names of one variable's blocks; variables are
+/// asked about one after the other. Returns one end point per block.
+pub trait Dispatch {
+    /// The servers of these blocks.
+    fn dispatch(&mut self, blocks: &[String], endpoints: &[String]) -> Vec<String>;
+}
+
+/// One server after the other.
+#[derive(Clone, Debug, Default)]
+pub struct RoundRobin {
+    step: usize,
+}
+
+impl RoundRobin {
+    /// One that has given out `step` blocks already.
+    pub fn after(step: usize) -> Self {
+        Self { step }
+    }
+}
+
+impl Dispatch for RoundRobin {
+    fn dispatch(&mut self, blocks: &[String], endpoints: &[String]) -> Vec<String> {
+        let mut next = || {
+            let endpoint = endpoints[self.step % endpoints.len()].clone();
+            self.step += 1;
+            endpoint
+        };
+        blocks.iter().map(|_| next()).collect()
+    }
+}
+
+/// By a hash of the block's name (CRC-32), the same in every process and every version.
+#[derive(Clone, Debug, Default)]
+pub struct HashName;
+
+impl Dispatch for HashName {
+    fn dispatch(&mut self, blocks: &[String], endpoints: &[String]) -> Vec<String> {
+        let of =
+            |name: &String| endpoints[crc32(name.as_bytes()) as usize % endpoints.len()].clone();
+        blocks.iter().map(of).collect()
+    }
+}
+
+/// CRC-32 as in zip and PNG files.
+fn crc32(bytes: &[u8]) -> u32 {
+    let byte = |crc: u32, byte: &u8| {
+        let bit = |crc: u32, _| (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+        (0..8).fold(crc ^ u32::from(*byte), bit)
+    };
+    !bytes.iter().fold(!0, byte)
+}
+
+/// The order in which variables that are not cut are given out: shuffled as numpy's
+/// `RandomState(seed)` does it, so that all processes agree.
+pub(super) fn shuffled(n: usize, seed: u32) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..n).collect();
+    Mt19937::new(seed).shuffle(&mut order);
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(n: usize) -> Vec<String> {
+        (0..n).map(|k| format!("w.block{k}")).collect()
+    }
+
+    fn endpoints() -> Vec<String> {
+        vec!["a:1".to_string(), "b:1".to_string()]
+    }
+
+    #[test]
+    fn round_robin_goes_on_where_it_stopped() {
+        let mut dispatch = RoundRobin::default();
+        assert_eq!(dispatch.dispatch(&names(3), &endpoints()), ["a:1", "b:1", "a:1"]);
+        assert_eq!(dispatch.dispatch(&names(1), &endpoints()), ["b:1"]);
+    }
+
+    #[test]
+    fn a_hash_is_the_same_everywhere() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        let once = HashName.dispatch(&names(9), &endpoints());
+        assert_eq!(once, HashName.dispatch(&names(9), &endpoints()));
+        assert!(once.contains(&"a:1".to_string()) && once.contains(&"b:1".to_string()));
+    }
+
+    #[test]
+    fn empty_and_odd_shapes_are_cut_into_whole_rows() {
+        assert_eq!(slice_variable(&[1], 4, 8192).len(), 1);
+        let cuts = slice_variable(&[3, 10000], 2, 8192);
+        assert_eq!(cuts.iter().map(|cut| cut.elements).collect::<Vec<_>>(), [20000, 10000]);
+        assert_eq!(cuts[1].offset, 20000);
+    }
+}

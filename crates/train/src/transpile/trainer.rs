@@ -1,0 +1,238 @@
+//! The trainer's program: gradients go out where they are computed, parameters come back at the
+//! end, and what servers do now is gone.
+
+use program::distributed::Mode;
+use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
+
+use super::lookups::Replaced;
+use super::make::{self, Sent, with_role};
+use super::plan::{Param, Plan, last_writers, of_trainer};
+use crate::error::{Error, Result};
+
+/// The trainer's block while it is rebuilt.
+struct Trainer<'a> {
+    plan: &'a Plan,
+    vars: Vec<VarDesc>,
+    /// For each parameter, the variable that its `send` writes.
+    controls: Vec<String>,
+    n_controls: usize,
+}
+
+impl Plan {
+    /// Rewrites the main program in place.
+    pub(super) fn rewrite_main(&self, main: &mut Program) -> Result<()> {
+        let mut trainer =
+            Trainer { plan: self, vars: Vec::new(), controls: Vec::new(), n_controls: 0 };
+        let replaced = self.replace_lookups(main)?;
+        trainer.declare_blocks(main)?;
+        let ops = trainer.ops(main, replaced)?;
+        let block = main.block_mut(0);
+        block.ops = ops;
+        for var in trainer.vars {
+            block.put_var(var);
+        }
+        block.retain_vars(|var| !self.unused.contains(&var.name));
+        self.rename_grads(main)?;
+        self.address_lookups(main);
+        Ok(())
+    }
+
+    /// Gives this trainer's gradients their own names, where the server tells trainers apart.
+    fn rename_grads(&self, main: &mut Program) -> Result<()> {
+        for param in self.params.iter().filter(|param| self.renames(param)) {
+            let to = self.role_grad(param);
+            main.block_mut(0).rename_var(&param.grad, &to)?;
+            for block in 0..main.blocks().len() {
+                for op in &mut main.block_mut(block).ops {
+                    op.rename_input(&param.grad, &to);
+                    op.rename_output(&param.grad, &to);
+                    rename_role_var(op, &param.grad, &to);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Renames a variable in `op_role_var`.
+pub(super) fn rename_role_var(op: &mut OpDesc, from: &str, to: &str) {
+    let Ok(vars) = op.attrs.strs(role::ROLE_VAR) else { return };
+    if vars.iter().any(|var| var == from) {
+        let renamed = vars.iter().map(|var| if var == from { to } else { var }.to_string());
+        op.attrs.set(role::ROLE_VAR, renamed.collect::<Vec<_>>());
+    }
+}
+
+impl Trainer<'_> {
+    fn control(&mut self) -> String {
+        let var = make::control(self.n_controls);
+        self.n_controls += 1;
+        let name = var.name.clone();
+        self.vars.push(var);
+        name
+    }
+
+    /// Declares the blocks of what is cut.
+    fn declare_blocks(&mut self, main: &Program) -> Result<()> {
+        for param in self.plan.params.iter().filter(|param| param.is_cut()) {
+            let (value, grad) = (main.need_var(0, &param.name)?, main.need_var(0, &param.grad)?);
+            let sent = match self.plan.job.via_communicator {
+                true => param.pieces.iter().map(|p| param.block(&param.grad, p.block)).collect(),
+                false => self.plan.sent_names(param),
+            };
+            for ((piece, name), sent) in param.pieces.iter().zip(param.blocks()).zip(sent) {
+                self.vars.push(VarDesc::new(&name, value.meta.with_dims(piece.dims.clone())));
+                self.vars.push(VarDesc::new(&sent, grad.meta.with_dims(piece.dims.clone())));
+            }
+        }
+        Ok(())
+    }
+
+    /// The new list of ops.
+    fn ops(&mut self, main: &Program, mut replaced: Replaced) -> Result<Vec<OpDesc>> {
+        let old = &main.block(0).ops;
+        self.vars.append(&mut replaced.vars);
+        let last = last_writers(old);
+        let mut ops = Vec::with_capacity(old.len() * 2);
+        self.controls = vec![String::new(); self.plan.params.len()];
+        let mut table_control = None;
+        for (at, op) in old.iter().enumerate() {
+            ops.extend(replaced.before.remove(&at).unwrap_or_default());
+            if !self.plan.moved.contains(&at) && !replaced.gone.contains(&at) {
+                ops.push(op.clone());
+            }
+            let written = |grad: &str| last.get(grad) == Some(&at);
+            for (number, param) in self.plan.params.iter().enumerate() {
+                if written(&param.grad) {
+                    self.send_grad(number, param, &mut ops);
+                }
+            }
+            if self.plan.table.as_ref().is_some_and(|table| written(&table.grad)) {
+                table_control = Some(self.send_table(&mut ops));
+            }
+        }
+        if let Some(at) = self.controls.iter().position(String::is_empty) {
+            let Param { name, grad, .. } = &self.plan.params[at];
+            return Err(Error::GradNotComputed { param: name.clone(), grad: grad.clone() });
+        }
+        let mut sends: Vec<String> =
+            self.plan.order.iter().map(|&at| self.controls[at].clone()).collect();
+        sends.extend(table_control);
+        sends.extend(self.send_counter(main, &mut ops));
+        self.receive(sends, &mut ops);
+        Ok(ops)
+    }
+
+    fn send_grad(&mut self, number: usize, param: &Param, ops: &mut Vec<OpDesc>) {
+        let plan = self.plan;
+        let control = self.control();
+        let role_var = Some([param.name.clone(), param.grad.clone()]);
+        let names = plan.sent_names(param);
+        let via = plan.job.via_communicator;
+        if param.is_cut() && !via {
+            ops.push(split_op(param, &names));
+        }
+        // A whole gradient is renamed later, with every op that names it.
+        let vars = if param.is_cut() && !via { names.clone() } else { vec![param.grad.clone()] };
+        let cut = via.then(|| (param.sections(), names));
+        ops.push(plan.send(Sent { vars, control: &control, epmap: param.epmap(), cut, role_var }));
+        self.controls[number] = control;
+    }
+
+    /// The rows of the table spread by id: each to its server.
+    fn send_table(&mut self, ops: &mut Vec<OpDesc>) -> String {
+        let (plan, control) = (self.plan, self.control());
+        let Some(table) = &plan.table else { return control };
+        let trainer = plan.per_trainer().then_some(plan.job.trainer_id);
+        let n_servers = plan.job.endpoints.len();
+        let names: Vec<String> = (0..n_servers).map(|server| table.sent(trainer, server)).collect();
+        let meta = Meta {
+            kind: VarKind::SelectedRows,
+            ..Meta::dense(table.dtype, &[table.height, table.width])
+        };
+        self.vars.extend(names.iter().map(|name| VarDesc::new(name, meta.clone())));
+        let split = OpDesc::new("split_ids").input("Ids", &table.grad).output("Out", names.clone());
+        ops.push(with_role(split, role::DIST));
+        let cut = plan.job.via_communicator.then(|| (Vec::new(), names.clone()));
+        ops.push(plan.send(Sent {
+            vars: names,
+            control: &control,
+            epmap: plan.job.endpoints.clone(),
+            cut,
+            role_var: Some([table.name.clone(), table.grad.clone()]),
+        }));
+        control
+    }
+
+    /// One more step of this trainer, for servers whose learning rate depends on it.
+    fn send_counter(&mut self, main: &Program, ops: &mut Vec<OpDesc>) -> Option<String> {
+        let plan = self.plan;
+        let counter = plan.counter.as_ref()?;
+        let desc = main.block(0).var(counter)?;
+        for trainer in 0..plan.job.n_trainers {
+            let name = of_trainer(counter, trainer);
+            self.vars.push(VarDesc::new(&name, desc.meta.clone()).persistable());
+        }
+        let own = of_trainer(counter, plan.job.trainer_id);
+        let control = self.control();
+        let cut = plan.job.via_communicator.then(|| (Vec::new(), vec![own.clone()]));
+        let op = plan.send(Sent {
+            vars: vec![own.clone()],
+            control: &control,
+            epmap: plan.job.endpoints.clone(),
+            cut,
+            role_var: Some([own.clone(), own]),
+        });
+        ops.push(op.attr("merge_add", true).attr("use_send_handler", false));
+        Some(control)
+    }
+
+    /// Barriers and parameters at the end of a step.
+    fn receive(&mut self, sends: Vec<String>, ops: &mut Vec<OpDesc>) {
+        let plan = self.plan;
+        let via = plan.job.via_communicator;
+        let barriers = plan.job.mode == Mode::Sync && !via;
+        let half = via && plan.config.half_async;
+        let mut after = None;
+        if barriers || half {
+            let control = self.control();
+            let op = plan.barrier("send_barrier", sends, vec![control.clone()]);
+            ops.push(op.attr("half_async", half));
+            after = Some(control).filter(|_| barriers);
+        }
+        let received: Vec<(usize, &Param)> =
+            plan.params.iter().enumerate().filter(|(_, param)| !param.is_remote).collect();
+        let mut all = Vec::new();
+        for &(number, param) in &received {
+            let control = after.clone().unwrap_or_else(|| self.controls[number].clone());
+            let (out, names) = match via {
+                true => (vec![param.name.clone()], param.blocks()),
+                false => (param.blocks(), Vec::new()),
+            };
+            all.extend(out.iter().cloned());
+            let mut op = plan.recv(out, param.epmap(), names).input("X", control);
+            op.attrs.set(role::ROLE_VAR, vec![param.name.clone(), param.grad.clone()]);
+            ops.push(op);
+        }
+        if let Some(control) = after {
+            ops.push(plan.barrier("fetch_barrier", vec![control], all));
+        }
+        if !via {
+            for (_, param) in received.iter().filter(|(_, param)| param.is_cut()) {
+                ops.push(make::concat(param.blocks(), &param.name, role::DIST));
+            }
+        }
+    }
+}
+
+/// Cuts a gradient into its blocks.
+fn split_op(param: &Param, names: &[String]) -> OpDesc {
+    let op = match param.is_sparse {
+        true => OpDesc::new("split_selected_rows").attr("height_sections", param.sections()),
+        false => {
+            let sections: Vec<i32> = param.sections().iter().map(|&rows| rows as i32).collect();
+            OpDesc::new("split_byref").attr("sections", sections).attr("num", 0)
+        }
+    };
+    with_role(op.input("X", &param.grad).output("Out", names), role::DIST)
+}

@@ -1,0 +1,8 @@
+"""Waiting for servers."""
+
+from ... import _core
+
+
+def wait_server_ready(endpoints):
+    """Returns as soon as all servers accept connections; says on stderr who does not."""
+    _core.wait_server_ready(list(endpoints))
