@@ -126,6 +126,14 @@ def test_a_list_of_feeds_says_how_many_places_there_are(monkeypatch):
     assert joined.recursive_sequence_lengths() == [[2, 1, 2, 1]]
 
 
+def test_bytes_of_other_machines_are_understood():
+    _, mean = mean_of_x()
+    foreign = {"x": np.full((2, 2), 3, ">f4")}
+    assert fluid.Executor().run(feed=foreign, fetch_list=[mean])[0].tolist() == [3.0]
+    with pytest.raises(TypeError, match="place"):
+        fluid.Executor("cpu")
+
+
 def test_check_nan_inf_names_the_operator():
     x, mean = mean_of_x()
     fluid.set_flags({"FLAGS_check_nan_inf": True})

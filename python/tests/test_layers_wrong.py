@@ -3,7 +3,8 @@
 import pytest
 
 from building import L, Net, net  # noqa: F401
-from paddlewheel import _core
+from paddlewheel import _core, fluid
+from paddlewheel.fluid import layers
 
 WRONG_TYPES = [
     lambda x, n: L.relu([1.0]),
@@ -89,3 +90,31 @@ def test_variables_of_another_program(net):
         other = L.data("stranger", [4])
     with pytest.raises(ValueError, match="stranger"):
         L.relu(other)
+
+
+@pytest.mark.parametrize(
+    "layer, error, text",
+    [
+        (lambda x: layers.reshape(x, [-1, -1]), AssertionError, "can be -1"),
+        (lambda x: layers.reshape(x, [-2, 4]), AssertionError, "must not be negative"),
+        (lambda x: layers.reshape(x, [2, 2, 0]), AssertionError, "index of 0"),
+        (lambda x: layers.transpose(x, [0]), ValueError, "perm"),
+        (lambda x: layers.split(x, 3, dim=1), AssertionError, "evenly divisible"),
+        (lambda x: layers.fc(x, -1), ValueError, "greater than 0"),
+        (lambda x: layers.cast(x, "float31"), ValueError, "dtype must be any of"),
+        (lambda x: layers.cast(x, None), ValueError, "dtype must be any of"),
+        (lambda x: fluid.data("q", [1], dtype="flaot32"), TypeError, "flaot32"),
+        (lambda x: layers.dropout(x, 2.0), fluid.core.EnforceNotMet, "dropout_prob"),
+        (lambda x: layers.reduce_sum(x, dim=7), fluid.core.EnforceNotMet, "reduce_sum"),
+    ],
+)
+def test_fluids_errors(layer, error, text):
+    x = fluid.data("x", [None, 4])
+    with pytest.raises(error, match=text):
+        layer(x)
+
+
+def test_a_reshape_that_does_not_fit():
+    six = fluid.layers.fill_constant([2, 3], "float32", 1.0)
+    with pytest.raises(fluid.core.EnforceNotMet, match="reshape2"):
+        fluid.layers.reshape(six, [4, 5])

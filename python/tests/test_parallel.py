@@ -221,7 +221,7 @@ def test_wrong_use():
     with pytest.raises(ValueError, match="different scope"):
         exe.run(train, feed=batch(4), scope=fluid.Scope())
     with pytest.raises(TypeError, match="should be a dict"):
-        exe.run(train, feed=[batch(4), 3])
+        exe.run(train, feed=[1, 2])
     with pytest.raises(ValueError, match="float64"):
         exe.run(train, feed=dict(batch(4), x=batch(4)["x"].astype("float64")))
     with pytest.raises(fluid.core.EnforceNotMet, match="cannot be found"):
@@ -232,6 +232,9 @@ def test_wrong_use():
         fluid.ParallelExecutor(False, loss_name=loss.name, num_trainers=2)
     with pytest.raises(AssertionError, match="should be ParallelExecutor"):
         fluid.ParallelExecutor(False, loss_name=loss.name, share_vars_from=3)
+    nowhere = fluid.CompiledProgram(test).with_data_parallel(places=[])
+    with pytest.raises(ValueError, match="place to run on"):
+        exe.run(nowhere, feed=batch(4))
     assert np.isfinite(exe.run(train, feed=batch(4), fetch_list=[loss])[0]).all()
 
 

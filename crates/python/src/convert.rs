@@ -218,14 +218,22 @@ fn copy_typed<T: Element + numpy::Element>(
     shape: Shape,
     out: &mut Tensor,
 ) -> PyResult<()> {
-    let array = object.cast::<PyArrayDyn<T>>()?;
+    let native;
+    let array = match object.cast::<PyArrayDyn<T>>() {
+        Ok(array) => array,
+        Err(_) => {
+            // The bytes of each number stand in the order of another machine.
+            let order = object.getattr("dtype")?.call_method1("newbyteorder", ("=",))?;
+            native = object.call_method1("astype", (order,))?;
+            native.cast::<PyArrayDyn<T>>()?
+        }
+    };
     let held = array.try_readonly().map_err(|error| PyValueError::new_err(error.to_string()))?;
     let target = out.resize::<T>(shape);
     match held.as_slice() {
         Ok(values) => target.copy_from_slice(values),
         Err(_) => {
-            let dense =
-                object.py().import("numpy")?.call_method1("ascontiguousarray", (object,))?;
+            let dense = object.py().import("numpy")?.call_method1("ascontiguousarray", (array,))?;
             let dense = dense.cast::<PyArrayDyn<T>>()?.try_readonly();
             let dense = dense.map_err(|error| PyValueError::new_err(error.to_string()))?;
             target.copy_from_slice(dense.as_slice()?);

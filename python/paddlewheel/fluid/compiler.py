@@ -187,7 +187,12 @@ class CompiledProgram:
 
 def count_places(places, n_feeds):
     """How many places are meant."""
-    if places is None:
-        unsaid = "CPU_NUM" not in os.environ and n_feeds is not None
-        return n_feeds if unsaid else _cpu_num()
-    return len(places) if isinstance(places, (list, tuple)) else 1
+    if places is not None:
+        count = len(places) if isinstance(places, (list, tuple)) else 1
+    elif "CPU_NUM" not in os.environ and n_feeds is not None:
+        count = n_feeds
+    else:
+        count = _cpu_num()
+    if count < 1:
+        raise ValueError("there must be a place to run on, got {} (CPU_NUM)".format(count))
+    return count

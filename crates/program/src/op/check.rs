@@ -328,6 +328,7 @@ fn meta_of(value: &Value, width: DType) -> Meta {
     };
     match value {
         Value::Tensor(tensor) => of(tensor, VarKind::LodTensor),
+        Value::Shared(tensor) => of(tensor, VarKind::LodTensor),
         Value::Rows(rows) => {
             let meta = of(&rows.value, VarKind::SelectedRows);
             let mut dims = meta.dims.clone();
@@ -343,6 +344,7 @@ fn meta_of(value: &Value, width: DType) -> Meta {
 fn value_in_width(value: &Value, width: DType) -> Value {
     match value {
         Value::Tensor(tensor) => Value::Tensor(in_width(tensor, width)),
+        Value::Shared(tensor) => Value::Tensor(in_width(tensor, width)),
         Value::Rows(rows) => {
             let mut copy = rows.clone();
             copy.value = in_width(&rows.value, width);
