@@ -1831,6 +1831,9 @@ class layers:
     def zeros_like(x: Any, out: Any = None) -> Variable:
         """Zeros like another variable."""
 
+def leave_cluster(in_order: Any) -> Any:
+    """Python ends: tells servers that this trainer goes, if it never said that its job is done."""
+
 class metrics:
     class Answers:
         """Right and wrong answers of a classifier."""

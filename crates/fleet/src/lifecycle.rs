@@ -291,7 +291,7 @@ impl Fleet {
     pub fn save_persistables(&self, scope: &Scope, dir: &Path, program: &Program) -> Result<()> {
         let job = program.distributed.as_deref();
         let job = job.ok_or(Error::LocalProgram("save_persistables"))?;
-        Ok(io::save_distributed(&self.cluster, scope, dir, program, job)?)
+        Ok(io::save_distributed(&self.cluster, scope, (dir, None), program, job)?)
     }
 
     /// Saves a model to infer with: the program as it was before it was split, and its parameters
@@ -311,7 +311,7 @@ impl Fleet {
         job.placement.retain(|placed| pruned.find_var(0, &placed.origin).is_some());
         let table = job.lookup_table.take_if(|table| pruned.find_var(0, table).is_none());
         drop(table); // It is not asked for.
-        io::save_distributed(&self.cluster, scope, dir, &pruned, &job)?;
+        io::save_distributed(&self.cluster, scope, (dir, None), &pruned, &job)?;
         Ok(names)
     }
 }

@@ -11,6 +11,7 @@ mod error;
 mod executor;
 mod feeder;
 mod fleet;
+mod held;
 mod io;
 mod layers;
 mod lod;

@@ -1,7 +1,6 @@
 //! Program, Block and Operator as Python sees them.
 
-use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use program::{Attr, Meta, OpDesc, ParamInfo, Program, VarDesc, VarKind};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
@@ -10,6 +9,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::convert::{attr_from_py, attr_to_py, dtype_from_py};
 use crate::error::from_program;
+use crate::held::Held;
 use crate::variable::PyVariable;
 
 /// A program: blocks of operators as data.
@@ -22,23 +22,6 @@ pub(crate) struct PyProgram {
     program: Mutex<Arc<Program>>,
     /// Started readers give a batch to each run (`py_reader`, `DataLoader` that is not iterable).
     readers: Mutex<Vec<Py<PyAny>>>,
-}
-
-/// A program held for a moment, to look at or to change.
-pub(crate) struct Held<'a>(MutexGuard<'a, Arc<Program>>);
-
-impl Deref for Held<'_> {
-    type Target = Program;
-
-    fn deref(&self) -> &Program {
-        &self.0
-    }
-}
-
-impl DerefMut for Held<'_> {
-    fn deref_mut(&mut self) -> &mut Program {
-        Arc::make_mut(&mut self.0)
-    }
 }
 
 impl PyProgram {

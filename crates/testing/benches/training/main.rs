@@ -6,6 +6,7 @@
 
 mod alloc;
 mod ceiling;
+mod cluster;
 mod data;
 mod model;
 mod overhead;
@@ -33,12 +34,19 @@ const PEER_EVERY: usize = 5;
 const LR: f32 = 1e-4;
 
 fn main() {
+    if cluster::play_role() {
+        return;
+    }
+    if std::env::args().any(|arg| arg == "cluster") {
+        return cluster::all();
+    }
     let samples = Samples::new(N_SAMPLES, N_ROWS);
     for batch in [100, 1000] {
         ctr_step(&samples, batch);
     }
     overhead::prepare();
     overhead::scalar_ops();
+    cluster::all();
 }
 
 /// The training step against the ceiling, and against the peers that are there.

@@ -32,7 +32,7 @@ impl Model {
     }
 }
 
-fn build(net: &mut Net, n_rows: i64, lr: f32) -> Result<()> {
+pub(crate) fn build(net: &mut Net, n_rows: i64, lr: f32) -> Result<()> {
     let mut b = net.builder();
     let int64 = Data { dtype: DType::I64, ..Data::default() };
     let table = ParamAttr {

@@ -1,0 +1,23 @@
+//! A program while somebody looks at it; a run that goes on meanwhile keeps what it had.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, MutexGuard};
+
+use program::Program;
+
+/// A program held for a moment, to look at or to change.
+pub(crate) struct Held<'a>(pub(crate) MutexGuard<'a, Arc<Program>>);
+
+impl Deref for Held<'_> {
+    type Target = Program;
+
+    fn deref(&self) -> &Program {
+        &self.0
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Program {
+        Arc::make_mut(&mut self.0)
+    }
+}

@@ -1,0 +1,215 @@
+//! Two servers and two trainers as processes, against the ceiling on two threads.
+//!
+//! This program starts itself again for each role. Trainers wait for a line before each turn, so
+//! that turns of the cluster and of the ceiling alternate on a machine that is otherwise still.
+
+use std::env;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use program::Net;
+use testing::cluster::free_endpoints;
+use train::remote::CommunicatorConfig;
+use train::transpile::{self, Config, Job, RoundRobin, Threads};
+use train::{Executor, Feed, Scope};
+
+use crate::ceiling::Ceiling;
+use crate::data::Samples;
+use crate::report::{bench, bench_rounds};
+use crate::{LR, N_ROWS, N_SAMPLES, N_TURN, model};
+
+const N_ROUNDS: usize = 11;
+const N_SERVERS: usize = 2;
+const N_TRAINERS: usize = 2;
+const ROLE: &str = "PADDLEWHEEL_BENCH_ROLE";
+
+/// Plays the role this process was started for, if it was.
+pub(crate) fn play_role() -> bool {
+    let Ok(role) = env::var(ROLE) else { return false };
+    let part: Vec<&str> = role.split(' ').collect();
+    let [who, mode, batch, number, endpoints] = part[..] else { return false };
+    let number: usize = number.parse().expect("a number");
+    let batch: usize = batch.parse().expect("a batch size");
+    match who {
+        "server" => serve(mode, number, endpoints),
+        _ => train(mode, batch, number, endpoints),
+    }
+    true
+}
+
+fn config(mode: &str) -> Config {
+    let plain = Config::default();
+    let split = Config { sync_mode: false, runtime_split_send_recv: true, ..plain.clone() };
+    match mode {
+        "async" => split,
+        "half_async" => Config { half_async: true, ..split },
+        "geo" => Config { geo_sgd_mode: true, geo_sgd_need_push_nums: 100, ..split },
+        _ => plain,
+    }
+}
+
+fn net(mode: &str, trainer: usize, endpoints: &str) -> (Net, transpile::Transpiled) {
+    let mut net = Net::with_seed(90);
+    model::build(&mut net, N_ROWS as i64, LR).expect("the model builds");
+    let mut job = Job::new(trainer, endpoints, N_TRAINERS);
+    job.sync_mode = mode == "sync";
+    let (main, startup) = (&mut net.main, &mut net.startup);
+    let split =
+        transpile::transpile(main, startup, (&config(mode), &job), &mut RoundRobin::default());
+    let split = split.expect("the program can be split");
+    (net, split)
+}
+
+fn serve(mode: &str, number: usize, endpoints: &str) {
+    let (_, split) = net(mode, 0, endpoints);
+    let endpoint = endpoints.split(',').nth(number).expect("an end point");
+    let main = split.server_main(endpoint, Threads::default()).expect("a server's program");
+    let startup = split.server_startup(endpoint, None).expect("its startup program");
+    let (scope, mut exe) = (Scope::new(), Executor::new());
+    exe.serving_mut().log = Arc::new(|_| {});
+    exe.run(&startup, &scope, &mut Feed::new(), &[]).expect("the server starts");
+    exe.run(&main, &scope, &mut Feed::new(), &[]).expect("the server serves");
+}
+
+fn train(mode: &str, batch: usize, number: usize, endpoints: &str) {
+    let (net, _) = net(mode, number, endpoints);
+    let samples = Samples::new(N_SAMPLES, N_ROWS);
+    let mut feeds = samples.feeds(batch);
+    let (scope, mut exe) = (Scope::new(), Executor::new());
+    exe.set_cluster(train::Cluster::new(Default::default(), Arc::new(|_| {})));
+    let cluster = exe.cluster().clone();
+    let job = net.main.distributed.clone().expect("it was split");
+    if mode == "async" {
+        cluster.start_communicator(&job, CommunicatorConfig::default());
+    }
+    exe.run(&net.startup, &scope, &mut Feed::new(), &[]).expect("the trainer starts");
+    let mut at = number * feeds.len() / 2;
+    let mut step = |exe: &mut Executor| {
+        at = (at + 1) % feeds.len();
+        exe.run(&net.main, &scope, &mut feeds[at], &[]).expect("a step");
+    };
+    step(&mut exe);
+    println!("ready");
+    for line in std::io::stdin().lines() {
+        if line.is_err() {
+            break;
+        }
+        for _ in 0..N_TURN / batch {
+            step(&mut exe);
+        }
+        println!("done");
+    }
+    cluster.stop_communicator(&scope).expect("everything was sent");
+    cluster.complete().expect("servers are there");
+}
+
+struct Worker {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    fn wait(&mut self) {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("a trainer lives");
+        assert!(!line.is_empty(), "a trainer ended early");
+    }
+}
+
+fn start(who: &str, mode: &str, batch: usize, number: usize, endpoints: &str) -> Child {
+    let exe = env::current_exe().expect("this program");
+    Command::new(exe)
+        .env(ROLE, format!("{who} {mode} {batch} {number} {endpoints}"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a process")
+}
+
+/// All modes at both batch sizes.
+pub(crate) fn all() {
+    let samples = Samples::new(N_SAMPLES, N_ROWS);
+    let only = env::var("MODE").ok();
+    for mode in ["sync", "async", "half_async", "geo"] {
+        if only.as_deref().is_some_and(|only| only != mode) {
+            continue;
+        }
+        for batch in [100, 1000] {
+            one(mode, batch, &samples);
+        }
+    }
+}
+
+fn one(mode: &str, batch: usize, samples: &Samples) {
+    let endpoints: Vec<String> =
+        free_endpoints(N_SERVERS).iter().map(ToString::to_string).collect();
+    let list = endpoints.join(",");
+    let began = Instant::now();
+    let mut servers: Vec<Child> =
+        (0..N_SERVERS).map(|number| start("server", mode, batch, number, &list)).collect();
+    let mut workers: Vec<Worker> = (0..N_TRAINERS)
+        .map(|number| {
+            let mut child = start("trainer", mode, batch, number, &list);
+            let input = child.stdin.take().expect("piped");
+            let output = BufReader::new(child.stdout.take().expect("piped"));
+            Worker { child, input, output }
+        })
+        .collect();
+    workers.iter_mut().for_each(Worker::wait);
+    let first_batch = began.elapsed().as_secs_f64();
+    let mut ceilings: Vec<Ceiling> = (0..2).map(|_| Ceiling::new(N_ROWS, batch, LR)).collect();
+    let mut rounds = Vec::new();
+    for round in 0..=N_ROUNDS {
+        let by_hand = ceiling(&mut ceilings, samples, batch);
+        let start = Instant::now();
+        for worker in &mut workers {
+            worker.input.write_all(b"go\n").expect("a trainer listens");
+        }
+        workers.iter_mut().for_each(Worker::wait);
+        let ours = (N_TRAINERS * N_TURN) as f64 / start.elapsed().as_secs_f64();
+        if round > 0 {
+            rounds.push((ours, by_hand));
+        }
+    }
+    let name = format!("ps_{mode}_2x2_batch{batch}");
+    bench_rounds(&name, "ceiling_2_threads_samples_per_s", &rounds);
+    let rows = (N_ROWS * 10 * 4) as f64 / N_SERVERS as f64;
+    let memory = servers.iter().map(|server| peak_bytes(server.id())).fold(0.0, f64::max);
+    bench(&format!("{name}_server_peak_bytes"), memory, ("bytes_of_rows", rows));
+    bench(&format!("{name}_first_batch_s"), first_batch, ("one_second", 1.0));
+    for worker in workers {
+        let Worker { mut child, input, .. } = worker;
+        drop(input);
+        child.wait().expect("a trainer ends");
+    }
+    for server in &mut servers {
+        server.wait().expect("a server ends");
+    }
+}
+
+fn ceiling(ceilings: &mut [Ceiling], samples: &Samples, batch: usize) -> f64 {
+    let start = Instant::now();
+    let n = ceilings.len();
+    thread::scope(|scope| {
+        for ceiling in ceilings {
+            scope.spawn(move || {
+                for at in (0..N_TURN).step_by(batch) {
+                    assert!(ceiling.step(samples, at, batch).is_finite(), "the ceiling trains");
+                }
+            });
+        }
+    });
+    (n * N_TURN) as f64 / start.elapsed().as_secs_f64()
+}
+
+/// The most memory a process ever held.
+fn peak_bytes(pid: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
+    kib.unwrap_or(0.0) * 1024.0
+}
