@@ -59,6 +59,13 @@ impl Blocks {
 }
 
 impl Update {
+    /// The parameter it changes.
+    pub(super) fn param(&self) -> Option<&VarDesc> {
+        let mut ops = self.program.block(0).ops.iter();
+        let name = ops.find_map(|op| op.input_names("Param").first())?;
+        self.program.find_var(0, name)
+    }
+
     fn new(program: Program, block: &Block, wire: &BTreeSet<&str>) -> Self {
         let read = block.ops.iter().flat_map(|op| op.reads());
         let mut names: Vec<&str> = read.filter(|name| wire.contains(name)).collect();
