@@ -1,7 +1,8 @@
 //! Drives a [`Server`] with real connections.
 //!
-//! One thread reads each connection and serves what it reads; answers to itself it writes itself,
-//! answers to others go to their writer threads, so that nobody waits for a slow peer.
+//! One thread reads each connection and serves what it reads. It writes what the receiver takes at
+//! once, to others only short answers; what is left goes to the receiver's writer thread, so that
+//! nobody waits for a slow peer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, IoSlice, Write};
@@ -13,13 +14,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tensor::Value;
+
 use super::{Clock, Patient, Stream, WholeFrame, addresses, is_timeout, unix_name};
 use crate::Endpoint;
 use crate::codec::Pool;
 use crate::error::{Error, Result};
 use crate::frame::{self, FRAME_BYTES_MAX, Frame, HELLO_BYTES_MAX};
 use crate::ids::ConnId;
-use crate::message::{Reply, Request};
+use crate::message::{Ack, Reply, Request};
 use crate::refusal::Refusal;
 use crate::server::{Action, End, Server, Store};
 
@@ -27,6 +30,10 @@ use crate::server::{Action, End, Server, Store};
 const READ_AHEAD: usize = 64 << 10;
 /// Answers that wait for a slow peer; one with more is cut off.
 const OUTBOX_MAX: usize = 4096;
+/// Answers to others up to this size are written at once; longer ones may have to wait for them.
+const SHORT_BYTES_MAX: usize = 64 << 10;
+/// Acknowledgements that may be left out because a later one says the same.
+const ACKS_MAX: u64 = 16;
 /// Connections at once.
 const CONNS_MAX: usize = 4096;
 /// How often the dead are looked for.
@@ -181,9 +188,27 @@ struct Conn {
     outbox: SyncSender<Letter>,
     /// Letters with the writer; while there are any, answers go through it.
     n_letters: AtomicUsize,
+    /// The last change that was served and not acknowledged yet, and how many there are.
+    ack: Mutex<(u64, u64)>,
 }
 
 impl Conn {
+    /// Remembers an acknowledgement for when the peer has nothing more to say, or for now if there
+    /// are many.
+    fn acknowledge(&self, id: u64) -> bool {
+        let n = {
+            let mut ack = self.ack.lock().unwrap_or_else(PoisonError::into_inner);
+            *ack = (id, ack.1 + 1);
+            ack.1
+        };
+        n < ACKS_MAX || self.flush_ack()
+    }
+
+    fn flush_ack(&self) -> bool {
+        let (id, n) = std::mem::take(&mut *self.ack.lock().unwrap_or_else(PoisonError::into_inner));
+        n == 0 || self.answer(id, Ack.into())
+    }
+
     /// Writes an answer, as far as the peer takes it without delay; the writer does the rest.
     /// So a peer that sends much before it reads is still read.
     fn answer(&self, id: u64, reply: Reply) -> bool {
@@ -305,7 +330,10 @@ impl<S: Store + Send + 'static> Shared<S> {
         match action {
             Action::Reply(conn, id, reply) => {
                 let taken = match own {
-                    Some((me, own)) if me == conn => own.answer(id, reply),
+                    Some((me, own)) if me == conn => match reply {
+                        Reply::Ack(_) => own.acknowledge(id),
+                        reply => own.answer(id, reply),
+                    },
                     _ => self.post(conn, id, reply),
                 };
                 if !taken {
@@ -323,7 +351,10 @@ impl<S: Store + Send + 'static> Shared<S> {
 
     fn post(&self, conn: ConnId, id: u64, reply: Reply) -> bool {
         let conn = self.conns().get(&conn).cloned();
-        conn.is_none_or(|conn| conn.post(Some((id, reply))))
+        conn.is_none_or(|conn| match n_bytes(&reply) <= SHORT_BYTES_MAX {
+            true => conn.answer(id, reply),
+            false => conn.post(Some((id, reply))),
+        })
     }
 
     /// Says something about a bad connection, once.
@@ -343,7 +374,7 @@ impl<S: Store + Send + 'static> Shared<S> {
         let id = ConnId(self.n_conns.fetch_add(1, Ordering::Relaxed));
         let (outbox, letters) = sync_channel(OUTBOX_MAX);
         let (rest, n_letters) = (Mutex::default(), AtomicUsize::new(0));
-        let conn = Arc::new(Conn { stream, rest, outbox, n_letters });
+        let conn = Arc::new(Conn { stream, rest, outbox, n_letters, ack: Mutex::default() });
         self.conns().insert(id, conn.clone());
         let writer = conn.clone();
         let weak = Arc::downgrade(&writer);
@@ -370,6 +401,9 @@ impl<S: Store + Send + 'static> Shared<S> {
         let mut n_bytes_max = HELLO_BYTES_MAX;
         let begin = Instant::now();
         let error = loop {
+            if input.buffer().is_empty() {
+                conn.flush_ack();
+            }
             match input.fill_buf() {
                 Ok([]) => break None,
                 Ok(_) => {}
@@ -415,6 +449,22 @@ impl<S: Store + Send + 'static> Shared<S> {
         while !self.conns().is_empty() && Instant::now() < until + FAREWELL {
             thread::sleep(Duration::from_millis(5));
         }
+    }
+}
+
+/// Bytes of the tensors of an answer.
+fn n_bytes(reply: &Reply) -> usize {
+    match reply {
+        Reply::Values(values) => values
+            .0
+            .iter()
+            .map(|value| match &**value {
+                Value::Rows(rows) => 8 * rows.ids.len() + rows.value.bytes().len(),
+                value => value.tensor().map_or(0, |tensor| tensor.bytes().len()),
+            })
+            .sum(),
+        Reply::Rows(rows) => rows.bytes().len(),
+        _ => 0,
     }
 }
 
