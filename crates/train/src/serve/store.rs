@@ -33,6 +33,8 @@ pub struct BlockStore {
     keeps_backups: bool,
     tracks_changes: bool,
     server_number: i64,
+    /// Memory of gradients that were applied.
+    spare: Vec<Tensor>,
 }
 
 impl std::fmt::Debug for BlockStore {
@@ -54,6 +56,7 @@ impl BlockStore {
             keeps_backups: op.attrs.bool("dc_asgd", false)?,
             tracks_changes: op.attrs.int("distributed_mode", 0)? == 3,
             server_number: op.attrs.int("pserver_id", 0)?,
+            spare: Vec::new(),
         };
         store.check_started()?;
         if !is_sync(op)? {
@@ -99,17 +102,21 @@ impl BlockStore {
 
     fn run_update(&mut self, at: usize) -> Result<()> {
         let update = &self.blocks.updates[at];
-        self.executor.run(&update.program, &self.scope, &mut Feed::default(), &[])?;
         for name in &update.writes {
             self.cache.remove(name);
+            self.scope.write(name, Value::unshare);
         }
+        self.executor.run(&update.program, &self.scope, &mut Feed::default(), &[])?;
         Ok(())
     }
 
     /// Puts a gradient where its block looks for it.
-    fn place(&self, grad: Named) {
+    fn place(&mut self, grad: Named) {
         let mut value = grad.value;
         self.scope.write(&grad.name, |old| std::mem::swap(old, &mut value));
+        if let Value::Tensor(tensor) = value {
+            self.spare.push(tensor);
+        }
     }
 
     /// A trainer that is gone, or sent nothing, has gradients of zero.
@@ -152,6 +159,7 @@ impl BlockStore {
     fn add(&mut self, at: usize, grad: &Named) -> Result<()> {
         for name in &self.blocks.updates[at].writes {
             self.cache.remove(name);
+            self.scope.write(name, Value::unshare);
             self.scope.write(name, |value| match value {
                 Value::Tensor(param) => add_in_place(param, &grad.value),
                 _ => Ok(()),
@@ -197,8 +205,15 @@ impl BlockStore {
         if let Some(value) = self.cache.get(name) {
             return Ok(value.clone());
         }
-        let value = self.scope.get(name).filter(|value| !value.is_empty());
-        let value = Arc::new(value.ok_or_else(|| Refusal::UnknownVar(name.to_string()))?);
+        // Tensors are lent, not copied; whoever changes one gets it back first.
+        let value = self.scope.write(name, |value| match value.share() {
+            Some(tensor) => Value::Shared(tensor),
+            None => value.clone(),
+        });
+        if value.is_empty() {
+            return Err(Refusal::UnknownVar(name.to_string()));
+        }
+        let value = Arc::new(value);
         self.cache.insert(name.to_string(), value.clone());
         Ok(value)
     }
@@ -276,6 +291,10 @@ impl Store for BlockStore {
         let value = self.value(table)?;
         io::write_shard(Path::new(dir), table, self.server_number, &value)
             .map_err(|error| Refusal::Failed(error.to_string()))
+    }
+
+    fn spare(&mut self) -> Vec<Tensor> {
+        std::mem::take(&mut self.spare)
     }
 
     fn size(&self) -> (u64, u64) {
