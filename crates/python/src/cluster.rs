@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, LazyLock, OnceLock, PoisonError};
 
-use ps::tcp::Patience;
 use pyo3::prelude::*;
 use train::Cluster;
 use train::remote::usual_log;
@@ -19,9 +18,7 @@ pub(crate) fn cluster() -> PyResult<&'static Cluster> {
         return Ok(cluster);
     }
     let flags = fleet::flags::current().map_err(from_fleet)?;
-    let answer_ms = flags.rpc_deadline().as_millis() as u64;
-    let patience = Patience { answer_ms, ..Patience::default() };
-    let cluster = Cluster::new(patience, usual_log());
+    let cluster = Cluster::new(flags.patience(), usual_log());
     cluster.set_stops(Arc::new(|| signalled(&RAISED)));
     Ok(CLUSTER.get_or_init(|| cluster))
 }

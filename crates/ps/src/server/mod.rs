@@ -206,10 +206,10 @@ impl<S: Store> Server<S> {
             Some(_) => None,
             None => match self.roll.lost() {
                 _ if !self.roll.all_gone() => None,
-                Some(trainer) => {
+                Some(trainer) if !(self.config.go_on && self.roll.anybody_completed()) => {
                     Some(End::Failed(self.roll.obituary(trainer, self.rounds.applied())))
                 }
-                None => Some(End::Completed),
+                _ => Some(End::Completed),
             },
         }
     }

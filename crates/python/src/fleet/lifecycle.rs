@@ -82,7 +82,7 @@ impl PyFleet {
         startup: &Bound<'_, PyProgram>,
         config: &Bound<'_, PyDict>,
         trainer: Option<&PyTrainerConfig>,
-        threads: (u64, u64, u64),
+        server: (u64, u64, u64, bool),
         choose: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let flags = flags::current().map_err(from_fleet)?;
@@ -91,9 +91,13 @@ impl PyFleet {
         if let Some(trainer) = trainer {
             strategy.trainer = trainer.lock().clone();
         }
-        let (rpc_send_thread_num, rpc_get_thread_num, rpc_prefetch_thread_num) = threads;
-        strategy.server =
-            ServerConfig { rpc_send_thread_num, rpc_get_thread_num, rpc_prefetch_thread_num };
+        let (send, get, prefetch, tolerate_lost_trainers) = server;
+        strategy.server = ServerConfig {
+            rpc_send_thread_num: send,
+            rpc_get_thread_num: get,
+            rpc_prefetch_thread_num: prefetch,
+            tolerate_lost_trainers,
+        };
         // Work on copies: `choose` may look at the programs.
         let mut new_main = Program::clone(&main.get().lock());
         let mut new_startup = Program::clone(&startup.get().lock());
