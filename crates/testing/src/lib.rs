@@ -9,5 +9,6 @@ pub mod golden;
 pub mod job;
 pub mod models;
 pub mod nets;
+pub mod reference;
 pub mod session;
 pub mod sim;
