@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -107,8 +108,26 @@ struct Turns<'a> {
     moved: Condvar,
 }
 
+/// Tells all others when a thread of the job fails, so that nobody waits for it.
+#[derive(Clone, Default)]
+struct Alarm(Arc<AtomicBool>);
+
+impl Alarm {
+    fn rings(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 /// After so long a test has failed.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 impl Turns<'_> {
     /// How many steps of `n` are this trainer's.
@@ -148,15 +167,19 @@ pub fn run(
     let list = endpoints.join(",");
     let folder = tempfile::tempdir().expect("a folder for the model");
     let turns = Turns { order: &plan.turns, at: Mutex::default(), moved: Condvar::new() };
+    let alarm = Alarm::default();
     let (done, stats) = thread::scope(|scope| {
         let (build, feed, list, dir) = (&build, &feed, list.as_str(), folder.path());
         let servers: Vec<_> = endpoints
             .iter()
-            .map(|endpoint| scope.spawn(move || serve(plan, build().0, list, endpoint)))
+            .map(|endpoint| {
+                let alarm = alarm.clone();
+                scope.spawn(move || serve((plan, &alarm), build().0, list, endpoint))
+            })
             .collect();
         let turns = &turns;
         let start = |id| {
-            let trainer = Trainer { plan, id, dir, turns };
+            let trainer = Trainer { plan, id, dir, turns, alarm: alarm.clone() };
             scope.spawn(move || trainer.run(build(), list, feed, n_steps))
         };
         let trainers: Vec<_> = (0..plan.n_trainers).map(start).collect();
@@ -171,14 +194,16 @@ pub fn run(
     Outcome { losses, saved: load_all(folder.path()), scopes, stats, folder }
 }
 
-fn serve(plan: &Plan, mut net: Net, list: &str, endpoint: &str) {
+fn serve((plan, alarm): (&Plan, &Alarm), mut net: Net, list: &str, endpoint: &str) {
     let transpiled = plan.transpile(&mut net, 0, list);
     let main = transpiled.server_main(endpoint, Threads::default());
     let main = main.unwrap_or_else(|error| panic!("server program: {error}"));
     let startup = transpiled.server_startup(endpoint, None);
     let startup = startup.unwrap_or_else(|error| panic!("server startup: {error}"));
     let (scope, mut exe) = (Scope::new(), Executor::new());
-    exe.serving_mut().log = std::sync::Arc::new(|_| {});
+    exe.serving_mut().log = Arc::new(|_| {});
+    let ended = alarm.clone();
+    exe.poll(Duration::from_millis(50), move || ended.rings());
     exe.run(&startup, &scope, &mut Feed::new(), &[]).unwrap_or_else(|e| panic!("startup: {e}"));
     for placed in transpiled.job().on(endpoint) {
         if let Some(whole) = plan.init.get(&placed.origin) {
@@ -205,6 +230,7 @@ struct Trainer<'a> {
     id: usize,
     dir: &'a Path,
     turns: &'a Turns<'a>,
+    alarm: Alarm,
 }
 
 struct Done {
@@ -227,6 +253,8 @@ impl Trainer<'_> {
         let job = net.main.distributed.clone().expect("transpiled");
         let mut steps = Steps::new(plan.n_devices);
         let cluster = steps.exe.cluster().clone();
+        let alarm = self.alarm.clone();
+        cluster.set_stops(Arc::new(move || alarm.rings()));
         let in_background = plan.config.runtime_split_send_recv && !plan.config.half_async;
         if in_background && !plan.config.geo_sgd_mode {
             cluster.start_communicator(&job, plan.communicator.clone());
@@ -265,7 +293,7 @@ struct Steps {
 impl Steps {
     fn new(n_devices: usize) -> Self {
         let (scope, mut exe) = (Scope::new(), Executor::new());
-        exe.set_cluster(train::Cluster::new(Default::default(), std::sync::Arc::new(|_| {})));
+        exe.set_cluster(train::Cluster::new(Default::default(), Arc::new(|_| {})));
         let parallel = (n_devices > 1).then(|| {
             let mut parallel = Parallel::new(n_devices, Some(LossScale::PerDevice));
             parallel.set_cluster(exe.cluster());

@@ -7,6 +7,7 @@ pub mod close;
 pub mod cluster;
 pub mod golden;
 pub mod job;
+pub mod linear;
 pub mod models;
 pub mod nets;
 pub mod reference;

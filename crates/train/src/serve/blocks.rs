@@ -39,7 +39,12 @@ pub(super) struct Blocks {
 impl Blocks {
     pub(super) fn new(program: &Program, op: &OpDesc) -> Result<Self> {
         let lr_block = op.attrs.int("lr_decay_block_id", -1)?;
-        let wire: BTreeSet<&str> = op.input_names("X").iter().map(String::as_str).collect();
+        let mut wire: BTreeSet<&str> = op.input_names("X").iter().map(String::as_str).collect();
+        if wire.is_empty() {
+            // Differences (GEO) are no inputs of the op; only the map of blocks names them.
+            let known = op.attrs.strs("grad_to_block_id")?;
+            wire.extend(known.iter().filter_map(|entry| Some(entry.rsplit_once(':')?.0)));
+        }
         let (mut lr, mut updates, mut by_grad) = (None, Vec::new(), BTreeMap::new());
         for id in op.attrs.ints("optimize_blocks")? {
             let Some(block) = program.blocks().get(id.max(0) as usize) else { continue };
