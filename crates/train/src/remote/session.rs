@@ -99,7 +99,9 @@ impl<'a> Session<'a> {
             self.mode() == Some(Mode::Async) && self.cluster.communicator().is_some();
         let (epmap, names) = (op.attrs.strs("epmap")?, op.attrs.strs("send_varnames")?);
         let sections = op.attrs.ints("sections")?;
-        for (var, value) in op.input_names("X").iter().zip(values) {
+        // Without sections every variable is a piece by itself (a table spread by id).
+        let is_apart = sections.is_empty() && names.len() == values.len();
+        for (at, (var, value)) in op.input_names("X").iter().zip(values).enumerate() {
             let value = rows::merged(value);
             if !op.attrs.bool("use_send_handler", true)? {
                 // A counter: every server gets it, each time.
@@ -110,7 +112,10 @@ impl<'a> Session<'a> {
                 }
                 continue;
             }
-            let pieces = pieces(names, epmap, &sections);
+            let pieces = match (is_apart, epmap.get(at)) {
+                (true, Some(_)) => pieces(&names[at..=at], &epmap[at..=at], &sections),
+                _ => pieces(names, epmap, &sections),
+            };
             if in_background {
                 self.bundle.push(Outgoing { var: var.clone(), value, pieces });
                 continue;
@@ -128,7 +133,7 @@ fn pieces(names: &[String], epmap: &[String], sections: &[i64]) -> Arc<[Piece]> 
     let each = names.iter().zip(epmap).enumerate().map(|(at, (name, endpoint))| {
         let n_rows = sections.get(at).copied().unwrap_or(i64::MAX);
         let piece = Piece { endpoint: endpoint.clone(), name: name.clone(), first_row, n_rows };
-        first_row += n_rows;
+        first_row = first_row.saturating_add(n_rows);
         piece
     });
     each.collect()

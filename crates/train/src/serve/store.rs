@@ -390,7 +390,7 @@ impl Store for BlockStore {
     }
 
     fn size(&self) -> (u64, u64) {
-        let params = self.blocks.updates.iter().flat_map(|update| update.writes.iter());
+        let params = self.blocks.updates.iter().flat_map(Update::holds);
         let in_slab = |name: &&String| self.slabs.values().any(|slab| slab.holds(name));
         let params: BTreeSet<&String> = params.filter(|name| !in_slab(name)).collect();
         let sizes = params.into_iter().filter_map(|name| {
