@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use program::Distributed;
 use ps::lines::{self, Line};
 use ps::message::{Complete, Hello, Leave, Meet, Reply, Save, Stats, VERSION};
-use ps::tcp::{Client, Patience, Stops};
+use ps::tcp::{Client, Patience, Stops, Verdict};
 use ps::{Endpoint, TrainerId};
 use tensor::Tensor;
 
@@ -58,6 +58,7 @@ struct State {
     log: Log,
     me: Option<Me>,
     clients: BTreeMap<String, Arc<Client>>,
+    verdict: Verdict,
     n_meetings: u64,
     is_over: bool,
 }
@@ -92,6 +93,7 @@ impl Cluster {
             log,
             me: None,
             clients: BTreeMap::new(),
+            verdict: Verdict::default(),
             n_meetings: 0,
             is_over: false,
         };
@@ -166,6 +168,7 @@ impl Cluster {
         if state.me.as_ref() != Some(&me) {
             state.me = Some(me);
             state.is_over = false;
+            state.verdict = Verdict::default();
             for client in std::mem::take(&mut state.clients).into_values() {
                 client.close();
             }
@@ -192,7 +195,8 @@ impl Cluster {
         if state.clients.is_empty() {
             (state.log)(&lines::client_starts(trainer));
         }
-        let client = Client::stoppable(at, hello, state.patience, state.stops.clone());
+        let together = (state.stops.clone(), state.verdict.clone());
+        let client = Client::among(at, hello, state.patience, together);
         state.clients.insert(endpoint.to_string(), client.clone());
         Ok(client)
     }
