@@ -205,3 +205,67 @@ impl Lookup {
         (self.ids.len() as u64, bytes as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Server 1 of 2, with room for three rows of two numbers that start as 4.
+    fn lookup() -> Lookup {
+        let mut init = Attrs::default();
+        init.set("init", "fill_constant");
+        init.set("value", 4.0f32);
+        Lookup {
+            table: "t".to_string(),
+            update: 0,
+            grads: vec!["t@GRAD.pserver_1".to_string()],
+            rate: "lr".to_string(),
+            shard: (1, 2),
+            capacity: 3,
+            width: 2,
+            init,
+            places: HashMap::new(),
+            ids: Vec::new(),
+            values: Vec::new(),
+            scratch: MergeScratch::default(),
+            merged: Rows::default(),
+        }
+    }
+
+    fn grad(ids: &[i64], width: usize) -> Named {
+        let value = Tensor::full([ids.len(), width], 1.0f32);
+        let rows = Rows { ids: ids.to_vec(), height: 100, value };
+        Named { name: "t@GRAD.pserver_1".to_string(), value: Value::Rows(rows) }
+    }
+
+    #[test]
+    fn rows_grow_up_to_their_number() {
+        let (mut lookup, scope) = (lookup(), Scope::new());
+        scope.set("lr", Tensor::full([1], 0.5f32));
+        assert_eq!(lookup.look_up(&[7, 3, 7]), Ok(Tensor::full([3, 2], 4.0f32)));
+        // Two trainers' gradients of one row are one step; a row may be new to a gradient.
+        lookup.train(&[grad(&[3], 2), grad(&[9, 3], 2)], &scope).unwrap();
+        let rows = lookup.rows().unwrap();
+        assert_eq!(rows.ids, [3, 7, 9]);
+        let values = [3.0f32, 3.0, 4.0, 4.0, 3.5, 3.5];
+        assert_eq!(rows.value, Tensor::new([3, 2], &values).unwrap());
+        let full = "selected rows is full, then length exceed 3";
+        assert_eq!(lookup.look_up(&[3, 11]), Err(full.to_string()));
+        assert_eq!(lookup.check(&grad(&[11], 2)), Err(full.to_string()));
+        assert_eq!(lookup.size().0, 3, "what was refused left nothing behind");
+    }
+
+    #[test]
+    fn what_is_not_of_this_table_is_refused() {
+        let mut lookup = lookup();
+        assert_eq!(lookup.check(&grad(&[1, 5], 2)), Ok(()));
+        let foreign = "row 4 is not one of server 1 of 2".to_string();
+        assert_eq!(lookup.check(&grad(&[1, 4], 2)), Err(foreign.clone()));
+        assert_eq!(lookup.look_up(&[4]), Err(foreign));
+        assert!(lookup.look_up(&[-1]).is_err());
+        let wide = lookup.check(&grad(&[1], 3)).unwrap_err();
+        assert!(wide.contains("[1, 3]") && wide.contains("2 wide"), "{wide}");
+        let dense = Named { value: Tensor::full([1, 2], 1.0f32).into(), ..grad(&[1], 2) };
+        assert!(lookup.check(&dense).is_err());
+    }
+}
