@@ -206,8 +206,7 @@ fn a_server_whose_trainers_all_died_ends() {
         }
         bench.tick(2000);
         let end = bench.server.end();
-        let is_named =
-            matches!(&end, Some(End::Failed(Refusal::TrainerLost { trainer: 0, .. })));
+        let is_named = matches!(&end, Some(End::Failed(Refusal::TrainerLost { trainer: 0, .. })));
         assert!(is_named, "sync {is_sync}, go_on {go_on}: {end:?}");
     }
 }
