@@ -47,6 +47,11 @@ pub trait Store {
     /// Writes a table to disk.
     fn save(&mut self, table: &str, dir: &str) -> Result<(), Refusal>;
 
+    /// Memory of gradients that were applied, for those to come.
+    fn spare(&mut self) -> Vec<Tensor> {
+        Vec::new()
+    }
+
     /// Rows and bytes of all tables.
     fn size(&self) -> (u64, u64);
 }
@@ -176,6 +181,11 @@ impl<S: Store> Server<S> {
     /// What it holds.
     pub fn store(&self) -> &S {
         &self.store
+    }
+
+    /// Memory of gradients that were applied, for those to come.
+    pub fn spare(&mut self) -> Vec<Tensor> {
+        self.store.spare()
     }
 
     /// What it holds, at the end.

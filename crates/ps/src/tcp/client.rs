@@ -10,6 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Clock, Patient, READ_TIMEOUT, Stream, WholeFrame, is_timeout};
+use tensor::Tensor;
+
 use crate::Endpoint;
 use crate::codec::Pool;
 use crate::error::{Error, Missing, Result};
@@ -60,6 +62,8 @@ pub struct Client {
     writing: Mutex<()>,
     reading: Mutex<Inbox>,
     answered: Condvar,
+    /// Memory for answers to come.
+    spare: Mutex<Vec<Tensor>>,
 }
 
 #[derive(Debug)]
@@ -102,6 +106,8 @@ impl std::fmt::Debug for Client {
 
 /// Between two times that `stops` is asked.
 const ASK_MS: u64 = 100;
+/// Tensors kept for answers to come.
+const SPARE_MAX: usize = 64;
 /// Between two attempts to connect.
 const RETRY_MS: u64 = 100;
 /// How often the keeper looks.
@@ -141,6 +147,7 @@ impl Client {
             writing: Mutex::default(),
             reading: Mutex::default(),
             answered: Condvar::new(),
+            spare: Mutex::default(),
         });
         let weak = Arc::downgrade(&client);
         // Without a keeper a silent trainer would be taken for dead; a machine that cannot start a
@@ -232,6 +239,14 @@ impl Client {
                 self.in_time(start, what)?;
             }
             self.progress(n_reads);
+        }
+    }
+
+    /// Gives memory that is not needed any more to answers to come.
+    pub fn recycle(&self, tensor: Tensor) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_MAX {
+            spare.push(tensor);
         }
     }
 
@@ -361,6 +376,8 @@ impl Client {
         }
         let Inbox { input, pool, .. } = inbox;
         let Some(input) = input else { return };
+        let spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        spare.into_iter().for_each(|tensor| pool.keep(tensor));
         match input.fill_buf() {
             Ok([]) => return self.broke(generation, "the server closed the connection"),
             Ok(_) => {}

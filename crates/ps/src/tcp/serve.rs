@@ -421,7 +421,9 @@ impl<S: Store + Send + 'static> Shared<S> {
             match frame::read_into::<Request>(&mut whole, n_bytes_max, &mut pool) {
                 Ok((number, request)) => {
                     self.act(Some((id, conn)), |server, now| {
-                        server.handle(now, id, number, request)
+                        let actions = server.handle(now, id, number, request);
+                        server.spare().into_iter().for_each(|tensor| pool.keep(tensor));
+                        actions
                     });
                     n_bytes_max = FRAME_BYTES_MAX;
                 }

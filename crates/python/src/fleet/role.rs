@@ -61,7 +61,8 @@ impl PyRole {
     }
 
     /// Everything in a line.
-    fn to_string(&self) -> String {
+    #[pyo3(name = "to_string")]
+    fn text(&self) -> String {
         self.0.to_string()
     }
 

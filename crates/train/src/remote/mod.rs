@@ -192,7 +192,9 @@ impl Cluster {
     }
 
     /// Sends what is queued, fetches the parameters once more into the scope, and ends the sender.
+    /// Of GEO, which has no sender: exchanges what was learnt since the last time.
     pub fn stop_communicator(&self, scope: &Scope) -> Result<()> {
+        self.geo().finish(self, scope)?;
         let Some(communicator) = self.communicator().take() else { return Ok(()) };
         (self.log())(&lines::communicator_stops());
         let (result, arrived) = communicator.stop();
@@ -217,6 +219,7 @@ impl Cluster {
             }
             drop(state);
             *self.traffic() = Traffic::default();
+            *self.geo() = Geo::default();
         }
     }
 

@@ -54,6 +54,12 @@ impl<'a> Session<'a> {
         self.cluster.traffic().flush(self.cluster)
     }
 
+    /// Memory of an old value, for answers to come.
+    fn recycle(&self, endpoint: &str, old: Tensor) -> Result<()> {
+        self.cluster.client(endpoint).map_err(host)?.recycle(old);
+        Ok(())
+    }
+
     /// Hands the step's gradients to the communicator.
     fn enqueue(&mut self) -> crate::error::Result<()> {
         let bundle = std::mem::take(&mut self.bundle);
@@ -169,16 +175,18 @@ impl Remote for Session<'_> {
         };
         if parts.is_empty() {
             for ((out, name), endpoint) in out.iter_mut().zip(op.output_names("Out")).zip(epmap) {
-                *out = pull(endpoint, name)?;
+                let old = std::mem::replace(out, pull(endpoint, name)?);
+                self.recycle(endpoint, old)?;
             }
             return Ok(());
         }
         let parts: Result<Vec<Tensor>> =
             parts.iter().zip(epmap).map(|(name, endpoint)| pull(endpoint, name)).collect();
-        match out.first_mut() {
-            Some(out) => join(parts?, out),
-            None => Ok(()),
+        let Some(out) = out.first_mut() else { return Ok(()) };
+        for (part, endpoint) in join(parts?, out)?.into_iter().zip(epmap) {
+            self.recycle(endpoint, part)?;
         }
+        Ok(())
     }
 
     fn fetch_barrier(&mut self, _op: &OpDesc) -> Result<()> {
@@ -222,33 +230,29 @@ fn tensor_of(value: Arc<Value>, endpoint: &str, name: &str) -> crate::error::Res
     }
 }
 
-/// Pieces of a variable, one below the other.
-pub(crate) fn join(mut parts: Vec<Tensor>, out: &mut Tensor) -> Result<()> {
+/// Pieces of a variable, one below the other; what is left of them comes back.
+pub(crate) fn join(mut parts: Vec<Tensor>, out: &mut Tensor) -> Result<Vec<Tensor>> {
     if parts.len() == 1 {
-        *out = parts.remove(0);
-        return Ok(());
+        std::mem::swap(out, &mut parts[0]);
+        return Ok(parts);
     }
-    let Some(first) = parts.first() else { return Ok(()) };
+    let Some(first) = parts.first() else { return Ok(parts) };
     let n_rows = parts.iter().map(|part| part.dims().first().copied().unwrap_or(0)).sum();
     out.resize_as(first.dtype(), first.shape().with_dim(0, n_rows));
     let mut at = 0;
     for part in &parts {
         let bytes = part.bytes();
         let Some(place) = out.bytes_mut().get_mut(at..at + bytes.len()) else {
-            let (left, right) = (first.shape().to_i64(), part.shape().to_i64());
-            let rule = "pieces of one variable have rows of one width";
-            let (left_dims, right_dims) = (left, right);
-            let name = String::new;
             return Err(program::Error::Shapes {
-                rule,
-                left: name(),
-                left_dims,
-                right: name(),
-                right_dims,
+                rule: "pieces of one variable have rows of one width",
+                left: String::new(),
+                left_dims: first.shape().to_i64(),
+                right: String::new(),
+                right_dims: part.shape().to_i64(),
             });
         };
         place.copy_from_slice(bytes);
         at += bytes.len();
     }
-    Ok(())
+    Ok(parts)
 }

@@ -8,14 +8,17 @@ use program::op::{for_float, gather_rows, scatter_add_rows};
 use program::{OpDesc, Program, VarDesc, VarKind};
 use ps::message::{Named, Pull};
 use ps::server::Store;
+use ps::table::RowInit;
 use ps::{Refusal, TrainerId};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
 use super::blocks::{Blocks, Update, is_sync};
+use super::slab::Slab;
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
 use crate::io;
 use crate::scope::Scope;
+use crate::transpile::on_touch::ROW_INIT;
 
 /// Counts steps for learning rates; trainers of asynchronous jobs send theirs.
 const COUNTER: &str = "@LR_DECAY_COUNTER@";
@@ -33,6 +36,10 @@ pub struct BlockStore {
     keeps_backups: bool,
     tracks_changes: bool,
     server_number: i64,
+    /// Memory of gradients that were applied.
+    spare: Vec<Tensor>,
+    /// Tables of which only touched rows exist, by the name of their weights.
+    slabs: BTreeMap<String, Slab>,
 }
 
 impl std::fmt::Debug for BlockStore {
@@ -54,12 +61,55 @@ impl BlockStore {
             keeps_backups: op.attrs.bool("dc_asgd", false)?,
             tracks_changes: op.attrs.int("distributed_mode", 0)? == 3,
             server_number: op.attrs.int("pserver_id", 0)?,
+            spare: Vec::new(),
+            slabs: BTreeMap::new(),
         };
+        store.start_slabs(op)?;
         store.check_started()?;
         if !is_sync(op)? {
             store.start_counters()?;
         }
         Ok(store)
+    }
+
+    /// Tables whose startup left them to be made row by row.
+    fn start_slabs(&mut self, op: &OpDesc) -> Result<()> {
+        let seed = crate::executor::fresh_seed();
+        let words = op.attrs.strs(ROW_INIT)?.iter().filter_map(|words| words.split_once('='));
+        let inits: BTreeMap<&str, RowInit> = words
+            .filter_map(|(name, init)| Some((name, RowInit::from_text(init, seed)?)))
+            .collect();
+        for update in &self.blocks.updates {
+            let Some(param) = update.param() else { continue };
+            let is_there = !self.scope.read(&param.name, Value::is_empty).unwrap_or(true);
+            let ([height, width], false) = (&param.meta.dims[..], is_there) else { continue };
+            let own = update.program.block(0).ops.iter().flat_map(|op| op.reads());
+            let vars: BTreeMap<&str, RowInit> =
+                own.filter_map(|name| Some((name, *inits.get(name)?))).collect();
+            if !vars.contains_key(param.name.as_str()) {
+                continue;
+            }
+            let vars = vars.into_iter().map(|(name, init)| (name.to_string(), init)).collect();
+            let slab = Slab::new(*height as usize, *width as usize, vars);
+            self.slabs.insert(param.name.clone(), slab);
+        }
+        for slab in self.slabs.values_mut() {
+            // The first row makes all variables exist, so that updates find them.
+            slab.places(&self.scope, &[0]).map(drop).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The numbers of rows become their places, where a table has only some.
+    fn translate(&mut self, at: usize, grad: &mut Named) -> Result<()> {
+        let Some(param) = self.blocks.updates[at].param() else { return Ok(()) };
+        let Some(slab) = self.slabs.get_mut(&param.name) else { return Ok(()) };
+        if let Value::Rows(rows) = &mut grad.value {
+            let height = rows.height;
+            let places = slab.places(&self.scope, &rows.ids);
+            rows.ids = places.map_err(|row| tensor::Error::RowOutOfRange { row, height })?;
+        }
+        Ok(())
     }
 
     /// A server without its parameters would refuse every gradient, late.
@@ -99,17 +149,21 @@ impl BlockStore {
 
     fn run_update(&mut self, at: usize) -> Result<()> {
         let update = &self.blocks.updates[at];
-        self.executor.run(&update.program, &self.scope, &mut Feed::default(), &[])?;
         for name in &update.writes {
             self.cache.remove(name);
+            self.scope.write(name, Value::unshare);
         }
+        self.executor.run(&update.program, &self.scope, &mut Feed::default(), &[])?;
         Ok(())
     }
 
     /// Puts a gradient where its block looks for it.
-    fn place(&self, grad: Named) {
+    fn place(&mut self, grad: Named) {
         let mut value = grad.value;
         self.scope.write(&grad.name, |old| std::mem::swap(old, &mut value));
+        if let Value::Tensor(tensor) = value {
+            self.spare.push(tensor);
+        }
     }
 
     /// A trainer that is gone, or sent nothing, has gradients of zero.
@@ -152,6 +206,7 @@ impl BlockStore {
     fn add(&mut self, at: usize, grad: &Named) -> Result<()> {
         for name in &self.blocks.updates[at].writes {
             self.cache.remove(name);
+            self.scope.write(name, Value::unshare);
             self.scope.write(name, |value| match value {
                 Value::Tensor(param) => add_in_place(param, &grad.value),
                 _ => Ok(()),
@@ -172,14 +227,19 @@ impl BlockStore {
         for name in &self.blocks.updates[at].trainer_ids {
             self.scope.set(name, Tensor::full([1], i64::from(trainer.0)));
         }
+        let mut grad = grad;
+        self.translate(at, &mut grad)?;
         self.place(grad);
         self.run_update(at)
     }
 
     fn apply_round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<()> {
         let mut placed = BTreeSet::new();
-        for grad in grads.into_iter().flat_map(|(_, grads)| grads) {
+        for mut grad in grads.into_iter().flat_map(|(_, grads)| grads) {
             placed.insert(grad.name.clone());
+            if let Some(&at) = self.blocks.by_grad.get(&grad.name) {
+                self.translate(at, &mut grad)?;
+            }
             self.place(grad);
         }
         self.run_lr()?;
@@ -197,8 +257,19 @@ impl BlockStore {
         if let Some(value) = self.cache.get(name) {
             return Ok(value.clone());
         }
-        let value = self.scope.get(name).filter(|value| !value.is_empty());
-        let value = Arc::new(value.ok_or_else(|| Refusal::UnknownVar(name.to_string()))?);
+        if let Some(slab) = self.slabs.values().find(|slab| slab.holds(name)) {
+            let whole = slab.whole(&self.scope, name).map(Value::Tensor);
+            return whole.map(Arc::new).ok_or_else(|| Refusal::UnknownVar(name.to_string()));
+        }
+        // Tensors are lent, not copied; whoever changes one gets it back first.
+        let value = self.scope.write(name, |value| match value.share() {
+            Some(tensor) => Value::Shared(tensor),
+            None => value.clone(),
+        });
+        if value.is_empty() {
+            return Err(Refusal::UnknownVar(name.to_string()));
+        }
+        let value = Arc::new(value);
         self.cache.insert(name.to_string(), value.clone());
         Ok(value)
     }
@@ -264,6 +335,15 @@ impl Store for BlockStore {
     }
 
     fn look_up(&mut self, table: &str, keys: &[i64]) -> std::result::Result<Tensor, Refusal> {
+        let places = self.slabs.get_mut(table).map(|slab| {
+            let bad = |row| Refusal::BadValue {
+                var: table.to_string(),
+                detail: format!("row {row} was asked for, which the table does not have"),
+            };
+            slab.places(&self.scope, keys).map_err(bad)
+        });
+        let places = places.transpose()?;
+        let keys = places.as_deref().unwrap_or(keys);
         let rows = self.scope.read(table, |value| {
             let tensor = value.tensor().ok_or_else(|| Refusal::UnknownVar(table.to_string()))?;
             gather(tensor, keys)
@@ -278,16 +358,26 @@ impl Store for BlockStore {
             .map_err(|error| Refusal::Failed(error.to_string()))
     }
 
+    fn spare(&mut self) -> Vec<Tensor> {
+        std::mem::take(&mut self.spare)
+    }
+
     fn size(&self) -> (u64, u64) {
         let params = self.blocks.updates.iter().flat_map(|update| update.writes.iter());
-        let params: BTreeSet<&String> = params.collect();
+        let in_slab = |name: &&String| self.slabs.values().any(|slab| slab.holds(name));
+        let params: BTreeSet<&String> = params.filter(|name| !in_slab(name)).collect();
         let sizes = params.into_iter().filter_map(|name| {
             self.scope.read(name, |value| {
                 let tensor = value.tensor()?;
                 Some((tensor.dims().first().copied().unwrap_or(0), tensor.bytes().len()))
             })?
         });
-        sizes.fold((0, 0), |(rows, bytes), (n, size)| (rows + n as u64, bytes + size as u64))
+        let (rows, bytes) =
+            sizes.fold((0, 0), |(rows, bytes), (n, size)| (rows + n as u64, bytes + size as u64));
+        let slabs = self.slabs.values();
+        slabs.fold((rows, bytes), |(rows, bytes), slab| {
+            (rows + slab.n_rows() as u64, bytes + slab.n_bytes() as u64)
+        })
     }
 }
 
