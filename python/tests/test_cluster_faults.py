@@ -1,5 +1,6 @@
 """What becomes of a job when something happens to one of its processes."""
 
+import contextlib
 import os
 import re
 import signal
@@ -240,6 +241,22 @@ def test_ctrl_c_of_a_trainer_that_waits_for_servers(cluster, job):
     mine.trainer(0)
     cluster.wait_for("trainer 0", "server not ready")
     assert error_of(interrupt(cluster, "trainer 0", -signal.SIGINT)) == "KeyboardInterrupt"
+
+
+def test_ctrl_c_of_a_trainer_whose_server_says_nothing(cluster, job):
+    """Neither yes nor no: a connection takes as long as one may take."""
+    mine = job(1, 1)
+    with socket.socket() as silent, contextlib.ExitStack() as others:
+        silent.bind(("127.0.0.1", int(mine.endpoints[0].rpartition(":")[2])))
+        silent.listen(0)
+        for _ in range(4):
+            other = others.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(silent.getsockname())
+        mine.trainer(0)
+        cluster.wait_for("trainer 0", "pid")
+        cluster.wait_for("trainer 0", "server not ready")
+        assert error_of(interrupt(cluster, "trainer 0", -signal.SIGINT)) == "KeyboardInterrupt"
 
 
 def test_ctrl_c_of_a_trainer_that_waits_for_others(cluster, job):
