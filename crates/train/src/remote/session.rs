@@ -99,7 +99,9 @@ impl<'a> Session<'a> {
             self.mode() == Some(Mode::Async) && self.cluster.communicator().is_some();
         let (epmap, names) = (op.attrs.strs("epmap")?, op.attrs.strs("send_varnames")?);
         let sections = op.attrs.ints("sections")?;
-        for (var, value) in op.input_names("X").iter().zip(values) {
+        // Without sections every variable is a piece by itself (a table spread by id).
+        let is_apart = sections.is_empty() && names.len() == values.len();
+        for (at, (var, value)) in op.input_names("X").iter().zip(values).enumerate() {
             let mut traffic = self.cluster.traffic();
             if !op.attrs.bool("use_send_handler", true)? {
                 // A counter: every server gets it, each time.
@@ -109,7 +111,10 @@ impl<'a> Session<'a> {
                 }
                 continue;
             }
-            let pieces = pieces(names, epmap, &sections);
+            let pieces = match (is_apart, epmap.get(at)) {
+                (true, Some(_)) => pieces(&names[at..=at], &epmap[at..=at], &sections),
+                _ => pieces(names, epmap, &sections),
+            };
             if in_background {
                 drop(traffic);
                 let value = rows::merged(value);
