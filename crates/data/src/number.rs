@@ -9,6 +9,9 @@ const POWERS_F64: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
+/// Powers of ten by which eight digits at a time are put together.
+const POWERS_U64: [u64; 9] =
+    [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 /// Digits that never overflow 64 bits.
 const DIGITS_MAX: usize = 18;
 
@@ -33,6 +36,24 @@ fn is_space(byte: u8) -> bool {
     byte == b' ' || (b'\t'..=b'\r').contains(&byte)
 }
 
+/// The number that the digits at the front of eight bytes make, and how many they are. Without a
+/// branch: numbers of different lengths are what a processor guesses badly.
+#[inline]
+fn eight_digits(chunk: u64) -> (u64, usize) {
+    const LOW: u64 = 0x0000_00ff_0000_00ff;
+    // Each byte a digit 0..=9, or more if it is none.
+    let digits = chunk ^ u64::from_ne_bytes([b'0'; 8]);
+    // The high bit of the first byte that is none; those behind it do not matter.
+    let none = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
+    let n = (none.trailing_zeros() / 8) as usize;
+    // The digits go to the end, zeros before them; then neighbours are joined, thrice.
+    let digits = digits.checked_shl(64 - 8 * n as u32).unwrap_or(0);
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let high = (pairs & LOW).wrapping_mul(100 + (1_000_000 << 32));
+    let low = (pairs >> 16 & LOW).wrapping_mul(1 + (10_000 << 32));
+    (high.wrapping_add(low) >> 32, n)
+}
+
 impl<'a> Cursor<'a> {
     pub(crate) fn new(line: &'a [u8]) -> Self {
         Self { line, at: 0, word: 0 }
@@ -40,16 +61,27 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     fn skip_spaces(&mut self) {
+        // Mostly there is one space, and a number behind it.
+        self.at += usize::from(self.line.get(self.at) == Some(&b' '));
         while self.line.get(self.at).is_some_and(|&byte| is_space(byte)) {
             self.at += 1;
         }
         self.word = self.at;
     }
 
-    /// Digits from here on: their value and how many; more than fit are for the slow way.
+    /// Digits from here on, behind those of `value`: all of it and how many were new; more than 64
+    /// bits hold is for the slow way, which their number tells.
     #[inline]
     fn digits(&mut self, mut value: u64) -> (u64, usize) {
         let from = self.at;
+        while let Some(chunk) = self.line[self.at..].first_chunk::<8>() {
+            let (digits, n) = eight_digits(u64::from_le_bytes(*chunk));
+            value = value.wrapping_mul(POWERS_U64[n]).wrapping_add(digits);
+            self.at += n;
+            if n < 8 {
+                return (value, self.at - from);
+            }
+        }
         while let Some(digit) = self.line.get(self.at).map(|byte| byte.wrapping_sub(b'0')) {
             if digit > 9 {
                 break;
@@ -225,6 +257,20 @@ mod tests {
             let text = digits.to_string();
             let point = (random.next() % (text.len() as u64 + 1)) as usize;
             check_float(&format!("{}.{}", &text[..point], &text[point..]));
+        }
+    }
+
+    #[test]
+    fn eight_digits_are_read_at_once() {
+        let read = |text: &[u8; 8]| eight_digits(u64::from_le_bytes(*text));
+        assert_eq!(read(b"12345678"), (12_345_678, 8));
+        assert_eq!(read(b"99999999"), (99_999_999, 8));
+        assert_eq!(read(b"1234567 "), (1_234_567, 7));
+        assert_eq!(read(b"10 99999"), (10, 2));
+        assert_eq!(read(b"0.123456"), (0, 1));
+        for byte in (0..=255u8).filter(|byte| !byte.is_ascii_digit()) {
+            assert_eq!(read(&[b'7', byte, b'1', 255, b'2', 0, b'3', b'4']), (7, 1), "{byte}");
+            assert_eq!(read(&[byte, b'1', b'1', b'1', b'1', b'1', b'1', b'1']), (0, 0), "{byte}");
         }
     }
 
