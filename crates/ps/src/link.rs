@@ -67,7 +67,12 @@ pub struct Link {
     progress: Millis,
     pong: Pong,
     out: Vec<(u64, Arc<Request>)>,
+    /// Changes that were served: their memory can be used again.
+    done: Vec<Arc<Request>>,
 }
+
+/// Served changes kept for their memory.
+const DONE_MAX: usize = 64;
 
 impl Link {
     /// A conversation that has not begun.
@@ -90,7 +95,13 @@ impl Link {
             progress: Millis(0),
             pong: Pong::default(),
             out: Vec::new(),
+            done: Vec::new(),
         }
+    }
+
+    /// Changes that were served, for their memory.
+    pub fn take_done(&mut self) -> Vec<Arc<Request>> {
+        std::mem::take(&mut self.done)
     }
 
     /// What is to be sent now, in order.
@@ -232,7 +243,10 @@ impl Link {
 
     fn acknowledged(&mut self, now: Millis, accepted: u64) {
         while self.unacked.front().is_some_and(|&(seq, _)| seq <= accepted) {
-            self.unacked.pop_front();
+            let served = self.unacked.pop_front();
+            if self.done.len() < DONE_MAX {
+                self.done.extend(served.map(|(_, request)| request));
+            }
             self.progress = now;
         }
     }

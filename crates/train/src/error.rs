@@ -75,6 +75,10 @@ pub enum Error {
     #[error(transparent)]
     Ps(#[from] ps::Error),
 
+    /// Servers that nobody found; whoever was asked to wait for them says more.
+    #[error(transparent)]
+    NotReady(Box<dyn std::error::Error + Send + Sync>),
+
     #[error("this program talks to parameter servers but belongs to no job: transpile it first")]
     NoJob,
 

@@ -16,7 +16,7 @@ use train::io::SaveInference;
 
 use super::role::PyRole;
 use super::strategy::PyTrainerConfig;
-use crate::cluster::{cluster, raised_in_wait};
+use crate::cluster::{cluster, raised_in_wait, tell};
 use crate::error::from_fleet;
 use crate::executor::{Raised, signalled};
 use crate::program::PyProgram;
@@ -47,12 +47,6 @@ impl PyFleet {
         let raised = raised_in_wait().filter(|_| done.is_err());
         done.map_err(|error| raised.unwrap_or_else(|| from_fleet(error)))
     }
-}
-
-/// A line for whoever waits; stderr is where Fluid's users look.
-#[allow(clippy::print_stderr)]
-fn tell(line: &str) {
-    eprintln!("{line}");
 }
 
 #[pymethods]

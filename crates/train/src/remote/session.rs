@@ -5,7 +5,7 @@ use std::sync::Arc;
 use program::distributed::Mode;
 use program::remote::Remote;
 use program::{Distributed, OpDesc, Result};
-use ps::message::{Named, Reply, Save};
+use ps::message::{Reply, Save};
 use tensor::{Tensor, Value};
 
 use super::communicator::{Bundle, Outgoing, Piece, cut};
@@ -102,13 +102,12 @@ impl<'a> Session<'a> {
         // Without sections every variable is a piece by itself (a table spread by id).
         let is_apart = sections.is_empty() && names.len() == values.len();
         for (at, (var, value)) in op.input_names("X").iter().zip(values).enumerate() {
-            let value = rows::merged(value);
+            let mut traffic = self.cluster.traffic();
             if !op.attrs.bool("use_send_handler", true)? {
                 // A counter: every server gets it, each time.
+                let name = names.first().unwrap_or(var);
                 for endpoint in epmap {
-                    let name = names.first().unwrap_or(var).clone();
-                    let grad = Named { name, value: value.clone() };
-                    self.cluster.traffic().push(self.cluster, endpoint, grad).map_err(host)?;
+                    traffic.push_copy(self.cluster, endpoint, (name, value)).map_err(host)?;
                 }
                 continue;
             }
@@ -117,11 +116,23 @@ impl<'a> Session<'a> {
                 _ => pieces(names, epmap, &sections),
             };
             if in_background {
+                drop(traffic);
+                let value = rows::merged(value);
                 self.bundle.push(Outgoing { var: var.clone(), value, pieces });
                 continue;
             }
-            for (endpoint, grad) in cut(value, &pieces) {
-                self.cluster.traffic().push(self.cluster, &endpoint, grad).map_err(host)?;
+            let Some(tensor) = value.tensor() else {
+                for (endpoint, grad) in cut(rows::merged(value), &pieces) {
+                    traffic.push(self.cluster, &endpoint, grad).map_err(host)?;
+                }
+                continue;
+            };
+            let mut from = 0;
+            for piece in &*pieces {
+                let to = from + piece.n_rows.clamp(0, tensor.len() as i64) as usize;
+                let part = (piece.name.as_str(), tensor);
+                traffic.push_rows(self.cluster, &piece.endpoint, part, from..to).map_err(host)?;
+                from = to;
             }
         }
         Ok(())
@@ -154,8 +165,7 @@ impl Remote for Session<'_> {
         let (names, epmap) = (op.input_names("X"), op.attrs.strs("epmap")?);
         let mut traffic = self.cluster.traffic();
         for ((name, endpoint), value) in names.iter().zip(epmap).zip(values) {
-            let grad = Named { name: name.clone(), value: rows::merged(value) };
-            traffic.push(self.cluster, endpoint, grad).map_err(host)?;
+            traffic.push_copy(self.cluster, endpoint, (name, value)).map_err(host)?;
         }
         Ok(())
     }
