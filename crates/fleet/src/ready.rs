@@ -50,8 +50,10 @@ fn answers(endpoint: &Endpoint, limit: Duration, stops: &mut dyn FnMut() -> bool
     }
     let (tell, told) = mpsc::sync_channel(1);
     let asked = endpoint.clone();
-    // Nobody listens any more if the user has gone.
-    thread::spawn(move || drop(tell.send(tcp::answers(&asked, limit))));
+    thread::spawn(move || {
+        // Nobody listens any more if the user has gone.
+        let _ = tell.send(tcp::answers(&asked, limit));
+    });
     loop {
         match told.recv_timeout(GLANCE) {
             Ok(answer) => return answer,
