@@ -1,1 +1,38 @@
-//! Text in, batches out. Nothing stands here yet: issue 5 builds it.
+//! Text in, batches out: lists of files, pipe commands, slots, shuffles, batches.
+//!
+//! A [`Dataset`] is told its slots and files and [started](Dataset::start): each thread of a trainer
+//! gets a [`Reader`] and takes batches from it, which threads of this crate read ahead.
+//!
+//! **Invariant:** knows neither programs nor servers. The only processes it starts are the user's
+//! pipe commands, and none outlives the readers. A pass either gives every sample of its files or
+//! ends with an error that names the file; what is skipped was allowed to be and is counted.
+
+mod batch;
+mod criteo;
+mod csv;
+mod dataset;
+mod error;
+mod files;
+mod memory;
+mod native;
+mod number;
+mod pass;
+mod pipe;
+mod queue;
+mod records;
+mod settings;
+mod shuffle;
+mod slot;
+
+pub use batch::Batch;
+pub use criteo::{Criteo, Dense, Hash};
+pub use csv::{Cell, Column, Csv};
+pub use dataset::{Dataset, Kind, Reader, Stopper};
+pub use error::{Error, Refusal, Result};
+pub use native::{COMMANDS, Native};
+pub use pass::Skipped;
+pub use pipe::Shell;
+pub use records::Records;
+pub use settings::Settings;
+pub use shuffle::Exchange;
+pub use slot::{MultiSlot, Slot, SlotKind};

@@ -299,3 +299,37 @@ fn geo_brings_the_rows_of_others() {
     // `w`, and the two halves of the table, of each exchange.
     assert_eq!(n_pushes(&outcome), 3 * 3);
 }
+
+/// Several devices make one step of a trainer: their gradients are averaged and sent once.
+#[test]
+fn devices_send_once() {
+    let modes = [
+        ("async", Config { sync_mode: false, ..Config::default() }),
+        ("half async", half_async()),
+        ("queued", queued()),
+    ];
+    for (mode, config) in modes {
+        let plan = Plan { n_devices: 2, ..Plan::with(2, 2, config) };
+        let outcome = run(&plan, SPARSE, 6);
+        assert_eq!(outcome.saved["w"], w_after(linear::sum(all(2, 6))), "{mode}");
+        assert_applied(&outcome.saved["table"], 2, 6, 1.0);
+        assert_eq!(n_pushes(&outcome), 2 * 6 * 3, "{mode}");
+    }
+}
+
+/// What the background fetched reaches the scope that all devices read.
+#[test]
+fn devices_see_what_was_fetched() {
+    let plan = Plan { n_devices: 2, ..Plan::with(1, 1, queued()) };
+    let outcome = job::run(&plan, || DENSE.build(), |_, _| DENSE.feed(0, 0), 200);
+    assert!(outcome.losses[0][199] < outcome.losses[0][20], "{:?}", outcome.losses);
+    assert_eq!(outcome.of_trainer(0, "w"), outcome.saved["w"]);
+}
+
+/// Rows that any device used travel.
+#[test]
+fn geo_on_several_devices_is_geo_on_one() {
+    let one = run(&Plan::with(2, 2, geo(2)), SPARSE, 5);
+    let two = run(&Plan { n_devices: 2, ..Plan::with(2, 2, geo(2)) }, SPARSE, 5);
+    assert_eq!(one.saved, two.saved);
+}

@@ -257,3 +257,23 @@ fn any_number_of_trainers_trains_dense_parameters_alike() {
 fn any_number_of_trainers_trains_tables_alike() {
     OPTIMIZERS.iter().for_each(|optimizer| parts_make_a_whole(&sparse(optimizer), sparse_rows));
 }
+
+/// Two devices of a trainer make one step; rows of tables are asked for by both at once.
+#[test]
+fn devices_of_a_trainer_train_as_one() {
+    let case = sparse("sgd");
+    for config in [Config::default(), by_communicator()] {
+        let plan = Plan { sync_mode: config.sync_mode, config, ..Plan::sync(2, 2) };
+        let build = || nets::build(&case).unwrap();
+        let one = job::run(&plan, build, sparse_feed, 5);
+        let two = job::run(&Plan { n_devices: 2, ..plan }, build, sparse_feed, 5);
+        for (name, tensor) in &one.saved {
+            assert_tensor(name, &two.saved[name], tensor, Tolerance::of(1e-6));
+        }
+        let counts = |outcome: &job::Outcome| -> Vec<(u64, u64)> {
+            outcome.stats.iter().map(|stats| (stats.rounds, stats.pushes)).collect()
+        };
+        assert_eq!(counts(&one), counts(&two), "one send for each step");
+        assert_eq!(one.stats[0].rounds, 5);
+    }
+}

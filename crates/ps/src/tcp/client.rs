@@ -242,6 +242,19 @@ impl Client {
         }
     }
 
+    /// Memory of gradients that were served, for those to come.
+    pub fn reclaim(&self, pool: &mut Pool) {
+        let done = self.state().link.take_done();
+        for request in done.into_iter().filter_map(Arc::into_inner) {
+            let Request::Push(push) = request else { continue };
+            for grad in push.grads {
+                if let tensor::Value::Tensor(tensor) = grad.value {
+                    pool.keep(tensor);
+                }
+            }
+        }
+    }
+
     /// Gives memory that is not needed any more to answers to come.
     pub fn recycle(&self, tensor: Tensor) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);

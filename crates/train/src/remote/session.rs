@@ -5,7 +5,7 @@ use std::sync::Arc;
 use program::distributed::Mode;
 use program::remote::Remote;
 use program::{Distributed, OpDesc, Result};
-use ps::message::{Named, Reply, Save};
+use ps::message::{Reply, Save};
 use tensor::{Tensor, Value};
 
 use super::communicator::{Bundle, Outgoing, Piece, cut};
@@ -99,24 +99,40 @@ impl<'a> Session<'a> {
             self.mode() == Some(Mode::Async) && self.cluster.communicator().is_some();
         let (epmap, names) = (op.attrs.strs("epmap")?, op.attrs.strs("send_varnames")?);
         let sections = op.attrs.ints("sections")?;
-        for (var, value) in op.input_names("X").iter().zip(values) {
-            let value = rows::merged(value);
+        // Without sections every variable is a piece by itself (a table spread by id).
+        let is_apart = sections.is_empty() && names.len() == values.len();
+        for (at, (var, value)) in op.input_names("X").iter().zip(values).enumerate() {
+            let mut traffic = self.cluster.traffic();
             if !op.attrs.bool("use_send_handler", true)? {
                 // A counter: every server gets it, each time.
+                let name = names.first().unwrap_or(var);
                 for endpoint in epmap {
-                    let name = names.first().unwrap_or(var).clone();
-                    let grad = Named { name, value: value.clone() };
-                    self.cluster.traffic().push(self.cluster, endpoint, grad).map_err(host)?;
+                    traffic.push_copy(self.cluster, endpoint, (name, value)).map_err(host)?;
                 }
                 continue;
             }
-            let pieces = pieces(names, epmap, &sections);
+            let pieces = match (is_apart, epmap.get(at)) {
+                (true, Some(_)) => pieces(&names[at..=at], &epmap[at..=at], &sections),
+                _ => pieces(names, epmap, &sections),
+            };
             if in_background {
+                drop(traffic);
+                let value = rows::merged(value);
                 self.bundle.push(Outgoing { var: var.clone(), value, pieces });
                 continue;
             }
-            for (endpoint, grad) in cut(value, &pieces) {
-                self.cluster.traffic().push(self.cluster, &endpoint, grad).map_err(host)?;
+            let Some(tensor) = value.tensor() else {
+                for (endpoint, grad) in cut(rows::merged(value), &pieces) {
+                    traffic.push(self.cluster, &endpoint, grad).map_err(host)?;
+                }
+                continue;
+            };
+            let mut from = 0;
+            for piece in &*pieces {
+                let to = from + piece.n_rows.clamp(0, tensor.len() as i64) as usize;
+                let part = (piece.name.as_str(), tensor);
+                traffic.push_rows(self.cluster, &piece.endpoint, part, from..to).map_err(host)?;
+                from = to;
             }
         }
         Ok(())
@@ -128,7 +144,7 @@ fn pieces(names: &[String], epmap: &[String], sections: &[i64]) -> Arc<[Piece]> 
     let each = names.iter().zip(epmap).enumerate().map(|(at, (name, endpoint))| {
         let n_rows = sections.get(at).copied().unwrap_or(i64::MAX);
         let piece = Piece { endpoint: endpoint.clone(), name: name.clone(), first_row, n_rows };
-        first_row += n_rows;
+        first_row = first_row.saturating_add(n_rows);
         piece
     });
     each.collect()
@@ -149,8 +165,7 @@ impl Remote for Session<'_> {
         let (names, epmap) = (op.input_names("X"), op.attrs.strs("epmap")?);
         let mut traffic = self.cluster.traffic();
         for ((name, endpoint), value) in names.iter().zip(epmap).zip(values) {
-            let grad = Named { name: name.clone(), value: rows::merged(value) };
-            traffic.push(self.cluster, endpoint, grad).map_err(host)?;
+            traffic.push_copy(self.cluster, endpoint, (name, value)).map_err(host)?;
         }
         Ok(())
     }

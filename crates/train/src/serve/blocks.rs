@@ -71,6 +71,16 @@ impl Update {
         self.program.find_var(0, name)
     }
 
+    /// The parameter and its state, without what is only computed on the way to them.
+    pub(super) fn holds(&self) -> Vec<&String> {
+        let ops = self.program.block(0).ops.iter();
+        let updates = ops.filter(|op| !op.input_names("Param").is_empty());
+        let held: Vec<&String> =
+            updates.flat_map(|op| op.outputs.iter().flat_map(|(_, vars)| vars)).collect();
+        // A difference is added to its parameter by an op that knows of no parameters.
+        if held.is_empty() { self.writes.iter().collect() } else { held }
+    }
+
     fn new(program: Program, block: &Block, wire: &BTreeSet<&str>) -> Self {
         let read = block.ops.iter().flat_map(|op| op.reads());
         let mut names: Vec<&str> = read.filter(|name| wire.contains(name)).collect();

@@ -13,6 +13,7 @@ use ps::{Refusal, TrainerId};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
 use super::blocks::{Blocks, Update, is_sync};
+use super::lookup::Lookup;
 use super::slab::Slab;
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
@@ -40,6 +41,8 @@ pub struct BlockStore {
     spare: Vec<Tensor>,
     /// Tables of which only touched rows exist, by the name of their weights.
     slabs: BTreeMap<String, Slab>,
+    /// The table spread by id.
+    lookup: Option<Lookup>,
 }
 
 impl std::fmt::Debug for BlockStore {
@@ -63,7 +66,9 @@ impl BlockStore {
             server_number: op.attrs.int("pserver_id", 0)?,
             spare: Vec::new(),
             slabs: BTreeMap::new(),
+            lookup: None,
         };
+        store.lookup = Lookup::new(program, (op, &store.blocks), scope)?;
         store.start_slabs(op)?;
         store.check_started()?;
         if !is_sync(op)? {
@@ -116,7 +121,8 @@ impl BlockStore {
     fn check_started(&self) -> Result<()> {
         for update in &self.blocks.updates {
             let params = update.program.block(0).ops.iter().flat_map(|op| op.input_names("Param"));
-            for param in params {
+            let table = self.lookup.as_ref().map(|lookup| lookup.table.as_str());
+            for param in params.filter(|param| Some(param.as_str()) != table) {
                 if self.scope.read(param, Value::is_empty).unwrap_or(true) {
                     return Err(Error::NotInScope { var: param.clone() });
                 }
@@ -219,6 +225,9 @@ impl BlockStore {
         if grad.name.starts_with(COUNTER) {
             return self.apply_counter(&grad);
         }
+        if let Some(lookup) = self.lookup.as_mut().filter(|lookup| lookup.takes(&grad.name)) {
+            return lookup.train(&[grad], &self.scope);
+        }
         let at = self.blocks.by_grad[&grad.name];
         if self.tracks_changes {
             self.note_changes(at, &grad);
@@ -234,8 +243,12 @@ impl BlockStore {
     }
 
     fn apply_round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<()> {
-        let mut placed = BTreeSet::new();
+        let (mut placed, mut spread) = (BTreeSet::new(), Vec::new());
         for mut grad in grads.into_iter().flat_map(|(_, grads)| grads) {
+            if self.lookup.as_ref().is_some_and(|lookup| lookup.takes(&grad.name)) {
+                spread.push(grad);
+                continue;
+            }
             placed.insert(grad.name.clone());
             if let Some(&at) = self.blocks.by_grad.get(&grad.name) {
                 self.translate(at, &mut grad)?;
@@ -243,7 +256,11 @@ impl BlockStore {
             self.place(grad);
         }
         self.run_lr()?;
-        for at in 0..self.blocks.updates.len() {
+        if let Some(lookup) = &mut self.lookup {
+            lookup.train(&spread, &self.scope)?;
+        }
+        let apart = self.lookup.as_ref().map(|lookup| lookup.update);
+        for at in (0..self.blocks.updates.len()).filter(|at| Some(*at) != apart) {
             let update = &self.blocks.updates[at];
             for grad in update.grads.iter().filter(|grad| !placed.contains(&grad.name)) {
                 self.place_zero(grad);
@@ -300,12 +317,15 @@ impl Store for BlockStore {
                 None => Err(Refusal::UnknownVar(grad.name.clone())),
             };
         }
+        let bad = |detail| Refusal::BadValue { var: grad.name.clone(), detail };
+        if let Some(lookup) = self.lookup.as_ref().filter(|lookup| lookup.takes(&grad.name)) {
+            return lookup.check(grad).map_err(bad);
+        }
         let at = self.blocks.by_grad.get(&grad.name);
         let update = at.map(|&at| &self.blocks.updates[at]);
         let var = update.and_then(|update| declared(update, &grad.name));
         let var = var.ok_or_else(|| Refusal::UnknownVar(grad.name.clone()))?;
-        check_fits(var, &grad.value)
-            .map_err(|detail| Refusal::BadValue { var: grad.name.clone(), detail })
+        check_fits(var, &grad.value).map_err(bad)
     }
 
     fn apply(&mut self, trainer: TrainerId, grad: Named) -> std::result::Result<(), String> {
@@ -335,6 +355,10 @@ impl Store for BlockStore {
     }
 
     fn look_up(&mut self, table: &str, keys: &[i64]) -> std::result::Result<Tensor, Refusal> {
+        if let Some(lookup) = self.lookup.as_mut().filter(|lookup| lookup.table == table) {
+            let bad = |detail| Refusal::BadValue { var: table.to_string(), detail };
+            return lookup.look_up(keys).map_err(bad);
+        }
         let places = self.slabs.get_mut(table).map(|slab| {
             let bad = |row| Refusal::BadValue {
                 var: table.to_string(),
@@ -353,9 +377,12 @@ impl Store for BlockStore {
     }
 
     fn save(&mut self, table: &str, dir: &str) -> std::result::Result<(), Refusal> {
-        let value = self.value(table)?;
-        io::write_shard(Path::new(dir), table, self.server_number, &value)
-            .map_err(|error| Refusal::Failed(error.to_string()))
+        let failed = |error: Error| Refusal::Failed(error.to_string());
+        let value = match self.lookup.as_ref().filter(|lookup| lookup.table == table) {
+            Some(lookup) => Arc::new(Value::Rows(lookup.rows().map_err(failed)?)),
+            None => self.value(table)?,
+        };
+        io::write_shard(Path::new(dir), table, self.server_number, &value).map_err(failed)
     }
 
     fn spare(&mut self) -> Vec<Tensor> {
@@ -363,7 +390,7 @@ impl Store for BlockStore {
     }
 
     fn size(&self) -> (u64, u64) {
-        let params = self.blocks.updates.iter().flat_map(|update| update.writes.iter());
+        let params = self.blocks.updates.iter().flat_map(Update::holds);
         let in_slab = |name: &&String| self.slabs.values().any(|slab| slab.holds(name));
         let params: BTreeSet<&String> = params.filter(|name| !in_slab(name)).collect();
         let sizes = params.into_iter().filter_map(|name| {
@@ -374,6 +401,8 @@ impl Store for BlockStore {
         });
         let (rows, bytes) =
             sizes.fold((0, 0), |(rows, bytes), (n, size)| (rows + n as u64, bytes + size as u64));
+        let (more_rows, more_bytes) = self.lookup.as_ref().map_or((0, 0), Lookup::size);
+        let (rows, bytes) = (rows + more_rows, bytes + more_bytes);
         let slabs = self.slabs.values();
         slabs.fold((rows, bytes), |(rows, bytes), slab| {
             (rows + slab.n_rows() as u64, bytes + slab.n_bytes() as u64)

@@ -1,0 +1,159 @@
+//! Samples become a batch: one tensor per slot.
+
+use tensor::{Lod, Shape, Tensor};
+
+use crate::error::{Error, Result};
+use crate::records::{FIRST_SLOT, id};
+use crate::slot::{Slot, SlotKind};
+
+/// A tensor for each slot that is used, in their order, by name.
+pub type Batch = Vec<(String, Tensor)>;
+
+/// Makes batches of samples with the same slots.
+pub(crate) struct Batcher {
+    slots: Vec<Slot>,
+    /// For each sample of the batch, where its next slot begins.
+    at: Vec<usize>,
+    /// The offsets of a batch in which each sample has one value: most slots of most batches.
+    ones: Lod,
+}
+
+impl Batcher {
+    pub(crate) fn new(slots: &[Slot]) -> Self {
+        let slots = slots.iter().filter(|slot| slot.used).cloned().collect();
+        Self { slots, at: Vec::new(), ones: Lod::NONE }
+    }
+
+    /// Fills a batch; its memory is used again.
+    pub(crate) fn fill(&mut self, records: &[&[u32]], batch: &mut Batch) -> Result<()> {
+        let same = batch.len() == self.slots.len()
+            && batch.iter().zip(&self.slots).all(|((name, _), slot)| *name == slot.name);
+        if !same {
+            *batch = self.slots.iter().map(|slot| (slot.name.clone(), Tensor::default())).collect();
+        }
+        self.at.clear();
+        self.at.resize(records.len(), FIRST_SLOT);
+        if self.ones.last().is_none_or(|offsets| offsets.len() != records.len() + 1) {
+            self.ones = Lod::from_offsets(vec![(0..=records.len()).collect()]);
+        }
+        for at in 0..self.slots.len() {
+            self.fill_slot(at, records, &mut batch[at].1)?;
+        }
+        Ok(())
+    }
+
+    fn fill_slot(&mut self, slot: usize, records: &[&[u32]], tensor: &mut Tensor) -> Result<()> {
+        let counts = || records.iter().zip(&self.at).map(|(record, &at)| record[at] as usize);
+        let slot = &self.slots[slot];
+        let (total, n) = (counts().sum::<usize>(), records.len());
+        let lod = if slot.dense.is_some() {
+            Lod::NONE
+        } else if total == n && counts().all(|count| count == 1) {
+            self.ones.clone()
+        } else {
+            Lod::from_lengths(counts())
+        };
+        let shape = shape(slot, total)?;
+        match slot.kind {
+            SlotKind::Float => {
+                let mut out = tensor.resize::<f32>(shape);
+                for (record, at) in records.iter().zip(&mut self.at) {
+                    let values = values(record, at, 1);
+                    let (here, behind) = out.split_at_mut(values.len());
+                    for (out, word) in here.iter_mut().zip(values) {
+                        *out = f32::from_bits(*word);
+                    }
+                    out = behind;
+                }
+            }
+            SlotKind::Id => {
+                let mut out = tensor.resize::<i64>(shape);
+                for (record, at) in records.iter().zip(&mut self.at) {
+                    let values = values(record, at, 2);
+                    let (here, behind) = out.split_at_mut(values.len() / 2);
+                    for (out, words) in here.iter_mut().zip(values.chunks_exact(2)) {
+                        *out = id(words);
+                    }
+                    out = behind;
+                }
+            }
+        }
+        tensor.set_lod(lod);
+        Ok(())
+    }
+}
+
+/// The values of the slot at `at`, which moves behind them.
+#[inline]
+fn values<'a>(record: &'a [u32], at: &mut usize, width: usize) -> &'a [u32] {
+    let from = *at + 1;
+    *at = from + record[*at] as usize * width;
+    &record[from..*at]
+}
+
+/// The shape of `total` values.
+fn shape(slot: &Slot, total: usize) -> Result<Shape> {
+    let Some(dims) = &slot.dense else { return Ok(Shape::from([total, 1])) };
+    let fixed: i64 = dims.iter().filter(|&&dim| dim != -1).product();
+    let fixed = fixed as usize;
+    let filled = if dims.contains(&-1) { total.is_multiple_of(fixed) } else { total == fixed };
+    if !filled {
+        let (slot, shape) = (slot.name.clone(), dims.clone());
+        return Err(Error::DenseFill { slot, shape, found: total });
+    }
+    let open = (total / fixed) as i64;
+    let dims: Vec<i64> = dims.iter().map(|&dim| if dim == -1 { open } else { dim }).collect();
+    Ok(Shape::from_dims(&dims)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Records;
+    use crate::slot::MultiSlot;
+
+    fn batch(slots: &[Slot], lines: &[&str]) -> Result<Batch> {
+        let (parser, mut records) = (MultiSlot::new(slots).unwrap(), Records::default());
+        for line in lines {
+            parser.parse(line.as_bytes(), &mut records).unwrap();
+            records.commit();
+        }
+        let all: Vec<&[u32]> = (0..records.len()).map(|at| records.get(at)).collect();
+        let mut batch = Batch::new();
+        Batcher::new(slots).fill(&all, &mut batch)?;
+        Ok(batch)
+    }
+
+    #[test]
+    fn a_slot_becomes_a_ragged_tensor_or_a_dense_one() {
+        let slots = [Slot::floats("x").dense(&[-1, 2]), Slot::ids("c"), Slot::ids("label")];
+        let made = batch(&slots, &["2 1 2 2 7 8 1 0", "2 3 4 1 9 1 1"]).unwrap();
+        let names: Vec<_> = made.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["x", "c", "label"]);
+        assert_eq!(made[0].1, Tensor::new([2, 2], &[1f32, 2.0, 3.0, 4.0]).unwrap());
+        let mut ids = Tensor::new([3, 1], &[7i64, 8, 9]).unwrap();
+        ids.set_lod(Lod::from_lengths([2, 1]));
+        assert_eq!(made[1].1, ids);
+        assert_eq!(made[2].1.lod().levels(), [vec![0, 1, 2]]);
+    }
+
+    #[test]
+    fn a_slot_that_is_not_used_is_not_there() {
+        let mut slots = [Slot::ids("a"), Slot::floats("b"), Slot::ids("c")];
+        slots[1].used = false;
+        let made = batch(&slots, &["1 5 1 0.5 1 6"]).unwrap();
+        assert_eq!(made.len(), 2);
+        assert_eq!(made[1].1.data::<i64>().unwrap(), [6]);
+    }
+
+    #[test]
+    fn the_open_dimension_may_be_anywhere() {
+        let slots = [Slot::floats("x").dense(&[2, -1])];
+        assert_eq!(batch(&slots, &["4 1 2 3 4", "2 5 6"]).unwrap()[0].1.dims(), [2, 3]);
+        let error = batch(&slots, &["3 1 2 3"]).unwrap_err();
+        assert!(matches!(error, Error::DenseFill { found: 3, .. }), "{error}");
+        let slots = [Slot::floats("x").dense(&[2, 2])];
+        let error = batch(&slots, &["4 1 2 3 4", "4 1 2 3 4"]).unwrap_err();
+        assert!(matches!(error, Error::DenseFill { found: 8, .. }), "{error}");
+    }
+}

@@ -1,0 +1,334 @@
+//! What can go wrong between a text file and a batch.
+
+use std::io;
+use std::time::Duration;
+
+/// What operations of this crate return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Characters of a bad line that an error shows.
+pub(crate) const SHOWN_MAX: usize = 200;
+
+/// Why data could not be read. Every variant names what the user can look at.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The dataset has no slots.
+    #[error("the dataset has no slots: call set_use_var with the variables to be fed")]
+    NoSlots,
+    /// The dataset has no files.
+    #[error("the dataset has no files: call set_filelist with at least one path")]
+    NoFiles,
+    /// Two slots of one name.
+    #[error("slot `{slot}` is there twice: each variable is used once")]
+    SlotTwice {
+        /// The name.
+        slot: String,
+    },
+    /// A dense slot of a shape that does not say how many values a sample has.
+    #[error(
+        "slot `{slot}` is dense with shape {shape:?}: at most one dimension may be -1 and none 0; \
+         give the variable lod_level=1 if its length differs from sample to sample"
+    )]
+    DenseShape {
+        /// The slot.
+        slot: String,
+        /// Its shape.
+        shape: Vec<i64>,
+    },
+    /// A setting out of range.
+    #[error("{setting} must be {expected}, not {found}")]
+    BadSetting {
+        /// Which setting.
+        setting: &'static str,
+        /// What it may be.
+        expected: &'static str,
+        /// What it was.
+        found: String,
+    },
+    /// A file that is not there or cannot be read.
+    #[error("file `{file}` cannot be read: {source}")]
+    ReadFile {
+        /// The file.
+        file: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A line that is not as the slots say.
+    #[error("{file}:{line}{}: {refusal}\nplease check this error line: {text}", through(.command))]
+    BadLine {
+        /// The file.
+        file: String,
+        /// The line, from 1, of the file or of what the command printed.
+        line: u64,
+        /// The pipe command it came through; empty if there is none.
+        command: String,
+        /// What is wrong.
+        refusal: Refusal,
+        /// The line, shortened.
+        text: String,
+    },
+    /// The values of a dense slot do not fill its shape.
+    #[error("slot `{slot}` is dense with shape {shape:?}, which {found} values do not fill")]
+    DenseFill {
+        /// The slot.
+        slot: String,
+        /// Its shape.
+        shape: Vec<i64>,
+        /// The values of the batch.
+        found: usize,
+    },
+    /// The shell could not be started.
+    #[error("the shell for pipe command `{command}` could not be started: {source}")]
+    StartPipe {
+        /// The command.
+        command: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A command that the shell does not find.
+    #[error("pipe command `{command}` was not found (file `{file}`): {stderr}")]
+    PipeMissing {
+        /// The command.
+        command: String,
+        /// The file it should have read.
+        file: String,
+        /// The last lines it wrote to stderr.
+        stderr: String,
+    },
+    /// A command that failed.
+    #[error("pipe command `{command}` failed on file `{file}` with {status}: {stderr}")]
+    PipeFailed {
+        /// The command.
+        command: String,
+        /// The file it read.
+        file: String,
+        /// Its exit code or signal.
+        status: String,
+        /// The last lines it wrote to stderr.
+        stderr: String,
+    },
+    /// A command that read a file with text in it and printed nothing.
+    #[error(
+        "pipe command `{command}` printed nothing for file `{file}`, which is not empty; does it \
+         read standard input and write to standard output?"
+    )]
+    PipeSilent {
+        /// The command.
+        command: String,
+        /// The file.
+        file: String,
+    },
+    /// A command that neither prints nor ends.
+    #[error(
+        "pipe command `{command}` printed nothing for {waited:?} on file `{file}`; it was ended"
+    )]
+    PipeStalled {
+        /// The command.
+        command: String,
+        /// The file it should read.
+        file: String,
+        /// For how long it was waited for.
+        waited: Duration,
+    },
+    /// All files were read and there was no sample in them.
+    #[error("no sample in any of {n_files} files (the first is `{first}`){}", through(.command))]
+    NoRows {
+        /// How many files.
+        n_files: usize,
+        /// One of them.
+        first: String,
+        /// The pipe command; empty if there is none.
+        command: String,
+    },
+    /// More bad lines or files than the user wanted to bear.
+    #[error("more than {max} bad lines or files; the last: {last}")]
+    TooManySkipped {
+        /// How many may be skipped.
+        max: u64,
+        /// The last one.
+        last: Box<Error>,
+    },
+    /// A native reader given arguments it does not know.
+    #[error("`{command}`: {reason}\n{usage}")]
+    Usage {
+        /// The command.
+        command: String,
+        /// What is wrong.
+        reason: String,
+        /// How it is called.
+        usage: &'static str,
+    },
+    /// A native reader makes other slots than the dataset has.
+    #[error("`{command}` makes {makes}, but the dataset has {has}")]
+    NativeSlots {
+        /// The command.
+        command: String,
+        /// The slots it makes.
+        makes: String,
+        /// The slots there are.
+        has: String,
+    },
+    /// Data in memory was wanted before it was loaded.
+    #[error("the dataset holds no data: call load_into_memory() first")]
+    NotLoaded,
+    /// An operation that only a dataset in memory has.
+    #[error("QueueDataset does not support {what}, please use InMemoryDataset for {method}")]
+    OnlyInMemory {
+        /// What it is in words.
+        what: &'static str,
+        /// The method.
+        method: &'static str,
+    },
+    /// A slot that is not there.
+    #[error("there is no slot `{slot}`; there are: {slots}")]
+    NoSuchSlot {
+        /// The name.
+        slot: String,
+        /// The names there are.
+        slots: String,
+    },
+    /// A shuffle of slots was asked for and not switched on.
+    #[error("slots_shuffle needs set_fea_eval(record_candidate_size, True) before it")]
+    NoFeatureEval,
+    /// The other trainers could not be reached.
+    #[error("samples could not be traded with the other trainers: {reason}")]
+    Exchange {
+        /// What happened.
+        reason: String,
+    },
+    /// Samples of another trainer that do not fit our slots.
+    #[error("trainer {from} sent samples of other slots than ours; do all trainers use the same?")]
+    ForeignSamples {
+        /// Which trainer.
+        from: usize,
+    },
+    /// Somebody asked for an end.
+    #[error("reading was stopped")]
+    Stopped,
+    /// A thread that reads is gone without a word.
+    #[error("a reader thread ended unexpectedly")]
+    ReaderLost,
+    /// A tensor refused its numbers.
+    #[error(transparent)]
+    Tensor(#[from] tensor::Error),
+}
+
+fn through(command: &str) -> String {
+    if command.is_empty() { String::new() } else { format!(" (through `{command}`)") }
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A slot begins with no number of values, or with 0.
+    #[error(
+        "slot `{slot}`: expected the number of values, 1 or more, found `{found}`. The number of \
+         ids can not be zero, you need padding it in data generator; or if there is something \
+         wrong with the data, please check if the data contains unresolvable characters."
+    )]
+    Count {
+        /// The slot.
+        slot: String,
+        /// What stands there.
+        found: String,
+    },
+    /// The line ends before its slots do.
+    #[error(
+        "the line ends where slot `{slot}` should begin: expected {expected} slots, found {found}"
+    )]
+    TooFewSlots {
+        /// The first slot that is missing.
+        slot: String,
+        /// How many slots there should be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// The line ends within a slot.
+    #[error("slot `{slot}`: expected {expected} values, the line ends after {found}")]
+    TooFewValues {
+        /// The slot.
+        slot: String,
+        /// How many values were announced.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// A value that is no number of its kind.
+    #[error("slot `{slot}`, value {position}: expected {expected}, found `{found}`")]
+    Value {
+        /// The slot.
+        slot: String,
+        /// Which value, from 1.
+        position: usize,
+        /// What it should be.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// An id that 63 bits do not hold.
+    #[error("slot `{slot}`, value {position}: id {found} is beyond 2^63 - 1")]
+    IdTooLarge {
+        /// The slot.
+        slot: String,
+        /// Which value, from 1.
+        position: usize,
+        /// The id.
+        found: String,
+    },
+    /// A dense slot with another number of values than its shape says.
+    #[error(
+        "slot `{slot}` is dense: expected {expected} values, found {found}; give the variable \
+         lod_level=1 if their number differs from sample to sample"
+    )]
+    DenseCount {
+        /// The slot.
+        slot: String,
+        /// What its shape says.
+        expected: usize,
+        /// What the line says.
+        found: usize,
+    },
+    /// Text behind the last slot.
+    #[error("expected the end of the line after {n_slots} slots, found `{found}`")]
+    Trailing {
+        /// How many slots there are.
+        n_slots: usize,
+        /// The first word too many.
+        found: String,
+    },
+    /// A line with another number of fields than the format has.
+    #[error("expected {expected} fields separated by {separator}, found {found}")]
+    Fields {
+        /// How many there should be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+        /// What separates them.
+        separator: &'static str,
+    },
+    /// A quotation mark that is not closed.
+    #[error("a quotation mark is not closed on its line")]
+    OpenQuote,
+    /// A column that the header of a file does not have.
+    #[error("the header has no column `{column}`; it has: {columns}")]
+    NoColumn {
+        /// The column.
+        column: String,
+        /// Those there are.
+        columns: String,
+    },
+    /// A line that never ends.
+    #[error("the line is longer than {max} bytes")]
+    TooLong {
+        /// How long a line may be.
+        max: usize,
+    },
+}
+
+/// Text of a user, shortened for a message.
+pub(crate) fn shown(text: &[u8]) -> String {
+    let cut = &text[..text.len().min(SHOWN_MAX)];
+    let dots = if cut.len() < text.len() { "…" } else { "" };
+    format!("{}{dots}", String::from_utf8_lossy(cut).trim_end())
+}

@@ -1,0 +1,261 @@
+//! All samples in memory, in the order of the files unless they were shuffled.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use crate::batch::{Batch, Batcher};
+use crate::error::{Error, Result};
+use crate::pass::{Pass, Sink};
+use crate::records::{Records, fields};
+use crate::shuffle::{self, Exchange, Random};
+use crate::slot::Slot;
+
+/// Words of a piece; a new one begins behind it, so that growing never copies all.
+const PIECE_WORDS: usize = 4 << 20;
+
+/// Samples, and the order in which they are read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memory {
+    pieces: Vec<Arc<Records>>,
+    /// Piece and place in it.
+    order: Vec<(u32, u32)>,
+}
+
+impl Memory {
+    fn new(pieces: impl IntoIterator<Item = Records>) -> Self {
+        let pieces: Vec<Arc<Records>> = pieces.into_iter().map(Arc::new).collect();
+        let places = |(piece, records): (usize, &Arc<Records>)| {
+            (0..records.len() as u32).map(move |at| (piece as u32, at))
+        };
+        let order = pieces.iter().enumerate().flat_map(places).collect();
+        Self { pieces, order }
+    }
+
+    /// Reads all files with `n_threads` threads. The order is that of the files, whoever read them.
+    pub(crate) fn load(pass: &Pass, n_threads: usize) -> Result<Self> {
+        let n = n_threads.min(pass.files.paths().len()).max(1);
+        let mut loaded = thread::scope(|scope| {
+            let threads: Vec<_> = (0..n).map(|_| scope.spawn(|| load_some(pass))).collect();
+            let mut loaded = Vec::new();
+            let mut failed = None;
+            for thread in threads {
+                match thread.join().unwrap_or(Err(Error::ReaderLost)) {
+                    Ok(some) => loaded.extend(some),
+                    // That others were stopped is the consequence of the error, not the error.
+                    Err(Error::Stopped) if failed.is_some() => {}
+                    Err(error) => match failed {
+                        None | Some(Error::Stopped) => failed = Some(error),
+                        Some(_) => {}
+                    },
+                }
+            }
+            failed.map_or(Ok(loaded), Err)
+        })?;
+        loaded.sort_by_key(|(file, _)| *file);
+        let memory = Self::new(loaded.into_iter().flat_map(|(_, pieces)| pieces));
+        if memory.len() == 0 { Err(pass.no_rows()) } else { Ok(memory) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let pieces: usize = self.pieces.iter().map(|piece| piece.bytes()).sum();
+        pieces + size_of_val(self.order.as_slice())
+    }
+
+    fn get(&self, at: usize) -> &[u32] {
+        let (piece, place) = self.order[at];
+        self.pieces[piece as usize].get(place as usize)
+    }
+
+    pub(crate) fn shuffle(&mut self, seed: u64) {
+        shuffle::shuffle(&mut self.order, seed);
+    }
+
+    /// Trades samples with the other trainers: each goes to one of them by chance.
+    pub(crate) fn scatter(
+        &self,
+        exchange: &dyn Exchange,
+        slots: &[Slot],
+        (seed, n_round): (u64, usize),
+    ) -> Result<Self> {
+        let mut order = self.order.iter();
+        let received = shuffle::scatter(exchange, slots, (seed, n_round.max(1)), |give| {
+            let Some(&(piece, place)) = order.next() else { return false };
+            give(&self.pieces[piece as usize], place as usize);
+            true
+        })?;
+        let mut memory = Self::new(received);
+        memory.shuffle(seed);
+        Ok(memory)
+    }
+
+    /// The same samples with the values of some slots taken from other samples by chance: what a
+    /// model loses by it is what those slots are worth. `n_candidates` samples are drawn from.
+    pub(crate) fn mixed(
+        &self,
+        slots: &[Slot],
+        wanted: &[bool],
+        (seed, n_candidates): (u64, usize),
+    ) -> Self {
+        let mut random = Random::new(seed);
+        let mut candidates: Vec<usize> = (0..self.len()).collect();
+        shuffle::shuffle(&mut candidates, random.next());
+        candidates.truncate(n_candidates.max(1));
+        let used: Vec<Slot> = slots.iter().filter(|slot| slot.used).cloned().collect();
+        let (mut pieces, mut piece) = (Vec::new(), Records::default());
+        for at in 0..self.len() {
+            let (own, other) = (self.get(at), candidates[random.below(candidates.len())]);
+            piece.begin(0);
+            let pairs = fields(own, &used).zip(fields(self.get(other), &used));
+            for (((slot, own), (_, other)), &wanted) in pairs.zip(wanted) {
+                let values = if wanted { other } else { own };
+                piece.push((values.len() / slot.width()) as u32);
+                piece.extend(values);
+            }
+            piece.commit();
+            if piece.n_words() > PIECE_WORDS || at + 1 == self.len() {
+                piece.shrink();
+                pieces.push(std::mem::take(&mut piece));
+            }
+        }
+        Self::new(pieces)
+    }
+
+    /// Samples of one name become one: their lists one behind the other, in the order of reading.
+    ///
+    /// A name that has not `size` samples (0: any number) is dropped, and one whose dense slots do
+    /// not agree. Says how many samples were dropped.
+    pub(crate) fn merged(&self, slots: &[Slot], size: usize) -> (Self, usize) {
+        let key = |place: &(u32, u32)| self.pieces[place.0 as usize].key(place.1 as usize);
+        let mut order = self.order.clone();
+        order.sort_by_key(key);
+        let used: Vec<Slot> = slots.iter().filter(|slot| slot.used).cloned().collect();
+        let (mut pieces, mut piece, mut n_dropped) = (Vec::new(), Records::default(), 0);
+        for group in order.chunk_by(|a, b| key(a) == key(b)) {
+            let records: Vec<&[u32]> = group
+                .iter()
+                .map(|&(piece, place)| self.pieces[piece as usize].get(place as usize))
+                .collect();
+            let sized = size == 0 || records.len() == size;
+            if sized && merge(&records, &used, key(&group[0]), &mut piece) {
+                piece.commit();
+            } else {
+                n_dropped += records.len();
+            }
+            if piece.n_words() > PIECE_WORDS {
+                pieces.push(std::mem::take(&mut piece));
+            }
+        }
+        piece.shrink();
+        pieces.push(piece);
+        (Self::new(pieces), n_dropped)
+    }
+}
+
+/// Begins a sample made of several; whether they agree on what is dense.
+fn merge(records: &[&[u32]], slots: &[Slot], key: u64, out: &mut Records) -> bool {
+    out.begin(key);
+    let all: Vec<Vec<&[u32]>> = records
+        .iter()
+        .map(|record| fields(record, slots).map(|(_, values)| values).collect())
+        .collect();
+    for (at, slot) in slots.iter().enumerate() {
+        let first = all[0][at];
+        if slot.dense.is_some() {
+            if all.iter().any(|values| values[at] != first) {
+                return false;
+            }
+            out.push((first.len() / slot.width()) as u32);
+            out.extend(first);
+            continue;
+        }
+        let n_words: usize = all.iter().map(|values| values[at].len()).sum();
+        out.push((n_words / slot.width()) as u32);
+        all.iter().for_each(|values| out.extend(values[at]));
+    }
+    true
+}
+
+/// The files that one thread gets hold of.
+fn load_some(pass: &Pass) -> Result<Vec<(usize, Vec<Records>)>> {
+    let loaded = load_files(pass);
+    if loaded.is_err() {
+        pass.stop();
+    }
+    loaded
+}
+
+fn load_files(pass: &Pass) -> Result<Vec<(usize, Vec<Records>)>> {
+    let mut parser = pass.parser()?;
+    let mut loaded = Vec::new();
+    while let Some((at, file)) = pass.files.take() {
+        let (mut pieces, mut records) = (Vec::new(), Records::default());
+        let mut taken = |records: &mut Records| {
+            if records.n_words() > PIECE_WORDS {
+                records.shrink();
+                pieces.push(std::mem::take(records));
+            }
+            Ok(())
+        };
+        let parser = &mut *parser;
+        pass.read(file, &mut Sink { parser, records: &mut records, taken: &mut taken })?;
+        records.shrink();
+        pieces.push(records);
+        let n_rows: usize = pieces.iter().map(Records::len).sum();
+        pass.n_rows.fetch_add(n_rows as u64, Ordering::Relaxed);
+        loaded.push((at, pieces));
+    }
+    Ok(loaded)
+}
+
+/// Batches of a range of samples.
+pub(crate) struct Range {
+    memory: Arc<Memory>,
+    next: usize,
+    end: usize,
+    batch_size: usize,
+    batcher: Batcher,
+    used: Vec<Batch>,
+}
+
+/// Splits the samples into `n` ranges; the first ones are longer by one if they must be.
+pub(crate) fn ranges(
+    memory: &Arc<Memory>,
+    n: usize,
+    batch_size: usize,
+    slots: &[Slot],
+) -> Vec<Range> {
+    let (each, extra) = (memory.len() / n, memory.len() % n);
+    let mut next = 0;
+    let mut range = |at: usize| {
+        let from = next;
+        next += each + usize::from(at < extra);
+        let (memory, batcher, used) = (memory.clone(), Batcher::new(slots), Vec::new());
+        Range { memory, next: from, end: next, batch_size, batcher, used }
+    };
+    (0..n).map(&mut range).collect()
+}
+
+impl Range {
+    pub(crate) fn next(&mut self) -> Result<Option<Batch>> {
+        let end = self.end.min(self.next + self.batch_size);
+        if self.next == end {
+            return Ok(None);
+        }
+        let records: Vec<&[u32]> = (self.next..end).map(|at| self.memory.get(at)).collect();
+        let mut batch = self.used.pop().unwrap_or_default();
+        self.batcher.fill(&records, &mut batch)?;
+        self.next = end;
+        Ok(Some(batch))
+    }
+
+    pub(crate) fn recycle(&mut self, batch: Batch) {
+        if self.used.len() < 2 {
+            self.used.push(batch);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Pipe commands that need no pipe: they are done here, by the thread that reads.
+//!
+//! `cat` (the default) and our own readers give the same samples either way; a user who wants the
+//! process nevertheless writes `exec` before the command.
+
+use std::io::{Read, Write};
+
+use crate::criteo::Criteo;
+use crate::csv::Csv;
+use crate::error::{Error, Refusal, Result, shown};
+use crate::files::{LINE_BYTES_MAX, Line, Lines};
+use crate::records::Records;
+use crate::slot::{MultiSlot, Slot};
+
+/// Turns lines into samples.
+pub(crate) trait Parse: Send {
+    /// A file begins.
+    fn begin(&mut self) {}
+
+    /// Reads a line as one more record, which the caller commits; whether there is one in it.
+    fn parse(&mut self, line: &[u8], out: &mut Records) -> std::result::Result<bool, Refusal>;
+}
+
+impl Parse for MultiSlot {
+    fn parse(&mut self, line: &[u8], out: &mut Records) -> std::result::Result<bool, Refusal> {
+        MultiSlot::parse(self, line, out).map(|()| true)
+    }
+}
+
+/// A reader of our own.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Native {
+    /// `criteo-reader`
+    Criteo(Criteo),
+    /// `csv-reader`
+    Csv(Csv),
+}
+
+/// The names by which they are called.
+pub const COMMANDS: [&str; 2] = ["criteo-reader", "csv-reader"];
+
+impl Native {
+    /// The reader of these words, the first its name; `None` if it is none of ours.
+    pub fn from_words(words: &[&str]) -> Result<Option<Self>> {
+        match words {
+            ["criteo-reader", arguments @ ..] => {
+                Criteo::from_arguments(arguments).map(|criteo| Some(Native::Criteo(criteo)))
+            }
+            ["csv-reader", arguments @ ..] => {
+                Csv::from_arguments(arguments).map(|csv| Some(Native::Csv(csv)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The slots it makes, in order.
+    pub fn slots(&self) -> Vec<Slot> {
+        match self {
+            Native::Criteo(_) => Criteo::slots(),
+            Native::Csv(csv) => csv.slots(),
+        }
+    }
+
+    fn parser(&self, slots: &[Slot]) -> Box<dyn Parse> {
+        let used = slots.iter().map(|slot| slot.used).collect();
+        match self {
+            Native::Criteo(criteo) => Box::new(criteo.parser(used)),
+            Native::Csv(csv) => Box::new(csv.parser(slots)),
+        }
+    }
+
+    /// Does what the command does: lines of `input` become lines of counted slots.
+    pub fn run(&self, input: impl Read, mut output: impl Write) -> Result<()> {
+        const OUT_BYTES: usize = 64 << 10;
+        let slots = self.slots();
+        let mut parser = self.parser(&slots);
+        let mut lines = Lines::new(input);
+        let (mut records, mut text) = (Records::default(), Vec::new());
+        let failed = |source| Error::ReadFile { file: "standard input".to_string(), source };
+        loop {
+            let at = lines.n_lines + 1;
+            let line = match lines.next().map_err(failed)? {
+                Line::Text(line) => line,
+                Line::TooLong => return Err(too_long(at)),
+                Line::End => break,
+            };
+            records.clear();
+            let bad = |refusal| bad_line(at, line, refusal);
+            if parser.parse(line, &mut records).map_err(bad)? {
+                records.commit();
+                records.write_text(0, &slots, &mut text);
+            }
+            if text.len() > OUT_BYTES && !written(&mut output, &mut text)? {
+                return Ok(());
+            }
+        }
+        written(&mut output, &mut text)?;
+        Ok(())
+    }
+}
+
+/// Writes and empties a text; whether anybody wants more.
+fn written(output: &mut impl Write, text: &mut Vec<u8>) -> Result<bool> {
+    let done = output.write_all(text).and_then(|()| output.flush());
+    text.clear();
+    match done {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(source) => Err(Error::ReadFile { file: "standard output".to_string(), source }),
+    }
+}
+
+fn bad_line(line: u64, text: &[u8], refusal: Refusal) -> Error {
+    let (file, command) = ("standard input".to_string(), String::new());
+    Error::BadLine { file, line, command, refusal, text: shown(text) }
+}
+
+fn too_long(line: u64) -> Error {
+    bad_line(line, b"", Refusal::TooLong { max: LINE_BYTES_MAX })
+}
+
+/// How the lines of a file are made and read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Format {
+    /// The file holds counted slots.
+    Plain,
+    /// The file is read by a reader of ours.
+    Native(Native),
+    /// A command prints counted slots.
+    Piped,
+}
+
+impl Format {
+    /// What a pipe command means.
+    pub(crate) fn of(command: &str) -> Result<Self> {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let plain = |word: &str| {
+            let odd = |c: char| !(c.is_ascii_alphanumeric() || "-_./=,%:+#".contains(c));
+            !word.contains(odd)
+        };
+        Ok(match words.as_slice() {
+            [] | ["cat"] => Format::Plain,
+            ["paddlewheel", rest @ ..] if rest.iter().all(|word| plain(word)) => {
+                Native::from_words(rest)?.map_or(Format::Piped, Format::Native)
+            }
+            _ => Format::Piped,
+        })
+    }
+
+    /// What reads the lines.
+    pub(crate) fn parser(&self, slots: &[Slot], names: (bool, bool)) -> Result<Box<dyn Parse>> {
+        match self {
+            Format::Plain | Format::Piped => {
+                Ok(Box::new(MultiSlot::new(slots)?.with_names(names.0, names.1)))
+            }
+            Format::Native(native) => {
+                crate::slot::check(slots)?;
+                native.check(slots)?;
+                Ok(native.parser(slots))
+            }
+        }
+    }
+}
+
+impl Native {
+    /// Checks that the slots of a dataset are those this makes.
+    fn check(&self, slots: &[Slot]) -> Result<()> {
+        let made = self.slots();
+        let same = |(made, slot): (&Slot, &Slot)| {
+            let sized = match (made.n_dense(), slot.n_dense()) {
+                (Some(made), Some(wanted)) => made == wanted,
+                (None, Some(wanted)) => wanted == 1,
+                _ => true,
+            };
+            made.kind == slot.kind && sized
+        };
+        if made.len() == slots.len() && made.iter().zip(slots).all(same) {
+            return Ok(());
+        }
+        let words = |slots: &[Slot]| {
+            let word = |slot: &Slot| {
+                let size = slot.n_dense().map_or(String::new(), |n| format!(" x {n}"));
+                format!("{} ({:?}{size})", slot.name, slot.kind)
+            };
+            slots.iter().map(word).collect::<Vec<_>>().join(", ")
+        };
+        let command = match self {
+            Native::Criteo(_) => COMMANDS[0],
+            Native::Csv(_) => COMMANDS[1],
+        };
+        let command = command.to_string();
+        Err(Error::NativeSlots { command, makes: words(&made), has: words(slots) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_commands_without_a_shell_in_them_are_ours() {
+        assert_eq!(Format::of("cat").unwrap(), Format::Plain);
+        assert_eq!(Format::of(" ").unwrap(), Format::Plain);
+        let native = Format::of("paddlewheel criteo-reader 1000").unwrap();
+        assert!(matches!(native, Format::Native(Native::Criteo(_))));
+        for piped in [
+            "python criteo_reader.py 1000",
+            "paddlewheel criteo-reader $N",
+            "paddlewheel criteo-reader 1000 | head",
+            "exec paddlewheel criteo-reader 1000",
+            "cat | sort",
+        ] {
+            assert_eq!(Format::of(piped).unwrap(), Format::Piped, "{piped}");
+        }
+        let error = Format::of("paddlewheel criteo-reader many").unwrap_err();
+        assert!(matches!(error, Error::Usage { .. }), "{error}");
+    }
+
+    #[test]
+    fn refuses_a_dataset_of_other_slots() {
+        let native = Format::of("paddlewheel criteo-reader 1000").unwrap();
+        let error = native.parser(&[Slot::ids("c")], (false, false)).err().unwrap();
+        assert!(matches!(error, Error::NativeSlots { .. }), "{error}");
+    }
+}

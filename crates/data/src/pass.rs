@@ -1,0 +1,219 @@
+//! One pass over the files: what its threads share, and how one of them reads a file.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::error::{Error, Refusal, Result, shown};
+use crate::files::{self, Files, LINE_BYTES_MAX, Line, Lines};
+use crate::native::{Format, Parse};
+use crate::pipe::{Group, Input, Order, Pipe};
+use crate::records::Records;
+use crate::settings::Settings;
+
+/// Bad lines and files that were left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// How many lines.
+    pub n_lines: u64,
+    /// How many files, from the first error in them on.
+    pub n_files: u64,
+    /// What was wrong with the first.
+    pub first: String,
+}
+
+/// Where the lines of a thread go.
+pub(crate) struct Sink<'a> {
+    pub(crate) parser: &'a mut dyn Parse,
+    pub(crate) records: &'a mut Records,
+    /// Sees the records after each new one and may take them out.
+    pub(crate) taken: &'a mut dyn FnMut(&mut Records) -> Result<()>,
+}
+
+/// What the threads of a pass share.
+pub(crate) struct Pass {
+    pub(crate) settings: Settings,
+    pub(crate) format: Format,
+    pub(crate) files: Files,
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) n_rows: AtomicU64,
+    pub(crate) skipped: Arc<Mutex<Skipped>>,
+    /// The processes; there are none before the first pipe command.
+    group: OnceLock<Group>,
+    starting: Mutex<()>,
+}
+
+impl Pass {
+    pub(crate) fn new(settings: &Settings) -> Result<Self> {
+        settings.check()?;
+        let format = Format::of(&settings.pipe_command)?;
+        // Refuses slots that do not fit before anything starts.
+        format.parser(&settings.slots, (settings.ins_id, settings.content))?;
+        Ok(Self {
+            settings: settings.clone(),
+            format,
+            files: Files::new(&settings.files),
+            stop: Arc::default(),
+            n_rows: AtomicU64::new(0),
+            skipped: Arc::default(),
+            group: OnceLock::new(),
+            starting: Mutex::new(()),
+        })
+    }
+
+    pub(crate) fn parser(&self) -> Result<Box<dyn Parse>> {
+        self.format.parser(&self.settings.slots, (self.settings.ins_id, self.settings.content))
+    }
+
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// The error of a pass in which nothing was read.
+    pub(crate) fn no_rows(&self) -> Error {
+        let (n_files, command) = (self.files.paths().len(), self.command());
+        let first = self.files.paths().first().cloned().unwrap_or_default();
+        Error::NoRows { n_files, first, command }
+    }
+
+    /// The command as errors name it: none if it does nothing.
+    fn command(&self) -> String {
+        match self.format {
+            Format::Plain => String::new(),
+            _ => self.settings.pipe_command.clone(),
+        }
+    }
+
+    /// Counts what is left out, or says that it was too much.
+    fn skip(&self, error: Error, count: impl FnOnce(&mut Skipped)) -> Result<()> {
+        let max = self.settings.skips_max;
+        if max == 0 || matches!(error, Error::Stopped) {
+            return Err(error);
+        }
+        let mut skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+        if skipped.n_lines + skipped.n_files >= max {
+            return Err(Error::TooManySkipped { max, last: Box::new(error) });
+        }
+        count(&mut skipped);
+        if skipped.first.is_empty() {
+            skipped.first = error.to_string();
+        }
+        Ok(())
+    }
+
+    /// Reads a file.
+    pub(crate) fn read(&self, file: &str, sink: &mut Sink<'_>) -> Result<()> {
+        sink.parser.begin();
+        match self.read_strictly(file, sink) {
+            // These are about a line, or about all: the file has nothing to do with it.
+            Err(
+                error @ (Error::TooManySkipped { .. }
+                | Error::BadLine { .. }
+                | Error::DenseFill { .. }
+                | Error::Stopped),
+            ) => Err(error),
+            Err(error) => self.skip(error, |skipped| skipped.n_files += 1),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn read_strictly(&self, file: &str, sink: &mut Sink<'_>) -> Result<()> {
+        let failed = |source| Error::ReadFile { file: file.to_string(), source };
+        let fetch = self.settings.fetch(file);
+        let (input, filled) = match fetch {
+            Some(fetch) => (Input::Fetched(fetch), false),
+            None => {
+                let (opened, filled) = files::open(file).map_err(failed)?;
+                (Input::Opened(opened), filled)
+            }
+        };
+        let input = match input {
+            Input::Opened(opened) if self.format != Format::Piped => {
+                let mut lines = Lines::new(opened.reader());
+                let read = self.lines(file, &mut lines, sink);
+                return read?.map_err(failed);
+            }
+            input => input,
+        };
+        let mut lines = Lines::new(self.start(file, input)?);
+        if let Err(source) = self.lines(file, &mut lines, sink)? {
+            return Err(lines.into_source().error(source));
+        }
+        let pipe = lines.into_source();
+        let silent = pipe.n_bytes == 0 && filled;
+        pipe.finish()?;
+        if silent {
+            return Err(Error::PipeSilent { command: self.command(), file: file.to_string() });
+        }
+        Ok(())
+    }
+
+    fn start(&self, file: &str, input: Input) -> Result<Pipe> {
+        // A reader of ours takes what was fetched as it comes.
+        let command = match self.format {
+            Format::Piped => self.settings.pipe_command.as_str(),
+            Format::Plain | Format::Native(_) => "cat",
+        };
+        let order = Order {
+            command,
+            file,
+            shell: &self.settings.shell,
+            silence_max: self.settings.silence_max,
+            stop: self.stop.clone(),
+        };
+        Pipe::start(self.group(command)?, order, input)
+    }
+
+    fn group(&self, command: &str) -> Result<&Group> {
+        let _one = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(group) = self.group.get() {
+            return Ok(group);
+        }
+        let failed = |source| Error::StartPipe { command: command.to_string(), source };
+        let group = Group::new().map_err(failed)?;
+        Ok(self.group.get_or_init(|| group))
+    }
+
+    /// Reads all lines. The outer error is the data's, the inner one that of reading.
+    fn lines<R: Read>(
+        &self,
+        file: &str,
+        lines: &mut Lines<R>,
+        sink: &mut Sink<'_>,
+    ) -> Result<std::io::Result<()>> {
+        loop {
+            if self.stopped() {
+                return Err(Error::Stopped);
+            }
+            let at = lines.n_lines + 1;
+            let line = match lines.next() {
+                Ok(Line::Text(line)) => line,
+                Ok(Line::End) => return Ok(Ok(())),
+                Ok(Line::TooLong) => {
+                    return Err(self.bad(file, at, b"", Refusal::TooLong { max: LINE_BYTES_MAX }));
+                }
+                Err(error) => return Ok(Err(error)),
+            };
+            match sink.parser.parse(line, sink.records) {
+                Ok(true) => {
+                    sink.records.commit();
+                    (sink.taken)(sink.records)?;
+                }
+                Ok(false) => {}
+                Err(refusal) => {
+                    let error = self.bad(file, at, line, refusal);
+                    self.skip(error, |skipped| skipped.n_lines += 1)?;
+                }
+            }
+        }
+    }
+
+    fn bad(&self, file: &str, line: u64, text: &[u8], refusal: Refusal) -> Error {
+        let (file, command) = (file.to_string(), self.command());
+        Error::BadLine { file, line, command, refusal, text: shown(text) }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a dataset is told before it reads.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::pipe::{Shell, quoted};
+use crate::slot::{self, Slot};
+
+/// For how long a pipe command may print nothing.
+const SILENCE_MAX: Duration = Duration::from_secs(600);
+
+/// What is read, how, and by how many.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The slots of a line, in order.
+    pub slots: Vec<Slot>,
+    /// The files: paths, or `hdfs:` and `afs:` addresses.
+    pub files: Vec<String>,
+    /// Shell text that each file goes through; `cat` changes nothing.
+    pub pipe_command: String,
+    /// Samples of a batch.
+    pub batch_size: usize,
+    /// How many threads read and train.
+    pub n_threads: usize,
+    /// What pipe commands are given.
+    pub shell: Shell,
+    /// How files elsewhere are reached: `hadoop fs -D …`.
+    pub hadoop: String,
+    /// A command that prints the file named behind it, instead of opening it.
+    pub download: String,
+    /// Whether a line begins with the name of its sample.
+    pub ins_id: bool,
+    /// Whether its content follows.
+    pub content: bool,
+    /// How many bad lines and files are skipped; one more is an error.
+    pub skips_max: u64,
+    /// For how long a pipe command may print nothing.
+    pub silence_max: Duration,
+    /// Where the random orders of shuffles begin.
+    pub seed: u64,
+    /// Samples that trainers trade at once.
+    pub n_trade: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            files: Vec::new(),
+            pipe_command: "cat".to_string(),
+            batch_size: 32,
+            n_threads: 1,
+            shell: Shell::default(),
+            hadoop: "hadoop fs".to_string(),
+            download: String::new(),
+            ins_id: false,
+            content: false,
+            skips_max: 0,
+            silence_max: SILENCE_MAX,
+            seed: 0,
+            n_trade: 1024,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks that something can be read.
+    pub(crate) fn check(&self) -> Result<()> {
+        slot::check(&self.slots)?;
+        if self.files.is_empty() {
+            return Err(Error::NoFiles);
+        }
+        let positive = [("batch_size", self.batch_size), ("thread_num", self.n_threads)];
+        for (setting, value) in positive {
+            if value == 0 {
+                let expected = "1 or more";
+                return Err(Error::BadSetting { setting, expected, found: value.to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The command that prints a file which is not opened here.
+    pub(crate) fn fetch(&self, file: &str) -> Option<String> {
+        if !self.download.is_empty() {
+            return Some(format!("{} {}", self.download, quoted(file)));
+        }
+        let elsewhere = file.starts_with("hdfs:") || file.starts_with("afs:");
+        let verb = if file.ends_with(".gz") { "-text" } else { "-cat" };
+        elsewhere.then(|| format!("{} {verb} {}", self.hadoop, quoted(file)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_elsewhere_are_fetched() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.fetch("part-0"), None);
+        assert_eq!(settings.fetch("hdfs://x/a b").unwrap(), "hadoop fs -cat 'hdfs://x/a b'");
+        settings.hadoop = "hadoop fs -D a=b".to_string();
+        assert_eq!(settings.fetch("afs:/a.gz").unwrap(), "hadoop fs -D a=b -text 'afs:/a.gz'");
+        settings.download = "fetch".to_string();
+        assert_eq!(settings.fetch("part-0").unwrap(), "fetch 'part-0'");
+    }
+
+    #[test]
+    fn refuses_what_reads_nothing() {
+        let mut settings = Settings::default();
+        assert!(matches!(settings.check(), Err(Error::NoSlots)));
+        settings.slots = vec![Slot::ids("c")];
+        assert!(matches!(settings.check(), Err(Error::NoFiles)));
+        settings.files = vec!["a".to_string()];
+        settings.check().unwrap();
+        settings.batch_size = 0;
+        assert!(matches!(settings.check(), Err(Error::BadSetting { setting: "batch_size", .. })));
+    }
+}

@@ -1,0 +1,159 @@
+//! Another order of samples, here or among all trainers; always the same for the same seed.
+
+use crate::error::{Error, Result};
+use crate::records::Records;
+use crate::slot::Slot;
+
+/// A stream of random numbers (splitmix64): all of 64 bits, and nothing to set up.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    /// A number below `n`.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        // The high half of a product: even for all that fits in memory.
+        ((u128::from(self.next()) * n as u128) >> 64) as usize
+    }
+}
+
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// A number for a text; never 0, which stands for no text.
+pub(crate) fn hash(text: &[u8]) -> u64 {
+    let step = |sum: u64, &byte: &u8| mix(sum ^ u64::from(byte)).wrapping_add(1);
+    text.iter().fold(text.len() as u64, step).max(1)
+}
+
+/// Puts a list in random order.
+pub(crate) fn shuffle<T>(list: &mut [T], seed: u64) {
+    let mut random = Random::new(seed);
+    for at in (1..list.len()).rev() {
+        list.swap(at, random.below(at + 1));
+    }
+}
+
+/// How trainers trade: whoever connects them implements it.
+pub trait Exchange {
+    /// Which trainer this is.
+    fn rank(&self) -> usize;
+
+    /// How many there are.
+    fn n_trainers(&self) -> usize;
+
+    /// Gives `parts[i]` to trainer `i` and returns what each trainer gave to this one, by rank.
+    ///
+    /// All trainers call it equally often; it returns when all have.
+    fn trade(&self, parts: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, String>;
+}
+
+/// Trades, and checks that everybody gave something.
+fn trade(exchange: &dyn Exchange, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+    let got = exchange.trade(parts).map_err(|reason| Error::Exchange { reason })?;
+    if got.len() != exchange.n_trainers() {
+        let reason = format!("{} parts of {} trainers", got.len(), exchange.n_trainers());
+        return Err(Error::Exchange { reason });
+    }
+    Ok(got)
+}
+
+/// The sum of a number over all trainers.
+pub(crate) fn sum(exchange: &dyn Exchange, number: u64) -> Result<u64> {
+    let parts = vec![number.to_le_bytes().to_vec(); exchange.n_trainers()];
+    let mut sum = 0;
+    for (from, part) in trade(exchange, parts)?.into_iter().enumerate() {
+        let part = part.try_into().map_err(|_| Error::ForeignSamples { from })?;
+        sum += u64::from_le_bytes(part);
+    }
+    Ok(sum)
+}
+
+/// Says that this trainer has more to give than this part; so all know when all are done.
+const MORE: u8 = 1;
+
+/// Sends each sample to a random trainer and returns those that came here.
+///
+/// Goes in rounds of `n_round` samples, so that no more than a round lies about twice. `next` takes
+/// samples out one after the other.
+pub(crate) fn scatter(
+    exchange: &dyn Exchange,
+    slots: &[Slot],
+    (seed, n_round): (u64, usize),
+    mut next: impl FnMut(&mut dyn FnMut(&Records, usize)) -> bool,
+) -> Result<Vec<Records>> {
+    let n_trainers = exchange.n_trainers();
+    let mut random = Random::new(mix(seed ^ mix(exchange.rank() as u64)));
+    let mut received = Vec::new();
+    loop {
+        let mut parts = vec![vec![0]; n_trainers];
+        let mut more = true;
+        for _ in 0..n_round {
+            more = next(&mut |records, at| {
+                // Samples of one name meet at one trainer, where they can be merged.
+                let to = match records.key(at) {
+                    0 => random.below(n_trainers),
+                    key => (mix(key ^ seed) % n_trainers as u64) as usize,
+                };
+                records.write_bytes(at, &mut parts[to]);
+            });
+            if !more {
+                break;
+            }
+        }
+        parts.iter_mut().for_each(|part| part[0] = if more { MORE } else { 0 });
+        let mut anybody = false;
+        for (from, part) in trade(exchange, parts)?.into_iter().enumerate() {
+            let (&flag, bytes) = part.split_first().ok_or(Error::ForeignSamples { from })?;
+            anybody |= flag == MORE;
+            let mut records = Records::default();
+            records.read_bytes(bytes, slots).ok_or(Error::ForeignSamples { from })?;
+            received.push(records);
+        }
+        if !anybody {
+            received.retain(|records| !records.is_empty());
+            return Ok(received);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shuffle_loses_nothing_and_repeats() {
+        let shuffled = |seed| {
+            let mut list: Vec<u32> = (0..1000).collect();
+            shuffle(&mut list, seed);
+            list
+        };
+        let once = shuffled(1);
+        assert_eq!(once, shuffled(1));
+        assert_ne!(once, shuffled(2));
+        let mut sorted = once.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..1000).collect::<Vec<_>>());
+        let unmoved = once.iter().zip(&sorted).filter(|(a, b)| a == b).count();
+        assert!(unmoved < 10, "{unmoved}");
+    }
+
+    #[test]
+    fn numbers_below_are_even() {
+        let mut random = Random::new(3);
+        let mut counts = [0; 5];
+        (0..5000).for_each(|_| counts[random.below(5)] += 1);
+        assert!(counts.iter().all(|count| (900..1100).contains(count)), "{counts:?}");
+    }
+}
