@@ -263,7 +263,8 @@ def test_ctrl_c_of_a_trainer_that_waits_for_others(cluster, job):
     mine = job(1, 2)
     mine.server(0)
     mine.trainer(0)
-    cluster.wait_for("server 0", "trainer 0 joined")
+    # Not earlier: while numpy loads its modules it swallows what Ctrl-C raises.
+    cluster.wait_for("trainer 0", "training starts")
     log = interrupt(cluster, "trainer 0", -signal.SIGINT)
     assert error_of(log) == "KeyboardInterrupt"
     assert "trainer 0 died" in error_of(cluster.expect("server 0", 1, limit=6))

@@ -42,16 +42,21 @@ pub fn wait_server_ready(
     wait(endpoints, timeout, watch, &mut world)
 }
 
+/// Whether the user has had enough.
+type Stops<'a> = &'a mut dyn FnMut() -> bool;
+
 /// Whether a server accepts a connection in time. One that says neither yes nor no must not keep
 /// a user who wants to go: it is asked on a thread of its own.
-fn answers(endpoint: &Endpoint, limit: Duration, stops: &mut dyn FnMut() -> bool) -> bool {
+fn answers(endpoint: &Endpoint, limit: Duration, stops: Stops<'_>) -> bool {
     if limit <= GLANCE {
         return tcp::answers(endpoint, limit);
     }
     let (tell, told) = mpsc::sync_channel(1);
     let asked = endpoint.clone();
-    // Nobody listens any more if the user has gone.
-    thread::spawn(move || drop(tell.send(tcp::answers(&asked, limit))));
+    thread::spawn(move || {
+        // Nobody listens any more if the user has gone.
+        let _ = tell.send(tcp::answers(&asked, limit));
+    });
     loop {
         match told.recv_timeout(GLANCE) {
             Ok(answer) => return answer,
@@ -63,7 +68,7 @@ fn answers(endpoint: &Endpoint, limit: Duration, stops: &mut dyn FnMut() -> bool
 
 /// What a wait needs of the world; tests bring their own.
 struct World<'a> {
-    answers: &'a mut dyn FnMut(&Endpoint, Duration, &mut dyn FnMut() -> bool) -> bool,
+    answers: &'a mut dyn FnMut(&Endpoint, Duration, Stops<'_>) -> bool,
     sleep: &'a mut dyn FnMut(Duration),
     elapsed: &'a mut dyn FnMut() -> Duration,
 }
@@ -146,7 +151,7 @@ mod tests {
         let endpoints: Vec<Endpoint> = vec!["a:1".parse().unwrap(), "b:2".parse().unwrap()];
         let now = std::cell::Cell::new(Duration::ZERO);
         let mut said = Vec::new();
-        let mut answers = |endpoint: &Endpoint, limit, _: &mut dyn FnMut() -> bool| {
+        let mut answers = |endpoint: &Endpoint, limit, _: Stops<'_>| {
             let at = Duration::from_secs(ready_at[usize::from(endpoint.host == "b")]);
             let is_ready = now.get() >= at;
             now.set(now.get() + if is_ready { Duration::ZERO } else { limit });
