@@ -2,6 +2,11 @@
 
 from typing import Any
 
+class Batches:
+    """The batches of a pass, reader by reader in turns."""
+    def __iter__(self) -> Any: ...
+    def __next__(self) -> Any: ...
+
 class Block:
     """A block of a program."""
     def _insert_op(
@@ -96,6 +101,63 @@ class DataParallel:
     """The devices of a compiled program: gradients are added up over them, parameters change once."""
     def __init__(self, n_places: Any, scale: Any = None, share: Any = None) -> None: ...
     n_places: Any
+
+class Dataset:
+    """Files and slots: text in, batches out."""
+    def __init__(self, kind: Any, python: Any) -> None: ...
+    def batches(self) -> Any:
+        """The batches of one pass as feeds, to look at."""
+    def desc(self) -> Any:
+        """The description in the words of Fluid's files."""
+    filelist: Any
+    def load_into_memory(self) -> Any:
+        """Reads all files into memory."""
+    def local_shuffle(self) -> Any:
+        """Puts the samples of this trainer in random order."""
+    def n_rows(self) -> Any:
+        """Samples of this trainer in memory."""
+    def preload_into_memory(self, thread_num: Any = None) -> Any:
+        """Begins to read all files into memory."""
+    def release_memory(self) -> Any:
+        """Forgets the samples."""
+    def set_batch_size(self, batch_size: Any) -> Any:
+        """How many samples a batch has."""
+    def set_download_cmd(self, download_cmd: Any) -> Any:
+        """A command that prints the file named behind it; files are not opened then."""
+    def set_fea_eval(self, record_candidate_size: Any, fea_eval: bool = True) -> Any:
+        """Allows `slots_shuffle`, with values drawn from that many samples."""
+    def set_filelist(self, filelist: Any) -> Any:
+        """The files that are read."""
+    def set_hdfs_config(self, fs_name: Any, fs_ugi: Any) -> Any:
+        """Where `hdfs:` and `afs:` files are, and who asks for them."""
+    def set_merge(self, merge_size: Any) -> Any:
+        """Samples of one name become one if there are so many of them (0: any number)."""
+    def set_n_trade(self, n_trade: Any) -> Any:
+        """How many samples trainers trade at once."""
+    def set_parse_content(self, parse_content: Any) -> Any:
+        """Whether the contents of samples follow."""
+    def set_parse_ins_id(self, parse_ins_id: Any) -> Any:
+        """Whether lines begin with the names of their samples."""
+    def set_pipe_command(self, pipe_command: Any) -> Any:
+        """The shell text that each file goes through; `cat` changes nothing."""
+    def set_pv_batch_size(self, pv_batch_size: Any) -> Any:
+        """The page views of a batch; it is written into the description."""
+    def set_rank_offset(self, rank_offset: Any) -> Any:
+        """A variable that ranking models name; it is written into the description."""
+    def set_shuffle_seed(self, seed: Any) -> Any:
+        """Where the random orders of shuffles begin."""
+    def set_skip_max(self, skip_max: Any) -> Any:
+        """How many bad lines and files may be skipped; they are counted in `skipped`."""
+    def set_thread(self, thread_num: Any) -> Any:
+        """How many threads read and train."""
+    def set_use_var(self, var_list: Any) -> Any:
+        """The variables that are fed, in the order of the slots in a line."""
+    skipped: Any
+    def slots_shuffle(self, slots: Any) -> Any:
+        """Gives slots the values of other samples: what a model loses by it is what they are worth."""
+    thread_num: Any
+    def wait_preload_done(self) -> Any:
+        """Waits until all files are in memory."""
 
 class EOFException(Exception):
     """A reader is at the end of its pass."""
@@ -2140,6 +2202,9 @@ class optimizer:
 
 def program_job(program: Any) -> Any:
     """What a program remembers of its job; `None` if it was not transpiled."""
+
+def run_reader(words: Any) -> Any:
+    """Reads standard input with a reader of ours and writes counted slots to standard output."""
 
 def slice_shape(shape: Any, n_servers: Any, min_block_size: Any = ...) -> Any:
     """How a variable is cut: (block, offset, elements) of each block."""

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::batch::Batch;
 use crate::error::{Error, Result};
@@ -139,6 +139,18 @@ impl Dataset {
         let memory = thread.join().unwrap_or(Err(Error::ReaderLost))?;
         (self.memory, self.original) = (Some(Arc::new(memory)), None);
         Ok(())
+    }
+
+    /// Waits for a load for so long; whether none goes on any more.
+    pub fn loaded_within(&mut self, max: Duration) -> Result<bool> {
+        let start = Instant::now();
+        while self.loading.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            if start.elapsed() >= max {
+                return Ok(false);
+            }
+            thread::sleep(Duration::from_millis(1).min(max));
+        }
+        self.wait_loaded().map(|()| true)
     }
 
     /// What ends a load or a pass early, from any thread.
@@ -291,6 +303,15 @@ impl Reader {
             Source::Stream(stream) => stream.next(),
             Source::Memory(_, stop) if stop.load(Ordering::Relaxed) => Ok(None),
             Source::Memory(range, _) => range.next(),
+        }
+    }
+
+    /// Waits for so long; whether [`Reader::next`] would answer at once. For those who must look after
+    /// something else meanwhile.
+    pub fn ready(&mut self, max: Duration) -> bool {
+        match &mut self.0 {
+            Source::Stream(stream) => stream.ready(max),
+            Source::Memory(..) => true,
         }
     }
 

@@ -11,6 +11,7 @@ mod batch;
 mod criteo;
 mod csv;
 mod dataset;
+mod desc;
 mod error;
 mod files;
 mod memory;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,8 @@ use crate::records::Records;
 
 /// Batches that lie ready for a reader, at most.
 const N_AHEAD: usize = 4;
+/// How long a wait that goes on anyway is.
+const LOOK_MAX: Duration = Duration::from_secs(3600);
 
 /// Batches of one thread.
 pub(crate) struct Stream {
@@ -22,6 +24,8 @@ pub(crate) struct Stream {
     thread: Option<JoinHandle<()>>,
     pass: Arc<Pass>,
     waited: Duration,
+    /// What was found there when somebody only looked.
+    found: Option<Result<Batch>>,
 }
 
 /// Starts `n_threads` threads, at most one per file.
@@ -52,24 +56,42 @@ impl Stream {
                 _ => {}
             }
         });
-        Self { batches: taken, used, thread: Some(thread), pass, waited: Duration::ZERO }
+        Self {
+            batches: taken,
+            used,
+            thread: Some(thread),
+            pass,
+            waited: Duration::ZERO,
+            found: None,
+        }
     }
 
     pub(crate) fn next(&mut self) -> Result<Option<Batch>> {
-        let got = match self.batches.try_recv() {
-            Ok(batch) => Some(batch),
-            Err(TryRecvError::Disconnected) => None,
-            Err(TryRecvError::Empty) => {
-                let start = Instant::now();
-                let got = self.batches.recv().ok();
-                self.waited += start.elapsed();
-                got
-            }
-        };
-        match got {
+        while !self.ready(LOOK_MAX) {}
+        match self.found.take() {
             Some(batch) => batch.map(Some),
             None => self.ended().map(|()| None),
         }
+    }
+
+    /// Waits for the next batch or the end, for so long; whether one of them is there.
+    pub(crate) fn ready(&mut self, max: Duration) -> bool {
+        if self.found.is_some() {
+            return true;
+        }
+        let start = Instant::now();
+        let (found, ready) = match self.batches.try_recv() {
+            Ok(batch) => (Some(batch), true),
+            Err(TryRecvError::Disconnected) => (None, true),
+            Err(TryRecvError::Empty) => {
+                let got = self.batches.recv_timeout(max);
+                self.waited += start.elapsed();
+                let late = matches!(got, Err(RecvTimeoutError::Timeout));
+                (got.ok(), !late)
+            }
+        };
+        self.found = found;
+        ready
     }
 
     /// After the last batch: whether the thread ended well.

@@ -40,6 +40,10 @@ pub struct Settings {
     pub seed: u64,
     /// Samples that trainers trade at once.
     pub n_trade: usize,
+    /// A variable that Fluid's ranking models name; it is written down, nothing more.
+    pub rank_offset: Option<String>,
+    /// Page views of a batch of such models; it is written down, nothing more.
+    pub pv_batch_size: Option<i64>,
 }
 
 impl Default for Settings {
@@ -59,6 +63,8 @@ impl Default for Settings {
             silence_max: SILENCE_MAX,
             seed: 0,
             n_trade: 1024,
+            rank_offset: None,
+            pv_batch_size: None,
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::io;
 
+use data::Error as DataError;
 use fleet::Error as FleetError;
 use program::Error as ProgramError;
 use pyo3::exceptions::{
-    PyAssertionError, PyException, PyKeyboardInterrupt, PyRuntimeError, PyTypeError, PyValueError,
+    PyAssertionError, PyException, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError,
+    PyTypeError, PyValueError,
 };
 use pyo3::{PyErr, create_exception};
 use train::Error as TrainError;
@@ -95,6 +97,21 @@ pub(crate) fn from_fleet(error: FleetError) -> PyErr {
         | FleetError::Start { source, .. }
         | FleetError::Signals(source) => io::Error::new(source.kind(), text).into(),
         _ => PyValueError::new_err(text),
+    }
+}
+
+pub(crate) fn from_data(error: DataError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        DataError::SlotTwice { .. }
+        | DataError::DenseShape { .. }
+        | DataError::BadSetting { .. }
+        | DataError::Usage { .. }
+        | DataError::NativeSlots { .. }
+        | DataError::NoSuchSlot { .. }
+        | DataError::NoFeatureEval => PyValueError::new_err(text),
+        DataError::OnlyInMemory { .. } => PyNotImplementedError::new_err(text),
+        _ => PyRuntimeError::new_err(text),
     }
 }
 

@@ -7,6 +7,7 @@ mod backward;
 mod cluster;
 mod context;
 mod convert;
+mod dataset;
 mod error;
 mod executor;
 mod feeder;
@@ -70,6 +71,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     backward::add(m)?;
     fleet::add(m)?;
     m.add_function(wrap_pyfunction!(cluster::leave_cluster, m)?)?;
+    dataset::add(m)?;
     io::add(m)?;
     metrics::add(m)?;
     optimizer::add(m)?;

@@ -1,11 +1,100 @@
 """Datasets of text files."""
 
-from ._not_yet import DATASETS, not_yet_class
+import sys
 
-DatasetBase = not_yet_class("DatasetBase", DATASETS)
-InMemoryDataset = not_yet_class("InMemoryDataset", DATASETS)
-QueueDataset = not_yet_class("QueueDataset", DATASETS)
-FileInstantDataset = not_yet_class("FileInstantDataset", DATASETS)
+from .. import _core
+
+
+class DatasetBase(_core.Dataset):
+    """Files and slots: told what to read, a dataset gives batches to `train_from_dataset`.
+
+    A pipe command such as ``python reader.py`` gets each file on its standard input and prints a
+    sample a line: for each variable of `set_use_var` the number of values, then the values.
+    """
+
+    KIND = None
+
+    def __new__(cls):
+        return super().__new__(cls, cls.KIND or cls.__name__, sys.executable)
+
+
+class QueueDataset(DatasetBase):
+    """Reads files while they are trained on, in little memory; nothing can be shuffled."""
+
+    KIND = "QueueDataset"
+
+    def global_shuffle(self, fleet=None):
+        """Not possible: files are read as they come."""
+        raise NotImplementedError(
+            "QueueDataset does not support global shuffle, please use InMemoryDataset for "
+            "global_shuffle"
+        )
+
+
+class FileInstantDataset(DatasetBase):
+    """Another name for a dataset that is read while it is trained on."""
+
+    KIND = "FileInstantDataset"
+
+    def local_shuffle(self):
+        """Not possible: files are read as they come."""
+        raise NotImplementedError(
+            "FileInstantDataset does not support local shuffle, please use InMemoryDataset for "
+            "local_shuffle"
+        )
+
+    def global_shuffle(self, fleet=None):
+        """Not possible: files are read as they come."""
+        raise NotImplementedError(
+            "FileInstantDataset does not support global shuffle, please use InMemoryDataset for "
+            "global_shuffle"
+        )
+
+
+class InMemoryDataset(DatasetBase):
+    """Loads files once; samples can be shuffled and trained on as often as wanted."""
+
+    KIND = "InMemoryDataset"
+
+    def global_shuffle(self, fleet=None, thread_num=12):
+        """Puts the samples of all trainers in random order; without a fleet, of this one."""
+        if fleet is not None and fleet.worker_num() > 1:
+            raise NotImplementedError(
+                "trading samples between trainers is not yet there: use local_shuffle, and "
+                "fleet.split_files over other files each epoch"
+            )
+        self.local_shuffle()
+
+    def get_memory_data_size(self, fleet=None):
+        """Samples in memory: of this trainer, or with a fleet of all."""
+        return _total(self.n_rows(), fleet)
+
+    def get_shuffle_data_size(self, fleet=None):
+        """Samples in memory after shuffling: of this trainer, or with a fleet of all."""
+        return _total(self.n_rows(), fleet)
+
+    def set_queue_num(self, queue_num):
+        """How many queues samples lie in. Ours lie in none, so nothing changes."""
+
+    def set_fleet_send_batch_size(self, fleet_send_batch_size=1024):
+        """How many samples trainers trade at once."""
+        self.set_n_trade(fleet_send_batch_size)
+
+    def set_fleet_send_sleep_seconds(self, fleet_send_sleep_seconds=0):
+        """Pauses between trades. Ours need none, so nothing changes."""
+
+    def set_merge_by_lineid(self, merge_size=2):
+        """From the next load on, samples of one name become one if there are so many."""
+        self.set_merge(merge_size)
+
+
+def _total(own, fleet):
+    if fleet is None:
+        return own
+    total = [0.0]
+    fleet.all_reduce_worker([own], total)
+    return int(total[0])
+
 
 KINDS = {
     "InMemoryDataset": InMemoryDataset,

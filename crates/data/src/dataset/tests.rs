@@ -1,7 +1,6 @@
 use std::io::Write;
 use std::path::Path;
-use std::sync::{Barrier, Mutex};
-use std::time::Instant;
+use std::sync::Barrier;
 
 use super::*;
 use crate::error::Refusal;
@@ -202,6 +201,8 @@ fn waiting_for_data_is_counted() {
     let (_folder, paths) = files(&[&lines(0..2)]);
     let mut dataset = dataset(Kind::Queue, paths, "sleep 0.2; cat");
     let mut readers = dataset.start(1).unwrap();
+    assert!(!readers[0].ready(Duration::from_millis(1)));
+    assert!(readers[0].ready(Duration::from_secs(60)));
     readers[0].next().unwrap().unwrap();
     assert!(readers[0].waited() > Duration::from_millis(100), "{:?}", readers[0].waited());
 }

@@ -14,7 +14,7 @@ use crate::param::param_attr;
 use crate::variable::{Inputs, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(data, m)?)?;
+    m.add_function(wrap_pyfunction!(self::data, m)?)?;
     m.add_function(wrap_pyfunction!(fc, m)?)?;
     m.add_function(wrap_pyfunction!(mean, m)?)
 }

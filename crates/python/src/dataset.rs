@@ -1,0 +1,331 @@
+//! Datasets as Python sees them.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use data::{Dataset, Kind, Native, Reader, Settings, Slot};
+use fleet::{env, pipes};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::PyDict;
+use tensor::DType;
+
+use crate::error::from_data;
+use crate::executor::SIGNALS_EVERY;
+use crate::tensor::PyTensor;
+use crate::variable::PyVariable;
+
+pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyDataset>()?;
+    m.add_class::<PyBatches>()?;
+    m.add_function(wrap_pyfunction!(run_reader, m)?)
+}
+
+/// Files and slots: text in, batches out.
+#[pyclass(name = "Dataset", module = "paddlewheel._core", frozen, subclass)]
+pub(crate) struct PyDataset {
+    dataset: Mutex<Dataset>,
+    /// What Fluid calls the reader.
+    class: &'static str,
+}
+
+impl PyDataset {
+    /// The dataset; the interpreter is free while somebody else has it.
+    pub(crate) fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Dataset> {
+        self.dataset.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, py: Python<'_>, change: impl FnOnce(&mut Settings)) {
+        change(self.lock(py).settings_mut());
+    }
+
+    /// Calls what takes long, with the interpreter free.
+    fn long<R: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut Dataset) -> data::Result<R> + Send,
+    ) -> PyResult<R> {
+        let mut dataset = self.lock(py);
+        let dataset = &mut *dataset;
+        py.detach(|| call(dataset)).map_err(from_data)
+    }
+
+    /// Waits for a load; Ctrl-C ends it.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        while !self.long(py, |dataset| dataset.loaded_within(SIGNALS_EVERY))? {
+            if let Err(raised) = py.check_signals() {
+                self.long(py, |dataset| {
+                    dataset.stopper().stop();
+                    // It ends as stopped, which is what was wanted.
+                    let _ = dataset.wait_loaded();
+                    Ok(())
+                })?;
+                return Err(raised);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A number that must be 1 or more.
+fn positive(setting: &str, value: i64) -> PyResult<usize> {
+    match usize::try_from(value) {
+        Ok(value) if value > 0 => Ok(value),
+        _ => {
+            Err(PyValueError::new_err(format!("{setting} must be 1 or more, but received {value}")))
+        }
+    }
+}
+
+#[pymethods]
+impl PyDataset {
+    #[new]
+    fn new(kind: &str, python: Option<PathBuf>) -> PyResult<Self> {
+        let (kind, class) = match kind {
+            "QueueDataset" => (Kind::Queue, "MultiSlotDataFeed"),
+            "FileInstantDataset" => (Kind::Queue, "MultiSlotFileInstantDataFeed"),
+            "InMemoryDataset" => (Kind::InMemory, "MultiSlotInMemoryDataFeed"),
+            other => {
+                let text = format!("datafeed class {other} does not exist");
+                return Err(PyValueError::new_err(text));
+            }
+        };
+        let mut dataset = Dataset::new(kind);
+        dataset.settings_mut().shell = pipes::shell(&env::process, python.as_deref());
+        Ok(Self { dataset: Mutex::new(dataset), class })
+    }
+
+    /// The shell text that each file goes through; `cat` changes nothing.
+    fn set_pipe_command(&self, py: Python<'_>, pipe_command: String) {
+        self.set(py, |settings| settings.pipe_command = pipe_command);
+    }
+
+    /// How many samples a batch has.
+    fn set_batch_size(&self, py: Python<'_>, batch_size: i64) -> PyResult<()> {
+        let batch_size = positive("batch_size", batch_size)?;
+        self.set(py, |settings| settings.batch_size = batch_size);
+        Ok(())
+    }
+
+    /// How many threads read and train.
+    fn set_thread(&self, py: Python<'_>, thread_num: i64) -> PyResult<()> {
+        let thread_num = positive("thread_num", thread_num)?;
+        self.set(py, |settings| settings.n_threads = thread_num);
+        Ok(())
+    }
+
+    /// The files that are read.
+    fn set_filelist(&self, py: Python<'_>, filelist: Vec<String>) {
+        self.set(py, |settings| settings.files = filelist);
+    }
+
+    /// The variables that are fed, in the order of the slots in a line.
+    fn set_use_var(&self, py: Python<'_>, var_list: &Bound<'_, PyAny>) -> PyResult<()> {
+        let slots: Vec<Slot> =
+            var_list.try_iter()?.map(|var| slot(&var?)).collect::<PyResult<_>>()?;
+        self.set(py, |settings| settings.slots.extend(slots));
+        Ok(())
+    }
+
+    /// Where `hdfs:` and `afs:` files are, and who asks for them.
+    fn set_hdfs_config(&self, py: Python<'_>, fs_name: &str, fs_ugi: &str) {
+        let command = format!("hadoop fs -D fs.default.name={fs_name} -D hadoop.job.ugi={fs_ugi}");
+        self.set(py, |settings| settings.hadoop = command);
+    }
+
+    /// A command that prints the file named behind it; files are not opened then.
+    fn set_download_cmd(&self, py: Python<'_>, download_cmd: String) {
+        self.set(py, |settings| settings.download = download_cmd);
+    }
+
+    /// A variable that ranking models name; it is written into the description.
+    fn set_rank_offset(&self, py: Python<'_>, rank_offset: String) {
+        self.set(py, |settings| settings.rank_offset = Some(rank_offset));
+    }
+
+    /// The page views of a batch; it is written into the description.
+    fn set_pv_batch_size(&self, py: Python<'_>, pv_batch_size: i64) {
+        self.set(py, |settings| settings.pv_batch_size = Some(pv_batch_size));
+    }
+
+    /// How many bad lines and files may be skipped; they are counted in `skipped`. 0, the default,
+    /// makes the first an error. Not in Fluid.
+    fn set_skip_max(&self, py: Python<'_>, skip_max: u64) {
+        self.set(py, |settings| settings.skips_max = skip_max);
+    }
+
+    /// Where the random orders of shuffles begin. Not in Fluid.
+    fn set_shuffle_seed(&self, py: Python<'_>, seed: u64) {
+        self.set(py, |settings| settings.seed = seed);
+    }
+
+    /// Allows `slots_shuffle`, with values drawn from that many samples.
+    #[pyo3(signature = (record_candidate_size, fea_eval = true))]
+    fn set_fea_eval(
+        &self,
+        py: Python<'_>,
+        record_candidate_size: i64,
+        fea_eval: bool,
+    ) -> PyResult<()> {
+        let size = positive("record_candidate_size", record_candidate_size)?;
+        self.lock(py).set_mix_candidates(fea_eval.then_some(size));
+        Ok(())
+    }
+
+    /// Gives slots the values of other samples: what a model loses by it is what they are worth.
+    fn slots_shuffle(&self, py: Python<'_>, slots: Vec<String>) -> PyResult<()> {
+        self.long(py, |dataset| dataset.mix_slots(&slots))
+    }
+
+    /// The description in the words of Fluid's files.
+    fn desc(&self, py: Python<'_>) -> String {
+        self.lock(py).settings().desc(self.class)
+    }
+
+    /// How many threads read and train.
+    #[getter]
+    fn thread_num(&self, py: Python<'_>) -> usize {
+        self.lock(py).settings().n_threads
+    }
+
+    /// The files that are read.
+    #[getter]
+    fn filelist(&self, py: Python<'_>) -> Vec<String> {
+        self.lock(py).settings().files.clone()
+    }
+
+    /// Bad lines and files that the last load or pass left out, and what was wrong with the first.
+    /// Not in Fluid.
+    #[getter]
+    fn skipped(&self, py: Python<'_>) -> (u64, u64, String) {
+        let skipped = self.lock(py).skipped();
+        (skipped.n_lines, skipped.n_files, skipped.first)
+    }
+
+    /// The batches of one pass as feeds, to look at. Not in Fluid.
+    fn batches(&self, py: Python<'_>) -> PyResult<PyBatches> {
+        let readers = self.long(py, |dataset| dataset.start(0))?;
+        Ok(PyBatches(Mutex::new((readers, 0))))
+    }
+
+    /// Reads all files into memory.
+    fn load_into_memory(&self, py: Python<'_>) -> PyResult<()> {
+        self.preload_into_memory(py, None)?;
+        self.wait(py)
+    }
+
+    /// Begins to read all files into memory.
+    #[pyo3(signature = (thread_num = None))]
+    fn preload_into_memory(&self, py: Python<'_>, thread_num: Option<i64>) -> PyResult<()> {
+        let n = thread_num.map_or(Ok(0), |thread_num| positive("thread_num", thread_num))?;
+        self.wait(py)?;
+        self.long(py, |dataset| dataset.preload(n))
+    }
+
+    /// Waits until all files are in memory.
+    fn wait_preload_done(&self, py: Python<'_>) -> PyResult<()> {
+        self.wait(py)
+    }
+
+    /// Puts the samples of this trainer in random order.
+    fn local_shuffle(&self, py: Python<'_>) -> PyResult<()> {
+        self.long(py, Dataset::local_shuffle)
+    }
+
+    /// Forgets the samples.
+    fn release_memory(&self, py: Python<'_>) {
+        let mut dataset = self.lock(py);
+        let dataset = &mut *dataset;
+        py.detach(|| dataset.release());
+    }
+
+    /// Samples of this trainer in memory.
+    fn n_rows(&self, py: Python<'_>) -> PyResult<u64> {
+        self.long(py, |dataset| dataset.n_rows(None))
+    }
+
+    /// How many samples trainers trade at once.
+    fn set_n_trade(&self, py: Python<'_>, n_trade: i64) -> PyResult<()> {
+        let n_trade = positive("fleet_send_batch_size", n_trade)?;
+        self.set(py, |settings| settings.n_trade = n_trade);
+        Ok(())
+    }
+
+    /// Samples of one name become one if there are so many of them (0: any number).
+    fn set_merge(&self, py: Python<'_>, merge_size: usize) {
+        self.lock(py).set_merge_by_name(Some(merge_size));
+    }
+
+    /// Whether lines begin with the names of their samples.
+    fn set_parse_ins_id(&self, py: Python<'_>, parse_ins_id: bool) {
+        self.set(py, |settings| settings.ins_id = parse_ins_id);
+    }
+
+    /// Whether the contents of samples follow.
+    fn set_parse_content(&self, py: Python<'_>, parse_content: bool) {
+        self.set(py, |settings| settings.content = parse_content);
+    }
+}
+
+/// The slot that feeds a variable.
+fn slot(var: &Bound<'_, PyAny>) -> PyResult<Slot> {
+    let Ok(var) = var.cast::<PyVariable>() else {
+        let text = format!("set_use_var takes a list of variables, not {}", var.get_type());
+        return Err(PyTypeError::new_err(text));
+    };
+    let made = var.get().read(|var| {
+        let slot = match var.meta.dtype {
+            DType::F32 => Slot::floats(&var.name),
+            DType::I64 => Slot::ids(&var.name),
+            _ => return None,
+        };
+        Some(if var.meta.lod_level == 0 { slot.dense(&var.meta.dims) } else { slot })
+    })?;
+    let text = "Currently, fluid.dataset only supports dtype=float32 and dtype=int64";
+    made.ok_or_else(|| PyValueError::new_err(text))
+}
+
+/// The batches of a pass, reader by reader in turns.
+#[pyclass(name = "Batches", module = "paddlewheel._core", frozen)]
+pub(crate) struct PyBatches(Mutex<(Vec<Reader>, usize)>);
+
+#[pymethods]
+impl PyBatches {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let mut held = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        let (readers, turn) = &mut *held;
+        while !readers.is_empty() {
+            let at = *turn % readers.len();
+            let reader = &mut readers[at];
+            while !py.detach(|| reader.ready(SIGNALS_EVERY)) {
+                py.check_signals()?;
+            }
+            let Some(batch) = py.detach(|| reader.next()).map_err(from_data)? else {
+                readers.remove(at);
+                continue;
+            };
+            *turn = at + 1;
+            let feed = PyDict::new(py);
+            for (name, tensor) in batch {
+                feed.set_item(name, Py::new(py, PyTensor::own(tensor))?)?;
+            }
+            return Ok(Some(feed));
+        }
+        Ok(None)
+    }
+}
+
+/// Reads standard input with a reader of ours and writes counted slots to standard output.
+#[pyfunction]
+fn run_reader(py: Python<'_>, words: Vec<String>) -> PyResult<()> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let native = Native::from_words(&words).map_err(from_data)?;
+    let native = native.ok_or_else(|| PyValueError::new_err("there is no such reader"))?;
+    py.detach(|| native.run(io::stdin().lock(), io::stdout().lock())).map_err(from_data)
+}
