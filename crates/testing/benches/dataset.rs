@@ -141,7 +141,7 @@ fn naive_criteo(path: &str) -> usize {
 }
 
 fn forget_a_full_batch(kept: &mut Naive, n_rows: usize) {
-    if n_rows % 1000 == 0 {
+    if n_rows.is_multiple_of(1000) {
         std::hint::black_box(&kept);
         kept.0.clear();
         kept.1.clear();
