@@ -561,7 +561,7 @@ class fleet:
             startup: Any,
             config: Any,
             trainer: Any,
-            threads: Any,
+            server: Any,
             choose: Any,
         ) -> Any:
             """Splits programs for this process; a trainer's are rewritten in place."""
@@ -648,11 +648,14 @@ class fleet:
     def role_from_environment(is_collective: bool = False) -> Any:
         """The role that a PaddleCloud job's variables give this process."""
     @staticmethod
-    def server_threads() -> Any:
-        """How many threads a server's flags give sending, getting and prefetching."""
+    def server_settings() -> Any:
+        """What flags say of a server: threads that send, get and prefetch; whether the job goes on without trainers that died."""
     @staticmethod
     def set_flag(name: str, value: Any) -> Any:
         """Changes a flag."""
+    @staticmethod
+    def unsaid_trainer_id(n_trainers: Any) -> Any:
+        """Which trainer this is when its script does not say so."""
     @staticmethod
     def user_defined_collective_role(current_id: Any, worker_endpoints: Any) -> Any:
         """The role of a trainer among trainers that a user describes."""

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import paddlewheel.fluid as fluid
+from clusters import Cluster
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["paddlewheel"].__file__)))
@@ -41,3 +42,11 @@ def child(tmp_path):
         )
 
     return run
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Processes of this test, in a folder of its own."""
+    mine = Cluster(tmp_path)
+    yield mine
+    mine.close()

@@ -7,6 +7,9 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ps::tcp::Patience;
+use train::serve::Serving;
+
 use crate::env;
 use crate::error::{Error, Result};
 
@@ -76,9 +79,13 @@ const DEFAULTS: &[(&str, Value)] = &[
     ("rpc_retry_bind_port", Value::Count(3)),
     ("rpc_retry_times", Value::Count(3)),
     ("rpc_send_thread_num", Value::Count(12)),
+    ("tolerate_lost_trainers", Value::Bool(false)),
     ("wait_server_ready_timeout", Value::Count(0)),
     ("worker_update_interval_secs", Value::Count(900)),
 ];
+
+/// A trainer says so often that it is there that a shorter lease would bury the living.
+const LEASE_MIN: Duration = Duration::from_secs(3);
 
 /// Another spelling found in documents.
 const SPELLINGS: &[(&str, &str)] =
@@ -174,15 +181,46 @@ impl Flags {
         (seconds > 0).then(|| Duration::from_secs(seconds))
     }
 
-    /// After how long a silent trainer is called dead (`worker_update_interval_secs`).
+    /// After how long a silent trainer is called dead (`worker_update_interval_secs`); servers use
+    /// a shorter time of their own unless it was set.
     pub fn worker_update_interval(&self) -> Duration {
         Duration::from_secs(self.count("worker_update_interval_secs"))
     }
 
     /// Whether results are searched for numbers that are none (`check_nan_inf`).
     pub fn check_nan_inf(&self) -> bool {
-        matches!(self.get("check_nan_inf"), Ok(Value::Bool(true)))
+        self.is_on("check_nan_inf")
     }
+
+    /// Whether a job goes on without trainers that died (`tolerate_lost_trainers`).
+    pub fn tolerate_lost_trainers(&self) -> bool {
+        self.is_on("tolerate_lost_trainers")
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        matches!(self.get(name), Ok(Value::Bool(true)))
+    }
+
+    /// How long a trainer waits for what.
+    pub fn patience(&self) -> Patience {
+        let answer_ms = millis(self.rpc_deadline());
+        let usual = Patience::default();
+        Patience { answer_ms, connect_ms: usual.connect_ms.min(answer_ms), ..usual }
+    }
+
+    /// Tells a server what flags say about it.
+    pub fn configure(&self, serving: &mut Serving) {
+        serving.check_finite = self.check_nan_inf();
+        serving.bind_attempts = u32::try_from(self.rpc_retry_bind_port()).unwrap_or(u32::MAX);
+        serving.go_on = self.tolerate_lost_trainers();
+        if self.given("worker_update_interval_secs").is_some() {
+            serving.lease_ms = millis(self.worker_update_interval().max(LEASE_MIN));
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 static CURRENT: Mutex<Option<Flags>> = Mutex::new(None);
@@ -241,6 +279,30 @@ mod tests {
         assert!(flags.check_nan_inf());
         let name = "FLAGS_communicator_min_send_grad_num_before_recv";
         assert_eq!(flags.given(name), Some(Value::Count(3)));
+    }
+
+    #[test]
+    fn servers_and_trainers_get_their_share() {
+        let set = |list: &[(&str, &str)]| {
+            let mut flags = Flags::default();
+            list.iter().for_each(|(name, text)| flags.set(name, text).unwrap());
+            let mut serving = Serving::default();
+            flags.configure(&mut serving);
+            (flags.patience(), serving)
+        };
+        let (usual, serving) = set(&[]);
+        assert_eq!((usual.connect_ms, usual.answer_ms), (60_000, 180_000));
+        assert_eq!((serving.go_on, serving.lease_ms, serving.bind_attempts), (false, 20_000, 3));
+        let (patience, serving) = set(&[
+            ("rpc_deadline", "1500"),
+            ("worker_update_interval_secs", "40"),
+            ("tolerate_lost_trainers", "1"),
+            ("check_nan_inf", "1"),
+        ]);
+        assert_eq!((patience.connect_ms, patience.answer_ms), (1_500, 1_500));
+        assert_eq!((serving.go_on, serving.check_finite, serving.lease_ms), (true, true, 40_000));
+        let (_, serving) = set(&[("worker_update_interval_secs", "1")]);
+        assert_eq!(serving.lease_ms, 3_000, "the living must have time to say so");
     }
 
     #[test]

@@ -12,7 +12,6 @@ use program::backward::{Limits, ParamGrad};
 use program::distributed;
 use program::optimizer::Optimizer;
 use program::{Builder, Distributed, OpDesc, Program, Var};
-use ps::tcp::Patience;
 use train::io::{self, SaveInference};
 use train::remote::{Log, usual_log};
 use train::transpile::{self, Dispatch, Job, Transpiled};
@@ -70,13 +69,10 @@ impl Fleet {
     /// Takes part in a job. `cluster` holds the connections; executors that run this trainer's
     /// programs must share it ([`Executor::set_cluster`]).
     pub fn init(role: Role, flags: Flags, cluster: Cluster) -> Self {
-        let answer_ms = u64::try_from(flags.rpc_deadline().as_millis()).unwrap_or(u64::MAX);
-        cluster.set_patience(Patience { answer_ms, ..Patience::default() });
+        cluster.set_patience(flags.patience());
         let mut executor = Executor::new();
         executor.set_cluster(cluster.clone());
-        let serving = executor.serving_mut();
-        serving.check_finite = flags.check_nan_inf();
-        serving.bind_attempts = u32::try_from(flags.rpc_retry_bind_port()).unwrap_or(u32::MAX);
+        flags.configure(executor.serving_mut());
         let (split, is_started, log) = (None, false, usual_log());
         Self { role, flags, cluster, executor, split, is_started, log }
     }
@@ -133,6 +129,7 @@ impl Fleet {
                 (split, Some(programs))
             }
         };
+        self.executor.serving_mut().go_on = strategy.server.tolerate_lost_trainers;
         let warnings = split.warnings().to_vec();
         let job = Arc::new(split.job().clone());
         self.split = Some(Split { strategy, origin, job, server });
@@ -208,15 +205,7 @@ impl Fleet {
         let split = self.split.as_ref().ok_or(Error::NotMinimized("main_program"))?;
         self.need(Part::Server, "run_server")?;
         let (main, _) = split.server.as_ref().ok_or(Error::NotMinimized("main_program"))?;
-        let signals = Signals::watch()?;
-        self.executor.poll(GLANCE, signals.asker());
-        match self.executor.run(main, scope, &mut Feed::new(), &[]) {
-            Ok(_) => Ok(Served::Completed),
-            Err(train::Error::Interrupted { .. }) if signals.get().is_some() => {
-                Ok(Served::Signalled)
-            }
-            Err(error) => Err(error.into()),
-        }
+        serve(&mut self.executor, main, scope)
     }
 
     /// Gets a trainer ready to send: prints its settings and starts the sender of modes that send
@@ -327,6 +316,20 @@ impl Fleet {
         drop(table); // It is not asked for.
         io::save_distributed(&self.cluster, scope, (dir, None), &pruned, &job)?;
         Ok(names)
+    }
+}
+
+/// Runs a server's program until all trainers have completed, the job failed, or a signal came.
+/// Afterwards the executor is asked by nobody whether to stop ([`Executor::poll`]).
+pub fn serve(executor: &mut Executor, main: &Program, scope: &Scope) -> Result<Served> {
+    let signals = Signals::watch()?;
+    executor.poll(GLANCE, signals.asker());
+    let served = executor.run(main, scope, &mut Feed::new(), &[]);
+    executor.poll(GLANCE, || false);
+    match served {
+        Ok(_) => Ok(Served::Completed),
+        Err(train::Error::Interrupted { .. }) if signals.get().is_some() => Ok(Served::Signalled),
+        Err(error) => Err(error.into()),
     }
 }
 

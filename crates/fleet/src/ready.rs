@@ -1,6 +1,7 @@
 //! Waits until servers listen.
 
 use std::sync::Once;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,16 +35,40 @@ pub fn wait_server_ready(
 ) -> Result<()> {
     let start = Instant::now();
     let mut world = World {
-        answers: &mut |endpoint, limit| tcp::answers(endpoint, limit),
+        answers: &mut answers,
         sleep: &mut thread::sleep,
         elapsed: &mut || start.elapsed(),
     };
     wait(endpoints, timeout, watch, &mut world)
 }
 
+/// Whether the user has had enough.
+type Stops<'a> = &'a mut dyn FnMut() -> bool;
+
+/// Whether a server accepts a connection in time. One that says neither yes nor no must not keep
+/// a user who wants to go: it is asked on a thread of its own.
+fn answers(endpoint: &Endpoint, limit: Duration, stops: Stops<'_>) -> bool {
+    if limit <= GLANCE {
+        return tcp::answers(endpoint, limit);
+    }
+    let (tell, told) = mpsc::sync_channel(1);
+    let asked = endpoint.clone();
+    thread::spawn(move || {
+        // Nobody listens any more if the user has gone.
+        let _ = tell.send(tcp::answers(&asked, limit));
+    });
+    loop {
+        match told.recv_timeout(GLANCE) {
+            Ok(answer) => return answer,
+            Err(RecvTimeoutError::Timeout) if !stops() => {}
+            Err(_) => return false,
+        }
+    }
+}
+
 /// What a wait needs of the world; tests bring their own.
 struct World<'a> {
-    answers: &'a mut dyn FnMut(&Endpoint, Duration) -> bool,
+    answers: &'a mut dyn FnMut(&Endpoint, Duration, Stops<'_>) -> bool,
     sleep: &'a mut dyn FnMut(Duration),
     elapsed: &'a mut dyn FnMut() -> Duration,
 }
@@ -55,15 +80,22 @@ fn wait(
     world: &mut World<'_>,
 ) -> Result<()> {
     let timeout = timeout.unwrap_or(Duration::MAX);
+    // A signal is seen once.
+    let mut is_stopped = false;
+    let Watch { on_line, stops } = watch;
+    let mut stops = || {
+        is_stopped = is_stopped || stops();
+        is_stopped
+    };
     loop {
         let mut missing = Vec::new();
         for endpoint in endpoints {
-            if (watch.stops)() {
-                return Err(Error::Interrupted { endpoints: endpoints.to_vec() });
-            }
             let left = timeout.saturating_sub((world.elapsed)()).max(GLANCE);
-            if !(world.answers)(endpoint, CONNECT.min(left)) {
+            if !(world.answers)(endpoint, CONNECT.min(left), &mut stops) {
                 missing.push(endpoint.clone());
+            }
+            if stops() {
+                return Err(Error::Interrupted { endpoints: endpoints.to_vec() });
             }
         }
         if missing.is_empty() {
@@ -74,7 +106,7 @@ fn wait(
             return Err(Error::NotReady { endpoints: missing, waited });
         }
         for line in lines::not_ready(&missing) {
-            (watch.on_line)(&line);
+            on_line(&line);
         }
         let until = waited.saturating_add(RETRY).min(timeout);
         loop {
@@ -82,12 +114,12 @@ fn wait(
             if left.is_zero() {
                 break;
             }
-            if (watch.stops)() {
+            if stops() {
                 return Err(Error::Interrupted { endpoints: missing });
             }
             (world.sleep)(left.min(GLANCE));
             // The line promises a retry in three seconds; nobody minds an earlier one.
-            if missing.iter().all(|endpoint| (world.answers)(endpoint, GLANCE)) {
+            if missing.iter().all(|endpoint| (world.answers)(endpoint, GLANCE, &mut stops)) {
                 break;
             }
         }
@@ -119,7 +151,7 @@ mod tests {
         let endpoints: Vec<Endpoint> = vec!["a:1".parse().unwrap(), "b:2".parse().unwrap()];
         let now = std::cell::Cell::new(Duration::ZERO);
         let mut said = Vec::new();
-        let mut answers = |endpoint: &Endpoint, limit: Duration| {
+        let mut answers = |endpoint: &Endpoint, limit, _: Stops<'_>| {
             let at = Duration::from_secs(ready_at[usize::from(endpoint.host == "b")]);
             let is_ready = now.get() >= at;
             now.set(now.get() + if is_ready { Duration::ZERO } else { limit });

@@ -127,6 +127,13 @@ fn trainer_id(vars: Vars<'_>, n_trainers: u32) -> Result<u32> {
     below(&vars.need(env::TRAINER_ID)?, n_trainers)
 }
 
+/// Which trainer a process is whose script does not say so: what the variables say, else the first.
+pub fn unsaid_trainer_id(var: &dyn Fn(&str) -> Option<String>, n_trainers: u32) -> Result<u32> {
+    let Some(found) = Vars(var).first(env::TRAINER_ID) else { return Ok(0) };
+    // Servers have a number too, in some scripts any; it does not matter to them.
+    Ok(Some(found.number()?).filter(|&id| id < n_trainers).unwrap_or(0))
+}
+
 /// By address and port; by number where no address is set.
 fn server_id(vars: Vars<'_>, servers: &[Endpoint]) -> Result<u32> {
     let Some(ip) = vars.first(env::OWN_IP) else {

@@ -241,6 +241,8 @@ pub struct ServerConfig {
     pub rpc_get_thread_num: u64,
     /// Threads that give rows of tables.
     pub rpc_prefetch_thread_num: u64,
+    /// Whether the job goes on without trainers that died.
+    pub tolerate_lost_trainers: bool,
 }
 
 impl ServerConfig {
@@ -254,6 +256,7 @@ impl ServerConfig {
             rpc_send_thread_num: count("rpc_send_thread_num"),
             rpc_get_thread_num: count("rpc_get_thread_num"),
             rpc_prefetch_thread_num: count("rpc_prefetch_thread_num"),
+            tolerate_lost_trainers: flags.tolerate_lost_trainers(),
         }
     }
 

@@ -117,7 +117,7 @@ impl Pool {
     }
 
     /// The kept tensor that fits best, or a new one.
-    fn take(&mut self, n_bytes: usize) -> Tensor {
+    pub fn take(&mut self, n_bytes: usize) -> Tensor {
         let fits = self.0.iter().enumerate().filter(|(_, tensor)| tensor.capacity() >= n_bytes);
         match fits.min_by_key(|(_, tensor)| tensor.capacity()).map(|(at, _)| at) {
             Some(at) => self.0.swap_remove(at),

@@ -10,6 +10,7 @@ pub mod link;
 pub mod message;
 mod refusal;
 pub mod server;
+pub mod table;
 pub mod tcp;
 
 pub use endpoint::Endpoint;

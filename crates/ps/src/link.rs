@@ -14,6 +14,9 @@ use crate::refusal::Refusal;
 /// Ids of questions have this bit, numbers of changes do not.
 const QUESTION: u64 = 1 << 63;
 
+/// What a refusal may be late, compared with the first one.
+const RIVAL_MS: u64 = 500;
+
 /// How a link behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -52,6 +55,10 @@ pub struct Link {
     questions: BTreeMap<u64, (Millis, Arc<Request>)>,
     answers: BTreeMap<u64, Result<Reply, Refusal>>,
     broken: Option<Broken>,
+    /// Whether a server ever took us in.
+    was_up: bool,
+    /// Since when we know of another process with our name.
+    rival: Option<Millis>,
     /// The round that our last barrier ends, as far as we know.
     round: u64,
     heard: Millis,
@@ -60,7 +67,12 @@ pub struct Link {
     progress: Millis,
     pong: Pong,
     out: Vec<(u64, Arc<Request>)>,
+    /// Changes that were served: their memory can be used again.
+    done: Vec<Arc<Request>>,
 }
+
+/// Served changes kept for their memory.
+const DONE_MAX: usize = 64;
 
 impl Link {
     /// A conversation that has not begun.
@@ -75,13 +87,21 @@ impl Link {
             questions: BTreeMap::new(),
             answers: BTreeMap::new(),
             broken: None,
+            was_up: false,
+            rival: None,
             round: 0,
             heard: Millis(0),
             spoke: Millis(0),
             progress: Millis(0),
             pong: Pong::default(),
             out: Vec::new(),
+            done: Vec::new(),
         }
+    }
+
+    /// Changes that were served, for their memory.
+    pub fn take_done(&mut self) -> Vec<Arc<Request>> {
+        std::mem::take(&mut self.done)
     }
 
     /// What is to be sent now, in order.
@@ -213,7 +233,7 @@ impl Link {
             self.broken.get_or_insert(Broken::Restarted);
             return;
         }
-        self.is_up = true;
+        (self.is_up, self.was_up) = (true, true);
         self.acknowledged(now, accepted);
         let barriers =
             self.unacked.iter().filter(|(_, change)| **change == Request::Barrier(Barrier));
@@ -223,7 +243,10 @@ impl Link {
 
     fn acknowledged(&mut self, now: Millis, accepted: u64) {
         while self.unacked.front().is_some_and(|&(seq, _)| seq <= accepted) {
-            self.unacked.pop_front();
+            let served = self.unacked.pop_front();
+            if self.done.len() < DONE_MAX {
+                self.done.extend(served.map(|(_, request)| request));
+            }
             self.progress = now;
         }
     }
@@ -237,10 +260,18 @@ impl Link {
             }
         } else if id & QUESTION != 0 {
             self.answered(id, Err(refusal));
-        } else {
+        } else if !self.may_inherit(now, &refusal) {
             self.acknowledged(now, id);
             self.broken.get_or_insert(Broken::Refused(refusal));
         }
+    }
+
+    /// Whether the process that has our name may be the one we were started in place of: it has not
+    /// said a word since we came. The server has closed this connection; the next one asks again.
+    fn may_inherit(&mut self, now: Millis, refusal: &Refusal) -> bool {
+        let Refusal::DuplicateTrainer { heard_ms, .. } = refusal else { return false };
+        let since = *self.rival.get_or_insert(now);
+        !self.was_up && now.since(since) <= heard_ms + RIVAL_MS
     }
 
     fn answered(&mut self, id: u64, answer: Result<Reply, Refusal>) {
@@ -378,6 +409,26 @@ mod tests {
         let broken = Broken::Refused(Refusal::UnknownVar("x".into()));
         assert_eq!(link.broken(), Some(&broken));
         assert!(link.is_settled());
+    }
+
+    #[test]
+    fn a_name_is_inherited_from_the_silent_only() {
+        let duplicate = |heard_ms| Refusal::DuplicateTrainer { trainer: 0, heard_ms };
+        let mut link = link();
+        for (now, heard_ms) in [(0, 30), (2_000, 2_030), (9_000, 9_030)] {
+            link.connected(Millis(now));
+            link.received(Millis(now), 0, duplicate(heard_ms).into());
+            assert_eq!(link.broken(), None, "it has been silent since");
+            link.closed();
+        }
+        link.connected(Millis(9_900));
+        link.received(Millis(9_900), 0, duplicate(200).into());
+        assert_eq!(link.broken(), Some(&Broken::Refused(duplicate(200))), "it spoke");
+        let mut link = up();
+        link.closed();
+        link.connected(Millis(10));
+        link.received(Millis(10), 0, duplicate(10).into());
+        assert!(link.broken().is_some(), "another one has inherited our name");
     }
 
     #[test]

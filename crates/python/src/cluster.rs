@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, LazyLock, OnceLock, PoisonError};
 
-use ps::tcp::Patience;
+use fleet::ready::{self, Watch};
+use ps::Endpoint;
 use pyo3::prelude::*;
 use train::Cluster;
 use train::remote::usual_log;
@@ -19,11 +20,25 @@ pub(crate) fn cluster() -> PyResult<&'static Cluster> {
         return Ok(cluster);
     }
     let flags = fleet::flags::current().map_err(from_fleet)?;
-    let answer_ms = flags.rpc_deadline().as_millis() as u64;
-    let patience = Patience { answer_ms, ..Patience::default() };
-    let cluster = Cluster::new(patience, usual_log());
+    let cluster = Cluster::new(flags.patience(), usual_log());
     cluster.set_stops(Arc::new(|| signalled(&RAISED)));
+    cluster.set_usher(Arc::new(|endpoints| Ok(wait_for(endpoints)?)));
     Ok(CLUSTER.get_or_init(|| cluster))
+}
+
+/// A line for whoever waits; stderr is where Fluid's users look.
+#[allow(clippy::print_stderr)]
+pub(crate) fn tell(line: &str) {
+    eprintln!("{line}");
+}
+
+/// Waits for servers before the first word to them: scripts that run a startup program before they
+/// ask for the trainer's program have not waited yet.
+fn wait_for(endpoints: &[Endpoint]) -> fleet::Result<()> {
+    let flags = fleet::flags::current()?;
+    let timeout = flags.wait_server_ready_timeout().unwrap_or(flags.rpc_deadline());
+    let mut watch = Watch { on_line: &mut tell, stops: &mut || signalled(&RAISED) };
+    ready::wait_server_ready(endpoints, Some(timeout), &mut watch)
 }
 
 /// What a signal handler raised while a thread waited for servers.

@@ -73,7 +73,7 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::TranspiledTwice
         | TrainError::BadDispatch { .. }
         | TrainError::WhichVars { .. } => PyValueError::new_err(text),
-        TrainError::SeveralTables { .. } => PyRuntimeError::new_err(text),
+        TrainError::SeveralTables { .. } | TrainError::NotReady(_) => PyRuntimeError::new_err(text),
         TrainError::NotAProbability { value, .. } if value > 1.0 => PyAssertionError::new_err(text),
         TrainError::NotAProbability { .. } => PyValueError::new_err(text),
         TrainError::NoFileName { .. }

@@ -4,13 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fleet::lifecycle::{self, Served};
 use program::Program;
-use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError, PyUserWarning};
+use pyo3::exceptions::{
+    PyAssertionError, PyRuntimeError, PySystemExit, PyTypeError, PyUserWarning,
+};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use tensor::Tensor;
-use train::{Executor, Feed};
+use train::{Executor, Feed, Scope};
 
 use crate::cluster;
 use crate::context;
@@ -40,6 +43,30 @@ struct State {
     raised: Raised,
 }
 
+impl State {
+    /// Ends a run when a signal handler of Python's raises.
+    fn heed_signals(&mut self) {
+        let asked = self.raised.clone();
+        self.executor.poll(SIGNALS_EVERY, move || signalled(&asked));
+    }
+
+    /// Serves trainers. As in Fluid a signal to end ends the process, in order.
+    fn serve(&mut self, py: Python<'_>, program: &Program, scope: &Scope) -> PyResult<()> {
+        let flags = fleet::flags::current().map_err(from_fleet)?;
+        flags.configure(self.executor.serving_mut());
+        let served = py.detach(|| lifecycle::serve(&mut self.executor, program, scope));
+        self.heed_signals();
+        match served.map_err(from_fleet)? {
+            Served::Completed => Ok(()),
+            Served::Signalled => {
+                // It has been heeded.
+                let _ = py.check_signals();
+                Err(PySystemExit::new_err(0))
+            }
+        }
+    }
+}
+
 pub(crate) type Raised = Arc<Mutex<Option<PyErr>>>;
 
 /// Lets Python's signal handlers run; whether one of them raised.
@@ -56,13 +83,9 @@ impl PyExecutor {
     fn new(place: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let _ = place;
         let (mut executor, raised) = (Executor::new(), Raised::default());
-        let asked = raised.clone();
-        executor.poll(SIGNALS_EVERY, move || signalled(&asked));
         executor.set_cluster(cluster::cluster()?.clone());
-        let flags = fleet::flags::current().map_err(from_fleet)?;
-        executor.serving_mut().bind_attempts = flags.rpc_retry_bind_port() as u32;
-        executor.serving_mut().check_finite = flags.check_nan_inf();
-        let state = State { executor, feed: Feed::new(), fetched: Vec::new(), raised };
+        let mut state = State { executor, feed: Feed::new(), fetched: Vec::new(), raised };
+        state.heed_signals();
         Ok(Self { state: Mutex::new(state), closed: AtomicBool::new(false) })
     }
 
@@ -106,6 +129,10 @@ impl PyExecutor {
         let program = program.get().shared();
         warn_if_empty(py, &program)?;
         let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        if train::serve::server_op(&program).is_some() {
+            state.serve(py, &program, &scope.get().0)?;
+            return Ok(PyList::empty(py).unbind());
+        }
         let State { executor, feed: held, fetched, raised } = &mut *state;
         fill(&program, held, read.as_ref().or(feed))?;
         let fetch: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use train::transpile::{self, Config, Dispatch, HashName, Job, RoundRobin, Threads, Transpiled};
 
+use crate::cluster::tell;
 use crate::error::from_train;
 use crate::executor::{Raised, signalled};
 use crate::program::PyProgram;
@@ -254,10 +255,8 @@ fn wait_server_ready(py: Python<'_>, endpoints: Vec<String>) -> PyResult<()> {
     let raised = Raised::default();
     let waited = py.detach(|| {
         let flags = fleet::flags::current()?;
-        #[allow(clippy::print_stderr)] // Who waits looks there.
-        let mut on_line = |line: &str| eprintln!("{line}");
         let mut stops = || signalled(&raised);
-        let mut watch = Watch { on_line: &mut on_line, stops: &mut stops };
+        let mut watch = Watch { on_line: &mut tell, stops: &mut stops };
         ready::wait_server_ready(&endpoints, flags.wait_server_ready_timeout(), &mut watch)
     });
     let raised = raised.lock().ok().and_then(|mut raised| raised.take());

@@ -29,6 +29,16 @@ impl Buffer {
         self.n_bytes = n_bytes;
     }
 
+    /// Makes the buffer `n_bytes` long or longer and keeps what is there. The memory it grows by is
+    /// zero; more is reserved than needed, so that growing step by step costs little.
+    pub fn grow(&mut self, n_bytes: usize) {
+        let n_lines = n_bytes.div_ceil(LINE_BYTES);
+        if n_lines > self.lines.len() {
+            self.lines.resize(n_lines, Line([0; LINE_BYTES]));
+        }
+        self.n_bytes = self.n_bytes.max(n_bytes);
+    }
+
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.lines)[..self.n_bytes]
@@ -71,6 +81,18 @@ mod tests {
         buffer.resize(1000);
         assert_eq!(buffer.capacity(), capacity);
         assert_eq!(buffer.bytes().len(), 1000);
+    }
+
+    #[test]
+    fn growing_keeps_what_is_there() {
+        let mut buffer = Buffer::default();
+        buffer.resize(70);
+        buffer.bytes_mut().fill(7);
+        buffer.grow(200);
+        assert!(buffer.bytes()[..70].iter().all(|&byte| byte == 7));
+        assert!(buffer.bytes()[128..].iter().all(|&byte| byte == 0));
+        buffer.grow(10);
+        assert_eq!(buffer.bytes().len(), 200);
     }
 
     #[test]

@@ -1,11 +1,17 @@
 //! A whole job in one process: servers and trainers as threads, real sockets between them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
 
-use program::{Net, Var};
+use program::{Net, Program, Var};
+use ps::message::Stats;
+use tempfile::TempDir;
 use tensor::{Tensor, Value};
+use train::parallel::{LossScale, Parallel, split};
 use train::remote::CommunicatorConfig;
 use train::transpile::{self, Config, Job as Names, RoundRobin, Threads, Transpiled};
 use train::{Executor, Feed, Scope, io};
@@ -25,18 +31,41 @@ pub struct Plan {
     pub sync_mode: bool,
     /// What parameters start as, instead of what the net says.
     pub init: BTreeMap<String, Tensor>,
+    /// A saved model that servers load before they serve.
+    pub model: Option<PathBuf>,
+    /// How gradients are sent in the background, where they are.
+    pub communicator: CommunicatorConfig,
+    /// Whose step is next, so that an asynchronous job runs the same way each time; empty if
+    /// trainers run as they like.
+    pub turns: Vec<usize>,
+    /// Devices of each trainer.
+    pub n_devices: usize,
 }
 
 impl Plan {
     /// A synchronous job.
     pub fn sync(n_servers: usize, n_trainers: usize) -> Self {
-        let (config, init) = (Config::default(), BTreeMap::new());
-        Self { n_servers, n_trainers, config, sync_mode: true, init }
+        Self {
+            n_servers,
+            n_trainers,
+            config: Config::default(),
+            sync_mode: true,
+            init: BTreeMap::new(),
+            model: None,
+            communicator: CommunicatorConfig::default(),
+            turns: Vec::new(),
+            n_devices: 1,
+        }
     }
 
     /// An asynchronous job.
     pub fn asynchronous(n_servers: usize, n_trainers: usize) -> Self {
         let config = Config { sync_mode: false, ..Config::default() };
+        Self { config, sync_mode: false, ..Self::sync(n_servers, n_trainers) }
+    }
+
+    /// A job with this configuration, none of whose trainers waits for another.
+    pub fn with(n_servers: usize, n_trainers: usize, config: Config) -> Self {
         Self { config, sync_mode: false, ..Self::sync(n_servers, n_trainers) }
     }
 
@@ -58,6 +87,72 @@ pub struct Outcome {
     pub saved: BTreeMap<String, Tensor>,
     /// What each trainer's scope held at the end.
     pub scopes: Vec<Scope>,
+    /// What each server counted.
+    pub stats: Vec<Stats>,
+    /// Where the model was saved.
+    pub folder: TempDir,
+}
+
+impl Outcome {
+    /// What a trainer's scope holds.
+    pub fn of_trainer(&self, id: usize, name: &str) -> Tensor {
+        let value = self.scopes[id].get(name).unwrap_or_else(|| panic!("{name} is nowhere"));
+        value.tensor().unwrap_or_else(|| panic!("{name} is no tensor")).clone()
+    }
+}
+
+/// Lets trainers step in a given order.
+struct Turns<'a> {
+    order: &'a [usize],
+    at: Mutex<usize>,
+    moved: Condvar,
+}
+
+/// Tells all others when a thread of the job fails, so that nobody waits for it.
+#[derive(Clone, Default)]
+struct Alarm(Arc<AtomicBool>);
+
+impl Alarm {
+    fn rings(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// After so long a test has failed.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+impl Turns<'_> {
+    /// How many steps of `n` are this trainer's.
+    fn n_steps(&self, id: usize, n: usize) -> usize {
+        match self.order {
+            [] => n,
+            order => order.iter().filter(|&&turn| turn == id).count(),
+        }
+    }
+
+    /// Runs a step when it is its turn.
+    fn take<R>(&self, id: usize, step: impl FnOnce() -> R) -> R {
+        if self.order.is_empty() {
+            return step();
+        }
+        let is_others = |at: &mut usize| self.order.get(*at) != Some(&id);
+        let at = self.at.lock().expect("no step failed");
+        let (mut at, late) =
+            self.moved.wait_timeout_while(at, DEADLINE, is_others).expect("no step failed");
+        assert!(!late.timed_out(), "trainer {id} never had its turn");
+        let done = step();
+        *at += 1;
+        self.moved.notify_all();
+        done
+    }
 }
 
 /// Runs a job: every process builds its net, trainers run `n_steps` steps on their own feeds.
@@ -71,32 +166,44 @@ pub fn run(
     let endpoints: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
     let list = endpoints.join(",");
     let folder = tempfile::tempdir().expect("a folder for the model");
-    thread::scope(|scope| {
+    let turns = Turns { order: &plan.turns, at: Mutex::default(), moved: Condvar::new() };
+    let alarm = Alarm::default();
+    let (done, stats) = thread::scope(|scope| {
         let (build, feed, list, dir) = (&build, &feed, list.as_str(), folder.path());
         let servers: Vec<_> = endpoints
             .iter()
-            .map(|endpoint| scope.spawn(move || serve(plan, build().0, list, endpoint)))
+            .map(|endpoint| {
+                let alarm = alarm.clone();
+                scope.spawn(move || serve((plan, &alarm), build().0, list, endpoint))
+            })
             .collect();
-        let trainers: Vec<_> = (0..plan.n_trainers)
-            .map(|id| scope.spawn(move || train(plan, build(), (list, dir), (id, n_steps), feed)))
-            .collect();
+        let turns = &turns;
+        let start = |id| {
+            let trainer = Trainer { plan, id, dir, turns, alarm: alarm.clone() };
+            scope.spawn(move || trainer.run(build(), list, feed, n_steps))
+        };
+        let trainers: Vec<_> = (0..plan.n_trainers).map(start).collect();
         let done: Vec<_> = trainers.into_iter().map(|t| t.join().expect("a trainer")).collect();
         for server in servers {
             server.join().expect("a server");
         }
-        let (losses, scopes) = done.into_iter().unzip();
-        Outcome { losses, saved: load_all(folder.path()), scopes }
-    })
+        let stats = done.iter().find_map(|done| done.stats.clone()).unwrap_or_default();
+        (done, stats)
+    });
+    let (losses, scopes) = done.into_iter().map(|done| (done.losses, done.scope)).unzip();
+    Outcome { losses, saved: load_all(folder.path()), scopes, stats, folder }
 }
 
-fn serve(plan: &Plan, mut net: Net, list: &str, endpoint: &str) {
+fn serve((plan, alarm): (&Plan, &Alarm), mut net: Net, list: &str, endpoint: &str) {
     let transpiled = plan.transpile(&mut net, 0, list);
     let main = transpiled.server_main(endpoint, Threads::default());
     let main = main.unwrap_or_else(|error| panic!("server program: {error}"));
     let startup = transpiled.server_startup(endpoint, None);
     let startup = startup.unwrap_or_else(|error| panic!("server startup: {error}"));
     let (scope, mut exe) = (Scope::new(), Executor::new());
-    exe.serving_mut().log = std::sync::Arc::new(|_| {});
+    exe.serving_mut().log = Arc::new(|_| {});
+    let ended = alarm.clone();
+    exe.poll(Duration::from_millis(50), move || ended.rings());
     exe.run(&startup, &scope, &mut Feed::new(), &[]).unwrap_or_else(|e| panic!("startup: {e}"));
     for placed in transpiled.job().on(endpoint) {
         if let Some(whole) = plan.init.get(&placed.origin) {
@@ -104,6 +211,10 @@ fn serve(plan: &Plan, mut net: Net, list: &str, endpoint: &str) {
             let first = (placed.offset / width) as usize;
             scope.set(&placed.slice, rows(whole, first, placed.slice_dims[0] as usize));
         }
+    }
+    if let Some(dir) = &plan.model {
+        let job = main.distributed.as_ref().expect("transpiled");
+        io::load_slices(job, &scope, dir).unwrap_or_else(|error| panic!("loading: {error}"));
     }
     exe.run(&main, &scope, &mut Feed::new(), &[]).unwrap_or_else(|e| panic!("serving: {e}"));
 }
@@ -114,40 +225,92 @@ fn rows(whole: &Tensor, first: usize, n: usize) -> Tensor {
     Tensor::from_bytes(whole.dtype(), whole.shape().with_dim(0, n), bytes).expect("rows")
 }
 
-fn train(
-    plan: &Plan,
-    (mut net, loss): (Net, Var),
-    (list, dir): (&str, &Path),
-    (id, n_steps): (usize, usize),
-    feed: &(impl Fn(usize, usize) -> Feed + Sync),
-) -> (Vec<f64>, Scope) {
-    plan.transpile(&mut net, id, list);
-    let job = net.main.distributed.clone().expect("transpiled");
-    let (scope, mut exe) = (Scope::new(), Executor::new());
-    exe.set_cluster(train::Cluster::new(Default::default(), std::sync::Arc::new(|_| {})));
-    let cluster = exe.cluster().clone();
-    let in_background = plan.config.runtime_split_send_recv && !plan.config.half_async;
-    if in_background && !plan.config.geo_sgd_mode {
-        cluster.start_communicator(&job, CommunicatorConfig::default());
+struct Trainer<'a> {
+    plan: &'a Plan,
+    id: usize,
+    dir: &'a Path,
+    turns: &'a Turns<'a>,
+    alarm: Alarm,
+}
+
+struct Done {
+    losses: Vec<f64>,
+    scope: Scope,
+    /// From trainer 0.
+    stats: Option<Vec<Stats>>,
+}
+
+impl Trainer<'_> {
+    fn run(
+        &self,
+        (mut net, loss): (Net, Var),
+        list: &str,
+        feed: &(impl Fn(usize, usize) -> Feed + Sync),
+        n_steps: usize,
+    ) -> Done {
+        let (plan, id) = (self.plan, self.id);
+        plan.transpile(&mut net, id, list);
+        let job = net.main.distributed.clone().expect("transpiled");
+        let mut steps = Steps::new(plan.n_devices);
+        let cluster = steps.exe.cluster().clone();
+        let alarm = self.alarm.clone();
+        cluster.set_stops(Arc::new(move || alarm.rings()));
+        let in_background = plan.config.runtime_split_send_recv && !plan.config.half_async;
+        if in_background && !plan.config.geo_sgd_mode {
+            cluster.start_communicator(&job, plan.communicator.clone());
+        }
+        let started = steps.exe.run(&net.startup, &steps.scope, &mut Feed::new(), &[]);
+        started.unwrap_or_else(|error| panic!("trainer {id} starts: {error}"));
+        cluster.meet("start", Vec::new()).unwrap_or_else(|error| panic!("meeting: {error}"));
+        let mut losses = Vec::new();
+        for step in 0..self.turns.n_steps(id, n_steps) {
+            let feed = feed(id, step);
+            let got = self.turns.take(id, || steps.step(&net.main, feed, loss.name()));
+            losses.push(got.unwrap_or_else(|error| panic!("trainer {id}, step {step}: {error}")));
+        }
+        let scope = steps.scope;
+        let stopped = cluster.stop_communicator(&scope);
+        stopped.unwrap_or_else(|error| panic!("communicator of {id}: {error}"));
+        cluster.settle().expect("settled");
+        cluster.meet("end", Vec::new()).unwrap_or_else(|error| panic!("meeting: {error}"));
+        let stats = (id == 0).then(|| {
+            let saved = io::save_distributed(&cluster, &scope, (self.dir, None), &net.main, &job);
+            saved.unwrap_or_else(|error| panic!("saving: {error}"));
+            cluster.stats().unwrap_or_else(|error| panic!("counters: {error}"))
+        });
+        cluster.complete().unwrap_or_else(|error| panic!("completing: {error}"));
+        Done { losses, scope, stats }
     }
-    let mut run = |program, feed: &mut Feed, fetch: &[&str]| {
-        exe.run(program, &scope, feed, fetch).unwrap_or_else(|e| panic!("trainer {id}: {e}"))
-    };
-    run(&net.startup, &mut Feed::new(), &[]);
-    let mut losses = Vec::new();
-    for step in 0..n_steps {
-        let got = run(&net.main, &mut feed(id, step), &[loss.name()]);
-        losses.push(got[0].get_f64(0));
+}
+
+/// Runs steps on one device or on several.
+struct Steps {
+    exe: Executor,
+    parallel: Option<Parallel>,
+    scope: Scope,
+}
+
+impl Steps {
+    fn new(n_devices: usize) -> Self {
+        let (scope, mut exe) = (Scope::new(), Executor::new());
+        exe.set_cluster(train::Cluster::new(Default::default(), Arc::new(|_| {})));
+        let parallel = (n_devices > 1).then(|| {
+            let mut parallel = Parallel::new(n_devices, Some(LossScale::PerDevice));
+            parallel.set_cluster(exe.cluster());
+            parallel
+        });
+        Self { exe, parallel, scope }
     }
-    cluster.stop_communicator(&scope).unwrap_or_else(|error| panic!("communicator: {error}"));
-    cluster.settle().expect("settled");
-    cluster.meet("end", Vec::new()).unwrap_or_else(|error| panic!("meeting: {error}"));
-    if id == 0 {
-        let saved = io::save_distributed(&cluster, &scope, (dir, None), &net.main, &job);
-        saved.unwrap_or_else(|error| panic!("saving: {error}"));
+
+    fn step(&mut self, main: &Program, mut feed: Feed, loss: &str) -> train::Result<f64> {
+        let Some(parallel) = &mut self.parallel else {
+            return Ok(self.exe.run(main, &self.scope, &mut feed, &[loss])?[0].get_f64(0));
+        };
+        let n = parallel.n_devices();
+        let mut feeds = split(&feed, n, false, |_| false)?;
+        let got = parallel.run(main, &self.scope, &mut feeds, &[loss])?;
+        Ok(got[0].iter().map(|loss| loss.get_f64(0)).sum::<f64>() / n as f64)
     }
-    cluster.complete().unwrap_or_else(|error| panic!("completing: {error}"));
-    (losses, scope)
 }
 
 fn load_all(dir: &Path) -> BTreeMap<String, Tensor> {

@@ -127,7 +127,9 @@ fn files(dir: &Path) -> Vec<String> {
 
 #[test]
 fn every_mode_learns_and_saves() {
-    for mode in [None, Some(Mode::Sync), Some(Mode::HalfAsync), Some(Mode::Async)] {
+    let geo = Mode::Geo { push_every: 2 };
+    let modes = [Mode::Sync, Mode::HalfAsync, Mode::Async, geo].map(Some);
+    for mode in [None].into_iter().chain(modes) {
         let dir = tempfile::tempdir().unwrap();
         for losses in run(mode, 2, dir.path(), None) {
             // All start at 3 or so; a trainer that comes late finds what the other has learnt.

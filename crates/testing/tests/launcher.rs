@@ -19,6 +19,8 @@ const LIMIT: Duration = Duration::from_secs(20);
 struct Job {
     cluster: Cluster,
     script: PathBuf,
+    /// A variable of the launcher.
+    flags: Option<(&'static str, &'static str)>,
 }
 
 impl Job {
@@ -33,13 +35,14 @@ impl Job {
         );
         fs::write(&script, text).unwrap();
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-        Self { cluster, script }
+        Self { cluster, script, flags: None }
     }
 
     fn launch(&mut self, name: &str, options: &str) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_launcher"));
         command.args(options.split_whitespace()).arg(&self.script).args(["--is_cloud=1", "a b"]);
         command.current_dir(self.cluster.folder()).env("http_proxy", "http://nowhere");
+        command.envs(self.flags);
         self.cluster.start(name, command);
     }
 
@@ -129,6 +132,28 @@ fn the_one_that_failed_is_named() {
     assert!(said.contains("  | no such table\n") && said.contains("  | step 40\n"), "{said}");
     assert!(!said.contains("step 20\n"), "twenty lines are enough: {said}");
     assert!(!said.contains("worker 0 (pid"), "{said}");
+    job.expect_nobody();
+}
+
+#[test]
+fn a_tolerant_job_goes_on_without_a_worker() {
+    let script = "[ $TRAINING_ROLE = PSERVER ] && exec sleep 1000\n\
+                  [ $PADDLE_TRAINER_ID = 1 ] && exit 3; touch $PADDLE_TRAINER_ID.trains\n\
+                  while ! [ -e enough ]; do sleep 0.05; done; echo trained";
+    let mut job = Job::new(script);
+    job.flags = Some(("FLAGS_tolerate_lost_trainers", "1"));
+    job.launch("launcher", "launch_ps --worker_num 3 --server_num 1");
+    job.cluster.wait_for_line("launcher", "worker 1 (pid", LIMIT);
+    job.cluster.wait_for_line("launcher", "the others go on without it", LIMIT);
+    fs::write(job.cluster.folder().join("enough"), "").unwrap();
+    assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(0), "{}", job.said());
+    assert_eq!(job.said().matches("go on without it").count(), 1, "{}", job.said());
+    assert!(job.log("workerlog.0").ends_with("trained\n"));
+    job.expect_nobody();
+    // Without anybody there is nothing to go on with.
+    let mut job = Job::new("[ $TRAINING_ROLE = PSERVER ] && exec sleep 1000; exit 3");
+    job.flags = Some(("FLAGS_tolerate_lost_trainers", "1"));
+    assert_eq!(job.run("launch_ps --worker_num 2 --server_num 1"), 1, "{}", job.said());
     job.expect_nobody();
 }
 

@@ -12,7 +12,7 @@ use ps::message::{
     Barrier, Complete, Hello, LookUp, Named, Ping, Pull, Push, Reply, Request, VERSION,
 };
 use ps::server::{Config, End, Server};
-use ps::tcp::{Client, Listener, Patience, Stop};
+use ps::tcp::{Client, Listener, Patience, Stop, Verdict};
 use ps::{Endpoint, Error, Refusal};
 use tensor::{Rows, Tensor, Value};
 use testing::sim::{Ledger, SHARED, grad};
@@ -378,4 +378,32 @@ fn exchange(client: &Client, tag: i64, n_bytes: usize) -> Duration {
     let ticket = client.ask(keys).unwrap();
     assert!(matches!(client.wait(ticket, "rows").unwrap(), Reply::Rows(_)));
     start.elapsed()
+}
+
+/// Who waits for one server hears what another one knows.
+#[test]
+fn a_loss_that_one_server_saw_ends_waiting_for_others() {
+    let servers = [Served::start(config(2, true)), Served::start(config(2, true))];
+    let verdict = Verdict::default();
+    let patience = Patience { answer_ms: 60_000, ..Patience::default() };
+    let waiting = servers.each_ref().map(|served| {
+        let together = (Arc::new(|| false) as ps::tcp::Stops, verdict.clone());
+        Client::among(served.endpoint.clone(), hello(0, 7), patience, together)
+    });
+    let others = servers.each_ref().map(|served| client(&served.endpoint, 1));
+    others.iter().for_each(|client| client.meet().unwrap());
+    let tickets = waiting.each_ref().map(|client| {
+        client.change(Barrier).unwrap();
+        client.ask(pull(client.round())).unwrap()
+    });
+    // The first server still has the other trainer; the second loses it.
+    others[1].close();
+    let start = Instant::now();
+    let [first, _second] = tickets;
+    let error = waiting[0].wait(first, "parameters").unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(5), "after {:?}", start.elapsed());
+    let Error::Refused { endpoint, refusal } = &error else { panic!("{error}") };
+    assert_eq!(*endpoint, servers[1].endpoint);
+    assert!(matches!(refusal, Refusal::TrainerLost { trainer: 1, .. }), "{refusal}");
+    servers.into_iter().for_each(|served| drop(served.end()));
 }

@@ -75,6 +75,10 @@ pub enum Error {
     #[error(transparent)]
     Ps(#[from] ps::Error),
 
+    /// Servers that nobody found; whoever was asked to wait for them says more.
+    #[error(transparent)]
+    NotReady(Box<dyn std::error::Error + Send + Sync>),
+
     #[error("this program talks to parameter servers but belongs to no job: transpile it first")]
     NoJob,
 
@@ -220,6 +224,15 @@ pub enum Error {
 
     #[error("distributed table `{table}` has shape {dims:?}; a table has two dimensions")]
     TableShape { table: String, dims: Vec<i64> },
+
+    #[error(
+        "distributed table `{table}` cannot be loaded on server {server}: {detail}; it must be \
+         loaded by as many servers as saved it"
+    )]
+    LoadedTable { table: String, server: i64, detail: String },
+
+    #[error("distributed table `{table}` holds {actual}; its rows must be float32")]
+    TableType { table: String, actual: tensor::DType },
 
     #[error("the gradient `{grad}` of `{param}` is computed by no op of the outermost block")]
     GradNotComputed { param: String, grad: String },

@@ -23,6 +23,8 @@ if mode == "config":
     strategy.sync_mode = False
 elif mode == "none":
     strategy = None
+elif mode == "geo":
+    strategy = StrategyFactory.create_geo_strategy(update_frequency=5)
 else:
     strategy = getattr(StrategyFactory, "create_{}_strategy".format(mode))()
 optimizer = fleet.distributed_optimizer(fluid.optimizer.SGD(0.05), strategy)

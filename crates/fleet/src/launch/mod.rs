@@ -16,6 +16,7 @@ pub use console::Console;
 pub use plan::Host;
 
 use crate::error::{Error, Result};
+use crate::flags::Flags;
 
 /// Exit code of a command line that makes no sense.
 const USAGE: i32 = 2;
@@ -25,7 +26,12 @@ const USAGE: i32 = 2;
 pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
     let run = |console: &mut Console| match options::ps(arguments)? {
         None => help(options::PS_USAGE, console),
-        Some(options) => supervisor::run(&plan::ps(options)?, host, console),
+        Some(options) => {
+            let flags = Flags::from_environment(&crate::env::process)?;
+            let mut job = plan::ps(options)?;
+            job.tolerates_lost_trainers = flags.tolerate_lost_trainers();
+            supervisor::run(&job, host, console)
+        }
     };
     finish(run(console), options::PS_USAGE, console)
 }

@@ -41,6 +41,8 @@ pub(crate) struct Job {
     pub(crate) script: Script,
     /// Whether other machines are part of it: then servers outlive the trainers of this one.
     pub(crate) is_wide: bool,
+    /// Whether it goes on without trainers that fail, as long as there are others.
+    pub(crate) tolerates_lost_trainers: bool,
     /// What is told at the start.
     pub(crate) lines: Vec<String>,
     /// The ports, ours until the job is over.
@@ -162,7 +164,8 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
     let mut processes: Vec<_> = own.iter().map(server).collect();
     processes.extend((0..options.n_trainers).map(trainer));
     let (script, is_wide) = (options.script.clone(), nodes.is_wide());
-    Ok(Job { processes, script, is_wide, lines, _ports: ports })
+    let tolerates_lost_trainers = false;
+    Ok(Job { processes, script, is_wide, tolerates_lost_trainers, lines, _ports: ports })
 }
 
 /// The servers of all machines, from the same port on each. On several machines, all launchers must
@@ -249,7 +252,8 @@ pub(crate) fn collective(
     };
     let processes = (0..n).map(trainer).collect();
     let (script, is_wide) = (options.script.clone(), nodes.is_wide());
-    Ok(Job { processes, script, is_wide, lines, _ports: ports })
+    let tolerates_lost_trainers = false;
+    Ok(Job { processes, script, is_wide, tolerates_lost_trainers, lines, _ports: ports })
 }
 
 /// The machines that the platform says there are.

@@ -1,5 +1,6 @@
 //! Starts the processes of a job, watches them, and ends them together.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
@@ -34,7 +35,7 @@ pub(super) fn run(job: &Job, host: &Host, console: &mut Console) -> Result<i32> 
         console.say(line);
     }
     let mut crew = Crew::start(job, host)?;
-    let end = crew.watch(job.is_wide, &signals, console);
+    let end = crew.watch(job, &signals, console);
     let has_servers = crew.members.iter().any(|member| member.process.part == Part::Server);
     match &end {
         End::Done if has_servers => {
@@ -87,6 +88,11 @@ impl Member<'_> {
     fn has_failed(&self) -> bool {
         self.status.is_some_and(|status| !status.success())
     }
+
+    /// Whether the job goes on without it, if it has failed.
+    fn is_expendable(&self, job: &Job) -> bool {
+        job.tolerates_lost_trainers && self.process.part == Part::Trainer
+    }
 }
 
 /// All processes of the job on this machine.
@@ -125,22 +131,29 @@ impl<'a> Crew<'a> {
     }
 
     /// Waits until trainers are through, somebody fails, or somebody wants an end.
-    fn watch(&mut self, is_wide: bool, signals: &Signals, console: &mut Console) -> End {
+    fn watch(&mut self, job: &Job, signals: &Signals, console: &mut Console) -> End {
         let mut is_told = false;
+        let mut mourned = BTreeSet::new();
         loop {
             self.look();
             if let Some(signal) = signals.get() {
                 return End::Signal(signal);
             }
-            let trainers_done = self.are_through(Part::Trainer);
+            let trainers_done = self.are_through(job, Part::Trainer);
             // A server may fail when its last trainer is gone; then the job is done all the same.
-            if trainers_done && !is_wide {
+            if trainers_done && !job.is_wide {
                 return End::Done;
             }
-            if let Some(who) = self.culprit() {
+            for who in self.expendable(job) {
+                if mourned.insert(who) {
+                    self.blame(who, console);
+                    console.say("the others go on without it");
+                }
+            }
+            if let Some(who) = self.culprit(job) {
                 return End::Failed(who);
             }
-            if trainers_done && self.are_through(Part::Server) {
+            if trainers_done && self.are_through(job, Part::Server) {
                 return End::Done;
             }
             if trainers_done && !is_told {
@@ -153,15 +166,34 @@ impl<'a> Crew<'a> {
         }
     }
 
-    fn are_through(&self, part: Part) -> bool {
-        let mut those = self.members.iter().filter(|member| member.process.part == part);
-        those.all(|member| member.status.is_some_and(|status| status.success()))
+    /// Whether all of a kind have ended well. Of those that a job can do without one is enough.
+    fn are_through(&self, job: &Job, part: Part) -> bool {
+        let is_well = |m: &Member<'_>| m.status.is_some_and(|status| status.success());
+        let those = || self.members.iter().filter(|member| member.process.part == part);
+        let is_lost = |m: &Member<'_>| m.has_failed() && m.is_expendable(job);
+        let any = those().next().is_none() || those().any(is_well);
+        any && those().all(|member| is_well(member) || is_lost(member))
+    }
+
+    /// Who has failed without ending the job: some, but not all.
+    fn expendable(&self, job: &Job) -> Vec<usize> {
+        let (mut lost, mut n_left) = (Vec::new(), 0);
+        for (at, member) in self.members.iter().enumerate() {
+            match member.has_failed() {
+                true if member.is_expendable(job) => lost.push(at),
+                false if member.is_expendable(job) => n_left += 1,
+                _ => {}
+            }
+        }
+        if n_left == 0 { Vec::new() } else { lost }
     }
 
     /// Who failed first. Of several found at once, one that was killed explains the others, and a
     /// server explains its trainers.
-    fn culprit(&self) -> Option<usize> {
-        let failed = (0..self.members.len()).filter(|&at| self.members[at].has_failed());
+    fn culprit(&self, job: &Job) -> Option<usize> {
+        let expendable = self.expendable(job);
+        let failed = (0..self.members.len())
+            .filter(|at| self.members[*at].has_failed() && !expendable.contains(at));
         failed.min_by_key(|&at| {
             let status = self.members[at].status;
             (status.is_none_or(|status| status.signal().is_none()), at)

@@ -37,6 +37,14 @@ fn a_server_of_seed_004() {
 }
 
 #[test]
+fn a_script_that_does_not_say_which_trainer_it_is() {
+    let id = |value| unsaid_trainer_id(&vars(&[("PADDLE_TRAINER_ID", value)]), 2);
+    assert_eq!(unsaid_trainer_id(&vars(&[]), 2).unwrap(), 0);
+    assert_eq!((id("1").unwrap(), id("7").unwrap()), (1, 0));
+    assert!(matches!(id("x"), Err(Error::BadVariable { .. })));
+}
+
+#[test]
 fn the_names_of_seed_000() {
     let all = [
         ("PADDLE_PSERVER_PORT", "6174"),

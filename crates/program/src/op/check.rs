@@ -335,7 +335,6 @@ fn meta_of(value: &Value, width: DType) -> Meta {
             dims[0] = rows.height;
             meta.with_dims(dims)
         }
-        Value::Shared(tensor) => of(tensor, VarKind::LodTensor),
         Value::Array(list) => of(&list[0], VarKind::LodTensorArray),
         Value::Empty => Meta::default(),
     }
@@ -350,7 +349,6 @@ fn value_in_width(value: &Value, width: DType) -> Value {
             copy.value = in_width(&rows.value, width);
             Value::Rows(copy)
         }
-        Value::Shared(tensor) => Value::Tensor(in_width(tensor, width)),
         Value::Array(list) => Value::Array(list.iter().map(|t| in_width(t, width)).collect()),
         Value::Empty => Value::Empty,
     }

@@ -199,8 +199,9 @@ fn grow(run: &Run<'_>, table: &Rows, fresh: &[i64]) -> Result<Option<Rows>> {
     Ok(Some(grown))
 }
 
-/// What the initializer puts at a row, drawn as if the rows before it had been drawn.
-fn first_row(attrs: &Attrs, id: i64, row: &mut [f32]) -> Result<()> {
+/// What the initializer puts at a row of a table spread by id, drawn as if the rows before it had
+/// been drawn; `attrs` are those of the table's `lookup_sparse_table`.
+pub fn first_row(attrs: &Attrs, id: i64, row: &mut [f32]) -> Result<()> {
     let seed = attrs.int("seed", 0)? as u32;
     let draws = (id as u64).wrapping_mul(row.len() as u64);
     match attrs.str("init", "fill_constant")? {

@@ -25,6 +25,9 @@ impl Op for UniformRandom {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        if run.attrs().bool(ON_TOUCH, false)? {
+            return Ok(());
+        }
         let shape = sizes::shape(run)?;
         draw(run, shape)
     }
@@ -53,6 +56,9 @@ impl Op for UniformRandomBatchSizeLike {
         Ok(())
     }
 }
+
+/// Attribute of ops that start tables of servers: their rows are made when somebody asks for them.
+pub(super) const ON_TOUCH: &str = "on_touch";
 
 /// Numbers of the stream that belong to others: a server that holds the rows of a variable from
 /// some element on begins there (`stream_offset`).

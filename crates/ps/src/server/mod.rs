@@ -47,6 +47,11 @@ pub trait Store {
     /// Writes a table to disk.
     fn save(&mut self, table: &str, dir: &str) -> Result<(), Refusal>;
 
+    /// Memory of gradients that were applied, for those to come.
+    fn spare(&mut self) -> Vec<Tensor> {
+        Vec::new()
+    }
+
     /// Rows and bytes of all tables.
     fn size(&self) -> (u64, u64);
 }
@@ -178,6 +183,11 @@ impl<S: Store> Server<S> {
         &self.store
     }
 
+    /// Memory of gradients that were applied, for those to come.
+    pub fn spare(&mut self) -> Vec<Tensor> {
+        self.store.spare()
+    }
+
     /// What it holds, at the end.
     pub fn into_store(self) -> S {
         self.store
@@ -196,10 +206,10 @@ impl<S: Store> Server<S> {
             Some(_) => None,
             None => match self.roll.lost() {
                 _ if !self.roll.all_gone() => None,
-                Some(trainer) => {
+                Some(trainer) if !(self.config.go_on && self.roll.anybody_completed()) => {
                     Some(End::Failed(self.roll.obituary(trainer, self.rounds.applied())))
                 }
-                None => Some(End::Completed),
+                _ => Some(End::Completed),
             },
         }
     }

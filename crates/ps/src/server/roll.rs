@@ -231,10 +231,13 @@ impl Roll {
         (0..self.entries.len() as u32).any(|id| self.is_active(TrainerId(id)))
     }
 
-    /// Whether no trainer will come any more and at least one has ended its job.
+    pub(super) fn anybody_completed(&self) -> bool {
+        self.entries.iter().any(|entry| entry.state == State::Completed)
+    }
+
+    /// Whether no trainer will come any more and not all have merely left.
     pub(super) fn all_gone(&self) -> bool {
-        let completed = |entry: &Entry| entry.state == State::Completed;
-        !self.anybody_active() && self.entries.iter().any(completed)
+        !self.anybody_active() && (self.anybody_completed() || self.lost().is_some())
     }
 
     /// A trainer that died, if one did.

@@ -178,6 +178,40 @@ fn a_dead_trainer_is_named_to_those_who_wait() {
 }
 
 #[test]
+fn a_job_that_tolerates_it_goes_on_without_a_dead_trainer() {
+    let mut bench = Bench::new(2, true);
+    bench.server.config.go_on = true;
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    bench.say(0, 1, push(4.0));
+    bench.say(0, 2, Barrier);
+    bench.say(0, 9, pull(1));
+    bench.server.closed(Millis(bench.now), ConnId(1));
+    let told = bench.tick(2000);
+    assert!(matches!(told[..], [(0, 9, Reply::Values(_))]), "{told:?}");
+    bench.say(0, 3, Complete);
+    assert_eq!(bench.server.end(), Some(End::Completed));
+}
+
+#[test]
+fn a_server_whose_trainers_all_died_ends() {
+    for (is_sync, go_on) in [(true, false), (true, true), (false, false), (false, true)] {
+        let mut bench = Bench::new(2, is_sync);
+        bench.server.config.go_on = go_on;
+        bench.hello(0, 0);
+        bench.hello(1, 1);
+        for conn in [0, 1] {
+            assert_eq!(bench.server.end(), None);
+            bench.server.closed(Millis(bench.now), ConnId(conn));
+        }
+        bench.tick(2000);
+        let end = bench.server.end();
+        let is_named = matches!(&end, Some(End::Failed(Refusal::TrainerLost { trainer: 0, .. })));
+        assert!(is_named, "sync {is_sync}, go_on {go_on}: {end:?}");
+    }
+}
+
+#[test]
 fn a_server_that_slept_does_not_take_its_sleep_for_silence() {
     let mut bench = Bench::new(2, true);
     bench.hello(0, 0);

@@ -10,6 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Clock, Patient, READ_TIMEOUT, Stream, WholeFrame, is_timeout};
+use tensor::Tensor;
+
 use crate::Endpoint;
 use crate::codec::Pool;
 use crate::error::{Error, Missing, Result};
@@ -17,6 +19,7 @@ use crate::frame::{self, FRAME_BYTES_MAX, Frame};
 use crate::ids::Millis;
 use crate::link::{Broken, Config as LinkConfig, Link};
 use crate::message::{Hello, Reply, Request};
+use crate::refusal::Refusal;
 
 /// How long a trainer waits for what.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +43,23 @@ impl Default for Patience {
 /// Asked now and then by threads that wait, whether to stop waiting.
 pub type Stops = Arc<dyn Fn() -> bool + Send + Sync>;
 
+/// What a server said of a trainer whose loss ends the job: for the clients of all servers, so that
+/// nobody waits for one server while another knows better.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict(Arc<Mutex<Option<(Endpoint, Refusal)>>>);
+
+impl Verdict {
+    fn note(&self, endpoint: &Endpoint, refusal: &Refusal) {
+        let mut verdict = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        verdict.get_or_insert_with(|| (endpoint.clone(), refusal.clone()));
+    }
+
+    fn check(&self) -> Result<()> {
+        let verdict = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        verdict.map_or(Ok(()), |(endpoint, refusal)| Err(Error::Refused { endpoint, refusal }))
+    }
+}
+
 /// A question that was asked.
 #[derive(Debug)]
 #[must_use = "the answer is fetched with `wait`"]
@@ -54,12 +74,15 @@ pub struct Client {
     patience: Patience,
     clock: Clock,
     stops: Stops,
+    verdict: Verdict,
     /// When `stops` was last asked, so that it is not asked all the time.
     asked: AtomicU64,
     state: Mutex<State>,
     writing: Mutex<()>,
     reading: Mutex<Inbox>,
     answered: Condvar,
+    /// Memory for answers to come.
+    spare: Mutex<Vec<Tensor>>,
 }
 
 #[derive(Debug)]
@@ -102,6 +125,8 @@ impl std::fmt::Debug for Client {
 
 /// Between two times that `stops` is asked.
 const ASK_MS: u64 = 100;
+/// Tensors kept for answers to come.
+const SPARE_MAX: usize = 64;
 /// Between two attempts to connect.
 const RETRY_MS: u64 = 100;
 /// How often the keeper looks.
@@ -110,15 +135,16 @@ const KEEP: Duration = Duration::from_millis(200);
 impl Client {
     /// A client of a server; the connection is made when it is first needed.
     pub fn new(endpoint: Endpoint, hello: Hello, patience: Patience) -> Arc<Self> {
-        Self::stoppable(endpoint, hello, patience, Arc::new(|| false))
+        Self::among(endpoint, hello, patience, (Arc::new(|| false), Verdict::default()))
     }
 
-    /// The same; threads that wait give up when `stops` says so.
-    pub fn stoppable(
+    /// The same, beside clients of other servers that have the same `verdict`; threads that wait
+    /// give up when `stops` says so.
+    pub fn among(
         endpoint: Endpoint,
         hello: Hello,
         patience: Patience,
-        stops: Stops,
+        (stops, verdict): (Stops, Verdict),
     ) -> Arc<Self> {
         let state = State {
             link: Link::new(hello, LinkConfig::default()),
@@ -136,11 +162,13 @@ impl Client {
             patience,
             clock: Clock::start(),
             stops,
+            verdict,
             asked: AtomicU64::new(0),
             state: Mutex::new(state),
             writing: Mutex::default(),
             reading: Mutex::default(),
             answered: Condvar::new(),
+            spare: Mutex::default(),
         });
         let weak = Arc::downgrade(&client);
         // Without a keeper a silent trainer would be taken for dead; a machine that cannot start a
@@ -202,6 +230,7 @@ impl Client {
                 });
             }
             let still = self.check(ticket.asked).and_then(|()| self.in_time(ticket.asked, what));
+            let still = still.and_then(|()| self.verdict.check());
             if let Err(error) = still {
                 self.state().link.forget(ticket.id);
                 return Err(error);
@@ -232,6 +261,27 @@ impl Client {
                 self.in_time(start, what)?;
             }
             self.progress(n_reads);
+        }
+    }
+
+    /// Memory of gradients that were served, for those to come.
+    pub fn reclaim(&self, pool: &mut Pool) {
+        let done = self.state().link.take_done();
+        for request in done.into_iter().filter_map(Arc::into_inner) {
+            let Request::Push(push) = request else { continue };
+            for grad in push.grads {
+                if let tensor::Value::Tensor(tensor) = grad.value {
+                    pool.keep(tensor);
+                }
+            }
+        }
+    }
+
+    /// Gives memory that is not needed any more to answers to come.
+    pub fn recycle(&self, tensor: Tensor) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_MAX {
+            spare.push(tensor);
         }
     }
 
@@ -361,6 +411,8 @@ impl Client {
         }
         let Inbox { input, pool, .. } = inbox;
         let Some(input) = input else { return };
+        let spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        spare.into_iter().for_each(|tensor| pool.keep(tensor));
         match input.fill_buf() {
             Ok([]) => return self.broke(generation, "the server closed the connection"),
             Ok(_) => {}
@@ -382,6 +434,9 @@ impl Client {
     }
 
     fn take(&self, generation: u64, id: u64, reply: Reply) {
+        if let Reply::Refused(refusal @ Refusal::TrainerLost { .. }) = &reply {
+            self.verdict.note(&self.endpoint, refusal);
+        }
         let mut state = self.state();
         if state.generation == generation {
             state.link.received(self.clock.now(), id, reply);

@@ -112,7 +112,8 @@ impl Listener {
             // An acceptor ends once it was woken; it does not panic.
             let _ = acceptor.join();
         }
-        shared.part();
+        // Whoever stops a server does not wait for its peers to close.
+        shared.part(if end.is_some() { FAREWELL } else { Duration::ZERO });
         let server = shared.lock().take().expect("taken once, here");
         (end, server.into_store())
     }
@@ -420,7 +421,9 @@ impl<S: Store + Send + 'static> Shared<S> {
             match frame::read_into::<Request>(&mut whole, n_bytes_max, &mut pool) {
                 Ok((number, request)) => {
                     self.act(Some((id, conn)), |server, now| {
-                        server.handle(now, id, number, request)
+                        let actions = server.handle(now, id, number, request);
+                        server.spare().into_iter().for_each(|tensor| pool.keep(tensor));
+                        actions
                     });
                     n_bytes_max = FRAME_BYTES_MAX;
                 }
@@ -437,9 +440,9 @@ impl<S: Store + Send + 'static> Shared<S> {
         self.act(None, |server, now| server.closed(now, id));
     }
 
-    /// Lets peers read their last answers and close; then closes.
-    fn part(&self) {
-        let until = Instant::now() + FAREWELL;
+    /// Lets peers read their last answers and close, for a while; then closes.
+    fn part(&self, patience: Duration) {
+        let until = Instant::now() + patience;
         while !self.conns().is_empty() && Instant::now() < until {
             thread::sleep(Duration::from_millis(5));
         }

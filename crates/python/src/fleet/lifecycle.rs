@@ -16,7 +16,7 @@ use train::io::SaveInference;
 
 use super::role::PyRole;
 use super::strategy::PyTrainerConfig;
-use crate::cluster::{cluster, raised_in_wait};
+use crate::cluster::{cluster, raised_in_wait, tell};
 use crate::error::from_fleet;
 use crate::executor::{Raised, signalled};
 use crate::program::PyProgram;
@@ -49,12 +49,6 @@ impl PyFleet {
     }
 }
 
-/// A line for whoever waits; stderr is where Fluid's users look.
-#[allow(clippy::print_stderr)]
-fn tell(line: &str) {
-    eprintln!("{line}");
-}
-
 #[pymethods]
 impl PyFleet {
     #[new]
@@ -82,7 +76,7 @@ impl PyFleet {
         startup: &Bound<'_, PyProgram>,
         config: &Bound<'_, PyDict>,
         trainer: Option<&PyTrainerConfig>,
-        threads: (u64, u64, u64),
+        server: (u64, u64, u64, bool),
         choose: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let flags = flags::current().map_err(from_fleet)?;
@@ -91,9 +85,13 @@ impl PyFleet {
         if let Some(trainer) = trainer {
             strategy.trainer = trainer.lock().clone();
         }
-        let (rpc_send_thread_num, rpc_get_thread_num, rpc_prefetch_thread_num) = threads;
-        strategy.server =
-            ServerConfig { rpc_send_thread_num, rpc_get_thread_num, rpc_prefetch_thread_num };
+        let (send, get, prefetch, tolerate_lost_trainers) = server;
+        strategy.server = ServerConfig {
+            rpc_send_thread_num: send,
+            rpc_get_thread_num: get,
+            rpc_prefetch_thread_num: prefetch,
+            tolerate_lost_trainers,
+        };
         // Work on copies: `choose` may look at the programs.
         let mut new_main = Program::clone(&main.get().lock());
         let mut new_startup = Program::clone(&startup.get().lock());

@@ -12,6 +12,7 @@ use crate::error::from_fleet;
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyRole>()?;
     m.add_function(wrap_pyfunction!(role_from_environment, m)?)?;
+    m.add_function(wrap_pyfunction!(unsaid_trainer_id, m)?)?;
     m.add_function(wrap_pyfunction!(general_role, m)?)?;
     m.add_function(wrap_pyfunction!(mpi_role, m)?)?;
     m.add_function(wrap_pyfunction!(user_defined_role, m)?)?;
@@ -60,7 +61,8 @@ impl PyRole {
     }
 
     /// Everything in a line.
-    fn to_string(&self) -> String {
+    #[pyo3(name = "to_string")]
+    fn text(&self) -> String {
         self.0.to_string()
     }
 
@@ -86,6 +88,12 @@ fn role_from_environment(is_collective: bool) -> PyResult<PyRole> {
         false => role::from_environment(&env::process),
     };
     role.map(PyRole).map_err(from_fleet)
+}
+
+/// Which trainer this is when its script does not say so.
+#[pyfunction]
+fn unsaid_trainer_id(n_trainers: u32) -> PyResult<u32> {
+    role::unsaid_trainer_id(&env::process, n_trainers).map_err(from_fleet)
 }
 
 /// The role that the variables give when trainers have end points too.

@@ -14,7 +14,7 @@ use crate::error::from_fleet;
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyTrainerConfig>()?;
     m.add_function(wrap_pyfunction!(mode_switches, m)?)?;
-    m.add_function(wrap_pyfunction!(server_threads, m)?)
+    m.add_function(wrap_pyfunction!(server_settings, m)?)
 }
 
 /// The mode of Fluid's number.
@@ -44,11 +44,13 @@ fn mode_switches(py: Python<'_>, number: u8, push_every: u32) -> PyResult<Py<PyD
     Ok(dict.unbind())
 }
 
-/// How many threads a server's flags give sending, getting and prefetching.
+/// What flags say of a server: threads that send, get and prefetch; whether the job goes on without
+/// trainers that died.
 #[pyfunction]
-fn server_threads() -> PyResult<(u64, u64, u64)> {
+fn server_settings() -> PyResult<(u64, u64, u64, bool)> {
     let config = ServerConfig::new(&flags::current().map_err(from_fleet)?);
-    Ok((config.rpc_send_thread_num, config.rpc_get_thread_num, config.rpc_prefetch_thread_num))
+    let (send, get) = (config.rpc_send_thread_num, config.rpc_get_thread_num);
+    Ok((send, get, config.rpc_prefetch_thread_num, config.tolerate_lost_trainers))
 }
 
 /// How a trainer sends and receives in the background.

@@ -106,6 +106,19 @@ fn train(mode: &str, batch: usize, number: usize, endpoints: &str) {
     cluster.complete().expect("servers are there");
 }
 
+/// Processes that end with this one, whatever happens.
+struct Servers(Vec<Child>);
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 struct Worker {
     child: Child,
     input: ChildStdin,
@@ -149,8 +162,8 @@ fn one(mode: &str, batch: usize, samples: &Samples) {
         free_endpoints(N_SERVERS).iter().map(ToString::to_string).collect();
     let list = endpoints.join(",");
     let began = Instant::now();
-    let mut servers: Vec<Child> =
-        (0..N_SERVERS).map(|number| start("server", mode, batch, number, &list)).collect();
+    let servers = (0..N_SERVERS).map(|number| start("server", mode, batch, number, &list));
+    let mut servers = Servers(servers.collect());
     let mut workers: Vec<Worker> = (0..N_TRAINERS)
         .map(|number| {
             let mut child = start("trainer", mode, batch, number, &list);
@@ -178,7 +191,7 @@ fn one(mode: &str, batch: usize, samples: &Samples) {
     let name = format!("ps_{mode}_2x2_batch{batch}");
     bench_rounds(&name, "ceiling_2_threads_samples_per_s", &rounds);
     let rows = (N_ROWS * 10 * 4) as f64 / N_SERVERS as f64;
-    let memory = servers.iter().map(|server| peak_bytes(server.id())).fold(0.0, f64::max);
+    let memory = servers.0.iter().map(|server| peak_bytes(server.id())).fold(0.0, f64::max);
     bench(&format!("{name}_server_peak_bytes"), memory, ("bytes_of_rows", rows));
     bench(&format!("{name}_first_batch_s"), first_batch, ("one_second", 1.0));
     for worker in workers {
@@ -186,7 +199,7 @@ fn one(mode: &str, batch: usize, samples: &Samples) {
         drop(input);
         child.wait().expect("a trainer ends");
     }
-    for server in &mut servers {
+    for server in &mut servers.0 {
         server.wait().expect("a server ends");
     }
 }

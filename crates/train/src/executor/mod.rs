@@ -64,6 +64,8 @@ pub struct Executor {
     poll: Option<Poll>,
     cluster: Cluster,
     serving: serve::Serving,
+    /// It runs a part of a step, in a scope of its own: what servers send is not for that scope.
+    is_part: bool,
 }
 
 /// Asked now and then, between two ops, whether to go on.
@@ -145,6 +147,11 @@ impl Executor {
         self.cluster = cluster;
     }
 
+    /// Runs parts of steps from now on; whoever runs the whole takes what servers send.
+    pub(crate) fn set_part(&mut self) {
+        self.is_part = true;
+    }
+
     /// A handle that ends runs of this executor.
     pub fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()
@@ -196,7 +203,9 @@ impl Executor {
             scope,
             remote: Session::new(&self.cluster, program.distributed.clone()),
         };
-        watch.remote.start(scope);
+        if !self.is_part {
+            watch.remote.start(scope);
+        }
         let result = prepared.run(feed, fetched, &mut watch);
         let result = result.and_then(|()| watch.remote.finish(scope));
         result.map_err(|error| blame::users_op(error, program))
@@ -264,7 +273,7 @@ impl Executor {
 }
 
 /// Seeds for random ops that have none: different in every process and at every call.
-fn fresh_seed() -> u32 {
+pub(crate) fn fresh_seed() -> u32 {
     use std::hash::{BuildHasher, RandomState};
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let seed = RandomState::new().hash_one(NEXT.fetch_add(1, Ordering::Relaxed));

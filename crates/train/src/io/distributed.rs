@@ -7,7 +7,7 @@ use std::path::Path;
 
 use program::distributed::{PlacedKind, Placement};
 use program::{Distributed, Meta, Program, VarDesc, stream};
-use tensor::{Shape, Tensor, Value};
+use tensor::{Rows, Shape, Tensor, Value};
 
 use super::file::{path_of, read_vars, write_atomically};
 use super::vars::{is_persistable, save_vars};
@@ -64,10 +64,27 @@ pub fn load_slices(job: &Distributed, scope: &Scope, dir: &Path) -> Result<()> {
         let whole = whole.map_err(|source| Error::in_file(&path, source))?;
         loaded.push((placed.slice.as_str(), piece(&whole, placed)?));
     }
+    let table = job.lookup_table.as_deref();
+    let rows = table.map(|table| load_shard(job, table, dir)).transpose()?;
     for (name, tensor) in loaded {
         scope.set(name, tensor);
     }
+    if let (Some(table), Some(rows)) = (table, rows) {
+        scope.set(table, Value::Rows(rows));
+    }
     Ok(())
+}
+
+/// The folder of tables spread over servers by id.
+const TABLES: &str = "__lookup_table__";
+
+/// This server's rows of the table spread by id; a server takes only what such a server wrote.
+fn load_shard(job: &Distributed, table: &str, dir: &Path) -> Result<Rows> {
+    let number = job.endpoints.iter().position(|known| job.ps_endpoint.as_ref() == Some(known));
+    let number = number.ok_or(Error::NoServerEndpoint)?;
+    let path = path_of(&dir.join(TABLES), &format!("{table}_{number}"))?;
+    let bytes = read_vars(&path, false)?;
+    stream::rows_from_bytes(&bytes).map_err(|source| Error::in_file(&path, source))
 }
 
 /// The rows of a piece.
@@ -101,7 +118,7 @@ fn piece(whole: &Tensor, placed: &Placement) -> Result<Tensor> {
 
 /// Writes one shard of a table, for servers.
 pub(crate) fn write_shard(dir: &Path, table: &str, number: i64, value: &Value) -> Result<()> {
-    let folder = dir.join("__lookup_table__");
+    let folder = dir.join(TABLES);
     let bytes =
         stream::to_bytes(value).ok_or_else(|| Error::NotInScope { var: table.to_string() })?;
     write_atomically(&path_of(&folder, &format!("{table}_{number}"))?, &bytes)

@@ -22,7 +22,7 @@ pub use split::{join, split};
 
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
-use crate::remote::Cluster;
+use crate::remote::{Cluster, Session};
 use crate::scope::Scope;
 use crate::serve;
 use device::{Device, Stop};
@@ -77,6 +77,7 @@ impl Parallel {
         let n_devices = n_devices.max(1);
         let mut devices = Vec::new();
         devices.resize_with(n_devices, Device::default);
+        devices.iter_mut().for_each(|device| device.executor_mut().set_part());
         Self {
             loss: Loss { scale, n_devices },
             devices,
@@ -156,6 +157,7 @@ impl Parallel {
         let stages = self.stages(program, fetch);
         check_fetches(program, &stages, feeds, fetch)?;
         let inner = self.inner(program, scope);
+        Session::new(self.once.cluster(), program.distributed.clone()).start(scope);
         for stage in &stages.stages {
             self.run_stage(stage, &inner, feeds)?;
         }
@@ -206,8 +208,8 @@ impl Parallel {
         ran.map_err(|error| stage.local.blame(error))?;
         self.merge(stage, inner, n_used)?;
         if !stage.once.origin.is_empty() {
-            let (once, nothing) = (&stage.once, &mut Feed::new());
-            let ran = self.once.run_into(&once.program, inner, nothing, &[], &mut Vec::new());
+            let (once, mut joined) = (&stage.once, joined(stage, feeds)?);
+            let ran = self.once.run_into(&once.program, inner, &mut joined, &[], &mut Vec::new());
             ran.map_err(|error| once.blame(error))?;
         }
         for name in &stage.refresh {
@@ -307,6 +309,18 @@ impl Parallel {
         };
         self.devices.iter().zip(feeds).enumerate().map(of_device).collect()
     }
+}
+
+/// What of the feeds the ops that run once read: that of all devices.
+fn joined(stage: &Stage, feeds: &[Feed]) -> Result<Feed> {
+    let mut joined = Feed::new();
+    for name in &stage.fed {
+        let parts: Vec<Tensor> = feeds.iter().filter_map(|feed| feed.get(name)).cloned().collect();
+        if !parts.is_empty() {
+            joined.set(name, join(name, &parts)?);
+        }
+    }
+    Ok(joined)
 }
 
 fn tensor_of(name: &str, value: &Value) -> Result<Tensor> {

@@ -30,6 +30,8 @@ pub(super) struct Stage {
     pub(super) own: Names,
     /// What the ops that run once read of the devices: the first device's.
     pub(super) hand: Names,
+    /// What the ops that run once read that no op computes: it may be fed.
+    pub(super) fed: Names,
     /// Of all `own` variables, those that change once for all here.
     pub(super) refresh: Names,
     /// Devices must take turns, for others see in which order they run.
@@ -84,6 +86,10 @@ impl Stages {
                 written.contains(*name) && !common.contains(*name) && !is_persistable(name)
             };
             let hand: Names = once.reads.iter().filter(of_devices).cloned().collect();
+            let not_computed = |name: &&String| {
+                !written.contains(*name) && !common.contains(*name) && !is_persistable(name)
+            };
+            let fed: Names = once.reads.iter().filter(not_computed).cloned().collect();
             common.extend(once.writes.difference(&own).cloned());
             let mut visible: Names = keep | &(&(&lend | &hand) | &merge);
             // What another stage needs outlives this one.
@@ -98,6 +104,7 @@ impl Stages {
                 merge,
                 lend,
                 hand,
+                fed,
             });
         }
         common.retain(|name| !own.contains(name));

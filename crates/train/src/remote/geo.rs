@@ -5,6 +5,7 @@
 //! this trainer used, and those come back that anybody changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement};
@@ -20,9 +21,11 @@ use crate::scope::Scope;
 pub(super) struct Geo {
     /// Values the servers had when we last spoke.
     old: BTreeMap<String, Tensor>,
-    /// Rows of tables used since.
+    /// Rows of tables used since. What has no entry is no table: all of it travels.
     touched: BTreeMap<String, BTreeSet<i64>>,
     n_steps: u32,
+    /// The job whose parameters were noted.
+    job: Option<Arc<Distributed>>,
 }
 
 impl Geo {
@@ -32,7 +35,8 @@ impl Geo {
     }
 
     /// Takes note of the parameters as they are now.
-    pub(super) fn snapshot(&mut self, job: &Distributed, scope: &Scope) {
+    pub(super) fn snapshot(&mut self, job: &Arc<Distributed>, scope: &Scope) {
+        *self = Self { job: Some(job.clone()), ..Self::default() };
         for origin in origins(job) {
             if let Some(Value::Tensor(tensor)) = scope.get(origin) {
                 self.old.insert(origin.to_string(), tensor);
@@ -54,20 +58,24 @@ impl Geo {
         self.exchange(cluster, job, scope)
     }
 
+    /// The last exchange: nothing that was learnt is lost.
+    pub(super) fn finish(&mut self, cluster: &Cluster, scope: &Scope) -> Result<()> {
+        match self.job.take() {
+            Some(job) if self.n_steps > 0 => self.exchange(cluster, &job, scope),
+            Some(job) => self.fetch(cluster, &job, scope),
+            None => Ok(()),
+        }
+    }
+
     /// Sends what this trainer learnt and fetches what the others did.
-    pub(super) fn exchange(
-        &mut self,
-        cluster: &Cluster,
-        job: &Distributed,
-        scope: &Scope,
-    ) -> Result<()> {
+    fn exchange(&mut self, cluster: &Cluster, job: &Distributed, scope: &Scope) -> Result<()> {
         self.n_steps = 0;
-        let touched = std::mem::take(&mut self.touched);
         let mut by_server: BTreeMap<&str, Vec<Named>> = BTreeMap::new();
         for origin in origins(job) {
+            let touched = self.touched.get_mut(origin).map(std::mem::take);
             let delta = scope.read(origin, |value| {
                 let old = self.old.get_mut(origin)?;
-                difference(value.tensor()?, old, touched.get(origin), job.n_trainers)
+                Some(difference(value.tensor()?, old, touched.as_ref(), job.n_trainers))
             });
             let Some(delta) = delta.flatten() else { continue };
             for placed in job.pieces(origin) {
@@ -83,18 +91,23 @@ impl Geo {
         self.fetch(cluster, job, scope)
     }
 
+    /// All servers are asked before the first is waited for.
     fn fetch(&mut self, cluster: &Cluster, job: &Distributed, scope: &Scope) -> Result<()> {
+        let mut tickets = Vec::new();
         for placed in job.placement.iter().filter(|placed| is_param(placed)) {
             let client = cluster.client(&placed.endpoint)?;
-            let changed = placed.kind == PlacedKind::RemotePrefetch;
+            let changed = self.touched.contains_key(&placed.origin);
             let ticket =
                 client.ask(Pull { after: 0, changed, names: vec![placed.slice.clone()] })?;
+            tickets.push((client, placed, ticket));
+        }
+        for (client, placed, ticket) in tickets {
             let value = match client.wait(ticket, "parameters")? {
                 Reply::Values(values) => values.0.into_iter().next(),
                 other => return Err(unexpected(&client, &other)),
             };
-            let Some(old) = self.old.get_mut(&placed.origin) else { continue };
-            if let Some(value) = value {
+            let old = self.old.get_mut(&placed.origin);
+            if let (Some(old), Some(value)) = (old, value) {
                 scope.write(&placed.origin, |x| {
                     if let Value::Tensor(x) = x {
                         take_over(x, old, &value, span(placed).0);
@@ -129,14 +142,14 @@ fn difference(
     old: &mut Tensor,
     touched: Option<&BTreeSet<i64>>,
     n_trainers: usize,
-) -> Option<Value> {
+) -> Value {
     let share = 1.0 / n_trainers.max(1) as f64;
     let Some(ids) = touched else {
         let mut delta = x.clone();
         add::subtract(&mut delta, old);
         add::scale_tensor(&mut delta, share);
         add::add_tensor(old, &delta);
-        return Some(Value::Tensor(delta));
+        return Value::Tensor(delta);
     };
     let height = x.dims().first().copied().unwrap_or(0);
     let ids: Vec<i64> = ids.iter().copied().filter(|&id| id >= 0 && id < height as i64).collect();
@@ -146,7 +159,7 @@ fn difference(
     add::scale_tensor(&mut delta, share);
     add::add_tensor(&mut olds, &delta);
     put(old, &positions, &olds);
-    Some(Value::Rows(Rows { ids, height: height as i64, value: delta }))
+    Value::Rows(Rows { ids, height: height as i64, value: delta })
 }
 
 /// x += p - old; old = p, for a piece or for some rows of it.
@@ -180,5 +193,38 @@ fn put(tensor: &mut Tensor, positions: &[usize], rows: &Tensor) {
     let bytes = tensor.bytes_mut();
     for (&at, row) in positions.iter().zip(from) {
         bytes[at * row_bytes..(at + 1) * row_bytes].copy_from_slice(row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(values: &[f32]) -> Tensor {
+        Tensor::new([values.len(), 1], values).unwrap()
+    }
+
+    #[test]
+    fn only_touched_rows_travel() {
+        let (x, mut old) = (table(&[1.0, 2.0, 3.0, 4.0]), table(&[0.0, 0.0, 1.0, 0.0]));
+        let touched = BTreeSet::from([2, 0, 9]);
+        let Value::Rows(rows) = difference(&x, &mut old, Some(&touched), 2) else { panic!() };
+        assert_eq!((rows.ids, rows.height), (vec![0, 2], 4));
+        assert_eq!(rows.value, table(&[0.5, 1.0]));
+        assert_eq!(old, table(&[0.5, 0.0, 2.0, 0.0]));
+        let Value::Tensor(all) = difference(&x, &mut old, None, 1) else { panic!() };
+        assert_eq!(all, table(&[0.5, 2.0, 1.0, 4.0]));
+        assert_eq!(old, x);
+    }
+
+    #[test]
+    fn what_others_learnt_is_added_to_what_was_learnt_here() {
+        let (mut x, mut old) = (table(&[1.0, 2.0, 3.0]), table(&[0.5, 2.0, 1.0]));
+        let changed = Rows { ids: vec![0, 1], height: 2, value: table(&[5.0, 7.0]) };
+        take_over(&mut x, &mut old, &Value::Rows(changed), 1);
+        assert_eq!(x, table(&[1.0, 5.0, 9.0]));
+        assert_eq!(old, table(&[0.5, 5.0, 7.0]));
+        take_over(&mut x, &mut old, &Value::Tensor(table(&[1.0])), 0);
+        assert_eq!(x, table(&[1.5, 5.0, 9.0]));
     }
 }

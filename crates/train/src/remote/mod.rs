@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use program::Distributed;
 use ps::lines::{self, Line};
 use ps::message::{Complete, Hello, Leave, Meet, Reply, Save, Stats, VERSION};
-use ps::tcp::{Client, Patience, Stops};
+use ps::tcp::{Client, Patience, Stops, Verdict};
 use ps::{Endpoint, TrainerId};
 use tensor::Tensor;
 
@@ -40,6 +40,13 @@ pub fn usual_log() -> Log {
     Arc::new(|line| line.say())
 }
 
+/// Waits until servers at these end points listen, telling the user, or says why it gave up.
+pub type Usher = Arc<
+    dyn Fn(&[Endpoint]) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>
+        + Send
+        + Sync,
+>;
+
 /// The connections of a trainer to its servers.
 #[derive(Clone)]
 pub struct Cluster(Arc<Inner>);
@@ -55,19 +62,31 @@ struct Inner {
 struct State {
     patience: Patience,
     stops: Stops,
+    /// Called before the first connection of a job.
+    usher: Option<Usher>,
     log: Log,
     me: Option<Me>,
     clients: BTreeMap<String, Arc<Client>>,
+    verdict: Verdict,
     n_meetings: u64,
     is_over: bool,
 }
 
 /// Who speaks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Me {
     job: String,
     trainer: TrainerId,
     endpoints: Vec<String>,
+    /// Whether the usher has been called.
+    is_seen_in: bool,
+}
+
+impl Me {
+    fn is_of(&self, job: &Distributed) -> bool {
+        let trainer = TrainerId(job.trainer_id as u32);
+        (&self.job, self.trainer, &self.endpoints) == (&job.job, trainer, &job.endpoints)
+    }
 }
 
 impl Default for Cluster {
@@ -89,9 +108,11 @@ impl Cluster {
         let state = State {
             patience,
             stops,
+            usher: None,
             log,
             me: None,
             clients: BTreeMap::new(),
+            verdict: Verdict::default(),
             n_meetings: 0,
             is_over: false,
         };
@@ -112,6 +133,32 @@ impl Cluster {
     /// Waiting for servers ends when `stops` says so, for connections made from now on.
     pub fn set_stops(&self, stops: Stops) {
         self.state().stops = stops;
+    }
+
+    /// Whoever takes part in a job from now on waits for its servers by this before it connects.
+    pub fn set_usher(&self, usher: Usher) {
+        self.state().usher = Some(usher);
+    }
+
+    /// Waits for the servers of the job, once.
+    fn see_in(&self) -> Result<()> {
+        let (usher, endpoints) = {
+            let state = self.state();
+            match (&state.usher, &state.me) {
+                (Some(usher), Some(me)) if !me.is_seen_in && !state.is_over => {
+                    (usher.clone(), me.endpoints.clone())
+                }
+                _ => return Ok(()),
+            }
+        };
+        let endpoints = endpoints.iter().map(|endpoint| endpoint.parse());
+        let endpoints = endpoints.collect::<ps::Result<Vec<Endpoint>>>()?;
+        // Nothing is locked meanwhile: it may take long.
+        usher(&endpoints).map_err(Error::NotReady)?;
+        if let Some(me) = &mut self.state().me {
+            me.is_seen_in = true;
+        }
+        Ok(())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -147,7 +194,9 @@ impl Cluster {
     }
 
     /// Sends what is queued, fetches the parameters once more into the scope, and ends the sender.
+    /// Of GEO, which has no sender: exchanges what was learnt since the last time.
     pub fn stop_communicator(&self, scope: &Scope) -> Result<()> {
+        self.geo().finish(self, scope)?;
         let Some(communicator) = self.communicator().take() else { return Ok(()) };
         (self.log())(&lines::communicator_stops());
         let (result, arrived) = communicator.stop();
@@ -158,22 +207,28 @@ impl Cluster {
 
     /// Takes part in a job from now on; connections of an earlier job are closed.
     pub fn join(&self, job: &Distributed) {
-        let trainer = TrainerId(job.trainer_id as u32);
-        let me = Me { job: job.job.clone(), trainer, endpoints: job.endpoints.clone() };
         let mut state = self.state();
-        if state.me.as_ref() != Some(&me) {
-            state.me = Some(me);
+        if !state.me.as_ref().is_some_and(|me| me.is_of(job)) {
+            state.me = Some(Me {
+                job: job.job.clone(),
+                trainer: TrainerId(job.trainer_id as u32),
+                endpoints: job.endpoints.clone(),
+                is_seen_in: false,
+            });
             state.is_over = false;
+            state.verdict = Verdict::default();
             for client in std::mem::take(&mut state.clients).into_values() {
                 client.close();
             }
             drop(state);
             *self.traffic() = Traffic::default();
+            *self.geo() = Geo::default();
         }
     }
 
     /// The connection to a server, made if there is none.
     pub fn client(&self, endpoint: &str) -> Result<Arc<Client>> {
+        self.see_in()?;
         let mut state = self.state();
         if let Some(client) = state.clients.get(endpoint) {
             return Ok(client.clone());
@@ -189,7 +244,8 @@ impl Cluster {
         if state.clients.is_empty() {
             (state.log)(&lines::client_starts(trainer));
         }
-        let client = Client::stoppable(at, hello, state.patience, state.stops.clone());
+        let together = (state.stops.clone(), state.verdict.clone());
+        let client = Client::among(at, hello, state.patience, together);
         state.clients.insert(endpoint.to_string(), client.clone());
         Ok(client)
     }

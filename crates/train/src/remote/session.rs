@@ -5,7 +5,7 @@ use std::sync::Arc;
 use program::distributed::Mode;
 use program::remote::Remote;
 use program::{Distributed, OpDesc, Result};
-use ps::message::{Named, Reply, Save};
+use ps::message::{Reply, Save};
 use tensor::{Tensor, Value};
 
 use super::communicator::{Bundle, Outgoing, Piece, cut};
@@ -54,6 +54,12 @@ impl<'a> Session<'a> {
         self.cluster.traffic().flush(self.cluster)
     }
 
+    /// Memory of an old value, for answers to come.
+    fn recycle(&self, endpoint: &str, old: Tensor) -> Result<()> {
+        self.cluster.client(endpoint).map_err(host)?.recycle(old);
+        Ok(())
+    }
+
     /// Hands the step's gradients to the communicator.
     fn enqueue(&mut self) -> crate::error::Result<()> {
         let bundle = std::mem::take(&mut self.bundle);
@@ -93,24 +99,40 @@ impl<'a> Session<'a> {
             self.mode() == Some(Mode::Async) && self.cluster.communicator().is_some();
         let (epmap, names) = (op.attrs.strs("epmap")?, op.attrs.strs("send_varnames")?);
         let sections = op.attrs.ints("sections")?;
-        for (var, value) in op.input_names("X").iter().zip(values) {
-            let value = rows::merged(value);
+        // Without sections every variable is a piece by itself (a table spread by id).
+        let is_apart = sections.is_empty() && names.len() == values.len();
+        for (at, (var, value)) in op.input_names("X").iter().zip(values).enumerate() {
+            let mut traffic = self.cluster.traffic();
             if !op.attrs.bool("use_send_handler", true)? {
                 // A counter: every server gets it, each time.
+                let name = names.first().unwrap_or(var);
                 for endpoint in epmap {
-                    let name = names.first().unwrap_or(var).clone();
-                    let grad = Named { name, value: value.clone() };
-                    self.cluster.traffic().push(self.cluster, endpoint, grad).map_err(host)?;
+                    traffic.push_copy(self.cluster, endpoint, (name, value)).map_err(host)?;
                 }
                 continue;
             }
-            let pieces = pieces(names, epmap, &sections);
+            let pieces = match (is_apart, epmap.get(at)) {
+                (true, Some(_)) => pieces(&names[at..=at], &epmap[at..=at], &sections),
+                _ => pieces(names, epmap, &sections),
+            };
             if in_background {
+                drop(traffic);
+                let value = rows::merged(value);
                 self.bundle.push(Outgoing { var: var.clone(), value, pieces });
                 continue;
             }
-            for (endpoint, grad) in cut(value, &pieces) {
-                self.cluster.traffic().push(self.cluster, &endpoint, grad).map_err(host)?;
+            let Some(tensor) = value.tensor() else {
+                for (endpoint, grad) in cut(rows::merged(value), &pieces) {
+                    traffic.push(self.cluster, &endpoint, grad).map_err(host)?;
+                }
+                continue;
+            };
+            let mut from = 0;
+            for piece in &*pieces {
+                let to = from + piece.n_rows.clamp(0, tensor.len() as i64) as usize;
+                let part = (piece.name.as_str(), tensor);
+                traffic.push_rows(self.cluster, &piece.endpoint, part, from..to).map_err(host)?;
+                from = to;
             }
         }
         Ok(())
@@ -122,7 +144,7 @@ fn pieces(names: &[String], epmap: &[String], sections: &[i64]) -> Arc<[Piece]> 
     let each = names.iter().zip(epmap).enumerate().map(|(at, (name, endpoint))| {
         let n_rows = sections.get(at).copied().unwrap_or(i64::MAX);
         let piece = Piece { endpoint: endpoint.clone(), name: name.clone(), first_row, n_rows };
-        first_row += n_rows;
+        first_row = first_row.saturating_add(n_rows);
         piece
     });
     each.collect()
@@ -143,8 +165,7 @@ impl Remote for Session<'_> {
         let (names, epmap) = (op.input_names("X"), op.attrs.strs("epmap")?);
         let mut traffic = self.cluster.traffic();
         for ((name, endpoint), value) in names.iter().zip(epmap).zip(values) {
-            let grad = Named { name: name.clone(), value: rows::merged(value) };
-            traffic.push(self.cluster, endpoint, grad).map_err(host)?;
+            traffic.push_copy(self.cluster, endpoint, (name, value)).map_err(host)?;
         }
         Ok(())
     }
@@ -169,16 +190,18 @@ impl Remote for Session<'_> {
         };
         if parts.is_empty() {
             for ((out, name), endpoint) in out.iter_mut().zip(op.output_names("Out")).zip(epmap) {
-                *out = pull(endpoint, name)?;
+                let old = std::mem::replace(out, pull(endpoint, name)?);
+                self.recycle(endpoint, old)?;
             }
             return Ok(());
         }
         let parts: Result<Vec<Tensor>> =
             parts.iter().zip(epmap).map(|(name, endpoint)| pull(endpoint, name)).collect();
-        match out.first_mut() {
-            Some(out) => join(parts?, out),
-            None => Ok(()),
+        let Some(out) = out.first_mut() else { return Ok(()) };
+        for (part, endpoint) in join(parts?, out)?.into_iter().zip(epmap) {
+            self.recycle(endpoint, part)?;
         }
+        Ok(())
     }
 
     fn fetch_barrier(&mut self, _op: &OpDesc) -> Result<()> {
@@ -222,33 +245,29 @@ fn tensor_of(value: Arc<Value>, endpoint: &str, name: &str) -> crate::error::Res
     }
 }
 
-/// Pieces of a variable, one below the other.
-pub(crate) fn join(mut parts: Vec<Tensor>, out: &mut Tensor) -> Result<()> {
+/// Pieces of a variable, one below the other; what is left of them comes back.
+pub(crate) fn join(mut parts: Vec<Tensor>, out: &mut Tensor) -> Result<Vec<Tensor>> {
     if parts.len() == 1 {
-        *out = parts.remove(0);
-        return Ok(());
+        std::mem::swap(out, &mut parts[0]);
+        return Ok(parts);
     }
-    let Some(first) = parts.first() else { return Ok(()) };
+    let Some(first) = parts.first() else { return Ok(parts) };
     let n_rows = parts.iter().map(|part| part.dims().first().copied().unwrap_or(0)).sum();
     out.resize_as(first.dtype(), first.shape().with_dim(0, n_rows));
     let mut at = 0;
     for part in &parts {
         let bytes = part.bytes();
         let Some(place) = out.bytes_mut().get_mut(at..at + bytes.len()) else {
-            let (left, right) = (first.shape().to_i64(), part.shape().to_i64());
-            let rule = "pieces of one variable have rows of one width";
-            let (left_dims, right_dims) = (left, right);
-            let name = String::new;
             return Err(program::Error::Shapes {
-                rule,
-                left: name(),
-                left_dims,
-                right: name(),
-                right_dims,
+                rule: "pieces of one variable have rows of one width",
+                left: String::new(),
+                left_dims: first.shape().to_i64(),
+                right: String::new(),
+                right_dims: part.shape().to_i64(),
             });
         };
         place.copy_from_slice(bytes);
         at += bytes.len();
     }
-    Ok(())
+    Ok(parts)
 }

@@ -5,13 +5,15 @@
 //! time the first `recv` runs, the answer is on its way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
+use ps::codec::Pool;
 use ps::message::{Barrier, Named, Pull, Push, Reply};
 use ps::tcp::{Client, Ticket};
-use tensor::Value;
+use tensor::{Tensor, Value};
 
-use super::{Cluster, unexpected};
+use super::{Cluster, rows, unexpected};
 use crate::error::Result;
 
 /// Gradients go when so many bytes have come together.
@@ -32,6 +34,8 @@ struct Lane {
     /// What was asked for when the step's gradients had gone.
     asked: Option<(Vec<String>, Ticket)>,
     arrived: BTreeMap<String, Arc<Value>>,
+    /// Memory of gradients that were served.
+    pool: Pool,
 }
 
 impl Traffic {
@@ -40,6 +44,49 @@ impl Traffic {
             self.lanes.insert(endpoint.to_string(), Lane::default());
         }
         self.lanes.get_mut(endpoint).expect("just made")
+    }
+
+    /// A copy of a gradient for a server; sent at once or with the next ones.
+    pub(super) fn push_copy(
+        &mut self,
+        cluster: &Cluster,
+        endpoint: &str,
+        (name, value): (&str, &Value),
+    ) -> Result<()> {
+        match value.tensor() {
+            Some(tensor) => {
+                let n_rows = tensor.dims().first().copied().unwrap_or(1);
+                self.push_rows(cluster, endpoint, (name, tensor), 0..n_rows)
+            }
+            None => {
+                let grad = Named { name: name.to_string(), value: rows::merged(value) };
+                self.push(cluster, endpoint, grad)
+            }
+        }
+    }
+
+    /// A copy of some rows of a gradient, in memory of one that was served.
+    pub(super) fn push_rows(
+        &mut self,
+        cluster: &Cluster,
+        endpoint: &str,
+        (name, tensor): (&str, &Tensor),
+        rows: Range<usize>,
+    ) -> Result<()> {
+        let lane = self.lane(endpoint);
+        cluster.client(endpoint)?.reclaim(&mut lane.pool);
+        let row_bytes = tensor.bytes().len() / tensor.dims().first().copied().unwrap_or(1).max(1);
+        let bytes = tensor.bytes().get(rows.start * row_bytes..rows.end * row_bytes);
+        let bytes = bytes.unwrap_or(tensor.bytes());
+        let mut copy = lane.pool.take(bytes.len());
+        let shape = match tensor.shape() {
+            shape if shape.rank() == 0 => shape,
+            shape => shape.with_dim(0, bytes.len() / row_bytes.max(1)),
+        };
+        copy.resize_as(tensor.dtype(), shape);
+        copy.bytes_mut().copy_from_slice(bytes);
+        let grad = Named { name: name.to_string(), value: Value::Tensor(copy) };
+        self.push(cluster, endpoint, grad)
     }
 
     /// A gradient for a server; sent at once or with the next ones.

@@ -39,7 +39,12 @@ pub(super) struct Blocks {
 impl Blocks {
     pub(super) fn new(program: &Program, op: &OpDesc) -> Result<Self> {
         let lr_block = op.attrs.int("lr_decay_block_id", -1)?;
-        let wire: BTreeSet<&str> = op.input_names("X").iter().map(String::as_str).collect();
+        let mut wire: BTreeSet<&str> = op.input_names("X").iter().map(String::as_str).collect();
+        if wire.is_empty() {
+            // Differences of GEO are no inputs of the op; only the table of blocks names them.
+            let table = op.attrs.strs("grad_to_block_id")?;
+            wire.extend(table.iter().filter_map(|entry| Some(entry.rsplit_once(':')?.0)));
+        }
         let (mut lr, mut updates, mut by_grad) = (None, Vec::new(), BTreeMap::new());
         for id in op.attrs.ints("optimize_blocks")? {
             let Some(block) = program.blocks().get(id.max(0) as usize) else { continue };
@@ -59,6 +64,23 @@ impl Blocks {
 }
 
 impl Update {
+    /// The parameter it changes.
+    pub(super) fn param(&self) -> Option<&VarDesc> {
+        let mut ops = self.program.block(0).ops.iter();
+        let name = ops.find_map(|op| op.input_names("Param").first())?;
+        self.program.find_var(0, name)
+    }
+
+    /// The parameter and its state, without what is only computed on the way to them.
+    pub(super) fn holds(&self) -> Vec<&String> {
+        let ops = self.program.block(0).ops.iter();
+        let updates = ops.filter(|op| !op.input_names("Param").is_empty());
+        let held: Vec<&String> =
+            updates.flat_map(|op| op.outputs.iter().flat_map(|(_, vars)| vars)).collect();
+        // A difference is added to its parameter by an op that knows of no parameters.
+        if held.is_empty() { self.writes.iter().collect() } else { held }
+    }
+
     fn new(program: Program, block: &Block, wire: &BTreeSet<&str>) -> Self {
         let read = block.ops.iter().flat_map(|op| op.reads());
         let mut names: Vec<&str> = read.filter(|name| wire.contains(name)).collect();

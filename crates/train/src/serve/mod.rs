@@ -4,6 +4,8 @@
 //! regularizer, clip and learning-rate schedule works on servers as it does on one machine.
 
 mod blocks;
+mod lookup;
+mod slab;
 mod store;
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};

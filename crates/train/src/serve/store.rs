@@ -8,14 +8,18 @@ use program::op::{for_float, gather_rows, scatter_add_rows};
 use program::{OpDesc, Program, VarDesc, VarKind};
 use ps::message::{Named, Pull};
 use ps::server::Store;
+use ps::table::RowInit;
 use ps::{Refusal, TrainerId};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
 use super::blocks::{Blocks, Update, is_sync};
+use super::lookup::Lookup;
+use super::slab::Slab;
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
 use crate::io;
 use crate::scope::Scope;
+use crate::transpile::on_touch::ROW_INIT;
 
 /// Counts steps for learning rates; trainers of asynchronous jobs send theirs.
 const COUNTER: &str = "@LR_DECAY_COUNTER@";
@@ -33,6 +37,12 @@ pub struct BlockStore {
     keeps_backups: bool,
     tracks_changes: bool,
     server_number: i64,
+    /// Memory of gradients that were applied.
+    spare: Vec<Tensor>,
+    /// Tables of which only touched rows exist, by the name of their weights.
+    slabs: BTreeMap<String, Slab>,
+    /// The table spread by id.
+    lookup: Option<Lookup>,
 }
 
 impl std::fmt::Debug for BlockStore {
@@ -54,7 +64,12 @@ impl BlockStore {
             keeps_backups: op.attrs.bool("dc_asgd", false)?,
             tracks_changes: op.attrs.int("distributed_mode", 0)? == 3,
             server_number: op.attrs.int("pserver_id", 0)?,
+            spare: Vec::new(),
+            slabs: BTreeMap::new(),
+            lookup: None,
         };
+        store.lookup = Lookup::new(program, (op, &store.blocks), scope)?;
+        store.start_slabs(op)?;
         store.check_started()?;
         if !is_sync(op)? {
             store.start_counters()?;
@@ -62,11 +77,52 @@ impl BlockStore {
         Ok(store)
     }
 
+    /// Tables whose startup left them to be made row by row.
+    fn start_slabs(&mut self, op: &OpDesc) -> Result<()> {
+        let seed = crate::executor::fresh_seed();
+        let words = op.attrs.strs(ROW_INIT)?.iter().filter_map(|words| words.split_once('='));
+        let inits: BTreeMap<&str, RowInit> = words
+            .filter_map(|(name, init)| Some((name, RowInit::from_text(init, seed)?)))
+            .collect();
+        for update in &self.blocks.updates {
+            let Some(param) = update.param() else { continue };
+            let is_there = !self.scope.read(&param.name, Value::is_empty).unwrap_or(true);
+            let ([height, width], false) = (&param.meta.dims[..], is_there) else { continue };
+            let own = update.program.block(0).ops.iter().flat_map(|op| op.reads());
+            let vars: BTreeMap<&str, RowInit> =
+                own.filter_map(|name| Some((name, *inits.get(name)?))).collect();
+            if !vars.contains_key(param.name.as_str()) {
+                continue;
+            }
+            let vars = vars.into_iter().map(|(name, init)| (name.to_string(), init)).collect();
+            let slab = Slab::new(*height as usize, *width as usize, vars);
+            self.slabs.insert(param.name.clone(), slab);
+        }
+        for slab in self.slabs.values_mut() {
+            // The first row makes all variables exist, so that updates find them.
+            slab.places(&self.scope, &[0]).map(drop).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The numbers of rows become their places, where a table has only some.
+    fn translate(&mut self, at: usize, grad: &mut Named) -> Result<()> {
+        let Some(param) = self.blocks.updates[at].param() else { return Ok(()) };
+        let Some(slab) = self.slabs.get_mut(&param.name) else { return Ok(()) };
+        if let Value::Rows(rows) = &mut grad.value {
+            let height = rows.height;
+            let places = slab.places(&self.scope, &rows.ids);
+            rows.ids = places.map_err(|row| tensor::Error::RowOutOfRange { row, height })?;
+        }
+        Ok(())
+    }
+
     /// A server without its parameters would refuse every gradient, late.
     fn check_started(&self) -> Result<()> {
         for update in &self.blocks.updates {
             let params = update.program.block(0).ops.iter().flat_map(|op| op.input_names("Param"));
-            for param in params {
+            let table = self.lookup.as_ref().map(|lookup| lookup.table.as_str());
+            for param in params.filter(|param| Some(param.as_str()) != table) {
                 if self.scope.read(param, Value::is_empty).unwrap_or(true) {
                     return Err(Error::NotInScope { var: param.clone() });
                 }
@@ -99,17 +155,21 @@ impl BlockStore {
 
     fn run_update(&mut self, at: usize) -> Result<()> {
         let update = &self.blocks.updates[at];
-        self.executor.run(&update.program, &self.scope, &mut Feed::default(), &[])?;
         for name in &update.writes {
             self.cache.remove(name);
+            self.scope.write(name, Value::unshare);
         }
+        self.executor.run(&update.program, &self.scope, &mut Feed::default(), &[])?;
         Ok(())
     }
 
     /// Puts a gradient where its block looks for it.
-    fn place(&self, grad: Named) {
+    fn place(&mut self, grad: Named) {
         let mut value = grad.value;
         self.scope.write(&grad.name, |old| std::mem::swap(old, &mut value));
+        if let Value::Tensor(tensor) = value {
+            self.spare.push(tensor);
+        }
     }
 
     /// A trainer that is gone, or sent nothing, has gradients of zero.
@@ -152,6 +212,7 @@ impl BlockStore {
     fn add(&mut self, at: usize, grad: &Named) -> Result<()> {
         for name in &self.blocks.updates[at].writes {
             self.cache.remove(name);
+            self.scope.write(name, Value::unshare);
             self.scope.write(name, |value| match value {
                 Value::Tensor(param) => add_in_place(param, &grad.value),
                 _ => Ok(()),
@@ -164,6 +225,9 @@ impl BlockStore {
         if grad.name.starts_with(COUNTER) {
             return self.apply_counter(&grad);
         }
+        if let Some(lookup) = self.lookup.as_mut().filter(|lookup| lookup.takes(&grad.name)) {
+            return lookup.train(&[grad], &self.scope);
+        }
         let at = self.blocks.by_grad[&grad.name];
         if self.tracks_changes {
             self.note_changes(at, &grad);
@@ -172,18 +236,31 @@ impl BlockStore {
         for name in &self.blocks.updates[at].trainer_ids {
             self.scope.set(name, Tensor::full([1], i64::from(trainer.0)));
         }
+        let mut grad = grad;
+        self.translate(at, &mut grad)?;
         self.place(grad);
         self.run_update(at)
     }
 
     fn apply_round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<()> {
-        let mut placed = BTreeSet::new();
-        for grad in grads.into_iter().flat_map(|(_, grads)| grads) {
+        let (mut placed, mut spread) = (BTreeSet::new(), Vec::new());
+        for mut grad in grads.into_iter().flat_map(|(_, grads)| grads) {
+            if self.lookup.as_ref().is_some_and(|lookup| lookup.takes(&grad.name)) {
+                spread.push(grad);
+                continue;
+            }
             placed.insert(grad.name.clone());
+            if let Some(&at) = self.blocks.by_grad.get(&grad.name) {
+                self.translate(at, &mut grad)?;
+            }
             self.place(grad);
         }
         self.run_lr()?;
-        for at in 0..self.blocks.updates.len() {
+        if let Some(lookup) = &mut self.lookup {
+            lookup.train(&spread, &self.scope)?;
+        }
+        let apart = self.lookup.as_ref().map(|lookup| lookup.update);
+        for at in (0..self.blocks.updates.len()).filter(|at| Some(*at) != apart) {
             let update = &self.blocks.updates[at];
             for grad in update.grads.iter().filter(|grad| !placed.contains(&grad.name)) {
                 self.place_zero(grad);
@@ -197,8 +274,19 @@ impl BlockStore {
         if let Some(value) = self.cache.get(name) {
             return Ok(value.clone());
         }
-        let value = self.scope.get(name).filter(|value| !value.is_empty());
-        let value = Arc::new(value.ok_or_else(|| Refusal::UnknownVar(name.to_string()))?);
+        if let Some(slab) = self.slabs.values().find(|slab| slab.holds(name)) {
+            let whole = slab.whole(&self.scope, name).map(Value::Tensor);
+            return whole.map(Arc::new).ok_or_else(|| Refusal::UnknownVar(name.to_string()));
+        }
+        // Tensors are lent, not copied; whoever changes one gets it back first.
+        let value = self.scope.write(name, |value| match value.share() {
+            Some(tensor) => Value::Shared(tensor),
+            None => value.clone(),
+        });
+        if value.is_empty() {
+            return Err(Refusal::UnknownVar(name.to_string()));
+        }
+        let value = Arc::new(value);
         self.cache.insert(name.to_string(), value.clone());
         Ok(value)
     }
@@ -229,12 +317,15 @@ impl Store for BlockStore {
                 None => Err(Refusal::UnknownVar(grad.name.clone())),
             };
         }
+        let bad = |detail| Refusal::BadValue { var: grad.name.clone(), detail };
+        if let Some(lookup) = self.lookup.as_ref().filter(|lookup| lookup.takes(&grad.name)) {
+            return lookup.check(grad).map_err(bad);
+        }
         let at = self.blocks.by_grad.get(&grad.name);
         let update = at.map(|&at| &self.blocks.updates[at]);
         let var = update.and_then(|update| declared(update, &grad.name));
         let var = var.ok_or_else(|| Refusal::UnknownVar(grad.name.clone()))?;
-        check_fits(var, &grad.value)
-            .map_err(|detail| Refusal::BadValue { var: grad.name.clone(), detail })
+        check_fits(var, &grad.value).map_err(bad)
     }
 
     fn apply(&mut self, trainer: TrainerId, grad: Named) -> std::result::Result<(), String> {
@@ -264,6 +355,19 @@ impl Store for BlockStore {
     }
 
     fn look_up(&mut self, table: &str, keys: &[i64]) -> std::result::Result<Tensor, Refusal> {
+        if let Some(lookup) = self.lookup.as_mut().filter(|lookup| lookup.table == table) {
+            let bad = |detail| Refusal::BadValue { var: table.to_string(), detail };
+            return lookup.look_up(keys).map_err(bad);
+        }
+        let places = self.slabs.get_mut(table).map(|slab| {
+            let bad = |row| Refusal::BadValue {
+                var: table.to_string(),
+                detail: format!("row {row} was asked for, which the table does not have"),
+            };
+            slab.places(&self.scope, keys).map_err(bad)
+        });
+        let places = places.transpose()?;
+        let keys = places.as_deref().unwrap_or(keys);
         let rows = self.scope.read(table, |value| {
             let tensor = value.tensor().ok_or_else(|| Refusal::UnknownVar(table.to_string()))?;
             gather(tensor, keys)
@@ -273,21 +377,36 @@ impl Store for BlockStore {
     }
 
     fn save(&mut self, table: &str, dir: &str) -> std::result::Result<(), Refusal> {
-        let value = self.value(table)?;
-        io::write_shard(Path::new(dir), table, self.server_number, &value)
-            .map_err(|error| Refusal::Failed(error.to_string()))
+        let failed = |error: Error| Refusal::Failed(error.to_string());
+        let value = match self.lookup.as_ref().filter(|lookup| lookup.table == table) {
+            Some(lookup) => Arc::new(Value::Rows(lookup.rows().map_err(failed)?)),
+            None => self.value(table)?,
+        };
+        io::write_shard(Path::new(dir), table, self.server_number, &value).map_err(failed)
+    }
+
+    fn spare(&mut self) -> Vec<Tensor> {
+        std::mem::take(&mut self.spare)
     }
 
     fn size(&self) -> (u64, u64) {
-        let params = self.blocks.updates.iter().flat_map(|update| update.writes.iter());
-        let params: BTreeSet<&String> = params.collect();
+        let params = self.blocks.updates.iter().flat_map(Update::holds);
+        let in_slab = |name: &&String| self.slabs.values().any(|slab| slab.holds(name));
+        let params: BTreeSet<&String> = params.filter(|name| !in_slab(name)).collect();
         let sizes = params.into_iter().filter_map(|name| {
             self.scope.read(name, |value| {
                 let tensor = value.tensor()?;
                 Some((tensor.dims().first().copied().unwrap_or(0), tensor.bytes().len()))
             })?
         });
-        sizes.fold((0, 0), |(rows, bytes), (n, size)| (rows + n as u64, bytes + size as u64))
+        let (rows, bytes) =
+            sizes.fold((0, 0), |(rows, bytes), (n, size)| (rows + n as u64, bytes + size as u64));
+        let (more_rows, more_bytes) = self.lookup.as_ref().map_or((0, 0), Lookup::size);
+        let (rows, bytes) = (rows + more_rows, bytes + more_bytes);
+        let slabs = self.slabs.values();
+        slabs.fold((rows, bytes), |(rows, bytes), slab| {
+            (rows + slab.n_rows() as u64, bytes + slab.n_bytes() as u64)
+        })
     }
 }
 

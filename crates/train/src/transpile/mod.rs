@@ -9,6 +9,7 @@ mod geo;
 mod lookups;
 mod make;
 mod mt19937;
+pub(crate) mod on_touch;
 mod plan;
 mod server;
 mod split;
@@ -72,15 +73,24 @@ impl Transpiled {
 
     /// A server's program.
     pub fn server_main(&self, endpoint: &str, threads: Threads) -> Result<Program> {
-        self.plan.server_main(&self.main, endpoint, threads)
+        let mut main = self.plan.server_main(&self.main, endpoint, threads)?;
+        let startup = self.plan.server_startup(&main, &self.startup, endpoint)?;
+        let inits = on_touch::inits(&main, &startup)?;
+        on_touch::tell(&mut main, &inits);
+        Ok(main)
     }
 
     /// A server's startup program. `from` is a startup program to start variables as; without it,
     /// or with the one that was split, the original.
     pub fn server_startup(&self, endpoint: &str, from: Option<&Program>) -> Result<Program> {
-        let server = self.server_main(endpoint, Threads::default())?;
-        let given = from.filter(|program| program.distributed.is_none());
-        self.plan.server_startup(&server, given.unwrap_or(&self.startup), endpoint)
+        let main = self.plan.server_main(&self.main, endpoint, Threads::default())?;
+        if let Some(given) = from.filter(|program| program.distributed.is_none()) {
+            return self.plan.server_startup(&main, given, endpoint);
+        }
+        let mut startup = self.plan.server_startup(&main, &self.startup, endpoint)?;
+        let inits = on_touch::inits(&main, &startup)?;
+        on_touch::mark(&mut startup, &inits);
+        Ok(startup)
     }
 
     /// Whether a server has nothing to do, as when there are more servers than blocks.

@@ -335,8 +335,10 @@ impl Plan {
         let ops = &main.block(0).ops;
         let rates =
             self.params.iter().flat_map(|param| ops[param.update].input_names("LearningRate"));
-        let scheduled = self.lr_ops.iter().flat_map(|&at| ops[at].reads().map(str::to_string));
-        let mut shared: Vec<String> = rates.cloned().chain(scheduled).collect();
+        let of_table = self.table.iter().flat_map(|table| &table.rate);
+        let scheduled: HashSet<&str> = self.lr_ops.iter().flat_map(|&at| ops[at].reads()).collect();
+        let in_order = self.lr_ops.iter().flat_map(|&at| ops[at].reads().map(str::to_string));
+        let mut shared: Vec<String> = rates.chain(of_table).cloned().chain(in_order).collect();
         let mut seen = HashSet::new();
         shared.retain(|var| seen.insert(var.clone()));
         let starts = |var: &str| {
@@ -346,7 +348,19 @@ impl Plan {
             let Some(desc) = main.block(0).var(var).filter(|desc| desc.persistable) else {
                 continue;
             };
-            for endpoint in &self.job.endpoints {
+            // A server that has no use for it does not know it.
+            let uses = |param: &Param| {
+                scheduled.contains(var.as_str())
+                    || ops[param.update].input_names("LearningRate").contains(var)
+            };
+            let used_at = |endpoint: &str| {
+                let here = |param: &Param| param.pieces.iter().any(|p| p.endpoint == endpoint);
+                let of_table = self.table.as_ref().is_some_and(|table| {
+                    table.rate.as_ref() == Some(var) || scheduled.contains(var.as_str())
+                });
+                of_table || self.params.iter().any(|param| uses(param) && here(param))
+            };
+            for endpoint in self.job.endpoints.iter().filter(|endpoint| used_at(endpoint)) {
                 placement.push(Placement {
                     origin: var.clone(),
                     origin_dims: desc.meta.dims.clone(),

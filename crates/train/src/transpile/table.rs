@@ -47,6 +47,9 @@ impl Table {
         let [height, width] = *meta.dims else {
             return Err(Error::TableShape { table: name.clone(), dims: meta.dims.clone() });
         };
+        if meta.dtype != DType::F32 {
+            return Err(Error::TableType { table: name.clone(), actual: meta.dtype });
+        }
         let update = main.block(0).ops.iter().find(|op| updates(op, name));
         if let Some(op) = update.filter(|op| op.kind != "sgd") {
             warnings.push(format!(

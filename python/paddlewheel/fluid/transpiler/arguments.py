@@ -25,7 +25,7 @@ def newest(
 def with_ids(
     optimize_ops,
     params_grads,
-    trainer_id=0,
+    trainer_id=None,
     program=None,
     pservers=PSERVERS,
     trainers=1,
@@ -45,7 +45,7 @@ def without_ids(
     pservers=PSERVERS,
     trainers=1,
     split_method=None,
-    trainer_id=0,
+    trainer_id=None,
     sync_mode=True,
     startup_program=None,
     current_endpoint=PSERVERS,

@@ -86,10 +86,14 @@ def checked(config):
 
 
 class ServerRuntimeConfig:
-    """Wishes about a server; numbers of threads come from the environment."""
+    """Wishes about a server; what is not said comes from flags.
+
+    `tolerate_lost_trainers` is ours: a job that steps together goes on without trainers that died,
+    instead of failing.
+    """
 
     def __init__(self):
-        send, get, prefetch = _core.fleet.server_threads()
+        send, get, prefetch, self.tolerate_lost_trainers = _core.fleet.server_settings()
         self._rpc_send_thread_num = send
         self._rpc_get_thread_num = get
         self._rpc_prefetch_thread_num = prefetch

@@ -83,9 +83,13 @@ class DistributeTranspiler:
         wishes = {name: getattr(config, name) for name in FIELDS}
         wishes["fluid_block_init"] = getattr(config, "fluid_block_init", False)
         endpoints = [ep.strip() for ep in given["pservers"].split(",") if ep.strip()]
+        trainers, trainer_id = number("trainers", given["trainers"]), given["trainer_id"]
+        if trainer_id is None:
+            # The oldest form has none; since then servers want to know who speaks.
+            trainer_id = _core.fleet.unsaid_trainer_id(max(trainers, 1))
         job = {
-            "trainer_id": number("trainer_id", given["trainer_id"]),
-            "trainers": number("trainers", given["trainers"]),
+            "trainer_id": number("trainer_id", trainer_id),
+            "trainers": trainers,
             "endpoints": endpoints,
             "sync_mode": bool(given["sync_mode"]),
             "current_endpoint": given["current_endpoint"],

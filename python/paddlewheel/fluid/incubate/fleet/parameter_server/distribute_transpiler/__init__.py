@@ -54,13 +54,14 @@ class DistributedTranspiler(Fleet):
         server = ServerRuntimeConfig() if is_plain else strategy.get_server_runtime_config()
         wishes = {name: getattr(config, name) for name in FIELDS}
         wishes["fluid_block_init"] = getattr(config, "fluid_block_init", False)
-        threads = (
+        settings = (
             server._rpc_send_thread_num,
             server._rpc_get_thread_num,
             server._rpc_prefetch_thread_num,
+            bool(server.tolerate_lost_trainers),
         )
         choose = chooser(config.split_method or RoundRobin, self.server_endpoints())
-        self._native.distribute(main, startup, wishes, trainer, threads, choose)
+        self._native.distribute(main, startup, wishes, trainer, settings, choose)
         self._origin_program = self._native.origin()
         programs = self._native.server_programs() or (main, startup)
         self.main_program, self.startup_program = programs

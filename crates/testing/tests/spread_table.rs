@@ -1,0 +1,106 @@
+//! A table made with `is_distributed=True`: rows spread over servers by id, made when they are
+//! first used, trained by SGD, saved by each server and loaded again.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
+
+use program::stream;
+use tensor::{Rows, Tensor};
+use testing::job::{self, Outcome, Plan};
+use testing::linear::{COMMON, LR, Linear, ROW_GRAD, own_row};
+use train::transpile::Config;
+use train::{Error, Scope, io};
+
+const SPREAD: Linear = Linear { table: true, is_distributed: true, halving: false };
+
+fn run(plan: &Plan, n_steps: usize) -> Outcome {
+    job::run(plan, || SPREAD.build(), |trainer, step| SPREAD.feed(trainer, step), n_steps)
+}
+
+/// What a server wrote.
+fn shard(outcome: &Outcome, number: usize) -> Rows {
+    let path = outcome.folder.path().join(format!("__lookup_table__/table_{number}"));
+    stream::rows_from_bytes(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// The rows of three servers after these many uses of the common row and of each trainer's own.
+#[track_caller]
+fn assert_rows(outcome: &Outcome, n_servers: i64, uses: &[(i64, usize)]) {
+    for number in 0..n_servers {
+        let here = uses.iter().filter(|(id, _)| id % n_servers == number);
+        let mut expected: Vec<(i64, f32)> =
+            here.map(|&(id, n)| (id, 0.5 - LR * ROW_GRAD * n as f32)).collect();
+        expected.sort_by_key(|(id, _)| *id);
+        let rows = shard(outcome, number as usize);
+        assert_eq!(rows.ids, expected.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+        assert_eq!(rows.height, (10_001 + n_servers - 1) / n_servers);
+        let values: Vec<f32> = expected.iter().flat_map(|&(_, value)| [value; 4]).collect();
+        assert_eq!(rows.value, Tensor::new([rows.ids.len(), 4], &values).unwrap());
+    }
+}
+
+#[test]
+fn rows_exist_once_they_were_used_and_learn() {
+    let queued = Config { sync_mode: false, runtime_split_send_recv: true, ..Config::default() };
+    let half_async = Config { half_async: true, ..queued.clone() };
+    let plans = [
+        ("sync", Plan::sync(3, 2)),
+        ("async", Plan::asynchronous(3, 2)),
+        ("queued", Plan::with(3, 2, queued)),
+        ("half async", Plan::with(3, 2, half_async)),
+    ];
+    for (mode, plan) in plans {
+        println!("{mode}");
+        let outcome = run(&plan, 4);
+        // Gradients of trainers are added up, in sync too: not divided by their number.
+        assert_rows(&outcome, 3, &[(COMMON, 8), (own_row(0), 4), (own_row(1), 4)]);
+        let n_rows: u64 = outcome.stats.iter().map(|stats| stats.rows).sum();
+        assert_eq!(n_rows, 3 + 4, "three rows of the table, four of `w`");
+        assert!(!outcome.saved.contains_key("table"));
+    }
+}
+
+#[test]
+fn trainers_see_what_rows_learnt() {
+    let outcome = run(&Plan::sync(2, 1), 3);
+    let x = |step: usize| 1.0 + (step + 1) as f64 + 0.5 - 1.0;
+    // The first loss is that of rows that nobody had used.
+    assert_eq!(outcome.losses[0][0], x(0) + 0.5);
+    assert!(outcome.losses[0][1] < x(1) + 0.5);
+}
+
+#[test]
+fn a_saved_table_is_loaded_by_as_many_servers() {
+    let first = run(&Plan::sync(2, 1), 4);
+    let dir = first.folder.path().to_path_buf();
+    let again = Plan { model: Some(dir.clone()), ..Plan::sync(2, 2) };
+    let second = run(&again, 2);
+    assert_rows(&second, 2, &[(COMMON, 8), (own_row(0), 6), (own_row(1), 2)]);
+    assert_ne!(second.saved["w"], first.saved["w"], "it went on from what was saved");
+    // As many servers as there are files may not be as many as wrote them.
+    let swap = |from: &str, to: &str| {
+        let folder = dir.join("__lookup_table__");
+        std::fs::rename(folder.join(from), folder.join(to)).unwrap();
+    };
+    swap("table_1", "table_0");
+    let error = load(&dir, "127.0.0.1:7001").unwrap_err();
+    assert!(matches!(error, Error::LoadedTable { server: 0, .. }), "{error}");
+    let error = load(&dir, "127.0.0.1:7002").unwrap_err();
+    assert!(matches!(error, Error::CannotLoad { .. }), "{error}");
+    assert!(error.to_string().contains("table_1"), "{error}");
+}
+
+/// Starts a server from a folder, up to where it would serve.
+fn load(dir: &std::path::Path, endpoint: &str) -> train::Result<()> {
+    use train::transpile::{Job, RoundRobin, Threads, transpile};
+    let (mut net, _) = SPREAD.build();
+    let job = Job::new(0, "127.0.0.1:7001,127.0.0.1:7002", 1);
+    let (main, startup) = (&mut net.main, &mut net.startup);
+    let split =
+        transpile(main, startup, (&Config::default(), &job), &mut RoundRobin::default()).unwrap();
+    let main = split.server_main(endpoint, Threads::default()).unwrap();
+    let startup = split.server_startup(endpoint, None).unwrap();
+    let scope = Scope::new();
+    train::Executor::new().run(&startup, &scope, &mut train::Feed::new(), &[]).unwrap();
+    io::load_slices(main.distributed.as_ref().unwrap(), &scope, dir)?;
+    let op = train::serve::server_op(&main).unwrap();
+    train::serve::BlockStore::new(&main, op, &scope).map(drop)
+}
