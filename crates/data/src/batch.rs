@@ -36,8 +36,8 @@ impl Batcher {
         if self.ones.last().is_none_or(|offsets| offsets.len() != records.len() + 1) {
             self.ones = Lod::from_offsets(vec![(0..=records.len()).collect()]);
         }
-        for (at, (_, tensor)) in batch.iter_mut().enumerate().take(self.slots.len()) {
-            self.fill_slot(at, records, tensor)?;
+        for (slot, (_, tensor)) in batch.iter_mut().enumerate() {
+            self.fill_slot(slot, records, tensor)?;
         }
         Ok(())
     }

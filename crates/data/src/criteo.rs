@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Refusal, Result, shown};
 use crate::native::Parse;
-use crate::number::{Cursor, Id, whole_float};
+use crate::number::{Cursor, Id, Modulus, whole_float};
 use crate::records::Records;
 use crate::slot::Slot;
 
@@ -104,6 +104,7 @@ impl Criteo {
         let log = |x: usize| ((x as f64).ln_1p() * 0.125) as f32;
         CriteoParser {
             criteo: *self,
+            modulus: Modulus::new(self.n_ids),
             used,
             logs: (0..N_LOGS).map(log).collect(),
             checksums: std::array::from_fn(|slot| crc32fast::hash(format!("{slot}:").as_bytes())),
@@ -114,6 +115,7 @@ impl Criteo {
 /// Reads lines of a click log.
 pub(crate) struct CriteoParser {
     criteo: Criteo,
+    modulus: Modulus,
     used: Vec<bool>,
     logs: Vec<f32>,
     /// The checksum of `"<slot>:"`, which those of ids continue.
@@ -149,11 +151,11 @@ impl CriteoParser {
 
     fn id(&self, text: &[u8], at: usize) -> i64 {
         match self.criteo.hash {
-            Hash::Python => python_hash(at + FIRST_TEXT, text).rem_euclid(self.criteo.n_ids as i64),
+            Hash::Python => self.modulus.of_signed(python_hash(at + FIRST_TEXT, text)) as i64,
             Hash::Crc32 => {
                 let mut sum = crc32fast::Hasher::new_with_initial(self.checksums[at]);
                 sum.update(text);
-                (u64::from(sum.finalize()) % self.criteo.n_ids) as i64
+                self.modulus.of(sum.finalize().into()) as i64
             }
         }
     }
@@ -178,13 +180,11 @@ impl Parse for CriteoParser {
         }
         for at in 0..N_TEXTS {
             if self.used[1 + at] {
-                out.push(1);
-                out.push_id(self.id(field(FIRST_TEXT + at), at));
+                out.push_one_id(self.id(field(FIRST_TEXT + at), at));
             }
         }
         if self.used[1 + N_TEXTS] {
-            out.push(1);
-            out.push_id(label(field(0))?);
+            out.push_one_id(label(field(0))?);
         }
         Ok(true)
     }
@@ -238,13 +238,16 @@ fn label(text: &[u8]) -> std::result::Result<i64, Refusal> {
 
 /// `hash(str(index) + text)` of Python with `PYTHONHASHSEED=0`; `index` has two digits.
 fn python_hash(index: usize, text: &[u8]) -> i64 {
-    const SHORT: usize = 64;
     let head = [b'0' + (index / 10) as u8, b'0' + (index % 10) as u8];
-    let hash = if text.len() + head.len() <= SHORT {
-        let mut whole = [0; SHORT];
-        whole[..2].copy_from_slice(&head);
-        whole[2..2 + text.len()].copy_from_slice(text);
-        siphash13(&whole[..2 + text.len()])
+    let first = u64::from(u16::from_le_bytes(head));
+    let hash = if let Ok(text) = <&[u8; 8]>::try_from(text) {
+        // Almost every text: no copy is made of it.
+        let text = u64::from_le_bytes(*text);
+        let mut sip = Sip::new();
+        sip.absorb(text << 16 | first);
+        sip.finish(text >> 48 | 10 << 56)
+    } else if text.is_empty() {
+        Sip::new().finish(first | 2 << 56)
     } else {
         siphash13(&[&head, text].concat())
     };
@@ -252,32 +255,45 @@ fn python_hash(index: usize, text: &[u8]) -> i64 {
     if hash == u64::MAX { -2 } else { hash as i64 }
 }
 
-/// SipHash with one round per word and three at the end, of key 0.
 fn siphash13(text: &[u8]) -> u64 {
-    let mut v: [u64; 4] = [
-        0x736f_6d65_7073_6575,
-        0x646f_7261_6e64_6f6d,
-        0x6c79_6765_6e65_7261,
-        0x7465_6462_7974_6573,
-    ];
-    let mut words = text.chunks_exact(8);
-    let mut absorb = |word: u64| {
-        v[3] ^= word;
-        round(&mut v);
-        v[0] ^= word;
-    };
-    for word in &mut words {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(word);
-        absorb(u64::from_le_bytes(bytes));
-    }
+    let mut sip = Sip::new();
+    let (words, rest) = text.as_chunks::<8>();
+    words.iter().for_each(|word| sip.absorb(u64::from_le_bytes(*word)));
     let mut last = [0; 8];
-    last[..words.remainder().len()].copy_from_slice(words.remainder());
+    last[..rest.len()].copy_from_slice(rest);
     last[7] = text.len() as u8;
-    absorb(u64::from_le_bytes(last));
-    v[2] ^= 0xff;
-    (0..3).for_each(|_| round(&mut v));
-    v[0] ^ v[1] ^ v[2] ^ v[3]
+    sip.finish(u64::from_le_bytes(last))
+}
+
+/// SipHash with one round per word and three at the end, of key 0.
+struct Sip([u64; 4]);
+
+impl Sip {
+    #[inline]
+    fn new() -> Self {
+        Self([
+            0x736f_6d65_7073_6575,
+            0x646f_7261_6e64_6f6d,
+            0x6c79_6765_6e65_7261,
+            0x7465_6462_7974_6573,
+        ])
+    }
+
+    #[inline]
+    fn absorb(&mut self, word: u64) {
+        self.0[3] ^= word;
+        round(&mut self.0);
+        self.0[0] ^= word;
+    }
+
+    /// The hash; the last word has the length in its highest byte.
+    #[inline]
+    fn finish(mut self, last: u64) -> u64 {
+        self.absorb(last);
+        self.0[2] ^= 0xff;
+        (0..3).for_each(|_| round(&mut self.0));
+        self.0[0] ^ self.0[1] ^ self.0[2] ^ self.0[3]
+    }
 }
 
 #[inline]

@@ -298,7 +298,7 @@ enum Source {
 
 impl Reader {
     /// The next batch; `None` after the last. An error is the end.
-    #[allow(clippy::should_implement_trait)] // An iterator of results would not recycle batches.
+    #[allow(clippy::should_implement_trait)] // Batches come back: an iterator could not take them.
     pub fn next(&mut self) -> Result<Option<Batch>> {
         match &mut self.0 {
             Source::Stream(stream) => stream.next(),

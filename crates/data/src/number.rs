@@ -115,6 +115,12 @@ impl<'a> Cursor<'a> {
     /// How many values follow; what 32 bits do not hold is none.
     #[inline]
     pub(crate) fn count(&mut self) -> Option<usize> {
+        // Almost every count of a click log.
+        if let [b' ', digit @ b'1'..=b'9', b' ', ..] = self.line[self.at..] {
+            self.word = self.at + 1;
+            self.at += 2;
+            return Some(usize::from(digit - b'0'));
+        }
         self.skip_spaces();
         let (value, n) = self.digits(0);
         (n > 0 && n <= 10 && value <= u64::from(u32::MAX) && self.at_end())
@@ -219,6 +225,39 @@ fn scaled(value: u64, n_after: usize) -> Option<f32> {
     (!half_way).then_some(wide as f32)
 }
 
+/// Remainders without a division, which takes longer than all else that makes an id of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Modulus {
+    n: u64,
+    /// 2⁶⁴ / n, rounded down.
+    reciprocal: u64,
+}
+
+impl Modulus {
+    /// Of a number from 1 to 2⁶³ - 1.
+    pub(crate) fn new(n: u64) -> Self {
+        Self { n, reciprocal: ((1u128 << 64) / u128::from(n)).min(u64::MAX.into()) as u64 }
+    }
+
+    #[inline]
+    pub(crate) fn of(&self, x: u64) -> u64 {
+        let quotient = (u128::from(x) * u128::from(self.reciprocal)) >> 64;
+        // The quotient is right or one too small.
+        let mut rest = x - quotient as u64 * self.n;
+        while rest >= self.n {
+            rest -= self.n;
+        }
+        rest
+    }
+
+    /// The remainder of a signed number, never negative, as Python has it.
+    #[inline]
+    pub(crate) fn of_signed(&self, x: i64) -> u64 {
+        let rest = self.of(x.unsigned_abs());
+        if x < 0 && rest > 0 { self.n - rest } else { rest }
+    }
+}
+
 /// A whole text as a number, rounded to the nearest `f64`.
 pub(crate) fn whole_float(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.trim().parse().ok()
@@ -271,6 +310,21 @@ mod tests {
         for byte in (0..=255u8).filter(|byte| !byte.is_ascii_digit()) {
             assert_eq!(read(&[b'7', byte, b'1', 255, b'2', 0, b'3', b'4']), (7, 1), "{byte}");
             assert_eq!(read(&[byte, b'1', b'1', b'1', b'1', b'1', b'1', b'1']), (0, 0), "{byte}");
+        }
+    }
+
+    #[test]
+    fn remainders_are_those_of_a_division() {
+        let mut random = crate::shuffle::Random::new(2);
+        let ns = [1, 2, 3, 1000, 1 << 20, 1_000_001, (1 << 32) + 1, (1 << 62) + 1, (1 << 63) - 1];
+        for n in ns {
+            let modulus = Modulus::new(n);
+            let drawn = (0..1000).map(|_| random.next());
+            for x in [0, 1, n - 1, n, n + 1, u64::MAX, 1 << 63].into_iter().chain(drawn) {
+                assert_eq!(modulus.of(x), x % n, "{x} % {n}");
+                let signed = (x as i64).rem_euclid(n as i64) as u64;
+                assert_eq!(modulus.of_signed(x as i64), signed, "{} % {n}", x as i64);
+            }
         }
     }
 

@@ -35,6 +35,12 @@ impl Records {
         self.words.extend([id as u32, (id >> 32) as u32]);
     }
 
+    /// A slot of one id.
+    #[inline]
+    pub(crate) fn push_one_id(&mut self, id: i64) {
+        self.words.extend_from_slice(&[1, id as u32, (id >> 32) as u32]);
+    }
+
     pub(crate) fn extend(&mut self, words: &[u32]) {
         self.words.extend_from_slice(words);
     }

@@ -118,10 +118,17 @@ impl MultiSlot {
                 Some(count) if count > 0 => count,
                 _ => return Err(self.no_count(line, at)),
             };
-            if self.n_dense[at].is_some_and(|expected| expected != count) {
-                let expected = self.n_dense[at].unwrap_or_default();
+            if let Some(expected) = self.n_dense[at]
+                && expected != count
+            {
                 let slot = slot.name.clone();
                 return Err(Refusal::DenseCount { slot, expected, found: count });
+            }
+            if let (1, true, SlotKind::Id) = (count, slot.used, slot.kind)
+                && let Id::Is(id) = line.id()
+            {
+                out.push_one_id(id);
+                continue;
             }
             if slot.used {
                 out.push(count as u32);
