@@ -27,7 +27,9 @@ def blocks(number, language):
     names = os.listdir(DOCUMENTS) if os.path.isdir(DOCUMENTS) else []
     for name in (name for name in names if name.startswith(number)):
         with open(os.path.join(DOCUMENTS, name), encoding="utf-8") as file:
-            return [part.split("```")[0] for part in file.read().split("```" + language + "\n")[1:]]
+            fences = re.compile(r"^```([^`\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+            found = fences.findall(file.read())
+            return [body for named, body in found if named.strip() == language]
     return []
 
 
@@ -44,7 +46,7 @@ def code(block):
     [
         ("fit_a_line_transpiled.py", "000", "python", 2),
         ("fit_a_line_roles.py", "000", "python", 3),
-        ("fleet_ten_lines.py", "002", " python", 0),
+        ("fleet_ten_lines.py", "002", "python", 0),
         ("pserver_mode.py", "003", "", 1),
     ],
 )
