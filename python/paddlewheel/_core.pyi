@@ -587,6 +587,8 @@ class fleet:
             """Saves a trainer's program as it is on the servers now."""
         def server_programs(self) -> Any:
             """A server's main and startup program."""
+        def server_stats(self) -> Any:
+            """Counters of every server, a dict each: rounds and pushes applied, how stale the gradients were (pushes by others since their sender last pulled), rows and bytes held."""
         def stop_worker(self, scope: Scope) -> Any:
             """This trainer is through."""
         def wait_for_servers(self) -> Any:

@@ -48,6 +48,7 @@ def test_a_job_learns(job, tmp_path, mode):
         # The first loss would not do: a trainer that comes late finds what others have learnt.
         assert numbers(log, "last")[0] < 0.5
         assert numbers(log, "total") == [3.0]
+        assert numbers(log, "pushes")[0] > 0
         assert "communicator.cc:271] Communicator start\n" in log
         assert "init rpc client with trainer_id %d\n" % index in log
         assert "TrainerRuntimeConfig Overview        Value\n" in log

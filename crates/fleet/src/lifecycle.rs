@@ -251,6 +251,13 @@ impl Fleet {
         Ok(stopped?)
     }
 
+    /// Counters of every server, among them how stale gradients were.
+    pub fn server_stats(&self) -> Result<Vec<ps::message::Stats>> {
+        self.need(Part::Trainer, "server_stats")?;
+        self.cluster.join(&self.split("main_program")?.job);
+        Ok(self.cluster.stats()?)
+    }
+
     /// Waits for all trainers.
     pub fn barrier_worker(&self) -> Result<()> {
         self.meet("barrier", Vec::new()).map(drop)

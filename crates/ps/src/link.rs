@@ -207,7 +207,7 @@ impl Link {
         self.answers.remove(&id);
     }
 
-    /// Something came. Returns the change or question it settles, for its memory to be reused.
+    /// Something came.
     pub fn received(&mut self, now: Millis, id: u64, reply: Reply) {
         self.heard = now;
         match reply {

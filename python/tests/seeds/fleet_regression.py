@@ -51,6 +51,7 @@ if fleet.is_worker():
     total = [0.0]
     fleet.all_reduce_worker([fleet.worker_index() + 1], total)
     print("total", total)
+    print("pushes", min(stats["pushes"] for stats in fleet.server_stats()))
     if fleet.is_first_worker():
         fleet.save_persistables(exe, "model")
         fleet.save_inference_model(exe, "infer", ["x"], [guess])

@@ -1,5 +1,6 @@
 //! The fleet of a process.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -171,6 +172,24 @@ impl PyFleet {
     /// This trainer is through.
     fn stop_worker(&self, py: Python<'_>, scope: &PyScope) -> PyResult<()> {
         self.wait(py, |fleet| fleet.stop_worker(&scope.0))
+    }
+
+    /// Counters of every server, a dict each: rounds and pushes applied, how stale the gradients
+    /// were (pushes by others since their sender last pulled), rows and bytes held.
+    fn server_stats(&self, py: Python<'_>) -> PyResult<Vec<BTreeMap<&'static str, f64>>> {
+        let all = self.wait(py, |fleet| fleet.server_stats())?;
+        let counters = all.into_iter().map(|stats| {
+            BTreeMap::from([
+                ("rounds", stats.rounds as f64),
+                ("pushes", stats.pushes as f64),
+                ("repeated", stats.repeated as f64),
+                ("staleness_mean", stats.staleness_mean()),
+                ("staleness_max", stats.staleness_max as f64),
+                ("rows", stats.rows as f64),
+                ("bytes", stats.bytes as f64),
+            ])
+        });
+        Ok(counters.collect())
     }
 
     /// Waits for all trainers.

@@ -92,6 +92,11 @@ class Fleet:
         """The files that are this trainer's."""
         return self._role.split_files(files)
 
+    def server_stats(self):
+        """Counters of every server, a dict each: rounds and pushes, ``staleness_mean`` and
+        ``staleness_max`` (pushes of others since the sender last pulled), rows and bytes held."""
+        return self._need().server_stats()
+
     def barrier_worker(self):
         """Waits for all trainers."""
         self._need().barrier_worker()
