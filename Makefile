@@ -18,7 +18,7 @@ test: py  ## Runs every test
 
 py: $(VENV)/ready  ## Builds the Python package into .venv and runs its tests
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --quiet --locked
-	$(VENV)/bin/python -m pytest -q python/tests
+	$(VENV)/bin/python -m pytest -q -rs python/tests
 
 $(VENV)/ready:
 	$(PYTHON) -m venv $(VENV)
