@@ -57,9 +57,9 @@ impl Buffer {
 
 impl Clone for Buffer {
     fn clone(&self) -> Self {
-        let mut copy = Buffer::default();
-        copy.clone_from(self);
-        copy
+        // Straight from the old bytes: memory that is about to be written need not be zeroed.
+        let used = &self.lines[..self.n_bytes.div_ceil(LINE_BYTES)];
+        Self { lines: used.to_vec(), n_bytes: self.n_bytes }
     }
 
     fn clone_from(&mut self, source: &Self) {

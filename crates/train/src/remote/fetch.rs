@@ -52,7 +52,10 @@ pub(crate) fn fetch(
             // State that is not cut (a power of Adam's) has a copy beside each piece.
             parts.truncate(1);
         }
-        super::session::join(parts, &mut whole)?;
+        let rest = super::session::join(parts, &mut whole)?;
+        for (piece, placed) in rest.into_iter().zip(job.pieces(origin)) {
+            cluster.client(&placed.endpoint)?.recycle(piece);
+        }
         Ok((origin.to_string(), whole))
     };
     pieces.into_iter().map(whole).collect()

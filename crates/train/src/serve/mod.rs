@@ -61,9 +61,9 @@ impl std::fmt::Debug for Serving {
     }
 }
 
-/// The op that makes a program a server's.
+/// The op that makes a program a server's: its last. Asked at every run, so nothing is searched.
 pub fn server_op(program: &Program) -> Option<&OpDesc> {
-    program.block(0).ops.iter().find(|op| op.kind == "listen_and_serv")
+    program.block(0).ops.last().filter(|op| op.kind == "listen_and_serv")
 }
 
 /// Serves until all trainers have completed, the job failed, or `stops` says so.
