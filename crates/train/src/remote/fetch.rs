@@ -1,15 +1,15 @@
 //! Whole variables from their pieces on servers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use program::Distributed;
 use program::distributed::Placement;
 use ps::message::{Pull, Reply};
-use tensor::{Tensor, Value};
+use tensor::Tensor;
 
+use super::session::{join, tensor_of};
 use super::{Cluster, unexpected};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Bytes asked for in one question; a table comes in several answers.
 const ANSWER_BYTES: i64 = 64 << 20;
@@ -39,7 +39,7 @@ pub(crate) fn fetch(
             other => return Err(unexpected(&client, &other)),
         };
         for (placed, value) in group.into_iter().zip(values) {
-            let tensor = dense(value, placed)?;
+            let tensor = tensor_of(value, &placed.endpoint, &placed.slice)?;
             pieces.entry(&placed.origin).or_default().insert(placed.block, tensor);
             dims.insert(&placed.origin, &placed.origin_dims);
         }
@@ -52,7 +52,7 @@ pub(crate) fn fetch(
             // State that is not cut (a power of Adam's) has a copy beside each piece.
             parts.truncate(1);
         }
-        let rest = super::session::join(parts, &mut whole)?;
+        let rest = join(parts, &mut whole)?;
         for (piece, placed) in rest.into_iter().zip(job.pieces(origin)) {
             cluster.client(&placed.endpoint)?.recycle(piece);
         }
@@ -76,15 +76,4 @@ fn groups<'a>(placed: &[&'a Placement]) -> Vec<Vec<&'a Placement>> {
         }
     }
     groups
-}
-
-fn dense(value: Arc<Value>, placed: &Placement) -> Result<Tensor> {
-    match Arc::try_unwrap(value).unwrap_or_else(|shared| (*shared).clone()) {
-        Value::Tensor(tensor) => Ok(tensor),
-        other => Err(Error::NotDense {
-            endpoint: placed.endpoint.clone(),
-            var: placed.slice.clone(),
-            actual: other.kind(),
-        }),
-    }
 }

@@ -338,16 +338,17 @@ pub(crate) fn save_lookup_table(
     dir: &std::path::Path,
 ) -> Result<()> {
     let dir = dir.to_string_lossy();
-    for endpoint in &job.endpoints {
-        let client = cluster.client(endpoint)?;
-        let save = Save { table: table.to_string(), dir: dir.to_string() };
-        let ticket = client.ask(save)?;
-        match client.wait(ticket, "a saved table")? {
-            Reply::Done(_) => {}
-            other => return Err(unexpected(&client, &other)),
-        }
+    job.endpoints.iter().try_for_each(|endpoint| save_shard(cluster, endpoint, table, &dir))
+}
+
+/// Asks one server for its shard.
+fn save_shard(cluster: &Cluster, endpoint: &str, table: &str, dir: &str) -> Result<()> {
+    let client = cluster.client(endpoint)?;
+    let ticket = client.ask(Save { table: table.to_string(), dir: dir.to_string() })?;
+    match client.wait(ticket, "a saved table")? {
+        Reply::Done(_) => Ok(()),
+        other => Err(unexpected(&client, &other)),
     }
-    Ok(())
 }
 
 /// Puts parameters into the scope that a trainer trains in.

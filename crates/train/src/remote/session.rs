@@ -5,11 +5,10 @@ use std::sync::Arc;
 use program::distributed::Mode;
 use program::remote::Remote;
 use program::{Distributed, OpDesc, Result};
-use ps::message::{Reply, Save};
 use tensor::{Tensor, Value};
 
 use super::communicator::{Bundle, Outgoing, Piece, cut};
-use super::{Cluster, install, rows, unexpected};
+use super::{Cluster, install, rows, save_shard};
 use crate::error::Error;
 use crate::scope::Scope;
 
@@ -218,23 +217,18 @@ impl Remote for Session<'_> {
     fn checkpoint_notify(&mut self, op: &OpDesc) -> Result<()> {
         let (table, dir) = (op.attrs.str("lookup_table", "")?, op.attrs.str("dir", "")?);
         for endpoint in op.attrs.strs("epmap")? {
-            let done = || -> crate::error::Result<()> {
-                let client = self.cluster.client(endpoint)?;
-                let save = Save { table: table.to_string(), dir: dir.to_string() };
-                let ticket = client.ask(save)?;
-                match client.wait(ticket, "a saved table")? {
-                    Reply::Done(_) => Ok(()),
-                    other => Err(unexpected(&client, &other)),
-                }
-            };
-            done().map_err(host)?;
+            save_shard(self.cluster, endpoint, table, dir).map_err(host)?;
         }
         Ok(())
     }
 }
 
 /// The tensor of an answer; nobody else holds it, so nothing is copied.
-fn tensor_of(value: Arc<Value>, endpoint: &str, name: &str) -> crate::error::Result<Tensor> {
+pub(super) fn tensor_of(
+    value: Arc<Value>,
+    endpoint: &str,
+    name: &str,
+) -> crate::error::Result<Tensor> {
     match Arc::try_unwrap(value).unwrap_or_else(|shared| (*shared).clone()) {
         Value::Tensor(tensor) => Ok(tensor),
         other => Err(Error::NotDense {
