@@ -349,6 +349,9 @@ mod tests {
         }
     }
 
-    const FIRST_ROW: &str = "";
-    const CHECKSUM: u32 = 0;
+    const FIRST_ROW: &str = "0\t\t36\t2\t\t1707\t44\t1\t0\t2\t\t2\t\t\t4baf3621\tb92777ec\t9eb8b7f6\t\
+        6b1d4edb\t257f6586\t6e73e483\t6734a101\te516a7a4\t2be186b4\t797ef504\ta9915817\t\
+        162f1b36\tc4aab915\ta540e269\ta664b672\t9f86e211\ta4cabc5d\t82c6321e\t\t\t\
+        6bb4a52a\t\tfa0756b3\t5d5930ae\ta935ff03\t1a0c2d36";
+    const CHECKSUM: u32 = 0xd199ab2f;
 }
