@@ -5,7 +5,9 @@ import paddle.fluid as fluid
 HIDDEN = (400, 400, 400)
 
 
-def ctr_dnn_model_dataset(dense_input, sparse_inputs, label, embedding_size, sparse_feature_dim):
+def ctr_dnn_model_dataset(
+    dense_input, sparse_inputs, label, embedding_size, sparse_feature_dim, is_sparse=True
+):
     """Adds the model; returns the loss, summed over the batch, the AUC so far, and of late."""
     table = fluid.ParamAttr(
         name="SparseFeatFactors", initializer=fluid.initializer.Uniform()
@@ -13,7 +15,7 @@ def ctr_dnn_model_dataset(dense_input, sparse_inputs, label, embedding_size, spa
     embeddings = [
         fluid.layers.embedding(
             input=ids,
-            is_sparse=True,
+            is_sparse=bool(is_sparse),
             is_distributed=False,
             size=[sparse_feature_dim, embedding_size],
             param_attr=table,

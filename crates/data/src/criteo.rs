@@ -23,7 +23,8 @@ const RANGE: [f64; N_NUMBERS] =
 /// Whole numbers below this have their logarithm in a table.
 const N_LOGS: usize = 4096;
 
-const USAGE: &str = "usage: paddlewheel criteo-reader N [--hash python|crc32] [--dense scaled|log|log1p]
+const USAGE: &str =
+    "usage: paddlewheel criteo-reader N [--hash python|crc32] [--dense scaled|log|log1p]
 lines of a label, 13 numbers and 26 texts, separated by tabs, become
 dense_input (13 numbers), C1 … C26 (an id below N each) and label";
 
