@@ -3,10 +3,13 @@
     paddlewheel run infer.py --model_path model --test_files_path test_data
 """
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import paddle
 import paddle.fluid as fluid
-from criteo_reader import CriteoReader
 from ctr import CTR, get_params, list_files
 
 place = fluid.CPUPlace()
@@ -19,13 +22,20 @@ def set_zero(var_name):
 
 
 def samples(params):
-    """The samples of the test files, one by one."""
-    reader = CriteoReader(params.sparse_feature_dim)
+    """The samples of the test files, one by one, by the reader that the model was trained with.
+
+    It makes ids with `hash`, which differs between processes unless they are told otherwise; pipe
+    commands of a dataset are told this.
+    """
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
     for path in list_files(params.test_files_path):
         with open(path) as file:
-            for line in file:
-                for sample in reader.generate_sample(line)():
-                    yield [values for _, values in sample]
+            lines = subprocess.check_output(
+                [sys.executable, "dataset_generator.py"], stdin=file, env=environment, text=True)
+        for line in lines.splitlines():
+            words = line.split()
+            numbers = [float(word) for word in words[1:14]]
+            yield [numbers] + [[int(word)] for word in words[15::2]]
 
 
 def infer(model_path, params):
