@@ -14,6 +14,7 @@ pub mod ready;
 pub mod role;
 mod signals;
 pub mod strategy;
+mod together;
 
 pub use error::{Error, Result, Usage};
 pub use flags::Flags;
