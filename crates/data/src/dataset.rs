@@ -35,7 +35,7 @@ pub struct Dataset {
     /// Samples that mixed values are drawn from; `None`: values are not mixed.
     n_candidates: Option<usize>,
     n_shuffles: u64,
-    n_traded: u64,
+    n_shuffled: u64,
     n_unmerged: u64,
     /// What the last pass left out, and what would end it. Not the pass itself: with its readers it
     /// ends, and its processes with it.
@@ -58,7 +58,7 @@ impl Dataset {
             merge_size: None,
             n_candidates: None,
             n_shuffles: 0,
-            n_traded: 0,
+            n_shuffled: 0,
             n_unmerged: 0,
             skipped: Arc::default(),
             stop: Arc::default(),
@@ -161,6 +161,7 @@ impl Dataset {
         self.only_in_memory("local shuffle", "local_shuffle")?;
         let seed = self.next_seed();
         Arc::make_mut(self.loaded()?).shuffle(seed);
+        self.n_shuffled = memory_len(self.memory.as_ref());
         Ok(())
     }
 
@@ -181,7 +182,7 @@ impl Dataset {
         });
         Arc::make_mut(memory).shuffle(seed);
         self.n_unmerged = n_unmerged as u64;
-        self.n_traded = memory_len(self.memory.as_ref());
+        self.n_shuffled = memory_len(self.memory.as_ref());
         self.original = None;
         Ok(())
     }
@@ -194,7 +195,7 @@ impl Dataset {
     /// Forgets the samples.
     pub fn release(&mut self) {
         self.stop_loading();
-        (self.memory, self.original, self.n_traded) = (None, None, 0);
+        (self.memory, self.original, self.n_shuffled) = (None, None, 0);
     }
 
     /// Samples in memory; with an exchange, those of all trainers.
@@ -203,9 +204,9 @@ impl Dataset {
         exchange.map_or(Ok(own), |exchange| shuffle::sum(exchange, own))
     }
 
-    /// Samples in memory after the last global shuffle; with an exchange, those of all trainers.
-    pub fn n_traded(&self, exchange: Option<&dyn Exchange>) -> Result<u64> {
-        exchange.map_or(Ok(self.n_traded), |exchange| shuffle::sum(exchange, self.n_traded))
+    /// Samples in memory after the last shuffle; with an exchange, those of all trainers.
+    pub fn n_shuffled(&self, exchange: Option<&dyn Exchange>) -> Result<u64> {
+        exchange.map_or(Ok(self.n_shuffled), |exchange| shuffle::sum(exchange, self.n_shuffled))
     }
 
     /// Bytes that the samples in memory take.

@@ -9,6 +9,7 @@ pub mod flags;
 pub mod launch;
 pub mod lifecycle;
 pub mod lines;
+pub mod metrics;
 pub mod pipes;
 pub mod ready;
 pub mod role;

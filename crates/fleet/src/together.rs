@@ -28,6 +28,10 @@ impl Fleet {
             "max" => f64::max,
             _ => return Err(Error::UnknownReduction(how.to_string())),
         };
+        if self.role().n_trainers == 1 {
+            self.need(Part::Trainer, "meet the others")?;
+            return Ok(numbers.to_vec());
+        }
         let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         let mut all = self.meet("all_reduce", bytes)?.into_iter().map(read_numbers).enumerate();
         let mut result = all.next().map(|(_, first)| first).unwrap_or_default();
@@ -46,10 +50,13 @@ impl Fleet {
         Ok(result)
     }
 
-    /// The other trainers, for a dataset to trade samples with.
-    pub fn peers(&self) -> Result<Peers> {
+    /// The other trainers, for a dataset to trade samples with; `None` if there are none.
+    pub fn peers(&self) -> Result<Option<Peers>> {
         self.need(Part::Trainer, "trade with the others")?;
-        Ok(self.cluster().peers(&self.split("main_program")?.job))
+        if self.role().n_trainers == 1 {
+            return Ok(None);
+        }
+        Ok(Some(self.cluster().peers(&self.split("main_program")?.job)))
     }
 }
 

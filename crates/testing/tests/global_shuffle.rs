@@ -106,13 +106,13 @@ fn shuffled(n_servers: usize, mode: Mode) -> Vec<Vec<i64>> {
     let own = [0..100, 100..1000, 1000..3000];
     job((n_servers, 3), mode, |rank, fleet| {
         let mut dataset = dataset(own[rank].clone());
-        let peers = fleet.peers().unwrap();
+        let peers = fleet.peers().unwrap().unwrap();
         assert_eq!(dataset.n_rows(Some(&peers)).unwrap(), 3000);
         for _ in 0..2 {
             dataset.global_shuffle(Some(&peers)).unwrap();
-            assert_eq!(dataset.n_traded(Some(&peers)).unwrap(), 3000);
+            assert_eq!(dataset.n_shuffled(Some(&peers)).unwrap(), 3000);
         }
-        assert_eq!(dataset.n_rows(None).unwrap(), dataset.n_traded(None).unwrap());
+        assert_eq!(dataset.n_rows(None).unwrap(), dataset.n_shuffled(None).unwrap());
         ids(&mut dataset)
     })
 }
@@ -141,7 +141,7 @@ fn a_seed_decides_whatever_the_servers_and_the_mode() {
 fn large_parts_go_in_pieces() {
     let n_bytes = 2 * Trade::part_bytes_max(2) + 5;
     job((2, 2), Mode::Async, |rank, fleet| {
-        fleet.peers().unwrap();
+        fleet.peers().unwrap().unwrap();
         // Only one of them has much to say, and only to the other.
         let part = |to: usize| match (rank, to) {
             (0, 1) => (0..n_bytes).map(|at| (at % 251) as u8).collect(),
@@ -161,7 +161,7 @@ fn large_parts_go_in_pieces() {
 #[test]
 fn a_trainer_that_ends_is_named_to_one_that_shuffles() {
     job((2, 2), Mode::Async, |rank, fleet| {
-        let (mut dataset, peers) = (dataset(0..10), fleet.peers().unwrap());
+        let (mut dataset, peers) = (dataset(0..10), fleet.peers().unwrap().unwrap());
         fleet.barrier_worker().unwrap();
         if rank == 1 {
             return fleet.stop_worker(&Scope::new()).unwrap();
@@ -182,7 +182,7 @@ fn a_trainer_that_ends_is_named_to_one_that_shuffles() {
 #[test]
 fn other_samples_and_other_purposes_are_found_out() {
     job((1, 2), Mode::Async, |rank, fleet| {
-        let (mut dataset, peers) = (dataset(0..10), fleet.peers().unwrap());
+        let (mut dataset, peers) = (dataset(0..10), fleet.peers().unwrap().unwrap());
         if rank == 1 {
             dataset.settings_mut().slots = vec![Slot::ids("id").dense(&[-1, 2])];
         }

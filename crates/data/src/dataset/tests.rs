@@ -301,8 +301,8 @@ fn traded(texts: &[&str; 3], ready: impl Fn(&mut Dataset) + Sync) -> Vec<Vec<i64
                 let seat = Seat(table, rank, 3);
                 let before = dataset.n_rows(Some(&seat)).unwrap();
                 dataset.global_shuffle(Some(&seat)).unwrap();
-                assert_eq!(dataset.n_traded(Some(&seat)).unwrap(), before);
-                assert_eq!(dataset.n_traded(None).unwrap(), dataset.n_rows(None).unwrap());
+                assert_eq!(dataset.n_shuffled(Some(&seat)).unwrap(), before);
+                assert_eq!(dataset.n_shuffled(None).unwrap(), dataset.n_rows(None).unwrap());
                 batches(&mut dataset).unwrap().concat().concat()
             })
         };
