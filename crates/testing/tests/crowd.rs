@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier as Wall, Mutex};
 use std::thread;
 
 use ps::message::{Barrier, Complete, Hello, Named, Pull, Push, VERSION};
-use ps::server::{Config, End, Server, Store};
+use ps::server::{Config, End, Server, Size, Store};
 use ps::tcp::{Client, Listener, Patience, Stop};
 use ps::{Endpoint, Refusal, TrainerId};
 use tensor::{Tensor, Value};
@@ -48,8 +48,8 @@ impl Store for Tiny {
         Err(Refusal::UnknownVar(table.to_string()))
     }
 
-    fn size(&self) -> (u64, u64) {
-        (1, 8)
+    fn size(&self) -> Size {
+        Size { rows: 1, bytes: 8, ..Size::default() }
     }
 }
 

@@ -52,8 +52,21 @@ pub trait Store {
         Vec::new()
     }
 
-    /// Rows and bytes of all tables.
-    fn size(&self) -> (u64, u64);
+    /// What all tables hold.
+    fn size(&self) -> Size;
+}
+
+/// What tables hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Rows that were named, and that entry rules have not taken in.
+    pub waiting: u64,
+    /// Rows of gradients that were dropped because the table had not taken them in.
+    pub dropped: u64,
 }
 
 /// How a server behaves.
@@ -195,8 +208,9 @@ impl<S: Store> Server<S> {
 
     /// Counters.
     pub fn stats(&self) -> Stats {
-        let (rows, bytes) = self.store.size();
-        Stats { rounds: self.rounds.applied(), rows, bytes, ..self.stats.clone() }
+        let Size { rows, bytes, waiting, dropped } = self.store.size();
+        let rounds = self.rounds.applied();
+        Stats { rounds, rows, bytes, waiting, dropped, ..self.stats.clone() }
     }
 
     /// Whether and how the server's work is over.

@@ -43,8 +43,8 @@ impl Store for Sum {
         Err(Refusal::UnknownVar(table.to_string()))
     }
 
-    fn size(&self) -> (u64, u64) {
-        (1, 8)
+    fn size(&self) -> Size {
+        Size { rows: 1, bytes: 8, ..Size::default() }
     }
 }
 

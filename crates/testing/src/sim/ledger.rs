@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ps::message::{Named, Pull};
-use ps::server::Store;
+use ps::server::{Size, Store};
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
 
@@ -118,7 +118,8 @@ impl Store for Ledger {
         Err(Refusal::UnknownVar(table.to_string()))
     }
 
-    fn size(&self) -> (u64, u64) {
-        (self.params.len() as u64, 4 * self.params.len() as u64)
+    fn size(&self) -> Size {
+        let rows = self.params.len() as u64;
+        Size { rows, bytes: 4 * rows, ..Size::default() }
     }
 }
