@@ -42,7 +42,7 @@ pub trait Store {
     fn read(&mut self, trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal>;
 
     /// Rows of a table.
-    fn look_up(&mut self, table: &str, keys: &[i64]) -> Result<Tensor, Refusal>;
+    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal>;
 
     /// Writes a table to disk.
     fn save(&mut self, table: &str, dir: &str) -> Result<(), Refusal>;
@@ -542,7 +542,7 @@ impl<S: Store> Server<S> {
                 self.seen.insert(trainer, self.stats.pushes);
                 self.read(trainer, id, &pull).map(|values| Values(values).into())
             }
-            Question::LookUp(keys) => self.store.look_up(&keys.table, &keys.keys).map(Reply::Rows),
+            Question::LookUp(keys) => self.store.look_up(&keys).map(Reply::Rows),
         };
         self.reply(conn, id, answer.unwrap_or_else(Reply::Refused));
     }

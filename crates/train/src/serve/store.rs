@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use program::op::{for_float, gather_rows, scatter_add_rows};
 use program::{OpDesc, Program, VarDesc, VarKind};
-use ps::message::{Named, Pull};
+use ps::message::{LookUp, Named, Pull};
 use ps::server::{Size, Store};
 use ps::{Refusal, TrainerId};
 use tensor::{DType, Rows, Shape, Tensor, Value};
@@ -279,9 +279,23 @@ impl BlockStore {
     fn unseen(&mut self, trainer: TrainerId, name: &str) -> std::result::Result<Value, Refusal> {
         let ids = self.changed.remove(&(name.to_string(), trainer)).unwrap_or_default();
         let ids: Vec<i64> = ids.into_iter().collect();
-        let value = self.look_up(name, &ids)?;
+        let value = self.gather((name, &ids), None)?;
         let height = self.scope.read(name, height).unwrap_or(0);
         Ok(Value::Rows(Rows { ids, height, value }))
+    }
+
+    /// Rows of a table by their places; the absent one reads as zeros.
+    fn gather(
+        &self,
+        (table, places): (&str, &[i64]),
+        absent: Option<i64>,
+    ) -> std::result::Result<Tensor, Refusal> {
+        let rows = self.scope.read(table, |value| {
+            let tensor = value.tensor().ok_or_else(|| Refusal::UnknownVar(table.to_string()))?;
+            gather(tensor, places, absent)
+                .map_err(|detail| Refusal::BadValue { var: table.to_string(), detail })
+        });
+        rows.unwrap_or_else(|| Err(Refusal::UnknownVar(table.to_string())))
     }
 
     /// A copy of a parameter as a trainer saw it last (delay-compensated updates).
@@ -338,27 +352,19 @@ impl Store for BlockStore {
         Ok(values)
     }
 
-    fn look_up(&mut self, table: &str, keys: &[i64]) -> std::result::Result<Tensor, Refusal> {
+    fn look_up(&mut self, look_up: &LookUp) -> std::result::Result<Tensor, Refusal> {
+        let (table, keys) = (look_up.table.as_str(), look_up.keys.as_slice());
+        let bad = |detail| Refusal::BadValue { var: table.to_string(), detail };
         if let Some(lookup) = self.lookup.as_mut().filter(|lookup| lookup.table == table) {
-            let bad = |detail| Refusal::BadValue { var: table.to_string(), detail };
             return lookup.look_up(keys).map_err(bad);
         }
-        let places = self.slabs.get(table).map(|slab| {
-            let bad = |row| Refusal::BadValue {
-                var: table.to_string(),
-                detail: format!("row {row} was asked for, which the table does not have"),
-            };
-            slab.look_up(&self.scope, keys).map_err(bad)
-        });
-        let places = places.transpose()?;
-        let absent = places.is_some().then_some(ABSENT);
-        let keys = places.as_deref().unwrap_or(keys);
-        let rows = self.scope.read(table, |value| {
-            let tensor = value.tensor().ok_or_else(|| Refusal::UnknownVar(table.to_string()))?;
-            gather(tensor, keys, absent)
-                .map_err(|detail| Refusal::BadValue { var: table.to_string(), detail })
-        });
-        rows.unwrap_or_else(|| Err(Refusal::UnknownVar(table.to_string())))
+        let Some(slab) = self.slabs.get(table) else { return self.gather((table, keys), None) };
+        let places = match look_up.peek {
+            true => slab.peek(keys),
+            false => slab.look_up(&self.scope, keys),
+        };
+        let foreign = |row| bad(format!("row {row} was asked for, which the table does not have"));
+        self.gather((table, &places.map_err(foreign)?), Some(ABSENT))
     }
 
     fn save(&mut self, table: &str, dir: &str) -> std::result::Result<(), Refusal> {
