@@ -174,6 +174,19 @@ class ErrorClip:
 class Executor:
     """Runs programs in a scope."""
     def __init__(self, place: Any = None) -> None: ...
+    def _run_dataset(
+        self,
+        program: Any,
+        dataset: Any,
+        scope: Scope,
+        fetch_list: Any,
+        fetch_info: Any,
+        print_period: Any,
+        debug: Any,
+        fetch_handler: Any,
+        infers: Any,
+    ) -> Any:
+        """Runs a program on all batches of a dataset; returns how many batches and samples there were, the seconds it took, and those that each thread waited for data."""
     check_nan_inf: Any
     def close(self) -> None:
         """Ends this executor: it runs nothing any more."""

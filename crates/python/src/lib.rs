@@ -12,6 +12,7 @@ mod error;
 mod executor;
 mod feeder;
 mod fleet;
+mod from_dataset;
 mod held;
 mod io;
 mod layers;

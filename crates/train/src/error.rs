@@ -98,6 +98,18 @@ pub enum Error {
     #[error("`{var}` on server {endpoint} is {actual}, not a tensor")]
     NotDense { endpoint: String, var: String, actual: &'static str },
 
+    #[error(transparent)]
+    Data(#[from] data::Error),
+
+    #[error("the pass over the dataset was stopped")]
+    PassStopped,
+
+    #[error(
+        "threads of one trainer cannot step together in {mode} mode when a table is spread by id \
+         (is_distributed=True): set one thread (dataset.set_thread(1)), or train in async mode"
+    )]
+    ThreadsCannotMeet { mode: &'static str },
+
     #[error("the run was interrupted before op {index} (`{op}`) of block {block}")]
     Interrupted { block: usize, index: usize, op: String },
 

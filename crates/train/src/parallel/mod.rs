@@ -5,10 +5,10 @@
 //! (running statistics, counters) each has for itself; the first device's is the scope's.
 
 mod device;
-mod loss;
-mod merge;
+pub(crate) mod loss;
+pub(crate) mod merge;
 mod split;
-mod stage;
+pub(crate) mod stage;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -65,7 +65,7 @@ fn union(left: &Rows, right: &Rows) -> Rows {
 }
 
 /// `value *= factor`.
-pub(super) fn scale(value: &mut Value, factor: f64) {
+pub(crate) fn scale(value: &mut Value, factor: f64) {
     match value {
         Value::Tensor(tensor) => scale_tensor(tensor, factor),
         Value::Rows(rows) => scale_tensor(&mut rows.value, factor),

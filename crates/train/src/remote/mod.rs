@@ -12,6 +12,7 @@ mod session;
 mod traffic;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use program::Distributed;
@@ -22,6 +23,7 @@ use ps::tcp::{Client, Patience, Stops, Verdict};
 use ps::{Endpoint, TrainerId};
 use tensor::Tensor;
 
+pub(crate) use add::scale;
 pub use communicator::CommunicatorConfig;
 pub(crate) use fetch::fetch;
 pub(crate) use session::Session;
@@ -54,6 +56,8 @@ pub struct Cluster(Arc<Inner>);
 
 struct Inner {
     incarnation: u64,
+    /// Whoever waits for a server gives up.
+    halt: Arc<AtomicBool>,
     state: Mutex<State>,
     traffic: Mutex<Traffic>,
     communicator: Mutex<Option<Communicator>>,
@@ -119,6 +123,7 @@ impl Cluster {
         };
         Self(Arc::new(Inner {
             incarnation: fresh_incarnation(),
+            halt: Arc::default(),
             state: Mutex::new(state),
             traffic: Mutex::default(),
             communicator: Mutex::default(),
@@ -134,6 +139,11 @@ impl Cluster {
     /// Waiting for servers ends when `stops` says so, for connections made from now on.
     pub fn set_stops(&self, stops: Stops) {
         self.state().stops = stops;
+    }
+
+    /// While this is set, nobody waits for a server any longer.
+    pub(crate) fn halt(&self) -> Arc<AtomicBool> {
+        self.0.halt.clone()
     }
 
     /// Whoever takes part in a job from now on waits for its servers by this before it connects.
@@ -245,7 +255,9 @@ impl Cluster {
         if state.clients.is_empty() {
             (state.log)(&lines::client_starts(trainer));
         }
-        let together = (state.stops.clone(), state.verdict.clone());
+        let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
+        let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops());
+        let together = (stops, state.verdict.clone());
         let client = Client::among(at, hello, state.patience, together);
         state.clients.insert(endpoint.to_string(), client.clone());
         Ok(client)
