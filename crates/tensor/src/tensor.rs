@@ -72,6 +72,13 @@ impl Tensor {
         self.shape = shape;
     }
 
+    /// The first rows only; keeps memory.
+    pub fn truncate_rows(&mut self, n_rows: usize) {
+        let shape = self.shape.with_dim(0, n_rows.min(self.shape.dim(0)));
+        self.buffer.resize(shape.n_elements() * self.dtype.size());
+        self.shape = shape;
+    }
+
     /// Another shape for the same elements.
     pub fn reshape(&mut self, shape: Shape) -> Result<()> {
         check_length(shape, self.shape.n_elements())?;

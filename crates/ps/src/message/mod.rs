@@ -1,7 +1,7 @@
 //! What trainers and servers say to each other: one file per message, one line here.
 //!
 //! A trainer's changes (push, barrier, complete, leave) are numbered and served once, in order; its questions
-//! (pull, look up, meet, ping, …) have ids of their own and may be asked again.
+//! (pull, look up, meet, trade, ping, …) have ids of their own and may be asked again.
 
 mod barrier;
 mod hello;
@@ -13,6 +13,7 @@ mod pull;
 mod push;
 mod save;
 mod stats;
+mod trade;
 
 pub use barrier::Barrier;
 pub use hello::{Hello, VERSION, Welcome};
@@ -24,6 +25,7 @@ pub use pull::{Pull, Values};
 pub use push::{Named, Push};
 pub use save::Save;
 pub use stats::{AskStats, Stats};
+pub use trade::{TRADE_BYTES_MAX, Trade, Traded};
 
 use tensor::Tensor;
 
@@ -113,6 +115,8 @@ messages! {
         10 Ping(Ping),
         /// How are you?
         11 AskStats(AskStats),
+        /// A part for every trainer.
+        12 Trade(Trade),
     }
 }
 
@@ -137,6 +141,8 @@ messages! {
         136 Stats(Stats),
         /// No.
         137 Refused(Refusal),
+        /// What every trainer had for you.
+        138 Traded(Traded),
     }
 }
 

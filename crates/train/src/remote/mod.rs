@@ -9,6 +9,7 @@ mod fetch;
 mod geo;
 mod rows;
 mod session;
+mod trade;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use program::Distributed;
+use program::distributed::Placement;
 use ps::lines::{self, Line};
 use ps::message::{Complete, Hello, Leave, Meet, Reply, Save, Stats, VERSION};
 use ps::tcp::{Client, Patience, Stops, Verdict};
@@ -26,6 +28,7 @@ pub(crate) use add::scale;
 pub use communicator::CommunicatorConfig;
 pub(crate) use fetch::fetch;
 pub(crate) use session::Session;
+pub use trade::Peers;
 
 use communicator::Communicator;
 use geo::Geo;
@@ -73,6 +76,7 @@ struct State {
     clients: BTreeMap<String, Arc<Client>>,
     verdict: Verdict,
     n_meetings: u64,
+    n_trades: u64,
     is_over: bool,
 }
 
@@ -118,6 +122,7 @@ impl Cluster {
             clients: BTreeMap::new(),
             verdict: Verdict::default(),
             n_meetings: 0,
+            n_trades: 0,
             is_over: false,
         };
         Self(Arc::new(Inner {
@@ -351,6 +356,16 @@ pub(crate) fn save_lookup_table(
 ) -> Result<()> {
     let dir = dir.to_string_lossy();
     job.endpoints.iter().try_for_each(|endpoint| save_shard(cluster, endpoint, table, &dir))
+}
+
+/// Asks servers for their parts of tables that are saved by rows.
+pub(crate) fn save_row_tables<'a>(
+    cluster: &Cluster,
+    mut parts: impl Iterator<Item = &'a Placement>,
+    dir: &std::path::Path,
+) -> Result<()> {
+    let dir = dir.to_string_lossy();
+    parts.try_for_each(|part| save_shard(cluster, &part.endpoint, &part.slice, &dir))
 }
 
 /// Asks one server for its shard.
