@@ -11,7 +11,7 @@ help:  ## Lists these targets
 
 demo: $(VENV)/ready  ## Trains a line, then click-through rate on two servers and two trainers
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet --locked
-	$(CARGO) run --release --locked --quiet --example fit_a_line
+	$(VENV)/bin/paddlewheel run examples/book/fit_a_line.py
 	$(VENV)/bin/paddlewheel run examples/ctr/demo.py
 
 test: py  ## Runs every test
