@@ -6,6 +6,7 @@
 mod barrier;
 mod hello;
 mod leave;
+mod lend;
 mod look_up;
 mod meet;
 mod ping;
@@ -17,6 +18,7 @@ mod stats;
 pub use barrier::Barrier;
 pub use hello::{Hello, VERSION, Welcome};
 pub use leave::{Complete, Leave};
+pub use lend::Lend;
 pub use look_up::LookUp;
 pub use meet::{Meet, Met};
 pub use ping::{Ping, Pong};
@@ -113,6 +115,8 @@ messages! {
         10 Ping(Ping),
         /// How are you?
         11 AskStats(AskStats),
+        /// Memory that you may read.
+        12 Lend(Lend),
     }
 }
 
@@ -137,6 +141,8 @@ messages! {
         136 Stats(Stats),
         /// No.
         137 Refused(Refusal),
+        /// Memory that you may read.
+        138 Lent(Lend),
     }
 }
 
