@@ -198,7 +198,7 @@ impl PyDataset {
 
     /// The description in the words of Fluid's files.
     fn desc(&self, py: Python<'_>) -> String {
-        self.lock(py).settings().desc(self.class)
+        self.lock(py).settings().desc(self.class).to_string()
     }
 
     /// How many threads read and train.
