@@ -40,6 +40,24 @@ impl Rows {
         self.value.shape().flatten_2d(1).1
     }
 
+    /// Keeps the rows for which `keep` says so, in their order; it is asked with each row's place.
+    pub fn retain(&mut self, keep: impl Fn(usize) -> bool) {
+        let row_bytes = self.value.bytes().len().checked_div(self.ids.len()).unwrap_or(0);
+        let mut n = 0;
+        for from in (0..self.ids.len()).filter(|&at| keep(at)) {
+            if from != n {
+                self.ids[n] = self.ids[from];
+                let bytes = self.value.bytes_mut();
+                bytes.copy_within(from * row_bytes..(from + 1) * row_bytes, n * row_bytes);
+            }
+            n += 1;
+        }
+        self.ids.truncate(n);
+        if self.value.is_initialized() {
+            self.value.truncate_rows(n);
+        }
+    }
+
     /// Makes room for `n` rows like those of `like`, values unspecified; keeps memory.
     pub fn resize_like(&mut self, like: &Rows, n: usize) {
         self.height = like.height;
@@ -200,6 +218,17 @@ mod tests {
         merge(inputs.iter().copied(), 2, &mut MergeScratch::default(), &mut out);
         assert_eq!(out.ids, ids);
         assert_eq!(out.value.data::<f32>().unwrap(), values);
+    }
+
+    #[test]
+    fn some_rows_are_kept_in_their_order() {
+        let value = Tensor::new([4, 2], &[0.0f32, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]).unwrap();
+        let mut rows = Rows { ids: vec![9, 4, 6, 4], height: 10, value };
+        rows.retain(|at| at % 2 == 1);
+        assert_eq!(rows.ids, [4, 4]);
+        assert_eq!(rows.value, Tensor::new([2, 2], &[1.0f32, 1.5, 3.0, 3.5]).unwrap());
+        rows.retain(|_| false);
+        assert_eq!((rows.ids.len(), rows.value.dims()), (0, &[0, 2][..]));
     }
 
     #[test]

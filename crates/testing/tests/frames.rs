@@ -35,7 +35,7 @@ fn requests() -> Vec<Request> {
         Push { grads }.into(),
         Barrier.into(),
         Pull { after: 3, changed: true, names: vec![name(), name()] }.into(),
-        LookUp { after: 1, table: name(), keys: vec![1, -2, 3] }.into(),
+        LookUp { after: 1, table: name(), keys: vec![1, -2, 3], peek: false }.into(),
         Meet { place: name(), turn: 2, bytes: vec![1, 2, 3] }.into(),
         Save { table: name(), dir: name() }.into(),
         Trade { place: name(), turn: 2, parts: vec![vec![1, 2], Vec::new()] }.into(),

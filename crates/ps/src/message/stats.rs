@@ -27,12 +27,17 @@ pub struct Stats {
     pub rows: u64,
     /// Bytes that tables hold.
     pub bytes: u64,
+    /// Rows that gradients named, and that entry rules have not taken in.
+    pub waiting: u64,
+    /// Rows of gradients that were dropped because their table had not taken them in.
+    pub dropped: u64,
 }
 
 impl Stats {
-    fn fields(&self) -> [u64; 7] {
-        let Stats { rounds, pushes, repeated, staleness_sum, staleness_max, rows, bytes } = *self;
-        [rounds, pushes, repeated, staleness_sum, staleness_max, rows, bytes]
+    fn fields(&self) -> [u64; 9] {
+        let Stats { rounds, pushes, repeated, staleness_sum, staleness_max, .. } = *self;
+        let Stats { rows, bytes, waiting, dropped, .. } = *self;
+        [rounds, pushes, repeated, staleness_sum, staleness_max, rows, bytes, waiting, dropped]
     }
 
     /// Mean staleness of a push.
@@ -57,6 +62,8 @@ impl Body for Stats {
             staleness_max: input.u64()?,
             rows: input.u64()?,
             bytes: input.u64()?,
+            waiting: input.u64()?,
+            dropped: input.u64()?,
         })
     }
 }
@@ -69,16 +76,16 @@ mod tests {
     #[test]
     fn survives_the_wire() {
         survives(AskStats);
-        let [rounds, pushes, repeated, staleness_sum, staleness_max, rows, bytes] =
-            [1, 2, 3, 4, 5, 6, 7];
         answer_survives(Stats {
-            rounds,
-            pushes,
-            repeated,
-            staleness_sum,
-            staleness_max,
-            rows,
-            bytes,
+            rounds: 1,
+            pushes: 2,
+            repeated: 3,
+            staleness_sum: 4,
+            staleness_max: 5,
+            rows: 6,
+            bytes: 7,
+            waiting: 8,
+            dropped: 9,
         });
     }
 }

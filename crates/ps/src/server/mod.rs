@@ -44,7 +44,7 @@ pub trait Store {
     fn read(&mut self, trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal>;
 
     /// Rows of a table.
-    fn look_up(&mut self, table: &str, keys: &[i64]) -> Result<Tensor, Refusal>;
+    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal>;
 
     /// Writes a table to disk.
     fn save(&mut self, table: &str, dir: &str) -> Result<(), Refusal>;
@@ -54,8 +54,21 @@ pub trait Store {
         Vec::new()
     }
 
-    /// Rows and bytes of all tables.
-    fn size(&self) -> (u64, u64);
+    /// What all tables hold.
+    fn size(&self) -> Size;
+}
+
+/// What tables hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Rows that were named, and that entry rules have not taken in.
+    pub waiting: u64,
+    /// Rows of gradients that were dropped because the table had not taken them in.
+    pub dropped: u64,
 }
 
 /// How a server behaves.
@@ -199,8 +212,9 @@ impl<S: Store> Server<S> {
 
     /// Counters.
     pub fn stats(&self) -> Stats {
-        let (rows, bytes) = self.store.size();
-        Stats { rounds: self.rounds.applied(), rows, bytes, ..self.stats.clone() }
+        let Size { rows, bytes, waiting, dropped } = self.store.size();
+        let rounds = self.rounds.applied();
+        Stats { rounds, rows, bytes, waiting, dropped, ..self.stats.clone() }
     }
 
     /// Whether and how the server's work is over.
@@ -537,7 +551,7 @@ impl<S: Store> Server<S> {
                 self.seen.insert(trainer, self.stats.pushes);
                 self.read(trainer, id, &pull).map(|values| Values(values).into())
             }
-            Question::LookUp(keys) => self.store.look_up(&keys.table, &keys.keys).map(Reply::Rows),
+            Question::LookUp(keys) => self.store.look_up(&keys).map(Reply::Rows),
         };
         self.reply(conn, id, answer.unwrap_or_else(Reply::Refused));
     }

@@ -35,16 +35,16 @@ impl Store for Sum {
         Ok(pull.names.iter().map(|_| value.clone()).collect())
     }
 
-    fn look_up(&mut self, table: &str, _keys: &[i64]) -> Result<Tensor, Refusal> {
-        Err(Refusal::UnknownVar(table.to_string()))
+    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal> {
+        Err(Refusal::UnknownVar(look_up.table.clone()))
     }
 
     fn save(&mut self, table: &str, _dir: &str) -> Result<(), Refusal> {
         Err(Refusal::UnknownVar(table.to_string()))
     }
 
-    fn size(&self) -> (u64, u64) {
-        (1, 8)
+    fn size(&self) -> Size {
+        Size { rows: 1, bytes: 8, ..Size::default() }
     }
 }
 

@@ -212,7 +212,8 @@ impl Trainer {
                     let names = vec![own(id), SHARED.to_string()];
                     let pull = Pull { after, changed: false, names };
                     self.waiting.push((server, link.ask(now, pull), None));
-                    let rows = LookUp { after, table: "table".to_string(), keys: vec![1, 2] };
+                    let rows =
+                        LookUp { after, table: "table".to_string(), keys: vec![1, 2], peek: false };
                     self.waiting.push((server, link.ask(now, rows), None));
                 }
                 Step::News => {

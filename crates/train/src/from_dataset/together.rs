@@ -48,8 +48,10 @@ impl<'a> Together<'a> {
         let keep = pass.fetch.iter().chain(&pass.watch).cloned().collect();
         let loss = Loss { scale: Some(LossScale::One), n_devices: n_threads };
         let stages = Stages::new(program, loss, &keep);
-        let asks_first = stages.stages.len() > 1 || stages.stages.iter().any(|s| !s.fed.is_empty());
-        if asks_first {
+        let is_data = |name: &String| program.find_var(0, name).is_some_and(|var| var.is_data);
+        let is_fed = stages.stages.iter().any(|stage| stage.fed.iter().any(is_data));
+        // What runs once would have to see every thread's batch before the threads go on.
+        if is_fed || stages.stages.len() > 1 {
             let mode = program.distributed.as_ref().map_or("sync", |job| job.mode.name());
             return Err(Error::ThreadsCannotMeet { mode });
         }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use program::Distributed;
+use program::distributed::Placement;
 use ps::lines::{self, Line};
 use ps::message::{Complete, Hello, Leave, Meet, Reply, Save, Stats, VERSION};
 use ps::tcp::{Client, Patience, Stops, Verdict};
@@ -355,6 +356,16 @@ pub(crate) fn save_lookup_table(
 ) -> Result<()> {
     let dir = dir.to_string_lossy();
     job.endpoints.iter().try_for_each(|endpoint| save_shard(cluster, endpoint, table, &dir))
+}
+
+/// Asks servers for their parts of tables that are saved by rows.
+pub(crate) fn save_row_tables<'a>(
+    cluster: &Cluster,
+    mut parts: impl Iterator<Item = &'a Placement>,
+    dir: &std::path::Path,
+) -> Result<()> {
+    let dir = dir.to_string_lossy();
+    parts.try_for_each(|part| save_shard(cluster, &part.endpoint, &part.slice, &dir))
 }
 
 /// Asks one server for its shard.

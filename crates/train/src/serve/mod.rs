@@ -6,6 +6,7 @@
 mod blocks;
 mod lookup;
 mod slab;
+mod slabs;
 mod store;
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
