@@ -154,7 +154,8 @@ pub enum Error {
     },
     /// A command that neither prints nor ends.
     #[error(
-        "pipe command `{command}` printed nothing for {waited:?} on file `{file}`; it was ended"
+        "pipe command `{command}` printed nothing for {waited:?} on file `{file}`; it was ended (one \
+         that needs longer gets it by set_pipe_timeout)"
     )]
     PipeStalled {
         /// The command.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use data::{Dataset, Exchange, Kind, Native, Reader, Settings, Slot};
 use fleet::{env, pipes};
@@ -171,6 +172,18 @@ impl PyDataset {
     /// makes the first an error. Not in Fluid.
     fn set_skip_max(&self, py: Python<'_>, skip_max: u64) {
         self.set(py, |settings| settings.skips_max = skip_max);
+    }
+
+    /// For how many seconds a pipe command may print nothing before it is given up, 600 unless said
+    /// otherwise. Not in Fluid.
+    fn set_pipe_timeout(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        let max = Duration::try_from_secs_f64(seconds).ok().filter(|max| !max.is_zero());
+        let Some(max) = max else {
+            let text = format!("pipe_timeout must be more than 0 seconds, but received {seconds}");
+            return Err(PyValueError::new_err(text));
+        };
+        self.set(py, |settings| settings.silence_max = max);
+        Ok(())
     }
 
     /// Where the random orders of shuffles begin. Not in Fluid.
