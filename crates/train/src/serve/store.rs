@@ -12,6 +12,7 @@ use ps::{Refusal, TrainerId};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
 use super::blocks::{Blocks, Update, is_sync};
+use super::changes::Changes;
 use super::lookup::Lookup;
 use super::slab::ABSENT;
 use super::slabs::Slabs;
@@ -31,7 +32,7 @@ pub struct BlockStore {
     /// Values that were asked for and have not changed since.
     cache: BTreeMap<String, Arc<Value>>,
     /// Rows of tables that each trainer has not seen since somebody changed them.
-    changed: BTreeMap<(String, TrainerId), BTreeSet<i64>>,
+    changed: Changes,
     n_trainers: u32,
     keeps_backups: bool,
     tracks_changes: bool,
@@ -58,7 +59,7 @@ impl BlockStore {
             executor: Executor::new(),
             blocks: Blocks::new(program, op)?,
             cache: BTreeMap::new(),
-            changed: BTreeMap::new(),
+            changed: Changes::default(),
             n_trainers: op.attrs.int("Fanin", 1)?.max(1) as u32,
             keeps_backups: op.attrs.bool("dc_asgd", false)?,
             tracks_changes: op.attrs.int("distributed_mode", 0)? == 3,
@@ -182,10 +183,7 @@ impl BlockStore {
         let Value::Rows(rows) = &grad.value else { return };
         let update = &self.blocks.updates[at];
         let Some(table) = update.writes.first() else { return };
-        for trainer in (0..self.n_trainers).map(TrainerId) {
-            let unseen = self.changed.entry((table.clone(), trainer)).or_default();
-            unseen.extend(rows.ids.iter().copied());
-        }
+        self.changed.note(self.n_trainers, table, &rows.ids);
     }
 
     /// Adds a difference to its parameter, in place (GEO).
@@ -277,8 +275,7 @@ impl BlockStore {
 
     /// Rows that others changed since the trainer asked last.
     fn unseen(&mut self, trainer: TrainerId, name: &str) -> std::result::Result<Value, Refusal> {
-        let ids = self.changed.remove(&(name.to_string(), trainer)).unwrap_or_default();
-        let ids: Vec<i64> = ids.into_iter().collect();
+        let ids = self.changed.take(trainer, name);
         let value = self.gather((name, &ids), None)?;
         let height = self.scope.read(name, height).unwrap_or(0);
         Ok(Value::Rows(Rows { ids, height, value }))
