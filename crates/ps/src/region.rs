@@ -171,7 +171,7 @@ impl Slots {
             return None;
         }
         let grain = (n_bytes.next_power_of_two() / 8).max(4096);
-        let n_bytes = n_bytes.checked_next_multiple_of(grain)?;
+        let n_bytes = n_bytes.max(1).next_multiple_of(grain);
         if self.all.len() >= SLOTS_MAX || n_bytes > REGION_BYTES - self.n_used {
             return None;
         }

@@ -427,6 +427,9 @@ fn check_fits(var: &VarDesc, value: &Value) -> std::result::Result<(), String> {
     match ids {
         None if shape == *dims => Ok(()),
         None => Err(format!("shape {shape:?} came, {dims:?} is needed")),
+        Some(_) if var.meta.kind != VarKind::SelectedRows => {
+            Err("keyed rows came, a tensor is needed".to_string())
+        }
         Some(ids) => {
             let height = dims.first().copied().unwrap_or(0);
             if shape.get(1..) != dims.get(1..) {
