@@ -389,20 +389,19 @@ impl Store for BlockStore {
                 Some((tensor.dims().first().copied().unwrap_or(0) as u64, tensor.bytes().len()))
             })?
         });
-        let mut all = Size::default();
-        for (rows, bytes) in sizes {
-            all.rows += rows;
-            all.bytes += bytes as u64;
-        }
-        let (rows, bytes) = self.lookup.as_ref().map_or((0, 0), Lookup::size);
-        all.rows += rows;
-        all.bytes += bytes;
+        let (table_rows, table_bytes) = self.lookup.as_ref().map_or((0, 0), Lookup::size);
+        let mut all = Size { table_rows, table_bytes, ..Size::default() };
         for slab in self.slabs.iter() {
-            all.rows += slab.n_rows() as u64;
-            all.bytes += slab.n_bytes() as u64;
+            all.table_rows += slab.n_rows() as u64;
+            all.table_bytes += slab.n_bytes() as u64;
             let (waiting, dropped) = slab.refused();
             all.waiting += waiting;
             all.dropped += dropped;
+        }
+        (all.rows, all.bytes) = (all.table_rows, all.table_bytes);
+        for (rows, bytes) in sizes {
+            all.rows += rows;
+            all.bytes += bytes as u64;
         }
         all
     }
