@@ -10,7 +10,8 @@ ALIAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_alias")
 USAGE = """usage: paddlewheel run [python options] script.py [arguments]
        paddlewheel launch_ps [options] script [arguments]
        paddlewheel launch [options] script [arguments]
-       paddlewheel criteo-reader N [options], paddlewheel csv-reader SLOT=COLUMN …
+       paddlewheel criteo-reader N [options], paddlewheel csv-reader SLOT=COLUMN …,
+       paddlewheel parquet-reader SLOT=COLUMN …
        paddlewheel make-criteo FOLDER [--rows N] [--files N] [--seed N]
        paddlewheel --version
 
@@ -80,7 +81,7 @@ def main(argv=None):
         return run(arguments[1:])
     if arguments[:1] in (["launch_ps"], ["launch"]):
         return start(arguments[0], arguments[1:])
-    if arguments[:1] in (["criteo-reader"], ["csv-reader"], ["make-criteo"]):
+    if arguments[:1] in (["criteo-reader"], ["csv-reader"], ["parquet-reader"], ["make-criteo"]):
         return work(arguments)
     if arguments in (["--version"], ["version"]):
         from paddlewheel import __version__

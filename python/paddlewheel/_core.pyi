@@ -89,6 +89,18 @@ class CUDAPlace:
     """A graphics card as a place to compute; there is none here, so the processor stands in for it."""
     def __init__(self, id: Any) -> None: ...
 
+class DataFeedDesc:
+    """What a file of protobuf text says of a dataset: the class of its reader, batch size, slots."""
+    def __init__(self, proto_file: Any) -> None: ...
+    def desc(self) -> Any:
+        """The description as protobuf text."""
+    def set_batch_size(self, batch_size: Any) -> Any:
+        """How many samples a batch has."""
+    def set_dense_slots(self, dense_slots_name: Any) -> Any:
+        """Slots that have a shape instead of sequences."""
+    def set_use_slots(self, use_slots_name: Any) -> Any:
+        """Slots that are fed to the program."""
+
 class DataFeeder:
     """Turns samples into a feed: one tensor for each data variable."""
     def __init__(self, feed_list: Any, place: Any = None, program: Any = None) -> None: ...
@@ -114,8 +126,10 @@ class Dataset:
         """Reads all files into memory."""
     def local_shuffle(self) -> Any:
         """Puts the samples of this trainer in random order."""
-    def n_rows(self) -> Any:
-        """Samples of this trainer in memory."""
+    def n_rows(self, fleet: Any = None) -> Any:
+        """Samples in memory: of this trainer, or with a fleet of all."""
+    def n_shuffled(self, fleet: Any = None) -> Any:
+        """Samples in memory after the last shuffle: of this trainer, or with a fleet of all."""
     def preload_into_memory(self, thread_num: Any = None) -> Any:
         """Begins to read all files into memory."""
     def release_memory(self) -> Any:
@@ -152,10 +166,13 @@ class Dataset:
         """How many threads read and train."""
     def set_use_var(self, var_list: Any) -> Any:
         """The variables that are fed, in the order of the slots in a line."""
+    def shuffle_among(self, fleet: Any = None) -> Any:
+        """Puts the samples of all trainers in random order; without a fleet, of this one."""
     skipped: Any
     def slots_shuffle(self, slots: Any) -> Any:
         """Gives slots the values of other samples: what a model loses by it is what they are worth."""
     thread_num: Any
+    unmerged: Any
     def wait_preload_done(self) -> Any:
         """Waits until all files are in memory."""
 
@@ -578,6 +595,10 @@ class fleet:
             choose: Any,
         ) -> Any:
             """Splits programs for this process; a trainer's are rewritten in place."""
+        def global_auc(self, scope: Scope, stat_pos: Any, stat_neg: Any) -> Any:
+            """The area under the ROC curve over the samples of all trainers, and how many there are; of two variables that hold histograms."""
+        def global_metrics(self, scope: Scope, histograms: Any, sums: Any) -> Any:
+            """Figures of a click-through model over the samples of all trainers, of two histograms and the six sums of `ctr_metric_bundle`: auc, bucket error, mae, rmse, actual and predicted ctr, copc, mean q value, number of samples."""
         def init_server(self, scope: Scope, model_dir: Any = None) -> Any:
             """Fills this server's parameters."""
         def init_worker(self) -> Any:

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use data::{ClickLog, Dataset, Exchange, Kind, Native, Reader, Settings, Slot};
 use fleet::{env, pipes};
@@ -174,6 +175,18 @@ impl PyDataset {
         self.set(py, |settings| settings.skips_max = skip_max);
     }
 
+    /// For how many seconds a pipe command may print nothing before it is given up, 600 unless said
+    /// otherwise. Not in Fluid.
+    fn set_pipe_timeout(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        let max = Duration::try_from_secs_f64(seconds).ok().filter(|max| !max.is_zero());
+        let Some(max) = max else {
+            let text = format!("pipe_timeout must be more than 0 seconds, but received {seconds}");
+            return Err(PyValueError::new_err(text));
+        };
+        self.set(py, |settings| settings.silence_max = max);
+        Ok(())
+    }
+
     /// Where the random orders of shuffles begin. Not in Fluid.
     fn set_shuffle_seed(&self, py: Python<'_>, seed: u64) {
         self.set(py, |settings| settings.seed = seed);
@@ -199,7 +212,7 @@ impl PyDataset {
 
     /// The description in the words of Fluid's files.
     fn desc(&self, py: Python<'_>) -> String {
-        self.lock(py).settings().desc(self.class)
+        self.lock(py).settings().desc(self.class).to_string()
     }
 
     /// How many threads read and train.

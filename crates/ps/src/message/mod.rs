@@ -6,6 +6,7 @@
 mod barrier;
 mod hello;
 mod leave;
+mod lend;
 mod look_up;
 mod meet;
 mod ping;
@@ -18,6 +19,7 @@ mod trade;
 pub use barrier::Barrier;
 pub use hello::{Hello, VERSION, Welcome};
 pub use leave::{Complete, Leave};
+pub use lend::Lend;
 pub use look_up::LookUp;
 pub use meet::{Meet, Met};
 pub use ping::{Ping, Pong};
@@ -117,6 +119,8 @@ messages! {
         11 AskStats(AskStats),
         /// A part for every trainer.
         12 Trade(Trade),
+        /// Memory that you may read.
+        13 Lend(Lend),
     }
 }
 
@@ -143,6 +147,8 @@ messages! {
         137 Refused(Refusal),
         /// What every trainer had for you.
         138 Traded(Traded),
+        /// Memory that you may read.
+        139 Lent(Lend),
     }
 }
 
