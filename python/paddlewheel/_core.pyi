@@ -154,6 +154,8 @@ class Dataset:
         """Whether lines begin with the names of their samples."""
     def set_pipe_command(self, pipe_command: Any) -> Any:
         """The shell text that each file goes through; `cat` changes nothing."""
+    def set_pipe_timeout(self, seconds: Any) -> Any:
+        """For how many seconds a pipe command may print nothing before it is given up, 600 unless said otherwise."""
     def set_pv_batch_size(self, pv_batch_size: Any) -> Any:
         """The page views of a batch; it is written into the description."""
     def set_rank_offset(self, rank_offset: Any) -> Any:
@@ -622,7 +624,7 @@ class fleet:
         def server_programs(self) -> Any:
             """A server's main and startup program."""
         def server_stats(self) -> Any:
-            """Counters of every server, a dict each: rounds and pushes applied, how stale the gradients were (pushes by others since their sender last pulled), rows and bytes held."""
+            """Counters of every server, a dict each: rounds and pushes applied, how stale the gradients were (pushes by others since their sender last pulled), rows and bytes held, rows that entry rules keep waiting, rows of gradients that they dropped."""
         def stop_worker(self, scope: Scope) -> Any:
             """This trainer is through."""
         def wait_for_servers(self) -> Any:
@@ -1842,6 +1844,17 @@ class layers:
     @staticmethod
     def softsign(x: Any, name: str | None = None) -> Variable:
         """x / (1 + |x|)."""
+    @staticmethod
+    def sparse_embedding(
+        input: Any,
+        size: Any,
+        padding_idx: Any = None,
+        is_test: bool = False,
+        entry: Any = None,
+        param_attr: Any = None,
+        dtype: str = 'float32',
+    ) -> Variable:
+        """Rows of a table that servers make when they are first used, for ids that end in a dimension of 1."""
     @staticmethod
     def split(
         input: Any,
