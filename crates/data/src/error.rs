@@ -55,6 +55,25 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A file that cannot be written.
+    #[error("`{file}` cannot be written: {source}")]
+    WriteFile {
+        /// The file or folder.
+        file: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A folder for a log in which something else lies.
+    #[error(
+        "`{name}` in `{folder}` is no part of the log to be written, and scripts that count files \
+         would take it for one: remove it or choose another folder"
+    )]
+    ForeignFile {
+        /// The folder.
+        folder: String,
+        /// What lies in it.
+        name: String,
+    },
     /// A line that is not as the slots say.
     #[error("{file}:{line}{}: {refusal}\nplease check this error line: {text}", through(.command))]
     BadLine {

@@ -8,6 +8,7 @@
 //! ends with an error that names the file; what is skipped was allowed to be and is counted.
 
 mod batch;
+mod click_log;
 mod criteo;
 mod csv;
 mod dataset;
@@ -28,6 +29,7 @@ mod shuffle;
 mod slot;
 
 pub use batch::Batch;
+pub use click_log::ClickLog;
 pub use criteo::{Criteo, Dense, Hash};
 pub use csv::{Cell, Column, Csv};
 pub use dataset::{Dataset, Kind, Reader, Stopper};

@@ -167,8 +167,11 @@ impl Region {
 impl Slots {
     /// A new slot, with some room for the next one like it.
     fn cut(&mut self, n_bytes: usize) -> Option<usize> {
+        if n_bytes > REGION_BYTES {
+            return None;
+        }
         let grain = (n_bytes.next_power_of_two() / 8).max(4096);
-        let n_bytes = n_bytes.checked_next_multiple_of(grain)?;
+        let n_bytes = n_bytes.max(1).next_multiple_of(grain);
         if self.all.len() >= SLOTS_MAX || n_bytes > REGION_BYTES - self.n_used {
             return None;
         }

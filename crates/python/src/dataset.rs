@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use data::{Dataset, Exchange, Kind, Native, Reader, Settings, Slot};
+use data::{ClickLog, Dataset, Exchange, Kind, Native, Reader, Settings, Slot};
 use fleet::{env, pipes};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -23,7 +23,8 @@ use crate::variable::PyVariable;
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyDataset>()?;
     m.add_class::<PyBatches>()?;
-    m.add_function(wrap_pyfunction!(run_reader, m)?)
+    m.add_function(wrap_pyfunction!(run_reader, m)?)?;
+    m.add_function(wrap_pyfunction!(make_criteo, m)?)
 }
 
 /// Files and slots: text in, batches out.
@@ -379,4 +380,14 @@ fn run_reader(py: Python<'_>, words: Vec<String>) -> PyResult<()> {
     let native = Native::from_words(&words).map_err(from_data)?;
     let native = native.ok_or_else(|| PyValueError::new_err("there is no such reader"))?;
     py.detach(|| native.run(io::stdin().lock(), io::stdout().lock())).map_err(from_data)
+}
+
+/// Makes up a click log as the words say; returns what was written.
+#[pyfunction]
+fn make_criteo(py: Python<'_>, words: Vec<String>) -> PyResult<String> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (log, folder) = ClickLog::from_arguments(&words).map_err(from_data)?;
+    let n_bytes = py.detach(|| log.write(&folder)).map_err(from_data)?;
+    let (n_rows, n_files, folder) = (log.n_rows, log.n_files, folder.display());
+    Ok(format!("{n_rows} rows in {n_files} files, {} MB, in {folder}", n_bytes / 1_000_000))
 }

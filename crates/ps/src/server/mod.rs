@@ -65,6 +65,10 @@ pub struct Size {
     pub rows: u64,
     /// Bytes.
     pub bytes: u64,
+    /// Those of the rows that exist because somebody named them: of sparse tables.
+    pub table_rows: u64,
+    /// Bytes of sparse tables, with whatever finds their rows.
+    pub table_bytes: u64,
     /// Rows that were named, and that entry rules have not taken in.
     pub waiting: u64,
     /// Rows of gradients that were dropped because the table had not taken them in.
@@ -212,9 +216,9 @@ impl<S: Store> Server<S> {
 
     /// Counters.
     pub fn stats(&self) -> Stats {
-        let Size { rows, bytes, waiting, dropped } = self.store.size();
-        let rounds = self.rounds.applied();
-        Stats { rounds, rows, bytes, waiting, dropped, ..self.stats.clone() }
+        let Size { rows, bytes, table_rows, table_bytes, waiting, dropped } = self.store.size();
+        let sizes = Stats { rows, bytes, table_rows, table_bytes, ..self.stats.clone() };
+        Stats { rounds: self.rounds.applied(), waiting, dropped, ..sizes }
     }
 
     /// Whether and how the server's work is over.

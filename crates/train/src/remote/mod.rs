@@ -4,6 +4,7 @@
 //! executors that share it share them.
 
 mod add;
+mod ahead;
 mod communicator;
 mod fetch;
 mod geo;
@@ -25,6 +26,7 @@ use ps::{Endpoint, TrainerId};
 use tensor::Tensor;
 
 pub(crate) use add::scale;
+pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
 pub(crate) use fetch::fetch;
 pub(crate) use session::Session;

@@ -4,6 +4,7 @@
 //! regularizer, clip and learning-rate schedule works on servers as it does on one machine.
 
 mod blocks;
+mod changes;
 mod lookup;
 mod slab;
 mod slabs;

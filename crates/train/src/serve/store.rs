@@ -12,6 +12,7 @@ use ps::{Refusal, TrainerId};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
 use super::blocks::{Blocks, Update, is_sync};
+use super::changes::Changes;
 use super::lookup::Lookup;
 use super::slab::ABSENT;
 use super::slabs::Slabs;
@@ -31,7 +32,7 @@ pub struct BlockStore {
     /// Values that were asked for and have not changed since.
     cache: BTreeMap<String, Arc<Value>>,
     /// Rows of tables that each trainer has not seen since somebody changed them.
-    changed: BTreeMap<(String, TrainerId), BTreeSet<i64>>,
+    changed: Changes,
     n_trainers: u32,
     keeps_backups: bool,
     tracks_changes: bool,
@@ -58,7 +59,7 @@ impl BlockStore {
             executor: Executor::new(),
             blocks: Blocks::new(program, op)?,
             cache: BTreeMap::new(),
-            changed: BTreeMap::new(),
+            changed: Changes::default(),
             n_trainers: op.attrs.int("Fanin", 1)?.max(1) as u32,
             keeps_backups: op.attrs.bool("dc_asgd", false)?,
             tracks_changes: op.attrs.int("distributed_mode", 0)? == 3,
@@ -182,10 +183,7 @@ impl BlockStore {
         let Value::Rows(rows) = &grad.value else { return };
         let update = &self.blocks.updates[at];
         let Some(table) = update.writes.first() else { return };
-        for trainer in (0..self.n_trainers).map(TrainerId) {
-            let unseen = self.changed.entry((table.clone(), trainer)).or_default();
-            unseen.extend(rows.ids.iter().copied());
-        }
+        self.changed.note(self.n_trainers, table, &rows.ids);
     }
 
     /// Adds a difference to its parameter, in place (GEO).
@@ -277,8 +275,7 @@ impl BlockStore {
 
     /// Rows that others changed since the trainer asked last.
     fn unseen(&mut self, trainer: TrainerId, name: &str) -> std::result::Result<Value, Refusal> {
-        let ids = self.changed.remove(&(name.to_string(), trainer)).unwrap_or_default();
-        let ids: Vec<i64> = ids.into_iter().collect();
+        let ids = self.changed.take(trainer, name);
         let value = self.gather((name, &ids), None)?;
         let height = self.scope.read(name, height).unwrap_or(0);
         Ok(Value::Rows(Rows { ids, height, value }))
@@ -392,20 +389,19 @@ impl Store for BlockStore {
                 Some((tensor.dims().first().copied().unwrap_or(0) as u64, tensor.bytes().len()))
             })?
         });
-        let mut all = Size::default();
-        for (rows, bytes) in sizes {
-            all.rows += rows;
-            all.bytes += bytes as u64;
-        }
-        let (rows, bytes) = self.lookup.as_ref().map_or((0, 0), Lookup::size);
-        all.rows += rows;
-        all.bytes += bytes;
+        let (table_rows, table_bytes) = self.lookup.as_ref().map_or((0, 0), Lookup::size);
+        let mut all = Size { table_rows, table_bytes, ..Size::default() };
         for slab in self.slabs.iter() {
-            all.rows += slab.n_rows() as u64;
-            all.bytes += slab.n_bytes() as u64;
+            all.table_rows += slab.n_rows() as u64;
+            all.table_bytes += slab.n_bytes() as u64;
             let (waiting, dropped) = slab.refused();
             all.waiting += waiting;
             all.dropped += dropped;
+        }
+        (all.rows, all.bytes) = (all.table_rows, all.table_bytes);
+        for (rows, bytes) in sizes {
+            all.rows += rows;
+            all.bytes += bytes as u64;
         }
         all
     }
@@ -430,6 +426,9 @@ fn check_fits(var: &VarDesc, value: &Value) -> std::result::Result<(), String> {
     match ids {
         None if shape == *dims => Ok(()),
         None => Err(format!("shape {shape:?} came, {dims:?} is needed")),
+        Some(_) if var.meta.kind != VarKind::SelectedRows => {
+            Err("keyed rows came, a tensor is needed".to_string())
+        }
         Some(ids) => {
             let height = dims.first().copied().unwrap_or(0);
             if shape.get(1..) != dims.get(1..) {
