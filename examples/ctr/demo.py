@@ -23,8 +23,8 @@ from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler.distribu
 from paddle.fluid.incubate.fleet.utils.fleet_util import FleetUtil
 
 BATCH = 200
-#: Begins what trainer 0 has to say in the end.
-SUMMARY = "--- who did what"
+#: Before and behind what trainer 0 has to say in the end.
+SUMMARY, END = "--- who did what\n", "---\n"
 
 
 def get_params():
@@ -82,7 +82,7 @@ def sum_up(own):
     fleet.all_reduce_worker(list(table), table)
     if not fleet.is_first_worker():
         return
-    print(SUMMARY)
+    print(SUMMARY, end="")
     for trainer in range(fleet.worker_num()):
         values = tuple(table[4 * trainer : 4 * trainer + 4])
         print("trainer %d  " % trainer, end="")
@@ -99,7 +99,8 @@ def sum_up(own):
     n_bytes = sum(one["table_bytes"] for one in stats)
     print("together   %d samples, %.0f samples/s; " % (n_samples, n_samples / seconds), end="")
     print("%d rows, %.0f bytes a row; " % (n_rows, n_bytes / max(n_rows, 1)), end="")
-    print("AUC %.4f, each sample judged before it was learnt" % auc, flush=True)
+    print("AUC %.4f, each sample judged before it was learnt" % auc)
+    print(END, end="", flush=True)
 
 
 def start(params):
@@ -116,8 +117,9 @@ def start(params):
         code = subprocess.call(run + ["launch_ps"] + job)
         if code == 0:
             with open(os.path.join(logs, "workerlog.0")) as file:
-                print(SUMMARY + file.read().partition(SUMMARY)[2], end="")
-            print("%s, %.1f s from start to end" % (params.mode, time.time() - began))
+                summary = file.read().partition(SUMMARY)[2].partition(END)[0]
+            print(SUMMARY + summary, end="")
+            print("mode       %s; %.1f s from start to end" % (params.mode, time.time() - began))
     return code
 
 

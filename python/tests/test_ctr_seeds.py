@@ -202,6 +202,42 @@ def test_seed_004_one_and_one(cluster, examples):
     assert size > 40 * 1000001, "the whole table, as one machine would save it"
 
 
+# Quality.
+
+CLICKS = os.path.join(os.path.dirname(DOCUMENTS), "data", "criteo")
+
+
+def test_quality_on_real_clicks(child):
+    """The program that measures it reaches its own goals, in the modes that give the same each time."""
+    if not os.path.isdir(CLICKS):
+        pytest.skip("%s is not there: the data may not be passed on" % CLICKS)
+    script = os.path.join(EXAMPLES, "quality.py")
+    options = ("--data", CLICKS, "--modes", "local", "sync")
+    result = child("-m", "paddlewheel", "run", script, *options)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("| yes |") == 2, result.stdout
+
+
+def test_quality_says_what_is_missing(child):
+    script = os.path.join(EXAMPLES, "quality.py")
+    result = child("-m", "paddlewheel", "run", script, "--data", "nowhere")
+    assert result.returncode == 1
+    assert "nowhere is not there: say where the log is with --data" in result.stderr
+
+
+def test_the_demo(child):
+    """Small, and in the mode that gives the same each time."""
+    script = os.path.join(EXAMPLES, "demo.py")
+    result = child("-m", "paddlewheel", "run", script, "--rows", "4000")
+    assert result.returncode == 0, result.stderr
+    for trainer in (0, 1):
+        assert "trainer %d  10 batches, 2000 samples in " % trainer in result.stdout
+    assert re.search(r"^together   4000 samples, \d+ samples/s; \d+ rows, ", result.stdout, re.M)
+    for server in (0, 1):
+        line = r"^server %d   \d+ rows, \d+ bytes a row; \d+ pushes applied in 10 rounds" % server
+        assert re.search(line, result.stdout, re.M)
+
+
 # Files larger than memory.
 
 STREAM = """
@@ -240,7 +276,7 @@ print(train("large/part-0"), peak() - before)
 @pytest.mark.parametrize(
     "command", ["paddlewheel criteo-reader 1001", "python -m paddlewheel criteo-reader 1001"]
 )
-def test_a_file_is_streamed(child, cluster, tmp_path, command):
+def test_a_file_is_streamed(cluster, tmp_path, command):
     """100 MB of text pass through a few: a file may be larger than memory."""
     make(tmp_path / "small", 10000, 1)
     make(tmp_path / "large", 420000, 1)

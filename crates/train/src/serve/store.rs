@@ -178,6 +178,16 @@ impl BlockStore {
         self.run_lr()
     }
 
+    /// Rows and bytes of a variable.
+    fn size_of(&self, name: &str) -> (u64, u64) {
+        let size = self.scope.read(name, |value| {
+            let tensor = value.tensor()?;
+            let n_rows = tensor.dims().first().copied().unwrap_or(0);
+            Some((n_rows as u64, tensor.bytes().len() as u64))
+        });
+        size.flatten().unwrap_or((0, 0))
+    }
+
     /// Remembers which rows others have not seen (GEO).
     fn note_changes(&mut self, at: usize, grad: &Named) {
         let Value::Rows(rows) = &grad.value else { return };
@@ -381,14 +391,6 @@ impl Store for BlockStore {
     }
 
     fn size(&self) -> Size {
-        let params = self.blocks.updates.iter().flat_map(Update::holds);
-        let params: BTreeSet<&String> = params.filter(|name| !self.slabs.holds(name)).collect();
-        let sizes = params.into_iter().filter_map(|name| {
-            self.scope.read(name, |value| {
-                let tensor = value.tensor()?;
-                Some((tensor.dims().first().copied().unwrap_or(0) as u64, tensor.bytes().len()))
-            })?
-        });
         let (table_rows, table_bytes) = self.lookup.as_ref().map_or((0, 0), Lookup::size);
         let mut all = Size { table_rows, table_bytes, ..Size::default() };
         for slab in self.slabs.iter() {
@@ -399,9 +401,21 @@ impl Store for BlockStore {
             all.dropped += dropped;
         }
         (all.rows, all.bytes) = (all.table_rows, all.table_bytes);
-        for (rows, bytes) in sizes {
-            all.rows += rows;
-            all.bytes += bytes as u64;
+        let mut seen = BTreeSet::new();
+        for update in &self.blocks.updates {
+            let held = update.holds().into_iter().filter(|name| !self.slabs.holds(name));
+            let held: Vec<&String> = held.filter(|name| seen.insert(*name)).collect();
+            let sizes: Vec<(u64, u64)> =
+                held.into_iter().map(|name| self.size_of(name)).collect();
+            for &(rows, bytes) in &sizes {
+                all.rows += rows;
+                all.bytes += bytes;
+            }
+            if update.grads.iter().any(|grad| grad.meta.kind == VarKind::SelectedRows) {
+                // The states of an optimizer are parts of the same rows.
+                all.table_rows += sizes.iter().map(|size| size.0).max().unwrap_or(0);
+                all.table_bytes += sizes.iter().map(|size| size.1).sum::<u64>();
+            }
         }
         all
     }
