@@ -24,6 +24,7 @@ use crate::message::{
     Values, Welcome,
 };
 use crate::refusal::Refusal;
+use crate::room::Room;
 use meeting::Meetings;
 use roll::Roll;
 use round::Rounds;
@@ -53,6 +54,9 @@ pub trait Store {
     fn spare(&mut self) -> Vec<Tensor> {
         Vec::new()
     }
+
+    /// Memory for values that are asked for: trainers of this machine read them there.
+    fn set_room(&mut self, _room: &Room) {}
 
     /// What all tables hold.
     fn size(&self) -> Size;
@@ -202,6 +206,11 @@ impl<S: Store> Server<S> {
     /// What it holds.
     pub fn store(&self) -> &S {
         &self.store
+    }
+
+    /// Memory for values that are asked for.
+    pub fn set_room(&mut self, room: &Room) {
+        self.store.set_room(room);
     }
 
     /// Memory of gradients that were applied, for those to come.

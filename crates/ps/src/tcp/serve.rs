@@ -25,7 +25,8 @@ use crate::frame::{self, FRAME_BYTES_MAX, Frame, HELLO_BYTES_MAX};
 use crate::ids::ConnId;
 use crate::message::{Ack, Lend, Reply, Request};
 use crate::refusal::Refusal;
-use crate::region::{Region, Window};
+use crate::region::Window;
+use crate::room::Room;
 use crate::server::{Action, End, Server, Store};
 
 /// Bytes read ahead; longer reads go straight to their tensors.
@@ -93,11 +94,14 @@ impl Listener {
     /// the server held. `log` gets a line now and then.
     pub fn serve<S: Store + Send + 'static>(
         self,
-        server: Server<S>,
+        mut server: Server<S>,
         stop: &Stop,
         log: impl Fn(&str) + Send + Sync + 'static,
     ) -> (Option<End>, S) {
+        let room = Room::default();
+        server.set_room(&room);
         let shared = Arc::new(Shared {
+            room,
             server: Mutex::new(Some(server)),
             conns: Mutex::default(),
             n_conns: AtomicU64::new(0),
@@ -178,6 +182,8 @@ struct Shared<S> {
     /// What was said of bad connections.
     complaints: Mutex<BTreeSet<String>>,
     log: Box<dyn Fn(&str) + Send + Sync>,
+    /// Memory that trainers of this machine can read.
+    room: Room,
 }
 
 /// An answer with its number; none if only the rest of an earlier one is to be written.
@@ -200,7 +206,7 @@ struct Conn {
 }
 
 impl Conn {
-    fn new(stream: Stream, outbox: SyncSender<Letter>) -> Self {
+    fn new(stream: Stream, outbox: SyncSender<Letter>, room: Room) -> Self {
         Self {
             stream,
             rest: Mutex::default(),
@@ -208,13 +214,13 @@ impl Conn {
             n_letters: AtomicUsize::new(0),
             ack: Mutex::default(),
             owed: Mutex::default(),
-            lending: Mutex::default(),
+            lending: Mutex::new(Lending::new(room)),
         }
     }
 
     /// The peer lends memory, or has opened ours: ours is offered in turn.
     fn lend(&self, lend: &Lend) -> Option<Arc<Window>> {
-        let mut lending = self.lending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lending = self.lending();
         let window = lending.heard(&self.stream, lend);
         if let Some(window) = &window {
             let offer = lending.offer(&self.stream).unwrap_or_default();
@@ -251,8 +257,8 @@ impl Conn {
         self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn region(&self) -> Option<Region> {
-        self.lending.lock().unwrap_or_else(PoisonError::into_inner).region().cloned()
+    fn lending(&self) -> MutexGuard<'_, Lending> {
+        self.lending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes an answer, as far as the peer takes it without delay; the writer does the rest.
@@ -274,11 +280,11 @@ impl Conn {
     /// An answer, with the acknowledgement that is due.
     fn write_letter(&self, out: &mut impl Write, (id, reply): (u64, &Reply)) -> io::Result<()> {
         self.owed().remove(&id);
-        let (ack, region) = (self.take_ack(), self.region());
+        let (ack, lender) = (self.take_ack(), self.lending().lender());
         let ack = ack.as_ref().map(|(id, ack)| Frame { id: *id, body: ack });
         let frames: Vec<Frame<'_, Reply>> =
             ack.into_iter().chain([Frame { id, body: reply }]).collect();
-        frame::write_all(out, &frames, region.as_ref())
+        frame::write_all(out, &frames, lender.as_ref())
     }
 
     /// Leaves a letter to the writer; false if there are too many.
@@ -409,7 +415,7 @@ impl<S: Store + Send + 'static> Shared<S> {
         let conn = self.conns().get(&conn).cloned();
         conn.is_none_or(|conn| {
             // A peer that reads long tensors where they are gets but a few bytes.
-            match conn.region().is_some() || n_bytes(&reply) <= SHORT_BYTES_MAX {
+            match conn.lending().is_open() || n_bytes(&reply) <= SHORT_BYTES_MAX {
                 true => conn.answer(id, reply),
                 false => conn.post(Some((id, reply))),
             }
@@ -432,7 +438,7 @@ impl<S: Store + Send + 'static> Shared<S> {
         }
         let id = ConnId(self.n_conns.fetch_add(1, Ordering::Relaxed));
         let (outbox, letters) = sync_channel(OUTBOX_MAX);
-        let conn = Arc::new(Conn::new(stream, outbox));
+        let conn = Arc::new(Conn::new(stream, outbox, self.room.clone()));
         self.conns().insert(id, conn.clone());
         let writer = conn.clone();
         let weak = Arc::downgrade(&writer);
