@@ -104,7 +104,10 @@ def test_samples_of_one_name_become_one(slots, tmp_path):
     made = dataset(slots, [file], kind="InMemoryDataset")
     made.set_merge_by_lineid()
     made.load_into_memory()
+    assert made.get_memory_data_size() == 3
+    made.global_shuffle()
     assert ids(made.batches()) == [[5, 7]]
+    assert made.unmerged == 1
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use crate::shuffle::TradeError;
+
 /// What operations of this crate return.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -191,10 +193,10 @@ pub enum Error {
     #[error("slots_shuffle needs set_fea_eval(record_candidate_size, True) before it")]
     NoFeatureEval,
     /// The other trainers could not be reached.
-    #[error("samples could not be traded with the other trainers: {reason}")]
+    #[error("samples could not be traded with the other trainers: {source}")]
     Exchange {
         /// What happened.
-        reason: String,
+        source: TradeError,
     },
     /// Samples of another trainer that do not fit our slots.
     #[error("trainer {from} sent samples of other slots than ours; do all trainers use the same?")]

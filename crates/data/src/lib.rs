@@ -35,5 +35,5 @@ pub use pass::Skipped;
 pub use pipe::Shell;
 pub use records::Records;
 pub use settings::Settings;
-pub use shuffle::Exchange;
+pub use shuffle::{Exchange, TradeError};
 pub use slot::{MultiSlot, Slot, SlotKind};

@@ -8,11 +8,8 @@ use crate::batch::{Batch, Batcher};
 use crate::error::{Error, Result};
 use crate::pass::{Pass, Sink};
 use crate::records::{Records, fields};
-use crate::shuffle::{self, Exchange, Random};
+use crate::shuffle::{self, Exchange, PIECE_WORDS, Random};
 use crate::slot::Slot;
-
-/// Words of a piece; a new one begins behind it, so that growing never copies all.
-const PIECE_WORDS: usize = 4 << 20;
 
 /// Samples, and the order in which they are read.
 #[derive(Clone, Debug, Default)]
@@ -88,9 +85,7 @@ impl Memory {
             give(&self.pieces[piece as usize], place as usize);
             true
         })?;
-        let mut memory = Self::new(received);
-        memory.shuffle(seed);
-        Ok(memory)
+        Ok(Self::new(received))
     }
 
     /// The same samples with the values of some slots taken from other samples by chance: what a

@@ -2,13 +2,16 @@
 //!
 //! A message is *meta* bytes (numbers, names, shapes) and then the bytes of its tensors, one after
 //! another, in the order in which meta speaks of them. So a sender writes tensors from where they
-//! are, and a receiver reads them to where they shall be.
+//! are, and a receiver reads them to where they shall be. Between processes of one machine long
+//! tensors lie in memory that the receiver can read, and meta says where ([`crate::region`]).
 
 use std::io::Read;
+use std::sync::Arc;
 
-use tensor::{DType, RANK_MAX, Rows, Shape, Tensor, Value};
+use tensor::{DType, Memory, RANK_MAX, Rows, Shape, Tensor, Value};
 
 use crate::error::{Error, Result};
+use crate::region::{Region, Window};
 
 /// A name longer than this is no name.
 pub const NAME_BYTES_MAX: usize = 1024;
@@ -22,7 +25,14 @@ pub struct Writer<'a> {
     pub meta: Vec<u8>,
     /// The tensors, where they are.
     pub blobs: Vec<&'a [u8]>,
+    /// Memory that the receiver can read: long tensors go there instead.
+    pub(crate) region: Option<&'a Region>,
 }
+
+/// Shorter tensors travel with their message: that costs less than giving memory back and forth.
+const LENT_BYTES_MIN: usize = 4096;
+/// Stands beside the rank of a tensor that lies in lent memory.
+const LENT: u8 = 0x80;
 
 impl<'a> Writer<'a> {
     /// One byte.
@@ -66,12 +76,36 @@ impl<'a> Writer<'a> {
 
     /// A tensor, without its sequences.
     pub fn tensor(&mut self, tensor: &'a Tensor) {
+        let lent = self.lend(tensor);
         self.u8(tensor.dtype().code() as u8);
-        self.u8(tensor.dims().len() as u8);
+        self.u8(tensor.dims().len() as u8 | if lent.is_some() { LENT } else { 0 });
         for &dim in tensor.dims() {
             self.u64(dim as u64);
         }
-        self.blobs.push(tensor.bytes());
+        match lent {
+            Some((slot, offset)) => {
+                self.u32(slot);
+                self.u64(offset);
+            }
+            None => self.blobs.push(tensor.bytes()),
+        }
+    }
+
+    /// Where the receiver finds a tensor without having it sent: it is there, or is copied there.
+    fn lend(&self, tensor: &Tensor) -> Option<(u32, u64)> {
+        let region = self.region?;
+        let place = match tensor.lender().map(Memory::place) {
+            Some((id, slot, offset)) if id == region.id() => (slot, offset),
+            _ if tensor.bytes().len() < LENT_BYTES_MIN => return None,
+            _ => {
+                let mut slot = region.take(tensor.bytes().len())?;
+                let place = slot.fill(tensor.bytes());
+                region.lend(place.0);
+                return Some(place);
+            }
+        };
+        region.lend(place.0);
+        Some(place)
     }
 
     /// A tensor or keyed rows.
@@ -103,29 +137,48 @@ impl<'a> Writer<'a> {
 
 /// Memory for tensors that were sent or used, to be filled again.
 #[derive(Debug, Default)]
-pub struct Pool(Vec<Tensor>);
+pub struct Pool {
+    kept: Vec<Tensor>,
+    /// What the sender lends: tensors there stay there.
+    window: Option<Arc<Window>>,
+}
 
 /// Tensors kept for reuse; a step rarely has more in flight.
 const POOL_MAX: usize = 64;
 
 impl Pool {
-    /// Keeps the memory of a tensor.
+    /// Tensors that come may lie here from now on.
+    pub(crate) fn open(&mut self, window: Option<Arc<Window>>) {
+        self.window = window;
+    }
+
+    /// A tensor that the sender has lent.
+    fn lent(&self, dtype: DType, shape: Shape, (slot, offset): (u32, u64)) -> Result<Tensor> {
+        let n_bytes = shape.n_elements() * dtype.size();
+        let view = self.window.as_ref().and_then(|window| window.view(slot, offset, n_bytes));
+        let view = view.ok_or(Error::Malformed("a tensor in memory that was not lent"))?;
+        let tensor = Tensor::lent(dtype, shape, Box::new(view));
+        tensor.map_err(|_| Error::Malformed("a tensor larger than what was lent"))
+    }
+
+    /// Keeps the memory of a tensor of ours.
     pub fn keep(&mut self, tensor: Tensor) {
-        if self.0.len() < POOL_MAX && tensor.capacity() > 0 {
-            self.0.push(tensor);
+        if self.kept.len() < POOL_MAX && tensor.capacity() > 0 && tensor.lender().is_none() {
+            self.kept.push(tensor);
         }
     }
 
     /// The kept tensor that fits best, or a new one. A small one goes where none fits: otherwise
     /// tensors that grow would fill the pool with their former sizes.
     pub fn take(&mut self, n_bytes: usize) -> Tensor {
-        let fits = self.0.iter().enumerate().filter(|(_, tensor)| tensor.capacity() >= n_bytes);
+        let fits = self.kept.iter().enumerate().filter(|(_, tensor)| tensor.capacity() >= n_bytes);
         match fits.min_by_key(|(_, tensor)| tensor.capacity()).map(|(at, _)| at) {
-            Some(at) => self.0.swap_remove(at),
+            Some(at) => self.kept.swap_remove(at),
             None => {
-                let smaller = self.0.iter().enumerate().max_by_key(|(_, t)| t.capacity());
-                let at = smaller.map(|(at, _)| at);
-                drop(at.map(|at| self.0.swap_remove(at)));
+                let sizes = self.kept.iter().enumerate();
+                let largest = sizes.max_by_key(|(_, tensor)| tensor.capacity());
+                let at = largest.map(|(at, _)| at);
+                drop(at.map(|at| self.kept.swap_remove(at)));
                 Tensor::default()
             }
         }
@@ -230,7 +283,8 @@ impl<'a> Reader<'a> {
     pub fn tensor(&mut self) -> Result<Tensor> {
         let dtype = DType::from_code(i64::from(self.u8()?));
         let dtype = dtype.map_err(|_| Error::Malformed("a tensor of an unknown type"))?;
-        let rank = usize::from(self.u8()?);
+        let rank = self.u8()?;
+        let (is_lent, rank) = (rank & LENT != 0, usize::from(rank & !LENT));
         if rank > RANK_MAX {
             return Err(Error::Malformed("a tensor with too many dimensions"));
         }
@@ -245,6 +299,10 @@ impl<'a> Reader<'a> {
             (*dim, n_bytes_max) = (n, size);
         }
         let n_bytes = if dims[..rank].contains(&0) { 0 } else { n_bytes_max };
+        if is_lent {
+            let place = (self.u32()?, self.u64()?);
+            return self.pool.lent(dtype, Shape::new(&dims[..rank]), place);
+        }
         self.claim(n_bytes)?;
         let mut tensor = self.pool.take(n_bytes);
         tensor.resize_as(dtype, Shape::new(&dims[..rank]));

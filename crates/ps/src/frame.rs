@@ -11,6 +11,7 @@ use std::io::{IoSlice, Read, Write};
 use crate::codec::{Pool, Reader, Writer};
 use crate::error::{Error, Result};
 use crate::message::{Reply, Request};
+use crate::region::Region;
 
 /// A frame longer than this is a broken or hostile peer. Larger variables go in parts.
 pub const FRAME_BYTES_MAX: u64 = 1 << 30;
@@ -69,7 +70,33 @@ impl Message for Reply {
 
 /// Writes a frame from where its tensors are.
 pub fn write<M: Message>(out: &mut impl Write, frame: &Frame<'_, M>) -> std::io::Result<()> {
-    let mut body = Writer { meta: Vec::with_capacity(256), blobs: Vec::new() };
+    write_all(out, std::slice::from_ref(frame), None)
+}
+
+/// Writes frames at once; long tensors go to memory that the receiver can read.
+pub(crate) fn write_all<M: Message>(
+    out: &mut impl Write,
+    frames: &[Frame<'_, M>],
+    region: Option<&Region>,
+) -> std::io::Result<()> {
+    let bodies: std::io::Result<Vec<Writer<'_>>> =
+        frames.iter().map(|frame| encode(frame, region)).collect();
+    let bodies = bodies?;
+    let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(bodies.len() * 4);
+    for body in &bodies {
+        slices.push(IoSlice::new(&body.meta));
+        let blobs = body.blobs.iter().filter(|blob| !blob.is_empty());
+        slices.extend(blobs.map(|blob| IoSlice::new(blob)));
+    }
+    write_slices(out, &mut slices)
+}
+
+/// A frame with its head in front of the meta bytes.
+fn encode<'a, M: Message>(
+    frame: &'a Frame<'_, M>,
+    region: Option<&'a Region>,
+) -> std::io::Result<Writer<'a>> {
+    let mut body = Writer { meta: Vec::with_capacity(256), blobs: Vec::new(), region };
     body.meta.resize(HEAD_BYTES, 0);
     frame.body.encode(&mut body);
     let n_meta = body.meta.len() - HEAD_BYTES;
@@ -83,16 +110,13 @@ pub fn write<M: Message>(out: &mut impl Write, frame: &Frame<'_, M>) -> std::io:
     head[8..12].copy_from_slice(&n_meta.to_le_bytes());
     head[12..16].copy_from_slice(&n_blob.to_le_bytes());
     head[16..24].copy_from_slice(&frame.id.to_le_bytes());
-    let blobs = body.blobs.iter().filter(|blob| !blob.is_empty());
-    let mut slices: Vec<IoSlice<'_>> = vec![IoSlice::new(&body.meta)];
-    slices.extend(blobs.map(|blob| IoSlice::new(blob)));
-    write_all(out, &mut slices)
+    Ok(body)
 }
 
 /// The most slices one system call takes.
 const SLICES_MAX: usize = 512;
 
-fn write_all(out: &mut impl Write, slices: &mut [IoSlice<'_>]) -> std::io::Result<()> {
+fn write_slices(out: &mut impl Write, slices: &mut [IoSlice<'_>]) -> std::io::Result<()> {
     let mut left = slices;
     while !left.is_empty() {
         let n_now = left.len().min(SLICES_MAX);

@@ -9,6 +9,7 @@ pub mod lines;
 pub mod link;
 pub mod message;
 mod refusal;
+mod region;
 pub mod server;
 pub mod table;
 pub mod tcp;

@@ -196,6 +196,13 @@ impl Link {
         }
     }
 
+    /// Says something to the other end of this connection, which is no concern of the server's.
+    pub fn tell(&mut self, request: impl Into<Request>) {
+        if self.is_up {
+            self.out.push((QUESTION, Arc::new(request.into())));
+        }
+    }
+
     /// The answer to a question, once it is there.
     pub fn answer(&mut self, id: u64) -> Option<Result<Reply, Refusal>> {
         self.answers.remove(&id)

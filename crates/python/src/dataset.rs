@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use data::{Dataset, Kind, Native, Reader, Settings, Slot};
+use data::{Dataset, Exchange, Kind, Native, Reader, Settings, Slot};
 use fleet::{env, pipes};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -12,8 +12,10 @@ use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
 use tensor::DType;
 
+use crate::cluster::raised_in_wait;
 use crate::error::from_data;
 use crate::executor::SIGNALS_EVERY;
+use crate::fleet::PyFleet;
 use crate::tensor::PyTensor;
 use crate::variable::PyVariable;
 
@@ -50,6 +52,21 @@ impl PyDataset {
         let mut dataset = self.lock(py);
         let dataset = &mut *dataset;
         py.detach(|| call(dataset)).map_err(from_data)
+    }
+
+    /// Calls what needs the other trainers; what a signal handler raised meanwhile goes first.
+    fn together<R: Send>(
+        &self,
+        py: Python<'_>,
+        fleet: Option<&PyFleet>,
+        call: impl FnOnce(&mut Dataset, Option<&dyn Exchange>) -> data::Result<R> + Send,
+    ) -> PyResult<R> {
+        let peers = fleet.map_or(Ok(None), |fleet| fleet.peers(py))?;
+        let mut dataset = self.lock(py);
+        let dataset = &mut *dataset;
+        let done = py.detach(|| call(dataset, peers.as_ref().map(|peers| peers as &dyn Exchange)));
+        let raised = raised_in_wait().filter(|_| done.is_err());
+        done.map_err(|error| raised.unwrap_or_else(|| from_data(error)))
     }
 
     /// Waits for a load; Ctrl-C ends it.
@@ -234,6 +251,13 @@ impl PyDataset {
         self.long(py, Dataset::local_shuffle)
     }
 
+    /// Puts the samples of all trainers in random order; without a fleet, of this one.
+    #[pyo3(signature = (fleet = None))]
+    fn shuffle_among(&self, py: Python<'_>, fleet: Option<&PyFleet>) -> PyResult<()> {
+        self.wait(py)?;
+        self.together(py, fleet, |dataset, exchange| dataset.global_shuffle(exchange))
+    }
+
     /// Forgets the samples.
     fn release_memory(&self, py: Python<'_>) {
         let mut dataset = self.lock(py);
@@ -241,9 +265,23 @@ impl PyDataset {
         py.detach(|| dataset.release());
     }
 
-    /// Samples of this trainer in memory.
-    fn n_rows(&self, py: Python<'_>) -> PyResult<u64> {
-        self.long(py, |dataset| dataset.n_rows(None))
+    /// Samples in memory: of this trainer, or with a fleet of all.
+    #[pyo3(signature = (fleet = None))]
+    fn n_rows(&self, py: Python<'_>, fleet: Option<&PyFleet>) -> PyResult<u64> {
+        self.together(py, fleet, |dataset, exchange| dataset.n_rows(exchange))
+    }
+
+    /// Samples in memory after the last shuffle: of this trainer, or with a fleet of all.
+    #[pyo3(signature = (fleet = None))]
+    fn n_shuffled(&self, py: Python<'_>, fleet: Option<&PyFleet>) -> PyResult<u64> {
+        self.together(py, fleet, |dataset, exchange| dataset.n_shuffled(exchange))
+    }
+
+    /// Samples that the last global shuffle left out: `set_merge_by_lineid` wants another number of
+    /// their name. Not in Fluid.
+    #[getter]
+    fn unmerged(&self, py: Python<'_>) -> u64 {
+        self.lock(py).n_unmerged()
     }
 
     /// How many samples trainers trade at once.

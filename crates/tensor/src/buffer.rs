@@ -12,12 +12,26 @@ const LINE_BYTES: usize = 64;
 /// Units that may have to be left out before the first line.
 const SLACK: usize = LINE_BYTES / UNIT_BYTES - 1;
 
+/// Memory that belongs to somebody else: pages that processes share, say.
+///
+/// It begins on a cache line, and what it holds is nobody's secret: any bytes are numbers.
+pub trait Memory: Send + Sync {
+    /// The bytes.
+    fn bytes(&self) -> &[u8];
+    /// The bytes to write; nothing if they may only be read.
+    fn bytes_mut(&mut self) -> Option<&mut [u8]>;
+    /// Where it lies, for whoever passes it on: the region, the part of it, the offset.
+    fn place(&self) -> (u64, u32, u64);
+}
+
 /// Growable bytes, aligned for any element type and for vector loads.
 #[derive(Default)]
 pub struct Buffer {
     units: Vec<Unit>,
     /// Units before the first line.
     start: usize,
+    /// Used instead of `units`, if it is there.
+    lent: Option<Box<dyn Memory>>,
     n_bytes: usize,
 }
 
@@ -32,8 +46,31 @@ fn units_for(n_bytes: usize) -> usize {
 }
 
 impl Buffer {
+    /// All of this memory. It is left for memory of our own when it is too small or only to be read.
+    pub fn lent(memory: Box<dyn Memory>) -> Self {
+        let n_bytes = memory.bytes().len();
+        Self { lent: Some(memory), n_bytes, ..Self::default() }
+    }
+
+    /// The first `n_bytes` of it, which must be there.
+    pub(crate) fn shortened(self, n_bytes: usize) -> Self {
+        Self { n_bytes: n_bytes.min(self.n_bytes), ..self }
+    }
+
+    /// The memory of somebody else that holds the bytes.
+    pub fn lender(&self) -> Option<&dyn Memory> {
+        self.lent.as_deref()
+    }
+
     /// Makes the buffer `n_bytes` long. Old bytes stay as they are, new memory is zero.
     pub fn resize(&mut self, n_bytes: usize) {
+        if let Some(memory) = &mut self.lent {
+            if memory.bytes_mut().is_some_and(|bytes| bytes.len() >= n_bytes) {
+                self.n_bytes = n_bytes;
+                return;
+            }
+            self.lent = None;
+        }
         let n_units = units_for(n_bytes);
         if n_bytes > 0 && n_units > self.units.len() {
             if n_units > self.units.capacity() {
@@ -51,6 +88,7 @@ impl Buffer {
     /// zero; more is reserved than needed, so that growing step by step costs little. Memory that is
     /// reserved and not used costs addresses only.
     pub fn grow(&mut self, n_bytes: usize) {
+        self.own();
         let n_units = units_for(n_bytes);
         if n_units > self.units.len() {
             self.units.resize(n_units, Unit([0; UNIT_BYTES]));
@@ -66,24 +104,52 @@ impl Buffer {
         self.n_bytes = self.n_bytes.max(n_bytes);
     }
 
+    /// The first bytes only; keeps memory.
+    pub fn truncate(&mut self, n_bytes: usize) {
+        self.n_bytes = self.n_bytes.min(n_bytes);
+    }
+
+    /// Copies lent bytes to memory of our own.
+    fn own(&mut self) {
+        let Some(memory) = self.lent.take() else { return };
+        self.resize(self.n_bytes);
+        let n_bytes = self.n_bytes;
+        self.bytes_mut().copy_from_slice(&memory.bytes()[..n_bytes]);
+    }
+
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.units)[self.start * UNIT_BYTES..][..self.n_bytes]
+        match &self.lent {
+            Some(memory) => &memory.bytes()[..self.n_bytes],
+            None => &bytemuck::cast_slice(&self.units)[self.start * UNIT_BYTES..][..self.n_bytes],
+        }
     }
 
     /// The bytes, to write.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.units)[self.start * UNIT_BYTES..][..self.n_bytes]
+        if self.lent.as_mut().is_some_and(|memory| memory.bytes_mut().is_none()) {
+            self.own();
+        }
+        let bytes = match &mut self.lent {
+            Some(memory) => memory.bytes_mut().unwrap_or_default(),
+            None => &mut bytemuck::cast_slice_mut(&mut self.units)[self.start * UNIT_BYTES..],
+        };
+        &mut bytes[..self.n_bytes]
     }
 
     /// Bytes of memory held, used or not.
     pub fn capacity(&self) -> usize {
-        self.units.capacity() * UNIT_BYTES
+        self.lent.as_ref().map_or(self.units.capacity() * UNIT_BYTES, |lent| lent.bytes().len())
     }
 }
 
 impl Clone for Buffer {
     fn clone(&self) -> Self {
+        if self.lent.is_some() {
+            let mut copy = Self::default();
+            copy.clone_from(self);
+            return copy;
+        }
         // Straight from the old bytes: memory that is about to be written need not be zeroed.
         let used = &self.units[self.start..][..self.n_bytes.div_ceil(UNIT_BYTES)];
         if used.is_empty() {
@@ -94,7 +160,7 @@ impl Clone for Buffer {
         units.resize(start, Unit([0; UNIT_BYTES]));
         units.extend_from_slice(used);
         units.resize(used.len() + SLACK, Unit([0; UNIT_BYTES]));
-        Self { units, start, n_bytes: self.n_bytes }
+        Self { units, start, lent: None, n_bytes: self.n_bytes }
     }
 
     fn clone_from(&mut self, source: &Self) {
@@ -153,5 +219,54 @@ mod tests {
         let mut buffer = Buffer::default();
         buffer.resize(130);
         assert!(buffer.bytes().iter().all(|&byte| byte == 0));
+    }
+
+    /// Four lines of somebody else's.
+    struct Foreign {
+        units: Vec<Unit>,
+        may_write: bool,
+    }
+
+    impl Memory for Foreign {
+        fn bytes(&self) -> &[u8] {
+            bytemuck::cast_slice(&self.units)
+        }
+
+        fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+            self.may_write.then(|| bytemuck::cast_slice_mut(&mut self.units))
+        }
+
+        fn place(&self) -> (u64, u32, u64) {
+            (1, 2, 3)
+        }
+    }
+
+    fn lent(may_write: bool) -> Buffer {
+        Buffer::lent(Box::new(Foreign { units: vec![Unit([7; UNIT_BYTES]); 16], may_write }))
+    }
+
+    #[test]
+    fn lent_memory_is_written_only_where_it_may_be() {
+        let mut mine = lent(true);
+        mine.resize(100);
+        mine.bytes_mut().fill(1);
+        assert_eq!(mine.lender().map(Memory::place), Some((1, 2, 3)));
+        let mut theirs = lent(false);
+        assert!(theirs.lender().is_some());
+        theirs.bytes_mut()[0] = 1;
+        assert!(theirs.lender().is_none(), "it was copied");
+        assert_eq!(theirs.bytes()[..3], [1, 7, 7]);
+        assert_eq!(theirs.bytes().len(), 256);
+    }
+
+    #[test]
+    fn lent_memory_is_left_when_it_is_too_small() {
+        let mut buffer = lent(true);
+        buffer.grow(1000);
+        assert_eq!((buffer.bytes()[255], buffer.bytes()[256]), (7, 0));
+        let mut buffer = lent(true);
+        buffer.resize(257);
+        assert!(buffer.lender().is_none());
+        assert_eq!(lent(false).clone().bytes(), lent(true).bytes());
     }
 }

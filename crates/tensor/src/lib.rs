@@ -18,7 +18,7 @@ pub mod update;
 mod value;
 mod wide;
 
-pub use buffer::Buffer;
+pub use buffer::{Buffer, Memory};
 pub use dtype::{Bool, DType, Element};
 pub use error::{Error, Result};
 pub use float::{Float, Number};

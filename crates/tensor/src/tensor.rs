@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Buffer, DType, Element, Error, Lod, Result, Shape};
+use crate::{Buffer, DType, Element, Error, Lod, Memory, Result, Shape};
 
 /// Numbers in row-major order. The default tensor holds none (rank 0).
 #[derive(Default)]
@@ -33,6 +33,23 @@ impl Tensor {
         tensor.resize_as(dtype, shape);
         tensor.bytes_mut().copy_from_slice(bytes);
         Ok(tensor)
+    }
+
+    /// A tensor in memory of somebody else; the memory must be as long as the shape asks, or longer.
+    pub fn lent(dtype: DType, shape: Shape, memory: Box<dyn Memory>) -> Result<Self> {
+        let n_bytes = shape.n_elements() * dtype.size();
+        let buffer = Buffer::lent(memory);
+        let actual = buffer.bytes().len() / dtype.size();
+        if buffer.bytes().len() < n_bytes {
+            return Err(Error::Length { shape, expected: shape.n_elements(), actual });
+        }
+        let buffer = buffer.shortened(n_bytes);
+        Ok(Self { dtype, shape, lod: Lod::NONE, buffer })
+    }
+
+    /// The memory of somebody else that holds the elements.
+    pub fn lender(&self) -> Option<&dyn Memory> {
+        self.buffer.lender()
     }
 
     /// A tensor with every element `value`.
@@ -75,7 +92,7 @@ impl Tensor {
     /// The first rows only; keeps memory.
     pub fn truncate_rows(&mut self, n_rows: usize) {
         let shape = self.shape.with_dim(0, n_rows.min(self.shape.dim(0)));
-        self.buffer.resize(shape.n_elements() * self.dtype.size());
+        self.buffer.truncate(shape.n_elements() * self.dtype.size());
         self.shape = shape;
     }
 

@@ -95,6 +95,9 @@ pub enum Error {
     #[error("server {endpoint} gave an answer of another kind ({reply})")]
     Unexpected { endpoint: String, reply: &'static str },
 
+    #[error("a server gave parts of {actual} trainers, there are {expected}")]
+    UnevenTrade { expected: usize, actual: usize },
+
     #[error("`{var}` on server {endpoint} is {actual}, not a tensor")]
     NotDense { endpoint: String, var: String, actual: &'static str },
 

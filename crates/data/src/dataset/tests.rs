@@ -1,9 +1,11 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::Barrier;
+use std::sync::atomic::AtomicU64;
 
 use super::*;
 use crate::error::Refusal;
+use crate::shuffle::TradeError;
 use crate::slot::Slot;
 
 /// A folder with files of the given texts, and their paths.
@@ -275,7 +277,7 @@ impl Exchange for Seat<'_> {
         self.2
     }
 
-    fn trade(&self, parts: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, String> {
+    fn trade(&self, _: &str, parts: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, TradeError> {
         self.0.parts.lock().unwrap()[self.1] = parts;
         self.0.all_here.wait();
         let got = self.0.parts.lock().unwrap().iter().map(|parts| parts[self.1].clone()).collect();
@@ -298,9 +300,9 @@ fn traded(texts: &[&str; 3], ready: impl Fn(&mut Dataset) + Sync) -> Vec<Vec<i64
                 dataset.load().unwrap();
                 let seat = Seat(table, rank, 3);
                 let before = dataset.n_rows(Some(&seat)).unwrap();
-                dataset.global_shuffle(&seat).unwrap();
-                assert_eq!(dataset.n_traded(Some(&seat)).unwrap(), before);
-                assert_eq!(dataset.n_traded(None).unwrap(), dataset.n_rows(None).unwrap());
+                dataset.global_shuffle(Some(&seat)).unwrap();
+                assert_eq!(dataset.n_shuffled(Some(&seat)).unwrap(), before);
+                assert_eq!(dataset.n_shuffled(None).unwrap(), dataset.n_rows(None).unwrap());
                 batches(&mut dataset).unwrap().concat().concat()
             })
         };
@@ -333,7 +335,13 @@ fn samples_of_one_name_meet_at_one_trainer() {
     };
     let texts = [named(0), named(1), named(2)];
     let texts = [texts[0].as_str(), &texts[1], &texts[2]];
-    for held in traded(&texts, |dataset| dataset.settings_mut().ins_id = true) {
+    // Trainers that shuffled a different number of times before agree all the same.
+    let seeds = AtomicU64::new(0);
+    let ready = |dataset: &mut Dataset| {
+        dataset.settings_mut().ins_id = true;
+        dataset.settings_mut().seed = seeds.fetch_add(1, Ordering::Relaxed);
+    };
+    for held in traded(&texts, ready) {
         let mut names: Vec<i64> = held.iter().map(|id| id % 1000).collect();
         names.sort_unstable();
         assert!(names.chunks(3).all(|same| same.len() == 3 && same[0] == same[2]), "{names:?}");
@@ -350,11 +358,14 @@ fn a_lost_exchange_is_an_error() {
         fn n_trainers(&self) -> usize {
             2
         }
-        fn trade(&self, parts: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, String> {
-            if parts[0].len() == 8 {
-                Err("server 1 is gone".to_string())
-            } else {
-                Ok(vec![vec![9]; 2])
+        fn trade(
+            &self,
+            purpose: &str,
+            _: Vec<Vec<u8>>,
+        ) -> std::result::Result<Vec<Vec<u8>>, TradeError> {
+            match purpose {
+                "count" => Err("server 1 is gone".into()),
+                _ => Ok(vec![vec![0, 9]; 2]),
             }
         }
     }
@@ -363,6 +374,9 @@ fn a_lost_exchange_is_an_error() {
     dataset.load().unwrap();
     let error = dataset.n_rows(Some(&Broken)).unwrap_err();
     assert!(matches!(error, Error::Exchange { .. }), "{error}");
+    let error = dataset.global_shuffle(Some(&Broken)).unwrap_err();
+    assert!(matches!(error, Error::ForeignSamples { from: 0 }), "{error}");
+    assert_eq!(dataset.n_rows(None).unwrap(), 3, "what was here stays");
 }
 
 #[test]
@@ -373,8 +387,11 @@ fn samples_of_one_name_become_one() {
     dataset.settings_mut().slots = vec![Slot::ids("c"), Slot::ids("label").dense(&[-1, 1])];
     dataset.set_merge_by_name(Some(2));
     dataset.load().unwrap();
+    assert_eq!(dataset.n_rows(None).unwrap(), 5, "not before a shuffle");
+    dataset.global_shuffle(None).unwrap();
     // `a` has two labels and `c` one sample: dropped.
     assert_eq!(batches(&mut dataset).unwrap().concat(), [[5, 7, 8]]);
+    assert_eq!(dataset.n_unmerged(), 3);
 }
 
 #[test]

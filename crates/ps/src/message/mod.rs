@@ -1,11 +1,12 @@
 //! What trainers and servers say to each other: one file per message, one line here.
 //!
 //! A trainer's changes (push, barrier, complete, leave) are numbered and served once, in order; its questions
-//! (pull, look up, meet, ping, …) have ids of their own and may be asked again.
+//! (pull, look up, meet, trade, ping, …) have ids of their own and may be asked again.
 
 mod barrier;
 mod hello;
 mod leave;
+mod lend;
 mod look_up;
 mod meet;
 mod ping;
@@ -13,10 +14,12 @@ mod pull;
 mod push;
 mod save;
 mod stats;
+mod trade;
 
 pub use barrier::Barrier;
 pub use hello::{Hello, VERSION, Welcome};
 pub use leave::{Complete, Leave};
+pub use lend::Lend;
 pub use look_up::LookUp;
 pub use meet::{Meet, Met};
 pub use ping::{Ping, Pong};
@@ -24,6 +27,7 @@ pub use pull::{Pull, Values};
 pub use push::{Named, Push};
 pub use save::Save;
 pub use stats::{AskStats, Stats};
+pub use trade::{TRADE_BYTES_MAX, Trade, Traded};
 
 use tensor::Tensor;
 
@@ -113,6 +117,10 @@ messages! {
         10 Ping(Ping),
         /// How are you?
         11 AskStats(AskStats),
+        /// A part for every trainer.
+        12 Trade(Trade),
+        /// Memory that you may read.
+        13 Lend(Lend),
     }
 }
 
@@ -137,6 +145,10 @@ messages! {
         136 Stats(Stats),
         /// No.
         137 Refused(Refusal),
+        /// What every trainer had for you.
+        138 Traded(Traded),
+        /// Memory that you may read.
+        139 Lent(Lend),
     }
 }
 

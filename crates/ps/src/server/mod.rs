@@ -6,6 +6,7 @@
 mod meeting;
 mod roll;
 mod round;
+mod trading;
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use crate::refusal::Refusal;
 use meeting::Meetings;
 use roll::Roll;
 use round::Rounds;
+use trading::Trades;
 
 /// What a server holds. `train` implements it with a scope and the program's optimize blocks.
 pub trait Store {
@@ -136,6 +138,7 @@ pub struct Server<S> {
     roll: Roll,
     rounds: Rounds,
     meetings: Meetings,
+    trades: Trades,
     waiting: Vec<Waiting>,
     /// Why the job cannot go on.
     failure: Option<Refusal>,
@@ -179,6 +182,7 @@ impl<S: Store> Server<S> {
             roll: Roll::new(n),
             rounds: Rounds::new(n),
             meetings: Meetings::default(),
+            trades: Trades::new(n),
             waiting: Vec::new(),
             failure: None,
             stats: Stats::default(),
@@ -330,6 +334,7 @@ impl<S: Store> Server<S> {
                     self.news.retain(|(who, _), _| *who != trainer);
                     if self.roll.is_alone(trainer) {
                         self.meetings.forget();
+                        self.trades.forget();
                     }
                     self.log(format!("{trainer} joined"));
                 }
@@ -383,7 +388,7 @@ impl<S: Store> Server<S> {
         }
         for grad in &grads {
             self.store.check(grad)?;
-            if self.config.check_finite && !is_finite(&grad.value) {
+            if self.config.check_finite && !grad.is_finite() {
                 let (var, trainer) = (grad.name.clone(), trainer.0);
                 return Err(Refusal::NotFinite { var, trainer });
             }
@@ -452,6 +457,7 @@ impl<S: Store> Server<S> {
         for (conn, id, met) in self.meetings.settle(&self.roll.active()) {
             self.reply(conn, id, met);
         }
+        self.settle_trades();
         match self.failure {
             None => self.end_rounds(),
             Some(_) => Ok(()),
@@ -485,6 +491,7 @@ impl<S: Store> Server<S> {
         for (conn, id) in self.meetings.dissolve() {
             self.reply(conn, id, refusal.clone());
         }
+        self.dissolve_trades(&refusal);
     }
 
     fn answer(&mut self, from: (ConnId, TrainerId), id: u64, request: Request) {
@@ -501,6 +508,7 @@ impl<S: Store> Server<S> {
             Request::Pull(pull) => self.ask(from, id, pull.after, Question::Pull(pull)),
             Request::LookUp(keys) => self.ask(from, id, keys.after, Question::LookUp(keys)),
             Request::Meet(meet) => self.meet(from, id, meet),
+            Request::Trade(trade) => self.trade(from, id, trade),
             Request::Save(Save { table, dir }) => match self.store.save(&table, &dir) {
                 Ok(()) => self.reply(conn, id, Done),
                 Err(refusal) => self.reply(conn, id, refusal),
@@ -511,12 +519,13 @@ impl<S: Store> Server<S> {
 
     /// Trainers without which nothing goes on, if anybody waits.
     fn missing(&self) -> Vec<u32> {
-        if self.waiting.is_empty() && self.meetings.is_empty() {
+        if self.waiting.is_empty() && self.meetings.is_empty() && self.trades.is_empty() {
             return Vec::new();
         }
         let active = |trainer| self.roll.is_active(trainer);
         let mut missing = self.rounds.missing(active);
         missing.extend(self.meetings.missing(&self.roll.active()));
+        missing.extend(self.trades.missing());
         missing.sort_unstable();
         missing.dedup();
         missing
@@ -576,19 +585,5 @@ impl<S: Store> Server<S> {
         for (conn, id, met) in self.meetings.settle(&self.roll.active()) {
             self.reply(conn, id, met);
         }
-    }
-}
-
-fn is_finite(value: &Value) -> bool {
-    let tensor = match value {
-        Value::Tensor(tensor) => tensor,
-        Value::Shared(tensor) => tensor,
-        Value::Rows(rows) => &rows.value,
-        Value::Array(_) | Value::Empty => return true,
-    };
-    match (tensor.data::<f32>(), tensor.data::<f64>()) {
-        (Ok(data), _) => data.iter().all(|x| x.is_finite()),
-        (_, Ok(data)) => data.iter().all(|x| x.is_finite()),
-        _ => true,
     }
 }

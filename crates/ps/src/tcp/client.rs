@@ -9,8 +9,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak
 use std::thread;
 use std::time::Duration;
 
+use super::lending::Lending;
 use super::{Clock, Patient, READ_TIMEOUT, Stream, WholeFrame, is_timeout};
-use tensor::Tensor;
+use tensor::{DType, Shape, Tensor};
 
 use crate::Endpoint;
 use crate::codec::Pool;
@@ -18,8 +19,9 @@ use crate::error::{Error, Missing, Result};
 use crate::frame::{self, FRAME_BYTES_MAX, Frame};
 use crate::ids::Millis;
 use crate::link::{Broken, Config as LinkConfig, Link};
-use crate::message::{Hello, Reply, Request};
+use crate::message::{Hello, Lend, Reply, Request};
 use crate::refusal::Refusal;
+use crate::region::Window;
 
 /// How long a trainer waits for what.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +101,8 @@ struct State {
     is_closed: bool,
     /// Counts what readers did, so that whoever waits for them misses nothing.
     n_reads: u64,
+    /// Memory that the server can read.
+    lending: Lending,
 }
 
 #[derive(Debug, Default)]
@@ -132,6 +136,16 @@ const RETRY_MS: u64 = 100;
 /// How often the keeper looks.
 const KEEP: Duration = Duration::from_millis(200);
 
+impl State {
+    /// Offers memory to a server of this machine, once for each connection.
+    fn offer(&mut self) {
+        let Some(stream) = self.stream.clone() else { return };
+        if let Some(lend) = self.lending.offer(&stream) {
+            self.link.tell(lend);
+        }
+    }
+}
+
 impl Client {
     /// A client of a server; the connection is made when it is first needed.
     pub fn new(endpoint: Endpoint, hello: Hello, patience: Patience) -> Arc<Self> {
@@ -156,6 +170,7 @@ impl Client {
             last: "never connected".to_string(),
             is_closed: false,
             n_reads: 0,
+            lending: Lending::default(),
         };
         let client = Arc::new(Self {
             endpoint,
@@ -198,12 +213,18 @@ impl Client {
 
     /// Numbers a change and sends it; waits only if too many are on their way.
     pub fn change(&self, request: impl Into<Request>) -> Result<()> {
+        self.change_soon(request)?;
+        self.flush();
+        Ok(())
+    }
+
+    /// The same, but it may go with whatever is said next: for who will say something next.
+    pub fn change_soon(&self, request: impl Into<Request>) -> Result<()> {
         self.meet()?;
         self.until(Some("an acknowledgement"), |link| !link.is_full())?;
         let now = self.clock.now();
         self.check(now)?;
         self.state().link.change(now, request);
-        self.flush();
         Ok(())
     }
 
@@ -262,6 +283,18 @@ impl Client {
             }
             self.progress(n_reads);
         }
+    }
+
+    /// Whether the server reads tensors where this process has them.
+    pub fn is_near(&self) -> bool {
+        self.state().lending.region().is_some()
+    }
+
+    /// A tensor for something to be sent: in memory that the server can read, if there is such.
+    pub fn room(&self, n_bytes: usize) -> Option<Tensor> {
+        let region = self.state().lending.region().cloned()?;
+        let slot = region.take(n_bytes)?;
+        Tensor::lent(DType::U8, Shape::from([n_bytes]), Box::new(slot)).ok()
     }
 
     /// Memory of gradients that were served, for those to come.
@@ -390,6 +423,7 @@ impl Client {
             Ok(stream) => {
                 state.stream = Some(Arc::new(stream));
                 state.generation += 1;
+                state.lending = Lending::default();
                 state.link.connected(self.clock.now());
                 state.last = "connected, no greeting came back".to_string();
                 drop(state);
@@ -408,6 +442,7 @@ impl Client {
         if inbox.generation != generation || inbox.input.is_none() {
             inbox.generation = generation;
             inbox.input = Some(BufReader::with_capacity(64 << 10, Shared(stream)));
+            inbox.pool.open(None);
         }
         let Inbox { input, pool, .. } = inbox;
         let Some(input) = input else { return };
@@ -423,6 +458,7 @@ impl Client {
         loop {
             let mut whole = WholeFrame::new(input);
             match frame::read_into::<Reply>(&mut whole, FRAME_BYTES_MAX, pool) {
+                Ok((_, Reply::Lent(lend))) => pool.open(self.lent(generation, &lend)),
                 Ok((id, reply)) => self.take(generation, id, reply),
                 Err(error) => return self.broke(generation, &error.to_string()),
             }
@@ -443,8 +479,18 @@ impl Client {
             if state.link.is_up() {
                 (state.was_up, state.down) = (true, None);
                 state.last = "it was connected".to_string();
+                state.offer();
             }
         }
+    }
+
+    /// The server lends memory, or has opened ours.
+    fn lent(&self, generation: u64, lend: &Lend) -> Option<Arc<Window>> {
+        let mut state = self.state();
+        let stream = state.stream.clone().filter(|_| state.generation == generation)?;
+        let window = state.lending.heard(&stream, lend)?;
+        state.link.tell(Lend { opened: lend.id, ..Lend::default() });
+        Some(window)
     }
 
     fn broke(&self, generation: u64, why: &str) {
@@ -464,16 +510,17 @@ impl Client {
     fn flush(&self) {
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let (out, stream, generation) = {
+            let (out, stream, generation, region) = {
                 let mut state = self.state();
-                (state.link.take_out(), state.stream.clone(), state.generation)
+                let region = state.lending.region().cloned();
+                (state.link.take_out(), state.stream.clone(), state.generation, region)
             };
             let Some(stream) = stream.filter(|_| !out.is_empty()) else { return };
-            for (id, request) in out {
-                let written = frame::write(&mut Patient(&stream), &Frame { id, body: &*request });
-                if let Err(error) = written {
-                    return self.broke(generation, &error.to_string());
-                }
+            let frames: Vec<Frame<'_, Request>> =
+                out.iter().map(|(id, request)| Frame { id: *id, body: &**request }).collect();
+            let written = frame::write_all(&mut Patient(&stream), &frames, region.as_ref());
+            if let Err(error) = written {
+                return self.broke(generation, &error.to_string());
             }
         }
     }

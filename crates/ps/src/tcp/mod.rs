@@ -4,6 +4,7 @@
 //! who is on the same machine finds it there and saves the network stack.
 
 mod client;
+mod lending;
 mod serve;
 
 use std::io::{self, Read, Write};

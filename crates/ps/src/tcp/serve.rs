@@ -16,14 +16,16 @@ use std::time::{Duration, Instant};
 
 use tensor::Value;
 
+use super::lending::Lending;
 use super::{Clock, Patient, Stream, WholeFrame, addresses, is_timeout, unix_name};
 use crate::Endpoint;
 use crate::codec::Pool;
 use crate::error::{Error, Result};
 use crate::frame::{self, FRAME_BYTES_MAX, Frame, HELLO_BYTES_MAX};
 use crate::ids::ConnId;
-use crate::message::{Ack, Reply, Request};
+use crate::message::{Ack, Lend, Reply, Request};
 use crate::refusal::Refusal;
+use crate::region::{Region, Window};
 use crate::server::{Action, End, Server, Store};
 
 /// Bytes read ahead; longer reads go straight to their tensors.
@@ -191,9 +193,37 @@ struct Conn {
     n_letters: AtomicUsize,
     /// The last change that was served and not acknowledged yet, and how many there are.
     ack: Mutex<(u64, u64)>,
+    /// Questions that are not answered yet: acknowledgements go with the answers.
+    owed: Mutex<BTreeSet<u64>>,
+    /// Memory that the peer can read.
+    lending: Mutex<Lending>,
 }
 
 impl Conn {
+    fn new(stream: Stream, outbox: SyncSender<Letter>) -> Self {
+        Self {
+            stream,
+            rest: Mutex::default(),
+            outbox,
+            n_letters: AtomicUsize::new(0),
+            ack: Mutex::default(),
+            owed: Mutex::default(),
+            lending: Mutex::default(),
+        }
+    }
+
+    /// The peer lends memory, or has opened ours: ours is offered in turn.
+    fn lend(&self, lend: &Lend) -> Option<Arc<Window>> {
+        let mut lending = self.lending.lock().unwrap_or_else(PoisonError::into_inner);
+        let window = lending.heard(&self.stream, lend);
+        if let Some(window) = &window {
+            let offer = lending.offer(&self.stream).unwrap_or_default();
+            drop(lending);
+            self.answer(0, Reply::Lent(Lend { opened: window.id(), ..offer }));
+        }
+        window
+    }
+
     /// Remembers an acknowledgement for when the peer has nothing more to say, or for now if there
     /// are many.
     fn acknowledge(&self, id: u64) -> bool {
@@ -206,8 +236,23 @@ impl Conn {
     }
 
     fn flush_ack(&self) -> bool {
+        match self.take_ack() {
+            Some((id, ack)) => self.answer(id, ack),
+            None => true,
+        }
+    }
+
+    fn take_ack(&self) -> Option<(u64, Reply)> {
         let (id, n) = std::mem::take(&mut *self.ack.lock().unwrap_or_else(PoisonError::into_inner));
-        n == 0 || self.answer(id, Ack.into())
+        (n > 0).then(|| (id, Ack.into()))
+    }
+
+    fn owed(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn region(&self) -> Option<Region> {
+        self.lending.lock().unwrap_or_else(PoisonError::into_inner).region().cloned()
     }
 
     /// Writes an answer, as far as the peer takes it without delay; the writer does the rest.
@@ -217,13 +262,23 @@ impl Conn {
         let rest = self.rest.try_lock().ok().filter(|rest| is_free && rest.is_empty());
         let Some(mut rest) = rest else { return self.post(Some((id, reply))) };
         let mut out = Spill { stream: &self.stream, rest: &mut rest };
-        if frame::write(&mut out, &Frame { id, body: &reply }).is_err() {
+        if self.write_letter(&mut out, (id, &reply)).is_err() {
             // Its reader will see it and say goodbye.
             self.stream.shut_down();
         }
         let is_written = rest.is_empty();
         drop(rest);
         is_written || self.post(None)
+    }
+
+    /// An answer, with the acknowledgement that is due.
+    fn write_letter(&self, out: &mut impl Write, (id, reply): (u64, &Reply)) -> io::Result<()> {
+        self.owed().remove(&id);
+        let (ack, region) = (self.take_ack(), self.region());
+        let ack = ack.as_ref().map(|(id, ack)| Frame { id: *id, body: ack });
+        let frames: Vec<Frame<'_, Reply>> =
+            ack.into_iter().chain([Frame { id, body: reply }]).collect();
+        frame::write_all(out, &frames, region.as_ref())
     }
 
     /// Leaves a letter to the writer; false if there are too many.
@@ -242,7 +297,7 @@ impl Conn {
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = Patient(&self.stream);
         let written = out.write_all(&rest).and_then(|()| match &letter {
-            Some((id, reply)) => frame::write(&mut out, &Frame { id: *id, body: reply }),
+            Some((id, reply)) => self.write_letter(&mut out, (*id, reply)),
             None => Ok(()),
         });
         rest.clear();
@@ -352,9 +407,12 @@ impl<S: Store + Send + 'static> Shared<S> {
 
     fn post(&self, conn: ConnId, id: u64, reply: Reply) -> bool {
         let conn = self.conns().get(&conn).cloned();
-        conn.is_none_or(|conn| match n_bytes(&reply) <= SHORT_BYTES_MAX {
-            true => conn.answer(id, reply),
-            false => conn.post(Some((id, reply))),
+        conn.is_none_or(|conn| {
+            // A peer that reads long tensors where they are gets but a few bytes.
+            match conn.region().is_some() || n_bytes(&reply) <= SHORT_BYTES_MAX {
+                true => conn.answer(id, reply),
+                false => conn.post(Some((id, reply))),
+            }
         })
     }
 
@@ -374,8 +432,7 @@ impl<S: Store + Send + 'static> Shared<S> {
         }
         let id = ConnId(self.n_conns.fetch_add(1, Ordering::Relaxed));
         let (outbox, letters) = sync_channel(OUTBOX_MAX);
-        let (rest, n_letters) = (Mutex::default(), AtomicUsize::new(0));
-        let conn = Arc::new(Conn { stream, rest, outbox, n_letters, ack: Mutex::default() });
+        let conn = Arc::new(Conn::new(stream, outbox));
         self.conns().insert(id, conn.clone());
         let writer = conn.clone();
         let weak = Arc::downgrade(&writer);
@@ -402,13 +459,14 @@ impl<S: Store + Send + 'static> Shared<S> {
         let mut n_bytes_max = HELLO_BYTES_MAX;
         let begin = Instant::now();
         let error = loop {
-            if input.buffer().is_empty() {
+            if input.buffer().is_empty() && conn.owed().is_empty() {
                 conn.flush_ack();
             }
             match input.fill_buf() {
                 Ok([]) => break None,
                 Ok(_) => {}
                 Err(error) if is_timeout(&error) => {
+                    conn.flush_ack();
                     if n_bytes_max > HELLO_BYTES_MAX || begin.elapsed() < HELLO_TIMEOUT {
                         continue;
                     }
@@ -419,7 +477,16 @@ impl<S: Store + Send + 'static> Shared<S> {
             }
             let mut whole = WholeFrame::new(&mut input);
             match frame::read_into::<Request>(&mut whole, n_bytes_max, &mut pool) {
+                Ok((_, Request::Lend(lend))) if n_bytes_max > HELLO_BYTES_MAX => {
+                    let window = conn.lend(&lend);
+                    if lend.id != 0 {
+                        pool.open(window);
+                    }
+                }
                 Ok((number, request)) => {
+                    if !request.is_change() {
+                        conn.owed().insert(number);
+                    }
                     self.act(Some((id, conn)), |server, now| {
                         let actions = server.handle(now, id, number, request);
                         server.spare().into_iter().for_each(|tensor| pool.keep(tensor));

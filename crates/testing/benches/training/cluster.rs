@@ -18,6 +18,7 @@ use train::{Executor, Feed, Scope};
 
 use crate::ceiling::Ceiling;
 use crate::data::Samples;
+use crate::model::Model;
 use crate::report::{bench, bench_rounds};
 use crate::{LR, N_ROWS, N_SAMPLES, N_TURN, model};
 
@@ -35,6 +36,8 @@ pub(crate) fn play_role() -> bool {
     let batch: usize = batch.parse().expect("a batch size");
     match who {
         "server" => serve(mode, number, endpoints),
+        "ceiling" => alone(batch, None),
+        "local" => alone(batch, Model::new(N_ROWS, LR).ok()),
         _ => train(mode, batch, number, endpoints),
     }
     true
@@ -86,6 +89,10 @@ fn train(mode: &str, batch: usize, number: usize, endpoints: &str) {
         cluster.start_communicator(&job, CommunicatorConfig::default());
     }
     exe.run(&net.startup, &scope, &mut Feed::new(), &[]).expect("the trainer starts");
+    if env::var("SHOW").is_ok() {
+        let prepared = exe.prepare(&net.main, &feeds[0], &[]).expect("prepared");
+        eprintln!("{}", prepared.describe().join("\n"));
+    }
     let mut at = number * feeds.len() / 2;
     let mut step = |exe: &mut Executor| {
         at = (at + 1) % feeds.len();
@@ -104,6 +111,23 @@ fn train(mode: &str, batch: usize, number: usize, endpoints: &str) {
     }
     cluster.stop_communicator(&scope).expect("everything was sent");
     cluster.complete().expect("servers are there");
+}
+
+/// The ceiling, or the local model, in turns: a yardstick for the processor time of a cluster.
+fn alone(batch: usize, mut model: Option<Model>) {
+    let samples = Samples::new(N_SAMPLES, N_ROWS);
+    let mut feeds = samples.feeds(batch);
+    let mut ceiling = Ceiling::new(N_ROWS, batch, LR);
+    println!("ready");
+    for _ in std::io::stdin().lines().map_while(Result::ok) {
+        for k in 0..N_TURN / batch {
+            match &mut model {
+                Some(model) => model.step(&mut feeds[k]),
+                None => assert!(ceiling.step(&samples, k * batch, batch).is_finite()),
+            }
+        }
+        println!("done");
+    }
 }
 
 /// Processes that end with this one, whatever happens.

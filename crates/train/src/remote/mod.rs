@@ -9,6 +9,7 @@ mod fetch;
 mod geo;
 mod rows;
 mod session;
+mod trade;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ pub(crate) use add::scale;
 pub use communicator::CommunicatorConfig;
 pub(crate) use fetch::fetch;
 pub(crate) use session::Session;
+pub use trade::Peers;
 
 use communicator::Communicator;
 use geo::Geo;
@@ -74,6 +76,7 @@ struct State {
     clients: BTreeMap<String, Arc<Client>>,
     verdict: Verdict,
     n_meetings: u64,
+    n_trades: u64,
     is_over: bool,
 }
 
@@ -119,6 +122,7 @@ impl Cluster {
             clients: BTreeMap::new(),
             verdict: Verdict::default(),
             n_meetings: 0,
+            n_trades: 0,
             is_over: false,
         };
         Self(Arc::new(Inner {

@@ -16,8 +16,11 @@ use tensor::{Tensor, Value};
 use super::{Cluster, rows, unexpected};
 use crate::error::Result;
 
-/// Gradients go when so many bytes have come together.
+/// Gradients go when so many bytes have come together: computing and sending overlap.
 const PUSH_BYTES: usize = 256 << 10;
+/// The same where the server reads gradients in our memory: sending is but a few bytes, and every
+/// message wakes somebody.
+const NEAR_PUSH_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
@@ -73,12 +76,12 @@ impl Traffic {
         (name, tensor): (&str, &Tensor),
         rows: Range<usize>,
     ) -> Result<()> {
-        let lane = self.lane(endpoint);
-        cluster.client(endpoint)?.reclaim(&mut lane.pool);
+        let (lane, client) = (self.lane(endpoint), cluster.client(endpoint)?);
+        client.reclaim(&mut lane.pool);
         let row_bytes = tensor.bytes().len() / tensor.dims().first().copied().unwrap_or(1).max(1);
         let bytes = tensor.bytes().get(rows.start * row_bytes..rows.end * row_bytes);
         let bytes = bytes.unwrap_or(tensor.bytes());
-        let mut copy = lane.pool.take(bytes.len());
+        let mut copy = client.room(bytes.len()).unwrap_or_else(|| lane.pool.take(bytes.len()));
         let shape = match tensor.shape() {
             shape if shape.rank() == 0 => shape,
             shape => shape.with_dim(0, bytes.len() / row_bytes.max(1)),
@@ -94,7 +97,14 @@ impl Traffic {
         let lane = self.lane(endpoint);
         lane.n_bytes += n_bytes(&grad.value);
         lane.grads.push(grad);
-        if lane.n_bytes >= PUSH_BYTES { lane.send(&*cluster.client(endpoint)?) } else { Ok(()) }
+        if lane.n_bytes < PUSH_BYTES {
+            return Ok(());
+        }
+        let client = cluster.client(endpoint)?;
+        match client.is_near() && lane.n_bytes < NEAR_PUSH_BYTES {
+            true => Ok(()),
+            false => lane.send(&client),
+        }
     }
 
     /// Sends what is waiting.
@@ -113,14 +123,16 @@ impl Traffic {
         for endpoint in endpoints {
             let client = cluster.client(endpoint)?;
             let lane = self.lane(endpoint);
-            lane.send(&client)?;
-            client.change(Barrier)?;
+            lane.send_soon(&client)?;
             lane.arrived.clear();
             let names: Vec<String> = std::mem::take(&mut lane.received).into_iter().collect();
-            lane.asked = match names.is_empty() {
-                true => None,
-                false => Some((names.clone(), ask(&client, names)?)),
-            };
+            if names.is_empty() {
+                client.change(Barrier)?;
+                lane.asked = None;
+                continue;
+            }
+            client.change_soon(Barrier)?;
+            lane.asked = Some((names.clone(), ask(&client, names)?));
         }
         Ok(())
     }
@@ -151,11 +163,20 @@ impl Traffic {
 
 impl Lane {
     fn send(&mut self, client: &Client) -> Result<()> {
-        if !self.grads.is_empty() {
-            self.n_bytes = 0;
-            client.change(Push { grads: std::mem::take(&mut self.grads) })?;
+        self.n_bytes = 0;
+        match std::mem::take(&mut self.grads) {
+            grads if grads.is_empty() => Ok(()),
+            grads => Ok(client.change(Push { grads })?),
         }
-        Ok(())
+    }
+
+    /// The same, together with what is said next.
+    fn send_soon(&mut self, client: &Client) -> Result<()> {
+        self.n_bytes = 0;
+        match std::mem::take(&mut self.grads) {
+            grads if grads.is_empty() => Ok(()),
+            grads => Ok(client.change_soon(Push { grads })?),
+        }
     }
 }
 

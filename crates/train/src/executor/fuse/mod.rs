@@ -8,6 +8,7 @@
 mod fc;
 mod fc_grad;
 mod gather;
+mod remote;
 mod scatter;
 
 use std::collections::HashSet;
@@ -20,17 +21,21 @@ use super::plan::{Plan, Replacement, Uses};
 type Find = fn(&Plan, &Program, &Uses, usize) -> Option<Replacement>;
 
 /// Backward goes first: a forward intermediate can only vanish when no gradient op reads it.
-const PASSES: [Find; 6] = [
+const PASSES: [Find; 8] = [
     fc_grad::find,
     fc::find,
     scatter::find,
     scatter::find_concat_grad,
     gather::find,
     gather::find_concat,
+    remote::find_send,
+    remote::find_recv,
 ];
 
 /// Rewrites the list with every fusion that applies.
 pub(super) fn fuse(plan: &mut Plan, program: &Program) {
+    remote::sink_sends(plan);
+    remote::bare_barriers(plan);
     for find in PASSES {
         let uses = plan.uses();
         let mut taken: HashSet<usize> = HashSet::new();

@@ -1,0 +1,129 @@
+//! Cutting a gradient and sending the pieces, or receiving pieces and joining them, without the
+//! pieces: `send` and `recv` take the whole variable and the names that its pieces have on servers.
+
+use program::op::Op;
+use program::{Program, op};
+
+use super::only;
+use crate::executor::plan::{Plan, Planned, Replacement, Uses};
+
+/// A send stands where its gradient is complete, which may be between two ops that could be one.
+/// It moves behind the product that follows it, and so does the cut before it: neither touches what
+/// a product writes. The order of sends stays as it is.
+pub(super) fn sink_sends(plan: &mut Plan) {
+    let is_sending =
+        |planned: &Planned| matches!(planned.desc.kind.as_str(), "send" | "split_byref");
+    let mut at = 0;
+    while at < plan.ops.len() {
+        let first = at;
+        while plan.ops.get(at).is_some_and(is_sending) {
+            at += 1;
+        }
+        let is_product = plan.ops.get(at).is_some_and(|planned| planned.desc.kind == "mul_grad");
+        if at > first && is_product && is_free(plan, first, at) {
+            plan.ops[first..=at].rotate_right(1);
+        }
+        at += 1;
+    }
+}
+
+/// Whether the op at `at` and those from `first` on can change places.
+fn is_free(plan: &Plan, first: usize, at: usize) -> bool {
+    let (moved, passed) = (&plan.ops[first..at], &plan.ops[at].desc);
+    moved.iter().all(|planned| {
+        let touched = planned.desc.reads().chain(planned.desc.writes());
+        let mut touched = touched.collect::<Vec<_>>().into_iter();
+        touched.all(|var| !passed.writes().any(|written| written == var))
+            && !planned.desc.writes().any(|var| passed.reads().any(|read| read == var))
+    })
+}
+
+/// The outputs of a `fetch_barrier` say what must be there before it ends; it writes nothing, and
+/// what `recv` ops received is there.
+pub(super) fn bare_barriers(plan: &mut Plan) {
+    for planned in &mut plan.ops {
+        if planned.desc.kind == "fetch_barrier" {
+            planned.desc.outputs.clear();
+        }
+    }
+}
+
+/// The cut at `at` whose pieces one `send` sends and nobody else sees.
+pub(super) fn find_send(
+    plan: &Plan,
+    program: &Program,
+    uses: &Uses,
+    at: usize,
+) -> Option<Replacement> {
+    let cut = &plan.ops[at].desc;
+    let sections = match cut.kind.as_str() {
+        "split_byref" => cut.attrs.ints("sections").ok()?,
+        "split_selected_rows" => cut.attrs.ints("height_sections").ok()?,
+        _ => return None,
+    };
+    let (whole, pieces) = (only(cut.input_names("X"))?, cut.output_names("Out"));
+    let &[send_at] = uses.readers(pieces.first()?) else { return None };
+    let send = &plan.ops[send_at].desc;
+    let private = |var: &String| super::is_private(plan, uses, var, at, send_at);
+    let fits = send.kind == "send"
+        && send.input_names("X") == pieces
+        && send.attrs.strs("send_varnames").ok()?.is_empty()
+        && send.attrs.strs("epmap").ok()?.len() == pieces.len()
+        && sections.len() == pieces.len()
+        && height(program, whole) == Some(sections.iter().sum())
+        && pieces.iter().all(private)
+        && uses.unwritten(whole, at, send_at);
+    if !fits {
+        return None;
+    }
+    let mut desc = send.clone();
+    set_port(&mut desc.inputs, "X", whole);
+    desc.attrs.set("send_varnames", pieces.to_vec());
+    desc.attrs.set("sections", sections);
+    let by = Planned { desc, op: found("send")?, index: plan.ops[at].index };
+    Some(Replacement { gone: vec![at, send_at], at: send_at, by })
+}
+
+/// The `recv` at `at` whose pieces one `concat` joins and nobody else sees.
+pub(super) fn find_recv(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
+    let recv = &plan.ops[at].desc;
+    let pieces = recv.output_names("Out");
+    if recv.kind != "recv" || !recv.attrs.strs("recv_varnames").ok()?.is_empty() {
+        return None;
+    }
+    let &[concat_at] = uses.readers(pieces.first()?) else { return None };
+    let concat = &plan.ops[concat_at].desc;
+    let whole = only(concat.output_names("Out"))?;
+    let private = |var: &String| super::is_private(plan, uses, var, at, concat_at);
+    let untouched = |&other: &usize| other <= at || other >= concat_at;
+    let fits = concat.kind == "concat"
+        && concat.attrs.int("axis", 0).ok()? == 0
+        && concat.input_names("AxisTensor").is_empty()
+        && concat.input_names("X") == pieces
+        && recv.attrs.strs("epmap").ok()?.len() == pieces.len()
+        && pieces.iter().all(private)
+        && uses.readers(whole).iter().chain(uses.writers(whole)).all(untouched)
+        && uses.barriers().iter().all(untouched);
+    if !fits {
+        return None;
+    }
+    let mut desc = recv.clone();
+    set_port(&mut desc.outputs, "Out", whole);
+    desc.attrs.set("recv_varnames", pieces.to_vec());
+    let by = Planned { desc, op: found("recv")?, index: plan.ops[at].index };
+    Some(Replacement { gone: vec![at, concat_at], at, by })
+}
+
+fn height(program: &Program, var: &str) -> Option<i64> {
+    program.find_var(0, var)?.meta.dims.first().copied()
+}
+
+fn found(kind: &str) -> Option<&'static dyn Op> {
+    op::find(kind).ok()
+}
+
+fn set_port(ports: &mut [(String, Vec<String>)], port: &str, var: &str) {
+    for (_, vars) in ports.iter_mut().filter(|(name, _)| name == port) {
+        *vars = vec![var.to_string()];
+    }
+}
