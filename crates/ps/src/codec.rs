@@ -31,6 +31,8 @@ pub struct Writer<'a> {
 
 /// Shorter tensors travel with their message: that costs less than giving memory back and forth.
 const LENT_BYTES_MIN: usize = 4096;
+/// Longer ones do, too: they come rarely (a whole table), and lent memory stays.
+const LENT_BYTES_MAX: usize = 2 << 20;
 /// Stands beside the rank of a tensor that lies in lent memory.
 const LENT: u8 = 0x80;
 
@@ -96,7 +98,7 @@ impl<'a> Writer<'a> {
         let region = self.region?;
         let place = match tensor.lender().map(Memory::place) {
             Some((id, slot, offset)) if id == region.id() => (slot, offset),
-            _ if tensor.bytes().len() < LENT_BYTES_MIN => return None,
+            _ if !(LENT_BYTES_MIN..=LENT_BYTES_MAX).contains(&tensor.bytes().len()) => return None,
             _ => {
                 let mut slot = region.take(tensor.bytes().len())?;
                 let place = slot.fill(tensor.bytes());

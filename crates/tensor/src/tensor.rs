@@ -59,6 +59,17 @@ impl Tensor {
         tensor
     }
 
+    /// Whether there is memory for a tensor: asked before one is made whose size a user chose. Small
+    /// ones are not worth the question.
+    pub fn check_room(dtype: DType, shape: Shape) -> Result<()> {
+        let n_bytes = shape.n_elements().saturating_mul(dtype.size());
+        let mut probe: Vec<u8> = Vec::new();
+        match n_bytes < ASKED_BYTES_MIN || probe.try_reserve_exact(n_bytes).is_ok() {
+            true => Ok(()),
+            false => Err(Error::NoRoom { shape, n_bytes }),
+        }
+    }
+
     /// Gives the tensor a type and shape and returns its elements to be written.
     ///
     /// The memory is reused; what it holds is not specified. Ragged offsets are dropped.
@@ -242,6 +253,9 @@ impl PartialEq for Tensor {
     }
 }
 
+/// Nobody asks whether there is room for less.
+const ASKED_BYTES_MIN: usize = 1 << 30;
+
 /// Elements shown by `Debug`; a table of a million rows must not fill a log.
 const DEBUG_ELEMENTS_MAX: usize = 16;
 
@@ -265,6 +279,14 @@ mod tests {
         let error = tensor.data::<f64>().unwrap_err();
         assert_eq!(error, Error::DTypeMismatch { expected: DType::F64, actual: DType::F32 });
         assert!(matches!(Tensor::new([3], &[1i64]), Err(Error::Length { expected: 3, .. })));
+    }
+
+    #[test]
+    fn what_no_machine_holds_is_refused() {
+        let shape = Shape::from([1 << 48, 8]);
+        let error = Tensor::check_room(DType::F32, shape).unwrap_err();
+        assert_eq!(error, Error::NoRoom { shape, n_bytes: 1 << 53 });
+        assert_eq!(Tensor::check_room(DType::F32, Shape::from([1000, 8])), Ok(()));
     }
 
     #[test]
