@@ -31,6 +31,8 @@ pub struct Writer<'a> {
     pub(crate) lender: Option<&'a Lender>,
 }
 
+/// Longer tensors travel with their message: they come rarely (a whole table), and lent memory stays.
+const LENT_BYTES_MAX: usize = 2 << 20;
 /// Stands beside the rank of a tensor that lies in lent memory.
 const LENT: u8 = 0x80;
 
@@ -96,7 +98,7 @@ impl<'a> Writer<'a> {
         let Lender { region, account } = self.lender?;
         let place = match tensor.lender().map(Memory::place) {
             Some((id, slot, offset)) if id == region.id() => (slot, offset),
-            _ if tensor.bytes().len() < LENT_BYTES_MIN => return None,
+            _ if !(LENT_BYTES_MIN..=LENT_BYTES_MAX).contains(&tensor.bytes().len()) => return None,
             _ => {
                 let mut slot = region.take(tensor.bytes().len())?;
                 let place = slot.fill(tensor.bytes());
@@ -177,8 +179,9 @@ impl Pool {
         match fits.min_by_key(|(_, tensor)| tensor.capacity()).map(|(at, _)| at) {
             Some(at) => self.kept.swap_remove(at),
             None => {
-                let smaller = self.kept.iter().enumerate().max_by_key(|(_, t)| t.capacity());
-                let at = smaller.map(|(at, _)| at);
+                let sizes = self.kept.iter().enumerate();
+                let largest = sizes.max_by_key(|(_, tensor)| tensor.capacity());
+                let at = largest.map(|(at, _)| at);
                 drop(at.map(|at| self.kept.swap_remove(at)));
                 Tensor::default()
             }

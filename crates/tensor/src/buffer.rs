@@ -104,6 +104,11 @@ impl Buffer {
         self.n_bytes = self.n_bytes.max(n_bytes);
     }
 
+    /// The first bytes only; keeps memory.
+    pub fn truncate(&mut self, n_bytes: usize) {
+        self.n_bytes = self.n_bytes.min(n_bytes);
+    }
+
     /// Copies lent bytes to memory of our own.
     fn own(&mut self) {
         let Some(memory) = self.lent.take() else { return };

@@ -151,8 +151,15 @@ impl BlockStore {
     fn place(&mut self, grad: Named) {
         let mut value = grad.value;
         self.scope.write(&grad.name, |old| std::mem::swap(old, &mut value));
-        if let Value::Tensor(tensor) = value {
-            self.spare.push(tensor);
+        self.recycle(value);
+    }
+
+    /// Keeps the memory of a gradient for the next one.
+    fn recycle(&mut self, value: Value) {
+        match value {
+            Value::Tensor(tensor) => self.spare.push(tensor),
+            Value::Rows(rows) => self.spare.push(rows.value),
+            _ => {}
         }
     }
 
@@ -192,11 +199,11 @@ impl BlockStore {
     }
 
     /// Remembers which rows others have not seen (GEO).
-    fn note_changes(&mut self, at: usize, grad: &Named) {
+    fn note_changes(&mut self, trainer: TrainerId, at: usize, grad: &Named) {
         let Value::Rows(rows) = &grad.value else { return };
         let update = &self.blocks.updates[at];
         let Some(table) = update.writes.first() else { return };
-        self.changed.note(self.n_trainers, table, &rows.ids);
+        self.changed.note((trainer, self.n_trainers), table, &rows.ids);
     }
 
     /// Adds a difference to its parameter, in place (GEO).
@@ -223,8 +230,10 @@ impl BlockStore {
         }
         let at = self.blocks.by_grad[&grad.name];
         if self.tracks_changes {
-            self.note_changes(at, &grad);
-            return self.add(at, &grad);
+            self.note_changes(trainer, at, &grad);
+            self.add(at, &grad)?;
+            self.recycle(grad.value);
+            return Ok(());
         }
         for name in &self.blocks.updates[at].trainer_ids {
             self.scope.set(name, Tensor::full([1], i64::from(trainer.0)));
