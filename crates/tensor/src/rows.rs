@@ -141,6 +141,12 @@ fn add_up<'a, T>(
 }
 
 impl MergeScratch {
+    /// The distinct ids in order of first sight, and for each id its position among them.
+    pub fn distinct<'a>(&mut self, ids: impl Iterator<Item = &'a i64> + Clone) -> (&[i64], &[u32]) {
+        self.index(ids);
+        (&self.unique, &self.target)
+    }
+
     /// Numbers the distinct ids in order of first sight.
     fn index<'a>(&mut self, ids: impl Iterator<Item = &'a i64> + Clone) {
         let n = ids.clone().count();
@@ -220,6 +226,13 @@ mod tests {
         merge_sorted([(ids, values)].into_iter(), 2, &mut MergeScratch::default(), &mut out);
         assert_eq!(out.ids, [2, 7]);
         assert_eq!(out.value.data::<f32>().unwrap(), [2.0, 2.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn distinct_ids_are_numbered_as_they_come() {
+        let mut scratch = MergeScratch::default();
+        let (unique, positions) = scratch.distinct([7, 2, 7, -1, 2].iter());
+        assert_eq!((unique, positions), (&[7, 2, -1][..], &[0, 1, 0, 2, 1][..]));
     }
 
     #[test]
