@@ -89,6 +89,18 @@ class CUDAPlace:
     """A graphics card as a place to compute; there is none here, so the processor stands in for it."""
     def __init__(self, id: Any) -> None: ...
 
+class DataFeedDesc:
+    """What a file of protobuf text says of a dataset: the class of its reader, batch size, slots."""
+    def __init__(self, proto_file: Any) -> None: ...
+    def desc(self) -> Any:
+        """The description as protobuf text."""
+    def set_batch_size(self, batch_size: Any) -> Any:
+        """How many samples a batch has."""
+    def set_dense_slots(self, dense_slots_name: Any) -> Any:
+        """Slots that have a shape instead of sequences."""
+    def set_use_slots(self, use_slots_name: Any) -> Any:
+        """Slots that are fed to the program."""
+
 class DataFeeder:
     """Turns samples into a feed: one tensor for each data variable."""
     def __init__(self, feed_list: Any, place: Any = None, program: Any = None) -> None: ...
@@ -114,8 +126,10 @@ class Dataset:
         """Reads all files into memory."""
     def local_shuffle(self) -> Any:
         """Puts the samples of this trainer in random order."""
-    def n_rows(self) -> Any:
-        """Samples of this trainer in memory."""
+    def n_rows(self, fleet: Any = None) -> Any:
+        """Samples in memory: of this trainer, or with a fleet of all."""
+    def n_shuffled(self, fleet: Any = None) -> Any:
+        """Samples in memory after the last shuffle: of this trainer, or with a fleet of all."""
     def preload_into_memory(self, thread_num: Any = None) -> Any:
         """Begins to read all files into memory."""
     def release_memory(self) -> Any:
@@ -140,6 +154,8 @@ class Dataset:
         """Whether lines begin with the names of their samples."""
     def set_pipe_command(self, pipe_command: Any) -> Any:
         """The shell text that each file goes through; `cat` changes nothing."""
+    def set_pipe_timeout(self, seconds: Any) -> Any:
+        """For how many seconds a pipe command may print nothing before it is given up, 600 unless said otherwise."""
     def set_pv_batch_size(self, pv_batch_size: Any) -> Any:
         """The page views of a batch; it is written into the description."""
     def set_rank_offset(self, rank_offset: Any) -> Any:
@@ -152,10 +168,13 @@ class Dataset:
         """How many threads read and train."""
     def set_use_var(self, var_list: Any) -> Any:
         """The variables that are fed, in the order of the slots in a line."""
+    def shuffle_among(self, fleet: Any = None) -> Any:
+        """Puts the samples of all trainers in random order; without a fleet, of this one."""
     skipped: Any
     def slots_shuffle(self, slots: Any) -> Any:
         """Gives slots the values of other samples: what a model loses by it is what they are worth."""
     thread_num: Any
+    unmerged: Any
     def wait_preload_done(self) -> Any:
         """Waits until all files are in memory."""
 
@@ -174,6 +193,19 @@ class ErrorClip:
 class Executor:
     """Runs programs in a scope."""
     def __init__(self, place: Any = None) -> None: ...
+    def _run_dataset(
+        self,
+        program: Any,
+        dataset: Any,
+        scope: Scope,
+        fetch_list: Any,
+        fetch_info: Any,
+        print_period: Any,
+        debug: Any,
+        fetch_handler: Any,
+        infers: Any,
+    ) -> Any:
+        """Runs a program on all batches of a dataset; returns how many batches and samples there were, the seconds it took, and those that each thread waited for data."""
     check_nan_inf: Any
     def close(self) -> None:
         """Ends this executor: it runs nothing any more."""
@@ -565,6 +597,10 @@ class fleet:
             choose: Any,
         ) -> Any:
             """Splits programs for this process; a trainer's are rewritten in place."""
+        def global_auc(self, scope: Scope, stat_pos: Any, stat_neg: Any) -> Any:
+            """The area under the ROC curve over the samples of all trainers, and how many there are; of two variables that hold histograms."""
+        def global_metrics(self, scope: Scope, histograms: Any, sums: Any) -> Any:
+            """Figures of a click-through model over the samples of all trainers, of two histograms and the six sums of `ctr_metric_bundle`: auc, bucket error, mae, rmse, actual and predicted ctr, copc, mean q value, number of samples."""
         def init_server(self, scope: Scope, model_dir: Any = None) -> Any:
             """Fills this server's parameters."""
         def init_worker(self) -> Any:
@@ -588,7 +624,7 @@ class fleet:
         def server_programs(self) -> Any:
             """A server's main and startup program."""
         def server_stats(self) -> Any:
-            """Counters of every server, a dict each: rounds and pushes applied, how stale the gradients were (pushes by others since their sender last pulled), rows and bytes held."""
+            """Counters of every server, a dict each: rounds and pushes applied, how stale the gradients were (pushes by others since their sender last pulled), rows and bytes held, rows that entry rules keep waiting, rows of gradients that they dropped."""
         def stop_worker(self, scope: Scope) -> Any:
             """This trainer is through."""
         def wait_for_servers(self) -> Any:
@@ -1809,6 +1845,17 @@ class layers:
     def softsign(x: Any, name: str | None = None) -> Variable:
         """x / (1 + |x|)."""
     @staticmethod
+    def sparse_embedding(
+        input: Any,
+        size: Any,
+        padding_idx: Any = None,
+        is_test: bool = False,
+        entry: Any = None,
+        param_attr: Any = None,
+        dtype: str = 'float32',
+    ) -> Variable:
+        """Rows of a table that servers make when they are first used, for ids that end in a dimension of 1."""
+    @staticmethod
     def split(
         input: Any,
         num_or_sections: Any,
@@ -1943,6 +1990,9 @@ class layers:
 
 def leave_cluster(in_order: Any) -> Any:
     """Python ends: tells servers that this trainer goes, if it never said that its job is done."""
+
+def make_criteo(words: Any) -> Any:
+    """Makes up a click log as the words say; returns what was written."""
 
 class metrics:
     class Answers:

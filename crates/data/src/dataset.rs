@@ -35,7 +35,8 @@ pub struct Dataset {
     /// Samples that mixed values are drawn from; `None`: values are not mixed.
     n_candidates: Option<usize>,
     n_shuffles: u64,
-    n_traded: u64,
+    n_shuffled: u64,
+    n_unmerged: u64,
     /// What the last pass left out, and what would end it. Not the pass itself: with its readers it
     /// ends, and its processes with it.
     skipped: Arc<Mutex<Skipped>>,
@@ -57,7 +58,8 @@ impl Dataset {
             merge_size: None,
             n_candidates: None,
             n_shuffles: 0,
-            n_traded: 0,
+            n_shuffled: 0,
+            n_unmerged: 0,
             skipped: Arc::default(),
             stop: Arc::default(),
         }
@@ -121,15 +123,7 @@ impl Dataset {
         let n = if n_threads == 0 { self.settings.n_threads } else { n_threads };
         let pass = Pass::new(&self.settings)?;
         self.watch(&pass);
-        let (slots, size) = (self.settings.slots.clone(), self.merge_size);
-        let thread = thread::spawn(move || {
-            let memory = Memory::load(&pass, n)?;
-            Ok(match size {
-                Some(size) => memory.merged(&slots, size).0,
-                None => memory,
-            })
-        });
-        self.loading = Some(thread);
+        self.loading = Some(thread::spawn(move || Memory::load(&pass, n)));
         Ok(())
     }
 
@@ -167,25 +161,41 @@ impl Dataset {
         self.only_in_memory("local shuffle", "local_shuffle")?;
         let seed = self.next_seed();
         Arc::make_mut(self.loaded()?).shuffle(seed);
+        self.n_shuffled = memory_len(self.memory.as_ref());
         Ok(())
     }
 
-    /// Puts the samples of all trainers in random order; each ends up at any of them.
-    pub fn global_shuffle(&mut self, exchange: &dyn Exchange) -> Result<()> {
+    /// Puts the samples of all trainers in random order; each ends up at any of them. Without an
+    /// exchange this trainer is the only one. Afterwards samples of one name become one, if wanted.
+    pub fn global_shuffle(&mut self, exchange: Option<&dyn Exchange>) -> Result<()> {
         self.only_in_memory("global shuffle", "global_shuffle")?;
-        let rule = (self.next_seed(), self.settings.n_trade);
-        let slots = self.settings.slots.clone();
+        let (seed, n_trade) = (self.next_seed(), self.settings.n_trade);
+        let (slots, merge_size) = (self.settings.slots.clone(), self.merge_size);
         let memory = self.loaded()?;
-        let traded = memory.scatter(exchange, &slots, rule)?;
-        *memory = Arc::new(traded);
-        self.n_traded = memory_len(self.memory.as_ref());
+        if let Some(exchange) = exchange {
+            *memory = Arc::new(memory.scatter(exchange, &slots, (seed, n_trade))?);
+        }
+        let n_unmerged = merge_size.map_or(0, |size| {
+            let (merged, n_unmerged) = memory.merged(&slots, size);
+            *memory = Arc::new(merged);
+            n_unmerged
+        });
+        Arc::make_mut(memory).shuffle(seed);
+        self.n_unmerged = n_unmerged as u64;
+        self.n_shuffled = memory_len(self.memory.as_ref());
+        self.original = None;
         Ok(())
+    }
+
+    /// Samples that the last global shuffle left out: their names had not as many as they should.
+    pub fn n_unmerged(&self) -> u64 {
+        self.n_unmerged
     }
 
     /// Forgets the samples.
     pub fn release(&mut self) {
         self.stop_loading();
-        (self.memory, self.original, self.n_traded) = (None, None, 0);
+        (self.memory, self.original, self.n_shuffled) = (None, None, 0);
     }
 
     /// Samples in memory; with an exchange, those of all trainers.
@@ -194,9 +204,9 @@ impl Dataset {
         exchange.map_or(Ok(own), |exchange| shuffle::sum(exchange, own))
     }
 
-    /// Samples in memory after the last global shuffle; with an exchange, those of all trainers.
-    pub fn n_traded(&self, exchange: Option<&dyn Exchange>) -> Result<u64> {
-        exchange.map_or(Ok(self.n_traded), |exchange| shuffle::sum(exchange, self.n_traded))
+    /// Samples in memory after the last shuffle; with an exchange, those of all trainers.
+    pub fn n_shuffled(&self, exchange: Option<&dyn Exchange>) -> Result<u64> {
+        exchange.map_or(Ok(self.n_shuffled), |exchange| shuffle::sum(exchange, self.n_shuffled))
     }
 
     /// Bytes that the samples in memory take.
@@ -204,7 +214,8 @@ impl Dataset {
         self.memory.as_ref().map_or(0, |memory| memory.bytes())
     }
 
-    /// From the next load on, samples of one name become one if there are `size` (0: any number).
+    /// With the next global shuffle, samples of one name become one if there are `size` (0: any
+    /// number).
     pub fn set_merge_by_name(&mut self, size: Option<usize>) {
         self.merge_size = size;
         self.settings.ins_id |= size.is_some();

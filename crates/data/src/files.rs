@@ -25,6 +25,11 @@ impl Files {
         Self { paths: paths.to_vec(), next: AtomicUsize::new(0) }
     }
 
+    /// Sets the first `n` files aside: one for each thread, which takes others when it is done.
+    pub(crate) fn set_aside(&self, n: usize) {
+        self.next.store(n, Ordering::Relaxed);
+    }
+
     /// The next file and its place in the list.
     pub(crate) fn take(&self) -> Option<(usize, &str)> {
         let at = self.next.fetch_add(1, Ordering::Relaxed);

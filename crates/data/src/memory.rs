@@ -8,11 +8,8 @@ use crate::batch::{Batch, Batcher};
 use crate::error::{Error, Result};
 use crate::pass::{Pass, Sink};
 use crate::records::{Records, fields};
-use crate::shuffle::{self, Exchange, Random};
+use crate::shuffle::{self, Exchange, PIECE_WORDS, Random, Scatter};
 use crate::slot::Slot;
-
-/// Words of a piece; a new one begins behind it, so that growing never copies all.
-const PIECE_WORDS: usize = 4 << 20;
 
 /// Samples, and the order in which they are read.
 #[derive(Clone, Debug, Default)]
@@ -83,14 +80,13 @@ impl Memory {
         (seed, n_round): (u64, usize),
     ) -> Result<Self> {
         let mut order = self.order.iter();
-        let received = shuffle::scatter(exchange, slots, (seed, n_round.max(1)), |give| {
+        let own = Scatter { seed, n_round: n_round.max(1), n_own: self.len() };
+        let received = shuffle::scatter(exchange, slots, own, |give| {
             let Some(&(piece, place)) = order.next() else { return false };
             give(&self.pieces[piece as usize], place as usize);
             true
         })?;
-        let mut memory = Self::new(received);
-        memory.shuffle(seed);
-        Ok(memory)
+        Ok(Self::new(received))
     }
 
     /// The same samples with the values of some slots taken from other samples by chance: what a
@@ -201,7 +197,7 @@ fn load_files(pass: &Pass) -> Result<Vec<(usize, Vec<Records>)>> {
             }
             Ok(())
         };
-        let parser = &mut *parser;
+        let parser = &mut parser;
         pass.read(file, &mut Sink { parser, records: &mut records, taken: &mut taken })?;
         records.shrink();
         pieces.push(records);

@@ -32,16 +32,19 @@ pub(crate) struct Stream {
 pub(crate) fn start(pass: &Arc<Pass>, n_threads: usize) -> Vec<Stream> {
     let n = n_threads.min(pass.files.paths().len()).max(1);
     let n_running = Arc::new(AtomicUsize::new(n));
-    (0..n).map(|_| Stream::start(pass.clone(), n_running.clone())).collect()
+    // Each begins with a file of its own: who is slow to start has work too, and where files and
+    // threads are equally many every run is the same.
+    pass.files.set_aside(n);
+    (0..n).map(|first| Stream::start(pass.clone(), first, n_running.clone())).collect()
 }
 
 impl Stream {
-    fn start(pass: Arc<Pass>, n_running: Arc<AtomicUsize>) -> Self {
+    fn start(pass: Arc<Pass>, first: usize, n_running: Arc<AtomicUsize>) -> Self {
         let (batches, taken) = mpsc::sync_channel(N_AHEAD);
         let (used, again) = mpsc::sync_channel(N_AHEAD + 1);
         let shared = pass.clone();
         let thread = thread::spawn(move || {
-            let read = Ahead { pass: &shared, batches: &batches, again }.read_all();
+            let read = Ahead { pass: &shared, first, batches: &batches, again }.read_all();
             let last = n_running.fetch_sub(1, Ordering::AcqRel) == 1;
             let empty = shared.n_rows.load(Ordering::Relaxed) == 0;
             match read {
@@ -127,6 +130,8 @@ impl Drop for Stream {
 /// The thread that reads ahead.
 struct Ahead<'a> {
     pass: &'a Pass,
+    /// Its own file in the list.
+    first: usize,
     batches: &'a SyncSender<Result<Batch>>,
     again: Receiver<Batch>,
 }
@@ -143,9 +148,11 @@ impl Ahead<'_> {
             }
             self.send(&mut batcher, records)
         };
-        while let Some((_, file)) = self.pass.files.take() {
-            let parser = &mut *parser;
+        let mut next = self.pass.files.paths().get(self.first).map(String::as_str);
+        while let Some(file) = next {
+            let parser = &mut parser;
             self.pass.read(file, &mut Sink { parser, records: &mut records, taken: &mut taken })?;
+            next = self.pass.files.take().map(|(_, file)| file);
         }
         if records.is_empty() { Ok(()) } else { self.send(&mut batcher, &mut records) }
     }

@@ -45,6 +45,9 @@ pub(crate) fn shuffle<T>(list: &mut [T], seed: u64) {
     }
 }
 
+/// Why a trade failed, in the words of whoever connects trainers.
+pub type TradeError = Box<dyn std::error::Error + Send + Sync>;
+
 /// How trainers trade: whoever connects them implements it.
 pub trait Exchange {
     /// Which trainer this is.
@@ -55,16 +58,20 @@ pub trait Exchange {
 
     /// Gives `parts[i]` to trainer `i` and returns what each trainer gave to this one, by rank.
     ///
-    /// All trainers call it equally often; it returns when all have.
-    fn trade(&self, parts: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, String>;
+    /// All trainers call it equally often and for the same purpose; it returns when all have.
+    fn trade(
+        &self,
+        purpose: &str,
+        parts: Vec<Vec<u8>>,
+    ) -> std::result::Result<Vec<Vec<u8>>, TradeError>;
 }
 
 /// Trades, and checks that everybody gave something.
-fn trade(exchange: &dyn Exchange, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
-    let got = exchange.trade(parts).map_err(|reason| Error::Exchange { reason })?;
+fn trade(exchange: &dyn Exchange, purpose: &str, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+    let got = exchange.trade(purpose, parts).map_err(|source| Error::Exchange { source })?;
     if got.len() != exchange.n_trainers() {
-        let reason = format!("{} parts of {} trainers", got.len(), exchange.n_trainers());
-        return Err(Error::Exchange { reason });
+        let text = format!("{} parts of {} trainers", got.len(), exchange.n_trainers());
+        return Err(Error::Exchange { source: text.into() });
     }
     Ok(got)
 }
@@ -73,7 +80,7 @@ fn trade(exchange: &dyn Exchange, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
 pub(crate) fn sum(exchange: &dyn Exchange, number: u64) -> Result<u64> {
     let parts = vec![number.to_le_bytes().to_vec(); exchange.n_trainers()];
     let mut sum = 0;
-    for (from, part) in trade(exchange, parts)?.into_iter().enumerate() {
+    for (from, part) in trade(exchange, "count", parts)?.into_iter().enumerate() {
         let part = part.try_into().map_err(|_| Error::ForeignSamples { from })?;
         sum += u64::from_le_bytes(part);
     }
@@ -82,49 +89,138 @@ pub(crate) fn sum(exchange: &dyn Exchange, number: u64) -> Result<u64> {
 
 /// Says that this trainer has more to give than this part; so all know when all are done.
 const MORE: u8 = 1;
+/// Bytes after which a round ends, whatever its number of samples.
+const ROUND_BYTES: usize = 16 << 20;
+/// Words of a piece; a new one begins behind it, so that growing never copies all.
+pub(crate) const PIECE_WORDS: usize = 4 << 20;
 
-/// Sends each sample to a random trainer and returns those that came here.
-///
-/// Goes in rounds of `n_round` samples, so that no more than a round lies about twice. `next` takes
-/// samples out one after the other.
+/// How samples are sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scatter {
+    /// Decides who gets what; that of the first trainer counts.
+    pub(crate) seed: u64,
+    /// Samples of a round: no more than a round lies about twice.
+    pub(crate) n_round: usize,
+    /// How many samples there are here.
+    pub(crate) n_own: usize,
+}
+
+/// Decides who gets which sample. Of as many samples as there are trainers, counted over all
+/// trainers, each gets one: shares differ by one at most.
+struct Dealer {
+    seed: u64,
+    /// Samples before the next one.
+    n_dealt: usize,
+    /// Who gets those of the present group.
+    order: Vec<usize>,
+}
+
+impl Dealer {
+    /// Trainers tell each other how much they have.
+    fn new(exchange: &dyn Exchange, own: &Scatter) -> Result<Self> {
+        let n_trainers = exchange.n_trainers();
+        let part = [own.seed.to_le_bytes(), (own.n_own as u64).to_le_bytes()].concat();
+        let (mut seed, mut n_before) = (0, 0);
+        let all = trade(exchange, "shuffle", vec![part; n_trainers])?;
+        for (from, part) in all.into_iter().enumerate() {
+            let (&[theirs, n], []) = part.as_chunks::<8>() else {
+                return Err(Error::ForeignSamples { from });
+            };
+            if from == 0 {
+                seed = u64::from_le_bytes(theirs);
+            }
+            if from < exchange.rank() {
+                n_before += u64::from_le_bytes(n) as usize;
+            }
+        }
+        let mut dealer = Self { seed, n_dealt: n_before, order: (0..n_trainers).collect() };
+        dealer.shuffle();
+        Ok(dealer)
+    }
+
+    fn shuffle(&mut self) {
+        let group = self.n_dealt / self.order.len();
+        self.order.sort_unstable();
+        shuffle(&mut self.order, mix(self.seed ^ mix(group as u64)));
+    }
+
+    fn next(&mut self) -> usize {
+        let place = self.n_dealt % self.order.len();
+        if place == 0 {
+            self.shuffle();
+        }
+        self.n_dealt += 1;
+        self.order[place]
+    }
+}
+
+/// Sends each sample to a random trainer and returns those that came here, in an order that depends
+/// on nothing but what was sent. `next` takes samples out one after the other.
 pub(crate) fn scatter(
     exchange: &dyn Exchange,
     slots: &[Slot],
-    (seed, n_round): (u64, usize),
+    own: Scatter,
     mut next: impl FnMut(&mut dyn FnMut(&Records, usize)) -> bool,
 ) -> Result<Vec<Records>> {
     let n_trainers = exchange.n_trainers();
-    let mut random = Random::new(mix(seed ^ mix(exchange.rank() as u64)));
-    let mut received = Vec::new();
+    let mut dealer = Dealer::new(exchange, &own)?;
+    let mut receiver = |records: &Records, at| match records.key(at) {
+        0 => dealer.next(),
+        // Samples of one name meet at one trainer, where they can be merged.
+        key => (mix(key) % n_trainers as u64) as usize,
+    };
+    let mut received = Received::default();
     loop {
         let mut parts = vec![vec![0]; n_trainers];
-        let mut more = true;
-        for _ in 0..n_round {
+        let (mut more, mut n_samples, mut n_bytes) = (true, 0, 0);
+        while more && n_samples < own.n_round && n_bytes < ROUND_BYTES {
             more = next(&mut |records, at| {
-                // Samples of one name meet at one trainer, where they can be merged.
-                let to = match records.key(at) {
-                    0 => random.below(n_trainers),
-                    key => (mix(key ^ seed) % n_trainers as u64) as usize,
-                };
-                records.write_bytes(at, &mut parts[to]);
+                let part = &mut parts[receiver(records, at)];
+                let before = part.len();
+                records.write_bytes(at, part);
+                n_bytes += part.len() - before;
             });
-            if !more {
-                break;
-            }
+            n_samples += 1;
         }
         parts.iter_mut().for_each(|part| part[0] = if more { MORE } else { 0 });
         let mut anybody = false;
-        for (from, part) in trade(exchange, parts)?.into_iter().enumerate() {
+        for (from, part) in trade(exchange, "shuffle", parts)?.into_iter().enumerate() {
             let (&flag, bytes) = part.split_first().ok_or(Error::ForeignSamples { from })?;
             anybody |= flag == MORE;
-            let mut records = Records::default();
-            records.read_bytes(bytes, slots).ok_or(Error::ForeignSamples { from })?;
-            received.push(records);
+            received.add(bytes, slots).ok_or(Error::ForeignSamples { from })?;
         }
         if !anybody {
-            received.retain(|records| !records.is_empty());
-            return Ok(received);
+            return Ok(received.finish());
         }
+    }
+}
+
+/// Samples that came, in pieces.
+#[derive(Default)]
+struct Received {
+    pieces: Vec<Records>,
+    piece: Records,
+}
+
+impl Received {
+    fn add(&mut self, bytes: &[u8], slots: &[Slot]) -> Option<()> {
+        self.piece.read_bytes(bytes, slots)?;
+        if self.piece.n_words() > PIECE_WORDS {
+            self.close();
+        }
+        Some(())
+    }
+
+    fn close(&mut self) {
+        self.piece.shrink();
+        self.pieces.push(std::mem::take(&mut self.piece));
+    }
+
+    fn finish(mut self) -> Vec<Records> {
+        if !self.piece.is_empty() {
+            self.close();
+        }
+        self.pieces
     }
 }
 

@@ -9,11 +9,13 @@ pub mod flags;
 pub mod launch;
 pub mod lifecycle;
 pub mod lines;
+pub mod metrics;
 pub mod pipes;
 pub mod ready;
 pub mod role;
 mod signals;
 pub mod strategy;
+mod together;
 
 pub use error::{Error, Result, Usage};
 pub use flags::Flags;

@@ -47,11 +47,11 @@ impl std::fmt::Debug for Fleet {
 
 /// What there is once a loss has been minimized.
 #[derive(Debug)]
-struct Split {
+pub(crate) struct Split {
     strategy: Strategy,
     /// The main program before it was split.
     origin: Program,
-    job: Arc<Distributed>,
+    pub(crate) job: Arc<Distributed>,
     /// A server's main and startup program.
     server: Option<(Program, Program)>,
 }
@@ -158,7 +158,7 @@ impl Fleet {
         }
     }
 
-    fn split(&self, what: &'static str) -> Result<&Split> {
+    pub(crate) fn split(&self, what: &'static str) -> Result<&Split> {
         self.split.as_ref().ok_or(Error::NotMinimized(what))
     }
 
@@ -173,7 +173,7 @@ impl Fleet {
         self.split.as_ref().map(|split| &split.origin)
     }
 
-    fn need(&self, wanted: Part, what: &'static str) -> Result<()> {
+    pub(crate) fn need(&self, wanted: Part, what: &'static str) -> Result<()> {
         let name = |part| if part == Part::Server { "server" } else { "worker" };
         match self.role.part == wanted {
             true => Ok(()),
@@ -258,45 +258,6 @@ impl Fleet {
         Ok(self.cluster.stats()?)
     }
 
-    /// Waits for all trainers.
-    pub fn barrier_worker(&self) -> Result<()> {
-        self.meet("barrier", Vec::new()).map(drop)
-    }
-
-    /// Bytes of all trainers, in their order.
-    fn meet(&self, place: &str, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>> {
-        self.need(Part::Trainer, "meet the others")?;
-        self.cluster.join(&self.split("main_program")?.job);
-        Ok(self.cluster.meet(place, bytes)?)
-    }
-
-    /// Numbers of all trainers put together, place by place, in the trainers' order: the same bits
-    /// for all of them. `how` is `sum`, `min` or `max`.
-    pub fn all_reduce_worker(&self, numbers: &[f64], how: &str) -> Result<Vec<f64>> {
-        let join: fn(f64, f64) -> f64 = match how {
-            "sum" => |a, b| a + b,
-            "min" => f64::min,
-            "max" => f64::max,
-            _ => return Err(Error::UnknownReduction(how.to_string())),
-        };
-        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-        let mut all = self.meet("all_reduce", bytes)?.into_iter().map(read_numbers).enumerate();
-        let mut result = all.next().map(|(_, first)| first).unwrap_or_default();
-        let uneven = |trainer, actual| {
-            Err(Error::UnevenReduction { trainer, expected: numbers.len(), actual })
-        };
-        if result.len() != numbers.len() {
-            return uneven(0, result.len());
-        }
-        for (trainer, other) in all {
-            if other.len() != numbers.len() {
-                return uneven(trainer, other.len());
-            }
-            result.iter_mut().zip(other).for_each(|(own, other)| *own = join(*own, other));
-        }
-        Ok(result)
-    }
-
     /// Saves a trainer's program as it is on the servers now; trainer 0 also what only they hold.
     pub fn save_persistables(&self, scope: &Scope, dir: &Path, program: &Program) -> Result<()> {
         let job = program.distributed.as_deref();
@@ -347,9 +308,4 @@ fn server_programs(
 ) -> Result<(Program, Program)> {
     let main = split.server_main(endpoint, strategy.server.threads())?;
     Ok((main, split.server_startup(endpoint, None)?))
-}
-
-fn read_numbers(bytes: Vec<u8>) -> Vec<f64> {
-    let (numbers, _) = bytes.as_chunks::<8>();
-    numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()
 }

@@ -89,6 +89,8 @@ pub struct Distributed {
     pub placement: Vec<Placement>,
     /// The table made with `is_distributed`, rows of which are spread by id.
     pub lookup_table: Option<String>,
+    /// Tables, and states of their optimizers, that servers save and load themselves, row by row.
+    pub by_rows: Vec<String>,
     /// Batches between two exchanges of [`Mode::Geo`].
     pub geo_push_nums: u32,
     /// Same for all processes of a job and for no other: see [`Distributed::hash_job`].
@@ -150,6 +152,7 @@ mod tests {
             ps_endpoint: None,
             placement: Vec::new(),
             lookup_table: None,
+            by_rows: Vec::new(),
             geo_push_nums: 100,
             job: String::new(),
         }

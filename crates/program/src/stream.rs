@@ -65,8 +65,7 @@ pub fn write_tensor(out: &mut Vec<u8>, tensor: &Tensor) {
 
 /// Appends keyed rows.
 pub fn write_rows(out: &mut Vec<u8>, rows: &Rows) {
-    out.extend_from_slice(&0u32.to_le_bytes());
-    out.extend_from_slice(&(rows.ids.len() as u64).to_le_bytes());
+    out.extend_from_slice(&rows_head(rows.ids.len()));
     for id in &rows.ids {
         out.extend_from_slice(&id.to_le_bytes());
     }
@@ -74,17 +73,27 @@ pub fn write_rows(out: &mut Vec<u8>, rows: &Rows) {
     write_payload(out, &rows.value);
 }
 
-/// Type, shape and numbers.
-fn write_payload(out: &mut Vec<u8>, tensor: &Tensor) {
+/// What stands before the ids of keyed rows. Ids, height, [`payload_head`] and numbers follow, for
+/// those who write them bit by bit.
+pub fn rows_head(n_rows: usize) -> Vec<u8> {
+    [&0u32.to_le_bytes()[..], &(n_rows as u64).to_le_bytes()].concat()
+}
+
+/// What stands before the numbers of a tensor.
+pub fn payload_head(dtype: DType, dims: &[usize]) -> Vec<u8> {
     let mut desc = Writer::default();
-    desc.int(1, i64::from(tensor.dtype().code()));
-    for &dim in tensor.dims() {
+    desc.int(1, i64::from(dtype.code()));
+    for &dim in dims {
         desc.int(2, dim as i64);
     }
     let desc = desc.finish(&[]);
-    out.extend_from_slice(&0u32.to_le_bytes());
-    out.extend_from_slice(&(desc.len() as i32).to_le_bytes());
-    out.extend_from_slice(&desc);
+    let (version, size) = (0u32.to_le_bytes(), (desc.len() as i32).to_le_bytes());
+    [&version[..], &size, &desc].concat()
+}
+
+/// Type, shape and numbers.
+fn write_payload(out: &mut Vec<u8>, tensor: &Tensor) {
+    out.extend_from_slice(&payload_head(tensor.dtype(), tensor.dims()));
     out.extend_from_slice(tensor.bytes());
 }
 
@@ -259,8 +268,8 @@ fn u64_of(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-/// Type code and sizes of a `TensorDesc`.
-fn description(bytes: &[u8]) -> Option<(i64, Vec<i64>)> {
+/// Type code and sizes of a `TensorDesc`, the part of [`payload_head`] behind version and size.
+pub fn description(bytes: &[u8]) -> Option<(i64, Vec<i64>)> {
     let mut reader = Wire::new(bytes);
     let (mut code, mut dims) = (None, Vec::new());
     while let Some(field) = reader.field().ok()? {

@@ -173,12 +173,19 @@ impl Pool {
         }
     }
 
-    /// The kept tensor that fits best, or a new one.
+    /// The kept tensor that fits best, or a new one. A small one goes where none fits: otherwise
+    /// tensors that grow would fill the pool with their former sizes.
     pub fn take(&mut self, n_bytes: usize) -> Tensor {
         let fits = self.kept.iter().enumerate().filter(|(_, tensor)| tensor.capacity() >= n_bytes);
         match fits.min_by_key(|(_, tensor)| tensor.capacity()).map(|(at, _)| at) {
             Some(at) => self.kept.swap_remove(at),
-            None => Tensor::default(),
+            None => {
+                let sizes = self.kept.iter().enumerate();
+                let largest = sizes.max_by_key(|(_, tensor)| tensor.capacity());
+                let at = largest.map(|(at, _)| at);
+                drop(at.map(|at| self.kept.swap_remove(at)));
+                Tensor::default()
+            }
         }
     }
 }

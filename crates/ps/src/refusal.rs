@@ -102,6 +102,32 @@ pub enum Refusal {
         round: u64,
     },
 
+    /// A trade that no server holds.
+    #[error("cannot be traded: {0}")]
+    BadTrade(String),
+
+    /// A trainer trades something else than the others.
+    #[error(
+        "trainer {trainer} is out of step: it is at {ours}, the others at {theirs}; all trainers must trade in the same order, and one that was started again cannot join in between"
+    )]
+    OutOfStep {
+        /// Who.
+        trainer: u32,
+        /// What it came for.
+        ours: String,
+        /// What the others came for.
+        theirs: String,
+    },
+
+    /// A trade needs everybody, and somebody is gone.
+    #[error(
+        "trainer {trainer} takes no part in the job any more, so nothing can be traded with it; all trainers must trade before any of them ends"
+    )]
+    Absent {
+        /// Who.
+        trainer: u32,
+    },
+
     /// An error of the server's own.
     #[error("{0}")]
     Failed(String),
@@ -146,6 +172,15 @@ impl Refusal {
                 out.u64(*round);
             }
             Refusal::Failed(what) => texts(out, 12, &[what]),
+            Refusal::BadTrade(what) => texts(out, 13, &[what]),
+            Refusal::OutOfStep { trainer, ours, theirs } => {
+                texts(out, 14, &[ours, theirs]);
+                out.u32(*trainer);
+            }
+            Refusal::Absent { trainer } => {
+                out.u8(15);
+                out.u32(*trainer);
+            }
         }
     }
 
@@ -167,6 +202,12 @@ impl Refusal {
                 Refusal::TrainerLost { trainer, how, silent_ms, round }
             }
             12 => Refusal::Failed(input.str()?),
+            13 => Refusal::BadTrade(input.str()?),
+            14 => {
+                let (ours, theirs) = (input.str()?, input.str()?);
+                Refusal::OutOfStep { trainer: input.u32()?, ours, theirs }
+            }
+            15 => Refusal::Absent { trainer: input.u32()? },
             _ => return Err(Error::Malformed("an unknown refusal")),
         })
     }

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use data::{Dataset, Kind, Native, Reader, Settings, Slot};
+use data::{ClickLog, Dataset, Exchange, Kind, Native, Reader, Settings, Slot};
 use fleet::{env, pipes};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -12,15 +13,18 @@ use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
 use tensor::DType;
 
+use crate::cluster::raised_in_wait;
 use crate::error::from_data;
 use crate::executor::SIGNALS_EVERY;
+use crate::fleet::PyFleet;
 use crate::tensor::PyTensor;
 use crate::variable::PyVariable;
 
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyDataset>()?;
     m.add_class::<PyBatches>()?;
-    m.add_function(wrap_pyfunction!(run_reader, m)?)
+    m.add_function(wrap_pyfunction!(run_reader, m)?)?;
+    m.add_function(wrap_pyfunction!(make_criteo, m)?)
 }
 
 /// Files and slots: text in, batches out.
@@ -50,6 +54,21 @@ impl PyDataset {
         let mut dataset = self.lock(py);
         let dataset = &mut *dataset;
         py.detach(|| call(dataset)).map_err(from_data)
+    }
+
+    /// Calls what needs the other trainers; what a signal handler raised meanwhile goes first.
+    fn together<R: Send>(
+        &self,
+        py: Python<'_>,
+        fleet: Option<&PyFleet>,
+        call: impl FnOnce(&mut Dataset, Option<&dyn Exchange>) -> data::Result<R> + Send,
+    ) -> PyResult<R> {
+        let peers = fleet.map_or(Ok(None), |fleet| fleet.peers(py))?;
+        let mut dataset = self.lock(py);
+        let dataset = &mut *dataset;
+        let done = py.detach(|| call(dataset, peers.as_ref().map(|peers| peers as &dyn Exchange)));
+        let raised = raised_in_wait().filter(|_| done.is_err());
+        done.map_err(|error| raised.unwrap_or_else(|| from_data(error)))
     }
 
     /// Waits for a load; Ctrl-C ends it.
@@ -156,6 +175,18 @@ impl PyDataset {
         self.set(py, |settings| settings.skips_max = skip_max);
     }
 
+    /// For how many seconds a pipe command may print nothing before it is given up, 600 unless said
+    /// otherwise. Not in Fluid.
+    fn set_pipe_timeout(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        let max = Duration::try_from_secs_f64(seconds).ok().filter(|max| !max.is_zero());
+        let Some(max) = max else {
+            let text = format!("pipe_timeout must be more than 0 seconds, but received {seconds}");
+            return Err(PyValueError::new_err(text));
+        };
+        self.set(py, |settings| settings.silence_max = max);
+        Ok(())
+    }
+
     /// Where the random orders of shuffles begin. Not in Fluid.
     fn set_shuffle_seed(&self, py: Python<'_>, seed: u64) {
         self.set(py, |settings| settings.seed = seed);
@@ -181,7 +212,7 @@ impl PyDataset {
 
     /// The description in the words of Fluid's files.
     fn desc(&self, py: Python<'_>) -> String {
-        self.lock(py).settings().desc(self.class)
+        self.lock(py).settings().desc(self.class).to_string()
     }
 
     /// How many threads read and train.
@@ -234,6 +265,13 @@ impl PyDataset {
         self.long(py, Dataset::local_shuffle)
     }
 
+    /// Puts the samples of all trainers in random order; without a fleet, of this one.
+    #[pyo3(signature = (fleet = None))]
+    fn shuffle_among(&self, py: Python<'_>, fleet: Option<&PyFleet>) -> PyResult<()> {
+        self.wait(py)?;
+        self.together(py, fleet, |dataset, exchange| dataset.global_shuffle(exchange))
+    }
+
     /// Forgets the samples.
     fn release_memory(&self, py: Python<'_>) {
         let mut dataset = self.lock(py);
@@ -241,9 +279,23 @@ impl PyDataset {
         py.detach(|| dataset.release());
     }
 
-    /// Samples of this trainer in memory.
-    fn n_rows(&self, py: Python<'_>) -> PyResult<u64> {
-        self.long(py, |dataset| dataset.n_rows(None))
+    /// Samples in memory: of this trainer, or with a fleet of all.
+    #[pyo3(signature = (fleet = None))]
+    fn n_rows(&self, py: Python<'_>, fleet: Option<&PyFleet>) -> PyResult<u64> {
+        self.together(py, fleet, |dataset, exchange| dataset.n_rows(exchange))
+    }
+
+    /// Samples in memory after the last shuffle: of this trainer, or with a fleet of all.
+    #[pyo3(signature = (fleet = None))]
+    fn n_shuffled(&self, py: Python<'_>, fleet: Option<&PyFleet>) -> PyResult<u64> {
+        self.together(py, fleet, |dataset, exchange| dataset.n_shuffled(exchange))
+    }
+
+    /// Samples that the last global shuffle left out: `set_merge_by_lineid` wants another number of
+    /// their name. Not in Fluid.
+    #[getter]
+    fn unmerged(&self, py: Python<'_>) -> u64 {
+        self.lock(py).n_unmerged()
     }
 
     /// How many samples trainers trade at once.
@@ -328,4 +380,14 @@ fn run_reader(py: Python<'_>, words: Vec<String>) -> PyResult<()> {
     let native = Native::from_words(&words).map_err(from_data)?;
     let native = native.ok_or_else(|| PyValueError::new_err("there is no such reader"))?;
     py.detach(|| native.run(io::stdin().lock(), io::stdout().lock())).map_err(from_data)
+}
+
+/// Makes up a click log as the words say; returns what was written.
+#[pyfunction]
+fn make_criteo(py: Python<'_>, words: Vec<String>) -> PyResult<String> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (log, folder) = ClickLog::from_arguments(&words).map_err(from_data)?;
+    let n_bytes = py.detach(|| log.write(&folder)).map_err(from_data)?;
+    let (n_rows, n_files, folder) = (log.n_rows, log.n_files, folder.display());
+    Ok(format!("{n_rows} rows in {n_files} files, {} MB, in {folder}", n_bytes / 1_000_000))
 }

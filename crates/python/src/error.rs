@@ -50,7 +50,10 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
     let text = error.to_string();
     match error {
         TrainError::Program(error) => from_program(error),
-        TrainError::Interrupted { .. } => PyKeyboardInterrupt::new_err(text),
+        TrainError::Data(error) => from_data(error),
+        TrainError::Interrupted { .. } | TrainError::PassStopped => {
+            PyKeyboardInterrupt::new_err(text)
+        }
         TrainError::ReadFile { source, .. } | TrainError::WriteFile { source, .. } => {
             io::Error::new(source.kind(), text).into()
         }
@@ -109,6 +112,9 @@ pub(crate) fn from_data(error: DataError) -> PyErr {
         | DataError::Usage { .. }
         | DataError::NativeSlots { .. }
         | DataError::NoSuchSlot { .. }
+        | DataError::BadDesc { .. }
+        | DataError::SlotType { .. }
+        | DataError::NotMultiSlot { .. }
         | DataError::NoFeatureEval => PyValueError::new_err(text),
         DataError::OnlyInMemory { .. } => PyNotImplementedError::new_err(text),
         _ => PyRuntimeError::new_err(text),

@@ -19,6 +19,7 @@ use crate::cluster;
 use crate::context;
 use crate::convert::{copy_array, to_numpy};
 use crate::error::{from_fleet, from_train};
+use crate::from_dataset::{self, Wanted};
 use crate::parallel::{self, Call, World};
 use crate::program::PyProgram;
 use crate::tensor::{PyScope, PyTensor};
@@ -142,6 +143,44 @@ impl PyExecutor {
         let raised = raised.or_else(cluster::raised_in_wait).filter(|_| ran.is_err());
         ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
         results(py, fetched, return_numpy)
+    }
+
+    /// Runs a program on all batches of a dataset; returns how many batches and samples there were,
+    /// the seconds it took, and those that each thread waited for data.
+    #[pyo3(signature = (program, dataset, scope, fetch_list, fetch_info, print_period, debug,
+        fetch_handler, infers))]
+    fn _run_dataset(
+        &self,
+        py: Python<'_>,
+        program: Option<&Bound<'_, PyAny>>,
+        dataset: &Bound<'_, PyAny>,
+        scope: Option<Py<PyScope>>,
+        fetch_list: Option<&Bound<'_, PyAny>>,
+        fetch_info: Option<Vec<String>>,
+        print_period: u64,
+        debug: bool,
+        fetch_handler: Option<Bound<'_, PyAny>>,
+        infers: bool,
+    ) -> PyResult<(u64, u64, f64, Vec<f64>)> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(PyRuntimeError::new_err("Attempted to use a closed Executor"));
+        }
+        let program = program_arg(py, program)?.get().shared();
+        let scope = match scope {
+            Some(scope) => scope,
+            None => context::global_scope(py)?,
+        };
+        let (fetch, labels) = (fetch_names(fetch_list)?, fetch_info);
+        if labels.as_ref().is_some_and(|labels| labels.len() != fetch.len()) {
+            return Err(PyAssertionError::new_err("fetch_list and fetch_info differ in length"));
+        }
+        let handler = fetch_handler;
+        let wanted = Wanted { fetch, labels, print_period, debug, infers, handler };
+        let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        let State { executor, raised, .. } = &mut *state;
+        let what = (&*program, &scope.get().0);
+        let report = from_dataset::run(py, executor, raised, what, dataset, wanted)?;
+        Ok((report.n_batches, report.n_samples, report.seconds, report.waited))
     }
 
     /// Ends this executor: it runs nothing any more. Parameter servers learn that this trainer's

@@ -1,11 +1,16 @@
 //! Memory of a tensor: bytes on a cache line, kept when a tensor shrinks so that a steady-state
 //! step allocates nothing.
 
+/// What memory is made of. The system's allocator moves memory of this alignment to a larger place
+/// by mapping its pages anew; of a larger alignment it would copy it, and hold both for a while.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C, align(64))]
-struct Line([u8; LINE_BYTES]);
+#[repr(C, align(16))]
+struct Unit([u8; UNIT_BYTES]);
 
+const UNIT_BYTES: usize = 16;
 const LINE_BYTES: usize = 64;
+/// Units that may have to be left out before the first line.
+const SLACK: usize = LINE_BYTES / UNIT_BYTES - 1;
 
 /// Memory that belongs to somebody else: pages that processes share, say.
 ///
@@ -22,17 +27,29 @@ pub trait Memory: Send + Sync {
 /// Growable bytes, aligned for any element type and for vector loads.
 #[derive(Default)]
 pub struct Buffer {
-    lines: Vec<Line>,
-    /// Used instead of `lines`, if it is there.
+    units: Vec<Unit>,
+    /// Units before the first line.
+    start: usize,
+    /// Used instead of `units`, if it is there.
     lent: Option<Box<dyn Memory>>,
     n_bytes: usize,
+}
+
+/// How many units before the first line.
+fn slack(first: *const Unit) -> usize {
+    (first as usize).wrapping_neg() % LINE_BYTES / UNIT_BYTES
+}
+
+/// Units of a buffer of so many bytes, wherever it begins.
+fn units_for(n_bytes: usize) -> usize {
+    n_bytes.div_ceil(UNIT_BYTES) + SLACK
 }
 
 impl Buffer {
     /// All of this memory. It is left for memory of our own when it is too small or only to be read.
     pub fn lent(memory: Box<dyn Memory>) -> Self {
         let n_bytes = memory.bytes().len();
-        Self { lines: Vec::new(), lent: Some(memory), n_bytes }
+        Self { lent: Some(memory), n_bytes, ..Self::default() }
     }
 
     /// The first `n_bytes` of it, which must be there.
@@ -54,27 +71,42 @@ impl Buffer {
             }
             self.lent = None;
         }
-        let n_lines = n_bytes.div_ceil(LINE_BYTES);
-        if n_lines > self.lines.len() {
-            if n_lines > self.lines.capacity() {
+        let n_units = units_for(n_bytes);
+        if n_bytes > 0 && n_units > self.units.len() {
+            if n_units > self.units.capacity() {
                 // A fresh zeroed block costs no copy: what was here is not promised to survive.
-                self.lines = bytemuck::zeroed_vec(n_lines);
+                self.units = bytemuck::zeroed_vec(n_units);
+                self.start = slack(self.units.as_ptr());
             } else {
-                self.lines.resize(n_lines, Line([0; LINE_BYTES]));
+                self.units.resize(n_units, Unit([0; UNIT_BYTES]));
             }
         }
         self.n_bytes = n_bytes;
     }
 
     /// Makes the buffer `n_bytes` long or longer and keeps what is there. The memory it grows by is
-    /// zero; more is reserved than needed, so that growing step by step costs little.
+    /// zero; more is reserved than needed, so that growing step by step costs little. Memory that is
+    /// reserved and not used costs addresses only.
     pub fn grow(&mut self, n_bytes: usize) {
         self.own();
-        let n_lines = n_bytes.div_ceil(LINE_BYTES);
-        if n_lines > self.lines.len() {
-            self.lines.resize(n_lines, Line([0; LINE_BYTES]));
+        let n_units = units_for(n_bytes);
+        if n_units > self.units.len() {
+            self.units.resize(n_units, Unit([0; UNIT_BYTES]));
+            let start = slack(self.units.as_ptr());
+            if start != self.start {
+                let used = self.start..self.start + self.n_bytes.div_ceil(UNIT_BYTES);
+                self.units.copy_within(used, start);
+                let end = start + self.n_bytes.div_ceil(UNIT_BYTES);
+                self.units[end..].fill(Unit([0; UNIT_BYTES]));
+                self.start = start;
+            }
         }
         self.n_bytes = self.n_bytes.max(n_bytes);
+    }
+
+    /// The first bytes only; keeps memory.
+    pub fn truncate(&mut self, n_bytes: usize) {
+        self.n_bytes = self.n_bytes.min(n_bytes);
     }
 
     /// Copies lent bytes to memory of our own.
@@ -89,7 +121,7 @@ impl Buffer {
     pub fn bytes(&self) -> &[u8] {
         match &self.lent {
             Some(memory) => &memory.bytes()[..self.n_bytes],
-            None => &bytemuck::cast_slice(&self.lines)[..self.n_bytes],
+            None => &bytemuck::cast_slice(&self.units)[self.start * UNIT_BYTES..][..self.n_bytes],
         }
     }
 
@@ -100,7 +132,7 @@ impl Buffer {
         }
         let bytes = match &mut self.lent {
             Some(memory) => memory.bytes_mut().unwrap_or_default(),
-            None => bytemuck::cast_slice_mut(&mut self.lines),
+            None => &mut bytemuck::cast_slice_mut(&mut self.units)[self.start * UNIT_BYTES..],
         };
         &mut bytes[..self.n_bytes]
     }
@@ -112,7 +144,7 @@ impl Buffer {
 
     /// Bytes of memory held, used or not.
     pub fn capacity(&self) -> usize {
-        self.lent.as_ref().map_or(self.lines.capacity() * LINE_BYTES, |lent| lent.bytes().len())
+        self.lent.as_ref().map_or(self.units.capacity() * UNIT_BYTES, |lent| lent.bytes().len())
     }
 }
 
@@ -124,8 +156,16 @@ impl Clone for Buffer {
             return copy;
         }
         // Straight from the old bytes: memory that is about to be written need not be zeroed.
-        let used = &self.lines[..self.n_bytes.div_ceil(LINE_BYTES)];
-        Self { lines: used.to_vec(), lent: None, n_bytes: self.n_bytes }
+        let used = &self.units[self.start..][..self.n_bytes.div_ceil(UNIT_BYTES)];
+        if used.is_empty() {
+            return Self::default();
+        }
+        let mut units = Vec::with_capacity(used.len() + SLACK);
+        let start = slack(units.as_ptr());
+        units.resize(start, Unit([0; UNIT_BYTES]));
+        units.extend_from_slice(used);
+        units.resize(used.len() + SLACK, Unit([0; UNIT_BYTES]));
+        Self { units, start, lent: None, n_bytes: self.n_bytes }
     }
 
     fn clone_from(&mut self, source: &Self) {
@@ -162,6 +202,24 @@ mod tests {
     }
 
     #[test]
+    fn bytes_begin_on_a_line_wherever_memory_is() {
+        let mut all = Vec::new();
+        for n_bytes in (1..6000).step_by(37) {
+            let mut buffer = Buffer::default();
+            buffer.resize(n_bytes);
+            let last = n_bytes - 1;
+            buffer.bytes_mut()[last] = 9;
+            buffer.grow(n_bytes + 5000);
+            assert_eq!(buffer.bytes()[last], 9);
+            assert!(buffer.bytes()[n_bytes..].iter().all(|&byte| byte == 0));
+            let copy = buffer.clone();
+            assert_eq!(copy.bytes(), buffer.bytes());
+            all.extend([buffer, copy]);
+        }
+        assert!(all.iter().all(|buffer| buffer.bytes().as_ptr() as usize % LINE_BYTES == 0));
+    }
+
+    #[test]
     fn fresh_memory_is_zero() {
         let mut buffer = Buffer::default();
         buffer.resize(130);
@@ -170,17 +228,17 @@ mod tests {
 
     /// Four lines of somebody else's.
     struct Foreign {
-        lines: Vec<Line>,
+        units: Vec<Unit>,
         may_write: bool,
     }
 
     impl Memory for Foreign {
         fn bytes(&self) -> &[u8] {
-            bytemuck::cast_slice(&self.lines)
+            bytemuck::cast_slice(&self.units)
         }
 
         fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-            self.may_write.then(|| bytemuck::cast_slice_mut(&mut self.lines))
+            self.may_write.then(|| bytemuck::cast_slice_mut(&mut self.units))
         }
 
         fn place(&self) -> (u64, u32, u64) {
@@ -189,7 +247,7 @@ mod tests {
     }
 
     fn lent(may_write: bool) -> Buffer {
-        Buffer::lent(Box::new(Foreign { lines: vec![Line([7; LINE_BYTES]); 4], may_write }))
+        Buffer::lent(Box::new(Foreign { units: vec![Unit([7; UNIT_BYTES]); 16], may_write }))
     }
 
     #[test]

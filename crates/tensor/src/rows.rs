@@ -40,6 +40,24 @@ impl Rows {
         self.value.shape().flatten_2d(1).1
     }
 
+    /// Keeps the rows for which `keep` says so, in their order; it is asked with each row's place.
+    pub fn retain(&mut self, keep: impl Fn(usize) -> bool) {
+        let row_bytes = self.value.bytes().len().checked_div(self.ids.len()).unwrap_or(0);
+        let mut n = 0;
+        for from in (0..self.ids.len()).filter(|&at| keep(at)) {
+            if from != n {
+                self.ids[n] = self.ids[from];
+                let bytes = self.value.bytes_mut();
+                bytes.copy_within(from * row_bytes..(from + 1) * row_bytes, n * row_bytes);
+            }
+            n += 1;
+        }
+        self.ids.truncate(n);
+        if self.value.is_initialized() {
+            self.value.truncate_rows(n);
+        }
+    }
+
     /// Makes room for `n` rows like those of `like`, values unspecified; keeps memory.
     pub fn resize_like(&mut self, like: &Rows, n: usize) {
         self.height = like.height;
@@ -141,12 +159,6 @@ fn add_up<'a, T>(
 }
 
 impl MergeScratch {
-    /// The distinct ids in order of first sight, and for each id its position among them.
-    pub fn distinct<'a>(&mut self, ids: impl Iterator<Item = &'a i64> + Clone) -> (&[i64], &[u32]) {
-        self.index(ids);
-        (&self.unique, &self.target)
-    }
-
     /// Numbers the distinct ids in order of first sight.
     fn index<'a>(&mut self, ids: impl Iterator<Item = &'a i64> + Clone) {
         let n = ids.clone().count();
@@ -209,6 +221,17 @@ mod tests {
     }
 
     #[test]
+    fn some_rows_are_kept_in_their_order() {
+        let value = Tensor::new([4, 2], &[0.0f32, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]).unwrap();
+        let mut rows = Rows { ids: vec![9, 4, 6, 4], height: 10, value };
+        rows.retain(|at| at % 2 == 1);
+        assert_eq!(rows.ids, [4, 4]);
+        assert_eq!(rows.value, Tensor::new([2, 2], &[1.0f32, 1.5, 3.0, 3.5]).unwrap());
+        rows.retain(|_| false);
+        assert_eq!((rows.ids.len(), rows.value.dims()), (0, &[0, 2][..]));
+    }
+
+    #[test]
     fn adds_duplicates_in_listed_order_and_sorts() {
         let first: (&[i64], &[f32]) = (&[7, 2, 7], &[1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
         check(&[first, (&[2], &[10.0, 20.0])], &[2, 7], &[12.0, 22.0, 4.0, 4.0]);
@@ -226,13 +249,6 @@ mod tests {
         merge_sorted([(ids, values)].into_iter(), 2, &mut MergeScratch::default(), &mut out);
         assert_eq!(out.ids, [2, 7]);
         assert_eq!(out.value.data::<f32>().unwrap(), [2.0, 2.0, 1.0, 1.0]);
-    }
-
-    #[test]
-    fn distinct_ids_are_numbered_as_they_come() {
-        let mut scratch = MergeScratch::default();
-        let (unique, positions) = scratch.distinct([7, 2, 7, -1, 2].iter());
-        assert_eq!((unique, positions), (&[7, 2, -1][..], &[0, 1, 0, 2, 1][..]));
     }
 
     #[test]

@@ -79,6 +79,17 @@ impl Tensor {
         tensor
     }
 
+    /// Whether there is memory for a tensor: asked before one is made whose size a user chose. Small
+    /// ones are not worth the question.
+    pub fn check_room(dtype: DType, shape: Shape) -> Result<()> {
+        let n_bytes = shape.n_elements().saturating_mul(dtype.size());
+        let mut probe: Vec<u8> = Vec::new();
+        match n_bytes < ASKED_BYTES_MIN || probe.try_reserve_exact(n_bytes).is_ok() {
+            true => Ok(()),
+            false => Err(Error::NoRoom { shape, n_bytes }),
+        }
+    }
+
     /// Gives the tensor a type and shape and returns its elements to be written.
     ///
     /// The memory is reused; what it holds is not specified. Ragged offsets are dropped.
@@ -106,6 +117,13 @@ impl Tensor {
     pub fn grow_rows(&mut self, n_rows: usize) {
         let shape = self.shape.with_dim(0, n_rows.max(self.shape.dim(0)));
         self.buffer.grow(shape.n_elements() * self.dtype.size());
+        self.shape = shape;
+    }
+
+    /// The first rows only; keeps memory.
+    pub fn truncate_rows(&mut self, n_rows: usize) {
+        let shape = self.shape.with_dim(0, n_rows.min(self.shape.dim(0)));
+        self.buffer.truncate(shape.n_elements() * self.dtype.size());
         self.shape = shape;
     }
 
@@ -276,6 +294,9 @@ impl PartialEq for Tensor {
     }
 }
 
+/// Nobody asks whether there is room for less.
+const ASKED_BYTES_MIN: usize = 1 << 30;
+
 /// Elements shown by `Debug`; a table of a million rows must not fill a log.
 const DEBUG_ELEMENTS_MAX: usize = 16;
 
@@ -312,6 +333,14 @@ mod tests {
         assert_eq!(whole.data::<f32>().unwrap()[2], 3.0);
         assert_eq!(Arc::strong_count(&whole), 1, "the part has memory of its own now");
         assert!(Tensor::part(&whole, 2..4).is_err());
+    }
+
+    #[test]
+    fn what_no_machine_holds_is_refused() {
+        let shape = Shape::from([1 << 48, 8]);
+        let error = Tensor::check_room(DType::F32, shape).unwrap_err();
+        assert_eq!(error, Error::NoRoom { shape, n_bytes: 1 << 53 });
+        assert_eq!(Tensor::check_room(DType::F32, Shape::from([1000, 8])), Ok(()));
     }
 
     #[test]

@@ -7,10 +7,12 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use data::Dataset;
 use program::{Net, Program, Var};
 use ps::message::Stats;
 use tempfile::TempDir;
 use tensor::{Tensor, Value};
+use train::from_dataset::{Audience, Pass};
 use train::parallel::{LossScale, Parallel, split};
 use train::remote::CommunicatorConfig;
 use train::transpile::{self, Config, Job as Names, RoundRobin, Threads, Transpiled};
@@ -162,6 +164,53 @@ pub fn run(
     feed: impl Fn(usize, usize) -> Feed + Sync,
     n_steps: usize,
 ) -> Outcome {
+    run_work(plan, build, |trainer, steps, net, loss| {
+        let (id, turns) = (trainer.id, trainer.turns);
+        let mut losses = Vec::new();
+        for step in 0..turns.n_steps(id, n_steps) {
+            let feed = feed(id, step);
+            let got = turns.take(id, || steps.step(&net.main, feed, loss.name()));
+            losses.push(got.unwrap_or_else(|error| panic!("trainer {id}, step {step}: {error}")));
+        }
+        losses
+    })
+}
+
+/// Runs a job whose trainers make one pass over a dataset of theirs. The losses are those that the
+/// first thread of each saw.
+pub fn run_pass(
+    plan: &Plan,
+    build: impl Fn() -> (Net, Var) + Sync,
+    dataset: impl Fn(usize) -> Dataset + Sync,
+) -> Outcome {
+    run_work(plan, build, |trainer, steps, net, loss| {
+        let (id, mut dataset) = (trainer.id, dataset(trainer.id));
+        let readers = dataset.start(0).unwrap_or_else(|error| panic!("readers of {id}: {error}"));
+        let pass = Pass { fetch: vec![loss.name().into()], fetch_every: 1, ..Pass::default() };
+        let mut losses = Losses::default();
+        let what = (&net.main, &steps.scope);
+        let ran = steps.exe.run_dataset(what, readers, &pass, &mut losses);
+        ran.unwrap_or_else(|error| panic!("trainer {id}: {error}"));
+        losses.0
+    })
+}
+
+/// Keeps the losses of a pass.
+#[derive(Default)]
+struct Losses(Vec<f64>);
+
+impl Audience for Losses {
+    fn fetched(&mut self, values: &[Tensor]) {
+        self.0.push(values[0].get_f64(0));
+    }
+}
+
+/// What a trainer does between its start and its end; returns the losses it saw.
+trait Work: Fn(&Trainer<'_>, &mut Steps, &Net, &Var) -> Vec<f64> + Sync {}
+
+impl<F: Fn(&Trainer<'_>, &mut Steps, &Net, &Var) -> Vec<f64> + Sync> Work for F {}
+
+fn run_work(plan: &Plan, build: impl Fn() -> (Net, Var) + Sync, work: impl Work) -> Outcome {
     let endpoints = free_endpoints(plan.n_servers);
     let endpoints: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
     let list = endpoints.join(",");
@@ -169,7 +218,7 @@ pub fn run(
     let turns = Turns { order: &plan.turns, at: Mutex::default(), moved: Condvar::new() };
     let alarm = Alarm::default();
     let (done, stats) = thread::scope(|scope| {
-        let (build, feed, list, dir) = (&build, &feed, list.as_str(), folder.path());
+        let (build, work, list, dir) = (&build, &work, list.as_str(), folder.path());
         let servers: Vec<_> = endpoints
             .iter()
             .map(|endpoint| {
@@ -180,7 +229,7 @@ pub fn run(
         let turns = &turns;
         let start = |id| {
             let trainer = Trainer { plan, id, dir, turns, alarm: alarm.clone() };
-            scope.spawn(move || trainer.run(build(), list, feed, n_steps))
+            scope.spawn(move || trainer.run(build(), list, work))
         };
         let trainers: Vec<_> = (0..plan.n_trainers).map(start).collect();
         let done: Vec<_> = trainers.into_iter().map(|t| t.join().expect("a trainer")).collect();
@@ -241,13 +290,7 @@ struct Done {
 }
 
 impl Trainer<'_> {
-    fn run(
-        &self,
-        (mut net, loss): (Net, Var),
-        list: &str,
-        feed: &(impl Fn(usize, usize) -> Feed + Sync),
-        n_steps: usize,
-    ) -> Done {
+    fn run(&self, (mut net, loss): (Net, Var), list: &str, work: &impl Work) -> Done {
         let (plan, id) = (self.plan, self.id);
         plan.transpile(&mut net, id, list);
         let job = net.main.distributed.clone().expect("transpiled");
@@ -262,12 +305,7 @@ impl Trainer<'_> {
         let started = steps.exe.run(&net.startup, &steps.scope, &mut Feed::new(), &[]);
         started.unwrap_or_else(|error| panic!("trainer {id} starts: {error}"));
         cluster.meet("start", Vec::new()).unwrap_or_else(|error| panic!("meeting: {error}"));
-        let mut losses = Vec::new();
-        for step in 0..self.turns.n_steps(id, n_steps) {
-            let feed = feed(id, step);
-            let got = self.turns.take(id, || steps.step(&net.main, feed, loss.name()));
-            losses.push(got.unwrap_or_else(|error| panic!("trainer {id}, step {step}: {error}")));
-        }
+        let losses = work(self, &mut steps, &net, &loss);
         let scope = steps.scope;
         let stopped = cluster.stop_communicator(&scope);
         stopped.unwrap_or_else(|error| panic!("communicator of {id}: {error}"));

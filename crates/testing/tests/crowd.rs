@@ -5,8 +5,8 @@ use std::fs;
 use std::sync::{Arc, Barrier as Wall, Mutex};
 use std::thread;
 
-use ps::message::{Barrier, Complete, Hello, Named, Pull, Push, VERSION};
-use ps::server::{Config, End, Server, Store};
+use ps::message::{Barrier, Complete, Hello, LookUp, Named, Pull, Push, VERSION};
+use ps::server::{Config, End, Server, Size, Store};
 use ps::tcp::{Client, Listener, Patience, Stop};
 use ps::{Endpoint, Refusal, TrainerId};
 use tensor::{Tensor, Value};
@@ -40,16 +40,16 @@ impl Store for Tiny {
         Ok(vec![Arc::new(Value::Tensor(Tensor::full([1], self.0)))])
     }
 
-    fn look_up(&mut self, table: &str, _keys: &[i64]) -> Result<Tensor, Refusal> {
-        Err(Refusal::UnknownVar(table.to_string()))
+    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal> {
+        Err(Refusal::UnknownVar(look_up.table.clone()))
     }
 
     fn save(&mut self, table: &str, _dir: &str) -> Result<(), Refusal> {
         Err(Refusal::UnknownVar(table.to_string()))
     }
 
-    fn size(&self) -> (u64, u64) {
-        (1, 8)
+    fn size(&self) -> Size {
+        Size { rows: 1, bytes: 8, ..Size::default() }
     }
 }
 

@@ -9,7 +9,7 @@ use ps::Error;
 use ps::frame::{self, Frame, Message};
 use ps::message::{
     Ack, AskStats, Barrier, Hello, LookUp, Meet, Met, Named, Pong, Pull, Push, Reply, Request,
-    Save, Stats, VERSION, Values, Welcome,
+    Save, Stats, Trade, Traded, VERSION, Values, Welcome,
 };
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
@@ -35,9 +35,10 @@ fn requests() -> Vec<Request> {
         Push { grads }.into(),
         Barrier.into(),
         Pull { after: 3, changed: true, names: vec![name(), name()] }.into(),
-        LookUp { after: 1, table: name(), keys: vec![1, -2, 3] }.into(),
+        LookUp { after: 1, table: name(), keys: vec![1, -2, 3], peek: false }.into(),
         Meet { place: name(), turn: 2, bytes: vec![1, 2, 3] }.into(),
         Save { table: name(), dir: name() }.into(),
+        Trade { place: name(), turn: 2, parts: vec![vec![1, 2], Vec::new()] }.into(),
         AskStats.into(),
     ]
 }
@@ -58,6 +59,7 @@ fn replies() -> Vec<Reply> {
         Pong { round: 1, missing: vec![0, 2] }.into(),
         Stats::default().into(),
         lost.into(),
+        Traded(Arc::new(vec![vec![1, 2, 3], vec![4]])).into(),
     ]
 }
 

@@ -65,9 +65,10 @@ fn async_plan(seed: u64) -> Plan {
     let mut rng = Rng::new(seed.wrapping_mul(104_729));
     let size = size(&mut rng);
     let (n_steps, n_grads) = (1 + rng.below(5), 1 + rng.below(3));
-    let leaves = rng.per_mille(200);
+    let (leaves, n_trades) = (rng.per_mille(200), rng.below(4));
     let script = |_| {
         let mut script = vec![Step::Meet(0)];
+        script.extend((1..=n_trades).map(Step::Trade));
         for step in 1..=n_steps {
             script.extend([Step::Push(step, n_grads), Step::Fetch, Step::News]);
         }
@@ -116,6 +117,24 @@ fn check_rounds(plan: &Plan, report: &Report) {
     }
 }
 
+/// Each trainer got what each other had for it, once, in the order of trades, servers and ranks.
+#[track_caller]
+fn check_trades(plan: &Plan, report: &Report) {
+    for (to, (seen, script)) in report.seen.iter().zip(&plan.scripts).enumerate() {
+        let turns = script.iter().filter_map(|step| match step {
+            Step::Trade(turn) => Some(*turn as u8),
+            _ => None,
+        });
+        let parts = |turn, server| {
+            (0..plan.size.trainers as u8).map(|from| vec![from, to as u8, turn, server]).collect()
+        };
+        let n_servers = plan.size.servers as u8;
+        let given = turns.flat_map(|turn| (0..n_servers).map(move |server| parts(turn, server)));
+        let given: Vec<Vec<Vec<u8>>> = given.collect();
+        assert_eq!(seen.traded, given, "trainer {to}: SEED={}", plan.seed);
+    }
+}
+
 #[track_caller]
 fn check_done(plan: &Plan, report: &Report) {
     for (id, outcome) in report.outcomes.iter().enumerate() {
@@ -156,6 +175,7 @@ fn pushes_are_applied_once_and_news_are_told_once() {
         let (report, expected) = (plan.run(), plan.undisturbed().run());
         check_done(&plan, &report);
         check_once_and_in_order(&plan, &report);
+        check_trades(&plan, &report);
         for (id, seen) in (0..).zip(&report.seen) {
             for (server, (_, ledger)) in report.servers.iter().enumerate() {
                 let others = ledger.applied.iter().filter(|one| one.trainer != id);

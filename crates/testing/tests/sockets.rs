@@ -184,7 +184,8 @@ fn who_sends_much_before_reading_is_served() {
         let served = Served::start(config(1, false));
         let client = client(&way(&served), 0);
         let keys = vec![0; 100_000];
-        let look_up = || LookUp { after: 0, table: "table".to_string(), keys: keys.clone() };
+        let look_up =
+            || LookUp { after: 0, table: "table".to_string(), keys: keys.clone(), peek: false };
         let tickets: Vec<_> = (0..30).map(|_| client.ask(look_up()).unwrap()).collect();
         for tag in 0..30 {
             client.change(large(tag, 250_000)).unwrap();
@@ -208,7 +209,8 @@ fn a_slow_reader_does_not_stall_others() {
     say(&mut slow, 0, hello(1, 1));
     let keys = vec![0; 100_000];
     for id in 0..60 {
-        let look_up = LookUp { after: 0, table: "table".to_string(), keys: keys.clone() };
+        let look_up =
+            LookUp { after: 0, table: "table".to_string(), keys: keys.clone(), peek: false };
         say(&mut slow, (1 << 63) + id, look_up);
     }
     let client = client(&served.endpoint, 0);
@@ -355,7 +357,7 @@ fn keys_and_values_of_different_length_cost_the_connection() {
 fn unknown_tables_and_numbers_that_are_none_are_refused_to_their_sender() {
     let served = Served::start(Config { check_finite: true, ..config(2, false) });
     let (good, bad) = (client(&served.endpoint, 0), client(&served.endpoint, 1));
-    let look_up = LookUp { after: 0, table: "nope".to_string(), keys: vec![1] };
+    let look_up = LookUp { after: 0, table: "nope".to_string(), keys: vec![1], peek: false };
     let error = bad.wait(bad.ask(look_up).unwrap(), "rows").unwrap_err();
     let unknown = Refusal::UnknownVar("nope".to_string());
     assert!(matches!(&error, Error::Refused { refusal, .. } if *refusal == unknown), "{error}");
@@ -389,7 +391,8 @@ fn exchanges_of_all_sizes() {
 
 fn exchange(client: &Client, tag: i64, n_bytes: usize) -> Duration {
     let push = large(tag, n_bytes / 4);
-    let keys = LookUp { after: 0, table: "table".to_string(), keys: vec![0; n_bytes / 4] };
+    let keys =
+        LookUp { after: 0, table: "table".to_string(), keys: vec![0; n_bytes / 4], peek: false };
     // Keys take twice the bytes of their rows.
     let start = Instant::now();
     client.change(push).unwrap();

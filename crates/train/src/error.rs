@@ -95,8 +95,23 @@ pub enum Error {
     #[error("server {endpoint} gave an answer of another kind ({reply})")]
     Unexpected { endpoint: String, reply: &'static str },
 
+    #[error("a server gave parts of {actual} trainers, there are {expected}")]
+    UnevenTrade { expected: usize, actual: usize },
+
     #[error("`{var}` on server {endpoint} is {actual}, not a tensor")]
     NotDense { endpoint: String, var: String, actual: &'static str },
+
+    #[error(transparent)]
+    Data(#[from] data::Error),
+
+    #[error("the pass over the dataset was stopped")]
+    PassStopped,
+
+    #[error(
+        "threads of one trainer cannot step together in {mode} mode when a table is spread by id \
+         (is_distributed=True): set one thread (dataset.set_thread(1)), or train in async mode"
+    )]
+    ThreadsCannotMeet { mode: &'static str },
 
     #[error("the run was interrupted before op {index} (`{op}`) of block {block}")]
     Interrupted { block: usize, index: usize, op: String },
@@ -233,6 +248,37 @@ pub enum Error {
 
     #[error("distributed table `{table}` holds {actual}; its rows must be float32")]
     TableType { table: String, actual: tensor::DType },
+
+    #[error("{}: {problem}", path.display())]
+    RowsFile { path: PathBuf, problem: &'static str },
+
+    #[error(
+        "table `{table}` has the entry rule `{rule}`; rules are count_filter_entry:<n> and \
+         probability_entry:<p>"
+    )]
+    EntryRule { table: String, rule: String },
+
+    #[error("look-ups of table `{table}` have different entry rules: {} and {}", rules[0], rules[1])]
+    EntryRules { table: String, rules: [String; 2] },
+
+    #[error(
+        "table `{table}` has an entry rule, so servers must keep it row by row, but {why}; leave \
+         out the entry, or change that"
+    )]
+    EntryNeedsRows { table: String, why: String },
+
+    #[error(
+        "table `{table}` has {dims:?} numbers, which nobody can count; take ids modulo a smaller \
+         height"
+    )]
+    TableTooHigh { table: String, dims: Vec<i64> },
+
+    #[error(
+        "table `{table}` would take {} GiB, because {why}: it cannot be kept row by row; use \
+         another optimizer or initializer, or fewer rows",
+        n_bytes >> 30
+    )]
+    TableTooLarge { table: String, n_bytes: u64, why: String },
 
     #[error("the gradient `{grad}` of `{param}` is computed by no op of the outermost block")]
     GradNotComputed { param: String, grad: String },

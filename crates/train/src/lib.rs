@@ -3,8 +3,10 @@
 //! **Invariant:** the only crate that joins `program`, `data` and `ps`. It reads no environment
 //! variable and opens no socket.
 
+mod cell;
 mod error;
 pub mod executor;
+pub mod from_dataset;
 pub mod io;
 pub mod metrics;
 pub mod parallel;

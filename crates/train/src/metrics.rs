@@ -1,6 +1,36 @@
 //! Figures of quality, collected over batches outside of a program (`fluid.metrics`).
 
+mod clicks;
+
+pub use clicks::{Clicks, Sums};
+
+use tensor::Tensor;
+
 use crate::error::{Error, Result};
+use crate::scope::Scope;
+
+/// Looks at a tensor of a scope.
+fn look<R>(scope: &Scope, name: &str, look: impl FnOnce(&Tensor) -> R) -> Result<R> {
+    let found = scope.read(name, |value| value.tensor().map(look)).flatten();
+    found.ok_or_else(|| Error::NotInScope { var: name.to_string() })
+}
+
+/// The first number of a variable.
+pub fn first_number(scope: &Scope, name: &str) -> Result<f64> {
+    let first = look(scope, name, |tensor| (!tensor.is_empty()).then(|| tensor.get_f64(0)))?;
+    first.ok_or(Error::MetricLength { what: "a sum", expected: 1, found: 0 })
+}
+
+/// A variable back to zero, as large and of the type as it is: a metric begins anew.
+pub fn set_zero(scope: &Scope, name: &str) -> Result<()> {
+    let zeros = look(scope, name, |tensor| {
+        let mut zeros = tensor.clone();
+        zeros.bytes_mut().fill(0);
+        zeros
+    })?;
+    scope.set(name, zeros);
+    Ok(())
+}
 
 /// A weighted mean of numbers or of arrays of one length.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,6 +135,44 @@ impl Auc {
     pub fn new(n_thresholds: usize) -> Self {
         let empty = vec![0; n_thresholds + 1];
         Self { positives: empty.clone(), negatives: empty }
+    }
+
+    /// Histograms that were made elsewhere.
+    pub fn from_counts(positives: Vec<u64>, negatives: Vec<u64>) -> Result<Self> {
+        match (positives.len(), negatives.len()) {
+            (0, _) => Err(Error::MetricLength { what: "a histogram", expected: 1, found: 0 }),
+            (expected, found) if expected != found => {
+                Err(Error::MetricLength { what: "the histogram of negatives", expected, found })
+            }
+            _ => Ok(Self { positives, negatives }),
+        }
+    }
+
+    /// The histograms that an `auc` op keeps in these variables. Where it keeps several batches, a
+    /// row each, they are added up.
+    pub fn from_scope(scope: &Scope, positives: &str, negatives: &str) -> Result<Self> {
+        let counts = |name| {
+            look(scope, name, |tensor| {
+                let mut counts = vec![0; tensor.dims().last().copied().unwrap_or(0)];
+                for at in 0..tensor.len() {
+                    let bucket = at % counts.len();
+                    counts[bucket] += tensor.get_f64(at) as u64;
+                }
+                counts
+            })
+        };
+        Self::from_counts(counts(positives)?, counts(negatives)?)
+    }
+
+    /// How many samples were counted.
+    pub fn n_samples(&self) -> u64 {
+        self.positives.iter().chain(&self.negatives).sum()
+    }
+
+    /// The area; one half, which is what guessing reaches, while one of the classes is absent.
+    pub fn area_or_half(&self) -> f64 {
+        let is_absent = |histogram: &[u64]| histogram.iter().all(|&count| count == 0);
+        if is_absent(&self.positives) || is_absent(&self.negatives) { 0.5 } else { self.area() }
     }
 
     /// Counts one probability per label; a label of 0 is a negative.
@@ -244,6 +312,26 @@ mod tests {
         assert_eq!(area(&[0.1, 0.4, 0.35, 0.8], &[0.0, 0.0, 1.0, 1.0]), 0.75);
         assert_eq!(area(&[0.5, 0.5, 0.5, 0.9], &[0.0, 1.0, 1.0, 1.0]), 2.0 / 3.0);
         assert_eq!(area(&[0.5, 1.0], &[1.0, 1.0]), 0.0);
+    }
+
+    #[test]
+    fn histograms_come_from_a_scope_and_go_back_to_zero() {
+        let scope = Scope::new();
+        scope.set("pos", Tensor::new([2, 2], &[1i64, 0, 0, 3]).unwrap());
+        scope.set("neg", Tensor::new([1, 2], &[4i64, 0]).unwrap());
+        let auc = Auc::from_scope(&scope, "pos", "neg").unwrap();
+        assert_eq!(
+            (auc.positives(), auc.negatives(), auc.n_samples()),
+            (&[1, 3][..], &[4, 0][..], 8)
+        );
+        set_zero(&scope, "pos").unwrap();
+        let auc = Auc::from_scope(&scope, "pos", "neg").unwrap();
+        assert_eq!((auc.n_samples(), auc.area(), auc.area_or_half()), (4, 0.0, 0.5));
+        let missing = Auc::from_scope(&scope, "pos", "x").unwrap_err();
+        assert!(matches!(&missing, Error::NotInScope { var } if var == "x"), "{missing}");
+        scope.set("x", Tensor::new([3], &[1i64, 0, 0]).unwrap());
+        let uneven = Auc::from_scope(&scope, "pos", "x").unwrap_err();
+        assert!(matches!(uneven, Error::MetricLength { expected: 2, found: 3, .. }), "{uneven}");
     }
 
     #[test]

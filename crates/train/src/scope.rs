@@ -1,17 +1,19 @@
 //! Where variables live between runs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tensor::{Tensor, Value};
 
+use crate::cell::Cell;
 use crate::error::{Error, Result};
 
 /// Named variables, with a scope around them whose variables are seen too.
 ///
 /// Copying a scope copies the handle, not the variables. A run holds the scope for its whole time:
-/// another thread that asks for a variable waits and never sees half a step.
+/// another thread that asks for a variable waits and never sees half a step. Threads that train
+/// together borrow variables one by one: see [`Scope::lend`].
 #[derive(Clone, Debug)]
 pub struct Scope(Arc<Node>);
 
@@ -22,6 +24,8 @@ struct Node {
     generation: AtomicU64,
     parent: Option<Scope>,
     vars: Mutex<Vars>,
+    /// Told when variables that were lent are back.
+    returned: Condvar,
     readers: Mutex<HashMap<String, Box<dyn Reader>>>,
     kids: Mutex<Vec<Scope>>,
 }
@@ -43,6 +47,8 @@ impl std::fmt::Debug for dyn Reader {
 pub(crate) struct Vars {
     index: HashMap<String, usize>,
     values: Vec<Value>,
+    /// Variables that threads train at the moment, by place.
+    lent: HashMap<usize, Arc<Cell>>,
 }
 
 impl Vars {
@@ -68,7 +74,8 @@ impl Scope {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let (vars, kids, readers) = (Mutex::default(), Mutex::default(), Mutex::default());
         let generation = AtomicU64::new(0);
-        Self(Arc::new(Node { id, generation, parent, vars, readers, kids }))
+        let returned = Condvar::new();
+        Self(Arc::new(Node { id, generation, parent, vars, returned, readers, kids }))
     }
 
     /// A scope inside this one; it lives until [`Scope::drop_kids`] or this scope's end.
@@ -148,27 +155,37 @@ impl Scope {
         let owner = self.find(name)?;
         let vars = owner.lock();
         let at = *vars.index.get(name)?;
+        if let Some(cell) = vars.lent.get(&at).cloned() {
+            drop(vars);
+            return Some(cell.read(look));
+        }
         Some(look(&vars.values[at]))
     }
 
     /// Changes a variable where it is found; one that is found nowhere is made here.
     pub fn write<R>(&self, name: &str, change: impl FnOnce(&mut Value) -> R) -> R {
         let owner = self.find(name).unwrap_or(self);
-        let mut vars = owner.lock();
-        let at = owner.create(&mut vars, name);
-        change(&mut vars.values[at])
+        owner.write_own(name, change)
     }
 
     /// Changes a variable of this scope itself, made if need be.
     pub(crate) fn write_own<R>(&self, name: &str, change: impl FnOnce(&mut Value) -> R) -> R {
         let mut vars = self.lock();
         let at = self.create(&mut vars, name);
+        if let Some(cell) = vars.lent.get(&at).cloned() {
+            drop(vars);
+            return cell.write(change);
+        }
         change(&mut vars.values[at])
     }
 
     /// A copy of a variable, `None` if there is none.
     pub fn get(&self, name: &str) -> Option<Value> {
-        self.read(name, Value::clone)
+        self.read(name, |value| {
+            let mut copy = value.clone();
+            copy.unshare();
+            copy
+        })
     }
 
     /// Puts a value into a variable.
@@ -229,20 +246,108 @@ impl Scope {
         Place { depth: 0, at: self.create(&mut self.lock(), name) }
     }
 
-    /// Holds this scope and those around it, innermost first.
+    /// Holds this scope and those around it, innermost first; waits until all variables are there.
     pub(crate) fn hold(&self) -> Vec<MutexGuard<'_, Vars>> {
-        let mut held = vec![self.lock()];
+        let mut held = vec![self.lock_whole()];
         let mut scope = self;
         while let Some(parent) = scope.parent() {
-            held.push(parent.lock());
+            held.push(parent.lock_whole());
             scope = parent;
         }
         held
     }
 
+    fn lock_whole(&self) -> MutexGuard<'_, Vars> {
+        let mut vars = self.lock();
+        while !vars.lent.is_empty() {
+            vars = self.0.returned.wait(vars).unwrap_or_else(PoisonError::into_inner);
+        }
+        vars
+    }
+
+    /// Lends variables, here or around, to threads that train together; those that are nowhere are
+    /// made here. Until [`Lent::give_back`] they are read and written one by one.
+    pub(crate) fn lend(&self, names: &BTreeSet<String>, is_table: impl Fn(&str) -> bool) -> Lent {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let mut lent = Lent {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            scope: self.clone(),
+            cells: Vec::with_capacity(names.len()),
+        };
+        for name in names {
+            let owner = self.find(name).unwrap_or(self);
+            let mut vars = owner.lock_whole_but(&lent);
+            let at = owner.create(&mut vars, name);
+            let value = std::mem::take(&mut vars.values[at]);
+            let cell = Arc::new(Cell::new(value, is_table(name)));
+            vars.lent.insert(at, cell.clone());
+            lent.cells.push((name.clone(), cell));
+        }
+        lent
+    }
+
+    /// Waits for what others lent; what `own` lent is known to be away.
+    fn lock_whole_but(&self, own: &Lent) -> MutexGuard<'_, Vars> {
+        let mut vars = self.lock();
+        let is_own = |cell: &Arc<Cell>| own.cells.iter().any(|(_, known)| Arc::ptr_eq(known, cell));
+        while !vars.lent.values().all(is_own) {
+            vars = self.0.returned.wait(vars).unwrap_or_else(PoisonError::into_inner);
+        }
+        vars
+    }
+
+    /// Takes the variable back that was lent from here.
+    fn take_back(&self, cell: &Arc<Cell>) -> bool {
+        let mut vars = self.lock();
+        let Some(at) = vars.lent.iter().find(|(_, own)| Arc::ptr_eq(own, cell)).map(|(&at, _)| at)
+        else {
+            return false;
+        };
+        vars.values[at] = cell.end();
+        vars.lent.remove(&at);
+        if vars.lent.is_empty() {
+            self.0.returned.notify_all();
+        }
+        true
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vars> {
         // A kernel that panicked leaves variables as they were between two ops: still usable.
         self.0.vars.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Variables that threads train together, in the order of their names.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    id: u64,
+    scope: Scope,
+    cells: Vec<(String, Arc<Cell>)>,
+}
+
+impl Lent {
+    /// Unlike that of any other.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The place of a variable among the cells.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.cells.binary_search_by(|(own, _)| own.as_str().cmp(name)).ok()
+    }
+
+    pub(crate) fn cell(&self, at: usize) -> &Cell {
+        &self.cells[at].1
+    }
+
+    /// Puts everything back into the scopes; nobody trains any more.
+    pub(crate) fn give_back(&self) {
+        for (_, cell) in &self.cells {
+            let mut scope = Some(&self.scope);
+            while let Some(here) = scope {
+                scope = if here.take_back(cell) { None } else { here.parent() };
+            }
+        }
     }
 }
 
@@ -267,6 +372,23 @@ mod tests {
         assert_eq!(root.get("w"), Some(Value::Empty), "written where it was found");
         kid.var("own");
         assert_eq!(root.get("own"), None);
+    }
+
+    #[test]
+    fn what_is_lent_is_seen_and_comes_back() {
+        let root = Scope::new();
+        root.set("w", Tensor::full([1], 2.0f32));
+        let kid = root.new_scope();
+        let names = BTreeSet::from(["w".to_string(), "new".to_string()]);
+        let lent = kid.lend(&names, |_| false);
+        assert_eq!(lent.find("w"), Some(1));
+        assert_eq!(root.get("w").unwrap().tensor().unwrap().get_f64(0), 2.0);
+        kid.set("w", Tensor::full([1], 3.0f32));
+        root.set("beside", Tensor::full([1], 1.0f32));
+        lent.give_back();
+        assert_eq!(root.get("w"), Some(Tensor::full([1], 3.0f32).into()));
+        assert_eq!(kid.get("new"), Some(Value::Empty));
+        assert!(!kid.hold().is_empty(), "nobody is waited for");
     }
 
     #[test]

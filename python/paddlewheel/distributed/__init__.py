@@ -1,3 +1,4 @@
 """Starts training on several machines."""
 
+from ..fluid.entry_attr import CountFilterEntry, ProbabilityEntry
 from . import fleet

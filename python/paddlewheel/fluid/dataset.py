@@ -58,20 +58,15 @@ class InMemoryDataset(DatasetBase):
 
     def global_shuffle(self, fleet=None, thread_num=12):
         """Puts the samples of all trainers in random order; without a fleet, of this one."""
-        if fleet is not None and fleet.worker_num() > 1:
-            raise NotImplementedError(
-                "trading samples between trainers is not yet there: use local_shuffle, and "
-                "fleet.split_files over other files each epoch"
-            )
-        self.local_shuffle()
+        self.shuffle_among(_native(fleet))
 
     def get_memory_data_size(self, fleet=None):
         """Samples in memory: of this trainer, or with a fleet of all."""
-        return _total(self.n_rows(), fleet)
+        return self.n_rows(_native(fleet))
 
     def get_shuffle_data_size(self, fleet=None):
-        """Samples in memory after shuffling: of this trainer, or with a fleet of all."""
-        return _total(self.n_rows(), fleet)
+        """Samples in memory after the last shuffle: of this trainer, or with a fleet of all."""
+        return self.n_shuffled(_native(fleet))
 
     def set_queue_num(self, queue_num):
         """How many queues samples lie in. Ours lie in none, so nothing changes."""
@@ -84,16 +79,13 @@ class InMemoryDataset(DatasetBase):
         """Pauses between trades. Ours need none, so nothing changes."""
 
     def set_merge_by_lineid(self, merge_size=2):
-        """From the next load on, samples of one name become one if there are so many."""
+        """With the next global shuffle, samples of one name become one if there are so many."""
         self.set_merge(merge_size)
 
 
-def _total(own, fleet):
-    if fleet is None:
-        return own
-    total = [0.0]
-    fleet.all_reduce_worker([own], total)
-    return int(total[0])
+def _native(fleet):
+    """The core of a fleet, which a module of version 2 has inside."""
+    return None if fleet is None else getattr(fleet, "_fleet", fleet)._need()
 
 
 KINDS = {

@@ -10,7 +10,6 @@ from .. import _core
 from .._core import global_scope, switch_scope
 from . import core
 from ._flags import get_flags
-from ._not_yet import DATASETS, not_yet
 
 _warned_of_cuda = []
 
@@ -43,10 +42,10 @@ class Executor(_core.Executor):
         print_period=100,
         fetch_handler=None,
     ):
-        """Trains on all batches of a dataset."""
-        if dataset is None:
-            raise RuntimeError("dataset is need and should be initialized")
-        raise not_yet("Executor.train_from_dataset", DATASETS)
+        """Trains on all batches of a dataset, on as many threads as it has readers."""
+        self.last_pass = self._run_dataset(
+            program, dataset, scope, fetch_list, fetch_info, print_period, debug, fetch_handler, False
+        )
 
     def infer_from_dataset(
         self,
@@ -60,10 +59,10 @@ class Executor(_core.Executor):
         print_period=100,
         fetch_handler=None,
     ):
-        """Runs a program on all batches of a dataset."""
-        if dataset is None:
-            raise RuntimeError("dataset is need and should be initialized")
-        raise not_yet("Executor.infer_from_dataset", DATASETS)
+        """Runs a program on all batches of a dataset; nothing is sent to servers."""
+        self.last_pass = self._run_dataset(
+            program, dataset, scope, fetch_list, fetch_info, print_period, debug, fetch_handler, True
+        )
 
 
 class FetchHandler:

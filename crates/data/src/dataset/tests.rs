@@ -1,9 +1,11 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::Barrier;
+use std::sync::atomic::AtomicU64;
 
 use super::*;
 use crate::error::Refusal;
+use crate::shuffle::TradeError;
 use crate::slot::Slot;
 
 /// A folder with files of the given texts, and their paths.
@@ -275,7 +277,7 @@ impl Exchange for Seat<'_> {
         self.2
     }
 
-    fn trade(&self, parts: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, String> {
+    fn trade(&self, _: &str, parts: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, TradeError> {
         self.0.parts.lock().unwrap()[self.1] = parts;
         self.0.all_here.wait();
         let got = self.0.parts.lock().unwrap().iter().map(|parts| parts[self.1].clone()).collect();
@@ -298,9 +300,9 @@ fn traded(texts: &[&str; 3], ready: impl Fn(&mut Dataset) + Sync) -> Vec<Vec<i64
                 dataset.load().unwrap();
                 let seat = Seat(table, rank, 3);
                 let before = dataset.n_rows(Some(&seat)).unwrap();
-                dataset.global_shuffle(&seat).unwrap();
-                assert_eq!(dataset.n_traded(Some(&seat)).unwrap(), before);
-                assert_eq!(dataset.n_traded(None).unwrap(), dataset.n_rows(None).unwrap());
+                dataset.global_shuffle(Some(&seat)).unwrap();
+                assert_eq!(dataset.n_shuffled(Some(&seat)).unwrap(), before);
+                assert_eq!(dataset.n_shuffled(None).unwrap(), dataset.n_rows(None).unwrap());
                 batches(&mut dataset).unwrap().concat().concat()
             })
         };
@@ -316,7 +318,7 @@ fn a_global_shuffle_moves_samples_between_trainers_and_loses_none() {
     let texts = [texts[0].as_str(), &texts[1], &texts[2]];
     let held = traded(&texts, |_| {});
     for held in &held {
-        assert!(held.len() > 60, "{}", held.len());
+        assert_eq!(held.len(), 100, "shares are even");
         assert!(held.iter().any(|id| *id < 100) && held.iter().any(|id| *id >= 110));
         assert!(!held.is_sorted());
     }
@@ -333,7 +335,13 @@ fn samples_of_one_name_meet_at_one_trainer() {
     };
     let texts = [named(0), named(1), named(2)];
     let texts = [texts[0].as_str(), &texts[1], &texts[2]];
-    for held in traded(&texts, |dataset| dataset.settings_mut().ins_id = true) {
+    // Trainers that shuffled a different number of times before agree all the same.
+    let seeds = AtomicU64::new(0);
+    let ready = |dataset: &mut Dataset| {
+        dataset.settings_mut().ins_id = true;
+        dataset.settings_mut().seed = seeds.fetch_add(1, Ordering::Relaxed);
+    };
+    for held in traded(&texts, ready) {
         let mut names: Vec<i64> = held.iter().map(|id| id % 1000).collect();
         names.sort_unstable();
         assert!(names.chunks(3).all(|same| same.len() == 3 && same[0] == same[2]), "{names:?}");
@@ -350,11 +358,15 @@ fn a_lost_exchange_is_an_error() {
         fn n_trainers(&self) -> usize {
             2
         }
-        fn trade(&self, parts: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, String> {
-            if parts[0].len() == 8 {
-                Err("server 1 is gone".to_string())
-            } else {
-                Ok(vec![vec![9]; 2])
+        fn trade(
+            &self,
+            purpose: &str,
+            _: Vec<Vec<u8>>,
+        ) -> std::result::Result<Vec<Vec<u8>>, TradeError> {
+            match purpose {
+                "count" => Err("server 1 is gone".into()),
+                // As long as what trainers say first, and no samples.
+                _ => Ok(vec![vec![0; 16]; 2]),
             }
         }
     }
@@ -363,6 +375,9 @@ fn a_lost_exchange_is_an_error() {
     dataset.load().unwrap();
     let error = dataset.n_rows(Some(&Broken)).unwrap_err();
     assert!(matches!(error, Error::Exchange { .. }), "{error}");
+    let error = dataset.global_shuffle(Some(&Broken)).unwrap_err();
+    assert!(matches!(error, Error::ForeignSamples { from: 0 }), "{error}");
+    assert_eq!(dataset.n_rows(None).unwrap(), 3, "what was here stays");
 }
 
 #[test]
@@ -373,8 +388,11 @@ fn samples_of_one_name_become_one() {
     dataset.settings_mut().slots = vec![Slot::ids("c"), Slot::ids("label").dense(&[-1, 1])];
     dataset.set_merge_by_name(Some(2));
     dataset.load().unwrap();
+    assert_eq!(dataset.n_rows(None).unwrap(), 5, "not before a shuffle");
+    dataset.global_shuffle(None).unwrap();
     // `a` has two labels and `c` one sample: dropped.
     assert_eq!(batches(&mut dataset).unwrap().concat(), [[5, 7, 8]]);
+    assert_eq!(dataset.n_unmerged(), 3);
 }
 
 #[test]
@@ -434,4 +452,28 @@ fn a_batch_gives_its_memory_back() {
         places.insert(batch[0].1.bytes().as_ptr());
     }
     assert_eq!(places.len(), 1);
+}
+
+#[test]
+fn tables_are_read_from_files_and_their_bad_rows_are_counted() {
+    let clicks = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python/tests/fixtures/clicks.parquet");
+    let (folder, paths) = files(&["no table"]);
+    let command = "paddlewheel parquet-reader c=text:id";
+    let mut good = dataset(Kind::InMemory, vec![clicks.to_string()], command);
+    let error = good.load().unwrap_err();
+    assert!(matches!(&error, Error::BadRow { row: 3, column, .. } if column == "text"), "{error}");
+    assert!(error.to_string().contains(clicks) && error.to_string().contains(command), "{error}");
+    good.settings_mut().skips_max = 2;
+    good.load().unwrap();
+    assert_eq!((good.n_rows(None).unwrap(), good.skipped().n_lines), (4, 1));
+    assert_eq!(batches(&mut good).unwrap().concat().concat(), [1, 2, 4, 5]);
+    let mut stream =
+        dataset(Kind::Queue, vec![clicks.to_string(); 3], "paddlewheel parquet-reader c=when:id");
+    let mut found = batches(&mut stream).unwrap().concat().concat();
+    found.sort_unstable();
+    assert_eq!(found, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5]);
+    let mut bad = dataset(Kind::InMemory, paths, command);
+    let error = bad.load().unwrap_err();
+    assert!(matches!(error, Error::BadParquet { .. }), "{error}");
+    drop(folder);
 }

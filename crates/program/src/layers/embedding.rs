@@ -20,6 +20,20 @@ pub struct Embedding {
     pub dtype: DType,
 }
 
+/// Options of [`sparse_embedding`]; defaults as in `fluid.contrib.layers.sparse_embedding`.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)] // The names are Fluid's.
+pub struct SparseEmbedding {
+    /// This id reads as zeros; a negative one counts from the end of the table.
+    pub padding_idx: Option<i64>,
+    /// Rows that do not exist on servers read as zeros and are not made.
+    pub is_test: bool,
+    /// Which rows servers take in: `count_filter_entry:<n>`, `probability_entry:<p>`.
+    pub entry: Option<String>,
+    pub param_attr: ParamAttr,
+    pub dtype: DType,
+}
+
 impl Default for Embedding {
     fn default() -> Self {
         Self {
@@ -40,7 +54,8 @@ pub fn embedding(
     size: [i64; 2],
     options: Embedding,
 ) -> Result<Var> {
-    look_up(b, "lookup_table", input, size, options)
+    let op = OpDesc::new("lookup_table");
+    look_up(b, (op, "embedding"), input, size, options)
 }
 
 /// The same for ids of any shape (`fluid.embedding`).
@@ -50,12 +65,30 @@ pub fn embedding_v2(
     size: [i64; 2],
     options: Embedding,
 ) -> Result<Var> {
-    look_up(b, "lookup_table_v2", input, size, options)
+    let op = OpDesc::new("lookup_table_v2");
+    look_up(b, (op, "embedding"), input, size, options)
+}
+
+/// Rows of a table that servers make when they are first used, for ids that end in a dimension of 1
+/// (`fluid.contrib.layers.sparse_embedding`).
+pub fn sparse_embedding(
+    b: &mut Builder<'_>,
+    input: &Var,
+    size: [i64; 2],
+    options: SparseEmbedding,
+) -> Result<Var> {
+    let SparseEmbedding { padding_idx, is_test, entry, param_attr, dtype } = options;
+    let op = OpDesc::new("lookup_table")
+        .attr("is_test", is_test)
+        .attr("entry", entry.as_deref().unwrap_or("none"));
+    let options =
+        Embedding { is_sparse: true, is_distributed: false, padding_idx, param_attr, dtype };
+    look_up(b, (op, "sparse_embedding"), input, size, options)
 }
 
 fn look_up(
     b: &mut Builder<'_>,
-    kind: &str,
+    (op, name): (OpDesc, &'static str),
     ids: &Var,
     size: [i64; 2],
     options: Embedding,
@@ -66,14 +99,14 @@ fn look_up(
         Some(id) if (-size[0]..size[0]).contains(&id) => id.rem_euclid(size[0]),
         Some(id) => {
             return Err(Error::BadArgument {
-                layer: "embedding",
+                layer: name,
                 argument: "padding_idx",
                 rule: "it must be a row of the table",
                 actual: id.to_string(),
             });
         }
     };
-    let layer = b.layer_name("embedding", None);
+    let layer = b.layer_name(name, None);
     let table = b.parameter(&NewParam {
         layer: &layer,
         suffix: "w",
@@ -86,14 +119,14 @@ fn look_up(
     if let Some(info) = desc.and_then(|desc| desc.param.as_mut()) {
         info.is_distributed |= is_distributed;
     }
-    let op = OpDesc::new(kind)
+    let op = op
         .input("W", &table)
         .input("Ids", ids)
         .attr("is_sparse", is_sparse)
         .attr("is_distributed", is_distributed)
         .attr("remote_prefetch", is_sparse && !is_distributed)
         .attr("padding_idx", padding);
-    append(b, ("embedding", Some(&layer)), dtype, op)
+    append(b, (name, Some(&layer)), dtype, op)
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ pub use elementwise::{
     elementwise_min, elementwise_mod, elementwise_mul, elementwise_pow, elementwise_sub,
     square_error_cost,
 };
-pub use embedding::{Embedding, embedding, embedding_v2};
+pub use embedding::{Embedding, SparseEmbedding, embedding, embedding_v2, sparse_embedding};
 pub use fc::{Fc, fc};
 pub use fill::{
     BatchSizeLike, FillConstant, assign, assign_value, fill_constant,

@@ -109,10 +109,10 @@ impl Op for Auc {
         run.update(states, |run, [pos, neg]| {
             let (pos, neg) = (pos.data_mut::<i64>()?, neg.data_mut::<i64>()?);
             let n_buckets = options.n_buckets();
-            let (new_pos, new_neg) = (open(pos, layout, n_buckets), open(neg, layout, n_buckets));
-            count(run, options.n_thresholds, new_pos, new_neg)?;
             let sums = sums.resize::<i64>(Shape::from([2, n_buckets]));
             let (sum_pos, sum_neg) = sums.split_at_mut(n_buckets);
+            let (new_pos, new_neg) = (open(pos, layout, sum_pos), open(neg, layout, sum_neg));
+            count(run, options.n_thresholds, new_pos, new_neg)?;
             let pos = close(pos, layout, sum_pos);
             let area = area(pos, close(neg, layout, sum_neg));
             auc.resize::<f64>(Shape::from([1]))[0] = area;
@@ -182,12 +182,14 @@ fn count(run: &Run<'_>, n_thresholds: usize, pos: &mut [i64], neg: &mut [i64]) -
     })
 }
 
-/// Makes room in a state and returns the histogram to count the batch into.
-fn open(state: &mut [i64], layout: Layout, n_buckets: usize) -> &mut [i64] {
+/// Makes room in a state and returns the histogram to count the batch into. `scratch` gets the sum
+/// of rows that move.
+fn open<'a>(state: &'a mut [i64], layout: Layout, scratch: &mut [i64]) -> &'a mut [i64] {
+    let n_buckets = scratch.len();
     match layout {
         Layout::Total => state,
-        Layout::Shifting { .. } => {
-            state.copy_within(n_buckets.., 0);
+        Layout::Shifting { n_steps } => {
+            shift(state, n_steps, scratch);
             let row = state.len() - n_buckets;
             state[row..].fill(0);
             &mut state[row..]
@@ -204,16 +206,32 @@ fn open(state: &mut [i64], layout: Layout, n_buckets: usize) -> &mut [i64] {
     }
 }
 
+/// Moves rows up by one and adds them up on the way: the window of twenty batches is larger than the
+/// nearest caches, and going through it once instead of twice is what counts.
+fn shift(state: &mut [i64], n_steps: usize, sum: &mut [i64]) {
+    const WIDTH: usize = 512;
+    let n_buckets = sum.len();
+    sum.fill(0);
+    for (part, sum) in sum.chunks_mut(WIDTH).enumerate() {
+        for step in 1..n_steps {
+            let (before, from) = state.split_at_mut(step * n_buckets + part * WIDTH);
+            let to = &mut before[(step - 1) * n_buckets + part * WIDTH..];
+            for ((to, &count), sum) in to.iter_mut().zip(&*from).zip(&mut *sum) {
+                *to = count;
+                *sum += count;
+            }
+        }
+    }
+}
+
 /// Brings the rest of a state up to date and returns the histogram of the window.
 fn close<'a>(state: &'a mut [i64], layout: Layout, scratch: &'a mut [i64]) -> &'a [i64] {
     let n_buckets = scratch.len();
     match layout {
         Layout::Total | Layout::Shifting { n_steps: 1 } => state,
-        Layout::Shifting { .. } => {
-            scratch.fill(0);
-            for row in state.chunks_exact(n_buckets) {
-                scratch.iter_mut().zip(row).for_each(|(sum, count)| *sum += count);
-            }
+        Layout::Shifting { n_steps } => {
+            let new = &state[(n_steps - 1) * n_buckets..];
+            scratch.iter_mut().zip(new).for_each(|(sum, count)| *sum += count);
             scratch
         }
         Layout::Ring { n_steps } => {

@@ -8,7 +8,7 @@
 use tensor::{DType, Shape, rng};
 
 use super::sizes;
-use super::uniform_random::{skipped, stream};
+use super::uniform_random::{ON_TOUCH, skipped, stream};
 use super::{Grad, Infer, Op, Run, for_float};
 use crate::error::{Error, Result};
 use crate::var::Meta;
@@ -28,6 +28,9 @@ impl Op for GaussianRandom {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        if run.attrs().bool(ON_TOUCH, false)? {
+            return Ok(());
+        }
         let shape = sizes::shape(run)?;
         draw(run, shape)
     }
@@ -68,6 +71,9 @@ impl Op for TruncatedGaussianRandom {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        if run.attrs().bool(ON_TOUCH, false)? {
+            return Ok(());
+        }
         let shape = sizes::shape(run)?;
         let (mean, std) = moments(run)?;
         let actual = sizes::dtype(run.attrs())?;

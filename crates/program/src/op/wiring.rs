@@ -41,6 +41,11 @@ impl Wiring {
         self.inputs.iter().any(|(_, slots)| slots.contains(&Some(slot)))
     }
 
+    /// Every place read.
+    pub fn read(&self) -> impl Iterator<Item = usize> {
+        self.inputs.iter().flat_map(|(_, slots)| slots.iter().flatten().copied())
+    }
+
     /// Every place written.
     pub fn written(&self) -> impl Iterator<Item = usize> {
         self.outputs.iter().flat_map(|(_, slots)| slots.iter().flatten().copied())

@@ -13,6 +13,8 @@ pub struct LookUp {
     pub table: String,
     /// Rows, counted from the first of the block.
     pub keys: Vec<i64>,
+    /// Rows that do not exist yet read as zeros and are not made.
+    pub peek: bool,
 }
 
 impl Body for LookUp {
@@ -20,10 +22,12 @@ impl Body for LookUp {
         out.u64(self.after);
         out.str(&self.table);
         out.keys(&self.keys);
+        out.u8(self.peek.into());
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self { after: input.u64()?, table: input.str()?, keys: input.keys()? })
+        let (after, table, keys) = (input.u64()?, input.str()?, input.keys()?);
+        Ok(Self { after, table, keys, peek: input.u8()? != 0 })
     }
 }
 
@@ -35,7 +39,10 @@ mod tests {
 
     #[test]
     fn survives_the_wire() {
-        survives(LookUp { after: 1, table: "emb.block0".to_string(), keys: vec![3, -1, i64::MAX] });
+        for peek in [false, true] {
+            let (table, keys) = ("emb.block0".to_string(), vec![3, -1, i64::MAX]);
+            survives(LookUp { after: 1, table, keys, peek });
+        }
         answer_survives(Tensor::full([2, 4], 0.5f32));
     }
 }

@@ -1,7 +1,7 @@
 //! What trainers and servers say to each other: one file per message, one line here.
 //!
 //! A trainer's changes (push, barrier, complete, leave) are numbered and served once, in order; its questions
-//! (pull, look up, meet, ping, …) have ids of their own and may be asked again.
+//! (pull, look up, meet, trade, ping, …) have ids of their own and may be asked again.
 
 mod barrier;
 mod hello;
@@ -14,6 +14,7 @@ mod pull;
 mod push;
 mod save;
 mod stats;
+mod trade;
 
 pub use barrier::Barrier;
 pub use hello::{Hello, VERSION, Welcome};
@@ -26,6 +27,7 @@ pub use pull::{Pull, Values};
 pub use push::{Named, Push};
 pub use save::Save;
 pub use stats::{AskStats, Stats};
+pub use trade::{TRADE_BYTES_MAX, Trade, Traded};
 
 use tensor::Tensor;
 
@@ -115,8 +117,10 @@ messages! {
         10 Ping(Ping),
         /// How are you?
         11 AskStats(AskStats),
+        /// A part for every trainer.
+        12 Trade(Trade),
         /// Memory that you may read.
-        12 Lend(Lend),
+        13 Lend(Lend),
     }
 }
 
@@ -141,8 +145,10 @@ messages! {
         136 Stats(Stats),
         /// No.
         137 Refused(Refusal),
+        /// What every trainer had for you.
+        138 Traded(Traded),
         /// Memory that you may read.
-        138 Lent(Lend),
+        139 Lent(Lend),
     }
 }
 

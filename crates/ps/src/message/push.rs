@@ -15,6 +15,23 @@ pub struct Named {
     pub value: Value,
 }
 
+impl Named {
+    /// Whether all its numbers are; what holds no floats is.
+    pub fn is_finite(&self) -> bool {
+        let tensor = match &self.value {
+            Value::Tensor(tensor) => tensor,
+            Value::Shared(tensor) => tensor,
+            Value::Rows(rows) => &rows.value,
+            Value::Array(_) | Value::Empty => return true,
+        };
+        match (tensor.data::<f32>(), tensor.data::<f64>()) {
+            (Ok(data), _) => data.iter().all(|x| x.is_finite()),
+            (_, Ok(data)) => data.iter().all(|x| x.is_finite()),
+            _ => true,
+        }
+    }
+}
+
 /// Answered by an acknowledgement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Push {

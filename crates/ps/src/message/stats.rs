@@ -23,16 +23,25 @@ pub struct Stats {
     pub staleness_sum: u64,
     /// The largest of these.
     pub staleness_max: u64,
-    /// Rows that tables hold.
+    /// Rows of all parameters and tables.
     pub rows: u64,
-    /// Bytes that tables hold.
+    /// Bytes of all parameters and tables, with the states of their optimizers.
     pub bytes: u64,
+    /// Rows of sparse tables.
+    pub table_rows: u64,
+    /// Bytes of sparse tables, with whatever finds their rows.
+    pub table_bytes: u64,
+    /// Rows that gradients named, and that entry rules have not taken in.
+    pub waiting: u64,
+    /// Rows of gradients that were dropped because their table had not taken them in.
+    pub dropped: u64,
 }
 
 impl Stats {
-    fn fields(&self) -> [u64; 7] {
-        let Stats { rounds, pushes, repeated, staleness_sum, staleness_max, rows, bytes } = *self;
-        [rounds, pushes, repeated, staleness_sum, staleness_max, rows, bytes]
+    fn fields(&self) -> [u64; 11] {
+        let Stats { rounds, pushes, repeated, staleness_sum: sum, staleness_max: max, .. } = *self;
+        let Stats { rows, bytes, table_rows, table_bytes, waiting, dropped, .. } = *self;
+        [rounds, pushes, repeated, sum, max, rows, bytes, table_rows, table_bytes, waiting, dropped]
     }
 
     /// Mean staleness of a push.
@@ -57,6 +66,10 @@ impl Body for Stats {
             staleness_max: input.u64()?,
             rows: input.u64()?,
             bytes: input.u64()?,
+            table_rows: input.u64()?,
+            table_bytes: input.u64()?,
+            waiting: input.u64()?,
+            dropped: input.u64()?,
         })
     }
 }
@@ -69,16 +82,18 @@ mod tests {
     #[test]
     fn survives_the_wire() {
         survives(AskStats);
-        let [rounds, pushes, repeated, staleness_sum, staleness_max, rows, bytes] =
-            [1, 2, 3, 4, 5, 6, 7];
         answer_survives(Stats {
-            rounds,
-            pushes,
-            repeated,
-            staleness_sum,
-            staleness_max,
-            rows,
-            bytes,
+            rounds: 1,
+            pushes: 2,
+            repeated: 3,
+            staleness_sum: 4,
+            staleness_max: 5,
+            rows: 6,
+            bytes: 7,
+            table_rows: 8,
+            table_bytes: 9,
+            waiting: 10,
+            dropped: 11,
         });
     }
 }

@@ -6,6 +6,7 @@
 mod meeting;
 mod roll;
 mod round;
+mod trading;
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use crate::room::Room;
 use meeting::Meetings;
 use roll::Roll;
 use round::Rounds;
+use trading::Trades;
 
 /// What a server holds. `train` implements it with a scope and the program's optimize blocks.
 pub trait Store {
@@ -43,7 +45,7 @@ pub trait Store {
     fn read(&mut self, trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal>;
 
     /// Rows of a table.
-    fn look_up(&mut self, table: &str, keys: &[i64]) -> Result<Tensor, Refusal>;
+    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal>;
 
     /// Writes a table to disk.
     fn save(&mut self, table: &str, dir: &str) -> Result<(), Refusal>;
@@ -56,8 +58,25 @@ pub trait Store {
     /// Memory for values that are asked for: trainers of this machine read them there.
     fn set_room(&mut self, _room: &Room) {}
 
-    /// Rows and bytes of all tables.
-    fn size(&self) -> (u64, u64);
+    /// What all tables hold.
+    fn size(&self) -> Size;
+}
+
+/// What tables hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Those of the rows that exist because somebody named them: of sparse tables.
+    pub table_rows: u64,
+    /// Bytes of sparse tables, with whatever finds their rows.
+    pub table_bytes: u64,
+    /// Rows that were named, and that entry rules have not taken in.
+    pub waiting: u64,
+    /// Rows of gradients that were dropped because the table had not taken them in.
+    pub dropped: u64,
 }
 
 /// How a server behaves.
@@ -127,6 +146,7 @@ pub struct Server<S> {
     roll: Roll,
     rounds: Rounds,
     meetings: Meetings,
+    trades: Trades,
     waiting: Vec<Waiting>,
     /// Why the job cannot go on.
     failure: Option<Refusal>,
@@ -170,6 +190,7 @@ impl<S: Store> Server<S> {
             roll: Roll::new(n),
             rounds: Rounds::new(n),
             meetings: Meetings::default(),
+            trades: Trades::new(n),
             waiting: Vec::new(),
             failure: None,
             stats: Stats::default(),
@@ -204,8 +225,9 @@ impl<S: Store> Server<S> {
 
     /// Counters.
     pub fn stats(&self) -> Stats {
-        let (rows, bytes) = self.store.size();
-        Stats { rounds: self.rounds.applied(), rows, bytes, ..self.stats.clone() }
+        let Size { rows, bytes, table_rows, table_bytes, waiting, dropped } = self.store.size();
+        let sizes = Stats { rows, bytes, table_rows, table_bytes, ..self.stats.clone() };
+        Stats { rounds: self.rounds.applied(), waiting, dropped, ..sizes }
     }
 
     /// Whether and how the server's work is over.
@@ -325,6 +347,7 @@ impl<S: Store> Server<S> {
                     self.news.retain(|(who, _), _| *who != trainer);
                     if self.roll.is_alone(trainer) {
                         self.meetings.forget();
+                        self.trades.forget();
                     }
                     self.log(format!("{trainer} joined"));
                 }
@@ -378,7 +401,7 @@ impl<S: Store> Server<S> {
         }
         for grad in &grads {
             self.store.check(grad)?;
-            if self.config.check_finite && !is_finite(&grad.value) {
+            if self.config.check_finite && !grad.is_finite() {
                 let (var, trainer) = (grad.name.clone(), trainer.0);
                 return Err(Refusal::NotFinite { var, trainer });
             }
@@ -447,6 +470,7 @@ impl<S: Store> Server<S> {
         for (conn, id, met) in self.meetings.settle(&self.roll.active()) {
             self.reply(conn, id, met);
         }
+        self.settle_trades();
         match self.failure {
             None => self.end_rounds(),
             Some(_) => Ok(()),
@@ -480,6 +504,7 @@ impl<S: Store> Server<S> {
         for (conn, id) in self.meetings.dissolve() {
             self.reply(conn, id, refusal.clone());
         }
+        self.dissolve_trades(&refusal);
     }
 
     fn answer(&mut self, from: (ConnId, TrainerId), id: u64, request: Request) {
@@ -496,6 +521,7 @@ impl<S: Store> Server<S> {
             Request::Pull(pull) => self.ask(from, id, pull.after, Question::Pull(pull)),
             Request::LookUp(keys) => self.ask(from, id, keys.after, Question::LookUp(keys)),
             Request::Meet(meet) => self.meet(from, id, meet),
+            Request::Trade(trade) => self.trade(from, id, trade),
             Request::Save(Save { table, dir }) => match self.store.save(&table, &dir) {
                 Ok(()) => self.reply(conn, id, Done),
                 Err(refusal) => self.reply(conn, id, refusal),
@@ -506,12 +532,13 @@ impl<S: Store> Server<S> {
 
     /// Trainers without which nothing goes on, if anybody waits.
     fn missing(&self) -> Vec<u32> {
-        if self.waiting.is_empty() && self.meetings.is_empty() {
+        if self.waiting.is_empty() && self.meetings.is_empty() && self.trades.is_empty() {
             return Vec::new();
         }
         let active = |trainer| self.roll.is_active(trainer);
         let mut missing = self.rounds.missing(active);
         missing.extend(self.meetings.missing(&self.roll.active()));
+        missing.extend(self.trades.missing());
         missing.sort_unstable();
         missing.dedup();
         missing
@@ -537,7 +564,7 @@ impl<S: Store> Server<S> {
                 self.seen.insert(trainer, self.stats.pushes);
                 self.read(trainer, id, &pull).map(|values| Values(values).into())
             }
-            Question::LookUp(keys) => self.store.look_up(&keys.table, &keys.keys).map(Reply::Rows),
+            Question::LookUp(keys) => self.store.look_up(&keys).map(Reply::Rows),
         };
         self.reply(conn, id, answer.unwrap_or_else(Reply::Refused));
     }
@@ -571,19 +598,5 @@ impl<S: Store> Server<S> {
         for (conn, id, met) in self.meetings.settle(&self.roll.active()) {
             self.reply(conn, id, met);
         }
-    }
-}
-
-fn is_finite(value: &Value) -> bool {
-    let tensor = match value {
-        Value::Tensor(tensor) => tensor,
-        Value::Shared(tensor) => tensor,
-        Value::Rows(rows) => &rows.value,
-        Value::Array(_) | Value::Empty => return true,
-    };
-    match (tensor.data::<f32>(), tensor.data::<f64>()) {
-        (Ok(data), _) => data.iter().all(|x| x.is_finite()),
-        (_, Ok(data)) => data.iter().all(|x| x.is_finite()),
-        _ => true,
     }
 }

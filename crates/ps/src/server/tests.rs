@@ -1,7 +1,7 @@
 //! The server's promises, one message at a time.
 
 use super::*;
-use crate::message::{Barrier, Complete, Leave, Ping, Push};
+use crate::message::{Barrier, Complete, Leave, Ping, Push, Trade, Traded};
 
 /// A store with one number: gradients are added to it.
 #[derive(Default)]
@@ -35,16 +35,16 @@ impl Store for Sum {
         Ok(pull.names.iter().map(|_| value.clone()).collect())
     }
 
-    fn look_up(&mut self, table: &str, _keys: &[i64]) -> Result<Tensor, Refusal> {
-        Err(Refusal::UnknownVar(table.to_string()))
+    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal> {
+        Err(Refusal::UnknownVar(look_up.table.clone()))
     }
 
     fn save(&mut self, table: &str, _dir: &str) -> Result<(), Refusal> {
         Err(Refusal::UnknownVar(table.to_string()))
     }
 
-    fn size(&self) -> (u64, u64) {
-        (1, 8)
+    fn size(&self) -> Size {
+        Size { rows: 1, bytes: 8, ..Size::default() }
     }
 }
 
@@ -350,4 +350,96 @@ fn staleness_counts_what_others_did_meanwhile() {
     bench.say(1, 1, push(1.0));
     let stats = bench.server.stats();
     assert_eq!((stats.pushes, stats.staleness_sum, stats.staleness_max), (3, 2, 2));
+}
+
+fn trade(turn: u64, parts: &[&[u8]]) -> Trade {
+    let parts = parts.iter().map(|part| part.to_vec()).collect();
+    Trade { place: "shuffle".to_string(), turn, parts }
+}
+
+fn traded(parts: &[&[u8]]) -> Reply {
+    Traded(Arc::new(parts.iter().map(|part| part.to_vec()).collect())).into()
+}
+
+fn traders() -> Bench {
+    let mut bench = Bench::new(2, false);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    bench
+}
+
+#[test]
+fn trainers_trade_and_lost_answers_come_again() {
+    let mut bench = traders();
+    assert_eq!(bench.say(1, 5, trade(1, &[b"a", b"bb"])), []);
+    let pong = Pong { round: 0, missing: vec![0] };
+    assert_eq!(bench.say(1, 9, Ping), [(1, 9, pong.into())]);
+    assert_eq!(bench.say(1, 5, trade(1, &[b"a", b"bb"])), [], "asked again: it waits already");
+    let (to_0, to_1) = (traded(&[b"ccc", b"a"]), traded(&[b"", b"bb"]));
+    let answers = bench.say(0, 6, trade(1, &[b"ccc", b""]));
+    assert_eq!(answers, [(0, 6, to_0), (1, 5, to_1.clone())]);
+    assert_eq!(bench.say(0, 7, trade(2, &[b"", b"x"])), [], "the next one");
+    assert_eq!(bench.say(1, 5, trade(1, &[b"a", b"bb"])), [(1, 5, to_1)], "the same answer");
+    assert_eq!(bench.say(1, 7, trade(2, &[b"", b""])).len(), 2);
+    assert_eq!(bench.server.trades.n_bytes(), 1, "what was received is not kept");
+}
+
+#[test]
+fn a_trade_that_no_server_holds_is_refused() {
+    let mut bench = traders();
+    let found = bench.say(0, 1, trade(1, &[b"one part"]));
+    let refusal = Refusal::BadTrade("1 parts for 2 trainers".to_string());
+    assert_eq!(found, [(0, 1, refusal.into())]);
+    let large = vec![0; Trade::part_bytes_max(2) + 1];
+    let found = bench.say(0, 2, trade(1, &[&large, b""]));
+    assert!(matches!(&found[..], [(0, 2, Reply::Refused(Refusal::BadTrade(_)))]), "{found:?}");
+    assert_eq!(bench.server.trades.n_bytes(), 0);
+    bench.say(0, 3, trade(1, &[&large[1..], b""]));
+    assert_eq!(bench.say(1, 3, trade(1, &[b"", b""])).len(), 2, "as large as may be");
+}
+
+#[test]
+fn a_trainer_out_of_step_is_named_to_all() {
+    let mut bench = traders();
+    assert_eq!(bench.say(0, 1, trade(1, &[b"", b"x"])), []);
+    let other = Trade { place: "size".to_string(), ..trade(1, &[b"", b""]) };
+    let found = bench.say(1, 1, other);
+    let (ours, theirs) = ("size, turn 1".to_string(), "shuffle, turn 1".to_string());
+    let refusal = Reply::from(Refusal::OutOfStep { trainer: 1, ours, theirs });
+    assert_eq!(found, [(0, 1, refusal.clone()), (1, 1, refusal)]);
+    bench.say(0, 2, trade(2, &[b"", b"x"]));
+    bench.say(1, 2, trade(2, &[b"", b"x"]));
+    assert_eq!(bench.say(0, 3, trade(3, &[b"", b"x"])), []);
+    let found = bench.say(1, 3, trade(1, &[b"", b"x"]));
+    assert_eq!(found.len(), 1, "one that began anew bothers nobody who waits: {found:?}");
+    assert!(matches!(found[0].2, Reply::Refused(Refusal::OutOfStep { trainer: 1, .. })));
+}
+
+#[test]
+fn nobody_trades_with_the_gone() {
+    let mut bench = traders();
+    assert_eq!(bench.say(0, 1, trade(1, &[b"", b"x"])), []);
+    let found = bench.say(1, 1, Complete);
+    let absent = Reply::from(Refusal::Absent { trainer: 1 });
+    assert_eq!(found, [(0, 1, absent.clone()), (1, 1, Ack.into())]);
+    assert_eq!(bench.say(0, 2, trade(2, &[b"", b"x"])), [(0, 2, absent)]);
+    assert_eq!(bench.server.trades.n_bytes(), 0);
+
+    let mut bench = traders();
+    bench.say(0, 1, trade(1, &[b"", b"x"]));
+    bench.say(1, 1, trade(1, &[b"", b"y"]));
+    bench.say(0, 1, Complete);
+    assert_eq!(bench.say(1, 1, trade(1, &[b"", b"y"])), [(1, 1, traded(&[b"x", b"y"]))]);
+}
+
+#[test]
+fn the_dead_end_a_trade() {
+    let mut bench = Bench::new(2, true);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    bench.say(0, 1, trade(1, &[b"", b"x"]));
+    bench.server.closed(Millis(0), ConnId(1));
+    let found = bench.tick(2_500);
+    let lost = |reply: &Reply| matches!(reply, Reply::Refused(Refusal::TrainerLost { .. }));
+    assert!(matches!(&found[..], [(0, 1, reply)] if lost(reply)), "{found:?}");
 }

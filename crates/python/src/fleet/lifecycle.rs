@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fleet::lifecycle::Served;
+use fleet::metrics::ClickVars;
 use fleet::ready::{self, Watch};
 use fleet::strategy::ServerConfig;
 use fleet::{Fleet, Part, Role, Strategy, env, flags};
@@ -14,6 +15,8 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
 use train::io::SaveInference;
+use train::metrics::Clicks;
+use train::remote::Peers;
 
 use super::role::PyRole;
 use super::strategy::PyTrainerConfig;
@@ -26,7 +29,7 @@ use crate::transpile::{dispatched, read_config};
 
 /// A process of a job with parameter servers.
 #[pyclass(name = "Fleet", module = "paddlewheel._core", frozen)]
-pub(super) struct PyFleet {
+pub(crate) struct PyFleet {
     role: Role,
     fleet: Mutex<Fleet>,
 }
@@ -47,6 +50,13 @@ impl PyFleet {
         let done = py.detach(|| call(fleet));
         let raised = raised_in_wait().filter(|_| done.is_err());
         done.map_err(|error| raised.unwrap_or_else(|| from_fleet(error)))
+    }
+}
+
+impl PyFleet {
+    /// The other trainers, for a dataset to trade samples with.
+    pub(crate) fn peers(&self, py: Python<'_>) -> PyResult<Option<Peers>> {
+        self.lock(py).peers().map_err(from_fleet)
     }
 }
 
@@ -175,7 +185,8 @@ impl PyFleet {
     }
 
     /// Counters of every server, a dict each: rounds and pushes applied, how stale the gradients
-    /// were (pushes by others since their sender last pulled), rows and bytes held.
+    /// were (pushes by others since their sender last pulled), rows and bytes held, in all and
+    /// in sparse tables, rows that entry rules keep waiting, rows of gradients that they dropped.
     fn server_stats(&self, py: Python<'_>) -> PyResult<Vec<BTreeMap<&'static str, f64>>> {
         let all = self.wait(py, |fleet| fleet.server_stats())?;
         let counters = all.into_iter().map(|stats| {
@@ -187,6 +198,10 @@ impl PyFleet {
                 ("staleness_max", stats.staleness_max as f64),
                 ("rows", stats.rows as f64),
                 ("bytes", stats.bytes as f64),
+                ("table_rows", stats.table_rows as f64),
+                ("table_bytes", stats.table_bytes as f64),
+                ("waiting", stats.waiting as f64),
+                ("dropped", stats.dropped as f64),
             ])
         });
         Ok(counters.collect())
@@ -205,6 +220,38 @@ impl PyFleet {
         how: &str,
     ) -> PyResult<Vec<f64>> {
         self.wait(py, |fleet| fleet.all_reduce_worker(&numbers, how))
+    }
+
+    /// The area under the ROC curve over the samples of all trainers, and how many there are; of
+    /// two variables that hold histograms.
+    fn global_auc(
+        &self,
+        py: Python<'_>,
+        scope: &PyScope,
+        stat_pos: &str,
+        stat_neg: &str,
+    ) -> PyResult<(f64, u64)> {
+        let auc = self.wait(py, |fleet| fleet.global_auc(&scope.0, [stat_pos, stat_neg]))?;
+        Ok((auc.area_or_half(), auc.n_samples()))
+    }
+
+    /// Figures of a click-through model over the samples of all trainers, of two histograms and the
+    /// six sums of `ctr_metric_bundle`: auc, bucket error, mae, rmse, actual and predicted ctr, copc,
+    /// mean q value, number of samples.
+    fn global_metrics(
+        &self,
+        py: Python<'_>,
+        scope: &PyScope,
+        histograms: [String; 2],
+        sums: [String; 6],
+    ) -> PyResult<[f64; 9]> {
+        let (histograms, sums) = (histograms.each_ref(), sums.each_ref());
+        let histograms = histograms.map(String::as_str);
+        let vars = ClickVars { histograms, sums: sums.map(String::as_str) };
+        let found = self.wait(py, |fleet| fleet.global_clicks(&scope.0, &vars))?;
+        let Clicks { auc, bucket_error, mae, rmse, actual_ctr, predicted_ctr, .. } = found;
+        let Clicks { copc, mean_q, n, .. } = found;
+        Ok([auc, bucket_error, mae, rmse, actual_ctr, predicted_ctr, copc, mean_q, n])
     }
 
     /// Saves a trainer's program as it is on the servers now.

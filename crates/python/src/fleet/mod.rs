@@ -8,12 +8,14 @@ mod strategy;
 
 use pyo3::prelude::*;
 
+pub(crate) use lifecycle::PyFleet;
+
 pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let m = PyModule::new(parent.py(), "fleet")?;
     role::add(&m)?;
     strategy::add(&m)?;
     flags::add(&m)?;
     launch::add(&m)?;
-    m.add_class::<lifecycle::PyFleet>()?;
+    m.add_class::<PyFleet>()?;
     parent.add_submodule(&m)
 }

@@ -1,6 +1,8 @@
 //! Rows by id, inputs that are checked, and layers that keep a model from being too sure.
 
-use program::layers::{self, Data, Dropout, Embedding, LabelSmooth, Prelu, PreluMode};
+use program::layers::{
+    self, Data, Dropout, Embedding, LabelSmooth, Prelu, PreluMode, SparseEmbedding,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -55,6 +57,34 @@ embeddings! {
     embedding_v2;
 }
 
+/// Rows of a table that servers make when they are first used, for ids that end in a dimension of
+/// 1. `entry` says which rows a server takes in (`CountFilterEntry`, `ProbabilityEntry`): the others
+/// read as zeros and do not learn. With `is_test` rows that do not exist read as zeros and are not
+/// made. A program without servers holds the whole table and every row of it takes part.
+#[pyfunction]
+#[pyo3(
+    signature = (
+        input, size, padding_idx=None, is_test=false, entry=None, param_attr=None, dtype=None
+    ),
+    text_signature = "(input, size, padding_idx=None, is_test=False, entry=None, \
+        param_attr=None, dtype='float32')"
+)]
+fn sparse_embedding(
+    py: Python<'_>,
+    input: Ids,
+    size: [i64; 2],
+    padding_idx: Option<i64>,
+    #[pyo3(from_py_with = truth)] is_test: bool,
+    entry: Option<String>,
+    param_attr: Option<Weight>,
+    dtype: Option<&Bound<'_, PyAny>>,
+) -> PyResult<PyVariable> {
+    let dtype = dtype.map(dtype_from_py).transpose()?.unwrap_or_default();
+    let param_attr = weight(param_attr);
+    let options = SparseEmbedding { padding_idx, is_test, entry, param_attr, dtype };
+    layer(py, |b| layers::sparse_embedding(b, &input.0, size, options))
+}
+
 macro_rules! one_hots {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -81,6 +111,7 @@ one_hots! {
 fn add_embeddings(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(embedding, m)?)?;
     m.add_function(wrap_pyfunction!(embedding_v2, m)?)?;
+    m.add_function(wrap_pyfunction!(sparse_embedding, m)?)?;
     m.add_function(wrap_pyfunction!(one_hot, m)?)?;
     m.add_function(wrap_pyfunction!(one_hot_v2, m)?)
 }

@@ -228,7 +228,7 @@ fn one(mode: &str, batch: usize, samples: &Samples) {
     }
 }
 
-fn ceiling(ceilings: &mut [Ceiling], samples: &Samples, batch: usize) -> f64 {
+pub(crate) fn ceiling(ceilings: &mut [Ceiling], samples: &Samples, batch: usize) -> f64 {
     let start = Instant::now();
     let n = ceilings.len();
     thread::scope(|scope| {

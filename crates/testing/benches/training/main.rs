@@ -10,6 +10,7 @@ mod cluster;
 mod data;
 mod model;
 mod overhead;
+mod pass;
 mod peer;
 mod report;
 
@@ -41,9 +42,13 @@ fn main() {
         return cluster::all();
     }
     let samples = Samples::new(N_SAMPLES, N_ROWS);
+    if std::env::args().any(|arg| arg == "pass") {
+        return pass::all(&samples);
+    }
     for batch in [100, 1000] {
         ctr_step(&samples, batch);
     }
+    pass::all(&samples);
     overhead::prepare();
     overhead::scalar_ops();
     cluster::all();

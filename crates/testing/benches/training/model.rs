@@ -33,6 +33,15 @@ impl Model {
 }
 
 pub(crate) fn build(net: &mut Net, n_rows: i64, lr: f32) -> Result<()> {
+    build_either(net, n_rows, lr, false)
+}
+
+/// The same with the AUC that click models keep.
+pub(crate) fn build_with_auc(net: &mut Net, n_rows: i64, lr: f32) -> Result<()> {
+    build_either(net, n_rows, lr, true)
+}
+
+fn build_either(net: &mut Net, n_rows: i64, lr: f32, with_auc: bool) -> Result<()> {
     let mut b = net.builder();
     let int64 = Data { dtype: DType::I64, ..Data::default() };
     let table = ParamAttr {
@@ -59,6 +68,10 @@ pub(crate) fn build(net: &mut Net, n_rows: i64, lr: f32) -> Result<()> {
     }
     let cost = layers::cross_entropy(&mut b, &x, &label, layers::CrossEntropy::default())?;
     let loss = layers::reduce_sum(&mut b, &cost, layers::Reduce::default())?;
+    if with_auc {
+        let auc = layers::Auc { num_thresholds: 4096, slide_steps: 20, ..Default::default() };
+        layers::auc(&mut b, &x, &label, auc)?;
+    }
     Optimizer::new(Sgd, lr).minimize(&mut b, &loss, &Default::default())?;
     Ok(())
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ps::message::{Named, Pull};
-use ps::server::Store;
+use ps::message::{LookUp, Named, Pull};
+use ps::server::{Size, Store};
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
 
@@ -107,9 +107,9 @@ impl Store for Ledger {
         Ok(pull.names.iter().map(value).collect())
     }
 
-    fn look_up(&mut self, table: &str, keys: &[i64]) -> Result<Tensor, Refusal> {
-        match table {
-            "table" => Ok(Tensor::full([keys.len(), 1], self.rounds.len() as f32)),
+    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal> {
+        match look_up.table.as_str() {
+            "table" => Ok(Tensor::full([look_up.keys.len(), 1], self.rounds.len() as f32)),
             other => Err(Refusal::UnknownVar(other.to_string())),
         }
     }
@@ -118,7 +118,8 @@ impl Store for Ledger {
         Err(Refusal::UnknownVar(table.to_string()))
     }
 
-    fn size(&self) -> (u64, u64) {
-        (self.params.len() as u64, 4 * self.params.len() as u64)
+    fn size(&self) -> Size {
+        let rows = self.params.len() as u64;
+        Size { rows, bytes: 4 * rows, ..Size::default() }
     }
 }

@@ -387,7 +387,7 @@ impl World {
         self.n_processes += 1;
         let script = self.plan.scripts[id as usize].clone();
         let incarnation = self.n_processes * 1000 + u64::from(id);
-        let trainer = Trainer::new(id, incarnation, self.servers.len(), script);
+        let trainer = Trainer::new(id, incarnation, self.plan.size, script);
         self.trainers[id as usize] = Some(trainer);
         for server in 0..self.servers.len() {
             self.later(0, 20, Event::Connect(id, server));

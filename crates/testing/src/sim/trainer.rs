@@ -1,10 +1,13 @@
 //! A trainer of the simulation: a script, and a shipping link to each server.
 
 use ps::link::{Broken, Config, Link};
-use ps::message::{Barrier, Complete, Hello, Leave, LookUp, Meet, Pull, Push, Reply, VERSION};
+use ps::message::{
+    Barrier, Complete, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade, VERSION,
+};
 use ps::{ConnId, Millis, Refusal};
 use tensor::Value;
 
+use super::Size;
 use super::ledger::{self, SHARED, own};
 
 /// What a trainer does next.
@@ -20,6 +23,8 @@ pub enum Step {
     News,
     /// Meets all others.
     Meet(u64),
+    /// Trades with all others, through all servers.
+    Trade(u64),
     /// Ends its job.
     Complete,
     /// Ends its process in order.
@@ -46,6 +51,8 @@ pub struct Seen {
     pub news: Vec<(usize, i64)>,
     /// What was brought to each meeting.
     pub met: Vec<Vec<Vec<u8>>>,
+    /// What it was given, by trade and server.
+    pub traded: Vec<Vec<Vec<u8>>>,
 }
 
 /// A conversation with one server.
@@ -69,6 +76,7 @@ pub struct Trainer {
     pub outcome: Option<(Outcome, Millis)>,
     /// What it saw.
     pub seen: Seen,
+    n_trainers: u32,
     script: Vec<Step>,
     at: usize,
     /// Questions by server and number, with their answers.
@@ -85,7 +93,7 @@ pub fn tag(trainer: u32, step: u64, k: u64) -> i64 {
 
 impl Trainer {
     /// A process that has just started.
-    pub fn new(id: u32, incarnation: u64, n_servers: usize, script: Vec<Step>) -> Self {
+    pub fn new(id: u32, incarnation: u64, size: Size, script: Vec<Step>) -> Self {
         let line = |_| {
             let (version, job) = (VERSION, "sim".to_string());
             let hello = Hello { version, job, trainer: id, incarnation };
@@ -93,7 +101,8 @@ impl Trainer {
         };
         Self {
             id,
-            lines: (0..n_servers).map(line).collect(),
+            lines: (0..size.servers).map(line).collect(),
+            n_trainers: size.trainers,
             outcome: None,
             seen: Seen::default(),
             script,
@@ -170,6 +179,7 @@ impl Trainer {
                 }),
                 Some(Reply::Rows(rows)) => params.push((rows.get_f64(0) as f32).to_bits()),
                 Some(Reply::Met(met)) => self.seen.met.push(met.0),
+                Some(Reply::Traded(traded)) => self.seen.traded.push(traded.0.to_vec()),
                 other => panic!("{other:?} answers nothing that was asked"),
             }
         }
@@ -202,7 +212,8 @@ impl Trainer {
                     let names = vec![own(id), SHARED.to_string()];
                     let pull = Pull { after, changed: false, names };
                     self.waiting.push((server, link.ask(now, pull), None));
-                    let rows = LookUp { after, table: "table".to_string(), keys: vec![1, 2] };
+                    let rows =
+                        LookUp { after, table: "table".to_string(), keys: vec![1, 2], peek: false };
                     self.waiting.push((server, link.ask(now, rows), None));
                 }
                 Step::News => {
@@ -214,6 +225,12 @@ impl Trainer {
                     self.waiting.push((server, link.ask(now, meet), None));
                 }
                 Step::Meet(_) => {}
+                Step::Trade(turn) => {
+                    let part = |to| vec![id as u8, to as u8, turn as u8, server as u8];
+                    let parts = (0..self.n_trainers).map(part).collect();
+                    let trade = Trade { place: "sim".to_string(), turn, parts };
+                    self.waiting.push((server, link.ask(now, trade), None));
+                }
                 Step::Complete => {
                     link.change(now, Complete);
                 }

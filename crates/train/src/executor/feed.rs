@@ -38,6 +38,27 @@ impl Feed {
         self.entries.iter_mut().find(|(own, _)| own == name).map(|(_, tensor)| tensor)
     }
 
+    /// Lends the tensors of a batch, or gives them back. What is not fed yet is added if it is
+    /// wanted, otherwise left where it is.
+    pub fn exchange(&mut self, batch: &mut [(String, Tensor)], is_wanted: impl Fn(&str) -> bool) {
+        let mut at = 0;
+        for (name, tensor) in batch {
+            // Batches have one order: most names are where they were.
+            if self.entries.get(at).is_none_or(|(own, _)| own != name) {
+                at = match self.entries.iter().position(|(own, _)| own == name) {
+                    Some(at) => at,
+                    None if is_wanted(name) => {
+                        self.entries.push((name.clone(), Tensor::default()));
+                        self.entries.len() - 1
+                    }
+                    None => continue,
+                };
+            }
+            std::mem::swap(&mut self.entries[at].1, tensor);
+            at += 1;
+        }
+    }
+
     /// Forgets what `keep` does not want.
     pub fn keep_only(&mut self, mut keep: impl FnMut(&str) -> bool) {
         self.entries.retain(|(name, _)| keep(name));

@@ -8,6 +8,7 @@ mod blame;
 mod feed;
 mod fuse;
 mod hoist;
+mod lending;
 mod liveness;
 mod plan;
 mod prepared;
@@ -27,8 +28,8 @@ pub use prepared::Prepared;
 pub use profile::{OpTime, Profile};
 
 use crate::error::Result;
-use crate::remote::{Cluster, Session};
-use crate::scope::Scope;
+use crate::remote::{Ahead, Cluster, Session};
+use crate::scope::{Lent, Scope};
 use crate::serve;
 
 /// How programs are run.
@@ -64,6 +65,12 @@ pub struct Executor {
     poll: Option<Poll>,
     cluster: Cluster,
     serving: serve::Serving,
+    /// Other executors for threads that train together, kept for the next pass.
+    crew: Vec<Executor>,
+    /// Variables that other threads train too.
+    lent: Option<Arc<Lent>>,
+    /// What is known of the batch that comes next.
+    ahead: Ahead,
     /// It runs a part of a step, in a scope of its own: what servers send is not for that scope.
     is_part: bool,
 }
@@ -116,7 +123,7 @@ impl Interrupt {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -150,6 +157,34 @@ impl Executor {
     /// Runs parts of steps from now on; whoever runs the whole takes what servers send.
     pub(crate) fn set_part(&mut self) {
         self.is_part = true;
+    }
+
+    /// Another executor that does as this one does.
+    pub(crate) fn twin(&self) -> Self {
+        Self { options: self.options, cluster: self.cluster.clone(), ..Self::default() }
+    }
+
+    /// The executors of other threads.
+    pub(crate) fn crew_mut(&mut self) -> &mut Vec<Executor> {
+        &mut self.crew
+    }
+
+    /// What is known of the batch that comes next.
+    pub(crate) fn ahead_mut(&mut self) -> &mut Ahead {
+        &mut self.ahead
+    }
+
+    /// Shares these variables with other threads from now on.
+    pub(crate) fn lend(&mut self, lent: Arc<Lent>) {
+        self.lent = Some(lent);
+    }
+
+    /// Gets ready for a pass as one of the threads of `leader`.
+    pub(crate) fn join_crew(&mut self, leader: &Self, lent: Option<Arc<Lent>>, is_part: bool) {
+        self.options = leader.options;
+        self.cluster = leader.cluster.clone();
+        (self.lent, self.is_part) = (lent, is_part);
+        self.interrupt.clear();
     }
 
     /// A handle that ends runs of this executor.
@@ -201,12 +236,16 @@ impl Executor {
             interrupt: &self.interrupt,
             poll: self.poll.as_mut(),
             scope,
-            remote: Session::new(&self.cluster, program.distributed.clone()),
+            remote: Session::new(&self.cluster, program.distributed.clone(), &mut self.ahead),
+            lending: None,
         };
         if !self.is_part {
             watch.remote.start(scope);
         }
-        let result = prepared.run(feed, fetched, &mut watch);
+        let result = match &self.lent {
+            Some(lent) => prepared.run_lent(feed, fetched, &mut watch, lent),
+            None => prepared.run(feed, fetched, &mut watch),
+        };
         let result = result.and_then(|()| watch.remote.finish(scope));
         result.map_err(|error| blame::users_op(error, program))
     }

@@ -1,17 +1,19 @@
 //! A program with every op and variable resolved, and the memory of its temporaries.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use program::op::{Spare, Wiring};
 use program::{Error as ProgramError, Program, VarDesc};
 use tensor::{Tensor, Value};
 
 use super::feed::Feed;
+use super::lending::Lending;
 use super::plan::{self, Plan};
 use super::step::{self, Step, Watch};
 use super::{Options, fuse, hoist, liveness};
 use crate::error::{Error, Result};
-use crate::scope::{Place, Scope};
+use crate::scope::{Lent, Place, Scope};
 
 /// Ready to run: see the module.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub struct Prepared {
     persistables: Vec<(usize, String)>,
     /// Where the persistables are in the scope that was used last.
     bound: Option<Bound>,
+    /// Which of them are borrowed, by whom and when, if threads train together.
+    lending: Option<Arc<Lending>>,
     /// Cleared before each run: something might read them before they are written.
     stale: Vec<usize>,
     /// Data variables by place, for the error when one was not fed.
@@ -103,8 +107,8 @@ impl Prepared {
         let stale = stale.map(|(slot, _)| slot).collect();
         let mut vars = Vec::new();
         vars.resize_with(slots.n_slots, Value::default);
-        let (spare, bound) = (Spare::default(), None);
-        Self { blocks, vars, spare, feeds, fetches, persistables, bound, stale, data }
+        let (spare, bound, lending) = (Spare::default(), None, None);
+        Self { blocks, vars, spare, feeds, fetches, persistables, bound, lending, stale, data }
     }
 
     /// How many ops run after fusion, in block 0.
@@ -148,6 +152,56 @@ impl Prepared {
         swap_feeds(&self.feeds, feed, &mut self.vars);
         exchange(&mut self.vars);
         result.map_err(|error| name_unfed(error, &self.data))
+    }
+
+    /// Runs with variables that other threads train too: an op borrows them while it runs. What is
+    /// not lent is in the scope itself.
+    pub(super) fn run_lent(
+        &mut self,
+        feed: &mut Feed,
+        fetched: &mut Vec<Tensor>,
+        watch: &mut Watch<'_>,
+        lent: &Arc<Lent>,
+    ) -> Result<()> {
+        let scope = watch.scope;
+        self.check_fed(feed)?;
+        let lending = self.lending(lent);
+        let own = self.persistables.iter().filter(|(slot, _)| !lending.is_lent(*slot));
+        let exchange = |vars: &mut [Value]| {
+            for (slot, name) in own.clone() {
+                scope.write_own(name, |value| std::mem::swap(value, &mut vars[*slot]));
+            }
+        };
+        exchange(&mut self.vars);
+        for &slot in &self.stale {
+            self.vars[slot] = Value::Empty;
+        }
+        swap_feeds(&self.feeds, feed, &mut self.vars);
+        watch.lending = Some(lending.clone());
+        let result = step::run_block(&self.blocks, 0, &mut self.vars, &mut self.spare, watch);
+        let result = result.and_then(|()| {
+            let slots: Vec<usize> = self.fetches.iter().map(|fetch| fetch.slot).collect();
+            let borrowed = lending.borrow_slots(&slots, &mut self.vars);
+            let result = fetch(&self.fetches, &mut self.vars, fetched);
+            lending.hand_back_slots(&borrowed, &mut self.vars);
+            result
+        });
+        swap_feeds(&self.feeds, feed, &mut self.vars);
+        exchange(&mut self.vars);
+        result.map_err(|error| name_unfed(error, &self.data))
+    }
+
+    /// What ops borrow of `lent`, found out once.
+    fn lending(&mut self, lent: &Arc<Lent>) -> Arc<Lending> {
+        match &self.lending {
+            Some(lending) if lending.is_of(lent) => lending.clone(),
+            _ => {
+                let places = self.persistables.iter().map(|(slot, name)| (*slot, name.as_str()));
+                let lending = Arc::new(Lending::new(lent, &self.blocks, places));
+                self.lending = Some(lending.clone());
+                lending
+            }
+        }
     }
 
     /// Finds the persistables in this scope, unless it is the scope of the run before.

@@ -1,6 +1,8 @@
 //! Runs prepared ops one after another.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use program::op::{Host, Op, Run, Spare, Wiring};
@@ -8,6 +10,7 @@ use program::remote::Remote;
 use program::{Error as ProgramError, OpDesc};
 use tensor::{DType, Tensor, Value};
 
+use super::lending::Lending;
 use super::{Interrupt, Options, Poll, Profile};
 use crate::error::{Error, Result};
 use crate::io;
@@ -39,6 +42,8 @@ pub(super) struct Watch<'a> {
     pub(super) scope: &'a Scope,
     /// The servers that remote ops talk to.
     pub(super) remote: Session<'a>,
+    /// What ops borrow from other threads.
+    pub(super) lending: Option<Arc<Lending>>,
 }
 
 impl Watch<'_> {
@@ -97,20 +102,36 @@ pub(super) fn run_block(
     spare: &mut Spare,
     watch: &mut Watch<'_>,
 ) -> Result<()> {
-    for step in blocks.get(block).map_or(&[] as &[Step], Vec::as_slice) {
+    let lending = watch.lending.clone();
+    for (at, step) in blocks.get(block).into_iter().flatten().enumerate() {
         if watch.stops() {
             let op = step.desc.kind.clone();
             return Err(Error::Interrupted { block, index: step.index, op });
         }
         let start = watch.options.profile.then(Instant::now);
+        let loans = lending.as_ref().map(|own| own.lend(block, at, vars));
         let mut world = World { blocks, watch };
         let mut run = Run::new(&step.desc, &step.wiring, vars, spare, &mut world);
-        let mut result = step.op.run(&mut run);
+        let ran = match &loans {
+            // What was borrowed goes back even then: others wait for it.
+            Some(_) => catch_unwind(AssertUnwindSafe(|| step.op.run(&mut run))),
+            None => Ok(step.op.run(&mut run)),
+        };
+        let (mut result, panic) = match ran {
+            Ok(result) => (result, None),
+            Err(panic) => (Ok(()), Some(panic)),
+        };
         if watch.options.check_nan_inf && result.is_ok() {
             result = check_finite(step, vars);
         }
         if let Some(start) = start {
             watch.profile.add(block, step.index, &step.desc.kind, start.elapsed());
+        }
+        if let (Some(lending), Some(loans)) = (&lending, loans) {
+            lending.take_back(loans, vars);
+        }
+        if let Some(panic) = panic {
+            resume_unwind(panic);
         }
         result.map_err(|source| in_op(block, step, source))?;
     }

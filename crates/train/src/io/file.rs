@@ -36,17 +36,25 @@ fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// Whatever goes wrong, an older file of that name stays as it was and nothing is left beside it.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    write(path, bytes).map_err(|source| Error::WriteFile { path: path.to_path_buf(), source })
+    write_atomically_with(path, |out| out.write_all(bytes))
 }
 
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// The same for a file that is written bit by bit.
+pub(crate) fn write_atomically_with(
+    path: &Path,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<()> {
+    write(path, fill).map_err(|source| Error::WriteFile { path: path.to_path_buf(), source })
+}
+
+fn write(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     fs::create_dir_all(directory)?;
     let temporary = temporary_in(directory);
-    let written = write_and_rename(&temporary, path, bytes);
+    let written = write_and_rename(&temporary, path, fill);
     if written.is_err() {
         // Best effort: the error that matters is the first one.
         let _ = fs::remove_file(&temporary);
@@ -63,9 +71,13 @@ fn temporary_in(directory: &Path) -> PathBuf {
     directory.join(format!(".tmp-{}-{n}", std::process::id()))
 }
 
-fn write_and_rename(temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_and_rename(
+    temporary: &Path,
+    path: &Path,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     let mut file = File::create_new(temporary)?;
-    file.write_all(bytes)?;
+    fill(&mut file)?;
     file.sync_all()?;
     drop(file);
     fs::rename(temporary, path)

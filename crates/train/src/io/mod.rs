@@ -7,6 +7,7 @@ mod distributed;
 mod file;
 mod inference;
 mod pickle;
+pub(crate) mod rows;
 mod state;
 mod vars;
 

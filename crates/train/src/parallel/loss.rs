@@ -16,19 +16,19 @@ pub enum LossScale {
 
 /// How a program for several devices is trained, if it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Loss {
+pub(crate) struct Loss {
     /// None: there is no loss, nothing is trained.
-    pub(super) scale: Option<LossScale>,
-    pub(super) n_devices: usize,
+    pub(crate) scale: Option<LossScale>,
+    pub(crate) n_devices: usize,
 }
 
 impl Loss {
-    pub(super) fn trains(self) -> bool {
+    pub(crate) fn trains(self) -> bool {
         self.scale.is_some()
     }
 
     /// The op as it runs on a device; None if the caller feeds what it would write.
-    pub(super) fn start(self, mut op: OpDesc) -> Option<OpDesc> {
+    pub(crate) fn start(self, mut op: OpDesc) -> Option<OpDesc> {
         if op.role() != role::BACKWARD | role::LOSS {
             return Some(op);
         }

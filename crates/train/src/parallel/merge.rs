@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 ///
 /// Keyed rows are put one after the other: who applies them adds up equal keys. A device on which
 /// nothing was computed adds nothing.
-pub(super) fn add_up(var: &str, sum: &mut Value, others: &[Value]) -> Result<()> {
+pub(crate) fn add_up(var: &str, sum: &mut Value, others: &[Value]) -> Result<()> {
     for other in others.iter().filter(|other| !other.is_empty()) {
         match (&mut *sum, other) {
             (Value::Empty, other) => *sum = other.clone(),

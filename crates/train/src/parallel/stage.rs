@@ -13,47 +13,47 @@ use crate::error::Error;
 use crate::executor::NATIVE;
 
 /// Names of variables, in an order that does not change.
-pub(super) type Names = BTreeSet<String>;
+pub(crate) type Names = BTreeSet<String>;
 
 /// One round: every device, then once for all.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(crate) struct Stage {
     /// What each device runs.
-    pub(super) local: Part,
+    pub(crate) local: Part,
     /// What runs once, on the scope itself.
-    pub(super) once: Part,
+    pub(crate) once: Part,
     /// Gradients to add up over the devices in between.
-    pub(super) merge: Names,
+    pub(crate) merge: Names,
     /// Variables that devices only read and that are the same for all.
-    pub(super) lend: Names,
+    pub(crate) lend: Names,
     /// Persistable variables that devices write: each has its own.
-    pub(super) own: Names,
+    pub(crate) own: Names,
     /// What the ops that run once read of the devices: the first device's.
-    pub(super) hand: Names,
+    pub(crate) hand: Names,
     /// What the ops that run once read that no op computes: it may be fed.
-    pub(super) fed: Names,
+    pub(crate) fed: Names,
     /// Of all `own` variables, those that change once for all here.
-    pub(super) refresh: Names,
+    pub(crate) refresh: Names,
     /// Devices must take turns, for others see in which order they run.
-    pub(super) in_turn: bool,
+    pub(crate) in_turn: bool,
 }
 
 /// Some ops of a program.
 #[derive(Debug)]
-pub(super) struct Part {
-    pub(super) program: Program,
+pub(crate) struct Part {
+    pub(crate) program: Program,
     /// Where in the user's program each op stands.
-    pub(super) origin: Vec<usize>,
+    pub(crate) origin: Vec<usize>,
 }
 
 /// A program in stages.
 #[derive(Debug)]
-pub(super) struct Stages {
-    pub(super) stages: Vec<Stage>,
+pub(crate) struct Stages {
+    pub(crate) stages: Vec<Stage>,
     /// Temporaries that exist once for all devices after the last stage.
-    pub(super) common: Names,
+    pub(crate) common: Names,
     /// Persistable variables of which each device has its own.
-    pub(super) own: Names,
+    pub(crate) own: Names,
     /// What ops of the devices write.
     written: Names,
 }
@@ -65,7 +65,7 @@ const ONCE: i32 = role::OPTIMIZE | role::RPC | role::DIST | role::LR_SCHED;
 
 impl Stages {
     /// Takes a program apart; `keep` are the variables somebody looks at afterwards.
-    pub(super) fn new(program: &Program, loss: Loss, keep: &Names) -> Self {
+    pub(crate) fn new(program: &Program, loss: Loss, keep: &Names) -> Self {
         let drafts = drafts(program, loss);
         let is_persistable =
             |name: &String| program.block(0).var(name).is_some_and(|var| var.persistable);
@@ -112,12 +112,12 @@ impl Stages {
     }
 
     /// Whether the variable is the same for all devices after the last stage.
-    pub(super) fn is_common(&self, name: &str) -> bool {
+    pub(crate) fn is_common(&self, name: &str) -> bool {
         self.common.contains(name) || !self.written.contains(name)
     }
 
     /// Whether an op writes the variable.
-    pub(super) fn writes(&self, name: &str) -> bool {
+    pub(crate) fn writes(&self, name: &str) -> bool {
         self.common.contains(name) || self.written.contains(name)
     }
 }
@@ -138,7 +138,7 @@ impl Part {
     }
 
     /// Says where in the user's program an error is.
-    pub(super) fn blame(&self, mut error: Error) -> Error {
+    pub(crate) fn blame(&self, mut error: Error) -> Error {
         if let Error::Program(ProgramError::InOp { block: 0, index, .. }) = &mut error {
             *index = self.origin.get(*index).copied().unwrap_or(*index);
         }

@@ -70,7 +70,7 @@ fn union(left: &Rows, right: &Rows) -> Rows {
 }
 
 /// `value *= factor`.
-pub(super) fn scale(value: &mut Value, factor: f64) {
+pub(crate) fn scale(value: &mut Value, factor: f64) {
     value.unshare();
     match value {
         Value::Tensor(tensor) => scale_tensor(tensor, factor),

@@ -4,26 +4,33 @@
 //! executors that share it share them.
 
 mod add;
+mod ahead;
 mod communicator;
 mod fetch;
 mod geo;
 mod rows;
 mod session;
+mod trade;
 mod traffic;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use program::Distributed;
+use program::distributed::Placement;
 use ps::lines::{self, Line};
 use ps::message::{Complete, Hello, Leave, Meet, Reply, Save, Stats, VERSION};
 use ps::tcp::{Client, Patience, Stops, Verdict};
 use ps::{Endpoint, Room, TrainerId};
 use tensor::{Tensor, Value};
 
+pub(crate) use add::scale;
+pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
 pub(crate) use fetch::fetch;
 pub(crate) use session::Session;
+pub use trade::Peers;
 
 use communicator::Communicator;
 use geo::Geo;
@@ -53,6 +60,8 @@ pub struct Cluster(Arc<Inner>);
 
 struct Inner {
     incarnation: u64,
+    /// Whoever waits for a server gives up.
+    halt: Arc<AtomicBool>,
     state: Mutex<State>,
     traffic: Mutex<Traffic>,
     communicator: Mutex<Option<Communicator>>,
@@ -71,6 +80,7 @@ struct State {
     /// Memory that servers of this machine can read.
     room: Room,
     n_meetings: u64,
+    n_trades: u64,
     is_over: bool,
 }
 
@@ -117,10 +127,12 @@ impl Cluster {
             verdict: Verdict::default(),
             room: Room::default(),
             n_meetings: 0,
+            n_trades: 0,
             is_over: false,
         };
         Self(Arc::new(Inner {
             incarnation: fresh_incarnation(),
+            halt: Arc::default(),
             state: Mutex::new(state),
             traffic: Mutex::default(),
             communicator: Mutex::default(),
@@ -136,6 +148,11 @@ impl Cluster {
     /// Waiting for servers ends when `stops` says so, for connections made from now on.
     pub fn set_stops(&self, stops: Stops) {
         self.state().stops = stops;
+    }
+
+    /// While this is set, nobody waits for a server any longer.
+    pub(crate) fn halt(&self) -> Arc<AtomicBool> {
+        self.0.halt.clone()
     }
 
     /// Whoever takes part in a job from now on waits for its servers by this before it connects.
@@ -251,7 +268,9 @@ impl Cluster {
         if state.clients.is_empty() {
             (state.log)(&lines::client_starts(trainer));
         }
-        let together = (state.stops.clone(), state.verdict.clone(), state.room.clone());
+        let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
+        let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops());
+        let together = (stops, state.verdict.clone(), state.room.clone());
         let client = Client::among(at, hello, state.patience, together);
         state.clients.insert(endpoint.to_string(), client.clone());
         Ok(client)
@@ -346,6 +365,16 @@ pub(crate) fn save_lookup_table(
 ) -> Result<()> {
     let dir = dir.to_string_lossy();
     job.endpoints.iter().try_for_each(|endpoint| save_shard(cluster, endpoint, table, &dir))
+}
+
+/// Asks servers for their parts of tables that are saved by rows.
+pub(crate) fn save_row_tables<'a>(
+    cluster: &Cluster,
+    mut parts: impl Iterator<Item = &'a Placement>,
+    dir: &std::path::Path,
+) -> Result<()> {
+    let dir = dir.to_string_lossy();
+    parts.try_for_each(|part| save_shard(cluster, &part.endpoint, &part.slice, &dir))
 }
 
 /// Asks one server for its shard.

@@ -8,6 +8,7 @@ use ps::tcp::{Client, Ticket};
 use tensor::rows::merge_sorted;
 use tensor::{DType, MergeScratch, Rows, Shape, Tensor, Value};
 
+use super::ahead::Ahead;
 use super::{Cluster, unexpected};
 
 /// A value to be sent: keyed rows with every id once.
@@ -38,12 +39,45 @@ struct Part<'a> {
     endpoint: &'a str,
     table: &'a str,
     keys: Vec<i64>,
+    /// Rows that do not exist are not made.
+    peek: bool,
+}
+
+/// Rows that were asked for.
+#[derive(Debug)]
+pub(super) struct Question {
+    /// The ids of all slots.
+    ids: Vec<i64>,
+    /// Each once, sorted.
+    unique: Vec<i64>,
+    /// Where the ids of each part begin among them.
+    starts: Vec<usize>,
+    asked: Asked,
+}
+
+impl Question {
+    fn ask(cluster: &Cluster, op: &OpDesc, all: &[&[i64]]) -> Result<Self> {
+        let ids = all.concat();
+        let padding = op.attrs.int("padding_idx", -1)?;
+        let mut unique = ids.clone();
+        unique.retain(|&id| id != padding || padding == -1);
+        unique.sort_unstable();
+        unique.dedup();
+        let (parts, starts) = parts(op, &unique)?;
+        let asked = ask(cluster, &parts).map_err(program::op::host_error)?;
+        Ok(Self { ids, unique, starts, asked })
+    }
+
+    fn is_for(&self, all: &[&[i64]]) -> bool {
+        self.ids.len() == all.iter().map(|ids| ids.len()).sum::<usize>()
+            && self.ids.iter().eq(all.iter().copied().flatten())
+    }
 }
 
 /// Fetches the rows of all `ids`, each once, and puts them where they belong.
 pub(super) fn prefetch(
     cluster: &Cluster,
-    job: Option<&Distributed>,
+    (job, ahead): (Option<&Distributed>, &mut Ahead),
     op: &OpDesc,
     ids: &[&Tensor],
     out: &mut [Tensor],
@@ -53,36 +87,36 @@ pub(super) fn prefetch(
     }
     let all: Result<Vec<&[i64]>> = ids.iter().map(|ids| Ok(ids.data::<i64>()?)).collect();
     let all = all?;
-    let padding = Some(op.attrs.int("padding_idx", -1)?).filter(|&id| id != -1);
-    let mut scratch = MergeScratch::default();
-    let (unique, positions) = scratch.distinct(all.iter().flat_map(|ids| ids.iter()));
-    let (parts, places) = parts(op, unique, padding)?;
-    let tickets = ask(cluster, parts).map_err(program::op::host_error)?;
-    let answers = answers(tickets).map_err(program::op::host_error)?;
+    let question = match ahead.take(op) {
+        Some(question) if question.is_for(&all) => question,
+        _ => Question::ask(cluster, op, &all)?,
+    };
+    // An error of the next batch is the next step's.
+    if let Some(Ok(next)) = ahead.next_of(op).map(|next| Question::ask(cluster, op, &next)) {
+        ahead.keep(op, next);
+    }
+    let Question { unique, starts, asked, .. } = question;
+    let answers = answers(asked).map_err(program::op::host_error)?;
     let width = width(job, op, &answers);
-    let rows: Result<Vec<&[f32]>> = answers.iter().map(rows_of).collect();
-    let (rows, mut positions) = (rows?, positions.iter());
     for (ids, out) in all.iter().zip(out) {
         let out = out.resize::<f32>(Shape::from([ids.len(), width]));
-        let each = out.chunks_exact_mut(width.max(1)).zip(&mut positions);
-        for (row, &position) in each.take(ids.len()) {
-            let found = places[position as usize].and_then(|(part, at)| {
-                let from = at as usize * width;
-                rows[part as usize].get(from..from + width)
-            });
-            match found {
-                Some(values) => row.copy_from_slice(values),
+        for (&id, row) in ids.iter().zip(out.chunks_exact_mut(width.max(1))) {
+            match unique.binary_search(&id) {
+                Ok(at) => {
+                    let part = starts.partition_point(|&start| start <= at) - 1;
+                    let rows = answers[part].data::<f32>()?;
+                    let from = (at - starts[part]) * width;
+                    match rows.get(from..from + width) {
+                        Some(values) => row.copy_from_slice(values),
+                        None => row.fill(0.0),
+                    }
+                }
                 // Padding reads as zeros.
-                None => row.fill(0.0),
+                Err(_) => row.fill(0.0),
             }
         }
     }
     Ok(())
-}
-
-/// The numbers of an answer; none if nothing was asked.
-fn rows_of(answer: &Tensor) -> Result<&[f32]> {
-    if answer.is_initialized() { Ok(answer.data::<f32>()?) } else { Ok(&[]) }
 }
 
 /// Numbers in a row: as the servers say, or as the job does if nothing was asked for.
@@ -95,48 +129,35 @@ fn width(job: Option<&Distributed>, op: &OpDesc, answers: &[Tensor]) -> usize {
     pieces.and_then(|piece| piece.origin_dims.get(1).copied()).unwrap_or(0).max(0) as usize
 }
 
-/// For each id, the part that holds it and its place among that part's keys; nothing for padding.
-type Places = Vec<Option<(u32, u32)>>;
-
-/// Deals distinct ids to the parts of the table that hold them.
-fn parts<'a>(
-    op: &'a OpDesc,
-    unique: &[i64],
-    padding: Option<i64>,
-) -> Result<(Vec<Part<'a>>, Places)> {
+/// Cuts sorted ids into the parts of the table that hold them; also where each part starts in them.
+fn parts<'a>(op: &'a OpDesc, unique: &[i64]) -> Result<(Vec<Part<'a>>, Vec<usize>)> {
     let tables = op.attrs.strs("table_names")?;
     let endpoints = match op.attrs.strs("endpoints")? {
         [] => op.attrs.strs("epmap")?,
         endpoints => endpoints,
     };
-    let (mut parts, mut ends, mut height) = (Vec::new(), Vec::new(), 0i64);
     let sections = op.attrs.ints("height_sections")?;
+    let height: i64 = sections.iter().sum();
+    let peek = op.attrs.bool("is_test", false)?;
+    if let Some(&id) = unique.iter().find(|&&id| id < 0 || id >= height) {
+        let var = op.input_names("Ids").first().cloned().unwrap_or_default();
+        return Err(Error::IdOutOfRange { var, position: 0, id, height });
+    }
+    let (mut parts, mut starts, mut first) = (Vec::new(), Vec::new(), 0);
     for ((table, endpoint), rows) in tables.iter().zip(endpoints).zip(sections) {
-        parts.push(Part { endpoint, table, keys: Vec::new() });
-        height += rows;
-        ends.push(height);
+        let from = unique.partition_point(|&id| id < first);
+        let to = unique.partition_point(|&id| id < first + rows);
+        let keys = unique[from..to].iter().map(|id| id - first).collect();
+        parts.push(Part { endpoint, table, keys, peek });
+        starts.push(from);
+        first += rows;
     }
-    let mut places = Vec::with_capacity(unique.len());
-    for &id in unique {
-        if Some(id) == padding {
-            places.push(None);
-            continue;
-        }
-        let at = ends.partition_point(|&end| end <= id);
-        let Some(part) = parts.get_mut(at).filter(|_| id >= 0) else {
-            let var = op.input_names("Ids").first().cloned().unwrap_or_default();
-            return Err(Error::IdOutOfRange { var, position: 0, id, height });
-        };
-        let first = at.checked_sub(1).map_or(0, |before| ends[before]);
-        places.push(Some((at as u32, part.keys.len() as u32)));
-        part.keys.push(id - first);
-    }
-    Ok((parts, places))
+    Ok((parts, starts))
 }
 
 type Asked = Vec<Option<(Arc<Client>, Ticket)>>;
 
-fn ask(cluster: &Cluster, parts: Vec<Part<'_>>) -> crate::error::Result<Asked> {
+fn ask(cluster: &Cluster, parts: &[Part<'_>]) -> crate::error::Result<Asked> {
     let mut asked = Vec::with_capacity(parts.len());
     for part in parts {
         if part.keys.is_empty() {
@@ -146,7 +167,8 @@ fn ask(cluster: &Cluster, parts: Vec<Part<'_>>) -> crate::error::Result<Asked> {
         let client = cluster.client(part.endpoint)?;
         client.meet()?;
         let (after, table) = (client.round(), part.table.to_string());
-        let ticket = client.ask(LookUp { after, table, keys: part.keys })?;
+        let (keys, peek) = (part.keys.clone(), part.peek);
+        let ticket = client.ask(LookUp { after, table, keys, peek })?;
         asked.push(Some((client, ticket)));
     }
     Ok(asked)
@@ -175,9 +197,10 @@ fn prefetch_shards(
     let table = table.ok_or(crate::Error::NoJob).map_err(program::op::host_error)?;
     let mut parts = Vec::new();
     for (ids, endpoint) in ids.iter().zip(op.attrs.strs("epmap")?) {
-        parts.push(Part { endpoint, table, keys: ids.data::<i64>()?.to_vec() });
+        let keys = ids.data::<i64>()?.to_vec();
+        parts.push(Part { endpoint, table, keys, peek: false });
     }
-    let asked = ask(cluster, parts).map_err(program::op::host_error)?;
+    let asked = ask(cluster, &parts).map_err(program::op::host_error)?;
     let answers = answers(asked).map_err(program::op::host_error)?;
     let width = width(job, op, &answers);
     for (out, answer) in out.iter_mut().zip(answers) {

@@ -7,6 +7,7 @@ use program::remote::Remote;
 use program::{Distributed, OpDesc, Result};
 use tensor::{Rows, Tensor, Value};
 
+use super::ahead::Ahead;
 use super::communicator::{Bundle, Outgoing, Piece, cut};
 use super::{Cluster, install, rows, save_shard};
 use crate::error::Error;
@@ -16,6 +17,8 @@ use crate::scope::Scope;
 pub(crate) struct Session<'a> {
     cluster: &'a Cluster,
     job: Option<Arc<Distributed>>,
+    /// The next batch.
+    ahead: &'a mut Ahead,
     /// This step's gradients for the communicator.
     bundle: Bundle,
     /// The parameters are to be noted when the run is over (GEO).
@@ -25,8 +28,12 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub(crate) fn new(cluster: &'a Cluster, job: Option<Arc<Distributed>>) -> Self {
-        Self { cluster, job, bundle: Vec::new(), notes_params: false, is_geo_step: false }
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        job: Option<Arc<Distributed>>,
+        ahead: &'a mut Ahead,
+    ) -> Self {
+        Self { cluster, job, ahead, bundle: Vec::new(), notes_params: false, is_geo_step: false }
     }
 
     /// Takes part in the program's job; parameters that came meanwhile go into the scope.
@@ -242,7 +249,7 @@ impl Remote for Session<'_> {
 
     fn prefetch(&mut self, op: &OpDesc, ids: &[&Tensor], out: &mut [Tensor]) -> Result<()> {
         self.cluster.traffic().flush(self.cluster).map_err(host)?;
-        rows::prefetch(self.cluster, self.job.as_deref(), op, ids, out)
+        rows::prefetch(self.cluster, (self.job.as_deref(), self.ahead), op, ids, out)
     }
 
     fn checkpoint_notify(&mut self, op: &OpDesc) -> Result<()> {

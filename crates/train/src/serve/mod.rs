@@ -4,8 +4,10 @@
 //! regularizer, clip and learning-rate schedule works on servers as it does on one machine.
 
 mod blocks;
+mod changes;
 mod lookup;
 mod slab;
+mod slabs;
 mod store;
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};

@@ -1,34 +1,91 @@
 //! A table of which only the touched rows exist, under the names of the whole one.
 //!
 //! The program's optimize block runs on the slab as it would on the whole table: gradients come with
-//! the places of their rows instead of their numbers. Rows that do not exist are not missed, because
-//! a table is only kept this way where a step without a gradient leaves a fresh row as it is.
+//! the places of their rows instead of their numbers. One more row stands for all that do not exist:
+//! nobody's gradient lists it, so that it goes through what a row goes through that is never listed.
+//! New rows take over its state, and its weights where the update has forgotten those of the start.
 
-use ps::table::{RowIndex, RowInit};
-use tensor::{Shape, Tensor, Value};
+use std::path::Path;
 
+use ps::table::{Gate, RowIndex, RowInit};
+use tensor::{DType, Rows, Shape, Tensor, Value};
+
+use crate::error::{Error, Result};
+use crate::io::rows::{self, Form, Part, WAITING};
 use crate::scope::Scope;
 
 /// Slabs grow by so many rows.
 const GROW_ROWS: usize = 1024;
+/// The place of a row that the table has not taken in.
+pub(super) const ABSENT: i64 = -1;
+
+/// One variable of a table: its weights or a state of its optimizer.
+#[derive(Debug)]
+pub(super) struct Var {
+    pub(super) name: String,
+    pub(super) init: RowInit,
+    /// What it is part of.
+    pub(super) origin: String,
+}
+
+/// Which part of a table this is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    /// Rows of the whole table before it, and all of them.
+    pub(super) first: i64,
+    pub(super) origin_height: i64,
+    pub(super) block: usize,
+    pub(super) n_blocks: usize,
+}
 
 #[derive(Debug)]
 pub(super) struct Slab {
     index: RowIndex,
     width: usize,
     /// The weights, then the states of the optimizer.
-    vars: Vec<(String, RowInit)>,
+    vars: Vec<Var>,
+    cut: Cut,
+    gate: Option<Gate>,
+    /// Updates compute weights from state alone.
+    forgets: bool,
+    has_stepped: bool,
+    /// Where the row is that stands for all that do not exist.
+    ghost: usize,
 }
 
 impl Slab {
-    /// An empty table; its variables have no memory yet.
-    pub(super) fn new(height: usize, width: usize, vars: Vec<(String, RowInit)>) -> Self {
-        Self { index: RowIndex::new(height), width, vars }
+    /// An empty table of `height` rows.
+    pub(super) fn new(
+        scope: &Scope,
+        (height, width): (u64, usize),
+        vars: Vec<Var>,
+        cut: Cut,
+    ) -> Self {
+        let (gate, forgets, has_stepped) = (None, false, false);
+        let index = RowIndex::new(height);
+        let slab = Self { index, width, vars, cut, gate, forgets, has_stepped, ghost: 0 };
+        slab.start(scope);
+        slab
+    }
+
+    /// Only rows that the rule takes in exist.
+    pub(super) fn guard(&mut self, gate: Gate) {
+        self.gate = Some(gate);
+    }
+
+    /// Updates compute weights from state alone.
+    pub(super) fn forget(&mut self) {
+        self.forgets = true;
+    }
+
+    /// An update was run.
+    pub(super) fn note_step(&mut self) {
+        self.has_stepped = true;
     }
 
     /// Whether a variable is one of this table's.
     pub(super) fn holds(&self, name: &str) -> bool {
-        self.vars.iter().any(|(var, _)| var == name)
+        self.vars.iter().any(|var| var.name == name)
     }
 
     /// Rows that exist.
@@ -36,94 +93,333 @@ impl Slab {
         self.index.n_rows()
     }
 
-    /// Bytes of these rows and of the index.
+    /// Bytes of these rows, of the index, and of what waits.
     pub(super) fn n_bytes(&self) -> usize {
-        self.n_rows() * self.width * 4 * self.vars.len() + self.index.height() * 4
+        let rows = self.n_rows() * self.width * size_of::<f32>() * self.vars.len();
+        rows + self.index.n_bytes() + self.gate.as_ref().map_or(0, Gate::n_bytes)
     }
 
-    /// Where rows are in the slabs; those that do not exist are made. The number of a row that the
-    /// table does not have is the error.
-    pub(super) fn places(&mut self, scope: &Scope, rows: &[i64]) -> Result<Vec<i64>, i64> {
-        let mut made = Vec::new();
-        let mut places = Vec::with_capacity(rows.len());
+    /// Rows that were named and not taken in, and rows of gradients that were dropped.
+    pub(super) fn refused(&self) -> (u64, u64) {
+        self.gate.as_ref().map_or((0, 0), |gate| (gate.n_waiting() as u64, gate.n_dropped()))
+    }
+
+    /// Where the index's rows are in the slabs.
+    fn at(&self, place: usize) -> usize {
+        place + usize::from(place >= self.ghost)
+    }
+
+    /// Where rows are in the slabs; those that do not exist are made, if they may. The number of a row
+    /// that the table does not have is the error.
+    pub(super) fn look_up(
+        &mut self,
+        scope: &Scope,
+        rows: &[i64],
+    ) -> std::result::Result<Vec<i64>, i64> {
+        let (mut made, mut places) = (Vec::new(), Vec::with_capacity(rows.len()));
         for &row in rows {
-            let number = usize::try_from(row).map_err(|_| row)?;
+            let number = u64::try_from(row).map_err(|_| row)?;
+            if number >= self.index.height() {
+                return Err(row);
+            }
+            if self.gate.as_ref().is_some_and(|gate| !gate.is_open(number)) {
+                let place = self.index.find(number).map(|place| self.at(place) as i64);
+                places.push(place.unwrap_or(ABSENT));
+                continue;
+            }
             let (place, is_new) = self.index.find_or_make(number).ok_or(row)?;
             if is_new {
-                made.push((place, number));
+                made.push((self.at(place), number));
             }
-            places.push(place as i64);
+            places.push(self.at(place) as i64);
         }
-        if !made.is_empty() {
-            self.fill(scope, &made);
-        }
+        self.fill(scope, &made);
         Ok(places)
     }
 
-    fn fill(&self, scope: &Scope, made: &[(usize, usize)]) {
-        let (width, n_rows) = (self.width, self.index.n_rows().next_multiple_of(GROW_ROWS));
-        for (name, init) in &self.vars {
-            scope.write(name, |value| {
+    /// Where rows are, without making any.
+    pub(super) fn peek(&self, rows: &[i64]) -> std::result::Result<Vec<i64>, i64> {
+        let place = |&row: &i64| {
+            let number = u64::try_from(row).ok().filter(|&n| n < self.index.height()).ok_or(row)?;
+            Ok(self.index.find(number).map_or(ABSENT, |place| self.at(place) as i64))
+        };
+        rows.iter().map(place).collect()
+    }
+
+    /// Turns the rows of a gradient into places. Those that the table has not taken in are left out;
+    /// they are the answer.
+    pub(super) fn take(
+        &mut self,
+        scope: &Scope,
+        grad: &mut Rows,
+    ) -> std::result::Result<Vec<i64>, i64> {
+        let places = self.look_up(scope, &grad.ids)?;
+        let numbers = std::mem::replace(&mut grad.ids, places);
+        if self.gate.is_none() {
+            return Ok(Vec::new());
+        }
+        let is_in: Vec<bool> = grad.ids.iter().map(|&place| place != ABSENT).collect();
+        grad.retain(|at| is_in[at]);
+        let left_out = numbers.iter().zip(&is_in).filter(|(_, is_in)| !**is_in);
+        let mut left_out: Vec<i64> = left_out.map(|(&number, _)| number).collect();
+        left_out.sort_unstable();
+        left_out.dedup();
+        Ok(left_out)
+    }
+
+    /// Counts rows that a gradient named in vain; some are taken in by that.
+    pub(super) fn count(&mut self, scope: &Scope, rows: &[i64]) {
+        let Some(gate) = &mut self.gate else { return };
+        let enters = |row: &u64| gate.drop_one(*row);
+        let entered: Vec<u64> = rows.iter().map(|&row| row as u64).filter(enters).collect();
+        let mut made = Vec::new();
+        for row in entered {
+            if let Some((place, true)) = self.index.find_or_make(row) {
+                made.push((self.at(place), row));
+            }
+        }
+        self.fill(scope, &made);
+    }
+
+    /// The variables with the one row that stands for all.
+    fn start(&self, scope: &Scope) {
+        for var in &self.vars {
+            scope.write(&var.name, |value| {
+                let mut tensor = Tensor::default();
+                tensor.resize::<f32>(Shape::from([0, self.width]));
+                *value = Value::Tensor(tensor);
+            });
+        }
+        self.fill(scope, &[(self.ghost, 0)]);
+    }
+
+    fn fill(&self, scope: &Scope, made: &[(usize, u64)]) {
+        if made.is_empty() {
+            return;
+        }
+        let (width, n_rows) = (self.width, (self.n_rows() + 1).next_multiple_of(GROW_ROWS));
+        for (at, var) in self.vars.iter().enumerate() {
+            scope.write(&var.name, |value| {
                 value.unshare();
-                if !matches!(value, Value::Tensor(_)) {
-                    let mut empty = Tensor::default();
-                    empty.resize::<f32>(Shape::from([0, width]));
-                    *value = Value::Tensor(empty);
-                }
                 let Value::Tensor(tensor) = value else { return };
                 tensor.grow_rows(n_rows);
                 let Ok(data) = tensor.data_mut::<f32>() else { return };
                 for &(place, row) in made {
-                    init.fill(row, &mut data[place * width..(place + 1) * width]);
+                    match self.starts_fresh(at) || place == self.ghost {
+                        true => var.init.fill(row, &mut data[place * width..(place + 1) * width]),
+                        false => {
+                            let ghost = self.ghost * width..(self.ghost + 1) * width;
+                            data.copy_within(ghost, place * width);
+                        }
+                    }
                 }
             });
         }
     }
 
+    /// Whether a new row of a variable is what its init says, or what became of those not listed.
+    fn starts_fresh(&self, var: usize) -> bool {
+        var == 0 && !(self.forgets && self.has_stepped)
+    }
+
     /// A variable as the whole table would have it.
     pub(super) fn whole(&self, scope: &Scope, name: &str) -> Option<Tensor> {
-        let init = self.vars.iter().find(|(var, _)| var == name)?.1;
-        let (height, width) = (self.index.height(), self.width);
+        let at = self.vars.iter().position(|var| var.name == name)?;
+        let (height, width) = (self.index.height() as usize, self.width);
         let mut whole = Tensor::default();
         let rows = whole.resize::<f32>(Shape::from([height, width]));
         let copied = scope.read(name, |value| {
             let data = value.tensor().and_then(|tensor| tensor.data::<f32>().ok()).unwrap_or(&[]);
+            let row_at = |place: usize| data.get(place * width..(place + 1) * width);
             for (row, out) in rows.chunks_exact_mut(width.max(1)).enumerate() {
-                match self.index.find(row).and_then(|at| data.get(at * width..(at + 1) * width)) {
+                let place = self.index.find(row as u64).map(|place| self.at(place));
+                let is_known = place.is_some() || !self.starts_fresh(at);
+                match row_at(place.unwrap_or(self.ghost)).filter(|_| is_known) {
                     Some(values) => out.copy_from_slice(values),
-                    None => init.fill(row, out),
+                    None => self.vars[at].init.fill(row as u64, out),
                 }
             }
         });
         copied.map(|()| whole)
     }
+
+    /// Writes the rows that exist, and those that wait.
+    pub(super) fn save(&self, scope: &Scope, dir: &Path) -> Result<()> {
+        let sorted = self.index.sorted();
+        let ids = || sorted.iter().map(|&(row, _)| row as i64 + self.cut.first);
+        for var in &self.vars {
+            let form = self.form(DType::F32, self.width);
+            let places = sorted.iter().map(|&(_, place)| self.at(place));
+            let written = scope.read(&var.name, |value| {
+                let tensor = value.tensor()?;
+                let rows = rows::rows_of(tensor, places);
+                Some(rows::write_part(dir, self.part(&var.origin), form, ids(), rows))
+            });
+            written.flatten().ok_or_else(|| Error::NotInScope { var: var.name.clone() })??;
+        }
+        let (Some(gate), Some(weights)) = (&self.gate, self.vars.first()) else { return Ok(()) };
+        let waiting = gate.waiting();
+        let counts = rows::counts_to_bytes(waiting.iter().map(|&(_, count)| count));
+        let name = format!("{}{WAITING}", weights.origin);
+        let ids = waiting.iter().map(|&(row, _)| row as i64 + self.cut.first);
+        let form = self.form(DType::I64, 1);
+        rows::write_part(dir, self.part(&name), form, ids, counts.chunks_exact(8))
+    }
+
+    fn form(&self, dtype: DType, width: usize) -> Form {
+        Form { height: self.cut.origin_height, width, dtype }
+    }
+
+    fn part<'a>(&self, var: &'a str) -> Part<'a> {
+        Part { var, block: self.cut.block, n_blocks: self.cut.n_blocks }
+    }
+
+    /// Takes rows that were loaded into the scope, all variables in one order, and those that wait.
+    pub(super) fn load(&mut self, scope: &Scope, loaded: Vec<Rows>, waiting: &Rows) -> Result<()> {
+        let (Some(first), Some(weights)) = (loaded.first(), self.vars.first()) else {
+            return Ok(());
+        };
+        let misfit = |detail: &str| Error::LoadedTable {
+            table: weights.origin.clone(),
+            server: self.cut.block as i64,
+            detail: detail.to_string(),
+        };
+        if loaded.len() != self.vars.len() || loaded.iter().any(|rows| rows.ids != first.ids) {
+            return Err(misfit("weights and states of its optimizer are not of the same rows"));
+        }
+        let mut index = RowIndex::new(self.index.height());
+        for &row in &first.ids {
+            if index.find_or_make(row as u64).is_none_or(|(_, is_new)| !is_new) {
+                return Err(misfit("a row is listed twice, or there is no such row"));
+            }
+        }
+        self.ghost = index.n_rows();
+        self.index = index;
+        self.has_stepped = true;
+        for (var, rows) in self.vars.iter().zip(loaded) {
+            scope.set(&var.name, rows.value);
+        }
+        self.fill(scope, &[(self.ghost, 0)]);
+        if let Some(gate) = &mut self.gate {
+            let counts = waiting.value.data::<i64>().unwrap_or(&[]);
+            for (&row, &count) in waiting.ids.iter().zip(counts) {
+                gate.wait(row as u64, count.clamp(0, u32::MAX.into()) as u32);
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use ps::table::{Entry, Spread};
+
     use super::*;
+
+    const CUT: Cut = Cut { first: 0, origin_height: 5000, block: 0, n_blocks: 1 };
+
+    fn vars() -> Vec<Var> {
+        let spread = Spread::Uniform(-1.0, 1.0);
+        let uniform = RowInit::Drawn { spread, seed: 9, offset: 0 };
+        let var = |name: &str, init| Var { name: name.to_string(), init, origin: name.to_string() };
+        vec![var("w", uniform), var("m", RowInit::Constant(0.5))]
+    }
+
+    fn slab(scope: &Scope) -> Slab {
+        Slab::new(scope, (5000, 2), vars(), CUT)
+    }
+
+    fn set(scope: &Scope, var: &str, at: usize, to: f32) {
+        scope.write(var, |value| {
+            let Value::Tensor(tensor) = value else { panic!("a slab") };
+            tensor.data_mut::<f32>().unwrap()[at] = to;
+        });
+    }
 
     #[test]
     fn only_touched_rows_exist_and_the_rest_is_as_if_it_did() {
         let scope = Scope::new();
-        let uniform = RowInit::Uniform { low: -1.0, high: 1.0, seed: 9, offset: 0 };
-        let vars = vec![("w".to_string(), uniform), ("m".to_string(), RowInit::Constant(0.5))];
-        let mut slab = Slab::new(5000, 2, vars);
-        let whole = slab.whole(&scope, "w");
-        assert_eq!(whole, None, "nobody has declared it");
-        scope.var("w");
+        let mut slab = slab(&scope);
         let fresh = slab.whole(&scope, "w").unwrap();
-        assert_eq!(slab.places(&scope, &[4000, 3, 4000]), Ok(vec![0, 1, 0]));
+        assert_eq!(slab.look_up(&scope, &[4000, 3, 4000]), Ok(vec![1, 2, 1]));
         assert_eq!(slab.n_rows(), 2);
         assert_eq!(slab.whole(&scope, "w").unwrap(), fresh, "touching changes nothing");
-        scope.write("w", |value| {
-            let Value::Tensor(tensor) = value else { panic!("a slab") };
-            tensor.data_mut::<f32>().unwrap()[2] = 8.0;
-        });
+        set(&scope, "w", 4, 8.0);
         let changed = slab.whole(&scope, "w").unwrap();
-        assert_eq!(changed.data::<f32>().unwrap()[6], 8.0, "row 3, place 1");
+        assert_eq!(changed.data::<f32>().unwrap()[6], 8.0, "row 3, place 2");
         assert_eq!(slab.whole(&scope, "m").unwrap(), Tensor::full([5000, 2], 0.5f32));
-        assert_eq!(slab.places(&scope, &[5000]), Err(5000));
-        assert_eq!(slab.places(&scope, &[-1]), Err(-1));
+        assert_eq!(slab.look_up(&scope, &[5000]), Err(5000));
+        assert_eq!(slab.look_up(&scope, &[-1]), Err(-1));
+        assert_eq!(slab.peek(&[3, 4]), Ok(vec![2, ABSENT]));
+        assert_eq!(slab.n_rows(), 2);
+    }
+
+    #[test]
+    fn new_rows_are_what_became_of_those_not_listed() {
+        let scope = Scope::new();
+        let mut slab = slab(&scope);
+        slab.forget();
+        slab.look_up(&scope, &[3]).unwrap();
+        for (var, at) in [("m", 0), ("m", 1), ("w", 0), ("w", 1)] {
+            set(&scope, var, at, 0.25);
+        }
+        slab.look_up(&scope, &[4]).unwrap();
+        slab.note_step();
+        slab.look_up(&scope, &[5]).unwrap();
+        let row = |var: &str, row: usize| {
+            let whole = slab.whole(&scope, var).unwrap();
+            whole.data::<f32>().unwrap()[2 * row..2 * row + 2].to_vec()
+        };
+        assert_eq!(
+            (row("m", 3), row("m", 4), row("m", 9)),
+            (vec![0.5; 2], vec![0.25; 2], vec![0.25; 2])
+        );
+        assert_ne!(row("w", 4), vec![0.25; 2]);
+        assert_eq!((row("w", 5), row("w", 9)), (vec![0.25; 2], vec![0.25; 2]));
+    }
+
+    #[test]
+    fn rows_are_taken_in_by_rule_and_survive_a_folder() {
+        let (scope, dir) = (Scope::new(), tempfile::tempdir().unwrap());
+        let cut = Cut { first: 100, origin_height: 9000, block: 1, n_blocks: 2 };
+        let gate = || Gate::new(Entry::Count(2), (0, "w"), 100);
+        let mut slab = Slab::new(&scope, (5000, 2), vars(), cut);
+        slab.guard(gate());
+        assert_eq!(slab.look_up(&scope, &[7, 8]), Ok(vec![ABSENT; 2]));
+        let value = Tensor::new([3, 2], &[1.0f32, 1.0, 2.0, 2.0, 3.0, 3.0]).unwrap();
+        let mut grad = Rows { ids: vec![7, 8, 7], height: 5000, value };
+        let left_out = slab.take(&scope, &mut grad).unwrap();
+        assert_eq!((left_out.clone(), grad.ids.len()), (vec![7, 8], 0));
+        slab.count(&scope, &left_out[..1]);
+        let value = Tensor::new([2, 2], &[1.0f32, 1.0, 2.0, 2.0]).unwrap();
+        let mut grad = Rows { ids: vec![7, 8], height: 5000, value };
+        assert_eq!(slab.take(&scope, &mut grad), Ok(vec![8]));
+        assert_eq!((grad.ids, grad.value), (vec![1], Tensor::full([1, 2], 1.0f32)));
+        assert_eq!((slab.n_rows(), slab.refused()), (1, (0, 1)));
+        let mut waits = Slab::new(&scope, (5000, 2), vars(), cut);
+        waits.guard(Gate::new(Entry::Count(3), (0, "w"), 100));
+        waits.count(&scope, &[8, 9]);
+        assert_eq!(waits.refused(), (2, 2));
+        waits.count(&scope, &[9]);
+        set(&scope, "w", 2, 6.5);
+        waits.save(&scope, dir.path()).unwrap();
+        let before = waits.whole(&scope, "w").unwrap();
+
+        let read = |var: &str, form| {
+            rows::read_parts(dir.path(), waits.part(var), form, 100..5100).unwrap().unwrap()
+        };
+        let loaded = ["w", "m"].map(|var| read(var, waits.form(DType::F32, 2)));
+        let waiting = read("w@WAITING", waits.form(DType::I64, 1));
+        let other = Scope::new();
+        let mut again = Slab::new(&other, (5000, 2), vars(), cut);
+        again.guard(Gate::new(Entry::Count(3), (0, "w"), 100));
+        again.load(&other, loaded.to_vec(), &waiting).unwrap();
+        assert_eq!(again.whole(&other, "w").unwrap(), before);
+        assert_eq!(again.look_up(&other, &[9, 8]), Ok(vec![0, ABSENT]));
+        again.count(&other, &[8]);
+        assert_eq!(again.look_up(&other, &[8]), Ok(vec![2]), "it had been named once before");
+        let odd = [read("w", waits.form(DType::F32, 2)), Rows::default()].to_vec();
+        let error = again.load(&other, odd, &waiting).unwrap_err();
+        assert!(matches!(error, Error::LoadedTable { .. }), "{error}");
     }
 }

@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use program::op::{for_float, gather_rows, scatter_add_rows};
 use program::{OpDesc, Program, VarDesc, VarKind};
-use ps::message::{Named, Pull};
-use ps::server::Store;
-use ps::table::RowInit;
+use ps::message::{LookUp, Named, Pull};
+use ps::server::{Size, Store};
 use ps::{Refusal, Room, TrainerId};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
 use super::blocks::{Blocks, Update, is_sync};
+use super::changes::Changes;
 use super::lookup::Lookup;
-use super::slab::Slab;
+use super::slab::ABSENT;
+use super::slabs::Slabs;
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
 use crate::io;
 use crate::scope::Scope;
-use crate::transpile::on_touch::ROW_INIT;
 
 /// Counts steps for learning rates; trainers of asynchronous jobs send theirs.
 const COUNTER: &str = "@LR_DECAY_COUNTER@";
@@ -32,15 +32,15 @@ pub struct BlockStore {
     /// Values that were asked for and have not changed since.
     cache: BTreeMap<String, Arc<Value>>,
     /// Rows of tables that each trainer has not seen since somebody changed them.
-    changed: BTreeMap<(String, TrainerId), BTreeSet<i64>>,
+    changed: Changes,
     n_trainers: u32,
     keeps_backups: bool,
     tracks_changes: bool,
     server_number: i64,
     /// Memory of gradients that were applied.
     spare: Vec<Tensor>,
-    /// Tables of which only touched rows exist, by the name of their weights.
-    slabs: BTreeMap<String, Slab>,
+    /// Tables of which only touched rows exist.
+    slabs: Slabs,
     /// The table spread by id.
     lookup: Option<Lookup>,
     /// Where trainers of this machine read.
@@ -61,18 +61,18 @@ impl BlockStore {
             executor: Executor::new(),
             blocks: Blocks::new(program, op)?,
             cache: BTreeMap::new(),
-            changed: BTreeMap::new(),
+            changed: Changes::default(),
             n_trainers: op.attrs.int("Fanin", 1)?.max(1) as u32,
             keeps_backups: op.attrs.bool("dc_asgd", false)?,
             tracks_changes: op.attrs.int("distributed_mode", 0)? == 3,
             server_number: op.attrs.int("pserver_id", 0)?,
             spare: Vec::new(),
-            slabs: BTreeMap::new(),
+            slabs: Slabs::default(),
             lookup: None,
             room: Room::default(),
         };
         store.lookup = Lookup::new(program, (op, &store.blocks), scope)?;
-        store.start_slabs(op)?;
+        store.slabs = Slabs::new(program, (op, &store.blocks), scope)?;
         store.check_started()?;
         if !is_sync(op)? {
             store.start_counters()?;
@@ -80,44 +80,22 @@ impl BlockStore {
         Ok(store)
     }
 
-    /// Tables whose startup left them to be made row by row.
-    fn start_slabs(&mut self, op: &OpDesc) -> Result<()> {
-        let seed = crate::executor::fresh_seed();
-        let words = op.attrs.strs(ROW_INIT)?.iter().filter_map(|words| words.split_once('='));
-        let inits: BTreeMap<&str, RowInit> = words
-            .filter_map(|(name, init)| Some((name, RowInit::from_text(init, seed)?)))
-            .collect();
-        for update in &self.blocks.updates {
-            let Some(param) = update.param() else { continue };
-            let is_there = !self.scope.read(&param.name, Value::is_empty).unwrap_or(true);
-            let ([height, width], false) = (&param.meta.dims[..], is_there) else { continue };
-            let own = update.program.block(0).ops.iter().flat_map(|op| op.reads());
-            let vars: BTreeMap<&str, RowInit> =
-                own.filter_map(|name| Some((name, *inits.get(name)?))).collect();
-            if !vars.contains_key(param.name.as_str()) {
-                continue;
-            }
-            let vars = vars.into_iter().map(|(name, init)| (name.to_string(), init)).collect();
-            let slab = Slab::new(*height as usize, *width as usize, vars);
-            self.slabs.insert(param.name.clone(), slab);
-        }
-        for slab in self.slabs.values_mut() {
-            // The first row makes all variables exist, so that updates find them.
-            slab.places(&self.scope, &[0]).map(drop).unwrap_or_default();
-        }
-        Ok(())
+    /// The numbers of rows become their places, where a table has only some; the numbers of those
+    /// that it has not taken in are the answer.
+    fn translate(&mut self, at: usize, grad: &mut Named) -> Result<Vec<i64>> {
+        let Some(param) = self.blocks.updates[at].param() else { return Ok(Vec::new()) };
+        let Some(slab) = self.slabs.get(&param.name) else { return Ok(Vec::new()) };
+        let Value::Rows(rows) = &mut grad.value else { return Ok(Vec::new()) };
+        let left_out = slab.take(&self.scope, rows);
+        left_out.map_err(|row| tensor::Error::RowOutOfRange { row, height: rows.height }.into())
     }
 
-    /// The numbers of rows become their places, where a table has only some.
-    fn translate(&mut self, at: usize, grad: &mut Named) -> Result<()> {
-        let Some(param) = self.blocks.updates[at].param() else { return Ok(()) };
-        let Some(slab) = self.slabs.get_mut(&param.name) else { return Ok(()) };
-        if let Value::Rows(rows) = &mut grad.value {
-            let height = rows.height;
-            let places = slab.places(&self.scope, &rows.ids);
-            rows.ids = places.map_err(|row| tensor::Error::RowOutOfRange { row, height })?;
+    /// Counts rows that gradients named in vain.
+    fn count_left_out(&mut self, at: usize, rows: &[i64]) {
+        let param = self.blocks.updates[at].param();
+        if let Some(slab) = param.and_then(|param| self.slabs.get(&param.name)) {
+            slab.count(&self.scope, rows);
         }
-        Ok(())
     }
 
     /// A server without its parameters would refuse every gradient, late.
@@ -163,6 +141,9 @@ impl BlockStore {
             self.scope.write(name, |value| make_own(value, &self.room));
         }
         self.executor.run(&update.program, &self.scope, &mut Feed::default(), &[])?;
+        if let Some(slab) = update.param().and_then(|param| self.slabs.get(&param.name)) {
+            slab.note_step();
+        }
         Ok(())
     }
 
@@ -170,8 +151,15 @@ impl BlockStore {
     fn place(&mut self, grad: Named) {
         let mut value = grad.value;
         self.scope.write(&grad.name, |old| std::mem::swap(old, &mut value));
-        if let Value::Tensor(tensor) = value {
-            self.spare.push(tensor);
+        self.recycle(value);
+    }
+
+    /// Keeps the memory of a gradient for the next one.
+    fn recycle(&mut self, value: Value) {
+        match value {
+            Value::Tensor(tensor) => self.spare.push(tensor),
+            Value::Rows(rows) => self.spare.push(rows.value),
+            _ => {}
         }
     }
 
@@ -200,15 +188,22 @@ impl BlockStore {
         self.run_lr()
     }
 
+    /// Rows and bytes of a variable.
+    fn size_of(&self, name: &str) -> (u64, u64) {
+        let size = self.scope.read(name, |value| {
+            let tensor = value.tensor()?;
+            let n_rows = tensor.dims().first().copied().unwrap_or(0);
+            Some((n_rows as u64, tensor.bytes().len() as u64))
+        });
+        size.flatten().unwrap_or((0, 0))
+    }
+
     /// Remembers which rows others have not seen (GEO).
-    fn note_changes(&mut self, at: usize, grad: &Named) {
+    fn note_changes(&mut self, trainer: TrainerId, at: usize, grad: &Named) {
         let Value::Rows(rows) = &grad.value else { return };
         let update = &self.blocks.updates[at];
         let Some(table) = update.writes.first() else { return };
-        for trainer in (0..self.n_trainers).map(TrainerId) {
-            let unseen = self.changed.entry((table.clone(), trainer)).or_default();
-            unseen.extend(rows.ids.iter().copied());
-        }
+        self.changed.note((trainer, self.n_trainers), table, &rows.ids);
     }
 
     /// Adds a difference to its parameter, in place (GEO).
@@ -235,20 +230,24 @@ impl BlockStore {
         }
         let at = self.blocks.by_grad[&grad.name];
         if self.tracks_changes {
-            self.note_changes(at, &grad);
-            return self.add(at, &grad);
+            self.note_changes(trainer, at, &grad);
+            self.add(at, &grad)?;
+            self.recycle(grad.value);
+            return Ok(());
         }
         for name in &self.blocks.updates[at].trainer_ids {
             self.scope.set(name, Tensor::full([1], i64::from(trainer.0)));
         }
         let mut grad = grad;
-        self.translate(at, &mut grad)?;
+        let left_out = self.translate(at, &mut grad)?;
         self.place(grad);
-        self.run_update(at)
+        self.run_update(at)?;
+        self.count_left_out(at, &left_out);
+        Ok(())
     }
 
     fn apply_round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<()> {
-        let (mut placed, mut spread) = (BTreeSet::new(), Vec::new());
+        let (mut placed, mut spread, mut left_out) = (BTreeSet::new(), Vec::new(), Vec::new());
         for mut grad in grads.into_iter().flat_map(|(_, grads)| grads) {
             if self.lookup.as_ref().is_some_and(|lookup| lookup.takes(&grad.name)) {
                 spread.push(grad);
@@ -256,7 +255,7 @@ impl BlockStore {
             }
             placed.insert(grad.name.clone());
             if let Some(&at) = self.blocks.by_grad.get(&grad.name) {
-                self.translate(at, &mut grad)?;
+                left_out.push((at, self.translate(at, &mut grad)?));
             }
             self.place(grad);
         }
@@ -272,6 +271,8 @@ impl BlockStore {
             }
             self.run_update(at)?;
         }
+        // Only now: what a round takes in must not depend on whose gradient came first.
+        left_out.iter().for_each(|(at, rows)| self.count_left_out(*at, rows));
         Ok(())
     }
 
@@ -279,8 +280,8 @@ impl BlockStore {
         if let Some(value) = self.cache.get(name) {
             return Ok(value.clone());
         }
-        if let Some(slab) = self.slabs.values().find(|slab| slab.holds(name)) {
-            let whole = slab.whole(&self.scope, name).map(Value::Tensor);
+        if self.slabs.holds(name) {
+            let whole = self.slabs.whole(&self.scope, name).map(Value::Tensor);
             return whole.map(Arc::new).ok_or_else(|| Refusal::UnknownVar(name.to_string()));
         }
         // Tensors are lent, not copied; whoever changes one gets it back first.
@@ -301,11 +302,24 @@ impl BlockStore {
 
     /// Rows that others changed since the trainer asked last.
     fn unseen(&mut self, trainer: TrainerId, name: &str) -> std::result::Result<Value, Refusal> {
-        let ids = self.changed.remove(&(name.to_string(), trainer)).unwrap_or_default();
-        let ids: Vec<i64> = ids.into_iter().collect();
-        let value = self.look_up(name, &ids)?;
+        let ids = self.changed.take(trainer, name);
+        let value = self.gather((name, &ids), None)?;
         let height = self.scope.read(name, height).unwrap_or(0);
         Ok(Value::Rows(Rows { ids, height, value }))
+    }
+
+    /// Rows of a table by their places; the absent one reads as zeros.
+    fn gather(
+        &self,
+        (table, places): (&str, &[i64]),
+        absent: Option<i64>,
+    ) -> std::result::Result<Tensor, Refusal> {
+        let rows = self.scope.read(table, |value| {
+            let tensor = value.tensor().ok_or_else(|| Refusal::UnknownVar(table.to_string()))?;
+            gather(tensor, places, absent)
+                .map_err(|detail| Refusal::BadValue { var: table.to_string(), detail })
+        });
+        rows.unwrap_or_else(|| Err(Refusal::UnknownVar(table.to_string())))
     }
 
     /// A copy of a parameter as a trainer saw it last (delay-compensated updates).
@@ -362,30 +376,26 @@ impl Store for BlockStore {
         Ok(values)
     }
 
-    fn look_up(&mut self, table: &str, keys: &[i64]) -> std::result::Result<Tensor, Refusal> {
+    fn look_up(&mut self, look_up: &LookUp) -> std::result::Result<Tensor, Refusal> {
+        let (table, keys) = (look_up.table.as_str(), look_up.keys.as_slice());
+        let bad = |detail| Refusal::BadValue { var: table.to_string(), detail };
         if let Some(lookup) = self.lookup.as_mut().filter(|lookup| lookup.table == table) {
-            let bad = |detail| Refusal::BadValue { var: table.to_string(), detail };
             return lookup.look_up(keys).map_err(bad);
         }
-        let places = self.slabs.get_mut(table).map(|slab| {
-            let bad = |row| Refusal::BadValue {
-                var: table.to_string(),
-                detail: format!("row {row} was asked for, which the table does not have"),
-            };
-            slab.places(&self.scope, keys).map_err(bad)
-        });
-        let places = places.transpose()?;
-        let keys = places.as_deref().unwrap_or(keys);
-        let rows = self.scope.read(table, |value| {
-            let tensor = value.tensor().ok_or_else(|| Refusal::UnknownVar(table.to_string()))?;
-            gather(tensor, keys)
-                .map_err(|detail| Refusal::BadValue { var: table.to_string(), detail })
-        });
-        rows.unwrap_or_else(|| Err(Refusal::UnknownVar(table.to_string())))
+        let Some(slab) = self.slabs.get(table) else { return self.gather((table, keys), None) };
+        let places = match look_up.peek {
+            true => slab.peek(keys),
+            false => slab.look_up(&self.scope, keys),
+        };
+        let foreign = |row| bad(format!("row {row} was asked for, which the table does not have"));
+        self.gather((table, &places.map_err(foreign)?), Some(ABSENT))
     }
 
     fn save(&mut self, table: &str, dir: &str) -> std::result::Result<(), Refusal> {
         let failed = |error: Error| Refusal::Failed(error.to_string());
+        if let Some(saved) = self.slabs.save(&self.scope, table, Path::new(dir)) {
+            return saved.map_err(failed);
+        }
         let value = match self.lookup.as_ref().filter(|lookup| lookup.table == table) {
             Some(lookup) => Arc::new(Value::Rows(lookup.rows().map_err(failed)?)),
             None => self.value(table)?,
@@ -401,24 +411,33 @@ impl Store for BlockStore {
         std::mem::take(&mut self.spare)
     }
 
-    fn size(&self) -> (u64, u64) {
-        let params = self.blocks.updates.iter().flat_map(Update::holds);
-        let in_slab = |name: &&String| self.slabs.values().any(|slab| slab.holds(name));
-        let params: BTreeSet<&String> = params.filter(|name| !in_slab(name)).collect();
-        let sizes = params.into_iter().filter_map(|name| {
-            self.scope.read(name, |value| {
-                let tensor = value.tensor()?;
-                Some((tensor.dims().first().copied().unwrap_or(0), tensor.bytes().len()))
-            })?
-        });
-        let (rows, bytes) =
-            sizes.fold((0, 0), |(rows, bytes), (n, size)| (rows + n as u64, bytes + size as u64));
-        let (more_rows, more_bytes) = self.lookup.as_ref().map_or((0, 0), Lookup::size);
-        let (rows, bytes) = (rows + more_rows, bytes + more_bytes);
-        let slabs = self.slabs.values();
-        slabs.fold((rows, bytes), |(rows, bytes), slab| {
-            (rows + slab.n_rows() as u64, bytes + slab.n_bytes() as u64)
-        })
+    fn size(&self) -> Size {
+        let (table_rows, table_bytes) = self.lookup.as_ref().map_or((0, 0), Lookup::size);
+        let mut all = Size { table_rows, table_bytes, ..Size::default() };
+        for slab in self.slabs.iter() {
+            all.table_rows += slab.n_rows() as u64;
+            all.table_bytes += slab.n_bytes() as u64;
+            let (waiting, dropped) = slab.refused();
+            all.waiting += waiting;
+            all.dropped += dropped;
+        }
+        (all.rows, all.bytes) = (all.table_rows, all.table_bytes);
+        let mut seen = BTreeSet::new();
+        for update in &self.blocks.updates {
+            let held = update.holds().into_iter().filter(|name| !self.slabs.holds(name));
+            let held: Vec<&String> = held.filter(|name| seen.insert(*name)).collect();
+            let sizes: Vec<(u64, u64)> = held.into_iter().map(|name| self.size_of(name)).collect();
+            for &(rows, bytes) in &sizes {
+                all.rows += rows;
+                all.bytes += bytes;
+            }
+            if update.grads.iter().any(|grad| grad.meta.kind == VarKind::SelectedRows) {
+                // The states of an optimizer are parts of the same rows.
+                all.table_rows += sizes.iter().map(|size| size.0).max().unwrap_or(0);
+                all.table_bytes += sizes.iter().map(|size| size.1).sum::<u64>();
+            }
+        }
+        all
     }
 }
 
@@ -488,7 +507,11 @@ fn height(value: &Value) -> i64 {
     }
 }
 
-fn gather(table: &Tensor, keys: &[i64]) -> std::result::Result<Tensor, String> {
+fn gather(
+    table: &Tensor,
+    keys: &[i64],
+    absent: Option<i64>,
+) -> std::result::Result<Tensor, String> {
     let width = table.shape().flatten_2d(1).1;
     let mut out = Tensor::default();
     let shape = Shape::from([keys.len(), width]);
@@ -496,11 +519,11 @@ fn gather(table: &Tensor, keys: &[i64]) -> std::result::Result<Tensor, String> {
     let found = match table.dtype() {
         DType::F32 => {
             let data = table.data::<f32>().map_err(|error| fail(&error))?;
-            gather_rows((data, width), keys, None, out.resize::<f32>(shape))
+            gather_rows((data, width), keys, absent, out.resize::<f32>(shape))
         }
         DType::F64 => {
             let data = table.data::<f64>().map_err(|error| fail(&error))?;
-            gather_rows((data, width), keys, None, out.resize::<f64>(shape))
+            gather_rows((data, width), keys, absent, out.resize::<f64>(shape))
         }
         other => return Err(format!("{other} tables cannot be looked up")),
     };

@@ -83,6 +83,7 @@ impl Plan {
             .attr("epmap", param.epmap())
             .attr("height_sections", param.sections())
             .attr("padding_idx", padding(first))
+            .attr("is_test", is_test(first))
             .attr("lookup_table_version", first.kind.as_str())
             .attr("trainer_id", self.job.trainer_id as i32)
             .attr("job", self.job.job.as_str());
@@ -141,6 +142,11 @@ fn padding(op: &OpDesc) -> i64 {
     op.attrs.int("padding_idx", -1).unwrap_or(-1)
 }
 
+/// Whether rows that do not exist are not made.
+fn is_test(op: &OpDesc) -> bool {
+    op.attrs.bool("is_test", false).unwrap_or(false)
+}
+
 fn all<'a>(
     ops: &'a [OpDesc],
     group: &Group,
@@ -165,7 +171,7 @@ fn groups(ops: &[OpDesc], table: &str) -> Vec<Group> {
         let before = ops[at + 1..].iter().position(reads).map_or(ops.len(), |next| at + 1 + next);
         let alike = |group: &Group| {
             let first = &ops[group.lookups[0]];
-            first.kind == op.kind && padding(first) == padding(op)
+            first.kind == op.kind && padding(first) == padding(op) && is_test(first) == is_test(op)
         };
         let fits = |group: &Group| {
             group.after.max(after).is_none_or(|after| after < group.before.min(before))

@@ -74,6 +74,7 @@ impl Transpiled {
     /// A server's program.
     pub fn server_main(&self, endpoint: &str, threads: Threads) -> Result<Program> {
         let mut main = self.plan.server_main(&self.main, endpoint, threads)?;
+        self.plan.tell_entries(&mut main, endpoint);
         let startup = self.plan.server_startup(&main, &self.startup, endpoint)?;
         let inits = on_touch::inits(&main, &startup)?;
         on_touch::tell(&mut main, &inits);
@@ -83,7 +84,8 @@ impl Transpiled {
     /// A server's startup program. `from` is a startup program to start variables as; without it,
     /// or with the one that was split, the original.
     pub fn server_startup(&self, endpoint: &str, from: Option<&Program>) -> Result<Program> {
-        let main = self.plan.server_main(&self.main, endpoint, Threads::default())?;
+        let mut main = self.plan.server_main(&self.main, endpoint, Threads::default())?;
+        self.plan.tell_entries(&mut main, endpoint);
         if let Some(given) = from.filter(|program| program.distributed.is_none()) {
             return self.plan.server_startup(&main, given, endpoint);
         }

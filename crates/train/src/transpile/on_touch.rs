@@ -2,45 +2,78 @@
 //!
 //! A server's startup program does not fill them: their init ops are marked, and the main program
 //! says how a row starts. Only tables for which nobody can tell the difference: a step without a
-//! gradient must leave a fresh row, and its fresh state, as they are.
+//! gradient must do to every fresh row the same, whatever its weights. (A table of normal numbers is
+//! made whole as long as it is small: rows of a larger one start from numbers of their own.)
 
 use std::collections::BTreeMap;
 
-use program::distributed::PlacedKind;
+use program::distributed::{PlacedKind, Placement};
 use program::{Block, OpDesc, Program, VarKind};
-use ps::table::RowInit;
+use ps::table::{Entry, RowInit, Spread};
 use tensor::DType;
 
-use crate::error::Result;
+use super::plan::{Plan, is_lookup};
+use super::server::Threads;
+use crate::error::{Error, Result};
 
 /// Marks an init op whose variable is made row by row.
 pub(crate) const ON_TOUCH: &str = "on_touch";
 /// Attribute of `listen_and_serv`: how rows start, `name=words`.
 pub(crate) const ROW_INIT: &str = "row_init";
+/// Attribute of `listen_and_serv`: which rows a table takes in, `name=rule`.
+pub(crate) const ROW_ENTRY: &str = "row_entry";
+/// Attribute of a look-up: which rows its table takes in; Fluid's.
+pub(crate) const ENTRY: &str = "entry";
 
 /// Updates of rows that are listed and of no others.
 const LISTED_ONLY: [&str; 2] = ["sgd", "adagrad"];
-/// Updates that leave weights alone where gradient and state are zero, and the state zero.
-const ZERO_STAYS: [&str; 5] = ["adam", "momentum", "adamax", "decayed_adagrad", "rmsprop"];
+/// Updates that leave weights alone where gradient and state are zero.
+const ZERO_STAYS: [&str; 6] =
+    ["adam", "momentum", "adamax", "decayed_adagrad", "rmsprop", "adadelta"];
+/// Updates that compute weights from state alone: where that is zero, weights become the same.
+pub(crate) const FORGETS: [&str; 1] = ["ftrl"];
 /// What may stand beside the update: it does not look at the table.
-const BESIDE: [&str; 2] = ["sum", "scale"];
+const BESIDE: [&str; 4] = ["sum", "scale", "clip", "clip_by_norm"];
+
+/// A table of normal numbers up to this size is made whole, as on one machine.
+const NORMAL_BYTES_MAX: u64 = 64 << 20;
+/// A table whose weights take more is saved as its rows; whoever must keep it whole is warned.
+const LARGE_BYTES: u64 = 1 << 30;
+/// No server keeps a whole table of more.
+const WHOLE_BYTES_MAX: u64 = 1 << 40;
+
+/// How one part of a table is kept.
+type Kept = std::result::Result<Vec<(String, RowInit)>, Whole>;
+
+/// Why a table is kept whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Whole(String);
 
 /// How the rows of each variable start, for all tables of a server that can be kept this way.
 pub(super) fn inits(main: &Program, startup: &Program) -> Result<BTreeMap<String, RowInit>> {
+    let tables = tables(main, startup)?.into_values();
+    Ok(tables.filter_map(|kept| kept.ok()).flatten().collect())
+}
+
+/// The tables of a server that trainers ask for rows of.
+fn tables(main: &Program, startup: &Program) -> Result<BTreeMap<String, Kept>> {
     let mut all = BTreeMap::new();
     let Some(job) = &main.distributed else { return Ok(all) };
-    let is_table = |param: &str| {
+    let table = |param: &str| {
         let mut placed = job.placement.iter();
-        placed.any(|p| p.slice == param && p.kind == PlacedKind::RemotePrefetch)
+        placed.find(|p| p.slice == param && p.kind == PlacedKind::RemotePrefetch)
     };
     for block in main.blocks().iter().skip(1) {
         let Some(update) = block.ops.iter().find(|op| !op.input_names("Param").is_empty()) else {
             continue;
         };
-        let Some(param) = update.input_names("Param").first() else { continue };
-        if is_table(param) && is_sparse(main, update) {
-            all.extend(of_table(main, startup, block, update)?.unwrap_or_default());
-        }
+        let param = update.input_names("Param").first();
+        let Some(placed) = param.and_then(|param| table(param)) else { continue };
+        let kept = match is_sparse(main, update) {
+            true => kept((main, startup), block, update, placed)?,
+            false => Err(Whole("its gradient is added up to a dense one".to_string())),
+        };
+        all.insert(placed.slice.clone(), kept);
     }
     Ok(all)
 }
@@ -50,63 +83,105 @@ fn is_sparse(main: &Program, update: &OpDesc) -> bool {
     grad.is_some_and(|var| var.meta.kind == VarKind::SelectedRows)
 }
 
-/// The table and the state of its optimizer; nothing if they must be whole.
-fn of_table(
-    main: &Program,
-    startup: &Program,
+/// The table and the state of its optimizer, or why they must be whole.
+fn kept(
+    (main, startup): (&Program, &Program),
     block: &Block,
     update: &OpDesc,
-) -> Result<Option<Vec<(String, RowInit)>>> {
-    let Some(param) = update.input_names("Param").first() else { return Ok(None) };
-    let Some(dims) = main.find_var(0, param).map(|var| var.meta.dims.clone()) else {
-        return Ok(None);
-    };
-    let like_param = |name: &&str| main.find_var(0, name).is_some_and(|v| v.meta.dims == dims);
+    placed: &Placement,
+) -> Result<Kept> {
+    let (kind, param) = (update.kind.as_str(), placed.slice.as_str());
+    let dims = &placed.slice_dims;
+    let like_param = |name: &&str| main.find_var(0, name).is_some_and(|v| v.meta.dims == *dims);
     let state: Vec<&str> = update
         .reads()
-        .filter(|name| name != param && !update.input_names("Grad").iter().any(|g| g == name))
+        .filter(|name| *name != param && !update.input_names("Grad").iter().any(|g| g == name))
         .filter(like_param)
         .collect();
-    let listed_only = LISTED_ONLY.contains(&update.kind.as_str())
-        || update.kind == "adam" && update.attrs.bool("lazy_mode", false)?;
-    if !listed_only && !ZERO_STAYS.contains(&update.kind.as_str()) {
-        return Ok(None);
+    let listed_only =
+        LISTED_ONLY.contains(&kind) || kind == "adam" && update.attrs.bool("lazy_mode", false)?;
+    let forgets = FORGETS.contains(&kind) && update.attrs.float("lr_power", -0.5)? < 0.0;
+    if !listed_only && !forgets && !ZERO_STAYS.contains(&kind) {
+        return Ok(Err(Whole(format!("`{kind}` changes rows by what is in all of them"))));
     }
-    let mut others = block.ops.iter().filter(|op| *op != update);
+    let others = block.ops.iter().filter(|op| *op != update);
     let looks = |op: &OpDesc| op.reads().any(|var| var == param || state.contains(&var));
-    if others.any(|op| !BESIDE.contains(&op.kind.as_str()) || looks(op)) {
-        return Ok(None);
+    let mut in_the_way = others.filter(|op| !BESIDE.contains(&op.kind.as_str()) || looks(op));
+    if let Some(op) = in_the_way.next() {
+        return Ok(Err(Whole(format!("`{}` looks at all of it at every step", op.kind))));
     }
     let mut inits = Vec::new();
-    for name in std::iter::once(param.as_str()).chain(state) {
-        let Some(init) = init_of(startup, name)? else { return Ok(None) };
+    for name in std::iter::once(param).chain(state) {
+        let init = match init_of(startup, name)? {
+            Ok(init) => init,
+            Err(why) => return Ok(Err(why)),
+        };
         if name != param && !listed_only && init != RowInit::Constant(0.0) {
-            return Ok(None);
+            return Ok(Err(Whole(format!("the state `{name}` of `{kind}` does not start as 0"))));
+        }
+        if is_normal(init)
+            && bytes(&placed.origin_dims) <= NORMAL_BYTES_MAX
+            && !has_entry(main, param)
+        {
+            return Ok(Err(Whole("it is small and starts from normal numbers".to_string())));
         }
         inits.push((name.to_string(), init));
     }
-    Ok(Some(inits))
+    Ok(Ok(inits))
+}
+
+fn is_normal(init: RowInit) -> bool {
+    matches!(init, RowInit::Drawn { spread: Spread::Normal(..), .. })
+}
+
+/// Bytes of the weights.
+fn bytes(dims: &[i64]) -> u64 {
+    let dims = dims.iter().map(|&dim| dim.max(0) as u64);
+    dims.fold(size_of::<f32>() as u64, u64::saturating_mul)
+}
+
+/// Refuses a parameter whose numbers cannot be counted.
+pub(super) fn check_countable(name: &str, dims: &[i64]) -> Result<()> {
+    let n = dims.iter().try_fold(1i64, |n, &dim| n.checked_mul(dim));
+    match n.is_some_and(|n| n <= i64::MAX / 8) {
+        true => Ok(()),
+        false => Err(Error::TableTooHigh { table: name.to_string(), dims: dims.to_vec() }),
+    }
 }
 
 /// How the rows of a variable start, if one init op says so row by row.
-fn init_of(startup: &Program, name: &str) -> Result<Option<RowInit>> {
+fn init_of(startup: &Program, name: &str) -> Result<std::result::Result<RowInit, Whole>> {
     let mut writers = startup.block(0).ops.iter().filter(|op| op.writes().any(|var| var == name));
-    let (Some(op), None) = (writers.next(), writers.next()) else { return Ok(None) };
+    let (Some(op), None) = (writers.next(), writers.next()) else {
+        return Ok(Err(Whole(format!("not one op alone starts `{name}`"))));
+    };
     let attrs = &op.attrs;
-    if attrs.int("dtype", 0)? != i64::from(DType::F32.code()) || attrs.int("diag_num", 0)? > 0 {
-        return Ok(None);
+    let dtype = attrs.int("dtype", i64::from(DType::F32.code()))?;
+    if dtype != i64::from(DType::F32.code()) {
+        return Ok(Err(Whole("its numbers are not float32".to_string())));
     }
+    let drawn = |spread| -> Result<RowInit> {
+        let seed = attrs.int("seed", 0)? as u32;
+        let offset = attrs.int("stream_offset", 0)?.max(0) as u64;
+        Ok(RowInit::Drawn { spread, seed, offset })
+    };
+    let moments =
+        || -> Result<(f32, f32)> { Ok((attrs.float("mean", 0.0)?, attrs.float("std", 1.0)?)) };
     Ok(match op.kind.as_str() {
         "fill_constant" if attrs.str("str_value", "")?.is_empty() => {
-            Some(RowInit::Constant(attrs.float("value", 0.0)?))
+            Ok(RowInit::Constant(attrs.float("value", 0.0)?))
         }
-        "uniform_random" => Some(RowInit::Uniform {
-            low: attrs.float("min", -1.0)?,
-            high: attrs.float("max", 1.0)?,
-            seed: attrs.int("seed", 0)? as u32,
-            offset: attrs.int("stream_offset", 0)?.max(0) as u64,
-        }),
-        _ => None,
+        "uniform_random" if attrs.int("diag_num", 0)? <= 0 => {
+            let (low, high) = (attrs.float("min", -1.0)?, attrs.float("max", 1.0)?);
+            Ok(drawn(Spread::Uniform(low, high))?)
+        }
+        "gaussian_random" => {
+            moments().and_then(|(mean, std)| drawn(Spread::Normal(mean, std))).map(Ok)?
+        }
+        "truncated_gaussian_random" => {
+            moments().and_then(|(mean, std)| drawn(Spread::Truncated(mean, std))).map(Ok)?
+        }
+        kind => Err(Whole(format!("`{kind}` does not start `{name}` row by row"))),
     })
 }
 
@@ -123,8 +198,111 @@ pub(super) fn mark(startup: &mut Program, inits: &BTreeMap<String, RowInit>) {
 pub(super) fn tell(main: &mut Program, inits: &BTreeMap<String, RowInit>) {
     let words: Vec<String> =
         inits.iter().map(|(name, init)| format!("{name}={}", init.to_text())).collect();
-    let ops = &mut main.block_mut(0).ops;
-    if let Some(op) = ops.iter_mut().find(|op| op.kind == "listen_and_serv") {
+    if let Some(op) = listen_op(main) {
         op.attrs.set(ROW_INIT, words);
+    }
+}
+
+fn listen_op(main: &mut Program) -> Option<&mut OpDesc> {
+    main.block_mut(0).ops.iter_mut().find(|op| op.kind == "listen_and_serv")
+}
+
+/// Whether a server's program has an entry rule for a table.
+fn has_entry(main: &Program, slice: &str) -> bool {
+    let listen = main.block(0).ops.iter().find(|op| op.kind == "listen_and_serv");
+    let rules = listen.and_then(|op| op.attrs.strs(ROW_ENTRY).ok()).unwrap_or(&[]);
+    rules.iter().any(|rule| rule.split_once('=').is_some_and(|(name, _)| name == slice))
+}
+
+/// Entry rules of tables, by the tables' names: what their look-ups say.
+pub(super) fn entries(main: &Program) -> Result<BTreeMap<String, String>> {
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
+    let mut free = Vec::new();
+    for op in main.blocks().iter().flat_map(|block| &block.ops).filter(|op| is_lookup(op)) {
+        let Some(table) = op.input_names("W").first() else { continue };
+        let rule = op.attrs.str(ENTRY, "none")?;
+        if rule == "none" {
+            free.push(table);
+            continue;
+        }
+        let (table, rule) = (table.clone(), rule.to_string());
+        if rule.parse::<Entry>().is_err() {
+            return Err(Error::EntryRule { table, rule });
+        }
+        if let Some(other) = found.insert(table.clone(), rule.clone()).filter(|o| *o != rule) {
+            return Err(Error::EntryRules { table, rules: [other, rule] });
+        }
+    }
+    match free.into_iter().find_map(|table| found.get_key_value(table)) {
+        Some((table, rule)) => {
+            let rules = ["none".to_string(), rule.clone()];
+            Err(Error::EntryRules { table: table.clone(), rules })
+        }
+        None => Ok(found),
+    }
+}
+
+impl Plan {
+    /// Says in a server's main program which rows its tables take in.
+    pub(super) fn tell_entries(&self, server: &mut Program, endpoint: &str) {
+        let here = self.job.on(endpoint).filter(|p| p.kind == PlacedKind::RemotePrefetch);
+        let rule = |placed: &Placement| {
+            self.entries.get(&placed.origin).map(|rule| format!("{}={rule}", placed.slice))
+        };
+        let rules: Vec<String> = here.filter_map(rule).collect();
+        if let Some(op) = listen_op(server).filter(|_| !rules.is_empty()) {
+            op.attrs.set(ROW_ENTRY, rules);
+        }
+    }
+
+    /// Decides which tables are saved as their rows, and speaks up about those that are large and
+    /// cannot be kept as rows.
+    pub(super) fn keep_rows(&mut self, main: &Program, startup: &Program) -> Result<()> {
+        let asks =
+            |name: &str, dims: &[i64]| self.entries.contains_key(name) || bytes(dims) > LARGE_BYTES;
+        if !self.params.iter().any(|param| asks(&param.name, &param.dims)) {
+            return Ok(());
+        }
+        let mut kept_by_table: BTreeMap<String, Kept> = BTreeMap::new();
+        for endpoint in &self.job.endpoints {
+            let mut server = self.server_main(main, endpoint, Threads::default())?;
+            self.tell_entries(&mut server, endpoint);
+            let startup = self.server_startup(&server, startup, endpoint)?;
+            for (slice, kept) in tables(&server, &startup)? {
+                let placed = self.job.on(endpoint).find(|placed| placed.slice == slice);
+                kept_by_table.extend(placed.map(|placed| (placed.origin.clone(), kept)));
+            }
+        }
+        let (mut by_rows, mut warnings) = (Vec::new(), Vec::new());
+        for param in self.params.iter().filter(|param| asks(&param.name, &param.dims)) {
+            let why = match kept_by_table.remove(&param.name) {
+                Some(Ok(_)) => {
+                    by_rows.push(param.name.clone());
+                    let states = super::plan::states(main, param);
+                    let like = |var: &String| {
+                        main.block(0).var(var).is_some_and(|var| var.meta.dims == param.dims)
+                    };
+                    by_rows.extend(states.into_iter().filter(like));
+                    continue;
+                }
+                Some(Err(Whole(why))) => why,
+                None if self.is_geo() => "trainers of GEO hold it".to_string(),
+                None => "it is not only looked up by sparse embeddings".to_string(),
+            };
+            let (table, n_bytes) = (param.name.clone(), bytes(&param.dims));
+            if self.entries.contains_key(&param.name) {
+                return Err(Error::EntryNeedsRows { table, why });
+            }
+            if n_bytes > WHOLE_BYTES_MAX {
+                return Err(Error::TableTooLarge { table, n_bytes, why });
+            }
+            warnings.push(format!(
+                "table `{table}` is kept whole on servers, {} MiB of weights, because {why}",
+                n_bytes >> 20
+            ));
+        }
+        self.job.by_rows = by_rows;
+        self.warnings.extend(warnings);
+        Ok(())
     }
 }

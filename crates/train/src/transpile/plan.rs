@@ -1,12 +1,13 @@
 //! Reads a program with an optimizer in it: which parameters there are, what happens to their
 //! gradients, and which block of what goes to which server.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use program::distributed::{Distributed, Mode, PlacedKind, Placement};
 use program::{OpDesc, Program, VarKind, role};
 
 use super::config::{Config, Job};
+use super::on_touch;
 use super::split::{self, Dispatch};
 use super::table::Table;
 use crate::error::{Error, Result};
@@ -102,6 +103,8 @@ pub(super) struct Plan {
     pub(super) unused: HashSet<String>,
     /// The table spread by id.
     pub(super) table: Option<Table>,
+    /// Which rows tables take in, by table.
+    pub(super) entries: BTreeMap<String, String>,
     /// The counter of steps that the learning rate depends on, if servers count by trainer.
     pub(super) counter: Option<String>,
     /// What the user should know.
@@ -133,6 +136,7 @@ impl Plan {
             moved: HashSet::new(),
             unused: HashSet::new(),
             table: None,
+            entries: on_touch::entries(main)?,
             counter: None,
             warnings: Vec::new(),
         };
@@ -147,6 +151,7 @@ impl Plan {
         plan.counter =
             (counts && has_counter && main.block(0).var(COUNTER).is_some()).then(|| COUNTER.into());
         plan.place(main, startup);
+        plan.keep_rows(main, startup)?;
         plan.job.job = plan.job.hash_job();
         Ok(plan)
     }
@@ -190,6 +195,7 @@ impl Plan {
                 continue;
             }
             let dims = main.need_var(0, name)?.meta.dims.clone();
+            on_touch::check_countable(name, &dims)?;
             let chain = Chain::of(ops, update, grad);
             kept.extend(&chain.kept);
             let is_sparse = main.need_var(0, &chain.sent)?.meta.kind == VarKind::SelectedRows;
@@ -533,6 +539,7 @@ fn describe(config: &Config, job: &Job) -> Result<Distributed> {
         ps_endpoint: job.current_endpoint.clone(),
         placement: Vec::new(),
         lookup_table: None,
+        by_rows: Vec::new(),
         geo_push_nums: config.geo_sgd_need_push_nums,
         job: String::new(),
     })

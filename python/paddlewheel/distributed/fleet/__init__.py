@@ -2,6 +2,7 @@
 
 from ...fluid.incubate.fleet.parameter_server.distribute_transpiler import StrategyFactory
 from ...fluid.incubate.fleet.parameter_server.distribute_transpiler import fleet as _fleet
+from . import metrics
 from .base.role_maker import PaddleCloudRoleMaker, Role, UserDefinedRoleMaker
 
 

@@ -2,11 +2,37 @@
 
 from ... import _core
 from .. import layers
+from ..entry_attr import EntryAttr
 from ..layer_helper import LayerHelper
 
 shuffle_batch = _core.layers.shuffle_batch
 tdm_child = _core.layers.tdm_child
 tdm_sampler = _core.layers.tdm_sampler
+
+
+def sparse_embedding(
+    input, size, padding_idx=None, is_test=False, entry=None, param_attr=None, dtype="float32"
+):
+    """Rows of a table that servers make when they are first used; ids end in a dimension of 1.
+
+    Every optimizer and every mode but GEO works as for ``embedding(is_sparse=True)``, and ``size``
+    may be as high as ids get: only rows that were used cost memory. Rows are cut into ranges over
+    the servers, so ids should be spread over the whole height (hashed, say).
+
+    Args:
+        entry: which rows servers take in, ``CountFilterEntry`` or ``ProbabilityEntry``. The others
+            read as zeros and do not learn. Without servers the table is whole and all take part.
+        is_test: rows that do not exist read as zeros and are not made.
+    """
+    if entry is not None and not isinstance(entry, EntryAttr):
+        raise ValueError(
+            "entry must be instance in [paddle.distributed.ProbabilityEntry, "
+            "paddle.distributed.CountFilterEntry]"
+        )
+    entry = entry and entry._to_attr()
+    return _core.layers.sparse_embedding(
+        input, size, padding_idx, is_test, entry, param_attr, dtype
+    )
 
 
 def _running_sum(helper, values):

@@ -1,0 +1,88 @@
+//! `trade`: every trainer gives every other a part, and gets one of each.
+
+use std::sync::Arc;
+
+use super::Body;
+use crate::codec::{Reader, Writer};
+use crate::error::Result;
+
+/// Bytes that all parts of all trainers in one trade may have: what a server has to hold.
+pub const TRADE_BYTES_MAX: usize = 64 << 20;
+/// A part may have so many, however many trainers there are.
+const PART_BYTES_MIN: usize = 64;
+
+/// Answered by [`Traded`] when every trainer has said the same `(place, turn)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trade {
+    /// What for.
+    pub place: String,
+    /// How often this trainer has traded before.
+    pub turn: u64,
+    /// What each trainer shall get, in the order of ranks.
+    pub parts: Vec<Vec<u8>>,
+}
+
+impl Trade {
+    /// Bytes of a part, at most, where there are so many trainers. Larger ones go in several trades.
+    pub fn part_bytes_max(n_trainers: usize) -> usize {
+        let n_parts = n_trainers.saturating_mul(n_trainers).max(1);
+        (TRADE_BYTES_MAX / n_parts).max(PART_BYTES_MIN)
+    }
+}
+
+impl Body for Trade {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        out.str(&self.place);
+        out.u64(self.turn);
+        encode_parts(&self.parts, out);
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self { place: input.str()?, turn: input.u64()?, parts: decode_parts(input)? })
+    }
+}
+
+/// What each trainer had for this one, in the order of their ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traded(pub Arc<Vec<Vec<u8>>>);
+
+impl Body for Traded {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        encode_parts(&self.0, out);
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self(Arc::new(decode_parts(input)?)))
+    }
+}
+
+fn encode_parts<'a>(parts: &'a [Vec<u8>], out: &mut Writer<'a>) {
+    out.count(parts.len());
+    parts.iter().for_each(|part| out.bytes(part));
+}
+
+fn decode_parts(input: &mut Reader<'_>) -> Result<Vec<Vec<u8>>> {
+    (0..input.count()?).map(|_| input.bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::check::{answer_survives, survives};
+
+    #[test]
+    fn survives_the_wire() {
+        let parts = vec![vec![1], Vec::new(), vec![3, 4]];
+        survives(Trade { place: "shuffle".to_string(), turn: 2, parts: parts.clone() });
+        answer_survives(Traded(Arc::new(parts)));
+    }
+
+    #[test]
+    fn a_server_can_hold_what_it_is_given() {
+        for n_trainers in [0, 1, 2, 10, 500] {
+            let n_bytes = Trade::part_bytes_max(n_trainers) * n_trainers * n_trainers;
+            assert!(n_bytes <= TRADE_BYTES_MAX, "{n_trainers} trainers: {n_bytes} bytes");
+        }
+        assert_eq!(Trade::part_bytes_max(usize::MAX), PART_BYTES_MIN);
+    }
+}

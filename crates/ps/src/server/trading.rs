@@ -1,0 +1,183 @@
+//! Trades: every trainer brings a part for every other and gets what the others brought for it.
+//!
+//! A trade needs all trainers of the job: what is meant for one that is gone would be lost. The last
+//! trade is remembered until the next, for a trainer whose answer was lost; so a server holds the
+//! parts of one trade, and of the next as far as they have come.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Server, Store};
+use crate::ids::{ConnId, TrainerId};
+use crate::message::{Trade, Traded};
+use crate::refusal::Refusal;
+
+impl<S: Store> Server<S> {
+    /// A trainer brings parts for all.
+    pub(super) fn trade(&mut self, (conn, trainer): (ConnId, TrainerId), id: u64, trade: Trade) {
+        if let Some(failure) = self.failure.clone() {
+            return self.reply(conn, id, failure);
+        }
+        let is_over = self.trades.is_over(trade.turn);
+        match self.trades.arrive(trainer, (conn, id), trade) {
+            Ok(None) => self.settle_trades(),
+            Ok(Some(traded)) => self.reply(conn, id, traded),
+            Err(refusal) => {
+                // Whoever waits for a trainer that does something else waits in vain.
+                if !is_over {
+                    self.dissolve_trades(&refusal);
+                }
+                self.reply(conn, id, refusal);
+            }
+        }
+    }
+
+    /// Answers those whose trade is complete, or cannot be any more.
+    pub(super) fn settle_trades(&mut self) {
+        let mut all = (0..self.config.n_trainers).map(TrainerId);
+        if let Some(TrainerId(trainer)) = all.find(|&trainer| !self.roll.is_active(trainer)) {
+            return self.dissolve_trades(&Refusal::Absent { trainer });
+        }
+        for (conn, id, traded) in self.trades.settle() {
+            self.reply(conn, id, traded);
+        }
+    }
+
+    /// Tells everybody who waits for a trade that there will be none.
+    pub(super) fn dissolve_trades(&mut self, refusal: &Refusal) {
+        for (conn, id) in self.trades.dissolve() {
+            self.reply(conn, id, refusal.clone());
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Trades {
+    n_trainers: usize,
+    /// What is traded now: the turn, and what for. Of no meaning while nobody is here.
+    now: (u64, String),
+    brought: BTreeMap<TrainerId, Vec<Vec<u8>>>,
+    waiting: BTreeMap<TrainerId, (ConnId, u64)>,
+    /// The turn of the last trade.
+    last: Option<u64>,
+    /// What was brought then, by receiver; until it brings something to the next.
+    held: BTreeMap<TrainerId, Traded>,
+}
+
+impl Trades {
+    pub(super) fn new(n_trainers: u32) -> Self {
+        Self {
+            n_trainers: n_trainers as usize,
+            now: Default::default(),
+            brought: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            last: None,
+            held: BTreeMap::new(),
+        }
+    }
+
+    /// Whether nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether a trade of this turn was made.
+    fn is_over(&self, turn: u64) -> bool {
+        self.last.is_some_and(|last| turn <= last)
+    }
+
+    /// A trainer is here; the answer, if its trade was made before.
+    fn arrive(
+        &mut self,
+        trainer: TrainerId,
+        from: (ConnId, u64),
+        trade: Trade,
+    ) -> Result<Option<Traded>, Refusal> {
+        self.check(&trade)?;
+        let Trade { place, turn, parts } = trade;
+        if self.is_over(turn) {
+            let held = self.held.get(&trainer).filter(|_| self.last == Some(turn)).cloned();
+            return held.map(Some).ok_or_else(|| self.out_of_step(trainer, &place, turn));
+        }
+        if self.brought.is_empty() {
+            self.now = (turn, place);
+        } else if self.now != (turn, place.clone()) {
+            return Err(self.out_of_step(trainer, &place, turn));
+        }
+        self.held.remove(&trainer);
+        self.brought.insert(trainer, parts);
+        self.waiting.insert(trainer, from);
+        Ok(None)
+    }
+
+    /// Whether a server can hold this.
+    fn check(&self, trade: &Trade) -> Result<(), Refusal> {
+        let (n, max) = (self.n_trainers, Trade::part_bytes_max(self.n_trainers));
+        if trade.parts.len() != n {
+            let n_parts = trade.parts.len();
+            return Err(Refusal::BadTrade(format!("{n_parts} parts for {n} trainers")));
+        }
+        match trade.parts.iter().map(Vec::len).find(|&n_bytes| n_bytes > max) {
+            Some(n_bytes) => {
+                let detail = format!("a part of {n_bytes} bytes, at most {max} are allowed");
+                Err(Refusal::BadTrade(detail))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn out_of_step(&self, trainer: TrainerId, place: &str, turn: u64) -> Refusal {
+        let theirs = match (self.brought.is_empty(), self.last) {
+            (true, Some(last)) => format!("turn {last}, which is over"),
+            _ => format!("{}, turn {}", self.now.1, self.now.0),
+        };
+        let ours = format!("{place}, turn {turn}");
+        Refusal::OutOfStep { trainer: trainer.0, ours, theirs }
+    }
+
+    /// Other processes begin to count their turns anew.
+    pub(super) fn forget(&mut self) {
+        *self = Self::new(self.n_trainers as u32);
+    }
+
+    /// Whom to answer, and what: all, once everybody is here.
+    fn settle(&mut self) -> Vec<(ConnId, u64, Traded)> {
+        if self.brought.is_empty() || self.brought.len() < self.n_trainers {
+            return Vec::new();
+        }
+        let mut brought = std::mem::take(&mut self.brought);
+        let mut answers = Vec::new();
+        for at in 0..self.n_trainers {
+            let parts = brought.values_mut().map(|parts| std::mem::take(&mut parts[at])).collect();
+            let (to, traded) = (TrainerId(at as u32), Traded(Arc::new(parts)));
+            if let Some((conn, id)) = self.waiting.remove(&to) {
+                answers.push((conn, id, traded.clone()));
+            }
+            self.held.insert(to, traded);
+        }
+        self.last = Some(self.now.0);
+        answers
+    }
+
+    /// Everybody who waits, for bad news; what they brought is dropped.
+    fn dissolve(&mut self) -> Vec<(ConnId, u64)> {
+        self.brought.clear();
+        std::mem::take(&mut self.waiting).into_values().collect()
+    }
+
+    /// Trainers that others wait for.
+    pub(super) fn missing(&self) -> Vec<u32> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
+        let all = 0..self.n_trainers as u32;
+        all.filter(|&id| !self.brought.contains_key(&TrainerId(id))).collect()
+    }
+
+    /// Bytes that wait for somebody.
+    #[cfg(test)]
+    pub(super) fn n_bytes(&self) -> usize {
+        let held = self.held.values().flat_map(|traded| traded.0.iter());
+        self.brought.values().flatten().chain(held).map(Vec::len).sum()
+    }
+}

@@ -1,0 +1,161 @@
+//! Where each row of a table is in its slabs.
+
+use super::hash::KeyMap;
+
+/// Tables of so many rows always have an array: 4 MiB of it is less than the question is worth.
+const SMALL_ROWS: u64 = 1 << 20;
+/// No array has more rows than this: their places would not fit it.
+const ARRAY_ROWS_MAX: u64 = u32::MAX as u64;
+
+/// Where rows are: a map of those that exist while they are few among those that could, and an array
+/// of four bytes for each that could once more than a quarter do. So an index never costs more than
+/// 16 bytes for a row that exists, however high the table (but for 4 MiB).
+#[derive(Debug)]
+pub struct RowIndex {
+    height: u64,
+    n_rows: usize,
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// Place plus one; 0 means that the row does not exist.
+    Array(Vec<u32>),
+    Map(KeyMap),
+}
+
+impl RowIndex {
+    /// An index of a table with `height` rows, none of which exists.
+    pub fn new(height: u64) -> Self {
+        let form = match height <= SMALL_ROWS {
+            true => Form::Array(bytemuck::zeroed_vec(height as usize)),
+            false => Form::Map(KeyMap::default()),
+        };
+        Self { height, n_rows: 0, form }
+    }
+
+    /// Rows that the table could have.
+    pub fn height(&self) -> u64 {
+        self.height
+    }
+
+    /// Rows that exist.
+    pub fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+
+    /// Bytes in use.
+    pub fn n_bytes(&self) -> usize {
+        match &self.form {
+            Form::Array(places) => places.len() * size_of::<u32>(),
+            Form::Map(map) => map.n_bytes(),
+        }
+    }
+
+    /// Where the row is, if it exists.
+    pub fn find(&self, row: u64) -> Option<usize> {
+        match &self.form {
+            Form::Array(places) => match *places.get(usize::try_from(row).ok()?)? {
+                0 => None,
+                place => Some(place as usize - 1),
+            },
+            Form::Map(map) => map.find(row),
+        }
+    }
+
+    /// Where the row is; the second is true if it was made just now. `None` if it is no row of the
+    /// table, or one more than can be counted.
+    pub fn find_or_make(&mut self, row: u64) -> Option<(usize, bool)> {
+        if row >= self.height {
+            return None;
+        }
+        let (place, is_new) = match &mut self.form {
+            Form::Array(places) => {
+                let place = &mut places[row as usize];
+                let is_new = *place == 0;
+                if is_new {
+                    *place = u32::try_from(self.n_rows + 1).ok()?;
+                }
+                (*place as usize - 1, is_new)
+            }
+            Form::Map(map) => map.find_or_make(row)?,
+        };
+        if is_new {
+            self.n_rows += 1;
+            self.settle();
+        }
+        Some((place, is_new))
+    }
+
+    /// Turns a map that is no longer smaller than an array into one.
+    fn settle(&mut self) {
+        let Form::Map(map) = &self.form else { return };
+        if self.n_rows as u64 <= self.height / 4 || self.height > ARRAY_ROWS_MAX {
+            return;
+        }
+        let mut places: Vec<u32> = bytemuck::zeroed_vec(self.height as usize);
+        for (&row, place) in map.keys().iter().zip(1..) {
+            places[row as usize] = place;
+        }
+        self.form = Form::Array(places);
+    }
+
+    /// Every row that exists with its place, in order of the rows' numbers.
+    pub fn sorted(&self) -> Vec<(u64, usize)> {
+        match &self.form {
+            Form::Array(places) => {
+                let rows = places.iter().zip(0..).filter(|(place, _)| **place > 0);
+                rows.map(|(&place, row)| (row, place as usize - 1)).collect()
+            }
+            Form::Map(map) => {
+                let mut rows: Vec<(u64, usize)> = map.keys().iter().copied().zip(0..).collect();
+                rows.sort_unstable();
+                rows
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(height: u64, rows: [u64; 2]) -> RowIndex {
+        let mut index = RowIndex::new(height);
+        assert_eq!(index.find(rows[0]), None);
+        assert_eq!(index.find_or_make(rows[0]), Some((0, true)));
+        assert_eq!(index.find_or_make(rows[1]), Some((1, true)));
+        assert_eq!(index.find_or_make(rows[0]), Some((0, false)));
+        assert_eq!((index.find(rows[1]), index.n_rows()), (Some(1), 2));
+        assert_eq!(index.find_or_make(height), None, "no row of the table");
+        assert_eq!(index.sorted(), [(rows[1], 1), (rows[0], 0)]);
+        index
+    }
+
+    #[test]
+    fn rows_are_made_once_and_in_order_of_asking() {
+        check(10, [7, 2]);
+        let high = check(1 << 62, [(1 << 62) - 1, 1 << 40]);
+        assert!(high.n_bytes() < 1000, "what does not exist costs nothing");
+    }
+
+    #[test]
+    fn a_map_becomes_an_array_and_nobody_notices() {
+        let height = SMALL_ROWS + 4;
+        let mut index = RowIndex::new(height);
+        let rows = || (0..height).rev().step_by(3);
+        for (place, row) in rows().enumerate() {
+            let was_map = matches!(index.form, Form::Map(_));
+            assert_eq!(index.find_or_make(row), Some((place, true)));
+            let is_map = matches!(index.form, Form::Map(_));
+            assert_eq!(is_map, place < height as usize / 4, "place {place}");
+            assert!(was_map || !is_map);
+        }
+        for (place, row) in rows().enumerate() {
+            assert_eq!(index.find(row), Some(place));
+        }
+        assert_eq!(index.find(height - 2), None);
+        assert_eq!(index.sorted().len(), index.n_rows());
+    }
+}

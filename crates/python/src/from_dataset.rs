@@ -1,0 +1,147 @@
+//! Passes over datasets as Python calls for them.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use tensor::Tensor;
+use train::from_dataset::{Audience, Bar, Pass, Progress, Report, fetched_text};
+use train::{Error, Executor, Scope};
+
+use crate::convert::to_numpy;
+use crate::dataset::PyDataset;
+use crate::error::{from_data, from_train};
+use crate::executor::{Raised, signalled};
+
+/// What a caller wants to see of a pass.
+pub(crate) struct Wanted<'py> {
+    /// Variables to print, and what to print before them.
+    pub(crate) fetch: Vec<String>,
+    pub(crate) labels: Option<Vec<String>>,
+    pub(crate) print_period: u64,
+    pub(crate) debug: bool,
+    pub(crate) infers: bool,
+    /// A `FetchHandler`.
+    pub(crate) handler: Option<Bound<'py, PyAny>>,
+}
+
+/// Shows what a pass says, by Python's own means: a notebook or a test may have redirected them.
+struct Shown {
+    fetch: Vec<String>,
+    labels: Vec<String>,
+    handler: Option<(Py<PyAny>, Vec<String>)>,
+    bar: Bar,
+    raised: Raised,
+}
+
+impl Shown {
+    /// Calls into Python; what is raised there ends the pass.
+    fn tell(&mut self, call: impl FnOnce(Python<'_>, &Self) -> PyResult<()>) {
+        self.bar.clear();
+        if let Err(error) = Python::attach(|py| call(py, self)) {
+            *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
+    }
+}
+
+impl Audience for Shown {
+    fn fetched(&mut self, values: &[Tensor]) {
+        let shown = self.labels.iter().zip(&self.fetch).zip(values);
+        let text: String =
+            shown.map(|((label, name), value)| fetched_text(label, name, value)).collect();
+        self.tell(|py, _| write(py, "stdout", &text));
+    }
+
+    fn watched(&mut self, values: Vec<Option<Tensor>>) {
+        self.tell(|py, own| {
+            let Some((handler, names)) = &own.handler else { return Ok(()) };
+            let by_name = PyDict::new(py);
+            for (name, value) in names.iter().zip(values) {
+                let array = value.map(|tensor| to_numpy(py, &tensor)).transpose()?;
+                by_name.set_item(name, array)?;
+            }
+            handler.bind(py).call_method1("handler", (by_name,)).map(|_| ())
+        });
+    }
+
+    fn measured(&mut self, text: &str) {
+        self.tell(|py, _| write(py, "stderr", text));
+    }
+
+    fn goes_on(&mut self, progress: &Progress) -> bool {
+        self.bar.draw(progress);
+        let has_raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        !has_raised && !signalled(&self.raised)
+    }
+}
+
+fn write(py: Python<'_>, stream: &str, text: &str) -> PyResult<()> {
+    let stream = py.import("sys")?.getattr(stream)?;
+    stream.call_method1("write", (text,))?;
+    stream.call_method0("flush").map(|_| ())
+}
+
+/// Variables of a handler: the name it knows and the variable's.
+fn watched(handler: &Bound<'_, PyAny>) -> PyResult<(Vec<String>, Vec<String>, Duration)> {
+    let vars = handler.getattr("var_dict")?;
+    let vars = vars.cast::<PyDict>()?;
+    let (mut names, mut watch) = (Vec::new(), Vec::new());
+    for (name, var) in vars.iter() {
+        names.push(name.extract()?);
+        watch.push(match var.cast::<PyString>() {
+            Ok(name) => name.to_string(),
+            Err(_) => crate::variable::name_of(&var)?,
+        });
+    }
+    let seconds: f64 = handler.getattr("period_secs")?.extract()?;
+    if !(seconds.is_finite() && seconds > 0.0) {
+        let text = format!("period_secs of a FetchHandler must be above 0, not {seconds}");
+        return Err(PyValueError::new_err(text));
+    }
+    Ok((names, watch, Duration::from_secs_f64(seconds)))
+}
+
+/// Runs a program on all batches of a dataset.
+pub(crate) fn run(
+    py: Python<'_>,
+    executor: &mut Executor,
+    raised: &Raised,
+    (program, scope): (&program::Program, &Scope),
+    dataset: &Bound<'_, PyAny>,
+    wanted: Wanted<'_>,
+) -> PyResult<Report> {
+    let Ok(dataset) = dataset.cast::<PyDataset>() else {
+        let text = "dataset is need and should be initialized";
+        return Err(PyRuntimeError::new_err(text));
+    };
+    let Wanted { fetch, labels, print_period, debug, infers, handler } = wanted;
+    let labels = labels.unwrap_or_else(|| fetch.clone());
+    let (names, watch, watch_every) = match &handler {
+        Some(handler) => watched(handler)?,
+        None => (Vec::new(), Vec::new(), Duration::MAX),
+    };
+    let pass =
+        Pass { fetch: fetch.clone(), fetch_every: print_period, watch, watch_every, debug, infers };
+    let handler = handler.map(|handler| (handler.unbind(), names));
+    let (bar, raised) = (Bar::default(), raised.clone());
+    let mut shown = Shown { fetch, labels, handler, bar, raised };
+    let ran = {
+        let mut dataset = dataset.get().lock(py);
+        let dataset = &mut *dataset;
+        py.detach(|| {
+            let readers = dataset.start(0).map_err(Error::Data)?;
+            executor.run_dataset((program, scope), readers, &pass, &mut shown)
+        })
+    };
+    // What a handler raised at the very end is not lost.
+    let raised = shown.raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let raised = raised.or_else(|| crate::cluster::raised_in_wait().filter(|_| ran.is_err()));
+    match (raised, ran) {
+        (Some(raised), _) => Err(raised),
+        (None, Ok(report)) => Ok(report),
+        (None, Err(Error::Data(error))) => Err(from_data(error)),
+        (None, Err(error)) => Err(from_train(error)),
+    }
+}

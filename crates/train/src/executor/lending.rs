@@ -1,0 +1,125 @@
+//! Which variables each op borrows when several threads train them.
+//!
+//! An op borrows what it reads and takes what it writes, in the order of the variables' names and
+//! never in another: so no two threads wait for each other.
+
+use std::sync::Arc;
+
+use super::step::Step;
+use crate::scope::Lent;
+
+use tensor::Value;
+
+/// For each op of a prepared program, what it borrows.
+#[derive(Debug)]
+pub(super) struct Lending {
+    lent: Arc<Lent>,
+    /// By place of the variable: its cell.
+    cells: Vec<Option<usize>>,
+    /// By block and op.
+    loans: Vec<Vec<Vec<Loan>>>,
+}
+
+/// One variable of one op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Loan {
+    cell: usize,
+    slot: usize,
+    writes: bool,
+}
+
+impl Lending {
+    /// `places` are those of the variables that may be lent, with their names.
+    pub(super) fn new<'a>(
+        lent: &Arc<Lent>,
+        blocks: &[Vec<Step>],
+        places: impl Iterator<Item = (usize, &'a str)>,
+    ) -> Self {
+        let mut cells = Vec::new();
+        for (slot, name) in places {
+            if cells.len() <= slot {
+                cells.resize(slot + 1, None);
+            }
+            cells[slot] = lent.find(name);
+        }
+        let mut lending = Self { lent: lent.clone(), cells, loans: Vec::new() };
+        let of_block = |(block, steps): (usize, &Vec<Step>)| {
+            // What runs a block borrows for all of it; the ops inside find everything there.
+            let of_step = |step| if block == 0 { lending.of(step, blocks, 0) } else { Vec::new() };
+            steps.iter().map(of_step).collect()
+        };
+        lending.loans = blocks.iter().enumerate().map(of_block).collect();
+        lending
+    }
+
+    /// What an op and the blocks it runs borrow.
+    fn of(&self, step: &Step, blocks: &[Vec<Step>], depth: usize) -> Vec<Loan> {
+        let mut loans: Vec<Loan> = Vec::new();
+        let written = step.wiring.written().map(|slot| (slot, true));
+        let all = written.chain(step.wiring.read().map(|slot| (slot, false)));
+        let mut add = |slot: usize, writes: bool| {
+            let Some(Some(cell)) = self.cells.get(slot).copied() else { return };
+            match loans.iter_mut().find(|loan| loan.cell == cell) {
+                Some(loan) => loan.writes |= writes,
+                None => loans.push(Loan { cell, slot, writes }),
+            }
+        };
+        all.for_each(|(slot, writes)| add(slot, writes));
+        // Blocks of a file may name one another in a circle.
+        if depth < blocks.len() {
+            let inner = step.desc.sub_blocks().into_iter().filter_map(|block| blocks.get(block));
+            for step in inner.flatten() {
+                let inner = self.of(step, blocks, depth + 1);
+                inner.into_iter().for_each(|loan| add(loan.slot, loan.writes));
+            }
+        }
+        loans.sort_unstable();
+        loans
+    }
+
+    pub(super) fn is_of(&self, lent: &Lent) -> bool {
+        self.lent.id() == lent.id()
+    }
+
+    pub(super) fn is_lent(&self, slot: usize) -> bool {
+        matches!(self.cells.get(slot), Some(Some(_)))
+    }
+
+    /// Puts what an op borrows into its variables.
+    pub(super) fn lend(&self, block: usize, at: usize, vars: &mut [Value]) -> &[Loan] {
+        let loans = &self.loans[block][at];
+        for loan in loans {
+            let cell = self.lent.cell(loan.cell);
+            vars[loan.slot] = if loan.writes { cell.take() } else { cell.borrow() };
+        }
+        loans
+    }
+
+    /// Ends what [`Lending::lend`] began.
+    pub(super) fn take_back(&self, loans: &[Loan], vars: &mut [Value]) {
+        for loan in loans {
+            let value = std::mem::take(&mut vars[loan.slot]);
+            let cell = self.lent.cell(loan.cell);
+            if loan.writes { cell.put(value) } else { cell.hand_back(value) }
+        }
+    }
+
+    /// Borrows those of the variables that are lent; returns which.
+    pub(super) fn borrow_slots(&self, slots: &[usize], vars: &mut [Value]) -> Vec<(usize, usize)> {
+        let cell = |slot: &usize| Some((self.cells.get(*slot).copied()??, *slot));
+        let mut lent: Vec<(usize, usize)> = slots.iter().filter_map(cell).collect();
+        lent.sort_unstable();
+        lent.dedup();
+        for &(cell, slot) in &lent {
+            vars[slot] = self.lent.cell(cell).borrow();
+        }
+        lent
+    }
+
+    /// Ends what [`Lending::borrow_slots`] began.
+    pub(super) fn hand_back_slots(&self, lent: &[(usize, usize)], vars: &mut [Value]) {
+        for &(cell, slot) in lent {
+            self.lent.cell(cell).hand_back(std::mem::take(&mut vars[slot]));
+        }
+    }
+}

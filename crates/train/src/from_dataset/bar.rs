@@ -1,0 +1,46 @@
+//! Progress on a terminal: one line that is written over.
+
+use std::io::{IsTerminal, Write};
+
+use super::Progress;
+
+/// Draws on standard error if that is a terminal; a log gets nothing.
+#[derive(Debug)]
+pub struct Bar {
+    is_seen: bool,
+    is_drawn: bool,
+}
+
+impl Default for Bar {
+    fn default() -> Self {
+        Self { is_seen: std::io::stderr().is_terminal(), is_drawn: false }
+    }
+}
+
+impl Bar {
+    /// Shows how far it is.
+    pub fn draw(&mut self, progress: &Progress) {
+        if self.is_seen {
+            self.is_drawn = true;
+            say(&format!("\r{progress}\x1b[K"));
+        }
+    }
+
+    /// Makes room for other lines.
+    pub fn clear(&mut self) {
+        if std::mem::take(&mut self.is_drawn) {
+            say("\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn say(text: &str) {
+    // Nobody can be told that the terminal is gone.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}

@@ -1,0 +1,63 @@
+//! How far a pass has come.
+
+use std::time::Duration;
+
+use super::worker::Done;
+
+/// A pass under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Batches of all threads so far.
+    pub n_batches: u64,
+    /// Samples of all threads so far.
+    pub n_samples: u64,
+    /// Since the pass began.
+    pub elapsed: Duration,
+    /// How long threads waited for data, all together.
+    pub waited: Duration,
+}
+
+impl std::fmt::Display for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seconds = self.elapsed.as_secs_f64();
+        let rate = self.n_samples as f64 / seconds.max(1e-9);
+        let (batches, samples) = (self.n_batches, self.n_samples);
+        write!(f, "{samples} samples in {batches} batches, {seconds:.0} s, {rate:.0} samples/s, ")?;
+        write!(f, "waited {:.1} s for data", self.waited.as_secs_f64())
+    }
+}
+
+/// A pass that is over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Batches of all threads.
+    pub n_batches: u64,
+    /// Samples of all threads.
+    pub n_samples: u64,
+    /// From the first thread's start to the last one's end.
+    pub seconds: f64,
+    /// How long each thread waited for data, in seconds.
+    pub waited: Vec<f64>,
+}
+
+impl Report {
+    pub(super) fn add(&mut self, done: Done) {
+        self.n_batches += done.n_batches;
+        self.n_samples += done.n_samples;
+        self.waited.push(done.waited.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_one_line() {
+        let elapsed = Duration::from_secs(2);
+        let waited = Duration::from_millis(500);
+        let progress = Progress { n_batches: 10, n_samples: 1000, elapsed, waited };
+        let text = "1000 samples in 10 batches, 2 s, 500 samples/s, waited 0.5 s for data";
+        assert_eq!(progress.to_string(), text);
+    }
+}

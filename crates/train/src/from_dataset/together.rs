@@ -1,0 +1,183 @@
+//! Threads of one trainer that step together: their gradients are averaged and go to the servers as
+//! one (Fluid: the communicator of sync and half-async training).
+//!
+//! A thread that has its gradients waits for the others; the last one to come averages them in thread
+//! order and runs what runs once: sending and receiving. Who has no more data is not waited for.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use program::Program;
+use tensor::{Tensor, Value};
+
+use super::{Pass, TICK};
+use crate::error::{Error, Result};
+use crate::executor::{Executor, Feed};
+use crate::parallel::loss::{Loss, LossScale};
+use crate::parallel::merge::add_up;
+use crate::parallel::stage::{Stage, Stages};
+use crate::remote::scale;
+use crate::scope::{Lent, Scope};
+
+pub(super) struct Together<'a> {
+    stages: Stages,
+    /// The job's program, for its name in errors.
+    program: &'a Program,
+    state: Mutex<State>,
+    round_over: Condvar,
+    has_failed: AtomicBool,
+}
+
+struct State {
+    once: Executor,
+    /// Where what runs once has its variables.
+    inner: Scope,
+    /// Scopes of threads that wait, by thread.
+    waiting: Vec<Option<Scope>>,
+    n_active: usize,
+    n_rounds: u64,
+}
+
+impl<'a> Together<'a> {
+    pub(super) fn new(
+        (program, scope): (&'a Program, &Scope),
+        mut once: Executor,
+        lent: &Arc<Lent>,
+        (n_threads, pass): (usize, &Pass),
+    ) -> Result<Self> {
+        let keep = pass.fetch.iter().chain(&pass.watch).cloned().collect();
+        let loss = Loss { scale: Some(LossScale::One), n_devices: n_threads };
+        let stages = Stages::new(program, loss, &keep);
+        let is_data = |name: &String| program.find_var(0, name).is_some_and(|var| var.is_data);
+        let is_fed = stages.stages.iter().any(|stage| stage.fed.iter().any(is_data));
+        // What runs once would have to see every thread's batch before the threads go on.
+        if is_fed || stages.stages.len() > 1 {
+            let mode = program.distributed.as_ref().map_or("sync", |job| job.mode.name());
+            return Err(Error::ThreadsCannotMeet { mode });
+        }
+        once.lend(lent.clone());
+        let state = State {
+            once,
+            inner: scope.detached(),
+            waiting: vec![None; n_threads],
+            n_active: n_threads,
+            n_rounds: 0,
+        };
+        let (state, round_over) = (Mutex::new(state), Condvar::new());
+        Ok(Self { stages, program, state, round_over, has_failed: AtomicBool::new(false) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One step of one thread.
+    pub(super) fn step(
+        &self,
+        (index, executor): (usize, &mut Executor),
+        scope: &Scope,
+        feed: &mut Feed,
+        (fetch, values): (&[String], &mut Vec<Tensor>),
+    ) -> Result<()> {
+        for stage in &self.stages.stages {
+            let ran = executor.run_into(&stage.local.program, scope, feed, &[], &mut Vec::new());
+            ran.map_err(|error| stage.local.blame(error))?;
+            self.meet(index, scope, stage, executor)?;
+        }
+        values.clear();
+        for name in fetch {
+            values.push(self.value(name, scope, feed)?);
+        }
+        Ok(())
+    }
+
+    /// Waits until all threads have come; the last one does what runs once.
+    fn meet(&self, index: usize, scope: &Scope, stage: &Stage, own: &Executor) -> Result<()> {
+        let mut state = self.lock();
+        let round = state.n_rounds;
+        state.waiting[index] = Some(scope.clone());
+        if state.is_full() {
+            return self.finish(&mut state, stage);
+        }
+        while state.n_rounds == round {
+            let stops = own.interrupt().is_set() || self.has_failed.load(Ordering::Relaxed);
+            if stops {
+                return Err(Error::PassStopped);
+            }
+            let waited = self.round_over.wait_timeout(state, TICK);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    /// A thread has no more batches, or failed.
+    pub(super) fn leave(&self, index: usize) -> Result<()> {
+        let mut state = self.lock();
+        state.n_active -= 1;
+        state.waiting[index] = None;
+        let waits = state.waiting.iter().any(Option::is_some);
+        match self.stages.stages.first() {
+            Some(stage) if waits && state.is_full() => self.finish(&mut state, stage),
+            _ => Ok(()),
+        }
+    }
+
+    /// Averages, sends, receives, and lets all go on.
+    fn finish(&self, state: &mut State, stage: &Stage) -> Result<()> {
+        let result = state.run(stage, self.program);
+        if result.is_err() {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+        state.waiting.iter_mut().for_each(|scope| *scope = None);
+        state.n_rounds += 1;
+        self.round_over.notify_all();
+        result
+    }
+
+    /// A variable after a step: this thread's, or everybody's.
+    fn value(&self, name: &str, scope: &Scope, feed: &Feed) -> Result<Tensor> {
+        if let Some(fed) = feed.get(name) {
+            return Ok(fed.clone());
+        }
+        let of = |scope: &Scope| scope.read(name, |value| value.tensor().cloned()).flatten();
+        let inner = self.lock().inner.clone();
+        let value = of(scope).or_else(|| of(&inner));
+        value.ok_or_else(|| Error::FetchNotComputed { var: name.to_string() })
+    }
+}
+
+impl State {
+    fn is_full(&self) -> bool {
+        self.waiting.iter().flatten().count() == self.n_active
+    }
+
+    fn run(&mut self, stage: &Stage, program: &Program) -> Result<()> {
+        let scopes: Vec<Scope> = self.waiting.iter().flatten().cloned().collect();
+        let Some((first, others)) = scopes.split_first() else { return Ok(()) };
+        for name in &stage.merge {
+            // The old sum's memory becomes that of the first thread's next gradient.
+            let mut sum = self.inner.write_own(name, std::mem::take);
+            first.write_own(name, |own| std::mem::swap(own, &mut sum));
+            let taken: Vec<Value> =
+                others.iter().map(|scope| scope.write_own(name, std::mem::take)).collect();
+            let added = add_up(name, &mut sum, &taken);
+            for (scope, value) in others.iter().zip(taken) {
+                scope.write_own(name, |own| *own = value);
+            }
+            if scopes.len() > 1 {
+                scale(&mut sum, 1.0 / scopes.len() as f64);
+            }
+            self.inner.write_own(name, |own| *own = sum);
+            added?;
+        }
+        for name in &stage.hand {
+            let value = first.get(name).unwrap_or_default();
+            self.inner.write_own(name, |own| *own = value);
+        }
+        let once = &stage.once;
+        debug_assert_eq!(once.program.distributed.is_some(), program.distributed.is_some());
+        let mut feed = Feed::new();
+        let ran = self.once.run_into(&once.program, &self.inner, &mut feed, &[], &mut Vec::new());
+        ran.map_err(|error| once.blame(error))
+    }
+}

@@ -1,0 +1,112 @@
+//! Trading with the other trainers, through the servers.
+//!
+//! What is meant for a trainer goes through the server of its rank, so that servers share the work;
+//! every trade passes all of them, so that a trainer that is out of step is found at once.
+
+use std::sync::Arc;
+
+use program::Distributed;
+use ps::message::{Reply, Trade};
+use ps::tcp::{Client, Ticket};
+
+use super::{Cluster, unexpected};
+use crate::error::{Error, Result};
+
+/// Says that something is left for the next trade; so all know when all are done.
+const MORE: u8 = 1;
+
+impl Cluster {
+    /// Gives `parts[i]` to trainer `i` and returns what each trainer gave to this one, in the order
+    /// of ranks. All trainers call it equally often and for the same purpose.
+    ///
+    /// Large parts go in pieces, so that servers never hold more than they can.
+    pub fn trade(&self, purpose: &str, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
+        let mut given: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let mut got = vec![Vec::new(); parts.len()];
+        // One byte is the flag.
+        let n_bytes_max = Trade::part_bytes_max(parts.len()) - 1;
+        loop {
+            let more = given.iter().any(|part| part.len() > n_bytes_max);
+            let piece = |part: &mut &[u8]| {
+                let (now, later) = part.split_at(part.len().min(n_bytes_max));
+                *part = later;
+                [&[u8::from(more)], now].concat()
+            };
+            let pieces = given.iter_mut().map(piece).collect();
+            let mut anybody = false;
+            let came = self.trade_once(purpose, pieces)?;
+            if came.len() != got.len() {
+                let (expected, actual) = (got.len(), came.len());
+                return Err(Error::UnevenTrade { expected, actual });
+            }
+            for (whole, piece) in got.iter_mut().zip(came) {
+                anybody |= piece.first() == Some(&MORE);
+                whole.extend_from_slice(piece.get(1..).unwrap_or_default());
+            }
+            if !anybody {
+                return Ok(got);
+            }
+        }
+    }
+
+    fn trade_once(&self, purpose: &str, mut pieces: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+        let clients = self.all()?;
+        let (turn, rank) = {
+            let mut state = self.state();
+            state.n_trades += 1;
+            (state.n_trades, state.me.as_ref().ok_or(Error::NoJob)?.trainer.0 as usize)
+        };
+        let n_servers = clients.len();
+        let mut tickets = Vec::new();
+        for (server, client) in clients.iter().enumerate() {
+            let mut parts = vec![Vec::new(); pieces.len()];
+            for at in (server..pieces.len()).step_by(n_servers) {
+                parts[at] = std::mem::take(&mut pieces[at]);
+            }
+            let place = purpose.to_string();
+            tickets.push(client.ask(Trade { place, turn, parts })?);
+        }
+        // All are waited for, also when one says no: a question that nobody waits for is asked on.
+        let take = |(client, ticket): (&Arc<Client>, Ticket)| match client
+            .wait(ticket, "the other trainers")?
+        {
+            Reply::Traded(traded) => Ok(traded.0),
+            other => Err(unexpected(client, &other)),
+        };
+        let answers: Vec<Result<_>> = clients.iter().zip(tickets).map(take).collect();
+        let mut answers: Vec<_> = answers.into_iter().collect::<Result<_>>()?;
+        Ok(Arc::unwrap_or_clone(answers.swap_remove(rank % n_servers)))
+    }
+
+    /// The other trainers of a job, for datasets to trade samples with.
+    pub fn peers(&self, job: &Distributed) -> Peers {
+        self.join(job);
+        Peers { cluster: self.clone(), rank: job.trainer_id, n_trainers: job.n_trainers }
+    }
+}
+
+/// The trainers of a job, as one of them sees them.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    cluster: Cluster,
+    rank: usize,
+    n_trainers: usize,
+}
+
+impl data::Exchange for Peers {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn n_trainers(&self) -> usize {
+        self.n_trainers
+    }
+
+    fn trade(
+        &self,
+        purpose: &str,
+        parts: Vec<Vec<u8>>,
+    ) -> std::result::Result<Vec<Vec<u8>>, data::TradeError> {
+        Ok(self.cluster.trade(purpose, &parts)?)
+    }
+}
