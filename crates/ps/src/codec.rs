@@ -31,8 +31,9 @@ pub struct Writer<'a> {
     pub(crate) lender: Option<&'a Lender>,
 }
 
-/// Longer tensors travel with their message: they come rarely (a whole table), and lent memory stays.
-const LENT_BYTES_MAX: usize = 2 << 20;
+/// Tensors of such a size are copied to where the receiver reads; longer ones, if they are not there
+/// by themselves, come rarely (differences of GEO), and both sides would hold that memory for good.
+pub(crate) const COPIED_BYTES: std::ops::Range<usize> = LENT_BYTES_MIN..(1 << 20);
 /// Stands beside the rank of a tensor that lies in lent memory.
 const LENT: u8 = 0x80;
 
@@ -98,7 +99,7 @@ impl<'a> Writer<'a> {
         let Lender { region, account } = self.lender?;
         let place = match tensor.lender().map(Memory::place) {
             Some((id, slot, offset)) if id == region.id() => (slot, offset),
-            _ if !(LENT_BYTES_MIN..=LENT_BYTES_MAX).contains(&tensor.bytes().len()) => return None,
+            _ if !COPIED_BYTES.contains(&tensor.bytes().len()) => return None,
             _ => {
                 let mut slot = region.take(tensor.bytes().len())?;
                 let place = slot.fill(tensor.bytes());

@@ -18,5 +18,5 @@ pub mod tcp;
 pub use endpoint::Endpoint;
 pub use error::{Error, Missing, Result};
 pub use ids::{ConnId, Millis, TrainerId};
-pub use room::Room;
 pub use refusal::Refusal;
+pub use room::Room;

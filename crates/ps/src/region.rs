@@ -282,7 +282,9 @@ impl Memory for Slot {
         // SAFETY: `cut` made this range once and `take` gives it out again only when this slot is
         // gone, so nobody else in this process has it; no peer reads it, as was just seen, and none
         // will before a message says so, for which this borrow must have ended.
-        Some(unsafe { std::slice::from_raw_parts_mut(start.as_ptr().add(self.offset), self.n_bytes) })
+        Some(unsafe {
+            std::slice::from_raw_parts_mut(start.as_ptr().add(self.offset), self.n_bytes)
+        })
     }
 
     fn place(&self) -> (u64, u32, u64) {

@@ -153,7 +153,12 @@ impl State {
 impl Client {
     /// A client of a server; the connection is made when it is first needed.
     pub fn new(endpoint: Endpoint, hello: Hello, patience: Patience) -> Arc<Self> {
-        Self::among(endpoint, hello, patience, (Arc::new(|| false), Verdict::default(), Room::default()))
+        Self::among(
+            endpoint,
+            hello,
+            patience,
+            (Arc::new(|| false), Verdict::default(), Room::default()),
+        )
     }
 
     /// The same, beside clients of other servers that have the same `verdict` and lend from the same
@@ -308,8 +313,11 @@ impl Client {
         }
     }
 
-    /// Gives memory that is not needed any more to answers to come.
+    /// Gives memory that is not needed any more to answers to come; what the server lent, back to it.
     pub fn recycle(&self, tensor: Tensor) {
+        if tensor.lender().is_some() {
+            return;
+        }
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < SPARE_MAX {
             spare.push(tensor);

@@ -13,8 +13,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
 use std::time::{Duration, Instant};
 
-pub(crate) use lending::Lender;
 pub use client::{Client, Patience, Stops, Ticket, Verdict};
+pub(crate) use lending::Lender;
 pub use serve::{Listener, Stop};
 
 use crate::Endpoint;

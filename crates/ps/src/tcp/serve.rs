@@ -14,12 +14,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tensor::Value;
+use tensor::{Tensor, Value};
 
 use super::lending::Lending;
 use super::{Clock, Patient, Stream, WholeFrame, addresses, is_timeout, unix_name};
 use crate::Endpoint;
-use crate::codec::Pool;
+use crate::codec::{COPIED_BYTES, Pool};
 use crate::error::{Error, Result};
 use crate::frame::{self, FRAME_BYTES_MAX, Frame, HELLO_BYTES_MAX};
 use crate::ids::ConnId;
@@ -35,6 +35,8 @@ const READ_AHEAD: usize = 64 << 10;
 const OUTBOX_MAX: usize = 4096;
 /// Answers to others up to this size are written at once; longer ones may have to wait for them.
 const SHORT_BYTES_MAX: usize = 64 << 10;
+/// Longer answers are not begun by who made them: what a peer does not take at once would be copied.
+const SPILL_BYTES_MAX: usize = 1 << 20;
 /// Acknowledgements that may be left out because a later one says the same.
 const ACKS_MAX: u64 = 16;
 /// Connections at once.
@@ -264,6 +266,9 @@ impl Conn {
     /// Writes an answer, as far as the peer takes it without delay; the writer does the rest.
     /// So a peer that sends much before it reads is still read.
     fn answer(&self, id: u64, reply: Reply) -> bool {
+        if self.n_written(&reply) > SPILL_BYTES_MAX {
+            return self.post(Some((id, reply)));
+        }
         let is_free = self.n_letters.load(Ordering::Acquire) == 0;
         let rest = self.rest.try_lock().ok().filter(|rest| is_free && rest.is_empty());
         let Some(mut rest) = rest else { return self.post(Some((id, reply))) };
@@ -275,6 +280,25 @@ impl Conn {
         let is_written = rest.is_empty();
         drop(rest);
         is_written || self.post(None)
+    }
+
+    /// Bytes of the tensors of an answer, without those that the peer reads where they are.
+    fn n_written(&self, reply: &Reply) -> usize {
+        let is_near = self.lending().is_open();
+        let of_tensor = |tensor: &Tensor| {
+            let n = tensor.bytes().len();
+            let is_read = tensor.lender().is_some() || COPIED_BYTES.contains(&n);
+            if is_near && is_read { 0 } else { n }
+        };
+        let of_value = |value: &Arc<Value>| match &**value {
+            Value::Rows(rows) => 8 * rows.ids.len() + of_tensor(&rows.value),
+            value => value.tensor().map_or(0, of_tensor),
+        };
+        match reply {
+            Reply::Values(values) => values.0.iter().map(of_value).sum(),
+            Reply::Rows(rows) => of_tensor(rows),
+            _ => 0,
+        }
     }
 
     /// An answer, with the acknowledgement that is due.
@@ -306,7 +330,7 @@ impl Conn {
             Some((id, reply)) => self.write_letter(&mut out, (*id, reply)),
             None => Ok(()),
         });
-        rest.clear();
+        *rest = Vec::new();
         if written.is_err() {
             self.stream.shut_down();
         }
@@ -413,12 +437,9 @@ impl<S: Store + Send + 'static> Shared<S> {
 
     fn post(&self, conn: ConnId, id: u64, reply: Reply) -> bool {
         let conn = self.conns().get(&conn).cloned();
-        conn.is_none_or(|conn| {
-            // A peer that reads long tensors where they are gets but a few bytes.
-            match conn.lending().is_open() || n_bytes(&reply) <= SHORT_BYTES_MAX {
-                true => conn.answer(id, reply),
-                false => conn.post(Some((id, reply))),
-            }
+        conn.is_none_or(|conn| match conn.n_written(&reply) <= SHORT_BYTES_MAX {
+            true => conn.answer(id, reply),
+            false => conn.post(Some((id, reply))),
         })
     }
 
@@ -525,22 +546,6 @@ impl<S: Store + Send + 'static> Shared<S> {
         while !self.conns().is_empty() && Instant::now() < until + FAREWELL {
             thread::sleep(Duration::from_millis(5));
         }
-    }
-}
-
-/// Bytes of the tensors of an answer.
-fn n_bytes(reply: &Reply) -> usize {
-    match reply {
-        Reply::Values(values) => values
-            .0
-            .iter()
-            .map(|value| match &**value {
-                Value::Rows(rows) => 8 * rows.ids.len() + rows.value.bytes().len(),
-                value => value.tensor().map_or(0, |tensor| tensor.bytes().len()),
-            })
-            .sum(),
-        Reply::Rows(rows) => rows.bytes().len(),
-        _ => 0,
     }
 }
 

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use ps::Room;
 use ps::codec::Pool;
 use ps::message::{Barrier, Named, Pull, Push, Reply};
-use ps::Room;
 use ps::tcp::{Client, Ticket};
 use tensor::{Tensor, Value};
 

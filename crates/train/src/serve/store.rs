@@ -426,8 +426,7 @@ impl Store for BlockStore {
         for update in &self.blocks.updates {
             let held = update.holds().into_iter().filter(|name| !self.slabs.holds(name));
             let held: Vec<&String> = held.filter(|name| seen.insert(*name)).collect();
-            let sizes: Vec<(u64, u64)> =
-                held.into_iter().map(|name| self.size_of(name)).collect();
+            let sizes: Vec<(u64, u64)> = held.into_iter().map(|name| self.size_of(name)).collect();
             for &(rows, bytes) in &sizes {
                 all.rows += rows;
                 all.bytes += bytes;
