@@ -148,6 +148,8 @@ pub struct Pool {
 
 /// Tensors kept for reuse; a step rarely has more in flight.
 const POOL_MAX: usize = 64;
+/// Bytes kept for reuse: a round's gradients come back to whoever ended it, who may need fewer.
+const POOL_BYTES_MAX: usize = 8 << 20;
 
 impl Pool {
     /// Tensors that come may lie here from now on.
@@ -168,7 +170,9 @@ impl Pool {
 
     /// Keeps the memory of a tensor of ours.
     pub fn keep(&mut self, tensor: Tensor) {
-        if self.kept.len() < POOL_MAX && tensor.capacity() > 0 && tensor.lender().is_none() {
+        let n_bytes: usize = self.kept.iter().map(Tensor::capacity).sum();
+        let fits = self.kept.len() < POOL_MAX && n_bytes + tensor.capacity() <= POOL_BYTES_MAX;
+        if fits && tensor.capacity() > 0 && tensor.lender().is_none() {
             self.kept.push(tensor);
         }
     }
