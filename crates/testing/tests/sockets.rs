@@ -408,7 +408,8 @@ fn a_loss_that_one_server_saw_ends_waiting_for_others() {
     let verdict = Verdict::default();
     let patience = Patience { answer_ms: 60_000, ..Patience::default() };
     let waiting = servers.each_ref().map(|served| {
-        let together = (Arc::new(|| false) as ps::tcp::Stops, verdict.clone());
+        let stops = Arc::new(|| false) as ps::tcp::Stops;
+        let together = (stops, verdict.clone(), ps::Room::default());
         Client::among(served.endpoint.clone(), hello(0, 7), patience, together)
     });
     let others = servers.each_ref().map(|served| client(&served.endpoint, 1));
