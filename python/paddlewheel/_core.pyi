@@ -114,8 +114,10 @@ class Dataset:
         """Reads all files into memory."""
     def local_shuffle(self) -> Any:
         """Puts the samples of this trainer in random order."""
-    def n_rows(self) -> Any:
-        """Samples of this trainer in memory."""
+    def n_rows(self, fleet: Any = None) -> Any:
+        """Samples in memory: of this trainer, or with a fleet of all."""
+    def n_shuffled(self, fleet: Any = None) -> Any:
+        """Samples in memory after the last shuffle: of this trainer, or with a fleet of all."""
     def preload_into_memory(self, thread_num: Any = None) -> Any:
         """Begins to read all files into memory."""
     def release_memory(self) -> Any:
@@ -152,10 +154,13 @@ class Dataset:
         """How many threads read and train."""
     def set_use_var(self, var_list: Any) -> Any:
         """The variables that are fed, in the order of the slots in a line."""
+    def shuffle_among(self, fleet: Any = None) -> Any:
+        """Puts the samples of all trainers in random order; without a fleet, of this one."""
     skipped: Any
     def slots_shuffle(self, slots: Any) -> Any:
         """Gives slots the values of other samples: what a model loses by it is what they are worth."""
     thread_num: Any
+    unmerged: Any
     def wait_preload_done(self) -> Any:
         """Waits until all files are in memory."""
 
@@ -578,6 +583,10 @@ class fleet:
             choose: Any,
         ) -> Any:
             """Splits programs for this process; a trainer's are rewritten in place."""
+        def global_auc(self, scope: Scope, stat_pos: Any, stat_neg: Any) -> Any:
+            """The area under the ROC curve over the samples of all trainers, and how many there are; of two variables that hold histograms."""
+        def global_metrics(self, scope: Scope, histograms: Any, sums: Any) -> Any:
+            """Figures of a click-through model over the samples of all trainers, of two histograms and the six sums of `ctr_metric_bundle`: auc, bucket error, mae, rmse, actual and predicted ctr, copc, mean q value, number of samples."""
         def init_server(self, scope: Scope, model_dir: Any = None) -> Any:
             """Fills this server's parameters."""
         def init_worker(self) -> Any:
@@ -601,7 +610,7 @@ class fleet:
         def server_programs(self) -> Any:
             """A server's main and startup program."""
         def server_stats(self) -> Any:
-            """Counters of every server, a dict each: rounds and pushes applied, how stale the gradients were (pushes by others since their sender last pulled), rows and bytes held."""
+            """Counters of every server, a dict each: rounds and pushes applied, how stale the gradients were (pushes by others since their sender last pulled), rows and bytes held, rows that entry rules keep waiting, rows of gradients that they dropped."""
         def stop_worker(self, scope: Scope) -> Any:
             """This trainer is through."""
         def wait_for_servers(self) -> Any:
@@ -1821,6 +1830,17 @@ class layers:
     @staticmethod
     def softsign(x: Any, name: str | None = None) -> Variable:
         """x / (1 + |x|)."""
+    @staticmethod
+    def sparse_embedding(
+        input: Any,
+        size: Any,
+        padding_idx: Any = None,
+        is_test: bool = False,
+        entry: Any = None,
+        param_attr: Any = None,
+        dtype: str = 'float32',
+    ) -> Variable:
+        """Rows of a table that servers make when they are first used, for ids that end in a dimension of 1."""
     @staticmethod
     def split(
         input: Any,
