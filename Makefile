@@ -9,9 +9,10 @@ VENV := .venv
 help:  ## Lists these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo:  ## Trains two models on this machine: linear regression, click-through rate
-	$(CARGO) run --release --locked --quiet --example fit_a_line
-	$(CARGO) run --release --locked --quiet --example ctr_dnn
+demo: $(VENV)/ready  ## Trains a line, then click-through rate on two servers and two trainers
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet --locked
+	$(VENV)/bin/paddlewheel run examples/book/fit_a_line.py
+	$(VENV)/bin/paddlewheel run examples/ctr/demo.py
 
 test: py  ## Runs every test
 	$(CARGO) test --workspace --locked

@@ -10,14 +10,16 @@ ALIAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_alias")
 USAGE = """usage: paddlewheel run [python options] script.py [arguments]
        paddlewheel launch_ps [options] script [arguments]
        paddlewheel launch [options] script [arguments]
-       paddlewheel criteo-reader N [options], paddlewheel csv-reader SLOT=COLUMN …
+       paddlewheel criteo-reader N [options], paddlewheel csv-reader SLOT=COLUMN …,
+       paddlewheel parquet-reader SLOT=COLUMN …
+       paddlewheel make-criteo FOLDER [--rows N] [--files N] [--seed N]
        paddlewheel --version
 
 `paddlewheel run` is `python` with `import paddle` meaning `import paddlewheel`; so it does in
 scripts that the launchers start. `launch_ps` starts parameter servers and trainers, `launch`
 trainers alone; `--help` behind either says more. The readers are pipe commands of a dataset: text
 on standard input becomes samples on standard output; a dataset that is told to use one does the
-same without a process."""
+same without a process. `make-criteo` makes up click logs to try things with."""
 
 
 def is_ours(spec):
@@ -55,14 +57,17 @@ def start(launcher, arguments):
     return getattr(fleet, launcher)(arguments, sys.executable, ALIAS)
 
 
-def read(arguments):
-    """Is the pipe command of a dataset; returns the exit code."""
+def work(arguments):
+    """Is the pipe command of a dataset, or makes up clicks; returns the exit code."""
     from paddlewheel import _core
 
-    # While the core reads, nobody would look at what Python notes of Ctrl-C.
+    # While the core is busy, nobody would look at what Python notes of Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        _core.run_reader(arguments)
+        if arguments[0] == "make-criteo":
+            print(_core.make_criteo(arguments[1:]))
+        else:
+            _core.run_reader(arguments)
     except (RuntimeError, ValueError) as error:
         print("paddlewheel:", error, file=sys.stderr)
         return 1
@@ -76,8 +81,8 @@ def main(argv=None):
         return run(arguments[1:])
     if arguments[:1] in (["launch_ps"], ["launch"]):
         return start(arguments[0], arguments[1:])
-    if arguments[:1] in (["criteo-reader"], ["csv-reader"]):
-        return read(arguments)
+    if arguments[:1] in (["criteo-reader"], ["csv-reader"], ["parquet-reader"], ["make-criteo"]):
+        return work(arguments)
     if arguments in (["--version"], ["version"]):
         from paddlewheel import __version__
 

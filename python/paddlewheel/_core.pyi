@@ -89,6 +89,18 @@ class CUDAPlace:
     """A graphics card as a place to compute; there is none here, so the processor stands in for it."""
     def __init__(self, id: Any) -> None: ...
 
+class DataFeedDesc:
+    """What a file of protobuf text says of a dataset: the class of its reader, batch size, slots."""
+    def __init__(self, proto_file: Any) -> None: ...
+    def desc(self) -> Any:
+        """The description as protobuf text."""
+    def set_batch_size(self, batch_size: Any) -> Any:
+        """How many samples a batch has."""
+    def set_dense_slots(self, dense_slots_name: Any) -> Any:
+        """Slots that have a shape instead of sequences."""
+    def set_use_slots(self, use_slots_name: Any) -> Any:
+        """Slots that are fed to the program."""
+
 class DataFeeder:
     """Turns samples into a feed: one tensor for each data variable."""
     def __init__(self, feed_list: Any, place: Any = None, program: Any = None) -> None: ...
@@ -142,6 +154,8 @@ class Dataset:
         """Whether lines begin with the names of their samples."""
     def set_pipe_command(self, pipe_command: Any) -> Any:
         """The shell text that each file goes through; `cat` changes nothing."""
+    def set_pipe_timeout(self, seconds: Any) -> Any:
+        """For how many seconds a pipe command may print nothing before it is given up, 600 unless said otherwise."""
     def set_pv_batch_size(self, pv_batch_size: Any) -> Any:
         """The page views of a batch; it is written into the description."""
     def set_rank_offset(self, rank_offset: Any) -> Any:
@@ -610,7 +624,7 @@ class fleet:
         def server_programs(self) -> Any:
             """A server's main and startup program."""
         def server_stats(self) -> Any:
-            """Counters of every server, a dict each: rounds and pushes applied, how stale the gradients were (pushes by others since their sender last pulled), rows and bytes held, rows that entry rules keep waiting, rows of gradients that they dropped."""
+            """Counters of every server, a dict each: rounds and pushes applied, how stale the gradients were (pushes by others since their sender last pulled), rows and bytes held, in all and in sparse tables, rows that entry rules keep waiting, rows of gradients that they dropped."""
         def stop_worker(self, scope: Scope) -> Any:
             """This trainer is through."""
         def wait_for_servers(self) -> Any:
@@ -1976,6 +1990,9 @@ class layers:
 
 def leave_cluster(in_order: Any) -> Any:
     """Python ends: tells servers that this trainer goes, if it never said that its job is done."""
+
+def make_criteo(words: Any) -> Any:
+    """Makes up a click log as the words say; returns what was written."""
 
 class metrics:
     class Answers:

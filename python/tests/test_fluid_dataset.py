@@ -10,6 +10,7 @@ import time
 
 import numpy
 import pytest
+from conftest import HERE
 
 from paddlewheel import fluid
 
@@ -221,3 +222,62 @@ def test_ctrl_c_ends_a_wait_for_a_silent_command(slots, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         made.load_into_memory()
     assert time.monotonic() - start < 10
+
+
+def test_a_description_is_read_changed_and_written(tmp_path):
+    text = """name: "MultiSlotDataFeed"
+batch_size: 2
+multi_slot_desc {
+  slots { name: "words" type: "uint64" is_dense: false is_used: true }
+  slots <name: 'label'; type: "float"; is_used: false, shape: [3, -1]>  # two ways to write it
+}
+thread_num: 3
+"""
+    desc = fluid.DataFeedDesc(write(tmp_path / "a.prototxt", text))
+    desc.set_batch_size(128)
+    desc.set_dense_slots(["words"])
+    desc.set_use_slots(["label"])
+    expected = """name: "MultiSlotDataFeed"
+batch_size: 128
+multi_slot_desc {
+  slots {
+    name: "words"
+    type: "uint64"
+    is_dense: true
+    is_used: true
+  }
+  slots {
+    name: "label"
+    type: "float"
+    is_used: true
+    shape: 3
+    shape: -1
+  }
+}
+pipe_command: "cat"
+thread_num: 3
+"""
+    assert desc.desc() == expected
+    with pytest.raises(KeyError, match="nowhere"):
+        desc.set_use_slots(["nowhere"])
+    with pytest.raises(FileNotFoundError, match="nowhere.prototxt"):
+        fluid.DataFeedDesc(str(tmp_path / "nowhere.prototxt"))
+    other = fluid.DataFeedDesc(write(tmp_path / "b.prototxt", 'name: "Other"'))
+    with pytest.raises(ValueError, match="Only MultiSlotDataFeed needs set_dense_slots, please"):
+        other.set_dense_slots(["words"])
+    message = '1:10 : Message type "paddle.framework.DataFeedDesc" has no field named "b".'
+    with pytest.raises(ValueError, match=message):
+        fluid.DataFeedDesc(write(tmp_path / "c.prototxt", "name:'a' b: 3"))
+
+
+def test_parquet_is_read_by_columns(slots, tmp_path):
+    file = os.path.join(HERE, "fixtures", "clicks.parquet")
+    made = dataset(slots, [file], "paddlewheel parquet-reader x=price,small c=ids:id")
+    (first, second, third) = made.batches()
+    assert numpy.array(first["x"]).tolist() == [[0.5, 0.25], [1.25, 0.5]]
+    assert first["c"].recursive_sequence_lengths() == [[2, 1]]
+    assert numpy.array(first["c"]).ravel().tolist() == [7, 8, 0]
+    assert numpy.array(third["c"]).ravel().tolist() == [10, 0, 11]
+    made = dataset(slots, [file], "paddlewheel parquet-reader x=price,small c=text:id")
+    with pytest.raises(RuntimeError, match="clicks.parquet, row 3, column `text`.*found `x`"):
+        list(made.batches())

@@ -3,7 +3,7 @@
 //! The samples are those of the seeds' `criteo_reader.py N` and of the reader of our benches: the
 //! ids are Python's `hash(str(index) + text) % N` with `PYTHONHASHSEED=0` (SipHash-1-3, Python 3.11
 //! and later), or the checksum of `"<slot>:<text>"`; the numbers are scaled to about 0..1, or are
-//! log(1 + x) / 8.
+//! log(1 + x), divided by 8 or not.
 
 use crate::error::{Error, Refusal, Result, shown};
 use crate::native::Parse;
@@ -23,7 +23,8 @@ const RANGE: [f64; N_NUMBERS] =
 /// Whole numbers below this have their logarithm in a table.
 const N_LOGS: usize = 4096;
 
-const USAGE: &str = "usage: paddlewheel criteo-reader N [--hash python|crc32] [--dense scaled|log]
+const USAGE: &str =
+    "usage: paddlewheel criteo-reader N [--hash python|crc32] [--dense scaled|log|log1p]
 lines of a label, 13 numbers and 26 texts, separated by tabs, become
 dense_input (13 numbers), C1 … C26 (an id below N each) and label";
 
@@ -45,6 +46,20 @@ pub enum Dense {
     Scaled,
     /// log(1 + x) / 8; what is negative counts as 0.
     Log,
+    /// log(1 + x); what is negative counts as 0.
+    Log1p,
+}
+
+impl Dense {
+    /// A number of a column, small.
+    fn apply(self, x: f64, column: usize) -> f32 {
+        let small = match self {
+            Dense::Scaled => (x - LEAST[column]) / RANGE[column],
+            Dense::Log => x.max(0.0).ln_1p() * 0.125,
+            Dense::Log1p => x.max(0.0).ln_1p(),
+        };
+        small as f32
+    }
 }
 
 /// What `criteo-reader` is told.
@@ -74,6 +89,7 @@ impl Criteo {
                 ("--hash", Some("crc32")) => criteo.hash = Hash::Crc32,
                 ("--dense", Some("scaled")) => criteo.dense = Dense::Scaled,
                 ("--dense", Some("log")) => criteo.dense = Dense::Log,
+                ("--dense", Some("log1p")) => criteo.dense = Dense::Log1p,
                 (number, None) if criteo.n_ids == 0 => {
                     let n_ids = number.parse().ok().filter(|n| (1..1 << 63).contains(n));
                     let bad = || usage(format!("`{number}` is no number of ids"));
@@ -101,12 +117,14 @@ impl Criteo {
 
     /// What reads lines; slots that are not used are left out.
     pub(crate) fn parser(&self, used: Vec<bool>) -> CriteoParser {
-        let log = |x: usize| ((x as f64).ln_1p() * 0.125) as f32;
+        let is_log = self.dense != Dense::Scaled;
         CriteoParser {
             criteo: *self,
             modulus: Modulus::new(self.n_ids),
             used,
-            logs: (0..N_LOGS).map(log).collect(),
+            logs: (0..if is_log { N_LOGS } else { 0 })
+                .map(|x| self.dense.apply(x as f64, 0))
+                .collect(),
             checksums: std::array::from_fn(|slot| crc32fast::hash(format!("{slot}:").as_bytes())),
         }
     }
@@ -129,10 +147,10 @@ impl CriteoParser {
         }
         let mut cursor = Cursor::new(text);
         let whole = cursor.id();
-        if let (Id::Is(x), Dense::Log) = (whole, self.criteo.dense)
-            && (0..N_LOGS as i64).contains(&x)
+        if let Id::Is(x) = whole
+            && let Some(log) = usize::try_from(x).ok().and_then(|x| self.logs.get(x))
         {
-            return Ok(self.logs[x as usize]);
+            return Ok(*log);
         }
         let x = match whole {
             Id::Is(x) if cursor.word().is_empty() => x as f64,
@@ -143,10 +161,7 @@ impl CriteoParser {
                 found: shown(text),
             })?,
         };
-        Ok(match self.criteo.dense {
-            Dense::Scaled => ((x - LEAST[at]) / RANGE[at]) as f32,
-            Dense::Log => (x.max(0.0).ln_1p() * 0.125) as f32,
-        })
+        Ok(self.criteo.dense.apply(x, at))
     }
 
     fn id(&self, text: &[u8], at: usize) -> i64 {
@@ -351,6 +366,8 @@ mod tests {
         let text = parse(&arguments, &line("0", numbers, "68fd1e64")).unwrap();
         // log1p(10) / 8; crc32(b"0:68fd1e64") % 1000001 by Python's zlib.
         assert!(text.starts_with("13 0.29973692 0 0 "), "{text}");
+        let logs = parse(&["1000001", "--dense", "log1p"], &line("0", numbers, "")).unwrap();
+        assert!(logs.starts_with("13 2.3978953 0 0 1.7917595 "), "{logs}");
         let ids = parse(&arguments, &line("0", [""; 13], "68fd1e64")).unwrap();
         assert!(ids.contains(&format!(" 1 {CRC_ID} ")), "{ids}");
     }

@@ -41,42 +41,53 @@ pub struct Csv {
 impl Csv {
     /// The settings that arguments give.
     pub fn from_arguments(arguments: &[&str]) -> Result<Self> {
-        let usage = |reason: String| {
-            let command = "csv-reader".to_string();
-            Error::Usage { command, reason, usage: USAGE }
-        };
-        let slots: Option<Vec<Column>> = arguments.iter().map(|text| column(text)).collect();
-        match slots {
-            Some(slots) if !slots.is_empty() => Ok(Self { slots }),
-            Some(_) => Err(usage("there is no slot".to_string())),
-            None => Err(usage(format!("`{}` is not understood", arguments.join(" ")))),
-        }
+        Ok(Self { slots: Column::from_arguments("csv-reader", USAGE, arguments)? })
     }
 
     /// The slots, each as long as it has columns.
     pub fn slots(&self) -> Vec<Slot> {
-        let slot = |column: &Column| {
-            let shape = [-1, column.columns.len() as i64];
-            match column.cell {
-                Cell::Float => Slot::floats(&column.slot).dense(&shape),
-                Cell::Id | Cell::Hash(_) => Slot::ids(&column.slot).dense(&shape),
-            }
-        };
-        self.slots.iter().map(slot).collect()
+        self.slots.iter().map(Column::to_slot).collect()
     }
 
     pub(crate) fn parser(&self, slots: &[Slot]) -> CsvParser {
-        let sums = self.slots.iter().map(|column| {
-            let head = format!("{}:", column.slot);
-            crc32fast::hash(head.as_bytes())
-        });
         CsvParser {
-            sums: sums.collect(),
+            sums: self.slots.iter().map(Column::sum).collect(),
             used: slots.iter().map(|slot| slot.used).collect(),
             slots: self.slots.clone(),
             places: Vec::new(),
             cells: Cells::default(),
         }
+    }
+}
+
+impl Column {
+    /// The slots that a command is told to make.
+    pub(crate) fn from_arguments(
+        command: &str,
+        usage: &'static str,
+        arguments: &[&str],
+    ) -> Result<Vec<Self>> {
+        let refuse = |reason: String| Error::Usage { command: command.to_string(), reason, usage };
+        let slots: Option<Vec<Column>> = arguments.iter().map(|text| column(text)).collect();
+        match slots {
+            Some(slots) if !slots.is_empty() => Ok(slots),
+            Some(_) => Err(refuse("there is no slot".to_string())),
+            None => Err(refuse(format!("`{}` is not understood", arguments.join(" ")))),
+        }
+    }
+
+    /// The slot, as long as it has columns.
+    pub(crate) fn to_slot(&self) -> Slot {
+        let shape = [-1, self.columns.len() as i64];
+        match self.cell {
+            Cell::Float => Slot::floats(&self.slot).dense(&shape),
+            Cell::Id | Cell::Hash(_) => Slot::ids(&self.slot).dense(&shape),
+        }
+    }
+
+    /// The checksum of `"<slot>:"`, which those of texts continue.
+    pub(crate) fn sum(&self) -> u32 {
+        crc32fast::hash(format!("{}:", self.slot).as_bytes())
     }
 }
 
@@ -199,7 +210,7 @@ impl Parse for CsvParser {
     }
 }
 
-fn number(text: &[u8]) -> Option<f32> {
+pub(crate) fn number(text: &[u8]) -> Option<f32> {
     let mut cursor = Cursor::new(text);
     match cursor.word() {
         [] => Some(0.0),
@@ -207,7 +218,7 @@ fn number(text: &[u8]) -> Option<f32> {
     }
 }
 
-fn whole(text: &[u8]) -> Option<i64> {
+pub(crate) fn whole(text: &[u8]) -> Option<i64> {
     let mut cursor = Cursor::new(text);
     match (cursor.word(), cursor.id()) {
         ([], _) => Some(0),
@@ -216,13 +227,13 @@ fn whole(text: &[u8]) -> Option<i64> {
     }
 }
 
-fn checksum(start: u32, text: &[u8], n: u64) -> i64 {
+pub(crate) fn checksum(start: u32, text: &[u8], n: u64) -> i64 {
     let mut sum = crc32fast::Hasher::new_with_initial(start);
     sum.update(text);
     (u64::from(sum.finalize()) % n) as i64
 }
 
-fn refuse(slot: &Column, nth: usize, text: &[u8]) -> Refusal {
+pub(crate) fn refuse(slot: &Column, nth: usize, text: &[u8]) -> Refusal {
     let expected = match slot.cell {
         Cell::Float => "a number or nothing",
         Cell::Id | Cell::Hash(_) => "a whole number or nothing",

@@ -55,6 +55,25 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A file that cannot be written.
+    #[error("`{file}` cannot be written: {source}")]
+    WriteFile {
+        /// The file or folder.
+        file: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A folder for a log in which something else lies.
+    #[error(
+        "`{name}` in `{folder}` is no part of the log to be written, and scripts that count files \
+         would take it for one: remove it or choose another folder"
+    )]
+    ForeignFile {
+        /// The folder.
+        folder: String,
+        /// What lies in it.
+        name: String,
+    },
     /// A line that is not as the slots say.
     #[error("{file}:{line}{}: {refusal}\nplease check this error line: {text}", through(.command))]
     BadLine {
@@ -68,6 +87,38 @@ pub enum Error {
         refusal: Refusal,
         /// The line, shortened.
         text: String,
+    },
+    /// A row that is not as the slots say.
+    #[error("{file}, row {row}, column `{column}`{}: {refusal}", through(.command))]
+    BadRow {
+        /// The file.
+        file: String,
+        /// The row, from 1.
+        row: u64,
+        /// The column.
+        column: String,
+        /// The pipe command it came through; empty if there is none.
+        command: String,
+        /// What is wrong.
+        refusal: Refusal,
+    },
+    /// A column that is not there or cannot be read.
+    #[error("{file}, column `{column}`: {reason}")]
+    BadColumn {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A file that is no Parquet, or damaged.
+    #[error("`{file}` cannot be read as Parquet: {reason}")]
+    BadParquet {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        reason: String,
     },
     /// The values of a dense slot do not fill its shape.
     #[error("slot `{slot}` is dense with shape {shape:?}, which {found} values do not fill")]
@@ -122,7 +173,8 @@ pub enum Error {
     },
     /// A command that neither prints nor ends.
     #[error(
-        "pipe command `{command}` printed nothing for {waited:?} on file `{file}`; it was ended"
+        "pipe command `{command}` printed nothing for {waited:?} on file `{file}`; it was ended (one \
+         that needs longer gets it by set_pipe_timeout)"
     )]
     PipeStalled {
         /// The command.
@@ -188,6 +240,30 @@ pub enum Error {
         slot: String,
         /// The names there are.
         slots: String,
+    },
+    /// A text that is no description of a dataset.
+    #[error("{line}:{column} : {reason}")]
+    BadDesc {
+        /// The line, from 1.
+        line: usize,
+        /// The character of it, from 1.
+        column: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A slot of another type than there are.
+    #[error("slot `{slot}` is of type `{found}`: expected float or uint64")]
+    SlotType {
+        /// The slot.
+        slot: String,
+        /// Its type.
+        found: String,
+    },
+    /// A description whose slots cannot be changed.
+    #[error("Only MultiSlotDataFeed needs {method}, please check your datafeed.proto")]
+    NotMultiSlot {
+        /// What was called.
+        method: &'static str,
     },
     /// A shuffle of slots was asked for and not switched on.
     #[error("slots_shuffle needs set_fea_eval(record_candidate_size, True) before it")]

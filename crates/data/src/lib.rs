@@ -8,6 +8,7 @@
 //! ends with an error that names the file; what is skipped was allowed to be and is counted.
 
 mod batch;
+mod click_log;
 mod criteo;
 mod csv;
 mod dataset;
@@ -17,8 +18,10 @@ mod files;
 mod memory;
 mod native;
 mod number;
+mod parquet;
 mod pass;
 mod pipe;
+mod prototext;
 mod queue;
 mod records;
 mod settings;
@@ -26,11 +29,14 @@ mod shuffle;
 mod slot;
 
 pub use batch::Batch;
+pub use click_log::ClickLog;
 pub use criteo::{Criteo, Dense, Hash};
 pub use csv::{Cell, Column, Csv};
 pub use dataset::{Dataset, Kind, Reader, Stopper};
+pub use desc::{FeedDesc, SlotDesc};
 pub use error::{Error, Refusal, Result};
 pub use native::{COMMANDS, Native};
+pub use parquet::Parquet;
 pub use pass::Skipped;
 pub use pipe::Shell;
 pub use records::Records;

@@ -8,7 +8,7 @@ use crate::batch::{Batch, Batcher};
 use crate::error::{Error, Result};
 use crate::pass::{Pass, Sink};
 use crate::records::{Records, fields};
-use crate::shuffle::{self, Exchange, PIECE_WORDS, Random};
+use crate::shuffle::{self, Exchange, PIECE_WORDS, Random, Scatter};
 use crate::slot::Slot;
 
 /// Samples, and the order in which they are read.
@@ -80,7 +80,8 @@ impl Memory {
         (seed, n_round): (u64, usize),
     ) -> Result<Self> {
         let mut order = self.order.iter();
-        let received = shuffle::scatter(exchange, slots, (seed, n_round.max(1)), |give| {
+        let own = Scatter { seed, n_round: n_round.max(1), n_own: self.len() };
+        let received = shuffle::scatter(exchange, slots, own, |give| {
             let Some(&(piece, place)) = order.next() else { return false };
             give(&self.pieces[piece as usize], place as usize);
             true
@@ -196,7 +197,7 @@ fn load_files(pass: &Pass) -> Result<Vec<(usize, Vec<Records>)>> {
             }
             Ok(())
         };
-        let parser = &mut *parser;
+        let parser = &mut parser;
         pass.read(file, &mut Sink { parser, records: &mut records, taken: &mut taken })?;
         records.shrink();
         pieces.push(records);

@@ -9,6 +9,7 @@ use crate::criteo::Criteo;
 use crate::csv::Csv;
 use crate::error::{Error, Refusal, Result, shown};
 use crate::files::{LINE_BYTES_MAX, Line, Lines};
+use crate::parquet::{BadRow, Parquet, Rows, Table};
 use crate::records::Records;
 use crate::slot::{MultiSlot, Slot};
 
@@ -27,6 +28,14 @@ impl Parse for MultiSlot {
     }
 }
 
+/// What makes samples of a file.
+pub(crate) enum Parser {
+    /// Of one line after the other.
+    Lines(Box<dyn Parse>),
+    /// Of the rows of a file that is no text.
+    Table(Table),
+}
+
 /// A reader of our own.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Native {
@@ -34,10 +43,12 @@ pub enum Native {
     Criteo(Criteo),
     /// `csv-reader`
     Csv(Csv),
+    /// `parquet-reader`
+    Parquet(Parquet),
 }
 
 /// The names by which they are called.
-pub const COMMANDS: [&str; 2] = ["criteo-reader", "csv-reader"];
+pub const COMMANDS: [&str; 3] = ["criteo-reader", "csv-reader", "parquet-reader"];
 
 impl Native {
     /// The reader of these words, the first its name; `None` if it is none of ours.
@@ -49,6 +60,9 @@ impl Native {
             ["csv-reader", arguments @ ..] => {
                 Csv::from_arguments(arguments).map(|csv| Some(Native::Csv(csv)))
             }
+            ["parquet-reader", arguments @ ..] => {
+                Parquet::from_arguments(arguments).map(|parquet| Some(Native::Parquet(parquet)))
+            }
             _ => Ok(None),
         }
     }
@@ -58,45 +72,104 @@ impl Native {
         match self {
             Native::Criteo(_) => Criteo::slots(),
             Native::Csv(csv) => csv.slots(),
+            Native::Parquet(parquet) => parquet.slots(),
         }
     }
 
-    fn parser(&self, slots: &[Slot]) -> Box<dyn Parse> {
+    fn parser(&self, slots: &[Slot]) -> Parser {
         let used = slots.iter().map(|slot| slot.used).collect();
         match self {
-            Native::Criteo(criteo) => Box::new(criteo.parser(used)),
-            Native::Csv(csv) => Box::new(csv.parser(slots)),
+            Native::Criteo(criteo) => Parser::Lines(Box::new(criteo.parser(used))),
+            Native::Csv(csv) => Parser::Lines(Box::new(csv.parser(slots))),
+            Native::Parquet(parquet) => Parser::Table(parquet.table(slots)),
         }
     }
 
-    /// Does what the command does: lines of `input` become lines of counted slots.
-    pub fn run(&self, input: impl Read, mut output: impl Write) -> Result<()> {
-        const OUT_BYTES: usize = 64 << 10;
+    /// Does what the command does: `input` becomes lines of counted slots.
+    ///
+    /// Lines are read as they come; a file that is no text is read as a whole before.
+    pub fn run(&self, input: impl Read, output: impl Write) -> Result<()> {
         let slots = self.slots();
-        let mut parser = self.parser(&slots);
-        let mut lines = Lines::new(input);
-        let (mut records, mut text) = (Records::default(), Vec::new());
-        let failed = |source| Error::ReadFile { file: "standard input".to_string(), source };
-        loop {
-            let at = lines.n_lines + 1;
-            let line = match lines.next().map_err(failed)? {
-                Line::Text(line) => line,
-                Line::TooLong => return Err(too_long(at)),
-                Line::End => break,
-            };
-            records.clear();
-            let bad = |refusal| bad_line(at, line, refusal);
-            if parser.parse(line, &mut records).map_err(bad)? {
-                records.commit();
-                records.write_text(0, &slots, &mut text);
-            }
-            if text.len() > OUT_BYTES && !written(&mut output, &mut text)? {
-                return Ok(());
-            }
+        match self.parser(&slots) {
+            Parser::Lines(parser) => run_lines(parser, &slots, input, output),
+            Parser::Table(table) => run_table(&table, &slots, input, output),
         }
-        written(&mut output, &mut text)?;
-        Ok(())
     }
+}
+
+/// Text that is written in large pieces.
+const OUT_BYTES: usize = 64 << 10;
+
+fn run_lines(
+    mut parser: Box<dyn Parse>,
+    slots: &[Slot],
+    input: impl Read,
+    mut output: impl Write,
+) -> Result<()> {
+    let mut lines = Lines::new(input);
+    let (mut records, mut text) = (Records::default(), Vec::new());
+    let failed = |source| Error::ReadFile { file: STDIN.to_string(), source };
+    loop {
+        let at = lines.n_lines + 1;
+        let line = match lines.next().map_err(failed)? {
+            Line::Text(line) => line,
+            Line::TooLong => return Err(too_long(at)),
+            Line::End => break,
+        };
+        records.clear();
+        let bad = |refusal| bad_line(at, line, refusal);
+        if parser.parse(line, &mut records).map_err(bad)? {
+            records.commit();
+            records.write_text(0, slots, &mut text);
+        }
+        if text.len() > OUT_BYTES && !written(&mut output, &mut text)? {
+            return Ok(());
+        }
+    }
+    written(&mut output, &mut text)?;
+    Ok(())
+}
+
+const STDIN: &str = "standard input";
+
+fn run_table(
+    table: &Table,
+    slots: &[Slot],
+    mut input: impl Read,
+    output: impl Write,
+) -> Result<()> {
+    struct Printed<'a, W> {
+        slots: &'a [Slot],
+        text: Vec<u8>,
+        output: W,
+        is_wanted: bool,
+    }
+    impl<W: Write> Rows for Printed<'_, W> {
+        fn taken(&mut self, records: &mut Records) -> Result<()> {
+            records.write_text(0, self.slots, &mut self.text);
+            records.clear();
+            if self.text.len() > OUT_BYTES && !written(&mut self.output, &mut self.text)? {
+                self.is_wanted = false;
+                return Err(Error::Stopped);
+            }
+            Ok(())
+        }
+
+        fn bad(&mut self, bad: BadRow) -> Result<()> {
+            Err(bad.error(STDIN, ""))
+        }
+    }
+    let mut bytes = Vec::new();
+    let failed = |source| Error::ReadFile { file: STDIN.to_string(), source };
+    input.read_to_end(&mut bytes).map_err(failed)?;
+    let mut printed = Printed { slots, text: Vec::new(), output, is_wanted: true };
+    let done = table.read(STDIN, bytes::Bytes::from(bytes), &mut Records::default(), &mut printed);
+    if !printed.is_wanted {
+        return Ok(());
+    }
+    done?;
+    written(&mut printed.output, &mut printed.text)?;
+    Ok(())
 }
 
 /// Writes and empties a text; whether anybody wants more.
@@ -111,7 +184,7 @@ fn written(output: &mut impl Write, text: &mut Vec<u8>) -> Result<bool> {
 }
 
 fn bad_line(line: u64, text: &[u8], refusal: Refusal) -> Error {
-    let (file, command) = ("standard input".to_string(), String::new());
+    let (file, command) = (STDIN.to_string(), String::new());
     Error::BadLine { file, line, command, refusal, text: shown(text) }
 }
 
@@ -148,10 +221,11 @@ impl Format {
     }
 
     /// What reads the lines.
-    pub(crate) fn parser(&self, slots: &[Slot], names: (bool, bool)) -> Result<Box<dyn Parse>> {
+    pub(crate) fn parser(&self, slots: &[Slot], names: (bool, bool)) -> Result<Parser> {
         match self {
             Format::Plain | Format::Piped => {
-                Ok(Box::new(MultiSlot::new(slots)?.with_names(names.0, names.1)))
+                let lines = MultiSlot::new(slots)?.with_names(names.0, names.1);
+                Ok(Parser::Lines(Box::new(lines)))
             }
             Format::Native(native) => {
                 crate::slot::check(slots)?;
@@ -187,6 +261,7 @@ impl Native {
         let command = match self {
             Native::Criteo(_) => COMMANDS[0],
             Native::Csv(_) => COMMANDS[1],
+            Native::Parquet(_) => COMMANDS[2],
         };
         let command = command.to_string();
         Err(Error::NativeSlots { command, makes: words(&made), has: words(slots) })

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::error::{Error, Refusal, Result, shown};
-use crate::files::{self, Files, LINE_BYTES_MAX, Line, Lines};
-use crate::native::{Format, Parse};
+use crate::files::{self, Files, LINE_BYTES_MAX, Line, Lines, Opened};
+use crate::native::{Format, Parser};
+use crate::parquet::{BadRow, Rows};
 use crate::pipe::{Group, Input, Order, Pipe};
 use crate::records::Records;
 use crate::settings::Settings;
@@ -24,7 +25,7 @@ pub struct Skipped {
 
 /// Where the lines of a thread go.
 pub(crate) struct Sink<'a> {
-    pub(crate) parser: &'a mut dyn Parse,
+    pub(crate) parser: &'a mut Parser,
     pub(crate) records: &'a mut Records,
     /// Sees the records after each new one and may take them out.
     pub(crate) taken: &'a mut dyn FnMut(&mut Records) -> Result<()>,
@@ -61,7 +62,7 @@ impl Pass {
         })
     }
 
-    pub(crate) fn parser(&self) -> Result<Box<dyn Parse>> {
+    pub(crate) fn parser(&self) -> Result<Parser> {
         self.format.parser(&self.settings.slots, (self.settings.ins_id, self.settings.content))
     }
 
@@ -107,12 +108,15 @@ impl Pass {
 
     /// Reads a file.
     pub(crate) fn read(&self, file: &str, sink: &mut Sink<'_>) -> Result<()> {
-        sink.parser.begin();
+        if let Parser::Lines(parser) = sink.parser {
+            parser.begin();
+        }
         match self.read_strictly(file, sink) {
             // These are about a line, or about all: the file has nothing to do with it.
             Err(
                 error @ (Error::TooManySkipped { .. }
                 | Error::BadLine { .. }
+                | Error::BadRow { .. }
                 | Error::DenseFill { .. }
                 | Error::Stopped),
             ) => Err(error),
@@ -131,6 +135,14 @@ impl Pass {
                 (Input::Opened(opened), filled)
             }
         };
+        if let Parser::Table(table) = sink.parser {
+            let Input::Opened(Opened::Plain(source)) = input else {
+                let reason = "only files of this machine can be, as they are".to_string();
+                return Err(Error::BadParquet { file: file.to_string(), reason });
+            };
+            let mut rows = TableSink { pass: self, file, taken: sink.taken };
+            return table.read(file, source, sink.records, &mut rows);
+        }
         let input = match input {
             Input::Opened(opened) if self.format != Format::Piped => {
                 let mut lines = Lines::new(opened.reader());
@@ -185,6 +197,8 @@ impl Pass {
         lines: &mut Lines<R>,
         sink: &mut Sink<'_>,
     ) -> Result<std::io::Result<()>> {
+        // A table has no lines.
+        let Parser::Lines(parser) = &mut *sink.parser else { return Ok(Ok(())) };
         loop {
             if self.stopped() {
                 return Err(Error::Stopped);
@@ -198,7 +212,7 @@ impl Pass {
                 }
                 Err(error) => return Ok(Err(error)),
             };
-            match sink.parser.parse(line, sink.records) {
+            match parser.parse(line, sink.records) {
                 Ok(true) => {
                     sink.records.commit();
                     (sink.taken)(sink.records)?;
@@ -215,5 +229,26 @@ impl Pass {
     fn bad(&self, file: &str, line: u64, text: &[u8], refusal: Refusal) -> Error {
         let (file, command) = (file.to_string(), self.command());
         Error::BadLine { file, line, command, refusal, text: shown(text) }
+    }
+}
+
+/// Where the rows of a table go.
+struct TableSink<'a> {
+    pass: &'a Pass,
+    file: &'a str,
+    taken: &'a mut dyn FnMut(&mut Records) -> Result<()>,
+}
+
+impl Rows for TableSink<'_> {
+    fn taken(&mut self, records: &mut Records) -> Result<()> {
+        if self.pass.stopped() {
+            return Err(Error::Stopped);
+        }
+        (self.taken)(records)
+    }
+
+    fn bad(&mut self, bad: BadRow) -> Result<()> {
+        let error = bad.error(self.file, &self.pass.command());
+        self.pass.skip(error, |skipped| skipped.n_lines += 1)
     }
 }

@@ -150,7 +150,7 @@ impl Ahead<'_> {
         };
         let mut next = self.pass.files.paths().get(self.first).map(String::as_str);
         while let Some(file) = next {
-            let parser = &mut *parser;
+            let parser = &mut parser;
             self.pass.read(file, &mut Sink { parser, records: &mut records, taken: &mut taken })?;
             next = self.pass.files.take().map(|(_, file)| file);
         }

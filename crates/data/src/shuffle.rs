@@ -94,21 +94,78 @@ const ROUND_BYTES: usize = 16 << 20;
 /// Words of a piece; a new one begins behind it, so that growing never copies all.
 pub(crate) const PIECE_WORDS: usize = 4 << 20;
 
+/// How samples are sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scatter {
+    /// Decides who gets what; that of the first trainer counts.
+    pub(crate) seed: u64,
+    /// Samples of a round: no more than a round lies about twice.
+    pub(crate) n_round: usize,
+    /// How many samples there are here.
+    pub(crate) n_own: usize,
+}
+
+/// Decides who gets which sample. Of as many samples as there are trainers, counted over all
+/// trainers, each gets one: shares differ by one at most.
+struct Dealer {
+    seed: u64,
+    /// Samples before the next one.
+    n_dealt: usize,
+    /// Who gets those of the present group.
+    order: Vec<usize>,
+}
+
+impl Dealer {
+    /// Trainers tell each other how much they have.
+    fn new(exchange: &dyn Exchange, own: &Scatter) -> Result<Self> {
+        let n_trainers = exchange.n_trainers();
+        let part = [own.seed.to_le_bytes(), (own.n_own as u64).to_le_bytes()].concat();
+        let (mut seed, mut n_before) = (0, 0);
+        let all = trade(exchange, "shuffle", vec![part; n_trainers])?;
+        for (from, part) in all.into_iter().enumerate() {
+            let (&[theirs, n], []) = part.as_chunks::<8>() else {
+                return Err(Error::ForeignSamples { from });
+            };
+            if from == 0 {
+                seed = u64::from_le_bytes(theirs);
+            }
+            if from < exchange.rank() {
+                n_before += u64::from_le_bytes(n) as usize;
+            }
+        }
+        let mut dealer = Self { seed, n_dealt: n_before, order: (0..n_trainers).collect() };
+        dealer.shuffle();
+        Ok(dealer)
+    }
+
+    fn shuffle(&mut self) {
+        let group = self.n_dealt / self.order.len();
+        self.order.sort_unstable();
+        shuffle(&mut self.order, mix(self.seed ^ mix(group as u64)));
+    }
+
+    fn next(&mut self) -> usize {
+        let place = self.n_dealt % self.order.len();
+        if place == 0 {
+            self.shuffle();
+        }
+        self.n_dealt += 1;
+        self.order[place]
+    }
+}
+
 /// Sends each sample to a random trainer and returns those that came here, in an order that depends
-/// on nothing but what was sent.
-///
-/// Goes in rounds of `n_round` samples, so that no more than a round lies about twice. `next` takes
-/// samples out one after the other.
+/// on nothing but what was sent. `next` takes samples out one after the other.
 pub(crate) fn scatter(
     exchange: &dyn Exchange,
     slots: &[Slot],
-    (seed, n_round): (u64, usize),
+    own: Scatter,
     mut next: impl FnMut(&mut dyn FnMut(&Records, usize)) -> bool,
 ) -> Result<Vec<Records>> {
     let n_trainers = exchange.n_trainers();
-    let mut random = Random::new(mix(seed ^ mix(exchange.rank() as u64)));
+    let mut dealer = Dealer::new(exchange, &own)?;
     let mut receiver = |records: &Records, at| match records.key(at) {
-        0 => random.below(n_trainers),
+        0 => dealer.next(),
         // Samples of one name meet at one trainer, where they can be merged.
         key => (mix(key) % n_trainers as u64) as usize,
     };
@@ -116,7 +173,7 @@ pub(crate) fn scatter(
     loop {
         let mut parts = vec![vec![0]; n_trainers];
         let (mut more, mut n_samples, mut n_bytes) = (true, 0, 0);
-        while more && n_samples < n_round && n_bytes < ROUND_BYTES {
+        while more && n_samples < own.n_round && n_bytes < ROUND_BYTES {
             more = next(&mut |records, at| {
                 let part = &mut parts[receiver(records, at)];
                 let before = part.len();

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use data::{Dataset, Exchange, Kind, Native, Reader, Settings, Slot};
+use data::{ClickLog, Dataset, Exchange, Kind, Native, Reader, Settings, Slot};
 use fleet::{env, pipes};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -22,7 +23,8 @@ use crate::variable::PyVariable;
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyDataset>()?;
     m.add_class::<PyBatches>()?;
-    m.add_function(wrap_pyfunction!(run_reader, m)?)
+    m.add_function(wrap_pyfunction!(run_reader, m)?)?;
+    m.add_function(wrap_pyfunction!(make_criteo, m)?)
 }
 
 /// Files and slots: text in, batches out.
@@ -173,6 +175,18 @@ impl PyDataset {
         self.set(py, |settings| settings.skips_max = skip_max);
     }
 
+    /// For how many seconds a pipe command may print nothing before it is given up, 600 unless said
+    /// otherwise. Not in Fluid.
+    fn set_pipe_timeout(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        let max = Duration::try_from_secs_f64(seconds).ok().filter(|max| !max.is_zero());
+        let Some(max) = max else {
+            let text = format!("pipe_timeout must be more than 0 seconds, but received {seconds}");
+            return Err(PyValueError::new_err(text));
+        };
+        self.set(py, |settings| settings.silence_max = max);
+        Ok(())
+    }
+
     /// Where the random orders of shuffles begin. Not in Fluid.
     fn set_shuffle_seed(&self, py: Python<'_>, seed: u64) {
         self.set(py, |settings| settings.seed = seed);
@@ -198,7 +212,7 @@ impl PyDataset {
 
     /// The description in the words of Fluid's files.
     fn desc(&self, py: Python<'_>) -> String {
-        self.lock(py).settings().desc(self.class)
+        self.lock(py).settings().desc(self.class).to_string()
     }
 
     /// How many threads read and train.
@@ -366,4 +380,14 @@ fn run_reader(py: Python<'_>, words: Vec<String>) -> PyResult<()> {
     let native = Native::from_words(&words).map_err(from_data)?;
     let native = native.ok_or_else(|| PyValueError::new_err("there is no such reader"))?;
     py.detach(|| native.run(io::stdin().lock(), io::stdout().lock())).map_err(from_data)
+}
+
+/// Makes up a click log as the words say; returns what was written.
+#[pyfunction]
+fn make_criteo(py: Python<'_>, words: Vec<String>) -> PyResult<String> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (log, folder) = ClickLog::from_arguments(&words).map_err(from_data)?;
+    let n_bytes = py.detach(|| log.write(&folder)).map_err(from_data)?;
+    let (n_rows, n_files, folder) = (log.n_rows, log.n_files, folder.display());
+    Ok(format!("{n_rows} rows in {n_files} files, {} MB, in {folder}", n_bytes / 1_000_000))
 }

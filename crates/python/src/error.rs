@@ -112,6 +112,9 @@ pub(crate) fn from_data(error: DataError) -> PyErr {
         | DataError::Usage { .. }
         | DataError::NativeSlots { .. }
         | DataError::NoSuchSlot { .. }
+        | DataError::BadDesc { .. }
+        | DataError::SlotType { .. }
+        | DataError::NotMultiSlot { .. }
         | DataError::NoFeatureEval => PyValueError::new_err(text),
         DataError::OnlyInMemory { .. } => PyNotImplementedError::new_err(text),
         _ => PyRuntimeError::new_err(text),

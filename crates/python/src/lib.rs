@@ -10,6 +10,7 @@ mod convert;
 mod dataset;
 mod error;
 mod executor;
+mod feed_desc;
 mod feeder;
 mod fleet;
 mod from_dataset;
@@ -73,6 +74,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     fleet::add(m)?;
     m.add_function(wrap_pyfunction!(cluster::leave_cluster, m)?)?;
     dataset::add(m)?;
+    m.add_class::<feed_desc::PyFeedDesc>()?;
     io::add(m)?;
     metrics::add(m)?;
     optimizer::add(m)?;

@@ -5,6 +5,7 @@
 
 pub mod close;
 pub mod cluster;
+pub mod fleets;
 pub mod golden;
 pub mod job;
 pub mod linear;

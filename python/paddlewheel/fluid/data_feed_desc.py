@@ -1,5 +1,3 @@
-"""The description of a dataset's slots."""
+"""The description of a dataset's slots, from a file of protobuf text."""
 
-from ._not_yet import DATASETS, not_yet_class
-
-DataFeedDesc = not_yet_class("DataFeedDesc", DATASETS)
+from .._core import DataFeedDesc

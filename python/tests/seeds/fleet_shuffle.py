@@ -16,7 +16,7 @@ from paddle.fluid.incubate.fleet.utils.fleet_util import FleetUtil
 
 ids = fluid.layers.data("ids", [1], dtype="int64", lod_level=1)
 label = fluid.layers.data("label", [1], dtype="int64")
-rows = fluid.layers.embedding(ids, [6000, 4], is_sparse=True)
+rows = fluid.layers.embedding(ids, [6000, 4])
 guess = fluid.layers.fc(fluid.layers.sequence_pool(rows, "sum"), 2, act="softmax")
 loss = fluid.layers.mean(fluid.layers.cross_entropy(guess, label))
 area, _, states = fluid.layers.auc(guess, label, num_thresholds=4096)
@@ -27,7 +27,7 @@ local = fluid.default_main_program().clone(for_test=True)
 
 fleet.init(role_maker.PaddleCloudRoleMaker())
 strategy = getattr(StrategyFactory, "create_{}_strategy".format(sys.argv[1]))()
-fleet.distributed_optimizer(fluid.optimizer.SGD(0.5), strategy).minimize(loss)
+fleet.distributed_optimizer(fluid.optimizer.Adagrad(0.1), strategy).minimize(loss)
 
 if fleet.is_server():
     fleet.init_server()
@@ -37,7 +37,7 @@ if fleet.is_server():
 def make(rank):
     """The samples of a trainer: the first has few of them. An id is clicked if it is odd, mostly."""
     name = "part-%d" % rank
-    first, last = (0, 300) if rank == 0 else (300 + 900 * (rank - 1), 300 + 900 * rank)
+    first, last = (0, 300) if rank == 0 else (900 * rank - 600, 900 * rank + 300)
     with open(name, "w") as file:
         for at in range(first, last):
             file.write("1 %d 1 %d\n" % (at, at % 2 if at % 5 else (at // 5) % 2))
@@ -79,7 +79,8 @@ if fleet.is_worker():
     print("all", dataset.get_memory_data_size(fleet), dataset.get_shuffle_data_size(fleet))
     mine = held(dataset)
     numpy.save("held-%d.npy" % rank, mine)
-    exe.train_from_dataset(fleet.main_program, dataset)
+    for _ in range(5):
+        exe.train_from_dataset(fleet.main_program, dataset)
     fleet.barrier_worker()
 
     util = FleetUtil()

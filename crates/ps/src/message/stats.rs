@@ -23,10 +23,14 @@ pub struct Stats {
     pub staleness_sum: u64,
     /// The largest of these.
     pub staleness_max: u64,
-    /// Rows that tables hold.
+    /// Rows of all parameters and tables.
     pub rows: u64,
-    /// Bytes that tables hold.
+    /// Bytes of all parameters and tables, with the states of their optimizers.
     pub bytes: u64,
+    /// Rows of sparse tables.
+    pub table_rows: u64,
+    /// Bytes of sparse tables, with whatever finds their rows.
+    pub table_bytes: u64,
     /// Rows that gradients named, and that entry rules have not taken in.
     pub waiting: u64,
     /// Rows of gradients that were dropped because their table had not taken them in.
@@ -34,10 +38,10 @@ pub struct Stats {
 }
 
 impl Stats {
-    fn fields(&self) -> [u64; 9] {
-        let Stats { rounds, pushes, repeated, staleness_sum, staleness_max, .. } = *self;
-        let Stats { rows, bytes, waiting, dropped, .. } = *self;
-        [rounds, pushes, repeated, staleness_sum, staleness_max, rows, bytes, waiting, dropped]
+    fn fields(&self) -> [u64; 11] {
+        let Stats { rounds, pushes, repeated, staleness_sum: sum, staleness_max: max, .. } = *self;
+        let Stats { rows, bytes, table_rows, table_bytes, waiting, dropped, .. } = *self;
+        [rounds, pushes, repeated, sum, max, rows, bytes, table_rows, table_bytes, waiting, dropped]
     }
 
     /// Mean staleness of a push.
@@ -62,6 +66,8 @@ impl Body for Stats {
             staleness_max: input.u64()?,
             rows: input.u64()?,
             bytes: input.u64()?,
+            table_rows: input.u64()?,
+            table_bytes: input.u64()?,
             waiting: input.u64()?,
             dropped: input.u64()?,
         })
@@ -84,8 +90,10 @@ mod tests {
             staleness_max: 5,
             rows: 6,
             bytes: 7,
-            waiting: 8,
-            dropped: 9,
+            table_rows: 8,
+            table_bytes: 9,
+            waiting: 10,
+            dropped: 11,
         });
     }
 }

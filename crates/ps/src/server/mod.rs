@@ -24,6 +24,7 @@ use crate::message::{
     Values, Welcome,
 };
 use crate::refusal::Refusal;
+use crate::room::Room;
 use meeting::Meetings;
 use roll::Roll;
 use round::Rounds;
@@ -54,6 +55,9 @@ pub trait Store {
         Vec::new()
     }
 
+    /// Memory for values that are asked for: trainers of this machine read them there.
+    fn set_room(&mut self, _room: &Room) {}
+
     /// What all tables hold.
     fn size(&self) -> Size;
 }
@@ -65,6 +69,10 @@ pub struct Size {
     pub rows: u64,
     /// Bytes.
     pub bytes: u64,
+    /// Those of the rows that exist because somebody named them: of sparse tables.
+    pub table_rows: u64,
+    /// Bytes of sparse tables, with whatever finds their rows.
+    pub table_bytes: u64,
     /// Rows that were named, and that entry rules have not taken in.
     pub waiting: u64,
     /// Rows of gradients that were dropped because the table had not taken them in.
@@ -200,6 +208,11 @@ impl<S: Store> Server<S> {
         &self.store
     }
 
+    /// Memory for values that are asked for.
+    pub fn set_room(&mut self, room: &Room) {
+        self.store.set_room(room);
+    }
+
     /// Memory of gradients that were applied, for those to come.
     pub fn spare(&mut self) -> Vec<Tensor> {
         self.store.spare()
@@ -212,9 +225,9 @@ impl<S: Store> Server<S> {
 
     /// Counters.
     pub fn stats(&self) -> Stats {
-        let Size { rows, bytes, waiting, dropped } = self.store.size();
-        let rounds = self.rounds.applied();
-        Stats { rounds, rows, bytes, waiting, dropped, ..self.stats.clone() }
+        let Size { rows, bytes, table_rows, table_bytes, waiting, dropped } = self.store.size();
+        let sizes = Stats { rows, bytes, table_rows, table_bytes, ..self.stats.clone() };
+        Stats { rounds: self.rounds.applied(), waiting, dropped, ..sizes }
     }
 
     /// Whether and how the server's work is over.

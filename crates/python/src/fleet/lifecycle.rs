@@ -185,8 +185,8 @@ impl PyFleet {
     }
 
     /// Counters of every server, a dict each: rounds and pushes applied, how stale the gradients
-    /// were (pushes by others since their sender last pulled), rows and bytes held, rows that entry
-    /// rules keep waiting, rows of gradients that they dropped.
+    /// were (pushes by others since their sender last pulled), rows and bytes held, in all and
+    /// in sparse tables, rows that entry rules keep waiting, rows of gradients that they dropped.
     fn server_stats(&self, py: Python<'_>) -> PyResult<Vec<BTreeMap<&'static str, f64>>> {
         let all = self.wait(py, |fleet| fleet.server_stats())?;
         let counters = all.into_iter().map(|stats| {
@@ -198,6 +198,8 @@ impl PyFleet {
                 ("staleness_max", stats.staleness_max as f64),
                 ("rows", stats.rows as f64),
                 ("bytes", stats.bytes as f64),
+                ("table_rows", stats.table_rows as f64),
+                ("table_bytes", stats.table_bytes as f64),
                 ("waiting", stats.waiting as f64),
                 ("dropped", stats.dropped as f64),
             ])

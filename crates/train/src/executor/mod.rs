@@ -28,7 +28,7 @@ pub use prepared::Prepared;
 pub use profile::{OpTime, Profile};
 
 use crate::error::Result;
-use crate::remote::{Cluster, Session};
+use crate::remote::{Ahead, Cluster, Session};
 use crate::scope::{Lent, Scope};
 use crate::serve;
 
@@ -69,6 +69,8 @@ pub struct Executor {
     crew: Vec<Executor>,
     /// Variables that other threads train too.
     lent: Option<Arc<Lent>>,
+    /// What is known of the batch that comes next.
+    ahead: Ahead,
     /// It runs a part of a step, in a scope of its own: what servers send is not for that scope.
     is_part: bool,
 }
@@ -167,6 +169,11 @@ impl Executor {
         &mut self.crew
     }
 
+    /// What is known of the batch that comes next.
+    pub(crate) fn ahead_mut(&mut self) -> &mut Ahead {
+        &mut self.ahead
+    }
+
     /// Shares these variables with other threads from now on.
     pub(crate) fn lend(&mut self, lent: Arc<Lent>) {
         self.lent = Some(lent);
@@ -229,7 +236,7 @@ impl Executor {
             interrupt: &self.interrupt,
             poll: self.poll.as_mut(),
             scope,
-            remote: Session::new(&self.cluster, program.distributed.clone()),
+            remote: Session::new(&self.cluster, program.distributed.clone(), &mut self.ahead),
             lending: None,
         };
         if !self.is_part {

@@ -12,6 +12,7 @@ use super::together::Together;
 use super::{Pass, Progress, TICK, text};
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
+use crate::remote::Ahead;
 use crate::scope::Scope;
 
 /// Batches between two times that the time of ops is shown.
@@ -83,7 +84,8 @@ impl Worker<'_> {
         // A slot that the program does not have is read and left out.
         let is_known = |name: &str| program.find_var(0, name).is_some();
         let start = Instant::now();
-        while self.next(&mut batch)? {
+        let mut next = Batch::new();
+        while self.next_of(&mut batch, &mut next)? {
             let n_samples = n_samples(&batch);
             feed.exchange(&mut batch, is_known);
             let ran = self.step(&mut feed, &fetch, &mut values);
@@ -98,6 +100,28 @@ impl Worker<'_> {
         self.show_watched(&values, !self.pass.watch.is_empty())?;
         done.waited = self.reader.waited();
         Ok(done)
+    }
+
+    /// Waits for the next batch, which may have been looked at before; whether there is one.
+    fn next_of(&mut self, batch: &mut Batch, next: &mut Batch) -> Result<bool> {
+        let mode = self.program.distributed.as_ref().map(|job| job.mode);
+        if !Ahead::helps(mode) {
+            return self.next(batch);
+        }
+        if next.is_empty() {
+            if !self.next(batch)? {
+                return Ok(false);
+            }
+        } else {
+            // The batch before last is not needed any more: its memory is that of the one to come.
+            self.reader.recycle(std::mem::replace(batch, std::mem::take(next)));
+        }
+        if self.reader.ready(Duration::ZERO) && !self.reader.next_into(next)? {
+            next.clear();
+        }
+        let next = next.iter().map(|(name, tensor)| (name.as_str(), tensor));
+        self.executor.ahead_mut().expect(next);
+        Ok(true)
     }
 
     /// Waits for the next batch; whether there is one.

@@ -22,7 +22,7 @@ pub use split::{join, split};
 
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
-use crate::remote::{Cluster, Session};
+use crate::remote::{Ahead, Cluster, Session};
 use crate::scope::Scope;
 use crate::serve;
 use device::{Device, Stop};
@@ -157,7 +157,8 @@ impl Parallel {
         let stages = self.stages(program, fetch);
         check_fetches(program, &stages, feeds, fetch)?;
         let inner = self.inner(program, scope);
-        Session::new(self.once.cluster(), program.distributed.clone()).start(scope);
+        let mut ahead = Ahead::default();
+        Session::new(self.once.cluster(), program.distributed.clone(), &mut ahead).start(scope);
         for stage in &stages.stages {
             self.run_stage(stage, &inner, feeds)?;
         }

@@ -8,6 +8,7 @@ use ps::tcp::{Client, Ticket};
 use tensor::rows::merge_sorted;
 use tensor::{DType, MergeScratch, Rows, Shape, Tensor, Value};
 
+use super::ahead::Ahead;
 use super::{Cluster, unexpected};
 
 /// A value to be sent: keyed rows with every id once.
@@ -42,10 +43,41 @@ struct Part<'a> {
     peek: bool,
 }
 
+/// Rows that were asked for.
+#[derive(Debug)]
+pub(super) struct Question {
+    /// The ids of all slots.
+    ids: Vec<i64>,
+    /// Each once, sorted.
+    unique: Vec<i64>,
+    /// Where the ids of each part begin among them.
+    starts: Vec<usize>,
+    asked: Asked,
+}
+
+impl Question {
+    fn ask(cluster: &Cluster, op: &OpDesc, all: &[&[i64]]) -> Result<Self> {
+        let ids = all.concat();
+        let padding = op.attrs.int("padding_idx", -1)?;
+        let mut unique = ids.clone();
+        unique.retain(|&id| id != padding || padding == -1);
+        unique.sort_unstable();
+        unique.dedup();
+        let (parts, starts) = parts(op, &unique)?;
+        let asked = ask(cluster, &parts).map_err(program::op::host_error)?;
+        Ok(Self { ids, unique, starts, asked })
+    }
+
+    fn is_for(&self, all: &[&[i64]]) -> bool {
+        self.ids.len() == all.iter().map(|ids| ids.len()).sum::<usize>()
+            && self.ids.iter().eq(all.iter().copied().flatten())
+    }
+}
+
 /// Fetches the rows of all `ids`, each once, and puts them where they belong.
 pub(super) fn prefetch(
     cluster: &Cluster,
-    job: Option<&Distributed>,
+    (job, ahead): (Option<&Distributed>, &mut Ahead),
     op: &OpDesc,
     ids: &[&Tensor],
     out: &mut [Tensor],
@@ -55,14 +87,16 @@ pub(super) fn prefetch(
     }
     let all: Result<Vec<&[i64]>> = ids.iter().map(|ids| Ok(ids.data::<i64>()?)).collect();
     let all = all?;
-    let padding = op.attrs.int("padding_idx", -1)?;
-    let wanted = all.iter().flat_map(|ids| ids.iter().copied());
-    let mut unique: Vec<i64> = wanted.filter(|&id| id != padding || padding == -1).collect();
-    unique.sort_unstable();
-    unique.dedup();
-    let (parts, starts) = parts(op, &unique)?;
-    let tickets = ask(cluster, &parts).map_err(program::op::host_error)?;
-    let answers = answers(tickets).map_err(program::op::host_error)?;
+    let question = match ahead.take(op) {
+        Some(question) if question.is_for(&all) => question,
+        _ => Question::ask(cluster, op, &all)?,
+    };
+    // An error of the next batch is the next step's.
+    if let Some(Ok(next)) = ahead.next_of(op).map(|next| Question::ask(cluster, op, &next)) {
+        ahead.keep(op, next);
+    }
+    let Question { unique, starts, asked, .. } = question;
+    let answers = answers(asked).map_err(program::op::host_error)?;
     let width = width(job, op, &answers);
     for (ids, out) in all.iter().zip(out) {
         let out = out.resize::<f32>(Shape::from([ids.len(), width]));

@@ -48,7 +48,7 @@ impl Blocks {
         let (mut lr, mut updates, mut by_grad) = (None, Vec::new(), BTreeMap::new());
         for id in op.attrs.ints("optimize_blocks")? {
             let Some(block) = program.blocks().get(id.max(0) as usize) else { continue };
-            let alone = alone(program, block);
+            let alone = alone(program, block, &wire);
             if id == lr_block {
                 lr = Some(alone);
                 continue;
@@ -94,9 +94,9 @@ impl Update {
     }
 }
 
-/// A block as a program of its own. All variables are the scope's: what one block computes (a
-/// learning rate, say) the others find there.
-fn alone(program: &Program, block: &Block) -> Program {
+/// A block as a program of its own. Variables are the scope's: what one block computes (a learning
+/// rate, say) the others find there. What a block makes and nobody else names is its own affair.
+fn alone(program: &Program, block: &Block, wire: &BTreeSet<&str>) -> Program {
     let mut alone = program.clone();
     let mut vars: Vec<VarDesc> = block.vars().to_vec();
     let mut parent = block.parent;
@@ -104,11 +104,25 @@ fn alone(program: &Program, block: &Block) -> Program {
         vars.extend(outer.vars().iter().cloned());
         parent = outer.parent;
     }
+    let passing = passing(program, block, wire);
     let root = alone.block_mut(0);
     root.ops = block.ops.clone();
     for mut var in vars {
-        var.persistable = true;
+        var.persistable = !passing.contains(var.name.as_str());
         root.put_var(var);
     }
     alone
+}
+
+/// Sums of gradients on the way from the wire to an update, which no other block names.
+fn passing<'a>(program: &'a Program, block: &'a Block, wire: &BTreeSet<&str>) -> BTreeSet<&'a str> {
+    let sums = block.ops.iter().filter(|op| op.kind == "sum");
+    let of_gradients = sums.filter(|op| op.reads().all(|var| wire.contains(var)));
+    let mut passing: BTreeSet<&str> = of_gradients.flat_map(|op| op.writes()).collect();
+    let others = program.blocks().iter().filter(|other| other.idx != block.idx);
+    let named = others.flat_map(|other| &other.ops).flat_map(|op| op.reads().chain(op.writes()));
+    for var in named.chain(wire.iter().copied()) {
+        passing.remove(var);
+    }
+    passing
 }

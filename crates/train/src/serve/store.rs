@@ -8,7 +8,7 @@ use program::op::{for_float, gather_rows, scatter_add_rows};
 use program::{OpDesc, Program, VarDesc, VarKind};
 use ps::message::{LookUp, Named, Pull};
 use ps::server::{Size, Store};
-use ps::{Refusal, TrainerId};
+use ps::{Refusal, Room, TrainerId};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
 use super::blocks::{Blocks, Update, is_sync};
@@ -43,6 +43,8 @@ pub struct BlockStore {
     slabs: Slabs,
     /// The table spread by id.
     lookup: Option<Lookup>,
+    /// Where trainers of this machine read.
+    room: Room,
 }
 
 impl std::fmt::Debug for BlockStore {
@@ -67,6 +69,7 @@ impl BlockStore {
             spare: Vec::new(),
             slabs: Slabs::default(),
             lookup: None,
+            room: Room::default(),
         };
         store.lookup = Lookup::new(program, (op, &store.blocks), scope)?;
         store.slabs = Slabs::new(program, (op, &store.blocks), scope)?;
@@ -135,7 +138,7 @@ impl BlockStore {
         let update = &self.blocks.updates[at];
         for name in &update.writes {
             self.cache.remove(name);
-            self.scope.write(name, Value::unshare);
+            self.scope.write(name, |value| make_own(value, &self.room));
         }
         self.executor.run(&update.program, &self.scope, &mut Feed::default(), &[])?;
         if let Some(slab) = update.param().and_then(|param| self.slabs.get(&param.name)) {
@@ -185,6 +188,16 @@ impl BlockStore {
         self.run_lr()
     }
 
+    /// Rows and bytes of a variable.
+    fn size_of(&self, name: &str) -> (u64, u64) {
+        let size = self.scope.read(name, |value| {
+            let tensor = value.tensor()?;
+            let n_rows = tensor.dims().first().copied().unwrap_or(0);
+            Some((n_rows as u64, tensor.bytes().len() as u64))
+        });
+        size.flatten().unwrap_or((0, 0))
+    }
+
     /// Remembers which rows others have not seen (GEO).
     fn note_changes(&mut self, trainer: TrainerId, at: usize, grad: &Named) {
         let Value::Rows(rows) = &grad.value else { return };
@@ -197,10 +210,12 @@ impl BlockStore {
     fn add(&mut self, at: usize, grad: &Named) -> Result<()> {
         for name in &self.blocks.updates[at].writes {
             self.cache.remove(name);
-            self.scope.write(name, Value::unshare);
-            self.scope.write(name, |value| match value {
-                Value::Tensor(param) => add_in_place(param, &grad.value),
-                _ => Ok(()),
+            self.scope.write(name, |value| {
+                make_own(value, &self.room);
+                match value {
+                    Value::Tensor(param) => add_in_place(param, &grad.value),
+                    _ => Ok(()),
+                }
             })?;
         }
         Ok(())
@@ -270,9 +285,12 @@ impl BlockStore {
             return whole.map(Arc::new).ok_or_else(|| Refusal::UnknownVar(name.to_string()));
         }
         // Tensors are lent, not copied; whoever changes one gets it back first.
-        let value = self.scope.write(name, |value| match value.share() {
-            Some(tensor) => Value::Shared(tensor),
-            None => value.clone(),
+        let value = self.scope.write(name, |value| {
+            move_into(value, &self.room);
+            match value.share() {
+                Some(tensor) => Value::Shared(tensor),
+                None => value.clone(),
+            }
         });
         if value.is_empty() {
             return Err(Refusal::UnknownVar(name.to_string()));
@@ -385,35 +403,65 @@ impl Store for BlockStore {
         io::write_shard(Path::new(dir), table, self.server_number, &value).map_err(failed)
     }
 
+    fn set_room(&mut self, room: &Room) {
+        self.room = room.clone();
+    }
+
     fn spare(&mut self) -> Vec<Tensor> {
         std::mem::take(&mut self.spare)
     }
 
     fn size(&self) -> Size {
-        let params = self.blocks.updates.iter().flat_map(Update::holds);
-        let params: BTreeSet<&String> = params.filter(|name| !self.slabs.holds(name)).collect();
-        let sizes = params.into_iter().filter_map(|name| {
-            self.scope.read(name, |value| {
-                let tensor = value.tensor()?;
-                Some((tensor.dims().first().copied().unwrap_or(0) as u64, tensor.bytes().len()))
-            })?
-        });
-        let mut all = Size::default();
-        for (rows, bytes) in sizes {
-            all.rows += rows;
-            all.bytes += bytes as u64;
-        }
-        let (rows, bytes) = self.lookup.as_ref().map_or((0, 0), Lookup::size);
-        all.rows += rows;
-        all.bytes += bytes;
+        let (table_rows, table_bytes) = self.lookup.as_ref().map_or((0, 0), Lookup::size);
+        let mut all = Size { table_rows, table_bytes, ..Size::default() };
         for slab in self.slabs.iter() {
-            all.rows += slab.n_rows() as u64;
-            all.bytes += slab.n_bytes() as u64;
+            all.table_rows += slab.n_rows() as u64;
+            all.table_bytes += slab.n_bytes() as u64;
             let (waiting, dropped) = slab.refused();
             all.waiting += waiting;
             all.dropped += dropped;
         }
+        (all.rows, all.bytes) = (all.table_rows, all.table_bytes);
+        let mut seen = BTreeSet::new();
+        for update in &self.blocks.updates {
+            let held = update.holds().into_iter().filter(|name| !self.slabs.holds(name));
+            let held: Vec<&String> = held.filter(|name| seen.insert(*name)).collect();
+            let sizes: Vec<(u64, u64)> = held.into_iter().map(|name| self.size_of(name)).collect();
+            for &(rows, bytes) in &sizes {
+                all.rows += rows;
+                all.bytes += bytes;
+            }
+            if update.grads.iter().any(|grad| grad.meta.kind == VarKind::SelectedRows) {
+                // The states of an optimizer are parts of the same rows.
+                all.table_rows += sizes.iter().map(|size| size.0).max().unwrap_or(0);
+                all.table_bytes += sizes.iter().map(|size| size.1).sum::<u64>();
+            }
+        }
         all
+    }
+}
+
+/// Moves a tensor to where trainers of this machine can read it.
+fn move_into(value: &mut Value, room: &Room) {
+    let Value::Tensor(tensor) = value else { return };
+    if tensor.lender().is_some() {
+        return;
+    }
+    if let Some(mut place) = room.tensor(tensor.bytes().len()) {
+        place.copy_from(tensor);
+        *tensor = place;
+    }
+}
+
+/// Makes a value ready to be changed. While a trainer reads it, a copy is changed, which the next
+/// one will read.
+fn make_own(value: &mut Value, room: &Room) {
+    value.unshare();
+    let Value::Tensor(tensor) = value else { return };
+    if !tensor.may_write() {
+        let mut copy = room.tensor(tensor.bytes().len()).unwrap_or_default();
+        copy.copy_from(tensor);
+        *tensor = copy;
     }
 }
 
@@ -436,6 +484,9 @@ fn check_fits(var: &VarDesc, value: &Value) -> std::result::Result<(), String> {
     match ids {
         None if shape == *dims => Ok(()),
         None => Err(format!("shape {shape:?} came, {dims:?} is needed")),
+        Some(_) if var.meta.kind != VarKind::SelectedRows => {
+            Err("keyed rows came, a tensor is needed".to_string())
+        }
         Some(ids) => {
             let height = dims.first().copied().unwrap_or(0);
             if shape.get(1..) != dims.get(1..) {

@@ -5,6 +5,7 @@
 //! pattern's ops to one place passes no op that touches their variables. Fused ops are not in the
 //! table of ops: no program can name them. They compute bit for bit what the separate ops do.
 
+mod average;
 mod fc;
 mod fc_grad;
 mod gather;
@@ -21,7 +22,7 @@ use super::plan::{Plan, Replacement, Uses};
 type Find = fn(&Plan, &Program, &Uses, usize) -> Option<Replacement>;
 
 /// Backward goes first: a forward intermediate can only vanish when no gradient op reads it.
-const PASSES: [Find; 8] = [
+const PASSES: [Find; 10] = [
     fc_grad::find,
     fc::find,
     scatter::find,
@@ -30,6 +31,8 @@ const PASSES: [Find; 8] = [
     gather::find_concat,
     remote::find_send,
     remote::find_recv,
+    average::find,
+    average::find_sgd,
 ];
 
 /// Rewrites the list with every fusion that applies.
@@ -49,6 +52,7 @@ pub(super) fn fuse(plan: &mut Plan, program: &Program) {
         }
         plan.replace(replacements);
     }
+    remote::send_for_good(plan);
 }
 
 /// Whether `var` goes from one op to another and nobody else looks at it.

@@ -94,7 +94,8 @@ class Fleet:
 
     def server_stats(self):
         """Counters of every server, a dict each: rounds and pushes, ``staleness_mean`` and
-        ``staleness_max`` (pushes of others since the sender last pulled), rows and bytes held."""
+        ``staleness_max`` (pushes of others since the sender last pulled), rows and bytes held,
+        ``table_rows`` and ``table_bytes`` those of sparse tables."""
         return self._need().server_stats()
 
     def barrier_worker(self):

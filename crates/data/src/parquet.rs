@@ -1,0 +1,522 @@
+//! Tables as Parquet files: columns by name, read a few rows at a time.
+//!
+//! What a slot is made of is said as for tables of text ([`crate::csv`]). A column of lists makes a
+//! slot whose length differs from row to row.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use parquet::basic::{Compression, ConvertedType, LogicalType, Type as Physical};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{AsBytes, DataType};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader, SerializedFileReader};
+use parquet::schema::types::ColumnDescriptor;
+
+use crate::csv::{Cell, Column, checksum, number, refuse, whole};
+use crate::error::{Error, Refusal, Result, shown};
+use crate::records::Records;
+use crate::slot::Slot;
+
+/// Rows of all columns that lie decoded at once; pages of the file come on top.
+const ROWS_AT_ONCE: usize = 1024;
+/// Whole numbers beyond this are not exact as floating-point ones.
+const EXACT_MAX: f64 = (1u64 << 53) as f64;
+
+const USAGE: &str = "usage: paddlewheel parquet-reader SLOT=COLUMN[,COLUMN…][:float|:id|:hash/N] …
+rows of a Parquet file become samples; a slot is numbers (float, unless said otherwise), whole numbers
+(id), or texts made ids below N; a column of lists makes a slot as long as the list";
+
+/// What `parquet-reader` is told: the slots, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parquet {
+    slots: Vec<Column>,
+}
+
+impl Parquet {
+    /// The settings that arguments give.
+    pub fn from_arguments(arguments: &[&str]) -> Result<Self> {
+        let slots = Column::from_arguments("parquet-reader", USAGE, arguments)?;
+        Ok(Self { slots })
+    }
+
+    /// The slots, each as long as it has columns; one column may hold lists.
+    pub fn slots(&self) -> Vec<Slot> {
+        let slot = |column: &Column| {
+            let slot = column.to_slot();
+            Slot { dense: slot.dense.filter(|_| column.columns.len() > 1), ..slot }
+        };
+        self.slots.iter().map(slot).collect()
+    }
+
+    pub(crate) fn table(&self, slots: &[Slot]) -> Table {
+        let wanted = self.slots.iter().zip(slots).filter(|(_, slot)| slot.used);
+        let wanted = wanted.map(|(column, slot)| Wanted {
+            sum: column.sum(),
+            column: column.clone(),
+            n_dense: slot.n_dense(),
+        });
+        Table { slots: wanted.collect() }
+    }
+}
+
+/// A slot that is made.
+struct Wanted {
+    column: Column,
+    /// The checksum of `"<slot>:"`, which those of texts continue.
+    sum: u32,
+    /// Values that it must have, if the dataset says so.
+    n_dense: Option<usize>,
+}
+
+/// Why a row cannot be a sample.
+pub(crate) struct BadRow {
+    /// The row, from 1.
+    pub(crate) row: u64,
+    pub(crate) column: String,
+    pub(crate) refusal: Refusal,
+}
+
+impl BadRow {
+    /// What to say of it.
+    pub(crate) fn error(self, file: &str, command: &str) -> Error {
+        let (file, command) = (file.to_string(), command.to_string());
+        Error::BadRow { file, row: self.row, column: self.column, command, refusal: self.refusal }
+    }
+}
+
+/// Gets the rows of a file.
+pub(crate) trait Rows {
+    /// A row was added to the records; an error ends reading.
+    fn taken(&mut self, records: &mut Records) -> Result<()>;
+
+    /// A row could not be; an error ends reading.
+    fn bad(&mut self, bad: BadRow) -> Result<()>;
+}
+
+/// Reads files.
+pub(crate) struct Table {
+    slots: Vec<Wanted>,
+}
+
+impl Table {
+    /// Reads all rows of a file.
+    pub(crate) fn read(
+        &self,
+        file: &str,
+        source: impl ChunkReader + 'static,
+        records: &mut Records,
+        rows: &mut dyn Rows,
+    ) -> Result<()> {
+        // The library checks what it reads, but it has been known to panic on a damaged file.
+        let read = catch_unwind(AssertUnwindSafe(|| self.read_groups(file, source, records, rows)));
+        let damaged = || Error::BadParquet { file: file.to_string(), reason: "damaged".into() };
+        read.unwrap_or_else(|_| Err(damaged()))
+    }
+
+    fn read_groups(
+        &self,
+        file: &str,
+        source: impl ChunkReader + 'static,
+        records: &mut Records,
+        rows: &mut dyn Rows,
+    ) -> Result<()> {
+        let failed = |error: ParquetError| bad_file(file, &error);
+        let reader = SerializedFileReader::new(source).map_err(failed)?;
+        let places = self.places(file, &reader)?;
+        let mut n_rows = 0;
+        for at in 0..reader.num_row_groups() {
+            let group = reader.get_row_group(at).map_err(failed)?;
+            let mut columns = places
+                .iter()
+                .map(|slot| slot.iter().map(|&place| Strip::open(file, &*group, place)).collect())
+                .collect::<Result<Vec<Vec<Strip>>>>()?;
+            let end = n_rows + group.metadata().num_rows().max(0) as u64;
+            while n_rows < end {
+                let n = ROWS_AT_ONCE.min((end - n_rows) as usize);
+                for strip in columns.iter_mut().flatten() {
+                    strip.fill(n).map_err(failed)?;
+                }
+                self.add(&columns, (n_rows, n), records, rows)?;
+                n_rows += n as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the columns of each slot are.
+    fn places<R: ChunkReader + 'static>(
+        &self,
+        file: &str,
+        reader: &SerializedFileReader<R>,
+    ) -> Result<Vec<Vec<usize>>> {
+        let schema = reader.metadata().file_metadata().schema_descr();
+        let place = |slot: &Wanted, column: &String| {
+            let bad = |reason: String| {
+                Err(Error::BadColumn { file: file.to_string(), column: column.clone(), reason })
+            };
+            let is_it = |descr: &ColumnDescriptor| {
+                descr.path().string() == *column || descr.path().parts().first() == Some(column)
+            };
+            let mut found = (0..schema.num_columns()).filter(|&at| is_it(&schema.column(at)));
+            let Some(at) = found.next() else {
+                let name = |field: &parquet::schema::types::TypePtr| field.name().to_string();
+                let names: Vec<String> =
+                    schema.root_schema().get_fields().iter().map(name).collect();
+                return bad(format!("there is none; there are: {}", names.join(", ")));
+            };
+            let descr = schema.column(at);
+            if found.next().is_some() || descr.max_rep_level() > 1 {
+                return bad("it is a group of columns or a list of lists".to_string());
+            }
+            if descr.max_rep_level() == 1 && slot.column.columns.len() > 1 {
+                return bad("it holds lists, so it must be the only column of its slot".to_string());
+            }
+            match unfit(&descr, slot.column.cell) {
+                Some(reason) => bad(reason),
+                None => Ok(at),
+            }
+        };
+        let places =
+            |slot: &Wanted| slot.column.columns.iter().map(|column| place(slot, column)).collect();
+        self.slots.iter().map(places).collect()
+    }
+
+    /// Makes samples of the rows that are decoded.
+    fn add(
+        &self,
+        columns: &[Vec<Strip>],
+        (before, n): (u64, usize),
+        records: &mut Records,
+        rows: &mut dyn Rows,
+    ) -> Result<()> {
+        for row in 0..n {
+            records.begin(0);
+            match self.add_row(columns, row, records) {
+                Ok(()) => {
+                    records.commit();
+                    rows.taken(records)?;
+                }
+                Err((column, refusal)) => {
+                    rows.bad(BadRow { row: before + row as u64 + 1, column, refusal })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_row(
+        &self,
+        columns: &[Vec<Strip>],
+        row: usize,
+        records: &mut Records,
+    ) -> std::result::Result<(), (String, Refusal)> {
+        for (slot, strips) in self.slots.iter().zip(columns) {
+            let n: usize = strips.iter().map(|strip| strip.n_cells(row)).sum();
+            if let Some(expected) = slot.n_dense.filter(|&expected| expected != n) {
+                let name = slot.column.slot.clone();
+                let refusal = Refusal::DenseCount { slot: name, expected, found: n };
+                return Err((slot.column.columns[0].clone(), refusal));
+            }
+            records.push(n as u32);
+            for (strip, name) in strips.iter().zip(&slot.column.columns) {
+                for (nth, cell) in strip.cells(row).enumerate() {
+                    push(slot, cell, records).ok_or_else(|| {
+                        (name.clone(), refuse(&slot.column, nth, cell.shown().as_bytes()))
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bad_file(file: &str, error: &ParquetError) -> Error {
+    Error::BadParquet { file: file.to_string(), reason: error.to_string() }
+}
+
+/// Why the cells of a column cannot become those of a slot, if so.
+fn unfit(descr: &ColumnDescriptor, cell: Cell) -> Option<String> {
+    let is_decimal = descr.converted_type() == ConvertedType::DECIMAL
+        || matches!(descr.logical_type_ref(), Some(LogicalType::Decimal(_)));
+    match descr.physical_type() {
+        Physical::INT96 => Some("times of 96 bits are not read".to_string()),
+        _ if is_decimal => Some("decimal numbers are not read; write it as double".to_string()),
+        Physical::FIXED_LEN_BYTE_ARRAY if !matches!(cell, Cell::Hash(_)) => {
+            Some("bytes of fixed length can only be hashed (:hash/N)".to_string())
+        }
+        _ => None,
+    }
+}
+
+/// Adds a cell to a sample; `None` if it is not what the slot holds.
+fn push(slot: &Wanted, cell: Datum<'_>, records: &mut Records) -> Option<()> {
+    match slot.column.cell {
+        Cell::Float => records.push(cell.number()?.to_bits()),
+        Cell::Id => records.push_id(cell.whole()?),
+        Cell::Hash(n) => {
+            let id = match cell {
+                Datum::Text(text) => checksum(slot.sum, text, n),
+                other => checksum(slot.sum, other.shown().as_bytes(), n),
+            };
+            records.push_id(id);
+        }
+    }
+    Some(())
+}
+
+/// One cell; nothing is 0, and as a text empty.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Datum<'a> {
+    Nothing,
+    Whole(i64),
+    /// Beyond what an id may be.
+    TooLarge(u64),
+    Float(f64),
+    Text(&'a [u8]),
+}
+
+impl Datum<'_> {
+    fn number(self) -> Option<f32> {
+        match self {
+            Datum::Nothing => Some(0.0),
+            Datum::Whole(number) => Some(number as f32),
+            Datum::TooLarge(number) => Some(number as f32),
+            Datum::Float(number) => Some(number as f32),
+            Datum::Text(text) => number(text),
+        }
+    }
+
+    fn whole(self) -> Option<i64> {
+        match self {
+            Datum::Nothing => Some(0),
+            Datum::Whole(number) => Some(number),
+            Datum::TooLarge(_) => None,
+            Datum::Float(number) => {
+                let exact = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
+                exact.then_some(number as i64)
+            }
+            Datum::Text(text) => whole(text),
+        }
+    }
+
+    fn shown(self) -> String {
+        match self {
+            Datum::Nothing => String::new(),
+            Datum::Whole(number) => number.to_string(),
+            Datum::TooLarge(number) => number.to_string(),
+            Datum::Float(number) => number.to_string(),
+            Datum::Text(text) => shown(text),
+        }
+    }
+}
+
+/// Decoded values of a column, those that are something.
+enum Values {
+    Whole(Vec<i64>),
+    /// Whole numbers without a sign.
+    Unsigned(Vec<u64>),
+    Float(Vec<f64>),
+    /// One behind the other, and where they end.
+    Text(Vec<u8>, Vec<usize>),
+}
+
+/// A column of a row group, a few rows of it decoded.
+struct Strip {
+    reader: ColumnReader,
+    max_def: i16,
+    /// A list may hold nothings.
+    nullable: bool,
+    is_list: bool,
+    is_unsigned: bool,
+    values: Values,
+    /// For each cell its place among the values; `None`: nothing.
+    places: Vec<Option<usize>>,
+    /// For each row where its cells end.
+    ends: Vec<usize>,
+}
+
+impl Strip {
+    fn open(file: &str, group: &dyn RowGroupReader, at: usize) -> Result<Self> {
+        let chunk = group.metadata().column(at);
+        let descr = chunk.column_descr();
+        let known = matches!(
+            chunk.compression(),
+            Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::GZIP(_)
+        );
+        if !known {
+            let (file, column) = (file.to_string(), descr.path().string());
+            let codec = chunk.compression();
+            let reason =
+                format!("it is packed with {codec}; write it with snappy, gzip or unpacked");
+            return Err(Error::BadColumn { file, column, reason });
+        }
+        let reader = group.get_column_reader(at).map_err(|error| bad_file(file, &error))?;
+        let unsigned = matches!(
+            descr.converted_type(),
+            ConvertedType::UINT_8
+                | ConvertedType::UINT_16
+                | ConvertedType::UINT_32
+                | ConvertedType::UINT_64
+        );
+        Ok(Self {
+            reader,
+            max_def: descr.max_def_level(),
+            nullable: descr.self_type().is_optional(),
+            is_list: descr.max_rep_level() > 0,
+            is_unsigned: unsigned,
+            values: Values::Whole(Vec::new()),
+            places: Vec::new(),
+            ends: Vec::new(),
+        })
+    }
+
+    /// Decodes the next `n` rows.
+    fn fill(&mut self, n: usize) -> std::result::Result<(), ParquetError> {
+        use ColumnReader as C;
+        let unsigned = self.is_unsigned;
+        let (values, levels) = match &mut self.reader {
+            C::BoolColumnReader(reader) => {
+                let (values, levels) = decode(reader, n)?;
+                (Values::Whole(values.into_iter().map(i64::from).collect()), levels)
+            }
+            C::Int32ColumnReader(reader) => {
+                let (values, levels) = decode(reader, n)?;
+                let whole = |x: i32| if unsigned { i64::from(x as u32) } else { i64::from(x) };
+                (Values::Whole(values.into_iter().map(whole).collect()), levels)
+            }
+            C::Int64ColumnReader(reader) => {
+                let (values, levels) = decode(reader, n)?;
+                let values = match unsigned {
+                    true => Values::Unsigned(values.into_iter().map(i64::cast_unsigned).collect()),
+                    false => Values::Whole(values),
+                };
+                (values, levels)
+            }
+            C::FloatColumnReader(reader) => {
+                let (values, levels) = decode(reader, n)?;
+                (Values::Float(values.into_iter().map(f64::from).collect()), levels)
+            }
+            C::DoubleColumnReader(reader) => {
+                let (values, levels) = decode(reader, n)?;
+                (Values::Float(values), levels)
+            }
+            C::ByteArrayColumnReader(reader) => {
+                let (values, levels) = decode(reader, n)?;
+                (texts(&values), levels)
+            }
+            C::FixedLenByteArrayColumnReader(reader) => {
+                let (values, levels) = decode(reader, n)?;
+                (texts(&values), levels)
+            }
+            C::Int96ColumnReader(_) => {
+                return Err(ParquetError::NYI("times of 96 bits".to_string()));
+            }
+        };
+        self.values = values;
+        self.place(n, &levels);
+        match self.ends.len() == n {
+            true => Ok(()),
+            false => Err(ParquetError::EOF(format!("{} rows instead of {n}", self.ends.len()))),
+        }
+    }
+
+    /// Finds out which cells are something, and of which rows.
+    fn place(&mut self, n: usize, levels: &Levels) {
+        self.places.clear();
+        self.ends.clear();
+        let mut n_values = 0;
+        let mut take = || {
+            n_values += 1;
+            Some(n_values - 1)
+        };
+        if !self.is_list {
+            match self.max_def {
+                0 => self.places.extend((0..n).map(|_| take())),
+                max => {
+                    let place = |&level: &i16| if level == max { take() } else { None };
+                    self.places.extend(levels.def.iter().map(place));
+                }
+            }
+            self.ends.extend(1..=self.places.len());
+            return;
+        }
+        for (at, &level) in levels.def.iter().enumerate() {
+            if levels.rep.get(at) == Some(&0) && at > 0 {
+                self.end_list();
+            }
+            if level == self.max_def {
+                self.places.push(take());
+            } else if self.nullable && level == self.max_def - 1 {
+                self.places.push(None);
+            }
+        }
+        if !levels.def.is_empty() {
+            self.end_list();
+        }
+    }
+
+    /// An empty list is one nothing: a slot has at least one value.
+    fn end_list(&mut self) {
+        if self.places.len() == self.ends.last().copied().unwrap_or(0) {
+            self.places.push(None);
+        }
+        self.ends.push(self.places.len());
+    }
+
+    fn range(&self, row: usize) -> std::ops::Range<usize> {
+        let from = if row == 0 { 0 } else { self.ends[row - 1] };
+        from..self.ends[row]
+    }
+
+    fn n_cells(&self, row: usize) -> usize {
+        self.range(row).len()
+    }
+
+    fn cells(&self, row: usize) -> impl Iterator<Item = Datum<'_>> {
+        self.places[self.range(row)]
+            .iter()
+            .map(|place| place.map_or(Datum::Nothing, |at| self.at(at)))
+    }
+
+    fn at(&self, at: usize) -> Datum<'_> {
+        match &self.values {
+            Values::Whole(values) => Datum::Whole(values[at]),
+            Values::Unsigned(values) => {
+                i64::try_from(values[at]).map_or(Datum::TooLarge(values[at]), Datum::Whole)
+            }
+            Values::Float(values) => Datum::Float(values[at]),
+            Values::Text(bytes, ends) => {
+                let from = if at == 0 { 0 } else { ends[at - 1] };
+                Datum::Text(&bytes[from..ends[at]])
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Levels {
+    def: Vec<i16>,
+    rep: Vec<i16>,
+}
+
+/// Up to `n` rows of a column.
+fn decode<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    n: usize,
+) -> std::result::Result<(Vec<T::T>, Levels), ParquetError> {
+    let (mut values, mut levels) = (Vec::new(), Levels::default());
+    reader.read_records(n, Some(&mut levels.def), Some(&mut levels.rep), &mut values)?;
+    Ok((values, levels))
+}
+
+fn texts(values: &[impl AsBytes]) -> Values {
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    for value in values {
+        bytes.extend_from_slice(value.as_bytes());
+        ends.push(bytes.len());
+    }
+    Values::Text(bytes, ends)
+}
+
+#[cfg(test)]
+mod tests;

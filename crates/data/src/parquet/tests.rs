@@ -1,0 +1,171 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::basic::GzipLevel;
+use parquet::data_type::{ByteArray, ByteArrayType, FloatType, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+
+use super::*;
+use crate::native::Native;
+
+/// Written by pyarrow: five rows in groups of two, snappy.
+const CLICKS: &[u8] = include_bytes!("../../../../python/tests/fixtures/clicks.parquet");
+const ZSTD: &[u8] = include_bytes!("../../../../python/tests/fixtures/clicks-zstd.parquet");
+
+fn run(arguments: &[&str], bytes: &[u8]) -> Result<String> {
+    let mut out = Vec::new();
+    Native::Parquet(Parquet::from_arguments(arguments)?).run(bytes, &mut out)?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+fn id(slot: &str, text: &str) -> u32 {
+    crc32fast::hash(format!("{slot}:{text}").as_bytes()) % 100
+}
+
+#[test]
+fn a_file_of_another_writer_is_read_by_columns() {
+    let made = run(&["label=label:id", "x=price,small", "c=city:hash/100"], CLICKS).unwrap();
+    let lines = [("1", "0.5 0.25", "Rome"), ("0", "1.25 0.5", "Oslo"), ("1", "0 0.75", "Rome")];
+    let more = [("0", "-2 1", ""), ("0", "3 2", "Bern")];
+    let line =
+        |(label, x, city): &(&str, &str, &str)| format!("1 {label} 2 {x} 1 {}\n", id("c", city));
+    assert_eq!(made, lines.iter().chain(&more).map(line).collect::<String>());
+    let made = run(&["f=flag:id", "t=when:hash/100"], CLICKS).unwrap();
+    assert!(
+        made.starts_with(&format!("1 1 1 {}\n1 0 1 {}\n", id("t", "1"), id("t", "2"))),
+        "{made}"
+    );
+}
+
+#[test]
+fn a_column_of_lists_makes_slots_of_any_length() {
+    let made = run(&["ids=ids:id"], CLICKS).unwrap();
+    assert_eq!(
+        made, "2 7 8\n1 0\n1 9\n1 0\n3 10 0 11\n",
+        "nothing is 0, also where a list is empty"
+    );
+}
+
+#[test]
+fn a_cell_that_does_not_fit_is_named_by_row_and_column() {
+    let refused = |argument: &str| match run(&[argument], CLICKS).unwrap_err() {
+        Error::BadRow { row, column, refusal, .. } => (row, column, refusal.to_string()),
+        error => panic!("{error}"),
+    };
+    let expected = "slot `s`, value 1: expected a whole number or nothing, found ";
+    assert_eq!(refused("s=text:id"), (3, "text".to_string(), format!("{expected}`x`")));
+    assert_eq!(refused("s=price:id"), (1, "price".to_string(), format!("{expected}`0.5`")));
+    let huge = format!("{expected}`9223372036854775809`");
+    assert_eq!(refused("s=huge:id"), (5, "huge".to_string(), huge));
+}
+
+#[test]
+fn a_column_that_cannot_be_read_is_named() {
+    let refused = |arguments: &[&str], bytes: &[u8]| match run(arguments, bytes).unwrap_err() {
+        Error::BadColumn { column, reason, .. } => format!("{column}: {reason}"),
+        error => panic!("{error}"),
+    };
+    let found = refused(&["s=nowhere"], CLICKS);
+    assert!(found.starts_with("nowhere: there is none; there are: label, price, small"), "{found}");
+    assert!(refused(&["s=pair"], CLICKS).starts_with("pair: it is a group"));
+    assert!(refused(&["s=ids,label"], CLICKS).starts_with("ids: it holds lists"));
+    assert_eq!(run(&["s=pair.b:id"], CLICKS).unwrap(), "1 2\n".repeat(5), "by its whole name");
+    let found = refused(&["s=label:id"], ZSTD);
+    assert!(found.contains("ZSTD") && found.contains("snappy, gzip or unpacked"), "{found}");
+}
+
+/// Rows of `a INT64`, `b` optional FLOAT and `t` BYTE_ARRAY, `n_group` to a group.
+fn written(n_rows: usize, n_group: usize, compression: Compression) -> Vec<u8> {
+    let schema = "message m { required int64 a; optional float b; required binary t (UTF8); }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let properties = WriterProperties::builder().set_compression(compression).build();
+    let mut bytes = Vec::new();
+    let mut writer = SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties)).unwrap();
+    for from in (0..n_rows).step_by(n_group) {
+        let rows = from..n_rows.min(from + n_group);
+        let mut group = writer.next_row_group().unwrap();
+        let a: Vec<i64> = rows.clone().map(|row| row as i64).collect();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&a, None, None).unwrap();
+        column.close().unwrap();
+        let def: Vec<i16> = rows.clone().map(|row| (row % 3 > 0) as i16).collect();
+        let b = rows.clone().filter(|row| row % 3 > 0).map(|row| row as f32 / 2.0);
+        let mut column = group.next_column().unwrap().unwrap();
+        let b: Vec<f32> = b.collect();
+        column.typed::<FloatType>().write_batch(&b, Some(&def), None).unwrap();
+        column.close().unwrap();
+        let t: Vec<ByteArray> = rows.map(|row| ByteArray::from(&*format!("t{row}"))).collect();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<ByteArrayType>().write_batch(&t, None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+    }
+    writer.close().unwrap();
+    bytes
+}
+
+#[test]
+fn all_rows_of_all_groups_come_in_order() {
+    let packed =
+        [Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::GZIP(GzipLevel::default())];
+    for compression in packed {
+        // Groups end within and at the end of what is decoded at once.
+        let bytes = written(5_000, 2_048, compression);
+        let made = run(&["a=a:id", "b=b", "t=t:hash/100"], &bytes).unwrap();
+        let line = |row: usize| {
+            let b = if row.is_multiple_of(3) { 0.0 } else { row as f32 / 2.0 };
+            format!("1 {row} 1 {b} 1 {}\n", id("t", &format!("t{row}")))
+        };
+        assert_eq!(made, (0..5_000).map(line).collect::<String>());
+    }
+    assert_eq!(run(&["a=a:id"], &written(0, 1, Compression::SNAPPY)).unwrap(), "");
+}
+
+/// Rows that are counted.
+#[derive(Default)]
+struct Counted(usize);
+
+impl Rows for Counted {
+    fn taken(&mut self, records: &mut Records) -> Result<()> {
+        self.0 += records.len();
+        records.clear();
+        Ok(())
+    }
+
+    fn bad(&mut self, bad: BadRow) -> Result<()> {
+        Err(bad.error("x", ""))
+    }
+}
+
+/// Whatever bytes are damaged: rows, or a typed error that names the file.
+#[test]
+fn damaged_files_are_typed_errors() {
+    let parquet = Parquet::from_arguments(&["a=a:id", "b=b", "t=t:hash/100"]).unwrap();
+    let table = parquet.table(&parquet.slots());
+    let whole = written(300, 100, Compression::SNAPPY);
+    let mut random = crate::shuffle::Random::new(1);
+    let (mut n_read, mut n_refused) = (0, 0);
+    for _ in 0..2_000 {
+        let mut bytes = whole.clone();
+        let at = random.below(bytes.len());
+        match random.below(3) {
+            0 => bytes[at] = random.next() as u8,
+            1 => bytes.truncate(at),
+            _ => bytes[at] ^= 1 << random.below(8),
+        }
+        let mut counted = Counted::default();
+        let read = table.read("f", Bytes::from(bytes), &mut Records::default(), &mut counted);
+        match read {
+            Ok(()) => n_read += 1,
+            Err(Error::BadParquet { file, .. } | Error::BadColumn { file, .. }) => {
+                assert_eq!(file, "f");
+                n_refused += 1;
+            }
+            Err(Error::BadRow { .. }) => n_refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(n_read > 100 && n_refused > 100, "{n_read} read, {n_refused} refused");
+}

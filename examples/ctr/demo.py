@@ -1,0 +1,128 @@
+"""Two servers and two trainers learn made-up clicks, and say who did what.
+
+    paddlewheel run demo.py                      # makes 200,000 clicks up, trains, sums up
+    paddlewheel run demo.py --mode async --rows 1000000
+
+Every process runs this script: the first makes the clicks and starts the others.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import paddle.fluid as fluid
+from ctr import CTR, list_files
+from paddle.fluid.incubate.fleet.base import role_maker
+from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler import fleet
+from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy import (
+    StrategyFactory,
+)
+from paddle.fluid.incubate.fleet.utils.fleet_util import FleetUtil
+
+BATCH = 200
+#: Before and behind what trainer 0 has to say in the end.
+SUMMARY, END = "--- who did what\n", "---\n"
+
+
+def get_params():
+    """The settings of this process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mode", default="sync", choices=["sync", "async", "half_async", "geo"])
+    parser.add_argument("--rows", type=int, default=200000)
+    parser.add_argument("--servers", type=int, default=2)
+    parser.add_argument("--trainers", type=int, default=2)
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    params = parser.parse_args()
+    params.dense_feature_dim, params.sparse_feature_dim, params.embedding_size = 13, 1000001, 10
+    params.is_sparse = True
+    return params
+
+
+def train(params):
+    """One process of the job."""
+    fleet.init(role_maker.PaddleCloudRoleMaker())
+    model = CTR()
+    inputs = model.input_data(params)
+    loss, auc_var, _ = model.net(inputs, params)
+    strategy = getattr(StrategyFactory, "create_%s_strategy" % params.mode)()
+    optimizer = fleet.distributed_optimizer(fluid.optimizer.Adagrad(0.01), strategy)
+    optimizer.minimize(loss)
+    if fleet.is_server():
+        fleet.init_server()
+        fleet.run_server()
+        return
+    fleet.init_worker()
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fleet.startup_program)
+    clicks = fluid.DatasetFactory().create_dataset("QueueDataset")
+    clicks.set_use_var(inputs)
+    clicks.set_pipe_command("paddlewheel criteo-reader %d" % params.sparse_feature_dim)
+    clicks.set_batch_size(BATCH)
+    clicks.set_filelist(fleet.split_files(list_files(os.path.join(params.job, "raw_data"))))
+    fleet.barrier_worker()
+    exe.train_from_dataset(
+        fleet.main_program, clicks, fetch_list=[auc_var], fetch_info=["AUC so far"]
+    )
+    fleet.barrier_worker()
+    sum_up(exe.last_pass)
+    fleet.stop_worker()
+
+
+def sum_up(own):
+    """Trainer 0 prints what all processes did."""
+    auc = FleetUtil("transpiler").get_global_auc()
+    n_batches, n_samples, seconds, waited = own
+    mine = [n_batches, n_samples, seconds, sum(waited)]
+    table = [0.0] * 4 * fleet.worker_num()
+    at = 4 * fleet.worker_index()
+    table[at : at + 4] = mine
+    fleet.all_reduce_worker(list(table), table)
+    if not fleet.is_first_worker():
+        return
+    print(SUMMARY, end="")
+    for trainer in range(fleet.worker_num()):
+        values = tuple(table[4 * trainer : 4 * trainer + 4])
+        print("trainer %d  " % trainer, end="")
+        print("%d batches, %d samples in %.1f s, of which %.1f s waiting for data" % values)
+    stats = fleet.server_stats()
+    for server, one in enumerate(stats):
+        row = one["table_bytes"] / max(one["table_rows"], 1)
+        print("server %d   " % server, end="")
+        print("%d rows, %.0f bytes a row; " % (one["table_rows"], row), end="")
+        print("%d pushes applied in %d rounds, " % (one["pushes"], one["rounds"]), end="")
+        print("staleness %.1f" % one["staleness_mean"])
+    n_samples, seconds = sum(table[1::4]), max(table[2::4])
+    n_rows = sum(one["table_rows"] for one in stats)
+    n_bytes = sum(one["table_bytes"] for one in stats)
+    print("together   %d samples, %.0f samples/s; " % (n_samples, n_samples / seconds), end="")
+    print("%d rows, %.0f bytes a row; " % (n_rows, n_bytes / max(n_rows, 1)), end="")
+    print("AUC %.4f, each sample judged before it was learnt" % auc)
+    print(END, end="", flush=True)
+
+
+def start(params):
+    """Makes the clicks, starts the job, shows the end of trainer 0's log."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = [sys.executable, "-m", "paddlewheel"]
+        data, logs = os.path.join(folder, "raw_data"), os.path.join(folder, "logs")
+        options = ["--rows", str(params.rows), "--files", str(2 * params.trainers)]
+        subprocess.check_call(run + ["make-criteo", data] + options)
+        job = ["--worker_num", str(params.trainers), "--server_num", str(params.servers)]
+        job += ["--log_dir", logs, os.path.abspath(__file__)]
+        job += ["--mode", params.mode, "--job", folder]
+        began = time.time()
+        code = subprocess.call(run + ["launch_ps"] + job)
+        if code == 0:
+            with open(os.path.join(logs, "workerlog.0")) as file:
+                summary = file.read().partition(SUMMARY)[2].partition(END)[0]
+            print(SUMMARY + summary, end="")
+            print("mode       %s; %.1f s from start to end" % (params.mode, time.time() - began))
+    return code
+
+
+if __name__ == "__main__":
+    settings = get_params()
+    sys.exit(train(settings) if settings.job else start(settings))
