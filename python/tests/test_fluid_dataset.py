@@ -265,7 +265,7 @@ thread_num: 3
     other = fluid.DataFeedDesc(write(tmp_path / "b.prototxt", 'name: "Other"'))
     with pytest.raises(ValueError, match="Only MultiSlotDataFeed needs set_dense_slots, please"):
         other.set_dense_slots(["words"])
-    message = '1:9 : Message type "paddle.framework.DataFeedDesc" has no field named "b".'
+    message = '1:10 : Message type "paddle.framework.DataFeedDesc" has no field named "b".'
     with pytest.raises(ValueError, match=message):
         fluid.DataFeedDesc(write(tmp_path / "c.prototxt", "name:'a' b: 3"))
 

@@ -48,7 +48,9 @@ NAMES = {
     "MultiSlotStringDataGenerator",
     "fluid.contrib.trainer": "Trainer CheckpointConfig BeginEpochEvent EndStepEvent "
     "save_checkpoint load_checkpoint clean_checkpoint",
-    "fluid.contrib.layers": "shuffle_batch tdm_child tdm_sampler ctr_metric_bundle",
+    "fluid.contrib.layers": "shuffle_batch tdm_child tdm_sampler ctr_metric_bundle sparse_embedding",
+    "fluid.entry_attr": "CountFilterEntry ProbabilityEntry",
+    "distributed": "CountFilterEntry ProbabilityEntry",
     "distributed.fleet": "init is_worker is_server DistributedStrategy distributed_optimizer",
     "distributed.fleet.base.role_maker": "PaddleCloudRoleMaker",
     "distributed.launch": "launch",

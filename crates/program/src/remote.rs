@@ -15,6 +15,11 @@ pub trait Remote {
     /// `send`: hands the values of input `X` over, in the order of the input's names.
     fn send(&mut self, op: &OpDesc, values: &[&Value]) -> Result<()>;
 
+    /// Memory for the next value of a variable that `send` has just handed over for good.
+    fn room(&mut self, _n_bytes: usize) -> Tensor {
+        Tensor::default()
+    }
+
     /// `send_barrier`: everything of this step has been sent.
     fn send_barrier(&mut self, op: &OpDesc) -> Result<()>;
 

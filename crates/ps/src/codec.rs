@@ -11,7 +11,9 @@ use std::sync::Arc;
 use tensor::{DType, Memory, RANK_MAX, Rows, Shape, Tensor, Value};
 
 use crate::error::{Error, Result};
-use crate::region::{Region, Window};
+use crate::region::Window;
+use crate::room::LENT_BYTES_MIN;
+use crate::tcp::Lender;
 
 /// A name longer than this is no name.
 pub const NAME_BYTES_MAX: usize = 1024;
@@ -26,11 +28,12 @@ pub struct Writer<'a> {
     /// The tensors, where they are.
     pub blobs: Vec<&'a [u8]>,
     /// Memory that the receiver can read: long tensors go there instead.
-    pub(crate) region: Option<&'a Region>,
+    pub(crate) lender: Option<&'a Lender>,
 }
 
-/// Shorter tensors travel with their message: that costs less than giving memory back and forth.
-const LENT_BYTES_MIN: usize = 4096;
+/// Tensors of such a size are copied to where the receiver reads; longer ones, if they are not there
+/// by themselves, come rarely (differences of GEO), and both sides would hold that memory for good.
+pub(crate) const COPIED_BYTES: std::ops::Range<usize> = LENT_BYTES_MIN..(1 << 20);
 /// Stands beside the rank of a tensor that lies in lent memory.
 const LENT: u8 = 0x80;
 
@@ -93,18 +96,18 @@ impl<'a> Writer<'a> {
 
     /// Where the receiver finds a tensor without having it sent: it is there, or is copied there.
     fn lend(&self, tensor: &Tensor) -> Option<(u32, u64)> {
-        let region = self.region?;
+        let Lender { region, account } = self.lender?;
         let place = match tensor.lender().map(Memory::place) {
             Some((id, slot, offset)) if id == region.id() => (slot, offset),
-            _ if tensor.bytes().len() < LENT_BYTES_MIN => return None,
+            _ if !COPIED_BYTES.contains(&tensor.bytes().len()) => return None,
             _ => {
                 let mut slot = region.take(tensor.bytes().len())?;
                 let place = slot.fill(tensor.bytes());
-                region.lend(place.0);
+                account.lend(place.0);
                 return Some(place);
             }
         };
-        region.lend(place.0);
+        account.lend(place.0);
         Some(place)
     }
 
@@ -145,6 +148,8 @@ pub struct Pool {
 
 /// Tensors kept for reuse; a step rarely has more in flight.
 const POOL_MAX: usize = 64;
+/// Bytes kept for reuse: a round's gradients come back to whoever ended it, who may need fewer.
+const POOL_BYTES_MAX: usize = 8 << 20;
 
 impl Pool {
     /// Tensors that come may lie here from now on.
@@ -156,6 +161,8 @@ impl Pool {
     fn lent(&self, dtype: DType, shape: Shape, (slot, offset): (u32, u64)) -> Result<Tensor> {
         let n_bytes = shape.n_elements() * dtype.size();
         let view = self.window.as_ref().and_then(|window| window.view(slot, offset, n_bytes));
+        let is_aligned = offset % dtype.size() as u64 == 0;
+        let view = view.filter(|_| is_aligned);
         let view = view.ok_or(Error::Malformed("a tensor in memory that was not lent"))?;
         let tensor = Tensor::lent(dtype, shape, Box::new(view));
         tensor.map_err(|_| Error::Malformed("a tensor larger than what was lent"))
@@ -163,7 +170,9 @@ impl Pool {
 
     /// Keeps the memory of a tensor of ours.
     pub fn keep(&mut self, tensor: Tensor) {
-        if self.kept.len() < POOL_MAX && tensor.capacity() > 0 && tensor.lender().is_none() {
+        let n_bytes: usize = self.kept.iter().map(Tensor::capacity).sum();
+        let fits = self.kept.len() < POOL_MAX && n_bytes + tensor.capacity() <= POOL_BYTES_MAX;
+        if fits && tensor.capacity() > 0 && tensor.lender().is_none() {
             self.kept.push(tensor);
         }
     }
@@ -175,8 +184,9 @@ impl Pool {
         match fits.min_by_key(|(_, tensor)| tensor.capacity()).map(|(at, _)| at) {
             Some(at) => self.kept.swap_remove(at),
             None => {
-                let smaller = self.kept.iter().enumerate().max_by_key(|(_, t)| t.capacity());
-                let at = smaller.map(|(at, _)| at);
+                let sizes = self.kept.iter().enumerate();
+                let largest = sizes.max_by_key(|(_, tensor)| tensor.capacity());
+                let at = largest.map(|(at, _)| at);
                 drop(at.map(|at| self.kept.swap_remove(at)));
                 Tensor::default()
             }

@@ -11,7 +11,7 @@ use std::io::{IoSlice, Read, Write};
 use crate::codec::{Pool, Reader, Writer};
 use crate::error::{Error, Result};
 use crate::message::{Reply, Request};
-use crate::region::Region;
+use crate::tcp::Lender;
 
 /// A frame longer than this is a broken or hostile peer. Larger variables go in parts.
 pub const FRAME_BYTES_MAX: u64 = 1 << 30;
@@ -77,10 +77,10 @@ pub fn write<M: Message>(out: &mut impl Write, frame: &Frame<'_, M>) -> std::io:
 pub(crate) fn write_all<M: Message>(
     out: &mut impl Write,
     frames: &[Frame<'_, M>],
-    region: Option<&Region>,
+    lender: Option<&Lender>,
 ) -> std::io::Result<()> {
     let bodies: std::io::Result<Vec<Writer<'_>>> =
-        frames.iter().map(|frame| encode(frame, region)).collect();
+        frames.iter().map(|frame| encode(frame, lender)).collect();
     let bodies = bodies?;
     let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(bodies.len() * 4);
     for body in &bodies {
@@ -94,9 +94,9 @@ pub(crate) fn write_all<M: Message>(
 /// A frame with its head in front of the meta bytes.
 fn encode<'a, M: Message>(
     frame: &'a Frame<'_, M>,
-    region: Option<&'a Region>,
+    lender: Option<&'a Lender>,
 ) -> std::io::Result<Writer<'a>> {
-    let mut body = Writer { meta: Vec::with_capacity(256), blobs: Vec::new(), region };
+    let mut body = Writer { meta: Vec::with_capacity(256), blobs: Vec::new(), lender };
     body.meta.resize(HEAD_BYTES, 0);
     frame.body.encode(&mut body);
     let n_meta = body.meta.len() - HEAD_BYTES;

@@ -1,10 +1,11 @@
-//! Memory that two processes of one machine share, so that tensors between them are written once
-//! and read where they are.
+//! Memory of a process that others of the same machine can read, so that tensors between them are
+//! written once and read where they are.
 //!
-//! A [`Region`] is a file without a name: its owner cuts it into slots, writes to one, and tells the
+//! A [`Region`] is a file without a name: its owner cuts it into slots, writes to one, and tells a
 //! peer by an ordinary message which one. The peer opens the file through `/proc`, reads there and
-//! counts the slot down when it is done; a slot is used again when nobody counts on it. The peer can
-//! write to the counters only, and the size of the file is sealed, so it cannot pull pages away.
+//! counts down in its [`Account`], a second such file between the two of them, when it is done; a
+//! slot is written again when no account counts on it. A peer can write to its account only, and the
+//! sizes of the files are sealed, so it cannot pull pages away.
 //!
 //! The only module of this crate with `unsafe`: a map of shared pages is nothing that Rust knows.
 //! What a peer could do to us beyond sending wrong numbers, which it can do anyway, is nothing: the
@@ -15,7 +16,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,11 +25,14 @@ use rustix::fs::{MemfdFlags, OFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use tensor::Memory;
 
+use crate::message::Lend;
+
 /// Bytes of a region. Pages that nobody touches are not there.
 const REGION_BYTES: usize = 256 << 20;
-/// The id, then a counter for each slot.
-const HEAD_BYTES: usize = 16 << 10;
-const COUNTERS_AT: usize = 64;
+/// Bytes of an account: the id, then a counter for each slot.
+const ACCOUNT_BYTES: usize = 16 << 10;
+/// The id is at the beginning of both files; what is counted or cut comes behind it.
+const HEAD_BYTES: usize = 64;
 const SLOTS_MAX: usize = 2048;
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
@@ -56,19 +60,19 @@ impl Map {
         Ok(Self { start, n_bytes })
     }
 
-    /// A counter in the head.
+    /// A counter of an account, which was mapped to be written.
     fn counter(&self, slot: usize) -> &AtomicU32 {
-        assert!(slot < SLOTS_MAX, "slots are numbered below the limit");
-        // SAFETY: the head has room for all counters, is mapped to be written by both sides, is
-        // aligned for them, and nobody looks at it but through atomics.
-        unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(COUNTERS_AT + 4 * slot).cast()) }
+        let at = HEAD_BYTES + 4 * slot;
+        assert!(slot < SLOTS_MAX && at + 4 <= self.n_bytes, "slots are numbered below the limit");
+        // SAFETY: inside of the map, aligned, and nobody looks at it but through atomics.
+        unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) }
     }
 
-    /// Bytes of the map, which the caller has checked to be in it and to be written by nobody.
+    /// Bytes of the map that nobody writes as long as they are borrowed.
     fn bytes(&self, offset: usize, n_bytes: usize) -> &[u8] {
         assert!(offset <= self.n_bytes && n_bytes <= self.n_bytes - offset, "inside of the map");
         // SAFETY: inside of the map, which lives as long as `self`. Of a slot that is lent nobody
-        // writes: its owner waits for the counter. A peer that breaks this rule changes numbers
+        // writes: its owner waits for the counters. A peer that breaks this rule changes numbers
         // that are being read, and nothing but numbers is read.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(offset), n_bytes) }
     }
@@ -82,7 +86,34 @@ impl Drop for Map {
     }
 }
 
-/// Memory that we lend to one peer.
+/// A file without a name, of a size that nobody can change, that begins with an id.
+fn unnamed_file(n_bytes: usize, id: u64) -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(rustix::fs::memfd_create("paddlewheel", flags)?);
+    file.set_len(n_bytes as u64)?;
+    rustix::fs::fcntl_add_seals(&file, SEALS)?;
+    file.write_all_at(&id.to_le_bytes(), 0)?;
+    Ok(file)
+}
+
+/// Opens such a file of another process; fails if it is something else.
+fn open_file(process: u32, descriptor: u64, (n_bytes, id): (usize, u64)) -> io::Result<File> {
+    let path = format!("/proc/{process}/fd/{descriptor}");
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
+    let seals = rustix::fs::fcntl_get_seals(file.as_fd())?;
+    let is_sealed = seals.contains(SEALS) && file.metadata()?.len() == n_bytes as u64;
+    let mut head = [0; 8];
+    if is_sealed {
+        file.read_exact_at(&mut head, 0)?;
+    }
+    match is_sealed && u64::from_le_bytes(head) == id {
+        true => Ok(file),
+        false => Err(io::Error::other("the file is not what was lent")),
+    }
+}
+
+/// Memory that we lend.
 #[derive(Clone, Debug)]
 pub(crate) struct Region(Arc<Inner>);
 
@@ -99,6 +130,8 @@ struct Slots {
     all: Vec<SlotState>,
     /// Bytes that are in some slot.
     n_used: usize,
+    /// Peers that read; also those who are gone and have not given everything back.
+    accounts: Vec<Arc<Account>>,
 }
 
 #[derive(Debug)]
@@ -109,19 +142,45 @@ struct SlotState {
     is_held: bool,
 }
 
+/// What a peer reads at the moment: a counter for each slot, up for every message that speaks of it,
+/// down when the peer is done.
+#[derive(Debug)]
+pub(crate) struct Account {
+    region: u64,
+    file: File,
+    map: Map,
+}
+
+impl Account {
+    /// The number of its file in this process.
+    pub(crate) fn descriptor(&self) -> u64 {
+        self.file.as_raw_fd() as u64
+    }
+
+    /// The region it is about.
+    pub(crate) fn region(&self) -> u64 {
+        self.region
+    }
+
+    /// One more message to the peer speaks of a slot.
+    pub(crate) fn lend(&self, slot: u32) {
+        self.map.counter(slot as usize).fetch_add(1, Ordering::Release);
+    }
+
+    fn counts_on(&self, slot: usize) -> bool {
+        self.map.counter(slot).load(Ordering::Acquire) != 0
+    }
+}
+
 impl Region {
     /// A region that nobody else knows of.
     pub(crate) fn new() -> io::Result<Self> {
         use std::hash::{BuildHasher, RandomState};
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = File::from(rustix::fs::memfd_create("paddlewheel", flags)?);
-        file.set_len(REGION_BYTES as u64)?;
-        rustix::fs::fcntl_add_seals(&file, SEALS)?;
-        let map = Map::new(&file, REGION_BYTES, ProtFlags::READ | ProtFlags::WRITE)?;
         let id = RandomState::new().hash_one(std::process::id()).max(1);
-        // The first words are read by whoever opens the file: it may have found another one.
-        std::os::unix::fs::FileExt::write_all_at(&file, &id.to_le_bytes(), 0)?;
-        let slots = Mutex::new(Slots { all: Vec::new(), n_used: HEAD_BYTES });
+        let file = unnamed_file(REGION_BYTES, id)?;
+        let map = Map::new(&file, REGION_BYTES, ProtFlags::READ | ProtFlags::WRITE)?;
+        // Slots begin on pages of their own.
+        let slots = Mutex::new(Slots { n_used: 4096, ..Slots::default() });
         Ok(Self(Arc::new(Inner { file, map, id, slots })))
     }
 
@@ -135,6 +194,15 @@ impl Region {
         self.0.file.as_raw_fd() as u64
     }
 
+    /// An account for a peer. It lasts until we drop it and the peer has given everything back.
+    pub(crate) fn account(&self) -> io::Result<Arc<Account>> {
+        let file = unnamed_file(ACCOUNT_BYTES, self.id())?;
+        let map = Map::new(&file, ACCOUNT_BYTES, ProtFlags::READ | ProtFlags::WRITE)?;
+        let account = Arc::new(Account { region: self.id(), file, map });
+        self.slots().accounts.push(account.clone());
+        Ok(account)
+    }
+
     fn slots(&self) -> MutexGuard<'_, Slots> {
         self.0.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,29 +210,29 @@ impl Region {
     /// A slot of `n_bytes` or more, unless the region is full.
     pub(crate) fn take(&self, n_bytes: usize) -> Option<Slot> {
         let mut slots = self.slots();
-        let is_free = |(at, slot): &(usize, &mut SlotState)| {
+        let n_slots = slots.all.len();
+        slots.accounts.retain(|account| {
+            Arc::strong_count(account) > 1 || (0..n_slots).any(|slot| account.counts_on(slot))
+        });
+        let is_free = |(at, slot): &(usize, &SlotState)| {
             let fits = slot.n_bytes >= n_bytes && slot.n_bytes / 4 <= n_bytes;
-            fits && !slot.is_held && self.0.map.counter(*at).load(Ordering::Acquire) == 0
+            fits && !slot.is_held && slots.is_idle(*at)
         };
-        let free = slots.all.iter_mut().enumerate().filter(is_free);
-        let at = match free.min_by_key(|(_, slot)| slot.n_bytes) {
-            Some((at, slot)) => {
-                slot.is_held = true;
-                at
-            }
-            None => slots.cut(n_bytes)?,
-        };
+        let free = slots.all.iter().enumerate().filter(is_free);
+        let free = free.min_by_key(|(_, slot)| slot.n_bytes).map(|(at, _)| at);
+        let at = free.or_else(|| slots.cut(n_bytes))?;
+        slots.all[at].is_held = true;
         let SlotState { offset, n_bytes, .. } = slots.all[at];
         Some(Slot { region: self.clone(), at, offset, n_bytes })
-    }
-
-    /// One more message to the peer speaks of a slot.
-    pub(crate) fn lend(&self, at: u32) {
-        self.0.map.counter(at as usize).fetch_add(1, Ordering::Release);
     }
 }
 
 impl Slots {
+    /// Whether no peer reads a slot.
+    fn is_idle(&self, at: usize) -> bool {
+        !self.accounts.iter().any(|account| account.counts_on(at))
+    }
+
     /// A new slot, with some room for the next one like it.
     fn cut(&mut self, n_bytes: usize) -> Option<usize> {
         if n_bytes > REGION_BYTES {
@@ -175,7 +243,7 @@ impl Slots {
         if self.all.len() >= SLOTS_MAX || n_bytes > REGION_BYTES - self.n_used {
             return None;
         }
-        self.all.push(SlotState { offset: self.n_used, n_bytes, is_held: true });
+        self.all.push(SlotState { offset: self.n_used, n_bytes, is_held: false });
         self.n_used += n_bytes;
         Some(self.all.len() - 1)
     }
@@ -206,15 +274,16 @@ impl Memory for Slot {
     }
 
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        let map = &self.region.0.map;
-        // Once a message speaks of it, only reading is left.
-        if map.counter(self.at).load(Ordering::Acquire) > 0 {
+        // While a peer reads, only reading is left.
+        if !self.region.slots().is_idle(self.at) {
             return None;
         }
-        // SAFETY: `cut` gave out this range once and `take` gives it out again only when this slot
-        // is gone, so nobody else in this process has it; the peer has read-only pages.
+        let start = self.region.0.map.start;
+        // SAFETY: `cut` made this range once and `take` gives it out again only when this slot is
+        // gone, so nobody else in this process has it; no peer reads it, as was just seen, and none
+        // will before a message says so, for which this borrow must have ended.
         Some(unsafe {
-            std::slice::from_raw_parts_mut(map.start.as_ptr().add(self.offset), self.n_bytes)
+            std::slice::from_raw_parts_mut(start.as_ptr().add(self.offset), self.n_bytes)
         })
     }
 
@@ -232,30 +301,19 @@ impl Drop for Slot {
 /// Memory that a peer lends to us.
 #[derive(Debug)]
 pub(crate) struct Window {
-    head: Map,
+    account: Map,
     data: Map,
     id: u64,
 }
 
 impl Window {
-    /// Opens the region with this id and descriptor of a process; fails if that is something else.
-    pub(crate) fn open(pid: u32, descriptor: u64, id: u64) -> io::Result<Arc<Self>> {
-        let path = format!("/proc/{pid}/fd/{descriptor}");
-        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
-        let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
-        let other = || io::Error::other("the file is not the region that was lent");
-        let seals = rustix::fs::fcntl_get_seals(file.as_fd())?;
-        if !seals.contains(SEALS) || file.metadata()?.len() != REGION_BYTES as u64 {
-            return Err(other());
-        }
-        let mut head = [0; 8];
-        std::os::unix::fs::FileExt::read_exact_at(&file, &mut head, 0)?;
-        if u64::from_le_bytes(head) != id {
-            return Err(other());
-        }
-        let head = Map::new(&file, HEAD_BYTES, ProtFlags::READ | ProtFlags::WRITE)?;
-        let data = Map::new(&file, REGION_BYTES, ProtFlags::READ)?;
-        Ok(Arc::new(Self { head, data, id }))
+    /// Opens what a process lends; fails if that is something else.
+    pub(crate) fn open(lend: &Lend) -> io::Result<Arc<Self>> {
+        let account = open_file(lend.process, lend.account, (ACCOUNT_BYTES, lend.id))?;
+        let data = open_file(lend.process, lend.descriptor, (REGION_BYTES, lend.id))?;
+        let account = Map::new(&account, ACCOUNT_BYTES, ProtFlags::READ | ProtFlags::WRITE)?;
+        let data = Map::new(&data, REGION_BYTES, ProtFlags::READ)?;
+        Ok(Arc::new(Self { account, data, id: lend.id }))
     }
 
     /// What its owner calls it.
@@ -263,13 +321,13 @@ impl Window {
         self.id
     }
 
-    /// A part of a slot; nothing if it is outside of the region.
-    pub(crate) fn view(self: &Arc<Self>, at: u32, offset: u64, n_bytes: usize) -> Option<View> {
-        let offset = usize::try_from(offset).ok().filter(|offset| offset % 64 == 0)?;
+    /// Bytes of a slot; nothing if they are outside of the region.
+    pub(crate) fn view(self: &Arc<Self>, slot: u32, offset: u64, n_bytes: usize) -> Option<View> {
+        let offset = usize::try_from(offset).ok()?;
         let is_inside = (HEAD_BYTES..=REGION_BYTES).contains(&offset)
             && n_bytes <= REGION_BYTES - offset
-            && (at as usize) < SLOTS_MAX;
-        is_inside.then(|| View { window: self.clone(), at, offset, n_bytes })
+            && (slot as usize) < SLOTS_MAX;
+        is_inside.then(|| View { window: self.clone(), slot, offset, n_bytes })
     }
 }
 
@@ -277,7 +335,7 @@ impl Window {
 #[derive(Debug)]
 pub(crate) struct View {
     window: Arc<Window>,
-    at: u32,
+    slot: u32,
     offset: usize,
     n_bytes: usize,
 }
@@ -292,14 +350,14 @@ impl Memory for View {
     }
 
     fn place(&self) -> (u64, u32, u64) {
-        (self.window.id, self.at, self.offset as u64)
+        (self.window.id, self.slot, self.offset as u64)
     }
 }
 
 impl Drop for View {
     fn drop(&mut self) {
         // Everything was read before.
-        self.window.head.counter(self.at as usize).fetch_sub(1, Ordering::Release);
+        self.window.account.counter(self.slot as usize).fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -307,51 +365,66 @@ impl Drop for View {
 mod tests {
     use super::*;
 
-    fn pair() -> (Region, Arc<Window>) {
-        let region = Region::new().unwrap();
-        let window = Window::open(std::process::id(), region.descriptor(), region.id()).unwrap();
-        (region, window)
+    fn lend(region: &Region, account: &Account) -> Lend {
+        let (id, process) = (region.id(), std::process::id());
+        let (descriptor, account) = (region.descriptor(), account.descriptor());
+        Lend { id, process, descriptor, account, opened: 0 }
+    }
+
+    fn peer(region: &Region) -> (Arc<Account>, Arc<Window>) {
+        let account = region.account().unwrap();
+        let window = Window::open(&lend(region, &account)).unwrap();
+        (account, window)
     }
 
     #[test]
-    fn what_one_writes_the_other_reads_and_gives_back() {
-        let (region, window) = pair();
+    fn what_one_writes_others_read_and_give_back() {
+        let region = Region::new().unwrap();
+        let peers = [peer(&region), peer(&region)];
         let mut slot = region.take(5000).unwrap();
         let (at, offset) = slot.fill(&[7; 5000]);
-        region.lend(at);
+        let views = peers.each_ref().map(|(account, window)| {
+            account.lend(at);
+            window.view(at, offset, 5000).unwrap()
+        });
         drop(slot);
-        let view = window.view(at, offset, 5000).unwrap();
-        assert_eq!(view.bytes(), [7; 5000]);
-        let other = region.take(5000).unwrap();
-        assert_ne!(other.place(), view.place(), "it is still read");
-        drop(view);
+        for view in views {
+            assert_eq!(view.bytes(), [7; 5000]);
+            assert_ne!(region.take(5000).unwrap().place(), view.place(), "it is still read");
+        }
         assert_eq!(region.take(5000).unwrap().place(), (region.id(), at, offset));
     }
 
     #[test]
-    fn a_slot_that_is_spoken_of_is_not_written() {
-        let (region, window) = pair();
+    fn a_slot_that_is_read_is_not_written() {
+        let region = Region::new().unwrap();
+        let (account, window) = peer(&region);
         let mut slot = region.take(100).unwrap();
         let (at, offset) = slot.fill(&[1; 100]);
-        region.lend(at);
+        account.lend(at);
         assert!(slot.bytes_mut().is_none());
+        drop(account);
+        region.take(1).unwrap();
+        assert!(slot.bytes_mut().is_none(), "our end is closed, the peer still reads");
         drop(window.view(at, offset, 100));
         assert!(slot.bytes_mut().is_some());
+        region.take(1).unwrap();
+        assert_eq!(region.slots().accounts.len(), 0, "nobody needs it any more");
     }
 
     #[test]
     fn views_stay_inside() {
-        let (_region, window) = pair();
-        let (end, head) = (REGION_BYTES as u64, HEAD_BYTES as u64);
-        for (at, offset, n) in [
+        let region = Region::new().unwrap();
+        let (_account, window) = peer(&region);
+        let end = REGION_BYTES as u64;
+        for (slot, offset, n) in [
             (0, 0, 64),
-            (0, head + 1, 64),
             (0, end - 64, 65),
             (0, end, usize::MAX),
             (0, u64::MAX - 63, 64),
-            (SLOTS_MAX as u32, head, 64),
+            (SLOTS_MAX as u32, 4096, 64),
         ] {
-            assert!(window.view(at, offset, n).is_none(), "{at} {offset} {n}");
+            assert!(window.view(slot, offset, n).is_none(), "{slot} {offset} {n}");
         }
         assert_eq!(window.view(0, end - 64, 64).unwrap().bytes(), [0; 64]);
     }
@@ -368,10 +441,19 @@ mod tests {
     #[test]
     fn another_file_is_not_opened() {
         let region = Region::new().unwrap();
-        let open = |descriptor, id| Window::open(std::process::id(), descriptor, id);
-        assert!(open(region.descriptor(), region.id() + 1).is_err());
+        let account = region.account().unwrap();
+        let good = lend(&region, &account);
+        assert!(Window::open(&good).is_ok());
         let file = tempfile::tempfile().unwrap();
-        assert!(open(file.as_raw_fd() as u64, 0).is_err());
-        assert!(open(u64::MAX, 0).is_err());
+        let descriptor = file.as_raw_fd() as u64;
+        let swapped = (good.account, good.descriptor);
+        for bad in [
+            Lend { id: good.id + 1, ..good.clone() },
+            Lend { descriptor, ..good.clone() },
+            Lend { account: u64::MAX, ..good.clone() },
+            Lend { descriptor: swapped.0, account: swapped.1, ..good },
+        ] {
+            assert!(Window::open(&bad).is_err(), "{bad:?}");
+        }
     }
 }

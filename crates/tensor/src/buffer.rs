@@ -14,7 +14,7 @@ const SLACK: usize = LINE_BYTES / UNIT_BYTES - 1;
 
 /// Memory that belongs to somebody else: pages that processes share, say.
 ///
-/// It begins on a cache line, and what it holds is nobody's secret: any bytes are numbers.
+/// It is aligned for the elements of its tensor; any bytes must do as numbers.
 pub trait Memory: Send + Sync {
     /// The bytes.
     fn bytes(&self) -> &[u8];
@@ -104,6 +104,11 @@ impl Buffer {
         self.n_bytes = self.n_bytes.max(n_bytes);
     }
 
+    /// The first bytes only; keeps memory.
+    pub fn truncate(&mut self, n_bytes: usize) {
+        self.n_bytes = self.n_bytes.min(n_bytes);
+    }
+
     /// Copies lent bytes to memory of our own.
     fn own(&mut self) {
         let Some(memory) = self.lent.take() else { return };
@@ -130,6 +135,11 @@ impl Buffer {
             None => &mut bytemuck::cast_slice_mut(&mut self.units)[self.start * UNIT_BYTES..],
         };
         &mut bytes[..self.n_bytes]
+    }
+
+    /// Whether the bytes can be written where they are.
+    pub fn may_write(&mut self) -> bool {
+        self.lent.as_mut().is_none_or(|memory| memory.bytes_mut().is_some())
     }
 
     /// Bytes of memory held, used or not.

@@ -49,6 +49,19 @@ pub enum Error {
     #[error("shape {0:?} has more elements than memory can address")]
     TooManyElements(Vec<i64>),
 
+    /// The system has not so much memory.
+    #[error(
+        "there is no memory for a tensor of shape {shape}, {} GiB; only tables on servers may be \
+         larger than memory",
+        n_bytes >> 30
+    )]
+    NoRoom {
+        /// The shape asked for.
+        shape: Shape,
+        /// What it would take.
+        n_bytes: usize,
+    },
+
     /// Offsets that do not describe sequences.
     #[error("the provided lod info is invalid: {0}")]
     BadLod(String),

@@ -1,6 +1,8 @@
 //! A dense tensor: element type, shape, ragged offsets, memory.
 
 use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
 
 use crate::{Buffer, DType, Element, Error, Lod, Memory, Result, Shape};
 
@@ -47,6 +49,24 @@ impl Tensor {
         Ok(Self { dtype, shape, lod: Lod::NONE, buffer })
     }
 
+    /// Rows `from..to` of a tensor that others hold too: nothing is copied, as long as only read.
+    pub fn part(whole: &Arc<Tensor>, rows: Range<usize>) -> Result<Self> {
+        let (height, width) = whole.shape.flatten_2d(1);
+        let row_bytes = width * whole.dtype.size();
+        let shape = whole.shape;
+        if rows.start > rows.end || rows.end > height || shape.rank() == 0 {
+            return Err(Error::RowOutOfRange { row: rows.end as i64, height: height as i64 });
+        }
+        let bytes = rows.start * row_bytes..rows.end * row_bytes;
+        let memory = Part { whole: whole.clone(), bytes };
+        Self::lent(whole.dtype, shape.with_dim(0, rows.len()), Box::new(memory))
+    }
+
+    /// Whether the elements can be written where they are.
+    pub fn may_write(&mut self) -> bool {
+        self.buffer.may_write()
+    }
+
     /// The memory of somebody else that holds the elements.
     pub fn lender(&self) -> Option<&dyn Memory> {
         self.buffer.lender()
@@ -57,6 +77,17 @@ impl Tensor {
         let mut tensor = Self::default();
         tensor.resize::<T>(shape.into()).fill(value);
         tensor
+    }
+
+    /// Whether there is memory for a tensor: asked before one is made whose size a user chose. Small
+    /// ones are not worth the question.
+    pub fn check_room(dtype: DType, shape: Shape) -> Result<()> {
+        let n_bytes = shape.n_elements().saturating_mul(dtype.size());
+        let mut probe: Vec<u8> = Vec::new();
+        match n_bytes < ASKED_BYTES_MIN || probe.try_reserve_exact(n_bytes).is_ok() {
+            true => Ok(()),
+            false => Err(Error::NoRoom { shape, n_bytes }),
+        }
     }
 
     /// Gives the tensor a type and shape and returns its elements to be written.
@@ -92,7 +123,7 @@ impl Tensor {
     /// The first rows only; keeps memory.
     pub fn truncate_rows(&mut self, n_rows: usize) {
         let shape = self.shape.with_dim(0, n_rows.min(self.shape.dim(0)));
-        self.buffer.resize(shape.n_elements() * self.dtype.size());
+        self.buffer.truncate(shape.n_elements() * self.dtype.size());
         self.shape = shape;
     }
 
@@ -207,6 +238,27 @@ impl Tensor {
     }
 }
 
+/// Bytes of a tensor that others hold too.
+struct Part {
+    whole: Arc<Tensor>,
+    bytes: Range<usize>,
+}
+
+impl Memory for Part {
+    fn bytes(&self) -> &[u8] {
+        &self.whole.bytes()[self.bytes.clone()]
+    }
+
+    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        None
+    }
+
+    fn place(&self) -> (u64, u32, u64) {
+        let lent = self.whole.lender().map(Memory::place);
+        lent.map_or((0, 0, 0), |(id, at, offset)| (id, at, offset + self.bytes.start as u64))
+    }
+}
+
 /// Half precision is shown as its bit pattern: nothing computes with it.
 fn at_i16(tensor: &Tensor, index: usize) -> i16 {
     bytemuck::cast_slice(tensor.bytes())[index]
@@ -242,6 +294,9 @@ impl PartialEq for Tensor {
     }
 }
 
+/// Nobody asks whether there is room for less.
+const ASKED_BYTES_MIN: usize = 1 << 30;
+
 /// Elements shown by `Debug`; a table of a million rows must not fill a log.
 const DEBUG_ELEMENTS_MAX: usize = 16;
 
@@ -265,6 +320,27 @@ mod tests {
         let error = tensor.data::<f64>().unwrap_err();
         assert_eq!(error, Error::DTypeMismatch { expected: DType::F64, actual: DType::F32 });
         assert!(matches!(Tensor::new([3], &[1i64]), Err(Error::Length { expected: 3, .. })));
+    }
+
+    #[test]
+    fn a_part_is_read_where_it_is_and_copied_when_written() {
+        let whole = Arc::new(Tensor::new([3, 2], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap());
+        let mut part = Tensor::part(&whole, 1..3).unwrap();
+        assert_eq!(part, Tensor::new([2, 2], &[3.0f32, 4.0, 5.0, 6.0]).unwrap());
+        assert_eq!(part.bytes().as_ptr(), whole.bytes()[8..].as_ptr());
+        assert!(!part.may_write());
+        part.data_mut::<f32>().unwrap()[0] = 9.0;
+        assert_eq!(whole.data::<f32>().unwrap()[2], 3.0);
+        assert_eq!(Arc::strong_count(&whole), 1, "the part has memory of its own now");
+        assert!(Tensor::part(&whole, 2..4).is_err());
+    }
+
+    #[test]
+    fn what_no_machine_holds_is_refused() {
+        let shape = Shape::from([1 << 48, 8]);
+        let error = Tensor::check_room(DType::F32, shape).unwrap_err();
+        assert_eq!(error, Error::NoRoom { shape, n_bytes: 1 << 53 });
+        assert_eq!(Tensor::check_room(DType::F32, Shape::from([1000, 8])), Ok(()));
     }
 
     #[test]

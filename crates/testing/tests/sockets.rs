@@ -87,6 +87,24 @@ fn fetch(client: &Client, after: u64) -> f64 {
     }
 }
 
+/// On one machine tensors lie where the other side reads them; what arrives is the same.
+#[test]
+fn neighbours_lend_and_others_send() {
+    let served = Served::start(config(2, false));
+    let (near, far) = (client(&served.endpoint, 0), client(&served.by_tcp(), 1));
+    for tag in 0..100 {
+        near.change(large(tag, 5_000)).unwrap();
+        far.change(large(1000 + tag, 5_000)).unwrap();
+    }
+    near.settle().unwrap();
+    far.settle().unwrap();
+    assert!(near.is_near() && !far.is_near());
+    let (_, ledger) = served.end();
+    let mut tags: Vec<i64> = ledger.applied.iter().map(|one| one.tag).collect();
+    tags.sort_unstable();
+    assert!(tags.into_iter().eq((0..100).chain(1000..1100)));
+}
+
 fn sync_rounds(endpoint: impl Fn(&Served) -> Endpoint) {
     let served = Served::start(config(4, true));
     let trainers: Vec<_> = (0..4)
@@ -390,7 +408,8 @@ fn a_loss_that_one_server_saw_ends_waiting_for_others() {
     let verdict = Verdict::default();
     let patience = Patience { answer_ms: 60_000, ..Patience::default() };
     let waiting = servers.each_ref().map(|served| {
-        let together = (Arc::new(|| false) as ps::tcp::Stops, verdict.clone());
+        let stops = Arc::new(|| false) as ps::tcp::Stops;
+        let together = (stops, verdict.clone(), ps::Room::default());
         Client::among(served.endpoint.clone(), hello(0, 7), patience, together)
     });
     let others = servers.each_ref().map(|served| client(&served.endpoint, 1));

@@ -157,6 +157,7 @@ pub use host::{Host, NoHost, host_error};
 pub use infer::Infer;
 pub(crate) use infer::infer;
 pub use run::{Run, Spare};
+pub use send_recv::FOR_GOOD;
 pub use sharded_ids::first_row;
 pub use table::OPS;
 pub use wiring::Wiring;

@@ -110,6 +110,29 @@ impl<'a> Run<'a> {
         Ok((self.host.remote().map_err(|error| error.of_op(&self.op.kind))?, values))
     }
 
+    /// The same, with tensors that the servers may keep: the variables get other memory for next
+    /// time. For variables that nobody reads any more.
+    pub fn remote_for_good(
+        &mut self,
+        port: &str,
+        tell: impl FnOnce(&mut dyn Remote, &[&Value]) -> Result<()>,
+    ) -> Result<()> {
+        let slots: Vec<usize> = self.wiring.input(port).iter().flatten().copied().collect();
+        let remote = self.host.remote().map_err(|error| error.of_op(&self.op.kind))?;
+        for &slot in &slots {
+            self.vars[slot].share();
+        }
+        let values: Vec<&Value> = slots.iter().map(|&slot| &self.vars[slot]).collect();
+        tell(remote, &values)?;
+        for &slot in &slots {
+            if let Value::Shared(tensor) = &self.vars[slot] {
+                let n_bytes = tensor.bytes().len();
+                self.vars[slot] = Value::Tensor(remote.room(n_bytes));
+            }
+        }
+        Ok(())
+    }
+
     // ---- inputs
 
     /// How many variables an input port has.

@@ -23,6 +23,9 @@ pub(super) struct ListenAndServ;
 /// A pseudo variable: "take note of the parameters as they are now".
 const PARAM_INIT: &str = "param_init";
 
+/// An attribute of a prepared `send`: nobody reads X after it.
+pub const FOR_GOOD: &str = "for good";
+
 impl Op for Send {
     fn name(&self) -> &'static str {
         "send"
@@ -39,6 +42,9 @@ impl Op for Send {
             if run.value_at("X", index)?.is_empty() && var != PARAM_INIT {
                 return Err(Error::NotInitialized { port: "X".to_string(), var: var.to_string() });
             }
+        }
+        if run.attrs().bool(FOR_GOOD, false)? {
+            return run.remote_for_good("X", |remote, values| remote.send(op, values));
         }
         let (remote, values) = run.remote_with("X")?;
         remote.send(op, &values)

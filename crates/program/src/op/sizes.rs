@@ -61,12 +61,15 @@ pub(super) fn n_integers_at(infer: &Infer<'_>, port: &str) -> Result<Option<usiz
 
 /// The shape in attribute `shape`, unless `ShapeTensor` or `ShapeTensorList` holds it.
 pub(super) fn shape(run: &Run<'_>) -> Result<Shape> {
-    for port in ["ShapeTensor", "ShapeTensorList"] {
-        if let Some(dims) = integers_at(run, port)? {
-            return Ok(Shape::from_dims(&dims)?);
+    let mut dims = run.attrs().ints("shape")?;
+    for port in ["ShapeTensorList", "ShapeTensor"] {
+        if let Some(said) = integers_at(run, port)? {
+            dims = said;
         }
     }
-    Ok(Shape::from_dims(&run.attrs().ints("shape")?)?)
+    let shape = Shape::from_dims(&dims)?;
+    Tensor::check_room(dtype(run.attrs())?, shape)?;
+    Ok(shape)
 }
 
 /// The same before the program runs; -1 for what a tensor will say.

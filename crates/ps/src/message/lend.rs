@@ -14,6 +14,8 @@ pub struct Lend {
     pub process: u32,
     /// The number of the region's file there.
     pub descriptor: u64,
+    /// The number of the file in which the receiver counts what it has read.
+    pub account: u64,
     /// The region of the receiver that the sender has opened; 0 for none.
     pub opened: u64,
 }
@@ -23,12 +25,14 @@ impl Body for Lend {
         out.u64(self.id);
         out.u32(self.process);
         out.u64(self.descriptor);
+        out.u64(self.account);
         out.u64(self.opened);
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
         let (id, process) = (input.u64()?, input.u32()?);
-        Ok(Self { id, process, descriptor: input.u64()?, opened: input.u64()? })
+        let (descriptor, account) = (input.u64()?, input.u64()?);
+        Ok(Self { id, process, descriptor, account, opened: input.u64()? })
     }
 }
 
@@ -39,6 +43,6 @@ mod tests {
 
     #[test]
     fn survives_the_wire() {
-        survives(Lend { id: u64::MAX, process: 9, descriptor: 7, opened: 3 });
+        survives(Lend { id: u64::MAX, process: 9, descriptor: 7, account: 8, opened: 3 });
     }
 }

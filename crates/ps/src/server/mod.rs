@@ -6,10 +6,13 @@
 mod meeting;
 mod roll;
 mod round;
+mod size;
 mod trading;
 
 #[cfg(test)]
 mod tests;
+
+pub use size::Size;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,6 +27,7 @@ use crate::message::{
     Values, Welcome,
 };
 use crate::refusal::Refusal;
+use crate::room::Room;
 use meeting::Meetings;
 use roll::Roll;
 use round::Rounds;
@@ -54,25 +58,11 @@ pub trait Store {
         Vec::new()
     }
 
+    /// Memory for values that are asked for: trainers of this machine read them there.
+    fn set_room(&mut self, _room: &Room) {}
+
     /// What all tables hold.
     fn size(&self) -> Size;
-}
-
-/// What tables hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Size {
-    /// Rows.
-    pub rows: u64,
-    /// Bytes.
-    pub bytes: u64,
-    /// Those of the rows that exist because somebody named them: of sparse tables.
-    pub table_rows: u64,
-    /// Bytes of sparse tables, with whatever finds their rows.
-    pub table_bytes: u64,
-    /// Rows that were named, and that entry rules have not taken in.
-    pub waiting: u64,
-    /// Rows of gradients that were dropped because the table had not taken them in.
-    pub dropped: u64,
 }
 
 /// How a server behaves.
@@ -202,6 +192,11 @@ impl<S: Store> Server<S> {
     /// What it holds.
     pub fn store(&self) -> &S {
         &self.store
+    }
+
+    /// Memory for values that are asked for.
+    pub fn set_room(&mut self, room: &Room) {
+        self.store.set_room(room);
     }
 
     /// Memory of gradients that were applied, for those to come.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::lending::Lending;
 use super::{Clock, Patient, READ_TIMEOUT, Stream, WholeFrame, is_timeout};
-use tensor::{DType, Shape, Tensor};
+use tensor::Tensor;
 
 use crate::Endpoint;
 use crate::codec::Pool;
@@ -22,6 +22,7 @@ use crate::link::{Broken, Config as LinkConfig, Link};
 use crate::message::{Hello, Lend, Reply, Request};
 use crate::refusal::Refusal;
 use crate::region::Window;
+use crate::room::Room;
 
 /// How long a trainer waits for what.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +104,8 @@ struct State {
     n_reads: u64,
     /// Memory that the server can read.
     lending: Lending,
+    /// Whether it was offered on this connection.
+    offered: bool,
 }
 
 #[derive(Debug, Default)]
@@ -139,7 +142,8 @@ const KEEP: Duration = Duration::from_millis(200);
 impl State {
     /// Offers memory to a server of this machine, once for each connection.
     fn offer(&mut self) {
-        let Some(stream) = self.stream.clone() else { return };
+        let stream = self.stream.clone().filter(|_| !std::mem::replace(&mut self.offered, true));
+        let Some(stream) = stream else { return };
         if let Some(lend) = self.lending.offer(&stream) {
             self.link.tell(lend);
         }
@@ -149,16 +153,21 @@ impl State {
 impl Client {
     /// A client of a server; the connection is made when it is first needed.
     pub fn new(endpoint: Endpoint, hello: Hello, patience: Patience) -> Arc<Self> {
-        Self::among(endpoint, hello, patience, (Arc::new(|| false), Verdict::default()))
+        Self::among(
+            endpoint,
+            hello,
+            patience,
+            (Arc::new(|| false), Verdict::default(), Room::default()),
+        )
     }
 
-    /// The same, beside clients of other servers that have the same `verdict`; threads that wait
-    /// give up when `stops` says so.
+    /// The same, beside clients of other servers that have the same `verdict` and lend from the same
+    /// `room`; threads that wait give up when `stops` says so.
     pub fn among(
         endpoint: Endpoint,
         hello: Hello,
         patience: Patience,
-        (stops, verdict): (Stops, Verdict),
+        (stops, verdict, room): (Stops, Verdict, Room),
     ) -> Arc<Self> {
         let state = State {
             link: Link::new(hello, LinkConfig::default()),
@@ -170,7 +179,8 @@ impl Client {
             last: "never connected".to_string(),
             is_closed: false,
             n_reads: 0,
-            lending: Lending::default(),
+            lending: Lending::new(room),
+            offered: false,
         };
         let client = Arc::new(Self {
             endpoint,
@@ -287,14 +297,7 @@ impl Client {
 
     /// Whether the server reads tensors where this process has them.
     pub fn is_near(&self) -> bool {
-        self.state().lending.region().is_some()
-    }
-
-    /// A tensor for something to be sent: in memory that the server can read, if there is such.
-    pub fn room(&self, n_bytes: usize) -> Option<Tensor> {
-        let region = self.state().lending.region().cloned()?;
-        let slot = region.take(n_bytes)?;
-        Tensor::lent(DType::U8, Shape::from([n_bytes]), Box::new(slot)).ok()
+        self.state().lending.is_open()
     }
 
     /// Memory of gradients that were served, for those to come.
@@ -310,8 +313,11 @@ impl Client {
         }
     }
 
-    /// Gives memory that is not needed any more to answers to come.
+    /// Gives memory that is not needed any more to answers to come; what the server lent, back to it.
     pub fn recycle(&self, tensor: Tensor) {
+        if tensor.lender().is_some() {
+            return;
+        }
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < SPARE_MAX {
             spare.push(tensor);
@@ -423,7 +429,8 @@ impl Client {
             Ok(stream) => {
                 state.stream = Some(Arc::new(stream));
                 state.generation += 1;
-                state.lending = Lending::default();
+                state.lending.close();
+                state.offered = false;
                 state.link.connected(self.clock.now());
                 state.last = "connected, no greeting came back".to_string();
                 drop(state);
@@ -510,15 +517,15 @@ impl Client {
     fn flush(&self) {
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let (out, stream, generation, region) = {
+            let (out, stream, generation, lender) = {
                 let mut state = self.state();
-                let region = state.lending.region().cloned();
-                (state.link.take_out(), state.stream.clone(), state.generation, region)
+                let lender = state.lending.lender();
+                (state.link.take_out(), state.stream.clone(), state.generation, lender)
             };
             let Some(stream) = stream.filter(|_| !out.is_empty()) else { return };
             let frames: Vec<Frame<'_, Request>> =
                 out.iter().map(|(id, request)| Frame { id: *id, body: &**request }).collect();
-            let written = frame::write_all(&mut Patient(&stream), &frames, region.as_ref());
+            let written = frame::write_all(&mut Patient(&stream), &frames, lender.as_ref());
             if let Err(error) = written {
                 return self.broke(generation, &error.to_string());
             }

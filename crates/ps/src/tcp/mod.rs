@@ -14,6 +14,7 @@ use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
 use std::time::{Duration, Instant};
 
 pub use client::{Client, Patience, Stops, Ticket, Verdict};
+pub(crate) use lending::Lender;
 pub use serve::{Listener, Stop};
 
 use crate::Endpoint;

@@ -14,18 +14,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tensor::Value;
+use tensor::{Tensor, Value};
 
 use super::lending::Lending;
 use super::{Clock, Patient, Stream, WholeFrame, addresses, is_timeout, unix_name};
 use crate::Endpoint;
-use crate::codec::Pool;
+use crate::codec::{COPIED_BYTES, Pool};
 use crate::error::{Error, Result};
 use crate::frame::{self, FRAME_BYTES_MAX, Frame, HELLO_BYTES_MAX};
 use crate::ids::ConnId;
 use crate::message::{Ack, Lend, Reply, Request};
 use crate::refusal::Refusal;
-use crate::region::{Region, Window};
+use crate::region::Window;
+use crate::room::Room;
 use crate::server::{Action, End, Server, Store};
 
 /// Bytes read ahead; longer reads go straight to their tensors.
@@ -34,6 +35,8 @@ const READ_AHEAD: usize = 64 << 10;
 const OUTBOX_MAX: usize = 4096;
 /// Answers to others up to this size are written at once; longer ones may have to wait for them.
 const SHORT_BYTES_MAX: usize = 64 << 10;
+/// Longer answers are not begun by who made them: what a peer does not take at once would be copied.
+const SPILL_BYTES_MAX: usize = 1 << 20;
 /// Acknowledgements that may be left out because a later one says the same.
 const ACKS_MAX: u64 = 16;
 /// Connections at once.
@@ -93,11 +96,14 @@ impl Listener {
     /// the server held. `log` gets a line now and then.
     pub fn serve<S: Store + Send + 'static>(
         self,
-        server: Server<S>,
+        mut server: Server<S>,
         stop: &Stop,
         log: impl Fn(&str) + Send + Sync + 'static,
     ) -> (Option<End>, S) {
+        let room = Room::default();
+        server.set_room(&room);
         let shared = Arc::new(Shared {
+            room,
             server: Mutex::new(Some(server)),
             conns: Mutex::default(),
             n_conns: AtomicU64::new(0),
@@ -178,6 +184,8 @@ struct Shared<S> {
     /// What was said of bad connections.
     complaints: Mutex<BTreeSet<String>>,
     log: Box<dyn Fn(&str) + Send + Sync>,
+    /// Memory that trainers of this machine can read.
+    room: Room,
 }
 
 /// An answer with its number; none if only the rest of an earlier one is to be written.
@@ -200,7 +208,7 @@ struct Conn {
 }
 
 impl Conn {
-    fn new(stream: Stream, outbox: SyncSender<Letter>) -> Self {
+    fn new(stream: Stream, outbox: SyncSender<Letter>, room: Room) -> Self {
         Self {
             stream,
             rest: Mutex::default(),
@@ -208,13 +216,13 @@ impl Conn {
             n_letters: AtomicUsize::new(0),
             ack: Mutex::default(),
             owed: Mutex::default(),
-            lending: Mutex::default(),
+            lending: Mutex::new(Lending::new(room)),
         }
     }
 
     /// The peer lends memory, or has opened ours: ours is offered in turn.
     fn lend(&self, lend: &Lend) -> Option<Arc<Window>> {
-        let mut lending = self.lending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lending = self.lending();
         let window = lending.heard(&self.stream, lend);
         if let Some(window) = &window {
             let offer = lending.offer(&self.stream).unwrap_or_default();
@@ -251,13 +259,16 @@ impl Conn {
         self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn region(&self) -> Option<Region> {
-        self.lending.lock().unwrap_or_else(PoisonError::into_inner).region().cloned()
+    fn lending(&self) -> MutexGuard<'_, Lending> {
+        self.lending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes an answer, as far as the peer takes it without delay; the writer does the rest.
     /// So a peer that sends much before it reads is still read.
     fn answer(&self, id: u64, reply: Reply) -> bool {
+        if self.n_written(&reply) > SPILL_BYTES_MAX {
+            return self.post(Some((id, reply)));
+        }
         let is_free = self.n_letters.load(Ordering::Acquire) == 0;
         let rest = self.rest.try_lock().ok().filter(|rest| is_free && rest.is_empty());
         let Some(mut rest) = rest else { return self.post(Some((id, reply))) };
@@ -271,14 +282,33 @@ impl Conn {
         is_written || self.post(None)
     }
 
+    /// Bytes of the tensors of an answer, without those that the peer reads where they are.
+    fn n_written(&self, reply: &Reply) -> usize {
+        let is_near = self.lending().is_open();
+        let of_tensor = |tensor: &Tensor| {
+            let n = tensor.bytes().len();
+            let is_read = tensor.lender().is_some() || COPIED_BYTES.contains(&n);
+            if is_near && is_read { 0 } else { n }
+        };
+        let of_value = |value: &Arc<Value>| match &**value {
+            Value::Rows(rows) => 8 * rows.ids.len() + of_tensor(&rows.value),
+            value => value.tensor().map_or(0, of_tensor),
+        };
+        match reply {
+            Reply::Values(values) => values.0.iter().map(of_value).sum(),
+            Reply::Rows(rows) => of_tensor(rows),
+            _ => 0,
+        }
+    }
+
     /// An answer, with the acknowledgement that is due.
     fn write_letter(&self, out: &mut impl Write, (id, reply): (u64, &Reply)) -> io::Result<()> {
         self.owed().remove(&id);
-        let (ack, region) = (self.take_ack(), self.region());
+        let (ack, lender) = (self.take_ack(), self.lending().lender());
         let ack = ack.as_ref().map(|(id, ack)| Frame { id: *id, body: ack });
         let frames: Vec<Frame<'_, Reply>> =
             ack.into_iter().chain([Frame { id, body: reply }]).collect();
-        frame::write_all(out, &frames, region.as_ref())
+        frame::write_all(out, &frames, lender.as_ref())
     }
 
     /// Leaves a letter to the writer; false if there are too many.
@@ -300,7 +330,7 @@ impl Conn {
             Some((id, reply)) => self.write_letter(&mut out, (*id, reply)),
             None => Ok(()),
         });
-        rest.clear();
+        *rest = Vec::new();
         if written.is_err() {
             self.stream.shut_down();
         }
@@ -407,12 +437,9 @@ impl<S: Store + Send + 'static> Shared<S> {
 
     fn post(&self, conn: ConnId, id: u64, reply: Reply) -> bool {
         let conn = self.conns().get(&conn).cloned();
-        conn.is_none_or(|conn| {
-            // A peer that reads long tensors where they are gets but a few bytes.
-            match conn.region().is_some() || n_bytes(&reply) <= SHORT_BYTES_MAX {
-                true => conn.answer(id, reply),
-                false => conn.post(Some((id, reply))),
-            }
+        conn.is_none_or(|conn| match conn.n_written(&reply) <= SHORT_BYTES_MAX {
+            true => conn.answer(id, reply),
+            false => conn.post(Some((id, reply))),
         })
     }
 
@@ -432,7 +459,7 @@ impl<S: Store + Send + 'static> Shared<S> {
         }
         let id = ConnId(self.n_conns.fetch_add(1, Ordering::Relaxed));
         let (outbox, letters) = sync_channel(OUTBOX_MAX);
-        let conn = Arc::new(Conn::new(stream, outbox));
+        let conn = Arc::new(Conn::new(stream, outbox, self.room.clone()));
         self.conns().insert(id, conn.clone());
         let writer = conn.clone();
         let weak = Arc::downgrade(&writer);
@@ -519,22 +546,6 @@ impl<S: Store + Send + 'static> Shared<S> {
         while !self.conns().is_empty() && Instant::now() < until + FAREWELL {
             thread::sleep(Duration::from_millis(5));
         }
-    }
-}
-
-/// Bytes of the tensors of an answer.
-fn n_bytes(reply: &Reply) -> usize {
-    match reply {
-        Reply::Values(values) => values
-            .0
-            .iter()
-            .map(|value| match &**value {
-                Value::Rows(rows) => 8 * rows.ids.len() + rows.value.bytes().len(),
-                value => value.tensor().map_or(0, |tensor| tensor.bytes().len()),
-            })
-            .sum(),
-        Reply::Rows(rows) => rows.bytes().len(),
-        _ => 0,
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! What a trainer saves, one machine can load, and any number of servers; and the other way round.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -31,7 +32,7 @@ pub fn save_distributed(
     let by_rows = |placed: &Placement| job.by_rows.contains(&placed.origin);
     let wanted =
         |placed: &Placement| (is_chief || placed.kind == PlacedKind::Param) && !by_rows(placed);
-    let fetched = fetch(cluster, job, wanted)?;
+    let fetched = fetch(cluster, job, wanted, &mut BTreeMap::new())?;
     let remote: BTreeSet<&str> = job.placement.iter().map(|p| p.origin.as_str()).collect();
     // What was fetched hides what the trainer has, for as long as files are written.
     let above = scope.new_scope();

@@ -24,9 +24,14 @@ macro_rules! for_both {
 
 /// `sum += more`, for two gradients of one variable.
 pub(super) fn add(sum: &mut Value, more: &Value) {
+    sum.unshare();
     match (sum, more) {
-        (Value::Tensor(sum), Value::Tensor(more)) => add_tensor(sum, more),
         (Value::Rows(sum), Value::Rows(more)) => *sum = union(sum, more),
+        (Value::Tensor(sum), more) => {
+            if let Some(more) = more.tensor() {
+                add_tensor(sum, more);
+            }
+        }
         _ => {}
     }
 }
@@ -66,6 +71,7 @@ fn union(left: &Rows, right: &Rows) -> Rows {
 
 /// `value *= factor`.
 pub(crate) fn scale(value: &mut Value, factor: f64) {
+    value.unshare();
     match value {
         Value::Tensor(tensor) => scale_tensor(tensor, factor),
         Value::Rows(rows) => scale_tensor(&mut rows.value, factor),
@@ -85,6 +91,11 @@ pub(super) fn scale_tensor(tensor: &mut Tensor, factor: f64) {
 pub(super) fn rows_of(value: &Value, first: i64, n: i64) -> Value {
     match value {
         Value::Rows(rows) => Value::Rows(keyed_rows_of(rows, first, n)),
+        Value::Shared(whole) => {
+            let first = first.max(0) as usize;
+            let part = Tensor::part(whole, first..first + n.max(0) as usize);
+            Value::Tensor(part.unwrap_or_default())
+        }
         other => other.tensor().map_or(Value::Empty, |tensor| {
             Value::Tensor(slice(tensor, first.max(0) as usize, n.max(0) as usize))
         }),
@@ -92,6 +103,13 @@ pub(super) fn rows_of(value: &Value, first: i64, n: i64) -> Value {
 }
 
 fn keyed_rows_of(rows: &Rows, first: i64, n: i64) -> Rows {
+    if rows.ids.is_sorted() {
+        // They lie together.
+        let from = rows.ids.partition_point(|&id| id < first);
+        let to = rows.ids.partition_point(|&id| id < first + n);
+        let ids = rows.ids[from..to].iter().map(|id| id - first).collect();
+        return Rows { ids, height: n, value: slice(&rows.value, from, to - from) };
+    }
     let inside = |id: &i64| (first..first + n).contains(id);
     let positions: Vec<usize> =
         rows.ids.iter().enumerate().filter(|(_, id)| inside(id)).map(|(at, _)| at).collect();

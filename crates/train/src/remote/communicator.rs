@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement};
+use ps::codec::Pool;
 use ps::lines;
 use ps::message::{Named, Push};
 use tensor::{Tensor, Value};
@@ -59,8 +60,20 @@ pub(super) struct Piece {
     pub(super) n_rows: i64,
 }
 
-/// Parameters that came and were not used yet.
-type Mailbox = Arc<Mutex<BTreeMap<String, Tensor>>>;
+/// Parameters that came and were not used yet, and memory for those to come.
+type Mailbox = Arc<Mutex<Mail>>;
+
+#[derive(Debug, Default)]
+struct Mail {
+    arrived: BTreeMap<String, Tensor>,
+    old: BTreeMap<String, Tensor>,
+}
+
+impl Mail {
+    fn take(&mut self) -> BTreeMap<String, Tensor> {
+        std::mem::take(&mut self.arrived)
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Communicator {
@@ -93,15 +106,19 @@ impl Communicator {
 
     /// Parameters that came since the last call.
     pub(super) fn arrived(&self) -> BTreeMap<String, Tensor> {
-        std::mem::take(&mut *self.mailbox.lock().unwrap_or_else(PoisonError::into_inner))
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Memory of parameters that others took the place of.
+    pub(super) fn give_back(&self, old: BTreeMap<String, Tensor>) {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).old.extend(old);
     }
 
     /// Sends what is left, fetches once more, and reports the first error if there was one.
     pub(super) fn stop(self) -> (Result<()>, BTreeMap<String, Tensor>) {
         drop(self.inbox);
         let result = self.thread.join().unwrap_or(Ok(()));
-        let arrived =
-            std::mem::take(&mut *self.mailbox.lock().unwrap_or_else(PoisonError::into_inner));
+        let arrived = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).take();
         (result, arrived)
     }
 }
@@ -119,8 +136,9 @@ impl Worker {
         while let Ok(first) = outbox.recv() {
             let bundles = self.gather(first, outbox);
             self.n_unfetched += bundles.len() as u64;
-            self.push(merge(bundles, self.config.is_sum))?;
-            if self.n_unfetched >= self.config.fetch_after {
+            let fetches = self.n_unfetched >= self.config.fetch_after;
+            self.push(merge(bundles, self.config.is_sum), fetches)?;
+            if fetches {
                 self.fetch()?;
             }
         }
@@ -144,8 +162,8 @@ impl Worker {
         bundles
     }
 
-    /// One message to each server.
-    fn push(&self, bundle: Bundle) -> Result<()> {
+    /// One message to each server; with the question that follows, if one does.
+    fn push(&self, bundle: Bundle, asks: bool) -> Result<()> {
         let mut by_server: BTreeMap<String, Vec<Named>> = BTreeMap::new();
         for Outgoing { value, pieces, .. } in bundle {
             for (endpoint, grad) in cut(value, &pieces) {
@@ -153,7 +171,13 @@ impl Worker {
             }
         }
         for (endpoint, grads) in by_server {
-            self.cluster.client(&endpoint)?.change(Push { grads })?;
+            let client = self.cluster.client(&endpoint)?;
+            // What was served is let go.
+            client.reclaim(&mut Pool::default());
+            match asks && self.job.on(&endpoint).any(is_dense) {
+                true => client.change_soon(Push { grads })?,
+                false => client.change(Push { grads })?,
+            }
         }
         Ok(())
     }
@@ -161,11 +185,20 @@ impl Worker {
     /// All dense parameters, into the mailbox.
     fn fetch(&mut self) -> Result<()> {
         self.n_unfetched = 0;
-        let is_dense = |placed: &Placement| placed.kind == PlacedKind::Param;
-        let params = fetch(&self.cluster, &self.job, is_dense)?;
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).extend(params);
+        let lock = || self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut old = std::mem::take(&mut lock().old);
+        let params = fetch(&self.cluster, &self.job, is_dense, &mut old)?;
+        let mut mail = lock();
+        // What was not used is old, too.
+        old.append(&mut mail.take());
+        old.append(&mut mail.old);
+        (mail.arrived, mail.old) = (params, old);
         Ok(())
     }
+}
+
+fn is_dense(placed: &Placement) -> bool {
+    placed.kind == PlacedKind::Param
 }
 
 /// Several steps as one.

@@ -15,11 +15,12 @@ use crate::error::Result;
 const ANSWER_BYTES: i64 = 64 << 20;
 
 /// The variables whose pieces `wanted` picks, whole: all servers are asked at once, small pieces
-/// together.
+/// together. Memory of `old` ones is used again.
 pub(crate) fn fetch(
     cluster: &Cluster,
     job: &Distributed,
     wanted: impl Fn(&Placement) -> bool,
+    old: &mut BTreeMap<String, Tensor>,
 ) -> Result<BTreeMap<String, Tensor>> {
     let mut tickets = Vec::new();
     for endpoint in &job.endpoints {
@@ -45,7 +46,7 @@ pub(crate) fn fetch(
         }
     }
     let whole = |(origin, pieces): (&str, BTreeMap<usize, Tensor>)| {
-        let mut whole = Tensor::default();
+        let mut whole = old.remove(origin).unwrap_or_default();
         let n_rows = dims.get(origin).and_then(|dims| dims.first().copied()).unwrap_or(0);
         let mut parts: Vec<Tensor> = pieces.into_values().collect();
         if parts.first().is_some_and(|first| first.dims().first() == Some(&(n_rows as usize))) {

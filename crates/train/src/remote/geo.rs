@@ -22,7 +22,7 @@ pub(super) struct Geo {
     /// Values the servers had when we last spoke.
     old: BTreeMap<String, Tensor>,
     /// Rows of tables used since. What has no entry is no table: all of it travels.
-    touched: BTreeMap<String, BTreeSet<i64>>,
+    touched: BTreeMap<String, Touched>,
     n_steps: u32,
     /// The job whose parameters were noted.
     job: Option<Arc<Distributed>>,
@@ -31,7 +31,13 @@ pub(super) struct Geo {
 impl Geo {
     /// Rows of a table that a step used.
     pub(super) fn touch(&mut self, table: &str, ids: &[i64]) {
-        self.touched.entry(table.to_string()).or_default().extend(ids);
+        if !self.touched.contains_key(table) {
+            self.touched.insert(table.to_string(), Touched::default());
+        }
+        let height = self.old.get(table).and_then(|old| old.dims().first().copied());
+        if let (Some(touched), Some(height)) = (self.touched.get_mut(table), height) {
+            touched.note(ids, height);
+        }
     }
 
     /// Takes note of the parameters as they are now.
@@ -72,10 +78,10 @@ impl Geo {
         self.n_steps = 0;
         let mut by_server: BTreeMap<&str, Vec<Named>> = BTreeMap::new();
         for origin in origins(job) {
-            let touched = self.touched.get_mut(origin).map(std::mem::take);
+            let touched = self.touched.get_mut(origin).map(Touched::take);
             let delta = scope.read(origin, |value| {
                 let old = self.old.get_mut(origin)?;
-                Some(difference(value.tensor()?, old, touched.as_ref(), job.n_trainers))
+                Some(difference(value.tensor()?, old, touched.as_deref(), job.n_trainers))
             });
             let Some(delta) = delta.flatten() else { continue };
             for placed in job.pieces(origin) {
@@ -119,6 +125,35 @@ impl Geo {
     }
 }
 
+/// Rows of a table, a bit for each: a step notes thousands of them.
+#[derive(Debug, Default)]
+struct Touched(Vec<u64>);
+
+impl Touched {
+    /// Notes rows; those that the table does not have are nobody's.
+    fn note(&mut self, ids: &[i64], height: usize) {
+        self.0.resize(height.div_ceil(64), 0);
+        for &id in ids {
+            if let Some(at) = usize::try_from(id).ok().filter(|&at| at < height) {
+                self.0[at / 64] |= 1 << (at % 64);
+            }
+        }
+    }
+
+    /// The rows in their order; none are noted from then on.
+    fn take(&mut self) -> Vec<i64> {
+        let mut ids = Vec::new();
+        for (at, word) in self.0.iter_mut().enumerate() {
+            let mut left = std::mem::take(word);
+            while left != 0 {
+                ids.push(at as i64 * 64 + i64::from(left.trailing_zeros()));
+                left &= left - 1;
+            }
+        }
+        ids
+    }
+}
+
 fn is_param(placed: &Placement) -> bool {
     placed.kind != PlacedKind::Optimizer
 }
@@ -137,12 +172,7 @@ fn span(placed: &Placement) -> (i64, i64) {
 }
 
 /// (x - old) / T, added to `old`; of the touched rows, or of all.
-fn difference(
-    x: &Tensor,
-    old: &mut Tensor,
-    touched: Option<&BTreeSet<i64>>,
-    n_trainers: usize,
-) -> Value {
+fn difference(x: &Tensor, old: &mut Tensor, touched: Option<&[i64]>, n_trainers: usize) -> Value {
     let share = 1.0 / n_trainers.max(1) as f64;
     let Some(ids) = touched else {
         let mut delta = x.clone();
@@ -207,8 +237,10 @@ mod tests {
     #[test]
     fn only_touched_rows_travel() {
         let (x, mut old) = (table(&[1.0, 2.0, 3.0, 4.0]), table(&[0.0, 0.0, 1.0, 0.0]));
-        let touched = BTreeSet::from([2, 0, 9]);
-        let Value::Rows(rows) = difference(&x, &mut old, Some(&touched), 2) else { panic!() };
+        let mut touched = Touched::default();
+        touched.note(&[2, 0, 9, 2, -1, i64::MAX], 4);
+        let touched = touched.take();
+        let Value::Rows(rows) = difference(&x, &mut old, Some(&touched[..]), 2) else { panic!() };
         assert_eq!((rows.ids, rows.height), (vec![0, 2], 4));
         assert_eq!(rows.value, table(&[0.5, 1.0]));
         assert_eq!(old, table(&[0.5, 0.0, 2.0, 0.0]));

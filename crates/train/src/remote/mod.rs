@@ -22,8 +22,8 @@ use program::distributed::Placement;
 use ps::lines::{self, Line};
 use ps::message::{Complete, Hello, Leave, Meet, Reply, Save, Stats, VERSION};
 use ps::tcp::{Client, Patience, Stops, Verdict};
-use ps::{Endpoint, TrainerId};
-use tensor::Tensor;
+use ps::{Endpoint, Room, TrainerId};
+use tensor::{Tensor, Value};
 
 pub(crate) use add::scale;
 pub(crate) use ahead::Ahead;
@@ -77,6 +77,8 @@ struct State {
     me: Option<Me>,
     clients: BTreeMap<String, Arc<Client>>,
     verdict: Verdict,
+    /// Memory that servers of this machine can read.
+    room: Room,
     n_meetings: u64,
     n_trades: u64,
     is_over: bool,
@@ -123,6 +125,7 @@ impl Cluster {
             me: None,
             clients: BTreeMap::new(),
             verdict: Verdict::default(),
+            room: Room::default(),
             n_meetings: 0,
             n_trades: 0,
             is_over: false,
@@ -184,6 +187,10 @@ impl Cluster {
 
     fn traffic(&self) -> MutexGuard<'_, Traffic> {
         self.0.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn room(&self) -> Room {
+        self.state().room.clone()
     }
 
     fn log(&self) -> Log {
@@ -263,7 +270,7 @@ impl Cluster {
         }
         let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
         let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops());
-        let together = (stops, state.verdict.clone());
+        let together = (stops, state.verdict.clone(), state.room.clone());
         let client = Client::among(at, hello, state.patience, together);
         state.clients.insert(endpoint.to_string(), client.clone());
         Ok(client)
@@ -380,11 +387,17 @@ fn save_shard(cluster: &Cluster, endpoint: &str, table: &str, dir: &str) -> Resu
     }
 }
 
-/// Puts parameters into the scope that a trainer trains in.
-fn install(params: BTreeMap<String, Tensor>, scope: &Scope) {
+/// Puts parameters into the scope that a trainer trains in; what was there comes back.
+fn install(params: BTreeMap<String, Tensor>, scope: &Scope) -> BTreeMap<String, Tensor> {
+    let mut old = BTreeMap::new();
     for (name, tensor) in params {
-        scope.set(&name, tensor);
+        let mut value = Value::Tensor(tensor);
+        scope.write(&name, |own| std::mem::swap(own, &mut value));
+        if let Value::Tensor(tensor) = value {
+            old.insert(name, tensor);
+        }
     }
+    old
 }
 
 /// A reply of the wrong kind: the server is not what it says.

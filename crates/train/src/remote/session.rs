@@ -5,7 +5,7 @@ use std::sync::Arc;
 use program::distributed::Mode;
 use program::remote::Remote;
 use program::{Distributed, OpDesc, Result};
-use tensor::{Tensor, Value};
+use tensor::{Rows, Tensor, Value};
 
 use super::ahead::Ahead;
 use super::communicator::{Bundle, Outgoing, Piece, cut};
@@ -41,7 +41,7 @@ impl<'a> Session<'a> {
         let Some(job) = &self.job else { return };
         self.cluster.join(job);
         if let Some(communicator) = &*self.cluster.communicator() {
-            install(communicator.arrived(), scope);
+            communicator.give_back(install(communicator.arrived(), scope));
         }
     }
 
@@ -122,10 +122,16 @@ impl<'a> Session<'a> {
                 _ => pieces(names, epmap, &sections),
             };
             if in_background {
+                if let Value::Shared(whole) = value {
+                    traffic.leave(whole);
+                }
                 drop(traffic);
                 let value = rows::merged(value);
                 self.bundle.push(Outgoing { var: var.clone(), value, pieces });
                 continue;
+            }
+            if let (Value::Rows(rows), false) = (value, is_apart) {
+                check_rows(rows, &sections)?;
             }
             let Some(tensor) = value.tensor() else {
                 for (endpoint, grad) in cut(rows::merged(value), &pieces) {
@@ -136,12 +142,30 @@ impl<'a> Session<'a> {
             let mut from = 0;
             for piece in &*pieces {
                 let to = from + piece.n_rows.clamp(0, tensor.len() as i64) as usize;
-                let part = (piece.name.as_str(), tensor);
-                traffic.push_rows(self.cluster, &piece.endpoint, part, from..to).map_err(host)?;
+                let (name, to_server) = (piece.name.as_str(), piece.endpoint.as_str());
+                let height = tensor.dims().first().copied().unwrap_or(0);
+                let sent = match value {
+                    Value::Shared(whole) if height > 0 => {
+                        let rows = from..to.min(height);
+                        traffic.push_part(self.cluster, to_server, (name, whole), rows)
+                    }
+                    _ => traffic.push_rows(self.cluster, to_server, (name, tensor), from..to),
+                };
+                sent.map_err(host)?;
                 from = to;
             }
         }
         Ok(())
+    }
+}
+
+/// Every row must belong to a piece.
+fn check_rows(rows: &Rows, sections: &[i64]) -> Result<()> {
+    let height: i64 = sections.iter().sum();
+    let outside = |&&id: &&i64| !sections.is_empty() && (id < 0 || id >= height);
+    match rows.ids.iter().find(outside) {
+        Some(&row) => Err(tensor::Error::RowOutOfRange { row, height }.into()),
+        None => Ok(()),
     }
 }
 
@@ -176,6 +200,11 @@ impl Remote for Session<'_> {
         Ok(())
     }
 
+    fn room(&mut self, n_bytes: usize) -> Tensor {
+        let room = self.cluster.room();
+        self.cluster.traffic().room(&room, n_bytes)
+    }
+
     fn send_barrier(&mut self, op: &OpDesc) -> Result<()> {
         let endpoints = op.attrs.strs("endpoints")?;
         self.cluster.traffic().barrier(self.cluster, endpoints).map_err(host)
@@ -196,8 +225,10 @@ impl Remote for Session<'_> {
         };
         if parts.is_empty() {
             for ((out, name), endpoint) in out.iter_mut().zip(op.output_names("Out")).zip(epmap) {
-                let old = std::mem::replace(out, pull(endpoint, name)?);
-                self.recycle(endpoint, old)?;
+                let rest = join(vec![pull(endpoint, name)?], out)?;
+                for part in rest {
+                    self.recycle(endpoint, part)?;
+                }
             }
             return Ok(());
         }
@@ -248,10 +279,13 @@ pub(super) fn tensor_of(
 
 /// Pieces of a variable, one below the other; what is left of them comes back.
 pub(crate) fn join(mut parts: Vec<Tensor>, out: &mut Tensor) -> Result<Vec<Tensor>> {
-    if parts.len() == 1 {
-        std::mem::swap(out, &mut parts[0]);
+    if let [part] = &mut parts[..]
+        && part.lender().is_none()
+    {
+        std::mem::swap(out, part);
         return Ok(parts);
     }
+    // What a server lends is given back soon: it waits for it.
     let Some(first) = parts.first() else { return Ok(parts) };
     let n_rows = parts.iter().map(|part| part.dims().first().copied().unwrap_or(0)).sum();
     out.resize_as(first.dtype(), first.shape().with_dim(0, n_rows));

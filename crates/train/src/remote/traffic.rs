@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use ps::Room;
 use ps::codec::Pool;
 use ps::message::{Barrier, Named, Pull, Push, Reply};
 use ps::tcp::{Client, Ticket};
@@ -22,9 +23,14 @@ const PUSH_BYTES: usize = 256 << 10;
 /// message wakes somebody.
 const NEAR_PUSH_BYTES: usize = 64 << 20;
 
+/// Gradients on their way whose memory is waited for.
+const LEAVING_MAX: usize = 256;
+
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     lanes: BTreeMap<String, Lane>,
+    /// Gradients on their way that were not copied: memory for the next ones once they are served.
+    leaving: Vec<Arc<Tensor>>,
 }
 
 /// What is under way to and from one server.
@@ -49,6 +55,44 @@ impl Traffic {
         self.lanes.get_mut(endpoint).expect("just made")
     }
 
+    /// Memory for the next gradient of this size.
+    pub(super) fn room(&mut self, room: &Room, n_bytes: usize) -> Tensor {
+        // What is served is held by nobody else. Lent memory finds its way back by itself.
+        let is_served = |leaving: &Arc<Tensor>| Arc::strong_count(leaving) == 1;
+        self.leaving.retain(|leaving| leaving.lender().is_none() || !is_served(leaving));
+        if let Some(tensor) = room.tensor(n_bytes) {
+            return tensor;
+        }
+        let fits = |old: &Arc<Tensor>| is_served(old) && old.bytes().len() == n_bytes;
+        let at = self.leaving.iter().position(fits);
+        let old = at.and_then(|at| Arc::into_inner(self.leaving.swap_remove(at)));
+        old.unwrap_or_default()
+    }
+
+    /// A gradient goes that its variable gave away.
+    pub(super) fn leave(&mut self, whole: &Arc<Tensor>) {
+        let is_known = self.leaving.iter().any(|leaving| Arc::ptr_eq(leaving, whole));
+        if !is_known && self.leaving.len() < LEAVING_MAX {
+            self.leaving.push(whole.clone());
+        }
+    }
+
+    /// Rows of a gradient that its variable gave away.
+    pub(super) fn push_part(
+        &mut self,
+        cluster: &Cluster,
+        endpoint: &str,
+        (name, whole): (&str, &Arc<Tensor>),
+        rows: Range<usize>,
+    ) -> Result<()> {
+        let lane = self.lane(endpoint);
+        cluster.client(endpoint)?.reclaim(&mut lane.pool);
+        let part = Tensor::part(whole, rows).map_err(program::Error::from)?;
+        self.leave(whole);
+        let grad = Named { name: name.to_string(), value: Value::Tensor(part) };
+        self.push(cluster, endpoint, grad)
+    }
+
     /// A copy of a gradient for a server; sent at once or with the next ones.
     pub(super) fn push_copy(
         &mut self,
@@ -56,6 +100,11 @@ impl Traffic {
         endpoint: &str,
         (name, value): (&str, &Value),
     ) -> Result<()> {
+        if let Value::Shared(whole) = value
+            && let Some(&n_rows) = whole.dims().first()
+        {
+            return self.push_part(cluster, endpoint, (name, whole), 0..n_rows);
+        }
         match value.tensor() {
             Some(tensor) => {
                 let n_rows = tensor.dims().first().copied().unwrap_or(1);
@@ -81,7 +130,8 @@ impl Traffic {
         let row_bytes = tensor.bytes().len() / tensor.dims().first().copied().unwrap_or(1).max(1);
         let bytes = tensor.bytes().get(rows.start * row_bytes..rows.end * row_bytes);
         let bytes = bytes.unwrap_or(tensor.bytes());
-        let mut copy = client.room(bytes.len()).unwrap_or_else(|| lane.pool.take(bytes.len()));
+        let room = cluster.room().tensor(bytes.len());
+        let mut copy = room.unwrap_or_else(|| lane.pool.take(bytes.len()));
         let shape = match tensor.shape() {
             shape if shape.rank() == 0 => shape,
             shape => shape.with_dim(0, bytes.len() / row_bytes.max(1)),

@@ -14,9 +14,10 @@ pub(super) struct Changes {
 struct Bits(Vec<u64>);
 
 impl Changes {
-    /// Notes that none of these trainers has seen these rows, which the table has.
-    pub(super) fn note(&mut self, n_trainers: u32, table: &str, rows: &[i64]) {
-        for trainer in (0..n_trainers).map(TrainerId) {
+    /// Notes that all trainers but the one who changed these rows have not seen them. That one knows:
+    /// it added the same difference to what it had.
+    pub(super) fn note(&mut self, (by, n_trainers): (TrainerId, u32), table: &str, rows: &[i64]) {
+        for trainer in (0..n_trainers).map(TrainerId).filter(|&trainer| trainer != by) {
             let tables = self.unseen.entry(trainer).or_default();
             if !tables.contains_key(table) {
                 tables.insert(table.to_string(), Bits::default());
@@ -64,13 +65,17 @@ mod tests {
     #[test]
     fn everybody_sees_a_change_once() {
         let mut changes = Changes::default();
-        changes.note(2, "t", &[700, 3, 64, 3]);
-        changes.note(2, "u", &[9]);
+        changes.note((TrainerId(2), 3), "t", &[700, 3, 64, 3]);
+        changes.note((TrainerId(2), 3), "u", &[9]);
         assert_eq!(changes.take(TrainerId(1), "t"), [3, 64, 700]);
         assert_eq!(changes.take(TrainerId(1), "t"), []);
-        changes.note(2, "t", &[63]);
+        changes.note((TrainerId(2), 3), "t", &[63]);
         assert_eq!(changes.take(TrainerId(1), "t"), [63]);
         assert_eq!(changes.take(TrainerId(0), "t"), [3, 63, 64, 700]);
+        assert_eq!(changes.take(TrainerId(2), "t"), [], "it made them");
+        changes.note((TrainerId(1), 3), "t", &[9, 64]);
+        changes.note((TrainerId(2), 3), "t", &[64, 65]);
+        assert_eq!(changes.take(TrainerId(2), "t"), [9, 64], "another changed what it changed");
         assert_eq!(changes.take(TrainerId(7), "t"), []);
     }
 }

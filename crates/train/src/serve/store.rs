@@ -8,7 +8,7 @@ use program::op::{for_float, gather_rows, scatter_add_rows};
 use program::{OpDesc, Program, VarDesc, VarKind};
 use ps::message::{LookUp, Named, Pull};
 use ps::server::{Size, Store};
-use ps::{Refusal, TrainerId};
+use ps::{Refusal, Room, TrainerId};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
 use super::blocks::{Blocks, Update, is_sync};
@@ -43,6 +43,8 @@ pub struct BlockStore {
     slabs: Slabs,
     /// The table spread by id.
     lookup: Option<Lookup>,
+    /// Where trainers of this machine read.
+    room: Room,
 }
 
 impl std::fmt::Debug for BlockStore {
@@ -67,6 +69,7 @@ impl BlockStore {
             spare: Vec::new(),
             slabs: Slabs::default(),
             lookup: None,
+            room: Room::default(),
         };
         store.lookup = Lookup::new(program, (op, &store.blocks), scope)?;
         store.slabs = Slabs::new(program, (op, &store.blocks), scope)?;
@@ -135,7 +138,7 @@ impl BlockStore {
         let update = &self.blocks.updates[at];
         for name in &update.writes {
             self.cache.remove(name);
-            self.scope.write(name, Value::unshare);
+            self.scope.write(name, |value| make_own(value, &self.room));
         }
         self.executor.run(&update.program, &self.scope, &mut Feed::default(), &[])?;
         if let Some(slab) = update.param().and_then(|param| self.slabs.get(&param.name)) {
@@ -148,8 +151,15 @@ impl BlockStore {
     fn place(&mut self, grad: Named) {
         let mut value = grad.value;
         self.scope.write(&grad.name, |old| std::mem::swap(old, &mut value));
-        if let Value::Tensor(tensor) = value {
-            self.spare.push(tensor);
+        self.recycle(value);
+    }
+
+    /// Keeps the memory of a gradient for the next one.
+    fn recycle(&mut self, value: Value) {
+        match value {
+            Value::Tensor(tensor) => self.spare.push(tensor),
+            Value::Rows(rows) => self.spare.push(rows.value),
+            _ => {}
         }
     }
 
@@ -189,21 +199,23 @@ impl BlockStore {
     }
 
     /// Remembers which rows others have not seen (GEO).
-    fn note_changes(&mut self, at: usize, grad: &Named) {
+    fn note_changes(&mut self, trainer: TrainerId, at: usize, grad: &Named) {
         let Value::Rows(rows) = &grad.value else { return };
         let update = &self.blocks.updates[at];
         let Some(table) = update.writes.first() else { return };
-        self.changed.note(self.n_trainers, table, &rows.ids);
+        self.changed.note((trainer, self.n_trainers), table, &rows.ids);
     }
 
     /// Adds a difference to its parameter, in place (GEO).
     fn add(&mut self, at: usize, grad: &Named) -> Result<()> {
         for name in &self.blocks.updates[at].writes {
             self.cache.remove(name);
-            self.scope.write(name, Value::unshare);
-            self.scope.write(name, |value| match value {
-                Value::Tensor(param) => add_in_place(param, &grad.value),
-                _ => Ok(()),
+            self.scope.write(name, |value| {
+                make_own(value, &self.room);
+                match value {
+                    Value::Tensor(param) => add_in_place(param, &grad.value),
+                    _ => Ok(()),
+                }
             })?;
         }
         Ok(())
@@ -218,8 +230,10 @@ impl BlockStore {
         }
         let at = self.blocks.by_grad[&grad.name];
         if self.tracks_changes {
-            self.note_changes(at, &grad);
-            return self.add(at, &grad);
+            self.note_changes(trainer, at, &grad);
+            self.add(at, &grad)?;
+            self.recycle(grad.value);
+            return Ok(());
         }
         for name in &self.blocks.updates[at].trainer_ids {
             self.scope.set(name, Tensor::full([1], i64::from(trainer.0)));
@@ -271,9 +285,12 @@ impl BlockStore {
             return whole.map(Arc::new).ok_or_else(|| Refusal::UnknownVar(name.to_string()));
         }
         // Tensors are lent, not copied; whoever changes one gets it back first.
-        let value = self.scope.write(name, |value| match value.share() {
-            Some(tensor) => Value::Shared(tensor),
-            None => value.clone(),
+        let value = self.scope.write(name, |value| {
+            move_into(value, &self.room);
+            match value.share() {
+                Some(tensor) => Value::Shared(tensor),
+                None => value.clone(),
+            }
         });
         if value.is_empty() {
             return Err(Refusal::UnknownVar(name.to_string()));
@@ -386,6 +403,10 @@ impl Store for BlockStore {
         io::write_shard(Path::new(dir), table, self.server_number, &value).map_err(failed)
     }
 
+    fn set_room(&mut self, room: &Room) {
+        self.room = room.clone();
+    }
+
     fn spare(&mut self) -> Vec<Tensor> {
         std::mem::take(&mut self.spare)
     }
@@ -417,6 +438,30 @@ impl Store for BlockStore {
             }
         }
         all
+    }
+}
+
+/// Moves a tensor to where trainers of this machine can read it.
+fn move_into(value: &mut Value, room: &Room) {
+    let Value::Tensor(tensor) = value else { return };
+    if tensor.lender().is_some() {
+        return;
+    }
+    if let Some(mut place) = room.tensor(tensor.bytes().len()) {
+        place.copy_from(tensor);
+        *tensor = place;
+    }
+}
+
+/// Makes a value ready to be changed. While a trainer reads it, a copy is changed, which the next
+/// one will read.
+fn make_own(value: &mut Value, room: &Room) {
+    value.unshare();
+    let Value::Tensor(tensor) = value else { return };
+    if !tensor.may_write() {
+        let mut copy = room.tensor(tensor.bytes().len()).unwrap_or_default();
+        copy.copy_from(tensor);
+        *tensor = copy;
     }
 }
 

@@ -173,3 +173,56 @@ pub(super) fn find_sgd(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Opti
     let by = Planned { desc, op: &AverageSgd, index: plan.ops[at].index };
     Some(Replacement { gone: vec![at, sgd_at], at: sgd_at, by })
 }
+
+#[cfg(test)]
+mod tests {
+    use program::{Meta, OpDesc, Program, VarDesc};
+    use tensor::{DType, Tensor};
+
+    use crate::executor::{Executor, Feed, Options};
+    use crate::scope::Scope;
+
+    /// Two gradients of more than one strip, averaged, and a step with the average.
+    fn step(fuse: bool, fetched: bool) -> (Vec<f32>, usize) {
+        const N: usize = super::STRIP + 7;
+        let (mut program, scope) = (Program::default(), Scope::new());
+        let numbers = |seed: usize| -> Vec<f32> {
+            let number = |i: usize| ((i * 7919 + seed * 104_729) % 1009) as f32 / 331.0 - 1.5;
+            (0..N).map(number).collect()
+        };
+        for (seed, name) in ["g.0", "g.1", "p"].into_iter().enumerate() {
+            let meta = Meta::dense(DType::F32, &[N as i64]);
+            program.block_mut(0).put_var(VarDesc::new(name, meta).persistable());
+            scope.set(name, Tensor::new([N], &numbers(seed)).unwrap());
+        }
+        let meta = Meta::dense(DType::F32, &[1]);
+        program.block_mut(0).put_var(VarDesc::new("lr", meta).persistable());
+        scope.set("lr", Tensor::full([1], 0.3f32));
+        let sum = OpDesc::new("sum").input("X", ["g.0", "g.1"].map(String::from).to_vec());
+        let scale = OpDesc::new("scale").input("X", "g").output("Out", "g");
+        let sgd = OpDesc::new("sgd").input("Param", "p").input("Grad", "g");
+        for op in [
+            sum.output("Out", "g"),
+            scale.attr("scale", 1.0f32 / 3.0),
+            sgd.input("LearningRate", "lr").output("ParamOut", "p"),
+        ] {
+            program.append_op(0, op).unwrap();
+        }
+        let mut exe = Executor::with_options(Options { fuse, ..Options::default() });
+        let fetch: &[&str] = if fetched { &["g"] } else { &[] };
+        let n_ops = exe.prepare(&program, &Feed::new(), fetch).unwrap().n_ops();
+        exe.run(&program, &scope, &mut Feed::new(), fetch).unwrap();
+        let param = scope.get("p").unwrap();
+        (param.tensor().unwrap().data::<f32>().unwrap().to_vec(), n_ops)
+    }
+
+    #[test]
+    fn one_pass_steps_as_three_do() {
+        let (separate, n_separate) = step(false, false);
+        let (fused, n_fused) = step(true, false);
+        assert_eq!((n_separate, n_fused), (3, 1));
+        assert!(separate.iter().zip(&fused).all(|(a, b)| a.to_bits() == b.to_bits()));
+        let (seen, n_seen) = step(true, true);
+        assert_eq!((seen == separate, n_seen), (true, 2), "somebody looks at the average");
+    }
+}

@@ -52,6 +52,7 @@ pub(super) fn fuse(plan: &mut Plan, program: &Program) {
         }
         plan.replace(replacements);
     }
+    remote::send_for_good(plan);
 }
 
 /// Whether `var` goes from one op to another and nobody else looks at it.

@@ -1,7 +1,7 @@
 //! Cutting a gradient and sending the pieces, or receiving pieces and joining them, without the
 //! pieces: `send` and `recv` take the whole variable and the names that its pieces have on servers.
 
-use program::op::Op;
+use program::op::{FOR_GOOD, Op};
 use program::{Program, op};
 
 use super::only;
@@ -112,6 +112,21 @@ pub(super) fn find_recv(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Opt
     desc.attrs.set("recv_varnames", pieces.to_vec());
     let by = Planned { desc, op: found("recv")?, index: plan.ops[at].index };
     Some(Replacement { gone: vec![at, concat_at], at, by })
+}
+
+/// Sends after which nobody reads what was sent: servers may get the memory instead of a copy.
+pub(super) fn send_for_good(plan: &mut Plan) {
+    let uses = plan.uses();
+    for at in 0..plan.ops.len() {
+        let send = &plan.ops[at].desc;
+        let last = |var: &String| {
+            let written_before = uses.writers(var).iter().all(|&writer| writer < at);
+            !plan.pinned.contains(var) && uses.readers(var) == [at] && written_before
+        };
+        if send.kind == "send" && send.input_names("X").iter().all(last) {
+            plan.ops[at].desc.attrs.set(FOR_GOOD, true);
+        }
+    }
 }
 
 fn height(program: &Program, var: &str) -> Option<i64> {

@@ -1,0 +1,18 @@
+//! What tables hold, for whoever asks.
+
+/// What tables hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Those of the rows that exist because somebody named them: of sparse tables.
+    pub table_rows: u64,
+    /// Bytes of sparse tables, with whatever finds their rows.
+    pub table_bytes: u64,
+    /// Rows that were named, and that entry rules have not taken in.
+    pub waiting: u64,
+    /// Rows of gradients that were dropped because the table had not taken them in.
+    pub dropped: u64,
+}
