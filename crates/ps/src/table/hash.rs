@@ -190,7 +190,7 @@ mod tests {
         for step in 0..60_000u64 {
             // Keys repeat, and some are as large as keys get.
             let key = (mix(step) % 9_000).wrapping_sub(4_500);
-            if mix(step * 3 + 1) % 4 == 0 {
+            if mix(step * 3 + 1).is_multiple_of(4) {
                 let freed = map.remove(key);
                 assert_eq!(freed, model.remove(&key), "step {step}");
                 if let Some(freed) = freed {

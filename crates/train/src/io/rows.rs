@@ -113,8 +113,7 @@ pub(crate) fn read_parts(
     range: Range<i64>,
 ) -> Result<Option<Rows>> {
     let path = own.path(dir)?;
-    let mut rows = Rows::default();
-    rows.height = range.end - range.start;
+    let mut rows = Rows { height: range.end - range.start, ..Rows::default() };
     rows.value.resize_as(form.dtype, Shape::from([0, form.width]));
     if path.is_file() {
         read_part(&path, form, &range, &mut rows)?;
