@@ -216,7 +216,9 @@ mod tests {
             assert_eq!(copy.bytes(), buffer.bytes());
             all.extend([buffer, copy]);
         }
-        assert!(all.iter().all(|buffer| buffer.bytes().as_ptr() as usize % LINE_BYTES == 0));
+        assert!(
+            all.iter().all(|buffer| (buffer.bytes().as_ptr() as usize).is_multiple_of(LINE_BYTES))
+        );
     }
 
     #[test]

@@ -236,7 +236,10 @@ fn varied(_: usize, step: usize) -> Feed {
     feed(&ids, &x)
 }
 
-const OPTIMIZERS: &[(&str, fn() -> Optimizer)] = &[
+/// A name for messages, and how the optimizer is made.
+type Named = (&'static str, fn() -> Optimizer);
+
+const OPTIMIZERS: &[Named] = &[
     ("sgd", sgd),
     ("adagrad", adagrad),
     ("adagrad from 0.5", || {

@@ -78,7 +78,7 @@ impl Cell {
 
     /// The value, to change until [`Cell::put`].
     pub(crate) fn take(&self) -> Value {
-        let is_free = |state: &State| !state.is_out && !(self.is_table && state.n_readers > 0);
+        let is_free = |state: &State| !(state.is_out || self.is_table && state.n_readers > 0);
         let mut state = self.wait_until(is_free);
         state.is_out = true;
         let (value, spare) = (std::mem::take(&mut state.value), state.spare.take());

@@ -89,10 +89,6 @@ fn train(mode: &str, batch: usize, number: usize, endpoints: &str) {
         cluster.start_communicator(&job, CommunicatorConfig::default());
     }
     exe.run(&net.startup, &scope, &mut Feed::new(), &[]).expect("the trainer starts");
-    if env::var("SHOW").is_ok() {
-        let prepared = exe.prepare(&net.main, &feeds[0], &[]).expect("prepared");
-        eprintln!("{}", prepared.describe().join("\n"));
-    }
     let mut at = number * feeds.len() / 2;
     let mut step = |exe: &mut Executor| {
         at = (at + 1) % feeds.len();
@@ -120,9 +116,9 @@ fn alone(batch: usize, mut model: Option<Model>) {
     let mut ceiling = Ceiling::new(N_ROWS, batch, LR);
     println!("ready");
     for _ in std::io::stdin().lines().map_while(Result::ok) {
-        for k in 0..N_TURN / batch {
+        for (k, feed) in feeds.iter_mut().enumerate().take(N_TURN / batch) {
             match &mut model {
-                Some(model) => model.step(&mut feeds[k]),
+                Some(model) => model.step(feed),
                 None => assert!(ceiling.step(&samples, k * batch, batch).is_finite()),
             }
         }
