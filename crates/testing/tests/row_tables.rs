@@ -236,7 +236,9 @@ fn varied(_: usize, step: usize) -> Feed {
     feed(&ids, &x)
 }
 
-const OPTIMIZERS: &[(&str, fn() -> Optimizer)] = &[
+type Made = fn() -> Optimizer;
+
+const OPTIMIZERS: &[(&str, Made)] = &[
     ("sgd", sgd),
     ("adagrad", adagrad),
     ("adagrad from 0.5", || {
