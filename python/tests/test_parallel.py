@@ -156,7 +156,7 @@ def test_what_follows_the_update_sees_it():
     feed, before = batch(6), weight()
     after, doubled = exe.run(compiled(loss), feed=feed, fetch_list=[after, doubled])
     np.testing.assert_allclose(after, [weight().sum()] * 2, rtol=1e-6)
-    np.testing.assert_allclose(doubled[:4], 2 * gradient(feed, before), rtol=1e-5)
+    np.testing.assert_allclose(doubled[:4], 2 * gradient(feed, before), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(doubled[:4], doubled[4:], rtol=0)
 
 
