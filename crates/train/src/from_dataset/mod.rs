@@ -154,7 +154,7 @@ impl<'a> Tour<'a> {
         };
         let stops = Stops::new(&readers, &crew[..n_threads], self.executor);
         let (send, events) = mpsc::sync_channel(1);
-        let (tour, mut seen) = (&*self, Seen::default());
+        let (tour, mut was_stopped) = (&*self, false);
         let results = thread::scope(|threads| {
             let mut handles = Vec::with_capacity(n_threads);
             for (index, (reader, executor)) in readers.into_iter().zip(crew).enumerate() {
@@ -185,13 +185,13 @@ impl<'a> Tour<'a> {
                 }));
             }
             drop(send);
-            tour.attend(&events, audience, &stops, &mut seen);
+            was_stopped = tour.attend(&events, audience, &stops);
             handles.into_iter().map(join).collect::<Vec<_>>()
         });
         stops.none();
         // Variables are back before anybody is told.
         drop((together, lent));
-        self.report(results, seen)
+        self.report(results, was_stopped)
     }
 
     /// All that lives between batches, in cells.
@@ -211,14 +211,9 @@ impl<'a> Tour<'a> {
         !self.pass.infers && matches!(mode, Some(Mode::Sync | Mode::HalfAsync))
     }
 
-    /// Shows what comes until all threads are done.
-    fn attend(
-        &self,
-        events: &Receiver<Event>,
-        audience: &mut dyn Audience,
-        stops: &Stops,
-        seen: &mut Seen,
-    ) {
+    /// Shows what comes until all threads are done; whether the caller ended it early.
+    fn attend(&self, events: &Receiver<Event>, audience: &mut dyn Audience, stops: &Stops) -> bool {
+        let mut was_stopped = false;
         let mut last = (Instant::now(), Instant::now());
         loop {
             match events.recv_timeout(TICK) {
@@ -226,7 +221,7 @@ impl<'a> Tour<'a> {
                 Ok(Event::Watched(values)) => audience.watched(values),
                 Ok(Event::Measured(text)) => audience.measured(&text),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return was_stopped,
             }
             if !self.pass.watch.is_empty() && last.1.elapsed() >= self.pass.watch_every {
                 last.1 = Instant::now();
@@ -234,15 +229,15 @@ impl<'a> Tour<'a> {
             }
             if last.0.elapsed() >= TICK {
                 last.0 = Instant::now();
-                if !audience.goes_on(&self.shared.progress(self.start)) && !seen.was_stopped {
-                    seen.was_stopped = true;
+                if !audience.goes_on(&self.shared.progress(self.start)) && !was_stopped {
+                    was_stopped = true;
                     stops.all();
                 }
             }
         }
     }
 
-    fn report(&self, results: Vec<Result<worker::Done>>, seen: Seen) -> Result<Report> {
+    fn report(&self, results: Vec<Result<worker::Done>>, was_stopped: bool) -> Result<Report> {
         let mut report =
             Report { seconds: self.start.elapsed().as_secs_f64(), ..Report::default() };
         let mut failed: Option<Error> = None;
@@ -256,7 +251,7 @@ impl<'a> Tour<'a> {
         }
         match failed {
             Some(error) => Err(error),
-            None if seen.was_stopped => Err(Error::PassStopped),
+            None if was_stopped => Err(Error::PassStopped),
             None => Ok(report),
         }
     }
@@ -265,11 +260,6 @@ impl<'a> Tour<'a> {
 /// Whether the error only says that somebody else failed.
 fn is_echo(error: Option<&Error>) -> bool {
     matches!(error, Some(Error::PassStopped | Error::Interrupted { .. }))
-}
-
-#[derive(Default)]
-struct Seen {
-    was_stopped: bool,
 }
 
 fn join(handle: thread::ScopedJoinHandle<'_, Result<worker::Done>>) -> Result<worker::Done> {

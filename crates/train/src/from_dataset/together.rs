@@ -19,10 +19,8 @@ use crate::parallel::stage::{Stage, Stages};
 use crate::remote::scale;
 use crate::scope::{Lent, Scope};
 
-pub(super) struct Together<'a> {
+pub(super) struct Together {
     stages: Stages,
-    /// The job's program, for its name in errors.
-    program: &'a Program,
     state: Mutex<State>,
     round_over: Condvar,
     has_failed: AtomicBool,
@@ -38,9 +36,9 @@ struct State {
     n_rounds: u64,
 }
 
-impl<'a> Together<'a> {
+impl Together {
     pub(super) fn new(
-        (program, scope): (&'a Program, &Scope),
+        (program, scope): (&Program, &Scope),
         mut once: Executor,
         lent: &Arc<Lent>,
         (n_threads, pass): (usize, &Pass),
@@ -64,7 +62,7 @@ impl<'a> Together<'a> {
             n_rounds: 0,
         };
         let (state, round_over) = (Mutex::new(state), Condvar::new());
-        Ok(Self { stages, program, state, round_over, has_failed: AtomicBool::new(false) })
+        Ok(Self { stages, state, round_over, has_failed: AtomicBool::new(false) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -124,7 +122,7 @@ impl<'a> Together<'a> {
 
     /// Averages, sends, receives, and lets all go on.
     fn finish(&self, state: &mut State, stage: &Stage) -> Result<()> {
-        let result = state.run(stage, self.program);
+        let result = state.run(stage);
         if result.is_err() {
             self.has_failed.store(true, Ordering::Relaxed);
         }
@@ -151,7 +149,7 @@ impl State {
         self.waiting.iter().flatten().count() == self.n_active
     }
 
-    fn run(&mut self, stage: &Stage, program: &Program) -> Result<()> {
+    fn run(&mut self, stage: &Stage) -> Result<()> {
         let scopes: Vec<Scope> = self.waiting.iter().flatten().cloned().collect();
         let Some((first, others)) = scopes.split_first() else { return Ok(()) };
         for name in &stage.merge {
@@ -175,7 +173,6 @@ impl State {
             self.inner.write_own(name, |own| *own = value);
         }
         let once = &stage.once;
-        debug_assert_eq!(once.program.distributed.is_some(), program.distributed.is_some());
         let mut feed = Feed::new();
         let ran = self.once.run_into(&once.program, &self.inner, &mut feed, &[], &mut Vec::new());
         ran.map_err(|error| once.blame(error))

@@ -61,7 +61,7 @@ pub(super) struct Worker<'a> {
     /// The user's, or one inside of it for what is this thread's own.
     pub(super) scope: Scope,
     pub(super) pass: &'a Pass,
-    pub(super) together: Option<&'a Together<'a>>,
+    pub(super) together: Option<&'a Together>,
     pub(super) shared: &'a Shared,
     /// Of the first thread.
     pub(super) events: Option<SyncSender<Event>>,
