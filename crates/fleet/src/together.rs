@@ -7,8 +7,11 @@ use crate::lifecycle::Fleet;
 use crate::role::Part;
 
 impl Fleet {
-    /// Waits for all trainers.
+    /// Waits for all trainers. What any of them sent before, in whatever mode, is served then: who
+    /// saves after a barrier saves all of it.
     pub fn barrier_worker(&self) -> Result<()> {
+        self.need(Part::Trainer, "meet the others")?;
+        self.cluster().settle()?;
         self.meet("barrier", Vec::new()).map(drop)
     }
 

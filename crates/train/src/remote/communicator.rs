@@ -75,9 +75,17 @@ impl Mail {
     }
 }
 
+/// What the sender is told.
+#[derive(Debug)]
+enum Order {
+    Send(Bundle),
+    /// To say so when all before is served.
+    Settle(SyncSender<()>),
+}
+
 #[derive(Debug)]
 pub(super) struct Communicator {
-    inbox: SyncSender<Bundle>,
+    inbox: SyncSender<Order>,
     thread: JoinHandle<Result<()>>,
     mailbox: Mailbox,
 }
@@ -101,7 +109,16 @@ impl Communicator {
 
     /// Queues a step's gradients; `false` if the communicator has ended with an error.
     pub(super) fn send(&self, bundle: Bundle) -> bool {
-        self.inbox.send(bundle).is_ok()
+        self.inbox.send(Order::Send(bundle)).is_ok()
+    }
+
+    /// Asks for a sign when everything queued so far is served; none comes if the communicator
+    /// ends with an error before.
+    pub(super) fn settle(&self) -> Receiver<()> {
+        let (done, sign) = sync_channel(1);
+        // Whoever has ended does not give it.
+        let _ = self.inbox.send(Order::Settle(done));
+        sign
     }
 
     /// Parameters that came since the last call.
@@ -132,14 +149,16 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(&mut self, outbox: &Receiver<Bundle>) -> Result<()> {
-        while let Ok(first) = outbox.recv() {
-            let bundles = self.gather(first, outbox);
-            self.n_unfetched += bundles.len() as u64;
-            let fetches = self.n_unfetched >= self.config.fetch_after;
-            self.push(merge(bundles, self.config.is_sum), fetches)?;
-            if fetches {
-                self.fetch()?;
+    fn run(&mut self, outbox: &Receiver<Order>) -> Result<()> {
+        while let Ok(order) = outbox.recv() {
+            let settle = match order {
+                Order::Send(first) => self.send(first, outbox)?,
+                Order::Settle(done) => Some(done),
+            };
+            if let Some(done) = settle {
+                self.cluster.wait_served()?;
+                // Whoever asked may have given up.
+                let _ = done.send(());
             }
         }
         (self.cluster.log())(&lines::send_thread_ends());
@@ -148,18 +167,35 @@ impl Worker {
         Ok(())
     }
 
+    /// Sends a step and those merged with it; who wants to know of it, if that came meanwhile.
+    fn send(&mut self, first: Bundle, outbox: &Receiver<Order>) -> Result<Option<SyncSender<()>>> {
+        let (bundles, settle) = self.gather(first, outbox);
+        self.n_unfetched += bundles.len() as u64;
+        let fetches = self.n_unfetched >= self.config.fetch_after;
+        self.push(merge(bundles, self.config.is_sum), fetches)?;
+        if fetches {
+            self.fetch()?;
+        }
+        Ok(settle)
+    }
+
     /// The first step and those that come shortly after, as far as they may be merged.
-    fn gather(&self, first: Bundle, outbox: &Receiver<Bundle>) -> Vec<Bundle> {
+    fn gather(
+        &self,
+        first: Bundle,
+        outbox: &Receiver<Order>,
+    ) -> (Vec<Bundle>, Option<SyncSender<()>>) {
         let mut bundles = vec![first];
         let mut patience = self.config.wait_times;
         while bundles.len() < self.config.merge_max {
             match outbox.recv_timeout(Duration::from_millis(10)) {
-                Ok(bundle) => bundles.push(bundle),
+                Ok(Order::Send(bundle)) => bundles.push(bundle),
+                Ok(Order::Settle(done)) => return (bundles, Some(done)),
                 Err(RecvTimeoutError::Timeout) if patience > 0 => patience -= 1,
                 Err(_) => break,
             }
         }
-        bundles
+        (bundles, None)
     }
 
     /// One message to each server; with the question that follows, if one does.

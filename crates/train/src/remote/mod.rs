@@ -287,13 +287,26 @@ impl Cluster {
         !self.state().clients.is_empty()
     }
 
-    /// Sends what is still waiting, and waits until all servers have served it.
+    /// Sends what is still waiting, in the background too, and waits until all servers have
+    /// served it.
     pub fn settle(&self) -> Result<()> {
         self.traffic().flush(self)?;
-        for client in self.open() {
-            client.settle()?;
+        // Nothing is locked while it is waited for.
+        let sign = self.communicator().as_ref().map(Communicator::settle);
+        if sign.is_some_and(|sign| sign.recv().is_err()) {
+            self.end_of_communicator()?;
         }
-        Ok(())
+        self.wait_served()
+    }
+
+    fn wait_served(&self) -> Result<()> {
+        self.open().iter().try_for_each(|client| Ok(client.settle()?))
+    }
+
+    /// The error of a communicator that has ended.
+    fn end_of_communicator(&self) -> Result<()> {
+        let ended = self.communicator().take();
+        ended.map_or(Ok(()), |communicator| communicator.stop().0)
     }
 
     fn open(&self) -> Vec<Arc<Client>> {

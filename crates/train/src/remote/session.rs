@@ -70,12 +70,11 @@ impl<'a> Session<'a> {
     fn enqueue(&mut self) -> crate::error::Result<()> {
         let bundle = std::mem::take(&mut self.bundle);
         let sent = self.cluster.communicator().as_ref().is_none_or(|c| c.send(bundle));
-        if sent {
-            return Ok(());
+        match sent {
+            true => Ok(()),
+            // It has ended: its error is the step's.
+            false => self.cluster.end_of_communicator(),
         }
-        // It has ended: its error is the step's.
-        let ended = self.cluster.communicator().take();
-        ended.map_or(Ok(()), |communicator| communicator.stop().0)
     }
 
     fn mode(&self) -> Option<Mode> {
