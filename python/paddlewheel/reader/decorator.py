@@ -1,9 +1,7 @@
 """Makes readers of readers."""
 
 import itertools
-import multiprocessing
 import random
-import subprocess
 import threading
 
 from .._channel import Channel
@@ -169,6 +167,8 @@ def multiprocess_reader(readers, use_pipe=True, queue_size=1000):
     """Runs each reader in a process of its own; samples come as they are ready."""
     if not isinstance(readers, (list, tuple)) or not readers:
         raise AssertionError("`readers` must be list or tuple.")
+    import multiprocessing  # Here, because most processes need none of it.
+
     context = multiprocessing.get_context("fork")
 
     def send(reader, queue):
@@ -217,6 +217,8 @@ class PipeReader:
 
     def get_line(self, cut_lines=True, line_break="\n"):
         """The lines of the output, or pieces of it as they come."""
+        import subprocess  # Here, because most processes need none of it.
+
         with subprocess.Popen(self.command, shell=True, stdout=subprocess.PIPE) as process:
             pieces = iter(lambda: process.stdout.read(self.bufsize), b"")
             rest = ""

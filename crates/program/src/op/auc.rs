@@ -207,7 +207,8 @@ fn open<'a>(state: &'a mut [i64], layout: Layout, scratch: &mut [i64]) -> &'a mu
 }
 
 /// Moves rows up by one and adds them up on the way: the window of twenty batches is larger than the
-/// nearest caches, and going through it once instead of twice is what counts.
+/// nearest caches, so it is gone through once, and what is equal, which most of it is, is not
+/// written.
 fn shift(state: &mut [i64], n_steps: usize, sum: &mut [i64]) {
     const WIDTH: usize = 512;
     let n_buckets = sum.len();
@@ -215,13 +216,28 @@ fn shift(state: &mut [i64], n_steps: usize, sum: &mut [i64]) {
     for (part, sum) in sum.chunks_mut(WIDTH).enumerate() {
         for step in 1..n_steps {
             let (before, from) = state.split_at_mut(step * n_buckets + part * WIDTH);
-            let to = &mut before[(step - 1) * n_buckets + part * WIDTH..];
-            for ((to, &count), sum) in to.iter_mut().zip(&*from).zip(&mut *sum) {
-                *to = count;
-                *sum += count;
-            }
+            let to = &mut before[(step - 1) * n_buckets + part * WIDTH..][..sum.len()];
+            move_row(to, &from[..sum.len()], sum);
         }
     }
+}
+
+/// A cache line of counts.
+const LINE: usize = 8;
+
+fn move_row(to: &mut [i64], from: &[i64], sum: &mut [i64]) {
+    let (to, to_rest) = to.as_chunks_mut::<LINE>();
+    let (from, from_rest) = from.as_chunks::<LINE>();
+    let (sum, sum_rest) = sum.as_chunks_mut::<LINE>();
+    for ((to, from), sum) in to.iter_mut().zip(from).zip(sum) {
+        let all = from.iter().fold(0, |all, count| all | count);
+        if all | to.iter().fold(0, |all, count| all | count) != 0 {
+            *to = *from;
+            sum.iter_mut().zip(from).for_each(|(sum, count)| *sum += count);
+        }
+    }
+    to_rest.copy_from_slice(from_rest);
+    sum_rest.iter_mut().zip(from_rest).for_each(|(sum, count)| *sum += count);
 }
 
 /// Brings the rest of a state up to date and returns the histogram of the window.

@@ -23,6 +23,9 @@ pub struct Spare {
 /// Spare tensors kept; more than the aliased outputs of one op are never needed at once.
 const SPARE_MAX: usize = 8;
 
+/// Tensors that servers may keep instead of copying them have this many bytes or more.
+const KEPT_BYTES_MIN: usize = 4096;
+
 impl Spare {
     /// A tensor with old memory, or a new one.
     pub fn tensor(&mut self) -> Tensor {
@@ -120,7 +123,11 @@ impl<'a> Run<'a> {
         let slots: Vec<usize> = self.wiring.input(port).iter().flatten().copied().collect();
         let remote = self.host.remote().map_err(|error| error.of_op(&self.op.kind))?;
         for &slot in &slots {
-            self.vars[slot].share();
+            // Little is copied rather than kept: memory is worth more than its bytes.
+            if self.vars[slot].tensor().is_some_and(|tensor| tensor.bytes().len() >= KEPT_BYTES_MIN)
+            {
+                self.vars[slot].share();
+            }
         }
         let values: Vec<&Value> = slots.iter().map(|&slot| &self.vars[slot]).collect();
         tell(remote, &values)?;

@@ -23,7 +23,7 @@ pub use lend::Lend;
 pub use look_up::LookUp;
 pub use meet::{Meet, Met};
 pub use ping::{Ping, Pong};
-pub use pull::{Pull, Values};
+pub use pull::{CHANGED_MAX, Pull, Values};
 pub use push::{Named, Push};
 pub use save::Save;
 pub use stats::{AskStats, Stats};

@@ -8,12 +8,16 @@ use super::Body;
 use crate::codec::{Reader, Writer};
 use crate::error::Result;
 
+/// Rows in an answer about changes: what a server holds of them at a time.
+pub const CHANGED_MAX: usize = 1 << 13;
+
 /// Answered by [`Values`], in the order of `names`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pull {
     /// Answered when this many rounds have been applied.
     pub after: u64,
-    /// Only the rows that somebody changed since this trainer asked last (GEO).
+    /// Only the rows that somebody changed since this trainer asked last (GEO), at most
+    /// [`CHANGED_MAX`] of them: who gets as many asks again.
     pub changed: bool,
     /// The variables.
     pub names: Vec<String>,

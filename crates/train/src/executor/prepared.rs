@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use program::op::{Spare, Wiring};
+use program::op::{FOR_GOOD, Spare, Wiring};
 use program::{Error as ProgramError, Program, VarDesc};
 use tensor::{Tensor, Value};
 
@@ -72,7 +72,10 @@ impl Prepared {
         let unwritten = read_before_written(&plans, &feeds);
         let mut slots = Slots::new(program);
         if options.reuse_memory {
-            let temporary = |var: &str| !pinned.contains(var) && !unwritten.contains(var);
+            let given = given_away(&plans[0]);
+            let temporary = |var: &str| {
+                !pinned.contains(var) && !unwritten.contains(var) && !given.contains(var)
+            };
             slots.share(liveness::share(&plans[0], program, temporary));
         }
         let blocks: Result<Vec<_>> =
@@ -324,6 +327,13 @@ fn pinned(program: &Program, feed: &Feed, fetch: &[&str]) -> HashSet<String> {
     pinned.extend(fetch.iter().map(|name| name.to_string()));
     pinned.extend(plan::shared_by_blocks(program));
     pinned
+}
+
+/// Variables whose memory goes to servers and is exchanged for other memory that servers can read:
+/// it is of use for a variable of the same size only.
+fn given_away(plan: &Plan) -> HashSet<String> {
+    let given = plan.ops.iter().filter(|planned| planned.desc.attrs.get(FOR_GOOD).is_some());
+    given.flat_map(|planned| planned.desc.input_names("X")).cloned().collect()
 }
 
 /// Variables that some op may read before any op of the same run has written them. What only a

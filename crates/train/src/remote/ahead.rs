@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use program::OpDesc;
 use program::distributed::Mode;
-use tensor::Tensor;
+use program::{OpDesc, Result};
+use tensor::{MergeScratch, Tensor};
 
 use super::rows::Question;
 
@@ -20,6 +20,8 @@ pub(crate) struct Ahead {
     next: Vec<(String, Tensor)>,
     /// What was asked for, by the first output of the op that asks.
     asked: BTreeMap<String, (Instant, Question)>,
+    /// Memory for telling ids apart.
+    scratch: MergeScratch,
 }
 
 impl Ahead {
@@ -45,7 +47,7 @@ impl Ahead {
     }
 
     /// The ids that an op will be given next; `None` if they are not fed.
-    pub(super) fn next_of(&self, op: &OpDesc) -> Option<Vec<&[i64]>> {
+    fn next_of(&self, op: &OpDesc) -> Option<Vec<&[i64]>> {
         let ids = |name: &String| {
             let (_, ids) = self.next.iter().find(|(own, _)| own == name)?;
             ids.data::<i64>().ok()
@@ -59,8 +61,21 @@ impl Ahead {
         (since.elapsed() < KEPT_MAX).then_some(question)
     }
 
-    pub(super) fn keep(&mut self, op: &OpDesc, question: Question) {
-        self.asked.insert(key(op).to_string(), (Instant::now(), question));
+    /// Asks for what an op will need next, if that is known. An error of it is the next step's.
+    pub(super) fn ask_next(
+        &mut self,
+        op: &OpDesc,
+        ask: impl FnOnce(&[&[i64]], &mut MergeScratch) -> Result<Question>,
+    ) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        if let Some(Ok(question)) = self.next_of(op).map(|next| ask(&next, &mut scratch)) {
+            self.asked.insert(key(op).to_string(), (Instant::now(), question));
+        }
+        self.scratch = scratch;
+    }
+
+    pub(super) fn scratch(&mut self) -> &mut MergeScratch {
+        &mut self.scratch
     }
 }
 

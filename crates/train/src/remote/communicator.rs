@@ -66,12 +66,21 @@ type Mailbox = Arc<Mutex<Mail>>;
 #[derive(Debug, Default)]
 struct Mail {
     arrived: BTreeMap<String, Tensor>,
-    old: BTreeMap<String, Tensor>,
+    old: Vec<BTreeMap<String, Tensor>>,
 }
+
+/// Sets of parameters whose memory is kept: one may be under way while another comes back.
+const OLD_MAX: usize = 2;
 
 impl Mail {
     fn take(&mut self) -> BTreeMap<String, Tensor> {
         std::mem::take(&mut self.arrived)
+    }
+
+    fn keep(&mut self, old: BTreeMap<String, Tensor>) {
+        if !old.is_empty() && self.old.len() < OLD_MAX {
+            self.old.push(old);
+        }
     }
 }
 
@@ -128,7 +137,7 @@ impl Communicator {
 
     /// Memory of parameters that others took the place of.
     pub(super) fn give_back(&self, old: BTreeMap<String, Tensor>) {
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).old.extend(old);
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).keep(old);
     }
 
     /// Sends what is left, fetches once more, and reports the first error if there was one.
@@ -222,13 +231,12 @@ impl Worker {
     fn fetch(&mut self) -> Result<()> {
         self.n_unfetched = 0;
         let lock = || self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut old = std::mem::take(&mut lock().old);
+        let mut old = lock().old.pop().unwrap_or_default();
         let params = fetch(&self.cluster, &self.job, is_dense, &mut old)?;
         let mut mail = lock();
         // What was not used is old, too.
-        old.append(&mut mail.take());
-        old.append(&mut mail.old);
-        (mail.arrived, mail.old) = (params, old);
+        let unused = std::mem::replace(&mut mail.arrived, params);
+        mail.keep(unused);
         Ok(())
     }
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement};
-use ps::message::{Named, Pull, Push, Reply};
+use ps::message::{CHANGED_MAX, Named, Pull, Push, Reply};
+use ps::tcp::{Client, Ticket};
 use tensor::{Rows, Tensor, Value};
 
 use super::{Cluster, add, unexpected};
@@ -92,7 +93,7 @@ impl Geo {
             }
         }
         for (endpoint, grads) in by_server {
-            cluster.client(endpoint)?.change(Push { grads })?;
+            push(&*cluster.client(endpoint)?, grads)?;
         }
         self.fetch(cluster, job, scope)
     }
@@ -103,25 +104,65 @@ impl Geo {
         for placed in job.placement.iter().filter(|placed| is_param(placed)) {
             let client = cluster.client(&placed.endpoint)?;
             let changed = self.touched.contains_key(&placed.origin);
-            let ticket =
-                client.ask(Pull { after: 0, changed, names: vec![placed.slice.clone()] })?;
-            tickets.push((client, placed, ticket));
+            let pull = Pull { after: 0, changed, names: vec![placed.slice.clone()] };
+            let ticket = client.ask(pull.clone())?;
+            tickets.push((client, placed, pull, ticket));
         }
-        for (client, placed, ticket) in tickets {
-            let value = match client.wait(ticket, "parameters")? {
-                Reply::Values(values) => values.0.into_iter().next(),
-                other => return Err(unexpected(&client, &other)),
-            };
-            let old = self.old.get_mut(&placed.origin);
-            if let (Some(old), Some(value)) = (old, value) {
-                scope.write(&placed.origin, |x| {
-                    if let Value::Tensor(x) = x {
-                        take_over(x, old, &value, span(placed).0);
-                    }
-                });
+        for (client, placed, pull, mut ticket) in tickets {
+            while let Some(value) = self.take_answer((&client, ticket), placed, scope)? {
+                let Value::Rows(rows) = &*value else { break };
+                if rows.ids.len() < CHANGED_MAX {
+                    break;
+                }
+                // There may be more.
+                ticket = client.ask(pull.clone())?;
             }
         }
         Ok(())
+    }
+
+    /// Waits for values of a piece of a parameter, and takes them over.
+    fn take_answer(
+        &mut self,
+        (client, ticket): (&Client, Ticket),
+        placed: &Placement,
+        scope: &Scope,
+    ) -> Result<Option<Arc<Value>>> {
+        let value = match client.wait(ticket, "parameters")? {
+            Reply::Values(values) => values.0.into_iter().next(),
+            other => return Err(unexpected(client, &other)),
+        };
+        if let (Some(old), Some(value)) = (self.old.get_mut(&placed.origin), &value) {
+            scope.write(&placed.origin, |x| {
+                if let Value::Tensor(x) = x {
+                    take_over(x, old, value, span(placed).0);
+                }
+            });
+        }
+        Ok(value)
+    }
+}
+
+/// Sends differences, those of many rows in several messages: neither side needs memory for all.
+fn push(client: &Client, grads: Vec<Named>) -> Result<()> {
+    let mut together = Vec::new();
+    for Named { name, value } in grads {
+        let Value::Rows(rows) = &value else {
+            together.push(Named { name, value });
+            continue;
+        };
+        for (at, ids) in rows.ids.chunks(CHANGED_MAX).enumerate() {
+            let some = add::slice(&rows.value, at * CHANGED_MAX, ids.len());
+            let some = Rows { ids: ids.to_vec(), height: rows.height, value: some };
+            client.change(Push {
+                grads: vec![Named { name: name.clone(), value: Value::Rows(some) }],
+            })?;
+            client.settle()?;
+        }
+    }
+    match together.is_empty() {
+        true => Ok(()),
+        false => Ok(client.change(Push { grads: together })?),
     }
 }
 

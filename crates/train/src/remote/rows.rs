@@ -48,24 +48,33 @@ struct Part<'a> {
 pub(super) struct Question {
     /// The ids of all slots.
     ids: Vec<i64>,
-    /// Each once, sorted.
-    unique: Vec<i64>,
-    /// Where the ids of each part begin among them.
-    starts: Vec<usize>,
+    /// For each of them, its position among the distinct ones.
+    positions: Vec<u32>,
+    /// Where the answer has the row of each distinct id; nowhere if it is padding.
+    places: Vec<Option<Place>>,
     asked: Asked,
 }
 
+/// A row of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    part: u32,
+    row: u32,
+}
+
 impl Question {
-    fn ask(cluster: &Cluster, op: &OpDesc, all: &[&[i64]]) -> Result<Self> {
+    fn ask(
+        cluster: &Cluster,
+        op: &OpDesc,
+        all: &[&[i64]],
+        scratch: &mut MergeScratch,
+    ) -> Result<Self> {
         let ids = all.concat();
-        let padding = op.attrs.int("padding_idx", -1)?;
-        let mut unique = ids.clone();
-        unique.retain(|&id| id != padding || padding == -1);
-        unique.sort_unstable();
-        unique.dedup();
-        let (parts, starts) = parts(op, &unique)?;
-        let asked = ask(cluster, &parts).map_err(program::op::host_error)?;
-        Ok(Self { ids, unique, starts, asked })
+        let (distinct, positions) = scratch.distinct(ids.iter());
+        let positions = positions.to_vec();
+        let (parts, places) = parts(op, distinct)?;
+        let asked = ask(cluster, parts).map_err(program::op::host_error)?;
+        Ok(Self { ids, positions, places, asked })
     }
 
     fn is_for(&self, all: &[&[i64]]) -> bool {
@@ -89,34 +98,33 @@ pub(super) fn prefetch(
     let all = all?;
     let question = match ahead.take(op) {
         Some(question) if question.is_for(&all) => question,
-        _ => Question::ask(cluster, op, &all)?,
+        _ => Question::ask(cluster, op, &all, ahead.scratch())?,
     };
-    // An error of the next batch is the next step's.
-    if let Some(Ok(next)) = ahead.next_of(op).map(|next| Question::ask(cluster, op, &next)) {
-        ahead.keep(op, next);
-    }
-    let Question { unique, starts, asked, .. } = question;
+    ahead.ask_next(op, |next, scratch| Question::ask(cluster, op, next, scratch));
+    let Question { positions, places, asked, .. } = question;
     let answers = answers(asked).map_err(program::op::host_error)?;
     let width = width(job, op, &answers);
+    let rows: Result<Vec<&[f32]>> = answers.iter().map(numbers).collect();
+    let (rows, mut positions) = (rows?, positions.into_iter());
     for (ids, out) in all.iter().zip(out) {
         let out = out.resize::<f32>(Shape::from([ids.len(), width]));
-        for (&id, row) in ids.iter().zip(out.chunks_exact_mut(width.max(1))) {
-            match unique.binary_search(&id) {
-                Ok(at) => {
-                    let part = starts.partition_point(|&start| start <= at) - 1;
-                    let rows = answers[part].data::<f32>()?;
-                    let from = (at - starts[part]) * width;
-                    match rows.get(from..from + width) {
-                        Some(values) => row.copy_from_slice(values),
-                        None => row.fill(0.0),
-                    }
-                }
+        for (row, position) in out.chunks_exact_mut(width.max(1)).zip(&mut positions) {
+            let values = places[position as usize].and_then(|Place { part, row }| {
+                rows[part as usize].get(row as usize * width..(row as usize + 1) * width)
+            });
+            match values {
+                Some(values) => row.copy_from_slice(values),
                 // Padding reads as zeros.
-                Err(_) => row.fill(0.0),
+                None => row.fill(0.0),
             }
         }
     }
     Ok(())
+}
+
+/// The numbers of an answer; none if nothing was asked for.
+fn numbers(answer: &Tensor) -> Result<&[f32]> {
+    if answer.is_empty() { Ok(&[]) } else { Ok(answer.data::<f32>()?) }
 }
 
 /// Numbers in a row: as the servers say, or as the job does if nothing was asked for.
@@ -129,45 +137,59 @@ fn width(job: Option<&Distributed>, op: &OpDesc, answers: &[Tensor]) -> usize {
     pieces.and_then(|piece| piece.origin_dims.get(1).copied()).unwrap_or(0).max(0) as usize
 }
 
-/// Cuts sorted ids into the parts of the table that hold them; also where each part starts in them.
-fn parts<'a>(op: &'a OpDesc, unique: &[i64]) -> Result<(Vec<Part<'a>>, Vec<usize>)> {
+/// Deals distinct ids out to the parts of the table that hold them; also where the row of each will
+/// be.
+fn parts<'a>(op: &'a OpDesc, distinct: &[i64]) -> Result<(Vec<Part<'a>>, Vec<Option<Place>>)> {
     let tables = op.attrs.strs("table_names")?;
     let endpoints = match op.attrs.strs("endpoints")? {
         [] => op.attrs.strs("epmap")?,
         endpoints => endpoints,
     };
-    let sections = op.attrs.ints("height_sections")?;
-    let height: i64 = sections.iter().sum();
+    let padding = Some(op.attrs.int("padding_idx", -1)?).filter(|&id| id != -1);
     let peek = op.attrs.bool("is_test", false)?;
-    if let Some(&id) = unique.iter().find(|&&id| id < 0 || id >= height) {
-        let var = op.input_names("Ids").first().cloned().unwrap_or_default();
-        return Err(Error::IdOutOfRange { var, position: 0, id, height });
+    let part = |(table, endpoint): (&'a String, &'a String)| Part {
+        endpoint,
+        table,
+        keys: Vec::with_capacity(distinct.len()),
+        peek,
+    };
+    let mut parts: Vec<Part<'a>> = tables.iter().zip(endpoints).map(part).collect();
+    let mut height = 0;
+    let sections = op.attrs.ints("height_sections")?.into_iter().take(parts.len());
+    let grow = |rows| {
+        height += rows;
+        height
+    };
+    let ends: Vec<i64> = sections.map(grow).collect();
+    let mut places = Vec::with_capacity(distinct.len());
+    for &id in distinct {
+        if Some(id) == padding {
+            places.push(None);
+            continue;
+        }
+        let at = ends.partition_point(|&end| end <= id);
+        let Some(part) = parts.get_mut(at).filter(|_| id >= 0 && at < ends.len()) else {
+            let var = op.input_names("Ids").first().cloned().unwrap_or_default();
+            return Err(Error::IdOutOfRange { var, position: 0, id, height });
+        };
+        places.push(Some(Place { part: at as u32, row: part.keys.len() as u32 }));
+        part.keys.push(id - if at == 0 { 0 } else { ends[at - 1] });
     }
-    let (mut parts, mut starts, mut first) = (Vec::new(), Vec::new(), 0);
-    for ((table, endpoint), rows) in tables.iter().zip(endpoints).zip(sections) {
-        let from = unique.partition_point(|&id| id < first);
-        let to = unique.partition_point(|&id| id < first + rows);
-        let keys = unique[from..to].iter().map(|id| id - first).collect();
-        parts.push(Part { endpoint, table, keys, peek });
-        starts.push(from);
-        first += rows;
-    }
-    Ok((parts, starts))
+    Ok((parts, places))
 }
 
 type Asked = Vec<Option<(Arc<Client>, Ticket)>>;
 
-fn ask(cluster: &Cluster, parts: &[Part<'_>]) -> crate::error::Result<Asked> {
+fn ask(cluster: &Cluster, parts: Vec<Part<'_>>) -> crate::error::Result<Asked> {
     let mut asked = Vec::with_capacity(parts.len());
-    for part in parts {
-        if part.keys.is_empty() {
+    for Part { endpoint, table, keys, peek } in parts {
+        if keys.is_empty() {
             asked.push(None);
             continue;
         }
-        let client = cluster.client(part.endpoint)?;
+        let client = cluster.client(endpoint)?;
         client.meet()?;
-        let (after, table) = (client.round(), part.table.to_string());
-        let (keys, peek) = (part.keys.clone(), part.peek);
+        let (after, table) = (client.round(), table.to_string());
         let ticket = client.ask(LookUp { after, table, keys, peek })?;
         asked.push(Some((client, ticket)));
     }
@@ -200,7 +222,7 @@ fn prefetch_shards(
         let keys = ids.data::<i64>()?.to_vec();
         parts.push(Part { endpoint, table, keys, peek: false });
     }
-    let asked = ask(cluster, &parts).map_err(program::op::host_error)?;
+    let asked = ask(cluster, parts).map_err(program::op::host_error)?;
     let answers = answers(asked).map_err(program::op::host_error)?;
     let width = width(job, op, &answers);
     for (out, answer) in out.iter_mut().zip(answers) {

@@ -57,20 +57,22 @@ impl Traffic {
 
     /// Memory for the next gradient of this size.
     pub(super) fn room(&mut self, room: &Room, n_bytes: usize) -> Tensor {
-        // What is served is held by nobody else. Lent memory finds its way back by itself.
-        let is_served = |leaving: &Arc<Tensor>| Arc::strong_count(leaving) == 1;
-        self.leaving.retain(|leaving| leaving.lender().is_none() || !is_served(leaving));
         if let Some(tensor) = room.tensor(n_bytes) {
             return tensor;
         }
+        // What is served is held by nobody else.
+        let is_served = |leaving: &Arc<Tensor>| Arc::strong_count(leaving) == 1;
         let fits = |old: &Arc<Tensor>| is_served(old) && old.bytes().len() == n_bytes;
         let at = self.leaving.iter().position(fits);
         let old = at.and_then(|at| Arc::into_inner(self.leaving.swap_remove(at)));
         old.unwrap_or_default()
     }
 
-    /// A gradient goes that its variable gave away.
+    /// A gradient goes that its variable gave away. Lent memory finds its way back by itself.
     pub(super) fn leave(&mut self, whole: &Arc<Tensor>) {
+        if whole.lender().is_some() {
+            return;
+        }
         let is_known = self.leaving.iter().any(|leaving| Arc::ptr_eq(leaving, whole));
         if !is_known && self.leaving.len() < LEAVING_MAX {
             self.leaving.push(whole.clone());

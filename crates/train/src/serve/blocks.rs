@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use program::{Block, OpDesc, Program, VarDesc};
+use program::{Block, OpDesc, Program, VarDesc, VarKind};
 
 use crate::error::Result;
 
@@ -61,9 +61,20 @@ impl Blocks {
         }
         Ok(Self { lr, updates, by_grad })
     }
+
+    /// Whether keyed rows change a variable.
+    pub(super) fn is_table(&self, name: &str) -> bool {
+        let mut updates = self.updates.iter().filter(|update| update.takes_rows());
+        updates.any(|update| update.writes.iter().any(|written| written == name))
+    }
 }
 
 impl Update {
+    /// Whether gradients come as keyed rows.
+    pub(super) fn takes_rows(&self) -> bool {
+        self.grads.iter().any(|grad| grad.meta.kind == VarKind::SelectedRows)
+    }
+
     /// The parameter it changes.
     pub(super) fn param(&self) -> Option<&VarDesc> {
         let mut ops = self.program.block(0).ops.iter();

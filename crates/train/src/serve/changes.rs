@@ -28,10 +28,11 @@ impl Changes {
         }
     }
 
-    /// The rows that a trainer has not seen, in order; now it has.
-    pub(super) fn take(&mut self, trainer: TrainerId, table: &str) -> Vec<i64> {
+    /// The first `n_max` of the rows that a trainer has not seen, in order; now it has.
+    pub(super) fn take(&mut self, trainer: TrainerId, table: &str, n_max: usize) -> Vec<i64> {
         let tables = self.unseen.get_mut(&trainer);
-        tables.and_then(|tables| tables.get_mut(table)).map_or(Vec::new(), Bits::take)
+        let bits = tables.and_then(|tables| tables.get_mut(table));
+        bits.map_or(Vec::new(), |bits| bits.take(n_max))
     }
 }
 
@@ -44,14 +45,13 @@ impl Bits {
         self.0[word] |= 1 << (at % 64);
     }
 
-    fn take(&mut self) -> Vec<i64> {
-        let n = self.0.iter().map(|word| word.count_ones() as usize).sum();
-        let mut rows = Vec::with_capacity(n);
+    fn take(&mut self, n_max: usize) -> Vec<i64> {
+        let n: usize = self.0.iter().map(|word| word.count_ones() as usize).sum();
+        let mut rows = Vec::with_capacity(n.min(n_max));
         for (at, word) in self.0.iter_mut().enumerate() {
-            let mut left = std::mem::take(word);
-            while left != 0 {
-                rows.push((at * 64) as i64 + i64::from(left.trailing_zeros()));
-                left &= left - 1;
+            while *word != 0 && rows.len() < n_max {
+                rows.push((at * 64) as i64 + i64::from(word.trailing_zeros()));
+                *word &= *word - 1;
             }
         }
         rows
@@ -67,15 +67,16 @@ mod tests {
         let mut changes = Changes::default();
         changes.note((TrainerId(2), 3), "t", &[700, 3, 64, 3]);
         changes.note((TrainerId(2), 3), "u", &[9]);
-        assert_eq!(changes.take(TrainerId(1), "t"), [3, 64, 700]);
-        assert_eq!(changes.take(TrainerId(1), "t"), []);
+        assert_eq!(changes.take(TrainerId(1), "t", 2), [3, 64]);
+        assert_eq!(changes.take(TrainerId(1), "t", 2), [700]);
+        assert_eq!(changes.take(TrainerId(1), "t", 9), []);
         changes.note((TrainerId(2), 3), "t", &[63]);
-        assert_eq!(changes.take(TrainerId(1), "t"), [63]);
-        assert_eq!(changes.take(TrainerId(0), "t"), [3, 63, 64, 700]);
-        assert_eq!(changes.take(TrainerId(2), "t"), [], "it made them");
+        assert_eq!(changes.take(TrainerId(1), "t", 9), [63]);
+        assert_eq!(changes.take(TrainerId(0), "t", 9), [3, 63, 64, 700]);
+        assert_eq!(changes.take(TrainerId(2), "t", 9), [], "it made them");
         changes.note((TrainerId(1), 3), "t", &[9, 64]);
         changes.note((TrainerId(2), 3), "t", &[64, 65]);
-        assert_eq!(changes.take(TrainerId(2), "t"), [9, 64], "another changed what it changed");
-        assert_eq!(changes.take(TrainerId(7), "t"), []);
+        assert_eq!(changes.take(TrainerId(2), "t", 9), [9, 64], "another changed what it changed");
+        assert_eq!(changes.take(TrainerId(7), "t", 9), []);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use program::op::{for_float, gather_rows, scatter_add_rows};
 use program::{OpDesc, Program, VarDesc, VarKind};
-use ps::message::{LookUp, Named, Pull};
+use ps::message::{CHANGED_MAX, LookUp, Named, Pull};
 use ps::server::{Size, Store};
 use ps::{Refusal, Room, TrainerId};
 use tensor::{DType, Rows, Shape, Tensor, Value};
@@ -285,8 +285,11 @@ impl BlockStore {
             return whole.map(Arc::new).ok_or_else(|| Refusal::UnknownVar(name.to_string()));
         }
         // Tensors are lent, not copied; whoever changes one gets it back first.
+        let is_asked_for_once = self.tracks_changes && self.blocks.is_table(name);
         let value = self.scope.write(name, |value| {
-            move_into(value, &self.room);
+            if !is_asked_for_once {
+                move_into(value, &self.room);
+            }
             match value.share() {
                 Some(tensor) => Value::Shared(tensor),
                 None => value.clone(),
@@ -300,9 +303,9 @@ impl BlockStore {
         Ok(value)
     }
 
-    /// Rows that others changed since the trainer asked last.
+    /// Rows that others changed since the trainer asked last, or the first of them.
     fn unseen(&mut self, trainer: TrainerId, name: &str) -> std::result::Result<Value, Refusal> {
-        let ids = self.changed.take(trainer, name);
+        let ids = self.changed.take(trainer, name, CHANGED_MAX);
         let value = self.gather((name, &ids), None)?;
         let height = self.scope.read(name, height).unwrap_or(0);
         Ok(Value::Rows(Rows { ids, height, value }))
@@ -431,7 +434,7 @@ impl Store for BlockStore {
                 all.rows += rows;
                 all.bytes += bytes;
             }
-            if update.grads.iter().any(|grad| grad.meta.kind == VarKind::SelectedRows) {
+            if update.takes_rows() {
                 // The states of an optimizer are parts of the same rows.
                 all.table_rows += sizes.iter().map(|size| size.0).max().unwrap_or(0);
                 all.table_bytes += sizes.iter().map(|size| size.1).sum::<u64>();
