@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -61,7 +61,33 @@ pub(super) struct Piece {
 }
 
 /// Parameters that came and were not used yet, and memory for those to come.
-type Mailbox = Arc<Mutex<Mail>>;
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mailbox {
+    mail: Arc<Mutex<Mail>>,
+    /// Held while parameters are put to use: those that came later are used later.
+    turn: Arc<Mutex<()>>,
+}
+
+impl Mailbox {
+    fn mail(&self) -> MutexGuard<'_, Mail> {
+        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives what came since the last call to `put`, and takes back what it took the place of. The
+    /// caller holds nothing that another one waits for.
+    pub(super) fn empty(
+        &self,
+        put: impl FnOnce(BTreeMap<String, Tensor>) -> BTreeMap<String, Tensor>,
+    ) {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrived = self.mail().take();
+        if !arrived.is_empty() {
+            let old = put(arrived);
+            self.mail().keep(old);
+        }
+        drop(turn);
+    }
+}
 
 #[derive(Debug, Default)]
 struct Mail {
@@ -121,6 +147,11 @@ impl Communicator {
         self.inbox.send(Order::Send(bundle)).is_ok()
     }
 
+    /// Where fetched parameters lie.
+    pub(super) fn mailbox(&self) -> Mailbox {
+        self.mailbox.clone()
+    }
+
     /// Asks for a sign when everything queued so far is served; none comes if the communicator
     /// ends with an error before.
     pub(super) fn settle(&self) -> Receiver<()> {
@@ -130,21 +161,11 @@ impl Communicator {
         sign
     }
 
-    /// Parameters that came since the last call.
-    pub(super) fn arrived(&self) -> BTreeMap<String, Tensor> {
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Memory of parameters that others took the place of.
-    pub(super) fn give_back(&self, old: BTreeMap<String, Tensor>) {
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).keep(old);
-    }
-
     /// Sends what is left, fetches once more, and reports the first error if there was one.
     pub(super) fn stop(self) -> (Result<()>, BTreeMap<String, Tensor>) {
         drop(self.inbox);
         let result = self.thread.join().unwrap_or(Ok(()));
-        let arrived = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let arrived = self.mailbox.mail().take();
         (result, arrived)
     }
 }
@@ -230,10 +251,9 @@ impl Worker {
     /// All dense parameters, into the mailbox.
     fn fetch(&mut self) -> Result<()> {
         self.n_unfetched = 0;
-        let lock = || self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut old = lock().old.pop().unwrap_or_default();
+        let mut old = self.mailbox.mail().old.pop().unwrap_or_default();
         let params = fetch(&self.cluster, &self.job, is_dense, &mut old)?;
-        let mut mail = lock();
+        let mut mail = self.mailbox.mail();
         // What was not used is old, too.
         let unused = std::mem::replace(&mut mail.arrived, params);
         mail.keep(unused);

@@ -8,7 +8,7 @@ use program::{Distributed, OpDesc, Result};
 use tensor::{Rows, Tensor, Value};
 
 use super::ahead::Ahead;
-use super::communicator::{Bundle, Outgoing, Piece, cut};
+use super::communicator::{Bundle, Communicator, Outgoing, Piece, cut};
 use super::{Cluster, install, rows, save_shard};
 use crate::error::Error;
 use crate::scope::Scope;
@@ -40,8 +40,10 @@ impl<'a> Session<'a> {
     pub(crate) fn start(&self, scope: &Scope) {
         let Some(job) = &self.job else { return };
         self.cluster.join(job);
-        if let Some(communicator) = &*self.cluster.communicator() {
-            communicator.give_back(install(communicator.arrived(), scope));
+        // Parameters are waited for here that ops of other threads have: those must not wait for us.
+        let mailbox = self.cluster.communicator().as_ref().map(Communicator::mailbox);
+        if let Some(mailbox) = mailbox {
+            mailbox.empty(|arrived| install(arrived, scope));
         }
     }
 
