@@ -49,3 +49,4 @@ bench: $(VENV)/ready  ## Measures training, reading and calls from Python, one n
 	$(CARGO) bench --locked -p testing --bench training --bench dataset
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet --locked
 	$(VENV)/bin/python python/bench/overhead.py --fluid "$(wildcard $(FLUID_PYTHON))"
+	$(VENV)/bin/python python/bench/first_batch.py

@@ -5,6 +5,7 @@
 //! and later), or the checksum of `"<slot>:<text>"`; the numbers are scaled to about 0..1, or are
 //! log(1 + x), divided by 8 or not.
 
+use crate::checksum::crc32;
 use crate::error::{Error, Refusal, Result, shown};
 use crate::native::Parse;
 use crate::number::{Cursor, Id, Modulus, whole_float};
@@ -125,7 +126,7 @@ impl Criteo {
             logs: (0..if is_log { N_LOGS } else { 0 })
                 .map(|x| self.dense.apply(x as f64, 0))
                 .collect(),
-            checksums: std::array::from_fn(|slot| crc32fast::hash(format!("{slot}:").as_bytes())),
+            checksums: std::array::from_fn(|slot| crc32(0, format!("{slot}:").as_bytes())),
         }
     }
 }
@@ -167,11 +168,7 @@ impl CriteoParser {
     fn id(&self, text: &[u8], at: usize) -> i64 {
         match self.criteo.hash {
             Hash::Python => self.modulus.of_signed(python_hash(at + FIRST_TEXT, text)) as i64,
-            Hash::Crc32 => {
-                let mut sum = crc32fast::Hasher::new_with_initial(self.checksums[at]);
-                sum.update(text);
-                self.modulus.of(sum.finalize().into()) as i64
-            }
+            Hash::Crc32 => self.modulus.of(crc32(self.checksums[at], text).into()) as i64,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Tables as text: a header with the names of the columns, then a sample a line.
 
+use crate::checksum::crc32;
 use crate::error::{Error, Refusal, Result, shown};
 use crate::native::Parse;
 use crate::number::{Cursor, Id};
@@ -87,7 +88,7 @@ impl Column {
 
     /// The checksum of `"<slot>:"`, which those of texts continue.
     pub(crate) fn sum(&self) -> u32 {
-        crc32fast::hash(format!("{}:", self.slot).as_bytes())
+        crc32(0, format!("{}:", self.slot).as_bytes())
     }
 }
 
@@ -228,9 +229,7 @@ pub(crate) fn whole(text: &[u8]) -> Option<i64> {
 }
 
 pub(crate) fn checksum(start: u32, text: &[u8], n: u64) -> i64 {
-    let mut sum = crc32fast::Hasher::new_with_initial(start);
-    sum.update(text);
-    (u64::from(sum.finalize()) % n) as i64
+    (u64::from(crc32(start, text)) % n) as i64
 }
 
 pub(crate) fn refuse(slot: &Column, nth: usize, text: &[u8]) -> Refusal {

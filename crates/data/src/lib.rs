@@ -8,6 +8,7 @@
 //! ends with an error that names the file; what is skipped was allowed to be and is counted.
 
 mod batch;
+mod checksum;
 mod click_log;
 mod criteo;
 mod csv;
