@@ -7,8 +7,6 @@
 #![allow(clippy::print_stdout, missing_docs)]
 
 use std::env;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,6 +16,7 @@ use program::{Initializer, Net, ParamAttr};
 use ps::message::LookUp;
 use tensor::{DType, Tensor};
 use testing::cluster::free_endpoints;
+use testing::turns::{self, Servers, Workers};
 use train::transpile::{self, Config, Job, RoundRobin, Threads};
 use train::{Executor, Feed, Scope};
 
@@ -30,7 +29,6 @@ const N_BATCHES: usize = 20;
 const N_TURNS: usize = 7;
 /// Keys asked for at once before the clock starts.
 const FILL_KEYS: usize = 1 << 16;
-const ROLE: &str = "PADDLEWHEEL_SCALING_ROLE";
 const TABLE: &str = "SparseFeatFactors";
 
 #[derive(Clone, Copy, Debug)]
@@ -114,97 +112,38 @@ fn measure(size: Size) -> Measured {
     let endpoints: Vec<String> =
         free_endpoints(N_PROCESSES).iter().map(ToString::to_string).collect();
     let list = endpoints.join(",");
-    let servers = (0..N_PROCESSES).map(|number| start("server", size, number, &list));
-    let mut servers = Servers(servers.collect());
-    let mut trainers: Vec<Trainer> =
-        (0..N_PROCESSES).map(|number| Trainer::start(size, number, &list)).collect();
-    trainers.iter_mut().for_each(Trainer::wait);
+    let roles = |who: &'static str| {
+        let list = list.clone();
+        let Size { n_keys, n_slots } = size;
+        (0..N_PROCESSES).map(move |number| format!("{who} {n_keys} {n_slots} {number} {list}"))
+    };
+    let servers = Servers::start(roles("server"));
+    let mut trainers = Workers::start(roles("trainer"));
     let mut rates = Vec::new();
     for _ in 0..=N_TURNS {
         let begin = Instant::now();
-        for trainer in &mut trainers {
-            trainer.input.write_all(b"go\n").expect("a trainer listens");
-        }
-        trainers.iter_mut().for_each(Trainer::wait);
+        trainers.turn();
         let n_samples = N_PROCESSES * N_BATCHES * BATCH;
         rates.push(n_samples as f64 / begin.elapsed().as_secs_f64());
     }
     // The first turn warms up.
     let rates = &mut rates[1..];
     rates.sort_by(f64::total_cmp);
-    let of = |what: &str| servers.0.iter().map(|server| status_bytes(server.id(), what)).sum();
+    let of = |what: &str| servers.bytes(what).into_iter().sum();
     let measured =
         Measured { rate: rates[rates.len() / 2], memory: of("VmRSS:"), peak: of("VmHWM:") };
-    for Trainer { mut child, input, .. } in trainers {
-        drop(input);
-        child.wait().expect("a trainer ends");
-    }
-    for server in &mut servers.0 {
-        server.wait().expect("a server ends");
-    }
+    trainers.join();
+    servers.join();
     measured
-}
-
-/// What the system says of a process.
-fn status_bytes(pid: u32, what: &str) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with(what));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
-    kib.unwrap_or(0.0) * 1024.0
-}
-
-/// Processes that end with this one, whatever happens.
-struct Servers(Vec<Child>);
-
-impl Drop for Servers {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            // It may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-struct Trainer {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Trainer {
-    fn start(size: Size, number: usize, endpoints: &str) -> Self {
-        let mut child = start("trainer", size, number, endpoints);
-        let input = child.stdin.take().expect("piped");
-        let output = BufReader::new(child.stdout.take().expect("piped"));
-        Self { child, input, output }
-    }
-
-    fn wait(&mut self) {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("a trainer lives");
-        assert!(!line.is_empty(), "a trainer ended early");
-    }
-}
-
-fn start(who: &str, size: Size, number: usize, endpoints: &str) -> Child {
-    let role = format!("{who} {} {} {number} {endpoints}", size.n_keys, size.n_slots);
-    Command::new(env::current_exe().expect("this program"))
-        .env(ROLE, role)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a process")
 }
 
 /// Plays the role this process was started for, if it was.
 fn play_role() -> bool {
-    let Ok(role) = env::var(ROLE) else { return false };
-    let words: Vec<&str> = role.split(' ').collect();
-    let [who, n_keys, n_slots, number, endpoints] = words[..] else { return false };
+    let Some(role) = turns::role() else { return false };
+    let [who, n_keys, n_slots, number, endpoints] = &role[..] else { return false };
     let number_of = |word: &str| word.parse::<usize>().expect("a number");
     let size = Size { n_keys: number_of(n_keys), n_slots: number_of(n_slots) };
-    match who {
+    match who.as_str() {
         "server" => serve(size, number_of(number), endpoints),
         _ => train(size, number_of(number), endpoints),
     }
@@ -279,16 +218,11 @@ fn train(size: Size, number: usize, endpoints: &str) {
         }
     }
     let mut feeds = feeds(size, number as u64 + 1);
-    println!("ready");
-    for line in std::io::stdin().lines() {
-        if line.is_err() {
-            break;
-        }
+    turns::work(|| {
         for feed in &mut feeds {
             exe.run(&net.main, &scope, feed, &[]).expect("a step");
         }
-        println!("done");
-    }
+    });
     cluster.complete().expect("servers are there");
 }
 

@@ -14,3 +14,4 @@ pub mod nets;
 pub mod reference;
 pub mod session;
 pub mod sim;
+pub mod turns;

@@ -86,6 +86,11 @@ fn train(role: Role, mode: Option<Mode>, dir: &Path) -> Vec<f64> {
         losses.push(got[0].get_f64(0));
     }
     fleet.barrier_worker().unwrap();
+    if mode == Some(Mode::Async) {
+        let n_pushes: u64 = fleet.server_stats().unwrap().iter().map(|stats| stats.pushes).sum();
+        // Of two trainers, in each step, weights and bias.
+        assert_eq!(n_pushes, 2 * N_STEPS as u64 * 2, "what was sent before is served");
+    }
     let all = fleet.all_reduce_worker(&[id as f64, 1.0], "sum").unwrap();
     assert_eq!(all, [1.0, 2.0]);
     let most = fleet.all_reduce_worker(&[id as f64], "max").unwrap();

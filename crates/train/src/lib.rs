@@ -11,6 +11,7 @@ pub mod io;
 pub mod metrics;
 pub mod parallel;
 pub mod remote;
+mod row_set;
 mod scope;
 pub mod serve;
 pub mod transpile;

@@ -4,14 +4,13 @@
 //! that turns of the cluster and of the ceiling alternate on a machine that is otherwise still.
 
 use std::env;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use program::Net;
 use testing::cluster::free_endpoints;
+use testing::turns::{self, Servers, Workers};
 use train::remote::CommunicatorConfig;
 use train::transpile::{self, Config, Job, RoundRobin, Threads};
 use train::{Executor, Feed, Scope};
@@ -25,16 +24,14 @@ use crate::{LR, N_ROWS, N_SAMPLES, N_TURN, model};
 const N_ROUNDS: usize = 11;
 const N_SERVERS: usize = 2;
 const N_TRAINERS: usize = 2;
-const ROLE: &str = "PADDLEWHEEL_BENCH_ROLE";
 
 /// Plays the role this process was started for, if it was.
 pub(crate) fn play_role() -> bool {
-    let Ok(role) = env::var(ROLE) else { return false };
-    let part: Vec<&str> = role.split(' ').collect();
-    let [who, mode, batch, number, endpoints] = part[..] else { return false };
+    let Some(role) = turns::role() else { return false };
+    let [who, mode, batch, number, endpoints] = &role[..] else { return false };
     let number: usize = number.parse().expect("a number");
     let batch: usize = batch.parse().expect("a batch size");
-    match who {
+    match who.as_str() {
         "server" => serve(mode, number, endpoints),
         "ceiling" => alone(batch, None),
         "local" => alone(batch, Model::new(N_ROWS, LR).ok()),
@@ -95,16 +92,7 @@ fn train(mode: &str, batch: usize, number: usize, endpoints: &str) {
         exe.run(&net.main, &scope, &mut feeds[at], &[]).expect("a step");
     };
     step(&mut exe);
-    println!("ready");
-    for line in std::io::stdin().lines() {
-        if line.is_err() {
-            break;
-        }
-        for _ in 0..N_TURN / batch {
-            step(&mut exe);
-        }
-        println!("done");
-    }
+    turns::work(|| (0..N_TURN / batch).for_each(|_| step(&mut exe)));
     cluster.stop_communicator(&scope).expect("everything was sent");
     cluster.complete().expect("servers are there");
 }
@@ -114,53 +102,14 @@ fn alone(batch: usize, mut model: Option<Model>) {
     let samples = Samples::new(N_SAMPLES, N_ROWS);
     let mut feeds = samples.feeds(batch);
     let mut ceiling = Ceiling::new(N_ROWS, batch, LR);
-    println!("ready");
-    for _ in std::io::stdin().lines().map_while(Result::ok) {
+    turns::work(|| {
         for (k, feed) in feeds.iter_mut().enumerate().take(N_TURN / batch) {
             match &mut model {
                 Some(model) => model.step(feed),
                 None => assert!(ceiling.step(&samples, k * batch, batch).is_finite()),
             }
         }
-        println!("done");
-    }
-}
-
-/// Processes that end with this one, whatever happens.
-struct Servers(Vec<Child>);
-
-impl Drop for Servers {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            // It may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-struct Worker {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Worker {
-    fn wait(&mut self) {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("a trainer lives");
-        assert!(!line.is_empty(), "a trainer ended early");
-    }
-}
-
-fn start(who: &str, mode: &str, batch: usize, number: usize, endpoints: &str) -> Child {
-    let exe = env::current_exe().expect("this program");
-    Command::new(exe)
-        .env(ROLE, format!("{who} {mode} {batch} {number} {endpoints}"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a process")
+    });
 }
 
 /// All modes at both batch sizes.
@@ -182,27 +131,19 @@ fn one(mode: &str, batch: usize, samples: &Samples) {
         free_endpoints(N_SERVERS).iter().map(ToString::to_string).collect();
     let list = endpoints.join(",");
     let began = Instant::now();
-    let servers = (0..N_SERVERS).map(|number| start("server", mode, batch, number, &list));
-    let mut servers = Servers(servers.collect());
-    let mut workers: Vec<Worker> = (0..N_TRAINERS)
-        .map(|number| {
-            let mut child = start("trainer", mode, batch, number, &list);
-            let input = child.stdin.take().expect("piped");
-            let output = BufReader::new(child.stdout.take().expect("piped"));
-            Worker { child, input, output }
-        })
-        .collect();
-    workers.iter_mut().for_each(Worker::wait);
+    let roles = |who: &'static str, n: usize| {
+        let list = list.clone();
+        (0..n).map(move |number| format!("{who} {mode} {batch} {number} {list}"))
+    };
+    let servers = Servers::start(roles("server", N_SERVERS));
+    let mut workers = Workers::start(roles("trainer", N_TRAINERS));
     let first_batch = began.elapsed().as_secs_f64();
     let mut ceilings: Vec<Ceiling> = (0..2).map(|_| Ceiling::new(N_ROWS, batch, LR)).collect();
     let mut rounds = Vec::new();
     for round in 0..=N_ROUNDS {
         let by_hand = ceiling(&mut ceilings, samples, batch);
         let start = Instant::now();
-        for worker in &mut workers {
-            worker.input.write_all(b"go\n").expect("a trainer listens");
-        }
-        workers.iter_mut().for_each(Worker::wait);
+        workers.turn();
         let ours = (N_TRAINERS * N_TURN) as f64 / start.elapsed().as_secs_f64();
         if round > 0 {
             rounds.push((ours, by_hand));
@@ -211,17 +152,11 @@ fn one(mode: &str, batch: usize, samples: &Samples) {
     let name = format!("ps_{mode}_2x2_batch{batch}");
     bench_rounds(&name, "ceiling_2_threads_samples_per_s", &rounds);
     let rows = (N_ROWS * 10 * 4) as f64 / N_SERVERS as f64;
-    let memory = servers.0.iter().map(|server| peak_bytes(server.id())).fold(0.0, f64::max);
+    let memory = servers.bytes("VmHWM:").into_iter().fold(0.0, f64::max);
     bench(&format!("{name}_server_peak_bytes"), memory, ("bytes_of_rows", rows));
     bench(&format!("{name}_first_batch_s"), first_batch, ("one_second", 1.0));
-    for worker in workers {
-        let Worker { mut child, input, .. } = worker;
-        drop(input);
-        child.wait().expect("a trainer ends");
-    }
-    for server in &mut servers.0 {
-        server.wait().expect("a server ends");
-    }
+    workers.join();
+    servers.join();
 }
 
 pub(crate) fn ceiling(ceilings: &mut [Ceiling], samples: &Samples, batch: usize) -> f64 {
@@ -237,12 +172,4 @@ pub(crate) fn ceiling(ceilings: &mut [Ceiling], samples: &Samples, batch: usize)
         }
     });
     (n * N_TURN) as f64 / start.elapsed().as_secs_f64()
-}
-
-/// The most memory a process ever held.
-fn peak_bytes(pid: u32) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
-    kib.unwrap_or(0.0) * 1024.0
 }

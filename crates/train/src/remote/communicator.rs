@@ -164,7 +164,7 @@ impl Communicator {
     /// Sends what is left, fetches once more, and reports the first error if there was one.
     pub(super) fn stop(self) -> (Result<()>, BTreeMap<String, Tensor>) {
         drop(self.inbox);
-        let result = self.thread.join().unwrap_or(Ok(()));
+        let result = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let arrived = self.mailbox.mail().take();
         (result, arrived)
     }

@@ -15,6 +15,7 @@ use tensor::{Rows, Tensor, Value};
 
 use super::{Cluster, add, unexpected};
 use crate::error::Result;
+use crate::row_set::RowSet;
 use crate::scope::Scope;
 
 /// What a trainer remembers between two exchanges.
@@ -23,7 +24,7 @@ pub(super) struct Geo {
     /// Values the servers had when we last spoke.
     old: BTreeMap<String, Tensor>,
     /// Rows of tables used since. What has no entry is no table: all of it travels.
-    touched: BTreeMap<String, Touched>,
+    touched: BTreeMap<String, RowSet>,
     n_steps: u32,
     /// The job whose parameters were noted.
     job: Option<Arc<Distributed>>,
@@ -33,11 +34,13 @@ impl Geo {
     /// Rows of a table that a step used.
     pub(super) fn touch(&mut self, table: &str, ids: &[i64]) {
         if !self.touched.contains_key(table) {
-            self.touched.insert(table.to_string(), Touched::default());
+            self.touched.insert(table.to_string(), RowSet::default());
         }
         let height = self.old.get(table).and_then(|old| old.dims().first().copied());
         if let (Some(touched), Some(height)) = (self.touched.get_mut(table), height) {
-            touched.note(ids, height);
+            // Those that the table does not have are nobody's.
+            let rows = ids.iter().filter_map(|&id| usize::try_from(id).ok());
+            rows.filter(|&row| row < height).for_each(|row| touched.insert(row));
         }
     }
 
@@ -79,7 +82,7 @@ impl Geo {
         self.n_steps = 0;
         let mut by_server: BTreeMap<&str, Vec<Named>> = BTreeMap::new();
         for origin in origins(job) {
-            let touched = self.touched.get_mut(origin).map(Touched::take);
+            let touched = self.touched.get_mut(origin).map(|touched| touched.take(usize::MAX));
             let delta = scope.read(origin, |value| {
                 let old = self.old.get_mut(origin)?;
                 Some(difference(value.tensor()?, old, touched.as_deref(), job.n_trainers))
@@ -166,35 +169,6 @@ fn push(client: &Client, grads: Vec<Named>) -> Result<()> {
     }
 }
 
-/// Rows of a table, a bit for each: a step notes thousands of them.
-#[derive(Debug, Default)]
-struct Touched(Vec<u64>);
-
-impl Touched {
-    /// Notes rows; those that the table does not have are nobody's.
-    fn note(&mut self, ids: &[i64], height: usize) {
-        self.0.resize(height.div_ceil(64), 0);
-        for &id in ids {
-            if let Some(at) = usize::try_from(id).ok().filter(|&at| at < height) {
-                self.0[at / 64] |= 1 << (at % 64);
-            }
-        }
-    }
-
-    /// The rows in their order; none are noted from then on.
-    fn take(&mut self) -> Vec<i64> {
-        let mut ids = Vec::new();
-        for (at, word) in self.0.iter_mut().enumerate() {
-            let mut left = std::mem::take(word);
-            while left != 0 {
-                ids.push(at as i64 * 64 + i64::from(left.trailing_zeros()));
-                left &= left - 1;
-            }
-        }
-        ids
-    }
-}
-
 fn is_param(placed: &Placement) -> bool {
     placed.kind != PlacedKind::Optimizer
 }
@@ -278,9 +252,9 @@ mod tests {
     #[test]
     fn only_touched_rows_travel() {
         let (x, mut old) = (table(&[1.0, 2.0, 3.0, 4.0]), table(&[0.0, 0.0, 1.0, 0.0]));
-        let mut touched = Touched::default();
-        touched.note(&[2, 0, 9, 2, -1, i64::MAX], 4);
-        let touched = touched.take();
+        let mut geo = Geo { old: [("t".to_string(), old.clone())].into(), ..Geo::default() };
+        geo.touch("t", &[2, 0, 9, 2, -1, i64::MAX]);
+        let touched = geo.touched.get_mut("t").unwrap().take(usize::MAX);
         let Value::Rows(rows) = difference(&x, &mut old, Some(&touched[..]), 2) else { panic!() };
         assert_eq!((rows.ids, rows.height), (vec![0, 2], 4));
         assert_eq!(rows.value, table(&[0.5, 1.0]));

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use ps::TrainerId;
 
+use crate::row_set::RowSet;
+
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// By trainer and table.
-    unseen: BTreeMap<TrainerId, BTreeMap<String, Bits>>,
+    unseen: BTreeMap<TrainerId, BTreeMap<String, RowSet>>,
 }
-
-#[derive(Debug, Default)]
-struct Bits(Vec<u64>);
 
 impl Changes {
     /// Notes that all trainers but the one who changed these rows have not seen them. That one knows:
@@ -20,10 +19,10 @@ impl Changes {
         for trainer in (0..n_trainers).map(TrainerId).filter(|&trainer| trainer != by) {
             let tables = self.unseen.entry(trainer).or_default();
             if !tables.contains_key(table) {
-                tables.insert(table.to_string(), Bits::default());
+                tables.insert(table.to_string(), RowSet::default());
             }
-            if let Some(bits) = tables.get_mut(table) {
-                rows.iter().for_each(|&row| bits.set(row as usize));
+            if let Some(unseen) = tables.get_mut(table) {
+                rows.iter().for_each(|&row| unseen.insert(row as usize));
             }
         }
     }
@@ -31,30 +30,8 @@ impl Changes {
     /// The first `n_max` of the rows that a trainer has not seen, in order; now it has.
     pub(super) fn take(&mut self, trainer: TrainerId, table: &str, n_max: usize) -> Vec<i64> {
         let tables = self.unseen.get_mut(&trainer);
-        let bits = tables.and_then(|tables| tables.get_mut(table));
-        bits.map_or(Vec::new(), |bits| bits.take(n_max))
-    }
-}
-
-impl Bits {
-    fn set(&mut self, at: usize) {
-        let word = at / 64;
-        if word >= self.0.len() {
-            self.0.resize(word + 1, 0);
-        }
-        self.0[word] |= 1 << (at % 64);
-    }
-
-    fn take(&mut self, n_max: usize) -> Vec<i64> {
-        let n: usize = self.0.iter().map(|word| word.count_ones() as usize).sum();
-        let mut rows = Vec::with_capacity(n.min(n_max));
-        for (at, word) in self.0.iter_mut().enumerate() {
-            while *word != 0 && rows.len() < n_max {
-                rows.push((at * 64) as i64 + i64::from(word.trailing_zeros()));
-                *word &= *word - 1;
-            }
-        }
-        rows
+        let unseen = tables.and_then(|tables| tables.get_mut(table));
+        unseen.map_or(Vec::new(), |unseen| unseen.take(n_max))
     }
 }
 
