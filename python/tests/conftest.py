@@ -1,6 +1,7 @@
 """What the tests share."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -10,6 +11,10 @@ import paddlewheel.fluid as fluid
 from clusters import Cluster
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# Who starts tests in the background of a shell has them ignore Ctrl-C, and all they start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["paddlewheel"].__file__)))
 
 
