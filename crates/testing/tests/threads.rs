@@ -20,13 +20,16 @@ const N_WORDS: i64 = 30;
 
 /// One word and two numbers decide about a click; keeps the AUC.
 fn net() -> (Net, Var) {
+    net_with(Embedding { is_sparse: true, ..Embedding::default() })
+}
+
+fn net_with(table: Embedding) -> (Net, Var) {
     let mut net = Net::with_seed(90);
     let b = &mut net.builder();
     let ids = Data { dtype: DType::I64, lod_level: 1, ..Data::default() };
     let word = layers::data(b, "word", &[1], ids.clone()).unwrap();
     let x = layers::data(b, "x", &[2], Data::default()).unwrap();
     let label = layers::data(b, "label", &[1], Data { lod_level: 0, ..ids }).unwrap();
-    let table = Embedding { is_sparse: true, ..Embedding::default() };
     let row = layers::embedding(b, &word, [N_WORDS, 3], table).unwrap();
     let all = layers::concat(b, &[row, x], 1, None).unwrap();
     let guess = layers::fc(b, &[all], 2, Fc { act: Some("softmax"), ..Fc::default() }).unwrap();
@@ -121,6 +124,24 @@ fn two_threads_of_one_trainer_are_two_trainers_when_all_step_together() {
     assert_eq!(n_counted(&threads, 0), (2 * 12 * BATCH) as f64);
     let again = train(&Plan::sync(1, 1), &files, 2);
     assert_same(&threads, &again, Tolerance::of(0.0));
+}
+
+/// Rows of a table that is spread by id are fetched by every thread for itself.
+#[test]
+fn threads_share_a_spread_table() {
+    let spread =
+        || net_with(Embedding { is_sparse: true, is_distributed: true, ..Embedding::default() });
+    let files = Files::new(2, 12);
+    let train = |plan: &Plan, n_threads: usize| {
+        let dataset = |id: usize| files.dataset(id * n_threads..(id + 1) * n_threads);
+        job::run_pass(plan, spread, dataset)
+    };
+    let (threads, trainers) = (train(&Plan::sync(2, 1), 2), train(&Plan::sync(2, 2), 1));
+    for name in ["fc_0.w_0", "fc_0.b_0"] {
+        // What is learnt depends on every row that was learnt before.
+        assert_eq!(threads.saved[name], trainers.saved[name], "{name}");
+    }
+    assert_eq!(n_counted(&threads, 0), (2 * 12 * BATCH) as f64);
 }
 
 #[test]

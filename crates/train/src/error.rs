@@ -108,8 +108,9 @@ pub enum Error {
     PassStopped,
 
     #[error(
-        "threads of one trainer cannot step together in {mode} mode when a table is spread by id \
-         (is_distributed=True): set one thread (dataset.set_thread(1)), or train in async mode"
+        "threads of one trainer cannot step together in {mode} mode: an op that runs once for all of \
+         them comes before others that each thread runs, or needs its batch; set one thread \
+         (dataset.set_thread(1)), or train in async mode"
     )]
     ThreadsCannotMeet { mode: &'static str },
 

@@ -28,6 +28,9 @@ pub(super) struct Together {
 
 struct State {
     once: Executor,
+    /// The gradient of a table that is spread by id: servers add up those of trainers and do not
+    /// divide, and threads count as trainers.
+    summed: Option<String>,
     /// Where what runs once has its variables.
     inner: Scope,
     /// Scopes of threads that wait, by thread.
@@ -54,8 +57,10 @@ impl Together {
             return Err(Error::ThreadsCannotMeet { mode });
         }
         once.lend(lent.clone());
+        let spread = program.distributed.as_ref().and_then(|job| job.lookup_table.as_deref());
         let state = State {
             once,
+            summed: spread.map(program::names::grad),
             inner: scope.detached(),
             waiting: vec![None; n_threads],
             n_active: n_threads,
@@ -162,7 +167,7 @@ impl State {
             for (scope, value) in others.iter().zip(taken) {
                 scope.write_own(name, |own| *own = value);
             }
-            if scopes.len() > 1 {
+            if scopes.len() > 1 && self.summed.as_ref() != Some(name) {
                 scale(&mut sum, 1.0 / scopes.len() as f64);
             }
             self.inner.write_own(name, |own| *own = sum);

@@ -189,7 +189,7 @@ fn drafts(program: &Program, loss: Loss) -> Vec<Draft> {
     for (index, op) in program.block(0).ops.iter().enumerate() {
         let Some(op) = loss.start(op.clone()) else { continue };
         let touched = Touched::by(program, &op);
-        let is_once = loss.trains() && op.role() & ONCE != 0;
+        let is_once = loss.trains() && op.role() & ONCE != 0 && !looks_up(program, &op);
         let waits = !is_once && drafts.last().is_some_and(|draft| draft.must_wait(&touched));
         if waits {
             drafts.push(Draft::default());
@@ -206,6 +206,21 @@ fn drafts(program: &Program, loss: Loss) -> Vec<Draft> {
         draft.local.push(index, op, touched);
     }
     drafts
+}
+
+/// Whether an op fetches rows of a table that is spread by id, or is on the way to it or from it:
+/// every device has ids of its own.
+fn looks_up(program: &Program, op: &OpDesc) -> bool {
+    let fetches = |other: &&OpDesc| other.kind == "prefetch";
+    match op.kind.as_str() {
+        "prefetch" | "merge_ids" => true,
+        // Gradients are dealt out by the same op, and sent.
+        "split_ids" => {
+            let mut fetching = program.block(0).ops.iter().filter(fetches);
+            fetching.any(|other| other.reads().any(|var| op.writes().any(|own| own == var)))
+        }
+        _ => false,
+    }
 }
 
 /// The variables of block 0 that an op reads and writes, itself or in its blocks.
