@@ -80,7 +80,8 @@ const DEFAULTS: &[(&str, Value)] = &[
     ("rpc_retry_times", Value::Count(3)),
     ("rpc_send_thread_num", Value::Count(12)),
     ("tolerate_lost_trainers", Value::Bool(false)),
-    ("wait_server_ready_timeout", Value::Count(0)),
+    // Fluid waits for ever; this is after how long it calls a silent trainer dead.
+    ("wait_server_ready_timeout", Value::Count(900)),
     ("worker_update_interval_secs", Value::Count(900)),
 ];
 
@@ -259,7 +260,7 @@ mod tests {
         assert_eq!(flags, Flags::default());
         assert_eq!(flags.rpc_deadline(), Duration::from_secs(180));
         assert_eq!((flags.rpc_retry_times(), flags.rpc_retry_bind_port()), (3, 3));
-        assert_eq!(flags.wait_server_ready_timeout(), None);
+        assert_eq!(flags.wait_server_ready_timeout(), Some(Duration::from_secs(900)), "ours");
         assert_eq!(flags.worker_update_interval(), Duration::from_secs(900));
         assert!(!flags.check_nan_inf());
         assert_eq!(flags.given("rpc_deadline"), None);
@@ -276,6 +277,9 @@ mod tests {
         let flags = Flags::from_environment(&vars(&given)).unwrap();
         assert_eq!(flags.rpc_deadline(), Duration::from_millis(5));
         assert_eq!(flags.wait_server_ready_timeout(), Some(Duration::from_secs(7)));
+        let for_ever = vars(&[("FLAGS_wait_server_ready_timeout", "0")]);
+        let flags_for_ever = Flags::from_environment(&for_ever).unwrap();
+        assert_eq!(flags_for_ever.wait_server_ready_timeout(), None);
         assert!(flags.check_nan_inf());
         let name = "FLAGS_communicator_min_send_grad_num_before_recv";
         assert_eq!(flags.given(name), Some(Value::Count(3)));

@@ -36,7 +36,9 @@ pub(crate) fn tell(line: &str) {
 /// ask for the trainer's program have not waited yet.
 fn wait_for(endpoints: &[Endpoint]) -> fleet::Result<()> {
     let flags = fleet::flags::current()?;
-    let timeout = flags.wait_server_ready_timeout().unwrap_or(flags.rpc_deadline());
+    let is_given = flags.given("wait_server_ready_timeout").is_some();
+    let timeout = flags.wait_server_ready_timeout().filter(|_| is_given);
+    let timeout = timeout.unwrap_or(flags.rpc_deadline());
     let mut watch = Watch { on_line: &mut tell, stops: &mut || signalled(&RAISED) };
     ready::wait_server_ready(endpoints, Some(timeout), &mut watch)
 }
