@@ -207,8 +207,8 @@ fn open<'a>(state: &'a mut [i64], layout: Layout, scratch: &mut [i64]) -> &'a mu
 }
 
 /// Moves rows up by one and adds them up on the way: the window of twenty batches is larger than the
-/// nearest caches, so it is gone through once, and what is equal, which most of it is, is not
-/// written.
+/// nearest caches, so it is gone through once, and zeros that follow zeros, which most of it is, are
+/// not written.
 fn shift(state: &mut [i64], n_steps: usize, sum: &mut [i64]) {
     const WIDTH: usize = 512;
     let n_buckets = sum.len();
