@@ -183,8 +183,10 @@ impl Fleet {
         }
     }
 
-    /// Fills this server's parameters, from a model if there is one to go on from.
+    /// Fills this server's parameters, from a model if there is one to go on from. An empty path names
+    /// none, as scripts have it that read the path from a configuration.
     pub fn init_server(&mut self, scope: &Scope, model_dir: Option<&Path>) -> Result<()> {
+        let model_dir = model_dir.filter(|dir| !dir.as_os_str().is_empty());
         let split = self.split.as_ref().ok_or(Error::NotMinimized("startup_program"))?;
         self.need(Part::Server, "init_server")?;
         let (main, startup) =
@@ -238,9 +240,12 @@ impl Fleet {
         Ok(true)
     }
 
-    /// This trainer is through: what is queued is sent, and servers are told.
+    /// This trainer is through: what is queued is sent, and servers are told. Scripts say it in every
+    /// process; a server has nothing to stop.
     pub fn stop_worker(&mut self, scope: &Scope) -> Result<()> {
-        self.need(Part::Trainer, "stop_worker")?;
+        if self.role.part == Part::Server {
+            return Ok(());
+        }
         let split = self.split.as_ref().ok_or(Error::NotMinimized("main_program"))?;
         // A trainer that never ran a step must be counted out as well.
         self.cluster.join(&split.job);
