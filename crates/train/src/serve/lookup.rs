@@ -14,6 +14,7 @@ use tensor::update::{Rule, Sgd};
 use tensor::{DType, MergeScratch, Rows, Shape, Tensor, Value};
 
 use super::blocks::Blocks;
+use super::values::{check_answer, first_number};
 use crate::error::{Error, Result};
 use crate::executor::fresh_seed;
 use crate::scope::Scope;
@@ -134,8 +135,9 @@ impl Lookup {
 
     /// Rows of these ids; those that do not exist are made.
     pub(super) fn look_up(&mut self, ids: &[i64]) -> std::result::Result<Tensor, String> {
-        self.check_ids(ids)?;
         let width = self.width;
+        check_answer(ids.len(), width, DType::F32)?;
+        self.check_ids(ids)?;
         let mut out = Tensor::default();
         let rows = out.resize::<f32>(Shape::from([ids.len(), width]));
         for (row, &id) in rows.chunks_exact_mut(width.max(1)).zip(ids) {
@@ -161,7 +163,7 @@ impl Lookup {
 
     /// One step with the sum of these gradients, which were checked.
     pub(super) fn train(&mut self, grads: &[Named], scope: &Scope) -> Result<()> {
-        let rate = scope.read(&self.rate, |value| Some(value.tensor()?.get_f64(0)));
+        let rate = scope.read(&self.rate, first_number);
         let rate = rate.flatten().ok_or_else(|| Error::NotInScope { var: self.rate.clone() })?;
         let rows = grads.iter().filter_map(|grad| grad.value.rows());
         let inputs = rows.filter_map(|rows| Some((&rows.ids[..], rows.value.data::<f32>().ok()?)));

@@ -9,6 +9,7 @@ mod lookup;
 mod slab;
 mod slabs;
 mod store;
+mod values;
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;

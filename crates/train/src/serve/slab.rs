@@ -88,6 +88,11 @@ impl Slab {
         self.vars.iter().any(|var| var.name == name)
     }
 
+    /// Rows and columns of the whole.
+    pub(super) fn extent(&self) -> (usize, usize) {
+        (usize::try_from(self.index.height()).unwrap_or(usize::MAX), self.width)
+    }
+
     /// Rows that exist.
     pub(super) fn n_rows(&self) -> usize {
         self.index.n_rows()

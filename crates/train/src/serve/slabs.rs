@@ -65,6 +65,11 @@ impl Slabs {
         self.tables.values().any(|slab| slab.holds(name))
     }
 
+    /// Rows and columns of the table that a variable is part of.
+    pub(super) fn extent(&self, name: &str) -> Option<(usize, usize)> {
+        self.tables.values().find(|slab| slab.holds(name)).map(Slab::extent)
+    }
+
     /// A variable as the whole table would have it.
     pub(super) fn whole(&self, scope: &Scope, name: &str) -> Option<Tensor> {
         self.tables.values().find(|slab| slab.holds(name))?.whole(scope, name)

@@ -4,18 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use program::op::{for_float, gather_rows, scatter_add_rows};
 use program::{OpDesc, Program, VarDesc, VarKind};
 use ps::message::{CHANGED_MAX, LookUp, Named, Pull};
 use ps::server::{Size, Store};
 use ps::{Refusal, Room, TrainerId};
-use tensor::{DType, Rows, Shape, Tensor, Value};
+use tensor::{DType, Rows, Tensor, Value};
 
 use super::blocks::{Blocks, Update, is_sync};
 use super::changes::Changes;
 use super::lookup::Lookup;
 use super::slab::ABSENT;
 use super::slabs::Slabs;
+use super::values::{
+    add_in_place, check_answer, check_counter, check_fits, counter, empty_rows, first_number,
+    gather, height, make_own, move_into, n_bytes_of, zeros,
+};
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
 use crate::io;
@@ -45,6 +48,8 @@ pub struct BlockStore {
     lookup: Option<Lookup>,
     /// Where trainers of this machine read.
     room: Room,
+    /// Counters of steps that trainers send.
+    counters: BTreeSet<String>,
 }
 
 impl std::fmt::Debug for BlockStore {
@@ -70,6 +75,7 @@ impl BlockStore {
             slabs: Slabs::default(),
             lookup: None,
             room: Room::default(),
+            counters: BTreeSet::new(),
         };
         store.lookup = Lookup::new(program, (op, &store.blocks), scope)?;
         store.slabs = Slabs::new(program, (op, &store.blocks), scope)?;
@@ -115,31 +121,30 @@ impl BlockStore {
     /// The learning rate of the first step; counters go up as trainers report steps.
     fn start_counters(&mut self) -> Result<()> {
         let Some(lr) = &self.blocks.lr else { return Ok(()) };
-        let loaded = self.scope.get(COUNTER).and_then(|value| Some(value.tensor()?.get_f64(0)));
+        let loaded = self.scope.get(COUNTER).and_then(|value| first_number(&value));
         for var in lr.block(0).vars() {
             if let Some(rank) =
                 var.name.strip_prefix(COUNTER).and_then(|r| r.strip_prefix(".trainer_"))
             {
                 let steps = if rank == "0" { loaded.unwrap_or(0.0).max(0.0) } else { 0.0 };
                 self.scope.set(&var.name, counter(var, steps));
+                self.counters.insert(var.name.clone());
             }
         }
         self.run_lr()
     }
 
     fn run_lr(&mut self) -> Result<()> {
-        match &self.blocks.lr {
-            Some(lr) => self.executor.run(lr, &self.scope, &mut Feed::default(), &[]).map(drop),
-            None => Ok(()),
-        }
+        let Some(lr) = &self.blocks.lr else { return Ok(()) };
+        let written = lr.block(0).ops.iter().flat_map(|op| op.writes());
+        own(&mut self.cache, (&self.scope, &self.room), written);
+        self.executor.run(lr, &self.scope, &mut Feed::default(), &[]).map(drop)
     }
 
     fn run_update(&mut self, at: usize) -> Result<()> {
         let update = &self.blocks.updates[at];
-        for name in &update.writes {
-            self.cache.remove(name);
-            self.scope.write(name, |value| make_own(value, &self.room));
-        }
+        let written = update.writes.iter().map(String::as_str);
+        own(&mut self.cache, (&self.scope, &self.room), written);
         self.executor.run(&update.program, &self.scope, &mut Feed::default(), &[])?;
         if let Some(slab) = update.param().and_then(|param| self.slabs.get(&param.name)) {
             slab.note_step();
@@ -175,10 +180,11 @@ impl BlockStore {
     }
 
     fn apply_counter(&mut self, grad: &Named) -> Result<()> {
-        let more = grad.value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
+        let more = first_number(&grad.value).unwrap_or(0.0);
+        own(&mut self.cache, (&self.scope, &self.room), [grad.name.as_str()].into_iter());
         self.scope.write(&grad.name, |value| {
+            let sum = first_number(value).unwrap_or(0.0) + more;
             if let Value::Tensor(tensor) = value {
-                let sum = tensor.get_f64(0) + more;
                 match tensor.dtype() {
                     DType::I64 => *tensor = Tensor::full([1], sum as i64),
                     _ => *tensor = Tensor::full([1], sum as f32),
@@ -222,7 +228,7 @@ impl BlockStore {
     }
 
     fn apply_one(&mut self, trainer: TrainerId, grad: Named) -> Result<()> {
-        if grad.name.starts_with(COUNTER) {
+        if self.counters.contains(&grad.name) {
             return self.apply_counter(&grad);
         }
         if let Some(lookup) = self.lookup.as_mut().filter(|lookup| lookup.takes(&grad.name)) {
@@ -280,9 +286,17 @@ impl BlockStore {
         if let Some(value) = self.cache.get(name) {
             return Ok(value.clone());
         }
+        let unknown = || Refusal::UnknownVar(name.to_string());
         if self.slabs.holds(name) {
+            let bad = |detail| Refusal::BadValue { var: name.to_string(), detail };
+            let (height, width) = self.slabs.extent(name).ok_or_else(unknown)?;
+            check_answer(height, width, DType::F32).map_err(bad)?;
             let whole = self.slabs.whole(&self.scope, name).map(Value::Tensor);
-            return whole.map(Arc::new).ok_or_else(|| Refusal::UnknownVar(name.to_string()));
+            return whole.map(Arc::new).ok_or_else(unknown);
+        }
+        // A name that nobody knows must not become one.
+        if self.scope.read(name, Value::is_empty).unwrap_or(true) {
+            return Err(unknown());
         }
         // Tensors are lent, not copied; whoever changes one gets it back first.
         let is_asked_for_once = self.tracks_changes && self.blocks.is_table(name);
@@ -295,9 +309,6 @@ impl BlockStore {
                 None => value.clone(),
             }
         });
-        if value.is_empty() {
-            return Err(Refusal::UnknownVar(name.to_string()));
-        }
         let value = Arc::new(value);
         self.cache.insert(name.to_string(), value.clone());
         Ok(value)
@@ -336,13 +347,10 @@ impl BlockStore {
 
 impl Store for BlockStore {
     fn check(&self, grad: &Named) -> std::result::Result<(), Refusal> {
-        if grad.name.starts_with(COUNTER) {
-            return match self.scope.get(&grad.name) {
-                Some(_) => Ok(()),
-                None => Err(Refusal::UnknownVar(grad.name.clone())),
-            };
-        }
         let bad = |detail| Refusal::BadValue { var: grad.name.clone(), detail };
+        if self.counters.contains(&grad.name) {
+            return check_counter(&grad.value).map_err(bad);
+        }
         if let Some(lookup) = self.lookup.as_ref().filter(|lookup| lookup.takes(&grad.name)) {
             return lookup.check(grad).map_err(bad);
         }
@@ -366,7 +374,7 @@ impl Store for BlockStore {
         trainer: TrainerId,
         pull: &Pull,
     ) -> std::result::Result<Vec<Arc<Value>>, Refusal> {
-        let mut values = Vec::with_capacity(pull.names.len());
+        let (mut values, mut n_bytes) = (Vec::with_capacity(pull.names.len()), 0);
         for name in &pull.names {
             if self.keeps_backups {
                 self.back_up(trainer, name);
@@ -375,6 +383,9 @@ impl Store for BlockStore {
                 true => Arc::new(self.unseen(trainer, name)?),
                 false => self.value(name)?,
             });
+            n_bytes += values.last().map_or(0, |value| n_bytes_of(value));
+            check_answer(n_bytes, 1, DType::U8)
+                .map_err(|detail| Refusal::BadValue { var: name.clone(), detail })?;
         }
         Ok(values)
     }
@@ -385,6 +396,11 @@ impl Store for BlockStore {
         if let Some(lookup) = self.lookup.as_mut().filter(|lookup| lookup.table == table) {
             return lookup.look_up(keys).map_err(bad);
         }
+        let Some((_, width)) = self.slabs.extent(table) else {
+            return self.gather((table, keys), None);
+        };
+        // Before rows are made for them.
+        check_answer(keys.len(), width, DType::F32).map_err(bad)?;
         let Some(slab) = self.slabs.get(table) else { return self.gather((table, keys), None) };
         let places = match look_up.peek {
             true => slab.peek(keys),
@@ -444,139 +460,20 @@ impl Store for BlockStore {
     }
 }
 
-/// Moves a tensor to where trainers of this machine can read it.
-fn move_into(value: &mut Value, room: &Room) {
-    let Value::Tensor(tensor) = value else { return };
-    if tensor.lender().is_some() {
-        return;
-    }
-    if let Some(mut place) = room.tensor(tensor.bytes().len()) {
-        place.copy_from(tensor);
-        *tensor = place;
-    }
-}
-
-/// Makes a value ready to be changed. While a trainer reads it, a copy is changed, which the next
-/// one will read.
-fn make_own(value: &mut Value, room: &Room) {
-    value.unshare();
-    let Value::Tensor(tensor) = value else { return };
-    if !tensor.may_write() {
-        let mut copy = room.tensor(tensor.bytes().len()).unwrap_or_default();
-        copy.copy_from(tensor);
-        *tensor = copy;
-    }
-}
-
 fn declared<'a>(update: &'a Update, name: &str) -> Option<&'a VarDesc> {
     update.grads.iter().find(|grad| grad.name == name)
 }
 
-/// Whether a value is a gradient of this variable.
-fn check_fits(var: &VarDesc, value: &Value) -> std::result::Result<(), String> {
-    let dims = &var.meta.dims;
-    let (actual, ids) = match value {
-        Value::Tensor(tensor) => (tensor, None),
-        Value::Rows(rows) => (&rows.value, Some(&rows.ids)),
-        other => return Err(format!("{} is no gradient", other.kind())),
-    };
-    if actual.dtype() != var.meta.dtype {
-        return Err(format!("{} came, {} is needed", actual.dtype(), var.meta.dtype));
-    }
-    let shape = actual.shape().to_i64();
-    match ids {
-        None if shape == *dims => Ok(()),
-        None => Err(format!("shape {shape:?} came, {dims:?} is needed")),
-        Some(_) if var.meta.kind != VarKind::SelectedRows => {
-            Err("keyed rows came, a tensor is needed".to_string())
+/// Makes variables ready to be changed: what was answered of them is old now.
+fn own<'a>(
+    cache: &mut BTreeMap<String, Arc<Value>>,
+    (scope, room): (&Scope, &Room),
+    names: impl Iterator<Item = &'a str>,
+) {
+    for name in names {
+        cache.remove(name);
+        if scope.find(name).is_some() {
+            scope.write(name, |value| make_own(value, room));
         }
-        Some(ids) => {
-            let height = dims.first().copied().unwrap_or(0);
-            if shape.get(1..) != dims.get(1..) {
-                return Err(format!("rows of shape {shape:?} came, the table is {dims:?}"));
-            }
-            match ids.iter().find(|&&id| id < 0 || id >= height) {
-                Some(id) => Err(format!("row {id} came, the table has {height}")),
-                None => Ok(()),
-            }
-        }
-    }
-}
-
-fn height(value: &Value) -> i64 {
-    match value {
-        Value::Rows(rows) => rows.height,
-        other => other.tensor().map_or(0, |t| t.dims().first().copied().unwrap_or(0)) as i64,
-    }
-}
-
-fn gather(
-    table: &Tensor,
-    keys: &[i64],
-    absent: Option<i64>,
-) -> std::result::Result<Tensor, String> {
-    let width = table.shape().flatten_2d(1).1;
-    let mut out = Tensor::default();
-    let shape = Shape::from([keys.len(), width]);
-    let fail = |what: &dyn std::fmt::Display| what.to_string();
-    let found = match table.dtype() {
-        DType::F32 => {
-            let data = table.data::<f32>().map_err(|error| fail(&error))?;
-            gather_rows((data, width), keys, absent, out.resize::<f32>(shape))
-        }
-        DType::F64 => {
-            let data = table.data::<f64>().map_err(|error| fail(&error))?;
-            gather_rows((data, width), keys, absent, out.resize::<f64>(shape))
-        }
-        other => return Err(format!("{other} tables cannot be looked up")),
-    };
-    found.map_err(|bad| format!("row {} was asked for, there are {}", bad.id, table.dims()[0]))?;
-    Ok(out)
-}
-
-/// `param += delta`, for all or for some rows.
-fn add_in_place(param: &mut Tensor, delta: &Value) -> Result<()> {
-    let width = param.shape().flatten_2d(1).1;
-    for_float!(param.dtype(), "param", T => {
-        let table = param.data_mut::<T>()?;
-        match delta {
-            Value::Rows(rows) => {
-                let values = rows.value.data::<T>()?;
-                // Ids were checked before the difference was accepted.
-                let _ = scatter_add_rows((table, width), &rows.ids, None, values);
-            }
-            other => {
-                let values = other.tensor().map(|delta| delta.data::<T>()).transpose()?;
-                for (x, delta) in table.iter_mut().zip(values.unwrap_or(&[])) {
-                    *x += *delta;
-                }
-            }
-        }
-        program::Result::Ok(())
-    })?;
-    Ok(())
-}
-
-fn zeros(dtype: DType, dims: &[i64]) -> Tensor {
-    let dims: Vec<usize> = dims.iter().map(|&dim| dim.max(0) as usize).collect();
-    let mut tensor = Tensor::default();
-    tensor.resize_as(dtype, Shape::new(&dims));
-    tensor.bytes_mut().fill(0);
-    tensor
-}
-
-fn empty_rows(grad: &VarDesc) -> Rows {
-    let mut dims = grad.meta.dims.clone();
-    let height = dims.first().copied().unwrap_or(0);
-    if let Some(first) = dims.first_mut() {
-        *first = 0;
-    }
-    Rows { ids: Vec::new(), height, value: zeros(grad.meta.dtype, &dims) }
-}
-
-fn counter(var: &VarDesc, steps: f64) -> Tensor {
-    match var.meta.dtype {
-        DType::I64 => Tensor::full([1], steps as i64),
-        _ => Tensor::full([1], steps as f32),
     }
 }

@@ -1,0 +1,136 @@
+//! What a server holds, asked for and sent things directly: what peers may send, and what saving in
+//! the middle of a job leaves as it was.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
+
+use program::{Net, Program};
+use ps::message::{LookUp, Named, Pull};
+use ps::server::Store;
+use ps::{Refusal, TrainerId};
+use tensor::{Rows, Tensor, Value};
+use testing::linear::{LR, Linear, N_ROWS, grad};
+use train::serve::{BlockStore, server_op};
+use train::transpile::{Config, Job, RoundRobin, Threads, transpile};
+use train::{Executor, Feed, Scope};
+
+const SERVER: &str = "127.0.0.1:7001";
+const HALVING: Linear = Linear { table: true, is_distributed: false, halving: true };
+
+/// The program of the only server of a job with one trainer, and its scope after the start.
+fn server(mut net: Net, config: &Config) -> (Program, Scope) {
+    let job = Job { sync_mode: config.sync_mode, ..Job::new(0, SERVER, 1) };
+    let (main, startup) = (&mut net.main, &mut net.startup);
+    let split = transpile(main, startup, (config, &job), &mut RoundRobin::default()).unwrap();
+    let scope = Scope::new();
+    let startup = split.server_startup(SERVER, None).unwrap();
+    Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).unwrap();
+    (split.server_main(SERVER, Threads::default()).unwrap(), scope)
+}
+
+fn store(linear: Linear, config: &Config) -> BlockStore {
+    let (main, scope) = server(linear.build().0, config);
+    BlockStore::new(&main, server_op(&main).unwrap(), &scope).unwrap()
+}
+
+fn named(name: &str, value: impl Into<Value>) -> Named {
+    Named { name: name.to_string(), value: value.into() }
+}
+
+fn pull(names: &[&str]) -> Pull {
+    let names = names.iter().map(ToString::to_string).collect();
+    Pull { after: 0, changed: false, names }
+}
+
+fn read(store: &mut BlockStore, name: &str) -> Vec<f64> {
+    let values = store.read(TrainerId(0), &pull(&[name])).unwrap();
+    let tensor = values[0].tensor().unwrap();
+    (0..tensor.len()).map(|at| tensor.get_f64(at)).collect()
+}
+
+fn round(store: &mut BlockStore, step: usize) {
+    let w = named("w@GRAD", Tensor::new([4, 1], &grad(0, step)).unwrap());
+    store.check(&w).unwrap();
+    store.round(vec![(TrainerId(0), vec![w])]).unwrap();
+}
+
+#[test]
+fn rates_go_on_falling_after_everything_was_asked_for() {
+    let mut store = store(HALVING, &Config::default());
+    round(&mut store, 0);
+    for name in ["w", "@LR_DECAY_COUNTER@", "table"] {
+        read(&mut store, name);
+    }
+    assert_eq!(read(&mut store, "@LR_DECAY_COUNTER@"), [0.0]);
+    let before = read(&mut store, "w");
+    round(&mut store, 1);
+    assert_eq!(read(&mut store, "@LR_DECAY_COUNTER@"), [1.0]);
+    let rate = f64::from(LR) / 2.0;
+    for ((after, before), grad) in read(&mut store, "w").iter().zip(before).zip(grad(0, 1)) {
+        assert_eq!(*after, before - rate * f64::from(grad));
+    }
+}
+
+#[test]
+fn what_is_no_counter_is_refused() {
+    let config = Config { sync_mode: false, ..Config::default() };
+    let mut asynchronous = store(HALVING, &config);
+    let name = "@LR_DECAY_COUNTER@.trainer_0";
+    let empty = Tensor::new([0], &[0i64; 0]).unwrap();
+    let rows = Rows { ids: vec![0], height: 1, value: Tensor::full([1, 1], 1.0f32) };
+    let wrong = [
+        named(name, empty),
+        named(name, Tensor::full([2], 1i64)),
+        named(name, Tensor::full([1], f32::NAN)),
+        named(name, Tensor::full([1], -1i64)),
+        named(name, Value::Rows(rows)),
+        named(name, Value::Empty),
+    ];
+    for grad in wrong {
+        let refused = asynchronous.check(&grad).unwrap_err();
+        assert!(matches!(refused, Refusal::BadValue { .. }), "{refused}");
+    }
+    let one = named(name, Tensor::full([1], 1i64));
+    asynchronous.check(&one).unwrap();
+    read(&mut asynchronous, name);
+    asynchronous.apply(TrainerId(0), one.clone()).unwrap();
+    assert_eq!(read(&mut asynchronous, name), [1.0]);
+    // Servers of a synchronous job count for themselves.
+    let refused = store(HALVING, &Config::default()).check(&one).unwrap_err();
+    assert!(matches!(refused, Refusal::UnknownVar(_)), "{refused}");
+}
+
+#[test]
+fn no_question_takes_more_memory_than_an_answer_holds() {
+    let tables = [
+        Linear { table: true, ..Linear::default() },
+        Linear { table: true, is_distributed: true, halving: false },
+    ];
+    for linear in tables {
+        let mut store = store(linear, &Config::default());
+        let keys = vec![1; 1 << 27];
+        let ask = LookUp { after: 0, table: "table".to_string(), keys, peek: false };
+        let refused = store.look_up(&ask).unwrap_err();
+        assert!(refused.to_string().contains("ask for fewer"), "{refused}");
+        for table in ["w", "nobody", ""] {
+            let keys = vec![-1, i64::MAX, N_ROWS];
+            let ask = LookUp { after: 0, table: table.to_string(), keys, peek: true };
+            store.look_up(&ask).unwrap_err();
+        }
+        let rows = store.size().table_rows;
+        let ask = LookUp { after: 0, table: "table".to_string(), keys: vec![3], peek: false };
+        assert_eq!(store.look_up(&ask).unwrap(), Tensor::full([1, 4], 0.5f32));
+        assert!(rows <= 1, "what was refused made no rows");
+    }
+}
+
+#[test]
+fn names_that_nobody_knows_are_not_made() {
+    let (main, scope) = server(HALVING.build().0, &Config::default());
+    let mut store = BlockStore::new(&main, server_op(&main).unwrap(), &scope).unwrap();
+    let n_vars = scope.names().len();
+    let refused = store.read(TrainerId(0), &pull(&["w", "nobody"])).unwrap_err();
+    assert_eq!(refused, Refusal::UnknownVar("nobody".to_string()));
+    let names = vec!["nobody".to_string()];
+    let changed = Pull { changed: true, ..Pull { after: 0, changed: true, names } };
+    assert!(store.read(TrainerId(0), &changed).is_err());
+    assert_eq!(scope.names().len(), n_vars);
+}
