@@ -5,10 +5,11 @@ from ._batch import batch
 from . import dataset
 from . import fluid
 from . import distributed
+from . import compat, version
 from . import v2
 
 #: The version of Fluid whose behaviour this package has; scripts compare it.
-__version__ = "1.8.5"
+__version__ = version.full_version
 
 
 def enable_static():

@@ -2,6 +2,23 @@
 
 from typing import Any
 
+class AttrType:
+    """The type of an attribute, numbered as in Fluid."""
+    BLOCK: AttrType
+    BLOCKS: AttrType
+    BOOL: AttrType
+    BOOLS: AttrType
+    FLOAT: AttrType
+    FLOATS: AttrType
+    INT: AttrType
+    INTS: AttrType
+    LONG: AttrType
+    LONGS: AttrType
+    STRING: AttrType
+    STRINGS: AttrType
+    def __int__(self) -> int: ...
+    name: str
+
 class Batches:
     """The batches of a pass, reader by reader in turns."""
     def __iter__(self) -> Any: ...
@@ -77,6 +94,45 @@ class Block:
         """A variable of this block; ValueError if there is none."""
     vars: Any
 
+class BlockDesc:
+    """A description of a block."""
+    def _insert_op(self, index: Any) -> Any:
+        """A new operator at a place."""
+    def _prepend_op(self) -> Any:
+        """A new operator before all others."""
+    def _remove_op(self, start: Any, end: Any) -> Any:
+        """Takes the operators from one place to before another out."""
+    def _remove_var(self, name: str) -> Any:
+        """Takes a variable out."""
+    def _rename_var(self, name: str, new_name: Any) -> Any:
+        """Renames a variable here and in the operators of this block."""
+    def _set_forward_block_idx(self, index: Any) -> Any:
+        """Says of which block this computes the gradient."""
+    def all_vars(self) -> Any:
+        """The variables of this block."""
+    def append_op(self) -> Any:
+        """A new operator at the end; nothing is said of it yet."""
+    def find_var(self, name: str) -> Any:
+        """A variable of this block; None if there is none."""
+    def find_var_recursive(self, name: str) -> Any:
+        """A variable of this block or one around it; None if there is none."""
+    def get_forward_block_idx(self) -> Any:
+        """The number of the block whose gradient this computes; -1 if it computes none."""
+    def has_var(self, name: str) -> Any:
+        """Whether this block has the variable."""
+    def has_var_recursive(self, name: str) -> Any:
+        """Whether this block or one around it has the variable."""
+    id: Any
+    def op(self, index: Any) -> Any:
+        """An operator by its place."""
+    def op_size(self) -> Any:
+        """How many operators there are."""
+    parent: Any
+    def serialize_to_string(self) -> Any:
+        """Its bytes, readable by Fluid."""
+    def var(self, name: str) -> Any:
+        """A variable of this block, made if it is not there."""
+
 class CPUPlace:
     """The processor as a place to compute."""
     def __init__(self) -> None: ...
@@ -88,6 +144,28 @@ class CUDAPinnedPlace:
 class CUDAPlace:
     """A graphics card as a place to compute; there is none here, so the processor stands in for it."""
     def __init__(self, id: Any) -> None: ...
+
+class CoreOperator:
+    """An operator that runs on the variables of a scope."""
+    @staticmethod
+    def create(protobin: Any) -> CoreOperator:
+        """The operator of a description's bytes."""
+    def input_vars(self) -> Any:
+        """The variables it reads."""
+    def inputs(self) -> Any:
+        """The variables it reads, by port."""
+    def no_intermediate_outputs(self) -> Any:
+        """The variables it writes, without those that only its gradient reads."""
+    def output_vars(self) -> Any:
+        """The variables it writes."""
+    def outputs(self) -> Any:
+        """The variables it writes, by port."""
+    def run(self, scope: Scope, place: Any = None) -> Any:
+        """Runs it on variables of a scope, by their names."""
+    def support_gpu(self) -> Any:
+        """Whether it can run on a graphics card: never."""
+    def type(self) -> Any:
+        """The operator's name in the table of operators."""
 
 class DataFeedDesc:
     """What a file of protobuf text says of a dataset: the class of its reader, batch size, slots."""
@@ -311,8 +389,111 @@ class LoDTensorArray:
     def append(self, tensor: Any) -> Any:
         """Puts a tensor at the end."""
 
+class OpAttr:
+    """An attribute that an operator knows."""
+    comment: Any
+    generated: Any
+    name: str
+    type: Any
+
+class OpDesc:
+    """A description of an operator; it need not be one that can run."""
+    def __init__(self) -> None: ...
+    def _block_attr_id(self, name: str) -> Any:
+        """The number of the block at an attribute."""
+    def _blocks_attr_ids(self, name: str) -> Any:
+        """The numbers of the blocks at an attribute."""
+    def _rename_input(self, old_name: Any, new_name: Any) -> Any:
+        """Replaces the name of a variable that it reads."""
+    def _rename_output(self, old_name: Any, new_name: Any) -> Any:
+        """Replaces the name of a variable that it writes."""
+    def _set_attr(self, name: str, value: Any) -> Any:
+        """Sets an attribute."""
+    def attr(self, name: str) -> Any:
+        """An attribute by name."""
+    def attr_names(self) -> Any:
+        """The names of the attributes that are set."""
+    def attr_type(self, name: str) -> Any:
+        """The type of an attribute (`core.AttrType.INT`, …)."""
+    def block(self) -> Any:
+        """The block it is in; None if it is in no program."""
+    def check_attrs(self) -> Any:
+        """Sets the attributes that nobody set, and checks the others."""
+    def copy_from(self, other: Any) -> Any:
+        """Takes over all that another description says."""
+    def get_attr_map(self) -> Any:
+        """All attributes by name."""
+    def has_attr(self, name: str) -> Any:
+        """Whether it has the attribute."""
+    def infer_shape(self, block: Any) -> Any:
+        """Says the shapes of what it writes, in a block."""
+    def infer_var_type(self, block: Any) -> Any:
+        """What it writes is known with its shapes: there is nothing more to say."""
+    def input(self, name: str) -> Any:
+        """Names of the variables at an input port."""
+    def input_arg_names(self) -> Any:
+        """The variables it reads."""
+    def input_names(self) -> Any:
+        """The input ports."""
+    def inputs(self) -> Any:
+        """The variables it reads, by port."""
+    def is_target(self) -> Any:
+        """Whether a pruned program keeps it."""
+    def output(self, name: str) -> Any:
+        """Names of the variables at an output port."""
+    def output_arg_names(self) -> Any:
+        """The variables it writes."""
+    def output_names(self) -> Any:
+        """The output ports."""
+    def outputs(self) -> Any:
+        """The variables it writes, by port."""
+    def remove_attr(self, name: str) -> Any:
+        """Takes an attribute out."""
+    def serialize_to_string(self) -> Any:
+        """Its bytes, readable by Fluid."""
+    def set_block_attr(self, name: str, block: Any) -> Any:
+        """Makes an attribute name a block."""
+    def set_blocks_attr(self, name: str, blocks: Any) -> Any:
+        """Makes an attribute name several blocks."""
+    def set_input(self, name: str, vars: Any) -> Any:
+        """Attaches variables to an input port."""
+    def set_is_target(self, is_target: Any) -> Any:
+        """Makes a pruned program keep it."""
+    def set_output(self, name: str, vars: Any) -> Any:
+        """Attaches variables to an output port."""
+    def set_type(self, type: Any) -> Any:
+        """Makes it another operator."""
+    def type(self) -> Any:
+        """The operator's name in the table of operators."""
+
+class OpPort:
+    """A place of an operator for variables."""
+    comment: Any
+    dispensable: Any
+    duplicable: Any
+    intermediate: Any
+    name: str
+
+class OpProto:
+    """What an operator takes and gives."""
+    attrs: Any
+    comment: Any
+    inputs: Any
+    outputs: Any
+    type: Any
+
 class Operator:
     """An operator of a block."""
+    def _block_attr(self, name: str) -> Any:
+        """The block at an attribute."""
+    def _block_attr_id(self, name: str) -> Any:
+        """The number of the block at an attribute."""
+    def _blocks_attr_ids(self, name: str) -> Any:
+        """The numbers of the blocks at an attribute."""
+    def _rename_input(self, old_name: Any, new_name: Any) -> Any:
+        """Replaces the name of a variable that it reads."""
+    def _rename_output(self, old_name: Any, new_name: Any) -> Any:
+        """Replaces the name of a variable that it writes."""
     def _set_attr(self, name: str, value: Any) -> Any:
         """Changes an attribute."""
     def all_attrs(self) -> Any:
@@ -320,6 +501,8 @@ class Operator:
     def attr(self, name: str) -> Any:
         """An attribute by name."""
     attr_names: Any
+    def attr_type(self, name: str) -> Any:
+        """The type of an attribute (`core.AttrType.INT`, …)."""
     block: Any
     desc: Any
     def has_attr(self, name: str) -> bool:
@@ -333,6 +516,8 @@ class Operator:
         """Names of the variables at an output port."""
     output_arg_names: list[str]
     output_names: list[str]
+    def to_string(self, throw_on_error: bool = True) -> Any:
+        """The operator as text."""
     type: Any
 
 class Program:
@@ -390,6 +575,24 @@ class Program:
         """The program as bytes, readable by Fluid."""
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         """The program as text."""
+
+class ProgramDesc:
+    """A description of a program."""
+    def __init__(self, other: Any = None) -> None: ...
+    def _set_version(self, version: Any) -> Any:
+        """Says the version of its format."""
+    def append_block(self, parent: Any) -> Any:
+        """A new block inside another."""
+    def block(self, index: Any) -> Any:
+        """A block by its number."""
+    def flush(self) -> Any:
+        """Nothing waits to be written: what is changed is changed at once."""
+    def get_version(self) -> Any:
+        """The version of its format."""
+    def num_blocks(self) -> Any:
+        """How many blocks there are."""
+    def serialize_to_string(self) -> Any:
+        """Its bytes, readable by Fluid."""
 
 class Regularizer:
     """A term added to a gradient; made by `fluid.regularizer.L1Decay` and `L2Decay`."""
@@ -461,6 +664,75 @@ class Transpiled:
 class UniqueNameGenerator:
     """A generator of unique names, held by `unique_name.guard`."""
     def __init__(self, prefix: Any = None) -> None: ...
+
+class VarDesc:
+    """A description of a variable."""
+    class VarType:
+        """A type of elements or of variables, numbered as in Fluid."""
+        BOOL: VarType
+        FEED_MINIBATCH: VarType
+        FETCH_LIST: VarType
+        FP16: VarType
+        FP32: VarType
+        FP64: VarType
+        INT16: VarType
+        INT32: VarType
+        INT64: VarType
+        INT8: VarType
+        LOD_RANK_TABLE: VarType
+        LOD_TENSOR: VarType
+        LOD_TENSOR_ARRAY: VarType
+        PLACE_LIST: VarType
+        RAW: VarType
+        READER: VarType
+        SELECTED_ROWS: VarType
+        STEP_SCOPES: VarType
+        TUPLE: VarType
+        UINT8: VarType
+        def __index__(self) -> int: ...
+        def __int__(self) -> int: ...
+        name: str
+        value: Any
+    def dtype(self) -> Any:
+        """The type of the elements."""
+    def dtypes(self) -> Any:
+        """The element types of what a reader gives."""
+    def lod_level(self) -> Any:
+        """Levels of ragged offsets."""
+    def lod_levels(self) -> Any:
+        """The levels of ragged offsets of what a reader gives."""
+    def name(self) -> Any:
+        """Its name."""
+    def need_check_feed(self) -> Any:
+        """Whether its shape is checked when it is fed."""
+    def persistable(self) -> Any:
+        """Whether it lives in the scope between runs, and is saved."""
+    def serialize_to_string(self) -> Any:
+        """Its bytes, readable by Fluid."""
+    def set_dtype(self, dtype: Any) -> Any:
+        """Says the type of the elements."""
+    def set_dtypes(self, dtypes: Any) -> Any:
+        """Says the element types of what a reader gives."""
+    def set_lod_level(self, lod_level: Any) -> Any:
+        """Says the levels of ragged offsets."""
+    def set_lod_levels(self, lod_levels: Any) -> Any:
+        """Says the levels of ragged offsets of what a reader gives."""
+    def set_need_check_feed(self, need_check_feed: Any) -> Any:
+        """Says whether its shape is checked when it is fed."""
+    def set_persistable(self, persistable: Any) -> Any:
+        """Says whether it lives in the scope between runs."""
+    def set_shape(self, shape: Any) -> Any:
+        """Says the sizes of the dimensions."""
+    def set_shapes(self, shapes: Any) -> Any:
+        """Says the shapes of what a reader gives."""
+    def set_type(self, type: Any) -> Any:
+        """Says what it holds."""
+    def shape(self) -> Any:
+        """Sizes of the dimensions; -1 where it is known only at run time."""
+    def shapes(self) -> Any:
+        """The shapes of what a reader gives."""
+    def type(self) -> Any:
+        """What it holds (`core.VarDesc.VarType.LOD_TENSOR`, …)."""
 
 class VarType:
     """A type of elements or of variables, numbered as in Fluid."""
@@ -705,6 +977,12 @@ class fleet:
         server_endpoints: Any,
     ) -> Any:
         """The role that a user describes."""
+
+def get_grad_op_desc(op_desc: Any, no_grad_set: Any = None, grad_sub_block: Any = None) -> Any:
+    """The operators that compute the gradient of one, and which variable each gradient is of."""
+
+def get_op_attrs_default_value(kind: Any) -> Any:
+    """The values that attributes of an operator have when nobody sets them."""
 
 def global_scope() -> Scope:
     """The scope that programs run in unless another is given."""
@@ -1994,6 +2272,9 @@ def leave_cluster(in_order: Any) -> Any:
 def make_criteo(words: Any) -> Any:
     """Makes up a click log as the words say; returns what was written."""
 
+def make_operator(kind: Any, **given: Any) -> Any:
+    """An operator from the variables at its ports and its attributes, all by name."""
+
 class metrics:
     class Answers:
         """Right and wrong answers of a classifier."""
@@ -2122,6 +2403,12 @@ class nets:
         use_cudnn: bool = True,
     ) -> Variable:
         """A convolution with its activation, then pooling."""
+
+def op_proto(kind: Any) -> Any:
+    """What an operator takes and gives; ValueError if there is none of this name."""
+
+def op_types() -> Any:
+    """The operators that can be made by name."""
 
 class optimizer:
     class MovingAverage:

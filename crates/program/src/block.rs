@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::attr::{Attr, Attrs};
 use crate::error::{Error, Result};
@@ -24,6 +25,38 @@ pub struct OpDesc {
     pub is_target: bool,
     /// Parts of its bytes that this version does not know, kept for the next writer.
     pub unknown: OpUnknown,
+    /// Tells it apart from the other ops of its block, wherever it stands.
+    pub id: OpId,
+}
+
+/// Which op of a program this is: it stays when others are put before it, and in copies of the
+/// program. Two ops that say the same are equal whatever their ids are.
+#[derive(Clone, Copy, Debug, Eq)]
+pub struct OpId(u64);
+
+impl Default for OpId {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl PartialEq for OpId {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl OpId {
+    /// Whether both are of one op.
+    pub fn is(self, other: Self) -> bool {
+        self.0 == other.0
+    }
+
+    /// Unlike that of any other op in this process.
+    pub fn number(self) -> u64 {
+        self.0
+    }
 }
 
 /// Bytes of fields of an op that this version does not know, per message they were found in.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::block::{Block, OpDesc};
+use crate::block::{Block, OpDesc, OpId};
 use crate::distributed::Distributed;
 use crate::error::{Error, Result};
 use crate::op;
@@ -155,11 +155,21 @@ impl Program {
 
     /// Opens a block inside the current one and makes it current.
     pub fn push_block(&mut self) -> BlockId {
+        self.current = self.append_block(self.current);
+        self.current
+    }
+
+    /// A new block inside another; the current one stays.
+    pub fn append_block(&mut self, parent: BlockId) -> BlockId {
         let id = self.blocks.len();
         self.version += 1;
-        self.blocks.push(Block::new(id as i32, self.current as i32));
-        self.current = id;
+        self.blocks.push(Block::new(id as i32, parent as i32));
         id
+    }
+
+    /// Says the shapes of what an op of a block writes.
+    pub fn infer_op(&mut self, block: BlockId, op: &OpDesc) -> Result<()> {
+        op::infer(self, block, op)
     }
 
     /// Closes the current block: layers write to the one around it again.
@@ -213,6 +223,7 @@ impl Program {
 
     /// Puts an op at a place.
     pub fn insert_op(&mut self, block: BlockId, index: usize, mut op: OpDesc) -> Result<()> {
+        op.id = OpId::default();
         self.fill_common_attrs(&mut op);
         op::infer(self, block, &op).map_err(|source| Error::InOp {
             block,

@@ -1,11 +1,30 @@
 //! What part of training an op belongs to: the `op_role` attribute and its friends.
 
+use crate::attr::Attr;
+
 /// Attribute with one of the numbers below.
 pub const ROLE: &str = "op_role";
 /// Attribute with pairs of parameter and gradient names.
 pub const ROLE_VAR: &str = "op_role_var";
 /// Attribute with the `name_scope` an op was made in.
 pub const NAMESCOPE: &str = "op_namescope";
+/// Attribute with the lines of the script that made the op.
+pub const CALLSTACK: &str = "op_callstack";
+/// Attribute with the device an op is meant for.
+pub const DEVICE: &str = "op_device";
+
+/// The attributes that every op has.
+pub const COMMON: [&str; 5] = [ROLE, ROLE_VAR, NAMESCOPE, CALLSTACK, DEVICE];
+
+/// What an attribute of every op is if nobody set it; `None` for others.
+pub fn common(name: &str) -> Option<Attr> {
+    match name {
+        ROLE => Some(Attr::Int(FORWARD)),
+        ROLE_VAR | CALLSTACK => Some(Attr::Strs(Vec::new())),
+        NAMESCOPE | DEVICE => Some(Attr::Str(String::new())),
+        _ => None,
+    }
+}
 
 /// Computes predictions and loss.
 pub const FORWARD: i32 = 0x0000;

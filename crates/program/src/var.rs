@@ -120,6 +120,8 @@ pub struct VarDesc {
     pub stop_gradient: bool,
     /// An input of the program.
     pub is_data: bool,
+    /// What a reader gives, if a script said it by hand.
+    pub of_reader: Vec<Meta>,
     /// What makes it a parameter.
     pub param: Option<ParamInfo>,
     /// Clips its gradient between two ops of the backward pass: (min, max).

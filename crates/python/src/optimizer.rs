@@ -11,8 +11,9 @@ use pyo3::prelude::*;
 use crate::backward::{Pair, check_callbacks, limits, parameter_names, wrap_pairs};
 use crate::context;
 use crate::error::from_program;
+use crate::operator::PyOperator;
 use crate::param::{PyGradClip, PyRegularizer, held};
-use crate::program::{PyOperator, PyProgram};
+use crate::program::PyProgram;
 use crate::variable::{PyVariable, name_of};
 
 /// Adds the module `_core.optimizer`.
@@ -500,13 +501,11 @@ fn read_pairs(pairs: &[Bound<'_, PyAny>]) -> PyResult<Vec<ParamGrad>> {
 
 /// The `n` operators appended last.
 fn last_ops(py: Python<'_>, program: &Py<PyProgram>, n: usize) -> Vec<PyOperator> {
-    let (block, end) = {
-        let program = program.get().lock();
-        let block = program.current_block();
-        (block, program.block(block).ops.len())
-    };
-    let op = |index| PyOperator { program: program.clone_ref(py), block, index };
-    (end - n..end).map(op).collect()
+    let held = program.get().lock();
+    let block = held.current_block();
+    let ops = &held.block(block).ops;
+    let op = |id| PyOperator { program: program.clone_ref(py), block, id };
+    ops[ops.len() - n..].iter().map(|desc| op(desc.id)).collect()
 }
 
 /// Says how the gradients of parameters are clipped: of those in the list, or of all.

@@ -10,7 +10,8 @@ use tensor::Tensor;
 
 use crate::convert::copy_array;
 use crate::error::from_program;
-use crate::program::{PyBlock, PyOperator};
+use crate::operator::PyOperator;
+use crate::program::PyBlock;
 use crate::variable::PyVariable;
 
 /// How a parameter starts; made by the functions of `fluid.initializer`.
@@ -83,7 +84,8 @@ impl PyInitializer {
         let mut program = block.program.get().lock();
         let op = init::op(&self.0, &desc, program.random_seed).map_err(from_program)?;
         program.insert_op(block.id, 0, op).map_err(from_program)?;
-        Ok(PyOperator { program: block.program.clone_ref(py), block: block.id, index: 0 })
+        let id = program.block(block.id).ops[0].id;
+        Ok(PyOperator { program: block.program.clone_ref(py), block: block.id, id })
     }
 
     fn __repr__(&self) -> String {

@@ -2,14 +2,16 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use program::{Attr, Meta, OpDesc, ParamInfo, Program, VarDesc, VarKind};
+use program::{Meta, OpDesc, ParamInfo, Program, VarDesc, VarKind};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::convert::{attr_from_py, attr_to_py, dtype_from_py};
+use crate::convert::{attr_from_py, dtype_from_py};
+use crate::desc::{PyBlockDesc, PyProgramDesc};
 use crate::error::from_program;
 use crate::held::Held;
+use crate::operator::PyOperator;
 use crate::variable::PyVariable;
 
 /// A program: blocks of operators as data.
@@ -71,6 +73,12 @@ impl PyProgram {
     #[getter]
     fn num_blocks(&self) -> usize {
         self.lock().blocks().len()
+    }
+
+    /// Its description, where everything is a method: `program.desc.block(0)`.
+    #[getter]
+    fn desc(slf: Bound<'_, Self>) -> PyProgramDesc {
+        PyProgramDesc::new(slf.unbind())
     }
 
     /// The blocks; the first is the global one.
@@ -219,7 +227,8 @@ impl PyBlock {
         let mut program = self.program.get().lock();
         let at = at.unwrap_or(program.block(self.id).ops.len());
         program.insert_op(self.id, at, op).map_err(from_program)?;
-        Ok(PyOperator { program: self.program.clone_ref(py), block: self.id, index: at })
+        let id = program.block(self.id).ops[at].id;
+        Ok(PyOperator { program: self.program.clone_ref(py), block: self.id, id })
     }
 }
 
@@ -237,6 +246,12 @@ impl PyBlock {
         self.program.get().lock().block(self.id).parent
     }
 
+    /// Its description, where everything is a method: `block.desc.op(0)`.
+    #[getter]
+    fn desc(&self, py: Python<'_>) -> PyBlockDesc {
+        PyBlockDesc::new(self.program.clone_ref(py), self.id)
+    }
+
     /// The program it is of.
     #[getter]
     fn program(&self, py: Python<'_>) -> Py<PyProgram> {
@@ -246,9 +261,8 @@ impl PyBlock {
     /// The operators in order.
     #[getter]
     fn ops(&self, py: Python<'_>) -> Vec<PyOperator> {
-        let n = self.program.get().lock().block(self.id).ops.len();
-        let op = |index| PyOperator { program: self.program.clone_ref(py), block: self.id, index };
-        (0..n).map(op).collect()
+        let op = |id| PyOperator { program: self.program.clone_ref(py), block: self.id, id };
+        self.program.get().lock().block(self.id).ops.iter().map(|desc| op(desc.id)).collect()
     }
 
     /// The variables by name, in order of creation.
@@ -467,128 +481,4 @@ fn op_desc(
         }
     }
     Ok(op)
-}
-
-/// An operator of a block.
-#[pyclass(name = "Operator", module = "paddlewheel._core", frozen)]
-pub(crate) struct PyOperator {
-    pub(crate) program: Py<PyProgram>,
-    pub(crate) block: usize,
-    pub(crate) index: usize,
-}
-
-impl PyOperator {
-    fn read<R>(&self, look: impl FnOnce(&OpDesc) -> R) -> PyResult<R> {
-        let program = self.program.get().lock();
-        match program.block(self.block).ops.get(self.index) {
-            Some(op) => Ok(look(op)),
-            None => Err(PyIndexError::new_err("this operator is no longer in its block")),
-        }
-    }
-}
-
-#[pymethods]
-impl PyOperator {
-    /// The operator's name in the table of operators.
-    #[getter]
-    fn r#type(&self) -> PyResult<String> {
-        self.read(|op| op.kind.clone())
-    }
-
-    /// Its place in the block.
-    #[getter]
-    fn idx(&self) -> usize {
-        self.index
-    }
-
-    /// Names of the variables at an input port.
-    fn input(&self, name: &str) -> PyResult<Vec<String>> {
-        self.read(|op| op.input_names(name).to_vec())
-    }
-
-    /// Names of the variables at an output port.
-    fn output(&self, name: &str) -> PyResult<Vec<String>> {
-        self.read(|op| op.output_names(name).to_vec())
-    }
-
-    /// The names of its inputs.
-    #[getter]
-    fn input_names(&self) -> PyResult<Vec<String>> {
-        self.read(|op| op.inputs.iter().map(|(port, _)| port.clone()).collect())
-    }
-
-    /// The names of its outputs.
-    #[getter]
-    fn output_names(&self) -> PyResult<Vec<String>> {
-        self.read(|op| op.outputs.iter().map(|(port, _)| port.clone()).collect())
-    }
-
-    /// The variables it reads.
-    #[getter]
-    fn input_arg_names(&self) -> PyResult<Vec<String>> {
-        self.read(|op| op.inputs.iter().flat_map(|(_, vars)| vars.clone()).collect())
-    }
-
-    /// The variables it writes.
-    #[getter]
-    fn output_arg_names(&self) -> PyResult<Vec<String>> {
-        self.read(|op| op.outputs.iter().flat_map(|(_, vars)| vars.clone()).collect())
-    }
-
-    /// An attribute by name.
-    fn attr(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
-        match self.read(|op| op.attrs.get(name).cloned())? {
-            Some(attr) => attr_to_py(py, &attr),
-            None => {
-                Err(PyValueError::new_err(format!("{} has no attribute `{name}`", self.r#type()?)))
-            }
-        }
-    }
-
-    /// Whether it has the attribute.
-    fn has_attr(&self, name: &str) -> PyResult<bool> {
-        self.read(|op| op.attrs.get(name).is_some())
-    }
-
-    /// The names of its attributes.
-    #[getter]
-    fn attr_names(&self) -> PyResult<Vec<String>> {
-        self.read(|op| op.attrs.iter().map(|(name, _)| name.to_string()).collect())
-    }
-
-    /// All attributes by name.
-    fn all_attrs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
-        let attrs: Vec<(String, Attr)> =
-            self.read(|op| op.attrs.iter().map(|(n, a)| (n.to_string(), a.clone())).collect())?;
-        for (name, attr) in attrs {
-            dict.set_item(name, attr_to_py(py, &attr)?)?;
-        }
-        Ok(dict)
-    }
-
-    /// Changes an attribute.
-    fn _set_attr(&self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let attr = attr_from_py(value)?;
-        self.read(|_| ())?;
-        let mut program = self.program.get().lock();
-        program.block_mut(self.block).ops[self.index].attrs.set(name, attr);
-        Ok(())
-    }
-
-    /// The operator itself: scripts read `op.desc.type()` and the like.
-    #[getter]
-    fn desc(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    /// The block it is in.
-    #[getter]
-    fn block(&self, py: Python<'_>) -> PyBlock {
-        PyBlock { program: self.program.clone_ref(py), id: self.block }
-    }
-
-    fn __repr__(&self) -> PyResult<String> {
-        self.read(OpDesc::to_string)
-    }
 }

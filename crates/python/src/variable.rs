@@ -10,9 +10,11 @@ use pyo3::types::{PyDict, PyList, PySlice, PyString, PyTuple};
 
 use crate::context;
 use crate::convert::VarType;
+use crate::desc::PyVarDesc;
 use crate::error::from_program;
+use crate::operator::PyOperator;
 use crate::param::{PyErrorClip, PyGradClip, PyRegularizer, wanted};
-use crate::program::{PyBlock, PyOperator, PyProgram};
+use crate::program::{PyBlock, PyProgram};
 
 /// A variable of a program.
 #[pyclass(name = "Variable", module = "paddlewheel._core", frozen, dict)]
@@ -237,12 +239,12 @@ impl PyVariable {
     /// The last operator that writes it; None if there is none.
     #[getter]
     fn op(&self, py: Python<'_>) -> Option<PyOperator> {
-        let index = {
+        let id = {
             let program = self.program.get().lock();
             let ops = &program.block(self.block).ops;
-            ops.iter().rposition(|op| op.writes().any(|name| name == self.name))?
+            ops.iter().rfind(|op| op.writes().any(|name| name == self.name))?.id
         };
-        Some(PyOperator { program: self.program.clone_ref(py), block: self.block, index })
+        Some(PyOperator { program: self.program.clone_ref(py), block: self.block, id })
     }
 
     /// Bounds of its gradient between two operators of the backward pass (`ErrorClipByValue`).
@@ -263,10 +265,10 @@ impl PyVariable {
         PyBlock { program: self.program.clone_ref(py), id: self.block }
     }
 
-    /// The variable itself: scripts read `var.desc.name()` and the like.
+    /// Its description, where everything is a method: `var.desc.name()`.
     #[getter]
-    fn desc(slf: Py<Self>) -> Py<Self> {
-        slf
+    fn desc(&self, py: Python<'_>) -> PyVarDesc {
+        PyVarDesc::new(self.program.clone_ref(py), self.block, &self.name)
     }
 
     /// The variable in another element type.

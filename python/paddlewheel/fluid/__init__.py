@@ -69,6 +69,11 @@ from .contrib.trainer import (
     Trainer,
 )
 from .input import data, embedding, one_hot
+from . import _dygraph, _modules
+from ._dygraph import load_dygraph, save_dygraph
+
+_modules.make(__name__, _dygraph.MODULES, "fluid._dygraph")
+globals().update({name: getattr(_dygraph, name) for name in (_dygraph.LAYERS + " Layer").split()})
 from ._not_yet import unknown
 
 __getattr__ = unknown(__name__)

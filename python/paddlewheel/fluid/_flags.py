@@ -18,3 +18,21 @@ def get_flags(flags):
     if not isinstance(flags, (list, tuple)):
         raise TypeError("Flags in get_flags should be a list, tuple or string.")
     return {name: _native.get_flag(name) for name in flags}
+
+
+class Flags:
+    """All flags as a mapping: `core.globals()["FLAGS_cpu_deterministic"] = True`."""
+
+    def __getitem__(self, name):
+        return _native.get_flag(name)
+
+    def __setitem__(self, name, value):
+        _native.set_flag(name, value)
+
+
+_flags = Flags()
+
+
+def globals():
+    """All flags as a mapping."""
+    return _flags

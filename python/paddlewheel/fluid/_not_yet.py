@@ -21,7 +21,7 @@ def not_yet_class(name, why=LATER, doc=None):
         raise not_yet(name, why)
 
     members = {"__doc__": doc or name + ": not yet there.", "_not_yet": True}
-    return type(name, (), {"__init__": __init__, **members})
+    return type(name.rpartition(".")[2], (), {"__init__": __init__, **members})
 
 
 def not_yet_function(name, why=LATER):
@@ -30,7 +30,7 @@ def not_yet_function(name, why=LATER):
     def function(*args, **kwargs):
         raise not_yet(name, why)
 
-    function.__name__ = name
+    function.__name__ = name.rpartition(".")[2]
     function.__doc__ = name + ": not yet there."
     function._not_yet = True
     return function

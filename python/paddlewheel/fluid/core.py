@@ -2,6 +2,8 @@
 
 from .. import _core
 from .._core import (
+    AttrType,
+    BlockDesc,
     CPUPlace,
     CUDAPinnedPlace,
     CUDAPlace,
@@ -9,23 +11,27 @@ from .._core import (
     EOFException,
     LoDTensor,
     LoDTensorArray,
+    OpDesc,
+    ProgramDesc,
     Scope,
     SelectedRows,
+    VarDesc,
+    get_grad_op_desc,
+    get_op_attrs_default_value,
 )
+from ._flags import globals
+from ._not_yet import not_yet_class, unknown
 
 Tensor = LoDTensor
 Variable = _core.ScopeVariable
-ProgramDesc = _core.Program
-OpDesc = _core.Operator
-BlockDesc = _core.Block
+Operator = _core.CoreOperator
 
 _Scope = Scope
 
+__getattr__ = unknown(__name__)
 
-class VarDesc:
-    """Holds the types of variables and elements: `core.VarDesc.VarType.FP32`."""
-
-    VarType = _core.VarType
+#: The variables of the imperative mode; nothing here is one.
+VarBase = not_yet_class("core.VarBase")
 
 
 class op_proto_and_checker_maker:
@@ -105,6 +111,45 @@ def empty_var_name():
 
 kGradVarSuffix = grad_var_suffix
 kEmptyVarName = empty_var_name
+
+
+def kTempVarName():
+    """The name that stands for a variable without one."""
+    return "@TEMP@"
+
+
+def kZeroVarSuffix():
+    """What the name of a gradient of zeros ends with."""
+    return "@ZERO"
+
+
+def kControlDepVarName():
+    """What the name of a variable that only keeps operators in order begins with."""
+    return "__control_var"
+
+
+def loaded_var_suffix():
+    """What the name of a parameter that was loaded into another program ends with."""
+    return "load"
+
+
+def op_support_gpu(op_type):
+    """Always false: everything runs on the processor."""
+    return False
+
+
+def has_grad_op_maker(op_type):
+    """Whether Fluid has an operator of this name with a gradient of its own."""
+    return op_type in _core.op_types()
+
+
+def get_all_op_protos():
+    """What each operator takes and gives."""
+    return [_core.op_proto(kind) for kind in _core.op_types()]
+
+
+def _set_eager_deletion_mode(threshold, fraction, fast_mode):
+    """Memory of variables is always shared; there is nothing to switch."""
 
 
 def get_variable_tensor(scope, name):

@@ -16,7 +16,7 @@ from .._core import (
     switch_main_program,
     switch_startup_program,
 )
-from . import core
+from . import core, unique_name
 from ._flags import get_flags, set_flags
 
 OpRole = core.op_proto_and_checker_maker.OpRole
@@ -66,31 +66,48 @@ _of_job("_parameters_on_pservers", lambda job: job["placement"], None)
 _of_job("_distributed_lookup_table", lambda job: job["lookup_table"], None)
 
 
-class Desc:
-    """The older face of a variable or operator: what is a property there is a method here."""
-
-    def __init__(self, of):
-        self._of = of
-
-    def __getattr__(self, name):
-        value = getattr(self._of, name)
-        if callable(value):
-            return value
-        return lambda: list(value) if isinstance(value, tuple) else value
-
-
-Variable.desc = property(Desc)
-Operator.desc = property(Desc)
-Block.desc = property(Desc)
-Program.desc = property(Desc)
-
-
 def _inference_optimize(self, prune_read_op=True):
     """A copy for testing."""
     return self.clone(for_test=True)
 
 
 Program._inference_optimize = _inference_optimize
+
+
+class OpProtoHolder:
+    """What operators take and give, by name."""
+
+    @classmethod
+    def instance(cls):
+        """The one holder."""
+        return cls()
+
+    def get_op_proto(self, type):
+        """What an operator takes and gives."""
+        if not self.has_op_proto(type):
+            raise ValueError('Operator "%s" has not been registered.' % type)
+        return _core.op_proto(type)
+
+    def has_op_proto(self, type):
+        """Whether there is an operator of this name."""
+        return type in _core.op_types()
+
+    @staticmethod
+    def generated_op_attr_names():
+        """The attributes that every operator has."""
+        maker = core.op_proto_and_checker_maker
+        return {
+            maker.kOpRoleAttrName(),
+            maker.kOpRoleVarAttrName(),
+            maker.kOpNameScopeAttrName(),
+            maker.kOpCreationCallstackAttrName(),
+            maker.kOpDeviceAttrName(),
+        }
+
+
+def get_all_op_protos():
+    """What each operator takes and gives."""
+    return core.get_all_op_protos()
 
 
 class _ParameterMeta(type):
@@ -273,6 +290,16 @@ def version_numbers(text, name):
         )
     numbers = [int(part) for part in text.split(".")]
     return numbers + [0] * (4 - len(numbers))
+
+
+def _current_expected_place():
+    """Where programs run: the processor."""
+    return core.CPUPlace()
+
+
+def generate_control_dev_var_name():
+    """A name for a variable that only keeps operators in order."""
+    return unique_name.generate(CONTROL_DEP_VAR_PREFIX)
 
 
 def convert_np_dtype_to_dtype_(np_dtype):

@@ -96,7 +96,7 @@ pub fn gradients(
 }
 
 /// The gradient ops of one op, as its rule emits them.
-pub(crate) fn grad_ops(
+pub fn grad_ops(
     program: &Program,
     block: BlockId,
     op: &OpDesc,

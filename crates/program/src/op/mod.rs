@@ -17,6 +17,7 @@ mod infer;
 mod label;
 mod map;
 mod optimize;
+mod proto;
 mod ragged;
 mod recurrent;
 #[cfg(test)]
@@ -156,6 +157,7 @@ pub use grad::{Grad, Keep};
 pub use host::{Host, NoHost, host_error};
 pub use infer::Infer;
 pub(crate) use infer::infer;
+pub use proto::{ATTR_TYPES, AttrRule, Port, Proto, proto, protos};
 pub use run::{Run, Spare};
 pub use send_recv::FOR_GOOD;
 pub use sharded_ids::first_row;

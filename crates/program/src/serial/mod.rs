@@ -14,8 +14,10 @@ mod validate;
 pub(crate) mod wire;
 mod write;
 
+use crate::block::{Block, OpDesc};
 use crate::error::Result;
 use crate::program::Program;
+use crate::var::VarDesc;
 
 impl Program {
     /// The program as a serialized `ProgramDesc`.
@@ -28,5 +30,31 @@ impl Program {
         let (program, offsets) = read::program(bytes)?;
         validate::check(&program, &offsets)?;
         Ok(program)
+    }
+}
+
+impl Block {
+    /// The block as a serialized `BlockDesc`.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        write::block(self)
+    }
+}
+
+impl VarDesc {
+    /// The variable as a serialized `VarDesc`.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        write::var(self)
+    }
+}
+
+impl OpDesc {
+    /// The op as a serialized `OpDesc`.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        write::op(self)
+    }
+
+    /// The op of a serialized `OpDesc`.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        read::op(wire::Reader::new(bytes))
     }
 }

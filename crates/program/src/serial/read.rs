@@ -172,7 +172,7 @@ fn floats(field: &Field<'_>, list: &mut Vec<f32>) -> Result<bool> {
 }
 
 /// Ports come out sorted by name, which is how they are written.
-fn op(mut reader: Reader<'_>) -> Result<OpDesc> {
+pub(super) fn op(mut reader: Reader<'_>) -> Result<OpDesc> {
     let start = reader.offset();
     let mut op = OpDesc::default();
     let (mut kind, mut inputs, mut outputs) = (None, BTreeMap::new(), BTreeMap::new());

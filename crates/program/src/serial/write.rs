@@ -12,7 +12,7 @@ use crate::var::{VarDesc, VarKind};
 pub(super) fn program(program: &Program) -> Vec<u8> {
     let mut writer = Writer::default();
     for block in program.blocks() {
-        writer.bytes(1, &write_block(block));
+        writer.bytes(1, &self::block(block));
     }
     let mut version = Writer::default();
     version.int(1, program.format_version);
@@ -20,15 +20,15 @@ pub(super) fn program(program: &Program) -> Vec<u8> {
     writer.finish(&program.unknown)
 }
 
-fn write_block(block: &Block) -> Vec<u8> {
+pub(super) fn block(block: &Block) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.int(1, block.idx.into());
     writer.int(2, block.parent.into());
     for var in block.vars() {
-        writer.bytes(3, &write_var(var));
+        writer.bytes(3, &self::var(var));
     }
     for op in &block.ops {
-        writer.bytes(4, &write_op(op));
+        writer.bytes(4, &self::op(op));
     }
     if block.forward_idx != -1 {
         writer.int(5, block.forward_idx.into());
@@ -36,7 +36,7 @@ fn write_block(block: &Block) -> Vec<u8> {
     writer.finish(&block.unknown)
 }
 
-fn write_var(var: &VarDesc) -> Vec<u8> {
+pub(super) fn var(var: &VarDesc) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.bytes(1, var.name.as_bytes());
     writer.bytes(2, &var_type(var));
@@ -54,6 +54,13 @@ fn var_type(var: &VarDesc) -> Vec<u8> {
         VarKind::SelectedRows => writer.bytes(2, &tensor_desc(var)),
         VarKind::LodTensor => writer.bytes(3, &lod_tensor_desc(var)),
         VarKind::LodTensorArray => writer.bytes(4, &lod_tensor_desc(var)),
+        VarKind::Reader if !var.of_reader.is_empty() => {
+            let mut reader = Writer::default();
+            for meta in &var.of_reader {
+                reader.bytes(1, &lod_tensor_desc(&VarDesc::new("", meta.clone())));
+            }
+            writer.bytes(5, &reader.finish(&[]));
+        }
         _ => {}
     }
     writer.finish(&var.unknown.var_type)
@@ -75,7 +82,7 @@ fn tensor_desc(var: &VarDesc) -> Vec<u8> {
     writer.finish(&var.unknown.tensor)
 }
 
-fn write_op(op: &OpDesc) -> Vec<u8> {
+pub(super) fn op(op: &OpDesc) -> Vec<u8> {
     let mut writer = Writer::default();
     write_ports(&mut writer, 1, &op.inputs, &op.unknown.inputs);
     write_ports(&mut writer, 2, &op.outputs, &op.unknown.outputs);

@@ -13,6 +13,7 @@ mod liveness;
 mod plan;
 mod prepared;
 mod profile;
+mod single;
 mod step;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use feed::Feed;
 pub(crate) use plan::NATIVE;
 pub use prepared::Prepared;
 pub use profile::{OpTime, Profile};
+pub use single::run_op;
 
 use crate::error::Result;
 use crate::remote::{Ahead, Cluster, Session};

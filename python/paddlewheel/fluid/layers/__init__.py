@@ -6,6 +6,10 @@ globals().update({name: item for name, item in vars(_core.layers).items() if nam
 
 from ..framework import Variable
 from .reader import create_py_reader_by_data, double_buffer, py_reader, read_file
+from .._modules import make as _make
 from .._not_yet import unknown
+from ._table import MODULES as _MODULES
+
+_make(__name__, _MODULES, "fluid.layers")
 
 __getattr__ = unknown(__name__)

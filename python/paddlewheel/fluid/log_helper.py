@@ -1,0 +1,15 @@
+"""Loggers that leave those of the script alone."""
+
+import logging
+
+
+def get_logger(name, level, fmt=None):
+    """A logger with a handler and a format of its own; nothing it says is said twice."""
+    logger = logging.getLogger(name)
+    logger.setLevel(level)
+    handler = logging.StreamHandler()
+    if fmt:
+        handler.setFormatter(logging.Formatter(fmt=fmt))
+    logger.addHandler(handler)
+    logger.propagate = False
+    return logger
