@@ -28,9 +28,9 @@ mod tests {
     #[test]
     fn an_op_changes_variables_of_the_scope() {
         let scope = Scope::new();
-        scope.set("p", Tensor::from_vec([2], vec![1.0f32, 2.0]));
-        scope.set("g", Tensor::from_vec([2], vec![10.0f32, 10.0]));
-        scope.set("lr", Tensor::from_vec([1], vec![0.1f32]));
+        scope.set("p", Tensor::new([2], &[1.0f32, 2.0]).unwrap());
+        scope.set("g", Tensor::new([2], &[10.0f32, 10.0]).unwrap());
+        scope.set("lr", Tensor::new([1], &[0.1f32]).unwrap());
         let op = OpDesc::new("sgd").input("Param", "p").input("Grad", "g");
         let op = op.input("LearningRate", "lr").output("ParamOut", "p");
         run_op(&op, &scope).expect("all is there");
