@@ -59,8 +59,8 @@ def made_up_text(n_sentences, seed):
 def text(paddle):
     """The dictionary, readers for training and test, number of passes, and the share to reach."""
     imikolov, common = paddle.dataset.imikolov, paddle.dataset.common
-    path = os.path.join(common.DATA_HOME, "imikolov", "simple-examples.tgz")
-    if os.path.exists(path):
+    path = common.path_of(imikolov.URL, "imikolov")
+    if any(map(os.path.exists, common.names_of(path))):
         numbers = imikolov.build_dict()
         train, test = imikolov.train(numbers, N), imikolov.test(numbers, N)
         return numbers, train, test, PASSES_TREEBANK, SHARE_MAX_TREEBANK

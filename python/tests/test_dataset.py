@@ -4,6 +4,7 @@ import gzip
 import io
 import pickle
 import tarfile
+import unittest.mock
 import zipfile
 
 import numpy as np
@@ -22,6 +23,12 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setattr(paddle.dataset.common, "DATA_HOME", str(tmp_path))
     monkeypatch.setattr(paddle.dataset.common.urllib.request, "urlopen", no_network)
     return tmp_path
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """Files made by a test are as good as Fluid's."""
+    monkeypatch.setattr(paddle.dataset.common, "md5file", lambda path: unittest.mock.ANY)
 
 
 def add(archive, name, content):
@@ -51,12 +58,53 @@ def test_a_missing_file_is_named(home):
         paddle.dataset.wmt14.train(10)
 
 
-def test_made_up_data_stands_in_and_says_so(home, monkeypatch, capsys):
+def test_nothing_is_made_up_unless_somebody_asks(home, monkeypatch):
     monkeypatch.setattr(paddle.dataset.movielens, "MOVIE_INFO", None)
+    needed = {
+        "mnist/train-images-idx3-ubyte.gz": paddle.dataset.mnist.train,
+        "movielens/movielens%2Fml-1m.zip": paddle.dataset.movielens.train,
+        "imikolov/imikolov%2Fsimple-examples.tgz": paddle.dataset.imikolov.build_dict,
+        "imdb/imdb%2FaclImdb_v1.tar.gz": paddle.dataset.imdb.word_dict,
+        "cifar/cifar-10-python.tar.gz": paddle.dataset.cifar.train10,
+        "cifar/cifar-100-python.tar.gz": paddle.dataset.cifar.test100,
+    }
+    for file, read in needed.items():
+        with pytest.raises(RuntimeError) as error:
+            read()
+        assert str(home / file) in str(error.value), "Fluid's file name"
+        assert "PADDLE_DATASET_SYNTHETIC=1" in str(error.value)
+
+
+def test_a_file_that_fluid_does_not_know_is_refused(home):
+    (home / "imdb").mkdir()
+    path = home / "imdb" / "imdb%2FaclImdb_v1.tar.gz"
+    path.write_bytes(b"half of it")
+    with pytest.raises(RuntimeError) as error:
+        paddle.dataset.imdb.word_dict()
+    text = str(error.value)
+    assert str(path) in text and paddle.dataset.imdb.MD5 in text and paddle.dataset.imdb.URL in text
+    assert path.read_bytes() == b"half of it", "nobody's file is written over"
+
+
+def test_names_fluids_folders(home):
+    with pytest.raises(NotImplementedError, match="conll05st/conll05st-tests.tar.gz"):
+        paddle.dataset.conll05.test()
+    with pytest.raises(NotImplementedError, match="corpora/movie_reviews.zip"):
+        paddle.dataset.sentiment.train()
+
+
+@pytest.mark.parametrize("how", ["variable", "function"])
+def test_made_up_data_stands_in_when_asked_for(home, monkeypatch, capsys, how):
+    monkeypatch.setattr(paddle.dataset.movielens, "MOVIE_INFO", None)
+    monkeypatch.setattr(paddle.dataset.synthetic, "_wanted", [])
+    if how == "variable":
+        monkeypatch.setenv("PADDLE_DATASET_SYNTHETIC", "1")
+    else:
+        paddle.dataset.synthetic.use()
     pixels, label = next(paddle.dataset.mnist.train()())
     assert pixels.shape == (784,) and pixels.dtype == np.float32 and 0 <= label < 10
-    said = capsys.readouterr().err
-    assert "Made-up data" in said and str(home / "mnist" / "train-images-idx3-ubyte.gz") in said
+    made = home / "synthetic" / "mnist" / "train-images-idx3-ubyte.gz"
+    assert "made-up data, as asked for: {}".format(made) in capsys.readouterr().err
     again = next(paddle.dataset.mnist.train()())
     assert again[1] == label and np.array_equal(again[0], pixels)
     assert len(list(paddle.dataset.mnist.test()())) == 1000
@@ -70,7 +118,7 @@ def test_made_up_data_stands_in_and_says_so(home, monkeypatch, capsys):
         assert pixels.shape == (3072,) and 0 <= label < 100
 
 
-def test_mnist(home):
+def test_mnist(home, unchecked):
     (home / "mnist").mkdir()
     pixels = np.zeros((2, 28, 28), np.uint8)
     pixels[1] = 255
@@ -88,10 +136,10 @@ def test_mnist(home):
     assert len(list(paddle.dataset.mnist.test()())) == 2
 
 
-def test_movielens(home, monkeypatch):
+def test_movielens(home, unchecked, monkeypatch):
     monkeypatch.setattr(paddle.dataset.movielens, "MOVIE_INFO", None)
     (home / "movielens").mkdir()
-    with zipfile.ZipFile(home / "movielens" / "ml-1m.zip", "w") as archive:
+    with zipfile.ZipFile(home / "movielens" / "movielens%2Fml-1m.zip", "w") as archive:
         archive.writestr("ml-1m/movies.dat", "1::Toy Story (1995)::Animation|Comedy\n")
         archive.writestr("ml-1m/users.dat", "1::F::1::10::48067\n2::M::56::16::70072\n")
         rows = "".join("%d::1::%d::978300760\n" % (n % 2 + 1, n % 5 + 1) for n in range(100))
@@ -106,7 +154,7 @@ def test_movielens(home, monkeypatch):
     assert movielens.movie_categories() == {"Animation": 0, "Comedy": 1}
 
 
-def test_imikolov(home):
+def test_imikolov(home, unchecked):
     (home / "imikolov").mkdir()
     with tarfile.open(home / "imikolov" / "simple-examples.tgz", "w:gz") as archive:
         add(archive, "./simple-examples/data/ptb.train.txt", b"a b a\nb a c\n")
@@ -121,9 +169,9 @@ def test_imikolov(home):
     assert source[1:] == target[:-1]
 
 
-def test_imdb(home):
+def test_imdb(home, unchecked):
     (home / "imdb").mkdir()
-    with tarfile.open(home / "imdb" / "aclImdb_v1.tar.gz", "w:gz") as archive:
+    with tarfile.open(home / "imdb" / "imdb%2FaclImdb_v1.tar.gz", "w:gz") as archive:
         add(archive, "aclImdb/train/pos/0_9.txt", b"Good, good film!\n")
         add(archive, "aclImdb/train/neg/0_1.txt", b"bad film")
     import re
@@ -133,7 +181,7 @@ def test_imdb(home):
     assert list(paddle.dataset.imdb.train(words)()) == [([1, 1, 0], 0), ([2, 0], 1)]
 
 
-def test_cifar(home):
+def test_cifar(home, unchecked):
     (home / "cifar").mkdir()
     batch = {b"data": np.full((2, 3072), 255, np.uint8), b"labels": [3, 4]}
     with tarfile.open(home / "cifar" / "cifar-10-python.tar.gz", "w:gz") as archive:

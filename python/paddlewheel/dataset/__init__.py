@@ -13,6 +13,7 @@ __all__ = [
     "movielens",
     "mq2007",
     "sentiment",
+    "synthetic",
     "uci_housing",
     "wmt14",
     "wmt16",

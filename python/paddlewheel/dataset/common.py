@@ -33,41 +33,54 @@ def md5file(fname):
 
 
 def path_of(url, module_name, save_name=None):
-    """Where a file of a dataset belongs."""
-    name = save_name or url.split("/")[-1]
-    return os.path.join(DATA_HOME, module_name, name.replace("%2F", "_"))
+    """Where a file of a dataset belongs: as in Fluid the last part of its address, unchanged."""
+    return os.path.join(DATA_HOME, module_name, save_name or url.split("/")[-1])
+
+
+def names_of(path):
+    """The names a file of a dataset may have: Fluid's, or without the escaped slash (`%2F`)."""
+    folder, name = os.path.split(path)
+    names = (name, name.replace("%2F", "_"), name.split("%2F")[-1])
+    return [os.path.join(folder, name) for name in dict.fromkeys(names)]
 
 
 def download(url, module_name, md5sum, save_name=None):
     """The path of a file of a dataset; it is fetched if it is not there.
 
-    Without a network a made-up file stands in, and standard error says so.
+    Made-up data stands in only where somebody asked for it: `paddle.dataset.synthetic.use()`, or the
+    variable PADDLE_DATASET_SYNTHETIC.
     """
     path = path_of(url, module_name, save_name)
-    plain = os.path.join(os.path.dirname(path), url.split("/")[-1].split("%2F")[-1])
-    for found in (path, plain):
-        if os.path.exists(found):
-            if md5sum and md5file(found) != md5sum:
-                text = "paddlewheel: {} is not the file that Fluid knows; it is used all the same"
-                print(text.format(found), file=sys.stderr)
-            return found
+    if synthetic.is_wanted():
+        made = synthetic.make(path, os.path.join(DATA_HOME, "synthetic", module_name))
+        if made is not None:
+            return made
+    for found in filter(os.path.exists, names_of(path)):
+        check_sum(found, url, md5sum)
+        return found
     reason = None
     for _ in range(ATTEMPTS_MAX):
         try:
             return fetch(url, path, md5sum)
         except OSError as error:
             reason = error
-    text = (
+    raise RuntimeError(
         "the dataset `{}` needs the file {}, which is not there and could not be fetched ({}). "
         "Get it from {} and put it there; another folder than {} can be named by "
-        "PADDLE_DATASET_HOME.".format(module_name, path, reason, url, DATA_HOME)
+        "PADDLE_DATASET_HOME. To try things with made-up data instead, set "
+        "PADDLE_DATASET_SYNTHETIC=1 or call paddle.dataset.synthetic.use().".format(
+            module_name, path, reason, url, DATA_HOME
+        )
     )
-    folder = os.path.join(DATA_HOME, "synthetic", module_name)
-    made = synthetic.make(os.path.basename(path), folder)
-    if made is None:
-        raise RuntimeError(text)
-    print("paddlewheel: {} Made-up data is used instead: {}".format(text, made), file=sys.stderr)
-    return made
+
+
+def check_sum(path, url, md5sum):
+    """RuntimeError unless a file is the one that Fluid knows."""
+    if md5sum and md5file(path) != md5sum:
+        raise RuntimeError(
+            "{} is not the file that Fluid knows: its MD5 sum is {}, not {}. Remove it, get the "
+            "file from {} and put it there.".format(path, md5file(path), md5sum, url)
+        )
 
 
 def fetch(url, path, md5sum):
@@ -85,9 +98,9 @@ def fetch(url, path, md5sum):
     return path
 
 
-def unsupported(module_name, *urls):
+def unsupported(module_name, folder, *urls):
     """The error of a dataset that this version does not read."""
-    files = ", ".join(path_of(url, module_name) for url in urls)
+    files = ", ".join(names_of(path_of(url, folder))[-1] for url in urls)
     return NotImplementedError(
         "paddle.dataset.{} is not read by this version of paddlewheel. Its files would be {}; "
         "a reader is a function that yields samples, so a few lines of Python can read "

@@ -11,19 +11,19 @@ URLS = (
 
 def train(mapper=None, buffered_size=1024, use_xmap=True, cycle=False):
     """A reader of the training set."""
-    raise common.unsupported("flowers", *URLS)
+    raise common.unsupported("flowers", "flowers", *URLS)
 
 
 def test(mapper=None, buffered_size=1024, use_xmap=True, cycle=False):
     """A reader of the test set."""
-    raise common.unsupported("flowers", *URLS)
+    raise common.unsupported("flowers", "flowers", *URLS)
 
 
 def valid(mapper=None, buffered_size=1024, use_xmap=True):
     """A reader of the validation set."""
-    raise common.unsupported("flowers", *URLS)
+    raise common.unsupported("flowers", "flowers", *URLS)
 
 
 def fetch():
     """Gets the files."""
-    raise common.unsupported("flowers", *URLS)
+    raise common.unsupported("flowers", "flowers", *URLS)

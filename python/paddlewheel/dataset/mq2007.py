@@ -10,14 +10,14 @@ URLS = (
 
 def train(format="pairwise", shuffle=False, fill_missing=-1):
     """A reader of the training set."""
-    raise common.unsupported("mq2007", *URLS)
+    raise common.unsupported("mq2007", "MQ2007", *URLS)
 
 
 def test(format="pairwise", shuffle=False, fill_missing=-1):
     """A reader of the test set."""
-    raise common.unsupported("mq2007", *URLS)
+    raise common.unsupported("mq2007", "MQ2007", *URLS)
 
 
 def fetch():
     """Gets the files."""
-    raise common.unsupported("mq2007", *URLS)
+    raise common.unsupported("mq2007", "MQ2007", *URLS)

@@ -1,13 +1,15 @@
-"""Files made up for datasets that are not there and cannot be fetched.
+"""Files made up to try programs with, where the real datasets are not at hand.
 
 They have the layout of the real ones, so that the same code reads them, hold far fewer samples, and
-are the same on every machine. What is learned from them says nothing about the real data.
+are the same on every machine. What is learned from them says nothing about the real data, so they
+are used only when somebody says so: by `use()`, or by PADDLE_DATASET_SYNTHETIC=1.
 """
 
 import gzip
 import io
 import os
 import pickle
+import sys
 import tarfile
 import zipfile
 
@@ -117,9 +119,9 @@ MAKERS = {
     "train-labels-idx1-ubyte.gz": lambda: idx(2049, digits(6000, 1)[1]),
     "t10k-images-idx3-ubyte.gz": lambda: idx(2051, digits(1000, 2)[0]),
     "t10k-labels-idx1-ubyte.gz": lambda: idx(2049, digits(1000, 2)[1]),
-    "imikolov_simple-examples.tgz": imikolov,
-    "imdb_aclImdb_v1.tar.gz": imdb,
-    "movielens_ml-1m.zip": movielens,
+    "imikolov%2Fsimple-examples.tgz": imikolov,
+    "imdb%2FaclImdb_v1.tar.gz": imdb,
+    "movielens%2Fml-1m.zip": movielens,
     "cifar-10-python.tar.gz": lambda: cifar(
         10, ["cifar-10-batches-py/data_batch_%d" % n for n in range(1, 6)]
         + ["cifar-10-batches-py/test_batch"], b"labels",
@@ -130,15 +132,30 @@ MAKERS = {
 }
 
 
-def make(name, folder):
-    """The path of a made-up file, made if it is not there; None if nobody knows how."""
+_wanted = []
+
+
+def use():
+    """From now on every dataset that can be made up is."""
+    _wanted.append(True)
+
+
+def is_wanted():
+    """Whether somebody asked for made-up data."""
+    return bool(_wanted) or os.environ.get("PADDLE_DATASET_SYNTHETIC", "0") not in ("", "0")
+
+
+def make(path, folder):
+    """The made-up file instead of this one, made if it is not there; None if nobody knows how."""
+    name = os.path.basename(path)
     if name not in MAKERS:
         return None
-    path = os.path.join(folder, name)
-    if not os.path.exists(path):
+    made = os.path.join(folder, name)
+    if not os.path.exists(made):
         os.makedirs(folder, exist_ok=True)
-        part = "{}.{}".format(path, os.getpid())
+        part = "{}.{}".format(made, os.getpid())
         with open(part, "wb") as file:
             file.write(MAKERS[name]())
-        os.replace(part, path)
-    return path
+        os.replace(part, made)
+    print("paddlewheel: made-up data, as asked for: {}".format(made), file=sys.stderr)
+    return made

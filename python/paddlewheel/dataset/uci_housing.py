@@ -53,7 +53,7 @@ def predict_reader():
 
 def fluid_model():
     """A trained model is not shipped."""
-    raise common.unsupported("uci_housing", URL)
+    raise common.unsupported("uci_housing", "uci_housing", URL)
 
 
 def fetch():
