@@ -45,6 +45,8 @@ def run(arguments):
     environment = dict(os.environ)
     paths = [ALIAS, environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    # Readers make ids with `hash`, which must be the same in every process and every run.
+    environment["PYTHONHASHSEED"] = environment.get("PYTHONHASHSEED") or "0"
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(sys.executable, [sys.executable, *arguments], environment)

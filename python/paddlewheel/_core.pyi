@@ -189,7 +189,13 @@ class DataFeeder:
 
 class DataParallel:
     """The devices of a compiled program: gradients are added up over them, parameters change once."""
-    def __init__(self, n_places: Any, scale: Any = None, share: Any = None) -> None: ...
+    def __init__(
+        self,
+        n_places: Any,
+        scale: Any = None,
+        share: Any = None,
+        reduces: bool = False,
+    ) -> None: ...
     n_places: Any
 
 class Dataset:
@@ -283,7 +289,7 @@ class Executor:
         fetch_handler: Any,
         infers: Any,
     ) -> Any:
-        """Runs a program on all batches of a dataset; returns how many batches and samples there were, the seconds it took, and those that each thread waited for data."""
+        """Runs a program on all batches of a dataset; returns how many batches and samples there were, the seconds it took, those that each thread waited for data, and what a pass that infers has fetched, as of the whole pass."""
     check_nan_inf: Any
     def close(self) -> None:
         """Ends this executor: it runs nothing any more."""
@@ -829,6 +835,9 @@ class backward:
 
 def check_param_attr(attr: Any) -> None:
     """Refuses a Python `ParamAttr` with fields that layers could not use."""
+
+def check_slot_names(names: Any) -> Any:
+    """ValueError if a generator makes slots of these names in another order than the dataset has them for which this process works."""
 
 def choose_servers(method: Any, names: Any, endpoints: Any, step: Any) -> Any:
     """The servers that "RoundRobin" or "HashName" chooses after `step` blocks."""

@@ -57,3 +57,28 @@ def test_strings_and_the_base_class():
     assert MultiSlotStringDataGenerator()._gen_str([("a", ["x", "y"])]) == "2 x y\n"
     with pytest.raises(NotImplementedError):
         DataGenerator().generate_sample("line")
+
+
+GENERATE = """
+import paddlewheel.fluid.incubate.data_generator as dg
+dg.MultiSlot{}DataGenerator(); dg.MultiSlotDataGenerator()
+"""
+
+
+@pytest.mark.parametrize("kind", ["", "String"])
+@pytest.mark.parametrize("seed, said", [("", 1), ("0", 0), ("random", 0)])
+def test_a_hash_that_differs_from_process_to_process_is_told_once(child, kind, seed, said):
+    result = child("-c", GENERATE.format(kind), environment={"PYTHONHASHSEED": seed})
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("Set PYTHONHASHSEED=0 before Python starts") == said, result.stderr
+
+
+@pytest.mark.parametrize("kind", [MultiSlotDataGenerator, MultiSlotStringDataGenerator])
+def test_slots_in_another_order_than_the_dataset_has_are_refused(monkeypatch, kind):
+    monkeypatch.setenv("PADDLEWHEEL_SLOTS", "label\nwords")
+    value = 1 if kind is MultiSlotDataGenerator else "1"
+    with pytest.raises(ValueError, match="slot `words` is number 1 .* number 2 .* label, words"):
+        kind()._gen_str([("words", [value]), ("label", [value])])
+    assert kind()._gen_str([("click", [value]), ("words", [value])]) == "1 1 1 1\n"
+    monkeypatch.delenv("PADDLEWHEEL_SLOTS")
+    assert kind()._gen_str([("words", [value]), ("label", [value])]) == "1 1 1 1\n"

@@ -4,6 +4,7 @@ which line, which slot, what was expected, which command; within seconds, and no
 import gzip
 import os
 import re
+import sys
 import time
 
 import numpy
@@ -168,3 +169,77 @@ def test_a_timeout_is_more_than_nothing(dataset):
     for seconds in (0, -1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="pipe_timeout must be more than 0 seconds"):
             dataset({"part": GOOD}).set_pipe_timeout(seconds)
+
+
+SWAPPED = """
+import paddlewheel.fluid.incubate.data_generator as dg
+
+class Reader(dg.MultiSlotDataGenerator):
+    def generate_sample(self, line):
+        return lambda: iter([[("c", [7]), ("x", [0.5, 1.0])]])
+
+Reader().run_from_stdin()
+"""
+
+
+def test_slots_are_matched_by_name_where_a_generator_knows_them(pieces, dataset, tmp_path):
+    (tmp_path / "reader.py").write_text(SWAPPED)
+    made = dataset({"part": "line\n"}, "python {}".format(tmp_path / "reader.py"))
+    made.set_pipe_timeout(60)
+    error = fails(pieces[0], made)
+    assert "slot `c` is number 1 of the generator's slots, but number 2 of the dataset's" in error
+
+
+def test_python_in_a_command_is_this_one_and_an_error_names_it(pieces, dataset, tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    another = tmp_path / "bin" / "python"
+    another.write_text("#!/bin/sh\necho another python >&2; exit 1\n")
+    another.chmod(0o755)
+    monkeypatch.setenv("PATH", "{}:{}".format(another.parent, os.environ["PATH"]))
+    reader = tmp_path / "reader.py"
+    reader.write_text("import paddlewheel, sys\nfor line in sys.stdin: print('2 1 1 1 7')\n")
+    made = dataset({"part": "line\n" * 4}, "python {}".format(reader))
+    made.set_pipe_timeout(60)
+    pieces[0].train_from_dataset(fluid.default_main_program(), made)
+    assert pieces[0].last_pass[1] == 4
+    made.set_pipe_command("python -c 'import nowhere'")
+    error = fails(pieces[0], made)
+    assert "(`python` is {})".format(sys.executable) in error and "nowhere" in error
+
+
+BROKEN = """
+import paddlewheel.fluid as fluid
+
+x = fluid.data("x", [None, 1])
+loss = fluid.layers.reduce_mean(fluid.layers.fc(x, 1))
+exe = fluid.Executor(fluid.CPUPlace())
+exe.run(fluid.default_startup_program())
+made = fluid.DatasetFactory().create_dataset("QueueDataset")
+made.set_use_var([x])
+made.set_pipe_command("python endless.py")
+made.set_filelist(["part"])
+exe.train_from_dataset(fluid.default_main_program(), made)
+"""
+
+
+def test_the_useful_error_comes_last(child, tmp_path):
+    (tmp_path / "part").write_text("line\n")
+    (tmp_path / "endless.py").write_text("print('1 bad')\nwhile True: print('1 0.5')\n")
+    (tmp_path / "train.py").write_text(BROKEN)
+    result = child("train.py")
+    assert result.returncode == 1
+    assert "BrokenPipeError" not in result.stderr
+    error, culprit = result.stderr.splitlines()[-2:]
+    assert "slot `x`, value 1" in error and culprit.endswith("1 bad"), result.stderr
+
+
+def test_empty_cells_and_negative_ids_are_named_by_file_line_and_column(pieces, dataset):
+    texts = {"table": "p,q,c\n1,2,3\n1,,3\n"}
+    command = "paddlewheel csv-reader x=p,q c=c:id"
+    error = fails(pieces[0], dataset(texts, command))
+    assert re.search(r"table\W.*\b3\b", error) and "column `q` is empty here; na=VALUE" in error
+    made = dataset(texts, "paddlewheel csv-reader na=0 x=p,q c=c:id")
+    pieces[0].train_from_dataset(fluid.default_main_program(), made)
+    assert pieces[0].last_pass[1] == 2
+    error = fails(pieces[0], dataset({"table": "p|q|c\n1|2|-3\n"}, command + " sep=pipe"))
+    assert re.search(r"table\W.*\b2\b", error) and "column `c`: id -3 is below 0" in error

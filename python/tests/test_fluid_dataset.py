@@ -272,12 +272,12 @@ thread_num: 3
 
 def test_parquet_is_read_by_columns(slots, tmp_path):
     file = os.path.join(HERE, "fixtures", "clicks.parquet")
-    made = dataset(slots, [file], "paddlewheel parquet-reader x=price,small c=ids:id")
+    made = dataset(slots, [file], "paddlewheel parquet-reader na=0 x=price,small c=ids:id")
     (first, second, third) = made.batches()
     assert numpy.array(first["x"]).tolist() == [[0.5, 0.25], [1.25, 0.5]]
     assert first["c"].recursive_sequence_lengths() == [[2, 1]]
     assert numpy.array(first["c"]).ravel().tolist() == [7, 8, 0]
     assert numpy.array(third["c"]).ravel().tolist() == [10, 0, 11]
-    made = dataset(slots, [file], "paddlewheel parquet-reader x=price,small c=text:id")
+    made = dataset(slots, [file], "paddlewheel parquet-reader na=0 x=price,small c=text:id")
     with pytest.raises(RuntimeError, match="clicks.parquet, row 3, column `text`.*found `x`"):
         list(made.batches())

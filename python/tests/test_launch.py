@@ -62,3 +62,19 @@ def test_a_command_line_that_makes_no_sense(child):
     result = child("-m", "paddlewheel", "launch_ps")
     assert result.returncode == 2 and "the training script is missing" in result.stderr
     assert child("-m", "paddlewheel", "launch", "--help").returncode == 0
+
+
+HASH = "print(hash('feature:7'))"
+
+
+def test_all_processes_of_a_job_have_one_hash(child, tmp_path):
+    (tmp_path / "train.py").write_text(HASH)
+    zero = child("train.py", environment={"PYTHONHASHSEED": "0"}).stdout
+    assert child("-m", "paddlewheel", "run", "train.py", environment={"PYTHONHASHSEED": ""}).stdout == zero
+    options = ("--nproc_per_node", "2", "--log_dir", "out", "train.py")
+    command = ("-m", "paddle.distributed.launch")
+    for seed, same in (("", True), ("7", False)):
+        result = child(*command, *options, alias=True, environment={"PYTHONHASHSEED": seed})
+        assert result.returncode == 0, result.stderr
+        logs = {(tmp_path / "out" / "workerlog.{}".format(n)).read_text() for n in (0, 1)}
+        assert len(logs) == 1 and (logs == {zero}) == same, "the user's word goes first"

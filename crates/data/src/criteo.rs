@@ -179,7 +179,7 @@ impl Parse for CriteoParser {
         let (mut from, n_fields) = fields(line);
         if n_fields != N_FIELDS {
             let (expected, found) = (N_FIELDS, n_fields);
-            return Err(Refusal::Fields { expected, found, separator: "tabs" });
+            return Err(Refusal::Fields { expected, found, separator: "tabs".to_string() });
         }
         from[N_FIELDS] = line.len() + 1;
         let field = |at: usize| &line[from[at]..from[at + 1] - 1];
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn refuses_lines_that_are_none() {
         let refused = |line: &str| parse(&["10"], line).unwrap_err();
-        let short = Refusal::Fields { expected: 40, found: 2, separator: "tabs" };
+        let short = Refusal::Fields { expected: 40, found: 2, separator: "tabs".to_string() };
         assert_eq!(refused("0\t1"), short);
         let mut numbers = [""; 13];
         numbers[4] = "x1";

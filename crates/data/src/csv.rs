@@ -7,16 +7,23 @@ use crate::number::{Cursor, Id};
 use crate::records::Records;
 use crate::slot::Slot;
 
-const USAGE: &str = "usage: paddlewheel csv-reader SLOT=COLUMN[,COLUMN…][:float|:id|:hash/N] …
-lines of values separated by commas, the first with the names of the columns, become slots;
-a slot is numbers (float, unless said otherwise), whole numbers (id), or texts made ids below N";
+const USAGE: &str =
+    "usage: paddlewheel csv-reader [sep=CHARACTER] [na=VALUE] SLOT=COLUMN[,COLUMN…][:float|:id|:hash/N] …
+lines of values, the first with the names of the columns, become slots; sep is what stands between
+values: a character, or comma (unless said otherwise), tab, semicolon, space, pipe; a slot is numbers
+(float, unless said otherwise), whole numbers from 0 (id), or texts made ids below N; na is the number
+that an empty cell stands for, which is an error otherwise (an empty text is a text)";
+
+/// What may stand between cells, by name.
+const SEPARATORS: [(&str, u8); 5] =
+    [("comma", b','), ("tab", b'\t'), ("semicolon", b';'), ("space", b' '), ("pipe", b'|')];
 
 /// What becomes of the cells of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// A number; nothing is 0.
+    /// A number.
     Float,
-    /// A whole number; nothing is 0.
+    /// A whole number from 0.
     Id,
     /// A text whose checksum (of `"<slot>:<text>"`) is taken modulo this.
     Hash(u64),
@@ -33,16 +40,48 @@ pub struct Column {
     pub cell: Cell,
 }
 
+/// The number that an empty cell stands for, if any.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Na {
+    float: f32,
+    id: i64,
+}
+
+impl Na {
+    /// The number of this text, if it is one for all of these slots.
+    fn parse(text: &str, slots: &[Column]) -> Option<Self> {
+        let float = number(text.as_bytes())?;
+        let id = whole(text.as_bytes()).filter(|&id| id >= 0);
+        let has_ids = slots.iter().any(|slot| slot.cell == Cell::Id);
+        (id.is_some() || !has_ids).then_some(Self { float, id: id.unwrap_or(0) })
+    }
+}
+
 /// What `csv-reader` is told: the slots, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Csv {
     slots: Vec<Column>,
+    na: Option<Na>,
+    separator: u8,
 }
 
 impl Csv {
     /// The settings that arguments give.
     pub fn from_arguments(arguments: &[&str]) -> Result<Self> {
-        Ok(Self { slots: Column::from_arguments("csv-reader", USAGE, arguments)? })
+        let (mut separator, mut rest) = (b',', Vec::new());
+        for argument in arguments {
+            let Some(text) = argument.strip_prefix("sep=") else {
+                rest.push(*argument);
+                continue;
+            };
+            separator = separator_of(text).ok_or_else(|| Error::Usage {
+                command: "csv-reader".to_string(),
+                reason: format!("sep is one character, not `{text}`"),
+                usage: USAGE,
+            })?;
+        }
+        let (slots, na) = Column::from_arguments("csv-reader", USAGE, &rest)?;
+        Ok(Self { slots, na, separator })
     }
 
     /// The slots, each as long as it has columns.
@@ -55,10 +94,28 @@ impl Csv {
             sums: self.slots.iter().map(Column::sum).collect(),
             used: slots.iter().map(|slot| slot.used).collect(),
             slots: self.slots.clone(),
+            na: self.na,
+            separator: self.separator,
             places: Vec::new(),
             cells: Cells::default(),
         }
     }
+}
+
+/// The character of a name, or of itself; nothing that has a meaning of its own in a table.
+fn separator_of(text: &str) -> Option<u8> {
+    let named = SEPARATORS.iter().find(|(name, _)| *name == text).map(|&(_, byte)| byte);
+    let itself = match text {
+        r"\t" => Some(b'\t'),
+        _ => Some(text.as_bytes()).filter(|bytes| bytes.len() == 1).map(|bytes| bytes[0]),
+    };
+    named.or(itself).filter(|byte| byte.is_ascii() && !b"\"\r\n".contains(byte))
+}
+
+/// What separators are called in messages.
+fn separator_name(separator: u8) -> String {
+    let named = SEPARATORS.iter().find(|&&(_, byte)| byte == separator);
+    named.map_or_else(|| format!("`{}`", char::from(separator)), |(name, _)| format!("{name}s"))
 }
 
 impl Column {
@@ -67,14 +124,25 @@ impl Column {
         command: &str,
         usage: &'static str,
         arguments: &[&str],
-    ) -> Result<Vec<Self>> {
+    ) -> Result<(Vec<Self>, Option<Na>)> {
         let refuse = |reason: String| Error::Usage { command: command.to_string(), reason, usage };
-        let slots: Option<Vec<Column>> = arguments.iter().map(|text| column(text)).collect();
-        match slots {
-            Some(slots) if !slots.is_empty() => Ok(slots),
-            Some(_) => Err(refuse("there is no slot".to_string())),
-            None => Err(refuse(format!("`{}` is not understood", arguments.join(" ")))),
+        let (mut slots, mut na) = (Vec::new(), None);
+        for argument in arguments {
+            match argument.strip_prefix("na=") {
+                Some(text) => na = Some(text),
+                None => slots.push(
+                    column(argument)
+                        .ok_or_else(|| refuse(format!("`{argument}` is not understood")))?,
+                ),
+            }
         }
+        if slots.is_empty() {
+            return Err(refuse("there is no slot".to_string()));
+        }
+        let Some(text) = na else { return Ok((slots, None)) };
+        let bad = || refuse(format!("na is a number that all slots can hold, not `{text}`"));
+        let na = Na::parse(text, &slots).ok_or_else(bad)?;
+        Ok((slots, Some(na)))
     }
 
     /// The slot, as long as it has columns.
@@ -122,7 +190,7 @@ impl Cells {
         &self.text[from..self.ends[at]]
     }
 
-    fn split(&mut self, line: &[u8]) -> std::result::Result<(), Refusal> {
+    fn split(&mut self, line: &[u8], separator: u8) -> std::result::Result<(), Refusal> {
         self.text.clear();
         self.ends.clear();
         let mut bytes = line.strip_suffix(b"\r").unwrap_or(line).iter().peekable();
@@ -132,7 +200,7 @@ impl Cells {
                 // Two marks within a quotation are one mark of the text.
                 b'"' if quoted && bytes.next_if_eq(&&b'"').is_some() => self.text.push(b'"'),
                 b'"' => quoted = !quoted,
-                b',' if !quoted => self.ends.push(self.text.len()),
+                byte if byte == separator && !quoted => self.ends.push(self.text.len()),
                 byte => self.text.push(byte),
             }
         }
@@ -145,6 +213,8 @@ impl Cells {
 pub(crate) struct CsvParser {
     slots: Vec<Column>,
     used: Vec<bool>,
+    na: Option<Na>,
+    separator: u8,
     /// The checksum of `"<slot>:"`, which those of texts continue.
     sums: Vec<u32>,
     /// For each slot the places of its columns; empty before the header.
@@ -175,7 +245,7 @@ impl Parse for CsvParser {
 
     fn parse(&mut self, line: &[u8], out: &mut Records) -> std::result::Result<bool, Refusal> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-        self.cells.split(line)?;
+        self.cells.split(line, self.separator)?;
         if self.places.is_empty() {
             self.read_header()?;
             return Ok(false);
@@ -188,56 +258,102 @@ impl Parse for CsvParser {
             out.push(slot.columns.len() as u32);
             for (nth, &place) in self.places[at].iter().enumerate() {
                 if place >= self.cells.ends.len() {
-                    let found = self.cells.ends.len();
-                    return Err(Refusal::Fields {
-                        expected: place + 1,
-                        found,
-                        separator: "commas",
-                    });
+                    let (expected, found) = (place + 1, self.cells.ends.len());
+                    let separator = separator_name(self.separator);
+                    return Err(Refusal::Fields { expected, found, separator });
                 }
                 let text = self.cells.get(place);
                 let read = match slot.cell {
-                    Cell::Float => number(text).map(|number| out.push(number.to_bits())),
-                    Cell::Id => whole(text).map(|id| out.push_id(id)),
+                    Cell::Float => floats(text, self.na).map(|number| out.push(number.to_bits())),
+                    Cell::Id => ids(text, self.na).map(|id| out.push_id(id)),
                     Cell::Hash(n) => {
                         out.push_id(checksum(self.sums[at], text, n));
-                        Some(())
+                        Ok(())
                     }
                 };
-                read.ok_or_else(|| refuse(slot, nth, text))?;
+                read.map_err(|bad| bad.of(slot, nth, text))?;
             }
         }
         Ok(true)
     }
 }
 
-pub(crate) fn number(text: &[u8]) -> Option<f32> {
+/// What is wrong with a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadCell {
+    /// It is empty, and nobody said what that means.
+    Empty,
+    /// It is an id below 0.
+    Negative,
+    /// It is something else.
+    Other,
+}
+
+impl BadCell {
+    /// What to say of it: the `nth` column of a slot holds `text`.
+    pub(crate) fn of(self, slot: &Column, nth: usize, text: &[u8]) -> Refusal {
+        let column = slot.columns.get(nth).or(slot.columns.last()).cloned().unwrap_or_default();
+        match (self, slot.cell) {
+            (BadCell::Empty, _) => Refusal::EmptyCell { column },
+            (BadCell::Negative, _) => Refusal::NegativeId { column, found: shown(text) },
+            (BadCell::Other, cell) => {
+                let expected = if cell == Cell::Float { "a number" } else { "a whole number" };
+                let slot = slot.slot.clone();
+                Refusal::Cell { slot, column, expected, found: shown(text) }
+            }
+        }
+    }
+}
+
+/// A cell as a number.
+pub(crate) fn floats(text: &[u8], na: Option<Na>) -> std::result::Result<f32, BadCell> {
+    match text.trim_ascii() {
+        [] => na.map(|na| na.float).ok_or(BadCell::Empty),
+        text => number(text).ok_or(BadCell::Other),
+    }
+}
+
+/// A cell as an id.
+pub(crate) fn ids(text: &[u8], na: Option<Na>) -> std::result::Result<i64, BadCell> {
+    match text.trim_ascii() {
+        [] => na.map(|na| na.id).ok_or(BadCell::Empty),
+        text => id(whole(text).ok_or(BadCell::Other)?),
+    }
+}
+
+/// A whole number as an id.
+pub(crate) fn id(whole: i64) -> std::result::Result<i64, BadCell> {
+    if whole < 0 { Err(BadCell::Negative) } else { Ok(whole) }
+}
+
+impl Na {
+    pub(crate) fn float(self) -> f32 {
+        self.float
+    }
+
+    pub(crate) fn id(self) -> i64 {
+        self.id
+    }
+}
+
+fn number(text: &[u8]) -> Option<f32> {
     let mut cursor = Cursor::new(text);
     match cursor.word() {
-        [] => Some(0.0),
+        [] => None,
         _ => cursor.float().filter(|_| cursor.word().is_empty()),
     }
 }
 
-pub(crate) fn whole(text: &[u8]) -> Option<i64> {
+fn whole(text: &[u8]) -> Option<i64> {
     let mut cursor = Cursor::new(text);
     match (cursor.word(), cursor.id()) {
-        ([], _) => Some(0),
-        (_, Id::Is(id)) if cursor.word().is_empty() => Some(id),
+        (word, Id::Is(id)) if !word.is_empty() && cursor.word().is_empty() => Some(id),
         _ => None,
     }
 }
 
 pub(crate) fn checksum(start: u32, text: &[u8], n: u64) -> i64 {
     (u64::from(crc32(start, text)) % n) as i64
-}
-
-pub(crate) fn refuse(slot: &Column, nth: usize, text: &[u8]) -> Refusal {
-    let expected = match slot.cell {
-        Cell::Float => "a number or nothing",
-        Cell::Id | Cell::Hash(_) => "a whole number or nothing",
-    };
-    Refusal::Value { slot: slot.slot.clone(), position: nth + 1, expected, found: shown(text) }
 }
 
 #[cfg(test)]
@@ -260,7 +376,7 @@ mod tests {
 
     #[test]
     fn columns_become_slots_by_name() {
-        let text = "label,a,city,b\r\n1,0.5,\"Paris, \"\"FR\"\"\",2\r\n0,,Rome,3\r\n";
+        let text = "label,a,city,b\r\n1,0.5,\"Paris, \"\"FR\"\"\",2\r\n0,0,Rome,3\r\n";
         let made = run(&["x=b,a", "c=city:hash/1000", "label=label:id"], text).unwrap();
         let id = |text: &str| crc32fast::hash(format!("c:{text}").as_bytes()) % 1000;
         let (paris, rome) = (id("Paris, \"FR\""), id("Rome"));
@@ -272,15 +388,69 @@ mod tests {
         let missing = refused(&["x=z"], "a,b\n1,2\n");
         assert!(matches!(missing, Refusal::NoColumn { column, .. } if column == "z"));
         assert_eq!(refused(&["x=a"], "a\n\"1\n"), Refusal::OpenQuote);
-        let short = Refusal::Fields { expected: 2, found: 1, separator: "commas" };
-        assert_eq!(refused(&["x=b"], "a,b\n1\n"), short);
-        assert!(matches!(refused(&["x=a"], "a\n1x\n"), Refusal::Value { position: 1, .. }));
-        assert!(matches!(refused(&["x=a:id"], "a\n1.5\n"), Refusal::Value { .. }));
+        let short = |separator: &str| Refusal::Fields {
+            expected: 2,
+            found: 1,
+            separator: separator.into(),
+        };
+        assert_eq!(refused(&["x=b"], "a,b\n1\n"), short("commas"));
+        assert_eq!(refused(&["sep=tab", "x=b"], "a\tb\n1\n"), short("tabs"));
+        assert_eq!(refused(&["sep=#", "x=b"], "a#b\n1\n"), short("`#`"));
+        let cell = refused(&["x=b,a"], "a,b\n1x,2\n");
+        assert_eq!(cell.to_string(), "slot `x`, column `a`: expected a number, found `1x`");
+        let cell = refused(&["x=a:id"], "a\n1.5\n");
+        assert_eq!(cell.to_string(), "slot `x`, column `a`: expected a whole number, found `1.5`");
+    }
+
+    #[test]
+    fn an_empty_cell_is_an_error_unless_somebody_says_what_it_stands_for() {
+        let text = "a,b,c\n1,2,x\n ,,\n";
+        for (argument, empty) in [("x=b,a", "b"), ("x=a", "a"), ("x=b:id", "b")] {
+            assert_eq!(refused(&[argument], text), Refusal::EmptyCell { column: empty.into() });
+        }
+        assert_eq!(run(&["na=7", "x=b,a:id"], text).unwrap(), "2 2 1\n2 7 7\n");
+        assert_eq!(run(&["x=b,a", "na=-0.5"], text).unwrap(), "2 2 1\n2 -0.5 -0.5\n");
+        let id = crc32fast::hash(b"x:") % 100;
+        let made = run(&["x=c:hash/100"], text).unwrap();
+        assert!(made.ends_with(&format!("1 {id}\n")), "an empty text is a text");
+    }
+
+    #[test]
+    fn an_id_below_0_is_refused() {
+        let refusal = refused(&["x=a,b:id"], "a,b\n1,-2\n");
+        assert_eq!(refusal, Refusal::NegativeId { column: "b".into(), found: "-2".into() });
+        assert_eq!(run(&["x=a"], "a\n-2\n").unwrap(), "1 -2\n", "a number may be");
+    }
+
+    #[test]
+    fn cells_may_be_separated_by_something_else() {
+        for (sep, between) in
+            [("tab", '\t'), (r"\t", '\t'), (";", ';'), ("pipe", '|'), ("semicolon", ';')]
+        {
+            let text = format!("a{between}b\n1,5{between}2\n").replace(',', ".");
+            let made = run(&[&format!("sep={sep}"), "x=b,a"], &text).unwrap();
+            assert_eq!(made, "2 2 1.5\n", "{sep}");
+        }
     }
 
     #[test]
     fn refuses_arguments_it_does_not_know() {
-        for arguments in [&[][..], &["x"], &["x="], &["=a"], &["x=a:text"], &["x=a:hash/0"]] {
+        let bad = [
+            &[][..],
+            &["x"],
+            &["x="],
+            &["=a"],
+            &["x=a:text"],
+            &["x=a:hash/0"],
+            &["sep=ab", "x=a"],
+            &["sep=", "x=a"],
+            &["sep=\"", "x=a"],
+            &["na=", "x=a"],
+            &["na=x", "x=a"],
+            &["na=-1", "x=a:id"],
+            &["na=0.5", "x=a:id"],
+        ];
+        for arguments in bad {
             let error = Csv::from_arguments(arguments).unwrap_err();
             assert!(matches!(error, Error::Usage { .. }), "{error}");
         }

@@ -1,6 +1,7 @@
 //! What can go wrong between a text file and a batch.
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::shuffle::TradeError;
@@ -149,7 +150,10 @@ pub enum Error {
         stderr: String,
     },
     /// A command that failed.
-    #[error("pipe command `{command}` failed on file `{file}` with {status}: {stderr}")]
+    #[error(
+        "pipe command `{command}` failed on file `{file}` with {status}{}: {stderr}",
+        ran(python)
+    )]
     PipeFailed {
         /// The command.
         command: String,
@@ -157,6 +161,8 @@ pub enum Error {
         file: String,
         /// Its exit code or signal.
         status: String,
+        /// What `python` meant, if the command names it.
+        python: Option<PathBuf>,
         /// The last lines it wrote to stderr.
         stderr: String,
     },
@@ -221,6 +227,23 @@ pub enum Error {
         makes: String,
         /// The slots there are.
         has: String,
+    },
+    /// A generator prints a slot in another place than the dataset has it.
+    #[error(
+        "slot `{slot}` is number {made} of the generator's slots, but number {expected} of the \
+         dataset's: slots are matched by position. The generator makes: {makes}; set_use_var has: {has}"
+    )]
+    SlotPlace {
+        /// The slot.
+        slot: String,
+        /// Its number in the generator, from 1.
+        made: usize,
+        /// Its number in the dataset, from 1.
+        expected: usize,
+        /// The slots of the dataset.
+        has: String,
+        /// The slots of the generator.
+        makes: String,
     },
     /// Data in memory was wanted before it was loaded.
     #[error("the dataset holds no data: call load_into_memory() first")]
@@ -289,6 +312,13 @@ pub enum Error {
     /// A tensor refused its numbers.
     #[error(transparent)]
     Tensor(#[from] tensor::Error),
+}
+
+/// Which Python it was, if that is known.
+fn ran(python: &Option<PathBuf>) -> String {
+    python
+        .as_ref()
+        .map_or_else(String::new, |python| format!(" (`python` is {})", python.display()))
 }
 
 fn through(command: &str) -> String {
@@ -383,7 +413,36 @@ pub enum Refusal {
         /// How many there are.
         found: usize,
         /// What separates them.
-        separator: &'static str,
+        separator: String,
+    },
+    /// A cell of a table that is not what its slot holds.
+    #[error("slot `{slot}`, column `{column}`: expected {expected}, found `{found}`")]
+    Cell {
+        /// The slot.
+        slot: String,
+        /// The column.
+        column: String,
+        /// What it should be.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// A cell of a table with nothing in it.
+    #[error(
+        "column `{column}` is empty here; na=VALUE, for example na=0, says what an empty cell stands \
+         for"
+    )]
+    EmptyCell {
+        /// The column.
+        column: String,
+    },
+    /// An id below 0.
+    #[error("column `{column}`: id {found} is below 0")]
+    NegativeId {
+        /// The column.
+        column: String,
+        /// The id.
+        found: String,
     },
     /// A quotation mark that is not closed.
     #[error("a quotation mark is not closed on its line")]

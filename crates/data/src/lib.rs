@@ -17,6 +17,7 @@ mod desc;
 mod error;
 mod files;
 mod memory;
+pub mod names;
 mod native;
 mod number;
 mod parquet;

@@ -12,7 +12,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
-use crate::csv::{Cell, Column, checksum, number, refuse, whole};
+use crate::csv::{BadCell, Cell, Column, Na, checksum, floats, id, ids};
 use crate::error::{Error, Refusal, Result, shown};
 use crate::records::Records;
 use crate::slot::Slot;
@@ -22,21 +22,24 @@ const ROWS_AT_ONCE: usize = 1024;
 /// Whole numbers beyond this are not exact as floating-point ones.
 const EXACT_MAX: f64 = (1u64 << 53) as f64;
 
-const USAGE: &str = "usage: paddlewheel parquet-reader SLOT=COLUMN[,COLUMN…][:float|:id|:hash/N] …
+const USAGE: &str =
+    "usage: paddlewheel parquet-reader [na=VALUE] SLOT=COLUMN[,COLUMN…][:float|:id|:hash/N] …
 rows of a Parquet file become samples; a slot is numbers (float, unless said otherwise), whole numbers
-(id), or texts made ids below N; a column of lists makes a slot as long as the list";
+from 0 (id), or texts made ids below N; a column of lists makes a slot as long as the list; na is the
+number that a missing value or an empty list stands for, which is an error otherwise";
 
 /// What `parquet-reader` is told: the slots, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Parquet {
     slots: Vec<Column>,
+    na: Option<Na>,
 }
 
 impl Parquet {
     /// The settings that arguments give.
     pub fn from_arguments(arguments: &[&str]) -> Result<Self> {
-        let slots = Column::from_arguments("parquet-reader", USAGE, arguments)?;
-        Ok(Self { slots })
+        let (slots, na) = Column::from_arguments("parquet-reader", USAGE, arguments)?;
+        Ok(Self { slots, na })
     }
 
     /// The slots, each as long as it has columns; one column may hold lists.
@@ -54,6 +57,7 @@ impl Parquet {
             sum: column.sum(),
             column: column.clone(),
             n_dense: slot.n_dense(),
+            na: self.na,
         });
         Table { slots: wanted.collect() }
     }
@@ -66,6 +70,8 @@ struct Wanted {
     sum: u32,
     /// Values that it must have, if the dataset says so.
     n_dense: Option<usize>,
+    /// What a missing value stands for.
+    na: Option<Na>,
 }
 
 /// Why a row cannot be a sample.
@@ -218,10 +224,10 @@ impl Table {
                 return Err((slot.column.columns[0].clone(), refusal));
             }
             records.push(n as u32);
-            for (strip, name) in strips.iter().zip(&slot.column.columns) {
-                for (nth, cell) in strip.cells(row).enumerate() {
-                    push(slot, cell, records).ok_or_else(|| {
-                        (name.clone(), refuse(&slot.column, nth, cell.shown().as_bytes()))
+            for (nth, (strip, name)) in strips.iter().zip(&slot.column.columns).enumerate() {
+                for cell in strip.cells(row) {
+                    push(slot, cell, records).map_err(|bad| {
+                        (name.clone(), bad.of(&slot.column, nth, cell.shown().as_bytes()))
                     })?;
                 }
             }
@@ -248,11 +254,11 @@ fn unfit(descr: &ColumnDescriptor, cell: Cell) -> Option<String> {
     }
 }
 
-/// Adds a cell to a sample; `None` if it is not what the slot holds.
-fn push(slot: &Wanted, cell: Datum<'_>, records: &mut Records) -> Option<()> {
+/// Adds a cell to a sample, if it is what the slot holds.
+fn push(slot: &Wanted, cell: Datum<'_>, records: &mut Records) -> std::result::Result<(), BadCell> {
     match slot.column.cell {
-        Cell::Float => records.push(cell.number()?.to_bits()),
-        Cell::Id => records.push_id(cell.whole()?),
+        Cell::Float => records.push(cell.number(slot.na)?.to_bits()),
+        Cell::Id => records.push_id(cell.whole(slot.na)?),
         Cell::Hash(n) => {
             let id = match cell {
                 Datum::Text(text) => checksum(slot.sum, text, n),
@@ -261,10 +267,10 @@ fn push(slot: &Wanted, cell: Datum<'_>, records: &mut Records) -> Option<()> {
             records.push_id(id);
         }
     }
-    Some(())
+    Ok(())
 }
 
-/// One cell; nothing is 0, and as a text empty.
+/// One cell; nothing is an empty text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Datum<'a> {
     Nothing,
@@ -276,26 +282,26 @@ enum Datum<'a> {
 }
 
 impl Datum<'_> {
-    fn number(self) -> Option<f32> {
+    fn number(self, na: Option<Na>) -> std::result::Result<f32, BadCell> {
         match self {
-            Datum::Nothing => Some(0.0),
-            Datum::Whole(number) => Some(number as f32),
-            Datum::TooLarge(number) => Some(number as f32),
-            Datum::Float(number) => Some(number as f32),
-            Datum::Text(text) => number(text),
+            Datum::Nothing => na.map(Na::float).ok_or(BadCell::Empty),
+            Datum::Whole(number) => Ok(number as f32),
+            Datum::TooLarge(number) => Ok(number as f32),
+            Datum::Float(number) => Ok(number as f32),
+            Datum::Text(text) => floats(text, na),
         }
     }
 
-    fn whole(self) -> Option<i64> {
+    fn whole(self, na: Option<Na>) -> std::result::Result<i64, BadCell> {
         match self {
-            Datum::Nothing => Some(0),
-            Datum::Whole(number) => Some(number),
-            Datum::TooLarge(_) => None,
+            Datum::Nothing => na.map(Na::id).ok_or(BadCell::Empty),
+            Datum::Whole(number) => id(number),
+            Datum::TooLarge(_) => Err(BadCell::Other),
             Datum::Float(number) => {
                 let exact = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
-                exact.then_some(number as i64)
+                if exact { id(number as i64) } else { Err(BadCell::Other) }
             }
-            Datum::Text(text) => whole(text),
+            Datum::Text(text) => ids(text, na),
         }
     }
 

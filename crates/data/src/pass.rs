@@ -174,6 +174,7 @@ impl Pass {
             command,
             file,
             shell: &self.settings.shell,
+            slots: &self.settings.slots,
             silence_max: self.settings.silence_max,
             stop: self.stop.clone(),
         };

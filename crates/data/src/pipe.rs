@@ -6,6 +6,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::{Error, Result};
 use crate::files::Opened;
+use crate::names;
+use crate::slot::Slot;
 
 /// Waits for the pipe to break; signals meant for the others do not reach it.
 const KEEPER: &str = "trap '' INT TERM HUP QUIT; read -r _; kill -9 0";
@@ -39,6 +42,15 @@ pub struct Shell {
     pub variables: Vec<(String, String)>,
     /// Shell text before each command.
     pub prelude: String,
+    /// What `python` means in a command, as far as anybody knows.
+    pub python: Option<PathBuf>,
+}
+
+impl Shell {
+    /// What `python` means in this command, if it names it.
+    fn python_of(&self, command: &str) -> Option<PathBuf> {
+        self.python.clone().filter(|_| command.contains("python"))
+    }
 }
 
 /// The processes of a pass.
@@ -82,6 +94,8 @@ pub(crate) struct Order<'a> {
     pub(crate) command: &'a str,
     pub(crate) file: &'a str,
     pub(crate) shell: &'a Shell,
+    /// The slots it should print, for those that know the names of theirs.
+    pub(crate) slots: &'a [Slot],
     /// For how long it may print nothing.
     pub(crate) silence_max: Duration,
     pub(crate) stop: Arc<AtomicBool>,
@@ -103,9 +117,12 @@ pub(crate) struct Pipe {
     pub(crate) n_bytes: u64,
     command: String,
     file: String,
+    python: Option<PathBuf>,
     silence_max: Duration,
     stop: Arc<AtomicBool>,
     broke: Option<Broke>,
+    /// Nobody reads on: what the command then complains of is not its own fault.
+    hushed: Arc<AtomicBool>,
 }
 
 impl Pipe {
@@ -124,17 +141,21 @@ impl Pipe {
         text += &format!("(\n{}\n)", order.command);
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SHELL, &text]).envs(order.shell.variables.iter().cloned());
+        command.env(names::VARIABLE, names::joined(order.slots));
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = group.spawn(&mut command).map_err(failed)?;
         let output = child.stdout.take().expect("stdout is a pipe");
         let tail = Arc::new(Mutex::new(Vec::new()));
         let (errors, kept) = (child.stderr.take().expect("stderr is a pipe"), tail.clone());
-        let tee = Some(thread::spawn(move || tee(errors, &kept)));
+        let hushed = Arc::new(AtomicBool::new(false));
+        let hush = hushed.clone();
+        let tee = Some(thread::spawn(move || tee(errors, &kept, &hush)));
         let feeder =
             child.stdin.take().zip(stream).map(|(mut stdin, mut stream)| {
                 thread::spawn(move || feed(&mut *stream, &mut stdin))
             });
         let (command, file) = (order.command.to_string(), order.file.to_string());
+        let python = order.shell.python_of(order.command);
         let (silence_max, stop) = (order.silence_max, order.stop);
         let (n_bytes, broke) = (0, None);
         let pipe = Self {
@@ -146,9 +167,11 @@ impl Pipe {
             n_bytes,
             command,
             file,
+            python,
             silence_max,
             stop,
             broke,
+            hushed,
         };
         Ok(pipe)
     }
@@ -206,10 +229,11 @@ impl Pipe {
         }
         self.tee.take().and_then(settle);
         let stderr = last_lines(&self.tail.lock().unwrap_or_else(PoisonError::into_inner));
+        let python = self.python.take();
         if status.code() == Some(NOT_FOUND) {
             return Err(Error::PipeMissing { command, file, stderr });
         }
-        Err(Error::PipeFailed { command, file, status: words(status), stderr })
+        Err(Error::PipeFailed { command, file, status: words(status), python, stderr })
     }
 
     fn wait_end(&mut self) -> io::Result<ExitStatus> {
@@ -238,6 +262,7 @@ impl Read for Pipe {
 /// Nobody reads on: the command ends. What it started ends with the group.
 impl Drop for Pipe {
     fn drop(&mut self) {
+        self.hushed.store(true, Ordering::Relaxed);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -258,7 +283,7 @@ fn feed(stream: &mut dyn Read, stdin: &mut impl Write) -> io::Result<()> {
 }
 
 /// Passes on what a command complains of and keeps the end of it.
-fn tee(mut errors: ChildStderr, tail: &Mutex<Vec<u8>>) {
+fn tee(mut errors: ChildStderr, tail: &Mutex<Vec<u8>>, hushed: &AtomicBool) {
     let mut buffer = [0; 1024];
     loop {
         let n = match errors.read(&mut buffer) {
@@ -267,6 +292,9 @@ fn tee(mut errors: ChildStderr, tail: &Mutex<Vec<u8>>) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return,
         };
+        if hushed.load(Ordering::Relaxed) {
+            continue;
+        }
         let _ = io::stderr().write_all(&buffer[..n]);
         let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
         tail.extend(&buffer[..n]);
@@ -325,8 +353,9 @@ mod tests {
     ) -> Result<String> {
         let group = Group::new().unwrap();
         let variables = vec![("PYTHONHASHSEED".to_string(), "0".to_string())];
-        let shell = Shell { variables, prelude: "greet() { echo hello; }\n".to_string() };
-        let order = Order { command, file: "part-0", shell: &shell, silence_max, stop };
+        let shell =
+            Shell { variables, prelude: "greet() { echo hello; }\n".to_string(), python: None };
+        let order = Order { command, file: "part-0", shell: &shell, slots: &[], silence_max, stop };
         let input = Input::Opened(Opened::Stream(Box::new(io::Cursor::new(text.to_vec()))));
         let mut pipe = Pipe::start(&group, order, input)?;
         let mut out = String::new();
@@ -391,6 +420,7 @@ mod tests {
             command: &command,
             file: "f",
             shell: &shell,
+            slots: &[],
             silence_max: Duration::from_secs(9),
             stop: Arc::default(),
         };

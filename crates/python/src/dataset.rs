@@ -24,6 +24,7 @@ pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyDataset>()?;
     m.add_class::<PyBatches>()?;
     m.add_function(wrap_pyfunction!(run_reader, m)?)?;
+    m.add_function(wrap_pyfunction!(check_slot_names, m)?)?;
     m.add_function(wrap_pyfunction!(make_criteo, m)?)
 }
 
@@ -380,6 +381,13 @@ fn run_reader(py: Python<'_>, words: Vec<String>) -> PyResult<()> {
     let native = Native::from_words(&words).map_err(from_data)?;
     let native = native.ok_or_else(|| PyValueError::new_err("there is no such reader"))?;
     py.detach(|| native.run(io::stdin().lock(), io::stdout().lock())).map_err(from_data)
+}
+
+/// ValueError if a generator makes slots of these names in another order than the dataset has them for
+/// which this process works.
+#[pyfunction]
+fn check_slot_names(names: Vec<String>) -> PyResult<()> {
+    pipes::check_names(&env::process, &names).map_err(from_data)
 }
 
 /// Makes up a click log as the words say; returns what was written.

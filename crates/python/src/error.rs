@@ -111,6 +111,7 @@ pub(crate) fn from_data(error: DataError) -> PyErr {
         | DataError::BadSetting { .. }
         | DataError::Usage { .. }
         | DataError::NativeSlots { .. }
+        | DataError::SlotPlace { .. }
         | DataError::NoSuchSlot { .. }
         | DataError::BadDesc { .. }
         | DataError::SlotType { .. }

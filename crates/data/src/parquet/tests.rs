@@ -26,7 +26,8 @@ fn id(slot: &str, text: &str) -> u32 {
 
 #[test]
 fn a_file_of_another_writer_is_read_by_columns() {
-    let made = run(&["label=label:id", "x=price,small", "c=city:hash/100"], CLICKS).unwrap();
+    let arguments = ["na=0", "label=label:id", "x=price,small", "c=city:hash/100"];
+    let made = run(&arguments, CLICKS).unwrap();
     let lines = [("1", "0.5 0.25", "Rome"), ("0", "1.25 0.5", "Oslo"), ("1", "0 0.75", "Rome")];
     let more = [("0", "-2 1", ""), ("0", "3 2", "Bern")];
     let line =
@@ -41,23 +42,37 @@ fn a_file_of_another_writer_is_read_by_columns() {
 
 #[test]
 fn a_column_of_lists_makes_slots_of_any_length() {
-    let made = run(&["ids=ids:id"], CLICKS).unwrap();
+    let made = run(&["ids=ids:id", "na=5"], CLICKS).unwrap();
     assert_eq!(
-        made, "2 7 8\n1 0\n1 9\n1 0\n3 10 0 11\n",
-        "nothing is 0, also where a list is empty"
+        made, "2 7 8\n1 5\n1 9\n1 5\n3 10 5 11\n",
+        "nothing is what na says, also where a list is empty"
     );
 }
 
 #[test]
-fn a_cell_that_does_not_fit_is_named_by_row_and_column() {
+fn a_missing_value_is_an_error_unless_somebody_says_what_it_stands_for() {
     let refused = |argument: &str| match run(&[argument], CLICKS).unwrap_err() {
+        Error::BadRow { row, column, refusal, .. } => (row, column, refusal),
+        error => panic!("{error}"),
+    };
+    for (argument, row, column) in [("x=small,price", 3, "price"), ("s=ids:id", 2, "ids")] {
+        let empty = Refusal::EmptyCell { column: column.to_string() };
+        assert_eq!(refused(argument), (row, column.to_string(), empty));
+    }
+}
+
+#[test]
+fn a_cell_that_does_not_fit_is_named_by_row_and_column() {
+    let refused = |argument: &str| match run(&["na=0", argument], CLICKS).unwrap_err() {
         Error::BadRow { row, column, refusal, .. } => (row, column, refusal.to_string()),
         error => panic!("{error}"),
     };
-    let expected = "slot `s`, value 1: expected a whole number or nothing, found ";
-    assert_eq!(refused("s=text:id"), (3, "text".to_string(), format!("{expected}`x`")));
-    assert_eq!(refused("s=price:id"), (1, "price".to_string(), format!("{expected}`0.5`")));
-    let huge = format!("{expected}`9223372036854775809`");
+    let said = |column: &str, found: &str| {
+        format!("slot `s`, column `{column}`: expected a whole number, found `{found}`")
+    };
+    assert_eq!(refused("s=text:id"), (3, "text".to_string(), said("text", "x")));
+    assert_eq!(refused("s=price:id"), (1, "price".to_string(), said("price", "0.5")));
+    let huge = said("huge", "9223372036854775809");
     assert_eq!(refused("s=huge:id"), (5, "huge".to_string(), huge));
 }
 
@@ -113,7 +128,7 @@ fn all_rows_of_all_groups_come_in_order() {
     for compression in packed {
         // Groups end within and at the end of what is decoded at once.
         let bytes = written(5_000, 2_048, compression);
-        let made = run(&["a=a:id", "b=b", "t=t:hash/100"], &bytes).unwrap();
+        let made = run(&["na=0", "a=a:id", "b=b", "t=t:hash/100"], &bytes).unwrap();
         let line = |row: usize| {
             let b = if row.is_multiple_of(3) { 0.0 } else { row as f32 / 2.0 };
             format!("1 {row} 1 {b} 1 {}\n", id("t", &format!("t{row}")))
@@ -142,7 +157,7 @@ impl Rows for Counted {
 /// Whatever bytes are damaged: rows, or a typed error that names the file.
 #[test]
 fn damaged_files_are_typed_errors() {
-    let parquet = Parquet::from_arguments(&["a=a:id", "b=b", "t=t:hash/100"]).unwrap();
+    let parquet = Parquet::from_arguments(&["na=0", "a=a:id", "b=b", "t=t:hash/100"]).unwrap();
     let table = parquet.table(&parquet.slots());
     let whole = written(300, 100, Compression::SNAPPY);
     let mut random = crate::shuffle::Random::new(1);

@@ -14,6 +14,7 @@ use super::group::Group;
 use super::plan::{self, Host, Job, Process};
 use crate::error::{Error, Result};
 use crate::lines;
+use crate::pipes;
 use crate::role::Part;
 use crate::signals::Signals;
 
@@ -274,6 +275,8 @@ fn dress(command: &mut Command, process: &Process, host: &Host) -> Result<()> {
     for name in plan::unset() {
         command.env_remove(name);
     }
+    // Readers make ids with Python's `hash`, and all processes of a job must make the same.
+    command.envs(pipes::hash_seed(&crate::env::process));
     command.envs(process.variables.iter().map(|(name, value)| (name, value)));
     if let Some(alias) = &host.alias {
         let mut path = alias.clone().into_os_string();

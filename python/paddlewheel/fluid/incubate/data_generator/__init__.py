@@ -1,10 +1,21 @@
 """Programs between raw text and a dataset: lines in, slots out."""
 
+import os
 import sys
+
+from paddlewheel import _core
+
+_warned_of_hash = []
 
 
 class DataGenerator:
     """Reads lines and writes samples. Override `generate_sample`."""
+
+    _has_names_checked = False
+
+    def __new__(cls, *args, **kwargs):
+        warn_of_salted_hash()
+        return super().__new__(cls)
 
     def __init__(self):
         self._proto_info = None
@@ -52,6 +63,12 @@ class DataGenerator:
             "pls use MultiSlotDataGenerator or PairWiseDataGenerator"
         )
 
+    def _check_names(self, slots):
+        """ValueError if the dataset that this process works for has these slots in another order."""
+        if not self._has_names_checked:
+            self._has_names_checked = True
+            _core.check_slot_names([str(name) for name, _ in slots])
+
     def generate_sample(self, line):
         """Override: a function that yields the samples of a line."""
         raise NotImplementedError(
@@ -69,8 +86,10 @@ class MultiSlotStringDataGenerator(DataGenerator):
 
     def _gen_str(self, line):
         """`count value …` for each slot."""
+        slots = slots_of(line)
+        self._check_names(slots)
         words = []
-        for _, elements in slots_of(line):
+        for _, elements in slots:
             words.append(str(len(elements)))
             words.extend(elements)
         return " ".join(words) + "\n"
@@ -84,6 +103,7 @@ class MultiSlotDataGenerator(DataGenerator):
         slots = slots_of(line)
         for name, elements in slots:
             check_slot(name, elements)
+        self._check_names(slots)
         if self._proto_info is None:
             self._proto_info = [(name, "uint64") for name, _ in slots]
         elif len(slots) != len(self._proto_info):
@@ -109,6 +129,19 @@ class MultiSlotDataGenerator(DataGenerator):
                 raise ValueError(
                     "the type of element%s must be in int or float" % type(element)
                 )
+
+
+def warn_of_salted_hash():
+    """Says once that `hash` differs from process to process, which generators make ids with."""
+    is_salted = sys.flags.hash_randomization and not os.environ.get("PYTHONHASHSEED")
+    if is_salted and not _warned_of_hash:
+        _warned_of_hash.append(True)
+        print(
+            "paddlewheel: Python's hash() of texts is another one in every process, so ids that a "
+            "data generator makes with it here fit no other process and no saved model. Set "
+            "PYTHONHASHSEED=0 before Python starts, or start the script by `paddlewheel run`.",
+            file=sys.stderr,
+        )
 
 
 def slots_of(line):
