@@ -295,3 +295,31 @@ def test_errors_leave_parameters_in_place():
     with pytest.raises(fluid.core.EnforceNotMet):
         exe.run(program, feed=wrong, fetch_list=[loss])
     np.testing.assert_array_equal(weight(), before)
+
+
+@pytest.mark.parametrize("reduces, n_counted", [(True, 16), (False, 4)])
+def test_places_share_counters_where_fluids_share_memory(monkeypatch, reduces, n_counted):
+    monkeypatch.setenv("CPU_NUM", "4")
+    x, label = fluid.data("x", [None, 2]), fluid.data("label", [None, 1], "int64")
+    guess = fluid.layers.fc(x, 2, act="softmax")
+    loss = fluid.layers.mean(fluid.layers.cross_entropy(guess, label))
+    area, _, states = fluid.layers.auc(guess, label)
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    strategy = fluid.BuildStrategy()
+    if reduces:
+        strategy.reduce_strategy = fluid.BuildStrategy.ReduceStrategy.Reduce
+    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
+        loss_name=loss.name, build_strategy=strategy
+    )
+    rng = np.random.RandomState(0)
+    feed = {"x": rng.rand(16, 2).astype("float32"), "label": rng.randint(0, 2, (16, 1))}
+    (areas,) = exe.run(program, feed=feed, fetch_list=[area])
+    assert areas.shape == (4,)
+    counts = [np.array(fluid.global_scope().find_var(v.name).get_tensor()) for v in states[2:]]
+    assert sum(count.sum() for count in counts) == n_counted
+    if reduces:
+        pos, neg = (count.ravel().astype(float) for count in counts)
+        below = np.cumsum(neg) - neg
+        assert areas[-1] == pytest.approx((pos * (below + neg / 2)).sum() / pos.sum() / neg.sum())

@@ -158,6 +158,47 @@ def test_auc_counts_every_sample_of_every_thread(tmp_path):
     assert counts == [200, 200]
 
 
+def test_inference_counts_from_zero_and_leaves_the_counters_of_training(tmp_path, capsys):
+    (tmp_path / "train").write_text("2 0.9 0.1 1 1\n2 0.1 0.9 1 0\n" * 50)
+    (tmp_path / "held-out").write_text("".join(
+        "2 {} {} 1 {}\n".format(1 - at % 10 / 10, at % 10 / 10, int(at % 10 > 4 or at % 20 == 2))
+        for at in range(100)
+    ))
+    guess, label = fluid.data("guess", [None, 2]), fluid.data("label", [None, 1], "int64")
+    area, _, states = fluid.layers.auc(guess, label)
+    mean = fluid.layers.reduce_mean(fluid.layers.cast(label, "float32"))
+    dataset = fluid.DatasetFactory().create_dataset()
+    dataset.set_use_var([guess, label])
+    dataset.set_batch_size(7)
+    dataset.set_filelist([str(tmp_path / "train")])
+    exe = started()
+    exe.train_from_dataset(dataset=dataset)
+    counts = lambda: [np.array(fluid.global_scope().find_var(v.name).get_tensor()) for v in states]
+    before = counts()
+    fluid.io.save_persistables(exe, str(tmp_path / "model"))
+    started()
+    fluid.io.load_persistables(exe, str(tmp_path / "model"))
+    dataset.set_filelist([str(tmp_path / "held-out")])
+    metrics = {"AUC": area, "clicks": mean, "guess": guess}
+    for _ in range(2):
+        got = exe.infer_from_dataset(
+            dataset=dataset, fetch_list=metrics.values(), fetch_info=metrics.keys()
+        )
+        p, y = np.arange(100) % 10, (np.arange(100) % 10 > 4) | (np.arange(100) % 20 == 2)
+        pairs = p[y][:, None] - p[~y][None, :]
+        assert got[0][0] == pytest.approx(((pairs > 0) + (pairs == 0) / 2).mean(), abs=1e-9)
+        assert got[1][0] == pytest.approx(y.mean()) and got[2].shape == (100, 2)
+        said = capsys.readouterr().out
+        assert said.count("AUC\t") == 1 and said.count("clicks\t") == 1 and "guess" not in said
+        assert all((a == b).all() for a, b in zip(before, counts()))
+    # Who sets the counters to zero has them counted on, as in Fluid.
+    for state in states:
+        tensor = fluid.global_scope().find_var(state.name).get_tensor()
+        tensor.set(np.zeros(tensor.shape(), "int64"), fluid.CPUPlace())
+    exe.infer_from_dataset(dataset=dataset)
+    assert [one.sum() for one in counts()[2:]] == [55, 45]
+
+
 def test_refuses_what_cannot_be(files):
     loss, dataset = linear(files)
     exe = started()

@@ -68,6 +68,9 @@ impl State {
     }
 }
 
+/// Batches, samples, seconds, and the seconds that each thread waited for data.
+type Counts = (u64, u64, f64, Vec<f64>);
+
 pub(crate) type Raised = Arc<Mutex<Option<PyErr>>>;
 
 /// Lets Python's signal handlers run; whether one of them raised.
@@ -146,7 +149,8 @@ impl PyExecutor {
     }
 
     /// Runs a program on all batches of a dataset; returns how many batches and samples there were,
-    /// the seconds it took, and those that each thread waited for data.
+    /// the seconds it took, those that each thread waited for data, and what a pass that infers has
+    /// fetched, as of the whole pass.
     #[pyo3(signature = (program, dataset, scope, fetch_list, fetch_info, print_period, debug,
         fetch_handler, infers))]
     fn _run_dataset(
@@ -156,12 +160,12 @@ impl PyExecutor {
         dataset: &Bound<'_, PyAny>,
         scope: Option<Py<PyScope>>,
         fetch_list: Option<&Bound<'_, PyAny>>,
-        fetch_info: Option<Vec<String>>,
+        fetch_info: Option<&Bound<'_, PyAny>>,
         print_period: u64,
         debug: bool,
         fetch_handler: Option<Bound<'_, PyAny>>,
         infers: bool,
-    ) -> PyResult<(u64, u64, f64, Vec<f64>)> {
+    ) -> PyResult<(Counts, Py<PyList>)> {
         if self.closed.load(Ordering::Relaxed) {
             return Err(PyRuntimeError::new_err("Attempted to use a closed Executor"));
         }
@@ -170,7 +174,10 @@ impl PyExecutor {
             Some(scope) => scope,
             None => context::global_scope(py)?,
         };
-        let (fetch, labels) = (fetch_names(fetch_list)?, fetch_info);
+        let labels =
+            fetch_info.map(|info| info.try_iter()?.map(|label| label?.extract()).collect());
+        let labels: Option<Vec<String>> = labels.transpose()?;
+        let fetch = fetch_names(fetch_list)?;
         if labels.as_ref().is_some_and(|labels| labels.len() != fetch.len()) {
             return Err(PyAssertionError::new_err("fetch_list and fetch_info differ in length"));
         }
@@ -180,7 +187,14 @@ impl PyExecutor {
         let State { executor, raised, .. } = &mut *state;
         let what = (&*program, &scope.get().0);
         let report = from_dataset::run(py, executor, raised, what, dataset, wanted)?;
-        Ok((report.n_batches, report.n_samples, report.seconds, report.waited))
+        let mut fetched = Vec::with_capacity(report.fetched.len());
+        for whole in report.fetched {
+            // Sequences are no array.
+            let return_numpy = whole.value.lod().is_empty();
+            fetched.extend(results(py, &mut [whole.value], return_numpy)?.bind(py).iter());
+        }
+        let counts = (report.n_batches, report.n_samples, report.seconds, report.waited);
+        Ok((counts, PyList::new(py, fetched)?.unbind()))
     }
 
     /// Ends this executor: it runs nothing any more. Parameter servers learn that this trainer's
@@ -231,10 +245,14 @@ pub(crate) fn program_arg(
 /// Names of what to fetch: variables, names, or one of either.
 pub(crate) fn fetch_names(fetch_list: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
     let Some(list) = fetch_list else { return Ok(Vec::new()) };
-    if list.is_instance_of::<PyList>() || list.is_instance_of::<PyTuple>() {
-        return list.try_iter()?.map(|item| fetch_name(&item?)).collect();
+    if list.is_instance_of::<PyVariable>() || list.is_instance_of::<PyString>() {
+        return Ok(vec![fetch_name(list)?]);
     }
-    Ok(vec![fetch_name(list)?])
+    // Lists, and what a dictionary of metrics has as `values()`.
+    match list.try_iter() {
+        Ok(items) => items.map(|item| fetch_name(&item?)).collect(),
+        Err(_) => Ok(vec![fetch_name(list)?]),
+    }
 }
 
 fn fetch_name(item: &Bound<'_, PyAny>) -> PyResult<String> {

@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use tensor::Tensor;
-use train::from_dataset::{Audience, Bar, Pass, Progress, Report, fetched_text};
+use train::from_dataset::{Audience, Bar, Pass, Progress, Report, Whole, fetched_text};
 use train::{Error, Executor, Scope};
 
 use crate::convert::to_numpy;
@@ -37,6 +37,17 @@ struct Shown {
 }
 
 impl Shown {
+    /// Prints the values of the whole pass, except those that have a row for every sample.
+    fn whole(&mut self, fetched: &[Whole]) {
+        let values = self.labels.iter().zip(&self.fetch).zip(fetched);
+        let values = values.filter(|(_, whole)| !whole.by_sample && !whole.value.is_empty());
+        let text: String =
+            values.map(|((label, name), whole)| fetched_text(label, name, &whole.value)).collect();
+        if !text.is_empty() {
+            self.tell(|py, _| write(py, "stdout", &text));
+        }
+    }
+
     /// Calls into Python; what is raised there ends the pass.
     fn tell(&mut self, call: impl FnOnce(Python<'_>, &Self) -> PyResult<()>) {
         self.bar.clear();
@@ -135,6 +146,9 @@ pub(crate) fn run(
             executor.run_dataset((program, scope), readers, &pass, &mut shown)
         })
     };
+    if let Ok(report) = &ran {
+        shown.whole(&report.fetched);
+    }
     // What a handler raised at the very end is not lost.
     let raised = shown.raised.lock().unwrap_or_else(PoisonError::into_inner).take();
     let raised = raised.or_else(|| crate::cluster::raised_in_wait().filter(|_| ran.is_err()));

@@ -52,10 +52,15 @@ pub(crate) struct Call<'a, 'py> {
 #[pymethods]
 impl PyParallel {
     /// Devices that train if `scale` says what the gradient of the loss starts with: the name of
-    /// one of Fluid's `GradientScaleStrategy`.
+    /// one of Fluid's `GradientScaleStrategy`. With `reduces` they count into the same counters.
     #[new]
-    #[pyo3(signature = (n_places, scale = None, share = None))]
-    fn new(n_places: usize, scale: Option<&str>, share: Option<&Self>) -> PyResult<Self> {
+    #[pyo3(signature = (n_places, scale = None, share = None, reduces = false))]
+    fn new(
+        n_places: usize,
+        scale: Option<&str>,
+        share: Option<&Self>,
+        reduces: bool,
+    ) -> PyResult<Self> {
         let scale = match scale {
             None => None,
             Some("CoeffNumDevice") => Some(LossScale::PerDevice),
@@ -66,6 +71,9 @@ impl PyParallel {
             }
         };
         let mut parallel = Parallel::new(n_places, scale);
+        if reduces {
+            parallel.count_together();
+        }
         if let Some(other) = share {
             if other.n_places != n_places {
                 let text = format!(

@@ -162,6 +162,7 @@ class CompiledProgram:
             count_places(self._places, n_feeds),
             None if self._loss_name is None else scale,
             self._shared(),
+            self._build_strategy.reduce_strategy == BuildStrategy.ReduceStrategy.Reduce,
         )
 
     def _shared(self):

@@ -43,7 +43,7 @@ class Executor(_core.Executor):
         fetch_handler=None,
     ):
         """Trains on all batches of a dataset, on as many threads as it has readers."""
-        self.last_pass = self._run_dataset(
+        self.last_pass, _ = self._run_dataset(
             program, dataset, scope, fetch_list, fetch_info, print_period, debug, fetch_handler, False
         )
 
@@ -59,10 +59,17 @@ class Executor(_core.Executor):
         print_period=100,
         fetch_handler=None,
     ):
-        """Runs a program on all batches of a dataset; nothing is sent to servers."""
-        self.last_pass = self._run_dataset(
+        """Runs a program on all batches of a dataset; nothing is sent to servers.
+
+        Returns what `fetch_list` names, as of the whole pass, and prints it at the end: an AUC of all
+        samples, counted from zero; the mean of a number; values that have a row for each sample one
+        behind the other (those are not printed). Counters of a training stay as they are; those that
+        were set to zero before are counted on.
+        """
+        self.last_pass, fetched = self._run_dataset(
             program, dataset, scope, fetch_list, fetch_info, print_period, debug, fetch_handler, True
         )
+        return fetched or None
 
 
 class FetchHandler:

@@ -9,6 +9,7 @@ mod bar;
 mod progress;
 mod text;
 mod together;
+mod whole;
 mod worker;
 
 use std::collections::BTreeSet;
@@ -27,6 +28,8 @@ pub use bar::Bar;
 pub use progress::{Progress, Report};
 pub use text::{debug_text, fetched_text};
 use together::Together;
+pub use whole::Whole;
+use whole::{Aside, Gathered};
 use worker::{Event, Shared, Worker};
 
 use crate::error::{Error, Result};
@@ -96,6 +99,8 @@ impl Executor {
         check_shown(program, pass)?;
         let mut crew = std::mem::take(self.crew_mut());
         crew.resize_with(readers.len().max(crew.len()), || self.twin());
+        // A pass that only looks begins to count at zero, and the training's counts come back.
+        let _aside = pass.infers.then(|| Aside::put(program, scope));
         let result = Tour::new(self, program, scope, pass).run(&mut crew, readers, audience);
         *self.crew_mut() = crew;
         result
@@ -241,9 +246,16 @@ impl<'a> Tour<'a> {
         let mut report =
             Report { seconds: self.start.elapsed().as_secs_f64(), ..Report::default() };
         let mut failed: Option<Error> = None;
+        let mut gathered: Option<Gathered> = None;
         for result in results {
             match result {
-                Ok(done) => report.add(done),
+                Ok(mut done) => {
+                    match (&mut gathered, done.gathered.take()) {
+                        (Some(all), Some(more)) => all.join(more),
+                        (all, more) => *all = all.take().or(more),
+                    }
+                    report.add(done);
+                }
                 // Those that were stopped only followed the one that failed.
                 Err(error) if failed.is_none() || is_echo(failed.as_ref()) => failed = Some(error),
                 Err(_) => {}
@@ -252,7 +264,12 @@ impl<'a> Tour<'a> {
         match failed {
             Some(error) => Err(error),
             None if was_stopped => Err(Error::PassStopped),
-            None => Ok(report),
+            None => {
+                if let Some(gathered) = gathered {
+                    report.fetched = gathered.finish(self.scope, &self.pass.fetch)?;
+                }
+                Ok(report)
+            }
         }
     }
 }

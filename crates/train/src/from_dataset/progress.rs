@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::whole::Whole;
 use super::worker::Done;
 
 /// A pass under way.
@@ -38,6 +39,8 @@ pub struct Report {
     pub seconds: f64,
     /// How long each thread waited for data, in seconds.
     pub waited: Vec<f64>,
+    /// What was asked for, as of the whole pass, if the pass only looked ([`super::Pass::infers`]).
+    pub fetched: Vec<Whole>,
 }
 
 impl Report {

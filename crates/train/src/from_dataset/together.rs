@@ -47,7 +47,8 @@ impl Together {
         (n_threads, pass): (usize, &Pass),
     ) -> Result<Self> {
         let keep = pass.fetch.iter().chain(&pass.watch).cloned().collect();
-        let loss = Loss { scale: Some(LossScale::One), n_devices: n_threads };
+        let loss =
+            Loss { scale: Some(LossScale::One), n_devices: n_threads, counts_together: false };
         let stages = Stages::new(program, loss, &keep);
         let is_data = |name: &String| program.find_var(0, name).is_some_and(|var| var.is_data);
         let is_fed = stages.stages.iter().any(|stage| stage.fed.iter().any(is_data));

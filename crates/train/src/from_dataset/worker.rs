@@ -9,6 +9,7 @@ use program::Program;
 use tensor::{Tensor, Value};
 
 use super::together::Together;
+use super::whole::Gathered;
 use super::{Pass, Progress, TICK, text};
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
@@ -51,6 +52,8 @@ pub(super) struct Done {
     pub(super) n_batches: u64,
     pub(super) n_samples: u64,
     pub(super) waited: Duration,
+    /// What was fetched, of a pass that only looks.
+    pub(super) gathered: Option<Gathered>,
 }
 
 pub(super) struct Worker<'a> {
@@ -78,9 +81,11 @@ impl Worker<'_> {
 
     fn all_batches(&mut self) -> Result<Done> {
         let (mut batch, mut feed, mut values) = (Batch::new(), Feed::new(), Vec::new());
-        let mut done = Done::default();
         let fetch = self.shown();
         let program = self.program;
+        let gathers = self.pass.infers && !self.pass.fetch.is_empty();
+        let gathered = gathers.then(|| Gathered::new(program, &self.pass.fetch));
+        let mut done = Done { gathered, ..Done::default() };
         // A slot that the program does not have is read and left out.
         let is_known = |name: &str| program.find_var(0, name).is_some();
         let start = Instant::now();
@@ -93,6 +98,9 @@ impl Worker<'_> {
             ran?;
             done.n_batches += 1;
             done.n_samples += n_samples;
+            if let Some(gathered) = &mut done.gathered {
+                gathered.add(&values, n_samples);
+            }
             self.count(&mut done, n_samples);
             self.show(&done, &values, start)?;
         }
@@ -134,10 +142,11 @@ impl Worker<'_> {
         Ok(self.reader.next_into(batch)?)
     }
 
-    /// The variables somebody wants to see; only the first thread's are.
+    /// The variables somebody wants to see: those of the first thread, or of all if they are
+    /// gathered.
     fn shown(&self) -> Vec<String> {
         if self.events.is_none() {
-            return Vec::new();
+            return if self.pass.infers { self.pass.fetch.clone() } else { Vec::new() };
         }
         let mut names = self.pass.fetch.clone();
         names.extend(self.pass.watch.iter().cloned());

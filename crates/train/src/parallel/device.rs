@@ -57,7 +57,7 @@ impl Device {
         names.into_iter().map(|name| (name.clone(), self.take(&name))).collect()
     }
 
-    fn run(&mut self, program: &Program, feed: &mut Feed) -> Result<()> {
+    pub(super) fn run(&mut self, program: &Program, feed: &mut Feed) -> Result<()> {
         let start = Instant::now();
         let result = self.executor.run_into(program, &self.scope, feed, &[], &mut Vec::new());
         self.took = start.elapsed();

@@ -20,6 +20,8 @@ pub(crate) struct Loss {
     /// None: there is no loss, nothing is trained.
     pub(crate) scale: Option<LossScale>,
     pub(crate) n_devices: usize,
+    /// Devices count into the same counters, one after the other.
+    pub(crate) counts_together: bool,
 }
 
 impl Loss {

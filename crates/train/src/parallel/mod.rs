@@ -2,7 +2,8 @@
 //! up in device order, and the parameters change once.
 //!
 //! Parameters exist once, in the scope; devices read them at the same time. What devices write
-//! (running statistics, counters) each has for itself; the first device's is the scope's.
+//! (running statistics, counters) each has for itself; the first device's is the scope's. With Fluid's
+//! `ReduceStrategy.Reduce` they share the counters of metrics, and count one after the other.
 
 mod device;
 pub(crate) mod loss;
@@ -79,7 +80,7 @@ impl Parallel {
         devices.resize_with(n_devices, Device::default);
         devices.iter_mut().for_each(|device| device.executor_mut().set_part());
         Self {
-            loss: Loss { scale, n_devices },
+            loss: Loss { scale, n_devices, counts_together: false },
             devices,
             once: Executor::new(),
             replicas: Replicas::default(),
@@ -87,6 +88,11 @@ impl Parallel {
             inner: None,
             stop: None,
         }
+    }
+
+    /// Lets devices count samples into the same counters (Fluid: `ReduceStrategy.Reduce` on CPUs).
+    pub fn count_together(&mut self) {
+        self.loss.counts_together = true;
     }
 
     /// Lets another program of as many devices see this one's variables: training and testing.
@@ -202,6 +208,11 @@ impl Parallel {
             feeds.first().into_iter().flat_map(Feed::names).map(str::to_string).collect();
         let n_used = feeds.len();
         self.give(stage, inner, &fed, n_used);
+        if !stage.pass_on.is_empty() {
+            let ran = self.run_in_turn(stage, inner, feeds);
+            stage.lend.iter().for_each(|name| inner.write(name, Value::unshare));
+            return ran.map_err(|error| stage.local.blame(error));
+        }
         let stop = self.stop.as_ref().map(|asked| &asked.0);
         let (program, in_turn) = (&stage.local.program, stage.in_turn);
         let ran = device::run_all(&mut self.devices, feeds, program, in_turn, stop);
@@ -217,6 +228,22 @@ impl Parallel {
             self.replicas.lock().remove(name);
         }
         Ok(())
+    }
+
+    /// Runs one device after the other; what they pass on goes from each to the next.
+    fn run_in_turn(&mut self, stage: &Stage, inner: &Scope, feeds: &mut [Feed]) -> Result<()> {
+        let mut ran = Ok(());
+        for (at, feed) in feeds.iter_mut().enumerate() {
+            let device = &mut self.devices[at];
+            for name in &stage.pass_on {
+                device.give(name, inner.write(name, std::mem::take));
+            }
+            if ran.is_ok() {
+                ran = device.run(&stage.local.program, feed);
+            }
+            self.take_back_of(at, stage, inner);
+        }
+        ran
     }
 
     /// Lends the devices what they read and gives them what is theirs.
@@ -249,19 +276,22 @@ impl Parallel {
 
     /// Takes back what [`Parallel::give`] gave.
     fn take_back(&mut self, stage: &Stage, inner: &Scope, n_used: usize) {
+        (0..n_used).for_each(|at| self.take_back_of(at, stage, inner));
+        stage.lend.iter().for_each(|name| inner.write(name, Value::unshare));
+    }
+
+    fn take_back_of(&mut self, at: usize, stage: &Stage, inner: &Scope) {
         let mut replicas = self.replicas.lock();
-        for (at, device) in self.devices[..n_used].iter_mut().enumerate() {
-            for (name, value) in device.give_back() {
-                if at == 0 && stage.own.contains(&name) {
-                    inner.write(&name, |own| *own = value);
-                } else if let Some(own) =
-                    replicas.get_mut(&name).and_then(|own| own.get_mut(at.wrapping_sub(1)))
-                {
-                    *own = value;
-                }
+        for (name, value) in self.devices[at].give_back() {
+            let is_first = at == 0 && stage.own.contains(&name);
+            if is_first || stage.pass_on.contains(&name) {
+                inner.write(&name, |own| *own = value);
+            } else if let Some(own) =
+                replicas.get_mut(&name).and_then(|own| own.get_mut(at.wrapping_sub(1)))
+            {
+                *own = value;
             }
         }
-        stage.lend.iter().for_each(|name| inner.write(name, Value::unshare));
     }
 
     /// Adds gradients up, and hands over what else the devices made for the ops that run once.

@@ -28,6 +28,8 @@ pub(crate) struct Stage {
     pub(crate) lend: Names,
     /// Persistable variables that devices write: each has its own.
     pub(crate) own: Names,
+    /// Persistable variables that devices write one after the other: all have the same.
+    pub(crate) pass_on: Names,
     /// What the ops that run once read of the devices: the first device's.
     pub(crate) hand: Names,
     /// What the ops that run once read that no op computes: it may be fed.
@@ -75,7 +77,7 @@ impl Stages {
         let mut common = Names::new();
         let mut stages = Vec::with_capacity(drafts.len());
         for (at, draft) in drafts.into_iter().enumerate() {
-            let Draft { local, once, merge } = draft;
+            let Draft { local, once, merge, counts } = draft;
             let only_read = |name: &&String| {
                 common.contains(*name) || (is_persistable(name) && !own.contains(*name))
             };
@@ -95,8 +97,12 @@ impl Stages {
             // What another stage needs outlives this one.
             let others = used.iter().enumerate().filter(|(other, _)| *other != at);
             visible.extend(others.flat_map(|(_, names)| names).cloned());
+            let written_here: Names = own.intersection(&used[at]).cloned().collect();
+            let (pass_on, own_here) =
+                if counts { (written_here, Names::new()) } else { (Names::new(), written_here) };
             stages.push(Stage {
-                own: own.intersection(&used[at]).cloned().collect(),
+                own: own_here,
+                pass_on,
                 refresh: own.intersection(&once.writes).cloned().collect(),
                 in_turn: local.ops.iter().any(|(_, op)| SEEN.contains(&op.kind.as_str())),
                 local: Part::new(program, local, &visible),
@@ -152,6 +158,8 @@ struct Draft {
     local: Share,
     once: Share,
     merge: Names,
+    /// Devices take turns with what they count into.
+    counts: bool,
 }
 
 /// The ops of one side and what they touch.
@@ -186,10 +194,17 @@ impl Share {
 
 fn drafts(program: &Program, loss: Loss) -> Vec<Draft> {
     let mut drafts = vec![Draft::default()];
+    // Nothing but what reads its outcome waits for a metric, so it may come last.
+    let mut counting = Draft { counts: true, ..Draft::default() };
     for (index, op) in program.block(0).ops.iter().enumerate() {
         let Some(op) = loss.start(op.clone()) else { continue };
         let touched = Touched::by(program, &op);
         let is_once = loss.trains() && op.role() & ONCE != 0 && !looks_up(program, &op);
+        let counts = loss.counts_together && op.kind == "auc";
+        if !is_once && (counts || !touched.reads.is_disjoint(&counting.local.writes)) {
+            counting.local.push(index, op, touched);
+            continue;
+        }
         let waits = !is_once && drafts.last().is_some_and(|draft| draft.must_wait(&touched));
         if waits {
             drafts.push(Draft::default());
@@ -204,6 +219,9 @@ fn drafts(program: &Program, loss: Loss) -> Vec<Draft> {
             draft.merge.extend(pairs.iter().skip(1).step_by(2).cloned());
         }
         draft.local.push(index, op, touched);
+    }
+    if !counting.local.ops.is_empty() {
+        drafts.push(counting);
     }
     drafts
 }
