@@ -15,7 +15,7 @@ def fit_a_line(fluid):
     cost = fluid.layers.square_error_cost(input=predict, label=y)
     loss = fluid.layers.mean(cost)
     fluid.optimizer.Momentum(learning_rate=0.01, momentum=0.9).minimize(loss)
-    return ["x"], predict, loss
+    return ["x"], predict, [loss]
 
 
 def ctr(fluid):
@@ -40,8 +40,9 @@ def ctr(fluid):
     hidden = fluid.layers.fc(input=joined, size=16, act="relu")
     predict = fluid.layers.fc(input=hidden, size=2, act="softmax")
     loss = fluid.layers.mean(fluid.layers.cross_entropy(input=predict, label=label))
+    auc, window_auc, _ = fluid.layers.auc(predict, label, num_thresholds=63, slide_steps=3)
     fluid.optimizer.Adam(learning_rate=1e-2).minimize(loss)
-    return [slot.name for slot in slots] + ["dense"], predict, loss
+    return [slot.name for slot in slots] + ["dense"], predict, [loss, auc, window_auc]
 
 
 MODELS = {"fit_a_line": fit_a_line, "ctr": ctr}

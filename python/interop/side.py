@@ -39,19 +39,21 @@ class Built:
         self.main, self.startup, self.scope = fluid.Program(), fluid.Program(), fluid.Scope()
         self.main.random_seed = self.startup.random_seed = 7
         with fluid.program_guard(self.main, self.startup), fluid.unique_name.guard():
-            self.inputs, self.predict, self.loss = MODELS[model](fluid)
+            self.inputs, self.predict, self.measured = MODELS[model](fluid)
         self.test = self.main.clone(for_test=True)._prune([self.predict])
         self.exe = fluid.Executor(fluid.CPUPlace())
         with fluid.scope_guard(self.scope):
             self.exe.run(self.startup)
 
     def train(self, first, steps):
-        """The losses of some steps, one after the other."""
+        """What is measured in some steps (losses, AUCs), one after the other."""
         with self.fluid.scope_guard(self.scope):
             run = lambda step: self.exe.run(
-                self.main, feed=batch(self.fluid, self.model, step), fetch_list=[self.loss]
+                self.main, feed=batch(self.fluid, self.model, step), fetch_list=self.measured
             )
-            return np.array([run(step)[0].item() for step in range(first, first + steps)])
+            return np.array(
+                [[said.item() for said in run(step)] for step in range(first, first + steps)]
+            )
 
     def predicted(self, program=None, names=None, target=None):
         """What the model, or one that was loaded, says of the probe batch."""
@@ -133,7 +135,7 @@ def save(fluid, folder):
         write_programs(fluid, at)
         np.save(os.path.join(at, "predicted.npy"), built.predicted())
         # Taken last: these steps move the parameters that were saved.
-        np.save(os.path.join(at, "losses.npy"), built.train(STEPS, STEPS))
+        np.save(os.path.join(at, "measured.npy"), built.train(STEPS, STEPS))
 
 
 def programs(fluid, at):
@@ -217,8 +219,8 @@ def trained_on(fluid, model, at, load):
     with fluid.scope_guard(built.scope):
         load(built)
     said = apart(built.predicted(), predicted)
-    losses = apart(built.train(STEPS, STEPS), np.load(os.path.join(at, "losses.npy")))
-    return {"apart": max(said, losses)}
+    measured = apart(built.train(STEPS, STEPS), np.load(os.path.join(at, "measured.npy")))
+    return {"apart": max(said, measured)}
 
 
 def inferred(fluid, model, at, folder, name):

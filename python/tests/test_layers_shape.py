@@ -45,6 +45,28 @@ SAME = {
     "sums": (lambda x: layers.sums([x, x]), lambda a: a + a),
     "sum": (lambda x: layers.sum([x, x, x]), lambda a: 3 * a),
     "split": (lambda x: layers.split(x, 2, dim=0)[1], lambda a: a[1:]),
+    "split_where_a_variable_says": (
+        lambda x: layers.split(x, 2, dim=number(2, "int32"))[1],
+        lambda a: a[:, :, 2:],
+    ),
+    "split_into_what_variables_say": (
+        lambda x: layers.split(x, [number(1, "int32"), 2], dim=1)[1],
+        lambda a: a[:, 1:],
+    ),
+    "split_at_a_tuple": (lambda x: layers.split(x, (1, 2), dim=-2)[0], lambda a: a[:, :1]),
+    "concat_where_a_variable_says": (
+        lambda x: layers.concat([x, x], axis=number(1, "int32")),
+        lambda a: np.concatenate([a, a], 1),
+    ),
+    "unsqueeze_where_variables_say": (
+        lambda x: layers.unsqueeze(x, [number(0, "int32"), 2]),
+        lambda a: a[None, :, None],
+    ),
+    "unsqueeze_where_a_variable_says": (
+        lambda x: layers.unsqueeze(x, number(1, "int32")),
+        lambda a: a[:, None],
+    ),
+    "the_last_by_a_variable": (lambda x: x[number(-1, "int32")], lambda a: a[-1]),
     "split_at": (lambda x: layers.split(x, [1, -1], dim=1)[1], lambda a: a[:, 1:]),
     "reshape": (lambda x: layers.reshape(x, [0, -1]), lambda a: a.reshape(2, 12)),
     "reshape_by_numpy": (

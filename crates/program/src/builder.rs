@@ -148,6 +148,7 @@ impl Builder<'_> {
     /// Appends an op to the current block.
     pub fn op(&mut self, op: OpDesc) -> Result<()> {
         let block = self.main.current_block();
+        crate::layers::dtypes::check(self.main, block, &op)?;
         self.main.append_op(block, op)
     }
 

@@ -62,6 +62,12 @@ pub enum Error {
     #[error("`{var}` is {actual}, but this op computes in {expected}")]
     DType { var: String, expected: &'static str, actual: DType },
 
+    /// What a layer says of an argument; the words are Fluid's.
+    #[error(
+        "The data type of '{var}' in {op} must be [{}], but received {}.", quoted(allowed), actual.name()
+    )]
+    LayerDType { op: String, var: String, allowed: &'static [DType], actual: DType },
+
     #[error(
         "Variable value (input) of OP(fluid.layers.embedding) expected >= 0 and < {height}, but \
          got {id}. Please check input value. ({var}, position {position})"
@@ -151,6 +157,12 @@ pub enum Error {
     /// Where in the program the inner error happened.
     #[error("{source}\n  [op {index} of block {block}: {op}]\n  [operator < {kind} > error]")]
     InOp { block: usize, index: usize, kind: String, op: String, source: Box<Error> },
+}
+
+/// `'float32', 'float64'`
+fn quoted(types: &[DType]) -> String {
+    let names: Vec<String> = types.iter().map(|dtype| format!("'{}'", dtype.name())).collect();
+    names.join(", ")
 }
 
 impl Error {

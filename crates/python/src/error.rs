@@ -38,6 +38,7 @@ pub(crate) fn from_program(error: ProgramError) -> PyErr {
         ProgramError::MissingInput { .. }
         | ProgramError::LossShape { .. }
         | ProgramError::BadSizes { .. } => PyAssertionError::new_err(text),
+        ProgramError::LayerDType { .. } => PyTypeError::new_err(text),
         // Of a layer an argument, of an op something that its own rules refuse.
         ProgramError::BadAttr { .. } | ProgramError::MissingAttr { .. } if !in_op => {
             PyTypeError::new_err(text)

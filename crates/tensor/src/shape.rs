@@ -33,7 +33,8 @@ impl Shape {
         for (size, &dim) in shape.dims.iter_mut().zip(dims) {
             let too_many = || Error::TooManyElements(dims.to_vec());
             *size = usize::try_from(dim).map_err(|_| too_many())?;
-            n_elements = n_elements.checked_mul(*size).ok_or_else(too_many)?;
+            // Zeros do not count: somebody may take one for another size later.
+            n_elements = n_elements.checked_mul((*size).max(1)).ok_or_else(too_many)?;
         }
         // Eight bytes is the widest element; beyond this no buffer could hold the tensor.
         if n_elements > isize::MAX as usize / 8 {
@@ -57,9 +58,11 @@ impl Shape {
         self.rank as usize
     }
 
-    /// How many elements; 0 for rank 0, which holds nothing.
+    /// How many elements; 0 for rank 0, which holds nothing. More than can be counted are as many as
+    /// can.
     pub fn n_elements(&self) -> usize {
-        if self.rank == 0 { 0 } else { self.dims().iter().product() }
+        let n = self.dims().iter().fold(1usize, |n, &dim| n.saturating_mul(dim));
+        if self.rank == 0 || self.dims().contains(&0) { 0 } else { n }
     }
 
     /// Size of dimension `axis`.
@@ -146,5 +149,9 @@ mod tests {
         assert_eq!(Shape::from_dims(&[1; 10]), Err(Error::RankTooHigh { rank: 10 }));
         assert!(matches!(Shape::from_dims(&[-1, 2]), Err(Error::TooManyElements(_))));
         assert!(matches!(Shape::from_dims(&[1 << 40, 1 << 40]), Err(Error::TooManyElements(_))));
+        let hidden = Shape::from_dims(&[1 << 40, 0, 1 << 40]);
+        assert!(matches!(hidden, Err(Error::TooManyElements(_))), "a 0 hides nothing");
+        assert_eq!(Shape::from([1 << 40, 1 << 40]).n_elements(), usize::MAX);
+        assert_eq!(Shape::from([1 << 40, 1 << 40, 0]).n_elements(), 0);
     }
 }

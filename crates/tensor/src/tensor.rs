@@ -98,6 +98,25 @@ impl Tensor {
         bytemuck::cast_slice_mut(self.buffer.bytes_mut())
     }
 
+    /// Like [`Tensor::resize`] where a user or a peer chose the size: an error if there is no room.
+    pub fn try_resize<T: Element>(&mut self, shape: Shape) -> Result<&mut [T]> {
+        Self::check_room(T::DTYPE, shape)?;
+        Ok(self.resize(shape))
+    }
+
+    /// Like [`Tensor::resize_zeroed`] where a user or a peer chose the size.
+    pub fn try_resize_zeroed<T: Element>(&mut self, shape: Shape) -> Result<&mut [T]> {
+        Self::check_room(T::DTYPE, shape)?;
+        Ok(self.resize_zeroed(shape))
+    }
+
+    /// Like [`Tensor::resize_as`] where a user or a peer chose the size.
+    pub fn try_resize_as(&mut self, dtype: DType, shape: Shape) -> Result<()> {
+        Self::check_room(dtype, shape)?;
+        self.resize_as(dtype, shape);
+        Ok(())
+    }
+
     /// The same with the type as a value.
     pub fn resize_as(&mut self, dtype: DType, shape: Shape) {
         self.dtype = dtype;
@@ -341,6 +360,13 @@ mod tests {
         let error = Tensor::check_room(DType::F32, shape).unwrap_err();
         assert_eq!(error, Error::NoRoom { shape, n_bytes: 1 << 53 });
         assert_eq!(Tensor::check_room(DType::F32, Shape::from([1000, 8])), Ok(()));
+        // More than can be counted.
+        let shape = Shape::from([1 << 40, 1 << 40]);
+        assert!(matches!(Tensor::default().try_resize::<f64>(shape), Err(Error::NoRoom { .. })));
+        assert_eq!(
+            Tensor::default().try_resize_zeroed::<i64>(Shape::from([2])),
+            Ok(&mut [0, 0][..])
+        );
     }
 
     #[test]

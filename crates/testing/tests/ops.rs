@@ -157,11 +157,63 @@ const CASES: &[(&str, Layer)] = &[
         let options = Embedding { padding_idx: Some(3), param_attr, ..Embedding::default() };
         layers::embedding(b, &v("l"), [6, 2], options)
     }),
+    ("conv2d_nhwc", |b, v| {
+        let options = Conv2d {
+            stride: [2, 1],
+            padding: Padding::Explicit(vec![1, 0, 0, 2]),
+            dilation: [1, 2],
+            groups: Some(2),
+            ..conv2d_nhwc()
+        };
+        layers::conv2d(b, &v("a"), 4, [3, 2], options)
+    }),
+    ("conv2d_nhwc_same", |b, v| {
+        let options = Conv2d { stride: [2, 2], padding: Padding::Same, ..conv2d_nhwc() };
+        layers::conv2d(b, &v("a"), 3, [3, 3], options)
+    }),
+    ("pool2d_nhwc_global_max", |b, v| pool2d_nhwc_global(b, v, "max")),
+    ("pool2d_nhwc_pads_max", |b, v| pool2d_nhwc_pads(b, v, "max")),
+    ("pool2d_nhwc_same_max", |b, v| pool2d_nhwc_same(b, v, "max")),
+    ("pool2d_nhwc_global_avg", |b, v| pool2d_nhwc_global(b, v, "avg")),
+    ("pool2d_nhwc_pads_avg", |b, v| pool2d_nhwc_pads(b, v, "avg")),
+    ("pool2d_nhwc_same_avg", |b, v| pool2d_nhwc_same(b, v, "avg")),
+    ("dynamic_gru_large", |b, v| {
+        let param_attr = ParamAttr::init(Initializer::Constant { value: 0.3 });
+        layers::dynamic_gru(b, &v("s"), 2, DynamicGru { param_attr, ..DynamicGru::default() })
+    }),
+    ("dynamic_lstm_large", |b, v| {
+        let param_attr = ParamAttr::init(Initializer::Constant { value: 0.3 });
+        let options = DynamicLstm { param_attr, ..DynamicLstm::default() };
+        Ok(layers::dynamic_lstm(b, &v("s"), 8, options)?.0)
+    }),
 ];
 
 const ALIKE: Elementwise<'static> = Elementwise { axis: -1, act: None, name: None };
 const AXIS_1: Elementwise<'static> = Elementwise { axis: 1, act: None, name: None };
 const DIM_1: Reduce<'static> = Reduce { dim: &[1], keep_dim: false, name: None };
+
+fn conv2d_nhwc() -> Conv2d<'static> {
+    let param_attr = ParamAttr::init(Initializer::Constant { value: 0.1 });
+    Conv2d { data_format: "NHWC", param_attr, ..Conv2d::default() }
+}
+
+fn pool2d_nhwc_global(b: &mut Builder<'_>, v: In<'_>, pool_type: &str) -> Result<Var> {
+    let options = Pool2d { global_pooling: true, pool_type, ..Pool2d::default() };
+    layers::pool2d(b, &v("a"), Pool2d { data_format: "NHWC", ..options })
+}
+
+fn pool2d_nhwc_pads(b: &mut Builder<'_>, v: In<'_>, pool_type: &str) -> Result<Var> {
+    let pool_padding = Padding::Pairs([[0, 0], [1, 0], [0, 1], [0, 0]]);
+    let (pool_size, pool_stride) = ([3, 2], [2, 2]);
+    let options = Pool2d { pool_size, pool_stride, pool_padding, pool_type, ..Pool2d::default() };
+    layers::pool2d(b, &v("a"), Pool2d { ceil_mode: true, data_format: "NHWC", ..options })
+}
+
+fn pool2d_nhwc_same(b: &mut Builder<'_>, v: In<'_>, pool_type: &str) -> Result<Var> {
+    let (pool_size, pool_stride, pool_padding) = ([3, 3], [2, 2], Padding::Same);
+    let options = Pool2d { pool_size, pool_stride, pool_padding, pool_type, ..Pool2d::default() };
+    layers::pool2d(b, &v("a"), Pool2d { exclusive: false, data_format: "NHWC", ..options })
+}
 
 fn softmax_loss(b: &mut Builder<'_>, v: In<'_>, soft_label: bool) -> Result<Var> {
     let options = SoftmaxWithCrossEntropy { soft_label, ..SoftmaxWithCrossEntropy::default() };

@@ -2,7 +2,7 @@
 
 use crate::block::OpDesc;
 use crate::builder::{Builder, NewParam, Var};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layers::activate;
 use crate::param::{Initializer, ParamAttr};
 
@@ -10,7 +10,8 @@ use crate::param::{Initializer, ParamAttr};
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // The names are Fluid's.
 pub struct Fc<'a> {
-    pub num_flatten_dims: usize,
+    /// How many dimensions are rows; -1 for all but the last.
+    pub num_flatten_dims: i32,
     /// One for all inputs, or one each.
     pub param_attr: Vec<ParamAttr>,
     /// `None` for no bias.
@@ -33,12 +34,17 @@ impl Default for Fc<'_> {
 
 /// `act(sum of inputs x weights + bias)`, `size` columns wide; one weight per input.
 pub fn fc(b: &mut Builder<'_>, inputs: &[Var], size: i64, options: Fc<'_>) -> Result<Var> {
+    let Some(first) = inputs.first() else {
+        let (layer, argument, rule) = ("fc", "input", "at least one variable is needed");
+        return Err(Error::BadArgument { layer, argument, rule, actual: "none".to_string() });
+    };
+    let n_row_dims = n_row_dims(options.num_flatten_dims, b.meta(first)?.dims.len())?;
     let layer = b.layer_name("fc", options.name);
     let mut products = Vec::new();
     for (k, x) in inputs.iter().enumerate() {
         let attr = options.param_attr.get(k).or(options.param_attr.first());
         let attr = attr.cloned().unwrap_or_default();
-        products.push(product(b, &layer, x, &attr, (size, options.num_flatten_dims))?);
+        products.push(product(b, &layer, x, &attr, (size, n_row_dims))?);
     }
     let mut out = match products.as_slice() {
         [one] => one.clone(),
@@ -49,9 +55,19 @@ pub fn fc(b: &mut Builder<'_>, inputs: &[Var], size: i64, options: Fc<'_>) -> Re
         }
     };
     if let Some(attr) = &options.bias_attr {
-        out = add_bias(b, &layer, &out, attr, options.num_flatten_dims)?;
+        out = add_bias(b, &layer, &out, attr, n_row_dims)?;
     }
     activate(b, &layer, out, options.act)
+}
+
+fn n_row_dims(given: i32, rank: usize) -> Result<usize> {
+    let n = if given == -1 { rank as i64 - 1 } else { i64::from(given) };
+    if n >= 1 && n < rank as i64 {
+        return Ok(n as usize);
+    }
+    let (layer, argument) = ("fc", "num_flatten_dims");
+    let rule = "must leave a dimension of the input on either side";
+    Err(Error::BadArgument { layer, argument, rule, actual: given.to_string() })
 }
 
 fn product(
@@ -94,7 +110,7 @@ pub(crate) fn add_bias(
         layer,
         suffix: "b",
         attr,
-        dims: &meta.dims[axis..],
+        dims: meta.dims.get(axis..).unwrap_or_default(),
         dtype: meta.dtype,
         default_init: Initializer::ZERO,
     })?;
@@ -109,6 +125,22 @@ mod tests {
     use super::*;
     use crate::Net;
     use crate::layers::{self, Data};
+
+    #[test]
+    fn rows_are_counted_from_either_end() {
+        let mut net = crate::Net::default();
+        let mut b = net.builder();
+        let x = crate::layers::data(&mut b, "x", &[3, 4], Data::default()).unwrap();
+        let of = |num_flatten_dims| Fc { num_flatten_dims, ..Fc::default() };
+        let y = fc(&mut b, std::slice::from_ref(&x), 5, of(-1)).unwrap();
+        assert_eq!(b.meta(&y).unwrap().dims, [-1, 3, 5]);
+        for bad in [0, 3, -2] {
+            let error = fc(&mut b, std::slice::from_ref(&x), 5, of(bad)).unwrap_err();
+            assert!(matches!(error, Error::BadArgument { argument: "num_flatten_dims", .. }));
+        }
+        let error = fc(&mut b, &[], 5, of(1)).unwrap_err();
+        assert!(matches!(error, Error::BadArgument { argument: "input", .. }), "{error}");
+    }
 
     #[test]
     fn names_follow_fluid() {

@@ -5,6 +5,7 @@ use super::append::append;
 use crate::block::OpDesc;
 use crate::builder::{Builder, NewParam, Var};
 use crate::error::{Error, Result};
+use crate::op::layout::Layout;
 use crate::param::{Initializer, ParamAttr};
 
 /// What surrounds an image.
@@ -12,6 +13,8 @@ use crate::param::{Initializer, ParamAttr};
 pub enum Padding {
     /// Height and width, or top, bottom, left and right.
     Explicit(Vec<i32>),
+    /// Before and after, for each dimension of the images; zeros for batch and channels.
+    Pairs([[i32; 2]; 4]),
     /// As much as keeps the size.
     Same,
     /// None.
@@ -24,14 +27,38 @@ impl Padding {
         Padding::Explicit(vec![height, width])
     }
 
-    fn attrs(&self, op: OpDesc) -> OpDesc {
+    fn attrs(&self, op: OpDesc, layer: &'static str, layout: Layout) -> Result<OpDesc> {
         let (algorithm, paddings) = match self {
-            Padding::Explicit(paddings) => ("EXPLICIT", paddings.clone()),
+            Padding::Explicit(paddings) => ("EXPLICIT", short(paddings.clone())),
+            Padding::Pairs(pairs) => ("EXPLICIT", short(of_pairs(pairs, layer, layout)?)),
             Padding::Same => ("SAME", vec![0, 0]),
             Padding::Valid => ("VALID", vec![0, 0]),
         };
-        op.attr("paddings", paddings).attr("padding_algorithm", algorithm)
+        Ok(op.attr("paddings", paddings).attr("padding_algorithm", algorithm))
     }
+}
+
+/// Two numbers where they say as much as four, as Fluid's programs have it.
+fn short(paddings: Vec<i32>) -> Vec<i32> {
+    match paddings[..] {
+        [top, bottom, left, right] if top == bottom && left == right => vec![top, left],
+        _ => paddings,
+    }
+}
+
+fn of_pairs(pairs: &[[i32; 2]; 4], layer: &'static str, layout: Layout) -> Result<Vec<i32>> {
+    let [batch, channels, height, width] = layout.nchw(*pairs);
+    if batch == [0, 0] && channels == [0, 0] {
+        return Ok([height, width].concat());
+    }
+    let (argument, rule) = ("padding", "must hold zeros for the batch and the channels");
+    Err(Error::BadArgument { layer, argument, rule, actual: format!("{pairs:?}") })
+}
+
+fn layout_named(layer: &'static str, name: &str) -> Result<Layout> {
+    let layout = Layout::named(name).filter(|_| name != "AnyLayout");
+    let (argument, rule) = ("data_format", "must be NCHW or NHWC");
+    layout.ok_or_else(|| Error::BadArgument { layer, argument, rule, actual: name.to_string() })
 }
 
 /// Options of [`conv2d`]; defaults as in `fluid.layers.conv2d`.
@@ -77,13 +104,25 @@ pub fn conv2d(
     options: Conv2d<'_>,
 ) -> Result<Var> {
     let meta = b.meta(input)?;
-    let channels = meta.dims.get(1).copied().unwrap_or(-1);
+    let layout = layout_named("conv2d", options.data_format)?;
+    let channels = meta.dims.get(layout.channel_axis()).copied().unwrap_or(-1);
+    if channels < 1 {
+        let (layer, argument) = ("conv2d", "input");
+        let rule = "must have a number of channels that is known";
+        return Err(Error::BadArgument {
+            layer,
+            argument,
+            rule,
+            actual: format!("{:?}", meta.dims),
+        });
+    }
     let groups = i64::from(options.groups.unwrap_or(1));
     if groups < 1 || channels % groups != 0 {
         let (layer, argument, rule) = ("conv2d", "groups", "must divide the number of channels");
         return Err(Error::BadArgument { layer, argument, rule, actual: groups.to_string() });
     }
-    let depthwise = channels == groups && num_filters % channels == 0 && !options.use_cudnn;
+    let alone = options.groups.map(i64::from) == Some(channels);
+    let depthwise = alone && num_filters % channels == 0 && !options.use_cudnn;
     let kind = if depthwise { "depthwise_conv2d" } else { "conv2d" };
     let layer = b.layer_name(kind, options.name);
     let [height, width] = filter_size;
@@ -106,25 +145,30 @@ pub fn conv2d(
         .attr("groups", groups as i32)
         .attr("use_cudnn", options.use_cudnn)
         .attr("data_format", options.data_format);
-    b.op(options.padding.attrs(op))?;
+    b.op(options.padding.attrs(op, "conv2d", layout)?)?;
     let out = match &options.bias_attr {
-        Some(attr) => add_channel_bias(b, &layer, &out, attr)?,
+        Some(attr) => add_channel_bias(b, &layer, &out, (attr, layout.channel_axis()))?,
         None => out,
     };
     activate(b, &layer, out, options.act)
 }
 
-fn add_channel_bias(b: &mut Builder<'_>, layer: &str, x: &Var, attr: &ParamAttr) -> Result<Var> {
+fn add_channel_bias(
+    b: &mut Builder<'_>,
+    layer: &str,
+    x: &Var,
+    (attr, axis): (&ParamAttr, usize),
+) -> Result<Var> {
     let meta = b.meta(x)?;
     let bias = b.parameter(&NewParam {
         layer,
         suffix: "b",
         attr,
-        dims: &meta.dims[1..2],
+        dims: &meta.dims[axis..axis + 1],
         dtype: meta.dtype,
         default_init: Initializer::ZERO,
     })?;
-    let op = OpDesc::new("elementwise_add").input("Y", &bias).attr("axis", 1);
+    let op = OpDesc::new("elementwise_add").input("Y", &bias).attr("axis", axis as i32);
     super::append(b, layer, x, op)
 }
 
@@ -170,6 +214,12 @@ pub fn pool2d(b: &mut Builder<'_>, input: &Var, options: Pool2d<'_>) -> Result<V
         let actual = format!("{:?}", options.pool_size);
         return Err(Error::BadArgument { layer, argument, rule, actual });
     }
+    if options.pool_padding == Padding::Valid && options.ceil_mode {
+        let (layer, argument) = ("pool2d", "ceil_mode");
+        let rule = "must be False when pool_padding is \"VALID\"";
+        return Err(Error::BadArgument { layer, argument, rule, actual: "True".to_string() });
+    }
+    let layout = layout_named("pool2d", options.data_format)?;
     let dtype = b.meta(input)?.dtype;
     let op = OpDesc::new("pool2d")
         .input("X", input)
@@ -181,7 +231,8 @@ pub fn pool2d(b: &mut Builder<'_>, input: &Var, options: Pool2d<'_>) -> Result<V
         .attr("ceil_mode", options.ceil_mode)
         .attr("exclusive", options.exclusive)
         .attr("data_format", options.data_format);
-    append(b, ("pool2d", options.name), dtype, options.pool_padding.attrs(op))
+    let op = options.pool_padding.attrs(op, "pool2d", layout)?;
+    append(b, ("pool2d", options.name), dtype, op)
 }
 
 /// Pools an image into `pool_size` windows that share it out.
@@ -265,6 +316,37 @@ mod tests {
         );
         let z = adaptive_pool2d(&mut b, &x, [3, 2], "avg", None).unwrap();
         assert_eq!(b.meta(&z).unwrap().dims, [-1, 4, 3, 2]);
+    }
+
+    #[test]
+    fn channels_may_come_last() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let x = layers::data(&mut b, "x", &[6, 6, 4], Data::default()).unwrap();
+        let padding = Padding::Pairs([[0, 0], [0, 0], [1, 1], [0, 0]]);
+        let options = Conv2d { data_format: "NHWC", padding, ..Conv2d::default() };
+        let y = conv2d(&mut b, &x, 8, [3, 3], options).unwrap();
+        assert_eq!(b.meta(&y).unwrap().dims, [-1, 4, 6, 8]);
+        let options = Pool2d { global_pooling: true, data_format: "NHWC", ..Pool2d::default() };
+        let z = pool2d(&mut b, &x, options).unwrap();
+        assert_eq!(b.meta(&z).unwrap().dims, [-1, 1, 1, 4]);
+        let params: Vec<_> = net.main.parameters().map(|p| (&*p.name, &*p.meta.dims)).collect();
+        assert_eq!(params, [("conv2d_0.w_0", &[8i64, 4, 3, 3][..]), ("conv2d_0.b_0", &[8])]);
+        let bias = &net.main.block(0).ops[1];
+        assert_eq!((&*bias.kind, bias.attrs.int("axis", 0).unwrap()), ("elementwise_add", 3));
+    }
+
+    #[test]
+    fn pairs_of_padding_spare_batch_and_channels() {
+        let mut net = Net::default();
+        let (mut b, x) = image(&mut net);
+        let padding = Padding::Pairs([[0, 0], [1, 1], [1, 1], [0, 0]]);
+        let options = Conv2d { padding, ..Conv2d::default() };
+        let error = conv2d(&mut b, &x, 8, [3, 3], options).unwrap_err();
+        assert!(matches!(error, Error::BadArgument { argument: "padding", .. }), "{error}");
+        let options = Pool2d { data_format: "NDHWC", pool_size: [2, 2], ..Pool2d::default() };
+        let error = pool2d(&mut b, &x, options).unwrap_err();
+        assert!(matches!(error, Error::BadArgument { argument: "data_format", .. }), "{error}");
     }
 
     #[test]

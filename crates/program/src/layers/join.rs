@@ -1,7 +1,7 @@
 //! Several variables into one, and back: `concat`, `sums`, `stack`, `multiplex`, `split`, `unstack`.
 
 use super::append::append;
-use super::sizes::Size;
+use super::sizes::{Size, Sizes};
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
@@ -87,6 +87,8 @@ pub enum Parts {
     Equal(i32),
     /// Parts of these sizes; one may be -1 for the rest.
     Sizes(Vec<i32>),
+    /// Parts of sizes that variables may hold.
+    Computed(Vec<Size>),
 }
 
 /// Consecutive parts along a dimension; Fluid's default dimension is -1.
@@ -94,19 +96,27 @@ pub fn split(
     b: &mut Builder<'_>,
     input: &Var,
     parts: &Parts,
-    dim: i32,
+    dim: impl Into<Size>,
     name: Option<&str>,
 ) -> Result<Vec<Var>> {
     let meta = b.meta(input)?;
     let (num, sections) = match parts {
-        Parts::Equal(num) => (*num, Vec::new()),
-        Parts::Sizes(sizes) => (0, sizes.clone()),
+        Parts::Equal(num) => (*num, Sizes::List(Vec::new())),
+        Parts::Sizes(sizes) => (0, Sizes::from(sizes)),
+        Parts::Computed(sizes) => (0, Sizes::from(sizes.clone())),
     };
-    let n = sections.len().max(num.max(0) as usize);
+    let known = sections.known_ints();
+    let dim = dim.into();
+    let n = known.len().max(num.max(0) as usize);
     if n == 0 {
         return Err(unknown("split", "num_or_sections", &meta.dims));
     }
-    let size = usize::try_from(dim).ok().and_then(|dim| meta.dims.get(dim)).copied();
+    let axis = match dim {
+        Size::Is(dim) if dim < 0 => dim.saturating_add(meta.dims.len() as i64),
+        Size::Is(dim) => dim,
+        Size::In(_) => -1,
+    };
+    let size = usize::try_from(axis).ok().and_then(|axis| meta.dims.get(axis)).copied();
     if size.is_some_and(|size| size > 0 && num > 0 && size % i64::from(num) != 0) {
         let rule = "The input's size along the split dimension must be evenly divisible by \
                     Attr(num_or_sections)";
@@ -115,9 +125,13 @@ pub fn split(
     }
     let layer = b.layer_name("split", name);
     let outs: Vec<Var> = (0..n).map(|_| b.temp(&layer, meta.dtype)).collect();
-    let axis = if dim < 0 { dim + meta.dims.len() as i32 } else { dim };
-    let op = OpDesc::new("split").input("X", input).output("Out", &*outs).attr("axis", axis);
-    b.op(op.attr("num", num).attr("sections", sections))?;
+    let op = OpDesc::new("split").input("X", input).output("Out", &*outs);
+    let op = match dim {
+        Size::Is(_) => op.attr("axis", axis as i32),
+        Size::In(dim) => op.input("AxisTensor", &dim).attr("axis", 0),
+    };
+    let op = sections.on(b, &layer, op, ("", "SectionsTensorList"))?;
+    b.op(op.attr("num", num).attr("sections", known))?;
     Ok(outs)
 }
 

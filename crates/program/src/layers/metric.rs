@@ -80,12 +80,14 @@ pub fn auc(b: &mut Builder<'_>, input: &Var, label: &Var, options: Auc<'_>) -> R
     let layer = b.layer_name("auc", None);
     let (auc, batch_auc) = (b.temp(&layer, DType::F64), b.temp(&layer, DType::F64));
     let n_buckets = i64::from(options.num_thresholds) + 1;
-    let mut state = |n_steps: i64| {
+    // A ring of histograms, their sum, and how many batches there were: what 1.7.2 and later save.
+    let window = [(1 + i64::from(options.slide_steps)) * n_buckets + 1];
+    let all = [1, n_buckets];
+    let mut state = |dims: &[i64]| {
         let name = b.names.generate("_generated_var");
-        b.state(&name, Meta::dense(DType::I64, &[n_steps, n_buckets]), 0.0)
+        b.state(&name, Meta::dense(DType::I64, dims), 0.0)
     };
-    let n_steps = i64::from(options.slide_steps).max(1);
-    let states = [state(n_steps)?, state(n_steps)?, state(1)?, state(1)?];
+    let states = [state(&window)?, state(&window)?, state(&all)?, state(&all)?];
     let mut measure = |out: &Var, pos: &Var, neg: &Var, slide_steps: i32| {
         b.op(OpDesc::new("auc")
             .input("Predict", input)
@@ -137,7 +139,7 @@ mod tests {
         let made = auc(&mut b, &x, &label, options).unwrap();
         assert_eq!((made.auc.name(), made.batch_auc.name()), ("auc_0.tmp_0", "auc_0.tmp_1"));
         assert_eq!(made.states[3].name(), "_generated_var_3");
-        assert_eq!(b.meta(&made.states[0]).unwrap().dims, [20, 4097]);
+        assert_eq!(b.meta(&made.states[0]).unwrap().dims, [21 * 4097 + 1]);
         assert_eq!(b.meta(&made.states[2]).unwrap().dims, [1, 4097]);
         let ops: Vec<_> = net.main.block(0).ops.iter().map(|op| op.output_names("AUC")).collect();
         assert_eq!(ops, [["auc_0.tmp_1"], ["auc_0.tmp_0"]]);

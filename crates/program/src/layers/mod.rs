@@ -16,6 +16,7 @@ mod crf;
 mod cross_entropy;
 mod data;
 mod dropout;
+pub(crate) mod dtypes;
 mod elementwise;
 mod embedding;
 mod fc;

@@ -90,11 +90,14 @@ pub fn squeeze(b: &mut Builder<'_>, input: &Var, axes: &[i32], name: Option<&str
 pub fn unsqueeze(
     b: &mut Builder<'_>,
     input: &Var,
-    axes: &[i32],
+    axes: impl Into<Sizes>,
     name: Option<&str>,
 ) -> Result<Var> {
     let layer = b.layer_name("unsqueeze2", name);
-    with_x_shape(b, &layer, input, OpDesc::new("unsqueeze2").attr("axes", axes.to_vec()))
+    let axes = axes.into();
+    let op = OpDesc::new("unsqueeze2").attr("axes", axes.known_ints());
+    let op = axes.on(b, &layer, op, ("AxesTensor", "AxesTensorList"))?;
+    with_x_shape(b, &layer, input, op)
 }
 
 /// A matrix whose rows are the first `axis` dimensions; Fluid's default axis is 1.

@@ -6,7 +6,7 @@ use tensor::DType;
 use super::{activate, append};
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::var::{Meta, VarDesc};
 
 /// Options of [`scale`]; defaults as in `fluid.layers.scale`.
@@ -57,12 +57,28 @@ pub fn scale(b: &mut Builder<'_>, x: &Var, options: Scale<'_>) -> Result<Var> {
 
 /// `x` in another element type.
 pub fn cast(b: &mut Builder<'_>, x: &Var, dtype: DType) -> Result<Var> {
+    if !CAST_TO.contains(&dtype) {
+        let (op, var) = ("cast".to_string(), "dtype".to_string());
+        return Err(Error::LayerDType { op, var, allowed: CAST_TO, actual: dtype });
+    }
     let layer = b.layer_name("cast", None);
     let from = b.meta(x)?.dtype;
     let out = b.temp(&layer, dtype);
     b.op(cast_op(x, from, dtype).output("Out", &out))?;
     Ok(out)
 }
+
+/// What Fluid's layer turns numbers into.
+const CAST_TO: &[DType] = &[
+    DType::Bool,
+    DType::F16,
+    DType::F32,
+    DType::F64,
+    DType::I8,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+];
 
 /// The op that casts `x`, its output missing.
 pub(super) fn cast_op(x: &Var, from: DType, to: DType) -> OpDesc {

@@ -4,6 +4,7 @@ use tensor::{Bool, DType, Element, Shape, Tensor};
 
 use super::sizes;
 use super::{Infer, Op, Run};
+use crate::attr::Attr;
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
@@ -33,7 +34,10 @@ impl Op for AssignValue {
             }
             DType::I64 => write(&mut out, shape, attrs.ints("int64_values")?.iter().copied())?,
             DType::Bool => {
-                let values = attrs.ints("bool_values")?;
+                let values = match attrs.get("bool_values") {
+                    Some(Attr::Bools(values)) => values.iter().map(|&x| i64::from(x)).collect(),
+                    _ => attrs.ints("bool_values")?,
+                };
                 write(&mut out, shape, values.iter().map(|&x| Bool::from(x != 0)))?;
             }
             actual => {
@@ -62,6 +66,7 @@ fn write<T: Element>(
 
 #[cfg(test)]
 mod tests {
+    use crate::attr::Attr;
     use crate::error::Error;
     use crate::op::check::{check, ids};
     use tensor::{Bool, Tensor};
@@ -77,7 +82,9 @@ mod tests {
         let ints = Tensor::new([1, 2], &[7i32, 8]).unwrap();
         op().attr("dtype", 2).attr("int32_values", vec![7, 8]).gives("Out", ints);
         let truths = Tensor::new([1, 2], &[Bool(1), Bool(0)]).unwrap();
-        op().attr("dtype", 0).attr("bool_values", vec![1, 0]).gives("Out", truths);
+        op().attr("dtype", 0).attr("bool_values", vec![1, 0]).gives("Out", truths.clone());
+        let bools = Attr::Bools(vec![true, false]);
+        op().attr("dtype", 0).attr("bool_values", bools).gives("Out", truths);
     }
 
     #[test]

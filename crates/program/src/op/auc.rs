@@ -1,15 +1,14 @@
 //! `auc`: area under the ROC curve from histograms of the predictions of both classes.
 //!
 //! A prediction p falls into bucket trunc(p * num_thresholds), computed in float32. With
-//! `slide_steps` 0 the states hold the histogram of all batches so far; with S >= 1 they hold those
-//! of the last S batches, in one of two layouts:
+//! `slide_steps` 0 the states hold the histogram of all batches so far, `[1, buckets]`; with S >= 1
+//! those of the last S batches, flat, `(S + 1) * buckets + 1`: a ring of S rows, their sum, and how
+//! many batches there were (Fluid from 1.7.2).
 //!
-//! - `[S, buckets]` (Fluid up to 1.6): oldest batch first. Each batch moves the rows up by one, so
-//!   that no counter is needed.
-//! - flat, `(S + 1) * buckets + 1` (Fluid from 1.7.2): a ring of S rows, their sum, and how many
-//!   batches there were.
+//! States of Fluid up to 1.6, `[S, buckets]` with the oldest batch first, are read too, and are
+//! written in the new layout.
 
-use tensor::{DType, Shape};
+use tensor::{DType, Shape, Tensor};
 
 use super::{Infer, Op, Run};
 use crate::attr::Attrs;
@@ -20,18 +19,8 @@ pub(super) struct Auc;
 
 const WIDTH: &str = "Only support binary classification,prediction dims[1] should be 1 or 2";
 const ROWS: &str = "a label for each prediction is needed";
-const STATES: &str = "a histogram state must have [slide_steps, num_thresholds + 1] elements";
-
-/// How a state is laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Layout {
-    /// One histogram of everything.
-    Total,
-    /// The last batches, oldest first.
-    Shifting { n_steps: usize },
-    /// A ring, its sum, a counter.
-    Ring { n_steps: usize },
-}
+const STATES: &str = "a state must have (slide_steps + 1) * (num_thresholds + 1) + 1 elements (1.6: slide_steps * \
+     (num_thresholds + 1); without steps: num_thresholds + 1)";
 
 struct Options {
     n_thresholds: usize,
@@ -42,10 +31,10 @@ impl Options {
     fn of(attrs: &Attrs) -> Result<Self> {
         let size = |name: &str, default, least: i64| {
             let value = attrs.int(name, default)?;
-            if value >= least {
+            if (least..=i64::from(i32::MAX)).contains(&value) {
                 return Ok(value as usize);
             }
-            let (attr, expected) = (name.to_string(), format!("{least} or more"));
+            let (attr, expected) = (name.to_string(), format!("{least} or more, an int32"));
             Err(Error::BadAttr { attr, expected, actual: value.to_string() })
         };
         Ok(Self {
@@ -58,15 +47,41 @@ impl Options {
         self.n_thresholds + 1
     }
 
-    /// The layout of a state of this many elements.
-    fn layout(&self, len: usize) -> Option<Layout> {
-        let (n_buckets, n_steps) = (self.n_buckets(), self.n_steps);
-        match n_steps {
-            0 => (len == n_buckets).then_some(Layout::Total),
-            _ if len == n_steps * n_buckets => Some(Layout::Shifting { n_steps }),
-            _ if len == (n_steps + 1) * n_buckets + 1 => Some(Layout::Ring { n_steps }),
-            _ => None,
+    /// The shape that states get.
+    fn shape(&self) -> Shape {
+        match self.n_steps {
+            0 => Shape::from([1, self.n_buckets()]),
+            n_steps => Shape::from([(n_steps + 1) * self.n_buckets() + 1]),
         }
+    }
+
+    /// Elements of a state as older versions have it, or as the layer of 1.8.5 declares it.
+    fn other_len(&self) -> usize {
+        match self.n_steps {
+            0 => self.n_buckets() + 1,
+            n_steps => n_steps * self.n_buckets(),
+        }
+    }
+
+    /// Gives a state of one of the known sizes its shape and layout.
+    fn settle(&self, state: &mut Tensor) -> Result<()> {
+        let shape = self.shape();
+        if state.len() == shape.n_elements() {
+            return Ok(state.reshape(shape)?);
+        }
+        let old = state.data::<i64>()?.to_vec();
+        let new = state.resize_zeroed::<i64>(shape);
+        let kept = old.len().min(new.len());
+        new[..kept].copy_from_slice(&old[..kept]);
+        if self.n_steps > 0 {
+            // The oldest row comes first, so it is the next to go.
+            let (ring, rest) = new.split_at_mut(kept);
+            for row in ring.chunks_exact(self.n_buckets()) {
+                rest.iter_mut().zip(row).for_each(|(sum, count)| *sum += count);
+            }
+            rest[self.n_buckets()] = self.n_steps as i64;
+        }
+        Ok(())
     }
 }
 
@@ -76,7 +91,7 @@ impl Op for Auc {
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        Options::of(infer.attrs())?;
+        let options = Options::of(infer.attrs())?;
         let (predict, label) = (infer.input("Predict")?, infer.input("Label")?);
         match predict.dims[..] {
             [_, -1 | 1 | 2] => {}
@@ -86,9 +101,10 @@ impl Op for Auc {
         if rows.0 >= 0 && rows.1 >= 0 && rows.0 != rows.1 {
             return Err(infer.shapes(ROWS, "Predict", "Label"));
         }
+        let dims = options.shape().to_i64();
         for (state, out) in [("StatPos", "StatPosOut"), ("StatNeg", "StatNegOut")] {
             let meta = infer.input(state)?;
-            infer.set_output(out, meta)?;
+            infer.set_output(out, meta.with_dims(dims.clone()))?;
         }
         infer.set_output("AUC", Meta::dense(DType::F64, &[1]))
     }
@@ -97,28 +113,26 @@ impl Op for Auc {
         let options = Options::of(run.attrs())?;
         check_batch(run)?;
         let len = run.input("StatPos")?.len();
-        let layout = options.layout(len).ok_or_else(|| run.shape(STATES, "StatPos"))?;
+        if len != options.shape().n_elements() && len != options.other_len() {
+            return Err(run.shape(STATES, "StatPos"));
+        }
         if run.input("StatNeg")?.len() != len {
             return Err(run.shapes("both states must have one size", "StatPos", "StatNeg"));
         }
         run.data::<i64>("StatPos")?;
         run.data::<i64>("StatNeg")?;
         let mut auc = run.take("AUC");
-        let mut sums = run.spare().tensor();
         let states = [("StatPos", "StatPosOut"), ("StatNeg", "StatNegOut")];
         run.update(states, |run, [pos, neg]| {
+            options.settle(pos)?;
+            options.settle(neg)?;
             let (pos, neg) = (pos.data_mut::<i64>()?, neg.data_mut::<i64>()?);
-            let n_buckets = options.n_buckets();
-            let sums = sums.resize::<i64>(Shape::from([2, n_buckets]));
-            let (sum_pos, sum_neg) = sums.split_at_mut(n_buckets);
-            let (new_pos, new_neg) = (open(pos, layout, sum_pos), open(neg, layout, sum_neg));
+            let (new_pos, new_neg) = (open(pos, &options), open(neg, &options));
             count(run, options.n_thresholds, new_pos, new_neg)?;
-            let pos = close(pos, layout, sum_pos);
-            let area = area(pos, close(neg, layout, sum_neg));
+            let area = area(close(pos, &options), close(neg, &options));
             auc.resize::<f64>(Shape::from([1]))[0] = area;
             Ok(())
         })?;
-        run.spare().keep(sums);
         run.put("AUC", auc);
         Ok(())
     }
@@ -174,92 +188,46 @@ fn count(run: &Run<'_>, n_thresholds: usize, pos: &mut [i64], neg: &mut [i64]) -
         // In [0, 1] as checked, so the bucket is one of those there are.
         let bucket = (p * n_thresholds as f32) as usize;
         match labels[row] {
-            1.. => pos[bucket] += 1,
-            0 => neg[bucket] += 1,
+            1.. => pos[bucket] = pos[bucket].wrapping_add(1),
+            0 => neg[bucket] = neg[bucket].wrapping_add(1),
             _ => {}
         }
         Ok(())
     })
 }
 
-/// Makes room in a state and returns the histogram to count the batch into. `scratch` gets the sum
-/// of rows that move.
-fn open<'a>(state: &'a mut [i64], layout: Layout, scratch: &mut [i64]) -> &'a mut [i64] {
-    let n_buckets = scratch.len();
-    match layout {
-        Layout::Total => state,
-        Layout::Shifting { n_steps } => {
-            shift(state, n_steps, scratch);
-            let row = state.len() - n_buckets;
-            state[row..].fill(0);
-            &mut state[row..]
-        }
-        Layout::Ring { n_steps } => {
-            let (ring, rest) = state.split_at_mut(n_steps * n_buckets);
-            let (sum, counter) = rest.split_at_mut(n_buckets);
-            let row = counter[0].rem_euclid(n_steps as i64) as usize;
-            let row = &mut ring[row * n_buckets..][..n_buckets];
-            sum.iter_mut().zip(&*row).for_each(|(sum, old)| *sum -= old);
-            row.fill(0);
-            row
-        }
-    }
+/// A window: the row of the batch that is under way, the sum of all rows, the number of batches.
+fn window<'a>(
+    state: &'a mut [i64],
+    options: &Options,
+) -> (&'a mut [i64], &'a mut [i64], &'a mut i64) {
+    let (n_steps, n_buckets) = (options.n_steps, options.n_buckets());
+    let (ring, rest) = state.split_at_mut(n_steps * n_buckets);
+    let (sum, counter) = rest.split_at_mut(n_buckets);
+    let row = counter[0].rem_euclid(n_steps as i64) as usize;
+    (&mut ring[row * n_buckets..][..n_buckets], sum, &mut counter[0])
 }
 
-/// Moves rows up by one and adds them up on the way: the window of twenty batches is larger than the
-/// nearest caches, so it is gone through once, and zeros that follow zeros, which most of it is, are
-/// not written.
-fn shift(state: &mut [i64], n_steps: usize, sum: &mut [i64]) {
-    const WIDTH: usize = 512;
-    let n_buckets = sum.len();
-    sum.fill(0);
-    for (part, sum) in sum.chunks_mut(WIDTH).enumerate() {
-        for step in 1..n_steps {
-            let (before, from) = state.split_at_mut(step * n_buckets + part * WIDTH);
-            let to = &mut before[(step - 1) * n_buckets + part * WIDTH..][..sum.len()];
-            move_row(to, &from[..sum.len()], sum);
-        }
+/// Makes room in a state and returns the histogram to count the batch into.
+fn open<'a>(state: &'a mut [i64], options: &Options) -> &'a mut [i64] {
+    if options.n_steps == 0 {
+        return state;
     }
-}
-
-/// A cache line of counts.
-const LINE: usize = 8;
-
-fn move_row(to: &mut [i64], from: &[i64], sum: &mut [i64]) {
-    let (to, to_rest) = to.as_chunks_mut::<LINE>();
-    let (from, from_rest) = from.as_chunks::<LINE>();
-    let (sum, sum_rest) = sum.as_chunks_mut::<LINE>();
-    for ((to, from), sum) in to.iter_mut().zip(from).zip(sum) {
-        let all = from.iter().fold(0, |all, count| all | count);
-        if all | to.iter().fold(0, |all, count| all | count) != 0 {
-            *to = *from;
-            sum.iter_mut().zip(from).for_each(|(sum, count)| *sum += count);
-        }
-    }
-    to_rest.copy_from_slice(from_rest);
-    sum_rest.iter_mut().zip(from_rest).for_each(|(sum, count)| *sum += count);
+    let (row, sum, _) = window(state, options);
+    sum.iter_mut().zip(&*row).for_each(|(sum, old)| *sum = sum.wrapping_sub(*old));
+    row.fill(0);
+    row
 }
 
 /// Brings the rest of a state up to date and returns the histogram of the window.
-fn close<'a>(state: &'a mut [i64], layout: Layout, scratch: &'a mut [i64]) -> &'a [i64] {
-    let n_buckets = scratch.len();
-    match layout {
-        Layout::Total | Layout::Shifting { n_steps: 1 } => state,
-        Layout::Shifting { n_steps } => {
-            let new = &state[(n_steps - 1) * n_buckets..];
-            scratch.iter_mut().zip(new).for_each(|(sum, count)| *sum += count);
-            scratch
-        }
-        Layout::Ring { n_steps } => {
-            let (ring, rest) = state.split_at_mut(n_steps * n_buckets);
-            let (sum, counter) = rest.split_at_mut(n_buckets);
-            let row = counter[0].rem_euclid(n_steps as i64) as usize;
-            let row = &ring[row * n_buckets..][..n_buckets];
-            sum.iter_mut().zip(row).for_each(|(sum, new)| *sum += new);
-            counter[0] += 1;
-            sum
-        }
+fn close<'a>(state: &'a mut [i64], options: &Options) -> &'a [i64] {
+    if options.n_steps == 0 {
+        return state;
     }
+    let (row, sum, counter) = window(state, options);
+    sum.iter_mut().zip(&*row).for_each(|(sum, new)| *sum = sum.wrapping_add(*new));
+    *counter = counter.wrapping_add(1);
+    sum
 }
 
 /// The area under the curve, from the highest threshold down. The order of the divisions is

@@ -36,7 +36,7 @@ impl Op for Cast {
     }
 }
 
-/// Number types that turn into each other as Rust's `as` does.
+/// Number types that turn into each other: integers as Rust's `as` does, floats as [`Number::of`] says.
 trait Source:
     Number
     + AsPrimitive<u8>
@@ -89,7 +89,7 @@ fn fill<S: Source>(
     macro_rules! to {
         ($t:ty) => {
             for (out, value) in out.resize::<$t>(like.shape()).iter_mut().zip(values) {
-                *out = value.as_();
+                *out = if S::DTYPE.is_float() { Number::of(value.f64()) } else { value.as_() };
             }
         };
     }

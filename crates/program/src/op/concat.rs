@@ -1,8 +1,9 @@
 //! `concat`: Out = the X's one after another along `axis`.
 //!
+//! Along axis 0 the sequences of the X's follow each other too; else Out has those of the first.
 //! Gradient: each dXᵢ is its part of dOut.
 
-use tensor::{DType, Shape, Tensor};
+use tensor::{DType, Lod, Shape, Tensor};
 
 use super::sizes;
 use super::strips::{Strips, copy_strips};
@@ -22,6 +23,11 @@ impl Op for Concat {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let inputs = infer.inputs("X")?;
         let mut out = infer.input("X")?;
+        if infer.opt_input("AxisTensor")?.is_some() {
+            // Any axis, so any size.
+            out.dims.fill(-1);
+            return infer.set_output("Out", out);
+        }
         let axis = sizes::axis("axis", infer.attrs().int("axis", 0)?, out.dims.len())?;
         for (index, x) in inputs.iter().enumerate().skip(1) {
             if !join(&mut out.dims, &x.dims, axis) {
@@ -29,9 +35,6 @@ impl Op for Concat {
                 let dims = (inputs[0].dims.clone(), x.dims.clone());
                 return Err(differ((&names[0], dims.0), (&names[index], dims.1)));
             }
-        }
-        if infer.opt_input("AxisTensor")?.is_some() {
-            out.dims.fill(-1);
         }
         infer.set_output("Out", out)
     }
@@ -56,14 +59,15 @@ impl Op for Concat {
             copy_strips(part.runs, (x.bytes(), part.alone), (out.bytes_mut(), part.joined));
             at += x.shape().dim(axis);
         }
-        out.set_lod(first.lod().clone());
+        out.set_lod(joined_lod(run, axis)?);
         run.put("Out", out);
         Ok(())
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
+        let computed = !grad.op().input_names("AxisTensor").is_empty();
         grad.emit_usual(Keep {
-            inputs: &["X"],
+            inputs: if computed { &["X", "AxisTensor"] } else { &["X"] },
             out_grads: &["Out"],
             in_grads: &["X"],
             ..Keep::default()
@@ -86,6 +90,38 @@ fn join(out: &mut [i64], x: &[i64], axis: usize) -> bool {
         }
         x < 0 || *out == x
     })
+}
+
+/// The sequences of the joined tensor. Those of an input without any are not there, as in Fluid.
+fn joined_lod(run: &Run<'_>, axis: usize) -> Result<Lod> {
+    let first = run.input("X")?.lod();
+    if axis > 0 || first.is_empty() || run.n_inputs("X") == 1 {
+        return Ok(first.clone());
+    }
+    let mut levels = first.levels().to_vec();
+    for index in 1..run.n_inputs("X") {
+        let lod = run.input_at("X", index)?.lod();
+        if lod.is_empty() {
+            continue;
+        }
+        if lod.n_levels() != levels.len() {
+            return Err(differ_in_levels(run, index, (levels.len(), lod.n_levels())));
+        }
+        for (joined, offsets) in levels.iter_mut().zip(lod.levels()) {
+            let end = joined.last().copied().unwrap_or(0);
+            joined.extend(offsets.iter().skip(1).map(|offset| end + offset));
+        }
+    }
+    Ok(Lod::from_offsets(levels))
+}
+
+fn differ_in_levels(run: &Run<'_>, index: usize, (first, other): (usize, usize)) -> Error {
+    let (name, first_name) = (run.input_name_at("X", index), run.input_name("X"));
+    let text = format!(
+        "concat along axis 0 joins sequences: `{name}` has {other} levels of them, but \
+         `{first_name}` has {first}"
+    );
+    tensor::Error::BadLod(text).into()
 }
 
 fn alike(a: Shape, b: Shape, axis: usize) -> bool {
@@ -194,7 +230,7 @@ mod tests {
     use crate::error::Error;
     use crate::op::check::{check, ids, seq, t};
     use crate::program::Program;
-    use tensor::Value;
+    use tensor::{Lod, Tensor, Value};
 
     #[test]
     fn joins_columns_and_rows() {
@@ -205,6 +241,33 @@ mod tests {
         check("concat")
             .inputs("X", vec![ids(&[1, 2], &[1, 2]), ids(&[2, 2], &[3, 4, 5, 6])])
             .gives("Out", ids(&[3, 2], &[1, 2, 3, 4, 5, 6]));
+    }
+
+    /// The offsets are what Fluid 1.8.5 gives.
+    #[test]
+    fn sequences_follow_each_other_along_axis_0() {
+        let x = |rows: usize, levels: &[&[usize]]| {
+            let mut x = t(&[rows, 1], &vec![1.0; rows]);
+            x.set_lod(Lod::from_offsets(levels.iter().map(|level| level.to_vec()).collect()));
+            x
+        };
+        let joins = |a: Tensor, b: Tensor, axis: i32, expected: &[&[usize]]| {
+            let out = check("concat").inputs("X", vec![a, b]).attr("axis", axis).output("Out");
+            let out = out.run("Out");
+            assert_eq!(out.tensor().unwrap().lod().levels(), expected);
+        };
+        joins(x(3, &[&[0, 1, 3]]), x(4, &[&[0, 2, 4]]), 0, &[&[0, 1, 3, 5, 7]]);
+        joins(x(3, &[&[0, 1, 3]]), x(4, &[&[0, 2, 4]]), -2, &[&[0, 1, 3, 5, 7]]);
+        joins(x(3, &[&[0, 1, 3]]), x(3, &[&[0, 2, 3]]), 1, &[&[0, 1, 3]]);
+        joins(x(3, &[&[0, 1, 3]]), x(4, &[]), 0, &[&[0, 1, 3]]);
+        joins(x(3, &[]), x(4, &[&[0, 2, 4]]), 0, &[]);
+        joins(x(0, &[&[0, 0]]), x(4, &[&[0, 2, 4]]), 0, &[&[0, 0, 2, 4]]);
+        let two = x(3, &[&[0, 1, 2], &[0, 1, 3]]);
+        let joined: &[&[usize]] = &[&[0, 1, 2, 4], &[0, 1, 3, 5, 7]];
+        joins(two.clone(), x(4, &[&[0, 2], &[0, 2, 4]]), 0, joined);
+        let error = check("concat").inputs("X", vec![two, x(4, &[&[0, 2, 4]])]);
+        let error = error.output("Out").fails();
+        assert!(matches!(error.root(), Error::Tensor(tensor::Error::BadLod(_))), "{error}");
     }
 
     #[test]
@@ -220,6 +283,16 @@ mod tests {
                 .output("Out")
                 .grad(&["X"]);
         }
+    }
+
+    #[test]
+    fn the_axis_may_come_as_a_tensor() {
+        let join = || {
+            let inputs = vec![t(&[2, 1], &[1.0, 2.0]), t(&[2, 2], &[3.0, 4.0, 5.0, 6.0])];
+            check("concat").inputs("X", inputs).input("AxisTensor", ids(&[1], &[1]))
+        };
+        join().gives("Out", t(&[2, 3], &[1.0, 3.0, 4.0, 2.0, 5.0, 6.0]));
+        join().output("Out").grad(&["X"]);
     }
 
     #[test]

@@ -1,15 +1,17 @@
-//! `conv2d`: Output = Input convolved with Filter, NCHW; `depthwise_conv2d` is the same.
+//! `conv2d`: Output = Input convolved with Filter, NCHW or NHWC; `depthwise_conv2d` is the same.
 //!
-//! Filter is [out channels, in channels / groups, height, width]. Each image is laid out as a
-//! matrix of taps by places (im2col) and multiplied.
+//! Filter is [out channels, in channels / groups, height, width] in both layouts. Each image is laid
+//! out as a matrix of taps by places (im2col) and multiplied; channels that come last are moved to
+//! the front for that, and back.
 
 use tensor::gemm::{Matrix, gemm};
-use tensor::{Float, Shape};
+use tensor::{Float, Shape, Tensor};
 
+use super::layout::{Layout, channels_to_back, channels_to_front};
 use super::slide::{self, Slide};
 use super::{Grad, Infer, Keep, Op, Run, for_float};
 use crate::attr::Attrs;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 pub(super) struct Conv2d;
 pub(super) struct Conv2dGrad;
@@ -22,9 +24,12 @@ const SMALL: &str = "the filter must fit into the padded image";
 
 fn infer(infer: &mut Infer<'_>) -> Result<()> {
     let (x, filter) = (infer.input("Input")?, infer.input("Filter")?);
-    let (&[n, c, h, w], &[m, c_group, kh, kw]) = (&x.dims[..], &filter.dims[..]) else {
+    let (Ok(dims), &[m, c_group, kh, kw]) = (<[i64; 4]>::try_from(&x.dims[..]), &filter.dims[..])
+    else {
         return Err(infer.shapes(RANK, "Input", "Filter"));
     };
+    let layout = Layout::of(infer.attrs())?;
+    let [n, c, h, w] = layout.nchw(dims);
     let groups = groups(infer.attrs())?;
     if (c >= 0 && c != c_group * groups) || m % groups != 0 {
         return Err(infer.shapes(CHANNELS, "Input", "Filter"));
@@ -33,7 +38,8 @@ fn infer(infer: &mut Infer<'_>) -> Result<()> {
     if h.out == 0 || w.out == 0 {
         return Err(infer.shapes(SMALL, "Input", "Filter"));
     }
-    infer.set_output("Output", x.with_dims(vec![n, m, h.out, w.out]))
+    let out = layout.dims([n, m, h.out, w.out]);
+    infer.set_output("Output", x.with_dims(out.to_vec()))
 }
 
 fn groups(attrs: &Attrs) -> Result<i64> {
@@ -46,6 +52,7 @@ fn groups(attrs: &Attrs) -> Result<i64> {
 /// The sizes of one convolution.
 #[derive(Clone, Copy)]
 struct Sizes {
+    layout: Layout,
     n_images: usize,
     groups: usize,
     /// In channels of a group.
@@ -59,9 +66,12 @@ struct Sizes {
 impl Sizes {
     fn of(run: &Run<'_>) -> Result<Self> {
         let (x, filter) = (run.input("Input")?, run.input("Filter")?);
-        let (&[n_images, c, h, w], &[m, c_group, kh, kw]) = (x.dims(), filter.dims()) else {
+        let (Ok(dims), &[m, c_group, kh, kw]) = (<[usize; 4]>::try_from(x.dims()), filter.dims())
+        else {
             return Err(run.shapes(RANK, "Input", "Filter"));
         };
+        let layout = Layout::of(run.attrs())?;
+        let [n_images, c, h, w] = layout.nchw(dims);
         let groups = groups(run.attrs())? as usize;
         if c != c_group * groups || m % groups != 0 {
             return Err(run.shapes(CHANNELS, "Input", "Filter"));
@@ -70,7 +80,7 @@ impl Sizes {
         if h.out == 0 || w.out == 0 {
             return Err(run.shapes(SMALL, "Input", "Filter"));
         }
-        Ok(Self { n_images, groups, c: c_group, m: m / groups, h, w })
+        Ok(Self { layout, n_images, groups, c: c_group, m: m / groups, h, w })
     }
 
     /// Taps of a group: the rows of its matrix.
@@ -83,14 +93,53 @@ impl Sizes {
         (self.h.out * self.w.out) as usize
     }
 
+    /// The shape of the matrix.
+    fn columns(&self) -> Shape {
+        Shape::from([self.taps(), self.places()])
+    }
+
     /// Pixels of the channels of a group.
     fn pixels(&self) -> usize {
         self.c * (self.h.size * self.w.size) as usize
     }
 
+    /// The shape of Input with its channels first.
+    fn input(&self) -> Shape {
+        let (h, w) = (self.h.size as usize, self.w.size as usize);
+        Shape::from([self.n_images, self.groups * self.c, h, w])
+    }
+
+    /// The shape of Output with its channels first.
     fn output(&self) -> Shape {
         let (h, w) = (self.h.out as usize, self.w.out as usize);
         Shape::from([self.n_images, self.groups * self.m, h, w])
+    }
+
+    /// A shape of channels first as variables have it.
+    fn stored(&self, first: Shape) -> Shape {
+        Shape::from(self.layout.dims([first.dim(0), first.dim(1), first.dim(2), first.dim(3)]))
+    }
+
+    /// The numbers of a variable with its channels first, moved into `memory` if need be.
+    fn front<'a, T: Float>(&self, data: &'a [T], first: Shape, memory: &'a mut Tensor) -> &'a [T] {
+        if self.layout == Layout::ChannelsFirst {
+            return data;
+        }
+        let moved = memory.resize::<T>(first);
+        channels_to_front(data, moved, first);
+        moved
+    }
+
+    /// Gives `tensor`, of channels first, the layout of variables; `memory` is what it moves with.
+    fn store<T: Float>(&self, tensor: &mut Tensor, memory: &mut Tensor) -> Result<()> {
+        if self.layout == Layout::ChannelsFirst {
+            return Ok(());
+        }
+        let first = tensor.shape();
+        let moved = memory.resize::<T>(self.stored(first));
+        channels_to_back(tensor.data::<T>()?, moved, first);
+        std::mem::swap(tensor, memory);
+        Ok(())
     }
 
     /// Each group of each image: (number of the group, range in input, range in output).
@@ -139,25 +188,33 @@ impl Sizes {
 
 fn run(run: &mut Run<'_>) -> Result<()> {
     let (mut out, mut spare) = (run.take("Output"), run.spare().tensor());
+    let mut moved = run.spare().tensor();
     let sizes = Sizes::of(run)?;
     let x = run.input("Input")?;
-    let (taps, places) = (sizes.taps(), sizes.places());
     for_float!(x.dtype(), run.input_name("Input"), T => {
-        let (data, filter) = (x.data::<T>()?, run.data::<T>("Filter")?);
-        let columns = spare.resize::<T>(Shape::from([taps, places]));
-        let out = out.resize::<T>(sizes.output());
-        for (group, x_at, out_at) in sizes.blocks() {
-            sizes.im2col(&data[x_at], columns);
-            let filter = &filter[group * sizes.m * taps..][..sizes.m * taps];
-            let filter = Matrix::new(filter, sizes.m, taps);
-            gemm(1.0, filter, Matrix::new(columns, taps, places), 0.0, &mut out[out_at]);
-        }
-        Ok(())
+        let data = sizes.front(x.data::<T>()?, sizes.input(), &mut moved);
+        let written = out.try_resize::<T>(sizes.output())?;
+        spare.try_resize::<T>(sizes.columns())?;
+        convolve(&sizes, (data, run.data::<T>("Filter")?), written, &mut spare);
+        sizes.store::<T>(&mut out, &mut moved)
     })?;
     out.set_lod(x.lod().clone());
     run.spare().keep(spare);
+    run.spare().keep(moved);
     run.put("Output", out);
     Ok(())
+}
+
+fn convolve<T: Float>(sizes: &Sizes, (x, filter): (&[T], &[T]), out: &mut [T], spare: &mut Tensor) {
+    let (taps, places) = (sizes.taps(), sizes.places());
+    let columns = spare.resize::<T>(sizes.columns());
+    for (group, x_at, out_at) in sizes.blocks() {
+        sizes.im2col(&x[x_at], columns);
+        let filter = &filter[group * sizes.m * taps..][..sizes.m * taps];
+        let filter = Matrix::new(filter, sizes.m, taps);
+        let columns = Matrix::new(columns, taps, places);
+        gemm(T::one(), filter, columns, T::zero(), &mut out[out_at]);
+    }
 }
 
 fn grad(grad: &mut Grad<'_>) -> Result<()> {
@@ -172,45 +229,67 @@ fn grad(grad: &mut Grad<'_>) -> Result<()> {
 /// dFilter = dOutput columnsᵀ, summed over the images; dInput = Filterᵀ dOutput, added back.
 fn run_grad(run: &mut Run<'_>) -> Result<()> {
     let (mut d_x, mut d_filter) = (run.take("Input@GRAD"), run.take("Filter@GRAD"));
-    let mut spare = run.spare().tensor();
+    let mut spare: [Tensor; 3] = std::array::from_fn(|_| run.spare().tensor());
+    let [columns, x_front, d_out_front] = &mut spare;
     let sizes = Sizes::of(run)?;
     let (x, filter) = (run.input("Input")?, run.input("Filter")?);
-    if run.input("Output@GRAD")?.shape() != sizes.output() {
+    if run.input("Output@GRAD")?.shape() != sizes.stored(sizes.output()) {
         return Err(run.shapes(
             "the gradient must have the output's shape",
             "Output@GRAD",
             "Input",
         ));
     }
-    let (taps, places) = (sizes.taps(), sizes.places());
-    let (want_x, want_filter) = (run.wants("Input@GRAD"), run.wants("Filter@GRAD"));
+    let wants = (run.wants("Input@GRAD"), run.wants("Filter@GRAD"));
     for_float!(x.dtype(), run.input_name("Input"), T => {
-        let (data, weights) = (x.data::<T>()?, run.data::<T>("Filter")?);
-        let d_out = run.data::<T>("Output@GRAD")?;
-        let columns = spare.resize::<T>(Shape::from([taps, places]));
-        let d_x = d_x.resize_zeroed::<T>(x.shape());
+        let known = Known {
+            x: sizes.front(x.data::<T>()?, sizes.input(), x_front),
+            filter: run.data::<T>("Filter")?,
+            d_out: sizes.front(run.data::<T>("Output@GRAD")?, sizes.output(), d_out_front),
+        };
+        columns.try_resize::<T>(sizes.columns())?;
+        let front = d_x.resize_zeroed::<T>(sizes.input());
         let d_filter = d_filter.resize_zeroed::<T>(filter.shape());
-        for (group, x_at, out_at) in sizes.blocks() {
-            let d_out = Matrix::new(&d_out[out_at], sizes.m, places);
-            let of_group = group * sizes.m * taps..(group + 1) * sizes.m * taps;
-            if want_filter {
-                sizes.im2col(&data[x_at.clone()], columns);
-                let columns = Matrix::new(columns, taps, places);
-                gemm(1.0, d_out, columns.t(), 1.0, &mut d_filter[of_group.clone()]);
-            }
-            if want_x {
-                let weights = Matrix::new(&weights[of_group], sizes.m, taps);
-                gemm(1.0, weights.t(), d_out, 0.0, columns);
-                sizes.col2im(columns, &mut d_x[x_at]);
-            }
-        }
-        Ok::<(), Error>(())
+        convolve_grad(&sizes, &known, wants, (front, d_filter), columns);
+        sizes.store::<T>(&mut d_x, x_front)
     })?;
     d_x.set_lod(x.lod().clone());
-    run.spare().keep(spare);
+    spare.into_iter().for_each(|tensor| run.spare().keep(tensor));
     run.put("Input@GRAD", d_x);
     run.put("Filter@GRAD", d_filter);
     Ok(())
+}
+
+/// What the gradient reads, channels first.
+struct Known<'a, T> {
+    x: &'a [T],
+    filter: &'a [T],
+    d_out: &'a [T],
+}
+
+fn convolve_grad<T: Float>(
+    sizes: &Sizes,
+    known: &Known<'_, T>,
+    (want_x, want_filter): (bool, bool),
+    (d_x, d_filter): (&mut [T], &mut [T]),
+    spare: &mut Tensor,
+) {
+    let (taps, places) = (sizes.taps(), sizes.places());
+    let columns = spare.resize::<T>(sizes.columns());
+    for (group, x_at, out_at) in sizes.blocks() {
+        let d_out = Matrix::new(&known.d_out[out_at], sizes.m, places);
+        let of_group = group * sizes.m * taps..(group + 1) * sizes.m * taps;
+        if want_filter {
+            sizes.im2col(&known.x[x_at.clone()], columns);
+            let columns = Matrix::new(columns, taps, places);
+            gemm(T::one(), d_out, columns.t(), T::one(), &mut d_filter[of_group.clone()]);
+        }
+        if want_x {
+            let filter = Matrix::new(&known.filter[of_group], sizes.m, taps);
+            gemm(T::one(), filter.t(), d_out, T::zero(), columns);
+            sizes.col2im(columns, &mut d_x[x_at]);
+        }
+    }
 }
 
 /// The same rules under two names.
@@ -251,7 +330,7 @@ convolution!(DepthwiseConv2d, "depthwise_conv2d", DepthwiseConv2dGrad, "depthwis
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::error::Error;
     use crate::op::check::{Check, check, t};
 
     /// Numbers without a pattern that a wrong stride could keep.
@@ -297,6 +376,35 @@ mod tests {
         let options = conv(&[2, 4, 5, 4], &[4, 2, 2, 2]).attr("groups", 2);
         let options = options.attr("strides", vec![2, 1]).attr("dilations", vec![2, 1]);
         grad(options.attr("paddings", vec![1, 0, 0, 2]));
+    }
+
+    /// What Fluid 1.8.5 gives for a filter that misses by less than a stride.
+    #[test]
+    fn a_filter_may_reach_over_the_edge() {
+        check("conv2d")
+            .input("Input", t(&[1, 1, 2, 2], &[1.0, 2.0, 3.0, 4.0]))
+            .input("Filter", t(&[1, 1, 3, 3], &[1.0; 9]))
+            .attr("strides", vec![2, 2])
+            .gives("Output", t(&[1, 1, 1, 1], &[10.0]));
+    }
+
+    #[test]
+    fn channels_may_come_last() {
+        check("conv2d")
+            .input("Input", t(&[1, 1, 2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+            .input("Filter", t(&[2, 3, 1, 1], &[1.0, 10.0, 100.0, 0.0, 0.0, 1.0]))
+            .attr("data_format", "NHWC")
+            .gives("Output", t(&[1, 1, 2, 2], &[321.0, 3.0, 654.0, 6.0]));
+        check("depthwise_conv2d")
+            .input("Input", t(&[2, 1, 1, 2], &[1.0, 2.0, 3.0, 4.0]))
+            .input("Filter", t(&[2, 1, 1, 1], &[10.0, 100.0]))
+            .attr("groups", 2)
+            .attr("data_format", "NHWC")
+            .gives("Output", t(&[2, 1, 1, 2], &[10.0, 200.0, 30.0, 400.0]));
+        let options = conv(&[2, 5, 4, 4], &[4, 2, 2, 3]).attr("groups", 2);
+        let options = options.attr("strides", vec![2, 1]).attr("dilations", vec![2, 1]);
+        let options = options.attr("paddings", vec![1, 0, 0, 2]).attr("data_format", "NHWC");
+        options.output("Output").grad(&["Input", "Filter"]);
     }
 
     #[test]

@@ -24,7 +24,8 @@ impl Op for CrossEntropy2 {
         let x = infer.input("X")?;
         let x_shape = [&x.dims[..], &[0]].concat();
         infer.set_output("XShape", x.with_dims(x_shape))?;
-        infer.set_output("MatchX", loss.with_lod_level(0))?;
+        let rows = [&x.dims[..x.dims.len() - 1], &[1]].concat();
+        infer.set_output("MatchX", loss.with_lod_level(0).with_dims(rows))?;
         infer.set_output("Y", loss)
     }
 
@@ -37,7 +38,9 @@ impl Op for CrossEntropy2 {
         let shape = label::loss_shape(run, ("X", "Label"), x.shape().rank() - 1, false)?;
         for_float!(x.dtype(), run.input_name("X"), T => {
             let labels = Labels::new(run, "Label", n, Some(ignored))?;
-            let (y, match_x) = (y.resize::<T>(shape), match_x.resize::<T>(shape));
+            // One column even where Label and Y have none, as in Fluid.
+            let rows = x.shape().with_dim(x.shape().rank() - 1, 1);
+            let (y, match_x) = (y.resize::<T>(shape), match_x.resize::<T>(rows));
             forward(x.data::<T>()?, &labels, (y, match_x), n)
         })?;
         x_shape.resize_as(x.dtype(), with_zero(x.shape())?);
@@ -95,7 +98,9 @@ impl Op for CrossEntropyGrad2 {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let ignored = run.attrs().int("ignore_index", -100)?;
         let mut d_x = run.take("X@GRAD");
-        dims::run_same(run, "MatchX", "Y@GRAD")?;
+        if run.input("MatchX")?.len() != run.input("Y@GRAD")?.len() {
+            return Err(run.shapes(dims::LOSS, "Y@GRAD", "MatchX"));
+        }
         let (match_x, x_shape) = (run.input("MatchX")?, run.input("XShape")?);
         let [dims @ .., 0] = x_shape.dims() else {
             return Err(run.shape("XShape must end with a 0", "XShape"));
@@ -139,6 +144,23 @@ mod tests {
             .gives("Y", t(&[2, 1], &[2f64.ln(), -(0.6f64.ln())]))
             .gives("MatchX", t(&[2, 1], &[0.5, 0.6]))
             .gives("XShape", t(&[2, 3, 0], &[]));
+    }
+
+    #[test]
+    fn labels_without_a_column_match_in_one() {
+        let flat = check("cross_entropy2")
+            .input("X", t(&[2, 3], &[0.2, 0.3, 0.5, 0.6, 0.4, 0.1]))
+            .input("Label", ids(&[2], &[2, 0]));
+        let flat = flat.gives("Y", t(&[2], &[2f64.ln(), -(0.6f64.ln())]));
+        let flat = flat.gives("MatchX", t(&[2, 1], &[0.5, 0.6]));
+        drop(flat);
+        check("cross_entropy2")
+            .input("X", t(&[2, 3], &[0.2, 0.3, 0.5, 0.6, 0.4, 0.1]))
+            .input("Label", ids(&[2], &[2, 0]))
+            .output("Y")
+            .aux("MatchX")
+            .aux("XShape")
+            .grad(&["X"]);
     }
 
     #[test]

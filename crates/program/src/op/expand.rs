@@ -109,7 +109,7 @@ fn repeat(run: &mut Run<'_>, shape: Shape) -> Result<()> {
         return Err(run.shapes(RULE, "X", "target_tensor"));
     }
     for_number!(x.dtype(), run.input_name("X"), T => {
-        let (data, out) = (x.data::<T>()?, out.resize::<T>(shape));
+        let (data, out) = (x.data::<T>()?, out.try_resize::<T>(shape)?);
         for_each_row(shape, x.shape(), |to, from, width| {
             for part in out[to.clone()].chunks_exact_mut(width) {
                 part.copy_from_slice(&data[from..from + width]);

@@ -52,11 +52,11 @@ pub(super) fn value(attrs: &Attrs) -> Result<f64> {
 /// Makes `out` a tensor of one value.
 pub(super) fn fill(out: &mut Tensor, dtype: DType, shape: Shape, value: f64) -> Result<()> {
     if dtype == DType::Bool {
-        out.resize::<Bool>(shape).fill(Bool::from(value != 0.0));
+        out.try_resize::<Bool>(shape)?.fill(Bool::from(value != 0.0));
         return Ok(());
     }
     for_number!(dtype, "Out", T => {
-        out.resize::<T>(shape).fill(T::of(value));
+        out.try_resize::<T>(shape)?.fill(T::of(value));
         Ok(())
     })
 }

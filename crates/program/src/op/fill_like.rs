@@ -32,6 +32,7 @@ impl Op for FillAnyLike {
         let mut out = run.take("Out");
         let x = run.input("X")?;
         let dtype = dtype_like(run.attrs().int("dtype", -1)?, x.dtype())?;
+        check_range(dtype, value)?;
         fill_like(&mut out, x, dtype, value)?;
         run.put("Out", out);
         Ok(())
@@ -40,6 +41,20 @@ impl Op for FillAnyLike {
     fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
         Ok(())
     }
+}
+
+/// Refuses what Fluid refuses: a number that the type cannot hold, compared as float32.
+fn check_range(dtype: DType, value: f64) -> Result<()> {
+    let most = match dtype {
+        DType::I32 => i32::MAX as f32,
+        DType::I64 => i64::MAX as f32,
+        _ => f32::MAX,
+    };
+    if value.abs() <= f64::from(most) {
+        return Ok(());
+    }
+    let range = format!("a number that {} can hold", dtype.name());
+    Err(sizes::bad_attr("value", &range, value))
 }
 
 fn dtype_like(code: i64, x: DType) -> Result<DType> {
@@ -126,6 +141,26 @@ mod tests {
             .attr("value", 3.0f32)
             .attr("dtype", 3)
             .gives("Out", ids(&[2], &[3, 3]));
+    }
+
+    /// What Fluid 1.8.5 does: refuses, except for the one float32 just above the largest integer.
+    #[test]
+    fn refuses_what_the_type_cannot_hold() {
+        let fill = |dtype: i32, value: f32| {
+            check("fill_any_like")
+                .input("X", t(&[1], &[5.0]))
+                .attr("value", value)
+                .attr("dtype", dtype)
+        };
+        for (dtype, value) in [(2, 1e10), (2, -1e10), (3, 1e19), (5, f32::INFINITY)] {
+            let error = fill(dtype, value).output("Out").fails();
+            assert!(matches!(error.root(), Error::BadAttr { .. }), "{error}");
+            let error = fill(dtype, f32::NAN).output("Out").fails();
+            assert!(matches!(error.root(), Error::BadAttr { .. }), "{error}");
+        }
+        fill(3, 1e10).gives("Out", ids(&[1], &[10_000_000_000]));
+        let edge = fill(2, 2_147_483_648.0).output("Out").run("Out");
+        assert_eq!(edge.tensor().unwrap().data::<i32>().unwrap(), [i32::MIN]);
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Op for GatherNd {
 }
 
 /// The places in Index as row numbers of X flattened after `depth` dimensions.
-fn places(run: &Run<'_>, x: Shape, depth: usize) -> Result<Vec<i64>> {
+pub(super) fn places(run: &Run<'_>, x: Shape, depth: usize) -> Result<Vec<i64>> {
     let index = run.input("Index")?;
     let all = sizes::integers(index, run.input_name("Index"))?;
     if depth == 0 {
@@ -113,7 +113,7 @@ fn places(run: &Run<'_>, x: Shape, depth: usize) -> Result<Vec<i64>> {
 fn collect(run: &mut Run<'_>, rows: &[i64], shape: Shape, width: usize) -> Result<()> {
     let mut out: Tensor = run.take("Out");
     let x = run.input("X")?;
-    out.resize_as(x.dtype(), shape);
+    out.try_resize_as(x.dtype(), shape)?;
     let table = (x.bytes(), width * x.dtype().size());
     gather_rows(table, rows, None, out.bytes_mut()).map_err(|bad| not_there(run, bad))?;
     run.put("Out", out);

@@ -83,7 +83,7 @@ impl Op for TruncatedGaussianRandom {
         let mut stream = stream(run)?;
         stream.skip(skipped(run)?);
         let mut out = run.take("Out");
-        rng::truncated_gaussian(&mut stream, mean, std, out.resize::<f32>(shape));
+        rng::truncated_gaussian(&mut stream, mean, std, out.try_resize::<f32>(shape)?);
         run.put("Out", out);
         Ok(())
     }
@@ -110,7 +110,7 @@ fn draw(run: &mut Run<'_>, shape: Shape) -> Result<()> {
             rng::gaussian::<T>(&mut stream, mean, std, &mut dropped[..n as usize]);
             skipped -= n;
         }
-        let out = out.resize::<T>(shape);
+        let out = out.try_resize::<T>(shape)?;
         if skipped == 1 && !out.is_empty() {
             // The first number here is the second of its pair.
             let mut pair = [mean; 2];

@@ -3,15 +3,20 @@
 //! Ids of `lookup_table` end in a dimension of 1, which Out replaces by the width of W; those of
 //! `lookup_table_v2` have no such dimension. The id `padding_idx` reads as zeros (-1: none does).
 //!
+//! W may be keyed rows: then Ids are keys, and each must be there.
+//!
 //! A table that lives on servers (attributes `epmap`, `table_names`) is asked there.
 //!
 //! Gradient: with `is_sparse` keyed rows, the ids as they stand (repeats and padding too) with their
 //! rows of dOut; otherwise dense, dW[ids[i]] += dOut[i] except for the padding id.
 
-use tensor::{DType, Shape, Tensor};
+use std::collections::HashMap;
+
+use tensor::{DType, Rows, Shape, Tensor, Value};
 
 use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 use super::remote_table::{self, is_remote};
+use super::sizes;
 use super::{Grad, Infer, Keep, Op, Run, for_float, for_int};
 use crate::error::{Error, Result};
 use crate::var::{Meta, VarKind};
@@ -92,19 +97,67 @@ fn infer_out(infer: &mut Infer<'_>, outer: &[i64]) -> Result<()> {
 fn look_up(run: &mut Run<'_>, outer: Shape) -> Result<()> {
     let padding = padding(run.attrs())?;
     let mut out = run.take("Out");
+    match run.value("W")? {
+        Value::Rows(rows) => look_up_keys(run, rows, (outer, padding), &mut out)?,
+        _ => look_up_rows(run, (outer, padding), &mut out)?,
+    }
+    out.set_lod(run.input("Ids")?.lod().clone());
+    run.put("Out", out);
+    Ok(())
+}
+
+/// Rows of a dense table.
+fn look_up_rows(
+    run: &Run<'_>,
+    (outer, padding): (Shape, Option<i64>),
+    out: &mut Tensor,
+) -> Result<()> {
     let (w, ids) = (run.input("W")?, run.input("Ids")?);
     let &[_, width] = w.dims() else { return Err(run.shape(TABLE_RULE, "W")) };
     let shape = with_width(outer, width)?;
+    if !w.dtype().is_float() {
+        // A table of bytes, say: rows are copied, whatever is in them.
+        out.try_resize_as(w.dtype(), shape)?;
+        let table = (w.bytes(), width * w.dtype().size());
+        let ids = sizes::integers(ids, run.input_name("Ids"))?;
+        return gather_rows(table, &ids, padding, out.bytes_mut())
+            .map_err(|bad| out_of_range(run, bad));
+    }
     for_float!(w.dtype(), run.input_name("W"), T => {
-        let (table, out) = (w.data::<T>()?, out.resize::<T>(shape));
+        let (table, out) = (w.data::<T>()?, out.try_resize::<T>(shape)?);
         for_int!(ids.dtype(), run.input_name("Ids"), I => {
             gather_rows((table, width), ids.data::<I>()?, padding, out)
                 .map_err(|bad| out_of_range(run, bad))
         })
-    })?;
-    out.set_lod(ids.lod().clone());
-    run.put("Out", out);
-    Ok(())
+    })
+}
+
+/// Rows of a table that is keyed rows: each id must be one of its keys.
+fn look_up_keys(
+    run: &Run<'_>,
+    rows: &Rows,
+    (outer, padding): (Shape, Option<i64>),
+    out: &mut Tensor,
+) -> Result<()> {
+    /// Stands for the padding id, which reads as zeros.
+    const PADDING: i64 = -1;
+    let &[n_rows, width] = rows.value.dims() else { return Err(run.shape(TABLE_RULE, "W")) };
+    let keys = rows.ids.iter().take(n_rows).zip(0i64..);
+    let index: HashMap<i64, i64> = keys.map(|(&key, row)| (key, row)).collect();
+    let ids = sizes::integers(run.input("Ids")?, run.input_name("Ids"))?;
+    let place = |(position, id): (usize, &i64)| match index.get(id) {
+        _ if Some(*id) == padding => Ok(PADDING),
+        Some(&row) => Ok(row),
+        None => {
+            let (rule, var) = ("an id must be a key of the table", run.input_name("Ids"));
+            Err(Error::BadValue { rule, var: var.to_string(), position, value: *id as f64 })
+        }
+    };
+    let places: Vec<i64> = ids.iter().enumerate().map(place).collect::<Result<_>>()?;
+    out.try_resize_as(rows.value.dtype(), with_width(outer, width)?)?;
+    let table = (rows.value.bytes(), width * rows.value.dtype().size());
+    gather_rows(table, &places, Some(PADDING), out.bytes_mut())
+        .map_err(|bad| out_of_range(run, bad))
 }
 
 /// A shape with one more dimension at the end.
@@ -237,7 +290,7 @@ fn copy_rows(from: &Tensor, width: usize, to: &mut Tensor) {
 mod tests {
     use crate::error::Error;
     use crate::op::check::{Check, check, ids, seq, t};
-    use tensor::Tensor;
+    use tensor::{Rows, Tensor, Value};
 
     fn table() -> Tensor {
         t(&[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
@@ -245,6 +298,26 @@ mod tests {
 
     fn lookup(picked: &[i64]) -> Check {
         check("lookup_table").input("W", table()).input("Ids", ids(&[picked.len(), 1], picked))
+    }
+
+    /// As Fluid 1.8.5 looks up: by key, and in tables of any type.
+    #[test]
+    fn tables_may_be_keyed_rows_or_bytes() {
+        let value = Tensor::new([2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+        let keyed = |asked: &[i64]| {
+            let rows = Rows { ids: vec![7, 5], height: 10, value: value.clone() };
+            let table = check("lookup_table").input("W", Value::Rows(rows));
+            table.input("Ids", ids(&[asked.len(), 1], asked)).attr("padding_idx", 9i64)
+        };
+        let out = keyed(&[5, 9, 7]).output("Out").run("Out");
+        let expected = Tensor::new([3, 2], &[3.0f32, 4.0, 0.0, 0.0, 1.0, 2.0]).unwrap();
+        assert_eq!(out.tensor(), Some(&expected));
+        let error = keyed(&[6]).output("Out").fails();
+        assert!(matches!(error.root(), Error::BadValue { position: 0, .. }), "{error}");
+        let bytes = Tensor::new([2, 2], &[1i8, 2, 3, 4]).unwrap();
+        let out = check("lookup_table").input("W", bytes).input("Ids", ids(&[1, 1], &[1]));
+        let out = out.output("Out").run("Out");
+        assert_eq!(out.tensor(), Some(&Tensor::new([1, 2], &[3i8, 4]).unwrap()));
     }
 
     #[test]

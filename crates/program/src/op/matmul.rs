@@ -159,7 +159,7 @@ impl Op for Matmul {
             let x = Operand { data: x.data::<T>()?, side: plan.x };
             let y = Operand { data: run.data::<T>("Y")?, side: plan.y };
             let batches = (plan.n_batches as usize, true);
-            multiply(T::from(alpha), x, y, out.resize::<T>(shape), batches);
+            multiply(T::from(alpha), x, y, out.try_resize::<T>(shape)?, batches);
             Ok(())
         })?;
         out.set_lod(x.lod().clone());

@@ -48,7 +48,7 @@ impl Op for Mul {
         let shape = product_shape(x.shape(), x_rows, y.shape(), y_rows);
         for_float!(x.dtype(), run.input_name("X"), T => {
             let (x, y) = (Matrix::new(x.data::<T>()?, m, k), Matrix::new(run.data::<T>("Y")?, k, n));
-            gemm(1.0, x, y, 0.0, out.resize::<T>(shape));
+            gemm(1.0, x, y, 0.0, out.try_resize::<T>(shape)?);
             Ok(())
         })?;
         out.set_lod(x.lod().clone());

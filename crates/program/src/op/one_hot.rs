@@ -22,7 +22,8 @@ impl Op for OneHot {
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         match infer.input("X")?.dims.split_last() {
-            Some((1 | -1, outer)) => infer_out(infer, outer),
+            // Fluid looks closer only when it runs.
+            Some((&last, outer)) if last != 0 => infer_out(infer, outer),
             _ => Err(infer.shape(RULE, "X")),
         }
     }
@@ -85,7 +86,7 @@ fn write(run: &mut Run<'_>, outer: &[i64]) -> Result<()> {
     let places = sizes::integers(x, run.input_name("X"))?;
     let shape = Shape::from_dims(&[outer, &[depth]].concat())?;
     for_number!(sizes::dtype(attrs)?, "Out", T => {
-        let rows = out.resize_zeroed::<T>(shape).chunks_exact_mut(depth as usize);
+        let rows = out.try_resize_zeroed::<T>(shape)?.chunks_exact_mut(depth as usize);
         for (position, (&place, row)) in places.iter().zip(rows).enumerate() {
             match usize::try_from(place).ok().and_then(|place| row.get_mut(place)) {
                 Some(one) => *one = T::of(1.0),

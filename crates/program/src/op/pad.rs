@@ -53,7 +53,7 @@ impl Op for Pad {
         let dims: Vec<i64> = region.iter().map(|&(size, _, _)| size as i64).collect();
         let shape = Shape::from_dims(&dims)?;
         for_number!(x.dtype(), run.input_name("X"), T => {
-            let (x, out) = (x.data::<T>()?, out.resize::<T>(shape));
+            let (x, out) = (x.data::<T>()?, out.try_resize::<T>(shape)?);
             out.fill(T::of(f64::from(value)));
             for_each_run(&region, |to, from, n| out[to..to + n].copy_from_slice(&x[from..from + n]));
             Ok(())

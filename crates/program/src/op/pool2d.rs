@@ -1,4 +1,4 @@
-//! `pool2d`: the largest or the average pixel of a sliding window, NCHW.
+//! `pool2d`: the largest or the average pixel of a sliding window, NCHW or NHWC.
 //!
 //! Padding never counts in a maximum, and in an average only when `exclusive` is false. With
 //! `global_pooling` the window is the image; with `adaptive` `ksize` is the size of the output and
@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use tensor::{Float, Shape};
 
+use super::layout::{Layout, Plane};
 use super::slide::{self, Slide};
 use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
 use crate::attr::Attrs;
@@ -21,6 +22,7 @@ const SMALL: &str = "the window must fit into the padded image";
 
 #[derive(Clone, Copy)]
 struct Windows {
+    layout: Layout,
     slides: [Slide; 2],
     adaptive: bool,
     exclusive: bool,
@@ -28,7 +30,11 @@ struct Windows {
 }
 
 impl Windows {
-    fn of(attrs: &Attrs, sizes: [i64; 2]) -> Result<Self> {
+    /// How the windows of these attributes lie in images of these dimensions.
+    fn of(attrs: &Attrs, dims: [i64; 4]) -> Result<Self> {
+        let layout = Layout::of(attrs)?;
+        let [_, _, height, width] = layout.nchw(dims);
+        let sizes = [height, width];
         let largest = match attrs.str("pooling_type", "max")? {
             "max" => true,
             "avg" => false,
@@ -46,7 +52,7 @@ impl Windows {
         };
         if attrs.bool("global_pooling", false)? {
             let slides = sizes.map(|size| whole(size, 1));
-            return Ok(Self { slides, adaptive: true, exclusive, largest });
+            return Ok(Self { layout, slides, adaptive: true, exclusive, largest });
         }
         let kernels = match attrs.ints("ksize")?[..] {
             [h, w] if h > 0 && w > 0 => [h, w],
@@ -59,7 +65,7 @@ impl Windows {
         } else {
             slide::slides(attrs, sizes, kernels)?
         };
-        Ok(Self { slides, adaptive, exclusive, largest })
+        Ok(Self { layout, slides, adaptive, exclusive, largest })
     }
 
     /// The pixels of window `place` along dimension `d`.
@@ -96,7 +102,21 @@ impl Windows {
     }
 
     fn output(&self, x: Shape) -> Shape {
-        x.with_dim(2, self.slides[0].out as usize).with_dim(3, self.slides[1].out as usize)
+        let height = self.layout.height_axis();
+        let [h, w] = self.slides;
+        x.with_dim(height, h.out as usize).with_dim(height + 1, w.out as usize)
+    }
+
+    /// Calls `f` with each channel of each image, before and after pooling.
+    fn for_each_plane(&self, x: Shape, mut f: impl FnMut(Plane, Plane)) {
+        let dims = [x.dim(0), x.dim(1), x.dim(2), x.dim(3)];
+        let [n_images, n_channels, ..] = self.layout.nchw(dims);
+        let [h, w] = self.slides;
+        let (before, after) = ((h.size * w.size) as usize, (h.out * w.out) as usize);
+        for at in (0..n_images).flat_map(|n| (0..n_channels).map(move |c| (n, c))) {
+            let plane = |pixels| self.layout.plane(at, n_channels, pixels);
+            f(plane(before), plane(after));
+        }
     }
 }
 
@@ -113,9 +133,10 @@ impl Window {
         self.rows.clone().flat_map(move |row| columns.clone().map(move |c| row * width + c))
     }
 
-    /// The first of the largest pixels.
-    fn largest<T: Float>(&self, x: &[T]) -> Option<usize> {
-        self.pixels().reduce(|best, at| if x[at] > x[best] { at } else { best })
+    /// The place of the first of the largest pixels.
+    fn largest<T: Float>(&self, x: &[T], plane: Plane) -> Option<usize> {
+        let places = self.pixels().map(|pixel| plane.at(pixel));
+        places.reduce(|best, at| if x[at] > x[best] { at } else { best })
     }
 }
 
@@ -126,12 +147,17 @@ impl Op for Pool2d {
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
-        let [n, c, h, w] = x.dims[..] else { return Err(infer.shape(RANK, "X")) };
-        let [h, w] = Windows::of(infer.attrs(), [h, w])?.slides;
+        let Ok(dims) = <[i64; 4]>::try_from(&x.dims[..]) else {
+            return Err(infer.shape(RANK, "X"));
+        };
+        let windows = Windows::of(infer.attrs(), dims)?;
+        let [h, w] = windows.slides;
         if h.out == 0 || w.out == 0 {
             return Err(infer.shape(SMALL, "X"));
         }
-        infer.set_output("Out", x.with_dims(vec![n, c, h.out, w.out]))
+        let [n, c, ..] = windows.layout.nchw(dims);
+        let out = windows.layout.dims([n, c, h.out, w.out]);
+        infer.set_output("Out", x.with_dims(out.to_vec()))
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
@@ -139,7 +165,8 @@ impl Op for Pool2d {
         let windows = windows(run)?;
         let x = run.input("X")?;
         for_float!(x.dtype(), run.input_name("X"), T => {
-            pool(x.data::<T>()?, out.resize::<T>(windows.output(x.shape())), windows);
+            let out = out.try_resize::<T>(windows.output(x.shape()))?;
+            pool((x.data::<T>()?, x.shape()), out, windows);
             Ok(())
         })?;
         out.set_lod(x.lod().clone());
@@ -158,33 +185,27 @@ impl Op for Pool2d {
 }
 
 fn windows(run: &Run<'_>) -> Result<Windows> {
-    let &[_, _, h, w] = run.input("X")?.dims() else { return Err(run.shape(RANK, "X")) };
-    let windows = Windows::of(run.attrs(), [h as i64, w as i64])?;
+    let &[a, b, c, d] = run.input("X")?.dims() else { return Err(run.shape(RANK, "X")) };
+    let windows = Windows::of(run.attrs(), [a, b, c, d].map(|size| size as i64))?;
     if windows.slides.iter().any(|slide| slide.out == 0 || slide.size == 0) {
         return Err(run.shape(SMALL, "X"));
     }
     Ok(windows)
 }
 
-/// Pixels of a plane before and after pooling.
-fn planes(windows: &Windows) -> (usize, usize) {
-    let [h, w] = windows.slides;
-    ((h.size * w.size) as usize, (h.out * w.out) as usize)
-}
-
-fn pool<T: Float>(x: &[T], out: &mut [T], windows: Windows) {
-    let (before, after) = planes(&windows);
-    for (x, out) in x.chunks_exact(before).zip(out.chunks_exact_mut(after)) {
+fn pool<T: Float>((x, shape): (&[T], Shape), out: &mut [T], windows: Windows) {
+    windows.for_each_plane(shape, |before, after| {
         windows.for_each(|place, window| {
-            out[place] = if windows.largest {
+            out[after.at(place)] = if windows.largest {
                 // A window of padding alone is as low as can be, as in Fluid.
-                window.largest(x).map_or(<T as num_traits::Float>::min_value(), |at| x[at])
+                let largest = window.largest(x, before);
+                largest.map_or(<T as num_traits::Float>::min_value(), |at| x[at])
             } else {
-                let sum = window.pixels().fold(T::zero(), |sum, at| sum + x[at]);
+                let sum = window.pixels().fold(T::zero(), |sum, at| sum + x[before.at(at)]);
                 sum / T::of(windows.divisor(&window))
             };
         });
-    }
+    });
 }
 
 /// dX gets dOut at the first of the largest pixels, or spread evenly over the window.
@@ -203,7 +224,8 @@ impl Op for Pool2dGrad {
         }
         for_float!(x.dtype(), run.input_name("X"), T => {
             let inputs = (x.data::<T>()?, run.data::<T>("Out@GRAD")?);
-            pool_grad(inputs, d_x.resize_zeroed::<T>(x.shape()), windows);
+            let d_x = d_x.resize_zeroed::<T>(x.shape());
+            pool_grad(inputs, (d_x, x.shape()), windows);
             Ok::<(), Error>(())
         })?;
         d_x.set_lod(x.lod().clone());
@@ -212,21 +234,24 @@ impl Op for Pool2dGrad {
     }
 }
 
-fn pool_grad<T: Float>((x, d_out): (&[T], &[T]), d_x: &mut [T], windows: Windows) {
-    let (before, after) = planes(&windows);
-    let planes = x.chunks_exact(before).zip(d_out.chunks_exact(after));
-    for ((x, d_out), d_x) in planes.zip(d_x.chunks_exact_mut(before)) {
+fn pool_grad<T: Float>(
+    (x, d_out): (&[T], &[T]),
+    (d_x, shape): (&mut [T], Shape),
+    windows: Windows,
+) {
+    windows.for_each_plane(shape, |before, after| {
         windows.for_each(|place, window| {
+            let d_out = d_out[after.at(place)];
             if windows.largest {
-                if let Some(at) = window.largest(x) {
-                    d_x[at] += d_out[place];
+                if let Some(at) = window.largest(x, before) {
+                    d_x[at] += d_out;
                 }
             } else {
-                let share = d_out[place] / T::of(windows.divisor(&window));
-                window.pixels().for_each(|at| d_x[at] += share);
+                let share = d_out / T::of(windows.divisor(&window));
+                window.pixels().for_each(|at| d_x[before.at(at)] += share);
             }
         });
-    }
+    });
 }
 
 #[cfg(test)]
@@ -279,6 +304,52 @@ mod tests {
             ceil.attr("ceil_mode", true).output("Out").grad(&["X"]);
         }
         padded("avg").attr("exclusive", false).output("Out").grad(&["X"]);
+    }
+
+    /// Two images of two channels, the second a hundred times the first.
+    fn channels_last(kind: &str) -> Check {
+        let pixels = (1..=9).chain(11..=19).map(f64::from);
+        let image: Vec<f64> = pixels.flat_map(|x| [x, 100.0 * x]).collect();
+        check("pool2d")
+            .input("X", t(&[2, 3, 3, 2], &image))
+            .attr("pooling_type", kind)
+            .attr("data_format", "NHWC")
+    }
+
+    #[test]
+    fn channels_may_come_last() {
+        let out = |dims: &[usize], pixels: &[f64]| {
+            t(dims, &pixels.iter().flat_map(|&x| [x, 100.0 * x]).collect::<Vec<_>>())
+        };
+        let whole = channels_last("avg").attr("global_pooling", true);
+        whole.gives("Out", out(&[2, 1, 1, 2], &[5.0, 15.0]));
+        let asymmetric = channels_last("max").attr("ksize", vec![2, 2]);
+        let asymmetric = asymmetric.attr("strides", vec![2, 3]).attr("paddings", vec![1, 0, 0, 0]);
+        asymmetric.gives("Out", out(&[2, 2, 1, 2], &[2.0, 8.0, 12.0, 18.0]));
+        let adaptive = channels_last("avg").attr("adaptive", true).attr("ksize", vec![2, 1]);
+        adaptive.gives("Out", out(&[2, 2, 1, 2], &[3.5, 6.5, 13.5, 16.5]));
+        for kind in ["max", "avg"] {
+            let same = channels_last(kind).attr("ksize", vec![2, 2]).attr("strides", vec![2, 1]);
+            same.attr("padding_algorithm", "SAME").output("Out").grad(&["X"]);
+            let whole = channels_last(kind).attr("global_pooling", true);
+            whole.output("Out").grad(&["X"]);
+        }
+    }
+
+    /// What Fluid 1.8.5 gives: a window that misses by less than a stride has one place.
+    #[test]
+    fn a_window_may_reach_over_the_edge() {
+        let small = |kind: &str| {
+            check("pool2d")
+                .input("X", t(&[1, 1, 2, 2], &[1.0, 2.0, 3.0, 4.0]))
+                .attr("pooling_type", kind)
+                .attr("ksize", vec![3, 3])
+                .attr("strides", vec![2, 2])
+        };
+        small("max").gives("Out", t(&[1, 1, 1, 1], &[4.0]));
+        small("avg").gives("Out", t(&[1, 1, 1, 1], &[2.5]));
+        let inclusive = small("avg").attr("exclusive", false);
+        inclusive.gives("Out", t(&[1, 1, 1, 1], &[10.0 / 9.0]));
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Op for Randint {
         let mut out = run.take("Out");
         let dtype = tensor::DType::from_code(attrs.int("dtype", 3)?)?;
         for_int!(dtype, "Out", T => {
-            for value in out.resize::<T>(shape) {
+            for value in out.try_resize::<T>(shape)? {
                 *value = T::of(stream.between(low, high - 1) as f64);
             }
             Ok(())

@@ -29,7 +29,7 @@ impl Op for Range {
         for_number!(run.input("Start")?.dtype(), run.input_name("Start"), T => {
             let step = T::of(step);
             let mut next = T::of(start);
-            for value in out.resize::<T>(Shape::from([n as usize])) {
+            for value in out.try_resize::<T>(Shape::from([n as usize]))? {
                 *value = next;
                 next += step;
             }

@@ -89,16 +89,23 @@ fn scatter<T: Float>(rows: &[usize], from: &[T], width: usize, to: &mut [T]) {
 pub(super) enum Act {
     Identity,
     Sigmoid,
+    /// The same of inputs kept between [`GATE_MIN`] and [`GATE_MAX`]: that of `gru` and `lstm`.
+    ClippedSigmoid,
     Tanh,
     Relu,
 }
+
+/// Where the sigmoid of `gru` and `lstm` stops to fall: no gate is quite closed.
+const GATE_MIN: f64 = -40.0;
+/// Where it stops to rise: no gate is quite open.
+const GATE_MAX: f64 = 13.0;
 
 impl Act {
     /// By the name that `gru` and `lstm` have in their attributes.
     pub(super) fn named(attrs: &crate::attr::Attrs, attr: &str, default: &str) -> Result<Self> {
         Ok(match attrs.str(attr, default)? {
             "identity" => Act::Identity,
-            "sigmoid" => Act::Sigmoid,
+            "sigmoid" => Act::ClippedSigmoid,
             "tanh" => Act::Tanh,
             "relu" => Act::Relu,
             other => return Err(bad(attr, "identity, sigmoid, tanh or relu", other)),
@@ -121,6 +128,9 @@ impl Act {
         match self {
             Act::Identity => x,
             Act::Sigmoid => T::one() / (T::one() + (-x).exp()),
+            Act::ClippedSigmoid if x < T::of(GATE_MIN) => Act::Sigmoid.of(T::of(GATE_MIN)),
+            Act::ClippedSigmoid if x > T::of(GATE_MAX) => Act::Sigmoid.of(T::of(GATE_MAX)),
+            Act::ClippedSigmoid => Act::Sigmoid.of(x),
             Act::Tanh => x.tanh(),
             Act::Relu => x.max(T::zero()),
         }
@@ -130,7 +140,8 @@ impl Act {
     pub(super) fn slope<T: Float>(self, y: T) -> T {
         match self {
             Act::Identity => T::one(),
-            Act::Sigmoid => y * (T::one() - y),
+            // The slope is not clipped, as in Fluid.
+            Act::Sigmoid | Act::ClippedSigmoid => y * (T::one() - y),
             Act::Tanh => T::one() - y * y,
             Act::Relu if y > T::zero() => T::one(),
             Act::Relu => T::zero(),
@@ -180,6 +191,32 @@ mod tests {
         assert_eq!(batch, [3.0, 1.0]);
         steps.scatter_first(&batch, 1, &mut states);
         assert_eq!(states, [1.0, 0.0, 3.0]);
+    }
+
+    /// The numbers are those of Fluid 1.8.5 for gates of `gru` and `lstm`, and of `gru_unit`.
+    #[test]
+    fn gates_of_sequences_are_never_quite_open_or_closed() {
+        let mut attrs = crate::attr::Attrs::default();
+        attrs.set("gate_activation", "sigmoid");
+        let gate = Act::named(&attrs, "gate_activation", "").unwrap();
+        for (x, y) in [
+            (13.0, 0.999997739675702),
+            (14.0, 0.999997739675702),
+            (100.0, 0.999997739675702),
+            (12.0, 0.9999938558253978),
+            (-50.0, 4.248354255291589e-18),
+            (-100.0, 4.248354255291589e-18),
+            (-30.0, 9.357622968839299e-14),
+        ] {
+            assert!((gate.of(x) / y - 1.0f64).abs() < 1e-15, "{x}: {} {y}", gate.of(x));
+            assert!((gate.of(x as f32) / y as f32 - 1.0).abs() < 2e-7, "{x}");
+        }
+        assert!(gate.of(f64::NAN).is_nan());
+        attrs.set("gate_activation", 1);
+        let unit = Act::numbered(&attrs, "gate_activation", 1).unwrap();
+        // One step alone is not clipped.
+        assert_eq!(unit.of(20.0f32), 1.0);
+        assert!((unit.of(14.0f32) - 0.999_999_17).abs() < 2e-7);
     }
 
     #[test]

@@ -82,11 +82,11 @@ impl Op for SequenceConv {
         let sizes = Sizes::of(run, context)?;
         let (x, offsets) = (run.input("X")?, ragged::only_offsets(run, OP, "X")?);
         for_float!(x.dtype(), run.input_name("X"), T => {
-            let columns = columns.resize::<T>(sizes.columns());
+            let columns = columns.try_resize::<T>(sizes.columns())?;
             gather(context, Ragged::new(x, offsets)?, columns);
             let columns = Matrix::new(columns, sizes.n_rows, sizes.n_weights);
             let filter = Matrix::new(run.data::<T>("Filter")?, sizes.n_weights, sizes.n_filters);
-            gemm(1.0, columns, filter, 0.0, out.resize::<T>(sizes.out()));
+            gemm(1.0, columns, filter, 0.0, out.try_resize::<T>(sizes.out())?);
             Ok(())
         })?;
         out.set_lod(x.lod().clone());
@@ -162,7 +162,7 @@ impl Op for SequenceConvGrad {
         let Sizes { n_rows, n_weights, n_filters } = sizes;
         let (x, offsets) = (run.input("X")?, ragged::only_offsets(run, OP, "X")?);
         for_float!(x.dtype(), run.input_name("X"), T => {
-            let columns = columns.resize::<T>(sizes.columns());
+            let columns = columns.try_resize::<T>(sizes.columns())?;
             let d_out = ragged::data_of_len::<T>(run, "Out@GRAD", n_rows * n_filters)?;
             let d_out = Matrix::new(d_out, n_rows, n_filters);
             let filter = run.data::<T>("Filter")?;

@@ -46,7 +46,7 @@ impl Op for SequenceEnumerate {
         let shape = Shape::from_dims(&[x.len() as i64, size as i64])?;
         for_int!(x.dtype(), run.input_name("X"), T => {
             let sequences = Ragged::<T>::new(x, offsets)?;
-            let mut rows = out.resize::<T>(shape).chunks_exact_mut(size);
+            let mut rows = out.try_resize::<T>(shape)?.chunks_exact_mut(size);
             for sequence in sequences.iter() {
                 for (t, row) in (0..sequence.len()).zip(&mut rows) {
                     let ids = &sequence[t..sequence.len().min(t.saturating_add(size))];

@@ -32,7 +32,7 @@ impl Op for SequenceExpand {
         let (width, has_lod) = (ragged::width(x), !x.lod().is_empty());
         for_number!(x.dtype(), run.input_name("X"), T => {
             let data = x.data::<T>()?;
-            let mut out = out.resize::<T>(x.shape().with_dim(0, copies.n_rows()));
+            let mut out = out.try_resize::<T>(x.shape().with_dim(0, copies.n_rows()))?;
             copies.for_each(|from, n_rows| {
                 let (copy, rest) = std::mem::take(&mut out).split_at_mut(n_rows * width);
                 copy.copy_from_slice(&data[from * width..(from + n_rows) * width]);

@@ -28,7 +28,7 @@ impl Op for SequenceExpandAs {
         let width = ragged::width(x);
         for_number!(x.dtype(), run.input_name("X"), T => {
             let x_data = x.data::<T>()?;
-            let out = out.resize::<T>(x.shape().with_dim(0, y.shape().dim(0)));
+            let out = out.try_resize::<T>(x.shape().with_dim(0, y.shape().dim(0)))?;
             for (row, copies) in ragged::each_mut(out, offsets, width).enumerate() {
                 let row = &x_data[row * width..(row + 1) * width];
                 copies.chunks_exact_mut(width.max(1)).for_each(|copy| copy.copy_from_slice(row));

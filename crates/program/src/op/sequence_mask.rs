@@ -38,12 +38,12 @@ impl Op for SequenceMask {
         for_number!(x.dtype(), run.input_name("X"), T => {
             let x = x.data::<T>()?;
             if dtype == DType::Bool {
-                fill(x, y.resize::<Bool>(shape), n_columns, Bool::from);
+                fill(x, y.try_resize::<Bool>(shape)?, n_columns, Bool::from);
                 Ok(())
             } else {
                 for_number!(dtype, "Y", O => {
                     let one = |inside| if inside { O::of(1.0) } else { O::of(0.0) };
-                    fill(x, y.resize::<O>(shape), n_columns, one);
+                    fill(x, y.try_resize::<O>(shape)?, n_columns, one);
                     Ok(())
                 })
             }

@@ -47,7 +47,7 @@ impl Op for SequencePad {
         for_number!(x.dtype(), run.input_name("X"), T => {
             let (sequences, pad) = (Ragged::<T>::new(x, offsets)?, run.data::<T>("PadValue")?);
             let size = n_steps * sequences.width();
-            let out = out.resize::<T>(shape).chunks_exact_mut(size.max(1));
+            let out = out.try_resize::<T>(shape)?.chunks_exact_mut(size.max(1));
             for (out, sequence) in out.zip(sequences.iter()) {
                 let (steps, rest) = out.split_at_mut(sequence.len());
                 steps.copy_from_slice(sequence);

@@ -91,7 +91,7 @@ impl Op for MergeIds {
             let first = run.input_at("X", 0)?;
             let (dtype, width) = (first.dtype(), first.shape().flatten_2d(1).1);
             let row_bytes = width * dtype.size();
-            out.resize_as(dtype, Shape::from([wanted.len(), width]));
+            out.try_resize_as(dtype, Shape::from([wanted.len(), width]))?;
             for (to, id) in out.bytes_mut().chunks_mut(row_bytes.max(1)).zip(&wanted) {
                 let &(shard, at) = places.get(id).ok_or_else(|| Error::BadValue {
                     rule: "an id that no server was asked for",
@@ -147,7 +147,13 @@ impl Op for LookupSparseTable {
             }
             _ => return Err(run.shape("a table spread by id is keyed rows", "W")),
         };
-        let width = table.width();
+        let (width, held) = (table.width(), table.value.shape());
+        // There may be more rows than ids, for ids to come; not fewer.
+        if held.dims().first().is_none_or(|&n_rows| n_rows < table.ids.len()) {
+            let (expected, actual) = (table.ids.len().saturating_mul(width), held.n_elements());
+            let short = tensor::Error::Length { shape: held, expected, actual };
+            return Err(run.in_var("W", short.into()));
+        }
         let mut index: HashMap<i64, usize> =
             table.ids.iter().enumerate().map(|(at, &id)| (id, at)).collect();
         let known = table.ids.len();
@@ -160,7 +166,7 @@ impl Op for LookupSparseTable {
                 });
             }
         }
-        let rows = out.resize_zeroed::<f32>(Shape::from([ids.len(), width]));
+        let rows = out.try_resize_zeroed::<f32>(Shape::from([ids.len(), width]))?;
         let grown = grow(run, table, &fresh)?;
         let values = grown.as_ref().unwrap_or(table).value.data::<f32>()?;
         for (row, id) in rows.chunks_mut(width.max(1)).zip(&ids) {
@@ -189,10 +195,12 @@ fn grow(run: &Run<'_>, table: &Rows, fresh: &[i64]) -> Result<Option<Rows>> {
     }
     let width = table.width();
     let mut grown = Rows::default();
+    Tensor::check_room(DType::F32, Shape::from([n, width]))?;
     grown.resize_like(table, n);
     grown.ids.extend(table.ids.iter().chain(fresh));
-    let (old, new) = grown.value.data_mut::<f32>()?.split_at_mut(table.ids.len() * width);
-    old.copy_from_slice(table.value.data::<f32>()?);
+    let n_known = table.ids.len() * width;
+    let (old, new) = grown.value.data_mut::<f32>()?.split_at_mut(n_known);
+    old.copy_from_slice(&table.value.data::<f32>()?[..n_known]);
     for (row, &id) in new.chunks_mut(width.max(1)).zip(fresh) {
         first_row(run.attrs(), id, row)?;
     }
@@ -318,5 +326,25 @@ mod tests {
         let given = [("w", table()), ("ids", Value::Tensor(ids(&[2, 1], &[1, 0])))];
         let error = run_op(&lookup(1), &given, &mut Log::default()).unwrap_err();
         assert!(matches!(error, Error::TableFull { capacity: 1, .. }), "{error}");
+    }
+
+    /// Rows as Fluid's tables have them: room for more than there are ids.
+    #[test]
+    fn a_table_may_have_room_but_must_have_its_rows() {
+        let held = |n_rows: usize| {
+            let value = Tensor::full([n_rows, 2], 7.0f32);
+            Value::Rows(Rows { ids: vec![5, 6], height: 100, value })
+        };
+        let asked = || Value::Tensor(ids(&[2, 1], &[6, 1]));
+        let given = [("w", held(4)), ("ids", asked())];
+        let vars = run_op(&lookup(3), &given, &mut Log::default()).unwrap();
+        let grown = vars["w"].rows().unwrap();
+        assert_eq!((&grown.ids[..], grown.value.dims()), (&[5, 6, 1][..], &[3, 2][..]));
+        let out = vars["out"].tensor().unwrap();
+        assert_eq!(out.data::<f32>().unwrap()[..2], [7.0, 7.0]);
+        let given = [("w", held(1)), ("ids", asked())];
+        let error = run_op(&lookup(3), &given, &mut Log::default()).unwrap_err();
+        let root = error.root();
+        assert!(matches!(root, Error::Tensor(tensor::Error::Length { .. })), "{error}");
     }
 }

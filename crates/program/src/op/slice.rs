@@ -95,9 +95,13 @@ fn cuts(attrs: &Attrs, said: (Option<Vec<i64>>, Option<Vec<i64>>), rank: usize) 
     if starts.len() != axes.len() || ends.len() != axes.len() {
         return Err(bad_attr("starts", "one start and one end for each axis", starts));
     }
+    let dropped = dropped(attrs, rank)?;
     let mut cuts = Vec::new();
     for ((&axis, &start), &end) in axes.iter().zip(&starts).zip(&ends) {
-        cuts.push((sizes::axis("axes", axis, rank)?, start, end));
+        let axis = sizes::axis("axes", axis, rank)?;
+        // One place, the last: who asks for `x[-1]` adds 1 for the end and gets 0.
+        let last = start == -1 && end == 0 && dropped.contains(&axis);
+        cuts.push((axis, start, if last { i64::MAX } else { end }));
     }
     Ok(cuts)
 }

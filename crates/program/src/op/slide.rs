@@ -38,10 +38,11 @@ impl Slide {
             }
         };
         let free = size + before + after - (dilation * (kernel - 1) + 1);
-        let out = match (size, free) {
-            (..0, _) => -1,
-            (_, ..0) => 0,
-            _ => (free + if ceil { stride - 1 } else { 0 }) / stride + 1,
+        let out = match size {
+            ..0 => -1,
+            // Rounds towards zero as Fluid does: a window that misses by less than a stride has one
+            // place, the rest of it on padding.
+            _ => ((free + if ceil { stride - 1 } else { 0 }) / stride + 1).max(0),
         };
         Self { size, kernel, stride, dilation, before, out }
     }
@@ -57,7 +58,6 @@ enum Padding {
 
 /// How the window of these attributes slides over an image of height and width `sizes`.
 pub(super) fn slides(attrs: &Attrs, sizes: [i64; 2], kernels: [i64; 2]) -> Result<[Slide; 2]> {
-    check_layout(attrs)?;
     let (strides, dilations) = (pair(attrs, "strides")?, pair(attrs, "dilations")?);
     let paddings = paddings(attrs)?;
     let ceil = attrs.bool("ceil_mode", false)?;
@@ -67,13 +67,6 @@ pub(super) fn slides(attrs: &Attrs, sizes: [i64; 2], kernels: [i64; 2]) -> Resul
     let slide =
         |d: usize| Slide::new(sizes[d], kernels[d], (strides[d], dilations[d]), paddings[d], ceil);
     Ok([slide(0), slide(1)])
-}
-
-fn check_layout(attrs: &Attrs) -> Result<()> {
-    match attrs.str("data_format", "NCHW")? {
-        "NCHW" | "AnyLayout" => Ok(()),
-        other => Err(bad("data_format", "NCHW", other.to_string())),
-    }
 }
 
 /// Two positive numbers, 1 if absent.
@@ -125,6 +118,8 @@ mod tests {
         check(&[("paddings", vec![1, 0, 0, 0])], 5, 3, 4);
         check(&[("dilations", vec![2, 2])], 5, 3, 1);
         check(&[], 2, 3, 0);
+        check(&[("strides", vec![2, 2])], 2, 3, 1);
+        check(&[("strides", vec![2, 2])], 1, 3, 0);
         check(&[], -1, 3, -1);
     }
 

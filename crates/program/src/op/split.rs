@@ -9,6 +9,7 @@ use super::strips::copy_strips;
 use super::{Grad, Infer, Op, Run};
 use crate::block::OpDesc;
 use crate::error::Result;
+use crate::var::Meta;
 
 pub(super) struct Split;
 
@@ -20,8 +21,16 @@ impl Op for Split {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let attrs = infer.attrs();
+        if infer.opt_input("AxisTensor")?.is_some() {
+            return all_unknown(infer, &x.with_dims(vec![-1; x.dims.len()]));
+        }
         let axis = sizes::axis("axis", attrs.int("axis", 0)?, x.dims.len())?;
         let (num, sections) = (attrs.int("num", 0)?, attrs.ints("sections")?);
+        if infer.opt_input("SectionsTensorList")?.is_some() {
+            let mut dims = x.dims.clone();
+            dims[axis] = -1;
+            return all_unknown(infer, &x.with_dims(dims));
+        }
         let parts = parts(x.dims[axis], num, &sections, infer.n_outputs("Out"))?;
         for (index, &size) in parts.iter().enumerate() {
             let mut dims = x.dims.clone();
@@ -67,9 +76,17 @@ impl Op for Split {
         let mut op = OpDesc::new("concat")
             .input("X", grad.output_grad("Out"))
             .output("Out", grad.input_grad("X"));
+        if !grad.op().input_names("AxisTensor").is_empty() {
+            op = op.input("AxisTensor", grad.input("AxisTensor"));
+        }
         op.attrs = grad.op().attrs.clone();
         grad.emit(op)
     }
+}
+
+/// Sizes that a tensor will say.
+fn all_unknown(infer: &mut Infer<'_>, part: &Meta) -> Result<()> {
+    (0..infer.n_outputs("Out")).try_for_each(|at| infer.set_output_at("Out", at, part.clone()))
 }
 
 /// The size of each part; -1 for those not known yet.
@@ -82,7 +99,7 @@ fn parts(total: i64, num: i64, sections: &[i64], n_outputs: usize) -> Result<Vec
     }
     let known = sections.iter().filter(|&&size| size >= 0).try_fold(0i64, |a, &b| a.checked_add(b));
     let n_unknown = sections.iter().filter(|&&size| size < 0).count();
-    let rest = total - known.unwrap_or(i64::MAX);
+    let rest = total.saturating_sub(known.unwrap_or(i64::MAX));
     let fills = total < 0 || (n_unknown == 0 && rest == 0) || (n_unknown == 1 && rest >= 0);
     if sections.len() != n_outputs || n_unknown > 1 || known.is_none() || !fills {
         return Err(bad_attr("sections", &format!("{n_outputs} parts of {total}"), sections));
@@ -94,7 +111,7 @@ fn parts(total: i64, num: i64, sections: &[i64], n_outputs: usize) -> Result<Vec
 #[cfg(test)]
 mod tests {
     use crate::error::Error;
-    use crate::op::check::{Check, check, t};
+    use crate::op::check::{Check, check, ids, t};
 
     fn split() -> Check {
         let x = t(&[2, 4], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
@@ -113,6 +130,18 @@ mod tests {
     #[test]
     fn gradient_matches_finite_differences() {
         split().attr("sections", vec![1, 3]).outputs("Out", 2).grad(&["X"]);
+    }
+
+    #[test]
+    fn axis_and_sizes_may_come_as_tensors() {
+        let x = || t(&[2, 4], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+        let parts = || vec![t(&[2, 1], &[1.0, 5.0]), t(&[2, 3], &[2.0, 3.0, 4.0, 6.0, 7.0, 8.0])];
+        let split = || check("split").input("X", x()).input("AxisTensor", ids(&[1], &[-1]));
+        split().attr("sections", vec![1, 3]).gives_all("Out", parts());
+        split().attr("sections", vec![1, 3]).outputs("Out", 2).grad(&["X"]);
+        let sizes = vec![ids(&[1], &[1]), ids(&[1], &[-1])];
+        let split = check("split").input("X", x()).attr("axis", 1);
+        split.inputs("SectionsTensorList", sizes).gives_all("Out", parts());
     }
 
     #[test]

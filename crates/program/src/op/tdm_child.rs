@@ -50,7 +50,7 @@ impl Op for TdmChild {
         for_int!(info.dtype(), run.input_name("TreeInfo"), I => {
             let tree = Tree::<I>::of(run, n_children)?;
             for_int!(dtype, "Child", O => {
-                let (child, mask) = (child.resize_zeroed::<O>(shape), mask.resize_zeroed::<O>(shape));
+                let (child, mask) = (child.try_resize_zeroed::<O>(shape)?, mask.resize_zeroed::<O>(shape));
                 fill(&tree, &ids, child, mask).map_err(|(port, position, id)| Error::BadValue {
                     rule: "a node must be in the tree",
                     var: run.input_name(port).to_string(),

@@ -88,7 +88,7 @@ fn draw(run: &mut Run<'_>, shape: Shape) -> Result<()> {
     let skipped = skipped(run)?;
     for_float!(sizes::dtype(attrs)?, "Out", T => {
         stream.skip(skipped.wrapping_mul(<T as rng::Real>::N_DRAWS));
-        rng::uniform::<T>(&mut stream, low.into(), high.into(), out.resize::<T>(shape));
+        rng::uniform::<T>(&mut stream, low.into(), high.into(), out.try_resize::<T>(shape)?);
         Ok(())
     })?;
     set_diagonal(attrs, &mut out)?;

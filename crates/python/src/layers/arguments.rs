@@ -147,8 +147,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Surround {
         if let Ok(text) = object.cast::<PyString>() {
             return named_padding(&text.extract::<String>()?);
         }
-        if let Ok(pairs) = object.extract::<Vec<[i32; 2]>>() {
-            return padding_of_pairs(&pairs);
+        if let Ok(pairs) = object.extract::<[[i32; 2]; 4]>() {
+            return Ok(Surround(Padding::Pairs(pairs)));
         }
         match &object.extract::<Listed<i32>>()?.0[..] {
             [both] => Ok(Surround(Padding::both(*both, *both))),
@@ -170,20 +170,6 @@ fn named_padding(name: &str) -> PyResult<Surround> {
             Err(PyValueError::new_err(text))
         }
     }
-}
-
-/// One pair per dimension, of which those of the batch and of the channels hold zeros.
-fn padding_of_pairs(pairs: &[[i32; 2]]) -> PyResult<Surround> {
-    let image = match pairs {
-        [[0, 0], [0, 0], image @ ..] | [[0, 0], image @ .., [0, 0]] if image.len() == 2 => image,
-        _ => {
-            let text = format!(
-                "padding of pairs holds four of them, zeros for batch and channels: {pairs:?}"
-            );
-            return Err(PyValueError::new_err(text));
-        }
-    };
-    Ok(Surround(Padding::Explicit(image.concat())))
 }
 
 /// A number, or a variable that holds it when the program runs.

@@ -49,7 +49,7 @@ fn fc(
     py: Python<'_>,
     input: Inputs,
     size: i64,
-    num_flatten_dims: usize,
+    num_flatten_dims: i32,
     param_attr: Option<&Bound<'_, PyAny>>,
     bias_attr: Option<&Bound<'_, PyAny>>,
     act: Option<&str>,

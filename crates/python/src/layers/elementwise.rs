@@ -112,7 +112,7 @@ fn less_than(
     py: Python<'_>,
     x: Input,
     y: Input,
-    force_cpu: Option<&Bound<'_, PyAny>>,
+    force_cpu: Option<bool>,
     cond: Option<Input>,
 ) -> PyResult<PyVariable> {
     let _ = force_cpu;

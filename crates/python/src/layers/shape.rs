@@ -64,17 +64,21 @@ fn sum(py: Python<'_>, x: Inputs) -> PyResult<PyVariable> {
 
 /// Consecutive parts along a dimension: so many equal ones, or of the sizes in a list.
 #[pyfunction]
-#[pyo3(signature = (input, num_or_sections, dim=-1, name=None), text_signature = "(input, num_or_sections, dim=-1, name=None)")]
+#[pyo3(signature = (input, num_or_sections, dim=None, name=None), text_signature = "(input, num_or_sections, dim=-1, name=None)")]
 fn split(
     py: Python<'_>,
     input: Input,
     num_or_sections: &Bound<'_, PyAny>,
-    dim: i32,
+    dim: Option<Dim>,
     name: Option<&str>,
 ) -> PyResult<Vec<PyVariable>> {
     let parts = match (num_or_sections.extract::<i32>(), num_or_sections.extract::<Ints>()) {
         (Ok(num), _) => Parts::Equal(num),
         (_, Ok(sizes)) => Parts::Sizes(sizes.0),
+        _ if num_or_sections.hasattr("__len__")? => {
+            let sizes = num_or_sections.try_iter()?.map(|size| Ok(size?.extract::<Dim>()?.0));
+            Parts::Computed(sizes.collect::<PyResult<_>>()?)
+        }
         _ => {
             let kind = num_or_sections.get_type();
             return Err(PyTypeError::new_err(format!(
@@ -82,6 +86,7 @@ fn split(
             )));
         }
     };
+    let dim = dim.map_or(layers::Size::Is(-1), |dim| dim.0);
     context::layers(py, |b| layers::split(b, &input.0, &parts, dim, name))
 }
 
@@ -118,8 +123,17 @@ fn squeeze(py: Python<'_>, input: Input, axes: Ints, name: Option<&str>) -> PyRe
 /// With dimensions of 1 put in at `axes`.
 #[pyfunction]
 #[pyo3(signature = (input, axes, name=None))]
-fn unsqueeze(py: Python<'_>, input: Input, axes: Ints, name: Option<&str>) -> PyResult<PyVariable> {
-    layer(py, |b| layers::unsqueeze(b, &input.0, &axes.0, name))
+fn unsqueeze(
+    py: Python<'_>,
+    input: Input,
+    axes: &Bound<'_, PyAny>,
+    name: Option<&str>,
+) -> PyResult<PyVariable> {
+    let axes = match axes.extract::<Ints>() {
+        Ok(axes) => layers::Sizes::from(&axes.0),
+        Err(wrong) => axes.extract::<Dims>().map_err(|_| wrong)?.0,
+    };
+    layer(py, |b| layers::unsqueeze(b, &input.0, axes, name))
 }
 
 /// A matrix whose rows are the first `axis` dimensions.
