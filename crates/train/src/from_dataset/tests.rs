@@ -1,3 +1,4 @@
+use std::cmp::Ordering;
 use std::io::Write;
 
 use data::{Dataset, Kind, Slot};
@@ -6,7 +7,7 @@ use program::backward::Limits;
 use program::layers::{self, Data, Embedding, Fc, StepCounter};
 use program::optimizer::{Optimizer, Sgd};
 use tempfile::TempDir;
-use tensor::DType;
+use tensor::{DType, Value};
 
 use super::*;
 use crate::executor::Feed;
@@ -218,4 +219,104 @@ fn an_unknown_variable_cannot_be_shown() {
     let ran =
         Executor::new().run_dataset((&net.main, &scope), readers, &pass, &mut Crowd::default());
     assert!(matches!(ran, Err(Error::FetchUnknown { .. })), "{ran:?}");
+}
+
+/// Predictions that are what the files say, their area, and their mean.
+fn judged(n_files: usize, n_threads: usize) -> (Net, [String; 4], Scope, Dataset, TempDir) {
+    let mut net = Net::with_seed(90);
+    let mut b = net.builder();
+    let guess = layers::data(&mut b, "guess", &[2], Data::default()).unwrap();
+    let label = Data { dtype: DType::I64, ..Data::default() };
+    let label = layers::data(&mut b, "label", &[1], label).unwrap();
+    let auc = layers::auc(&mut b, &guess, &label, Default::default()).unwrap();
+    let mean = layers::mean(&mut b, &guess).unwrap();
+    let names = [auc.auc.name(), mean.name(), "guess", auc.batch_auc.name()].map(str::to_string);
+    let scope = Scope::new();
+    Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut dataset = Dataset::new(Kind::Queue);
+    for file in 0..n_files {
+        let path = folder.path().join(format!("part-{file}"));
+        let lines = (0..30).map(|at| {
+            let p = f64::from(at % 10) / 10.0 + file as f64 / 100.0;
+            format!("2 {} {p} 1 {}\n", 1.0 - p, u8::from(at % 10 > 4 && at % 7 > 0))
+        });
+        std::fs::write(&path, lines.collect::<String>()).unwrap();
+        dataset.settings_mut().files.push(path.to_string_lossy().into_owned());
+    }
+    let slots = [Slot::floats("guess").dense(&[-1, 2]), Slot::ids("label").dense(&[-1, 1])];
+    dataset.settings_mut().slots = slots.into();
+    dataset.settings_mut().batch_size = 4;
+    dataset.settings_mut().n_threads = n_threads;
+    (net, names, scope, dataset, folder)
+}
+
+/// The area of all samples, by counting pairs.
+fn area_of(n_files: usize) -> f64 {
+    let (mut pos, mut neg) = (Vec::new(), Vec::new());
+    for file in 0..n_files {
+        for at in 0..30 {
+            let p = f64::from(at % 10) / 10.0 + file as f64 / 100.0;
+            let kind = if at % 10 > 4 && at % 7 > 0 { &mut pos } else { &mut neg };
+            kind.push((p as f32 * 4095.0) as u32);
+        }
+    }
+    let wins = |p: &u32| -> f64 {
+        let share = |n: &u32| match p.cmp(n) {
+            Ordering::Greater => 1.0,
+            Ordering::Equal => 0.5,
+            Ordering::Less => 0.0,
+        };
+        neg.iter().map(share).sum()
+    };
+    pos.iter().map(wins).sum::<f64>() / (pos.len() * neg.len()) as f64
+}
+
+#[test]
+fn a_pass_that_only_looks_counts_from_zero_and_leaves_the_counters_of_training() {
+    for n_threads in [1, 3] {
+        let (net, names, scope, mut dataset, _folder) = judged(3, n_threads);
+        let mut exe = Executor::new();
+        let readers = dataset.start(0).unwrap();
+        let (what, crowd) = ((&net.main, &scope), &mut Crowd::default());
+        let report = exe.run_dataset(what, readers, &Pass::default(), crowd).unwrap();
+        assert!(report.fetched.is_empty());
+        let counters = scope.names().into_iter().filter(|name| name.starts_with("_generated_var"));
+        let counters: Vec<String> = counters.collect();
+        assert_eq!(counters.len(), 4);
+        let before: Vec<_> = counters.iter().map(|name| scope.get(name)).collect();
+        let pass = Pass { fetch: names.to_vec(), infers: true, fetch_every: 0, ..Pass::default() };
+        for _ in 0..2 {
+            let readers = dataset.start(0).unwrap();
+            let crowd = &mut Crowd::default();
+            let report = exe.run_dataset((&net.main, &scope), readers, &pass, crowd).unwrap();
+            let values: Vec<&Tensor> = report.fetched.iter().map(|whole| &whole.value).collect();
+            assert!((values[0].get_f64(0) - area_of(3)).abs() < 1e-9, "{:?}", values[0]);
+            assert!((values[1].get_f64(0) - 0.5).abs() < 1e-6, "a mean over all samples");
+            assert_eq!(values[2].dims(), [90, 2]);
+            let by_sample: Vec<bool> = report.fetched.iter().map(|whole| whole.by_sample).collect();
+            assert_eq!(by_sample, [false, false, true, false]);
+            let after: Vec<_> = counters.iter().map(|name| scope.get(name)).collect();
+            assert_eq!(after, before);
+        }
+    }
+}
+
+#[test]
+fn counters_that_somebody_zeroed_are_counted_on_where_they_are() {
+    let (net, names, scope, mut dataset, _folder) = judged(2, 2);
+    let pass = Pass { fetch: names[..1].to_vec(), infers: true, ..Pass::default() };
+    let readers = dataset.start(0).unwrap();
+    let ran =
+        Executor::new().run_dataset((&net.main, &scope), readers, &pass, &mut Crowd::default());
+    assert!((ran.unwrap().fetched[0].value.get_f64(0) - area_of(2)).abs() < 1e-9);
+    let counted = |name: &String| -> f64 {
+        let sum = |value: &Value| {
+            let tensor = value.tensor().unwrap();
+            (0..tensor.len()).map(|at| tensor.get_f64(at)).sum::<f64>()
+        };
+        scope.read(name, sum).unwrap()
+    };
+    let names = ["_generated_var_2", "_generated_var_3"].map(str::to_string);
+    assert_eq!(names.iter().map(counted).sum::<f64>(), 60.0);
 }

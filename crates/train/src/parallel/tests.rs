@@ -125,3 +125,40 @@ fn what_is_sent_is_sent_once() {
     assert!(grads.iter().all(|grad| stage.merge.contains(*grad)), "merged before they are sent");
     assert!(!ops(&stage.local).contains(&"send".to_string()));
 }
+
+/// Fluid's devices on CPUs share all variables with `ReduceStrategy.Reduce`: the area is that of all
+/// samples, and grows from device to device.
+#[test]
+fn devices_that_count_together_have_one_area() {
+    let mut net = Net::with_seed(90);
+    let mut b = net.builder();
+    let x = layers::data(&mut b, "x", &[2], Data::default()).unwrap();
+    let label = Data { dtype: DType::I64, ..Data::default() };
+    let label = layers::data(&mut b, "label", &[1], label).unwrap();
+    let guess = layers::softmax(&mut b, &x, Default::default()).unwrap();
+    let auc = layers::auc(&mut b, &guess, &label, Default::default()).unwrap();
+    let loss = layers::mean(&mut b, &guess).unwrap();
+    let (area, state) = (auc.auc.name().to_string(), auc.states[2].name().to_string());
+    let scope = Scope::new();
+    Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
+    let xs: [f32; 8] = [0.0, 1.0, 1.0, 0.0, 0.0, 2.0, 0.0, 3.0];
+    let whole = Feed::new()
+        .with("x", Tensor::new([4, 2], &xs).unwrap())
+        .with("label", Tensor::new([4, 1], &[1i64, 0, 0, 1]).unwrap());
+    let mut parallel = Parallel::new(4, None);
+    parallel.count_together();
+    for n_before in [0.0, 2.0] {
+        let mut feeds = split(&whole, 4, true, |_| false).unwrap();
+        let fetch = [area.as_str(), loss.name()];
+        let got = parallel.run(&net.main, &scope, &mut feeds, &fetch).unwrap();
+        let areas: Vec<f64> = got[0].iter().map(|value| value.get_f64(0)).collect();
+        assert_eq!(areas.len(), 4);
+        // Positives at 1 and 3, negatives at -1 and 2: of four pairs three are right.
+        assert!((areas[3] - 0.75).abs() < 1e-9, "{areas:?}");
+        let counted = |value: &Value| {
+            let tensor = value.tensor().unwrap();
+            (0..tensor.len()).map(|at| tensor.get_f64(at)).sum::<f64>()
+        };
+        assert_eq!(scope.read(&state, counted), Some(n_before + 2.0), "positives of all devices");
+    }
+}
