@@ -26,6 +26,8 @@ class Batches:
 
 class Block:
     """A block of a program."""
+    def _find_var_recursive(self, name: str) -> Any:
+        """A variable of this block or one around it; None if there is none."""
     def _insert_op(
         self,
         index: Any,
@@ -49,11 +51,13 @@ class Block:
         """Takes a variable out."""
     def _rename_var(self, name: str, new_name: Any) -> Any:
         """Renames a variable here and in the operators of this block."""
+    def _var_recursive(self, name: str) -> Any:
+        """A variable of this block or one around it; ValueError if there is none."""
     def all_parameters(self) -> list[Variable]:
         """The parameters of this block."""
     def append_op(
         self,
-        type: Any,
+        type: Any = None,
         inputs: Any = None,
         outputs: Any = None,
         attrs: Any = None,
@@ -136,6 +140,10 @@ class BlockDesc:
 class CPUPlace:
     """The processor as a place to compute."""
     def __init__(self) -> None: ...
+    def _equals(self, other: Any) -> Any:
+        """Whether another is the same place."""
+    def _type(self) -> Any:
+        """A number for this kind of place."""
 
 class CUDAPinnedPlace:
     """Pinned memory as a place; the same as any other here."""
@@ -144,6 +152,10 @@ class CUDAPinnedPlace:
 class CUDAPlace:
     """A graphics card as a place to compute; there is none here, so the processor stands in for it."""
     def __init__(self, id: Any) -> None: ...
+    def _equals(self, other: Any) -> Any:
+        """Whether another is the same place."""
+    def _type(self) -> Any:
+        """A number for this kind of place."""
 
 class CoreOperator:
     """An operator that runs on the variables of a scope."""
@@ -368,6 +380,8 @@ class LoDTensor:
         ...
     def _is_initialized(self) -> Any:
         ...
+    def _place(self) -> Any:
+        """Where its numbers are: in the memory of this machine."""
     def _set_dims(self, dims: Any) -> Any:
         ...
     def get_dims(self) -> Any:
@@ -533,6 +547,10 @@ class Program:
         """From now on each run takes a batch of this reader."""
     def _backward_role_guard(self) -> Any:
         """Operators made inside the `with` compute gradients."""
+    def _copy_data_info_from(self, other: Any) -> Any:
+        """Takes over which variables are inputs, and which stop gradients, from a program like this."""
+    def _create_block(self, parent_idx: Any = None) -> Any:
+        """Opens a block inside the current one (or another), and makes it current."""
     _distributed_lookup_table: Any
     _endpoints: Any
     def _enter_scope(self, prefix: Any) -> Any:
@@ -557,6 +575,10 @@ class Program:
     def _prune(self, targets: Any) -> Any:
         """Only the operators that the targets need."""
     _ps_endpoint: Any
+    def _rollback(self) -> Any:
+        """Goes back to the block around the current one."""
+    def _sync_with_cpp(self) -> Any:
+        """Nothing waits to be taken over: descriptions are views."""
     _trainers_endpoints: Any
     def all_parameters(self) -> list[Variable]:
         """The parameters in order of creation."""
@@ -567,6 +589,7 @@ class Program:
         """A deep copy; for testing, without what only training needs."""
     def current_block(self) -> Block:
         """The block that layers write to."""
+    current_block_idx: Any
     desc: Any
     def global_block(self) -> Block:
         """The outermost block."""
@@ -790,6 +813,8 @@ class Variable:
     def __rtruediv__(self, value: Any, /) -> Variable: ...
     def __sub__(self, value: Any, /) -> Variable: ...
     def __truediv__(self, value: Any, /) -> Variable: ...
+    def _set_error_clip(self, error_clip: Any) -> Any:
+        """Bounds its gradient between two operators of the backward pass."""
     def astype(self, dtype: Any) -> Any:
         """The variable in another element type."""
     block: Any
@@ -797,6 +822,7 @@ class Variable:
     do_model_average: Any
     dtype: Any
     error_clip: Any
+    grad_name: Any
     gradient_clip_attr: Any
     is_data: bool
     is_distributed: Any
@@ -841,6 +867,9 @@ def check_slot_names(names: Any) -> Any:
 
 def choose_servers(method: Any, names: Any, endpoints: Any, step: Any) -> Any:
     """The servers that "RoundRobin" or "HashName" chooses after `step` blocks."""
+
+def clip_gradients(clip: Any, params_grads: Any, skipped: Any) -> Any:
+    """The pairs with clipped gradients: as `clip` says except those in `skipped`, or as each parameter says for itself."""
 
 def create_lod_tensor(data: Any, recursive_seq_lens: Any, place: Any = None) -> LoDTensor:
     """A tensor of sequences from an array, another tensor, or a list of lists."""
@@ -1125,6 +1154,30 @@ class layers:
         print_phase: str = 'both',
     ) -> Variable:
         """The input, shown on its way."""
+    class StaticRNN:
+        """A network that is run for each step of its inputs, whose first dimension is time."""
+        def __init__(self, name: str | None = None) -> None: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def memory(
+            self,
+            init: Any = None,
+            shape: Any = None,
+            batch_ref: Any = None,
+            init_value: float = 0.0,
+            init_batch_dim_idx: int = 0,
+            ref_batch_dim_idx: int = 1,
+        ) -> Any:
+            """What is left by a step for the next one."""
+        def output(self, *outputs: Any) -> Any:
+            """The same for several."""
+        def step(self) -> Any:
+            """`with rnn.step():` holds what is done for each step."""
+        def step_input(self, x: Any) -> Any:
+            """One step of a variable, whose first dimension is time."""
+        def step_output(self, o: Any) -> Any:
+            """What a step gives; all steps together are a result."""
+        def update_memory(self, mem: Any, var: Any) -> Any:
+            """Says what a step leaves in a memory."""
     class Switch:
         """The first of several parts whose condition holds runs."""
         def __init__(self, name: str | None = None) -> None: ...
@@ -1139,6 +1192,10 @@ class layers:
         def __init__(self, cond: Any, is_test: bool = False, name: str | None = None) -> None: ...
         def block(self) -> Any:
             """`with loop.block():` holds what runs."""
+    class _StepGuard:
+        """What `with rnn.step()` needs."""
+        def __enter__(self) -> Any: ...
+        def __exit__(self, kind: Any, _value: Any, _traceback: Any) -> Any: ...
     @staticmethod
     def _initialize(var: Any, initializer: Any) -> None:
         """A variable's first value (`LayerHelper.set_variable_initializer`)."""
@@ -1249,6 +1306,9 @@ class layers:
     @staticmethod
     def brelu(x: Any, t_min: float = 0.0, t_max: float = 24.0, name: str | None = None) -> Variable:
         """x, but not below `t_min` and not above `t_max`."""
+    @staticmethod
+    def case(pred_fn_pairs: Any, default: Any = None, name: str | None = None) -> Variable:
+        """What the first function returns whose condition holds; `default`'s if none does."""
     @staticmethod
     def cast(x: Any, dtype: Any) -> Variable:
         """`x` in another element type."""
@@ -1608,6 +1668,9 @@ class layers:
     def gelu(x: Any, approximate: bool = False) -> Variable:
         """x times the chance that a normal variable stays below x, or its approximation by tanh."""
     @staticmethod
+    def get_places(device_count: Any = None, device_type: Any = None) -> Variable:
+        """The processors of a run."""
+    @staticmethod
     def get_tensor_from_selected_rows(x: Any, name: str | None = None) -> Variable:
         """The values of keyed rows, one row per id."""
     @staticmethod
@@ -1668,6 +1731,9 @@ class layers:
         staircase: bool = False,
     ) -> Variable:
         """`learning_rate / (1 + decay_rate * step / decay_steps)`."""
+    @staticmethod
+    def is_empty(x: Any, cond: Any = None) -> Variable:
+        """Whether a variable has no elements, in `cond` if it is given."""
     @staticmethod
     def isfinite(x: Any) -> Variable:
         """Whether every element is a finite number, shape [1]."""
@@ -1738,6 +1804,9 @@ class layers:
     def lod_append(x: Any, level: Any) -> Variable:
         """`x` with a further, innermost level of sequences."""
     @staticmethod
+    def lod_rank_table(x: Any, level: int = 0) -> Variable:
+        """The sequences of a variable at a level, the longest first."""
+    @staticmethod
     def lod_reset(x: Any, y: Any = None, target_lod: Any = None) -> Variable:
         """`x` with the sequences of `y`, or those that the offsets `target_lod` make."""
     @staticmethod
@@ -1796,6 +1865,9 @@ class layers:
         name: str | None = None,
     ) -> Variable:
         """The product of matrices, batch by batch, times `alpha`."""
+    @staticmethod
+    def max_sequence_len(rank_table: Any) -> Variable:
+        """The length of the longest sequence in a table of `lod_rank_table`."""
     @staticmethod
     def mean(x: Any, name: str | None = None) -> Variable:
         """The average of all elements, shape [1]."""
@@ -2183,6 +2255,14 @@ class layers:
     def swish(x: Any, beta: float = 1.0, name: str | None = None) -> Variable:
         """x / (1 + e^(-beta x))."""
     @staticmethod
+    def switch_case(
+        branch_index: Any,
+        branch_fns: Any,
+        default: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        """What the function of this number returns; `default`'s, or the last one's, if there is none."""
+    @staticmethod
     def tanh(x: Any, name: str | None = None) -> Variable:
         """The hyperbolic tangent."""
     @staticmethod
@@ -2283,6 +2363,9 @@ def make_criteo(words: Any) -> Any:
 
 def make_operator(kind: Any, **given: Any) -> Any:
     """An operator from the variables at its ports and its attributes, all by name."""
+
+def memory_usage(program: Any, batch_size: Any) -> Any:
+    """How much memory the results of a program take: at least, at most, and in what unit."""
 
 class metrics:
     class Answers:

@@ -229,3 +229,129 @@ def test_scopes_of_a_thread():
 
     scopes.scoped_function(inside)
     assert scopes.find_var("inner") is None
+
+
+def small_program():
+    program, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(program, startup), fluid.unique_name.guard():
+        x = fluid.data("x", [None, 4], "float32")
+        loss = fluid.layers.mean(fluid.layers.fc(x, 2))
+    return program, startup, loss
+
+
+def test_programs_as_readable_text(capsys):
+    from paddlewheel.fluid.transpiler import details
+
+    program, _, _ = small_program()
+    block = program.global_block()
+    text = details.op_to_code(block.ops[0])
+    assert text.startswith("{Out=['fc_0.tmp_0']} = mul(inputs={X=['x'], Y=['fc_0.w_0']}, force_fp32")
+    assert "x_num_col_dims = 1" in text and "op_callstack" not in text
+    details.program_to_code(program)
+    printed = capsys.readouterr().out
+    assert "persist trainable parameter fc_0.w_0 : fluid.VarType.LOD_TENSOR.shape(4, 2)" in printed
+    assert details.find_op_by_output_arg(block, "fc_0.tmp_1") == 1
+    assert details.find_op_by_input_arg(block, "nothing") == -1
+    details.delete_ops(block, [block.ops[1], block.ops[0]])
+    assert [op.type for op in block.ops] == ["mean"]
+
+
+def test_programs_as_pictures(tmp_path):
+    program, _, _ = small_program()
+    fluid.debugger.draw_block_graphviz(program.block(0), path=str(tmp_path / "a.dot"))
+    dot = (tmp_path / "a.dot").read_text()
+    assert dot.startswith("digraph G {") and dot.count("->") == 8
+    assert "mul(inputs=" in fluid.debugger.pprint_program_codes(program)
+
+
+def test_memory_of_a_program():
+    program, _, _ = small_program()
+    low, high, unit = fluid.contrib.memory_usage(program, batch_size=100)
+    # Two results of 100 × 2 numbers and the loss.
+    assert unit == "KB" and low == pytest.approx(1604 / 1024 * 1.05)
+    assert high == pytest.approx(1604 / 1024 * 1.1)
+    with pytest.raises(ValueError, match="The batch size need to be positive"):
+        fluid.contrib.memory_usage(program, 0)
+    with pytest.raises(TypeError, match="requires Program"):
+        fluid.contrib.memory_usage("program", 1)
+    single, pairs = fluid.contrib.op_freq_statistic(program)
+    assert dict(single) == {"mul": 1, "elementwise_add": 1, "mean": 1}
+    assert dict(pairs) == {"mul->elementwise_add": 1, "elementwise_add->mean": 1}
+
+
+def test_checkpoints_of_the_oldest_form(tmp_path):
+    program, startup, _ = small_program()
+    exe = fluid.Executor(fluid.CPUPlace())
+    with fluid.scope_guard(fluid.Scope()):
+        exe.run(startup)
+        weight = fluid.global_scope().find_var("fc_0.w_0").get_tensor()
+        before = numpy.array(weight)
+        for _ in range(3):
+            fluid.io.save_checkpoint(exe, str(tmp_path), 0, program, max_num_checkpoints=2)
+        assert fluid.io.get_latest_checkpoint_serial(str(tmp_path)) == 2
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint_1", "checkpoint_2"]
+        weight.set(before + 1, core.CPUPlace())
+        fluid.io.load_checkpoint(exe, str(tmp_path), 2, program)
+        numpy.testing.assert_array_equal(fluid.global_scope().find_var("fc_0.w_0").get_tensor(), before)
+    fluid.io.clean_checkpoint(str(tmp_path), delete_dir=True)
+    assert not tmp_path.exists()
+    with pytest.raises(AttributeError, match="paddlewheel has no paddle.fluid.io.nothing"):
+        fluid.io.nothing
+
+
+def test_batches_are_pushed_by_hand():
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        reader = fluid.layers.py_reader(4, [(-1, 2)], ["float32"])
+        doubled = fluid.layers.scale(fluid.layers.read_file(reader), 2.0)
+        batch = fluid.LoDTensorArray()
+        batch.append(fluid.executor._as_lodtensor(numpy.ones((3, 2), "float32"), core.CPUPlace()))
+        exe = fluid.Executor(fluid.CPUPlace())
+        assert reader.queue.push(batch) and reader.queue.size() == 1
+        (found,) = exe.run(fetch_list=[doubled])
+        numpy.testing.assert_array_equal(found, numpy.full((3, 2), 2, "float32"))
+        reader.queue.close()
+        with pytest.raises(core.EOFException):
+            exe.run(fetch_list=[doubled])
+
+
+def test_clips_can_be_called():
+    program, startup, loss = small_program()
+    with fluid.program_guard(program, startup):
+        pairs = fluid.backward.append_backward(loss)
+        clipped = fluid.clip.GradientClipByValue(0.1)(pairs)
+        kept = fluid.clip.GradientClipByValue(0.1, need_clip=lambda param: False)(pairs)
+    assert [param.name for param, _ in clipped] == [param.name for param, _ in pairs]
+    assert [grad.name for _, grad in kept] == [grad.name for _, grad in pairs]
+    exe = fluid.Executor(fluid.CPUPlace())
+    with fluid.scope_guard(fluid.Scope()):
+        exe.run(startup)
+        feed = {"x": numpy.ones((2, 4), "float32")}
+        found = exe.run(program, feed=feed, fetch_list=[pairs[0][1], clipped[0][1]])
+    numpy.testing.assert_allclose(found[0], numpy.full((4, 2), 0.5))
+    numpy.testing.assert_allclose(found[1], numpy.full((4, 2), 0.1), rtol=1e-6)
+
+
+def test_blocks_are_opened_and_closed_by_hand():
+    program, _, _ = small_program()
+    block = program._create_block()
+    assert (block.idx, block.parent_idx, program.current_block_idx) == (1, 0, 1)
+    assert block._find_var_recursive("x").name == "x" and block._find_var_recursive("y") is None
+    with pytest.raises(ValueError, match="Var y is not found recursively"):
+        block._var_recursive("y")
+    program._rollback()
+    assert program.current_block_idx == 0
+    with pytest.raises(ValueError, match="`type` to initialized an Operator can not be None"):
+        block.append_op()
+    with pytest.raises(ValueError, match="the same topology"):
+        program._copy_data_info_from(fluid.Program())
+    copy = program.clone()
+    copy.global_block().var("x").stop_gradient = True
+    program._copy_data_info_from(copy)
+    assert program.global_block().var("x").stop_gradient
+
+
+def test_names_that_are_refused_say_what_to_use():
+    with pytest.raises(NotImplementedError, match="train_from_dataset makes its threads by itself"):
+        fluid.trainer_desc.TrainerDesc()
+    with pytest.raises(NotImplementedError, match="fleet.save_persistables"):
+        fluid.contrib.utils.load_persistables_for_inference()

@@ -10,6 +10,7 @@ mod builder;
 pub mod distributed;
 mod error;
 pub mod layers;
+pub mod memory;
 pub mod names;
 pub mod op;
 pub mod optimizer;

@@ -155,8 +155,35 @@ impl Program {
 
     /// Opens a block inside the current one and makes it current.
     pub fn push_block(&mut self) -> BlockId {
-        self.current = self.append_block(self.current);
+        self.open_block(self.current)
+    }
+
+    /// Opens a block inside another one and makes it current.
+    pub fn open_block(&mut self, parent: BlockId) -> BlockId {
+        self.current = self.append_block(parent);
         self.current
+    }
+
+    /// Takes over which variables are inputs, and which stop gradients, from a program of as many
+    /// blocks whose variables these are; false if `other` is no such program.
+    pub fn take_marks(&mut self, other: &Program) -> bool {
+        let alike = |(mine, other): (&Block, &Block)| {
+            mine.vars().len() == other.vars().len()
+                && mine.vars().iter().all(|var| other.var(&var.name).is_some())
+        };
+        let same = self.blocks.len() == other.blocks.len()
+            && self.blocks.iter().zip(&other.blocks).all(alike);
+        if !same {
+            return false;
+        }
+        for (id, block) in other.blocks.iter().enumerate() {
+            for from in block.vars() {
+                if let Some(var) = self.block_mut(id).var_mut(&from.name) {
+                    (var.is_data, var.stop_gradient) = (from.is_data, from.stop_gradient);
+                }
+            }
+        }
+        true
     }
 
     /// A new block inside another; the current one stays.

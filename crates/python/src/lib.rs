@@ -4,6 +4,7 @@
 #![allow(clippy::too_many_arguments)] // The keyword lists are Fluid's.
 
 mod backward;
+mod clip;
 mod cluster;
 mod context;
 mod convert;
@@ -41,6 +42,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("EnforceNotMet", py.get_type::<error::EnforceNotMet>())?;
     m.add("EOFException", py.get_type::<error::EOFException>())?;
     m.add_class::<program::PyProgram>()?;
+    m.add_function(wrap_pyfunction!(program::memory_usage, m)?)?;
     m.add_class::<program::PyBlock>()?;
     m.add_class::<operator::PyOperator>()?;
     m.add_class::<desc::PyProgramDesc>()?;
@@ -83,6 +85,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<param::PyErrorClip>()?;
     m.add_function(wrap_pyfunction!(param::check_param_attr, m)?)?;
     backward::add(m)?;
+    clip::add(m)?;
     fleet::add(m)?;
     m.add_function(wrap_pyfunction!(cluster::leave_cluster, m)?)?;
     dataset::add(m)?;

@@ -107,6 +107,47 @@ impl PyProgram {
         Ok(PyBlock { program: slf.clone().unbind(), id: index })
     }
 
+    /// The number of the block that layers write to.
+    #[getter]
+    fn current_block_idx(&self) -> usize {
+        self.lock().current_block()
+    }
+
+    /// Opens a block inside the current one (or another), and makes it current.
+    #[pyo3(signature = (parent_idx = None))]
+    fn _create_block(slf: &Bound<'_, Self>, parent_idx: Option<usize>) -> PyResult<PyBlock> {
+        let mut program = slf.get().lock();
+        let parent = parent_idx.unwrap_or(program.current_block());
+        if parent >= program.blocks().len() {
+            return Err(PyIndexError::new_err(format!("the program has no block {parent}")));
+        }
+        let id = program.open_block(parent);
+        Ok(PyBlock { program: slf.clone().unbind(), id })
+    }
+
+    /// Goes back to the block around the current one.
+    fn _rollback(&self) {
+        self.lock().pop_block();
+    }
+
+    /// Nothing waits to be taken over: descriptions are views.
+    fn _sync_with_cpp(&self) {}
+
+    /// Takes over which variables are inputs, and which stop gradients, from a program like this.
+    fn _copy_data_info_from(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Ok(other) = other.cast::<Self>() else {
+            let text = "_copy_data_info_from should be invoked with Program";
+            return Err(PyTypeError::new_err(text));
+        };
+        let other = other.get().shared();
+        if !self.lock().take_marks(&other) {
+            let text = "_copy_data_info_from should be invoked with two program, with represent \
+                        the same topology";
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(())
+    }
+
     /// Every variable of every block.
     fn list_vars(slf: &Bound<'_, Self>) -> Vec<PyVariable> {
         let program = slf.get().lock();
@@ -291,6 +332,18 @@ impl PyBlock {
         Ok(self.variable(py, &name))
     }
 
+    /// A variable of this block or one around it; ValueError if there is none.
+    fn _var_recursive(&self, py: Python<'_>, name: &str) -> PyResult<PyVariable> {
+        self._find_var_recursive(py, name)
+            .ok_or_else(|| PyValueError::new_err(format!("Var {name} is not found recursively")))
+    }
+
+    /// A variable of this block or one around it; None if there is none.
+    fn _find_var_recursive(&self, py: Python<'_>, name: &str) -> Option<PyVariable> {
+        let owner = self.program.get().lock().owner_of(self.id, name)?;
+        Some(PyVariable::new(self.program.clone_ref(py), owner, name))
+    }
+
     /// Whether this block has the variable.
     fn has_var(&self, name: &str) -> bool {
         self.program.get().lock().block(self.id).var(name).is_some()
@@ -368,18 +421,20 @@ impl PyBlock {
     }
 
     /// Appends an operator.
-    #[pyo3(signature = (r#type, inputs = None, outputs = None, attrs = None, stop_gradient = false))]
+    #[pyo3(signature = (r#type = None, inputs = None, outputs = None, attrs = None, stop_gradient = false))]
     fn append_op(
         &self,
         py: Python<'_>,
-        r#type: &str,
+        r#type: Option<&str>,
         inputs: Option<&Bound<'_, PyDict>>,
         outputs: Option<&Bound<'_, PyDict>>,
         attrs: Option<&Bound<'_, PyDict>>,
         stop_gradient: bool,
     ) -> PyResult<PyOperator> {
         let _ = stop_gradient;
-        self.place_op(py, None, op_desc(r#type, inputs, outputs, attrs)?)
+        let unnamed = "`type` to initialized an Operator can not be None.";
+        let kind = r#type.ok_or_else(|| PyValueError::new_err(unnamed))?;
+        self.place_op(py, None, op_desc(kind, inputs, outputs, attrs)?)
     }
 
     /// Puts an operator before all others.
@@ -446,6 +501,22 @@ impl PyBlock {
             self.id
         )))
     }
+}
+
+/// How much memory the results of a program take: at least, at most, and in what unit.
+#[pyfunction]
+pub(crate) fn memory_usage(
+    program: &Bound<'_, PyAny>,
+    batch_size: i64,
+) -> PyResult<(f64, f64, &'static str)> {
+    let Ok(program) = program.cast::<PyProgram>() else {
+        let kind = program.get_type();
+        return Err(PyTypeError::new_err(format!(
+            "Calculating Memory Usage requires Program as its Parameter. But you passed in {kind}"
+        )));
+    };
+    let usage = program::memory::usage(&program.get().lock(), batch_size).map_err(from_program)?;
+    Ok((usage.low, usage.high, usage.unit))
 }
 
 /// A parameter has a shape without open sizes.

@@ -115,6 +115,11 @@ impl PyTensor {
         self.read(|tensor| VarType::from_dtype(tensor.dtype()))
     }
 
+    /// Where its numbers are: in the memory of this machine.
+    fn _place(&self) -> CpuPlace {
+        CpuPlace
+    }
+
     fn _is_initialized(&self) -> bool {
         self.read(Tensor::is_initialized)
     }
@@ -387,6 +392,16 @@ impl CpuPlace {
     fn __repr__(&self) -> &'static str {
         "CPUPlace"
     }
+
+    /// A number for this kind of place.
+    fn _type(&self) -> u8 {
+        0
+    }
+
+    /// Whether another is the same place.
+    fn _equals(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.is_instance_of::<Self>()
+    }
 }
 
 /// A graphics card as a place to compute; there is none here, so the processor stands in for it.
@@ -403,6 +418,16 @@ impl CudaPlace {
 
     fn __repr__(&self) -> String {
         format!("CUDAPlace({})", self.0)
+    }
+
+    /// A number for this kind of place.
+    fn _type(&self) -> u8 {
+        1
+    }
+
+    /// Whether another is the same place.
+    fn _equals(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get() == self)
     }
 }
 

@@ -259,6 +259,17 @@ impl PyVariable {
         self.write(|var| var.error_clip = clip.map(|clip| (clip.get().min, clip.get().max)))
     }
 
+    /// Bounds its gradient between two operators of the backward pass.
+    fn _set_error_clip(&self, error_clip: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.set_error_clip(error_clip)
+    }
+
+    /// The name of its gradient.
+    #[getter]
+    fn grad_name(&self) -> String {
+        program::names::grad(&self.name)
+    }
+
     /// The block it belongs to.
     #[getter]
     fn block(&self, py: Python<'_>) -> PyBlock {

@@ -44,7 +44,7 @@ from .io import load, load_program_state, save, set_program_state
 from . import compiler, parallel_executor
 from .compiler import BuildStrategy, CompiledProgram, ExecutionStrategy
 from .parallel_executor import ParallelExecutor
-from . import average, evaluator, metrics, nets, profiler, install_check
+from . import average, debugger, graphviz, evaluator, metrics, nets, profiler, install_check
 from . import dataset, data_feed_desc, communicator, distribute_lookup_table, recordio_writer
 from .async_executor import AsyncExecutor
 from .data_feed_desc import DataFeedDesc
@@ -69,10 +69,11 @@ from .contrib.trainer import (
     Trainer,
 )
 from .input import data, embedding, one_hot
-from . import _dygraph, _modules
+from . import _dygraph, _later, _modules
 from ._dygraph import load_dygraph, save_dygraph
 
 _modules.make(__name__, _dygraph.MODULES, "fluid._dygraph")
+_modules.make(__name__, _later.MODULES, "fluid._later")
 globals().update({name: getattr(_dygraph, name) for name in (_dygraph.LAYERS + " Layer").split()})
 from ._not_yet import unknown
 

@@ -33,6 +33,12 @@ class GradientClipBase:
             )
         self._need_clip_func = need_clip
 
+    def __call__(self, params_grads):
+        """The pairs with clipped gradients."""
+        wanted = self._need_clip_func or (lambda param: True)
+        skipped = {param.name for param, _ in params_grads if not wanted(param)}
+        return _core.clip_gradients(self._core, params_grads, skipped)
+
 
 class GradientClipByValue(GradientClipBase):
     """Each number between `min` and `max`."""
@@ -73,6 +79,11 @@ class GradientClipByGlobalNorm(GradientClipBase):
 def set_gradient_clip(clip, param_list=None, program=None):
     """Says how the gradients of parameters are clipped, before `minimize`."""
     _core.optimizer.set_gradient_clip(clip, param_list, program)
+
+
+def append_gradient_clip_ops(param_grads):
+    """The pairs with gradients clipped as their parameters say."""
+    return _core.clip_gradients(None, param_grads, set())
 
 
 ClipByValue = GradientClipByValue

@@ -148,6 +148,25 @@ def get_all_op_protos():
     return [_core.op_proto(kind) for kind in _core.op_types()]
 
 
+def Place():
+    """Where programs run: the processor."""
+    return CPUPlace()
+
+
+def _is_program_version_supported(version):
+    """Whether programs of this version of the format can be read: all can."""
+    return version >= 0
+
+
+def size_of_dtype(dtype):
+    """Bytes of an element."""
+    return SIZES[dtype.name]
+
+
+SIZES = {"BOOL": 1, "UINT8": 1, "INT8": 1, "INT16": 2, "FP16": 2, "INT32": 4, "FP32": 4}
+SIZES.update({"INT64": 8, "FP64": 8})
+
+
 def _set_eager_deletion_mode(threshold, fraction, fast_mode):
     """Memory of variables is always shared; there is nothing to switch."""
 

@@ -99,6 +99,24 @@ def scope_guard(scope):
 _switch_scope = switch_scope
 
 
+def _as_lodtensor(data, place, dtype=None):
+    """An array, or a number of a type, as a tensor."""
+    if isinstance(data, list):
+        raise RuntimeError(
+            "Some of your feed data hold LoD information. They can not be completely cast from a list "
+            "of Python ndarray to LoDTensor. Please convert data to LoDTensor directly before feeding "
+            "the data."
+        )
+    if numpy.isscalar(data):
+        assert dtype is not None, "dtype should be given when casting python scalar to tensor"
+        from .data_feeder import convert_dtype
+
+        data = numpy.array([data]).astype(convert_dtype(dtype))
+    tensor = core.LoDTensor()
+    tensor.set(data, place)
+    return tensor
+
+
 def as_numpy(tensor):
     """Arrays of a tensor, or of a list of them."""
     if isinstance(tensor, (list, core.LoDTensorArray)):

@@ -1,6 +1,7 @@
 """Programs, variables, places, and which of them are current."""
 
 import contextlib
+import functools
 import os
 import re
 import sys
@@ -247,6 +248,32 @@ def disable_dygraph():
 
 enable_imperative = enable_dygraph
 disable_imperative = disable_dygraph
+
+
+def _dygraph_tracer():
+    """Nothing records operators: programs are built first and run afterwards."""
+
+
+def _dygraph_not_support_(func):
+    """Marks what works on programs; everything does here."""
+    return func
+
+
+def _dygraph_only_(func):
+    """Marks what works in the imperative mode alone, which is not there."""
+
+    @functools.wraps(func)
+    def refuse(*args, **kwargs):
+        raise AssertionError(
+            "We only support '%s()' in dynamic graph mode, please call "
+            "'fluid.enable_dygraph()' to enter dynamic graph mode." % func.__name__
+        )
+
+    return refuse
+
+
+dygraph_not_support = _dygraph_not_support_
+dygraph_only = _dygraph_only_
 
 
 def in_dygraph_mode():

@@ -37,7 +37,65 @@ class DataLoader:
         raise not_yet("DataLoader.from_dataset", DATASETS)
 
 
-class GeneratorLoader:
+#: Whether batches of several places come in the order they were read: they always do.
+KEEP_DATA_LOADER_ORDER = True
+
+
+def keep_data_loader_order(*args):
+    """Says whether batches come in order (they always do), or asks."""
+    global KEEP_DATA_LOADER_ORDER
+    if not args:
+        return KEEP_DATA_LOADER_ORDER
+    (KEEP_DATA_LOADER_ORDER,) = args
+    assert isinstance(KEEP_DATA_LOADER_ORDER, bool), "a truth value"
+
+
+class DataLoaderBase:
+    """What loaders have in common."""
+
+    def __call__(self):
+        return self
+
+    def next(self):
+        """The next batch."""
+        return self.__next__()
+
+    def __iter__(self):
+        raise NotImplementedError()
+
+    def __next__(self):
+        raise NotImplementedError()
+
+
+class FeedQueue:
+    """Batches that a script pushes by hand, each a list of tensors."""
+
+    def __init__(self, names, capacity):
+        self._names = names
+        self._channel = Channel(capacity)
+
+    def push(self, tensors):
+        """Adds a batch once there is room; False if the queue is closed."""
+        tensors = [tensors[at] for at in range(len(tensors))]
+        return self._channel.put(dict(zip(self._names, tensors)))
+
+    def close(self):
+        """Nothing more will come."""
+        self._channel.end()
+
+    def kill(self):
+        """Forgets what was pushed."""
+        self._channel.close()
+
+    def size(self):
+        """How many batches wait."""
+        return len(self._channel.items)
+
+    def __next__(self):
+        return next(self._channel)
+
+
+class GeneratorLoader(DataLoaderBase):
     """Reads batches in a thread.
 
     Iterable: a `for` loop gives the feeds. Not iterable: `start()`, run the program until it raises
@@ -65,8 +123,23 @@ class GeneratorLoader:
         self._feeds = None
         self._n_places = 1
         self._channel = None
+        self._queue = None
         if not iterable:
             default_main_program()._attach_reader(self)
+
+    @property
+    def queue(self):
+        """Where a script pushes batches by hand instead of setting a generator."""
+        if self._queue is None:
+            names = [var.name if isinstance(var, Variable) else var for var in self._feed_list]
+            self._queue = FeedQueue(names, self._capacity)
+        return self._queue
+
+    def _reset(self):
+        """Ends a pass that a loop left early; what was read ahead is forgotten."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
 
     @property
     def queue_capacity(self):
@@ -146,9 +219,10 @@ class GeneratorLoader:
 
     def _take(self):
         """The feed of the next run; None between passes."""
-        if self._channel is None:
+        source = self._queue if self._channel is None else self._channel
+        if source is None:
             return None
-        feed = next(self._channel, None)
+        feed = next(source, None)
         if feed is None:
             raise core.EOFException("There is no next data.")
         return feed
@@ -187,6 +261,11 @@ class PyReader(GeneratorLoader):
     def decorate_batch_generator(self, reader, places=None):
         """Reads batches: an array or tensor for each variable."""
         self.set_batch_generator(reader, places)
+
+    @property
+    def _loader(self):
+        """The loader itself."""
+        return self
 
     # The names of the oldest form, `fluid.layers.py_reader`.
     decorate_paddle_reader = decorate_sample_list_generator

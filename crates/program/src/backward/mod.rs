@@ -5,6 +5,7 @@
 
 mod accumulate;
 mod path;
+mod steps;
 
 use std::collections::HashSet;
 
@@ -139,28 +140,41 @@ fn append(
     targets: &Targets,
     mut no_grad: HashSet<String>,
 ) -> Result<Written> {
-    let path = path::find(program, targets, &mut no_grad);
-    let mut ops = targets.seeds.clone();
-    let mut written: HashSet<String> = targets.outputs.iter().map(|var| names::grad(var)).collect();
-    for &index in path.iter().rev() {
-        let forward = program.block(0).ops[index].clone();
-        let emitted = differentiate(program, index, &forward, &no_grad)?;
-        for op in emitted {
-            ops.extend(complete(op, &forward, &mut written));
-        }
-    }
-    let ops = accumulate::sum_repeated(ops);
+    let (ops, names) = collect(program, 0, targets, &mut no_grad)?;
     let prefix = "grad/".repeat(program.n_backwards as usize);
     program.n_backwards += 1;
     for op in ops {
-        append_grad_op(program, op, &written, &prefix)?;
+        append_grad_op(program, 0, op, (&names, &prefix))?;
     }
-    Ok(Written { prefix, names: written })
+    Ok(Written { prefix, names })
+}
+
+/// The gradient ops of a block, in order, and the gradients that they write.
+fn collect(
+    program: &mut Program,
+    block: BlockId,
+    targets: &Targets,
+    no_grad: &mut HashSet<String>,
+) -> Result<(Vec<OpDesc>, HashSet<String>)> {
+    let path = path::find(program, block, targets, no_grad);
+    let mut ops = targets.seeds.clone();
+    let mut written: HashSet<String> = targets.outputs.iter().map(|var| names::grad(var)).collect();
+    for &index in path.iter().rev() {
+        let forward = program.block(block).ops[index].clone();
+        let emitted = differentiate(program, (block, index), &forward, no_grad)?;
+        for mut op in emitted {
+            if forward.kind == "conditional_block" {
+                steps::leave_out(&mut op, &written);
+            }
+            ops.extend(complete(op, &forward, &mut written));
+        }
+    }
+    Ok((accumulate::sum_repeated(ops), written))
 }
 
 fn differentiate(
-    program: &Program,
-    index: usize,
+    program: &mut Program,
+    (block, index): (BlockId, usize),
     forward: &OpDesc,
     no_grad: &HashSet<String>,
 ) -> Result<Vec<OpDesc>> {
@@ -168,8 +182,13 @@ fn differentiate(
     if forward.reads().all(unwanted) {
         return Ok(Vec::new());
     }
-    grad_ops(program, 0, forward, &unwanted).map_err(|source| Error::InOp {
-        block: 0,
+    let ops = match forward.kind.as_str() {
+        "recurrent" => steps::grad(program, block, forward, no_grad),
+        "conditional_block" => steps::grad_of_branch(program, block, forward, no_grad),
+        _ => grad_ops(program, block, forward, &unwanted),
+    };
+    ops.map_err(|source| Error::InOp {
+        block,
         index,
         kind: forward.kind.clone(),
         op: forward.to_string(),
@@ -203,14 +222,14 @@ fn complete(op: OpDesc, forward: &OpDesc, written: &mut HashSet<String>) -> Vec<
 
 fn append_grad_op(
     program: &mut Program,
+    block: BlockId,
     mut op: OpDesc,
-    written: &HashSet<String>,
-    prefix: &str,
+    (written, prefix): (&HashSet<String>, &str),
 ) -> Result<()> {
     for (_, vars) in &op.outputs {
         for var in vars.iter().filter(|var| *var != EMPTY) {
             let name = format!("{prefix}{var}");
-            declare(program, var, name)?;
+            declare(program, block, var, name)?;
         }
     }
     if !prefix.is_empty() {
@@ -222,9 +241,9 @@ fn append_grad_op(
     op.attrs.set(role::ROLE, if is_seed { role } else { role::BACKWARD });
     op.attrs.remove(role::ROLE_VAR);
     let written_here: Vec<String> = op.writes().map(str::to_string).collect();
-    program.append_op(0, op)?;
+    program.append_op(block, op)?;
     for grad in &written_here {
-        clip_error(program, grad)?;
+        clip_error(program, block, grad)?;
     }
     Ok(())
 }
@@ -240,20 +259,21 @@ fn add_prefix(op: &mut OpDesc, written: &HashSet<String>, prefix: &str) {
 }
 
 /// Declares a gradient with the shape of its variable.
-fn declare(program: &mut Program, grad: &str, name: String) -> Result<()> {
-    if program.find_var(0, &name).is_some() {
+fn declare(program: &mut Program, block: BlockId, grad: &str, name: String) -> Result<()> {
+    // One of the same name in a block around is another: that of the whole, not of one step.
+    if program.block(block).var(&name).is_some() {
         return Ok(());
     }
     let origin = grad.rsplit_once(names::GRAD).map_or(grad, |(var, _)| var);
-    let meta = program.need_var(0, origin)?.meta.clone();
-    program.block_mut(0).put_var(VarDesc::new(&name, meta));
+    let meta = program.need_var(block, origin)?.meta.clone();
+    program.block_mut(block).put_var(VarDesc::new(&name, meta));
     Ok(())
 }
 
 /// `error_clip` of a variable: bounds its gradient before the next op reads it.
-fn clip_error(program: &mut Program, grad: &str) -> Result<()> {
+fn clip_error(program: &mut Program, block: BlockId, grad: &str) -> Result<()> {
     let Some(origin) = grad.strip_suffix(names::GRAD) else { return Ok(()) };
-    let clip = program.find_var(0, origin).and_then(|var| var.error_clip);
+    let clip = program.find_var(block, origin).and_then(|var| var.error_clip);
     let Some((min, max)) = clip else { return Ok(()) };
     let op = OpDesc::new("clip")
         .input("X", grad)
@@ -261,7 +281,7 @@ fn clip_error(program: &mut Program, grad: &str) -> Result<()> {
         .attr("min", min)
         .attr("max", max)
         .attr(role::ROLE, role::BACKWARD);
-    program.append_op(0, op)
+    program.append_op(block, op)
 }
 
 fn collect_parameters(

@@ -3,17 +3,18 @@
 use std::collections::HashSet;
 
 use super::Targets;
-use crate::program::Program;
+use crate::program::{BlockId, Program};
 
 /// The ops the targets depend on, in program order. Adds to `no_grad` what those ops write without
 /// the targets needing it.
 pub(super) fn find(
     program: &Program,
+    block: BlockId,
     targets: &Targets,
     no_grad: &mut HashSet<String>,
 ) -> Vec<usize> {
-    let ops = &program.block(0).ops;
-    let reachable = targets.inputs.as_ref().map(|inputs| forward_of(program, inputs));
+    let ops = &program.block(block).ops;
+    let reachable = targets.inputs.as_ref().map(|inputs| forward_of(program, block, inputs));
     let mut needed: HashSet<&str> = targets.outputs.iter().map(String::as_str).collect();
     let mut path = Vec::new();
     for (index, op) in ops.iter().enumerate().rev() {
@@ -34,9 +35,9 @@ pub(super) fn find(
 }
 
 /// Everything computed from `inputs`, and they themselves.
-fn forward_of(program: &Program, inputs: &[String]) -> HashSet<String> {
+fn forward_of(program: &Program, block: BlockId, inputs: &[String]) -> HashSet<String> {
     let mut reached: HashSet<String> = inputs.iter().cloned().collect();
-    for op in &program.block(0).ops {
+    for op in &program.block(block).ops {
         if op.reads().any(|var| reached.contains(var)) {
             reached.extend(op.writes().map(str::to_string));
         }

@@ -11,7 +11,7 @@ use crate::param::Initializer;
 use crate::var::{Meta, VarDesc};
 
 /// A value with its text, which holds it in full.
-fn with_value(op: OpDesc, dtype: DType, value: f64) -> OpDesc {
+pub(super) fn with_value(op: OpDesc, dtype: DType, value: f64) -> OpDesc {
     let text = if dtype.is_float() || dtype == DType::F16 {
         format!("{value:?}")
     } else {

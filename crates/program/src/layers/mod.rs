@@ -35,6 +35,7 @@ mod normalize;
 mod prelu;
 mod print;
 mod random;
+mod ranks;
 mod recurrent;
 mod reduce;
 mod reshape;
@@ -47,6 +48,7 @@ mod sequence_pool;
 mod sizes;
 mod softmax;
 mod sorting;
+mod static_rnn;
 mod tdm;
 
 pub use activation::{
@@ -116,6 +118,7 @@ pub use random::{
     GaussianRandom, Randint, UniformRandom, gaussian_random, gaussian_random_batch_size_like,
     randint, shuffle_batch, uniform_random, uniform_random_batch_size_like,
 };
+pub use ranks::{get_places, is_empty, lod_rank_table, max_sequence_len};
 pub use recurrent::{
     DynamicGru, DynamicLstm, GruStep, GruUnit, LstmUnit, dynamic_gru, dynamic_lstm, gru_unit,
     lstm_unit,
@@ -140,6 +143,7 @@ pub use sequence_pool::{SequencePool, sequence_first_step, sequence_last_step, s
 pub use sizes::{Size, Sizes};
 pub use softmax::{Softmax, softmax};
 pub use sorting::{Argsort, Count, argmax, argmin, argsort, topk};
+pub use static_rnn::{Boot, StaticRnn};
 pub use tdm::{Layers, TdmChild, TdmSampler, tdm_child, tdm_sampler, tdm_sampler_list};
 
 use crate::block::OpDesc;

@@ -6,7 +6,8 @@
 
 use tensor::Bool;
 
-use super::{Infer, Op, Run};
+use super::{Grad, Infer, Op, Run};
+use crate::block::OpDesc;
 use crate::error::{Error, Result};
 
 pub(super) struct ConditionalBlock;
@@ -78,13 +79,19 @@ impl Op for SelectInput {
         run.put("Out", out);
         Ok(())
     }
+
+    /// Only the X that was chosen has a gradient.
+    fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
+        let op = OpDesc::new("select_output").input("X", grad.output_grad("Out"));
+        let op = op.input("Mask", grad.input("Mask"));
+        grad.emit(op.output("Out", grad.input_grad("X")))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::attr::Attr;
-    use crate::block::OpDesc;
     use crate::op::check::{check, ids, t};
     use crate::op::{Host, Spare, Wiring, find};
     use tensor::{Tensor, Value};

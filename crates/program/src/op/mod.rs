@@ -21,6 +21,7 @@ mod optimize;
 mod proto;
 mod ragged;
 mod recurrent;
+mod recurrent_block;
 #[cfg(test)]
 pub(crate) mod remote_log;
 mod run;
@@ -49,6 +50,7 @@ mod clip;
 mod clip_by_norm;
 mod compare;
 mod concat;
+mod conditional_block_grad;
 mod control;
 mod conv2d;
 mod cos_sim;
@@ -70,10 +72,12 @@ mod finite;
 mod ftrl;
 mod gather;
 mod gaussian_random;
+mod get_places;
 mod gru;
 mod gru_unit;
 mod huber_loss;
 mod increment;
+mod is_empty;
 mod kldiv_loss;
 mod label_smooth;
 mod lamb;
@@ -82,6 +86,7 @@ mod layer_norm;
 mod linear_chain_crf;
 mod linspace;
 mod load;
+mod lod_rank_table;
 mod lod_reset;
 mod log_loss;
 mod lookup_table;
@@ -112,6 +117,7 @@ mod remote_table;
 mod reshape;
 mod reverse;
 mod rmsprop;
+mod rnn_memory_helper;
 mod save;
 mod scale;
 mod scatter;
@@ -171,7 +177,9 @@ pub use sharded_ids::first_row;
 pub use table::OPS;
 pub use wiring::Wiring;
 
+use crate::block::OpDesc;
 use crate::error::{Error, Result};
+use crate::program::{BlockId, Program};
 
 /// The rules of one operator.
 pub trait Op: Sync {
@@ -188,10 +196,26 @@ pub trait Op: Sync {
     /// Computes the outputs.
     fn run(&self, run: &mut Run<'_>) -> Result<()>;
 
+    /// Variables of another block that it reads and writes while it runs.
+    fn inner(&self, _op: &OpDesc, _program: &Program) -> Vec<Inner> {
+        Vec::new()
+    }
+
     /// Adds the ops that compute the gradients of the inputs from those of the outputs.
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
         Err(Error::NotDifferentiable { op: grad.op().kind.clone() })
     }
+}
+
+/// A port for variables of another block than the op's own.
+#[derive(Clone, Debug)]
+pub struct Inner {
+    /// Its name for the kernel; programs do not have it.
+    pub port: &'static str,
+    /// The block from which the names are looked up.
+    pub block: BlockId,
+    /// The variables.
+    pub vars: Vec<String>,
 }
 
 /// Looks an op up; called when a program is built or prepared, not while it runs.

@@ -26,6 +26,12 @@ impl Wiring {
         Self { inputs, outputs: ports(&op.outputs) }
     }
 
+    /// Adds a port for reading and writing that the op's description does not have.
+    pub fn attach(&mut self, port: &str, slots: Vec<Option<usize>>) {
+        self.inputs.push((port.to_string(), slots.clone()));
+        self.outputs.push((port.to_string(), slots));
+    }
+
     /// Where the variables of an input port are; none if the port is absent.
     pub fn input(&self, port: &str) -> &[Option<usize>] {
         find(&self.inputs, port)

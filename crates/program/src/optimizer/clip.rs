@@ -45,7 +45,7 @@ pub fn set_gradient_clip(
 const OWN_SCOPE: &str = "graident_clip_@CLIP";
 
 /// Clips each gradient: as `all` says, except those in `skipped`; or else as its own parameter says.
-pub(super) fn append(
+pub fn clip_gradients(
     b: &mut Builder<'_>,
     pairs: &[ParamGrad],
     all: Option<&GradClip>,

@@ -114,8 +114,9 @@ impl Optimizer {
             check_float(b, &pair.param)?;
             b.desc(&Var::from(&*pair.grad))?;
         }
-        let clip =
-            |b: &mut Builder<'_>| clip::append(b, &pairs, self.grad_clip.as_ref(), &self.unclipped);
+        let clip = |b: &mut Builder<'_>| {
+            clip::clip_gradients(b, &pairs, self.grad_clip.as_ref(), &self.unclipped)
+        };
         let pairs = match &self.grad_clip {
             Some(_) => b.with_scope("gradient_clip", clip)?,
             None => clip(b)?,

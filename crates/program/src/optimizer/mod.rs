@@ -24,7 +24,7 @@ pub use adagrad::Adagrad;
 pub use adam::Adam;
 pub use adamax::Adamax;
 pub use average::{Lookahead, MovingAverage};
-pub use clip::set_gradient_clip;
+pub use clip::{clip_gradients, set_gradient_clip};
 pub use decayed_adagrad::DecayedAdagrad;
 pub use ftrl::Ftrl;
 pub use lamb::Lamb;

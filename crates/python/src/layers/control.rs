@@ -283,7 +283,7 @@ fn branch<'py>(
 /// What `true_fn` returns if `pred` holds, else what `false_fn` returns.
 #[pyfunction]
 #[pyo3(signature = (pred, true_fn=None, false_fn=None, name=None))]
-fn cond<'py>(
+pub(super) fn cond<'py>(
     py: Python<'py>,
     pred: &Bound<'py, PyAny>,
     true_fn: Option<&Bound<'py, PyAny>>,

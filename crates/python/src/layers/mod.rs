@@ -6,6 +6,7 @@ mod activation;
 pub(crate) mod arguments;
 mod arithmetic;
 mod basic;
+mod choice;
 mod control;
 mod create;
 mod elementwise;
@@ -16,10 +17,12 @@ mod lr;
 mod metric;
 mod named;
 mod normalize;
+mod ranks;
 mod recurrent;
 mod sequence;
 mod shape;
 mod sizes;
+mod static_rnn;
 
 pub(crate) use basic::param_attrs;
 
@@ -31,6 +34,7 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     activation::add(&m)?;
     arithmetic::add(&m)?;
     basic::add(&m)?;
+    choice::add(&m)?;
     control::add(&m)?;
     create::add(&m)?;
     elementwise::add(&m)?;
@@ -40,9 +44,11 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     lr::add(&m)?;
     metric::add(&m)?;
     normalize::add(&m)?;
+    ranks::add(&m)?;
     recurrent::add(&m)?;
     sequence::add(&m)?;
     shape::add(&m)?;
+    static_rnn::add(&m)?;
     named::name_errors(&m)?;
     parent.add_submodule(&m)
 }

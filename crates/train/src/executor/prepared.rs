@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use program::names::EMPTY;
 use program::op::{FOR_GOOD, Spare, Wiring};
 use program::{Error as ProgramError, Program, VarDesc};
 use tensor::{Tensor, Value};
@@ -385,7 +386,7 @@ impl<'a> Slots<'a> {
         let mut steps = Vec::with_capacity(plan.ops.len());
         for planned in plan.ops {
             let mut failed = None;
-            let wiring = Wiring::new(&planned.desc, |name| match self.slot(block, name) {
+            let mut wiring = Wiring::new(&planned.desc, |name| match self.slot(block, name) {
                 Ok(slot) => slot,
                 Err(error) => {
                     failed.get_or_insert(error);
@@ -394,6 +395,14 @@ impl<'a> Slots<'a> {
             });
             if let Some(error) = failed {
                 return Err(in_planned(block, &planned, error));
+            }
+            for inner in planned.op.inner(&planned.desc, self.program) {
+                let place = |name: &String| match name == EMPTY {
+                    true => Ok(None),
+                    false => self.slot(inner.block, name).map(Some),
+                };
+                let slots: Result<Vec<_>> = inner.vars.iter().map(place).collect();
+                wiring.attach(inner.port, slots.map_err(|e| in_planned(block, &planned, e))?);
             }
             let plan::Planned { desc, op, index } = planned;
             steps.push(Step { op, desc, wiring, index });

@@ -10,6 +10,15 @@ from .. import core, io
 MODEL = "__model__"
 SUCCESS = "_SUCCESS"
 PROGRESS = ("epoch_id", "step_id")
+#: What `fluid.io` of version 0.14 has.
+OF_IO = (
+    "save_checkpoint",
+    "load_checkpoint",
+    "clean_checkpoint",
+    "get_latest_checkpoint_serial",
+    "load_persist_vars_without_grad",
+    "save_persist_vars_without_grad",
+)
 FOREIGN = ("@GRAD", ".trainer_", ".block")
 
 
@@ -97,13 +106,31 @@ def save_checkpoint(
 
 
 def load_checkpoint(executor, checkpoint_dir, main_program, serial=None):
-    """Reads the variables of a checkpoint, the newest unless another is named."""
+    """Reads the variables of a checkpoint, the newest unless another is named.
+
+    Version 0.14 has the number before the program; both ways are understood.
+    """
+    if isinstance(main_program, int):
+        main_program, serial = serial, main_program
     if serial is None or serial < 0:
         serial = get_latest_checkpoint_serial(checkpoint_dir)
     if serial < 0:
         raise ValueError("there is no complete checkpoint in %s" % checkpoint_dir)
     model = folder(checkpoint_dir, serial, MODEL)
     io.load_vars(executor, model, main_program, predicate=is_checkpoint_var)
+
+
+def save_persist_vars_without_grad(executor, dirname, program):
+    """Writes the variables that a checkpoint holds, and marks the folder as complete."""
+    model = os.path.join(dirname, MODEL)
+    io.save_vars(executor, model, program, predicate=is_checkpoint_var)
+    succeed(model)
+
+
+def load_persist_vars_without_grad(executor, dirname, program, has_model_dir=False):
+    """Reads the variables that a checkpoint holds."""
+    dirname = os.path.join(dirname, MODEL) if has_model_dir else dirname
+    io.load_vars(executor, dirname, program, predicate=is_checkpoint_var)
 
 
 def load_progress(checkpoint_dir, serial, trainer_id):

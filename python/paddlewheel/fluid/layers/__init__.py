@@ -7,8 +7,13 @@ globals().update({name: item for name, item in vars(_core.layers).items() if nam
 from ..framework import Variable
 from .reader import create_py_reader_by_data, double_buffer, py_reader, read_file
 from .._modules import make as _make
+from .._not_yet import not_yet_function as _refused
 from .._not_yet import unknown
 from ._table import MODULES as _MODULES
+
+lstm = _refused(
+    "fluid.layers.lstm", "its operator runs on graphics cards alone, in Fluid too; use dynamic_lstm"
+)
 
 _make(__name__, _MODULES, "fluid.layers")
 

@@ -1,6 +1,6 @@
 """Waiting for servers."""
 
-from ... import _core
+from .... import _core
 
 
 def wait_server_ready(endpoints):

@@ -1,0 +1,104 @@
+//! `conditional_block_grad`: runs a block of gradient ops if the forward block ran; where it did not,
+//! the gradients are zeros. `select_output`: the Out that Mask names = X; the others hold nothing.
+
+use tensor::{Bool, Tensor, Value};
+
+use super::{Inner, Op, Run};
+use crate::block::OpDesc;
+use crate::error::{Error, Result};
+use crate::names::{self, EMPTY};
+use crate::program::Program;
+
+pub(super) struct ConditionalBlockGrad;
+pub(super) struct SelectOutput;
+
+impl Op for ConditionalBlockGrad {
+    fn name(&self) -> &'static str {
+        "conditional_block_grad"
+    }
+
+    fn inner(&self, op: &OpDesc, program: &Program) -> Vec<Inner> {
+        let block = op.attrs.int("sub_block", -1).ok().and_then(|id| usize::try_from(id).ok());
+        let Some(block) = block.filter(|&block| block < program.blocks().len()) else {
+            return Vec::new();
+        };
+        let gradients = |port, vars: &[String]| {
+            let name = |var: &String| {
+                let grad = names::grad(var);
+                let known = program.block(block).var(&grad).is_some();
+                if known { grad } else { EMPTY.to_string() }
+            };
+            Inner { port, block, vars: vars.iter().map(name).collect() }
+        };
+        let (outs, inputs) = (op.input_names("Out"), op.input_names("Input"));
+        vec![gradients("out_grads", outs), gradients("input_grads", inputs)]
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let missing = || Error::MissingAttr { attr: "sub_block".to_string() };
+        let block = usize::try_from(run.attrs().int("sub_block", -1)?).map_err(|_| missing())?;
+        let n = run.n_inputs("Input");
+        if !ran(run)? {
+            for k in 0..n {
+                run.put_value_at("Input@GRAD", k, zeros(run.value_at("Input", k).ok()));
+            }
+            return Ok(());
+        }
+        for k in 0..run.n_inputs("out_grads") {
+            let grad = run.value_at("Out@GRAD", k).ok().filter(|grad| !grad.is_empty()).cloned();
+            let grad = grad.unwrap_or_else(|| zeros(run.value_at("Out", k).ok()));
+            run.put_value_at("out_grads", k, grad);
+        }
+        for k in 0..n {
+            run.put_value_at("input_grads", k, Value::Empty);
+        }
+        run.run_block(block)?;
+        for k in 0..n {
+            let grad = run.value_at("input_grads", k).ok().filter(|grad| !grad.is_empty()).cloned();
+            let grad = grad.unwrap_or_else(|| zeros(run.value_at("Input", k).ok()));
+            run.put_value_at("Input@GRAD", k, grad);
+        }
+        Ok(())
+    }
+}
+
+/// Whether the forward block ran.
+fn ran(run: &Run<'_>) -> Result<bool> {
+    if run.attrs().bool("is_scalar_condition", false)? {
+        return Ok(run.data::<Bool>("Cond")?.first().is_some_and(|truth| truth.get()));
+    }
+    Ok(run.inputs("Input")?.iter().all(|input| !input.is_empty()))
+}
+
+/// Zeros in the shape of a tensor; nothing for what is none.
+fn zeros(like: Option<&Value>) -> Value {
+    match like.and_then(Value::tensor) {
+        Some(like) if like.is_initialized() => {
+            let mut tensor = Tensor::default();
+            tensor.resize_as(like.dtype(), like.shape());
+            tensor.bytes_mut().fill(0);
+            Value::Tensor(tensor)
+        }
+        _ => Value::Empty,
+    }
+}
+
+impl Op for SelectOutput {
+    fn name(&self) -> &'static str {
+        "select_output"
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let (mask, n) = (run.scalar("Mask")?, run.n_outputs("Out"));
+        if !(mask >= 0.0 && mask < n as f64) {
+            let (rule, var) = ("the mask must name an output", run.input_name("Mask").to_string());
+            return Err(Error::BadValue { rule, var, position: 0, value: mask });
+        }
+        let x = run.value("X")?.clone();
+        for k in 0..n {
+            run.put_value_at("Out", k, Value::Empty);
+        }
+        run.put_value_at("Out", mask as usize, x);
+        Ok(())
+    }
+}

@@ -1,0 +1,43 @@
+//! `get_places`: Out = the processors of a run, by number.
+
+use tensor::Shape;
+
+use super::{Infer, Op, Run};
+use crate::error::Result;
+use crate::var::{Meta, VarKind};
+
+pub(super) struct GetPlaces;
+
+/// More are no processors but a mistake.
+const PLACES_MAX: i64 = 1 << 16;
+
+impl Op for GetPlaces {
+    fn name(&self) -> &'static str {
+        "get_places"
+    }
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        infer.set_output("Out", Meta { kind: VarKind::PlaceList, ..Meta::default() })
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        // Nobody said how many: there is one.
+        let n = run.attrs().int("device_count", 0)?.clamp(1, PLACES_MAX);
+        let mut out = run.take("Out");
+        let numbers = out.resize::<i64>(Shape::from([n as usize]));
+        numbers.iter_mut().zip(0..).for_each(|(number, n)| *number = n);
+        run.put("Out", out);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::op::check::{check, ids};
+
+    #[test]
+    fn counts_the_places() {
+        check("get_places").attr("device_count", 2).gives("Out", ids(&[2], &[0, 1]));
+        check("get_places").gives("Out", ids(&[1], &[0]));
+    }
+}

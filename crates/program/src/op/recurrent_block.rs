@@ -1,0 +1,358 @@
+//! `recurrent`: runs `sub_block` once for each step of `inputs`, whose first dimension is time.
+//!
+//! In the block a variable has the name it has outside: `inputs` are one step there, and `outputs`
+//! are stacked from one step each. `states` of a step are the `ex_states` of the next; the first step
+//! has `initial_states`. `recurrent_grad` runs a block of gradient ops for each step, the last one
+//! first; what the forward steps left in the block's variables is kept in `step_scopes`.
+
+use tensor::{DType, Shape, Tensor, Value};
+
+use super::sum::add_to;
+use super::{Inner, Op, Run, for_number};
+use crate::block::OpDesc;
+use crate::error::{Error, Result};
+use crate::names::{self, EMPTY};
+use crate::program::{BlockId, Program};
+use crate::var::VarKind;
+
+pub(super) struct Recurrent;
+pub(super) struct RecurrentGrad;
+
+/// The block an op runs; `None` if the program has no such block.
+fn block_of(op: &OpDesc, program: &Program) -> Option<BlockId> {
+    let block = usize::try_from(op.attrs.int("sub_block", -1).ok()?).ok()?;
+    (block < program.blocks().len()).then_some(block)
+}
+
+fn sub_block(run: &Run<'_>) -> Result<BlockId> {
+    let missing = || Error::MissingAttr { attr: "sub_block".to_string() };
+    usize::try_from(run.attrs().int("sub_block", -1)?).map_err(|_| missing())
+}
+
+fn strs<'a>(op: &'a OpDesc, attr: &str) -> &'a [String] {
+    op.attrs.strs(attr).unwrap_or_default()
+}
+
+/// The variables of a block that its gradients may read.
+fn kept(program: &Program, block: BlockId) -> Vec<String> {
+    let vars = program.block(block).vars().iter();
+    let dense = vars.filter(|var| var.meta.kind == VarKind::LodTensor);
+    dense.map(|var| var.name.clone()).collect()
+}
+
+/// Whether a gradient is computed from what this op leaves behind.
+fn is_differentiated(op: &OpDesc, program: &Program) -> bool {
+    let scopes = op.output_names("step_scopes");
+    let mut ops = program.blocks().iter().flat_map(|block| &block.ops);
+    ops.any(|other| other.kind == "recurrent_grad" && other.input_names("step_scopes") == scopes)
+}
+
+/// How many steps there are: all inputs agree.
+fn n_steps(run: &Run<'_>) -> Result<usize> {
+    let mut n = None;
+    for x in run.inputs("inputs")? {
+        let steps = x.shape().dims().first().copied().unwrap_or(0);
+        if steps == 0 || n.is_some_and(|n| n != steps) {
+            return Err(run.shape("all inputs must have the same steps, one at least", "inputs"));
+        }
+        n = Some(steps);
+    }
+    let missing =
+        || Error::MissingInput { op: "recurrent".to_string(), port: "inputs".to_string() };
+    n.ok_or_else(missing)
+}
+
+/// The steps in the order they are taken.
+fn order(run: &Run<'_>) -> Result<Vec<usize>> {
+    let mut steps: Vec<usize> = (0..n_steps(run)?).collect();
+    if run.attrs().bool("reverse", false)? {
+        steps.reverse();
+    }
+    Ok(steps)
+}
+
+/// One step of a tensor.
+fn step_of(whole: &Tensor, step: usize, out: &mut Tensor) {
+    let dims = &whole.dims()[1..];
+    let n_bytes = whole.bytes().len() / whole.dims()[0].max(1);
+    let shape = if dims.is_empty() { Shape::from([1]) } else { inside(whole.shape()) };
+    out.resize_as(whole.dtype(), shape);
+    out.bytes_mut().copy_from_slice(&whole.bytes()[step * n_bytes..][..n_bytes]);
+}
+
+/// The shape without its first dimension.
+fn inside(shape: Shape) -> Shape {
+    let dims: Vec<i64> = shape.to_i64()[1..].to_vec();
+    Shape::from_dims(&dims).unwrap_or(shape)
+}
+
+/// Puts one step into its place in a tensor of all steps.
+fn put_step(part: &Tensor, (step, n): (usize, usize), whole: &mut Tensor) -> Result<()> {
+    let dims = [&[n as i64][..], &part.shape().to_i64()].concat();
+    let shape = Shape::from_dims(&dims)?;
+    if whole.shape() != shape || whole.dtype() != part.dtype() {
+        whole.resize_as(part.dtype(), shape);
+        whole.bytes_mut().fill(0);
+    }
+    let n_bytes = part.bytes().len();
+    whole.bytes_mut()[step * n_bytes..][..n_bytes].copy_from_slice(part.bytes());
+    Ok(())
+}
+
+fn copy(run: &mut Run<'_>, from: (&str, usize), to: (&str, usize)) -> Result<()> {
+    let mut tensor = Tensor::default();
+    tensor.copy_from(run.input_at(from.0, from.1)?);
+    run.put_at(to.0, to.1, tensor);
+    Ok(())
+}
+
+fn check_states(run: &Run<'_>) -> Result<usize> {
+    let n = run.n_inputs("initial_states");
+    if n != run.n_inputs("ex_states") || n != run.n_inputs("states") {
+        let (attr, expected) = ("states".to_string(), format!("{n} names"));
+        let actual = format!("{} and {}", run.n_inputs("ex_states"), run.n_inputs("states"));
+        return Err(Error::BadAttr { attr, expected, actual });
+    }
+    Ok(n)
+}
+
+impl Op for Recurrent {
+    fn name(&self) -> &'static str {
+        "recurrent"
+    }
+
+    fn inner(&self, op: &OpDesc, program: &Program) -> Vec<Inner> {
+        let Some(block) = block_of(op, program) else { return Vec::new() };
+        let port = |port, vars: &[String]| Inner { port, block, vars: vars.to_vec() };
+        let saved = if is_differentiated(op, program) { kept(program, block) } else { Vec::new() };
+        vec![
+            port("step_inputs", op.input_names("inputs")),
+            port("step_outputs", op.output_names("outputs")),
+            port("ex_states", strs(op, "ex_states")),
+            port("states", strs(op, "states")),
+            port("saved", &saved),
+        ]
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let (block, n_states) = (sub_block(run)?, check_states(run)?);
+        let steps = order(run)?;
+        let mut outs: Vec<Tensor> =
+            (0..run.n_outputs("outputs")).map(|_| Tensor::default()).collect();
+        let mut saved = Vec::new();
+        for (nth, &step) in steps.iter().enumerate() {
+            for k in 0..run.n_inputs("inputs") {
+                let mut x = run.take_at("step_inputs", k);
+                step_of(run.input_at("inputs", k)?, step, &mut x);
+                run.put_at("step_inputs", k, x);
+            }
+            for k in 0..n_states {
+                let before = if nth == 0 { "initial_states" } else { "states" };
+                copy(run, (before, k), ("ex_states", k))?;
+            }
+            run.run_block(block)?;
+            for (k, out) in outs.iter_mut().enumerate() {
+                put_step(run.input_at("step_outputs", k)?, (step, steps.len()), out)?;
+            }
+            for k in 0..run.n_inputs("saved") {
+                saved.push(run.value_at("saved", k)?.tensor().cloned().unwrap_or_default());
+            }
+        }
+        for (k, out) in outs.into_iter().enumerate() {
+            run.put_at("outputs", k, out);
+        }
+        run.put_value_at("step_scopes", 0, Value::Array(saved));
+        Ok(())
+    }
+}
+
+impl Op for RecurrentGrad {
+    fn name(&self) -> &'static str {
+        "recurrent_grad"
+    }
+
+    fn inner(&self, op: &OpDesc, program: &Program) -> Vec<Inner> {
+        let Some(block) = block_of(op, program) else { return Vec::new() };
+        let forward = program.block(block).parent.max(0) as usize;
+        let gradients = |port, vars: &[String]| {
+            let name = |var: &String| {
+                let grad = names::grad(var);
+                let known = program.block(block).var(&grad).is_some();
+                if known { grad } else { EMPTY.to_string() }
+            };
+            Inner { port, block, vars: vars.iter().map(name).collect() }
+        };
+        vec![
+            Inner { port: "saved", block: forward, vars: kept(program, forward) },
+            Inner { port: "states", block: forward, vars: strs(op, "states").to_vec() },
+            gradients("state_grads", strs(op, "states")),
+            gradients("ex_state_grads", strs(op, "ex_states")),
+            gradients("step_input_grads", op.input_names("inputs")),
+            gradients("step_output_grads", op.input_names("outputs")),
+            gradients("parameter_grads", op.input_names("parameters")),
+        ]
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let block = sub_block(run)?;
+        let steps = order(run)?;
+        let mut sums = Sums::new(run);
+        for (nth, &step) in steps.iter().enumerate().rev() {
+            restore(run, nth, steps.len())?;
+            for k in 0..run.n_inputs("step_output_grads") {
+                let mut part = Tensor::default();
+                step_of(run.input_at("outputs@GRAD", k)?, step, &mut part);
+                run.put_at("step_output_grads", k, part);
+            }
+            sums.hand_over(run)?;
+            for port in ["ex_state_grads", "step_input_grads", "parameter_grads"] {
+                for k in 0..run.n_outputs(port) {
+                    run.put_value_at(port, k, Value::Empty);
+                }
+            }
+            run.run_block(block)?;
+            sums.collect(run, (step, steps.len()))?;
+        }
+        sums.put(run)
+    }
+}
+
+/// Puts back what the variables of the block held after its `nth` run.
+fn restore(run: &mut Run<'_>, nth: usize, n_steps: usize) -> Result<()> {
+    let n_saved = run.n_inputs("saved");
+    let scopes = run.value("step_scopes")?;
+    let held = match scopes {
+        Value::Array(held) if held.len() == n_saved * n_steps => held,
+        _ => {
+            let (port, var) = ("step_scopes", run.input_name("step_scopes").to_string());
+            return Err(Error::NotInitialized { port: port.to_string(), var });
+        }
+    };
+    let values: Vec<Tensor> = held[nth * n_saved..][..n_saved].to_vec();
+    for (k, value) in values.into_iter().enumerate() {
+        let value = if value.is_initialized() { Value::Tensor(value) } else { Value::Empty };
+        run.put_value_at("saved", k, value);
+    }
+    Ok(())
+}
+
+/// Gradients as they come together, from the last step to the first.
+struct Sums {
+    /// For the states of the step before; none before the last step.
+    states: Vec<Option<Tensor>>,
+    inputs: Vec<Tensor>,
+    parameters: Vec<Vec<Value>>,
+}
+
+impl Sums {
+    fn new(run: &Run<'_>) -> Self {
+        Self {
+            states: vec![None; run.n_inputs("states")],
+            inputs: vec![Tensor::default(); run.n_inputs("inputs")],
+            parameters: vec![Vec::new(); run.n_inputs("parameters")],
+        }
+    }
+
+    /// Tells the block what the gradients of its states are.
+    fn hand_over(&mut self, run: &mut Run<'_>) -> Result<()> {
+        for (k, state) in self.states.iter_mut().enumerate() {
+            let grad = match state.take() {
+                Some(grad) => grad,
+                None => zeros(run.input_at("states", k)?),
+            };
+            run.put_at("state_grads", k, grad);
+        }
+        Ok(())
+    }
+
+    /// Takes what the block computed for one step.
+    fn collect(&mut self, run: &Run<'_>, (step, n): (usize, usize)) -> Result<()> {
+        let grad = |port: &str, k| run.value_at(port, k).ok().and_then(Value::tensor);
+        for (k, state) in self.states.iter_mut().enumerate() {
+            *state = grad("ex_state_grads", k).cloned();
+            if state.is_none() {
+                *state = Some(zeros(run.input_at("states", k)?));
+            }
+        }
+        for (k, whole) in self.inputs.iter_mut().enumerate() {
+            if let Some(part) = grad("step_input_grads", k) {
+                put_step(part, (step, n), whole)?;
+            }
+        }
+        for (k, parts) in self.parameters.iter_mut().enumerate() {
+            match run.value_at("parameter_grads", k) {
+                Ok(Value::Tensor(part)) => add(parts, part)?,
+                Ok(Value::Rows(rows)) => parts.push(Value::Rows(rows.clone())),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the variables outside what came together.
+    fn put(self, run: &mut Run<'_>) -> Result<()> {
+        for (k, state) in self.states.into_iter().enumerate() {
+            let zero = zeros(run.input_at("initial_states", k)?);
+            run.put_at("initial_states@GRAD", k, state.unwrap_or(zero));
+        }
+        for (k, whole) in self.inputs.into_iter().enumerate() {
+            let like = run.input_at("inputs", k)?;
+            let mut whole = if whole.is_initialized() { whole } else { zeros(like) };
+            whole.set_lod(like.lod().clone());
+            run.put_at("inputs@GRAD", k, whole);
+        }
+        for (k, mut parts) in self.parameters.into_iter().enumerate() {
+            let total = match parts.len() {
+                0 if run.wants_at("parameters@GRAD", k) => {
+                    Value::Tensor(zeros(run.input_at("parameters", k)?))
+                }
+                0 => Value::Empty,
+                1 => parts.remove(0),
+                _ => joined(parts),
+            };
+            run.put_value_at("parameters@GRAD", k, total);
+        }
+        Ok(())
+    }
+}
+
+fn zeros(like: &Tensor) -> Tensor {
+    let mut tensor = Tensor::default();
+    let dtype = if like.is_initialized() { like.dtype() } else { DType::F32 };
+    tensor.resize_as(dtype, like.shape());
+    tensor.bytes_mut().fill(0);
+    tensor
+}
+
+/// Adds a dense part to the one that is there.
+fn add(parts: &mut Vec<Value>, part: &Tensor) -> Result<()> {
+    let Some(Value::Tensor(sum)) = parts.first_mut() else {
+        parts.push(Value::Tensor(part.clone()));
+        return Ok(());
+    };
+    for_number!(part.dtype(), "a gradient", T => {
+        add_to(sum.data_mut::<T>()?, part.data::<T>()?);
+        Ok(())
+    })
+}
+
+/// Rows of all steps, one after another; whoever reads them merges equal ids.
+fn joined(parts: Vec<Value>) -> Value {
+    let mut all: Option<tensor::Rows> = None;
+    for part in parts {
+        let Value::Rows(part) = part else { continue };
+        let Some(rows) = &mut all else {
+            all = Some(part);
+            continue;
+        };
+        let n = rows.ids.len() + part.ids.len();
+        let mut value = Tensor::default();
+        value.resize_as(rows.value.dtype(), rows.value.shape().with_dim(0, n));
+        let (first, second) = value.bytes_mut().split_at_mut(rows.value.bytes().len());
+        first.copy_from_slice(rows.value.bytes());
+        second.copy_from_slice(part.value.bytes());
+        rows.ids.extend(part.ids);
+        rows.value = value;
+    }
+    all.map_or(Value::Empty, Value::Rows)
+}

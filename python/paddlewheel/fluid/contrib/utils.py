@@ -1,3 +1,0 @@
-"""Tools around training."""
-
-from ..incubate.fleet.utils.hdfs import HDFSClient
