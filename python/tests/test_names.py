@@ -322,6 +322,7 @@ def test_clips_can_be_called():
         kept = fluid.clip.GradientClipByValue(0.1, need_clip=lambda param: False)(pairs)
     assert [param.name for param, _ in clipped] == [param.name for param, _ in pairs]
     assert [grad.name for _, grad in kept] == [grad.name for _, grad in pairs]
+    assert fluid.clip.GradientClipByNorm(1.0)([(pairs[0][0], None)]) == []
     exe = fluid.Executor(fluid.CPUPlace())
     with fluid.scope_guard(fluid.Scope()):
         exe.run(startup)
@@ -355,3 +356,25 @@ def test_names_that_are_refused_say_what_to_use():
         fluid.trainer_desc.TrainerDesc()
     with pytest.raises(NotImplementedError, match="fleet.save_persistables"):
         fluid.contrib.utils.load_persistables_for_inference()
+
+
+def test_rows_and_numbers_of_tensors_by_hand():
+    rows = core.SelectedRows([0, 4, 7], 10)
+    values = numpy.arange(6, dtype="float32").reshape(3, 2)
+    rows.get_tensor().set(values, core.CPUPlace())
+    assert (rows.rows(), rows.height()) == ([0, 4, 7], 10)
+    tensor = rows.get_tensor()
+    tensor._set_float_element(3, 7.5)
+    assert tensor._get_float_element(3) == 7.5 and tensor._get_float_element(5) == 5.0
+    with pytest.raises(IndexError, match="no element 6"):
+        tensor._get_float_element(6)
+    whole = core.LoDTensor()
+    whole._set_dims([2, 2])
+    assert whole._mutable_data(core.CPUPlace(), core.VarDesc.VarType.FP64) != 0
+    assert whole._dtype() == core.VarDesc.VarType.FP64
+
+
+def test_a_program_with_details_says_more():
+    program, _, _ = small_program()
+    details = program.to_string(throw_on_error=False, with_details=True)
+    assert details.startswith(program.to_string(True)) and "x: stop_gradient=" in details

@@ -196,3 +196,50 @@ def test_weights_of_both_branches_learn():
     assert losses[-1] < losses[0]
     assert not numpy.array_equal(value("left"), before[0])
     assert numpy.array_equal(value("right"), before[1])
+
+
+def test_rows_go_two_ways_and_meet_again():
+    """y = x² for rows whose first number is positive, else -x; as Fluid's IfElse."""
+    x = fluid.data("x", [None, 1], "float32")
+    x.stop_gradient = False
+    zero = fluid.layers.fill_constant_batch_size_like(x, [-1, 1], "float32", 0)
+    ways = fluid.layers.IfElse(fluid.layers.greater_than(x, zero))
+    with ways.true_block():
+        ways.output(fluid.layers.square(ways.input(x)))
+    with ways.false_block():
+        ways.output(fluid.layers.scale(ways.input(x), -1.0))
+    (y,) = ways()
+    (grad,) = fluid.gradients(fluid.layers.reduce_sum(y), x)
+    exe = fluid.Executor(fluid.CPUPlace())
+    for numbers in ([[2], [-3], [4]], [[2], [4], [1]], [[-3], [-1], [0]]):
+        numbers = numpy.array(numbers, "float32")
+        found, slope = exe.run(feed={"x": numbers}, fetch_list=[y, grad])
+        positive = numbers > 0
+        numpy.testing.assert_array_equal(found, numpy.where(positive, numbers**2, -numbers))
+        numpy.testing.assert_array_equal(slope, numpy.where(positive, 2 * numbers, -1))
+
+
+def test_ways_that_do_not_fit_are_refused():
+    x = fluid.data("x", [None, 1], "float32")
+    zero = fluid.layers.fill_constant_batch_size_like(x, [-1, 1], "float32", 0)
+    ways = fluid.layers.IfElse(fluid.layers.greater_than(x, zero))
+    with pytest.raises(ValueError, match="Must invoke true_block/false_block before __call__"):
+        ways()
+    with pytest.raises(ValueError, match="inside true_block or false_block"):
+        ways.input(x)
+    with pytest.raises(TypeError, match="'cond' in fluid.layers.IfElse must be Variable"):
+        fluid.layers.IfElse(1)
+
+
+def test_a_block_that_runs_if_nothing_it_reads_is_empty():
+    from paddlewheel.fluid.layers.control_flow import ConditionalBlock
+
+    x = fluid.data("x", [None, 1], "float32")
+    x.stop_gradient = False
+    y = fluid.layers.create_tensor("float32")
+    block = ConditionalBlock(inputs=[x])
+    with block.block():
+        fluid.layers.assign(fluid.layers.scale(x, 3.0), y)
+    feed = {"x": numpy.array([[2.0]], "float32")}
+    (found,) = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[y])
+    assert float(found[0][0]) == 6

@@ -186,6 +186,18 @@ impl Program {
         true
     }
 
+    /// What the front end knows of variables and their bytes do not say, one line each.
+    pub fn marks(&self) -> String {
+        let mark = |var: &VarDesc| {
+            let trainable = var.param.as_ref().map(|param| param.trainable);
+            format!(
+                "{}: stop_gradient={} is_data={} trainable={trainable:?}\n",
+                var.name, var.stop_gradient, var.is_data
+            )
+        };
+        self.list_vars().map(mark).collect()
+    }
+
     /// A new block inside another; the current one stays.
     pub fn append_block(&mut self, parent: BlockId) -> BlockId {
         let id = self.blocks.len();

@@ -26,7 +26,7 @@ fn clip_gradients(
     clip: Option<&Bound<'_, PyGradClip>>,
     params_grads: Pairs,
     skipped: HashSet<String>,
-) -> PyResult<Vec<(Py<PyAny>, Option<PyVariable>)>> {
+) -> PyResult<Vec<(Py<PyAny>, PyVariable)>> {
     let mut pairs = Vec::new();
     for (param, grad) in &params_grads {
         if let Some(grad) = grad {
@@ -36,10 +36,8 @@ fn clip_gradients(
     }
     let clip = clip.map(|clip| &clip.get().0);
     let clipped = build(py, |b| program::optimizer::clip_gradients(b, &pairs, clip, &skipped))?;
-    let mut clipped = clipped.into_iter();
-    let result = params_grads.into_iter().map(|(param, grad)| {
-        let grad = grad.and_then(|_| clipped.next());
-        Ok((param, grad.map(|pair| wrap(py, pair.grad.as_str().into())).transpose()?))
-    });
-    result.collect()
+    // A parameter without a gradient is left out, as in Fluid.
+    let with_grads = params_grads.into_iter().filter(|(_, grad)| grad.is_some());
+    let result = with_grads.zip(clipped);
+    result.map(|((param, _), pair)| Ok((param, wrap(py, pair.grad.as_str().into())?))).collect()
 }

@@ -235,8 +235,9 @@ impl PyProgram {
     /// The program as text.
     #[pyo3(signature = (throw_on_error = true, with_details = false))]
     fn to_string(&self, throw_on_error: bool, with_details: bool) -> String {
-        let _ = (throw_on_error, with_details);
-        self.lock().to_text()
+        let _ = throw_on_error;
+        let program = self.lock();
+        if with_details { program.to_text() + &program.marks() } else { program.to_text() }
     }
 
     fn __str__(&self) -> String {

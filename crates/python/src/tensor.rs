@@ -140,6 +140,32 @@ impl PyTensor {
         self.write(|tensor| tensor.resize_as(DType::I32, tensor.shape()));
     }
 
+    /// One number of a tensor of 32-bit floats, counted in the order of its memory.
+    fn _get_float_element(&self, offset: usize) -> PyResult<f32> {
+        let found = self.read(|tensor| tensor.data::<f32>().map(|all| all.get(offset).copied()));
+        found.map_err(from_tensor)?.ok_or_else(|| no_element(offset))
+    }
+
+    /// Changes one number of a tensor of 32-bit floats.
+    fn _set_float_element(&self, offset: usize, value: f32) -> PyResult<()> {
+        let changed = self.write(|tensor| {
+            let all = tensor.data_mut::<f32>();
+            all.map(|all| all.get_mut(offset).map(|place| *place = value))
+        });
+        changed.map_err(from_tensor)?.ok_or_else(|| no_element(offset))
+    }
+
+    /// Makes room for elements of a type; says where it is.
+    #[pyo3(signature = (place, dtype))]
+    fn _mutable_data(&self, place: &Bound<'_, PyAny>, dtype: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let _ = place;
+        let dtype = crate::convert::dtype_from_py(dtype)?;
+        Ok(self.write(|tensor| {
+            tensor.resize_as(dtype, tensor.shape());
+            tensor.bytes().as_ptr() as usize
+        }))
+    }
+
     /// The ragged offsets, outermost level first.
     fn lod(&self) -> Vec<Vec<usize>> {
         self.read(|tensor| tensor.lod().levels().to_vec())
@@ -198,6 +224,10 @@ impl PyTensor {
     fn __repr__(&self) -> String {
         self.read(|tensor| format!("LoDTensor {tensor:?}"))
     }
+}
+
+fn no_element(offset: usize) -> PyErr {
+    pyo3::exceptions::PyIndexError::new_err(format!("the tensor has no element {offset}"))
 }
 
 fn array_of<'py>(tensor: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyAny>> {
@@ -277,6 +307,15 @@ impl PyRows {
 
 #[pymethods]
 impl PyRows {
+    /// Rows of their own, in no variable of a program.
+    #[new]
+    #[pyo3(signature = (rows = Vec::new(), height = 0))]
+    fn new(rows: Vec<i64>, height: i64) -> Self {
+        let (scope, name) = (Scope::new(), "rows".to_string());
+        scope.set(&name, Value::Rows(Rows { ids: rows, height, value: Tensor::default() }));
+        Self { scope, name }
+    }
+
     /// The keys of the rows.
     fn rows(&self) -> PyResult<Vec<i64>> {
         self.write(|rows| rows.ids.clone())

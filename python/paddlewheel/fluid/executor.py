@@ -85,6 +85,19 @@ class FetchHandler:
         for name, value in res_dict.items():
             print("{}: {}".format(name, value))
 
+    @staticmethod
+    def help():
+        """Prints an example."""
+        print(
+            """
+class Show(fluid.executor.FetchHandler):
+    def handler(self, res_dict):
+        print(res_dict["auc"])
+
+exe.train_from_dataset(main, dataset, fetch_handler=Show(var_dict={"auc": auc}, period_secs=5))
+"""
+        )
+
 
 @contextlib.contextmanager
 def scope_guard(scope):

@@ -124,6 +124,15 @@ fn conditional(
 
 /// Appends the op that runs a block inside of the current one if `condition` holds.
 pub fn run_if(b: &mut Builder<'_>, condition: &Var, block: BlockId) -> Result<()> {
+    run_on(b, condition, block, true)
+}
+
+/// Appends the op that runs a block inside of the current one if nothing that it reads is empty.
+pub fn run_unless_empty(b: &mut Builder<'_>, condition: &Var, block: BlockId) -> Result<()> {
+    run_on(b, condition, block, false)
+}
+
+fn run_on(b: &mut Builder<'_>, condition: &Var, block: BlockId, is_scalar: bool) -> Result<()> {
     let (reads, writes) = outside(b, block);
     let scope = scopes(b);
     b.op(OpDesc::new("conditional_block")
@@ -132,7 +141,7 @@ pub fn run_if(b: &mut Builder<'_>, condition: &Var, block: BlockId) -> Result<()
         .output("Out", writes)
         .output("Scope", &scope)
         .attr("sub_block", Attr::Block(block as i32))
-        .attr("is_scalar_condition", true))
+        .attr("is_scalar_condition", is_scalar))
 }
 
 /// Runs `body` again and again while `condition` holds; `body` must change `condition`.

@@ -22,6 +22,7 @@ mod embedding;
 mod fc;
 mod fill;
 mod gather;
+mod if_else;
 mod image;
 mod index;
 mod join;
@@ -66,7 +67,7 @@ pub use compare::{
     Logical, equal, greater_equal, greater_than, has_inf, has_nan, isfinite, less_equal, less_than,
     logical_and, logical_not, logical_or, logical_xor, not_equal, where_index,
 };
-pub use control::{Switch, choose, cond, leave, run_if, run_while, while_loop};
+pub use control::{Switch, choose, cond, leave, run_if, run_unless_empty, run_while, while_loop};
 pub use create::{
     CreateGlobalVar, CreateParameter, create_global_var, create_parameter, create_tensor,
 };
@@ -88,6 +89,7 @@ pub use fill::{
     fill_constant_batch_size_like, ones, ones_like, range, shape, zeros, zeros_like,
 };
 pub use gather::{Depth, Updates, gather, gather_nd, one_hot, one_hot_v2, scatter};
+pub use if_else::{IfElse, merge_lod_tensor, split_lod_tensor};
 pub use image::{Conv2d, Padding, Pool2d, adaptive_pool2d, conv2d, pool2d};
 pub use index::{Place, index};
 pub use join::{Parts, concat, multiplex, split, stack, sum, sums, unstack};

@@ -152,6 +152,7 @@ mod smooth_l1_loss;
 mod softmax;
 mod softmax_with_cross_entropy;
 mod split;
+mod split_lod_tensor;
 mod split_rows;
 mod squared_l2_distance;
 mod stack;

@@ -31,8 +31,9 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// When the ops of a block run.
-enum When {
+pub(super) enum When {
     If(Var),
+    Filled(Var),
     While(Var),
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct BlockGuard {
 }
 
 impl BlockGuard {
-    fn new(py: Python<'_>, when: When) -> PyResult<Self> {
+    pub(super) fn new(py: Python<'_>, when: When) -> PyResult<Self> {
         Ok(Self { program: default_main_program(py)?, when, opened: Mutex::new(None) })
     }
 
@@ -75,6 +76,7 @@ impl BlockGuard {
     fn run(&self, py: Python<'_>, block: BlockId) -> PyResult<()> {
         build_in(py, &self.program, |b| match &self.when {
             When::If(condition) => layers::run_if(b, condition, block),
+            When::Filled(condition) => layers::run_unless_empty(b, condition, block),
             When::While(condition) => layers::run_while(b, condition, block),
         })
     }

@@ -11,6 +11,7 @@ mod control;
 mod create;
 mod elementwise;
 mod embedding;
+mod if_else;
 mod image;
 mod loss;
 mod lr;
@@ -39,6 +40,7 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     create::add(&m)?;
     elementwise::add(&m)?;
     embedding::add(&m)?;
+    if_else::add(&m)?;
     image::add(&m)?;
     loss::add(&m)?;
     lr::add(&m)?;

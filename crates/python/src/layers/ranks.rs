@@ -3,14 +3,44 @@
 use program::layers;
 use pyo3::prelude::*;
 
-use crate::context::layer;
+use crate::context::{build, layer, wrap};
 use crate::variable::{Input, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(is_empty, m)?)?;
     m.add_function(wrap_pyfunction!(lod_rank_table, m)?)?;
     m.add_function(wrap_pyfunction!(max_sequence_len, m)?)?;
+    m.add_function(wrap_pyfunction!(split_lod_tensor, m)?)?;
+    m.add_function(wrap_pyfunction!(merge_lod_tensor, m)?)?;
     m.add_function(wrap_pyfunction!(get_places, m)?)
+}
+
+/// The rows (or sequences) for which a mask holds, and the others.
+#[pyfunction]
+#[pyo3(signature = (input, mask, level=0))]
+fn split_lod_tensor(
+    py: Python<'_>,
+    input: Input,
+    mask: Input,
+    level: i32,
+) -> PyResult<(PyVariable, PyVariable)> {
+    let (yes, no) = build(py, |b| layers::split_lod_tensor(b, &input.0, &mask.0, level))?;
+    Ok((wrap(py, yes)?, wrap(py, no)?))
+}
+
+/// Rows (or sequences) put together again, in the order of a mask.
+#[pyfunction]
+#[pyo3(signature = (in_true, in_false, x, mask, level=0))]
+fn merge_lod_tensor(
+    py: Python<'_>,
+    in_true: Input,
+    in_false: Input,
+    x: Input,
+    mask: Input,
+    level: i32,
+) -> PyResult<PyVariable> {
+    let sides = (&in_true.0, &in_false.0);
+    layer(py, |b| layers::merge_lod_tensor(b, sides, (&x.0, &mask.0), level))
 }
 
 /// Whether a variable has no elements, in `cond` if it is given.
