@@ -378,12 +378,18 @@ class LoDTensor:
         ...
     def _get_dims(self) -> Any:
         ...
+    def _get_float_element(self, offset: Any) -> Any:
+        """One number of a tensor of 32-bit floats, counted in the order of its memory."""
     def _is_initialized(self) -> Any:
         ...
+    def _mutable_data(self, place: Any, dtype: Any) -> Any:
+        """Makes room for elements of a type; says where it is."""
     def _place(self) -> Any:
         """Where its numbers are: in the memory of this machine."""
     def _set_dims(self, dims: Any) -> Any:
         ...
+    def _set_float_element(self, offset: Any, value: Any) -> Any:
+        """Changes one number of a tensor of 32-bit floats."""
     def get_dims(self) -> Any:
         """The sizes of the dimensions."""
     def has_valid_recursive_sequence_lengths(self) -> bool:
@@ -662,6 +668,7 @@ class ScopeVariable:
 
 class SelectedRows:
     """Keyed rows of a variable."""
+    def __init__(self, rows: Any = ..., height: int = 0) -> None: ...
     def get_tensor(self) -> LoDTensor:
         """The rows as a tensor."""
     def height(self) -> int:
@@ -1141,6 +1148,28 @@ class layers:
         """What `with` needs of a part of a program: layers called inside of it go into a block."""
         def __enter__(self) -> Any: ...
         def __exit__(self, kind: Any, _value: Any, _traceback: Any) -> Any: ...
+    class ConditionalBlock:
+        """A part that runs if its one input holds, or if none of what it reads is empty."""
+        def __init__(
+            self,
+            inputs: Any,
+            is_scalar_condition: bool = False,
+            name: str | None = None,
+        ) -> None: ...
+        def block(self) -> Any:
+            """`with block.block():` holds what runs."""
+    class IfElse:
+        """Rows for which a condition holds go one way, the others another, and meet again."""
+        def __init__(self, cond: Any, name: str | None = None) -> None: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def false_block(self) -> Any:
+            """`with ie.false_block():` holds what is done with the others."""
+        def input(self, x: Any) -> Any:
+            """The rows of a variable that take this way."""
+        def output(self, *outs: Any) -> Any:
+            """Results of this way."""
+        def true_block(self) -> Any:
+            """`with ie.true_block():` holds what is done with rows for which the condition holds."""
     @staticmethod
     def Print(
         input: Any,
@@ -1194,6 +1223,10 @@ class layers:
             """`with loop.block():` holds what runs."""
     class _StepGuard:
         """What `with rnn.step()` needs."""
+        def __enter__(self) -> Any: ...
+        def __exit__(self, kind: Any, _value: Any, _traceback: Any) -> Any: ...
+    class _WayGuard:
+        """What `with ie.true_block()` needs."""
         def __enter__(self) -> Any: ...
         def __exit__(self, kind: Any, _value: Any, _traceback: Any) -> Any: ...
     @staticmethod
@@ -1872,6 +1905,15 @@ class layers:
     def mean(x: Any, name: str | None = None) -> Variable:
         """The average of all elements, shape [1]."""
     @staticmethod
+    def merge_lod_tensor(
+        in_true: Any,
+        in_false: Any,
+        x: Any,
+        mask: Any,
+        level: int = 0,
+    ) -> Variable:
+        """Rows (or sequences) put together again, in the order of a mask."""
+    @staticmethod
     def merge_selected_rows(x: Any, name: str | None = None) -> Variable:
         """Rows of equal ids added up."""
     @staticmethod
@@ -2222,6 +2264,9 @@ class layers:
         name: str | None = None,
     ) -> list[Variable]:
         """Consecutive parts along a dimension: so many equal ones, or of the sizes in a list."""
+    @staticmethod
+    def split_lod_tensor(input: Any, mask: Any, level: int = 0) -> Variable:
+        """The rows (or sequences) for which a mask holds, and the others."""
     @staticmethod
     def sqrt(x: Any, name: str | None = None) -> Variable:
         """The square root."""
