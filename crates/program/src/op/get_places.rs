@@ -1,6 +1,6 @@
 //! `get_places`: Out = the processors of a run, by number.
 
-use tensor::Shape;
+use tensor::{DType, Shape};
 
 use super::{Infer, Op, Run};
 use crate::error::Result;
@@ -17,7 +17,8 @@ impl Op for GetPlaces {
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        infer.set_output("Out", Meta { kind: VarKind::PlaceList, ..Meta::default() })
+        let places = Meta { kind: VarKind::PlaceList, ..Meta::dense(DType::I64, &[-1]) };
+        infer.set_output("Out", places)
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {

@@ -16,7 +16,7 @@ impl Op for LodRankTable {
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        let meta = Meta { kind: VarKind::LodRankTable, ..Meta::default() };
+        let meta = Meta { kind: VarKind::LodRankTable, ..Meta::dense(DType::I64, &[-1, 2]) };
         infer.set_output("Out", meta)
     }
 
@@ -27,7 +27,7 @@ impl Op for LodRankTable {
         let Some(offsets) = x.lod().levels().get(level) else {
             return Err(run.shape("it must have sequences at this level", "X"));
         };
-        let lengths = offsets.windows(2).map(|pair| pair[1] - pair[0]);
+        let lengths = offsets.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         let mut table: Vec<(usize, usize)> = lengths.enumerate().collect();
         table.sort_by_key(|&(_, length)| std::cmp::Reverse(length));
         let rows = out.resize::<i64>(Shape::from([table.len(), 2]));
