@@ -24,8 +24,8 @@ pub fn shell(var: &dyn Fn(&str) -> Option<String>, python: Option<&Path>) -> She
     let folder = python.parent().unwrap_or(Path::new("/"));
     let path = var(PATH).unwrap_or_default();
     let named = folder.join("python");
-    let found = path.split(':').map(|folder| Path::new(folder).join("python"));
-    if found.into_iter().find(|python| python.is_file()).as_ref() != Some(&named) {
+    let mut found = path.split(':').map(|folder| Path::new(folder).join("python"));
+    if found.find(|python| python.is_file()).as_ref() != Some(&named) {
         let path = format!("{}:{path}", folder.display());
         shell.variables.push((PATH.to_string(), path.trim_end_matches(':').to_string()));
     }
