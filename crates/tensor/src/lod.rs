@@ -77,7 +77,7 @@ impl Lod {
                 return bad(format!("the offsets of level {depth} fall"));
             }
             let end = offsets[offsets.len() - 1];
-            let below = levels.get(depth + 1).map_or(n_rows, |next| next.len() - 1);
+            let below = levels.get(depth + 1).map_or(n_rows, |next| next.len().saturating_sub(1));
             if end != below {
                 return bad(format!("level {depth} ends at {end}, but there are {below} below it"));
             }
@@ -113,5 +113,6 @@ mod tests {
         assert!(Lod::from_offsets(vec![vec![0, 3, 2]]).check(2).is_err());
         assert!(Lod::from_offsets(vec![vec![0, 2], vec![0, 1]]).check(1).is_err());
         assert!(Lod::from_offsets(vec![vec![1, 2]]).check(2).is_err());
+        assert!(Lod::from_offsets(vec![vec![0, 0], vec![]]).check(0).is_err());
     }
 }

@@ -7,6 +7,10 @@ use crate::{Error, Result};
 /// Most dimensions a tensor can have (as in Fluid).
 pub const RANK_MAX: usize = 9;
 
+/// What the other sizes of a tensor that holds nothing come to at most: rows without columns are
+/// counted one by one, and nobody has a trillion of them.
+const EMPTY_MAX: usize = 1 << 28;
+
 /// Sizes of a tensor's dimensions, row-major. Rank 0 means "no tensor yet".
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
@@ -37,7 +41,8 @@ impl Shape {
             n_elements = n_elements.checked_mul((*size).max(1)).ok_or_else(too_many)?;
         }
         // Eight bytes is the widest element; beyond this no buffer could hold the tensor.
-        if n_elements > isize::MAX as usize / 8 {
+        let most = if dims.contains(&0) { EMPTY_MAX } else { isize::MAX as usize / 8 };
+        if n_elements > most {
             return Err(Error::TooManyElements(dims.to_vec()));
         }
         Ok(shape)
@@ -151,6 +156,8 @@ mod tests {
         assert!(matches!(Shape::from_dims(&[1 << 40, 1 << 40]), Err(Error::TooManyElements(_))));
         let hidden = Shape::from_dims(&[1 << 40, 0, 1 << 40]);
         assert!(matches!(hidden, Err(Error::TooManyElements(_))), "a 0 hides nothing");
+        assert!(matches!(Shape::from_dims(&[1 << 40, 0]), Err(Error::TooManyElements(_))));
+        assert_eq!(Shape::from_dims(&[0, 1 << 20]), Ok(Shape::from([0, 1 << 20])));
         assert_eq!(Shape::from([1 << 40, 1 << 40]).n_elements(), usize::MAX);
         assert_eq!(Shape::from([1 << 40, 1 << 40, 0]).n_elements(), 0);
     }

@@ -86,6 +86,9 @@ pub fn sparse_embedding(
     look_up(b, (op, "sparse_embedding"), input, size, options)
 }
 
+/// What tables hold.
+const TABLES: &[DType] = &[DType::F16, DType::F32, DType::F64];
+
 fn look_up(
     b: &mut Builder<'_>,
     (op, name): (OpDesc, &'static str),
@@ -94,6 +97,10 @@ fn look_up(
     options: Embedding,
 ) -> Result<Var> {
     let Embedding { is_sparse, is_distributed, padding_idx, param_attr, dtype } = options;
+    if !TABLES.contains(&dtype) {
+        let (op, var) = (name.to_string(), "dtype".to_string());
+        return Err(Error::LayerDType { op, var, allowed: TABLES, actual: dtype });
+    }
     let padding = match padding_idx {
         None => -1,
         Some(id) if (-size[0]..size[0]).contains(&id) => id.rem_euclid(size[0]),

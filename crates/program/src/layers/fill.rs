@@ -6,7 +6,7 @@ use super::append::{append, append_stopped};
 use super::sizes::Sizes;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::param::Initializer;
 use crate::var::{Meta, VarDesc};
 
@@ -31,6 +31,9 @@ pub struct FillConstant<'a> {
     pub out: Option<&'a Var>,
 }
 
+/// What Fluid's layer fills tensors of.
+const FILLED: &[DType] = &[DType::Bool, DType::F16, DType::F32, DType::F64, DType::I32, DType::I64];
+
 /// One value in a shape.
 pub fn fill_constant(
     b: &mut Builder<'_>,
@@ -39,6 +42,10 @@ pub fn fill_constant(
     value: f64,
     options: FillConstant<'_>,
 ) -> Result<Var> {
+    if !FILLED.contains(&dtype) {
+        let (op, var) = ("fill_constant".to_string(), "dtype".to_string());
+        return Err(Error::LayerDType { op, var, allowed: FILLED, actual: dtype });
+    }
     let shape = shape.into();
     let layer = b.layer_name("fill_constant", None);
     let op = OpDesc::new("fill_constant")

@@ -58,7 +58,7 @@ fn sort<T: Number>(
     (outer, size, inner): (usize, usize, usize),
     descending: bool,
 ) {
-    let mut places: Vec<usize> = Vec::with_capacity(size);
+    let mut places: Vec<usize> = Vec::new();
     for start in (0..outer).flat_map(|o| (0..inner).map(move |i| o * size * inner + i)) {
         places.clear();
         places.extend(0..size);

@@ -4,7 +4,7 @@
 //! what lies there. Gradient of both: dX[Index[i]] += dOut[i]; but `gather` with `overwrite`, which
 //! is Fluid's default, lets the last of equal indices win: dX[Index[i]] = dOut[i].
 
-use tensor::{Element, Shape, Tensor};
+use tensor::{DType, Element, Shape, Tensor};
 
 use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 use super::sizes;
@@ -99,7 +99,9 @@ pub(super) fn places(run: &Run<'_>, x: Shape, depth: usize) -> Result<Vec<i64>> 
     let index = run.input("Index")?;
     let all = sizes::integers(index, run.input_name("Index"))?;
     if depth == 0 {
-        return Ok(vec![0; index.shape().flatten_2d(index.shape().rank() - 1).0]);
+        let n = index.shape().flatten_2d(index.shape().rank() - 1).0;
+        Tensor::check_room(DType::I64, Shape::from([n]))?;
+        return Ok(vec![0; n]);
     }
     for (position, &at) in all.iter().enumerate() {
         if at < 0 || at >= x.dim(position % depth) as i64 {

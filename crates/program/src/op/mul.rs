@@ -41,11 +41,8 @@ impl Op for Mul {
         let mut out = run.take("Out");
         let (x_rows, y_rows) = row_dims(run.attrs())?;
         let (x, y) = (run.input("X")?, run.input("Y")?);
-        let ((m, k), (k_y, n)) = (x.shape().flatten_2d(x_rows), y.shape().flatten_2d(y_rows));
-        if k != k_y {
-            return Err(run.shapes(RULE, "X", "Y"));
-        }
-        let shape = product_shape(x.shape(), x_rows, y.shape(), y_rows);
+        let [m, k, n] = sizes(run, (x_rows, y_rows))?;
+        let shape = product_shape(x.shape(), x_rows, y.shape(), y_rows)?;
         for_float!(x.dtype(), run.input_name("X"), T => {
             let (x, y) = (Matrix::new(x.data::<T>()?, m, k), Matrix::new(run.data::<T>("Y")?, k, n));
             gemm(1.0, x, y, 0.0, out.try_resize::<T>(shape)?);
@@ -66,14 +63,23 @@ impl Op for Mul {
     }
 }
 
+/// Rows of X, its columns and the rows of Y, columns of Y.
+fn sizes(run: &Run<'_>, (x_rows, y_rows): (usize, usize)) -> Result<[usize; 3]> {
+    let (x, y) = (run.input("X")?.shape(), run.input("Y")?.shape());
+    let ((m, k), (k_y, n)) = (x.flatten_2d(x_rows), y.flatten_2d(y_rows));
+    if x.rank() <= x_rows || y.rank() <= y_rows || k != k_y {
+        return Err(run.shapes(RULE, "X", "Y"));
+    }
+    Ok([m, k, n])
+}
+
 /// The rows of X followed by the columns of Y.
-fn product_shape(x: Shape, x_rows: usize, y: Shape, y_rows: usize) -> Shape {
-    let mut dims = [0; tensor::RANK_MAX];
-    let columns = &y.dims()[y_rows..];
-    let rank = (x_rows + columns.len()).min(dims.len());
-    dims[..x_rows].copy_from_slice(&x.dims()[..x_rows]);
-    dims[x_rows..rank].copy_from_slice(&columns[..rank - x_rows]);
-    Shape::new(&dims[..rank])
+fn product_shape(x: Shape, x_rows: usize, y: Shape, y_rows: usize) -> Result<Shape> {
+    let dims = [&x.dims()[..x_rows], &y.dims()[y_rows..]].concat();
+    if dims.len() > tensor::RANK_MAX {
+        return Err(tensor::Error::RankTooHigh { rank: dims.len() }.into());
+    }
+    Ok(Shape::new(&dims))
 }
 
 /// dX = dOut Yᵀ, dY = Xᵀ dOut.
@@ -86,7 +92,10 @@ impl Op for MulGrad {
         let (x_rows, y_rows) = row_dims(run.attrs())?;
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
         let (x, y) = (run.input("X")?, run.input("Y")?);
-        let ((m, k), (_, n)) = (x.shape().flatten_2d(x_rows), y.shape().flatten_2d(y_rows));
+        let [m, k, n] = sizes(run, (x_rows, y_rows))?;
+        if run.input("Out@GRAD")?.len() != m * n {
+            return Err(run.shapes("the gradient must have the product's shape", "Out@GRAD", "X"));
+        }
         for_float!(x.dtype(), run.input_name("X"), T => {
             let d_out = Matrix::new(run.data::<T>("Out@GRAD")?, m, n);
             if run.wants("X@GRAD") {
@@ -118,6 +127,18 @@ mod tests {
             .input("Y", t(&[2, 3], &[1.0, 0.0, 2.0, 0.0, 1.0, 3.0]))
             .attr("x_num_col_dims", 2)
             .gives("Out", t(&[1, 2, 3], &[1.0, 2.0, 8.0, 3.0, 4.0, 18.0]));
+    }
+
+    /// Found by `fuzz_ops`: programs from files do not pass the shape rule.
+    #[test]
+    fn refuses_gradients_of_another_shape() {
+        let error = check("mul_grad")
+            .input("X", t(&[1, 2], &[1.0, 2.0]))
+            .input("Y", t(&[2, 1], &[1.0, 2.0]))
+            .input("Out@GRAD", t(&[3, 1], &[1.0, 2.0, 3.0]))
+            .output("X@GRAD")
+            .fails();
+        assert!(matches!(error.root(), Error::Shapes { .. }), "{error}");
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Op for Randint {
         let attrs = run.attrs();
         let (low, high) = (attrs.int("low", 0)?, attrs.int("high", 0)?);
         // The engine gives fewer than 2³¹ - 2 different numbers.
-        if low >= high || high - low > (1 << 31) - 3 {
+        if low >= high || high.saturating_sub(low) > (1 << 31) - 3 {
             return Err(bad_attr("high", &format!("above `low`, {low}"), high));
         }
         let mut stream = stream(run)?;

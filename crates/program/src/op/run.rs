@@ -3,6 +3,8 @@
 //! Output memory is recycled: a kernel *takes* the old tensor of an output, writes into its memory
 //! and *puts* it back, so that a step that was run before allocates nothing.
 
+use std::sync::Arc;
+
 use tensor::{Element, MergeScratch, Rows, Tensor, Value};
 
 use super::{Host, Wiring};
@@ -305,24 +307,39 @@ impl<'a> Run<'a> {
         for (input, _) in ports {
             self.input(input)?;
         }
-        let mut tensors = ports.map(|(input, output)| self.take_for_update(input, output));
-        let result = change(self, tensors.each_mut());
-        for ((_, output), tensor) in ports.into_iter().zip(tensors) {
+        let mut tensors = ports.map(|_| Tensor::default());
+        let (mut n_taken, mut taken) = (0, Ok(()));
+        for (tensor, (input, output)) in tensors.iter_mut().zip(ports) {
+            match self.take_for_update(input, output) {
+                Ok(own) => *tensor = own,
+                Err(error) => {
+                    // Two ports change one variable, and the first has it now.
+                    taken = Err(error);
+                    break;
+                }
+            }
+            n_taken += 1;
+        }
+        let result = taken.and_then(|()| change(self, tensors.each_mut()));
+        for ((_, output), tensor) in ports.into_iter().zip(tensors).take(n_taken) {
             self.put(output, tensor);
         }
         result
     }
 
-    fn take_for_update(&mut self, input: &str, output: &str) -> Tensor {
+    fn take_for_update(&mut self, input: &str, output: &str) -> Result<Tensor> {
         let from = self.wiring.input(input).first().copied().flatten();
         let to = self.wiring.output(output).first().copied().flatten();
         let in_place = from.filter(|_| from == to);
         match in_place.map(|slot| std::mem::take(&mut self.vars[slot])) {
-            Some(Value::Tensor(tensor)) => tensor,
+            Some(Value::Tensor(tensor)) if tensor.is_initialized() => Ok(tensor),
+            Some(Value::Shared(tensor)) => {
+                Ok(Arc::try_unwrap(tensor).unwrap_or_else(|held| Tensor::clone(&held)))
+            }
             _ => {
                 let mut copy = self.take(output);
-                copy.copy_from(self.input(input).expect("checked by `update`"));
-                copy
+                copy.copy_from(self.input(input)?);
+                Ok(copy)
             }
         }
     }

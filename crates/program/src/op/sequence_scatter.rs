@@ -65,10 +65,10 @@ fn places(run: &Run<'_>, x: &Tensor) -> Result<Vec<usize>> {
     }
     let mut places = Vec::with_capacity(ids.len());
     for (row, ends) in offsets.windows(2).enumerate() {
-        for position in ends[0]..ends[1] {
-            match usize::try_from(ids[position]) {
+        for (at, &id) in ids[ends[0]..ends[1]].iter().enumerate() {
+            match usize::try_from(id) {
                 Ok(column) if column < width => places.push(row * width + column),
-                _ => return Err(not_there(run, position, ids[position])),
+                _ => return Err(not_there(run, ends[0] + at, id)),
             }
         }
     }
