@@ -77,7 +77,7 @@ impl Lod {
                 return bad(format!("the offsets of level {depth} fall"));
             }
             let end = offsets[offsets.len() - 1];
-            let below = levels.get(depth + 1).map_or(n_rows, |next| next.len() - 1);
+            let below = levels.get(depth + 1).map_or(n_rows, |next| next.len().saturating_sub(1));
             if end != below {
                 return bad(format!("level {depth} ends at {end}, but there are {below} below it"));
             }
