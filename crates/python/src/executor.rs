@@ -12,13 +12,13 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
-use tensor::Tensor;
+use tensor::{DType, Tensor};
 use train::{Executor, Feed, Scope};
 
+use crate::array::{copy_array, copy_number, to_numpy};
 use crate::cluster;
 use crate::context;
-use crate::convert::{copy_array, to_numpy};
-use crate::error::{from_fleet, from_train};
+use crate::error::{from_fleet, from_tensor, from_train};
 use crate::from_dataset::{self, Wanted};
 use crate::parallel::{self, Call, World};
 use crate::program::PyProgram;
@@ -302,12 +302,12 @@ pub(crate) fn fill(
     let mut names: Vec<String> = Vec::with_capacity(dict.len());
     for (name, value) in dict.iter() {
         let name: String = name.extract()?;
-        if program.find_var(0, &name).is_none() {
+        let Some(var) = program.find_var(0, &name) else {
             let text = "is not found in program. It is not declared or is pruned.";
             warn(feed.py(), &format!("The variable {name} {text}"))?;
             continue;
-        }
-        fill_one(held, &name, &value)?;
+        };
+        fill_one(held, (&name, var.meta.dtype), &value)?;
         names.push(name);
     }
     held.keep_only(|name| names.iter().any(|known| known == name));
@@ -329,16 +329,24 @@ fn feed_dict<'py>(feed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     Err(PyTypeError::new_err(text))
 }
 
-fn fill_one(held: &mut Feed, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+fn fill_one(
+    held: &mut Feed,
+    (name, dtype): (&str, DType),
+    value: &Bound<'_, PyAny>,
+) -> PyResult<()> {
     if held.get_mut(name).is_none() {
         held.set(name, Tensor::default());
     }
     let Some(tensor) = held.get_mut(name) else { return Ok(()) };
     if let Ok(given) = value.cast::<PyTensor>() {
-        given.get().read(|given| tensor.copy_from(given));
-        return Ok(());
+        return given.get().read(|given| {
+            let n_rows = given.dims().first().copied().unwrap_or(0);
+            given.lod().check(n_rows).map_err(from_tensor)?;
+            tensor.copy_from(given);
+            Ok(())
+        });
     }
-    if copy_array(value, tensor)? {
+    if copy_array(value, tensor)? || copy_number(value, dtype, tensor)? {
         return Ok(());
     }
     let kind = value.get_type();

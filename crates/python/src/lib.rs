@@ -3,6 +3,7 @@
 //! **Invariant:** no behaviour. Whatever is worth testing from Rust lives in the crates above.
 #![allow(clippy::too_many_arguments)] // The keyword lists are Fluid's.
 
+mod array;
 mod backward;
 mod clip;
 mod cluster;

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use tensor::{Lod, Tensor};
 
-use crate::convert::copy_array;
+use crate::array::copy_array;
 use crate::error::EnforceNotMet;
 use crate::tensor::PyTensor;
 

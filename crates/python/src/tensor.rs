@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use tensor::{DType, Lod, Rows, Shape, Tensor, Value};
 use train::Scope;
 
-use crate::convert::{VarType, copy_array, to_numpy};
+use crate::array::{copy_array, to_numpy};
+use crate::convert::VarType;
 use crate::error::{EnforceNotMet, from_tensor};
 
 /// Where a tensor's numbers are: its own, or a variable of a scope.
@@ -63,9 +64,21 @@ impl PyTensor {
         }
     }
 
+    /// Gives the tensor a type and a shape, if there is memory for it.
+    fn resize(&self, wanted: impl FnOnce(&Tensor) -> (DType, Shape)) -> PyResult<()> {
+        self.write(|tensor| {
+            let (dtype, shape) = wanted(tensor);
+            Tensor::check_room(dtype, shape).map_err(from_tensor)?;
+            tensor.resize_as(dtype, shape);
+            Ok(())
+        })
+    }
+
     fn set_offsets(&self, lod: Lod) -> PyResult<()> {
         self.write(|tensor| {
-            lod.check(tensor.shape().dims().first().copied().unwrap_or(0))?;
+            // As in Fluid the numbers may come later.
+            let later = lod.last().and_then(|offsets| offsets.last()).copied().unwrap_or(0);
+            lod.check(tensor.dims().first().copied().unwrap_or(later))?;
             tensor.set_lod(lod);
             Ok(())
         })
@@ -76,8 +89,13 @@ impl PyTensor {
 #[pymethods]
 impl PyTensor {
     #[new]
-    fn new() -> Self {
-        Self::own(Tensor::default())
+    #[pyo3(signature = (recursive_sequence_lengths = None))]
+    fn new(recursive_sequence_lengths: Option<Vec<Vec<usize>>>) -> PyResult<Self> {
+        let tensor = Self::own(Tensor::default());
+        if let Some(lengths) = recursive_sequence_lengths {
+            tensor.set_recursive_sequence_lengths(lengths)?;
+        }
+        Ok(tensor)
     }
 
     /// Copies an array (or a list) in, with its type and shape.
@@ -88,7 +106,17 @@ impl PyTensor {
             Ok(other) => array_of(other)?,
             Err(_) => array.py().import("numpy")?.call_method1("asarray", (array,))?,
         };
-        self.write(|tensor| copy_array(&array, tensor)).map(|_| ())
+        self.write(|tensor| {
+            // As in Fluid other numbers leave the sequences as they are; those of a variable must
+            // fit, because operators rely on them.
+            let lod = tensor.lod().clone();
+            copy_array(&array, tensor)?;
+            let own = matches!(self.0, Home::Own(_));
+            if own || lod.check(tensor.dims().first().copied().unwrap_or(0)).is_ok() {
+                tensor.set_lod(lod);
+            }
+            Ok(())
+        })
     }
 
     /// The sizes of the dimensions.
@@ -107,8 +135,7 @@ impl PyTensor {
 
     fn _set_dims(&self, dims: Vec<i64>) -> PyResult<()> {
         let shape = Shape::from_dims(&dims).map_err(from_tensor)?;
-        self.write(|tensor| tensor.resize_as(tensor.dtype(), shape));
-        Ok(())
+        self.resize(|tensor| (tensor.dtype(), shape))
     }
 
     fn _dtype(&self) -> VarType {
@@ -129,15 +156,15 @@ impl PyTensor {
     }
 
     #[pyo3(signature = (place = None))]
-    fn _alloc_float(&self, place: Option<&Bound<'_, PyAny>>) {
+    fn _alloc_float(&self, place: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let _ = place;
-        self.write(|tensor| tensor.resize_as(DType::F32, tensor.shape()));
+        self.resize(|tensor| (DType::F32, tensor.shape()))
     }
 
     #[pyo3(signature = (place = None))]
-    fn _alloc_int(&self, place: Option<&Bound<'_, PyAny>>) {
+    fn _alloc_int(&self, place: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let _ = place;
-        self.write(|tensor| tensor.resize_as(DType::I32, tensor.shape()));
+        self.resize(|tensor| (DType::I32, tensor.shape()))
     }
 
     /// One number of a tensor of 32-bit floats, counted in the order of its memory.

@@ -4,8 +4,6 @@ import atexit
 import contextlib
 import sys
 
-import numpy
-
 from .. import _core
 from .._core import global_scope, switch_scope
 from . import core
@@ -140,7 +138,7 @@ def as_numpy(tensor):
             "to Python ndarray. Please set the parameter 'return_numpy' as 'False' to return "
             "LoDTensor itself directly."
         )
-    return numpy.array(tensor) if tensor._is_initialized() else None
+    return tensor.__array__() if tensor._is_initialized() else None
 
 
 def _fetch_var(name, scope=None, return_numpy=True):
