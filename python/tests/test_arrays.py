@@ -335,3 +335,191 @@ def test_lengths_of_other_rows_are_not_fed():
     tensor.set(np.zeros((7, 1), "float32"))
     with pytest.raises(fluid.core.EnforceNotMet, match="lod info is invalid"):
         fluid.Executor().run(feed={"x": tensor}, fetch_list=[out])
+
+
+def test_what_is_fed_to_a_persistable_variable_stays():
+    state = fluid.data("state", [1])
+    state.persistable = True
+    block = fluid.default_main_program().global_block()
+    block.append_op("scale", {"X": state}, {"Out": state}, {"bias": 1.0})
+    executor = fluid.Executor()
+    got = [executor.run(feed=feed, fetch_list=[state])[0] for feed in ({"state": -1.0}, None, None)]
+    assert [float(value) for value in got] == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", ["double", "float", "f8", float, np.double, np.dtype("float64")])
+def test_a_variable_takes_numpys_names_of_types(dtype):
+    fp64 = fluid.core.VarDesc.VarType.FP64
+    block = fluid.default_main_program().global_block()
+    assert fluid.layers.data("a", [1], dtype=dtype).dtype == fp64
+    assert fluid.data("b", [1], dtype).dtype == fp64
+    assert block.create_var(name="c", shape=[1], dtype=dtype).dtype == fp64
+    assert block.create_parameter(name="d", shape=[1], dtype=dtype).dtype == fp64
+    assert fluid.layers.create_array(dtype).dtype == fp64
+    assert fluid.data("e", [1]).astype(dtype).dtype == fp64
+
+
+def test_names_that_layers_do_not_take_are_refused():
+    with pytest.raises(ValueError, match="dtype must be any of"):
+        fluid.layers.fill_constant([1], "double", 1.0)
+
+
+@pytest.mark.parametrize(
+    "shape", [np.array([3, 2]), np.array([3, 2], "int32"), [np.int64(3), np.int64(2)], [np.int32(3), 2]]
+)
+def test_numbers_of_numpy_are_attributes(shape):
+    x = fluid.data("x", [2, 3])
+    block = fluid.default_main_program().global_block()
+    out = block.create_var(name="out", dtype="float32")
+    op = block.append_op("reshape", {"X": x}, {"Out": out}, {"shape": shape})
+    assert out.shape == (3, 2) and op.attr("shape") == [3, 2]
+    assert fluid.layers.reshape(x, shape).shape == (3, 2)
+
+
+@pytest.mark.parametrize("scale", [np.float32(2), np.float64(2), np.array(2.0), np.array([2.0]), np.int64(2)])
+def test_a_number_of_numpy_is_a_number(scale):
+    x = fluid.data("x", [1])
+    block = fluid.default_main_program().global_block()
+    out = block.create_var(name="out", dtype="float32")
+    block.append_op("scale", {"X": x}, {"Out": out}, {"scale": scale, "bias_after_scale": np.bool_(True)})
+    assert float(fluid.Executor().run(feed={"x": 3.0}, fetch_list=[out])[0]) == 6.0
+
+
+def test_a_list_of_tensors_is_fetched():
+    x = fluid.layers.fill_constant([2, 2], "float32", 1.0)
+    array = fluid.layers.array_write(x, fluid.layers.fill_constant([1], "int64", 0))
+    fluid.layers.array_write(x * 2.0, fluid.layers.fill_constant([1], "int64", 1), array)
+    executor = fluid.Executor()
+    for _ in range(2):
+        ((first, second), whole) = executor.run(fetch_list=[array, x])
+        np.testing.assert_array_equal(first, np.ones((2, 2)))
+        np.testing.assert_array_equal(second, np.full((2, 2), 2.0))
+        np.testing.assert_array_equal(whole, first)
+    ((first, _),) = executor.run(fetch_list=[array], return_numpy=False)
+    assert isinstance(first, fluid.LoDTensor) and first.shape() == [2, 2]
+
+
+def test_an_axis_may_be_computed():
+    x, y = fluid.data("x", [2, 2]), fluid.data("y", [2, 3])
+    x.stop_gradient = False
+    out = fluid.layers.concat([x, y], axis=fluid.layers.fill_constant([1], "int32", 1))
+    assert out.shape == (-1, -1)
+    (grad,) = fluid.gradients([out], [x])
+    feed = {"x": np.ones((2, 2), "float32"), "y": np.zeros((2, 3), "float32")}
+    got, grad = fluid.Executor().run(feed=feed, fetch_list=[out, grad])
+    np.testing.assert_array_equal(got, [[1, 1, 0, 0, 0]] * 2)
+    np.testing.assert_array_equal(grad, np.ones((2, 2)))
+
+
+#: x[…] of a variable k that holds 2, and what numpy says.
+PLACES = {
+    "one": (lambda x, k: x[k], lambda x: x[2]),
+    "from": (lambda x, k: x[k:], lambda x: x[2:]),
+    "to": (lambda x, k: x[:k], lambda x: x[:2]),
+    "one of one": (lambda x, k: x[k, 1], lambda x: x[2, 1:2]),
+    "both": (lambda x, k: x[0:k, 1:], lambda x: x[0:2, 1:]),
+    "one and from": (lambda x, k: x[k, k:], lambda x: x[2, 2:]),
+    "the last": (lambda x, k: x[k - 3.0], lambda x: x[-1]),
+    "of numpy": (lambda x, k: x[np.array([1])], lambda x: x[1]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_place_may_be_computed(place, dtype):
+    x = fluid.data("x", [4, 3])
+    numbers = np.arange(12, dtype="float32").reshape(4, 3)
+    by_variable, by_numpy = PLACES[place]
+    part = by_variable(x, fluid.layers.fill_constant([1], dtype, 2))
+    got = fluid.Executor().run(feed={"x": numbers}, fetch_list=[part])[0]
+    np.testing.assert_array_equal(got, by_numpy(numbers))
+
+
+def test_labels_of_a_rank_loss_may_be_a_vector():
+    label, left, right = fluid.data("l", [-1]), fluid.data("a", [-1, 1]), fluid.data("b", [-1, 1])
+    out = fluid.layers.rank_loss(label, left, right)
+    assert out.shape == (-1,)
+    numbers = np.array([0.2, 0.4, 0.9], "float32")
+    feed = {"l": numbers, "a": numbers[:, None], "b": numbers[:, None] * 2}
+    got = fluid.Executor().run(feed=feed, fetch_list=[out])[0]
+    # The numbers of Fluid 1.8.5.
+    np.testing.assert_allclose(got, [0.63813895, 0.6730153, 1.1511538], rtol=1e-6)
+
+
+def test_check_nan_inf_takes_effect_at_once():
+    x = fluid.data("x", [1])
+    out = fluid.layers.log(x)
+    executor = fluid.Executor()
+    assert np.isnan(executor.run(feed={"x": -1.0}, fetch_list=[out])[0])
+    fluid.set_flags({"FLAGS_check_nan_inf": True})
+    try:
+        with pytest.raises(fluid.core.EnforceNotMet, match="contains NaN or Inf"):
+            executor.run(feed={"x": -1.0}, fetch_list=[out])
+    finally:
+        fluid.set_flags({"FLAGS_check_nan_inf": False})
+    assert np.isnan(executor.run(feed={"x": -1.0}, fetch_list=[out])[0])
+
+
+def test_a_variable_is_filled_by_its_initializer():
+    block = fluid.default_main_program().global_block()
+    constant = fluid.initializer.Constant(3.0)
+    block.create_var(name="v", shape=[2], dtype="float32", persistable=True, initializer=constant)
+    made = block.create_parameter(
+        name="w",
+        shape=[2],
+        dtype="float32",
+        initializer=constant,
+        regularizer=fluid.regularizer.L2Decay(0.5),
+        optimize_attr={"learning_rate": 0.5},
+    )
+    again = block.create_parameter(name="w", shape=[2], dtype="float32", initializer=constant)
+    assert again.name == made.name and [op.type for op in block.ops] == ["fill_constant"] * 2
+    assert made.optimize_attr == {"learning_rate": 0.5} and "L2(0.5)" in repr(made.regularizer)
+    for value in fluid.Executor().run(fetch_list=["v", "w"]):
+        np.testing.assert_array_equal(value, [3.0, 3.0])
+
+
+def test_the_regularizer_of_a_parameter_is_heard():
+    block = fluid.default_main_program().global_block()
+    made = block.create_parameter(
+        name="w", shape=[1], dtype="float32", regularizer=fluid.regularizer.L2Decay(0.5)
+    )
+    fluid.global_scope().var("w").get_tensor().set(np.array([1.0], "float32"))
+    x = fluid.data("x", [1])
+    fluid.optimizer.SGD(1.0).minimize(fluid.layers.mean(x * made))
+    executor = fluid.Executor()
+    executor.run(fluid.default_startup_program())
+    executor.run(feed={"x": 0.0})
+    assert float(executor.run(feed={"x": 0.0}, fetch_list=["w"])[0]) == 0.25
+
+
+def test_an_initializer_must_be_one():
+    block = fluid.default_main_program().global_block()
+    with pytest.raises(TypeError, match="not callable"):
+        block.create_parameter(name="w", shape=[1], dtype="float32", initializer=3)
+
+
+def test_a_number_as_a_tensor():
+    kinds = fluid.core.VarDesc.VarType
+    assert fluid.executor._as_lodtensor(1.0, fluid.CPUPlace(), kinds.INT32)._dtype() == kinds.INT32
+    with pytest.raises(AssertionError, match="dtype"):
+        fluid.executor._as_lodtensor(1, fluid.CPUPlace())
+    with pytest.raises(RuntimeError, match="LoD information"):
+        fluid.executor._as_lodtensor([1], fluid.CPUPlace(), "float32")
+
+
+def test_rows_are_made_by_hand():
+    rows = fluid.core.SelectedRows([0, 4, 7], 10)
+    rows.get_tensor().set(np.ones((3, 2), "float32"), fluid.CPUPlace())
+    assert rows.rows() == [0, 4, 7] and rows.height() == 10
+    np.testing.assert_array_equal(np.array(rows.get_tensor()), np.ones((3, 2)))
+
+
+def test_places_know_themselves():
+    tensor = fluid.LoDTensor()
+    tensor._set_dims([2, 3])
+    address = tensor._mutable_data(fluid.CPUPlace(), fluid.core.VarDesc.VarType.FP32)
+    assert address == tensor._mutable_data(fluid.CPUPlace()) and address % 4 == 0
+    assert tensor._place()._equals(fluid.CPUPlace())
+    assert not tensor._place()._equals(fluid.CUDAPlace(0))
+    assert fluid.CPUPlace()._type() != fluid.CUDAPlace(0)._type()

@@ -1,5 +1,6 @@
 //! Between Python's values and ours: element types, attributes.
 
+use numpy::PyUntypedArray;
 use program::{Attr, VarKind};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -105,8 +106,20 @@ pub(crate) fn dtype_from_py(object: &Bound<'_, PyAny>) -> PyResult<DType> {
     })
 }
 
+/// An element type as a variable takes it: what numpy calls a type is one too ('double', 'f4').
+pub(crate) fn any_dtype_from_py(object: &Bound<'_, PyAny>) -> PyResult<DType> {
+    let Ok(text) = object.cast::<PyString>() else { return dtype_from_py(object) };
+    match object.py().import("numpy")?.getattr("dtype")?.call1((text,)) {
+        Ok(dtype) => dtype_from_py(&dtype),
+        Err(_) => dtype_from_py(object),
+    }
+}
+
 /// An attribute of an operator from a Python value.
 pub(crate) fn attr_from_py(value: &Bound<'_, PyAny>) -> PyResult<Attr> {
+    if is_of_numpy(value)? {
+        return attr_from_py(&value.call_method0("tolist")?);
+    }
     if let Ok(flag) = value.cast::<PyBool>() {
         return Ok(Attr::Bool(flag.is_true()));
     }
@@ -135,9 +148,26 @@ pub(crate) fn attr_from_py(value: &Bound<'_, PyAny>) -> PyResult<Attr> {
     Err(PyTypeError::new_err(format!("an attribute cannot be a {kind}")))
 }
 
+/// Whether it is an array, or a number of numpy's that is none of Python's.
+fn is_of_numpy(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if value.is_instance_of::<PyUntypedArray>() {
+        return Ok(true);
+    }
+    let plain = value.is_instance_of::<PyInt>()
+        || value.is_instance_of::<PyFloat>()
+        || value.is_instance_of::<PyString>();
+    Ok(!plain && value.is_instance(&value.py().import("numpy")?.getattr("generic")?)?)
+}
+
+/// A number of numpy's as one of Python's.
+fn plain(item: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    if is_of_numpy(&item)? { item.call_method0("tolist") } else { Ok(item) }
+}
+
 fn list_attr(value: &Bound<'_, PyAny>) -> PyResult<Attr> {
-    let first = value.try_iter()?.next().transpose()?;
-    let Some(first) = first else { return Ok(Attr::Ints(Vec::new())) };
+    let items = value.try_iter()?.map(|item| plain(item?)).collect::<PyResult<Vec<_>>>()?;
+    let Some(first) = items.first().cloned() else { return Ok(Attr::Ints(Vec::new())) };
+    let value = PyList::new(value.py(), items)?.into_any();
     if first.is_instance_of::<PyBool>() {
         return Ok(Attr::Bools(value.extract()?));
     }

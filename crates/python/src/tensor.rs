@@ -8,7 +8,7 @@ use tensor::{DType, Lod, Rows, Shape, Tensor, Value};
 use train::Scope;
 
 use crate::array::{copy_array, to_numpy};
-use crate::convert::VarType;
+use crate::convert::{VarType, dtype_from_py};
 use crate::error::{EnforceNotMet, from_tensor};
 
 /// Where a tensor's numbers are: its own, or a variable of a scope.
@@ -69,9 +69,20 @@ impl PyTensor {
         self.write(|tensor| {
             let (dtype, shape) = wanted(tensor);
             Tensor::check_room(dtype, shape).map_err(from_tensor)?;
+            let lod = tensor.lod().clone();
             tensor.resize_as(dtype, shape);
+            self.keep_lod(tensor, lod);
             Ok(())
         })
+    }
+
+    /// As in Fluid other numbers leave the sequences as they are; those of a variable must fit,
+    /// because operators rely on them.
+    fn keep_lod(&self, tensor: &mut Tensor, lod: Lod) {
+        let n_rows = tensor.dims().first().copied().unwrap_or(0);
+        if matches!(self.0, Home::Own(_)) || lod.check(n_rows).is_ok() {
+            tensor.set_lod(lod);
+        }
     }
 
     fn set_offsets(&self, lod: Lod) -> PyResult<()> {
@@ -107,14 +118,9 @@ impl PyTensor {
             Err(_) => array.py().import("numpy")?.call_method1("asarray", (array,))?,
         };
         self.write(|tensor| {
-            // As in Fluid other numbers leave the sequences as they are; those of a variable must
-            // fit, because operators rely on them.
             let lod = tensor.lod().clone();
             copy_array(&array, tensor)?;
-            let own = matches!(self.0, Home::Own(_));
-            if own || lod.check(tensor.dims().first().copied().unwrap_or(0)).is_ok() {
-                tensor.set_lod(lod);
-            }
+            self.keep_lod(tensor, lod);
             Ok(())
         })
     }
@@ -182,15 +188,23 @@ impl PyTensor {
         changed.map_err(from_tensor)?.ok_or_else(|| no_element(offset))
     }
 
-    /// Makes room for elements of a type; says where it is.
-    #[pyo3(signature = (place, dtype))]
-    fn _mutable_data(&self, place: &Bound<'_, PyAny>, dtype: &Bound<'_, PyAny>) -> PyResult<usize> {
+    #[pyo3(signature = (place = None))]
+    fn _alloc_double(&self, place: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let _ = place;
-        let dtype = crate::convert::dtype_from_py(dtype)?;
-        Ok(self.write(|tensor| {
-            tensor.resize_as(dtype, tensor.shape());
-            tensor.bytes().as_ptr() as usize
-        }))
+        self.resize(|tensor| (DType::F64, tensor.shape()))
+    }
+
+    /// Memory for the numbers, in another type if one is given; returns its address.
+    #[pyo3(signature = (place = None, dtype = None))]
+    fn _mutable_data(
+        &self,
+        place: Option<&Bound<'_, PyAny>>,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<usize> {
+        let _ = place;
+        let dtype = dtype.map(dtype_from_py).transpose()?;
+        self.resize(|tensor| (dtype.unwrap_or(tensor.dtype()), tensor.shape()))?;
+        Ok(self.read(|tensor| tensor.bytes().as_ptr() as usize))
     }
 
     /// The ragged offsets, outermost level first.
@@ -511,5 +525,13 @@ impl CudaPinnedPlace {
 
     fn __repr__(&self) -> &'static str {
         "CUDAPinnedPlace"
+    }
+
+    fn _equals(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.is_instance_of::<Self>()
+    }
+
+    fn _type(&self) -> i32 {
+        2
     }
 }

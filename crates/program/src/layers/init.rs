@@ -14,8 +14,8 @@ pub fn fans(dims: &[i64]) -> (f32, f32) {
         [n] => (*n as f32, *n as f32),
         [fan_in, fan_out] => (*fan_in as f32, *fan_out as f32),
         [n_out, n_in, field @ ..] => {
-            let receptive: i64 = field.iter().product();
-            ((n_in * receptive) as f32, (n_out * receptive) as f32)
+            let receptive: f32 = field.iter().map(|&size| size as f32).product();
+            (*n_in as f32 * receptive, *n_out as f32 * receptive)
         }
     }
 }
