@@ -17,13 +17,15 @@ demo: $(VENV)/ready  ## Trains a line, then click-through rate on two servers an
 test: py  ## Runs every test
 	$(CARGO) test --workspace --locked
 
-py: $(VENV)/ready  ## Builds the Python package into .venv and runs its tests
+py: $(VENV)/ready  ## Builds the Python package into .venv and runs its tests, those of arrays with old numpys too
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --quiet --locked
 	$(VENV)/bin/python -m pytest -q -rs python/tests
+	PYTHON="$(PYTHON)" sh python/tests/tools/old_numpy.sh 1.26 3.12 3.11 3.10 3.9
+	PYTHON="$(PYTHON)" sh python/tests/tools/old_numpy.sh 1.21 3.10 3.9
 
 $(VENV)/ready:
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet "maturin>=1.8,<2" numpy pytest
+	$(VENV)/bin/python -m pip install --quiet "maturin>=1.8,<2" "numpy>=2" pytest
 	touch $@
 
 check:  ## Format, lints, house rules: what a reviewer would say first

@@ -16,14 +16,24 @@ class Channel:
         self.error = None
 
     @classmethod
-    def read_ahead(cls, reader, capacity):
-        """The samples of a reader, read in a thread."""
+    def of(cls, reader, capacity):
+        """A channel that a thread fills with the samples of a reader."""
         channel = cls(capacity)
         channel.fill_from(lambda: all(map(channel.put, reader())))
+        return channel
+
+    @classmethod
+    def read_ahead(cls, reader, capacity):
+        """The samples of a reader, read in a thread."""
+        channel = cls.of(reader, capacity)
         try:
             yield from channel
         finally:
             channel.close()
+
+    def size(self):
+        """How many items wait to be taken."""
+        return len(self.items)
 
     def fill_from(self, work):
         """Runs `work` in a thread, which calls `put`; its end or error is the channel's."""

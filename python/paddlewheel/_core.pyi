@@ -71,7 +71,7 @@ class Block:
         name: str | None = None,
         trainable: bool = True,
         is_distributed: bool = False,
-        **_more: Any,
+        **more: Any,
     ) -> Variable:
         """Declares a parameter; the startup program is not told of it."""
     def create_var(
@@ -84,7 +84,7 @@ class Block:
         stop_gradient: bool = False,
         is_data: bool = False,
         type: Any = None,
-        **_more: Any,
+        **more: Any,
     ) -> Variable:
         """Declares a variable."""
     desc: Any
@@ -148,6 +148,10 @@ class CPUPlace:
 class CUDAPinnedPlace:
     """Pinned memory as a place; the same as any other here."""
     def __init__(self) -> None: ...
+    def _equals(self, other: Any) -> Any:
+        ...
+    def _type(self) -> Any:
+        ...
 
 class CUDAPlace:
     """A graphics card as a place to compute; there is none here, so the processor stands in for it."""
@@ -302,7 +306,6 @@ class Executor:
         infers: Any,
     ) -> Any:
         """Runs a program on all batches of a dataset; returns how many batches and samples there were, the seconds it took, those that each thread waited for data, and what a pass that infers has fetched, as of the whole pass."""
-    check_nan_inf: Any
     def close(self) -> None:
         """Ends this executor: it runs nothing any more."""
     def run(
@@ -364,10 +367,12 @@ class Initializer:
 
 class LoDTensor:
     """A dense tensor, with ragged offsets if it holds sequences."""
-    def __init__(self) -> None: ...
+    def __init__(self, recursive_sequence_lengths: Any = None) -> None: ...
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any: ...
     def __getitem__(self, key: Any, /) -> Any: ...
     def __len__(self) -> int: ...
+    def _alloc_double(self, place: Any = None) -> Any:
+        ...
     def _alloc_float(self, place: Any = None) -> Any:
         ...
     def _alloc_int(self, place: Any = None) -> Any:
@@ -846,6 +851,9 @@ class Variable:
         """The variable as text."""
     trainable: bool
     type: Any
+
+def as_lodtensor(data: Any, place: Any = None, dtype: Any = None) -> Any:
+    """What is fed as a tensor: an array, or a number in the type it is wanted in."""
 
 class backward:
     @staticmethod

@@ -1,6 +1,7 @@
 """Readers in a thread of their own."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -132,3 +133,86 @@ def test_a_reader_feeds_a_test_program_too():
     reader.start()
     assert fluid.Executor().run(test, fetch_list=[total])[0].item() == 0.5
     reader.reset()
+
+
+def six_batches(iterable, drop_last, trains=False):
+    """What four places make of six batches, pass by pass."""
+    x = fluid.data("x", [-1, 1])
+    loader = fluid.io.DataLoader.from_generator(
+        [x], capacity=8, iterable=iterable, drop_last=drop_last
+    )
+    loss = fluid.layers.mean(fluid.layers.fc(x, 1, param_attr=fluid.initializer.Constant(1.0)))
+    if trains:
+        fluid.optimizer.SGD(0.0).minimize(loss)
+    places = fluid.cpu_places(4)
+    batches = [[np.full((2, 1), at, "float32")] for at in range(6)]
+    loader.set_batch_generator(lambda: iter(batches), places=places if iterable else None)
+    executor = fluid.Executor()
+    executor.run(fluid.default_startup_program())
+    compiled = fluid.CompiledProgram(fluid.default_main_program())
+    compiled = compiled.with_data_parallel(loss.name if trains else None, places=places)
+
+    def one_pass():
+        if iterable:
+            return [executor.run(compiled, feed=feed, fetch_list=[loss])[0] for feed in loader()]
+        seen = []
+        loader.start()
+        try:
+            while True:
+                seen.append(executor.run(compiled, fetch_list=[loss])[0])
+        except fluid.core.EOFException:
+            loader.reset()
+        return seen
+
+    return [[list(step) for step in one_pass()] for _ in range(2)]
+
+
+@pytest.mark.parametrize("iterable", [True, False])
+def test_the_last_batches_may_leave_places_idle(iterable):
+    # As in Fluid 1.8.5, where nothing is trained.
+    assert six_batches(iterable, drop_last=False) == [[[0, 1, 2, 3], [4, 5]]] * 2
+
+
+@pytest.mark.parametrize("iterable", [True, False])
+def test_the_last_batches_are_dropped_on_demand(iterable):
+    assert six_batches(iterable, drop_last=True) == [[[0, 1, 2, 3]]] * 2
+
+
+def test_training_needs_a_batch_for_each_place():
+    assert six_batches(False, drop_last=False, trains=True) == [[[0, 1, 2, 3]]] * 2
+
+
+def test_a_reader_says_how_much_was_read_ahead():
+    x = fluid.data("x", [-1, 1])
+    reader = fluid.io.PyReader([x], capacity=3, iterable=False)
+    out = fluid.layers.assign(x)
+    reader.decorate_batch_generator(lambda: iter([[np.zeros((1, 1), "float32")]] * 5))
+    assert reader.queue.size() == 0
+    reader.start()
+    deadline = time.monotonic() + 20
+    while reader.queue.size() < 3:
+        assert time.monotonic() < deadline
+    executor, n_runs = fluid.Executor(), 0
+    with pytest.raises(fluid.core.EOFException):
+        while True:
+            executor.run(fetch_list=[out])
+            n_runs += 1
+    assert n_runs == 5 and reader.queue.size() == 0
+    reader.reset()
+
+
+def test_a_loader_gives_its_batches_one_by_one():
+    x = fluid.data("x", [-1, 1])
+    loader = fluid.io.PyReader([x], capacity=3)
+    loader.decorate_batch_generator(
+        lambda: iter([[np.full((1, 1), at, "float32")] for at in range(2)]), fluid.CPUPlace()
+    )
+    assert [float(np.array(next(loader)[0]["x"])[0, 0]) for _ in range(2)] == [0.0, 1.0]
+    with pytest.raises(StopIteration):
+        next(loader)
+    assert len(list(loader())) == 2
+    loader._loader._reset()
+    base = fluid.reader.DataLoaderBase()
+    for ask in (iter, next):
+        with pytest.raises(NotImplementedError):
+            ask(base())

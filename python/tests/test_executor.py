@@ -139,10 +139,10 @@ def test_check_nan_inf_names_the_operator():
     fluid.set_flags({"FLAGS_check_nan_inf": True})
     try:
         exe = fluid.Executor()
+        with pytest.raises(fluid.core.EnforceNotMet, match="mean"):
+            exe.run(feed={"x": np.full((1, 2), np.nan, "float32")}, fetch_list=[mean])
     finally:
         fluid.set_flags({"FLAGS_check_nan_inf": False})
-    with pytest.raises(fluid.core.EnforceNotMet, match="mean"):
-        exe.run(feed={"x": np.full((1, 2), np.nan, "float32")}, fetch_list=[mean])
 
 
 def heavy(layers=40, width=700):

@@ -95,3 +95,8 @@ def test_split_and_cluster_files(tmp_path):
     assert list(common.cluster_files_reader(pattern, 2, 1)()) == [3, 4, 5]
     with open(tmp_path / "00002.pickle", "rb") as file:
         assert pickle.load(file) == [6]
+
+
+@pytest.mark.parametrize("size", [0, 1, -1])
+def test_a_buffer_of_nothing_shuffles_nothing(size):
+    assert list(paddle.reader.shuffle(lambda: iter(range(5)), size)()) == [0, 1, 2, 3, 4]

@@ -236,6 +236,11 @@ pub fn current() -> Result<Flags> {
     Ok(held()?.clone().expect("read above"))
 }
 
+/// Whether results are searched for numbers that are none; asked before each run.
+pub fn checks_nan_inf() -> Result<bool> {
+    Ok(held()?.as_ref().is_some_and(Flags::check_nan_inf))
+}
+
 /// Changes flags of this process.
 pub fn change(name: &str, text: &str) -> Result<()> {
     held()?.as_mut().expect("read above").set(name, text)

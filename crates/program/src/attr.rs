@@ -89,6 +89,9 @@ impl Attrs {
             Some(Attr::Int(value)) => Ok(i64::from(*value)),
             Some(Attr::Long(value)) => Ok(*value),
             Some(Attr::Block(value)) => Ok(i64::from(*value)),
+            // Scripts give an array of one number; so it is a list.
+            Some(Attr::Ints(values)) if values.len() == 1 => Ok(i64::from(values[0])),
+            Some(Attr::Longs(values)) if values.len() == 1 => Ok(values[0]),
             Some(other) => Err(bad(name, "an integer", other)),
         }
     }
@@ -99,6 +102,10 @@ impl Attrs {
             None => Ok(default),
             Some(Attr::Float(value)) => Ok(*value),
             Some(Attr::Int(value)) => Ok(*value as f32),
+            Some(Attr::Long(value)) => Ok(*value as f32),
+            Some(Attr::Bool(value)) => Ok(f32::from(u8::from(*value))),
+            Some(Attr::Floats(values)) if values.len() == 1 => Ok(values[0]),
+            Some(Attr::Ints(values)) if values.len() == 1 => Ok(values[0] as f32),
             Some(other) => Err(bad(name, "a float", other)),
         }
     }
@@ -109,6 +116,8 @@ impl Attrs {
             None => Ok(default),
             Some(Attr::Bool(value)) => Ok(*value),
             Some(Attr::Int(value)) => Ok(*value != 0),
+            Some(Attr::Float(value)) => Ok(*value != 0.0),
+            Some(Attr::Bools(values)) if values.len() == 1 => Ok(values[0]),
             Some(other) => Err(bad(name, "a boolean", other)),
         }
     }
@@ -181,6 +190,20 @@ mod tests {
         assert_eq!(attrs.int("axis", 0).unwrap(), -1);
         assert_eq!(attrs.int("padding_idx", 0).unwrap(), -1);
         assert_eq!(attrs.int("absent", 7).unwrap(), 7);
+    }
+
+    #[test]
+    fn a_list_of_one_is_the_number_in_it() {
+        let mut attrs = Attrs::default();
+        attrs.set("axis", vec![2]);
+        attrs.set("scale", vec![0.5f32]);
+        attrs.set("flag", vec![true]);
+        assert_eq!(attrs.int("axis", 0).unwrap(), 2);
+        assert_eq!(attrs.float("axis", 0.0).unwrap(), 2.0);
+        assert_eq!(attrs.float("scale", 0.0).unwrap(), 0.5);
+        assert!(attrs.bool("flag", false).unwrap());
+        attrs.set("axis", vec![2, 3]);
+        assert!(attrs.int("axis", 0).is_err() && attrs.float("axis", 0.0).is_err());
     }
 
     #[test]

@@ -192,6 +192,8 @@ impl Builder<'_> {
                 actual: format!("{:?} for `{name}`", new.dims),
             });
         }
+        // What no memory can hold is refused here: its first values are worked out below.
+        tensor::Shape::from_dims(new.dims)?;
         let mut var = VarDesc::new(&name, Meta::dense(new.dtype, new.dims)).persistable();
         var.param = Some(ParamInfo::from(new.attr));
         var.stop_gradient = !new.attr.trainable;

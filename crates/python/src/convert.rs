@@ -1,15 +1,11 @@
-//! Between Python's values and ours: element types, attributes, arrays.
+//! Between Python's values and ours: element types, attributes.
 
-use numpy::ndarray::ArrayViewD;
-use numpy::{
-    PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray,
-    PyUntypedArrayMethods, ToPyArray,
-};
+use numpy::PyUntypedArray;
 use program::{Attr, VarKind};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
-use tensor::{Bool, DType, Element, Shape, Tensor};
+use tensor::DType;
 
 use crate::error::from_tensor;
 
@@ -110,8 +106,20 @@ pub(crate) fn dtype_from_py(object: &Bound<'_, PyAny>) -> PyResult<DType> {
     })
 }
 
+/// An element type as a variable takes it: what numpy calls a type is one too ('double', 'f4').
+pub(crate) fn any_dtype_from_py(object: &Bound<'_, PyAny>) -> PyResult<DType> {
+    let Ok(text) = object.cast::<PyString>() else { return dtype_from_py(object) };
+    match object.py().import("numpy")?.getattr("dtype")?.call1((text,)) {
+        Ok(dtype) => dtype_from_py(&dtype),
+        Err(_) => dtype_from_py(object),
+    }
+}
+
 /// An attribute of an operator from a Python value.
 pub(crate) fn attr_from_py(value: &Bound<'_, PyAny>) -> PyResult<Attr> {
+    if is_of_numpy(value)? {
+        return attr_from_py(&value.call_method0("tolist")?);
+    }
     if let Ok(flag) = value.cast::<PyBool>() {
         return Ok(Attr::Bool(flag.is_true()));
     }
@@ -140,9 +148,26 @@ pub(crate) fn attr_from_py(value: &Bound<'_, PyAny>) -> PyResult<Attr> {
     Err(PyTypeError::new_err(format!("an attribute cannot be a {kind}")))
 }
 
+/// Whether it is an array, or a number of numpy's that is none of Python's.
+fn is_of_numpy(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if value.is_instance_of::<PyUntypedArray>() {
+        return Ok(true);
+    }
+    let plain = value.is_instance_of::<PyInt>()
+        || value.is_instance_of::<PyFloat>()
+        || value.is_instance_of::<PyString>();
+    Ok(!plain && value.is_instance(&value.py().import("numpy")?.getattr("generic")?)?)
+}
+
+/// A number of numpy's as one of Python's.
+fn plain(item: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    if is_of_numpy(&item)? { item.call_method0("tolist") } else { Ok(item) }
+}
+
 fn list_attr(value: &Bound<'_, PyAny>) -> PyResult<Attr> {
-    let first = value.try_iter()?.next().transpose()?;
-    let Some(first) = first else { return Ok(Attr::Ints(Vec::new())) };
+    let items = value.try_iter()?.map(|item| plain(item?)).collect::<PyResult<Vec<_>>>()?;
+    let Some(first) = items.first().cloned() else { return Ok(Attr::Ints(Vec::new())) };
+    let value = PyList::new(value.py(), items)?.into_any();
     if first.is_instance_of::<PyBool>() {
         return Ok(Attr::Bools(value.extract()?));
     }
@@ -177,96 +202,4 @@ pub(crate) fn attr_to_py(py: Python<'_>, attr: &Attr) -> PyResult<Py<PyAny>> {
         Attr::Bools(values) => values.into_pyobject(py)?.into_any(),
     };
     Ok(object.unbind())
-}
-
-/// Copies an array into a tensor, reusing the tensor's memory. `None` if it is no array.
-pub(crate) fn copy_array(object: &Bound<'_, PyAny>, out: &mut Tensor) -> PyResult<bool> {
-    let Ok(array) = object.cast::<PyUntypedArray>() else { return Ok(false) };
-    let shape: Vec<i64> = array.shape().iter().map(|&size| size as i64).collect();
-    // Fluid has no tensor without dimensions: a number becomes a vector of one.
-    let shape = if shape.is_empty() {
-        Shape::from([1])
-    } else {
-        Shape::from_dims(&shape).map_err(from_tensor)?
-    };
-    let dtype = array.dtype();
-    match (dtype.kind(), dtype.itemsize()) {
-        (b'f', 4) => copy_typed::<f32>(object, shape, out)?,
-        (b'f', 8) => copy_typed::<f64>(object, shape, out)?,
-        (b'i', 8) => copy_typed::<i64>(object, shape, out)?,
-        (b'i', 4) => copy_typed::<i32>(object, shape, out)?,
-        (b'i', 2) => copy_typed::<i16>(object, shape, out)?,
-        (b'i', 1) => copy_typed::<i8>(object, shape, out)?,
-        (b'u', 1) => copy_typed::<u8>(object, shape, out)?,
-        (b'b', 1) => {
-            let bytes = object.call_method1("view", ("uint8",))?;
-            copy_typed::<u8>(&bytes, shape, out)?;
-            let truths: Vec<Bool> = out.bytes().iter().map(|&byte| Bool(byte)).collect();
-            out.resize::<Bool>(shape).copy_from_slice(&truths);
-        }
-        _ => {
-            let text =
-                format!("an array of {dtype} cannot be fed; use float32, float64, int32, int64, …");
-            return Err(PyTypeError::new_err(text));
-        }
-    }
-    Ok(true)
-}
-
-fn copy_typed<T: Element + numpy::Element>(
-    object: &Bound<'_, PyAny>,
-    shape: Shape,
-    out: &mut Tensor,
-) -> PyResult<()> {
-    let native;
-    let array = match object.cast::<PyArrayDyn<T>>() {
-        Ok(array) => array,
-        Err(_) => {
-            // The bytes of each number stand in the order of another machine.
-            let order = object.getattr("dtype")?.call_method1("newbyteorder", ("=",))?;
-            native = object.call_method1("astype", (order,))?;
-            native.cast::<PyArrayDyn<T>>()?
-        }
-    };
-    let held = array.try_readonly().map_err(|error| PyValueError::new_err(error.to_string()))?;
-    let target = out.resize::<T>(shape);
-    match held.as_slice() {
-        Ok(values) => target.copy_from_slice(values),
-        Err(_) => {
-            let dense = object.py().import("numpy")?.call_method1("ascontiguousarray", (array,))?;
-            let dense = dense.cast::<PyArrayDyn<T>>()?.try_readonly();
-            let dense = dense.map_err(|error| PyValueError::new_err(error.to_string()))?;
-            target.copy_from_slice(dense.as_slice()?);
-        }
-    }
-    Ok(())
-}
-
-/// A numpy array with a tensor's numbers.
-pub(crate) fn to_numpy(py: Python<'_>, tensor: &Tensor) -> PyResult<Py<PyAny>> {
-    match tensor.dtype() {
-        DType::F32 => typed::<f32>(py, tensor),
-        DType::F64 => typed::<f64>(py, tensor),
-        DType::I64 => typed::<i64>(py, tensor),
-        DType::I32 => typed::<i32>(py, tensor),
-        DType::I16 => typed::<i16>(py, tensor),
-        DType::I8 => typed::<i8>(py, tensor),
-        DType::U8 => typed::<u8>(py, tensor),
-        DType::Bool => viewed(py, tensor, "bool"),
-        DType::F16 => viewed(py, tensor, "float16"),
-    }
-}
-
-fn typed<T: Element + numpy::Element>(py: Python<'_>, tensor: &Tensor) -> PyResult<Py<PyAny>> {
-    let values = tensor.data::<T>().map_err(from_tensor)?;
-    let view = ArrayViewD::from_shape(tensor.dims(), values);
-    let view = view.map_err(|error| PyValueError::new_err(error.to_string()))?;
-    Ok(view.to_pyarray(py).into_any().unbind())
-}
-
-/// Types that numpy's Rust face has no element for travel as bytes.
-fn viewed(py: Python<'_>, tensor: &Tensor, dtype: &str) -> PyResult<Py<PyAny>> {
-    let bytes = PyArray1::<u8>::from_slice(py, tensor.bytes());
-    let array = bytes.call_method1("view", (dtype,))?;
-    Ok(array.call_method1("reshape", (tensor.dims().to_vec(),))?.unbind())
 }

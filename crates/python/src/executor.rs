@@ -1,9 +1,10 @@
 //! The executor as Python sees it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fleet::flags::checks_nan_inf;
 use fleet::lifecycle::{self, Served};
 use program::Program;
 use pyo3::exceptions::{
@@ -12,13 +13,13 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
-use tensor::Tensor;
+use tensor::{DType, Tensor, Value};
 use train::{Error as TrainError, Executor, Feed, Scope};
 
+use crate::array::{copy_array, copy_number, to_numpy};
 use crate::cluster;
 use crate::context;
-use crate::convert::{copy_array, to_numpy};
-use crate::error::{from_fleet, from_train};
+use crate::error::{from_fleet, from_tensor, from_train};
 use crate::from_dataset::{self, Wanted};
 use crate::parallel::{self, Call, World};
 use crate::program::PyProgram;
@@ -39,7 +40,7 @@ pub(crate) struct PyExecutor {
 struct State {
     executor: Executor,
     feed: Feed,
-    fetched: Vec<Tensor>,
+    fetched: Vec<Value>,
     /// What a signal handler raised during the run.
     raised: Raised,
 }
@@ -118,7 +119,7 @@ impl PyExecutor {
         if let Some(program) = program {
             let scope = scope.as_ref().map(|scope| scope.clone_ref(py));
             let call = Call { program, feed, fetch_list, scope, return_numpy, return_merged };
-            if let Some(fetched) = parallel::run(py, call, &self.world(py))? {
+            if let Some(fetched) = parallel::run(py, call, &self.world(py)?)? {
                 return Ok(fetched);
             }
         }
@@ -132,16 +133,17 @@ impl PyExecutor {
         // The program as it is now: from here on nobody's change is seen, and nothing is locked.
         let program = program.get().shared();
         warn_if_empty(py, &program)?;
-        let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.ready(py)?;
         if train::serve::server_op(&program).is_some() {
             state.serve(py, &program, &scope.get().0)?;
             return Ok(PyList::empty(py).unbind());
         }
         let State { executor, feed: held, fetched, raised } = &mut *state;
         fill(&program, held, read.as_ref().or(feed))?;
+        keep(&program, held, &scope.get().0);
         let fetch: Vec<&str> = names.iter().map(String::as_str).collect();
         let scope = &scope.get().0;
-        let ran = py.detach(|| executor.run_into(&program, scope, held, &fetch, fetched));
+        let ran = py.detach(|| executor.run_values(&program, scope, held, &fetch, fetched));
         let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
         let raised = raised.or_else(cluster::raised_in_wait).filter(|_| ran.is_err());
         ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
@@ -183,7 +185,7 @@ impl PyExecutor {
         }
         let handler = fetch_handler;
         let wanted = Wanted { fetch, labels, print_period, debug, infers, handler };
-        let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.ready(py)?;
         let State { executor, raised, .. } = &mut *state;
         let what = (&*program, &scope.get().0);
         let report = from_dataset::run(py, executor, raised, what, dataset, wanted)?;
@@ -191,7 +193,9 @@ impl PyExecutor {
         for whole in report.fetched {
             // Sequences are no array.
             let return_numpy = whole.value.lod().is_empty();
-            fetched.extend(results(py, &mut [whole.value], return_numpy)?.bind(py).iter());
+            fetched.extend(
+                results(py, &mut [Value::Tensor(whole.value)], return_numpy)?.bind(py).iter(),
+            );
         }
         let counts = (report.n_batches, report.n_samples, report.seconds, report.waited);
         Ok((counts, PyList::new(py, fetched)?.unbind()))
@@ -206,21 +210,21 @@ impl PyExecutor {
         let cluster = cluster::cluster()?;
         py.detach(|| cluster.complete()).map_err(from_train)
     }
-
-    /// Whether a run fails as soon as an operator writes a number that is not finite.
-    #[setter]
-    fn set_check_nan_inf(&self, py: Python<'_>, check: bool) {
-        let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
-        state.executor.options_mut().check_nan_inf = check;
-    }
 }
 
 impl PyExecutor {
-    /// What runs on several places share with this executor.
-    fn world(&self, py: Python<'_>) -> World {
+    /// The state for a run, with the flags as they are now.
+    fn ready(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
         let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        state.executor.options_mut().check_nan_inf = checks_nan_inf().map_err(from_fleet)?;
+        Ok(state)
+    }
+
+    /// What runs on several places share with this executor.
+    fn world(&self, py: Python<'_>) -> PyResult<World> {
+        let mut state = self.ready(py)?;
         let check_nan_inf = state.executor.options_mut().check_nan_inf;
-        World { cluster: state.executor.cluster().clone(), check_nan_inf }
+        Ok(World { cluster: state.executor.cluster().clone(), check_nan_inf })
     }
 }
 
@@ -303,17 +307,33 @@ pub(crate) fn fill(
     let mut strays = Vec::new();
     for (name, value) in dict.iter() {
         let name = feed_name(&name)?;
-        if program.find_var(0, &name).is_none() {
+        let Some(var) = program.find_var(0, &name) else {
             warn(feed.py(), &TrainError::feed_not_declared(&name, program).to_string())?;
             strays.push(name);
             continue;
-        }
-        fill_one(held, &name, &value)?;
+        };
+        fill_one(held, (&name, var.meta.dtype), &value)?;
         names.push(name);
     }
     held.keep_only(|name| names.iter().any(|known| known == name));
     held.set_strays(strays);
     Ok(())
+}
+
+/// What is fed to a persistable variable stays there for the runs that follow.
+fn keep(program: &Program, held: &mut Feed, scope: &Scope) {
+    let is_state = |name: &str| program.find_var(0, name).is_some_and(|var| var.persistable);
+    let states: Vec<String> =
+        held.names().filter(|name| is_state(name)).map(str::to_string).collect();
+    for name in &states {
+        if let Some(tensor) = held.get_mut(name) {
+            let owner = scope.find(name).unwrap_or(scope);
+            owner.set(name, std::mem::take(tensor));
+        }
+    }
+    if !states.is_empty() {
+        held.keep_only(|name| !is_state(name));
+    }
 }
 
 fn feed_dict<'py>(feed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
@@ -334,16 +354,27 @@ fn feed_dict<'py>(feed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     Err(PyTypeError::new_err(text))
 }
 
-fn fill_one(held: &mut Feed, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+fn fill_one(
+    held: &mut Feed,
+    (name, dtype): (&str, DType),
+    value: &Bound<'_, PyAny>,
+) -> PyResult<()> {
     if held.get_mut(name).is_none() {
         held.set(name, Tensor::default());
     }
     let Some(tensor) = held.get_mut(name) else { return Ok(()) };
     if let Ok(given) = value.cast::<PyTensor>() {
-        given.get().read(|given| tensor.copy_from(given));
-        return Ok(());
+        return given.get().read(|given| {
+            let n_rows = given.dims().first().copied().unwrap_or(0);
+            given.lod().check(n_rows).map_err(from_tensor)?;
+            tensor.copy_from(given);
+            Ok(())
+        });
     }
-    if copy_array(value, tensor).map_err(|error| of_feed(name, value.py(), error))? {
+    let copied = copy_array(value, tensor)
+        .and_then(|copied| Ok(copied || copy_number(value, dtype, tensor)?))
+        .map_err(|error| of_feed(name, value.py(), error))?;
+    if copied {
         return Ok(());
     }
     let kind = value.get_type();
@@ -379,25 +410,36 @@ pub(crate) fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
 }
 
+/// What was fetched as Python has it: arrays or tensors, and lists of them.
 pub(crate) fn results(
     py: Python<'_>,
-    fetched: &mut [Tensor],
+    fetched: &mut [Value],
     return_numpy: bool,
 ) -> PyResult<Py<PyList>> {
     let mut list = Vec::with_capacity(fetched.len());
-    for tensor in fetched {
-        if !return_numpy {
-            list.push(Py::new(py, PyTensor::own(std::mem::take(tensor)))?.into_any());
-            continue;
-        }
-        if !tensor.lod().is_empty() {
-            return Err(PyRuntimeError::new_err(
-                "Some of your fetched tensors hold LoD information. They can not be completely \
-                 cast to Python ndarray. Please set the parameter 'return_numpy' as 'False' to \
-                 return LoDTensor itself directly.",
-            ));
-        }
-        list.push(if tensor.is_initialized() { to_numpy(py, tensor)? } else { py.None() });
+    for value in fetched {
+        list.push(match value {
+            Value::Array(parts) => {
+                let parts = parts.iter_mut().map(|part| result(py, part, return_numpy));
+                PyList::new(py, parts.collect::<PyResult<Vec<_>>>()?)?.into_any().unbind()
+            }
+            Value::Tensor(tensor) => result(py, tensor, return_numpy)?,
+            _ => py.None(),
+        });
     }
     Ok(PyList::new(py, list)?.unbind())
+}
+
+fn result(py: Python<'_>, tensor: &mut Tensor, return_numpy: bool) -> PyResult<Py<PyAny>> {
+    if !return_numpy {
+        return Ok(Py::new(py, PyTensor::own(std::mem::take(tensor)))?.into_any());
+    }
+    if !tensor.lod().is_empty() {
+        return Err(PyRuntimeError::new_err(
+            "Some of your fetched tensors hold LoD information. They can not be completely \
+             cast to Python ndarray. Please set the parameter 'return_numpy' as 'False' to \
+             return LoDTensor itself directly.",
+        ));
+    }
+    if tensor.is_initialized() { to_numpy(py, tensor) } else { Ok(py.None()) }
 }

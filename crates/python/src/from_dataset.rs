@@ -10,7 +10,7 @@ use tensor::Tensor;
 use train::from_dataset::{Audience, Bar, Pass, Progress, Report, Whole, fetched_text};
 use train::{Error, Executor, Scope};
 
-use crate::convert::to_numpy;
+use crate::array::to_numpy;
 use crate::dataset::PyDataset;
 use crate::error::{from_data, from_train};
 use crate::executor::{Raised, signalled};

@@ -10,9 +10,9 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use tensor::Tensor;
 use train::io::{self, SaveInference};
 
+use crate::array::{copy_array, to_numpy};
 use crate::cluster;
 use crate::context;
-use crate::convert::{copy_array, to_numpy};
 use crate::error::{EnforceNotMet, from_program, from_train};
 use crate::program::PyProgram;
 use crate::tensor::{PyScope, PyTensor};

@@ -3,12 +3,14 @@
 //! **Invariant:** no behaviour. Whatever is worth testing from Rust lives in the crates above.
 #![allow(clippy::too_many_arguments)] // The keyword lists are Fluid's.
 
+mod array;
 mod backward;
 mod clip;
 mod cluster;
 mod context;
 mod convert;
 mod dataset;
+mod declare;
 mod desc;
 mod error;
 mod executor;
@@ -71,6 +73,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<context::PyNames>()?;
     m.add_class::<feeder::PyFeeder>()?;
     m.add_function(wrap_pyfunction!(lod::create_lod_tensor, m)?)?;
+    m.add_function(wrap_pyfunction!(lod::as_lodtensor, m)?)?;
     m.add_function(wrap_pyfunction!(lod::create_random_int_lodtensor, m)?)?;
     m.add_function(wrap_pyfunction!(context::default_main_program, m)?)?;
     m.add_function(wrap_pyfunction!(context::default_startup_program, m)?)?;

@@ -1,11 +1,12 @@
 //! Tensors that hold sequences, made from nested lists or arrays.
 
-use pyo3::exceptions::{PyAssertionError, PyTypeError};
+use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use tensor::{Lod, Tensor};
 
-use crate::convert::copy_array;
+use crate::array::{copy_array, copy_number};
+use crate::convert::dtype_from_py;
 use crate::error::EnforceNotMet;
 use crate::tensor::PyTensor;
 
@@ -78,6 +79,33 @@ pub(crate) fn create_lod_tensor(
     let array = numpy.call_method1("array", (nested.leaves,))?;
     let column = numpy.call_method1("expand_dims", (array, -1))?;
     ragged(&column, &recursive_seq_lens)
+}
+
+/// What is fed as a tensor: an array, or a number in the type it is wanted in.
+#[pyfunction]
+#[pyo3(signature = (data, place = None, dtype = None))]
+pub(crate) fn as_lodtensor(
+    data: &Bound<'_, PyAny>,
+    place: Option<&Bound<'_, PyAny>>,
+    dtype: Option<&Bound<'_, PyAny>>,
+) -> PyResult<PyTensor> {
+    let _ = place;
+    let mut tensor = Tensor::default();
+    if copy_array(data, &mut tensor)? {
+        return Ok(PyTensor::own(tensor));
+    }
+    let wanted = dtype.map(dtype_from_py).transpose()?;
+    if copy_number(data, wanted.unwrap_or_default(), &mut tensor)? {
+        let text = "the dtype should be given when a number is fed";
+        return match wanted {
+            Some(_) => Ok(PyTensor::own(tensor)),
+            None => Err(PyAssertionError::new_err(text)),
+        };
+    }
+    Err(PyRuntimeError::new_err(
+        "Some of your feed data hold LoD information or are Python lists: feed a numpy array, or a \
+         LoDTensor made by fluid.create_lod_tensor",
+    ))
 }
 
 /// A tensor of sequences of random whole numbers, `low` and `high` included.

@@ -9,7 +9,7 @@ use pyo3::types::PyString;
 use tensor::{Shape, Tensor};
 use train::metrics::{Answers, Auc, Chunks, EditDistances, WeightedMean};
 
-use crate::convert::{copy_array, to_numpy};
+use crate::array::{copy_array, to_numpy};
 use crate::error::{from_tensor, from_train};
 
 /// Adds the module `_core.metrics`.

@@ -7,24 +7,26 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use tensor::Tensor;
+use tensor::{Tensor, Value};
 use train::Feed;
 use train::parallel::{LossScale, Parallel, join, split};
 use train::remote::Cluster;
 
 use crate::context;
-use crate::error::from_train;
+use crate::error::{EOFException, from_train};
 use crate::executor::{
     Raised, SIGNALS_EVERY, fetch_names, fill, program_arg, results, signalled, warn_if_empty,
 };
 use crate::program::PyProgram;
-use crate::tensor::PyScope;
+use crate::tensor::{PyScope, PyTensor};
 
 /// The devices of a compiled program: gradients are added up over them, parameters change once.
 #[pyclass(name = "DataParallel", module = "paddlewheel._core", frozen)]
 pub(crate) struct PyParallel {
     state: Mutex<State>,
     n_places: usize,
+    /// Places may stay idle where nothing is trained.
+    allows_idle: bool,
 }
 
 struct State {
@@ -74,6 +76,7 @@ impl PyParallel {
         if reduces {
             parallel.count_together();
         }
+        let allows_idle = parallel.allows_idle();
         if let Some(other) = share {
             if other.n_places != n_places {
                 let text = format!(
@@ -88,7 +91,7 @@ impl PyParallel {
         let raised = Raised::default();
         let asked = raised.clone();
         parallel.poll(SIGNALS_EVERY, move || signalled(&asked));
-        Ok(Self { state: Mutex::new(State { parallel, raised }), n_places })
+        Ok(Self { state: Mutex::new(State { parallel, raised }), n_places, allows_idle })
     }
 
     /// How many places there are.
@@ -122,7 +125,7 @@ pub(crate) fn run(
     let Ok(devices) = devices.cast_into::<PyParallel>() else { return Ok(None) };
     let devices = devices.get();
     let names = fetch_names(call.fetch_list)?;
-    let read = from_readers(py, &program, devices.n_places, feed)?;
+    let read = from_readers(py, &program, devices, feed)?;
     let program = program.get().shared();
     warn_if_empty(py, &program)?;
     let mut state = devices.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +155,9 @@ fn feeds(
     let n = parallel.n_devices();
     let list = feed.filter(|feed| is_list(feed));
     if let Some(list) = list {
-        if list.len()? != n {
+        let n_feeds = list.len()?;
+        let fewer = 0 < n_feeds && n_feeds < n && parallel.allows_idle() && from_loader(list)?;
+        if n_feeds != n && !fewer {
             let text = "Feed a list of tensor, the list should be the same size as places";
             return Err(PyValueError::new_err(text));
         }
@@ -162,6 +167,18 @@ fn feeds(
     fill(program, &mut whole, feed)?;
     let is_state = |name: &str| program.find_var(0, name).is_some_and(|var| var.persistable);
     split(&whole, n, parallel.allows_idle(), is_state).map_err(from_train)
+}
+
+/// Whether a list of feeds is what loaders give: tensors only. Their last ones may be fewer.
+fn from_loader(list: &Bound<'_, PyAny>) -> PyResult<bool> {
+    for part in list.try_iter()? {
+        let part = part?;
+        let Ok(part) = part.cast::<PyDict>() else { return Ok(false) };
+        if part.values().iter().any(|value| !value.is_instance_of::<PyTensor>()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// What one place gets. Names that the program does not know have nowhere to go.
@@ -180,11 +197,12 @@ fn feed_of_place(program: &Program, part: &Bound<'_, PyAny>) -> PyResult<Feed> {
     Ok(feed)
 }
 
-/// The next batches of the program's readers, one for each place, with what else is fed.
+/// The next batches of the program's readers, one for each place, with what else is fed. The last
+/// ones of a pass may be fewer, if the readers keep them and places may stay idle.
 fn from_readers<'py>(
     py: Python<'py>,
     program: &Py<PyProgram>,
-    n_places: usize,
+    devices: &PyParallel,
     feed: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let readers = program.get().readers(py);
@@ -192,14 +210,19 @@ fn from_readers<'py>(
         return Ok(None);
     }
     let mut parts: Vec<Bound<'py, PyDict>> = Vec::new();
-    for place in 0..n_places {
-        let all = PyDict::new(py);
-        for reader in &readers {
-            let batch = reader.bind(py).call_method0("_take")?;
-            if !batch.is_none() {
-                all.update(batch.cast::<pyo3::types::PyMapping>()?)?;
+    for place in 0..devices.n_places {
+        let all = match next_batch(py, &readers) {
+            Err(error) if devices.allows_idle && !parts.is_empty() => {
+                let dropped = readers.iter().map(|reader| reader.getattr(py, "_drop_last"));
+                let dropped = dropped.map(|drop| drop?.bind(py).is_truthy());
+                let kept = !dropped.collect::<PyResult<Vec<_>>>()?.contains(&true);
+                if kept && error.is_instance_of::<EOFException>(py) {
+                    break;
+                }
+                return Err(error);
             }
-        }
+            all => all?,
+        };
         let own = match feed {
             Some(list) if is_list(list) => Some(list.get_item(place)?),
             other => other.cloned(),
@@ -212,6 +235,18 @@ fn from_readers<'py>(
     Ok(Some(PyList::new(py, parts)?.into_any()))
 }
 
+/// What the readers give for one place.
+fn next_batch<'py>(py: Python<'py>, readers: &[Py<PyAny>]) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    for reader in readers {
+        let batch = reader.bind(py).call_method0("_take")?;
+        if !batch.is_none() {
+            all.update(batch.cast::<pyo3::types::PyMapping>()?)?;
+        }
+    }
+    Ok(all)
+}
+
 /// For each variable its values on all places, put together or in a list.
 fn answer(
     py: Python<'_>,
@@ -220,10 +255,14 @@ fn answer(
     (merged, numpy): (bool, bool),
 ) -> PyResult<Py<PyList>> {
     if merged {
-        let whole = names.iter().zip(&fetched).map(|(name, parts)| join(name, parts));
-        let mut whole = whole.collect::<train::Result<Vec<Tensor>>>().map_err(from_train)?;
+        let whole = names.iter().zip(&fetched);
+        let whole = whole.map(|(name, parts)| join(name, parts).map(Value::Tensor));
+        let mut whole = whole.collect::<train::Result<Vec<Value>>>().map_err(from_train)?;
         return results(py, &mut whole, numpy);
     }
-    let lists = fetched.into_iter().map(|mut parts| results(py, &mut parts, numpy));
+    let lists = fetched.into_iter().map(|parts| {
+        let mut parts: Vec<Value> = parts.into_iter().map(Value::Tensor).collect();
+        results(py, &mut parts, numpy)
+    });
     Ok(PyList::new(py, lists.collect::<PyResult<Vec<_>>>()?)?.unbind())
 }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 use tensor::Tensor;
 
-use crate::convert::copy_array;
+use crate::array::copy_array;
 use crate::error::from_program;
 use crate::operator::PyOperator;
 use crate::program::PyBlock;

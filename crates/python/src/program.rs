@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use program::{Meta, OpDesc, ParamInfo, Program, VarDesc, VarKind};
+use program::{Meta, OpDesc, Program, VarDesc};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::convert::{attr_from_py, dtype_from_py};
+use crate::convert::{any_dtype_from_py, attr_from_py};
+use crate::declare::{More, check_parameter, kind_of, name_or_new};
 use crate::desc::{PyBlockDesc, PyProgramDesc};
 use crate::error::from_program;
 use crate::held::Held;
@@ -265,6 +266,10 @@ impl PyBlock {
         PyVariable::new(self.program.clone_ref(py), self.id, name)
     }
 
+    fn again(&self, py: Python<'_>) -> Self {
+        Self { program: self.program.clone_ref(py), id: self.id }
+    }
+
     fn place_op(&self, py: Python<'_>, at: Option<usize>, mut op: OpDesc) -> PyResult<PyOperator> {
         op.site = crate::site::here(py);
         let mut program = self.program.get().lock();
@@ -359,7 +364,7 @@ impl PyBlock {
     }
 
     /// Declares a variable.
-    #[pyo3(signature = (name = None, shape = None, dtype = None, lod_level = None, persistable = None, stop_gradient = false, is_data = false, r#type = None, **_more))]
+    #[pyo3(signature = (name = None, shape = None, dtype = None, lod_level = None, persistable = None, stop_gradient = false, is_data = false, r#type = None, **more))]
     fn create_var(
         &self,
         py: Python<'_>,
@@ -371,18 +376,11 @@ impl PyBlock {
         stop_gradient: bool,
         is_data: bool,
         r#type: Option<i64>,
-        _more: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<PyVariable> {
-        let name = match name {
-            Some(name) => name,
-            None => crate::context::unique_name_generate(py, "_generated_var")?,
-        };
-        let kind = match r#type {
-            Some(code) => VarKind::from_code(code)
-                .ok_or_else(|| PyValueError::new_err(format!("{code} is no type of a variable")))?,
-            None => VarKind::LodTensor,
-        };
-        let dtype = dtype.map(dtype_from_py).transpose()?.unwrap_or_default();
+        more: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyVariable>> {
+        let name = name_or_new(py, name)?;
+        let kind = kind_of(r#type)?;
+        let dtype = dtype.map(any_dtype_from_py).transpose()?.unwrap_or_default();
         let meta = Meta {
             kind,
             dtype,
@@ -394,32 +392,50 @@ impl PyBlock {
         let mut program = self.program.get().lock();
         program.block_mut(self.id).create_var(var).map_err(from_program)?;
         drop(program);
-        Ok(self.variable(py, &name))
+        let variable = Bound::new(py, self.variable(py, &name))?;
+        More(more).initialize(&variable, self.again(py))?;
+        Ok(variable.unbind())
     }
 
     /// Declares a parameter; the startup program is not told of it.
-    #[pyo3(signature = (shape, dtype, name = None, trainable = true, is_distributed = false, **_more))]
+    #[pyo3(signature = (shape, dtype, name = None, trainable = true, is_distributed = false, **more))]
     fn create_parameter(
         &self,
         py: Python<'_>,
-        shape: Vec<i64>,
-        dtype: &Bound<'_, PyAny>,
+        shape: Option<Vec<i64>>,
+        dtype: Option<&Bound<'_, PyAny>>,
         name: Option<String>,
         trainable: bool,
         is_distributed: bool,
-        _more: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<PyVariable> {
-        let name = match name {
-            Some(name) => name,
-            None => crate::context::unique_name_generate(py, "_generated_var")?,
+        more: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyVariable>> {
+        let more = More(more);
+        check_parameter(shape.as_deref(), dtype.is_some())?;
+        let name = name_or_new(py, name)?;
+        let dtype = dtype.map(any_dtype_from_py).transpose()?.unwrap_or_default();
+        let (lod_level, error_clip) = more.of_tensor()?;
+        let meta = Meta::dense(dtype, &shape.unwrap_or_default()).with_lod_level(lod_level);
+        let param = Some(more.parameter(trainable, is_distributed)?);
+        let var = VarDesc {
+            persistable: true,
+            stop_gradient: !trainable,
+            error_clip,
+            param,
+            ..VarDesc::new(&name, meta)
         };
-        check_parameter(&shape)?;
-        let meta = Meta::dense(dtype_from_py(dtype)?, &shape);
-        let param = Some(ParamInfo { trainable, is_distributed, ..ParamInfo::default() });
-        let (persistable, stop_gradient) = (true, !trainable);
-        let var = VarDesc { persistable, stop_gradient, param, ..VarDesc::new(&name, meta) };
-        self.program.get().lock().block_mut(0).create_var(var).map_err(from_program)?;
-        Ok(PyVariable::new(self.program.clone_ref(py), 0, &name))
+        let filled = {
+            let mut program = self.program.get().lock();
+            let global = program.block_mut(0);
+            global.create_var(var).map_err(from_program)?;
+            global.ops.iter().any(|op| op.writes().any(|written| written == name))
+        };
+        let global = PyBlock { program: self.program.clone_ref(py), id: 0 };
+        let variable = Bound::new(py, global.variable(py, &name))?;
+        // A parameter that layers share is asked for several times and filled once.
+        if !filled {
+            more.initialize(&variable, global)?;
+        }
+        Ok(variable.unbind())
     }
 
     /// Appends an operator.
@@ -519,20 +535,6 @@ pub(crate) fn memory_usage(
     };
     let usage = program::memory::usage(&program.get().lock(), batch_size).map_err(from_program)?;
     Ok((usage.low, usage.high, usage.unit))
-}
-
-/// A parameter has a shape without open sizes.
-fn check_parameter(shape: &[i64]) -> PyResult<()> {
-    let text = match shape.iter().any(|&size| size <= 0) {
-        true => format!(
-            "Each dimension of shape for Parameter must be greater than 0, but received {shape:?}"
-        ),
-        false if shape.is_empty() => {
-            "The dimensions of shape for Parameter must be greater than 0".to_string()
-        }
-        false => return Ok(()),
-    };
-    Err(PyValueError::new_err(text))
 }
 
 fn op_desc(

@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use tensor::{DType, Lod, Rows, Shape, Tensor, Value};
 use train::Scope;
 
-use crate::convert::{VarType, copy_array, to_numpy};
+use crate::array::{copy_array, to_numpy};
+use crate::convert::{VarType, dtype_from_py};
 use crate::error::{EnforceNotMet, from_tensor};
 
 /// Where a tensor's numbers are: its own, or a variable of a scope.
@@ -63,9 +64,32 @@ impl PyTensor {
         }
     }
 
+    /// Gives the tensor a type and a shape, if there is memory for it.
+    fn resize(&self, wanted: impl FnOnce(&Tensor) -> (DType, Shape)) -> PyResult<()> {
+        self.write(|tensor| {
+            let (dtype, shape) = wanted(tensor);
+            Tensor::check_room(dtype, shape).map_err(from_tensor)?;
+            let lod = tensor.lod().clone();
+            tensor.resize_as(dtype, shape);
+            self.keep_lod(tensor, lod);
+            Ok(())
+        })
+    }
+
+    /// As in Fluid other numbers leave the sequences as they are; those of a variable must fit,
+    /// because operators rely on them.
+    fn keep_lod(&self, tensor: &mut Tensor, lod: Lod) {
+        let n_rows = tensor.dims().first().copied().unwrap_or(0);
+        if matches!(self.0, Home::Own(_)) || lod.check(n_rows).is_ok() {
+            tensor.set_lod(lod);
+        }
+    }
+
     fn set_offsets(&self, lod: Lod) -> PyResult<()> {
         self.write(|tensor| {
-            lod.check(tensor.shape().dims().first().copied().unwrap_or(0))?;
+            // As in Fluid the numbers may come later.
+            let later = lod.last().and_then(|offsets| offsets.last()).copied().unwrap_or(0);
+            lod.check(tensor.dims().first().copied().unwrap_or(later))?;
             tensor.set_lod(lod);
             Ok(())
         })
@@ -76,8 +100,13 @@ impl PyTensor {
 #[pymethods]
 impl PyTensor {
     #[new]
-    fn new() -> Self {
-        Self::own(Tensor::default())
+    #[pyo3(signature = (recursive_sequence_lengths = None))]
+    fn new(recursive_sequence_lengths: Option<Vec<Vec<usize>>>) -> PyResult<Self> {
+        let tensor = Self::own(Tensor::default());
+        if let Some(lengths) = recursive_sequence_lengths {
+            tensor.set_recursive_sequence_lengths(lengths)?;
+        }
+        Ok(tensor)
     }
 
     /// Copies an array (or a list) in, with its type and shape.
@@ -88,7 +117,12 @@ impl PyTensor {
             Ok(other) => array_of(other)?,
             Err(_) => array.py().import("numpy")?.call_method1("asarray", (array,))?,
         };
-        self.write(|tensor| copy_array(&array, tensor)).map(|_| ())
+        self.write(|tensor| {
+            let lod = tensor.lod().clone();
+            copy_array(&array, tensor)?;
+            self.keep_lod(tensor, lod);
+            Ok(())
+        })
     }
 
     /// The sizes of the dimensions.
@@ -107,8 +141,7 @@ impl PyTensor {
 
     fn _set_dims(&self, dims: Vec<i64>) -> PyResult<()> {
         let shape = Shape::from_dims(&dims).map_err(from_tensor)?;
-        self.write(|tensor| tensor.resize_as(tensor.dtype(), shape));
-        Ok(())
+        self.resize(|tensor| (tensor.dtype(), shape))
     }
 
     fn _dtype(&self) -> VarType {
@@ -129,15 +162,15 @@ impl PyTensor {
     }
 
     #[pyo3(signature = (place = None))]
-    fn _alloc_float(&self, place: Option<&Bound<'_, PyAny>>) {
+    fn _alloc_float(&self, place: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let _ = place;
-        self.write(|tensor| tensor.resize_as(DType::F32, tensor.shape()));
+        self.resize(|tensor| (DType::F32, tensor.shape()))
     }
 
     #[pyo3(signature = (place = None))]
-    fn _alloc_int(&self, place: Option<&Bound<'_, PyAny>>) {
+    fn _alloc_int(&self, place: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let _ = place;
-        self.write(|tensor| tensor.resize_as(DType::I32, tensor.shape()));
+        self.resize(|tensor| (DType::I32, tensor.shape()))
     }
 
     /// One number of a tensor of 32-bit floats, counted in the order of its memory.
@@ -155,15 +188,23 @@ impl PyTensor {
         changed.map_err(from_tensor)?.ok_or_else(|| no_element(offset))
     }
 
-    /// Makes room for elements of a type; says where it is.
-    #[pyo3(signature = (place, dtype))]
-    fn _mutable_data(&self, place: &Bound<'_, PyAny>, dtype: &Bound<'_, PyAny>) -> PyResult<usize> {
+    #[pyo3(signature = (place = None))]
+    fn _alloc_double(&self, place: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let _ = place;
-        let dtype = crate::convert::dtype_from_py(dtype)?;
-        Ok(self.write(|tensor| {
-            tensor.resize_as(dtype, tensor.shape());
-            tensor.bytes().as_ptr() as usize
-        }))
+        self.resize(|tensor| (DType::F64, tensor.shape()))
+    }
+
+    /// Memory for the numbers, in another type if one is given; returns its address.
+    #[pyo3(signature = (place = None, dtype = None))]
+    fn _mutable_data(
+        &self,
+        place: Option<&Bound<'_, PyAny>>,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<usize> {
+        let _ = place;
+        let dtype = dtype.map(dtype_from_py).transpose()?;
+        self.resize(|tensor| (dtype.unwrap_or(tensor.dtype()), tensor.shape()))?;
+        Ok(self.read(|tensor| tensor.bytes().as_ptr() as usize))
     }
 
     /// The ragged offsets, outermost level first.
@@ -484,5 +525,13 @@ impl CudaPinnedPlace {
 
     fn __repr__(&self) -> &'static str {
         "CUDAPinnedPlace"
+    }
+
+    fn _equals(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.is_instance_of::<Self>()
+    }
+
+    fn _type(&self) -> i32 {
+        2
     }
 }

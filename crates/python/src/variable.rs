@@ -284,7 +284,7 @@ impl PyVariable {
 
     /// The variable in another element type.
     fn astype(&self, py: Python<'_>, dtype: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let (own, dtype) = (self.var(), crate::convert::dtype_from_py(dtype)?);
+        let (own, dtype) = (self.var(), crate::convert::any_dtype_from_py(dtype)?);
         let var = context::build_in(py, &self.program, |b| program::layers::cast(b, &own, dtype))?;
         self.sibling(py, &var)
     }
@@ -456,7 +456,9 @@ fn size(key: &Bound<'_, PyAny>) -> PyResult<Size> {
     if key.is_instance_of::<PyVariable>() {
         return Ok(Size::In(key.extract::<Input>()?.0));
     }
-    key.extract::<i64>().map(Size::Is).map_err(|_| {
+    let one = key.is_instance_of::<numpy::PyUntypedArray>() && key.len().is_ok_and(|n| n == 1);
+    let number = if one { key.call_method0("item")? } else { key.clone() };
+    number.extract::<i64>().map(Size::Is).map_err(|_| {
         let kind = key.get_type();
         PyTypeError::new_err(format!("a Variable cannot be indexed by {kind}"))
     })

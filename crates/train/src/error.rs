@@ -42,7 +42,7 @@ pub enum Error {
     #[error("fetch variable `{var}` is declared, but no op of the program writes it")]
     FetchNotComputed { var: String },
 
-    #[error("fetch variable `{var}` holds {actual}, which cannot be fetched: only tensors can")]
+    #[error("fetch variable `{var}` holds {actual}, which cannot be fetched here")]
     FetchKind { var: String, actual: &'static str },
 
     /// Fluid's wording; users search for it.

@@ -4,12 +4,9 @@ import atexit
 import contextlib
 import sys
 
-import numpy
-
 from .. import _core
 from .._core import global_scope, switch_scope
 from . import core
-from ._flags import get_flags
 
 _warned_of_cuda = []
 
@@ -25,7 +22,6 @@ class Executor(_core.Executor):
         if place is not None and not isinstance(place, places):
             raise TypeError("a place is a CPUPlace or a CUDAPlace, not {!r}".format(place))
         self.place = core.CPUPlace() if place is None else place
-        self.check_nan_inf = get_flags("check_nan_inf")["check_nan_inf"]
         if isinstance(place, core.CUDAPlace) and not _warned_of_cuda:
             _warned_of_cuda.append(place)
             print("paddlewheel: there is no CUDA here; the CPU is used instead", file=sys.stderr)
@@ -140,7 +136,12 @@ def as_numpy(tensor):
             "to Python ndarray. Please set the parameter 'return_numpy' as 'False' to return "
             "LoDTensor itself directly."
         )
-    return numpy.array(tensor) if tensor._is_initialized() else None
+    return tensor.__array__() if tensor._is_initialized() else None
+
+
+def _as_lodtensor(data, place, dtype=None):
+    """An array, or a number in this type, as a tensor."""
+    return _core.as_lodtensor(data, place, dtype)
 
 
 def _fetch_var(name, scope=None, return_numpy=True):

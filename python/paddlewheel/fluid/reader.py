@@ -124,22 +124,19 @@ class GeneratorLoader(DataLoaderBase):
         self._n_places = 1
         self._channel = None
         self._queue = None
+        self._pass = None
         if not iterable:
             default_main_program()._attach_reader(self)
 
     @property
     def queue(self):
-        """Where a script pushes batches by hand instead of setting a generator."""
+        """What was read ahead of a generator; without one, where a script pushes batches by hand."""
+        if self._channel is not None:
+            return self._channel
         if self._queue is None:
             names = [var.name if isinstance(var, Variable) else var for var in self._feed_list]
             self._queue = FeedQueue(names, self._capacity)
         return self._queue
-
-    def _reset(self):
-        """Ends a pass that a loop left early; what was read ahead is forgotten."""
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
 
     @property
     def queue_capacity(self):
@@ -192,6 +189,14 @@ class GeneratorLoader(DataLoaderBase):
         assert self._feeds is not None, "Data source of DataLoader has not set yet"
         return self._groups(Channel.read_ahead(self._feeds, self._capacity))
 
+    def __next__(self):
+        self._pass = self._pass or iter(self)
+        try:
+            return next(self._pass)
+        except StopIteration:
+            self._pass = None
+            raise
+
     def __call__(self):
         return self.__iter__()
 
@@ -208,18 +213,24 @@ class GeneratorLoader(DataLoaderBase):
         assert not self._iterable, "start() cannot be called when DataLoader is iterable"
         assert self._feeds is not None, "Data source of DataLoader has not set yet"
         assert self._channel is None, "reset() must be called before start() is called again"
-        self._channel = Channel.read_ahead(self._feeds, self._capacity)
+        self._channel = Channel.of(self._feeds, self._capacity)
 
     def reset(self):
         """Ends a pass; what was read ahead is forgotten."""
         assert not self._iterable, "reset() cannot be called when DataLoader is iterable"
+        self._reset()
+
+    def _reset(self):
+        """Ends a pass that a loop left early; what was read ahead is forgotten."""
+        self._pass = None
         if self._channel is not None:
             self._channel.close()
             self._channel = None
 
     def _take(self):
         """The feed of the next run; None between passes."""
-        source = self._queue if self._channel is None else self._channel
+        # Who has set a generator pushes nothing by hand: to wait for it would be to wait for ever.
+        source = self._queue if self._feeds is None else self._channel
         if source is None:
             return None
         feed = next(source, None)
@@ -249,6 +260,10 @@ class PyReader(GeneratorLoader):
         return_list=False,
     ):
         super().__init__(feed_list, capacity, use_double_buffer, iterable, return_list)
+
+    @property
+    def _loader(self):
+        return self
 
     def decorate_sample_generator(self, sample_generator, batch_size, drop_last=True, places=None):
         """Reads single samples; they are put together to batches."""

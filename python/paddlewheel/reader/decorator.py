@@ -28,7 +28,7 @@ def shuffled_of(reader, buf_size):
     """The samples of a reader, shuffled in pieces of `buf_size`."""
     samples = iter(reader())
     while True:
-        buffer = list(itertools.islice(samples, buf_size))
+        buffer = list(itertools.islice(samples, max(buf_size, 1)))
         if not buffer:
             return
         random.shuffle(buffer)

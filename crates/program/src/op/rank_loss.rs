@@ -13,20 +13,22 @@ impl Op for RankLoss {
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         dims::infer_same(infer, "Left", "Right")?;
-        dims::infer_same(infer, "Left", "Label")?;
-        let left = infer.input("Left")?;
-        infer.set_output("Out", left.with_lod_level(0))
+        let label = infer.input("Label")?;
+        if !dims::agree(column(&infer.input("Left")?.dims), column(&label.dims)) {
+            return Err(infer.shapes(LABELS, "Left", "Label"));
+        }
+        infer.set_output("Out", label.with_lod_level(0))
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut out = run.take("Out");
         dims::run_same(run, "Left", "Right")?;
-        dims::run_same(run, "Left", "Label")?;
-        let left = run.input("Left")?;
+        same_column(run, "Label")?;
+        let (left, shape) = (run.input("Left")?, run.input("Label")?.shape());
         for_float!(left.dtype(), run.input_name("Left"), T => {
             let inputs = left.data::<T>()?.iter().zip(run.data::<T>("Right")?);
             let inputs = inputs.zip(run.data::<T>("Label")?);
-            for (out, ((&l, &r), &label)) in out.resize::<T>(left.shape()).iter_mut().zip(inputs) {
+            for (out, ((&l, &r), &label)) in out.resize::<T>(shape).iter_mut().zip(inputs) {
                 let o: T = l - r;
                 // log(1 + e^o), without e^o growing beyond all bounds.
                 *out = o.max(0.0) + (-o.abs()).exp().ln_1p() - label * o;
@@ -47,6 +49,25 @@ impl Op for RankLoss {
     }
 }
 
+const LABELS: &str = "there must be a label for each score";
+
+/// The sizes of one number per row, written with a width of 1 or without one.
+fn column(dims: &[i64]) -> &[i64] {
+    match dims {
+        [rows, 1] => std::slice::from_ref(rows),
+        dims => dims,
+    }
+}
+
+/// Fails unless there is one number of this input for each score.
+fn same_column(run: &Run<'_>, port: &str) -> Result<()> {
+    let (left, other) = (run.input("Left")?.shape().to_i64(), run.input(port)?.shape().to_i64());
+    if column(&left) == column(&other) {
+        return Ok(());
+    }
+    Err(run.shapes(LABELS, "Left", port))
+}
+
 /// dLeft = dOut (sigmoid(Left - Right) - Label), dRight = -dLeft.
 impl Op for RankLossGrad {
     fn name(&self) -> &'static str {
@@ -54,9 +75,9 @@ impl Op for RankLossGrad {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        for other in ["Right", "Label", "Out@GRAD"] {
-            dims::run_same(run, "Left", other)?;
-        }
+        dims::run_same(run, "Left", "Right")?;
+        same_column(run, "Label")?;
+        same_column(run, "Out@GRAD")?;
         for (port, sign) in [("Left@GRAD", 1.0f32), ("Right@GRAD", -1.0)] {
             if !run.wants(port) {
                 continue;
@@ -93,6 +114,18 @@ mod tests {
     #[test]
     fn compares_two_scores() {
         loss(&[0.0, 0.0]).gives("Out", t(&[2, 1], &[2f64.ln(), 800.0]));
+    }
+
+    #[test]
+    fn labels_may_come_without_a_width() {
+        let loss = || {
+            check("rank_loss")
+                .input("Label", t(&[2], &[1.0, 0.0]))
+                .input("Left", t(&[2, 1], &[0.0, 2.0]))
+                .input("Right", t(&[2, 1], &[0.0, 2.0]))
+        };
+        loss().gives("Out", t(&[2], &[2f64.ln(), 2f64.ln()]));
+        loss().output("Out").grad(&["Left", "Right"]);
     }
 
     #[test]

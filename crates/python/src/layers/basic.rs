@@ -9,7 +9,7 @@ use tensor::DType;
 
 use super::arguments::Floats;
 use crate::context::layer;
-use crate::convert::dtype_from_py;
+use crate::convert::any_dtype_from_py;
 use crate::param::param_attr;
 use crate::variable::{Inputs, PyVariable};
 
@@ -93,5 +93,5 @@ fn mean(py: Python<'_>, x: Floats, name: Option<&str>) -> PyResult<PyVariable> {
 pub(super) fn data_type(dtype: Option<&Bound<'_, PyAny>>) -> PyResult<DType> {
     let Some(dtype) = dtype else { return Ok(DType::default()) };
     let refuse = |error: PyErr| PyTypeError::new_err(error.value(dtype.py()).to_string());
-    dtype_from_py(dtype).map_err(refuse)
+    any_dtype_from_py(dtype).map_err(refuse)
 }

@@ -10,8 +10,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use tensor::DType;
 
-use super::sizes::{Dtype, var};
+use super::sizes::var;
 use crate::context::{build, build_in, default_main_program, layer, wrap};
+use crate::convert::any_dtype_from_py;
 use crate::error::from_program;
 use crate::program::PyProgram;
 use crate::variable::{Input, PyVariable};
@@ -385,8 +386,9 @@ fn while_loop<'py>(
 
 /// An empty list of tensors.
 #[pyfunction]
-fn create_array(py: Python<'_>, dtype: Dtype) -> PyResult<PyVariable> {
-    layer(py, |b| layers::create_array(b, dtype.0))
+fn create_array(py: Python<'_>, dtype: &Bound<'_, PyAny>) -> PyResult<PyVariable> {
+    let dtype = any_dtype_from_py(dtype)?;
+    layer(py, |b| layers::create_array(b, dtype))
 }
 
 /// Puts a tensor at a place of a list, a new one if there is none.

@@ -10,8 +10,8 @@ use pyo3::prelude::*;
 use tensor::{DType, Tensor};
 
 use super::sizes::{Dims, Dtype, Ints, Known, Number, var};
+use crate::array::copy_array;
 use crate::context::{self, layer};
-use crate::convert::copy_array;
 use crate::param::{PyInitializer, param_attr, wanted};
 use crate::variable::{Input, PyVariable};
 

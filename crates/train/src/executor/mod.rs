@@ -6,6 +6,7 @@
 
 mod blame;
 mod feed;
+mod fetched;
 mod fuse;
 mod hoist;
 mod lending;
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use program::Program;
-use tensor::Tensor;
+use tensor::{Tensor, Value};
 
 pub use feed::Feed;
 pub(crate) use plan::NATIVE;
@@ -29,6 +30,7 @@ pub use prepared::Prepared;
 pub use profile::{OpTime, Profile};
 pub use single::run_op;
 
+use self::fetched::Fetched;
 use crate::error::Result;
 use crate::remote::{Ahead, Cluster, Session};
 use crate::scope::{Lent, Scope};
@@ -224,6 +226,31 @@ impl Executor {
         feed: &mut Feed,
         fetch: &[&str],
         fetched: &mut Vec<Tensor>,
+    ) -> Result<()> {
+        self.run_for(program, scope, feed, fetch, fetched)
+    }
+
+    /// The same for variables that may hold lists of tensors.
+    #[allow(clippy::too_many_arguments)] // What runs, where, on what, for what, into what.
+    pub fn run_values(
+        &mut self,
+        program: &Program,
+        scope: &Scope,
+        feed: &mut Feed,
+        fetch: &[&str],
+        fetched: &mut Vec<Value>,
+    ) -> Result<()> {
+        self.run_for(program, scope, feed, fetch, fetched)
+    }
+
+    #[allow(clippy::too_many_arguments)] // What runs, where, on what, for what, into what.
+    fn run_for<F: Fetched>(
+        &mut self,
+        program: &Program,
+        scope: &Scope,
+        feed: &mut Feed,
+        fetch: &[&str],
+        fetched: &mut Vec<F>,
     ) -> Result<()> {
         self.interrupt.clear();
         if serve::server_op(program).is_some() {

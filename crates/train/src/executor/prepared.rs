@@ -9,6 +9,7 @@ use program::{Error as ProgramError, Program, VarDesc};
 use tensor::{DidYouMean, Tensor, Value};
 
 use super::feed::Feed;
+use super::fetched::Fetched;
 use super::lending::Lending;
 use super::plan::{self, Plan};
 use super::step::{self, Step, Watch};
@@ -130,10 +131,10 @@ impl Prepared {
         self.vars.iter().filter_map(Value::tensor).map(Tensor::capacity).sum()
     }
 
-    pub(super) fn run(
+    pub(super) fn run<F: Fetched>(
         &mut self,
         feed: &mut Feed,
-        fetched: &mut Vec<Tensor>,
+        fetched: &mut Vec<F>,
         watch: &mut Watch<'_>,
     ) -> Result<()> {
         let scope = watch.scope;
@@ -160,10 +161,10 @@ impl Prepared {
 
     /// Runs with variables that other threads train too: an op borrows them while it runs. What is
     /// not lent is in the scope itself.
-    pub(super) fn run_lent(
+    pub(super) fn run_lent<F: Fetched>(
         &mut self,
         feed: &mut Feed,
-        fetched: &mut Vec<Tensor>,
+        fetched: &mut Vec<F>,
         watch: &mut Watch<'_>,
         lent: &Arc<Lent>,
     ) -> Result<()> {
@@ -252,29 +253,19 @@ fn swap_feeds(feeds: &[(usize, VarDesc)], feed: &mut Feed, vars: &mut [Value]) {
     }
 }
 
-/// Hands results over: temporaries change places with the caller's old tensors, what belongs to
-/// others is copied.
-fn fetch(fetches: &[Fetch], vars: &mut [Value], fetched: &mut Vec<Tensor>) -> Result<()> {
-    fetched.resize_with(fetches.len(), Tensor::default);
+/// Hands results over.
+fn fetch<F: Fetched>(fetches: &[Fetch], vars: &mut [Value], fetched: &mut Vec<F>) -> Result<()> {
+    fetched.resize_with(fetches.len(), F::default);
     for (k, (fetch, result)) in fetches.iter().zip(&mut *fetched).enumerate() {
         // The second fetch of one variable finds it moved, unless both copy.
-        let moved = fetches[k + 1..].iter().all(|later| later.slot != fetch.slot) && !fetch.lent;
-        match &mut vars[fetch.slot] {
-            Value::Tensor(tensor) if tensor.is_initialized() => {
-                if moved {
-                    std::mem::swap(tensor, result)
-                } else {
-                    result.copy_from(tensor)
-                }
-            }
-            Value::Shared(tensor) if tensor.is_initialized() => result.copy_from(tensor),
-            Value::Tensor(_) | Value::Shared(_) | Value::Empty => {
-                let (port, var) = ("X".to_string(), fetch.name.clone());
-                return Err(ProgramError::NotInitialized { port, var }.into());
-            }
-            other => {
-                return Err(Error::FetchKind { var: fetch.name.clone(), actual: other.kind() });
-            }
+        let moves = fetches[k + 1..].iter().all(|later| later.slot != fetch.slot) && !fetch.lent;
+        let value = &mut vars[fetch.slot];
+        if value.is_empty() {
+            let (port, var) = ("X".to_string(), fetch.name.clone());
+            return Err(ProgramError::NotInitialized { port, var }.into());
+        }
+        if !result.take(value, moves) {
+            return Err(Error::FetchKind { var: fetch.name.clone(), actual: value.kind() });
         }
     }
     Ok(())
