@@ -1,6 +1,6 @@
 # `make` alone lists what can be asked for.
 .DEFAULT_GOAL := help
-.PHONY: help demo test py check bench interop
+.PHONY: help demo test py check bench interop soak
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -32,6 +32,14 @@ check:  ## Format, lints, house rules: what a reviewer would say first
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --locked -p testing --test tidy
+
+# One target and seed repeat what was found: make soak TARGET=requests SEED=12 N=1
+TARGET ?= all
+SEED ?= 0
+N ?= 10000000
+
+soak:  ## Hands broken bytes to all that reads bytes of others, 10 million times; nothing may panic
+	$(CARGO) run --profile soak --locked --quiet -p testing --bin soak -- $(TARGET) $(SEED) $(N)
 
 # Pythons with paddlepaddle 1.8.5 and 2.6.2; those named here are used instead of installing them.
 FLUID_PYTHON ?= .interop/fl/bin/python

@@ -201,6 +201,57 @@ def test_a_trainer_of_another_job(cluster, job):
     mine.end("trainer 0", "trainer 1", "server 0")
 
 
+def test_scripts_may_differ_in_what_others_do_not_need(cluster, job):
+    mine = job(2, 2)
+    mine.server(0)
+    mine.server(1)
+    mine.trainer(0, "own")
+    mine.trainer(1)
+    mine.goes_on("trainer 0", "trainer 1")
+    mine.end("trainer 0", "trainer 1", "server 0", "server 1")
+    joined = [line for line in cluster.log("server 0").splitlines() if "trainer 0 joined" in line]
+    assert len(joined) == 1 and joined[0].startswith("I"), joined
+
+
+def test_a_trainer_that_is_started_again_finds_its_place(cluster, job):
+    mine = job(2, 2)
+    mine.start("tolerant")
+    for again in range(3):
+        cluster.kill("trainer 1")
+        wait_until(
+            "trainer 1 is missed",
+            lambda: cluster.log("server 0").count("trainer 1 died") > again,
+            LIMIT,
+            cluster.logs,
+        )
+        mine.trainer(1, "tolerant")
+        mine.goes_on("trainer 0")
+    assert "the job needs all trainers" not in cluster.log("server 0")
+    assert "the others go on without it" in cluster.log("server 0")
+    mine.end("trainer 0", "trainer 1", "server 0", "server 1")
+
+
+SAVES = os.path.join(HERE, "jobs", "saves.py")
+
+
+def test_worker_0_saves_what_servers_hold(cluster):
+    endpoints = free_endpoints(2)
+    for at in range(2):
+        cluster.start("server %d" % at, SAVES, **server_variables(endpoints, at, 1))
+    cluster.start("trainer", SAVES, **trainer_variables(endpoints, 0, 1))
+    for name in ("trainer", "server 0", "server 1"):
+        assert " ended" in cluster.expect(name)
+    shapes = [cluster.log("server %d" % at).count("begins with (0, 4)") for at in range(2)]
+    assert 1 in shapes, cluster.logs()
+    folder = cluster.folder
+    for name in ("model", "fleets"):
+        found = {path.name for path in (folder / name).iterdir()}
+        assert found == {"__model__", "emb", "w", "fc_0.b_0"}, (name, found)
+    assert {path.name for path in (folder / "params").iterdir()} == {"emb", "w", "fc_0.b_0"}
+    assert "@LR_DECAY_COUNTER@" in {path.name for path in (folder / "all").iterdir()}
+    assert (folder / "model" / "emb").stat().st_size == (folder / "fleets" / "emb").stat().st_size
+
+
 GARBAGE = {
     "bytes": bytes(range(256)) * 8,
     "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",

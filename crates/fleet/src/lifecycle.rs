@@ -279,16 +279,8 @@ impl Fleet {
         options: &SaveInference<'_>,
     ) -> Result<Vec<String>> {
         let split = self.split("main_program")?;
-        let options = SaveInference { program_only: true, ..options.clone() };
-        let names = io::save_inference_model(scope, dir, &split.origin, &options)?;
-        let pruned = split.origin.prune(options.targets, options.feeds);
-        let pruned = pruned.map_err(train::Error::from)?;
-        let mut job = Distributed::clone(&split.job);
-        job.placement.retain(|placed| pruned.find_var(0, &placed.origin).is_some());
-        let table = job.lookup_table.take_if(|table| pruned.find_var(0, table).is_none());
-        drop(table); // It is not asked for.
-        io::save_distributed(&self.cluster, scope, (dir, None), &pruned, &job)?;
-        Ok(names)
+        let of = (&split.origin, &*split.job);
+        Ok(io::save_inference_model_of_job(&self.cluster, scope, dir, of, options)?)
     }
 }
 

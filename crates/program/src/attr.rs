@@ -168,6 +168,7 @@ impl Attrs {
         match self.get(name) {
             None => Ok(&[]),
             Some(Attr::Strs(values)) => Ok(values),
+            Some(Attr::Ints(values)) if values.is_empty() => Ok(&[]),
             Some(other) => Err(bad(name, "a list of strings", other)),
         }
     }

@@ -93,8 +93,10 @@ pub struct Distributed {
     pub by_rows: Vec<String>,
     /// Batches between two exchanges of [`Mode::Geo`].
     pub geo_push_nums: u32,
-    /// Same for all processes of a job and for no other: see [`Distributed::hash_job`].
+    /// What all processes of a job must agree on, in words: see [`Distributed::terms`].
     pub job: String,
+    /// Tells this job from others, in this process: see [`Distributed::hash_job`].
+    pub digest: String,
 }
 
 impl Distributed {
@@ -113,8 +115,18 @@ impl Distributed {
         self.placement.iter().filter(move |placed| placed.origin == origin)
     }
 
-    /// A name for everything that processes of one job must agree on. 64 bits of FNV-1a: enough to
-    /// tell a stray process apart, no protection against one that lies.
+    /// What all processes of a job must agree on, besides the parameters: how many they are, and
+    /// whether servers wait for all trainers. Half-async trainers need what async ones do.
+    pub fn terms(&self) -> String {
+        let mode = match self.mode {
+            Mode::HalfAsync => Mode::Async,
+            mode => mode,
+        };
+        let (n_trainers, n_servers) = (self.n_trainers, self.endpoints.len());
+        format!("{} training, {n_trainers} trainers, {n_servers} servers", mode.name())
+    }
+
+    /// A name for everything that is decided when a program is split. 64 bits of FNV-1a.
     pub fn hash_job(&self) -> String {
         let text = format!(
             "{:?} {} {} {:?} {:?} {:?} {}",
@@ -155,6 +167,7 @@ mod tests {
             by_rows: Vec::new(),
             geo_push_nums: 100,
             job: String::new(),
+            digest: String::new(),
         }
     }
 
@@ -164,5 +177,10 @@ mod tests {
         assert_ne!(job(2, 0).hash_job(), job(3, 0).hash_job());
         let server = job(2, 0).for_server("127.0.0.1:6174");
         assert_eq!(server.hash_job(), job(2, 0).hash_job());
+        assert_eq!(job(2, 0).terms(), "sync training, 2 trainers, 1 servers");
+        assert_eq!(job(2, 0).terms(), job(2, 1).terms());
+        let asynchronous = |mode| Distributed { mode, ..job(2, 0) }.terms();
+        assert_eq!(asynchronous(Mode::Async), asynchronous(Mode::HalfAsync));
+        assert_ne!(asynchronous(Mode::Async), asynchronous(Mode::Geo));
     }
 }

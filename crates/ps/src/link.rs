@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::ids::Millis;
-use crate::message::{Barrier, Hello, Ping, Pong, Reply, Request};
+use crate::message::{Hello, Ping, Pong, Reply, Request};
 use crate::refusal::Refusal;
 
 /// Ids of questions have this bit, numbers of changes do not.
@@ -59,7 +59,7 @@ pub struct Link {
     was_up: bool,
     /// Since when we know of another process with our name.
     rival: Option<Millis>,
-    /// The round that our last barrier ends, as far as we know.
+    /// The last round of which the server has our part, or will have.
     round: u64,
     heard: Millis,
     spoke: Millis,
@@ -129,7 +129,8 @@ impl Link {
         &self.pong
     }
 
-    /// The round that ends with our last barrier.
+    /// The last round of which the server has our part, or will have once it served all we sent. One
+    /// of an earlier process of this rank counts.
     pub fn round(&self) -> u64 {
         self.round
     }
@@ -167,9 +168,7 @@ impl Link {
     pub fn change(&mut self, now: Millis, request: impl Into<Request>) -> u64 {
         let request = Arc::new(request.into());
         debug_assert!(request.is_change(), "questions are asked");
-        if *request == Request::Barrier(Barrier) {
-            self.round += 1;
-        }
+        self.round = self.round.max(closes(&request));
         self.next_seq += 1;
         if self.unacked.is_empty() {
             self.progress = now;
@@ -242,9 +241,8 @@ impl Link {
         }
         (self.is_up, self.was_up) = (true, true);
         self.acknowledged(now, accepted);
-        let barriers =
-            self.unacked.iter().filter(|(_, change)| **change == Request::Barrier(Barrier));
-        self.round = round + barriers.count() as u64;
+        let closed = self.unacked.iter().map(|(_, change)| closes(change)).max();
+        self.round = round.max(closed.unwrap_or(0));
         self.resend(now);
     }
 
@@ -324,13 +322,22 @@ impl Link {
     }
 }
 
+/// The round whose part a change closes; 0 for others.
+fn closes(change: &Request) -> u64 {
+    match change {
+        Request::Barrier(barrier) => barrier.round,
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Ack, Pull, Push, Values, Welcome};
+    use crate::message::{Ack, Barrier, Pull, Push, Values, Welcome};
 
     fn link() -> Link {
-        let hello = Hello { version: 1, job: String::new(), trainer: 0, incarnation: 5 };
+        let hello =
+            Hello { version: 1, job: String::new(), trainer: 0, incarnation: 5, vars: Vec::new() };
         Link::new(hello, Config::default())
     }
 
@@ -444,7 +451,13 @@ mod tests {
         link.connected(Millis(0));
         link.received(Millis(0), 0, Welcome { accepted: 0, round: 7 }.into());
         assert_eq!(link.round(), 7);
-        link.change(Millis(0), Barrier);
+        link.change(Millis(0), Barrier { round: 7 });
+        assert_eq!(link.round(), 7, "an earlier process closed that part");
+        link.change(Millis(0), Barrier { round: 8 });
         assert_eq!(link.round(), 8);
+        link.closed();
+        link.connected(Millis(1));
+        link.received(Millis(1), 0, Welcome { accepted: 1, round: 7 }.into());
+        assert_eq!(link.round(), 8, "it will be sent again");
     }
 }

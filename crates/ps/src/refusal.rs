@@ -1,6 +1,6 @@
 //! Why a server says no. Refusals travel: a trainer sees the same type the server made.
 
-use crate::codec::{Reader, Writer};
+use crate::codec::{LIST_MAX, Reader, Writer};
 use crate::error::{Error, Result};
 
 /// Why a server says no.
@@ -25,6 +25,19 @@ pub enum Refusal {
         /// The job of the server.
         ours: String,
         /// The job of the trainer.
+        theirs: String,
+    },
+
+    /// The trainer's script builds other parameters than the server's.
+    #[error(
+        "this trainer belongs to another job, or its script builds another model: it looks for `{var}` of shape {theirs} on this server, which has {ours}; names, shapes and the order of parameters must be the same in both scripts"
+    )]
+    OtherModel {
+        /// The first parameter that differs.
+        var: String,
+        /// What the server has.
+        ours: String,
+        /// What the trainer looks for.
         theirs: String,
     },
 
@@ -81,6 +94,32 @@ pub enum Refusal {
         trainer: u32,
         /// How far.
         n: u32,
+    },
+
+    /// A part of a round between this one and the last is not here.
+    #[error(
+        "trainer {trainer} closes its part of round {round}, but this server has no part of it for round {expected}: start the job again from its last saved model"
+    )]
+    MissingPart {
+        /// Who.
+        trainer: u32,
+        /// The round it closes.
+        round: u64,
+        /// The round that would be next.
+        expected: u64,
+    },
+
+    /// Everybody waits for everybody: some at a meeting, some for a round.
+    #[error(
+        "the trainers wait for each other: {meeting:?} for all others at a meeting, {round_of:?} for round {round}, which the first have not sent. A trainer that is started again begins its script anew and sends more rounds than the others: start all trainers again, from the last saved model"
+    )]
+    Stuck {
+        /// Trainers at a meeting.
+        meeting: Vec<u32>,
+        /// Trainers that wait for a round.
+        round_of: Vec<u32>,
+        /// The round.
+        round: u64,
     },
 
     /// Bytes that are no message.
@@ -181,6 +220,19 @@ impl Refusal {
                 out.u8(15);
                 out.u32(*trainer);
             }
+            Refusal::OtherModel { var, ours, theirs } => texts(out, 16, &[var, ours, theirs]),
+            Refusal::MissingPart { trainer, round, expected } => {
+                out.u8(17);
+                out.u32(*trainer);
+                out.u64(*round);
+                out.u64(*expected);
+            }
+            Refusal::Stuck { meeting, round_of, round } => {
+                out.u8(18);
+                ranks(out, meeting);
+                ranks(out, round_of);
+                out.u64(*round);
+            }
         }
     }
 
@@ -208,6 +260,21 @@ impl Refusal {
                 Refusal::OutOfStep { trainer: input.u32()?, ours, theirs }
             }
             15 => Refusal::Absent { trainer: input.u32()? },
+            16 => {
+                let (var, ours, theirs) = (input.str()?, input.str()?, input.str()?);
+                Refusal::OtherModel { var, ours, theirs }
+            }
+            17 => {
+                let (trainer, round, expected) = (input.u32()?, input.u64()?, input.u64()?);
+                Refusal::MissingPart { trainer, round, expected }
+            }
+            18 => {
+                let list = |input: &mut Reader<'_>| -> Result<Vec<u32>> {
+                    (0..input.count()?).map(|_| input.u32()).collect()
+                };
+                let (meeting, round_of) = (list(input)?, list(input)?);
+                Refusal::Stuck { meeting, round_of, round: input.u64()? }
+            }
             _ => return Err(Error::Malformed("an unknown refusal")),
         })
     }
@@ -218,4 +285,10 @@ fn texts(out: &mut Writer<'_>, code: u8, texts: &[&str]) {
     for text in texts {
         out.str(text);
     }
+}
+
+fn ranks(out: &mut Writer<'_>, ranks: &[u32]) {
+    let ranks = &ranks[..ranks.len().min(LIST_MAX)];
+    out.count(ranks.len());
+    ranks.iter().for_each(|&rank| out.u32(rank));
 }

@@ -56,7 +56,8 @@ fn save_vars(
     filename: Option<String>,
 ) -> PyResult<Option<Py<PyBytes>>> {
     let program = program_arg(py, main_program)?;
-    save_chosen(executor, dirname, filename, chosen(&program, vars, predicate)?)
+    let vars = chosen(&program, vars, predicate)?;
+    save_chosen(executor, (dirname, filename), &program, vars)
 }
 
 /// Saves the parameters of a program.
@@ -69,8 +70,8 @@ fn save_params(
     main_program: Option<&Bound<'_, PyAny>>,
     filename: Option<String>,
 ) -> PyResult<Option<Py<PyBytes>>> {
-    let vars = params_of(&program_arg(py, main_program)?);
-    save_chosen(executor, dirname, filename, vars)
+    let program = program_arg(py, main_program)?;
+    save_chosen(executor, (dirname, filename), &program, params_of(&program))
 }
 
 /// Saves all that lives between runs: parameters, optimizer state, statistics.
@@ -91,7 +92,7 @@ fn save_persistables(
         let saved = py.detach(|| io::save_distributed(cluster, scope, (dir, file), &shared, job));
         return saved.map(|()| None).map_err(from_train);
     }
-    save_chosen(executor, dirname, filename, persistables_of(&program))
+    save_chosen(executor, (dirname, filename), &program, persistables_of(&program))
 }
 
 /// Loads variables that `save_vars` saved; changes all of them or none.
@@ -148,8 +149,8 @@ fn load_persistables(
 
 fn save_chosen(
     executor: &Bound<'_, PyAny>,
-    dir: Option<PathBuf>,
-    filename: Option<String>,
+    (dir, filename): (Option<PathBuf>, Option<String>),
+    program: &Bound<'_, PyProgram>,
     vars: Vec<VarDesc>,
 ) -> PyResult<Option<Py<PyBytes>>> {
     let (py, scope) = (executor.py(), scope_of(executor)?);
@@ -159,10 +160,18 @@ fn save_chosen(
         return Ok(Some(PyBytes::new(py, &bytes).unbind()));
     };
     // Nothing to save: Fluid does not even make the directory.
-    if !vars.is_empty() {
-        py.detach(|| io::save_vars(scope, &dir, &vars, filename.as_deref())).map_err(from_train)?;
+    if vars.is_empty() {
+        return Ok(None);
     }
-    Ok(None)
+    let (job, to) = (program.get().shared().distributed.clone(), (&*dir, filename.as_deref()));
+    let saved = match job {
+        Some(job) => {
+            let cluster = cluster::cluster()?;
+            py.detach(|| io::save_vars_of_job(cluster, scope, to, &vars, &job))
+        }
+        None => py.detach(|| io::save_vars(scope, to.0, &vars, to.1)),
+    };
+    saved.map(|()| None).map_err(from_train)
 }
 
 fn load_chosen(
@@ -283,7 +292,15 @@ fn save_inference_model(
         program_only,
     };
     let scope = &scope.get().0;
-    py.detach(|| io::save_inference_model(scope, &dirname, &program, &options)).map_err(from_train)
+    let saved = match program.distributed.clone() {
+        Some(job) if !program_only => {
+            let cluster = cluster::cluster()?;
+            let of = (&program, &*job);
+            py.detach(|| io::save_inference_model_of_job(cluster, scope, &dirname, of, &options))
+        }
+        _ => py.detach(|| io::save_inference_model(scope, &dirname, &program, &options)),
+    };
+    saved.map_err(from_train)
 }
 
 fn feed_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {

@@ -14,4 +14,5 @@ pub mod nets;
 pub mod reference;
 pub mod session;
 pub mod sim;
+pub mod soak;
 pub mod turns;

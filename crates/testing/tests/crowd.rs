@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::{Arc, Barrier as Wall, Mutex};
 use std::thread;
 
-use ps::message::{Barrier, Complete, Hello, LookUp, Named, Pull, Push, VERSION};
+use ps::message::{Barrier, Complete, Hello, LookUp, Named, Pull, Push, Save, VERSION};
 use ps::server::{Config, End, Server, Size, Store};
 use ps::tcp::{Client, Listener, Patience, Stop};
 use ps::{Endpoint, Refusal, TrainerId};
@@ -44,8 +44,8 @@ impl Store for Tiny {
         Err(Refusal::UnknownVar(look_up.table.clone()))
     }
 
-    fn save(&mut self, table: &str, _dir: &str) -> Result<(), Refusal> {
-        Err(Refusal::UnknownVar(table.to_string()))
+    fn save(&mut self, save: &Save) -> Result<(), Refusal> {
+        Err(Refusal::UnknownVar(save.table.clone()))
     }
 
     fn size(&self) -> Size {
@@ -72,14 +72,20 @@ fn used() -> Use {
 }
 
 fn train(id: u32, servers: &[Endpoint], at_rest: &Wall, marks: &Mutex<Vec<Use>>) {
-    let hello = |_| Hello { version: VERSION, job: String::new(), trainer: id, incarnation: 1 };
+    let hello = |_| Hello {
+        version: VERSION,
+        job: String::new(),
+        trainer: id,
+        incarnation: 1,
+        vars: Vec::new(),
+    };
     let clients = servers.iter().map(|at| Client::new(at.clone(), hello(at), Patience::default()));
     let clients: Vec<_> = clients.collect();
     for round in 1..=ROUNDS {
         for client in &clients {
             let value = Value::Tensor(Tensor::full([1], 1f64));
             client.change(Push { grads: vec![Named { name: "w".to_string(), value }] }).unwrap();
-            client.change(Barrier).unwrap();
+            client.change(Barrier { round: client.round() + 1 }).unwrap();
         }
         let pull = || Pull { after: round, changed: false, names: vec!["w".to_string()] };
         let asked: Vec<_> = clients.iter().map(|client| client.ask(pull()).unwrap()).collect();
@@ -106,7 +112,7 @@ fn a_crowd_neither_hangs_nor_leaks() {
     let start = |_| {
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let (at, server) = (listener.endpoint().clone(), Server::new(config.clone(), Tiny(0.0)));
-        (at, thread::spawn(move || listener.serve(server, &Stop::default(), |_| ())))
+        (at, thread::spawn(move || listener.serve(server, &Stop::default(), |_, _| ())))
     };
     let (at, servers): (Vec<_>, Vec<_>) = (0..SERVERS).map(start).unzip();
     let (at_rest, marks) = (Wall::new(TRAINERS as usize), Mutex::new(Vec::new()));

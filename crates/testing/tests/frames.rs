@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ps::Error;
 use ps::frame::{self, Frame, Message};
 use ps::message::{
-    Ack, AskStats, Barrier, Hello, LookUp, Meet, Met, Named, Pong, Pull, Push, Reply, Request,
-    Save, Stats, Trade, Traded, VERSION, Values, Welcome,
+    Ack, AskStats, Barrier, Hello, LookUp, Meet, Met, Named, Phase, Pong, Pull, Push, Reply,
+    Request, Save, Stats, Trade, Traded, VERSION, Values, Welcome,
 };
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
@@ -31,13 +31,14 @@ fn requests() -> Vec<Request> {
     ];
     let name = || "table".to_string();
     vec![
-        Hello { version: VERSION, job: name(), trainer: 1, incarnation: 5 }.into(),
+        Hello { version: VERSION, job: name(), trainer: 1, incarnation: 5, vars: Vec::new() }
+            .into(),
         Push { grads }.into(),
-        Barrier.into(),
+        Barrier { round: 3 }.into(),
         Pull { after: 3, changed: true, names: vec![name(), name()] }.into(),
         LookUp { after: 1, table: name(), keys: vec![1, -2, 3], peek: false }.into(),
         Meet { place: name(), turn: 2, bytes: vec![1, 2, 3] }.into(),
-        Save { table: name(), dir: name() }.into(),
+        Save { table: name(), dir: name(), phase: Phase::Tidy }.into(),
         Trade { place: name(), turn: 2, parts: vec![vec![1, 2], Vec::new()] }.into(),
         AskStats.into(),
     ]

@@ -2,9 +2,13 @@
 //! the middle of a job leaves as it was.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
+use std::sync::{Arc, Mutex};
+use std::thread;
+
 use program::{Net, Program};
-use ps::message::{LookUp, Named, Pull};
-use ps::server::Store;
+use ps::message::{LookUp, Named, Phase, Pull, Save};
+use ps::server::{Config as ServerConfig, Server, Size, Store};
+use ps::tcp::{Listener, Stop};
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
 use testing::linear::{LR, Linear, N_ROWS, grad};
@@ -133,4 +137,94 @@ fn names_that_nobody_knows_are_not_made() {
     let changed = Pull { changed: true, ..Pull { after: 0, changed: true, names } };
     assert!(store.read(TrainerId(0), &changed).is_err());
     assert_eq!(scope.names().len(), n_vars);
+}
+
+#[test]
+fn a_row_table_has_no_rows_before_it_is_used() {
+    let (_, scope) = server(HALVING.build().0, &Config::default());
+    let dims = scope.read("table", |value| value.tensor().unwrap().dims().to_vec());
+    assert_eq!(dims.unwrap(), [0, 4]);
+}
+
+/// A server that only notes what is asked of it when a table is saved.
+struct Notes {
+    number: usize,
+    fails: bool,
+    asked: Arc<Mutex<Vec<(usize, Phase)>>>,
+}
+
+impl Store for Notes {
+    fn check(&self, grad: &Named) -> Result<(), Refusal> {
+        Err(Refusal::UnknownVar(grad.name.clone()))
+    }
+
+    fn apply(&mut self, _trainer: TrainerId, _grad: Named) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn round(&mut self, _grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn read(&mut self, _trainer: TrainerId, _pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
+        Ok(Vec::new())
+    }
+
+    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal> {
+        Err(Refusal::UnknownVar(look_up.table.clone()))
+    }
+
+    fn save(&mut self, save: &Save) -> Result<(), Refusal> {
+        self.asked.lock().unwrap().push((self.number, save.phase));
+        match self.fails && save.phase == Phase::Write {
+            true => Err(Refusal::Failed("no space left".to_string())),
+            false => Ok(()),
+        }
+    }
+
+    fn size(&self) -> Size {
+        Size::default()
+    }
+}
+
+/// What two servers are asked when trainer 0 saves; the second may fail to write.
+fn phases(fails: bool) -> (train::Result<()>, Vec<(usize, Phase)>) {
+    let asked = Arc::default();
+    let listeners = [0, 1].map(|_| Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap());
+    let list = listeners.each_ref().map(|l| l.endpoint().to_string()).join(",");
+    let spread = Linear { table: true, is_distributed: true, halving: false };
+    let (mut net, _) = spread.build();
+    let job = Job::new(0, &list, 1);
+    let (main, startup) = (&mut net.main, &mut net.startup);
+    transpile(main, startup, (&Config::default(), &job), &mut RoundRobin::default()).unwrap();
+    let job = net.main.distributed.clone().unwrap();
+    let stop = Stop::default();
+    let threads = listeners.into_iter().enumerate().map(|(number, listener)| {
+        let store = Notes { number, fails: fails && number == 1, asked: Arc::clone(&asked) };
+        let config = ServerConfig { job: job.job.clone(), ..ServerConfig::default() };
+        let (server, stop) = (Server::new(config, store), stop.clone());
+        thread::spawn(move || drop(listener.serve(server, &stop, |_, _| ())))
+    });
+    let threads: Vec<_> = threads.collect();
+    let cluster = train::Cluster::new(Default::default(), Arc::new(|_| {}));
+    let dir = tempfile::tempdir().unwrap();
+    let vars: Vec<_> = net.main.find_var(0, "table").cloned().into_iter().collect();
+    let to = (dir.path(), None);
+    let saved = train::io::save_vars_of_job(&cluster, &Scope::new(), to, &vars, &job);
+    stop.set();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let asked = std::mem::take(&mut *asked.lock().unwrap());
+    (saved, asked)
+}
+
+#[test]
+fn all_servers_replace_what_they_saved_or_none_does() {
+    use Phase::{GiveUp, Place, Tidy, Write};
+    let (saved, asked) = phases(false);
+    saved.unwrap();
+    let all = [(0, Write), (1, Write), (0, Place), (1, Place), (0, Tidy), (1, Tidy)];
+    assert_eq!(asked, all);
+    let (saved, asked) = phases(true);
+    assert!(saved.unwrap_err().to_string().contains("no space left"));
+    assert_eq!(asked, [(0, Write), (1, Write), (0, GiveUp), (1, GiveUp)]);
 }

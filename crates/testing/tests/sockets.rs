@@ -32,7 +32,7 @@ impl Served {
         let lines = log.clone();
         let thread = thread::spawn(move || {
             let server = Server::new(config.clone(), Ledger::new(config.n_trainers));
-            listener.serve(server, &stopped, move |line| lines.lock().unwrap().push(line.into()))
+            listener.serve(server, &stopped, move |_, line| lines.lock().unwrap().push(line.into()))
         });
         Self { endpoint, stop, log, thread }
     }
@@ -59,7 +59,7 @@ fn config(n_trainers: u32, sync: bool) -> Config {
 }
 
 fn hello(trainer: u32, incarnation: u64) -> Hello {
-    Hello { version: VERSION, job: "job".to_string(), trainer, incarnation }
+    Hello { version: VERSION, job: "job".to_string(), trainer, incarnation, vars: Vec::new() }
 }
 
 fn client(endpoint: &Endpoint, trainer: u32) -> Arc<Client> {
@@ -115,7 +115,7 @@ fn sync_rounds(endpoint: impl Fn(&Served) -> Endpoint) {
                 for round in 1..=20 {
                     let tag = i64::from(id) * 1000 + round;
                     client.change(Push { grads: vec![grad(tag, 0)] }).unwrap();
-                    client.change(Barrier).unwrap();
+                    client.change(Barrier { round: client.round() + 1 }).unwrap();
                     assert_eq!(client.round(), round as u64);
                     seen.push(fetch(&client, client.round()).to_bits());
                 }
@@ -415,7 +415,7 @@ fn a_loss_that_one_server_saw_ends_waiting_for_others() {
     let others = servers.each_ref().map(|served| client(&served.endpoint, 1));
     others.iter().for_each(|client| client.meet().unwrap());
     let tickets = waiting.each_ref().map(|client| {
-        client.change(Barrier).unwrap();
+        client.change(Barrier { round: client.round() + 1 }).unwrap();
         client.ask(pull(client.round())).unwrap()
     });
     // The first server still has the other trainer; the second loses it.

@@ -88,6 +88,38 @@ fn a_saved_table_is_loaded_by_as_many_servers() {
     assert!(error.to_string().contains("table_1"), "{error}");
 }
 
+#[test]
+fn any_number_of_servers_loads_what_any_number_saved() {
+    for (n_before, n_after) in [(2, 1), (1, 2), (2, 3), (3, 2)] {
+        let first = run(&Plan::sync(n_before, 2), 4);
+        let dir = first.folder.path().to_path_buf();
+        let again = Plan { model: Some(dir.clone()), ..Plan::sync(n_after, 1) };
+        let second = run(&again, 2);
+        let uses = [(COMMON, 10), (own_row(0), 6), (own_row(1), 4)];
+        assert_rows(&second, n_after as i64, &uses);
+    }
+}
+
+#[test]
+fn a_save_that_is_not_whole_is_refused() {
+    let first = run(&Plan::sync(3, 2), 1);
+    let dir = first.folder.path().to_path_buf();
+    let folder = dir.join("__lookup_table__");
+    let file = |number: usize| folder.join(format!("table_{number}"));
+    assert_eq!(std::fs::read(folder.join("table_parts")).unwrap(), b"3");
+    let last = std::fs::read(file(2)).unwrap();
+    std::fs::remove_file(file(2)).unwrap();
+    let error = load(&dir, "127.0.0.1:7001").unwrap_err();
+    assert!(matches!(error, Error::CannotLoad { .. }), "{error}");
+    assert!(error.to_string().contains("table_2"), "{error}");
+    // Files of different saves.
+    std::fs::write(file(2), &last).unwrap();
+    std::fs::copy(file(1), file(0)).unwrap();
+    let error = load(&dir, "127.0.0.1:7001").unwrap_err();
+    let is_named = |path: &std::path::PathBuf| *path == file(0);
+    assert!(matches!(&error, Error::RowsFile { path, .. } if is_named(path)), "{error}");
+}
+
 /// Starts a server from a folder, up to where it would serve.
 fn load(dir: &std::path::Path, endpoint: &str) -> train::Result<()> {
     use train::transpile::{Job, RoundRobin, Threads, transpile};

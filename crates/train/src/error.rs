@@ -243,8 +243,8 @@ pub enum Error {
     TableShape { table: String, dims: Vec<i64> },
 
     #[error(
-        "distributed table `{table}` cannot be loaded on server {server}: {detail}; it must be \
-         loaded by as many servers as saved it"
+        "distributed table `{table}` cannot be loaded on server {server}: {detail}; all files of \
+         one save must be there, and of no other"
     )]
     LoadedTable { table: String, server: i64, detail: String },
 

@@ -1,6 +1,7 @@
 """Trains until there is a file `enough`: something to disturb.
 
-Arguments: the mode, and `other` for a net that does not belong to the job of the rest.
+Arguments: the mode, `other` for a net that does not belong to the job of the rest, and `own` for one
+that does, although its script has layers, names and an optimizer of its own.
 """
 
 import os
@@ -24,7 +25,11 @@ loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.reduce_sum(
 strategy = getattr(StrategyFactory, "create_{}_strategy".format(mode))()
 if "tolerant" in sys.argv:
     strategy.set_server_runtime_config({"tolerate_lost_trainers": True})
-fleet.distributed_optimizer(fluid.optimizer.SGD(0.05), strategy).minimize(loss)
+optimizer = fluid.optimizer.SGD(0.05)
+if "own" in sys.argv:
+    fluid.layers.Print(fluid.layers.reduce_mean(guess), summarize=1, first_n=1)
+    optimizer = fluid.optimizer.Adam(0.001)
+fleet.distributed_optimizer(optimizer, strategy).minimize(loss)
 
 if fleet.is_server():
     fleet.init_server()

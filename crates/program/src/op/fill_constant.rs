@@ -3,7 +3,7 @@
 use tensor::{Bool, DType, Number, Shape, Tensor};
 
 use super::sizes::{self, bad_attr};
-use super::uniform_random::ON_TOUCH;
+use super::uniform_random::{ON_TOUCH, no_rows};
 use super::{Grad, Infer, Op, Run, for_number};
 use crate::attr::Attrs;
 use crate::error::Result;
@@ -23,7 +23,7 @@ impl Op for FillConstant {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         if run.attrs().bool(ON_TOUCH, false)? {
-            return Ok(());
+            return no_rows(run);
         }
         let shape = sizes::shape(run)?;
         let value = match run.n_inputs("ValueTensor") {

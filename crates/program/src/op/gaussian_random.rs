@@ -8,7 +8,7 @@
 use tensor::{DType, Shape, rng};
 
 use super::sizes;
-use super::uniform_random::{ON_TOUCH, skipped, stream};
+use super::uniform_random::{ON_TOUCH, no_rows, skipped, stream};
 use super::{Grad, Infer, Op, Run, for_float};
 use crate::error::{Error, Result};
 use crate::var::Meta;
@@ -29,7 +29,7 @@ impl Op for GaussianRandom {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         if run.attrs().bool(ON_TOUCH, false)? {
-            return Ok(());
+            return no_rows(run);
         }
         let shape = sizes::shape(run)?;
         draw(run, shape)
@@ -72,7 +72,7 @@ impl Op for TruncatedGaussianRandom {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         if run.attrs().bool(ON_TOUCH, false)? {
-            return Ok(());
+            return no_rows(run);
         }
         let shape = sizes::shape(run)?;
         let (mean, std) = moments(run)?;

@@ -26,7 +26,7 @@ impl Op for UniformRandom {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         if run.attrs().bool(ON_TOUCH, false)? {
-            return Ok(());
+            return no_rows(run);
         }
         let shape = sizes::shape(run)?;
         draw(run, shape)
@@ -59,6 +59,19 @@ impl Op for UniformRandomBatchSizeLike {
 
 /// Attribute of ops that start tables of servers: their rows are made when somebody asks for them.
 pub(super) const ON_TOUCH: &str = "on_touch";
+
+/// No row exists yet: who looks at the table sees one without rows.
+pub(super) fn no_rows(run: &mut Run<'_>) -> Result<()> {
+    let mut dims = run.attrs().ints("shape")?;
+    if let Some(n_rows) = dims.first_mut() {
+        *n_rows = 0;
+    }
+    let shape = Shape::from_dims(&dims)?;
+    let mut out = run.take("Out");
+    out.resize::<f32>(shape);
+    run.put("Out", out);
+    Ok(())
+}
 
 /// Numbers of the stream that belong to others: a server that holds the rows of a variable from
 /// some element on begins there (`stream_offset`).

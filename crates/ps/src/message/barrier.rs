@@ -1,12 +1,26 @@
 //! `barrier`: the trainer has sent everything of its part of a round. Numbered, served once.
 
-use super::empty;
+use super::Body;
+use crate::codec::{Reader, Writer};
+use crate::error::Result;
 
 /// Answered by an acknowledgement at once; pulls that name the round wait until it is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Barrier;
+pub struct Barrier {
+    /// The round that the part belongs to, from 1: the same on all servers, so that a trainer that
+    /// was started again in the middle of a round repeats no part where it was closed before.
+    pub round: u64,
+}
 
-empty!(Barrier);
+impl Body for Barrier {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        out.u64(self.round);
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self { round: input.u64()? })
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -15,6 +29,6 @@ mod tests {
 
     #[test]
     fn survives_the_wire() {
-        survives(Barrier);
+        survives(Barrier { round: u64::MAX });
     }
 }

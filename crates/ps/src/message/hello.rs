@@ -1,23 +1,46 @@
 //! `hello`: who speaks. The first message of every connection.
 
+use tensor::RANK_MAX;
+
 use super::Body;
-use crate::codec::{Reader, Writer};
+use crate::codec::{LIST_MAX, Reader, Writer};
 use crate::error::Result;
 
 /// The protocol this build speaks.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
+
+/// Bytes of a greeting that name variables, at most: who greets is a stranger still. What does not
+/// fit is compared when it is used.
+const VARS_BYTES_MAX: usize = 512 << 10;
+
+/// A variable, as a process of a job sees it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Held {
+    /// Its name on the server.
+    pub name: String,
+    /// Its shape there; empty where that does not matter.
+    pub dims: Vec<i64>,
+}
+
+impl Held {
+    fn n_bytes(&self) -> usize {
+        self.name.len() + 8 * self.dims.len() + 5
+    }
+}
 
 /// Answered by [`Welcome`], or refused and cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// See [`VERSION`].
     pub version: u32,
-    /// Which job: a digest of who holds what.
+    /// Which job: what all its processes must agree on, in words.
     pub job: String,
     /// The rank of the trainer.
     pub trainer: u32,
     /// Differs from process to process: a trainer that was started again is another one.
     pub incarnation: u64,
+    /// Parameters that the trainer will look for on this server.
+    pub vars: Vec<Held>,
 }
 
 impl Body for Hello {
@@ -26,16 +49,37 @@ impl Body for Hello {
         out.str(&self.job);
         out.u32(self.trainer);
         out.u64(self.incarnation);
+        if self.version < VERSION {
+            return;
+        }
+        let mut n_bytes = 0;
+        let fits = |var: &&Held| {
+            n_bytes += var.n_bytes();
+            n_bytes <= VARS_BYTES_MAX && var.dims.len() <= RANK_MAX
+        };
+        let vars: Vec<&Held> = self.vars.iter().filter(fits).take(LIST_MAX).collect();
+        out.count(vars.len());
+        for var in vars {
+            out.str(&var.name);
+            out.u8(var.dims.len() as u8);
+            var.dims.iter().for_each(|&dim| out.u64(dim as u64));
+        }
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self {
-            version: input.u32()?,
-            job: input.str()?,
-            trainer: input.u32()?,
-            incarnation: input.u64()?,
-        })
+        let (version, job) = (input.u32()?, input.str()?);
+        let (trainer, incarnation) = (input.u32()?, input.u64()?);
+        // An older release is told that it is one, not that its bytes are none.
+        let n_vars = if version < VERSION { 0 } else { input.count()? };
+        let vars = (0..n_vars).map(|_| held(input)).collect::<Result<_>>()?;
+        Ok(Self { version, job, trainer, incarnation, vars })
     }
+}
+
+fn held(input: &mut Reader<'_>) -> Result<Held> {
+    let (name, rank) = (input.str()?, input.u8()?);
+    let dims = (0..rank).map(|_| Ok(input.u64()? as i64)).collect::<Result<_>>()?;
+    Ok(Held { name, dims })
 }
 
 /// Where the server stands with this trainer.
@@ -66,7 +110,19 @@ mod tests {
     #[test]
     fn survives_the_wire() {
         let job = "a1b2".to_string();
-        survives(Hello { version: VERSION, job, trainer: 3, incarnation: u64::MAX });
+        let held = |name: &str, dims: &[i64]| Held { name: name.to_string(), dims: dims.to_vec() };
+        let vars = vec![held("w.block0", &[1 << 40, 4]), held("table", &[])];
+        survives(Hello { version: VERSION, job, trainer: 3, incarnation: u64::MAX, vars });
         answer_survives(Welcome { accepted: 9, round: 4 });
+    }
+
+    #[test]
+    fn a_greeting_stays_small_whatever_the_model() {
+        let name = "n".repeat(1000);
+        let vars = (0..2000).map(|_| Held { name: name.clone(), dims: vec![1] }).collect();
+        let hello = Hello { version: VERSION, job: name, trainer: 0, incarnation: 1, vars };
+        let frame = crate::frame::Frame { id: 0, body: &crate::message::Request::Hello(hello) };
+        let n_bytes = crate::frame::to_bytes(&frame).len() as u64;
+        assert!(n_bytes < crate::frame::HELLO_BYTES_MAX, "{n_bytes}");
     }
 }

@@ -17,7 +17,7 @@ mod stats;
 mod trade;
 
 pub use barrier::Barrier;
-pub use hello::{Hello, VERSION, Welcome};
+pub use hello::{Held, Hello, VERSION, Welcome};
 pub use leave::{Complete, Leave};
 pub use lend::Lend;
 pub use look_up::LookUp;
@@ -25,7 +25,7 @@ pub use meet::{Meet, Met};
 pub use ping::{Ping, Pong};
 pub use pull::{CHANGED_MAX, Pull, Values};
 pub use push::{Named, Push};
-pub use save::Save;
+pub use save::{Phase, Save};
 pub use stats::{AskStats, Stats};
 pub use trade::{TRADE_BYTES_MAX, Trade, Traded};
 

@@ -2,25 +2,49 @@
 
 use super::Body;
 use crate::codec::{Reader, Writer};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// Answered when the file is there.
+/// What of saving is to be done. All servers do one before the first does the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Write the part beside what is there.
+    Write,
+    /// Put it in its place.
+    Place,
+    /// Remove what an older save left.
+    Tidy,
+    /// Give up what was written and is not in its place.
+    GiveUp,
+}
+
+/// Answered when it is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Save {
     /// The table.
     pub table: String,
     /// The directory.
     pub dir: String,
+    /// What to do.
+    pub phase: Phase,
 }
 
 impl Body for Save {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         out.str(&self.table);
         out.str(&self.dir);
+        out.u8(self.phase as u8);
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self { table: input.str()?, dir: input.str()? })
+        let (table, dir) = (input.str()?, input.str()?);
+        let phase = match input.u8()? {
+            0 => Phase::Write,
+            1 => Phase::Place,
+            2 => Phase::Tidy,
+            3 => Phase::GiveUp,
+            _ => return Err(Error::Malformed("a way of saving that nobody knows")),
+        };
+        Ok(Self { table, dir, phase })
     }
 }
 
@@ -32,7 +56,9 @@ mod tests {
 
     #[test]
     fn survives_the_wire() {
-        survives(Save { table: "emb".to_string(), dir: "/tmp/model".to_string() });
+        for phase in [Phase::Write, Phase::Place, Phase::Tidy, Phase::GiveUp] {
+            survives(Save { table: "emb".to_string(), dir: "/tmp/model".to_string(), phase });
+        }
         answer_survives(Done);
     }
 }

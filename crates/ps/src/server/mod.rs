@@ -3,16 +3,19 @@
 //! No socket, no thread and no clock live here; `tcp.rs` drives it, and so does the simulator.
 //! What variables are and how gradients change them is the [`Store`]'s business.
 
+mod agreement;
 mod meeting;
 mod roll;
 mod round;
 mod size;
+mod store;
 mod trading;
 
 #[cfg(test)]
 mod tests;
 
 pub use size::Size;
+pub use store::Store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,9 +25,10 @@ use tensor::{Tensor, Value};
 pub use roll::State;
 
 use crate::ids::{ConnId, Millis, TrainerId};
+use crate::lines::Severity;
 use crate::message::{
-    Ack, Done, Hello, LookUp, Meet, Named, Pong, Pull, Reply, Request, Save, Stats, VERSION,
-    Values, Welcome,
+    Ack, Done, Hello, LookUp, Meet, Named, Pong, Pull, Reply, Request, Stats, VERSION, Values,
+    Welcome,
 };
 use crate::refusal::Refusal;
 use crate::room::Room;
@@ -32,38 +36,6 @@ use meeting::Meetings;
 use roll::Roll;
 use round::Rounds;
 use trading::Trades;
-
-/// What a server holds. `train` implements it with a scope and the program's optimize blocks.
-pub trait Store {
-    /// Whether such a gradient can be taken; asked before it counts as accepted.
-    fn check(&self, grad: &Named) -> Result<(), Refusal>;
-
-    /// Applies a gradient at once.
-    fn apply(&mut self, trainer: TrainerId, grad: Named) -> Result<(), String>;
-
-    /// Applies a round: everybody's gradients, in the order of their ranks.
-    fn round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String>;
-
-    /// Current values.
-    fn read(&mut self, trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal>;
-
-    /// Rows of a table.
-    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal>;
-
-    /// Writes a table to disk.
-    fn save(&mut self, table: &str, dir: &str) -> Result<(), Refusal>;
-
-    /// Memory of gradients that were applied, for those to come.
-    fn spare(&mut self) -> Vec<Tensor> {
-        Vec::new()
-    }
-
-    /// Memory for values that are asked for: trainers of this machine read them there.
-    fn set_room(&mut self, _room: &Room) {}
-
-    /// What all tables hold.
-    fn size(&self) -> Size;
-}
 
 /// How a server behaves.
 #[derive(Clone, Debug)]
@@ -106,7 +78,7 @@ pub enum Action {
     /// Cut a connection.
     Close(ConnId),
     /// Tell whoever watches.
-    Log(String),
+    Log(Severity, String),
 }
 
 /// A question that waits for a round.
@@ -285,8 +257,14 @@ impl<S: Store> Server<S> {
         self.actions.push(Action::Reply(conn, id, reply));
     }
 
-    fn log(&mut self, line: String) {
-        self.actions.push(Action::Log(line));
+    /// Something that needs attention.
+    fn warn(&mut self, line: String) {
+        self.actions.push(Action::Log(Severity::Warning, line));
+    }
+
+    /// Something that is as it should be.
+    fn inform(&mut self, line: String) {
+        self.actions.push(Action::Log(Severity::Info, line));
     }
 
     fn turn_away(&mut self, conn: ConnId, id: u64, refusal: Refusal) {
@@ -296,7 +274,7 @@ impl<S: Store> Server<S> {
         };
         // Who tries again and again is mentioned once.
         if self.turned_away.len() < TURNED_AWAY_MAX && self.turned_away.insert(kind) {
-            self.log(format!("refused a connection: {refusal}"));
+            self.warn(format!("refused a connection: {refusal}"));
         }
         self.reply(conn, id, refusal);
         self.actions.push(Action::Close(conn));
@@ -309,11 +287,15 @@ impl<S: Store> Server<S> {
             return self.turn_away(conn, id, refusal);
         }
         if hello.job != self.config.job {
-            let refusal = Refusal::OtherJob { ours: self.config.job.clone(), theirs: hello.job };
+            let theirs = hello.job.clone();
+            let refusal = Refusal::OtherJob { ours: self.config.job.clone(), theirs };
             return self.turn_away(conn, id, refusal);
         }
         if hello.trainer >= n_trainers {
             let refusal = Refusal::TrainerOutOfRange { trainer: hello.trainer, n_trainers };
+            return self.turn_away(conn, id, refusal);
+        }
+        if let Some(refusal) = self.other_model(&hello.vars) {
             return self.turn_away(conn, id, refusal);
         }
         let trainer = TrainerId(hello.trainer);
@@ -335,7 +317,8 @@ impl<S: Store> Server<S> {
                         self.meetings.forget();
                         self.trades.forget();
                     }
-                    self.log(format!("{trainer} joined"));
+                    self.inform(format!("{trainer} joined"));
+                    self.mention_differences(trainer, &hello.vars);
                 }
                 let (accepted, round) = (self.roll.accepted(trainer), self.rounds.reached(trainer));
                 self.reply(conn, id, Welcome { accepted, round });
@@ -361,20 +344,20 @@ impl<S: Store> Server<S> {
         self.roll.accept(trainer, seq);
         let served = match request {
             Request::Push(push) => self.push(trainer, push.grads),
-            Request::Barrier(_) => self.barrier(trainer),
+            Request::Barrier(barrier) => self.barrier(trainer, barrier.round),
             Request::Complete(_) => {
-                self.log(format!("{trainer} completed"));
+                self.inform(format!("{trainer} completed"));
                 self.go(now, trainer, State::Completed)
             }
             _ => {
-                self.log(format!("{trainer} left without completing its job"));
+                self.warn(format!("{trainer} left without completing its job"));
                 self.go(now, trainer, State::Left)
             }
         };
         match served {
             Ok(()) => self.reply(conn, seq, Ack),
             Err(refusal) => {
-                self.log(format!("{trainer}: {refusal}"));
+                self.warn(format!("{trainer}: {refusal}"));
                 self.roll.refuse(trainer, seq, refusal.clone());
                 self.reply(conn, seq, refusal);
             }
@@ -414,14 +397,18 @@ impl<S: Store> Server<S> {
         self.stats.pushes += n;
     }
 
-    fn barrier(&mut self, trainer: TrainerId) -> Result<(), Refusal> {
+    fn barrier(&mut self, trainer: TrainerId, round: u64) -> Result<(), Refusal> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
         if !self.config.sync {
             return Ok(());
         }
-        self.rounds.close(trainer)?;
+        if !self.rounds.close(trainer, round)? {
+            self.inform(format!(
+                "{trainer} was started again: its part of round {round} is here already and stays as it is"
+            ));
+        }
         self.end_rounds()
     }
 
@@ -466,14 +453,20 @@ impl<S: Store> Server<S> {
     /// A trainer is dead: the job fails, or goes on without it.
     fn bury(&mut self, trainer: TrainerId) {
         let refusal = self.roll.obituary(trainer, self.rounds.applied());
-        self.log(refusal.to_string());
+        let goes_on = !self.config.sync || self.config.go_on;
+        match &refusal {
+            Refusal::TrainerLost { trainer, how, silent_ms, round } if goes_on => self.warn(format!(
+                "trainer {trainer} died: {how} {silent_ms} ms ago, in round {round}; the others go on without it"
+            )),
+            other => self.warn(other.to_string()),
+        }
         if let Some(conn) = self.roll.conn(trainer) {
             self.actions.push(Action::Close(conn));
         }
         if self.failure.is_some() {
             return;
         }
-        if self.config.sync && !self.config.go_on {
+        if !goes_on {
             return self.set_failure(refusal);
         }
         self.rounds.forget_open(trainer);
@@ -482,7 +475,7 @@ impl<S: Store> Server<S> {
     }
 
     fn set_failure(&mut self, refusal: Refusal) {
-        self.log(format!("the job cannot go on: {refusal}"));
+        self.warn(format!("the job cannot go on: {refusal}"));
         self.failure.get_or_insert_with(|| refusal.clone());
         for waiting in std::mem::take(&mut self.waiting) {
             self.reply(waiting.conn, waiting.id, refusal.clone());
@@ -508,7 +501,7 @@ impl<S: Store> Server<S> {
             Request::LookUp(keys) => self.ask(from, id, keys.after, Question::LookUp(keys)),
             Request::Meet(meet) => self.meet(from, id, meet),
             Request::Trade(trade) => self.trade(from, id, trade),
-            Request::Save(Save { table, dir }) => match self.store.save(&table, &dir) {
+            Request::Save(save) => match self.store.save(&save) {
                 Ok(()) => self.reply(conn, id, Done),
                 Err(refusal) => self.reply(conn, id, refusal),
             },
@@ -541,6 +534,7 @@ impl<S: Store> Server<S> {
         // Asked again: it waits already.
         if !self.waiting.iter().any(|waiting| (waiting.conn, waiting.id) == (conn, id)) {
             self.waiting.push(Waiting { conn, id, trainer, after, question });
+            self.check_stuck();
         }
     }
 
@@ -584,5 +578,6 @@ impl<S: Store> Server<S> {
         for (conn, id, met) in self.meetings.settle(&self.roll.active()) {
             self.reply(conn, id, met);
         }
+        self.check_stuck();
     }
 }

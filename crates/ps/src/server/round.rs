@@ -58,12 +58,21 @@ impl Rounds {
         }
     }
 
-    /// The trainer has sent everything of its part.
-    pub(super) fn close(&mut self, trainer: TrainerId) -> Result<(), Refusal> {
+    /// The trainer has sent everything of its part of a round; `false` if an earlier process of this
+    /// rank had done so: that part counts, and this one is dropped.
+    pub(super) fn close(&mut self, trainer: TrainerId, round: u64) -> Result<bool, Refusal> {
+        let expected = self.reached(trainer) + 1;
+        if round < expected {
+            self.forget_open(trainer);
+            return Ok(false);
+        }
+        if round > expected {
+            return Err(Refusal::MissingPart { trainer: trainer.0, round, expected });
+        }
         let part = self.near(trainer)?;
         let grads = std::mem::take(&mut part.open);
         part.closed.push_back(grads);
-        Ok(())
+        Ok(true)
     }
 
     /// Drops what a trainer staged and will never close. What it closed counts.
@@ -118,11 +127,11 @@ mod tests {
     fn a_round_waits_for_everybody_and_comes_in_the_order_of_ranks() {
         let mut rounds = Rounds::new(2);
         rounds.stage(TrainerId(1), grad("b")).unwrap();
-        rounds.close(TrainerId(1)).unwrap();
+        rounds.close(TrainerId(1), 1).unwrap();
         assert!(rounds.complete(|_| true).is_none());
         assert_eq!(rounds.missing(|_| true), [0]);
         rounds.stage(TrainerId(0), grad("a")).unwrap();
-        rounds.close(TrainerId(0)).unwrap();
+        rounds.close(TrainerId(0), 1).unwrap();
         assert_eq!(names(rounds.complete(|_| true)), [(0, "a".into()), (1, "b".into())]);
         assert_eq!(rounds.applied(), 1);
         assert!(rounds.complete(|_| true).is_none(), "nobody began another");
@@ -132,25 +141,48 @@ mod tests {
     fn a_trainer_that_is_gone_is_not_waited_for_and_its_closed_part_counts() {
         let mut rounds = Rounds::new(2);
         rounds.stage(TrainerId(1), grad("b")).unwrap();
-        rounds.close(TrainerId(1)).unwrap();
+        rounds.close(TrainerId(1), 1).unwrap();
         rounds.stage(TrainerId(1), grad("half a part")).unwrap();
         rounds.forget_open(TrainerId(1));
-        rounds.close(TrainerId(0)).unwrap();
+        rounds.close(TrainerId(0), 1).unwrap();
         let gone = |id: TrainerId| id.0 == 0;
         assert_eq!(names(rounds.complete(gone)), [(0, String::new()), (1, "b".into())]);
-        rounds.close(TrainerId(0)).unwrap();
+        rounds.close(TrainerId(0), 2).unwrap();
         assert_eq!(names(rounds.complete(gone)), [(0, String::new())]);
     }
 
     #[test]
     fn nobody_runs_far_ahead() {
         let mut rounds = Rounds::new(2);
-        for _ in 0..AHEAD_MAX {
+        for round in 1..=AHEAD_MAX as u64 {
             rounds.stage(TrainerId(0), grad("a")).unwrap();
-            rounds.close(TrainerId(0)).unwrap();
+            rounds.close(TrainerId(0), round).unwrap();
         }
-        for refused in [rounds.stage(TrainerId(0), grad("a")), rounds.close(TrainerId(0))] {
+        let next = AHEAD_MAX as u64 + 1;
+        let closed = rounds.close(TrainerId(0), next).map(drop);
+        for refused in [rounds.stage(TrainerId(0), grad("a")), closed] {
             assert!(matches!(refused, Err(Refusal::Ahead { trainer: 0, .. })), "{refused:?}");
         }
+    }
+
+    #[test]
+    fn a_part_counts_once_however_often_it_is_closed() {
+        let mut rounds = Rounds::new(2);
+        rounds.stage(TrainerId(1), grad("b")).unwrap();
+        assert_eq!(rounds.close(TrainerId(1), 1), Ok(true));
+        // Its process is started again, and another server does not have that part.
+        rounds.stage(TrainerId(1), grad("again")).unwrap();
+        assert_eq!(rounds.close(TrainerId(1), 1), Ok(false));
+        rounds.close(TrainerId(0), 1).unwrap();
+        assert_eq!(names(rounds.complete(|_| true)), [(0, String::new()), (1, "b".into())]);
+        rounds.stage(TrainerId(1), grad("late")).unwrap();
+        assert_eq!(rounds.close(TrainerId(1), 1), Ok(false), "the round is over");
+        rounds.stage(TrainerId(1), grad("c")).unwrap();
+        rounds.close(TrainerId(1), 2).unwrap();
+        rounds.close(TrainerId(0), 2).unwrap();
+        assert_eq!(names(rounds.complete(|_| true)), [(0, String::new()), (1, "c".into())]);
+        let gap = rounds.close(TrainerId(0), 4);
+        assert_eq!(gap, Err(Refusal::MissingPart { trainer: 0, round: 4, expected: 3 }));
+        assert_eq!(rounds.close(TrainerId(0), 0), Ok(false));
     }
 }

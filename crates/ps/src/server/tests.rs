@@ -1,7 +1,7 @@
 //! The server's promises, one message at a time.
 
 use super::*;
-use crate::message::{Barrier, Complete, Leave, Ping, Push, Trade, Traded};
+use crate::message::{Barrier, Complete, Held, Leave, Ping, Push, Save, Trade, Traded};
 
 /// A store with one number: gradients are added to it.
 #[derive(Default)]
@@ -39,8 +39,8 @@ impl Store for Sum {
         Err(Refusal::UnknownVar(look_up.table.clone()))
     }
 
-    fn save(&mut self, table: &str, _dir: &str) -> Result<(), Refusal> {
-        Err(Refusal::UnknownVar(table.to_string()))
+    fn save(&mut self, save: &Save) -> Result<(), Refusal> {
+        Err(Refusal::UnknownVar(save.table.clone()))
     }
 
     fn size(&self) -> Size {
@@ -65,8 +65,13 @@ impl Bench {
     }
 
     fn hello(&mut self, conn: u64, trainer: u32) -> Vec<(u64, u64, Reply)> {
-        let hello =
-            Hello { version: VERSION, job: "job".to_string(), trainer, incarnation: conn + 100 };
+        let hello = Hello {
+            version: VERSION,
+            job: "job".to_string(),
+            trainer,
+            incarnation: conn + 100,
+            vars: Vec::new(),
+        };
         self.say(conn, 0, hello)
     }
 
@@ -108,12 +113,12 @@ fn a_round_ends_when_all_have_closed_it() {
     bench.hello(0, 0);
     bench.hello(1, 1);
     bench.say(0, 1, push(1.0));
-    bench.say(0, 2, Barrier);
+    bench.say(0, 2, Barrier { round: 1 });
     assert_eq!(bench.say(0, 9, pull(1)), [], "waits for trainer 1");
     let pong = Pong { round: 0, missing: vec![1] };
     assert_eq!(bench.say(0, 10, Ping), [(0, 10, pong.into())]);
     bench.say(1, 1, push(2.0));
-    assert_eq!(bench.say(1, 2, Barrier), [(0, 9, value(3.0)), (1, 2, Ack.into())]);
+    assert_eq!(bench.say(1, 2, Barrier { round: 1 }), [(0, 9, value(3.0)), (1, 2, Ack.into())]);
 }
 
 #[test]
@@ -133,10 +138,17 @@ fn strangers_are_refused() {
     assert_eq!(bench.say(0, 7, Ping), [(0, 7, Refusal::HelloFirst.into())]);
     let out = Refusal::TrainerOutOfRange { trainer: 2, n_trainers: 2 };
     assert_eq!(bench.hello(0, 2), [(0, 0, out.into())]);
-    let hello = Hello { version: 9, job: "job".to_string(), trainer: 0, incarnation: 1 };
+    let hello =
+        Hello { version: 9, job: "job".to_string(), trainer: 0, incarnation: 1, vars: Vec::new() };
     let version = Refusal::Version { ours: VERSION, theirs: 9 };
     assert_eq!(bench.say(0, 0, hello), [(0, 0, version.into())]);
-    let hello = Hello { version: VERSION, job: "other".to_string(), trainer: 0, incarnation: 1 };
+    let hello = Hello {
+        version: VERSION,
+        job: "other".to_string(),
+        trainer: 0,
+        incarnation: 1,
+        vars: Vec::new(),
+    };
     let refused = bench.say(0, 0, hello);
     assert!(matches!(&refused[0].2, Reply::Refused(Refusal::OtherJob { .. })), "{refused:?}");
     bench.hello(0, 0);
@@ -164,7 +176,7 @@ fn a_dead_trainer_is_named_to_those_who_wait() {
     let mut bench = Bench::new(2, true);
     bench.hello(0, 0);
     bench.hello(1, 1);
-    bench.say(0, 1, Barrier);
+    bench.say(0, 1, Barrier { round: 1 });
     bench.say(0, 9, pull(1));
     bench.server.closed(Millis(0), ConnId(1));
     assert_eq!(bench.tick(1999), [], "it may come back");
@@ -184,7 +196,7 @@ fn a_job_that_tolerates_it_goes_on_without_a_dead_trainer() {
     bench.hello(0, 0);
     bench.hello(1, 1);
     bench.say(0, 1, push(4.0));
-    bench.say(0, 2, Barrier);
+    bench.say(0, 2, Barrier { round: 1 });
     bench.say(0, 9, pull(1));
     bench.server.closed(Millis(bench.now), ConnId(1));
     let told = bench.tick(2000);
@@ -217,7 +229,7 @@ fn a_server_that_slept_does_not_take_its_sleep_for_silence() {
     bench.hello(0, 0);
     bench.hello(1, 1);
     bench.tick(1000);
-    bench.say(0, 1, Barrier);
+    bench.say(0, 1, Barrier { round: 1 });
     bench.say(0, 9, pull(1));
     bench.now += 60_000;
     assert_eq!(replies(bench.server.tick(Millis(bench.now))), []);
@@ -244,14 +256,20 @@ fn a_trainer_started_again_learns_which_round_it_is_in() {
     bench.hello(0, 0);
     bench.hello(1, 1);
     bench.say(1, 1, push(1.0));
-    bench.say(1, 2, Barrier);
+    bench.say(1, 2, Barrier { round: 1 });
     bench.say(1, 3, push(5.0));
     bench.server.closed(Millis(0), ConnId(1));
     let welcome = Welcome { accepted: 0, round: 1 }.into();
     assert_eq!(bench.hello(2, 1), [(2, 0, welcome)], "its part of round 1 is here");
-    bench.say(0, 1, Barrier);
+    bench.say(0, 1, Barrier { round: 1 });
     assert_eq!(bench.say(2, 9, pull(1)), [(2, 9, value(1.0))], "half a part counts for nothing");
-    let former = Hello { version: VERSION, job: "job".to_string(), trainer: 1, incarnation: 101 };
+    let former = Hello {
+        version: VERSION,
+        job: "job".to_string(),
+        trainer: 1,
+        incarnation: 101,
+        vars: Vec::new(),
+    };
     bench.server.closed(Millis(0), ConnId(2));
     let refused = bench.say(3, 0, former);
     let duplicate =
@@ -279,7 +297,7 @@ fn silence_beyond_the_lease_is_death() {
     bench.hello(1, 1);
     bench.tick(19_999);
     bench.say(0, 9, Ping);
-    bench.say(0, 1, Barrier);
+    bench.say(0, 1, Barrier { round: 1 });
     bench.say(0, 10, pull(1));
     let told = bench.tick(1);
     assert!(
@@ -295,7 +313,7 @@ fn rounds_go_on_without_a_dead_trainer_when_told_so() {
     bench.hello(0, 0);
     bench.hello(1, 1);
     bench.say(0, 1, push(1.0));
-    bench.say(0, 2, Barrier);
+    bench.say(0, 2, Barrier { round: 1 });
     bench.say(0, 9, pull(1));
     bench.server.closed(Millis(0), ConnId(1));
     assert_eq!(bench.tick(2000), [(0, 9, value(1.0))]);
@@ -306,7 +324,7 @@ fn the_server_ends_with_its_last_trainer() {
     let mut bench = Bench::new(2, true);
     bench.hello(0, 0);
     bench.hello(1, 1);
-    bench.say(0, 1, Barrier);
+    bench.say(0, 1, Barrier { round: 1 });
     bench.say(0, 9, pull(1));
     let told = bench.say(1, 1, Complete);
     assert_eq!(told[0], (0, 9, value(0.0)), "the round goes on without it");
@@ -442,4 +460,72 @@ fn the_dead_end_a_trade() {
     let found = bench.tick(2_500);
     let lost = |reply: &Reply| matches!(reply, Reply::Refused(Refusal::TrainerLost { .. }));
     assert!(matches!(&found[..], [(0, 1, reply)] if lost(reply)), "{found:?}");
+}
+
+#[test]
+fn trainers_that_wait_for_each_other_are_told() {
+    let mut bench = Bench::new(2, true);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    // Trainer 1 was started again and does its script anew: a round more than trainer 0.
+    bench.say(1, 1, push(1.0));
+    bench.say(1, 2, Barrier { round: 1 });
+    assert_eq!(bench.say(1, 9, pull(1)), []);
+    let told = bench.say(0, 9, Meet { place: "end".into(), turn: 1, bytes: Vec::new() });
+    let stuck = Refusal::Stuck { meeting: vec![0], round_of: vec![1], round: 1 };
+    assert_eq!(told, [(1, 9, stuck.clone().into()), (0, 9, stuck.into())]);
+}
+
+#[test]
+fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
+    struct Model(Sum);
+    impl Store for Model {
+        fn check(&self, grad: &Named) -> Result<(), Refusal> {
+            self.0.check(grad)
+        }
+        fn apply(&mut self, trainer: TrainerId, grad: Named) -> Result<(), String> {
+            self.0.apply(trainer, grad)
+        }
+        fn round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String> {
+            self.0.round(grads)
+        }
+        fn read(&mut self, trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
+            self.0.read(trainer, pull)
+        }
+        fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal> {
+            self.0.look_up(look_up)
+        }
+        fn save(&mut self, save: &Save) -> Result<(), Refusal> {
+            self.0.save(save)
+        }
+        fn size(&self) -> Size {
+            self.0.size()
+        }
+        fn params(&self) -> Option<Vec<Held>> {
+            Some(vec![held("w", &[4, 1]), held("bias", &[1]), held("table", &[])])
+        }
+    }
+    fn held(name: &str, dims: &[i64]) -> Held {
+        Held { name: name.to_string(), dims: dims.to_vec() }
+    }
+    let greet = |vars: Vec<Held>| {
+        let hello =
+            Hello { version: VERSION, job: String::new(), trainer: 0, incarnation: 1, vars };
+        let mut server = Server::new(Config::default(), Model(Sum::default()));
+        server.handle(Millis(0), ConnId(1), 0, hello.into())
+    };
+    for (name, dims) in [("w", vec![5, 1]), ("w2", vec![4, 1])] {
+        let said = replies(greet(vec![held("bias", &[1]), held(name, &dims)]));
+        let [(_, _, Reply::Refused(Refusal::OtherModel { var, .. }))] = &said[..] else {
+            panic!("{said:?}");
+        };
+        assert_eq!(var, name);
+    }
+    let actions = greet(vec![held("w", &[4, 1]), held("table", &[9, 9])]);
+    let warned = actions.iter().any(|action| match action {
+        Action::Log(Severity::Warning, line) => line.contains("has no parameter bias"),
+        _ => false,
+    });
+    assert!(warned, "{actions:?}");
+    assert!(matches!(replies(actions)[..], [(1, 0, Reply::Welcome(_))]));
 }

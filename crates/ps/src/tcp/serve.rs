@@ -23,6 +23,7 @@ use crate::codec::{COPIED_BYTES, Pool};
 use crate::error::{Error, Result};
 use crate::frame::{self, FRAME_BYTES_MAX, Frame, HELLO_BYTES_MAX};
 use crate::ids::ConnId;
+use crate::lines::Severity;
 use crate::message::{Ack, Lend, Reply, Request};
 use crate::refusal::Refusal;
 use crate::region::Window;
@@ -98,7 +99,7 @@ impl Listener {
         self,
         mut server: Server<S>,
         stop: &Stop,
-        log: impl Fn(&str) + Send + Sync + 'static,
+        log: impl Fn(Severity, &str) + Send + Sync + 'static,
     ) -> (Option<End>, S) {
         let room = Room::default();
         server.set_room(&room);
@@ -183,7 +184,7 @@ struct Shared<S> {
     changed: Condvar,
     /// What was said of bad connections.
     complaints: Mutex<BTreeSet<String>>,
-    log: Box<dyn Fn(&str) + Send + Sync>,
+    log: Box<dyn Fn(Severity, &str) + Send + Sync>,
     /// Memory that trainers of this machine can read.
     room: Room,
 }
@@ -431,7 +432,7 @@ impl<S: Store + Send + 'static> Shared<S> {
                     conn.stream.shut_down();
                 }
             }
-            Action::Log(line) => (self.log)(&line),
+            Action::Log(severity, line) => (self.log)(severity, &line),
         }
     }
 
@@ -447,7 +448,7 @@ impl<S: Store + Send + 'static> Shared<S> {
     fn complain(&self, line: &str) {
         let mut said = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() < COMPLAINTS_MAX && said.insert(line.to_string()) {
-            (self.log)(line);
+            (self.log)(Severity::Warning, line);
         }
     }
 

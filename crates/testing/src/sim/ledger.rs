@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ps::message::{LookUp, Named, Pull};
+use ps::message::{LookUp, Named, Pull, Save};
 use ps::server::{Size, Store};
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
@@ -114,8 +114,8 @@ impl Store for Ledger {
         }
     }
 
-    fn save(&mut self, table: &str, _dir: &str) -> Result<(), Refusal> {
-        Err(Refusal::UnknownVar(table.to_string()))
+    fn save(&mut self, save: &Save) -> Result<(), Refusal> {
+        Err(Refusal::UnknownVar(save.table.clone()))
     }
 
     fn size(&self) -> Size {

@@ -303,7 +303,7 @@ impl World {
                     self.send(conn, 1, bytes);
                 }
                 Action::Close(conn) => self.hang_up(conn, 1),
-                Action::Log(line) => self.log.push(format!("{} ms: {line}", self.now)),
+                Action::Log(_, line) => self.log.push(format!("{} ms: {line}", self.now)),
             }
         }
     }

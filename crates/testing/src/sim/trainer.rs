@@ -96,7 +96,7 @@ impl Trainer {
     pub fn new(id: u32, incarnation: u64, size: Size, script: Vec<Step>) -> Self {
         let line = |_| {
             let (version, job) = (VERSION, "sim".to_string());
-            let hello = Hello { version, job, trainer: id, incarnation };
+            let hello = Hello { version, job, trainer: id, incarnation, vars: Vec::new() };
             Line { link: Link::new(hello, LINK), conn: None, was_up: false }
         };
         Self {
@@ -191,6 +191,8 @@ impl Trainer {
 
     fn take_step(&mut self, now: Millis, step: &Step) {
         let id = self.id;
+        // As shipping trainers number their parts: the same on all servers.
+        let after = self.lines.iter().map(|line| line.link.round()).min().unwrap_or(0);
         for (server, line) in self.lines.iter_mut().enumerate() {
             let link = &mut line.link;
             let push = |link: &mut Link, step, n| {
@@ -199,13 +201,13 @@ impl Trainer {
                     link.change(now, Push { grads });
                 }
             };
-            let after = link.round();
             match *step {
-                // A process before this one may have closed the part already.
+                // A process before this one may have closed the part already, on all servers; one
+                // that has it drops it.
                 Step::Part(round, _) if after >= round => {}
                 Step::Part(round, n) => {
                     push(link, round, n);
-                    link.change(now, Barrier);
+                    link.change(now, Barrier { round });
                 }
                 Step::Push(step, n) => push(link, step, n),
                 Step::Fetch => {

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
+use program::{Distributed, Meta, OpDesc, Program, VarDesc, VarKind, role};
 
+use super::distributed::save_distributed;
 use super::file::{read, write_atomically};
 use super::vars::{load_persistables, save_persistables};
 use crate::error::{Error, Result};
+use crate::remote::Cluster;
 use crate::scope::Scope;
 
 /// File of the program unless another is named.
@@ -65,22 +67,48 @@ pub fn save_inference_model(
     program: &Program,
     options: &SaveInference<'_>,
 ) -> Result<Vec<String>> {
+    save_inference(dir, program, options, |saved, params| {
+        save_persistables(scope, dir, saved, params)
+    })
+}
+
+/// The same for a trainer's program: parameters as they are on the servers now.
+pub fn save_inference_model_of_job(
+    cluster: &Cluster,
+    scope: &Scope,
+    dir: &Path,
+    (program, job): (&Program, &Distributed),
+    options: &SaveInference<'_>,
+) -> Result<Vec<String>> {
+    save_inference(dir, program, options, |saved, params| {
+        let mut job = job.clone();
+        job.placement.retain(|placed| saved.find_var(0, &placed.origin).is_some());
+        job.lookup_table = job.lookup_table.filter(|table| saved.find_var(0, table).is_some());
+        save_distributed(cluster, scope, (dir, params), saved, &job)
+    })
+}
+
+/// The program goes last: a folder that has one has the parameters too.
+fn save_inference(
+    dir: &Path,
+    program: &Program,
+    options: &SaveInference<'_>,
+    save_params: impl FnOnce(&Program, Option<&str>) -> Result<()>,
+) -> Result<Vec<String>> {
     let (whole, fetches) = with_scaled_targets(program, options.targets)?;
-    let model = model_path(dir, options.model_filename);
+    let mut model = model_path(dir, options.model_filename);
     let saved = if options.export_for_deployment {
-        let for_users = deployable(whole, options.feeds, &fetches)?;
-        write_atomically(&model, &for_users.to_bytes())?;
-        for_users
+        deployable(whole, options.feeds, &fetches)?
     } else {
         let mut name = model.into_os_string();
         name.push(".main_program");
-        write_atomically(Path::new(&name), &whole.to_bytes())?;
+        model = PathBuf::from(name);
         whole
     };
     if !options.program_only {
-        let params = options.params_filename.map(base_name);
-        save_persistables(scope, dir, &saved, params)?;
+        save_params(&saved, options.params_filename.map(base_name))?;
     }
+    write_atomically(&model, &saved.to_bytes())?;
     Ok(fetches)
 }
 

@@ -8,14 +8,18 @@ mod file;
 mod inference;
 mod pickle;
 pub(crate) mod rows;
+mod shards;
 mod state;
 mod vars;
 
-pub(crate) use distributed::write_shard;
-pub use distributed::{load_slices, save_distributed};
+pub(crate) use distributed::save_shard;
+pub use distributed::{load_slices, save_distributed, save_vars_of_job};
 pub(crate) use file::read_vars;
 pub use file::{read, write_atomically};
-pub use inference::{InferenceModel, SaveInference, load_inference_model, save_inference_model};
+pub use inference::{
+    InferenceModel, SaveInference, load_inference_model, save_inference_model,
+    save_inference_model_of_job,
+};
 pub use state::{load, load_state, save, set_state};
 pub use vars::{
     is_persistable, load_params, load_persistables, load_vars, load_vars_from_bytes, save_params,

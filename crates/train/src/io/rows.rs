@@ -11,10 +11,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use program::stream;
+use ps::message::Phase;
 use tensor::{DType, Rows, Shape, Tensor};
 
 use super::distributed::TABLES;
 use super::file::{path_of, write_atomically_with};
+use super::shards::{self, beside};
 use crate::error::{Error, Result};
 
 /// Suffix of the variable with the rows that an entry rule has not taken in, and how often they were
@@ -47,7 +49,7 @@ pub(crate) struct Form {
     pub(crate) dtype: DType,
 }
 
-/// Writes a part: ids in ascending order, and the bytes of each row.
+/// Writes a part beside the place it will have: ids in ascending order, and the bytes of each row.
 pub(crate) fn write_part<'a>(
     dir: &Path,
     part: Part<'_>,
@@ -56,7 +58,7 @@ pub(crate) fn write_part<'a>(
     rows: impl Iterator<Item = &'a [u8]>,
 ) -> Result<()> {
     let n = ids.len();
-    write_atomically_with(&part.path(dir)?, |file| {
+    write_atomically_with(&beside(&part.path(dir)?), |file| {
         let mut out = BufWriter::with_capacity(BLOCK_BYTES, file);
         out.write_all(&stream::rows_head(n))?;
         for id in ids {
@@ -68,22 +70,27 @@ pub(crate) fn write_part<'a>(
             out.write_all(row)?;
         }
         out.flush()
-    })?;
-    match part.block {
-        0 => remove_other_cuts(dir, part),
-        _ => Ok(()),
-    }
+    })
 }
 
-/// Files of another number of parts are older: nobody may load them any more.
-fn remove_other_cuts(dir: &Path, part: Part<'_>) -> Result<()> {
-    for (path, _, n_blocks) in parts_in(dir, part.var)? {
-        if n_blocks != part.n_blocks {
-            let removed = fs::remove_file(&path);
-            removed.map_err(|source| Error::WriteFile { path, source })?;
+/// What comes after all parts were written; see [`shards`].
+pub(crate) fn settle_part(dir: &Path, part: Part<'_>, phase: Phase) -> Result<()> {
+    let path = part.path(dir)?;
+    match phase {
+        Phase::Write => Ok(()),
+        Phase::Place => shards::place(&path),
+        Phase::GiveUp => {
+            shards::give_up(&path);
+            Ok(())
+        }
+        Phase::Tidy => {
+            shards::note_parts(dir, part.var, part.n_blocks)?;
+            // Files of another number of parts are older: nobody may load them any more.
+            let others = parts_in(dir, part.var)?.into_iter();
+            let mut others = others.filter(|(_, _, n_blocks)| *n_blocks != part.n_blocks);
+            others.try_for_each(|(path, ..)| shards::remove(&path))
         }
     }
-    Ok(())
 }
 
 /// All files of a variable: path, part and number of parts.
@@ -115,11 +122,13 @@ pub(crate) fn read_parts(
     let path = own.path(dir)?;
     let mut rows = Rows { height: range.end - range.start, ..Rows::default() };
     rows.value.resize_as(form.dtype, Shape::from([0, form.width]));
-    if path.is_file() {
+    let noted = shards::noted_parts(dir, own.var)?;
+    if path.is_file() && noted.is_none_or(|n_blocks| n_blocks == own.n_blocks) {
         read_part(&path, form, &range, &mut rows)?;
         return Ok(Some(rows));
     }
-    let Some((_, _, n_blocks)) = parts_in(dir, own.var)?.pop() else { return Ok(None) };
+    let found = parts_in(dir, own.var)?.pop().map(|(_, _, n_blocks)| n_blocks);
+    let Some(n_blocks) = noted.or(found) else { return Ok(None) };
     for block in 0..n_blocks {
         let path = Part { block, n_blocks, ..own }.path(dir)?;
         read_part(&path, form, &range, &mut rows)?;
@@ -222,6 +231,12 @@ mod tests {
         write_part(dir, part, FORM, ids.iter().copied(), rows).unwrap();
     }
 
+    fn settle(dir: &Path, n_blocks: usize, phase: Phase) {
+        for block in 0..n_blocks {
+            settle_part(dir, Part { var: "emb", block, n_blocks }, phase).unwrap();
+        }
+    }
+
     fn read(dir: &Path, (block, n_blocks): (usize, usize), range: Range<i64>) -> Result<Rows> {
         let part = Part { var: "emb", block, n_blocks };
         read_parts(dir, part, FORM, range).map(|rows| rows.expect("files"))
@@ -233,6 +248,7 @@ mod tests {
         let dir = dir.path();
         write(dir, (0, 2), &[3, 500]);
         write(dir, (1, 2), &[900, 901, 1 << 39]);
+        settle(dir, 2, Phase::Place);
         let rows = read(dir, (1, 3), 400..901).unwrap();
         assert_eq!((rows.ids, rows.height), (vec![100, 500], 501));
         assert_eq!(rows.value, Tensor::new([2, 2], &[500.0f32, 0.5, 900.0, 0.5]).unwrap());
@@ -240,8 +256,14 @@ mod tests {
         // As whole files they are what everybody can read.
         let bytes = fs::read(dir.join("__lookup_table__/emb_0of2")).unwrap();
         assert_eq!(stream::rows_from_bytes(&bytes).unwrap().ids, [3, 500]);
-        // Saved again by one server: what two wrote is gone.
+        // Saved again by one server: until all is in its place the old save is what is loaded.
+        settle(dir, 2, Phase::Tidy);
         write(dir, (0, 1), &[8]);
+        assert_eq!(read(dir, (0, 1), 0..600).unwrap().ids, [3, 500]);
+        settle(dir, 1, Phase::Place);
+        assert_eq!(read(dir, (0, 1), 0..600).unwrap().ids, [3, 500]);
+        settle(dir, 1, Phase::Tidy);
+        assert!(!dir.join("__lookup_table__/emb_0of2").exists());
         assert_eq!(read(dir, (1, 2), 0..1000).unwrap().ids, [8]);
     }
 
@@ -252,11 +274,16 @@ mod tests {
         let part = Part { var: "emb", block: 0, n_blocks: 1 };
         assert_eq!(read_parts(dir, part, FORM, 0..9).unwrap(), None);
         write(dir, (0, 1), &[3, 500]);
+        settle(dir, 1, Phase::GiveUp);
+        assert_eq!(read_parts(dir, part, FORM, 0..9).unwrap(), None);
+        write(dir, (0, 1), &[3, 500]);
+        settle(dir, 1, Phase::Place);
         for form in [Form { height: 9, ..FORM }, Form { width: 1, ..FORM }] {
             let error = read_parts(dir, part, form, 0..9).unwrap_err();
             assert!(matches!(error, Error::RowsFile { .. }), "{error}");
         }
         write(dir, (1, 3), &[3]);
+        settle_part(dir, Part { var: "emb", block: 1, n_blocks: 3 }, Phase::Place).unwrap();
         let error = read(dir, (0, 2), 0..9).unwrap_err();
         assert!(
             matches!(error, Error::CannotLoad { ref path, .. } if path.ends_with(

@@ -14,7 +14,7 @@ use ps::tcp::{Client, Ticket};
 use tensor::{Rows, Tensor, Value};
 
 use super::{Cluster, add, unexpected};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::row_set::RowSet;
 use crate::scope::Scope;
 
@@ -136,11 +136,17 @@ impl Geo {
             other => return Err(unexpected(client, &other)),
         };
         if let (Some(old), Some(value)) = (self.old.get_mut(&placed.origin), &value) {
-            scope.write(&placed.origin, |x| {
-                if let Value::Tensor(x) = x {
-                    take_over(x, old, value, span(placed).0);
-                }
-            });
+            scope
+                .write(&placed.origin, |x| match x {
+                    Value::Tensor(x) => take_over(x, old, value, span(placed).0),
+                    _ => true,
+                })
+                .then_some(())
+                .ok_or_else(|| Error::NotDense {
+                    endpoint: placed.endpoint.clone(),
+                    var: placed.slice.clone(),
+                    actual: "rows that do not fit",
+                })?;
         }
         Ok(value)
     }
@@ -207,27 +213,30 @@ fn difference(x: &Tensor, old: &mut Tensor, touched: Option<&[i64]>, n_trainers:
     Value::Rows(Rows { ids, height: height as i64, value: delta })
 }
 
-/// x += p - old; old = p, for a piece or for some rows of it.
-fn take_over(x: &mut Tensor, old: &mut Tensor, p: &Value, first: i64) {
+/// x += p - old; old = p, for a piece or for some rows of it; `false` if it does not fit.
+fn take_over(x: &mut Tensor, old: &mut Tensor, p: &Value, first: i64) -> bool {
     let (positions, p): (Vec<usize>, &Tensor) = match p {
-        Value::Rows(rows) => {
-            (rows.ids.iter().map(|id| (id + first).max(0) as usize).collect(), &rows.value)
-        }
+        Value::Rows(rows) => (
+            rows.ids.iter().map(|id| id.saturating_add(first).max(0) as usize).collect(),
+            &rows.value,
+        ),
         Value::Tensor(p) => {
             let n = p.dims().first().copied().unwrap_or(0);
             ((first.max(0) as usize..first.max(0) as usize + n).collect(), p)
         }
-        _ => return,
+        _ => return false,
     };
-    let height = x.dims().first().copied().unwrap_or(0);
-    if positions.iter().any(|&at| at >= height) {
-        return;
+    let (height, width) = x.shape().flatten_2d(1);
+    let is_alike = p.dtype() == x.dtype() && p.shape().flatten_2d(1).1 == width;
+    if !is_alike || positions.iter().any(|&at| at >= height) {
+        return false;
     }
     let mut news = p.clone();
     add::subtract(&mut news, &add::pick(old, &positions));
     add::add_tensor(&mut news, &add::pick(x, &positions));
     put(x, &positions, &news);
     put(old, &positions, p);
+    true
 }
 
 /// Writes rows to their positions.

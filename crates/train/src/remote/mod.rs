@@ -9,6 +9,7 @@ mod communicator;
 mod fetch;
 mod geo;
 mod rows;
+mod saving;
 mod session;
 mod trade;
 mod traffic;
@@ -18,9 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use program::Distributed;
-use program::distributed::Placement;
+use program::distributed::PlacedKind;
 use ps::lines::{self, Line};
-use ps::message::{Complete, Hello, Leave, Meet, Reply, Save, Stats, VERSION};
+use ps::message::{Complete, Held, Hello, Leave, Meet, Reply, Stats, VERSION};
 use ps::tcp::{Client, Patience, Stops, Verdict};
 use ps::{Endpoint, Room, TrainerId};
 use tensor::{Tensor, Value};
@@ -29,6 +30,7 @@ pub(crate) use add::scale;
 pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
 pub(crate) use fetch::fetch;
+pub(crate) use saving::Saving;
 pub(crate) use session::Session;
 pub use trade::Peers;
 
@@ -88,6 +90,10 @@ struct State {
 #[derive(Clone, Debug)]
 struct Me {
     job: String,
+    /// Differs also between jobs whose processes could be taken for those of one.
+    digest: String,
+    /// Parameters that each server should hold.
+    vars: Arc<BTreeMap<String, Vec<Held>>>,
     trainer: TrainerId,
     endpoints: Vec<String>,
     /// Whether the usher has been called.
@@ -97,7 +103,7 @@ struct Me {
 impl Me {
     fn is_of(&self, job: &Distributed) -> bool {
         let trainer = TrainerId(job.trainer_id as u32);
-        (&self.job, self.trainer, &self.endpoints) == (&job.job, trainer, &job.endpoints)
+        (&self.digest, self.trainer, &self.endpoints) == (&job.digest, trainer, &job.endpoints)
     }
 }
 
@@ -235,6 +241,8 @@ impl Cluster {
         if !state.me.as_ref().is_some_and(|me| me.is_of(job)) {
             state.me = Some(Me {
                 job: job.job.clone(),
+                digest: job.digest.clone(),
+                vars: Arc::new(held(job)),
                 trainer: TrainerId(job.trainer_id as u32),
                 endpoints: job.endpoints.clone(),
                 is_seen_in: false,
@@ -264,7 +272,8 @@ impl Cluster {
         let trainer = me.trainer.0;
         let at: Endpoint = endpoint.parse()?;
         let incarnation = self.0.incarnation;
-        let hello = Hello { version: VERSION, job: me.job, trainer, incarnation };
+        let vars = me.vars.get(endpoint).cloned().unwrap_or_default();
+        let hello = Hello { version: VERSION, job: me.job, trainer, incarnation, vars };
         if state.clients.is_empty() {
             (state.log)(&lines::client_starts(trainer));
         }
@@ -274,6 +283,11 @@ impl Cluster {
         let client = Client::among(at, hello, state.patience, together);
         state.clients.insert(endpoint.to_string(), client.clone());
         Ok(client)
+    }
+
+    /// The last round of which all servers have this trainer's part, or will have.
+    pub(crate) fn round(&self) -> u64 {
+        self.state().clients.values().map(|client| client.round()).min().unwrap_or(0)
     }
 
     /// The connections to all servers of the job.
@@ -369,37 +383,6 @@ impl Cluster {
     }
 }
 
-/// Asks every server to write its shard of a table to its own disk.
-pub(crate) fn save_lookup_table(
-    cluster: &Cluster,
-    job: &Distributed,
-    table: &str,
-    dir: &std::path::Path,
-) -> Result<()> {
-    let dir = dir.to_string_lossy();
-    job.endpoints.iter().try_for_each(|endpoint| save_shard(cluster, endpoint, table, &dir))
-}
-
-/// Asks servers for their parts of tables that are saved by rows.
-pub(crate) fn save_row_tables<'a>(
-    cluster: &Cluster,
-    mut parts: impl Iterator<Item = &'a Placement>,
-    dir: &std::path::Path,
-) -> Result<()> {
-    let dir = dir.to_string_lossy();
-    parts.try_for_each(|part| save_shard(cluster, &part.endpoint, &part.slice, &dir))
-}
-
-/// Asks one server for its shard.
-fn save_shard(cluster: &Cluster, endpoint: &str, table: &str, dir: &str) -> Result<()> {
-    let client = cluster.client(endpoint)?;
-    let ticket = client.ask(Save { table: table.to_string(), dir: dir.to_string() })?;
-    match client.wait(ticket, "a saved table")? {
-        Reply::Done(_) => Ok(()),
-        other => Err(unexpected(&client, &other)),
-    }
-}
-
 /// Puts parameters into the scope that a trainer trains in; what was there comes back.
 fn install(params: BTreeMap<String, Tensor>, scope: &Scope) -> BTreeMap<String, Tensor> {
     let mut old = BTreeMap::new();
@@ -411,6 +394,24 @@ fn install(params: BTreeMap<String, Tensor>, scope: &Scope) -> BTreeMap<String, 
         }
     }
     old
+}
+
+/// The parameters that each server of a job should hold.
+fn held(job: &Distributed) -> BTreeMap<String, Vec<Held>> {
+    let mut held: BTreeMap<String, Vec<Held>> = BTreeMap::new();
+    for placed in job.placement.iter().filter(|placed| placed.kind != PlacedKind::Optimizer) {
+        let (name, dims) = (placed.slice.clone(), placed.slice_dims.clone());
+        held.entry(placed.endpoint.clone()).or_default().push(Held { name, dims });
+    }
+    for (table, endpoint) in job
+        .lookup_table
+        .iter()
+        .flat_map(|table| job.endpoints.iter().map(move |endpoint| (table, endpoint)))
+    {
+        let table = Held { name: table.clone(), dims: Vec::new() };
+        held.entry(endpoint.clone()).or_default().push(table);
+    }
+    held
 }
 
 /// A reply of the wrong kind: the server is not what it says.

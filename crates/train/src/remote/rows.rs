@@ -178,7 +178,8 @@ fn parts<'a>(op: &'a OpDesc, distinct: &[i64]) -> Result<(Vec<Part<'a>>, Vec<Opt
     Ok((parts, places))
 }
 
-type Asked = Vec<Option<(Arc<Client>, Ticket)>>;
+/// Questions, and how many rows each asks for.
+type Asked = Vec<Option<(Arc<Client>, Ticket, usize)>>;
 
 fn ask(cluster: &Cluster, parts: Vec<Part<'_>>) -> crate::error::Result<Asked> {
     let mut asked = Vec::with_capacity(parts.len());
@@ -189,18 +190,19 @@ fn ask(cluster: &Cluster, parts: Vec<Part<'_>>) -> crate::error::Result<Asked> {
         }
         let client = cluster.client(endpoint)?;
         client.meet()?;
-        let (after, table) = (client.round(), table.to_string());
+        let (after, table, n) = (cluster.round(), table.to_string(), keys.len());
         let ticket = client.ask(LookUp { after, table, keys, peek })?;
-        asked.push(Some((client, ticket)));
+        asked.push(Some((client, ticket, n)));
     }
     Ok(asked)
 }
 
 fn answers(asked: Asked) -> crate::error::Result<Vec<Tensor>> {
-    let answer = |asked: Option<(Arc<Client>, Ticket)>| match asked {
+    let answer = |asked: Option<(Arc<Client>, Ticket, usize)>| match asked {
         None => Ok(Tensor::default()),
-        Some((client, ticket)) => match client.wait(ticket, "rows of a table")? {
-            Reply::Rows(rows) => Ok(rows),
+        Some((client, ticket, n)) => match client.wait(ticket, "rows of a table")? {
+            // A row that did not come must not pass for one of zeros.
+            Reply::Rows(rows) if rows.dims().first() == Some(&n) => Ok(rows),
             other => Err(unexpected(&client, &other)),
         },
     };

@@ -9,7 +9,7 @@ use tensor::{Rows, Tensor, Value};
 
 use super::ahead::Ahead;
 use super::communicator::{Bundle, Communicator, Outgoing, Piece, cut};
-use super::{Cluster, install, rows, save_shard};
+use super::{Cluster, Saving, install, rows};
 use crate::error::Error;
 use crate::scope::Scope;
 
@@ -255,10 +255,10 @@ impl Remote for Session<'_> {
 
     fn checkpoint_notify(&mut self, op: &OpDesc) -> Result<()> {
         let (table, dir) = (op.attrs.str("lookup_table", "")?, op.attrs.str("dir", "")?);
-        for endpoint in op.attrs.strs("epmap")? {
-            save_shard(self.cluster, endpoint, table, dir).map_err(host)?;
-        }
-        Ok(())
+        let parts = op.attrs.strs("epmap")?.iter();
+        let parts = parts.map(|endpoint| (endpoint.clone(), table.to_string())).collect();
+        let saving = Saving::begin(self.cluster, parts, std::path::Path::new(dir));
+        saving.and_then(Saving::finish).map_err(host)
     }
 }
 

@@ -172,19 +172,24 @@ impl Traffic {
     /// Everything of this step's gradients is sent: closes the round on these servers and asks for
     /// what the last step received.
     pub(super) fn barrier(&mut self, cluster: &Cluster, endpoints: &[String]) -> Result<()> {
-        for endpoint in endpoints {
-            let client = cluster.client(endpoint)?;
+        let clients: Vec<Arc<Client>> =
+            endpoints.iter().map(|endpoint| cluster.client(endpoint)).collect::<Result<_>>()?;
+        clients.iter().try_for_each(|client| client.meet())?;
+        // One number for all servers. Some may have this part from an earlier process of this rank,
+        // which ended between two of them: they drop it.
+        let round = 1 + clients.iter().map(|client| client.round()).min().unwrap_or(0);
+        for (endpoint, client) in endpoints.iter().zip(clients) {
             let lane = self.lane(endpoint);
             lane.send_soon(&client)?;
             lane.arrived.clear();
             let names: Vec<String> = std::mem::take(&mut lane.received).into_iter().collect();
             if names.is_empty() {
-                client.change(Barrier)?;
+                client.change(Barrier { round })?;
                 lane.asked = None;
                 continue;
             }
-            client.change_soon(Barrier)?;
-            lane.asked = Some((names.clone(), ask(&client, names)?));
+            client.change_soon(Barrier { round })?;
+            lane.asked = Some((names.clone(), ask((&*client, round), names)?));
         }
         Ok(())
     }
@@ -207,7 +212,7 @@ impl Traffic {
         if let Some(value) = lane.arrived.remove(name) {
             return Ok(value);
         }
-        let ticket = ask(&client, vec![name.to_string()])?;
+        let ticket = ask((&*client, cluster.round()), vec![name.to_string()])?;
         let value = answer(&client, ticket)?.into_iter().next();
         value.ok_or_else(|| unexpected(&client, &Reply::Values(ps::message::Values(Vec::new()))))
     }
@@ -232,9 +237,9 @@ impl Lane {
     }
 }
 
-fn ask(client: &Client, names: Vec<String>) -> Result<Ticket> {
+fn ask((client, after): (&Client, u64), names: Vec<String>) -> Result<Ticket> {
     client.meet()?;
-    Ok(client.ask(Pull { after: client.round(), changed: false, names })?)
+    Ok(client.ask(Pull { after, changed: false, names })?)
 }
 
 fn answer(client: &Client, ticket: Ticket) -> Result<Vec<Arc<Value>>> {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use program::{Block, OpDesc, Program, VarDesc, VarKind};
+use ps::message::Held;
 
 use crate::error::Result;
 
@@ -80,6 +81,20 @@ impl Update {
         let mut ops = self.program.block(0).ops.iter();
         let name = ops.find_map(|op| op.input_names("Param").first())?;
         self.program.find_var(0, name)
+    }
+
+    /// What trainers know of it: its parameter, or what differences are added to.
+    pub(super) fn params(&self) -> Vec<Held> {
+        let held = |var: &VarDesc| Held { name: var.name.clone(), dims: var.meta.dims.clone() };
+        match self.param() {
+            Some(param) => vec![held(param)],
+            None => self
+                .writes
+                .iter()
+                .filter_map(|name| self.program.find_var(0, name))
+                .map(held)
+                .collect(),
+        }
     }
 
     /// The parameter and its state, without what is only computed on the way to them.

@@ -90,7 +90,14 @@ impl Lookup {
         self.ids.clone_from(&rows.ids);
         self.values = rows.value.data::<f32>()?.to_vec();
         self.places = self.ids.iter().enumerate().map(|(at, &id)| (id, at)).collect();
-        Ok(())
+        match self.places.len() == self.ids.len() {
+            true => Ok(()),
+            false => Err(Error::LoadedTable {
+                table: self.table.clone(),
+                server: self.shard.0,
+                detail: "a row is listed twice".to_string(),
+            }),
+        }
     }
 
     /// Whether a variable is a gradient of this table.

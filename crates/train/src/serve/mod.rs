@@ -6,6 +6,7 @@
 mod blocks;
 mod changes;
 mod lookup;
+mod port_file;
 mod slab;
 mod slabs;
 mod store;
@@ -21,6 +22,7 @@ use ps::lines::{self, Line};
 use ps::server::{Config, End, Server};
 use ps::tcp::{Listener, Stop};
 
+use port_file::PortFile;
 pub use store::BlockStore;
 
 use crate::error::{Error, Result};
@@ -79,14 +81,15 @@ pub fn serve(
     let op = server_op(program).ok_or(Error::NoJob)?;
     let store = BlockStore::new(program, op, scope)?;
     let listener = bind(op.attrs.str("endpoint", "")?.parse()?, serving, &mut stops)?;
+    let _port = PortFile::write(listener.endpoint().port);
     (serving.log)(&lines::listening(listener.endpoint(), listener.endpoint().port));
     let server = Server::new(config(program, op, serving)?, store);
     let (stop, log) = (Stop::default(), serving.log.clone());
     let (done, result) = sync_channel(1);
     let inner = stop.clone();
     let thread = thread::spawn(move || {
-        let (end, store) = listener.serve(server, &inner, move |text| {
-            log(&Line::warning("server", text));
+        let (end, store) = listener.serve(server, &inner, move |severity, text| {
+            log(&Line { severity, site: "server", text: text.to_string() });
         });
         drop(store);
         // The receiver waits until this comes.

@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use ps::message::Phase;
 use ps::table::{Gate, RowIndex, RowInit};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
@@ -248,8 +249,18 @@ impl Slab {
         copied.map(|()| whole)
     }
 
-    /// Writes the rows that exist, and those that wait.
-    pub(super) fn save(&self, scope: &Scope, dir: &Path) -> Result<()> {
+    /// Writes the rows that exist, and those that wait; or what comes after that.
+    pub(super) fn save(&self, scope: &Scope, dir: &Path, phase: Phase) -> Result<()> {
+        if phase == Phase::Write {
+            return self.write(scope, dir);
+        }
+        let waiting = self.gate.as_ref().zip(self.vars.first());
+        let waiting = waiting.map(|(_, weights)| format!("{}{WAITING}", weights.origin));
+        let mut names = self.vars.iter().map(|var| &var.origin).chain(&waiting);
+        names.try_for_each(|name| rows::settle_part(dir, self.part(name), phase))
+    }
+
+    fn write(&self, scope: &Scope, dir: &Path) -> Result<()> {
         let sorted = self.index.sorted();
         let ids = || sorted.iter().map(|&(row, _)| row as i64 + self.cut.first);
         for var in &self.vars {
@@ -407,7 +418,9 @@ mod tests {
         assert_eq!(waits.refused(), (2, 2));
         waits.count(&scope, &[9]);
         set(&scope, "w", 2, 6.5);
-        waits.save(&scope, dir.path()).unwrap();
+        for phase in [Phase::Write, Phase::Place, Phase::Tidy] {
+            waits.save(&scope, dir.path(), phase).unwrap();
+        }
         let before = waits.whole(&scope, "w").unwrap();
 
         let read = |var: &str, form| {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use program::distributed::Placement;
 use program::{OpDesc, Program};
+use ps::message::Save;
 use ps::table::{Entry, Gate, RowInit};
 use tensor::{Rows, Tensor, Value};
 
@@ -76,8 +77,9 @@ impl Slabs {
     }
 
     /// Writes a table that is saved by rows.
-    pub(super) fn save(&self, scope: &Scope, table: &str, dir: &Path) -> Option<Result<()>> {
-        self.tables.get(table).map(|slab| slab.save(scope, dir))
+    pub(super) fn save(&self, scope: &Scope, save: &Save) -> Option<Result<()>> {
+        let slab = self.tables.get(&save.table)?;
+        Some(slab.save(scope, Path::new(&save.dir), save.phase))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slab> {
@@ -91,7 +93,9 @@ impl Said<'_> {
         let [height, width] = param.meta.dims[..] else { return Ok(None) };
         let name = &param.name;
         let is_loaded = scope.read(name, |value| matches!(value, Value::Rows(_))).unwrap_or(false);
-        let is_there = !scope.read(name, Value::is_empty).unwrap_or(true);
+        // A start that leaves rows to be made leaves none.
+        let has_rows = |value: &Value| value.tensor().is_some_and(|tensor| !tensor.is_empty());
+        let is_there = is_loaded || scope.read(name, has_rows).unwrap_or(false);
         if is_there && !is_loaded || !self.inits.contains_key(name.as_str()) {
             return Ok(None);
         }

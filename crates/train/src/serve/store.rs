@@ -1,11 +1,10 @@
 //! What a server holds: the variables of its scope, changed by its program's blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use program::{OpDesc, Program, VarDesc, VarKind};
-use ps::message::{CHANGED_MAX, LookUp, Named, Pull};
+use ps::message::{CHANGED_MAX, Held, LookUp, Named, Phase, Pull, Save};
 use ps::server::{Size, Store};
 use ps::{Refusal, Room, TrainerId};
 use tensor::{DType, Rows, Tensor, Value};
@@ -40,6 +39,7 @@ pub struct BlockStore {
     keeps_backups: bool,
     tracks_changes: bool,
     server_number: i64,
+    n_servers: usize,
     /// Memory of gradients that were applied.
     spare: Vec<Tensor>,
     /// Tables of which only touched rows exist.
@@ -71,6 +71,7 @@ impl BlockStore {
             keeps_backups: op.attrs.bool("dc_asgd", false)?,
             tracks_changes: op.attrs.int("distributed_mode", 0)? == 3,
             server_number: op.attrs.int("pserver_id", 0)?,
+            n_servers: program.distributed.as_ref().map_or(1, |job| job.endpoints.len()),
             spare: Vec::new(),
             slabs: Slabs::default(),
             lookup: None,
@@ -410,16 +411,21 @@ impl Store for BlockStore {
         self.gather((table, &places.map_err(foreign)?), Some(ABSENT))
     }
 
-    fn save(&mut self, table: &str, dir: &str) -> std::result::Result<(), Refusal> {
+    fn save(&mut self, save: &Save) -> std::result::Result<(), Refusal> {
         let failed = |error: Error| Refusal::Failed(error.to_string());
-        if let Some(saved) = self.slabs.save(&self.scope, table, Path::new(dir)) {
+        if let Some(saved) = self.slabs.save(&self.scope, save) {
             return saved.map_err(failed);
+        }
+        let table = save.table.as_str();
+        let number = (self.server_number, self.n_servers);
+        if save.phase != Phase::Write {
+            return io::save_shard(save, number, &Value::Empty).map_err(failed);
         }
         let value = match self.lookup.as_ref().filter(|lookup| lookup.table == table) {
             Some(lookup) => Arc::new(Value::Rows(lookup.rows().map_err(failed)?)),
             None => self.value(table)?,
         };
-        io::write_shard(Path::new(dir), table, self.server_number, &value).map_err(failed)
+        io::save_shard(save, number, &value).map_err(failed)
     }
 
     fn set_room(&mut self, room: &Room) {
@@ -428,6 +434,17 @@ impl Store for BlockStore {
 
     fn spare(&mut self) -> Vec<Tensor> {
         std::mem::take(&mut self.spare)
+    }
+
+    fn params(&self) -> Option<Vec<Held>> {
+        let mut params: Vec<Held> = self.blocks.updates.iter().flat_map(Update::params).collect();
+        // Of a table spread by id every server has other rows.
+        for held in &mut params {
+            if self.lookup.as_ref().is_some_and(|lookup| lookup.table == held.name) {
+                held.dims.clear();
+            }
+        }
+        Some(params)
     }
 
     fn size(&self) -> Size {

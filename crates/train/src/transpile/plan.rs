@@ -152,7 +152,7 @@ impl Plan {
             (counts && has_counter && main.block(0).var(COUNTER).is_some()).then(|| COUNTER.into());
         plan.place(main, startup);
         plan.keep_rows(main, startup)?;
-        plan.job.job = plan.job.hash_job();
+        (plan.job.job, plan.job.digest) = (plan.job.terms(), plan.job.hash_job());
         Ok(plan)
     }
 
@@ -542,6 +542,7 @@ fn describe(config: &Config, job: &Job) -> Result<Distributed> {
         by_rows: Vec::new(),
         geo_push_nums: config.geo_sgd_need_push_nums,
         job: String::new(),
+        digest: String::new(),
     })
 }
 

@@ -1,0 +1,72 @@
+//! What the processes of a job must agree on: parameters, and who waits for whom.
+//!
+//! Scripts of servers and trainers may differ in what does not matter to the other side (metrics,
+//! the optimizer of a trainer, what is printed). A parameter that a trainer looks for and does not
+//! find, or finds with another shape, matters.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Server, Store};
+use crate::ids::TrainerId;
+use crate::message::Held;
+use crate::refusal::Refusal;
+
+/// Names that a line of the log mentions.
+const MENTIONED_MAX: usize = 5;
+
+impl<S: Store> Server<S> {
+    /// Why a trainer that looks for these parameters cannot take part.
+    pub(super) fn other_model(&self, theirs: &[Held]) -> Option<Refusal> {
+        let params = self.store.params().filter(|_| !theirs.is_empty())?;
+        let ours: BTreeMap<&str, &[i64]> =
+            params.iter().map(|held| (held.name.as_str(), held.dims.as_slice())).collect();
+        let differs = |held: &&Held| match ours.get(held.name.as_str()) {
+            None => true,
+            Some(dims) => !dims.is_empty() && !held.dims.is_empty() && **dims != held.dims,
+        };
+        let first = theirs.iter().find(differs)?;
+        let found = ours.get(first.name.as_str());
+        Some(Refusal::OtherModel {
+            var: first.name.clone(),
+            ours: found.map_or("no such variable".to_string(), |dims| format!("shape {dims:?}")),
+            theirs: format!("{:?}", first.dims),
+        })
+    }
+
+    /// Says what only the server has: it will not change by this trainer's doing.
+    pub(super) fn mention_differences(&mut self, trainer: TrainerId, theirs: &[Held]) {
+        let Some(params) = self.store.params().filter(|_| !theirs.is_empty()) else { return };
+        let known: BTreeSet<&str> = theirs.iter().map(|held| held.name.as_str()).collect();
+        let all = params.iter().map(|held| held.name.as_str());
+        let only_ours: Vec<&str> = all.filter(|name| !known.contains(name)).collect();
+        if only_ours.is_empty() {
+            return;
+        }
+        let mentioned = only_ours[..only_ours.len().min(MENTIONED_MAX)].join(", ");
+        let more = only_ours.len().saturating_sub(MENTIONED_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        self.warn(format!(
+            "the script of {trainer} has no parameter {mentioned}{more}: it sends no gradients for it"
+        ));
+    }
+
+    /// Ends the job if everybody waits for everybody: some at a meeting, the others for a round that
+    /// those at the meeting have not sent.
+    pub(super) fn check_stuck(&mut self) {
+        if self.failure.is_some() || self.meetings.is_empty() || self.waiting.is_empty() {
+            return;
+        }
+        let active = self.roll.active();
+        let absent: BTreeSet<u32> = self.meetings.missing(&active).into_iter().collect();
+        let (meeting, others): (Vec<u32>, Vec<u32>) =
+            active.iter().map(|trainer| trainer.0).partition(|rank| !absent.contains(rank));
+        let missing = self.rounds.missing(|trainer| self.roll.is_active(trainer));
+        let waits = |rank: &u32| self.waiting.iter().any(|waiting| waiting.trainer.0 == *rank);
+        let round = self.rounds.applied() + 1;
+        let all_wait = !meeting.is_empty() && !others.is_empty() && others.iter().all(waits);
+        let for_meeting = !missing.is_empty() && missing.iter().all(|rank| meeting.contains(rank));
+        if all_wait && for_meeting {
+            self.set_failure(Refusal::Stuck { meeting, round_of: others, round });
+        }
+    }
+}

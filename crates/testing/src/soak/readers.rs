@@ -1,0 +1,143 @@
+//! Readers of files and text.
+
+use std::hint::black_box;
+use std::path::Path;
+
+use data::{FeedDesc, MultiSlot, Native, Records, Slot};
+use program::{Program, stream};
+use tensor::{Rows, Tensor, Value};
+
+use super::Target;
+use crate::linear::Linear;
+
+/// `__model__`: the bytes of a program, and what is done with one that can be read.
+pub(super) fn program() -> Target {
+    let plain = Linear::default().build().0;
+    let table = Linear { table: true, is_distributed: true, halving: true }.build().0;
+    let nets = [plain, table];
+    let inputs = nets.iter().flat_map(|net| [net.main.to_bytes(), net.startup.to_bytes()]);
+    Target {
+        name: "program",
+        inputs: inputs.collect(),
+        words: &[b"mul", b"lookup_table", b"shape", b"sub_block", b"w", b"@GRAD", b"\x80\x80\x80"],
+        read: Box::new(|bytes: &[u8]| {
+            let Ok(program) = Program::from_bytes(bytes) else { return };
+            black_box(program.to_bytes());
+            black_box(program.to_string());
+            let last = program.block(0).ops.last().and_then(|op| op.writes().next());
+            if let Some(last) = last {
+                black_box(program.prune(&[last], &[]).is_ok());
+            }
+        }),
+        share: 250,
+    }
+}
+
+/// Saved variables: tensors, keyed rows, and several in one file.
+pub(super) fn variables() -> Target {
+    let tensor = Tensor::new([3, 2], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).expect("six");
+    let ints = Tensor::full([4], 7i64);
+    let rows = Rows { ids: vec![3, 9, 1 << 40], height: 1 << 41, value: tensor.clone() };
+    let value = |value: Value| stream::to_bytes(&value).unwrap_or_default();
+    let (one, two) = (value(tensor.into()), value(ints.into()));
+    let both = [one.clone(), two.clone()].concat();
+    Target {
+        name: "variables",
+        inputs: vec![one, two, value(Value::Rows(rows)), both],
+        words: &[b"\x08\x05\x10\x03\x10\x02", b"\x08\x03", b"\x10\x80\x80\x80\x80\x08"],
+        read: Box::new(|bytes: &[u8]| {
+            black_box(stream::tensor_from_bytes(bytes).is_ok());
+            black_box(stream::rows_from_bytes(bytes).is_ok());
+            black_box(stream::combined_from_bytes(bytes, 2).is_ok());
+            if let Ok(value) = stream::value_from_bytes(bytes) {
+                black_box(stream::to_bytes(&value));
+            }
+        }),
+        share: 250,
+    }
+}
+
+/// Descriptions of data as Fluid's tools write them.
+pub(super) fn feed_desc() -> Target {
+    let text = b"name: \"MultiSlotDataFeed\"\nbatch_size: 32\nmulti_slot_desc {\n slots { name: \
+        \"words\" type: \"uint64\" is_dense: false is_used: true }\n slots { name: 'x' type: \
+        'float' is_dense: true is_used: true shape: 2 }\n}\npipe_command: \"cat\"\n";
+    Target {
+        name: "feed_desc",
+        inputs: vec![text.to_vec()],
+        words: &[b"{", b"}", b"\"", b"slots", b":", b"shape", b"99999999999999999999", b"\\"],
+        read: Box::new(|bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            if let Ok(desc) = text.parse::<FeedDesc>() {
+                black_box(format!("{desc:?}"));
+            }
+        }),
+        share: 50,
+    }
+}
+
+/// Lines of counted slots.
+pub(super) fn text() -> Target {
+    let slots = [Slot::ids("a"), Slot::floats("x").dense(&[2]), Slot::ids("b"), Slot::floats("y")];
+    let plain = MultiSlot::new(&slots).expect("four slots");
+    let named = MultiSlot::new(&slots).expect("four slots").with_names(true, true);
+    let line = b"2 7 18446744073709551615 2 0.5 -1e-3 1 0 3 1 2 3".to_vec();
+    let with_names = b"1 id_1 1 shown:1 2 7 9 2 .5 1 1 0 1 inf".to_vec();
+    Target {
+        name: "text",
+        inputs: vec![line, with_names, b"1 1".to_vec()],
+        words: &[b" ", b"-", b"nan", b"1e999", b"9223372036854775808", b"\t", b"\r", b"0"],
+        read: Box::new(move |bytes: &[u8]| {
+            let mut records = Records::default();
+            for line in bytes.split(|&byte| byte == b'\n') {
+                for parser in [&plain, &named] {
+                    records.clear();
+                    if parser.parse(line, &mut records).is_ok() {
+                        records.commit();
+                    }
+                }
+            }
+            black_box(records.len());
+        }),
+        share: 200,
+    }
+}
+
+fn reader(words: &[&str]) -> Native {
+    Native::from_words(words).expect("good words").expect("one of ours")
+}
+
+/// Tables as text.
+pub(super) fn csv() -> Target {
+    let words = ["csv-reader", "label=click:id", "x=x,y", "site=site:hash/100"];
+    let readers = [reader(&words), reader(&["criteo-reader", "1000"])];
+    let table = b"click,x,y,site\n1,0.5,2,abc\n0,-1,3e4,\"a,b\"\n0,1,1,\n".to_vec();
+    let criteo = b"1\t1\t2\t\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\ta\tb\n".to_vec();
+    Target {
+        name: "csv",
+        inputs: vec![table, criteo],
+        words: &[b",", b"\"", b"\n", b"\r\n", b"click", b"site", b"\xff", b"1e400", b"\t"],
+        read: Box::new(move |bytes: &[u8]| {
+            for reader in &readers {
+                black_box(reader.run(bytes, &mut Vec::new()).is_ok());
+            }
+        }),
+        share: 100,
+    }
+}
+
+/// Tables in columns.
+pub(super) fn parquet() -> Target {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/tests/fixtures");
+    let file = |name| std::fs::read(folder.join(name)).expect("a fixture of ours");
+    let reader = reader(&["parquet-reader", "label=label:id", "x=price,small", "c=city:hash/100"]);
+    Target {
+        name: "parquet",
+        inputs: vec![file("clicks.parquet"), file("clicks-zstd.parquet")],
+        words: &[b"PAR1", b"click", b"site", b"\x15\x00", b"\x19\x1c"],
+        read: Box::new(move |bytes: &[u8]| {
+            black_box(reader.run(bytes, &mut Vec::new()).is_ok());
+        }),
+        share: 20,
+    }
+}

@@ -1,0 +1,183 @@
+//! What comes over the wire once a peer was let in: a trainer's requests, and a server's replies.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use program::Program;
+use ps::frame::{self, FRAME_BYTES_MAX, Frame};
+use ps::link::{Config as LinkConfig, Link};
+use ps::message::{
+    Ack, AskStats, Barrier, Complete, Done, Hello, LookUp, Meet, Met, Named, Ping, Pong, Pull,
+    Push, Reply, Request, Stats, Trade, VERSION, Values, Welcome,
+};
+use ps::server::{Action, Config, Server};
+use ps::{ConnId, Millis, Refusal};
+use tensor::{Rows, Tensor, Value};
+use train::serve::{BlockStore, server_op};
+use train::transpile::{Config as SplitConfig, Job, RoundRobin, Threads, transpile};
+use train::{Executor, Feed, Scope};
+
+use super::Target;
+use crate::linear::{Linear, grad};
+
+const SERVER: &str = "127.0.0.1:7001";
+const WORDS: &[&[u8]] = &[b"PWL1", b"w@GRAD", b"table@GRAD", b"table", b"@LR_DECAY_COUNTER@", b"w"];
+
+/// A server's program and what its scope holds after the start.
+struct Start {
+    main: Program,
+    vars: Vec<(String, Value)>,
+    config: Config,
+}
+
+impl Start {
+    fn new(sync_mode: bool) -> Self {
+        let (mut net, _) = Linear { table: true, is_distributed: false, halving: true }.build();
+        let config = SplitConfig { sync_mode, ..SplitConfig::default() };
+        let job = Job { sync_mode, ..Job::new(0, SERVER, 1) };
+        let (main, startup) = (&mut net.main, &mut net.startup);
+        let split = transpile(main, startup, (&config, &job), &mut RoundRobin::default());
+        let split = split.expect("a net of ours");
+        let startup = split.server_startup(SERVER, None).expect("a startup program");
+        let scope = Scope::new();
+        Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).expect("a start");
+        let var = |name: String| scope.get(&name).map(|value| (name, value));
+        Self {
+            main: split.server_main(SERVER, Threads::default()).expect("a program"),
+            vars: scope.names().into_iter().filter_map(var).collect(),
+            config: Config { sync: sync_mode, check_finite: true, ..Config::default() },
+        }
+    }
+
+    /// A server that has just started, with its only trainer let in.
+    fn server(&self) -> Server<BlockStore> {
+        let scope = Scope::new();
+        for (name, value) in &self.vars {
+            scope.set(name, value.clone());
+        }
+        let op = server_op(&self.main).expect("a server's program");
+        let store = BlockStore::new(&self.main, op, &scope).expect("a store");
+        let mut server = Server::new(self.config.clone(), store);
+        server.handle(Millis(1), ConnId(1), 0, Request::Hello(hello()));
+        server
+    }
+}
+
+fn hello() -> Hello {
+    Hello { version: VERSION, job: String::new(), trainer: 0, incarnation: 1, vars: Vec::new() }
+}
+
+fn named(name: &str, value: impl Into<Value>) -> Named {
+    Named { name: name.to_string(), value: value.into() }
+}
+
+fn rows(ids: &[i64], height: i64) -> Value {
+    let value = Tensor::full([ids.len(), 4], 0.5f32);
+    Value::Rows(Rows { ids: ids.to_vec(), height, value })
+}
+
+fn joined<M: frame::Message>(messages: Vec<M>) -> Vec<u8> {
+    let one = |(at, body): (usize, &M)| frame::to_bytes(&Frame { id: at as u64 + 1, body });
+    messages.iter().enumerate().flat_map(one).collect()
+}
+
+/// Requests of a trainer that was let in, to a server in rounds and to one without.
+pub(super) fn requests() -> Target {
+    let w = || named("w@GRAD", Tensor::new([4, 1], &grad(0, 0)).expect("four numbers"));
+    let table = || named("table@GRAD", rows(&[3, 9], 10_001));
+    let steps = || named("@LR_DECAY_COUNTER@.trainer_0", Tensor::full([1], 1i64));
+    let look_up = |keys| LookUp { after: 0, table: "table".to_string(), keys, peek: false };
+    let names = vec!["w".to_string(), "table".to_string()];
+    let pull = |changed| Pull { after: 0, changed, names: names.clone() };
+    let meet = Meet { place: "here".to_string(), turn: 1, bytes: vec![1, 2] };
+    let trade = Trade { place: "here".to_string(), turn: 1, parts: vec![vec![7; 9]] };
+    let round: Vec<Request> = vec![
+        Push { grads: vec![w(), table()] }.into(),
+        Barrier { round: 1 }.into(),
+        Push { grads: vec![w()] }.into(),
+        Barrier { round: 2 }.into(),
+        pull(false).into(),
+    ];
+    let others: Vec<Request> = vec![
+        Push { grads: vec![steps(), table()] }.into(),
+        look_up(vec![1, 2, 1]).into(),
+        pull(true).into(),
+        meet.into(),
+        trade.into(),
+        Ping.into(),
+        AskStats.into(),
+        Complete.into(),
+    ];
+    let starts = [Start::new(true), Start::new(false)];
+    Target {
+        name: "requests",
+        inputs: vec![joined(round), joined(others)],
+        words: WORDS,
+        read: Box::new(move |bytes: &[u8]| {
+            for start in &starts {
+                serve(&mut start.server(), bytes);
+            }
+        }),
+        share: 80,
+    }
+}
+
+fn serve(server: &mut Server<BlockStore>, mut bytes: &[u8]) {
+    let mut now = 2;
+    while let Ok((id, request)) = frame::read::<Request>(&mut bytes, FRAME_BYTES_MAX) {
+        now += 1;
+        // That would write to any folder of this machine.
+        if matches!(request, Request::Save(_)) {
+            continue;
+        }
+        for action in server.handle(Millis(now), ConnId(1), id, request) {
+            if let Action::Reply(_, id, body) = action {
+                black_box(frame::to_bytes(&Frame { id, body: &body }));
+            }
+        }
+    }
+    server.tick(Millis(now + 100));
+    server.closed(Millis(now + 200), ConnId(1));
+    server.tick(Millis(now + 90_000));
+    black_box(server.stats());
+}
+
+/// Replies of a server to a trainer that has changes and questions under way.
+pub(super) fn replies() -> Target {
+    let tensor = Value::Tensor(Tensor::full([4, 1], 1.0f32));
+    let first: Vec<Reply> = vec![
+        Welcome { accepted: 0, round: 3 }.into(),
+        Ack.into(),
+        Values(vec![Arc::new(tensor), Arc::new(rows(&[1], 9))]).into(),
+        Pong { round: 4, missing: vec![0, 1] }.into(),
+    ];
+    let second: Vec<Reply> = vec![
+        Welcome { accepted: 2, round: 1 }.into(),
+        Reply::Rows(Tensor::full([2, 4], 0.5f32)),
+        Met(vec![vec![1], Vec::new()]).into(),
+        Done.into(),
+        Stats::default().into(),
+        Refusal::Stuck { meeting: vec![0], round_of: vec![1], round: 7 }.into(),
+    ];
+    Target {
+        name: "replies",
+        inputs: vec![joined(first), joined(second)],
+        words: WORDS,
+        read: Box::new(|mut bytes: &[u8]| {
+            let mut link = Link::new(hello(), LinkConfig::default());
+            link.connected(Millis(0));
+            link.change(Millis(0), Push { grads: Vec::new() });
+            link.change(Millis(0), Barrier { round: 1 });
+            let id = link.ask(Millis(0), Ping);
+            let mut now = 0;
+            while let Ok((id, reply)) = frame::read::<Reply>(&mut bytes, FRAME_BYTES_MAX) {
+                now += 1;
+                link.received(Millis(now), id, reply);
+                black_box(link.take_out().len());
+            }
+            link.tick(Millis(now + 10_000));
+            black_box((link.answer(id).is_some(), link.round(), link.broken().is_some()));
+        }),
+        share: 50,
+    }
+}
