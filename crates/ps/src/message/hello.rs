@@ -5,7 +5,7 @@ use crate::codec::{Reader, Writer};
 use crate::error::Result;
 
 /// The protocol this build speaks.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Answered by [`Welcome`], or refused and cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
