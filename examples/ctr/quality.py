@@ -2,6 +2,8 @@
 
     paddlewheel run quality.py --data ../shared/data/criteo      # all modes, three seeds each
     paddlewheel run quality.py --modes local sync --seeds 1      # some of it
+    paddlewheel run quality.py --compare                         # async with two settings, five seeds each
+    paddlewheel run quality.py --compare --fluid PYTHON          # the same beside the real Fluid 1.8.5
 
 The first 90 % of the rows are trained on, once, in their order; the AUC is that of the last 10 %.
 With two trainers each gets every other row, so that the servers see what one process would see at
@@ -12,9 +14,12 @@ docs/quality.md has what came of it.
 import argparse
 import gzip
 import os
+import random
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import paddle.fluid as fluid
 from paddle.fluid.incubate.fleet.base import role_maker
@@ -27,6 +32,8 @@ N_IDS = 2**20
 EMBEDDING_SIZE = 9
 HIDDEN = (128, 64, 32)
 LEARNING_RATE = 0.02
+#: What makes samples of the lines of the log.
+READER = ["criteo-reader", str(N_IDS), "--hash", "crc32", "--dense", "log1p"]
 #: Samples of a batch. In sync mode the two batches of a round are one step.
 BATCH = 256
 MODES = ["local", "sync", "async", "half_async", "geo"]
@@ -35,6 +42,16 @@ GEO_STEPS = 10
 N_TRAINERS = 2
 #: What the mean AUC must reach, or how far from the local one it may be.
 GOAL = {"local": 0.758, "sync": 0.001, "async": 0.002, "half_async": 0.002, "geo": 0.004}
+#: What async is compared with: as it comes, and with long queues whose gradients may be merged.
+SETTINGS = {
+    "default": {},
+    "queue 20, merge 20": {
+        "FLAGS_communicator_send_queue_size": "20",
+        "FLAGS_communicator_max_merge_var_num": "20",
+    },
+}
+#: How long the real Fluid, which cannot say when all is sent, is given to send it.
+SECONDS_TO_SEND = 1.5
 
 
 def network():
@@ -62,7 +79,8 @@ def dataset(inputs, path, batch):
     """The clicks of a file, in their order."""
     clicks = fluid.DatasetFactory().create_dataset("QueueDataset")
     clicks.set_use_var(inputs)
-    clicks.set_pipe_command("paddlewheel criteo-reader %d --hash crc32 --dense log1p" % N_IDS)
+    is_parsed = path.endswith(".slots")
+    clicks.set_pipe_command("cat" if is_parsed else "paddlewheel " + " ".join(READER))
     clicks.set_batch_size(batch)
     clicks.set_thread(1)
     clicks.set_filelist([path])
@@ -99,12 +117,35 @@ def train(mode, seed, folder):
     fleet.init_worker()
     exe.run(fleet.startup_program)
     path = os.path.join(folder, "train-%d" % fleet.worker_index())
+    path = path + ".slots" if os.path.exists(path + ".slots") else path
+    meet(folder, "start")
     exe.train_from_dataset(fleet.main_program, dataset(inputs, path, BATCH))
-    fleet.barrier_worker()
+    is_ours = hasattr(fleet, "server_stats")
+    if is_ours:
+        fleet.barrier_worker()
+    else:
+        time.sleep(SECONDS_TO_SEND)
+    meet(folder, "end")
     if fleet.is_first_worker():
         fleet.save_persistables(exe, model)
-        print("staleness", [round(one["staleness_mean"], 2) for one in fleet.server_stats()])
+        if is_ours:
+            note_staleness(folder, fleet.server_stats())
     fleet.stop_worker()
+
+
+def meet(folder, place):
+    """Waits for the other trainers; Fluid's barrier_worker does not."""
+    os.makedirs(os.path.join(folder, place, str(fleet.worker_index())))
+    while len(os.listdir(os.path.join(folder, place))) < N_TRAINERS:
+        time.sleep(0.01)
+
+
+def note_staleness(folder, stats):
+    """Leaves what servers counted where the process that judges finds it."""
+    mean = sum(one["staleness_mean"] for one in stats) / len(stats)
+    largest = max(one["staleness_max"] for one in stats)
+    with open(os.path.join(folder, "staleness"), "w") as file:
+        file.write("%.2f, at most %d" % (mean, largest))
 
 
 def judge(folder):
@@ -136,20 +177,64 @@ def prepare(path, folder):
     return n_train, len(rows) - n_train
 
 
-def run(mode, seed, folder):
-    """Trains in processes of their own; returns the AUC."""
-    command = [sys.executable, "-m", "paddlewheel"]
-    if mode == "local":
-        command += ["run"]
+def parse(folder):
+    """The trainers' rows as samples, which the real Fluid reads too."""
+    for at in range(N_TRAINERS):
+        path = os.path.join(folder, "train-%d" % at)
+        with open(path, "rb") as rows, open(path + ".slots", "wb") as samples:
+            command = [sys.executable, "-m", "paddlewheel"] + READER
+            subprocess.run(command, stdin=rows, stdout=samples, check=True)
+
+
+def run(mode, seed, folder, python=None, flags=()):
+    """Trains in processes of their own, ours or those of another Python; returns the AUC."""
+    for left in ("model", "start", "end"):
+        shutil.rmtree(os.path.join(folder, left), ignore_errors=True)
+    logs = os.path.join(folder, "logs")
+    cluster = ["--worker_num", str(N_TRAINERS), "--server_num", "2", "--log_dir", logs]
+    if python:
+        port = str(random.randrange(20000, 30000))
+        command = [os.path.abspath(python), "-m", "paddle.distributed.launch_ps"]
+        command += ["--start_port", port] + cluster
+    elif mode == "local":
+        command = [sys.executable, "-m", "paddlewheel", "run"]
     else:
-        logs = os.path.join(folder, "logs")
-        command += ["launch_ps", "--worker_num", str(N_TRAINERS), "--server_num", "2"]
-        command += ["--log_dir", logs]
+        command = [sys.executable, "-m", "paddlewheel", "launch_ps"] + cluster
     command += [os.path.abspath(__file__), "--train", mode, str(seed), folder]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0:
+    env = dict(os.environ, **dict(flags))
+    if python:
+        # There our `paddle` is.
+        env.pop("PYTHONPATH", None)
+    # The real Fluid leaves files where it is started.
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
+    done = subprocess.run(command, env=env, **pipes)
+    if done.returncode != 0 or not os.path.exists(os.path.join(folder, "model")):
         sys.exit("%s, seed %d failed:\n%s" % (mode, seed, done.stdout))
     return judge(folder)
+
+
+def compare(folder, seeds, python):
+    """Async with each of the settings, beside the real Fluid if there is one; whether ours is at
+    least as good."""
+    parse(folder)
+    print("| settings | who | AUC by seed | mean | staleness |")
+    print("|---|---|---|--:|---|", flush=True)
+    is_as_good = True
+    for settings, flags in SETTINGS.items():
+        means = {}
+        for who in ["ours", "Fluid 1.8.5"] if python else ["ours"]:
+            values, stale = [], ""
+            for seed in seeds:
+                values.append(run("async", seed, folder, python if who != "ours" else None, flags))
+            if who == "ours":
+                with open(os.path.join(folder, "staleness")) as file:
+                    stale = file.read()
+            each = ", ".join("%.5f" % value for value in values)
+            means[who] = sum(values) / len(values)
+            cells = (settings, who, each, means[who], stale)
+            print("| %s | %s | %s | %.5f | %s |" % cells, flush=True)
+        is_as_good = is_as_good and means["ours"] >= max(means.values())
+    return is_as_good
 
 
 def report(mode, values, local):
@@ -173,7 +258,9 @@ def main():
     default = os.path.join(here, *[".."] * 3, "shared", "data", "criteo")
     parser.add_argument("--data", default=default, help="a log, or a folder with train.txt.gz")
     parser.add_argument("--modes", nargs="+", default=MODES, choices=MODES)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--seeds", nargs="+", type=int, help="three, or five with --compare")
+    parser.add_argument("--compare", action="store_true", help="async only, with two settings")
+    parser.add_argument("--fluid", metavar="PYTHON", help="a Python with Fluid 1.8.5, to compare")
     parser.add_argument("--train", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.train:
@@ -185,11 +272,14 @@ def main():
         sys.exit("%s is not there: say where the log is with --data" % path)
     with tempfile.TemporaryDirectory() as folder:
         print("%d rows to train on, %d to judge by\n" % prepare(path, folder))
+        if arguments.compare:
+            seeds = arguments.seeds or [1, 2, 3, 4, 5]
+            return 0 if compare(folder, seeds, arguments.fluid) else 1
         print("| mode | AUC by seed | mean | goal | reached |")
         print("|---|---|--:|---|---|", flush=True)
         local, all_reached = None, True
         for mode in arguments.modes:
-            values = [run(mode, seed, folder) for seed in arguments.seeds]
+            values = [run(mode, seed, folder) for seed in arguments.seeds or [1, 2, 3]]
             mean, is_reached = report(mode, values, local)
             local = mean if mode == "local" else local
             all_reached = all_reached and is_reached is not False

@@ -952,7 +952,7 @@ class fleet:
         def server_programs(self) -> Any:
             """A server's main and startup program."""
         def server_stats(self) -> Any:
-            """Counters of every server, a dict each: rounds and pushes applied, how stale the gradients were (pushes by others since their sender last pulled), rows and bytes held, in all and in sparse tables, rows that entry rules keep waiting, rows of gradients that they dropped."""
+            """Counters of every server, a dict each: rounds, pushes and updates (steps) applied, how stale these were (updates since the pull they were computed with), rows and bytes held, in all and in sparse tables, rows that entry rules keep waiting, rows of gradients that they dropped."""
         def stop_worker(self, scope: Scope) -> Any:
             """This trainer is through."""
         def wait_for_servers(self) -> Any:

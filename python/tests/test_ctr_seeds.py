@@ -296,3 +296,15 @@ def test_a_file_is_streamed(cluster, tmp_path, command):
     n_samples, grown = map(int, cluster.expect("stream", limit=120).split()[-2:])
     assert n_samples == 420000
     assert grown < n_bytes / 10, grown
+
+
+def test_quality_compares_settings_of_async(child, tmp_path):
+    """Without the real Fluid at hand it shows ours alone, and how stale gradients were."""
+    make(tmp_path / "raw", 6000, 1)
+    (log,) = (str(tmp_path / "raw" / name) for name in os.listdir(str(tmp_path / "raw")))
+    script = os.path.join(EXAMPLES, "quality.py")
+    result = child("-m", "paddlewheel", "run", script, "--data", log, "--compare", "--seeds", "1")
+    assert result.returncode == 0, result.stdout + result.stderr
+    for settings in ("default", r"queue 20, merge 20"):
+        line = r"\| %s \| ours \| 0\.\d+ \| 0\.\d+ \| \d+\.\d\d, at most \d+ \|" % settings
+        assert re.search(line, result.stdout), result.stdout

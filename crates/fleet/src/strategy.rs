@@ -160,11 +160,10 @@ impl TrainerConfig {
 
     /// The same for the sender itself.
     pub fn communicator(&self) -> CommunicatorConfig {
-        let [merge, queue, _, fetch, _, wait, sum, ..] = self.values;
+        let [merge, queue, _, fetch, _, _, sum, ..] = self.values;
         CommunicatorConfig {
             queue_max: usize::try_from(queue).unwrap_or(usize::MAX).min(QUEUE_MAX),
             merge_max: usize::try_from(merge).unwrap_or(usize::MAX),
-            wait_times: u32::try_from(wait).unwrap_or(u32::MAX),
             fetch_after: fetch,
             is_sum: sum != 0,
         }
@@ -336,13 +335,8 @@ mod tests {
         let mut config = TrainerConfig::new(Some(Mode::Async), &Flags::default(), 2);
         config.set("communicator_is_sgd_optimizer", "0").unwrap();
         let found = config.communicator();
-        let expected = CommunicatorConfig {
-            queue_max: 2,
-            merge_max: 2,
-            wait_times: 5,
-            fetch_after: 2,
-            is_sum: false,
-        };
+        let expected =
+            CommunicatorConfig { queue_max: 2, merge_max: 2, fetch_after: 2, is_sum: false };
         assert_eq!(found, expected);
     }
 

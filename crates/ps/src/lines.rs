@@ -156,6 +156,15 @@ pub fn recv_thread_ends() -> Line {
     Line::info("communicator", "communicator stopped, recv thread exit")
 }
 
+/// A pass is over: how many of its own steps the parameters (and the rows) of a step did not contain
+/// on average and at most, and how many updates of any trainer, as servers have counted.
+pub fn staleness(n_steps: u64, own: (f64, u64, u64), servers: (f64, u64)) -> Line {
+    let ((own, own_max, rows_max), (mean, max)) = (own, servers);
+    let own = format!("{own:.2} own steps on average, {own_max} at most (of rows {rows_max})");
+    let all = format!("on servers so far {mean:.2} updates on average, {max} at most");
+    Line::info("train_from_dataset", format!("staleness of {n_steps} steps: {own}; {all}"))
+}
+
 /// The sender in the background has stopped.
 pub fn communicator_stopped() -> Line {
     Line::info("communicator", "Communicator stop done")

@@ -350,7 +350,7 @@ mod tests {
     }
 
     fn push() -> Request {
-        Push { grads: Vec::new() }.into()
+        Push { grads: Vec::new(), behind: 0 }.into()
     }
 
     fn pull() -> Request {

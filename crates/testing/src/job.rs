@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tensor::{Tensor, Value};
 use train::from_dataset::{Audience, Pass};
 use train::parallel::{LossScale, Parallel, split};
-use train::remote::CommunicatorConfig;
+use train::remote::{CommunicatorConfig, Staleness};
 use train::transpile::{self, Config, Job as Names, RoundRobin, Threads, Transpiled};
 use train::{Executor, Feed, Scope, io};
 
@@ -91,6 +91,8 @@ pub struct Outcome {
     pub scopes: Vec<Scope>,
     /// What each server counted.
     pub stats: Vec<Stats>,
+    /// What each trainer counted, where gradients are sent in the background.
+    pub staleness: Vec<Staleness>,
     /// Where the model was saved.
     pub folder: TempDir,
 }
@@ -190,7 +192,8 @@ pub fn run_pass(
         let mut losses = Losses::default();
         let what = (&net.main, &steps.scope);
         let ran = steps.exe.run_dataset(what, readers, &pass, &mut losses);
-        ran.unwrap_or_else(|error| panic!("trainer {id}: {error}"));
+        let report = ran.unwrap_or_else(|error| panic!("trainer {id}: {error}"));
+        steps.staleness = report.staleness;
         losses.0
     })
 }
@@ -239,8 +242,9 @@ fn run_work(plan: &Plan, build: impl Fn() -> (Net, Var) + Sync, work: impl Work)
         let stats = done.iter().find_map(|done| done.stats.clone()).unwrap_or_default();
         (done, stats)
     });
+    let staleness = done.iter().filter_map(|done| done.staleness).collect();
     let (losses, scopes) = done.into_iter().map(|done| (done.losses, done.scope)).unzip();
-    Outcome { losses, saved: load_all(folder.path()), scopes, stats, folder }
+    Outcome { losses, saved: load_all(folder.path()), scopes, stats, staleness, folder }
 }
 
 fn serve((plan, alarm): (&Plan, &Alarm), mut net: Net, list: &str, endpoint: &str) {
@@ -285,6 +289,7 @@ struct Trainer<'a> {
 struct Done {
     losses: Vec<f64>,
     scope: Scope,
+    staleness: Option<Staleness>,
     /// From trainer 0.
     stats: Option<Vec<Stats>>,
 }
@@ -306,6 +311,7 @@ impl Trainer<'_> {
         started.unwrap_or_else(|error| panic!("trainer {id} starts: {error}"));
         cluster.meet("start", Vec::new()).unwrap_or_else(|error| panic!("meeting: {error}"));
         let losses = work(self, &mut steps, &net, &loss);
+        let staleness = steps.staleness.or_else(|| cluster.take_staleness());
         let scope = steps.scope;
         let stopped = cluster.stop_communicator(&scope);
         stopped.unwrap_or_else(|error| panic!("communicator of {id}: {error}"));
@@ -317,7 +323,7 @@ impl Trainer<'_> {
             cluster.stats().unwrap_or_else(|error| panic!("counters: {error}"))
         });
         cluster.complete().unwrap_or_else(|error| panic!("completing: {error}"));
-        Done { losses, scope, stats }
+        Done { losses, scope, staleness, stats }
     }
 }
 
@@ -326,6 +332,8 @@ struct Steps {
     exe: Executor,
     parallel: Option<Parallel>,
     scope: Scope,
+    /// Of a pass.
+    staleness: Option<Staleness>,
 }
 
 impl Steps {
@@ -337,7 +345,7 @@ impl Steps {
             parallel.set_cluster(exe.cluster());
             parallel
         });
-        Self { exe, parallel, scope }
+        Self { exe, parallel, scope, staleness: None }
     }
 
     fn step(&mut self, main: &Program, mut feed: Feed, loss: &str) -> train::Result<f64> {

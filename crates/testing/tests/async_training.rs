@@ -9,7 +9,7 @@ use testing::close::{Tolerance, assert_tensor};
 use testing::job::{self, Outcome, Plan};
 use testing::linear::{self, COMMON, LR, Linear, N_FEATURES, ROW_GRAD, own_row};
 use testing::{nets, reference};
-use train::remote::CommunicatorConfig;
+use train::remote::{CommunicatorConfig, Staleness};
 use train::transpile::Config;
 
 const DENSE: Linear = Linear { table: false, is_distributed: false, halving: false };
@@ -96,44 +96,61 @@ fn alone_without_a_queue_is_local_training() {
     }
 }
 
-/// Merges exactly four steps at a time and fetches parameters only at the end.
-fn in_fours(is_sum: bool) -> CommunicatorConfig {
-    CommunicatorConfig { queue_max: 4, merge_max: 4, wait_times: 6_000, fetch_after: 1_000, is_sum }
+/// Several steps may be under way and go as one.
+fn merging(queue_max: usize, fetch_after: u64) -> CommunicatorConfig {
+    CommunicatorConfig { queue_max, merge_max: queue_max, fetch_after, is_sum: true }
 }
 
+/// However many steps are merged, nothing is lost, and what is merged is one update.
 #[test]
 fn queued_gradients_are_added_up() {
-    let plan = Plan { communicator: in_fours(true), ..Plan::with(2, 2, queued()) };
+    let plan = Plan { communicator: merging(4, 1_000), ..Plan::with(2, 2, queued()) };
     let outcome = run(&plan, SPARSE, 8);
     assert_eq!(outcome.saved["w"], w_after(linear::sum(all(2, 8))));
     assert_applied(&outcome.saved["table"], 2, 8, 1.0);
-    assert_eq!(n_pushes(&outcome), 2 * 2 * 3, "two merged steps of each trainer");
-}
-
-#[test]
-fn queued_gradients_are_averaged() {
-    let plan = Plan { communicator: in_fours(false), ..Plan::with(2, 2, queued()) };
-    let outcome = run(&plan, SPARSE, 8);
-    assert_eq!(outcome.saved["w"], w_after(linear::sum(all(2, 8)).map(|g| g / 4.0)));
-    assert_applied(&outcome.saved["table"], 2, 8, 0.25);
-    assert_eq!(n_pushes(&outcome), 2 * 2 * 3);
+    for stats in &outcome.stats {
+        assert!((2 * 2..=2 * 8).contains(&stats.updates), "{stats:?}");
+    }
+    // Of each update: `w` on one server, half of the table on each.
+    let n_updates: u64 = outcome.stats.iter().map(|stats| stats.updates).sum();
+    assert_eq!(2 * n_pushes(&outcome), 3 * n_updates);
 }
 
 /// Parameters come after so many sends, and once more at the end.
 #[test]
 fn parameters_are_fetched_after_enough_was_sent() {
-    let plan = Plan { communicator: in_fours(true), ..Plan::with(2, 1, queued()) };
+    let plan = Plan { communicator: merging(4, 1_000), ..Plan::with(2, 1, queued()) };
     let feed = |_: usize, _: usize| DENSE.feed(0, 0);
     let late = job::run(&plan, || DENSE.build(), feed, 8);
     let first = late.losses[0][0];
     assert!(late.losses[0].iter().all(|&loss| loss == first), "{:?}", late.losses);
     assert_eq!(late.of_trainer(0, "w"), late.saved["w"]);
+    let none_seen = Staleness { n_steps: 8, sum: (0..8).sum(), max: 7, rows_max: 0 };
+    assert_eq!(late.staleness, [none_seen]);
     let often = CommunicatorConfig { fetch_after: 1, ..CommunicatorConfig::default() };
     let plan = Plan { communicator: often, ..plan };
     let early = job::run(&plan, || DENSE.build(), feed, 200);
-    // With one step in the queue, one on its way and one in the mailbox.
-    assert!(early.losses[0][199] < early.losses[0][20], "{:?}", early.losses);
+    // Every step has all of its trainer's but the last: the loss falls by the same each time.
+    let losses = &early.losses[0];
+    assert!((2..200).all(|step| losses[step] < losses[step - 2]), "{losses:?}");
     assert_eq!(early.of_trainer(0, "w"), early.saved["w"]);
+}
+
+/// Of its own steps, what a step reads lacks at most as many as may be under way: one, unless the
+/// user wants more.
+#[test]
+fn no_step_is_older_than_what_may_be_under_way() {
+    for queue_max in [1, 2, 20] {
+        let plan = Plan { communicator: merging(queue_max, 1), ..Plan::with(2, 2, queued()) };
+        let outcome = run(&plan, SPARSE, 60);
+        assert_eq!(outcome.saved["w"], w_after(linear::sum(all(2, 60))));
+        assert_eq!(outcome.staleness.len(), 2);
+        for staleness in &outcome.staleness {
+            assert_eq!(staleness.n_steps, 60);
+            assert!(staleness.max <= queue_max as u64, "{staleness:?}");
+            assert_eq!(staleness.rows_max, 0, "rows are asked for behind all gradients");
+        }
+    }
 }
 
 #[test]

@@ -84,7 +84,9 @@ fn train(id: u32, servers: &[Endpoint], at_rest: &Wall, marks: &Mutex<Vec<Use>>)
     for round in 1..=ROUNDS {
         for client in &clients {
             let value = Value::Tensor(Tensor::full([1], 1f64));
-            client.change(Push { grads: vec![Named { name: "w".to_string(), value }] }).unwrap();
+            client
+                .change(Push { grads: vec![Named { name: "w".to_string(), value }], behind: 0 })
+                .unwrap();
             client.change(Barrier { round: client.round() + 1 }).unwrap();
         }
         let pull = || Pull { after: round, changed: false, names: vec!["w".to_string()] };

@@ -33,7 +33,7 @@ fn requests() -> Vec<Request> {
     vec![
         Hello { version: VERSION, job: name(), trainer: 1, incarnation: 5, vars: Vec::new() }
             .into(),
-        Push { grads }.into(),
+        Push { grads, behind: 0 }.into(),
         Barrier { round: 3 }.into(),
         Pull { after: 3, changed: true, names: vec![name(), name()] }.into(),
         LookUp { after: 1, table: name(), keys: vec![1, -2, 3], peek: false }.into(),

@@ -72,7 +72,7 @@ fn client(endpoint: &Endpoint, trainer: u32) -> Arc<Client> {
 fn large(tag: i64, n: usize) -> Push {
     let value = Tensor::full([1, n], tag as f32);
     let rows = Rows { ids: vec![tag], height: i64::MAX, value };
-    Push { grads: vec![Named { name: "grad".to_string(), value: Value::Rows(rows) }] }
+    Push { grads: vec![Named { name: "grad".to_string(), value: Value::Rows(rows) }], behind: 0 }
 }
 
 fn pull(after: u64) -> Pull {
@@ -114,7 +114,7 @@ fn sync_rounds(endpoint: impl Fn(&Served) -> Endpoint) {
                 let mut seen = Vec::new();
                 for round in 1..=20 {
                     let tag = i64::from(id) * 1000 + round;
-                    client.change(Push { grads: vec![grad(tag, 0)] }).unwrap();
+                    client.change(Push { grads: vec![grad(tag, 0)], behind: 0 }).unwrap();
                     client.change(Barrier { round: client.round() + 1 }).unwrap();
                     assert_eq!(client.round(), round as u64);
                     seen.push(fetch(&client, client.round()).to_bits());
@@ -216,7 +216,7 @@ fn a_slow_reader_does_not_stall_others() {
     let client = client(&served.endpoint, 0);
     let start = Instant::now();
     for tag in 0..200 {
-        client.change(Push { grads: vec![grad(tag, 0)] }).unwrap();
+        client.change(Push { grads: vec![grad(tag, 0)], behind: 0 }).unwrap();
         fetch(&client, 0);
     }
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
@@ -346,7 +346,7 @@ fn keys_and_values_of_different_length_cost_the_connection() {
     assert!(matches!(hear(&mut stream), Reply::Welcome(_)));
     let rows = Rows { ids: vec![1, 2], height: 9, value: Tensor::full([1, 1], 1f32) };
     let grads = vec![Named { name: "grad".to_string(), value: Value::Rows(rows) }];
-    say(&mut stream, 1, Push { grads });
+    say(&mut stream, 1, Push { grads, behind: 0 });
     let refused = hear(&mut stream);
     assert!(matches!(refused, Reply::Refused(Refusal::Malformed(_))), "{refused:?}");
     check_cut(&mut stream);
@@ -363,11 +363,11 @@ fn unknown_tables_and_numbers_that_are_none_are_refused_to_their_sender() {
     assert!(matches!(&error, Error::Refused { refusal, .. } if *refusal == unknown), "{error}");
     let rows = Rows { ids: vec![1], height: 9, value: Tensor::full([1, 1], f32::NAN) };
     let grads = vec![Named { name: "grad".to_string(), value: Value::Rows(rows) }];
-    bad.change(Push { grads }).unwrap();
+    bad.change(Push { grads, behind: 0 }).unwrap();
     let error = bad.settle().unwrap_err();
     let not_finite = Refusal::NotFinite { var: "grad".to_string(), trainer: 1 };
     assert!(matches!(&error, Error::Refused { refusal, .. } if *refusal == not_finite), "{error}");
-    good.change(Push { grads: vec![grad(1, 0)] }).unwrap();
+    good.change(Push { grads: vec![grad(1, 0)], behind: 0 }).unwrap();
     good.settle().unwrap();
     assert_eq!(served.end().1.applied.len(), 1, "the server goes on");
 }

@@ -188,3 +188,19 @@ fn async_and_geo_threads_lose_nothing() {
         }
     }
 }
+
+/// Rows are asked for a batch ahead and parameters come in the background: what a step reads lacks
+/// its trainer's last step at most, and is never older.
+#[test]
+fn a_pass_in_the_background_lacks_one_own_step_at_most() {
+    let (files, n_batches) = (Files::new(2, 80), 80);
+    let outcome = train(&Plan::with(2, 2, in_background()), &files, 1);
+    assert_eq!(outcome.staleness.len(), 2);
+    for staleness in &outcome.staleness {
+        assert_eq!(staleness.n_steps, n_batches);
+        assert!(staleness.max <= 1 && staleness.rows_max <= 1, "{staleness:?}");
+    }
+    for stats in &outcome.stats {
+        assert_eq!(stats.updates, 2 * n_batches, "one for each step");
+    }
+}

@@ -37,10 +37,13 @@ impl Named {
 pub struct Push {
     /// In the order in which they are to be applied.
     pub grads: Vec<Named>,
+    /// The sender's own updates that what they were computed with does not contain.
+    pub behind: u64,
 }
 
 impl Body for Push {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        out.u64(self.behind);
         out.count(self.grads.len());
         for grad in &self.grads {
             out.str(&grad.name);
@@ -49,10 +52,10 @@ impl Body for Push {
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        let n = input.count()?;
+        let (behind, n) = (input.u64()?, input.count()?);
         let grads: Result<Vec<_>> =
             (0..n).map(|_| Ok(Named { name: input.str()?, value: input.value()? })).collect();
-        Ok(Self { grads: grads? })
+        Ok(Self { grads: grads?, behind })
     }
 }
 
@@ -74,7 +77,8 @@ mod tests {
                 named("emb@GRAD.block1", Value::Rows(rows)),
                 named("nothing", Value::Empty),
             ],
+            behind: 3,
         });
-        survives(Push { grads: Vec::new() });
+        survives(Push { grads: Vec::new(), behind: 0 });
     }
 }

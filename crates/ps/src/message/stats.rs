@@ -19,7 +19,9 @@ pub struct Stats {
     pub pushes: u64,
     /// Pushes that came a second time and were not applied again.
     pub repeated: u64,
-    /// Sum over pushes of the pushes others had applied since the sender last pulled.
+    /// Steps that were applied as they came; several that a trainer merged are one.
+    pub updates: u64,
+    /// Sum over updates of those that were applied since the pull they were computed with.
     pub staleness_sum: u64,
     /// The largest of these.
     pub staleness_max: u64,
@@ -38,15 +40,29 @@ pub struct Stats {
 }
 
 impl Stats {
-    fn fields(&self) -> [u64; 11] {
-        let Stats { rounds, pushes, repeated, staleness_sum: sum, staleness_max: max, .. } = *self;
-        let Stats { rows, bytes, table_rows, table_bytes, waiting, dropped, .. } = *self;
-        [rounds, pushes, repeated, sum, max, rows, bytes, table_rows, table_bytes, waiting, dropped]
+    fn fields(&self) -> [u64; 12] {
+        let Stats { rounds, pushes, repeated, updates, .. } = *self;
+        let Stats { staleness_sum, staleness_max, rows, bytes, .. } = *self;
+        let Stats { table_rows, table_bytes, waiting, dropped, .. } = *self;
+        [
+            rounds,
+            pushes,
+            repeated,
+            updates,
+            staleness_sum,
+            staleness_max,
+            rows,
+            bytes,
+            table_rows,
+            table_bytes,
+            waiting,
+            dropped,
+        ]
     }
 
-    /// Mean staleness of a push.
+    /// Mean staleness of an update.
     pub fn staleness_mean(&self) -> f64 {
-        self.staleness_sum as f64 / self.pushes.max(1) as f64
+        self.staleness_sum as f64 / self.updates.max(1) as f64
     }
 }
 
@@ -62,6 +78,7 @@ impl Body for Stats {
             rounds: input.u64()?,
             pushes: input.u64()?,
             repeated: input.u64()?,
+            updates: input.u64()?,
             staleness_sum: input.u64()?,
             staleness_max: input.u64()?,
             rows: input.u64()?,
@@ -86,6 +103,7 @@ mod tests {
             rounds: 1,
             pushes: 2,
             repeated: 3,
+            updates: 12,
             staleness_sum: 4,
             staleness_max: 5,
             rows: 6,

@@ -8,6 +8,7 @@ mod meeting;
 mod roll;
 mod round;
 mod size;
+mod staleness;
 mod store;
 mod trading;
 
@@ -27,7 +28,7 @@ pub use roll::State;
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::lines::Severity;
 use crate::message::{
-    Ack, Done, Hello, LookUp, Meet, Named, Pong, Pull, Reply, Request, Stats, VERSION, Values,
+    Ack, Done, Hello, LookUp, Meet, Named, Pong, Pull, Push, Reply, Request, Stats, VERSION, Values,
     Welcome,
 };
 use crate::refusal::Refusal;
@@ -35,6 +36,7 @@ use crate::room::Room;
 use meeting::Meetings;
 use roll::Roll;
 use round::Rounds;
+use staleness::Staleness;
 use trading::Trades;
 
 /// How a server behaves.
@@ -109,8 +111,7 @@ pub struct Server<S> {
     /// Why the job cannot go on.
     failure: Option<Refusal>,
     stats: Stats,
-    /// For staleness: changes applied when each trainer last pulled.
-    seen: BTreeMap<TrainerId, u64>,
+    staleness: Staleness,
     news: BTreeMap<(TrainerId, Vec<String>), News>,
     ticked: Millis,
     /// What was said of refused connections.
@@ -152,7 +153,7 @@ impl<S: Store> Server<S> {
             waiting: Vec::new(),
             failure: None,
             stats: Stats::default(),
-            seen: BTreeMap::new(),
+            staleness: Staleness::default(),
             news: BTreeMap::new(),
             ticked: Millis(0),
             turned_away: BTreeSet::new(),
@@ -313,6 +314,7 @@ impl<S: Store> Server<S> {
                     // What an earlier process of this rank began and did not end is not a part of a round.
                     self.rounds.forget_open(trainer);
                     self.news.retain(|(who, _), _| *who != trainer);
+                    self.staleness.forget(trainer);
                     if self.roll.is_alone(trainer) {
                         self.meetings.forget();
                         self.trades.forget();
@@ -343,7 +345,7 @@ impl<S: Store> Server<S> {
         }
         self.roll.accept(trainer, seq);
         let served = match request {
-            Request::Push(push) => self.push(trainer, push.grads),
+            Request::Push(push) => self.push(trainer, push),
             Request::Barrier(barrier) => self.barrier(trainer, barrier.round),
             Request::Complete(_) => {
                 self.inform(format!("{trainer} completed"));
@@ -364,11 +366,11 @@ impl<S: Store> Server<S> {
         }
     }
 
-    fn push(&mut self, trainer: TrainerId, grads: Vec<Named>) -> Result<(), Refusal> {
+    fn push(&mut self, trainer: TrainerId, push: Push) -> Result<(), Refusal> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        for grad in &grads {
+        for grad in &push.grads {
             self.store.check(grad)?;
             if self.config.check_finite && !grad.is_finite() {
                 let (var, trainer) = (grad.name.clone(), trainer.0);
@@ -376,25 +378,16 @@ impl<S: Store> Server<S> {
             }
         }
         if self.config.sync {
-            return self.rounds.stage(trainer, grads);
+            return self.rounds.stage(trainer, push.grads);
         }
-        self.count_staleness(trainer, grads.len() as u64);
-        for grad in grads {
+        self.staleness.push(trainer, &push, &mut self.stats);
+        self.stats.pushes += push.grads.len() as u64;
+        for grad in push.grads {
             let name = grad.name.clone();
             let applied = self.store.apply(trainer, grad);
             applied.map_err(|detail| Refusal::BadValue { var: name, detail })?;
         }
         Ok(())
-    }
-
-    fn count_staleness(&mut self, trainer: TrainerId, n: u64) {
-        let seen = self.seen.entry(trainer).or_insert(self.stats.pushes);
-        let stale = self.stats.pushes - *seen;
-        // A trainer's own gradients do not make its next ones stale.
-        *seen += n;
-        self.stats.staleness_sum += stale * n;
-        self.stats.staleness_max = self.stats.staleness_max.max(stale);
-        self.stats.pushes += n;
     }
 
     fn barrier(&mut self, trainer: TrainerId, round: u64) -> Result<(), Refusal> {
@@ -541,7 +534,7 @@ impl<S: Store> Server<S> {
     fn give(&mut self, (conn, trainer): (ConnId, TrainerId), id: u64, question: Question) {
         let answer = match question {
             Question::Pull(pull) => {
-                self.seen.insert(trainer, self.stats.pushes);
+                self.staleness.pull(trainer);
                 self.read(trainer, id, &pull).map(|values| Values(values).into())
             }
             Question::LookUp(keys) => self.store.look_up(&keys).map(Reply::Rows),

@@ -96,7 +96,7 @@ fn replies(actions: Vec<Action>) -> Vec<(u64, u64, Reply)> {
 
 fn push(x: f64) -> Push {
     let value = Value::Tensor(Tensor::full([1], x));
-    Push { grads: vec![Named { name: "w".to_string(), value }] }
+    Push { grads: vec![Named { name: "w".to_string(), value }], behind: 0 }
 }
 
 fn pull(after: u64) -> Pull {
@@ -163,7 +163,7 @@ fn a_bad_gradient_is_refused_and_the_server_goes_on() {
     bench.server.config.check_finite = true;
     bench.hello(0, 0);
     let value = Value::Tensor(Tensor::full([1], 1.0));
-    let stray = Push { grads: vec![Named { name: "v".to_string(), value }] };
+    let stray = Push { grads: vec![Named { name: "v".to_string(), value }], behind: 0 };
     assert_eq!(bench.say(0, 1, stray), [(0, 1, Refusal::UnknownVar("v".into()).into())]);
     let refusal = Refusal::NotFinite { var: "w".into(), trainer: 0 };
     assert_eq!(bench.say(0, 2, push(f64::NAN)), [(0, 2, refusal.into())]);
@@ -242,9 +242,9 @@ fn a_refusal_that_was_lost_is_said_again() {
     let mut bench = Bench::new(1, false);
     bench.hello(0, 0);
     let stray = Named { name: "v".to_string(), value: Value::Empty };
-    bench.say(0, 1, Push { grads: vec![stray.clone()] });
+    bench.say(0, 1, Push { grads: vec![stray.clone()], behind: 0 });
     let refusal = || Reply::from(Refusal::UnknownVar("v".into()));
-    assert_eq!(bench.say(0, 1, Push { grads: vec![stray] }), [(0, 1, refusal())]);
+    assert_eq!(bench.say(0, 1, Push { grads: vec![stray], behind: 0 }), [(0, 1, refusal())]);
     bench.server.closed(Millis(0), ConnId(0));
     let welcome = Welcome { accepted: 1, round: 0 }.into();
     assert_eq!(bench.hello(0, 0), [(0, 0, welcome), (0, 1, refusal())]);
@@ -367,7 +367,31 @@ fn staleness_counts_what_others_did_meanwhile() {
     bench.say(0, 2, push(1.0));
     bench.say(1, 1, push(1.0));
     let stats = bench.server.stats();
-    assert_eq!((stats.pushes, stats.staleness_sum, stats.staleness_max), (3, 2, 2));
+    // The second of trainer 0 does not know of its first, that of trainer 1 of neither.
+    assert_eq!((stats.pushes, stats.staleness_sum, stats.staleness_max), (3, 1 + 2, 2));
+}
+
+/// A trainer that runs ahead says by how much: what it pulled since is not what it computed with.
+#[test]
+fn staleness_is_counted_from_the_pull_that_was_used() {
+    let mut bench = Bench::new(2, false);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    bench.say(0, 9, pull(0));
+    bench.say(1, 9, pull(0));
+    let behind = |behind| Push { behind, ..push(1.0) };
+    bench.say(1, 1, push(1.0));
+    bench.say(0, 1, behind(0));
+    bench.say(0, 10, pull(0));
+    let stats = bench.server.stats();
+    assert_eq!((stats.updates, stats.staleness_sum), (2, 1), "one of trainer 1");
+    bench.say(0, 2, behind(1));
+    bench.say(0, 11, pull(0));
+    let stats = bench.server.stats();
+    assert_eq!((stats.updates, stats.staleness_sum), (3, 1 + 2), "the first pull was used");
+    bench.say(0, 3, behind(0));
+    let stats = bench.server.stats();
+    assert_eq!((stats.updates, stats.staleness_sum), (4, 1 + 2), "up to date");
 }
 
 fn trade(turn: u64, parts: &[&[u8]]) -> Trade {

@@ -184,8 +184,8 @@ impl PyFleet {
         self.wait(py, |fleet| fleet.stop_worker(&scope.0))
     }
 
-    /// Counters of every server, a dict each: rounds and pushes applied, how stale the gradients
-    /// were (pushes by others since their sender last pulled), rows and bytes held, in all and
+    /// Counters of every server, a dict each: rounds, pushes and updates (steps) applied, how stale
+    /// these were (updates since the pull they were computed with), rows and bytes held, in all and
     /// in sparse tables, rows that entry rules keep waiting, rows of gradients that they dropped.
     fn server_stats(&self, py: Python<'_>) -> PyResult<Vec<BTreeMap<&'static str, f64>>> {
         let all = self.wait(py, |fleet| fleet.server_stats())?;
@@ -194,6 +194,7 @@ impl PyFleet {
                 ("rounds", stats.rounds as f64),
                 ("pushes", stats.pushes as f64),
                 ("repeated", stats.repeated as f64),
+                ("updates", stats.updates as f64),
                 ("staleness_mean", stats.staleness_mean()),
                 ("staleness_max", stats.staleness_max as f64),
                 ("rows", stats.rows as f64),

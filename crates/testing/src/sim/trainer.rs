@@ -198,7 +198,7 @@ impl Trainer {
             let push = |link: &mut Link, step, n| {
                 for k in 0..n {
                     let grads = vec![ledger::grad(tag(id, step, k), server)];
-                    link.change(now, Push { grads });
+                    link.change(now, Push { grads, behind: 0 });
                 }
             };
             match *step {

@@ -92,14 +92,14 @@ pub(super) fn requests() -> Target {
     let meet = Meet { place: "here".to_string(), turn: 1, bytes: vec![1, 2] };
     let trade = Trade { place: "here".to_string(), turn: 1, parts: vec![vec![7; 9]] };
     let round: Vec<Request> = vec![
-        Push { grads: vec![w(), table()] }.into(),
+        Push { grads: vec![w(), table()], behind: 0 }.into(),
         Barrier { round: 1 }.into(),
-        Push { grads: vec![w()] }.into(),
+        Push { grads: vec![w()], behind: 0 }.into(),
         Barrier { round: 2 }.into(),
         pull(false).into(),
     ];
     let others: Vec<Request> = vec![
-        Push { grads: vec![steps(), table()] }.into(),
+        Push { grads: vec![steps(), table()], behind: 0 }.into(),
         look_up(vec![1, 2, 1]).into(),
         pull(true).into(),
         meet.into(),
@@ -166,7 +166,7 @@ pub(super) fn replies() -> Target {
         read: Box::new(|mut bytes: &[u8]| {
             let mut link = Link::new(hello(), LinkConfig::default());
             link.connected(Millis(0));
-            link.change(Millis(0), Push { grads: Vec::new() });
+            link.change(Millis(0), Push { grads: Vec::new(), behind: 0 });
             link.change(Millis(0), Barrier { round: 1 });
             let id = link.ask(Millis(0), Ping);
             let mut now = 0;

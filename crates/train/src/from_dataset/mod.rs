@@ -268,9 +268,18 @@ impl<'a> Tour<'a> {
                 if let Some(gathered) = gathered {
                     report.fetched = gathered.finish(self.scope, &self.pass.fetch)?;
                 }
-                Ok(report)
+                self.with_staleness(report)
             }
         }
+    }
+
+    /// Adds how old parameters were, and says so.
+    fn with_staleness(&self, mut report: Report) -> Result<Report> {
+        report.staleness = self.executor.cluster().take_staleness();
+        if let Some(own) = &report.staleness {
+            self.executor.cluster().say_staleness(own)?;
+        }
+        Ok(report)
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::whole::Whole;
 use super::worker::Done;
+use crate::remote::Staleness;
 
 /// A pass under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -41,6 +42,8 @@ pub struct Report {
     pub waited: Vec<f64>,
     /// What was asked for, as of the whole pass, if the pass only looked ([`super::Pass::infers`]).
     pub fetched: Vec<Whole>,
+    /// How old parameters were, where gradients are sent in the background.
+    pub staleness: Option<Staleness>,
 }
 
 impl Report {

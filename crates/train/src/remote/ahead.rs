@@ -1,5 +1,9 @@
 //! Rows of the next batch, asked for while this one computes: their way over the network costs no
 //! time. Only where a step need not see what the one before it changed.
+//!
+//! They are asked for once gradients of this step are there, not when its own rows are: by then the
+//! gradients of the step before are on their way, and half of the computing is left to hide the
+//! answer's way behind.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,6 +24,8 @@ pub(crate) struct Ahead {
     next: Vec<(String, Tensor)>,
     /// What was asked for, by the first output of the op that asks.
     asked: BTreeMap<String, (Instant, Question)>,
+    /// Ops that ask, and whether they did so in this step.
+    ops: Vec<(OpDesc, bool)>,
     /// Memory for telling ids apart.
     scratch: MergeScratch,
 }
@@ -61,17 +67,33 @@ impl Ahead {
         (since.elapsed() < KEPT_MAX).then_some(question)
     }
 
-    /// Asks for what an op will need next, if that is known. An error of it is the next step's.
+    /// An op has asked in this step, and will in the next.
+    pub(super) fn note(&mut self, op: &OpDesc) {
+        let place = self.ops.iter_mut().find(|(own, _)| key(own) == key(op));
+        match place {
+            Some((own, is_due)) if own == op => *is_due = true,
+            Some(other) => *other = (op.clone(), true),
+            None => self.ops.push((op.clone(), true)),
+        }
+    }
+
+    /// Asks for what the ops of this step will need next, once, as far as that is known. An error of
+    /// it is the next step's.
     pub(super) fn ask_next(
         &mut self,
-        op: &OpDesc,
-        ask: impl FnOnce(&[&[i64]], &mut MergeScratch) -> Result<Question>,
+        ask: impl Fn(&OpDesc, &[&[i64]], &mut MergeScratch) -> Result<Question>,
     ) {
         let mut scratch = std::mem::take(&mut self.scratch);
-        if let Some(Ok(question)) = self.next_of(op).map(|next| ask(&next, &mut scratch)) {
-            self.asked.insert(key(op).to_string(), (Instant::now(), question));
+        let mut ops = std::mem::take(&mut self.ops);
+        for (op, is_due) in &mut ops {
+            if !std::mem::take(is_due) {
+                continue;
+            }
+            if let Some(Ok(question)) = self.next_of(op).map(|next| ask(op, &next, &mut scratch)) {
+                self.asked.insert(key(op).to_string(), (Instant::now(), question));
+            }
         }
-        self.scratch = scratch;
+        (self.ops, self.scratch) = (ops, scratch);
     }
 
     pub(super) fn scratch(&mut self) -> &mut MergeScratch {
@@ -102,5 +124,28 @@ mod tests {
         ahead.expect([("C2", &ids)].into_iter());
         assert_eq!(ahead.next_of(&look_up(&["C1"])), None, "of another batch");
         assert!(ahead.take(&look_up(&["C1"])).is_none(), "nothing was asked for");
+    }
+
+    #[test]
+    fn ops_ask_once_a_step_and_only_if_they_asked_in_it() {
+        let ids = Tensor::new([2, 1], &[7i64, 8]).unwrap();
+        let op = OpDesc::new("lookup_table").output("Out", "rows").input("Ids", "C1");
+        let other = OpDesc::new("lookup_table").output("Out", "others").input("Ids", "computed");
+        let mut ahead = Ahead::default();
+        let n_asked = std::cell::Cell::new(0);
+        let ask = |_: &OpDesc, next: &[&[i64]], _: &mut MergeScratch| {
+            assert_eq!(next, [&[7i64, 8][..]]);
+            n_asked.set(n_asked.get() + 1);
+            Err(program::op::host_error(crate::Error::NoJob))
+        };
+        for step in 1..=3 {
+            ahead.expect([("C1", &ids)].into_iter());
+            ahead.ask_next(ask);
+            ahead.note(&op);
+            ahead.note(&other);
+            ahead.ask_next(ask);
+            ahead.ask_next(ask);
+            assert_eq!(n_asked.get(), step);
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! Sends gradients in the background, merging what queues up meanwhile, and fetches parameters.
 //!
-//! Training never waits for parameters: what was fetched lies in a mailbox and is put into the
-//! scope before the next step. It waits only when the queue of gradients is full.
+//! What was fetched lies in a mailbox and is put into the scope before the next step. Training waits
+//! only when as many steps are under way as may be ([`UnderWay`]). Nothing waits for more to be
+//! merged with: a gradient gets worse with every update that it does not know of, and a merged one is
+//! one update instead of several.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -16,18 +18,19 @@ use ps::lines;
 use ps::message::{Named, Push};
 use tensor::{Tensor, Value};
 
+use super::mailbox::Mailbox;
+use super::under_way::{Read, Seen, Staleness, UnderWay};
 use super::{Cluster, add, fetch};
 use crate::error::Result;
 
 /// How a communicator behaves: Fluid's `communicator_*` settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommunicatorConfig {
-    /// Steps whose gradients may wait; training waits when there are more.
+    /// Steps whose gradients may be under way (waiting, merged, or not served yet); training waits
+    /// when there are more.
     pub queue_max: usize,
-    /// Steps whose gradients go as one.
+    /// Steps whose gradients may go as one, if they wait at the same time.
     pub merge_max: usize,
-    /// Times 10 ms are waited for more to merge.
-    pub wait_times: u32,
     /// Parameters are fetched after so many steps were sent.
     pub fetch_after: u64,
     /// Merged gradients are added up; otherwise they are averaged.
@@ -36,12 +39,18 @@ pub struct CommunicatorConfig {
 
 impl Default for CommunicatorConfig {
     fn default() -> Self {
-        Self { queue_max: 1, merge_max: 1, wait_times: 5, fetch_after: 1, is_sum: true }
+        Self { queue_max: 1, merge_max: 1, fetch_after: 1, is_sum: true }
     }
 }
 
-/// One step's gradients, by variable: where its pieces go.
-pub(super) type Bundle = Vec<Outgoing>;
+/// One step's gradients.
+#[derive(Debug, Default)]
+pub(super) struct Bundle {
+    /// By variable: where its pieces go.
+    pub(super) grads: Vec<Outgoing>,
+    /// What the step was computed with.
+    pub(super) read: Read,
+}
 
 #[derive(Debug)]
 pub(super) struct Outgoing {
@@ -60,56 +69,6 @@ pub(super) struct Piece {
     pub(super) n_rows: i64,
 }
 
-/// Parameters that came and were not used yet, and memory for those to come.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Mailbox {
-    mail: Arc<Mutex<Mail>>,
-    /// Held while parameters are put to use: those that came later are used later.
-    turn: Arc<Mutex<()>>,
-}
-
-impl Mailbox {
-    fn mail(&self) -> MutexGuard<'_, Mail> {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives what came since the last call to `put`, and takes back what it took the place of. The
-    /// caller holds nothing that another one waits for.
-    pub(super) fn empty(
-        &self,
-        put: impl FnOnce(BTreeMap<String, Tensor>) -> BTreeMap<String, Tensor>,
-    ) {
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let arrived = self.mail().take();
-        if !arrived.is_empty() {
-            let old = put(arrived);
-            self.mail().keep(old);
-        }
-        drop(turn);
-    }
-}
-
-#[derive(Debug, Default)]
-struct Mail {
-    arrived: BTreeMap<String, Tensor>,
-    old: Vec<BTreeMap<String, Tensor>>,
-}
-
-/// Sets of parameters whose memory is kept: one may be under way while another comes back.
-const OLD_MAX: usize = 2;
-
-impl Mail {
-    fn take(&mut self) -> BTreeMap<String, Tensor> {
-        std::mem::take(&mut self.arrived)
-    }
-
-    fn keep(&mut self, old: BTreeMap<String, Tensor>) {
-        if !old.is_empty() && self.old.len() < OLD_MAX {
-            self.old.push(old);
-        }
-    }
-}
-
 /// What the sender is told.
 #[derive(Debug)]
 enum Order {
@@ -118,11 +77,48 @@ enum Order {
     Settle(SyncSender<()>),
 }
 
+/// Where a step's gradients are handed over, and what there is to know before the next one.
+#[derive(Clone, Debug)]
+pub(super) struct Door {
+    inbox: Sender<Order>,
+    way: Arc<UnderWay>,
+    mailbox: Mailbox,
+}
+
+impl Door {
+    /// Queues the gradients of a step that took so long, when there is room; `false` if the
+    /// communicator has ended with an error.
+    pub(super) fn send(&self, bundle: Bundle, took: Duration) -> bool {
+        self.way.time(took);
+        self.way.enter(&bundle.read) && self.inbox.send(Order::Send(bundle)).is_ok()
+    }
+
+    /// Where fetched parameters lie.
+    pub(super) fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    /// Before a step: waits for what is under way, but not for long.
+    pub(super) fn catch_up(&self) {
+        self.way.catch_up();
+    }
+
+    /// What the servers' answers to questions asked from now on contain: all that was handed over,
+    /// which is waited for.
+    pub(super) fn wait_written(&self) -> Seen {
+        self.way.wait_written()
+    }
+
+    /// How old parameters were, since the last time somebody asked.
+    pub(super) fn take_staleness(&self) -> Staleness {
+        self.way.take_staleness()
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Communicator {
-    inbox: SyncSender<Order>,
+    door: Door,
     thread: JoinHandle<Result<()>>,
-    mailbox: Mailbox,
 }
 
 impl Communicator {
@@ -132,24 +128,20 @@ impl Communicator {
         config: CommunicatorConfig,
     ) -> Self {
         (cluster.log())(&lines::communicator_starts());
-        let (inbox, outbox) = sync_channel(config.queue_max.max(1));
-        let mailbox = Mailbox::default();
-        let post = mailbox.clone();
+        let (inbox, outbox) = channel();
+        let way = Arc::new(UnderWay::new(config.queue_max));
+        let door = Door { inbox, way: way.clone(), mailbox: Mailbox::default() };
+        let mailbox = door.mailbox.clone();
         let thread = thread::spawn(move || {
-            let mut worker = Worker { cluster, job, config, mailbox: post, n_unfetched: 0 };
+            let mut worker = Worker { cluster, job, config, mailbox, way, n_unfetched: 0 };
             worker.run(&outbox)
         });
-        Self { inbox, thread, mailbox }
+        Self { door, thread }
     }
 
-    /// Queues a step's gradients; `false` if the communicator has ended with an error.
-    pub(super) fn send(&self, bundle: Bundle) -> bool {
-        self.inbox.send(Order::Send(bundle)).is_ok()
-    }
-
-    /// Where fetched parameters lie.
-    pub(super) fn mailbox(&self) -> Mailbox {
-        self.mailbox.clone()
+    /// For whoever trains.
+    pub(super) fn door(&self) -> Door {
+        self.door.clone()
     }
 
     /// Asks for a sign when everything queued so far is served; none comes if the communicator
@@ -157,16 +149,16 @@ impl Communicator {
     pub(super) fn settle(&self) -> Receiver<()> {
         let (done, sign) = sync_channel(1);
         // Whoever has ended does not give it.
-        let _ = self.inbox.send(Order::Settle(done));
+        let _ = self.door.inbox.send(Order::Settle(done));
         sign
     }
 
     /// Sends what is left, fetches once more, and reports the first error if there was one.
     pub(super) fn stop(self) -> (Result<()>, BTreeMap<String, Tensor>) {
-        drop(self.inbox);
+        let Door { inbox, mailbox, .. } = self.door;
+        drop(inbox);
         let result = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let arrived = self.mailbox.mail().take();
-        (result, arrived)
+        (result, mailbox.take())
     }
 }
 
@@ -175,7 +167,14 @@ struct Worker {
     job: Arc<Distributed>,
     config: CommunicatorConfig,
     mailbox: Mailbox,
+    way: Arc<UnderWay>,
     n_unfetched: u64,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.way.end();
+    }
 }
 
 impl Worker {
@@ -197,52 +196,39 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends a step and those merged with it; who wants to know of it, if that came meanwhile.
+    /// Sends a step and those merged with it, and waits until they are served; who wants to know of
+    /// it, if that came meanwhile.
     fn send(&mut self, first: Bundle, outbox: &Receiver<Order>) -> Result<Option<SyncSender<()>>> {
-        let (bundles, settle) = self.gather(first, outbox);
-        self.n_unfetched += bundles.len() as u64;
+        let (bundles, settle) = gather(first, outbox, self.config.merge_max);
+        let n_steps = bundles.len() as u64;
+        self.n_unfetched += n_steps;
         let fetches = self.n_unfetched >= self.config.fetch_after;
         self.push(merge(bundles, self.config.is_sum), fetches)?;
+        self.way.write(n_steps);
         if fetches {
             self.fetch()?;
         }
+        self.cluster.wait_served()?;
+        self.way.serve(n_steps);
         Ok(settle)
-    }
-
-    /// The first step and those that come shortly after, as far as they may be merged.
-    fn gather(
-        &self,
-        first: Bundle,
-        outbox: &Receiver<Order>,
-    ) -> (Vec<Bundle>, Option<SyncSender<()>>) {
-        let mut bundles = vec![first];
-        let mut patience = self.config.wait_times;
-        while bundles.len() < self.config.merge_max {
-            match outbox.recv_timeout(Duration::from_millis(10)) {
-                Ok(Order::Send(bundle)) => bundles.push(bundle),
-                Ok(Order::Settle(done)) => return (bundles, Some(done)),
-                Err(RecvTimeoutError::Timeout) if patience > 0 => patience -= 1,
-                Err(_) => break,
-            }
-        }
-        (bundles, None)
     }
 
     /// One message to each server; with the question that follows, if one does.
     fn push(&self, bundle: Bundle, asks: bool) -> Result<()> {
         let mut by_server: BTreeMap<String, Vec<Named>> = BTreeMap::new();
-        for Outgoing { value, pieces, .. } in bundle {
+        for Outgoing { value, pieces, .. } in bundle.grads {
             for (endpoint, grad) in cut(value, &pieces) {
                 by_server.entry(endpoint).or_default().push(grad);
             }
         }
+        let behind = self.way.written().updates.saturating_sub(bundle.read.params.updates);
         for (endpoint, grads) in by_server {
-            let client = self.cluster.client(&endpoint)?;
+            let (client, push) = (self.cluster.client(&endpoint)?, Push { grads, behind });
             // What was served is let go.
             client.reclaim(&mut Pool::default());
             match asks && self.job.on(&endpoint).any(is_dense) {
-                true => client.change_soon(Push { grads })?,
-                false => client.change(Push { grads })?,
+                true => client.change_soon(push)?,
+                false => client.change(push)?,
             }
         }
         Ok(())
@@ -251,12 +237,9 @@ impl Worker {
     /// All dense parameters, into the mailbox.
     fn fetch(&mut self) -> Result<()> {
         self.n_unfetched = 0;
-        let mut old = self.mailbox.mail().old.pop().unwrap_or_default();
+        let (seen, mut old) = (self.way.written(), self.mailbox.spare());
         let params = fetch(&self.cluster, &self.job, is_dense, &mut old)?;
-        let mut mail = self.mailbox.mail();
-        // What was not used is old, too.
-        let unused = std::mem::replace(&mut mail.arrived, params);
-        mail.keep(unused);
+        self.mailbox.put(params, seen);
         Ok(())
     }
 }
@@ -265,21 +248,40 @@ fn is_dense(placed: &Placement) -> bool {
     placed.kind == PlacedKind::Param
 }
 
-/// Several steps as one.
+/// The first step and those that wait by now, as far as they may be merged; who wants to know when
+/// they are served, if that came between them.
+fn gather(
+    first: Bundle,
+    outbox: &Receiver<Order>,
+    merge_max: usize,
+) -> (Vec<Bundle>, Option<SyncSender<()>>) {
+    let mut bundles = vec![first];
+    while bundles.len() < merge_max {
+        match outbox.try_recv() {
+            Ok(Order::Send(bundle)) => bundles.push(bundle),
+            Ok(Order::Settle(done)) => return (bundles, Some(done)),
+            Err(_) => break,
+        }
+    }
+    (bundles, None)
+}
+
+/// Several steps as one, which is as old as the oldest of them.
 fn merge(bundles: Vec<Bundle>, is_sum: bool) -> Bundle {
     let n = bundles.len();
     let mut bundles = bundles.into_iter();
     let mut merged = bundles.next().unwrap_or_default();
-    for bundle in bundles {
-        for outgoing in bundle {
-            match merged.iter_mut().find(|own| own.var == outgoing.var) {
+    for Bundle { grads, read } in bundles {
+        merged.read.params = merged.read.params.min(read.params);
+        for outgoing in grads {
+            match merged.grads.iter_mut().find(|own| own.var == outgoing.var) {
                 Some(own) => add::add(&mut own.value, &outgoing.value),
-                None => merged.push(outgoing),
+                None => merged.grads.push(outgoing),
             }
         }
     }
     if n > 1 && !is_sum {
-        for outgoing in &mut merged {
+        for outgoing in &mut merged.grads {
             add::scale(&mut outgoing.value, 1.0 / n as f64);
         }
     }
@@ -297,4 +299,70 @@ pub(super) fn cut(value: Value, pieces: &[Piece]) -> Vec<(String, Named)> {
         .iter()
         .map(|piece| named(piece, add::rows_of(&value, piece.first_row, piece.n_rows)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tensor::Rows;
+
+    /// A dense gradient, and rows of a table: one that every step has, one of its own.
+    fn bundle(step: u64) -> Bundle {
+        let x = step as f32 + 1.0;
+        let dense = Tensor::new([2], &[x, 10.0 * x]).unwrap();
+        let value = Tensor::new([2, 1], &[x, x]).unwrap();
+        let rows = Rows { ids: vec![7, 100 + step as i64], height: 1000, value };
+        let pieces: Arc<[Piece]> = Arc::new([]);
+        let outgoing =
+            |var: &str, value| Outgoing { var: var.to_string(), value, pieces: pieces.clone() };
+        let grads = vec![outgoing("w", Value::Tensor(dense)), outgoing("table", Value::Rows(rows))];
+        let params = Seen { steps: step, updates: step };
+        Bundle { grads, read: Read { params, rows: None } }
+    }
+
+    /// The dense numbers and the row of each id.
+    fn numbers(bundle: &Bundle) -> (Vec<f32>, BTreeMap<i64, f32>) {
+        let [w, table] = &bundle.grads[..] else { panic!("{bundle:?}") };
+        let dense = w.value.tensor().unwrap().data::<f32>().unwrap().to_vec();
+        let Value::Rows(rows) = &table.value else { panic!("{table:?}") };
+        let mut by_id = BTreeMap::new();
+        for (&id, &x) in rows.ids.iter().zip(rows.value.data::<f32>().unwrap()) {
+            *by_id.entry(id).or_default() += x;
+        }
+        (dense, by_id)
+    }
+
+    /// As Fluid 1.8.5 does: the sum, or divided by how many there are, in rows too.
+    #[test]
+    fn merged_steps_are_added_up_or_averaged() {
+        let all = || (0..4).map(bundle).collect::<Vec<_>>();
+        for (is_sum, share) in [(true, 1.0), (false, 0.25)] {
+            let merged = merge(all(), is_sum);
+            let (dense, rows) = numbers(&merged);
+            assert_eq!(dense, [10.0 * share, 100.0 * share]);
+            let own = (0..4).map(|step| (100 + step, (step as f32 + 1.0) * share));
+            assert_eq!(rows, BTreeMap::from_iter([(7, 10.0 * share)].into_iter().chain(own)));
+            assert_eq!(merged.read.params, Seen::default(), "as old as the oldest");
+        }
+        assert_eq!(numbers(&merge(vec![bundle(3)], false)), numbers(&bundle(3)), "one is whole");
+    }
+
+    /// What waits is merged, in order, up to as many as may be; nothing is waited for.
+    #[test]
+    fn only_what_waits_is_merged() {
+        let (inbox, outbox) = channel();
+        let steps = |(bundles, _): &(Vec<Bundle>, _)| -> Vec<u64> {
+            bundles.iter().map(|bundle| bundle.read.params.steps).collect()
+        };
+        assert_eq!(steps(&gather(bundle(0), &outbox, 20)), [0], "none waits");
+        (1..6).for_each(|step| inbox.send(Order::Send(bundle(step))).unwrap());
+        assert_eq!(steps(&gather(bundle(0), &outbox, 4)), [0, 1, 2, 3]);
+        let (done, _sign) = sync_channel(1);
+        inbox.send(Order::Settle(done)).unwrap();
+        inbox.send(Order::Send(bundle(6))).unwrap();
+        let gathered = gather(bundle(3), &outbox, 20);
+        assert_eq!(steps(&gathered), [3, 4, 5], "somebody waits for those before");
+        assert!(gathered.1.is_some());
+        assert_eq!(steps(&gather(bundle(0), &outbox, 1)), [0], "merging is off");
+    }
 }

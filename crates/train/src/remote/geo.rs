@@ -165,13 +165,14 @@ fn push(client: &Client, grads: Vec<Named>) -> Result<()> {
             let some = Rows { ids: ids.to_vec(), height: rows.height, value: some };
             client.change(Push {
                 grads: vec![Named { name: name.clone(), value: Value::Rows(some) }],
+                behind: 0,
             })?;
             client.settle()?;
         }
     }
     match together.is_empty() {
         true => Ok(()),
-        false => Ok(client.change(Push { grads: together })?),
+        false => Ok(client.change(Push { grads: together, behind: 0 })?),
     }
 }
 

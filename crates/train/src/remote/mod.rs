@@ -8,11 +8,13 @@ mod ahead;
 mod communicator;
 mod fetch;
 mod geo;
+mod mailbox;
 mod rows;
 mod saving;
 mod session;
 mod trade;
 mod traffic;
+mod under_way;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,10 +35,12 @@ pub(crate) use fetch::fetch;
 pub(crate) use saving::Saving;
 pub(crate) use session::Session;
 pub use trade::Peers;
+pub use under_way::Staleness;
 
-use communicator::Communicator;
+use communicator::{Communicator, Door};
 use geo::Geo;
 use traffic::Traffic;
+use under_way::Seen;
 
 use crate::error::{Error, Result};
 use crate::scope::Scope;
@@ -207,6 +211,17 @@ impl Cluster {
         self.0.communicator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Where gradients are handed over to be sent in the background; nothing stays locked.
+    fn door(&self) -> Option<Door> {
+        self.communicator().as_ref().map(Communicator::door)
+    }
+
+    /// What servers' answers to questions asked from now on contain of this trainer's own steps: all
+    /// of them. What is sent in the background is waited for until it is on its way.
+    fn wait_written(&self) -> Seen {
+        self.door().map(|door| door.wait_written()).unwrap_or_default()
+    }
+
     fn geo(&self) -> MutexGuard<'_, Geo> {
         self.0.geo.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -368,6 +383,26 @@ impl Cluster {
             Reply::Met(met) => Ok(met.0),
             other => Err(unexpected(&first, &other)),
         }
+    }
+
+    /// How old the parameters of asynchronous steps were since the last time somebody asked; `None`
+    /// if gradients are not sent in the background.
+    pub fn take_staleness(&self) -> Option<Staleness> {
+        let staleness = self.door()?.take_staleness();
+        Some(staleness).filter(|staleness| staleness.n_steps > 0)
+    }
+
+    /// Says how old parameters were in a pass.
+    pub(crate) fn say_staleness(&self, own: &Staleness) -> Result<()> {
+        let all = self.stats()?;
+        let of_all = |field: fn(&Stats) -> u64| all.iter().map(field);
+        let n_updates: u64 = of_all(|stats| stats.updates).sum();
+        let sum: u64 = of_all(|stats| stats.staleness_sum).sum();
+        let max = of_all(|stats| stats.staleness_max).max().unwrap_or(0);
+        let mean = sum as f64 / n_updates.max(1) as f64;
+        let own_ages = (own.mean(), own.max, own.rows_max);
+        (self.log())(&lines::staleness(own.n_steps, own_ages, (mean, max)));
+        Ok(())
     }
 
     /// Counters of every server.

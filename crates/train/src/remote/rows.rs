@@ -9,6 +9,7 @@ use tensor::rows::merge_sorted;
 use tensor::{DType, MergeScratch, Rows, Shape, Tensor, Value};
 
 use super::ahead::Ahead;
+use super::under_way::Seen;
 use super::{Cluster, unexpected};
 
 /// A value to be sent: keyed rows with every id once.
@@ -53,6 +54,8 @@ pub(super) struct Question {
     /// Where the answer has the row of each distinct id; nowhere if it is padding.
     places: Vec<Option<Place>>,
     asked: Asked,
+    /// What the rows contain of this trainer's own steps.
+    seen: Seen,
 }
 
 /// A row of an answer.
@@ -63,7 +66,8 @@ struct Place {
 }
 
 impl Question {
-    fn ask(
+    /// Asks when all gradients handed over are on their way: what servers answer contains them.
+    pub(super) fn ask(
         cluster: &Cluster,
         op: &OpDesc,
         all: &[&[i64]],
@@ -73,8 +77,9 @@ impl Question {
         let (distinct, positions) = scratch.distinct(ids.iter());
         let positions = positions.to_vec();
         let (parts, places) = parts(op, distinct)?;
+        let seen = cluster.wait_written();
         let asked = ask(cluster, parts).map_err(program::op::host_error)?;
-        Ok(Self { ids, positions, places, asked })
+        Ok(Self { ids, positions, places, asked, seen })
     }
 
     fn is_for(&self, all: &[&[i64]]) -> bool {
@@ -83,16 +88,17 @@ impl Question {
     }
 }
 
-/// Fetches the rows of all `ids`, each once, and puts them where they belong.
+/// Fetches the rows of all `ids`, each once, and puts them where they belong; what they contain of
+/// this trainer's own steps, where that is known.
 pub(super) fn prefetch(
     cluster: &Cluster,
     (job, ahead): (Option<&Distributed>, &mut Ahead),
     op: &OpDesc,
     ids: &[&Tensor],
     out: &mut [Tensor],
-) -> Result<()> {
+) -> Result<Option<Seen>> {
     if op.kind == "prefetch" {
-        return prefetch_shards(cluster, job, op, ids, out);
+        return prefetch_shards(cluster, job, op, ids, out).map(|()| None);
     }
     let all: Result<Vec<&[i64]>> = ids.iter().map(|ids| Ok(ids.data::<i64>()?)).collect();
     let all = all?;
@@ -100,8 +106,8 @@ pub(super) fn prefetch(
         Some(question) if question.is_for(&all) => question,
         _ => Question::ask(cluster, op, &all, ahead.scratch())?,
     };
-    ahead.ask_next(op, |next, scratch| Question::ask(cluster, op, next, scratch));
-    let Question { positions, places, asked, .. } = question;
+    ahead.note(op);
+    let Question { positions, places, asked, seen, .. } = question;
     let answers = answers(asked).map_err(program::op::host_error)?;
     let width = width(job, op, &answers);
     let rows: Result<Vec<&[f32]>> = answers.iter().map(numbers).collect();
@@ -119,7 +125,7 @@ pub(super) fn prefetch(
             }
         }
     }
-    Ok(())
+    Ok(Some(seen))
 }
 
 /// The numbers of an answer; none if nothing was asked for.
@@ -224,6 +230,7 @@ fn prefetch_shards(
         let keys = ids.data::<i64>()?.to_vec();
         parts.push(Part { endpoint, table, keys, peek: false });
     }
+    cluster.wait_written();
     let asked = ask(cluster, parts).map_err(program::op::host_error)?;
     let answers = answers(asked).map_err(program::op::host_error)?;
     let width = width(job, op, &answers);

@@ -1,6 +1,7 @@
 //! The servers, as the ops of one run see them.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use program::distributed::Mode;
 use program::remote::Remote;
@@ -8,7 +9,9 @@ use program::{Distributed, OpDesc, Result};
 use tensor::{Rows, Tensor, Value};
 
 use super::ahead::Ahead;
-use super::communicator::{Bundle, Communicator, Outgoing, Piece, cut};
+use super::communicator::{Bundle, Outgoing, Piece, cut};
+use super::rows::Question;
+use super::under_way::Seen;
 use super::{Cluster, Saving, install, rows};
 use crate::error::Error;
 use crate::scope::Scope;
@@ -21,6 +24,10 @@ pub(crate) struct Session<'a> {
     ahead: &'a mut Ahead,
     /// This step's gradients for the communicator.
     bundle: Bundle,
+    /// What the parameters contain of this trainer's own steps, if this run put them to use.
+    seen: Option<Seen>,
+    /// When the run began to compute.
+    start: Instant,
     /// The parameters are to be noted when the run is over (GEO).
     notes_params: bool,
     /// A training step was run (GEO).
@@ -33,17 +40,27 @@ impl<'a> Session<'a> {
         job: Option<Arc<Distributed>>,
         ahead: &'a mut Ahead,
     ) -> Self {
-        Self { cluster, job, ahead, bundle: Vec::new(), notes_params: false, is_geo_step: false }
+        Self {
+            cluster,
+            job,
+            ahead,
+            bundle: Bundle::default(),
+            seen: None,
+            start: Instant::now(),
+            notes_params: false,
+            is_geo_step: false,
+        }
     }
 
     /// Takes part in the program's job; parameters that came meanwhile go into the scope.
-    pub(crate) fn start(&self, scope: &Scope) {
+    pub(crate) fn start(&mut self, scope: &Scope) {
         let Some(job) = &self.job else { return };
         self.cluster.join(job);
         // Parameters are waited for here that ops of other threads have: those must not wait for us.
-        let mailbox = self.cluster.communicator().as_ref().map(Communicator::mailbox);
-        if let Some(mailbox) = mailbox {
-            mailbox.empty(|arrived| install(arrived, scope));
+        if let Some(door) = self.cluster.door() {
+            door.catch_up();
+            self.start = Instant::now();
+            self.seen = Some(door.mailbox().empty(|arrived| install(arrived, scope)));
         }
     }
 
@@ -56,7 +73,7 @@ impl<'a> Session<'a> {
         if self.is_geo_step {
             return self.cluster.geo().step(self.cluster, job, scope);
         }
-        if !self.bundle.is_empty() {
+        if !self.bundle.grads.is_empty() {
             self.enqueue()?;
         }
         self.cluster.traffic().flush(self.cluster)
@@ -70,13 +87,22 @@ impl<'a> Session<'a> {
 
     /// Hands the step's gradients to the communicator.
     fn enqueue(&mut self) -> crate::error::Result<()> {
-        let bundle = std::mem::take(&mut self.bundle);
-        let sent = self.cluster.communicator().as_ref().is_none_or(|c| c.send(bundle));
-        match sent {
+        let mut bundle = std::mem::take(&mut self.bundle);
+        let Some(door) = self.cluster.door() else { return Ok(()) };
+        // Of a step in several parts, one empties the mailbox and another one sends.
+        bundle.read.params = self.seen.unwrap_or_else(|| door.mailbox().used());
+        match door.send(bundle, self.start.elapsed()) {
             true => Ok(()),
             // It has ended: its error is the step's.
             false => self.cluster.end_of_communicator(),
         }
+    }
+
+    /// Asks for the rows of the next batch, now that all gradients of steps before are on their way,
+    /// so that only this one's may be missing in the answer.
+    fn ask_ahead(&mut self) {
+        let cluster = self.cluster;
+        self.ahead.ask_next(|op, ids, scratch| Question::ask(cluster, op, ids, scratch));
     }
 
     fn mode(&self) -> Option<Mode> {
@@ -104,6 +130,9 @@ impl<'a> Session<'a> {
     fn send_whole(&mut self, op: &OpDesc, values: &[&Value]) -> Result<()> {
         let in_background =
             self.mode() == Some(Mode::Async) && self.cluster.communicator().is_some();
+        if in_background {
+            self.ask_ahead();
+        }
         let (epmap, names) = (op.attrs.strs("epmap")?, op.attrs.strs("send_varnames")?);
         let sections = op.attrs.ints("sections")?;
         // Without sections every variable is a piece by itself (a table spread by id).
@@ -128,7 +157,7 @@ impl<'a> Session<'a> {
                 }
                 drop(traffic);
                 let value = rows::merged(value);
-                self.bundle.push(Outgoing { var: var.clone(), value, pieces });
+                self.bundle.grads.push(Outgoing { var: var.clone(), value, pieces });
                 continue;
             }
             if let (Value::Rows(rows), false) = (value, is_apart) {
@@ -219,6 +248,10 @@ impl Remote for Session<'_> {
         {
             return Ok(()); // The communicator fetches.
         }
+        if self.mode() == Some(Mode::Async) {
+            self.cluster.traffic().flush(self.cluster).map_err(host)?;
+            self.ask_ahead();
+        }
         let mut traffic = self.cluster.traffic();
         let mut pull = |endpoint: &str, name: &str| {
             let value = traffic.pull(self.cluster, endpoint, name).map_err(host)?;
@@ -250,7 +283,11 @@ impl Remote for Session<'_> {
 
     fn prefetch(&mut self, op: &OpDesc, ids: &[&Tensor], out: &mut [Tensor]) -> Result<()> {
         self.cluster.traffic().flush(self.cluster).map_err(host)?;
-        rows::prefetch(self.cluster, (self.job.as_deref(), self.ahead), op, ids, out)
+        let seen = rows::prefetch(self.cluster, (self.job.as_deref(), self.ahead), op, ids, out)?;
+        if let Some(seen) = seen {
+            self.bundle.read.read_rows(seen);
+        }
+        Ok(())
     }
 
     fn checkpoint_notify(&mut self, op: &OpDesc) -> Result<()> {

@@ -223,7 +223,7 @@ impl Lane {
         self.n_bytes = 0;
         match std::mem::take(&mut self.grads) {
             grads if grads.is_empty() => Ok(()),
-            grads => Ok(client.change(Push { grads })?),
+            grads => Ok(client.change(Push { grads, behind: 0 })?),
         }
     }
 
@@ -232,7 +232,7 @@ impl Lane {
         self.n_bytes = 0;
         match std::mem::take(&mut self.grads) {
             grads if grads.is_empty() => Ok(()),
-            grads => Ok(client.change_soon(Push { grads })?),
+            grads => Ok(client.change_soon(Push { grads, behind: 0 })?),
         }
     }
 }

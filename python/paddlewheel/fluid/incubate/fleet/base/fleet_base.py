@@ -93,8 +93,9 @@ class Fleet:
         return self._role.split_files(files)
 
     def server_stats(self):
-        """Counters of every server, a dict each: rounds and pushes, ``staleness_mean`` and
-        ``staleness_max`` (pushes of others since the sender last pulled), rows and bytes held,
+        """Counters of every server, a dict each: rounds, pushes and ``updates``
+        (steps), ``staleness_mean`` and ``staleness_max`` of these (updates since the pull that they
+        were computed with, whoever's), rows and bytes held,
         ``table_rows`` and ``table_bytes`` those of sparse tables."""
         return self._need().server_stats()
 

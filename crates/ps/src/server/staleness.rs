@@ -1,0 +1,127 @@
+//! How many updates a gradient does not know of.
+//!
+//! A gradient is as stale as there were updates between the pull that its sender computed it with and
+//! the moment it is applied, whoever's they were. A step of a trainer may come in several messages: it
+//! is counted by the first variable that the trainer ever sent.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::ids::TrainerId;
+use crate::message::{Push, Stats};
+
+/// Pulls of a trainer that are remembered; one whose gradients are older than this is out of step.
+const PULLS_MAX: usize = 1 << 14;
+
+#[derive(Debug, Default)]
+pub(super) struct Staleness {
+    /// Updates of all trainers.
+    n_updates: u64,
+    trainers: BTreeMap<TrainerId, Trainer>,
+}
+
+#[derive(Debug, Default)]
+struct Trainer {
+    /// The variable that its updates are counted by.
+    measure: String,
+    n_updates: u64,
+    /// Those that its gradients may have been computed with, oldest first.
+    pulls: VecDeque<Pulled>,
+}
+
+/// How many updates there were when a trainer pulled.
+#[derive(Clone, Copy, Debug)]
+struct Pulled {
+    own: u64,
+    all: u64,
+}
+
+impl Staleness {
+    /// A trainer reads parameters; of several times between two of its updates the first counts.
+    pub(super) fn pull(&mut self, trainer: TrainerId) {
+        let all = self.n_updates;
+        let trainer = self.trainers.entry(trainer).or_default();
+        let own = trainer.n_updates;
+        if trainer.pulls.back().is_none_or(|last| last.own < own) {
+            trainer.pulls.push_back(Pulled { own, all });
+        }
+        if trainer.pulls.len() > PULLS_MAX {
+            trainer.pulls.pop_front();
+        }
+    }
+
+    /// Gradients of a trainer are applied.
+    pub(super) fn push(&mut self, trainer: TrainerId, push: &Push, stats: &mut Stats) {
+        let Some(first) = push.grads.first() else { return };
+        let own = self.trainers.entry(trainer).or_default();
+        if own.measure.is_empty() {
+            own.measure = first.name.clone();
+        }
+        if !push.grads.iter().any(|grad| grad.name == own.measure) {
+            return;
+        }
+        let known = own.n_updates.saturating_sub(push.behind);
+        while own.pulls.get(1).is_some_and(|next| next.own <= known) {
+            own.pulls.pop_front();
+        }
+        // Whoever never pulled has computed with nothing of ours.
+        let stale = own.pulls.front().map_or(0, |pulled| self.n_updates - pulled.all);
+        own.n_updates += 1;
+        self.n_updates += 1;
+        stats.updates += 1;
+        stats.staleness_sum += stale;
+        stats.staleness_max = stats.staleness_max.max(stale);
+    }
+
+    /// A new process has this rank now: it has read nothing.
+    pub(super) fn forget(&mut self, trainer: TrainerId) {
+        self.trainers.remove(&trainer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Named;
+    use tensor::Value;
+
+    fn push(names: &[&str]) -> Push {
+        let named = |name: &&str| Named { name: name.to_string(), value: Value::Empty };
+        Push { grads: names.iter().map(named).collect(), behind: 0 }
+    }
+
+    /// Two trainers in turns, whose steps come in one message or in several.
+    #[test]
+    fn a_step_counts_once_however_many_messages_it_comes_in() {
+        for messages in
+            [&[&["a", "b", "c"][..]][..], &[&["a"], &["b"], &["c"]], &[&["a", "b"], &["c"]]]
+        {
+            let (mut staleness, mut stats) = (Staleness::default(), Stats::default());
+            let trainers = [TrainerId(0), TrainerId(1)];
+            trainers.iter().for_each(|&trainer| staleness.pull(trainer));
+            for turn in 0..10 {
+                let trainer = trainers[turn % 2];
+                for names in messages {
+                    staleness.push(trainer, &push(names), &mut stats);
+                }
+                staleness.pull(trainer);
+            }
+            // The first knew all; everybody else missed the one step of the other.
+            let counted = (stats.updates, stats.staleness_sum, stats.staleness_max);
+            assert_eq!(counted, (10, 9, 1), "{messages:?}");
+        }
+    }
+
+    #[test]
+    fn a_new_process_has_read_nothing_yet() {
+        let (mut staleness, mut stats) = (Staleness::default(), Stats::default());
+        staleness.pull(TrainerId(0));
+        staleness.push(TrainerId(0), &push(&["a"]), &mut stats);
+        for _ in 0..5 {
+            staleness.push(TrainerId(1), &push(&["a"]), &mut stats);
+        }
+        staleness.forget(TrainerId(0));
+        staleness.pull(TrainerId(0));
+        staleness.push(TrainerId(0), &push(&["a"]), &mut stats);
+        assert_eq!((stats.updates, stats.staleness_max), (7, 0));
+    }
+}

@@ -1,0 +1,86 @@
+//! Parameters that came in the background, until a step uses them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tensor::Tensor;
+
+use super::under_way::Seen;
+
+/// Parameters that came and were not used yet, and memory for those to come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mailbox {
+    mail: Arc<Mutex<Mail>>,
+    /// Held while parameters are put to use: those that came later are used later.
+    turn: Arc<Mutex<()>>,
+}
+
+impl Mailbox {
+    fn mail(&self) -> MutexGuard<'_, Mail> {
+        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives what came since the last call to `put`, and takes back what it took the place of; what
+    /// is used from then on contains so much. The caller holds nothing that another one waits for.
+    pub(super) fn empty(
+        &self,
+        put: impl FnOnce(BTreeMap<String, Tensor>) -> BTreeMap<String, Tensor>,
+    ) -> Seen {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let (arrived, seen) = {
+            let mut mail = self.mail();
+            mail.used = mail.seen;
+            (std::mem::take(&mut mail.arrived), mail.seen)
+        };
+        if !arrived.is_empty() {
+            let old = put(arrived);
+            self.mail().keep(old);
+        }
+        drop(turn);
+        seen
+    }
+
+    /// Parameters have come that contain so much; those that were not used are old.
+    pub(super) fn put(&self, params: BTreeMap<String, Tensor>, seen: Seen) {
+        let mut mail = self.mail();
+        mail.seen = seen;
+        let unused = std::mem::replace(&mut mail.arrived, params);
+        mail.keep(unused);
+    }
+
+    /// What those that were put to use last contain.
+    pub(super) fn used(&self) -> Seen {
+        self.mail().used
+    }
+
+    /// Memory of old parameters.
+    pub(super) fn spare(&self) -> BTreeMap<String, Tensor> {
+        self.mail().old.pop().unwrap_or_default()
+    }
+
+    /// What came and was not used.
+    pub(super) fn take(&self) -> BTreeMap<String, Tensor> {
+        std::mem::take(&mut self.mail().arrived)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Mail {
+    arrived: BTreeMap<String, Tensor>,
+    /// What the last ones that came contain.
+    seen: Seen,
+    /// What the last ones that were put to use contain.
+    used: Seen,
+    old: Vec<BTreeMap<String, Tensor>>,
+}
+
+/// Sets of parameters whose memory is kept: one may be under way while another comes back.
+const OLD_MAX: usize = 2;
+
+impl Mail {
+    fn keep(&mut self, old: BTreeMap<String, Tensor>) {
+        if !old.is_empty() && self.old.len() < OLD_MAX {
+            self.old.push(old);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Steps whose gradients are on their way, and how old parameters get by that.
+//!
+//! A step is under way from when its gradients are handed over until every server has served them
+//! and the parameters they led to have come. As many steps may be under way as gradients may queue
+//! up; who has one more waits. So nothing is ever older than that, however slow a server is.
+//!
+//! Fewer are better: before a step, what is under way is waited for, as long as that costs next to
+//! nothing ([`UnderWay::catch_up`]).
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What is under way is waited for during at most this part of the time that a step takes: training
+/// gets slower by no more, and less where there are more processes than cores.
+const PATIENCE_PART: u32 = 8;
+/// If that was too short so many times in a row, it is left out the next time, then three times, …
+const LATE_MIN: u32 = 3;
+/// … until it is tried at every 32nd step only.
+const LATE_MAX: u32 = LATE_MIN + 4;
+
+/// How much of a trainer's own work a value contains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Seen {
+    /// Steps.
+    pub(super) steps: u64,
+    /// Updates they were sent as; several steps may be merged into one.
+    pub(super) updates: u64,
+}
+
+/// What a step was computed with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Read {
+    /// What its parameters contain.
+    pub(super) params: Seen,
+    /// What rows of tables on servers contain that were asked for.
+    pub(super) rows: Option<Seen>,
+}
+
+impl Read {
+    /// Rows that contain this were read, too.
+    pub(super) fn read_rows(&mut self, seen: Seen) {
+        self.rows = Some(self.rows.map_or(seen, |rows| rows.min(seen)));
+    }
+}
+
+/// How many of its trainer's own steps are missing in what a step was computed with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Staleness {
+    /// Steps counted.
+    pub n_steps: u64,
+    /// In parameters, of all steps added up.
+    pub sum: u64,
+    /// In parameters, the most.
+    pub max: u64,
+    /// In rows of tables, the most.
+    pub rows_max: u64,
+}
+
+impl Staleness {
+    /// In the parameters of a step.
+    pub fn mean(&self) -> f64 {
+        self.sum as f64 / self.n_steps.max(1) as f64
+    }
+
+    fn count(&mut self, n_before: u64, read: &Read) {
+        let missing = |seen: Seen| n_before.saturating_sub(seen.steps);
+        self.n_steps += 1;
+        self.sum += missing(read.params);
+        self.max = self.max.max(missing(read.params));
+        self.rows_max = self.rows_max.max(read.rows.map_or(0, missing));
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    max: u64,
+    counts: Mutex<Counts>,
+    moved: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    handed_over: u64,
+    written: Seen,
+    served: u64,
+    is_over: bool,
+    staleness: Staleness,
+    /// How long steps take, without waiting.
+    step_time: Duration,
+    /// Times in a row that catching up took too long, and times that it is not tried for that.
+    n_late: u32,
+    n_skipped: u32,
+}
+
+impl UnderWay {
+    /// At most `max` steps, and at least one.
+    pub(super) fn new(max: usize) -> Self {
+        Self { max: max.max(1) as u64, counts: Mutex::default(), moved: Condvar::new() }
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits while `is_early`; nobody waits any more when the sender has ended.
+    fn wait(&self, is_early: impl Fn(&Counts) -> bool) -> MutexGuard<'_, Counts> {
+        let is_early = |counts: &mut Counts| !counts.is_over && is_early(counts);
+        self.moved.wait_while(self.counts(), is_early).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Before a step: waits until all that is under way is there, but only for a part of the time that
+    /// a step takes; where that is too short time and again, it is tried less and less often.
+    pub(super) fn catch_up(&self) {
+        let mut counts = self.counts();
+        let all = counts.handed_over;
+        if counts.served >= all {
+            return;
+        }
+        if counts.n_skipped > 0 {
+            counts.n_skipped -= 1;
+            return;
+        }
+        let patience = counts.step_time / PATIENCE_PART;
+        let is_early = |counts: &mut Counts| !counts.is_over && counts.served < all;
+        let waited = self.moved.wait_timeout_while(counts, patience, is_early);
+        let (mut counts, late) = waited.unwrap_or_else(PoisonError::into_inner);
+        match late.timed_out() {
+            true => {
+                counts.n_late = (counts.n_late + 1).min(LATE_MAX);
+                counts.n_skipped = (1 << (counts.n_late + 1).saturating_sub(LATE_MIN)) - 1;
+            }
+            false => counts.n_late = 0,
+        }
+    }
+
+    /// A step took so long.
+    pub(super) fn time(&self, step: Duration) {
+        let mut counts = self.counts();
+        counts.step_time = match counts.step_time {
+            Duration::ZERO => step,
+            usual => usual * 7 / 8 + step / 8,
+        };
+    }
+
+    /// One more step, when there is room for it; `false` if the sender has ended.
+    pub(super) fn enter(&self, read: &Read) -> bool {
+        let mut counts = self.wait(|counts| counts.handed_over - counts.served >= self.max);
+        let n_before = counts.handed_over;
+        counts.staleness.count(n_before, read);
+        counts.handed_over += 1;
+        !counts.is_over
+    }
+
+    /// So many steps are on the way to all servers, as one update: who asks now is answered later.
+    pub(super) fn write(&self, n_steps: u64) {
+        let mut counts = self.counts();
+        counts.written.steps += n_steps;
+        counts.written.updates += 1;
+        drop(counts);
+        self.moved.notify_all();
+    }
+
+    /// So many steps are served, and what they led to is there.
+    pub(super) fn serve(&self, n_steps: u64) {
+        self.counts().served += n_steps;
+        self.moved.notify_all();
+    }
+
+    /// What servers are asked for now contains.
+    pub(super) fn written(&self) -> Seen {
+        self.counts().written
+    }
+
+    /// The same, when it is all that was handed over.
+    pub(super) fn wait_written(&self) -> Seen {
+        let all = self.counts().handed_over;
+        self.wait(|counts| counts.written.steps < all).written
+    }
+
+    /// The sender has ended: nobody waits for it.
+    pub(super) fn end(&self) {
+        self.counts().is_over = true;
+        self.moved.notify_all();
+    }
+
+    /// What was counted since the last call.
+    pub(super) fn take_staleness(&self) -> Staleness {
+        std::mem::take(&mut self.counts().staleness)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    fn params(params: Seen) -> Read {
+        Read { params, rows: None }
+    }
+
+    /// Nothing is waited for that is there, or that takes too long; the rest is.
+    #[test]
+    fn what_comes_soon_is_waited_for() {
+        let way = Arc::new(UnderWay::new(1));
+        way.catch_up();
+        assert!(way.enter(&Read::default()));
+        // No step was timed yet: there is no patience, and nobody serves it.
+        (0..LATE_MAX).for_each(|_| way.catch_up());
+        assert!(way.counts().n_skipped > 0, "it was too late too often");
+        way.write(1);
+        way.serve(1);
+        way.counts().n_skipped = 0;
+        way.counts().n_late = 0;
+        way.time(Duration::from_secs(600));
+        assert!(way.enter(&params(way.written())));
+        let sender = {
+            let way = way.clone();
+            std::thread::spawn(move || {
+                way.write(1);
+                way.serve(1);
+            })
+        };
+        way.catch_up();
+        assert_eq!((way.counts().served, way.counts().n_late), (2, 0));
+        sender.join().unwrap();
+    }
+
+    #[test]
+    fn rows_are_counted_for_themselves() {
+        let way = UnderWay::new(9);
+        let mut read = Read::default();
+        (0..5).for_each(|_| assert!(way.enter(&read)));
+        way.write(5);
+        read.params = way.written();
+        read.read_rows(Seen { steps: 4, updates: 4 });
+        read.read_rows(Seen { steps: 3, updates: 3 });
+        way.take_staleness();
+        assert!(way.enter(&read));
+        assert_eq!(way.take_staleness(), Staleness { n_steps: 1, sum: 0, max: 0, rows_max: 2 });
+    }
+
+    #[test]
+    fn who_has_one_more_waits() {
+        let (way, n_entered) = (Arc::new(UnderWay::new(2)), Arc::new(AtomicU64::new(0)));
+        let trainer = {
+            let (way, n_entered) = (way.clone(), n_entered.clone());
+            std::thread::spawn(move || {
+                while way.enter(&params(way.written())) {
+                    n_entered.fetch_add(1, Ordering::SeqCst);
+                }
+            })
+        };
+        for served in 0..100 {
+            // One update of one step each time, when a step is there.
+            while n_entered.load(Ordering::SeqCst) <= served {
+                std::thread::yield_now();
+            }
+            assert!(n_entered.load(Ordering::SeqCst) <= served + 2, "more than two under way");
+            way.write(1);
+            way.serve(1);
+        }
+        way.end();
+        trainer.join().unwrap();
+        let staleness = way.take_staleness();
+        assert!(staleness.max <= 2, "{staleness:?}");
+        assert_eq!(way.take_staleness(), Staleness::default(), "counted once");
+    }
+
+    #[test]
+    fn merged_steps_are_one_update() {
+        let way = UnderWay::new(3);
+        let start = Read::default();
+        assert!(way.enter(&start) && way.enter(&start) && way.enter(&start));
+        way.write(3);
+        assert_eq!(way.wait_written(), Seen { steps: 3, updates: 1 });
+        way.serve(3);
+        assert!(way.enter(&params(way.written())));
+        let staleness = way.take_staleness();
+        assert_eq!(staleness, Staleness { n_steps: 4, sum: 1 + 2, max: 2, rows_max: 0 });
+        assert_eq!(staleness.mean(), 0.75);
+        way.end();
+        assert!(!way.enter(&start), "nobody would send it");
+        assert_eq!(way.wait_written().steps, 3, "nor wait");
+    }
+}
