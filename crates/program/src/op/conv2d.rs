@@ -7,7 +7,7 @@ use tensor::gemm::{Matrix, gemm};
 use tensor::{Float, Shape};
 
 use super::slide::{self, Slide};
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Op, Run, Traits, for_float};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -219,6 +219,10 @@ macro_rules! convolution {
         impl Op for $op {
             fn name(&self) -> &'static str {
                 $name
+            }
+
+            fn traits(&self, _attrs: &Attrs) -> Traits {
+                Traits { knows_is_test: true, ..Traits::NONE }
             }
 
             fn infer(&self, i: &mut Infer<'_>) -> Result<()> {

@@ -12,7 +12,8 @@ use tensor::{DType, Shape, Tensor};
 
 use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 use super::remote_table::{self, is_remote};
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_int};
+use super::{Grad, Infer, Keep, Op, Run, Traits, for_float, for_int};
+use crate::attr::Attrs;
 use crate::error::{Error, Result};
 use crate::var::{Meta, VarKind};
 
@@ -27,6 +28,10 @@ const IDS_RULE: &str = "the last dimension of the ids must be 1";
 impl Op for LookupTable {
     fn name(&self) -> &'static str {
         "lookup_table"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { looks_up: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
@@ -52,6 +57,10 @@ impl Op for LookupTable {
 impl Op for LookupTableV2 {
     fn name(&self) -> &'static str {
         "lookup_table_v2"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { looks_up: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
@@ -135,6 +144,10 @@ impl Op for LookupTableGrad {
         "lookup_table_grad"
     }
 
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { is_lookup_grad: true, ..Traits::NONE }
+    }
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer_grad(infer)
     }
@@ -147,6 +160,10 @@ impl Op for LookupTableGrad {
 impl Op for LookupTableV2Grad {
     fn name(&self) -> &'static str {
         "lookup_table_v2_grad"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { is_lookup_grad: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
