@@ -11,25 +11,6 @@ use crate::var::VarKind;
 
 const IS_TEST: &str = "is_test";
 
-/// Ops that behave differently in training and testing: they get the attribute even if whoever
-/// added them left it out.
-const KNOW_IS_TEST: &[&str] = &[
-    "batch_norm",
-    "conv2d",
-    "conv2d_transpose",
-    "conv3d",
-    "depthwise_conv2d",
-    "depthwise_conv2d_transpose",
-    "dropout",
-    "inplace_abn",
-    "lookup_sparse_table",
-    "lrn",
-    "pool2d",
-    "sequence_pool",
-    "softmax",
-    "while",
-];
-
 impl Program {
     /// A copy for testing: `is_test` is set, and what computes gradients or changes parameters is
     /// gone, with the variables that only it used (`clone(for_test=True)`).
@@ -176,7 +157,7 @@ fn renumber(mut block: Block, numbers: &HashMap<i32, i32>) -> Block {
 fn set_is_test(program: &mut Program) {
     for id in 0..program.blocks().len() {
         for op in &mut program.block_mut(id).ops {
-            if op.attrs.get(IS_TEST).is_some() || KNOW_IS_TEST.contains(&op.kind.as_str()) {
+            if op.attrs.get(IS_TEST).is_some() || op.traits().knows_is_test {
                 op.attrs.set(IS_TEST, true);
             }
         }

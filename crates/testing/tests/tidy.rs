@@ -253,6 +253,34 @@ fn every_op_is_tested_beside_its_code() {
     none("ops without a test", untested.into_iter().map(str::to_string).collect());
 }
 
+/// What must be known of an op stands in the op's file (`Op::traits`). A list of names elsewhere is
+/// forgotten when an op is added. Fusions are about certain ops, and so are layers.
+#[test]
+fn nobody_but_the_ops_keeps_lists_of_op_names() {
+    let free =
+        ["crates/program/src/op/", "crates/program/src/layers/", "/fuse/", "crates/testing/"];
+    let bound = |name: &str| {
+        name.starts_with("crates/")
+            && name.contains("/src/")
+            && !name.contains("/python/")
+            && !free.iter().any(|folder| name.contains(folder))
+    };
+    let is_op = |word: &str| program::op::find(word).is_ok();
+    let mut found = Vec::new();
+    for (name, text) in texts(&[".rs"]).into_iter().filter(|(name, _)| bound(name)) {
+        let code = &text[..text.len() - test_part(&name, &text).len()];
+        let words: Vec<&str> = code.split('"').collect();
+        // Literals are every second part; two in a row have a comma or a bar between them.
+        for at in (1..words.len().saturating_sub(2)).step_by(2) {
+            let joined = matches!(words[at + 1].trim(), "," | "|");
+            if joined && is_op(words[at]) && is_op(words[at + 2]) {
+                found.push(format!("{name}: \"{}\", \"{}\"", words[at], words[at + 2]));
+            }
+        }
+    }
+    none("what is known of an op stands in its file", found);
+}
+
 #[test]
 fn links_in_documents_lead_somewhere() {
     let mut broken = Vec::new();

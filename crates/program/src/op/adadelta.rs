@@ -7,7 +7,8 @@
 use tensor::update;
 
 use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, Traits, Untouched, for_float};
+use crate::attr::Attrs;
 use crate::error::Result;
 
 pub(super) struct Adadelta;
@@ -18,6 +19,10 @@ const SQUARED_UPDATE: (&str, &str) = ("AvgSquaredUpdate", "AvgSquaredUpdateOut")
 impl Op for Adadelta {
     fn name(&self) -> &'static str {
         "adadelta"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits::update(Untouched::StayAtZero)
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

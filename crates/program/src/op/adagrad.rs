@@ -3,7 +3,8 @@
 use tensor::update;
 
 use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, Traits, Untouched, for_float};
+use crate::attr::Attrs;
 use crate::error::Result;
 
 pub(super) struct Adagrad;
@@ -13,6 +14,10 @@ const MOMENT: (&str, &str) = ("Moment", "MomentOut");
 impl Op for Adagrad {
     fn name(&self) -> &'static str {
         "adagrad"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits::update(Untouched::Stay)
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

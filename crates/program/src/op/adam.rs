@@ -10,7 +10,8 @@
 use tensor::{Float, Tensor, Value, update};
 
 use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, Traits, Untouched, for_float};
+use crate::attr::Attrs;
 use crate::error::Result;
 
 pub(super) struct Adam;
@@ -26,6 +27,12 @@ const PAIRS: [(&str, &str); 5] = [PARAM, MOMENT1, MOMENT2, BETA1_POW, BETA2_POW]
 impl Op for Adam {
     fn name(&self) -> &'static str {
         "adam"
+    }
+
+    fn traits(&self, attrs: &Attrs) -> Traits {
+        // With a lazy step, rows that are not listed keep their state too.
+        let lazy = attrs.bool("lazy_mode", false).unwrap_or(false);
+        Traits::update(if lazy { Untouched::Stay } else { Untouched::StayAtZero })
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

@@ -6,7 +6,8 @@
 use tensor::{Number, update};
 
 use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, Traits, Untouched, for_float};
+use crate::attr::Attrs;
 use crate::error::Result;
 
 pub(super) struct Adamax;
@@ -17,6 +18,10 @@ const INF_NORM: (&str, &str) = ("InfNorm", "InfNormOut");
 impl Op for Adamax {
     fn name(&self) -> &'static str {
         "adamax"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits::update(Untouched::StayAtZero)
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

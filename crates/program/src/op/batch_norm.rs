@@ -7,7 +7,7 @@
 
 use tensor::{Float, Shape, Tensor};
 
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::{Grad, Infer, Keep, Op, Run, Traits, dims, for_float};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -40,6 +40,10 @@ fn uses_running(attrs: &Attrs) -> Result<bool> {
 impl Op for BatchNorm {
     fn name(&self) -> &'static str {
         "batch_norm"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { knows_is_test: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

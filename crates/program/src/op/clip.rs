@@ -5,7 +5,8 @@
 use tensor::Number;
 
 use super::map::{apply, apply_2, map_grad, map_merged, needed_float};
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Op, Run, Traits, for_float};
+use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
 pub(super) struct Clip;
@@ -28,6 +29,10 @@ fn bounds(run: &Run<'_>) -> Result<(f64, f64)> {
 impl Op for Clip {
     fn name(&self) -> &'static str {
         "clip"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { keeps_to_gradients: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

@@ -5,7 +5,8 @@
 use tensor::Number;
 
 use super::map::{apply, map_merged, needed_float};
-use super::{Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, Traits, for_float};
+use crate::attr::Attrs;
 use crate::error::Result;
 
 pub(super) struct ClipByNorm;
@@ -13,6 +14,10 @@ pub(super) struct ClipByNorm;
 impl Op for ClipByNorm {
     fn name(&self) -> &'static str {
         "clip_by_norm"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { keeps_to_gradients: true, needs_whole: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

@@ -6,7 +6,8 @@
 
 use tensor::Bool;
 
-use super::{Grad, Infer, Op, Run};
+use super::{Grad, Infer, Op, Run, Traits};
+use crate::attr::Attrs;
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 
@@ -47,6 +48,10 @@ impl Op for ConditionalBlock {
 impl Op for While {
     fn name(&self) -> &'static str {
         "while"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { knows_is_test: true, ..Traits::NONE }
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {

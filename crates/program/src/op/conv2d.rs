@@ -9,7 +9,7 @@ use tensor::{Float, Shape, Tensor};
 
 use super::layout::{Layout, channels_to_back, channels_to_front};
 use super::slide::{self, Slide};
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Op, Run, Traits, for_float};
 use crate::attr::Attrs;
 use crate::error::Result;
 
@@ -298,6 +298,10 @@ macro_rules! convolution {
         impl Op for $op {
             fn name(&self) -> &'static str {
                 $name
+            }
+
+            fn traits(&self, _attrs: &Attrs) -> Traits {
+                Traits { knows_is_test: true, ..Traits::NONE }
             }
 
             fn infer(&self, i: &mut Infer<'_>) -> Result<()> {

@@ -5,7 +5,8 @@
 use tensor::update;
 
 use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, Traits, Untouched, for_float};
+use crate::attr::Attrs;
 use crate::error::Result;
 
 pub(super) struct DecayedAdagrad;
@@ -15,6 +16,10 @@ const MOMENT: (&str, &str) = ("Moment", "MomentOut");
 impl Op for DecayedAdagrad {
     fn name(&self) -> &'static str {
         "decayed_adagrad"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits::update(Untouched::StayAtZero)
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

@@ -5,7 +5,7 @@
 
 use tensor::{DType, rng};
 
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::{Grad, Infer, Keep, Op, Run, Traits, dims, for_float};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -48,6 +48,10 @@ impl Options {
 impl Op for Dropout {
     fn name(&self) -> &'static str {
         "dropout"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { knows_is_test: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

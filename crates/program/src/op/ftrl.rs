@@ -6,7 +6,8 @@
 use tensor::update;
 
 use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, Traits, Untouched, for_float};
+use crate::attr::Attrs;
 use crate::error::Result;
 
 pub(super) struct Ftrl;
@@ -17,6 +18,12 @@ const LINEAR: (&str, &str) = ("LinearAccumulator", "LinearAccumOut");
 impl Op for Ftrl {
     fn name(&self) -> &'static str {
         "ftrl"
+    }
+
+    fn traits(&self, attrs: &Attrs) -> Traits {
+        // Only then a state of zero means weights of zero.
+        let forgets = attrs.float("lr_power", -0.5).is_ok_and(|power| power < 0.0);
+        Traits::update(if forgets { Untouched::Forget } else { Untouched::Change })
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

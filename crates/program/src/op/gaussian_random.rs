@@ -9,7 +9,8 @@ use tensor::{DType, Shape, rng};
 
 use super::sizes;
 use super::uniform_random::{ON_TOUCH, no_rows, skipped, stream};
-use super::{Grad, Infer, Op, Run, for_float};
+use super::{Grad, Infer, Op, Run, Traits, for_float};
+use crate::attr::Attrs;
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
@@ -20,6 +21,10 @@ pub(super) struct TruncatedGaussianRandom;
 impl Op for GaussianRandom {
     fn name(&self) -> &'static str {
         "gaussian_random"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { draws_stream: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
@@ -63,6 +68,10 @@ impl Op for GaussianRandomBatchSizeLike {
 impl Op for TruncatedGaussianRandom {
     fn name(&self) -> &'static str {
         "truncated_gaussian_random"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { draws_stream: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

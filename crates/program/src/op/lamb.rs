@@ -7,7 +7,8 @@
 use tensor::update;
 
 use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, Traits, Untouched, for_float};
+use crate::attr::Attrs;
 use crate::error::Result;
 
 pub(super) struct Lamb;
@@ -18,6 +19,10 @@ const MOMENT2: (&str, &str) = ("Moment2", "Moment2Out");
 impl Op for Lamb {
     fn name(&self) -> &'static str {
         "lamb"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { needs_whole: true, ..Traits::update(Untouched::Change) }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

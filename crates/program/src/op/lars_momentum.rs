@@ -6,7 +6,8 @@
 use tensor::update;
 
 use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, Traits, Untouched, for_float};
+use crate::attr::Attrs;
 use crate::error::Result;
 
 pub(super) struct LarsMomentum;
@@ -16,6 +17,10 @@ const VELOCITY: (&str, &str) = ("Velocity", "VelocityOut");
 impl Op for LarsMomentum {
     fn name(&self) -> &'static str {
         "lars_momentum"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { needs_whole: true, ..Traits::update(Untouched::Change) }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

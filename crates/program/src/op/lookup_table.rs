@@ -17,7 +17,8 @@ use tensor::{DType, Rows, Shape, Tensor, Value};
 use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 use super::remote_table::{self, is_remote};
 use super::sizes;
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_int};
+use super::{Grad, Infer, Keep, Op, Run, Traits, for_float, for_int};
+use crate::attr::Attrs;
 use crate::error::{Error, Result};
 use crate::var::{Meta, VarKind};
 
@@ -32,6 +33,10 @@ const IDS_RULE: &str = "the last dimension of the ids must be 1";
 impl Op for LookupTable {
     fn name(&self) -> &'static str {
         "lookup_table"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { looks_up: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
@@ -57,6 +62,10 @@ impl Op for LookupTable {
 impl Op for LookupTableV2 {
     fn name(&self) -> &'static str {
         "lookup_table_v2"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { looks_up: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
@@ -188,6 +197,10 @@ impl Op for LookupTableGrad {
         "lookup_table_grad"
     }
 
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { is_lookup_grad: true, ..Traits::NONE }
+    }
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer_grad(infer)
     }
@@ -200,6 +213,10 @@ impl Op for LookupTableGrad {
 impl Op for LookupTableV2Grad {
     fn name(&self) -> &'static str {
         "lookup_table_v2_grad"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { is_lookup_grad: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

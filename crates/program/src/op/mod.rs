@@ -29,6 +29,7 @@ mod sizes;
 mod slide;
 mod strips;
 mod table;
+mod traits;
 mod wiring;
 
 // One file per op (a few hold a family); `table.rs` lists what they define.
@@ -176,8 +177,10 @@ pub use run::{Run, Spare};
 pub use send_recv::FOR_GOOD;
 pub use sharded_ids::first_row;
 pub use table::OPS;
+pub use traits::{Traits, Untouched};
 pub use wiring::Wiring;
 
+use crate::attr::Attrs;
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::program::{BlockId, Program};
@@ -205,6 +208,11 @@ pub trait Op: Sync {
     /// Adds the ops that compute the gradients of the inputs from those of the outputs.
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
         Err(Error::NotDifferentiable { op: grad.op().kind.clone() })
+    }
+
+    /// What others must know to move it, cut it, or place it on a server.
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits::default()
     }
 }
 

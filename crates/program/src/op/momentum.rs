@@ -6,7 +6,8 @@
 use tensor::update;
 
 use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, Traits, Untouched, for_float};
+use crate::attr::Attrs;
 use crate::error::Result;
 
 pub(super) struct Momentum;
@@ -16,6 +17,10 @@ const VELOCITY: (&str, &str) = ("Velocity", "VelocityOut");
 impl Op for Momentum {
     fn name(&self) -> &'static str {
         "momentum"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits::update(Untouched::StayAtZero)
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

@@ -10,7 +10,7 @@ use tensor::{Float, Shape};
 
 use super::layout::{Layout, Plane};
 use super::slide::{self, Slide};
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::{Grad, Infer, Keep, Op, Run, Traits, dims, for_float};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -143,6 +143,10 @@ impl Window {
 impl Op for Pool2d {
     fn name(&self) -> &'static str {
         "pool2d"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { knows_is_test: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use tensor::{DType, Tensor};
 
-use super::{Grad, Infer, Op, Run};
+use super::{Grad, Infer, Op, Run, Traits};
 use crate::attr::Attrs;
 use crate::block::OpDesc;
 use crate::error::Result;
@@ -18,6 +18,10 @@ pub(super) struct Print;
 impl Op for Print {
     fn name(&self) -> &'static str {
         "print"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { has_side_effect: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

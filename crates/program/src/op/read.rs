@@ -2,7 +2,8 @@
 //!
 //! The batches come from outside of the program, through [`Host::read`](super::Host::read).
 
-use super::{Infer, Op, Run};
+use super::{Infer, Op, Run, Traits};
+use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
 pub(super) struct Read;
@@ -11,6 +12,10 @@ pub(super) struct CreatePyReader;
 impl Op for Read {
     fn name(&self) -> &'static str {
         "read"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { has_side_effect: true, ..Traits::NONE }
     }
 
     /// The layer that makes the reader has described its fields already.

@@ -7,7 +7,7 @@
 use tensor::{DType, Shape, Tensor};
 
 use super::sizes::integers;
-use super::{Infer, Op, Run};
+use super::{Infer, Op, Run, Traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 use crate::var::{Meta, VarKind};
@@ -120,6 +120,10 @@ fn not_rows(op: &str, out: &Tensor) -> Error {
 impl Op for Prefetch {
     fn name(&self) -> &'static str {
         "prefetch"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { serves_look_up: true, ..Traits::NONE }
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {

@@ -6,7 +6,8 @@
 use tensor::update;
 
 use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, Traits, Untouched, for_float};
+use crate::attr::Attrs;
 use crate::error::Result;
 
 pub(super) struct Rmsprop;
@@ -18,6 +19,10 @@ const MEAN: (&str, &str) = ("MeanGrad", "MeanGradOut");
 impl Op for Rmsprop {
     fn name(&self) -> &'static str {
         "rmsprop"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits::update(Untouched::StayAtZero)
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

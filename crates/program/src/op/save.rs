@@ -3,7 +3,8 @@
 
 use tensor::{DType, Tensor, Value};
 
-use super::{Op, Run};
+use super::{Op, Run, Traits};
+use crate::attr::Attrs;
 use crate::error::{Error, Result};
 use crate::stream;
 
@@ -13,6 +14,10 @@ pub(super) struct SaveCombine;
 impl Op for Save {
     fn name(&self) -> &'static str {
         "save"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { has_side_effect: true, ..Traits::NONE }
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
@@ -31,6 +36,10 @@ impl Op for Save {
 impl Op for SaveCombine {
     fn name(&self) -> &'static str {
         "save_combine"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { has_side_effect: true, ..Traits::NONE }
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {

@@ -6,7 +6,8 @@ use tensor::Number;
 
 use super::arith::Arith;
 use super::map::{apply, map};
-use super::{Grad, Infer, Op, Run, for_number};
+use super::{Grad, Infer, Op, Run, Traits, for_number};
+use crate::attr::Attrs;
 use crate::block::OpDesc;
 use crate::error::Result;
 
@@ -15,6 +16,10 @@ pub(super) struct Scale;
 impl Op for Scale {
     fn name(&self) -> &'static str {
         "scale"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { keeps_to_gradients: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

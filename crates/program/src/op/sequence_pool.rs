@@ -7,7 +7,7 @@
 use tensor::{Float, Number};
 
 use super::ragged::{self, Ragged};
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Op, Run, Traits, for_float};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -56,6 +56,10 @@ impl Pool {
 impl Op for SequencePool {
     fn name(&self) -> &'static str {
         "sequence_pool"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { knows_is_test: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

@@ -3,7 +3,8 @@
 use tensor::update;
 
 use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, Traits, Untouched, for_float};
+use crate::attr::Attrs;
 use crate::error::Result;
 
 pub(super) struct Sgd;
@@ -11,6 +12,10 @@ pub(super) struct Sgd;
 impl Op for Sgd {
     fn name(&self) -> &'static str {
         "sgd"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits::update(Untouched::Stay)
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use tensor::{DType, Rows, Shape, Tensor, Value, rng};
 
 use super::sizes::{bad_attr, integers};
-use super::{Op, Run};
+use super::{Op, Run, Traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -22,6 +22,10 @@ pub(super) struct LookupSparseTable;
 impl Op for SplitIds {
     fn name(&self) -> &'static str {
         "split_ids"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { serves_look_up: true, ..Traits::NONE }
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
@@ -81,6 +85,10 @@ impl Op for MergeIds {
         "merge_ids"
     }
 
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { serves_look_up: true, ..Traits::NONE }
+    }
+
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let places = places(run)?;
         let padding = Some(run.attrs().int("padding_idx", -1)?).filter(|&id| id != -1);
@@ -129,6 +137,10 @@ fn places(run: &Run<'_>) -> Result<HashMap<i64, (usize, usize)>> {
 impl Op for LookupSparseTable {
     fn name(&self) -> &'static str {
         "lookup_sparse_table"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { knows_is_test: true, ..Traits::NONE }
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {

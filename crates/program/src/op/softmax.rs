@@ -4,7 +4,8 @@
 
 use tensor::Float;
 
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::{Grad, Infer, Keep, Op, Run, Traits, dims, for_float};
+use crate::attr::Attrs;
 use crate::error::Result;
 
 pub(super) struct Softmax;
@@ -15,6 +16,10 @@ const NEEDS_AXIS: &str = "softmax needs a dimension of classes";
 impl Op for Softmax {
     fn name(&self) -> &'static str {
         "softmax"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { knows_is_test: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

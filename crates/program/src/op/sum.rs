@@ -4,7 +4,8 @@
 
 use tensor::{Number, Rows, Tensor, Value, rows};
 
-use super::{Grad, Infer, Op, Run, for_number};
+use super::{Grad, Infer, Op, Run, Traits, for_number};
+use crate::attr::Attrs;
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::names::EMPTY;
@@ -17,6 +18,10 @@ const RULE: &str = "the inputs of a sum must have one shape";
 impl Op for Sum {
     fn name(&self) -> &'static str {
         "sum"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { keeps_to_gradients: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

@@ -6,7 +6,7 @@
 use tensor::{Shape, Tensor, rng};
 
 use super::sizes::{self, bad_attr};
-use super::{Grad, Infer, Op, Run, for_float};
+use super::{Grad, Infer, Op, Run, Traits, for_float};
 use crate::attr::Attrs;
 use crate::error::Result;
 use crate::var::Meta;
@@ -17,6 +17,10 @@ pub(super) struct UniformRandomBatchSizeLike;
 impl Op for UniformRandom {
     fn name(&self) -> &'static str {
         "uniform_random"
+    }
+
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { draws_stream: true, ..Traits::NONE }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

@@ -192,6 +192,8 @@ impl Optimizer {
         for (name, value) in self.kind.attrs(&pair.param) {
             op.attrs.set(name, value);
         }
+        // Without it the op would run late, and servers would keep its tables whole.
+        assert!(op.traits().update.is_some(), "`traits` of `{}` must name `update`", op.kind);
         b.with_role(role::OPTIMIZE, &[&pair.param, &pair.grad], |b| b.op(op))
     }
 

@@ -3,21 +3,6 @@
 
 use super::plan::Plan;
 
-/// Ops that change a parameter by its gradient.
-const UPDATES: [&str; 11] = [
-    "adadelta",
-    "adagrad",
-    "adam",
-    "adamax",
-    "decayed_adagrad",
-    "ftrl",
-    "lamb",
-    "lars_momentum",
-    "momentum",
-    "rmsprop",
-    "sgd",
-];
-
 /// Moves each update behind the last op that writes what it reads, or that reads or writes what it
 /// writes, or that runs another block and so may do either.
 pub(super) fn hoist(plan: &mut Plan) {
@@ -25,7 +10,7 @@ pub(super) fn hoist(plan: &mut Plan) {
     let mut behind: Vec<Vec<usize>> = vec![Vec::new(); plan.ops.len()];
     let mut moved = vec![false; plan.ops.len()];
     for (at, planned) in plan.ops.iter().enumerate() {
-        if !UPDATES.contains(&planned.desc.kind.as_str()) {
+        if planned.desc.traits().update.is_none() {
             continue;
         }
         let written = planned.desc.writes();

@@ -204,7 +204,7 @@ impl<'a> Tour<'a> {
         let persistable = self.program.list_vars().filter(|var| var.persistable);
         let names: BTreeSet<String> = persistable.map(|var| var.name.clone()).collect();
         let ops = self.program.blocks().iter().flat_map(|block| &block.ops);
-        let looked_up = ops.filter(|op| op.kind.starts_with("lookup_table"));
+        let looked_up = ops.filter(|op| op.traits().looks_up);
         let tables: BTreeSet<String> =
             looked_up.flat_map(|op| op.input_names("W")).cloned().collect();
         self.scope.lend(&names, |name| tables.contains(name))

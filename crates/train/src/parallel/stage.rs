@@ -60,8 +60,6 @@ pub(crate) struct Stages {
     written: Names,
 }
 
-/// Ops whose order others can see.
-const SEEN: [&str; 3] = ["print", "read", "save"];
 /// Roles of ops that run once for all devices.
 const ONCE: i32 = role::OPTIMIZE | role::RPC | role::DIST | role::LR_SCHED;
 
@@ -104,7 +102,7 @@ impl Stages {
                 own: own_here,
                 pass_on,
                 refresh: own.intersection(&once.writes).cloned().collect(),
-                in_turn: local.ops.iter().any(|(_, op)| SEEN.contains(&op.kind.as_str())),
+                in_turn: local.ops.iter().any(|(_, op)| op.traits().has_side_effect),
                 local: Part::new(program, local, &visible),
                 once: Part::new(program, once, &visible),
                 merge,
@@ -229,16 +227,14 @@ fn drafts(program: &Program, loss: Loss) -> Vec<Draft> {
 /// Whether an op fetches rows of a table that is spread by id, or is on the way to it or from it:
 /// every device has ids of its own.
 fn looks_up(program: &Program, op: &OpDesc) -> bool {
-    let fetches = |other: &&OpDesc| other.kind == "prefetch";
-    match op.kind.as_str() {
-        "prefetch" | "merge_ids" => true,
-        // Gradients are dealt out by the same op, and sent.
-        "split_ids" => {
-            let mut fetching = program.block(0).ops.iter().filter(fetches);
-            fetching.any(|other| other.reads().any(|var| op.writes().any(|own| own == var)))
-        }
-        _ => false,
+    if !op.traits().serves_look_up {
+        return false;
     }
+    // Gradients are dealt out by the same op, and sent.
+    let fetches = |other: &&OpDesc| other.kind == "prefetch";
+    let mut fetching = program.block(0).ops.iter().filter(fetches);
+    op.kind != "split_ids"
+        || fetching.any(|other| other.reads().any(|var| op.writes().any(|own| own == var)))
 }
 
 /// The variables of block 0 that an op reads and writes, itself or in its blocks.

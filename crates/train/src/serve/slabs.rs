@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use program::distributed::Placement;
+use program::op::Untouched;
 use program::{OpDesc, Program};
 use ps::message::Save;
 use ps::table::{Entry, Gate, RowInit};
@@ -14,7 +15,7 @@ use super::slab::{Cut, Slab, Var};
 use crate::error::Result;
 use crate::io::rows::WAITING;
 use crate::scope::Scope;
-use crate::transpile::on_touch::{FORGETS, ROW_ENTRY, ROW_INIT};
+use crate::transpile::on_touch::{ROW_ENTRY, ROW_INIT};
 
 /// Tables by the name of their weights.
 #[derive(Debug, Default)]
@@ -113,7 +114,13 @@ impl Said<'_> {
         let cut = self.cut(name, height);
         let size = (height.max(0) as u64, width.max(0) as usize);
         let mut slab = Slab::new(scope, size, vars, cut);
-        if update.program.block(0).ops.iter().any(|op| FORGETS.contains(&op.kind.as_str())) {
+        if update
+            .program
+            .block(0)
+            .ops
+            .iter()
+            .any(|op| op.traits().update == Some(Untouched::Forget))
+        {
             slab.forget();
         }
         if let Some(&entry) = self.entries.get(name.as_str()) {

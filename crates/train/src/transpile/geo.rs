@@ -3,7 +3,7 @@
 use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
 
 use super::make::{self, Sent, with_role};
-use super::plan::{Param, Plan, is_lookup};
+use super::plan::{Param, Plan};
 use super::server::Server;
 use crate::error::Result;
 
@@ -27,7 +27,7 @@ impl Plan {
     pub(super) fn rewrite_geo(&self, main: &mut Program) -> Result<()> {
         let (mut ids, mut tables) = (Vec::new(), Vec::new());
         for block in 0..main.blocks().len() {
-            for op in main.block_mut(block).ops.iter_mut().filter(|op| is_lookup(op)) {
+            for op in main.block_mut(block).ops.iter_mut().filter(|op| op.traits().looks_up) {
                 op.attrs.set("remote_prefetch", false);
                 let table = op.input_names("W").first().cloned().unwrap_or_default();
                 if block == 0 && self.params.iter().any(|p| p.is_sparse && p.name == table) {

@@ -6,7 +6,7 @@ use program::{Meta, OpDesc, Program, VarDesc, role};
 use tensor::DType;
 
 use super::make::with_role;
-use super::plan::{Param, Plan, is_lookup, is_lookup_grad};
+use super::plan::{Param, Plan};
 use super::table::Table;
 use crate::error::Result;
 
@@ -54,17 +54,19 @@ impl Plan {
             for op in &mut main.block_mut(block).ops {
                 let Some(table) = op.input_names("W").first().cloned() else { continue };
                 let remote = self.params.iter().find(|p| p.is_remote && p.name == table);
-                if let Some(param) = remote.filter(|_| is_lookup(op)) {
+                if let Some(param) = remote.filter(|_| op.traits().looks_up) {
                     op.attrs.set("epmap", param.epmap());
                     op.attrs.set("table_names", param.blocks());
                     op.attrs.set("trainer_id", self.job.trainer_id as i32);
                     op.attrs.set("job", self.job.job.as_str());
                 }
-                if let Some(param) = remote.filter(|_| is_lookup(op) || is_lookup_grad(op)) {
+                if let Some(param) =
+                    remote.filter(|_| op.traits().looks_up || op.traits().is_lookup_grad)
+                {
                     op.attrs.set("height_sections", param.sections());
                 }
                 let spread = self.table.as_ref().filter(|spread| spread.name == table);
-                if let Some(spread) = spread.filter(|_| is_lookup_grad(op)) {
+                if let Some(spread) = spread.filter(|_| op.traits().is_lookup_grad) {
                     op.attrs.set("height_sections", vec![spread.height]);
                 }
             }
@@ -160,7 +162,7 @@ fn all<'a>(
 fn groups(ops: &[OpDesc], table: &str) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (at, op) in ops.iter().enumerate() {
-        if !is_lookup(op) || op.input_names("W").first().is_none_or(|w| w != table) {
+        if !op.traits().looks_up || op.input_names("W").first().is_none_or(|w| w != table) {
             continue;
         }
         let reads =

@@ -8,11 +8,12 @@
 use std::collections::BTreeMap;
 
 use program::distributed::{PlacedKind, Placement};
+use program::op::Untouched;
 use program::{Block, OpDesc, Program, VarKind};
 use ps::table::{Entry, RowInit, Spread};
 use tensor::DType;
 
-use super::plan::{Plan, is_lookup};
+use super::plan::Plan;
 use super::server::Threads;
 use crate::error::{Error, Result};
 
@@ -24,16 +25,6 @@ pub(crate) const ROW_INIT: &str = "row_init";
 pub(crate) const ROW_ENTRY: &str = "row_entry";
 /// Attribute of a look-up: which rows its table takes in; Fluid's.
 pub(crate) const ENTRY: &str = "entry";
-
-/// Updates of rows that are listed and of no others.
-const LISTED_ONLY: [&str; 2] = ["sgd", "adagrad"];
-/// Updates that leave weights alone where gradient and state are zero.
-const ZERO_STAYS: [&str; 6] =
-    ["adam", "momentum", "adamax", "decayed_adagrad", "rmsprop", "adadelta"];
-/// Updates that compute weights from state alone: where that is zero, weights become the same.
-pub(crate) const FORGETS: [&str; 1] = ["ftrl"];
-/// What may stand beside the update: it does not look at the table.
-const BESIDE: [&str; 4] = ["sum", "scale", "clip", "clip_by_norm"];
 
 /// A table of normal numbers up to this size is made whole, as on one machine.
 const NORMAL_BYTES_MAX: u64 = 64 << 20;
@@ -98,15 +89,14 @@ fn kept(
         .filter(|name| *name != param && !update.input_names("Grad").iter().any(|g| g == name))
         .filter(like_param)
         .collect();
-    let listed_only =
-        LISTED_ONLY.contains(&kind) || kind == "adam" && update.attrs.bool("lazy_mode", false)?;
-    let forgets = FORGETS.contains(&kind) && update.attrs.float("lr_power", -0.5)? < 0.0;
-    if !listed_only && !forgets && !ZERO_STAYS.contains(&kind) {
+    let untouched = update.traits().update.unwrap_or(Untouched::Change);
+    let listed_only = untouched == Untouched::Stay;
+    if untouched == Untouched::Change {
         return Ok(Err(Whole(format!("`{kind}` changes rows by what is in all of them"))));
     }
     let others = block.ops.iter().filter(|op| *op != update);
     let looks = |op: &OpDesc| op.reads().any(|var| var == param || state.contains(&var));
-    let mut in_the_way = others.filter(|op| !BESIDE.contains(&op.kind.as_str()) || looks(op));
+    let mut in_the_way = others.filter(|op| !op.traits().keeps_to_gradients || looks(op));
     if let Some(op) = in_the_way.next() {
         return Ok(Err(Whole(format!("`{}` looks at all of it at every step", op.kind))));
     }
@@ -218,7 +208,7 @@ fn has_entry(main: &Program, slice: &str) -> bool {
 pub(super) fn entries(main: &Program) -> Result<BTreeMap<String, String>> {
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     let mut free = Vec::new();
-    for op in main.blocks().iter().flat_map(|block| &block.ops).filter(|op| is_lookup(op)) {
+    for op in main.blocks().iter().flat_map(|block| &block.ops).filter(|op| op.traits().looks_up) {
         let Some(table) = op.input_names("W").first() else { continue };
         let rule = op.attrs.str(ENTRY, "none")?;
         if rule == "none" {

@@ -12,10 +12,6 @@ use super::split::{self, Dispatch};
 use super::table::Table;
 use crate::error::{Error, Result};
 
-/// Optimizers that look at a parameter as a whole: cutting it would change what they compute.
-const WHOLE: [&str; 2] = ["lamb", "lars_momentum"];
-/// Clips that do the same.
-const WHOLE_CLIP: &str = "clip_by_norm";
 /// Multiplies a gradient by a factor computed from those of all parameters.
 const GLOBAL_CLIP: &str = "elementwise_mul";
 
@@ -206,8 +202,8 @@ impl Plan {
                 is_sparse,
                 is_remote: is_sparse && !self.is_geo() && only_looked_up(main, name),
                 grad: chain.sent,
-                is_whole: chain.before.iter().any(|&at| ops[at].kind == WHOLE_CLIP)
-                    || WHOLE.contains(&op.kind.as_str()),
+                is_whole: chain.before.iter().any(|&at| ops[at].traits().needs_whole)
+                    || op.traits().needs_whole,
                 update,
                 before: chain.before,
                 after: (0..ops.len()).filter(of_param).collect(),
@@ -501,21 +497,13 @@ fn only_looked_up(main: &Program, table: &str) -> bool {
         if is_update || !op.reads().any(|var| var == table) {
             continue;
         }
-        if is_lookup(op) && op.attrs.bool("remote_prefetch", false).unwrap_or(false) {
+        if op.traits().looks_up && op.attrs.bool("remote_prefetch", false).unwrap_or(false) {
             any = true;
-        } else if !is_lookup_grad(op) {
+        } else if !op.traits().is_lookup_grad {
             return false;
         }
     }
     any
-}
-
-pub(super) fn is_lookup(op: &OpDesc) -> bool {
-    matches!(op.kind.as_str(), "lookup_table" | "lookup_table_v2")
-}
-
-pub(super) fn is_lookup_grad(op: &OpDesc) -> bool {
-    matches!(op.kind.as_str(), "lookup_table_grad" | "lookup_table_v2_grad")
 }
 
 fn describe(config: &Config, job: &Job) -> Result<Distributed> {

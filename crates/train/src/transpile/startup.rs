@@ -8,8 +8,6 @@ use super::make::{self, with_role};
 use super::plan::{Plan, of_trainer};
 use crate::error::{Error, Result};
 
-/// Ops that draw random numbers one after the other, so that a block can start in the middle.
-const STREAMS: [&str; 3] = ["uniform_random", "gaussian_random", "truncated_gaussian_random"];
 /// Output port of ops that start variables.
 const OUT: &str = "Out";
 
@@ -201,7 +199,7 @@ struct Start {
 /// Makes an op that starts a whole variable start a piece of it; `false` if it cannot.
 fn resize(op: &mut OpDesc, piece: &Start, restarts: bool) -> Result<bool> {
     let has_diagonal = op.attrs.int("diag_num", 0)? > 0;
-    let is_stream = STREAMS.contains(&op.kind.as_str()) && !has_diagonal;
+    let is_stream = op.traits().draws_stream && !has_diagonal;
     match op.kind.as_str() {
         "assign_value" => cut_values(&mut op.attrs, piece),
         "fill_constant" => {}

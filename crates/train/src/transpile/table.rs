@@ -4,7 +4,6 @@
 use program::{Attrs, OpDesc, Program, role};
 use tensor::DType;
 
-use super::plan::is_lookup;
 use crate::error::{Error, Result};
 
 /// The table, as the program describes it.
@@ -30,7 +29,9 @@ impl Table {
         warnings: &mut Vec<String>,
     ) -> Result<Option<Self>> {
         let mut name: Option<&String> = None;
-        for op in main.blocks().iter().flat_map(|block| &block.ops).filter(|op| is_lookup(op)) {
+        for op in
+            main.blocks().iter().flat_map(|block| &block.ops).filter(|op| op.traits().looks_up)
+        {
             if !op.attrs.bool("is_distributed", false)? {
                 continue;
             }

@@ -173,7 +173,7 @@ pub(super) fn find(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<R
 fn is_lookup(op: &OpDesc) -> bool {
     let remote = op.attrs.bool("is_distributed", false).unwrap_or(true)
         || !op.attrs.strs("epmap").is_ok_and(<[String]>::is_empty);
-    matches!(op.kind.as_str(), "lookup_table" | "lookup_table_v2") && !remote
+    op.traits().looks_up && !remote
 }
 
 /// Look-ups like the one at `first` that may run in its place.

@@ -101,8 +101,7 @@ pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Op
         let &[writer] = uses.writers(part) else { return None };
         let op = &plan.ops[writer].desc;
         let w = only(op.input_names("W"))?;
-        let sparse = matches!(op.kind.as_str(), "lookup_table_grad" | "lookup_table_v2_grad")
-            && op.attrs.bool("is_sparse", false).ok()?;
+        let sparse = op.traits().is_lookup_grad && op.attrs.bool("is_sparse", false).ok()?;
         let private = !plan.pinned.contains(part) && uses.readers(part) == [at];
         let steady = op.reads().all(|var| uses.unwritten(var, writer, at));
         if !sparse || !private || !steady || *table.get_or_insert(w) != w {
