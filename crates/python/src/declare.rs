@@ -47,10 +47,10 @@ impl<'py> More<'_, 'py> {
         if let Some(average) = self.get("do_model_average")? {
             info.do_model_average = average.is_truthy()?;
         }
-        if let Some(optimize) = self.get("optimize_attr")? {
-            if let Some(rate) = optimize.cast::<PyDict>()?.get_item("learning_rate")? {
-                info.learning_rate = rate.extract::<f64>()? as f32;
-            }
+        if let Some(optimize) = self.get("optimize_attr")?
+            && let Some(rate) = optimize.cast::<PyDict>()?.get_item("learning_rate")?
+        {
+            info.learning_rate = rate.extract::<f64>()? as f32;
         }
         Ok(info)
     }

@@ -150,7 +150,7 @@ fn load_persistables(
 fn save_chosen(
     executor: &Bound<'_, PyAny>,
     (dir, filename): (Option<PathBuf>, Option<String>),
-    program: &Bound<'_, PyProgram>,
+    program: &Py<PyProgram>,
     vars: Vec<VarDesc>,
 ) -> PyResult<Option<Py<PyBytes>>> {
     let (py, scope) = (executor.py(), scope_of(executor)?);

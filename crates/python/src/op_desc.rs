@@ -51,7 +51,7 @@ impl AttrType {
 }
 
 enum Home {
-    Own(Mutex<OpDesc>),
+    Own(Box<Mutex<OpDesc>>),
     In { program: Py<PyProgram>, block: usize, id: OpId },
 }
 
@@ -67,7 +67,7 @@ impl PyOpDesc {
 
     /// One that is in no program.
     pub(crate) fn own(desc: OpDesc) -> Self {
-        Self(Home::Own(Mutex::new(desc)))
+        Self(Home::Own(Box::new(Mutex::new(desc))))
     }
 
     pub(crate) fn read<R>(&self, look: impl FnOnce(&OpDesc) -> R) -> PyResult<R> {

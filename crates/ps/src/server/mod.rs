@@ -28,8 +28,8 @@ pub use roll::State;
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::lines::Severity;
 use crate::message::{
-    Ack, Done, Hello, LookUp, Meet, Named, Pong, Pull, Push, Reply, Request, Stats, VERSION,
-    Values, Welcome,
+    Ack, Done, Hello, LookUp, Meet, Pong, Pull, Push, Reply, Request, Stats, VERSION, Values,
+    Welcome,
 };
 use crate::refusal::Refusal;
 use crate::room::Room;

@@ -1,7 +1,7 @@
 //! The server's promises, one message at a time.
 
 use super::*;
-use crate::message::{Barrier, Complete, Held, Leave, Ping, Push, Save, Trade, Traded};
+use crate::message::{Barrier, Complete, Held, Leave, Named, Ping, Push, Save, Trade, Traded};
 
 /// A store with one number: gradients are added to it.
 #[derive(Default)]

@@ -184,10 +184,13 @@ struct Shared<S> {
     changed: Condvar,
     /// What was said of bad connections.
     complaints: Mutex<BTreeSet<String>>,
-    log: Box<dyn Fn(Severity, &str) + Send + Sync>,
+    log: Log,
     /// Memory that trainers of this machine can read.
     room: Room,
 }
+
+/// Where lines go.
+type Log = Box<dyn Fn(Severity, &str) + Send + Sync>;
 
 /// An answer with its number; none if only the rest of an earlier one is to be written.
 type Letter = Option<(u64, Reply)>;

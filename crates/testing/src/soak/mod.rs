@@ -17,6 +17,9 @@ use std::sync::{Mutex, PoisonError};
 use crate::sim::Rng;
 use mutate::mutated;
 
+/// Reads an input.
+pub type Read = Box<dyn Fn(&[u8])>;
+
 /// Something that reads bytes of others, and must never panic.
 pub struct Target {
     /// By which it is asked for.
@@ -26,7 +29,7 @@ pub struct Target {
     /// Words that often decide something in such inputs.
     pub words: &'static [&'static [u8]],
     /// Reads an input; a panic is a failure, an error is not.
-    pub read: Box<dyn Fn(&[u8])>,
+    pub read: Read,
     /// Of a thousand executions of all targets, so many are this one's.
     pub share: u64,
 }

@@ -139,7 +139,7 @@ fn an_interrupted_run_says_where_and_leaves_the_scope_whole() {
     let remote = Session::new(&cluster, None, &mut ahead);
     let mut watch =
         step::Watch { options, profile, interrupt, poll: None, scope, remote, lending: None };
-    let result = exe.cache[at].1.run(&mut feed, &mut Vec::new(), &mut watch);
+    let result = exe.cache[at].1.run(&mut feed, &mut Vec::<Value>::new(), &mut watch);
     assert!(matches!(result, Err(Error::Interrupted { block: 0, index: 0, .. })), "{result:?}");
     assert!(scope.get("fc_0.w_0").unwrap().tensor().is_some());
     exe.run(&net.main, scope, &mut feed, &[&loss]).unwrap();
