@@ -22,6 +22,10 @@ on standard input becomes samples on standard output; a dataset that is told to 
 same without a process. `make-criteo` makes up click logs to try things with."""
 
 
+READERS = ["criteo-reader", "csv-reader", "parquet-reader"]
+COMMANDS = ["run", "launch_ps", "launch", *READERS, "make-criteo", "version", "help"]
+
+
 def is_ours(spec):
     """Whether a module found as `paddle` is our alias."""
     if spec.origin is None or not os.path.isfile(spec.origin):
@@ -86,12 +90,19 @@ def main(argv=None):
     if arguments[:1] in (["criteo-reader"], ["csv-reader"], ["parquet-reader"], ["make-criteo"]):
         return work(arguments)
     if arguments in (["--version"], ["version"]):
-        from paddlewheel import __version__
+        from paddlewheel import __version__, _core
 
-        print(__version__)
+        print("paddlewheel {}, answers to Fluid {}".format(_core.__version__, __version__))
         return 0
     if arguments in (["--help"], ["-h"], ["help"]):
         print(USAGE)
         return 0
     print(USAGE, file=sys.stderr)
+    if arguments and arguments[0] not in COMMANDS:
+        from paddlewheel import _core
+
+        text = "paddlewheel: there is no command `{}`.".format(arguments[0])
+        print(text + _core.did_you_mean(arguments[0], COMMANDS), file=sys.stderr)
+    elif arguments:
+        print("paddlewheel: {} needs a script".format(arguments[0]), file=sys.stderr)
     return 2

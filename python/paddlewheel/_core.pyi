@@ -896,6 +896,9 @@ def default_main_program() -> Program:
 def default_startup_program() -> Program:
     """The program that fills parameters."""
 
+def did_you_mean(name: str, known: Any) -> Any:
+    """` Did you mean …?` with the nearest of the known names; empty if none is near."""
+
 class fleet:
     class Fleet:
         """A process of a job with parameter servers."""
@@ -2540,6 +2543,9 @@ class nets:
         use_cudnn: bool = True,
     ) -> Variable:
         """A convolution with its activation, then pooling."""
+
+def no_such_name(module: Any, name: str, known: Any) -> Any:
+    """What to say of a name that a module does not have."""
 
 def op_proto(kind: Any) -> Any:
     """What an operator takes and gives; ValueError if there is none of this name."""

@@ -49,7 +49,7 @@ def test_a_job_learns(job, tmp_path, mode):
         assert numbers(log, "last")[0] < 0.5
         assert numbers(log, "total") == [3.0]
         assert numbers(log, "pushes")[0] > 0
-        assert "communicator.cc:271] Communicator start\n" in log
+        assert "communicator] Communicator start\n" in log
         assert "init rpc client with trainer_id %d\n" % index in log
         assert "TrainerRuntimeConfig Overview        Value\n" in log
         server = logs["serverlog.%d" % index]

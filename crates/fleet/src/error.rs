@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ps::Endpoint;
+use tensor::DidYouMean;
 
 /// What can go wrong when a process finds its place in a cluster, or starts one.
 #[derive(Debug, thiserror::Error)]
@@ -104,10 +105,12 @@ pub enum Error {
         list: &'static str,
     },
     /// An end point given twice.
-    #[error("{list} can't have duplicate elements")]
+    #[error("{list} can't have duplicate elements: {endpoint} is there twice")]
     RepeatedEndpoint {
         /// The argument.
         list: &'static str,
+        /// What is there twice.
+        endpoint: Endpoint,
     },
     /// A negative number for a process.
     #[error("current_id must be greater than or equal to 0")]
@@ -134,15 +137,24 @@ pub enum Error {
         expected: &'static str,
     },
     /// A flag that does not exist.
-    #[error("Flag {0} cannot set its value through this function.")]
-    UnknownFlag(String),
+    #[error("Flag {name} cannot {what} its value through this function.{near}")]
+    UnknownFlag {
+        /// The flag.
+        name: String,
+        /// `set` or `get`.
+        what: &'static str,
+        /// The flag that was perhaps meant.
+        near: DidYouMean,
+    },
     /// A setting that does not exist.
-    #[error("{config} doesn't have key: {key}")]
+    #[error("{config} doesn't have key: {key}{}", sentence(.near))]
     UnknownSetting {
         /// What was to be set.
         config: &'static str,
         /// The setting.
         key: String,
+        /// The setting that was perhaps meant.
+        near: DidYouMean,
     },
     /// A setting with a value that makes no sense.
     #[error("{config}.{key} is `{value}`, it must be {expected}")]
@@ -159,14 +171,16 @@ pub enum Error {
     /// Servers that never answered.
     #[error(
         "servers not ready after {} s: {}; are they started, is the address right, \
-         are http_proxy and https_proxy unset? (FLAGS_wait_server_ready_timeout says how long to wait)",
-        .waited.as_secs(), list(.endpoints)
+         are http_proxy and https_proxy unset? (FLAGS_wait_server_ready_timeout says how long to wait){}",
+        .waited.as_secs(), list(.endpoints), nobody_knows(.unresolved)
     )]
     NotReady {
         /// Those that did not answer.
         endpoints: Vec<Endpoint>,
         /// How long they were waited for.
         waited: Duration,
+        /// Those whose machine has a name that nobody knows.
+        unresolved: Vec<Endpoint>,
     },
     /// The user does not want to wait any longer.
     #[error("interrupted while waiting for {}", list(.endpoints))]
@@ -185,8 +199,33 @@ pub enum Error {
         /// The option that sets it.
         option: &'static str,
     },
+    /// A machine by a name that nobody knows.
+    #[error(
+        "the host `{host}` cannot be resolved ({source}): check how it is written in {option}, or give \
+         its address"
+    )]
+    UnknownHost {
+        /// Its name.
+        host: String,
+        /// The option that named it.
+        option: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another machine, on which this launcher cannot start anything.
+    #[error(
+        "{host} (from {option}) is no address of this machine, and a launcher starts processes on its \
+         own machine only: give this machine's address with --node_ip, and start a launcher on each \
+         machine of --cluster_node_ips"
+    )]
+    NotThisMachine {
+        /// Its address.
+        host: String,
+        /// The option that named it.
+        option: &'static str,
+    },
     /// So many ports are not to be had.
-    #[error("no {n} free ports from {start} on")]
+    #[error("no {n} free ports from {start} on: give others with --start_port or --started_port")]
     NoFreePorts {
         /// How many.
         n: usize,
@@ -222,8 +261,16 @@ pub enum Error {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Usage {
     /// An option it does not have.
-    #[error("unknown option {0}")]
-    UnknownOption(String),
+    #[error("unknown option {option}.{near}")]
+    UnknownOption {
+        /// As it was written.
+        option: String,
+        /// The option that was perhaps meant.
+        near: DidYouMean,
+    },
+    /// Two servers cannot listen on one port.
+    #[error("--endpoints names {0} twice: give each server a port of its own")]
+    EndpointTwice(Endpoint),
     /// An option at the end, without what it needs.
     #[error("{0} needs a value")]
     NoValue(String),
@@ -271,6 +318,22 @@ fn or(aliases: &[&str]) -> String {
     match aliases {
         [] => String::new(),
         _ => format!(" (nor is {}, which would do as well)", aliases.join(", ")),
+    }
+}
+
+/// A guess behind a sentence that ends without a full stop.
+fn sentence(near: &DidYouMean) -> String {
+    if near.0.is_some() { format!(".{near}") } else { String::new() }
+}
+
+fn nobody_knows(endpoints: &[Endpoint]) -> String {
+    match endpoints {
+        [] => String::new(),
+        _ => format!(
+            "; nobody knows the host of {}: check how it is written in the list of servers, or give \
+             its address",
+            list(endpoints)
+        ),
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ps::tcp::Patience;
+use tensor::DidYouMean;
 use train::serve::Serving;
 
 use crate::env;
@@ -127,21 +128,25 @@ impl Flags {
     }
 
     /// Where a flag is, named with or without `FLAGS_` before it.
-    fn place(name: &str) -> Result<usize> {
+    fn place(name: &str, what: &'static str) -> Result<usize> {
         let short = name.strip_prefix("FLAGS_").unwrap_or(name);
         let own = SPELLINGS.iter().find(|(other, _)| *other == short).map_or(short, |(_, own)| own);
         let at = DEFAULTS.binary_search_by_key(&own, |(name, _)| name);
-        at.map_err(|_| Error::UnknownFlag(name.to_string()))
+        at.map_err(|_| {
+            let near = DidYouMean::among(short, Self::names()).0;
+            let near = DidYouMean(near.map(|near| format!("FLAGS_{near}")));
+            Error::UnknownFlag { name: name.to_string(), what, near }
+        })
     }
 
     /// The value of a flag.
     pub fn get(&self, name: &str) -> Result<Value> {
-        Ok(self.values[Self::place(name)?])
+        Ok(self.values[Self::place(name, "get")?])
     }
 
     /// Sets a flag from text.
     pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
-        let at = Self::place(name)?;
+        let at = Self::place(name, "set")?;
         let (own, default) = DEFAULTS[at];
         self.values[at] = default.parse(own, text)?;
         self.given.insert(own);
@@ -150,7 +155,7 @@ impl Flags {
 
     /// The value of a flag that somebody has set.
     pub fn given(&self, name: &str) -> Option<Value> {
-        let at = Self::place(name).ok()?;
+        let at = Self::place(name, "get").ok()?;
         self.given.contains(DEFAULTS[at].0).then(|| self.values[at])
     }
 
@@ -318,5 +323,8 @@ mod tests {
         check("rpc_deadline", "soon", "FLAGS_rpc_deadline=soon is not a number");
         check("rpc_deadline", "-1", "FLAGS_rpc_deadline=-1 is not a whole number from 0 on");
         check("FLAGS_zz", "1", "Flag FLAGS_zz cannot set its value through this function.");
+        let guess = "Flag FLAGS_chekc_nan_inf cannot set its value through this function. Did you mean \
+                     `FLAGS_check_nan_inf`?";
+        check("FLAGS_chekc_nan_inf", "1", guess);
     }
 }

@@ -22,7 +22,7 @@ use crate::flags::Flags;
 use crate::lines;
 use crate::ready::{self, Watch};
 use crate::role::{Part, Role};
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 use crate::strategy::{Mode, Strategy};
 
 /// How often a server looks whether it should end.
@@ -301,7 +301,10 @@ pub fn serve(executor: &mut Executor, main: &Program, scope: &Scope) -> Result<S
     executor.poll(GLANCE, || false);
     match served {
         Ok(_) => Ok(Served::Completed),
-        Err(train::Error::Interrupted { .. }) if signals.get().is_some() => Ok(Served::Signalled),
+        Err(train::Error::Interrupted { .. }) if signals.get().is_some() => {
+            lines::signalled(&signals::name_of(signals.get().unwrap_or_default())).say();
+            Ok(Served::Signalled)
+        }
         Err(error) => Err(error.into()),
     }
 }

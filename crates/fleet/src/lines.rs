@@ -12,6 +12,20 @@ pub fn not_ready(endpoints: &[Endpoint]) -> [String; 2] {
     ["server not ready, wait 3 sec to retry...".to_string(), list]
 }
 
+/// Why waiting longer will not help, if it is the name of a machine.
+pub fn unresolved(endpoints: &[Endpoint]) -> Option<String> {
+    let why = "check how it is written in the list of servers, or give its address";
+    (!endpoints.is_empty()).then(|| format!("nobody knows the host of {}: {why}", repr(endpoints)))
+}
+
+/// A server was told to end before its trainers had; a launcher looks for it in the server's log.
+pub const SIGNALLED: &str = "this server ends because it was told to by";
+
+/// The same with the signal.
+pub fn signalled(signal: &str) -> Line {
+    Line::warning("server", format!("{SIGNALLED} {signal}"))
+}
+
 /// All trainers of a launched job have ended.
 pub const WORKERS_EXIT: &str = "all workers exit, going to finish parameter server";
 
@@ -35,13 +49,13 @@ pub fn proxy(names: &[&str]) -> String {
 
 /// What Fluid says when the sender of a mode is ready, in order.
 pub fn initialized(mode: Mode) -> Vec<Line> {
-    let half = Line::info("communicator.h:308", "HalfAsyncCommunicator Initialized");
+    let half = Line::info("communicator", "HalfAsyncCommunicator Initialized");
     match mode {
-        Mode::Async => vec![Line::info("communicator.h:252", "AsyncCommunicator Initialized")],
+        Mode::Async => vec![Line::info("communicator", "AsyncCommunicator Initialized")],
         Mode::HalfAsync => vec![half],
-        Mode::Sync => vec![half, Line::info("communicator.h:373", "SyncCommunicator Initialized")],
+        Mode::Sync => vec![half, Line::info("communicator", "SyncCommunicator Initialized")],
         Mode::Geo { .. } => {
-            vec![Line::info("communicator.h:392", "GeoSgdCommunicator Initialized")]
+            vec![Line::info("communicator", "GeoSgdCommunicator Initialized")]
         }
     }
 }

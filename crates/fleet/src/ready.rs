@@ -5,7 +5,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ps::{Endpoint, tcp};
+use ps::Endpoint;
+use ps::tcp::{self, Reach};
 
 use crate::env;
 use crate::error::{Error, Result};
@@ -34,11 +35,8 @@ pub fn wait_server_ready(
     watch: &mut Watch<'_>,
 ) -> Result<()> {
     let start = Instant::now();
-    let mut world = World {
-        answers: &mut answers,
-        sleep: &mut thread::sleep,
-        elapsed: &mut || start.elapsed(),
-    };
+    let mut world =
+        World { reach: &mut reach, sleep: &mut thread::sleep, elapsed: &mut || start.elapsed() };
     wait(endpoints, timeout, watch, &mut world)
 }
 
@@ -47,28 +45,28 @@ type Stops<'a> = &'a mut dyn FnMut() -> bool;
 
 /// Whether a server accepts a connection in time. One that says neither yes nor no must not keep
 /// a user who wants to go: it is asked on a thread of its own.
-fn answers(endpoint: &Endpoint, limit: Duration, stops: Stops<'_>) -> bool {
+fn reach(endpoint: &Endpoint, limit: Duration, stops: Stops<'_>) -> Reach {
     if limit <= GLANCE {
-        return tcp::answers(endpoint, limit);
+        return tcp::reach(endpoint, limit);
     }
     let (tell, told) = mpsc::sync_channel(1);
     let asked = endpoint.clone();
     thread::spawn(move || {
         // Nobody listens any more if the user has gone.
-        let _ = tell.send(tcp::answers(&asked, limit));
+        let _ = tell.send(tcp::reach(&asked, limit));
     });
     loop {
         match told.recv_timeout(GLANCE) {
             Ok(answer) => return answer,
             Err(RecvTimeoutError::Timeout) if !stops() => {}
-            Err(_) => return false,
+            Err(_) => return Reach::Silent,
         }
     }
 }
 
 /// What a wait needs of the world; tests bring their own.
 struct World<'a> {
-    answers: &'a mut dyn FnMut(&Endpoint, Duration, Stops<'_>) -> bool,
+    reach: &'a mut dyn FnMut(&Endpoint, Duration, Stops<'_>) -> Reach,
     sleep: &'a mut dyn FnMut(Duration),
     elapsed: &'a mut dyn FnMut() -> Duration,
 }
@@ -88,11 +86,15 @@ fn wait(
         is_stopped
     };
     loop {
-        let mut missing = Vec::new();
+        let (mut missing, mut unresolved) = (Vec::new(), Vec::new());
         for endpoint in endpoints {
             let left = timeout.saturating_sub((world.elapsed)()).max(GLANCE);
-            if !(world.answers)(endpoint, CONNECT.min(left), &mut stops) {
+            let found = (world.reach)(endpoint, CONNECT.min(left), &mut stops);
+            if found != Reach::Answers {
                 missing.push(endpoint.clone());
+            }
+            if found == Reach::Unresolved {
+                unresolved.push(endpoint.clone());
             }
             if stops() {
                 return Err(Error::Interrupted { endpoints: endpoints.to_vec() });
@@ -103,9 +105,9 @@ fn wait(
         }
         let waited = (world.elapsed)();
         if waited >= timeout {
-            return Err(Error::NotReady { endpoints: missing, waited });
+            return Err(Error::NotReady { endpoints: missing, waited, unresolved });
         }
-        for line in lines::not_ready(&missing) {
+        for line in lines::not_ready(&missing).into_iter().chain(lines::unresolved(&unresolved)) {
             on_line(&line);
         }
         let until = waited.saturating_add(RETRY).min(timeout);
@@ -119,7 +121,8 @@ fn wait(
             }
             (world.sleep)(left.min(GLANCE));
             // The line promises a retry in three seconds; nobody minds an earlier one.
-            if missing.iter().all(|endpoint| (world.answers)(endpoint, GLANCE, &mut stops)) {
+            let answers = |found| found == Reach::Answers;
+            if missing.iter().all(|one| answers((world.reach)(one, GLANCE, &mut stops))) {
                 break;
             }
         }
@@ -151,15 +154,15 @@ mod tests {
         let endpoints: Vec<Endpoint> = vec!["a:1".parse().unwrap(), "b:2".parse().unwrap()];
         let now = std::cell::Cell::new(Duration::ZERO);
         let mut said = Vec::new();
-        let mut answers = |endpoint: &Endpoint, limit, _: Stops<'_>| {
+        let mut reach = |endpoint: &Endpoint, limit, _: Stops<'_>| {
             let at = Duration::from_secs(ready_at[usize::from(endpoint.host == "b")]);
             let is_ready = now.get() >= at;
             now.set(now.get() + if is_ready { Duration::ZERO } else { limit });
-            is_ready
+            if is_ready { Reach::Answers } else { Reach::Silent }
         };
         let mut sleep = |time| now.set(now.get() + time);
         let mut elapsed = || now.get();
-        let mut world = World { answers: &mut answers, sleep: &mut sleep, elapsed: &mut elapsed };
+        let mut world = World { reach: &mut reach, sleep: &mut sleep, elapsed: &mut elapsed };
         let mut on_line = |line: &str| said.push(line.to_string());
         let mut watch = Watch { on_line: &mut on_line, stops: &mut || false };
         let timeout = timeout.map(Duration::from_secs);
@@ -194,11 +197,26 @@ mod tests {
     #[test]
     fn there_is_an_end_if_one_is_wished() {
         let (result, said, took) = check([0, 1000], Some(8));
-        let Err(Error::NotReady { endpoints, waited }) = result else { panic!("{result:?}") };
+        let Err(Error::NotReady { endpoints, waited, .. }) = result else { panic!("{result:?}") };
         assert_eq!(endpoints[0].to_string(), "b:2");
         assert_eq!(endpoints.len(), 1);
         assert!((8..10).contains(&waited.as_secs()) && took == waited, "{waited:?}");
         assert_eq!(said.len(), 4);
+    }
+
+    #[test]
+    fn a_host_that_nobody_knows_is_named() {
+        let endpoints: Vec<Endpoint> = vec!["no-such-host.invalid:1".parse().unwrap()];
+        let mut said = Vec::new();
+        let mut on_line = |line: &str| said.push(line.to_string());
+        let mut watch = Watch { on_line: &mut on_line, stops: &mut || false };
+        let result = wait_server_ready(&endpoints, Some(Duration::from_millis(500)), &mut watch);
+        let Err(Error::NotReady { unresolved, .. }) = result else { panic!("{result:?}") };
+        assert_eq!(unresolved, endpoints);
+        assert!(
+            said[2].starts_with("nobody knows the host of ['no-such-host.invalid:1']"),
+            "{said:?}"
+        );
     }
 
     #[test]

@@ -235,9 +235,9 @@ fn unique(texts: &[String], list: &'static str) -> Result<Vec<Endpoint>> {
         return Err(Error::NoEndpoints { list });
     }
     let repeats = |at: &usize| endpoints[..*at].contains(&endpoints[*at]);
-    match (1..endpoints.len()).any(|at| repeats(&at)) {
-        true => Err(Error::RepeatedEndpoint { list }),
-        false => Ok(endpoints),
+    match (1..endpoints.len()).find(repeats) {
+        Some(at) => Err(Error::RepeatedEndpoint { list, endpoint: endpoints[at].clone() }),
+        None => Ok(endpoints),
     }
 }
 

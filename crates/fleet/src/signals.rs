@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use signal_hook::{SigId, flag, low_level};
 
 use crate::error::{Error, Result};
@@ -49,5 +49,41 @@ impl Drop for Signals {
         for id in self.ids.drain(..) {
             low_level::unregister(id);
         }
+    }
+}
+
+/// A signal as people know it.
+pub(crate) fn name_of(signal: i32) -> String {
+    let names = [
+        (1, "SIGHUP"),
+        (2, "SIGINT"),
+        (4, "SIGILL"),
+        (6, "SIGABRT"),
+        (7, "SIGBUS"),
+        (8, "SIGFPE"),
+        (9, "SIGKILL"),
+        (11, "SIGSEGV"),
+        (13, "SIGPIPE"),
+        (15, "SIGTERM"),
+    ];
+    let known = names.iter().find(|(number, _)| *number == signal);
+    known
+        .map_or_else(|| format!("signal {signal}"), |(_, name)| format!("signal {signal} ({name})"))
+}
+
+/// Whether a signal is one that others send; the rest are a process's own mistakes.
+pub(crate) fn is_from_outside(signal: i32) -> bool {
+    [SIGHUP, SIGINT, SIGKILL, SIGTERM].contains(&signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_have_names() {
+        assert_eq!(name_of(9), "signal 9 (SIGKILL)");
+        assert_eq!(name_of(35), "signal 35");
+        assert!(is_from_outside(15) && !is_from_outside(11));
     }
 }

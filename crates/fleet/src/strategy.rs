@@ -1,5 +1,6 @@
 //! How trainers and servers keep step, and the settings that go with it.
 
+use tensor::DidYouMean;
 use train::remote::CommunicatorConfig;
 use train::transpile::{Config, Threads};
 
@@ -199,7 +200,10 @@ impl TrainerConfig {
 }
 
 fn place(name: &str) -> Result<usize> {
-    let unknown = || Error::UnknownSetting { config: TRAINER_CONFIG, key: name.to_string() };
+    let unknown = || {
+        let (key, near) = (name.to_string(), DidYouMean::among(name, TRAINER.iter().copied()));
+        Error::UnknownSetting { config: TRAINER_CONFIG, key, near }
+    };
     TRAINER.iter().position(|known| *known == name).ok_or_else(unknown)
 }
 
@@ -283,7 +287,10 @@ impl ServerConfig {
             "_rpc_prefetch_thread_num" => Ok(&mut self.rpc_prefetch_thread_num),
             _ => {
                 let key = name.to_string();
-                Err(Error::UnknownSetting { config: "ServerRuntimeConfig", key })
+                let known =
+                    ["_rpc_send_thread_num", "_rpc_get_thread_num", "_rpc_prefetch_thread_num"];
+                let near = DidYouMean::among(name, known);
+                Err(Error::UnknownSetting { config: "ServerRuntimeConfig", key, near })
             }
         }
     }

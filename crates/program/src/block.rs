@@ -8,6 +8,7 @@ use crate::attr::{Attr, Attrs};
 use crate::error::{Error, Result};
 use crate::names::EMPTY;
 use crate::role;
+use crate::site::Site;
 use crate::var::VarDesc;
 
 /// One op: its type, which variables go in and out by port, and its attributes.
@@ -21,6 +22,8 @@ pub struct OpDesc {
     pub outputs: Vec<(String, Vec<String>)>,
     /// Everything else.
     pub attrs: Attrs,
+    /// Where the script built it; no part of its bytes.
+    pub site: Site,
     /// Kept from files; nothing here reads it.
     pub is_target: bool,
     /// Parts of its bytes that this version does not know, kept for the next writer.
@@ -268,7 +271,7 @@ impl Block {
 
     /// The variable, or the error that it is not here.
     pub fn need_var(&self, name: &str) -> Result<&VarDesc> {
-        self.var(name).ok_or_else(|| Error::UnknownVar { var: name.to_string() })
+        self.var(name).ok_or_else(|| Error::unknown_var(name, self.vars.iter()))
     }
 
     /// Adds a variable, or replaces the one of that name.
@@ -288,8 +291,7 @@ impl Block {
             None => self.put_var(var),
             Some(before) if before.meta == var.meta && before.persistable == var.persistable => {}
             Some(before) => {
-                let show = |v: &VarDesc| format!("{:?} persistable={}", v.meta, v.persistable);
-                let (before, now) = (show(before), show(&var));
+                let (before, now) = (before.shown(), var.shown());
                 return Err(Error::VarRedefined { var: var.name, before, now });
             }
         }
@@ -304,8 +306,8 @@ impl Block {
 
     /// Renames a variable here and in the ops of this block.
     pub fn rename_var(&mut self, from: &str, to: &str) -> Result<()> {
-        let at = self.index.remove(from);
-        let at = at.ok_or_else(|| Error::UnknownVar { var: from.to_string() })?;
+        self.need_var(from)?;
+        let at = self.index.remove(from).expect("it is there");
         self.vars[at].name = to.to_string();
         self.index.insert(to.to_string(), at);
         for op in &mut self.ops {

@@ -1,14 +1,18 @@
 //! What can go wrong while building or running a program.
 
-use tensor::DType;
+use tensor::{DType, DidYouMean};
 
+use crate::block::OpDesc;
+use crate::op;
+use crate::site::Site;
 use crate::stream::Problem;
+use crate::var::VarDesc;
 
 /// A fact about a program or its data that does not hold.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The fields are what the message names.
 pub enum Error {
-    #[error("Operator \"{0}\" has not been registered.")]
+    #[error("Operator \"{0}\" has not been registered.{near}", near = DidYouMean::among(.0, op::names()))]
     UnknownOp(String),
 
     #[error("Input {port} not found: op `{op}` needs it")]
@@ -17,8 +21,8 @@ pub enum Error {
     #[error("Output {port} not found: op `{op}` needs it")]
     MissingOutput { op: String, port: String },
 
-    #[error("var {var} not in this block")]
-    UnknownVar { var: String },
+    #[error("var {var} not in this block.{near}")]
+    UnknownVar { var: String, near: DidYouMean },
 
     #[error("variable {var} has been created before with {before}, and now {now} is asked for")]
     VarRedefined { var: String, before: String, now: String },
@@ -32,9 +36,16 @@ pub enum Error {
 
     #[error(
         "data variable `{var}` (input {port}) was not fed; give it in `feed`, for example \
-         feed={{'{var}': array}}"
+         feed={{'{var}': array}}{}", fed_instead(.fed, .near)
     )]
-    NotFed { port: String, var: String },
+    NotFed {
+        port: String,
+        var: String,
+        /// What was fed.
+        fed: Vec<String>,
+        /// Which of it is no variable of the program and perhaps this one.
+        near: DidYouMean,
+    },
 
     #[error("input {port}({var}) holds {actual}, but {expected} is needed")]
     WrongKind { port: String, var: String, expected: &'static str, actual: &'static str },
@@ -130,14 +141,17 @@ pub enum Error {
     #[error("{argument} of {layer}: {rule}, got {actual}")]
     BadArgument { layer: &'static str, argument: &'static str, rule: &'static str, actual: String },
 
-    #[error("program bytes at offset {offset}: {problem}")]
+    #[error("these are no bytes of a program: at offset {offset}, {problem}")]
     BadProgram { offset: usize, problem: String },
 
     /// Bytes that are not what a file of variables holds.
     #[error("at byte {offset}: {problem}")]
     BadStream { offset: usize, problem: Problem },
 
-    #[error("The Tensor in the {op} Op's Input Variable X({var}) is not initialized.")]
+    #[error(
+        "The Tensor in the {op} Op's Input Variable X({var}) is not initialized. Run the startup \
+         program, or load a model, before saving."
+    )]
     SavesNothing { op: String, var: String },
 
     #[error("{path} is existed, cannot save to it when overwrite is false.")]
@@ -155,8 +169,30 @@ pub enum Error {
     InVar { var: String, source: Box<Error> },
 
     /// Where in the program the inner error happened.
-    #[error("{source}\n  [op {index} of block {block}: {op}]\n  [operator < {kind} > error]")]
-    InOp { block: usize, index: usize, kind: String, op: String, source: Box<Error> },
+    #[error(
+        "{source}\n  [op {index} of block {block}: {op}]\n  [operator < {kind} > error]{}",
+        in_op_at(.kind, .site)
+    )]
+    InOp { block: usize, index: usize, kind: String, op: String, site: Site, source: Box<Error> },
+}
+
+/// The line that built an op, if somebody noted it.
+fn in_op_at(kind: &str, site: &Site) -> String {
+    let at = site.to_string();
+    if at.is_empty() { at } else { format!("\n  in op `{kind}`{at}") }
+}
+
+/// What was fed instead of what was needed.
+fn fed_instead(fed: &[String], near: &DidYouMean) -> String {
+    let list = fed.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    match (fed, &near.0) {
+        ([], _) => "; nothing was fed".to_string(),
+        (_, None) => format!("; what was fed: {list}"),
+        (_, Some(near)) => format!(
+            "; what was fed: {list}. `{near}` is no variable of the program: write the name as in the \
+             program"
+        ),
+    }
 }
 
 /// `'float32', 'float64'`
@@ -166,6 +202,18 @@ fn quoted(types: &[DType]) -> String {
 }
 
 impl Error {
+    /// That there is no such variable, and which of these was perhaps meant.
+    pub fn unknown_var<'a>(name: &str, vars: impl Iterator<Item = &'a VarDesc>) -> Error {
+        let near = DidYouMean::among(name, vars.map(|var| var.name.as_str()));
+        Error::UnknownVar { var: name.to_string(), near }
+    }
+
+    /// Where an error happened: block and index of the op.
+    pub fn in_op((block, index): (usize, usize), op: &OpDesc, source: Error) -> Error {
+        let (kind, site) = (op.kind.clone(), Site::of(op));
+        Error::InOp { block, index, kind, op: op.to_string(), site, source: Box::new(source) }
+    }
+
     /// The fact itself, without where it happened.
     pub fn root(&self) -> &Error {
         match self {
@@ -188,7 +236,7 @@ impl Error {
             Error::InOp { source, .. } => source.var(),
             Error::Shapes { left, .. } => Some(left),
             Error::InVar { var, .. }
-            | Error::UnknownVar { var }
+            | Error::UnknownVar { var, .. }
             | Error::VarRedefined { var, .. }
             | Error::NotInitialized { var, .. }
             | Error::NotFed { var, .. }

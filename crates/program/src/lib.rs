@@ -21,6 +21,7 @@ mod prune;
 pub mod remote;
 pub mod role;
 mod serial;
+mod site;
 pub mod stream;
 pub mod var;
 
@@ -33,4 +34,5 @@ pub use names::UniqueNames;
 pub use optimizer::Optimizer;
 pub use param::{GradClip, Initializer, ParamAttr, ParamInfo, Regularizer};
 pub use program::{BlockId, Program};
+pub use site::{Frame, Site, Trace};
 pub use var::{Meta, VarDesc, VarKind};

@@ -9,6 +9,7 @@ use crate::distributed::Distributed;
 use crate::error::{Error, Result};
 use crate::op;
 use crate::role;
+use crate::site::Site;
 use crate::var::VarDesc;
 
 /// Index of a block in its program.
@@ -29,6 +30,8 @@ pub struct Program {
     pub role_vars: Vec<String>,
     /// `op_namescope` given to appended ops.
     pub namescope: String,
+    /// Given to appended ops that have none: the line of the script that is at work.
+    pub site: Site,
     /// How often each scope was entered; a later one is numbered.
     scopes: BTreeMap<String, u32>,
     /// Backward passes appended so far; a later one prefixes its names.
@@ -63,6 +66,7 @@ impl Clone for Program {
             version: 0,
             blocks: self.blocks.clone(),
             namescope: self.namescope.clone(),
+            site: self.site.clone(),
             scopes: self.scopes.clone(),
             distributed: self.distributed.clone(),
             role_vars: self.role_vars.clone(),
@@ -96,6 +100,7 @@ impl Program {
             role: role::FORWARD,
             role_vars: Vec::new(),
             namescope: "/".to_string(),
+            site: Site::default(),
             scopes: BTreeMap::new(),
             n_backwards: 0,
             distributed: None,
@@ -236,7 +241,7 @@ impl Program {
 
     /// The variable, or the error that there is none.
     pub fn need_var(&self, block: BlockId, name: &str) -> Result<&VarDesc> {
-        self.find_var(block, name).ok_or_else(|| Error::UnknownVar { var: name.to_string() })
+        self.find_var(block, name).ok_or_else(|| Error::unknown_var(name, self.list_vars()))
     }
 
     /// Every variable of every block.
@@ -264,18 +269,15 @@ impl Program {
     pub fn insert_op(&mut self, block: BlockId, index: usize, mut op: OpDesc) -> Result<()> {
         op.id = OpId::default();
         self.fill_common_attrs(&mut op);
-        op::infer(self, block, &op).map_err(|source| Error::InOp {
-            block,
-            index,
-            kind: op.kind.clone(),
-            op: op.to_string(),
-            source: Box::new(source),
-        })?;
+        op::infer(self, block, &op).map_err(|source| Error::in_op((block, index), &op, source))?;
         self.block_mut(block).ops.insert(index, op);
         Ok(())
     }
 
     fn fill_common_attrs(&self, op: &mut OpDesc) {
+        if op.site.is_unknown() {
+            op.site = self.site.clone();
+        }
         if op.attrs.get(role::ROLE).is_none() {
             op.attrs.set(role::ROLE, self.role);
         }

@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn pruning_names_a_target_it_cannot_reach() {
         let error = trained().prune(&["nothing"], &[]).unwrap_err();
-        assert!(matches!(error, Error::UnknownVar { ref var } if var == "nothing"), "{error}");
+        assert!(matches!(error, Error::UnknownVar { ref var, .. } if var == "nothing"), "{error}");
         let error = trained().prune(&["x"], &[]).unwrap_err();
         assert!(matches!(error, Error::TargetNotComputed { ref var } if var == "x"), "{error}");
     }

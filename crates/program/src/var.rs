@@ -105,6 +105,11 @@ impl Meta {
     }
 }
 
+/// How many elements these sizes make; sizes that nobody can count make the largest number.
+pub fn n_elements(dims: &[i64]) -> i64 {
+    dims.iter().fold(1, |n: i64, &size| n.saturating_mul(size))
+}
+
 /// A variable of a block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VarDesc {
@@ -144,6 +149,16 @@ pub struct Unknown {
 }
 
 impl VarDesc {
+    /// `float32 [-1, 4]`, and what is special about it: as errors tell variables apart.
+    pub fn shown(&self) -> String {
+        let Meta { kind, dtype, dims, lod_level } = &self.meta;
+        let lod = (*lod_level > 0).then(|| format!(" of lod_level {lod_level}"));
+        let other = (*kind != VarKind::LodTensor).then(|| format!(" as {}", kind.name()));
+        let kept = self.persistable.then(|| " (persistable)".to_string());
+        let special = [lod, other, kept].into_iter().flatten().collect::<String>();
+        format!("{} {dims:?}{special}", dtype.name())
+    }
+
     /// A variable of this name and shape, nothing else said.
     pub fn new(name: &str, meta: Meta) -> Self {
         Self { name: name.to_string(), meta, ..Self::default() }

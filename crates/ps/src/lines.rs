@@ -1,7 +1,8 @@
-//! Lines users and scripts wait for: who says them, where they seem to come from, their words.
+//! Lines users and scripts wait for: who says them, and their words.
 //!
 //! Fluid writes them to stderr with a stamp before them, `I0318 21:47:01.298220  4242 file.cc:1] …`;
-//! people search their logs for them, so words and form are kept and tested. Times are UTC.
+//! people search their logs for them, so words and form are kept and tested. Where Fluid names a file
+//! of its C++, the part of ours that speaks is named: there is no such file here. Times are UTC.
 
 use std::fmt;
 use std::io::Write;
@@ -35,7 +36,7 @@ impl Severity {
 pub struct Line {
     /// How serious it is.
     pub severity: Severity,
-    /// `file:line`, as Fluid has it.
+    /// Who speaks: a server, a trainer, its communicator.
     pub site: &'static str,
     /// The words.
     pub text: String,
@@ -115,49 +116,49 @@ fn month_and_day(mut days: u64) -> (u64, u64) {
 /// A server has bound its port: seeds wait for this line.
 pub fn listening(endpoint: &Endpoint, port: u16) -> Line {
     let text = format!("Server listening on {endpoint} selected port: {port}");
-    Line::info("grpc_server.cc:470", text)
+    Line::info("server", text)
 }
 
 /// A server could not bind its port, and will try again.
 pub fn bind_failed(endpoint: &Endpoint) -> Line {
     let text =
         format!("Server listening on {endpoint} failed, selected port: 0, retry after 3 seconds!");
-    Line::warning("grpc_server.cc:475", text)
+    Line::warning("server", text)
 }
 
 /// The server's loop ends.
 pub fn server_ends() -> Line {
-    Line::warning("grpc_server.cc:581", "get exit!rpc_processor break!")
+    Line::warning("server", "get exit!rpc_processor break!")
 }
 
 /// A trainer speaks to its servers for the first time.
 pub fn client_starts(trainer: u32) -> Line {
-    Line::info("rpc_client.h:107", format!("init rpc client with trainer_id {trainer}"))
+    Line::info("trainer", format!("init rpc client with trainer_id {trainer}"))
 }
 
 /// The sender in the background starts.
 pub fn communicator_starts() -> Line {
-    Line::info("communicator.cc:271", "Communicator start")
+    Line::info("communicator", "Communicator start")
 }
 
 /// The sender in the background has been asked to stop.
 pub fn communicator_stops() -> Line {
-    Line::info("communicator.cc:290", "Communicator stop")
+    Line::info("communicator", "Communicator stop")
 }
 
 /// Its sending thread is through.
 pub fn send_thread_ends() -> Line {
-    Line::info("communicator.cc:171", "communicator stopped, send thread exit")
+    Line::info("communicator", "communicator stopped, send thread exit")
 }
 
 /// Its receiving thread is through.
 pub fn recv_thread_ends() -> Line {
-    Line::info("communicator.cc:189", "communicator stopped, recv thread exit")
+    Line::info("communicator", "communicator stopped, recv thread exit")
 }
 
 /// The sender in the background has stopped.
 pub fn communicator_stopped() -> Line {
-    Line::info("communicator.cc:306", "Communicator stop done")
+    Line::info("communicator", "Communicator stop done")
 }
 
 #[cfg(test)]
@@ -174,26 +175,23 @@ mod tests {
         let endpoint: Endpoint = "127.0.0.1:36000".parse().unwrap();
         check(
             listening(&endpoint, 36000),
-            "I0318 21:47:01.298220    42 grpc_server.cc:470] \
+            "I0318 21:47:01.298220    42 server] \
              Server listening on 127.0.0.1:36000 selected port: 36000",
         );
         check(
             bind_failed(&endpoint),
-            "W0318 21:47:01.298220    42 grpc_server.cc:475] Server listening on \
+            "W0318 21:47:01.298220    42 server] Server listening on \
              127.0.0.1:36000 failed, selected port: 0, retry after 3 seconds!",
         );
         check(
             client_starts(0),
-            "I0318 21:47:01.298220    42 rpc_client.h:107] init rpc client with trainer_id 0",
+            "I0318 21:47:01.298220    42 trainer] init rpc client with trainer_id 0",
         );
         check(
             communicator_starts(),
-            "I0318 21:47:01.298220    42 communicator.cc:271] Communicator start",
+            "I0318 21:47:01.298220    42 communicator] Communicator start",
         );
-        check(
-            server_ends(),
-            "W0318 21:47:01.298220    42 grpc_server.cc:581] get exit!rpc_processor break!",
-        );
+        check(server_ends(), "W0318 21:47:01.298220    42 server] get exit!rpc_processor break!");
         check(Line::error("a.rs:1", "no"), "E0318 21:47:01.298220    42 a.rs:1] no");
     }
 

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 
 use crate::error::from_program;
 use crate::program::PyProgram;
+use crate::site;
 use crate::tensor::PyScope;
 use crate::variable::PyVariable;
 
@@ -145,7 +146,9 @@ pub(crate) fn build_on<R>(
     let names = &mut held.as_mut().expect("made above").names;
     let (main, startup) = (main.get(), startup.get());
     let (mut main, mut startup) = (main.lock(), startup.lock());
-    f(&mut Builder { main: &mut main, startup: &mut startup, names }).map_err(from_program)
+    site::noted(py, (&mut main, &mut startup), |main, startup| {
+        f(&mut Builder { main, startup, names }).map_err(from_program)
+    })
 }
 
 /// Calls a layer and returns its variable.

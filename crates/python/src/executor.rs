@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use tensor::Tensor;
-use train::{Executor, Feed, Scope};
+use train::{Error as TrainError, Executor, Feed, Scope};
 
 use crate::cluster;
 use crate::context;
@@ -300,17 +300,19 @@ pub(crate) fn fill(
     };
     let dict = feed_dict(feed)?;
     let mut names: Vec<String> = Vec::with_capacity(dict.len());
+    let mut strays = Vec::new();
     for (name, value) in dict.iter() {
-        let name: String = name.extract()?;
+        let name = feed_name(&name)?;
         if program.find_var(0, &name).is_none() {
-            let text = "is not found in program. It is not declared or is pruned.";
-            warn(feed.py(), &format!("The variable {name} {text}"))?;
+            warn(feed.py(), &TrainError::feed_not_declared(&name, program).to_string())?;
+            strays.push(name);
             continue;
         }
         fill_one(held, &name, &value)?;
         names.push(name);
     }
     held.keep_only(|name| names.iter().any(|known| known == name));
+    held.set_strays(strays);
     Ok(())
 }
 
@@ -320,7 +322,10 @@ fn feed_dict<'py>(feed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     }
     if feed.is_instance_of::<PyList>() || feed.is_instance_of::<PyTuple>() {
         if feed.len()? != 1 {
-            return Err(PyAssertionError::new_err("Not compiled with data parallel"));
+            return Err(PyAssertionError::new_err(
+                "Not compiled with data parallel: feed is one dict of names to arrays, and a list of \
+                 dicts only for a program that CompiledProgram(...).with_data_parallel() made",
+            ));
         }
         return feed_dict(&feed.get_item(0)?);
     }
@@ -338,7 +343,7 @@ fn fill_one(held: &mut Feed, name: &str, value: &Bound<'_, PyAny>) -> PyResult<(
         given.get().read(|given| tensor.copy_from(given));
         return Ok(());
     }
-    if copy_array(value, tensor)? {
+    if copy_array(value, tensor).map_err(|error| of_feed(name, value.py(), error))? {
         return Ok(());
     }
     let kind = value.get_type();
@@ -348,6 +353,20 @@ fn fill_one(held: &mut Feed, name: &str, value: &Bound<'_, PyAny>) -> PyResult<(
     )))
 }
 
+fn feed_name(key: &Bound<'_, PyAny>) -> PyResult<String> {
+    key.extract().map_err(|_| {
+        let kind = key.get_type();
+        PyTypeError::new_err(format!(
+            "feed has the key {key}, a {kind}: its keys are names of variables, such as 'x' or x.name"
+        ))
+    })
+}
+
+/// The same error, with the name of what was fed.
+fn of_feed(name: &str, py: Python<'_>, error: PyErr) -> PyErr {
+    PyErr::from_type(error.get_type(py), format!("feed['{name}']: {}", error.value(py)))
+}
+
 const NO_OPS: &str = "There are no operators in the program to be executed. If you pass Program \
     manually, please use fluid.program_guard to ensure the current Program is being used.";
 
@@ -355,7 +374,7 @@ pub(crate) fn warn_if_empty(py: Python<'_>, program: &Program) -> PyResult<()> {
     if program.block(0).ops.is_empty() { warn(py, NO_OPS) } else { Ok(()) }
 }
 
-fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
+pub(crate) fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     let text = std::ffi::CString::new(text).unwrap_or_default();
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
 }

@@ -124,8 +124,11 @@ pub(crate) fn run(
     wanted: Wanted<'_>,
 ) -> PyResult<Report> {
     let Ok(dataset) = dataset.cast::<PyDataset>() else {
-        let text = "dataset is need and should be initialized";
-        return Err(PyRuntimeError::new_err(text));
+        let kind = dataset.get_type();
+        return Err(PyRuntimeError::new_err(format!(
+            "dataset is need and should be initialized: make one with \
+             fluid.DatasetFactory().create_dataset('QueueDataset'), not {kind}"
+        )));
     };
     let Wanted { fetch, labels, print_period, debug, infers, handler } = wanted;
     let labels = labels.unwrap_or_else(|| fetch.clone());

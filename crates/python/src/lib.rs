@@ -29,9 +29,11 @@ mod optimizer;
 mod parallel;
 mod param;
 mod program;
+mod site;
 mod tensor;
 mod transpile;
 mod variable;
+mod words;
 
 use pyo3::prelude::*;
 
@@ -94,5 +96,6 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     metrics::add(m)?;
     optimizer::add(m)?;
     transpile::add(m)?;
+    words::add(m)?;
     layers::add(m)
 }

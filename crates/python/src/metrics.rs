@@ -192,8 +192,14 @@ struct PyAuc(Mutex<Auc>);
 #[pymethods]
 impl PyAuc {
     #[new]
-    fn new(num_thresholds: usize) -> Self {
-        Self(Mutex::new(Auc::new(num_thresholds)))
+    fn new(num_thresholds: usize) -> PyResult<Self> {
+        /// More would be a slip of the finger, and gigabytes.
+        const MAX: usize = 1 << 24;
+        if num_thresholds > MAX {
+            let text = format!("num_thresholds of Auc must be {MAX} at most, got {num_thresholds}");
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(Self(Mutex::new(Auc::new(num_thresholds))))
     }
 
     /// Counts a batch: a row of probabilities per example, of which column 1 is the positive's.

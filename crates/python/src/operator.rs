@@ -183,6 +183,9 @@ pub(crate) fn attr_of(desc: &OpDesc, name: &str) -> PyResult<Attr> {
     if let Some(attr) = desc.attrs.get(name) {
         return Ok(attr.clone());
     }
+    if name == role::CALLSTACK {
+        return Ok(desc.site.callstack().into());
+    }
     let rule = op::proto(&desc.kind).and_then(|proto| proto.attr(name));
     let default = rule.and_then(|rule| rule.default.clone());
     default

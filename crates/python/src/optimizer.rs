@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use crate::backward::{Pair, check_callbacks, limits, parameter_names, wrap_pairs};
 use crate::context;
 use crate::error::from_program;
+use crate::executor::warn;
 use crate::operator::PyOperator;
 use crate::param::{PyGradClip, PyRegularizer, held};
 use crate::program::PyProgram;
@@ -136,6 +137,7 @@ impl PyOptimizer {
         let n = context::build_on(py, main, startup, |b| {
             Ok(self.lock().apply_gradients(b, pairs)?.len())
         })?;
+        warn_if_again(py, main, pairs)?;
         Ok(last_ops(py, main, n))
     }
 }
@@ -330,6 +332,7 @@ impl PyOptimizer {
         let (ops, pairs) = context::build_on(py, main, &startup, |b| {
             self.lock().minimize(b, &loss.var(), &limits)
         })?;
+        warn_if_again(py, main, &pairs)?;
         Ok((last_ops(py, main, ops.len()), wrap_pairs(py, main, &pairs)))
     }
 
@@ -456,6 +459,13 @@ fn learning_rate(object: &Bound<'_, PyAny>) -> PyResult<LearningRate> {
         let text = format!("learning rate should be float or Variable, got {kind} here");
         return Err(PyTypeError::new_err(text));
     };
+    if number < 0.0 {
+        let text = format!(
+            "learning_rate is {number}: with a negative one each step makes the loss larger; leave out \
+             the minus unless that is meant"
+        );
+        warn(object.py(), &text)?;
+    }
     Ok(LearningRate::Value(number as f32))
 }
 
@@ -497,6 +507,12 @@ fn read_pairs(pairs: &[Bound<'_, PyAny>]) -> PyResult<Vec<ParamGrad>> {
         }
     }
     Ok(read)
+}
+
+/// Says that parameters were minimised before; Fluid allows it, and it is seldom meant.
+fn warn_if_again(py: Python<'_>, main: &Py<PyProgram>, pairs: &[ParamGrad]) -> PyResult<()> {
+    let again = kinds::updated_twice(&main.get().lock(), pairs);
+    again.map_or(Ok(()), |again| warn(py, &again.to_string()))
 }
 
 /// The `n` operators appended last.

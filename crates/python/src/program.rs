@@ -265,7 +265,8 @@ impl PyBlock {
         PyVariable::new(self.program.clone_ref(py), self.id, name)
     }
 
-    fn place_op(&self, py: Python<'_>, at: Option<usize>, op: OpDesc) -> PyResult<PyOperator> {
+    fn place_op(&self, py: Python<'_>, at: Option<usize>, mut op: OpDesc) -> PyResult<PyOperator> {
+        op.site = crate::site::here(py);
         let mut program = self.program.get().lock();
         let at = at.unwrap_or(program.block(self.id).ops.len());
         program.insert_op(self.id, at, op).map_err(from_program)?;

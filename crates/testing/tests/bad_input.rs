@@ -71,7 +71,10 @@ fn an_op_nobody_knows() {
 #[test]
 fn a_variable_nobody_declared() {
     let error = refused(|b| layers::mean(b, &Var::from("ghost")));
-    assert!(matches!(error.root(), ProgramError::UnknownVar { var } if var == "ghost"), "{error}");
+    assert!(
+        matches!(error.root(), ProgramError::UnknownVar { var, .. } if var == "ghost"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -156,7 +159,7 @@ fn another_element_type_than_declared() {
 #[test]
 fn a_fed_name_that_is_not_declared() {
     let error = run_error(Feed::new().with("x", ones(&[4, 3])).with("z", ones(&[1])));
-    assert!(matches!(&error, Error::FeedNotDeclared { var } if var == "z"), "{error}");
+    assert!(matches!(&error, Error::FeedNotDeclared { var, .. } if var == "z"), "{error}");
 }
 
 #[test]
@@ -193,7 +196,7 @@ fn a_fetch_of_what_is_not_declared() {
     let (mut session, _) = fc_session();
     let mut feed = Feed::new().with("x", ones(&[4, 3]));
     let error = session.try_run(&mut feed, &["ghost"]).unwrap_err();
-    assert!(matches!(&error, Error::FetchUnknown { var } if var == "ghost"), "{error}");
+    assert!(matches!(&error, Error::FetchUnknown { var, .. } if var == "ghost"), "{error}");
 }
 
 #[test]

@@ -493,7 +493,8 @@ fn a_variable_without_a_value() {
     let error = io::save_persistables(&Scope::new(), dir.path(), &program, None).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "The Tensor in the save Op's Input Variable X(w) is not initialized."
+        "The Tensor in the save Op's Input Variable X(w) is not initialized. Run the startup program, or \
+         load a model, before saving."
     );
 }
 

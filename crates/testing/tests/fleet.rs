@@ -185,7 +185,7 @@ fn a_wrong_port_ends_in_an_error_that_names_it() {
     let mut said = Vec::new();
     let mut on_line = |line: &str| said.push(line.to_string());
     let waited = fleet.wait_for_servers(&mut Watch { on_line: &mut on_line, stops: &mut || false });
-    let Err(Error::NotReady { endpoints, waited }) = waited else { panic!("{waited:?}") };
+    let Err(Error::NotReady { endpoints, waited, .. }) = waited else { panic!("{waited:?}") };
     assert_eq!(endpoints[0].to_string(), servers[0]);
     assert!(waited < Duration::from_secs(3), "{waited:?}");
     assert_eq!(said[1], format!("not ready endpoints:['{}']", servers[0]));

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tensor::DType;
+use program::Program;
+use tensor::{DType, DidYouMean};
 
 /// A fact about a run that does not hold.
 #[derive(Debug, thiserror::Error)]
@@ -16,8 +17,8 @@ pub enum Error {
     #[error(transparent)]
     Tensor(#[from] tensor::Error),
 
-    #[error("The variable {var} is not found in program. It is not declared or is pruned.")]
-    FeedNotDeclared { var: String },
+    #[error("The variable {var} is not found in program. It is not declared or is pruned.{near}")]
+    FeedNotDeclared { var: String, near: DidYouMean },
 
     /// Fluid's wording; users search for it.
     #[error(
@@ -35,8 +36,8 @@ pub enum Error {
     #[error("feed `{var}` holds {actual}; give it a tensor")]
     FeedEmpty { var: String, actual: &'static str },
 
-    #[error("Input variable({var}) cannot be found in scope for operator 'Fetch'.")]
-    FetchUnknown { var: String },
+    #[error("Input variable({var}) cannot be found in scope for operator 'Fetch'.{near}")]
+    FetchUnknown { var: String, near: DidYouMean },
 
     #[error("fetch variable `{var}` is declared, but no op of the program writes it")]
     FetchNotComputed { var: String },
@@ -303,6 +304,19 @@ fn tuple(dims: &[i64]) -> String {
 }
 
 impl Error {
+    /// That the program has no variable of that name to feed; what was meant is one to feed.
+    pub fn feed_not_declared(name: &str, program: &Program) -> Self {
+        let data = program.list_vars().filter(|var| var.is_data);
+        let near = DidYouMean::among(name, data.map(|var| var.name.as_str()));
+        Error::FeedNotDeclared { var: name.to_string(), near }
+    }
+
+    /// That the program has no variable of that name to fetch.
+    pub(crate) fn fetch_unknown(name: &str, program: &Program) -> Self {
+        let near = DidYouMean::among(name, program.list_vars().map(|var| var.name.as_str()));
+        Error::FetchUnknown { var: name.to_string(), near }
+    }
+
     pub(crate) fn in_file(path: &Path, source: program::Error) -> Self {
         Error::InFile { path: path.to_path_buf(), source: Box::new(source) }
     }

@@ -2,6 +2,8 @@
 
 import importlib
 
+from .. import _core
+
 __all__ = [
     "cifar",
     "common",
@@ -23,7 +25,7 @@ __all__ = [
 def __getattr__(name):
     """Loads a dataset when it is first named: a server needs none of what they import."""
     if name not in __all__:
-        raise AttributeError("module {!r} has no attribute {!r}".format(__name__, name))
+        raise AttributeError(_core.no_such_name("paddle.dataset", name, __all__))
     return importlib.import_module("." + name, __name__)
 
 

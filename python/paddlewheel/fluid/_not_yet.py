@@ -1,12 +1,17 @@
 """What Fluid has and this version has not yet."""
 
+import sys
+
+from .. import _core
+
 REASON = "{} is not yet there in this version of paddlewheel: {}"
 
-LATER = "it comes later"
-DATASETS = "reading datasets from files comes later; feed batches with fluid.DataFeeder"
+LATER = "nothing takes its place"
+DATASETS = (
+    "make a dataset with fluid.DatasetFactory().create_dataset('QueueDataset'), tell it set_use_var, "
+    "set_filelist and set_pipe_command, and give it to exe.train_from_dataset"
+)
 COLLECTIVE = "training without servers on several machines is not there; use parameter servers"
-
-UNKNOWN = "paddlewheel has no {}.{}; docs/fluid-map.md says what of Fluid it has"
 
 
 def not_yet(what, why=LATER):
@@ -37,12 +42,14 @@ def not_yet_function(name, why=LATER):
 
 
 def unknown(module):
-    """A `__getattr__` for a module that is smaller than Fluid's."""
+    """A `__getattr__` for a module: says what it does not have, and what was perhaps meant."""
     fluids = module.replace("paddlewheel", "paddle")
 
     def __getattr__(name):
         if name.startswith("__"):
             raise AttributeError(name)
-        raise AttributeError(UNKNOWN.format(fluids, name))
+        there = vars(sys.modules[module])
+        known = [*there, *there.get("_names", ())]
+        raise AttributeError(_core.no_such_name(fluids, name, known))
 
     return __getattr__

@@ -1,4 +1,4 @@
-"""The oldest way to train on files."""
+"""The oldest way to train on files; Fluid 1.8 has it no more."""
 
 from ._not_yet import DATASETS, not_yet_class
 

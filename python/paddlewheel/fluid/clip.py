@@ -1,6 +1,7 @@
 """Bounds of gradients."""
 
 from .. import _core
+from ._not_yet import unknown
 
 
 class BaseErrorClipAttr:
@@ -89,3 +90,6 @@ def append_gradient_clip_ops(param_grads):
 ClipByValue = GradientClipByValue
 ClipByNorm = GradientClipByNorm
 ClipByGlobalNorm = GradientClipByGlobalNorm
+
+
+__getattr__ = unknown(__name__)

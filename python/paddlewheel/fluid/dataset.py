@@ -101,5 +101,6 @@ class DatasetFactory:
     def create_dataset(self, datafeed_class="QueueDataset"):
         """A dataset of the class of this name."""
         if datafeed_class not in KINDS:
-            raise ValueError("datafeed class %s does not exist" % datafeed_class)
+            near = _core.did_you_mean(datafeed_class, list(KINDS))
+            raise ValueError("datafeed class %s does not exist.%s" % (datafeed_class, near))
         return KINDS[datafeed_class]()

@@ -3,6 +3,7 @@
 import contextlib
 
 from .. import _core
+from ._not_yet import unknown
 
 
 class Initializer:
@@ -94,3 +95,6 @@ TruncatedNormal = TruncatedNormalInitializer
 Xavier = XavierInitializer
 MSRA = MSRAInitializer
 Bilinear = BilinearInitializer
+
+
+__getattr__ = unknown(__name__)

@@ -15,6 +15,7 @@ from ..reader import (
     xmap_readers,
 )
 from .reader import DataLoader, PyReader
+from ._not_yet import unknown
 
 save_vars = _core.io.save_vars
 save_params = _core.io.save_params
@@ -38,7 +39,6 @@ is_persistable = _core.io.is_persistable
 
 def __getattr__(name):
     """Checkpoints of the oldest form live with the trainer that writes them."""
-    from ._not_yet import unknown
     from .contrib import checkpoint
 
     if name in checkpoint.OF_IO:

@@ -4,6 +4,7 @@ import contextlib
 
 from .. import _core
 from .._core import default_startup_program
+from ._not_yet import unknown
 
 _make = _core.optimizer.Optimizer
 
@@ -385,3 +386,6 @@ RMSProp = RMSPropOptimizer
 Ftrl = FtrlOptimizer
 Lamb = LambOptimizer
 Dpsgd = DpsgdOptimizer
+
+
+__getattr__ = unknown(__name__)

@@ -1,6 +1,7 @@
 """Terms that make parameters small."""
 
 from .. import _core
+from ._not_yet import unknown
 
 
 class WeightDecayRegularizer:
@@ -33,3 +34,6 @@ class L1DecayRegularizer(WeightDecayRegularizer):
 
 L1Decay = L1DecayRegularizer
 L2Decay = L2DecayRegularizer
+
+
+__getattr__ = unknown(__name__)

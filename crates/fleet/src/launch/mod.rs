@@ -7,6 +7,7 @@
 
 mod console;
 mod group;
+mod logs;
 pub mod options;
 mod plan;
 mod ports;
@@ -17,6 +18,7 @@ pub use plan::Host;
 
 use crate::error::{Error, Result};
 use crate::flags::Flags;
+use logs::Logs;
 
 /// Exit code of a command line that makes no sense.
 const USAGE: i32 = 2;
@@ -26,9 +28,12 @@ const USAGE: i32 = 2;
 pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
     let run = |console: &mut Console| match options::ps(arguments)? {
         None => help(options::PS_USAGE, console),
-        Some(options) => {
+        Some(mut options) => {
             let flags = Flags::from_environment(&crate::env::process)?;
+            let logs = Logs::take(&options.log_dir);
+            options.log_dir = logs.folder.clone();
             let mut job = plan::ps(options)?;
+            job.lines.extend(logs.line.clone());
             job.tolerates_lost_trainers = flags.tolerate_lost_trainers();
             supervisor::run(&job, host, console)
         }
@@ -40,8 +45,11 @@ pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i3
 pub fn launch(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
     let run = |console: &mut Console| match options::collective(arguments)? {
         None => help(options::COLLECTIVE_USAGE, console),
-        Some(options) => {
-            let job = plan::collective(options, &crate::env::process)?;
+        Some(mut options) => {
+            let logs = options.log_dir.as_deref().map(Logs::take);
+            options.log_dir = logs.as_ref().map(|logs| logs.folder.clone());
+            let mut job = plan::collective(options, &crate::env::process)?;
+            job.lines.extend(logs.as_ref().and_then(|logs| logs.line.clone()));
             supervisor::run(&job, host, console)
         }
     };

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ps::Endpoint;
+use tensor::DidYouMean;
 
 use crate::error::{Result, Usage};
 
@@ -13,7 +14,8 @@ usage: launch_ps [options] script [arguments]
   --server_num N          servers on this machine (2)
   --start_port P          first port of the servers (6170, or others if that is taken)
   --endpoints LIST        the servers, ip:port,ip:port
-  --log_dir DIR           where serverlog.N and workerlog.N go (logs)
+  --log_dir DIR           where serverlog.N and workerlog.N go (logs; inside of it, into job.PID, while
+                          another job writes there)
   --cluster_node_ips IPS  all machines of the job, ip,ip; start a launcher on each of them
   --node_ip IP            this machine
   --print_config BOOL     say what is started (True)
@@ -179,7 +181,10 @@ impl Given {
                 None => (argument.as_str(), None),
             };
             let known = names.iter().find(|known| **known == name);
-            let known = known.ok_or_else(|| Usage::UnknownOption(name.to_string()))?;
+            let known = known.ok_or_else(|| {
+                let near = DidYouMean::among(name, names.iter().chain(switches).copied());
+                Usage::UnknownOption { option: name.to_string(), near }
+            })?;
             let value = value.or_else(|| rest.next().cloned());
             values.push((known, value.ok_or_else(|| Usage::NoValue(name.to_string()))?));
         };
@@ -284,7 +289,12 @@ mod tests {
         check("", Usage::NoScript);
         check("--worker_num 2", Usage::NoScript);
         check("--worker_num", Usage::NoValue("--worker_num".into()));
-        check("--workers 2 x.py", Usage::UnknownOption("--workers".into()));
+        let unknown = |option: &str, near: Option<&str>| {
+            let near = DidYouMean(near.map(str::to_string));
+            Usage::UnknownOption { option: option.into(), near }
+        };
+        check("--threads 2 x.py", unknown("--threads", None));
+        check("--woker_num 2 x.py", unknown("--woker_num", Some("--worker_num")));
         let bad = |option, value: &str, expected| Usage::BadValue {
             option,
             value: value.into(),

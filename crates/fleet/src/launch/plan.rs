@@ -108,6 +108,7 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
         _ => options.nodes.clone(),
     };
     let nodes = Nodes::new(nodes, options.node.clone())?;
+    check_unique(&options.endpoints)?;
     // A list of end points without a word about machines is all for this one, as in Fluid.
     let is_whole = options.node.is_none() && !nodes.is_wide();
     let servers = match is_listed {
@@ -166,6 +167,12 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
     let (script, is_wide) = (options.script.clone(), nodes.is_wide());
     let tolerates_lost_trainers = false;
     Ok(Job { processes, script, is_wide, tolerates_lost_trainers, lines, _ports: ports })
+}
+
+/// Two servers cannot listen on one port.
+fn check_unique(endpoints: &[Endpoint]) -> Result<()> {
+    let twice = (1..endpoints.len()).find(|&at| endpoints[..at].contains(&endpoints[at]));
+    twice.map_or(Ok(()), |at| Err(Usage::EndpointTwice(endpoints[at].clone()).into()))
 }
 
 /// The servers of all machines, from the same port on each. On several machines, all launchers must

@@ -29,6 +29,7 @@ impl Ports {
     /// Takes these end points; the complaint names the option that chose them.
     pub(crate) fn take(&mut self, endpoints: &[Endpoint], option: &'static str) -> Result<()> {
         for endpoint in endpoints {
+            check_host(&endpoint.host, option)?;
             let port = endpoint.port;
             self.locks.extend(claim(endpoint).ok_or(Error::PortInUse { port, option })?);
         }
@@ -41,6 +42,7 @@ impl Ports {
         /// Above these the system gives ports to outgoing connections.
         const LAST: u16 = 32_767;
         let none = || Error::NoFreePorts { n, start };
+        check_host(host, "--node_ip")?;
         let mut first = start;
         loop {
             let last = u16::try_from(n).ok().and_then(|n| first.checked_add(n));
@@ -53,6 +55,15 @@ impl Ports {
                 Err(taken) => first = taken + 1,
             }
         }
+    }
+}
+
+/// Processes can be started on this machine only: another would look like one without free ports.
+fn check_host(host: &str, option: &'static str) -> Result<()> {
+    match tcp::is_of_this_machine(host) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::NotThisMachine { host: host.to_string(), option }),
+        Err(source) => Err(Error::UnknownHost { host: host.to_string(), option, source }),
     }
 }
 
@@ -103,6 +114,19 @@ mod tests {
         assert!(matches!(error, Error::PortInUse { port, .. } if port == a + 1), "{error}");
         drop(first);
         second.take(&taken, "--start_port").unwrap();
+    }
+
+    #[test]
+    fn other_machines_are_told_from_taken_ports() {
+        // An address for documents, which no machine has.
+        let error = Ports::default().choose("192.0.2.7", 7000, 2).unwrap_err();
+        assert!(
+            matches!(&error, Error::NotThisMachine { host, .. } if host == "192.0.2.7"),
+            "{error}"
+        );
+        let away = [Endpoint { host: "no-such-host.invalid".into(), port: 7000 }];
+        let error = Ports::default().take(&away, "--endpoints").unwrap_err();
+        assert!(matches!(error, Error::UnknownHost { option: "--endpoints", .. }), "{error}");
     }
 
     #[test]

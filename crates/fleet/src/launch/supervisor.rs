@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::lines;
 use crate::pipes;
 use crate::role::Part;
-use crate::signals::Signals;
+use crate::signals::{Signals, is_from_outside, name_of};
 
 /// How often processes are looked after.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -83,11 +83,13 @@ struct Member<'a> {
     process: &'a Process,
     child: Child,
     status: Option<ExitStatus>,
+    /// A server that ended in order, but because it was told to, and not by this launcher.
+    was_told: bool,
 }
 
 impl Member<'_> {
     fn has_failed(&self) -> bool {
-        self.status.is_some_and(|status| !status.success())
+        self.was_told || self.status.is_some_and(|status| !status.success())
     }
 
     /// Whether the job goes on without it, if it has failed.
@@ -119,7 +121,7 @@ impl<'a> Crew<'a> {
             dress(&mut command, process, host)?;
             let child = crew.group.spawn(&mut command);
             let child = child.map_err(|source| failed(&process.name, &program, source))?;
-            crew.members.push(Member { process, child, status: None });
+            crew.members.push(Member { process, child, status: None, was_told: false });
         }
         Ok(crew)
     }
@@ -128,6 +130,11 @@ impl<'a> Crew<'a> {
     fn look(&mut self) {
         for member in self.members.iter_mut().filter(|member| member.status.is_none()) {
             member.status = member.child.try_wait().unwrap_or(None);
+            let is_well = member.status.is_some_and(|status| status.success());
+            let log = member.process.log.as_deref().filter(|_| is_well);
+            let is_told = |line: &String| line.contains(lines::SIGNALLED);
+            member.was_told = member.process.part == Part::Server
+                && log.is_some_and(|log| tail(log).iter().any(is_told));
         }
     }
 
@@ -197,15 +204,21 @@ impl<'a> Crew<'a> {
             .filter(|at| self.members[*at].has_failed() && !expendable.contains(at));
         failed.min_by_key(|&at| {
             let status = self.members[at].status;
-            (status.is_none_or(|status| status.signal().is_none()), at)
+            let is_killed = status.is_some_and(|status| status.signal().is_some());
+            (!is_killed && !self.members[at].was_told, at)
         })
     }
 
     /// Says who failed, how, and what it said last.
     fn blame(&self, who: usize, console: &mut Console) {
-        let Member { process, child, status } = &self.members[who];
+        let Member { process, child, status, was_told } = &self.members[who];
+        let outside = "from outside of this job (somebody's kill, a scheduler, too little memory)";
         let how = match status.map(|status| (status.code(), status.signal())) {
+            Some((Some(_), _)) if *was_told => format!("was ended by a signal {outside}"),
             Some((Some(code), _)) => format!("failed with exit code {code}"),
+            Some((None, Some(signal))) if is_from_outside(signal) => {
+                format!("was killed by {} {outside}", name_of(signal))
+            }
             Some((None, Some(signal))) => format!("was killed by {}", name_of(signal)),
             _ => "failed".to_string(),
         };
@@ -311,24 +324,6 @@ fn tail(path: &Path) -> Vec<String> {
     lines[first..].iter().map(|line| line.to_string()).collect()
 }
 
-fn name_of(signal: i32) -> String {
-    let names = [
-        (1, "SIGHUP"),
-        (2, "SIGINT"),
-        (4, "SIGILL"),
-        (6, "SIGABRT"),
-        (7, "SIGBUS"),
-        (8, "SIGFPE"),
-        (9, "SIGKILL"),
-        (11, "SIGSEGV"),
-        (13, "SIGPIPE"),
-        (15, "SIGTERM"),
-    ];
-    let known = names.iter().find(|(number, _)| *number == signal);
-    known
-        .map_or_else(|| format!("signal {signal}"), |(_, name)| format!("signal {signal} ({name})"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,11 +339,5 @@ mod tests {
         assert_eq!((last.len(), last[0].as_str()), (20, "line 29980"));
         fs::write(&path, b"caf\xe9\n").unwrap();
         assert_eq!(tail(&path), ["caf\u{fffd}"]);
-    }
-
-    #[test]
-    fn signals_have_names() {
-        assert_eq!(name_of(9), "signal 9 (SIGKILL)");
-        assert_eq!(name_of(35), "signal 35");
     }
 }

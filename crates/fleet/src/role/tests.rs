@@ -165,7 +165,7 @@ fn what_users_say() {
     let none = UserDefined { servers: Vec::new(), ..good.clone() };
     check(none, "the length of server_endpoints list must be greater than 0");
     let twice = UserDefined { servers: vec!["a:1".into(); 2], ..good.clone() };
-    check(twice, "server_endpoints can't have duplicate elements");
+    check(twice, "server_endpoints can't have duplicate elements: a:1 is there twice");
     let negative = UserDefined { current_id: -1, ..good.clone() };
     check(negative, "current_id must be greater than or equal to 0");
     let nobody = UserDefined { n_trainers: 0, ..good.clone() };

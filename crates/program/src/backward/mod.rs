@@ -163,6 +163,8 @@ fn collect(
         let forward = program.block(block).ops[index].clone();
         let emitted = differentiate(program, (block, index), &forward, no_grad)?;
         for mut op in emitted {
+            // Who looks for the mistake looks where the layer is, not where it was differentiated.
+            op.site = forward.site.clone();
             if forward.kind == "conditional_block" {
                 steps::leave_out(&mut op, &written);
             }
@@ -187,13 +189,7 @@ fn differentiate(
         "conditional_block" => steps::grad_of_branch(program, block, forward, no_grad),
         _ => grad_ops(program, block, forward, &unwanted),
     };
-    ops.map_err(|source| Error::InOp {
-        block,
-        index,
-        kind: forward.kind.clone(),
-        op: forward.to_string(),
-        source: Box::new(source),
-    })
+    ops.map_err(|source| Error::in_op((block, index), forward, source))
 }
 
 /// Drops a gradient op that nothing reaches or that nobody wants; fills in zeros for those of its

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::Targets;
 use crate::program::{BlockId, Program};
+use crate::role;
 
 /// The ops the targets depend on, in program order. Adds to `no_grad` what those ops write without
 /// the targets needing it.
@@ -18,6 +19,10 @@ pub(super) fn find(
     let mut needed: HashSet<&str> = targets.outputs.iter().map(String::as_str).collect();
     let mut path = Vec::new();
     for (index, op) in ops.iter().enumerate().rev() {
+        // What an earlier `minimize` changes is a parameter all the same: the path ends there.
+        if op.role() & role::OPTIMIZE != 0 {
+            continue;
+        }
         let reached = reachable.as_ref().is_none_or(|set| op.reads().any(|var| set.contains(var)));
         if reached && op.writes().any(|var| needed.contains(var)) {
             needed.extend(op.reads().filter(|var| !no_grad.contains(*var)));

@@ -126,7 +126,7 @@ pub fn conv2d(
     let kind = if depthwise { "depthwise_conv2d" } else { "conv2d" };
     let layer = b.layer_name(kind, options.name);
     let [height, width] = filter_size;
-    let fan = (height * width * channels) as f64;
+    let fan = height as f64 * width as f64 * channels as f64;
     let filter = b.parameter(&NewParam {
         layer: &layer,
         suffix: "w",

@@ -14,8 +14,8 @@ pub fn fans(dims: &[i64]) -> (f32, f32) {
         [n] => (*n as f32, *n as f32),
         [fan_in, fan_out] => (*fan_in as f32, *fan_out as f32),
         [n_out, n_in, field @ ..] => {
-            let receptive: i64 = field.iter().product();
-            ((n_in * receptive) as f32, (n_out * receptive) as f32)
+            let receptive = crate::var::n_elements(field);
+            (n_in.saturating_mul(receptive) as f32, n_out.saturating_mul(receptive) as f32)
         }
     }
 }
@@ -100,7 +100,7 @@ fn assign_value(initializer: &Initializer, var: &VarDesc) -> Result<OpDesc> {
 
 /// Weights with which a transposed convolution interpolates: a tent over the last two dimensions.
 fn bilinear(dims: &[i64]) -> Vec<f32> {
-    let n: i64 = dims.iter().product();
+    let n = crate::var::n_elements(dims);
     let size = dims.last().copied().unwrap_or(1).max(1);
     let factor = (size as f32 / 2.0).ceil();
     let center = (2.0 * factor - 1.0 - factor % 2.0) / (2.0 * factor);

@@ -145,7 +145,7 @@ pub fn layer_norm(b: &mut Builder<'_>, input: &Var, options: LayerNorm<'_>) -> R
     let meta = b.meta(input)?;
     let layer = b.layer_name("layer_norm", options.name);
     let width = meta.dims.get(options.begin_norm_axis.max(0) as usize..).unwrap_or(&[]);
-    let dims = [width.iter().product()];
+    let dims = [crate::var::n_elements(width)];
     let mut op = OpDesc::new("layer_norm").input("X", input);
     let mut param = |suffix: &str, attr: &ParamAttr, default_init: Initializer| {
         let (layer, dims) = (layer.as_str(), &dims);

@@ -17,7 +17,7 @@ impl Op for Increment {
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
-        if x.dims.iter().product::<i64>() != 1 {
+        if crate::var::n_elements(&x.dims) != 1 {
             return Err(infer.shape(RULE, "X"));
         }
         infer.set_output("Out", x)

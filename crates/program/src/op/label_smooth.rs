@@ -16,7 +16,7 @@ impl Op for LabelSmooth {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if let Some(prior) = infer.opt_input("PriorDist")? {
-            let n: i64 = prior.dims.iter().product();
+            let n = crate::var::n_elements(&prior.dims);
             let n_classes = x.dims.last().copied().unwrap_or(1);
             if n >= 0 && n_classes >= 0 && n != n_classes {
                 return Err(infer.shapes(PRIOR, "X", "PriorDist"));

@@ -27,7 +27,7 @@ fn begin(attrs: &Attrs, rank: usize) -> Result<usize> {
 
 /// The product of sizes, unknown if one of them is.
 fn product(dims: &[i64]) -> i64 {
-    if dims.iter().any(|&dim| dim < 0) { -1 } else { dims.iter().product() }
+    if dims.iter().any(|&dim| dim < 0) { -1 } else { crate::var::n_elements(dims) }
 }
 
 impl Op for LayerNorm {

@@ -219,6 +219,11 @@ pub struct Inner {
     pub vars: Vec<String>,
 }
 
+/// The names of all ops, sorted.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    OPS.iter().map(|op| op.name())
+}
+
 /// Looks an op up; called when a program is built or prepared, not while it runs.
 pub fn find(name: &str) -> Result<&'static dyn Op> {
     match OPS.binary_search_by(|op| op.name().cmp(name)) {

@@ -28,8 +28,8 @@ impl Op for Mul {
         if x.dims.len() <= x_rows || y.dims.len() <= y_rows {
             return Err(infer.shapes("X and Y need columns beside their rows", "X", "Y"));
         }
-        let columns: i64 = x.dims[x_rows..].iter().product();
-        let rows: i64 = y.dims[..y_rows].iter().product();
+        let columns = crate::var::n_elements(&x.dims[x_rows..]);
+        let rows = crate::var::n_elements(&y.dims[..y_rows]);
         if columns >= 0 && rows >= 0 && columns != rows {
             return Err(infer.shapes(RULE, "X", "Y"));
         }

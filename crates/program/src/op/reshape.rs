@@ -101,7 +101,7 @@ impl Kind {
 
 /// The product of sizes, -1 if one of them is not known.
 fn product(dims: &[i64]) -> i64 {
-    if dims.iter().any(|&dim| dim < 0) { -1 } else { dims.iter().product() }
+    if dims.iter().any(|&dim| dim < 0) { -1 } else { crate::var::n_elements(dims) }
 }
 
 fn reshaped(x: &[i64], shape: &[i64]) -> Result<Vec<i64>> {

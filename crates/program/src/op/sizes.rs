@@ -54,7 +54,7 @@ pub(super) fn integers_at(run: &Run<'_>, port: &str) -> Result<Option<Vec<i64>>>
 pub(super) fn n_integers_at(infer: &Infer<'_>, port: &str) -> Result<Option<usize>> {
     match infer.inputs(port)?.as_slice() {
         [] => Ok(None),
-        [one] => Ok(Some(one.dims.iter().product::<i64>().max(0) as usize)),
+        [one] => Ok(Some(crate::var::n_elements(&one.dims).max(0) as usize)),
         several => Ok(Some(several.len())),
     }
 }

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::param::{GradClip, Regularizer};
 use crate::program::Program;
 use crate::role;
-use crate::var::{Meta, VarKind};
+use crate::var::{Meta, VarKind, n_elements};
 
 /// How fast to learn: a number, or a variable that a schedule computes.
 #[derive(Clone, Debug, PartialEq)]
@@ -217,7 +217,7 @@ impl Optimizer {
 
     fn need_state(&self, b: &Builder<'_>, param: &str, state: &str) -> Result<Var> {
         let var = self.state(b.main, param, state).cloned();
-        var.ok_or_else(|| Error::UnknownVar { var: format!("{param}_{state}") })
+        var.ok_or_else(|| Error::unknown_var(&format!("{param}_{state}"), b.main.list_vars()))
     }
 
     /// The global learning rate; Fluid creates it after the state.
@@ -246,7 +246,7 @@ impl Optimizer {
             LearningRate::Value(value) => value.to_string(),
             LearningRate::Var(var) => {
                 let Meta { kind, dtype, dims, .. } = b.meta(var)?;
-                let one = kind == VarKind::LodTensor && dims.iter().product::<i64>() == 1;
+                let one = kind == VarKind::LodTensor && n_elements(&dims) == 1;
                 if one && dtype.is_float() {
                     return Ok(());
                 }

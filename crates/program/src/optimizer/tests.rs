@@ -350,7 +350,7 @@ fn refuses_to_clip_what_is_no_parameter() {
     let error = set_gradient_clip(&mut net.main, &clip, Some(&["x".into()])).unwrap_err();
     assert!(matches!(error, Error::BadArgument { argument: "param_list", .. }), "{error}");
     let error = set_gradient_clip(&mut net.main, &clip, Some(&["nobody".into()])).unwrap_err();
-    assert!(matches!(error, Error::UnknownVar { ref var } if var == "nobody"), "{error}");
+    assert!(matches!(error, Error::UnknownVar { ref var, .. } if var == "nobody"), "{error}");
 }
 
 #[test]
@@ -414,7 +414,7 @@ fn refuses_the_loss_of_another_program() {
     let mut other = Net::default();
     let mut sgd = Optimizer::new(Sgd, 0.1);
     let error = sgd.minimize(&mut other.builder(), &loss, &Limits::default()).unwrap_err();
-    assert!(matches!(error, Error::UnknownVar { ref var } if var == loss.name()), "{error}");
+    assert!(matches!(error, Error::UnknownVar { ref var, .. } if var == loss.name()), "{error}");
 }
 
 #[test]

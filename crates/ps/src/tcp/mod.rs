@@ -8,7 +8,7 @@ mod lending;
 mod serve;
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
 use std::time::{Duration, Instant};
@@ -20,9 +20,39 @@ pub use serve::{Listener, Stop};
 use crate::Endpoint;
 use crate::ids::Millis;
 
+/// What is found at an end point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Somebody who accepts connections.
+    Answers,
+    /// Nobody, or nobody yet.
+    Silent,
+    /// Nobody knows its machine by that name.
+    Unresolved,
+}
+
+/// Who accepts connections there, within `timeout`.
+pub fn reach(endpoint: &Endpoint, timeout: Duration) -> Reach {
+    match connect_tcp(endpoint, timeout) {
+        Ok(_) => Reach::Answers,
+        Err(_) if addresses(endpoint).is_err() => Reach::Unresolved,
+        Err(_) => Reach::Silent,
+    }
+}
+
 /// Whether somebody accepts connections there, within `timeout`.
 pub fn answers(endpoint: &Endpoint, timeout: Duration) -> bool {
-    connect_tcp(endpoint, timeout).is_ok()
+    reach(endpoint, timeout) == Reach::Answers
+}
+
+/// Whether a host is this machine, so that something can listen there; an error if nobody knows it.
+pub fn is_of_this_machine(host: &str) -> io::Result<bool> {
+    let endpoint = Endpoint { host: host.to_string(), port: 0 };
+    let is_foreign = |address| {
+        let bound = TcpListener::bind(address);
+        bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
+    };
+    Ok(!addresses(&endpoint)?.all(is_foreign))
 }
 
 /// A connection of either kind.

@@ -64,7 +64,9 @@ pub(super) fn name_errors(m: &Bound<'_, PyModule>) -> PyResult<()> {
         if !function.is_instance_of::<PyCFunction>() || name.starts_with('_') {
             continue;
         }
-        let layer = Layer { function: function.clone().unbind(), name: name.clone() };
+        // `fluid.data` and its like have the names that `fluid.layers` gave to older ones.
+        let shown = name.trim_end_matches("_v2").trim_end_matches("_checked").to_string();
+        let layer = Layer { function: function.clone().unbind(), name: shown };
         let layer = Bound::new(m.py(), layer)?;
         for attribute in ["__name__", "__qualname__", "__doc__"] {
             layer.setattr(attribute, function.getattr(attribute)?)?;

@@ -1,13 +1,13 @@
 //! Errors speak of the user's own ops, also where several were fused into one.
 
-use program::{Error as ProgramError, Program};
+use program::{Error as ProgramError, Program, Site};
 
 use crate::error::Error;
 
 /// Says which op of the program an error is about. A fused op stands where the first of its parts
 /// stood; the part to name is the first from there on that reads the variable in question.
 pub(super) fn users_op(error: Error, program: &Program) -> Error {
-    let Error::Program(ProgramError::InOp { block, index, kind, op, source }) = error else {
+    let Error::Program(ProgramError::InOp { block, index, kind, op, site, source }) = error else {
         return error;
     };
     let ops = program.blocks().get(block).map_or(&[] as &[_], |block| &block.ops);
@@ -17,9 +17,9 @@ pub(super) fn users_op(error: Error, program: &Program) -> Error {
         (index..ops.len()).find(|&at| ops[at].reads().any(|read| read == var))
     };
     let index = if is_fused { reader().unwrap_or(index) } else { index };
-    let (kind, op) = match ops.get(index) {
-        Some(user) if is_fused => (user.kind.clone(), user.to_string()),
-        _ => (kind, op),
+    let (kind, op, site) = match ops.get(index) {
+        Some(user) if is_fused => (user.kind.clone(), user.to_string(), Site::of(user)),
+        _ => (kind, op, site),
     };
-    Error::Program(ProgramError::InOp { block, index, kind, op, source })
+    Error::Program(ProgramError::InOp { block, index, kind, op, site, source })
 }

@@ -6,6 +6,8 @@ use tensor::Tensor;
 #[derive(Clone, Debug, Default)]
 pub struct Feed {
     entries: Vec<(String, Tensor)>,
+    /// Names that were given and left out, because the program does not have them.
+    strays: Vec<String>,
 }
 
 impl Feed {
@@ -64,6 +66,15 @@ impl Feed {
         self.entries.retain(|(name, _)| keep(name));
     }
 
+    /// Names that were given and left out; an error about what is missing tells of them.
+    pub fn set_strays(&mut self, names: Vec<String>) {
+        self.strays = names;
+    }
+
+    pub(super) fn strays(&self) -> impl Iterator<Item = &str> {
+        self.strays.iter().map(String::as_str)
+    }
+
     /// The names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|(name, _)| name.as_str())
@@ -81,6 +92,7 @@ impl Feed {
 
 impl<N: Into<String>> FromIterator<(N, Tensor)> for Feed {
     fn from_iter<I: IntoIterator<Item = (N, Tensor)>>(entries: I) -> Self {
-        Self { entries: entries.into_iter().map(|(name, t)| (name.into(), t)).collect() }
+        let entries = entries.into_iter().map(|(name, t)| (name.into(), t)).collect();
+        Self { entries, strays: Vec::new() }
     }
 }

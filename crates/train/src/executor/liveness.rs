@@ -66,7 +66,8 @@ fn take(free: &mut Vec<Free>, kind: VarKind, size: i64) -> Option<usize> {
 fn kind_and_size(program: &Program, var: &str) -> (VarKind, i64) {
     match program.find_var(0, var) {
         Some(desc) => {
-            let size = desc.meta.dims.iter().map(|&dim| dim.max(1)).product();
+            let sizes = desc.meta.dims.iter().map(|&dim| dim.max(1));
+            let size = sizes.fold(1, i64::saturating_mul);
             (desc.meta.kind, size)
         }
         None => (VarKind::LodTensor, 1),

@@ -34,13 +34,9 @@ impl Plan {
             if NATIVE.contains(&desc.kind.as_str()) {
                 continue;
             }
-            let op = op::find(&desc.kind).map_err(|source| program::Error::InOp {
-                block: block.idx.max(0) as usize,
-                index,
-                kind: desc.kind.clone(),
-                op: desc.to_string(),
-                source: Box::new(source),
-            })?;
+            let at = (block.idx.max(0) as usize, index);
+            let op = op::find(&desc.kind);
+            let op = op.map_err(|source| program::Error::in_op(at, desc, source))?;
             ops.push(Planned { desc: desc.clone(), op, index });
         }
         Ok(Self { ops, pinned })

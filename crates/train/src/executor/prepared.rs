@@ -6,7 +6,7 @@ use std::sync::Arc;
 use program::names::EMPTY;
 use program::op::{FOR_GOOD, Spare, Wiring};
 use program::{Error as ProgramError, Program, VarDesc};
-use tensor::{Tensor, Value};
+use tensor::{DidYouMean, Tensor, Value};
 
 use super::feed::Feed;
 use super::lending::Lending;
@@ -155,7 +155,7 @@ impl Prepared {
         let result = result.and_then(|()| fetch(&self.fetches, &mut self.vars, fetched));
         swap_feeds(&self.feeds, feed, &mut self.vars);
         exchange(&mut self.vars);
-        result.map_err(|error| name_unfed(error, &self.data))
+        result.map_err(|error| name_unfed(error, &self.data, feed))
     }
 
     /// Runs with variables that other threads train too: an op borrows them while it runs. What is
@@ -192,7 +192,7 @@ impl Prepared {
         });
         swap_feeds(&self.feeds, feed, &mut self.vars);
         exchange(&mut self.vars);
-        result.map_err(|error| name_unfed(error, &self.data))
+        result.map_err(|error| name_unfed(error, &self.data, feed))
     }
 
     /// What ops borrow of `lent`, found out once.
@@ -281,28 +281,30 @@ fn fetch(fetches: &[Fetch], vars: &mut [Value], fetched: &mut Vec<Tensor>) -> Re
 }
 
 /// An unfed data variable is not "uninitialized": the message must say what to do.
-fn name_unfed(error: Error, data: &HashSet<String>) -> Error {
-    fn walk(error: &mut ProgramError, data: &HashSet<String>) {
+fn name_unfed(error: Error, data: &HashSet<String>, feed: &Feed) -> Error {
+    fn walk(error: &mut ProgramError, data: &HashSet<String>, feed: &Feed) {
         match error {
             ProgramError::InOp { source, .. } | ProgramError::InVar { source, .. } => {
-                walk(source, data);
+                walk(source, data, feed);
             }
             ProgramError::NotInitialized { port, var } if data.contains(var) => {
                 let (port, var) = (std::mem::take(port), std::mem::take(var));
-                *error = ProgramError::NotFed { port, var };
+                let near = DidYouMean::among(&var, feed.strays());
+                let fed = feed.names().chain(feed.strays()).map(str::to_string).collect();
+                *error = ProgramError::NotFed { port, var, fed, near };
             }
             _ => {}
         }
     }
     let Error::Program(mut inner) = error else { return error };
-    walk(&mut inner, data);
+    walk(&mut inner, data, feed);
     Error::Program(inner)
 }
 
 fn check_feeds(program: &Program, feed: &Feed) -> Result<Vec<VarDesc>> {
     let declared = |name: &str| {
         let var = program.find_var(0, name).cloned();
-        var.ok_or_else(|| Error::FeedNotDeclared { var: name.to_string() })
+        var.ok_or_else(|| Error::feed_not_declared(name, program))
     };
     feed.names().map(declared).collect()
 }
@@ -312,7 +314,8 @@ fn check_fetches(program: &Program, plans: &[Plan], feed: &Feed, fetch: &[&str])
     let written: HashSet<&str> = ops.flat_map(|planned| planned.desc.writes()).collect();
     for &name in fetch {
         let var = name.to_string();
-        let Some(desc) = program.find_var(0, name) else { return Err(Error::FetchUnknown { var }) };
+        let desc = program.find_var(0, name);
+        let desc = desc.ok_or_else(|| Error::fetch_unknown(name, program))?;
         let written = written.contains(name);
         if !written && !desc.persistable && feed.names().all(|fed| fed != name) {
             return Err(Error::FetchNotComputed { var });
@@ -375,7 +378,8 @@ impl<'a> Slots<'a> {
     /// The place of a variable seen from a block.
     fn slot(&mut self, block: usize, name: &str) -> Result<usize> {
         let owner = self.program.owner_of(block, name);
-        let owner = owner.ok_or_else(|| ProgramError::UnknownVar { var: name.to_string() })?;
+        let owner =
+            owner.ok_or_else(|| ProgramError::unknown_var(name, self.program.list_vars()))?;
         Ok(*self.slots.entry((owner, name.to_string())).or_insert_with(|| {
             self.n_slots += 1;
             self.n_slots - 1
@@ -425,6 +429,5 @@ impl<'a> Slots<'a> {
 
 fn in_planned(block: usize, planned: &plan::Planned, error: Error) -> Error {
     let Error::Program(source) = error else { return error };
-    let (kind, op) = (planned.desc.kind.clone(), planned.desc.to_string());
-    ProgramError::InOp { block, index: planned.index, kind, op, source: Box::new(source) }.into()
+    ProgramError::in_op((block, planned.index), &planned.desc, source).into()
 }

@@ -147,9 +147,7 @@ fn in_op(block: usize, step: &Step, source: ProgramError) -> Error {
         },
         other => other,
     };
-    let (kind, op) = (step.desc.kind.clone(), step.desc.to_string());
-    let source = Box::new(source);
-    Error::Program(ProgramError::InOp { block, index: step.index, kind, op, source })
+    Error::Program(ProgramError::in_op((block, step.index), &step.desc, source))
 }
 
 fn check_finite(step: &Step, vars: &[Value]) -> program::Result<()> {

@@ -198,9 +198,9 @@ fn refusal(feed: &mut Feed, fetch: &[&str]) -> Error {
 fn refuses_feeds_and_fetches_that_do_not_fit() {
     let feed = &mut batch(&[[1.0, 2.0]]);
     let error = refusal(&mut Feed::new().with("z", Tensor::full([1], 1.0f32)), &[]);
-    assert!(matches!(&error, Error::FeedNotDeclared { var } if var == "z"), "{error}");
+    assert!(matches!(&error, Error::FeedNotDeclared { var, .. } if var == "z"), "{error}");
     let error = refusal(feed, &["z"]);
-    assert!(matches!(&error, Error::FetchUnknown { var } if var == "z"), "{error}");
+    assert!(matches!(&error, Error::FetchUnknown { var, .. } if var == "z"), "{error}");
     let error = refusal(&mut Feed::new(), &["x"]);
     assert!(matches!(&error, Error::FetchNotComputed { var } if var == "x"), "{error}");
     let error = refusal(&mut Feed::new().with("x", Tensor::default()), &[]);

@@ -122,7 +122,7 @@ fn runnable(program: &Program, infers: bool) -> std::borrow::Cow<'_, Program> {
 fn check_shown(program: &Program, pass: &Pass) -> Result<()> {
     let unknown = |name: &&String| program.find_var(0, name).is_none();
     match pass.fetch.iter().chain(&pass.watch).find(unknown) {
-        Some(var) => Err(Error::FetchUnknown { var: var.clone() }),
+        Some(var) => Err(Error::fetch_unknown(var, program)),
         None => Ok(()),
     }
 }

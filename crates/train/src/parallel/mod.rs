@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use program::{Error as ProgramError, Program};
-use tensor::{Tensor, Value};
+use tensor::{DidYouMean, Tensor, Value};
 
 pub use loss::LossScale;
 pub use split::{join, split};
@@ -324,7 +324,8 @@ impl Parallel {
     ) -> Result<Vec<Tensor>> {
         let replicas = self.replicas.lock();
         let in_scope = |name| inner.read(name, |value| tensor_of(name, value));
-        let missing = || Err(Error::FetchUnknown { var: name.to_string() });
+        let near = DidYouMean::default();
+        let missing = || Err(Error::FetchUnknown { var: name.to_string(), near: near.clone() });
         let common = stages.is_common(name);
         let of_device = |(at, (device, feed)): (usize, (&Device, &Feed))| {
             if let Some(tensor) = feed.get(name) {
@@ -368,7 +369,8 @@ fn tensor_of(name: &str, value: &Value) -> Result<Tensor> {
 fn check_fetches(program: &Program, stages: &Stages, feeds: &[Feed], fetch: &[&str]) -> Result<()> {
     for &name in fetch {
         let var = name.to_string();
-        let Some(desc) = program.find_var(0, name) else { return Err(Error::FetchUnknown { var }) };
+        let desc = program.find_var(0, name);
+        let desc = desc.ok_or_else(|| Error::fetch_unknown(name, program))?;
         let fed = feeds.first().is_some_and(|feed| feed.get(name).is_some());
         if !desc.persistable && !fed && !stages.writes(name) {
             return Err(Error::FetchNotComputed { var });

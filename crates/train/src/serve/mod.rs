@@ -86,7 +86,7 @@ pub fn serve(
     let inner = stop.clone();
     let thread = thread::spawn(move || {
         let (end, store) = listener.serve(server, &inner, move |text| {
-            log(&Line::warning("server.rs", text));
+            log(&Line::warning("server", text));
         });
         drop(store);
         // The receiver waits until this comes.

@@ -19,8 +19,8 @@ pub struct Cut {
 /// Cuts a variable into at most `n_servers` blocks of whole rows, each of `min_block` elements at
 /// least (but for the last).
 pub fn slice_variable(dims: &[i64], n_servers: usize, min_block: i64) -> Vec<Cut> {
-    let total: i64 = dims.iter().product();
-    let width: i64 = dims.iter().skip(1).product::<i64>().max(1);
+    let total = program::var::n_elements(dims);
+    let width = program::var::n_elements(dims.get(1..).unwrap_or(&[])).max(1);
     let most = total / min_block.max(1);
     let n_blocks = most.clamp(1, n_servers.max(1) as i64);
     let mut size = ceil(total, n_blocks);

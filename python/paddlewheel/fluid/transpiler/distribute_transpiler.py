@@ -11,7 +11,7 @@ from .details import wait_server_ready
 from .ps_dispatcher import HashName, PSDispatcher, RoundRobin
 
 COLLECTIVE = (
-    'training without servers comes later; use mode "pserver", or fluid.CompiledProgram'
+    'training without servers on several machines is not there; use mode "pserver", or fluid.CompiledProgram'
     "(...).with_data_parallel on one machine"
 )
 DEPRECATED = (

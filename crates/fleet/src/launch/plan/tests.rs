@@ -79,6 +79,8 @@ fn machines_named_by_end_points() {
 
 #[test]
 fn jobs_that_cannot_be() {
+    let twice = plan("--endpoints 127.86.2.7:1,127.86.2.7:1 x.py").unwrap_err();
+    assert!(matches!(twice, Error::Usage(Usage::EndpointTwice(_))), "{twice}");
     let check = |line: &str, expected: Usage| match plan(line) {
         Err(Error::Usage(usage)) => assert_eq!(usage, expected),
         other => panic!("{line}: {other:?}"),

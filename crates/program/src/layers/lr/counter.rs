@@ -31,7 +31,7 @@ impl Default for StepCounter<'_> {
 pub fn autoincreased_step_counter(b: &mut Builder<'_>, options: StepCounter<'_>) -> Result<Var> {
     let StepCounter { counter_name, begin, step } = options;
     let is_new = b.main.block(0).var(counter_name).is_none();
-    let before = (begin - step) as f32;
+    let before = begin.saturating_sub(step) as f32;
     let counter = b.state(counter_name, Meta::dense(DType::I64, &[1]), before)?;
     if is_new {
         let op = OpDesc::new("increment").input("X", &counter).output("Out", &counter);

@@ -1,0 +1,150 @@
+//! Where in the user's script an op was built.
+//!
+//! Fluid keeps it as the attribute `op_callstack`. Ours is not an attribute: it is no part of a
+//! program's bytes, nor of whether two programs are equal, because it says where a script lies on
+//! one machine. Programs that Fluid saved have the attribute; errors use it where it is there.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::block::OpDesc;
+use crate::role::CALLSTACK;
+
+/// A line of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The script.
+    pub file: String,
+    /// Counted from 1.
+    pub line: u32,
+    /// The function, `<module>` outside of all.
+    pub function: String,
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{} in `{}`", self.file, self.line, self.function)
+    }
+}
+
+/// What a script's language notes while it builds, in a hurry; lines are made of it when somebody
+/// asks, which few do.
+pub trait Trace: fmt::Debug + Send + Sync {
+    /// The lines, the innermost first.
+    fn frames(&self) -> Vec<Frame>;
+}
+
+impl Trace for Vec<Frame> {
+    fn frames(&self) -> Vec<Frame> {
+        self.clone()
+    }
+}
+
+/// Lines of a script that led to an op, the innermost first; none if nobody noted them.
+#[derive(Clone, Debug, Default)]
+pub struct Site(Option<Arc<dyn Trace>>);
+
+/// Where an op was built does not change what it is.
+impl PartialEq for Site {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Site {
+    /// The place that was noted.
+    pub fn new(trace: impl Trace + 'static) -> Self {
+        Site(Some(Arc::new(trace)))
+    }
+
+    /// The lines, the innermost first.
+    pub fn frames(&self) -> Vec<Frame> {
+        self.0.as_ref().map(|trace| trace.frames()).unwrap_or_default()
+    }
+
+    /// Whether nobody noted it.
+    pub fn is_unknown(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Where an op was built: as noted, or as the file says that it came from.
+    pub fn of(op: &OpDesc) -> Self {
+        match op.attrs.get(CALLSTACK) {
+            Some(crate::Attr::Strs(lines)) if op.site.is_unknown() => from_fluid(lines),
+            _ => op.site.clone(),
+        }
+    }
+
+    /// As Fluid's attribute has it: the innermost last, as Python prints it.
+    pub fn callstack(&self) -> Vec<String> {
+        let line = |frame: &Frame| {
+            let Frame { file, line, function } = frame;
+            format!("  File \"{file}\", line {line}, in {function}\n")
+        };
+        self.frames().iter().rev().map(line).collect()
+    }
+}
+
+/// ` built at train.py:17 in `net`, called from …`; nothing if nobody noted it.
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, frame) in self.frames().iter().enumerate() {
+            write!(f, "{} {frame}", if at == 0 { " built at" } else { ", called from" })?;
+        }
+        Ok(())
+    }
+}
+
+/// The innermost line of Fluid's attribute that is not of Fluid itself.
+fn from_fluid(lines: &[String]) -> Site {
+    let frames = lines.iter().filter_map(|line| parse(line));
+    let users = frames.filter(|frame| !frame.file.contains("/paddle/"));
+    users.last().map_or_else(Site::default, |frame| Site::new(vec![frame]))
+}
+
+/// A line as Python prints it.
+fn parse(line: &str) -> Option<Frame> {
+    let (file, rest) = line.trim_start().strip_prefix("File \"")?.split_once("\", line ")?;
+    let (number, rest) = rest.split_once(", in ")?;
+    let function = rest.lines().next().unwrap_or("").to_string();
+    Some(Frame { file: file.to_string(), line: number.parse().ok()?, function })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(line: u32, function: &str) -> Frame {
+        Frame { file: "train.py".into(), line, function: function.into() }
+    }
+
+    #[test]
+    fn says_where() {
+        let site = Site::new(vec![frame(17, "net"), frame(30, "<module>")]);
+        let text = " built at train.py:17 in `net`, called from train.py:30 in `<module>`";
+        assert_eq!(site.to_string(), text);
+        assert_eq!(Site::default().to_string(), "");
+    }
+
+    #[test]
+    fn is_no_part_of_what_an_op_is() {
+        let (mut one, other) = (OpDesc::new("mul"), OpDesc::new("mul"));
+        one.site = Site::new(vec![frame(17, "net")]);
+        assert_eq!(one, other);
+    }
+
+    #[test]
+    fn reads_what_fluid_wrote() {
+        let lines = [
+            "  File \"/usr/lib/python3/site-packages/paddle/fluid/framework.py\", line 2610, in append_op\n    attrs=None)\n",
+            "  File \"o.py\", line 2, in net\n    y=fluid.layers.fc(x,1)\n",
+            "no line at all",
+        ];
+        let lines = lines.map(str::to_string).to_vec();
+        let op = OpDesc::new("mul").attr(CALLSTACK, lines);
+        assert_eq!(Site::of(&op).to_string(), " built at o.py:2 in `net`");
+        let mut ours = op.clone();
+        ours.site = Site::new(vec![frame(17, "net")]);
+        assert_eq!(Site::of(&ours).callstack(), ["  File \"train.py\", line 17, in net\n"]);
+    }
+}
