@@ -98,8 +98,8 @@ impl fmt::Display for Site {
 /// The innermost line of Fluid's attribute that is not of Fluid itself.
 fn from_fluid(lines: &[String]) -> Site {
     let frames = lines.iter().filter_map(|line| parse(line));
-    let users = frames.filter(|frame| !frame.file.contains("/paddle/"));
-    users.last().map_or_else(Site::default, |frame| Site::new(vec![frame]))
+    let mut users = frames.filter(|frame| !frame.file.contains("/paddle/"));
+    users.next_back().map_or_else(Site::default, |frame| Site::new(vec![frame]))
 }
 
 /// A line as Python prints it.
