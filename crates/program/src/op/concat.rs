@@ -195,7 +195,9 @@ impl Op for ConcatGrad {
         let axis = axis_of(run, run.input("X")?.shape().rank())?;
         let mut at = 0;
         for index in 0..run.n_inputs("X") {
-            let size = run.input_at("X", index)?.shape().dim(axis);
+            let Some(&size) = run.input_at("X", index)?.dims().get(axis) else {
+                return Err(mismatch(run, run.input("X")?, index));
+            };
             if run.wants_at("X@GRAD", index) {
                 let mut d_x = run.take_at("X@GRAD", index);
                 cut(run, (index, axis, at), &mut d_x)?;
@@ -293,6 +295,15 @@ mod tests {
         };
         join().gives("Out", t(&[2, 3], &[1.0, 3.0, 4.0, 2.0, 5.0, 6.0]));
         join().output("Out").grad(&["X"]);
+    }
+
+    /// Found by `fuzz_ops`.
+    #[test]
+    fn refuses_to_give_back_to_an_input_without_the_axis() {
+        let inputs = vec![t(&[1, 1], &[1.0]), t(&[1], &[2.0])];
+        let op = check("concat_grad").inputs("X", inputs).attr("axis", 1);
+        let error = op.input("Out@GRAD", t(&[1, 2], &[1.0, 2.0])).outputs("X@GRAD", 2).fails();
+        assert!(matches!(error.root(), Error::Shapes { .. }), "{error}");
     }
 
     #[test]
