@@ -2,7 +2,7 @@
 
 use program::layers::{self, Data, Fc};
 use program::{Error as ProgramError, Net, OpDesc, Program};
-use tensor::{DType, Tensor};
+use tensor::{DType, Tensor, Value};
 
 use super::*;
 use crate::Error;
