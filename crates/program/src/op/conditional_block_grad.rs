@@ -102,3 +102,24 @@ impl Op for SelectOutput {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::check::{check, ids, t};
+
+    #[test]
+    fn a_mask_that_names_no_output_is_refused() {
+        let op = check("select_output").input("X", t(&[1], &[5.0]));
+        let error = op.input("Mask", ids(&[1], &[2])).outputs("Out", 2).fails();
+        assert!(matches!(error.root(), Error::BadValue { .. }), "{error}");
+    }
+
+    #[test]
+    fn what_was_not_computed_has_zeros_for_a_gradient() {
+        // `conditional_block_grad` gives these where the block did not run.
+        let like = Value::Tensor(t(&[2], &[1.0, 2.0]));
+        assert_eq!(zeros(Some(&like)).tensor(), Some(&t(&[2], &[0.0, 0.0])));
+        assert!(zeros(None).is_empty());
+    }
+}

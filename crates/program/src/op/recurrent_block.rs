@@ -71,13 +71,18 @@ fn order(run: &Run<'_>) -> Result<Vec<usize>> {
     Ok(steps)
 }
 
-/// One step of a tensor.
-fn step_of(whole: &Tensor, step: usize, out: &mut Tensor) {
-    let dims = &whole.dims()[1..];
-    let n_bytes = whole.bytes().len() / whole.dims()[0].max(1);
+/// One step of a tensor of so many steps; `None` if it has others.
+fn step_of(whole: &Tensor, (step, n): (usize, usize)) -> Option<Tensor> {
+    let (&steps, dims) = whole.dims().split_first()?;
+    if steps != n || step >= n {
+        return None;
+    }
+    let n_bytes = whole.bytes().len() / n;
     let shape = if dims.is_empty() { Shape::from([1]) } else { inside(whole.shape()) };
+    let mut out = Tensor::default();
     out.resize_as(whole.dtype(), shape);
     out.bytes_mut().copy_from_slice(&whole.bytes()[step * n_bytes..][..n_bytes]);
+    Some(out)
 }
 
 /// The shape without its first dimension.
@@ -90,9 +95,13 @@ fn inside(shape: Shape) -> Shape {
 fn put_step(part: &Tensor, (step, n): (usize, usize), whole: &mut Tensor) -> Result<()> {
     let dims = [&[n as i64][..], &part.shape().to_i64()].concat();
     let shape = Shape::from_dims(&dims)?;
-    if whole.shape() != shape || whole.dtype() != part.dtype() {
+    if !whole.is_initialized() {
         whole.resize_as(part.dtype(), shape);
         whole.bytes_mut().fill(0);
+    }
+    if whole.shape() != shape || whole.dtype() != part.dtype() {
+        let (rule, var) = ("every step must give the same shape", String::new());
+        return Err(Error::Shape { rule, var, dims: part.shape().to_i64() });
     }
     let n_bytes = part.bytes().len();
     whole.bytes_mut()[step * n_bytes..][..n_bytes].copy_from_slice(part.bytes());
@@ -142,8 +151,8 @@ impl Op for Recurrent {
         let mut saved = Vec::new();
         for (nth, &step) in steps.iter().enumerate() {
             for k in 0..run.n_inputs("inputs") {
-                let mut x = run.take_at("step_inputs", k);
-                step_of(run.input_at("inputs", k)?, step, &mut x);
+                let x = step_of(run.input_at("inputs", k)?, (step, steps.len()));
+                let x = x.ok_or_else(|| run.shape("it must have as many steps", "inputs"))?;
                 run.put_at("step_inputs", k, x);
             }
             for k in 0..n_states {
@@ -200,8 +209,9 @@ impl Op for RecurrentGrad {
         for (nth, &step) in steps.iter().enumerate().rev() {
             restore(run, nth, steps.len())?;
             for k in 0..run.n_inputs("step_output_grads") {
-                let mut part = Tensor::default();
-                step_of(run.input_at("outputs@GRAD", k)?, step, &mut part);
+                let part = step_of(run.input_at("outputs@GRAD", k)?, (step, steps.len()));
+                let rule = "it must have as many steps as the inputs";
+                let part = part.ok_or_else(|| run.shape(rule, "outputs@GRAD"))?;
                 run.put_at("step_output_grads", k, part);
             }
             sums.hand_over(run)?;
@@ -308,7 +318,7 @@ impl Sums {
                 }
                 0 => Value::Empty,
                 1 => parts.remove(0),
-                _ => joined(parts),
+                _ => joined(parts)?,
             };
             run.put_value_at("parameters@GRAD", k, total);
         }
@@ -337,7 +347,7 @@ fn add(parts: &mut Vec<Value>, part: &Tensor) -> Result<()> {
 }
 
 /// Rows of all steps, one after another; whoever reads them merges equal ids.
-fn joined(parts: Vec<Value>) -> Value {
+fn joined(parts: Vec<Value>) -> Result<Value> {
     let mut all: Option<tensor::Rows> = None;
     for part in parts {
         let Value::Rows(part) = part else { continue };
@@ -345,6 +355,14 @@ fn joined(parts: Vec<Value>) -> Value {
             all = Some(part);
             continue;
         };
+        let same = part.value.dtype() == rows.value.dtype() && part.width() == rows.width();
+        if part.ids.is_empty() {
+            continue;
+        }
+        if !same {
+            let (rule, var) = ("every step must give rows of the same width", String::new());
+            return Err(Error::Shape { rule, var, dims: part.value.shape().to_i64() });
+        }
         let n = rows.ids.len() + part.ids.len();
         let mut value = Tensor::default();
         value.resize_as(rows.value.dtype(), rows.value.shape().with_dim(0, n));
@@ -354,5 +372,36 @@ fn joined(parts: Vec<Value>) -> Value {
         rows.ids.extend(part.ids);
         rows.value = value;
     }
-    all.map_or(Value::Empty, Value::Rows)
+    Ok(all.map_or(Value::Empty, Value::Rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::check::t;
+
+    #[test]
+    fn steps_are_taken_out_and_put_back() {
+        // What `recurrent` does with its inputs, and `recurrent_grad` with gradients.
+        let whole = t(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+        let mut copy = Tensor::default();
+        for step in [1, 0] {
+            let part = step_of(&whole, (step, 2)).expect("it is there");
+            assert_eq!(part.dims(), [2]);
+            put_step(&part, (step, 2), &mut copy).expect("it fits");
+        }
+        assert_eq!(copy, whole);
+        assert!(step_of(&whole, (0, 3)).is_none());
+        let error = put_step(&t(&[3], &[0.0; 3]), (0, 2), &mut copy).expect_err("another shape");
+        assert!(matches!(error, Error::Shape { .. }), "{error}");
+    }
+
+    #[test]
+    fn rows_of_all_steps_come_one_after_another() {
+        let rows =
+            |id, value| tensor::Rows { ids: vec![id], height: 9, value: t(&[1, 1], &[value]) };
+        let all = joined(vec![Value::Rows(rows(4, 1.0)), Value::Rows(rows(4, 2.0))]).unwrap();
+        let all = all.rows().expect("rows").clone();
+        assert_eq!((all.ids, all.value), (vec![4, 4], t(&[2, 1], &[1.0, 2.0])));
+    }
 }

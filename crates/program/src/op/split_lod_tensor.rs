@@ -13,9 +13,12 @@ pub(super) struct MergeLodTensor;
 
 /// Where each piece begins, and the end of the last.
 fn offsets(tensor: &Tensor) -> Option<Vec<usize>> {
+    let rows = tensor.shape().dims().first().copied().unwrap_or(0);
     match tensor.lod().levels() {
-        [] => Some((0..=tensor.shape().dims().first().copied().unwrap_or(0)).collect()),
-        [one] => Some(one.to_vec()),
+        [] => Some((0..=rows).collect()),
+        // No sequence at all: the side that nothing went to.
+        [one] if one.len() < 2 => Some(vec![0]),
+        [one] if tensor.lod().check(rows).is_ok() => Some(one.to_vec()),
         _ => None,
     }
 }
