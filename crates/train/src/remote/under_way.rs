@@ -222,8 +222,9 @@ mod tests {
             })
         };
         way.catch_up();
-        assert_eq!((way.counts().served, way.counts().n_late), (2, 0));
         sender.join().unwrap();
+        let counts = way.counts();
+        assert_eq!((counts.served, counts.n_late), (2, 0));
     }
 
     #[test]
