@@ -387,8 +387,8 @@ class LoDTensor:
         """One number of a tensor of 32-bit floats, counted in the order of its memory."""
     def _is_initialized(self) -> Any:
         ...
-    def _mutable_data(self, place: Any, dtype: Any) -> Any:
-        """Makes room for elements of a type; says where it is."""
+    def _mutable_data(self, place: Any = None, dtype: Any = None) -> Any:
+        """Memory for the numbers, in another type if one is given; returns its address."""
     def _place(self) -> Any:
         """Where its numbers are: in the memory of this machine."""
     def _set_dims(self, dims: Any) -> Any:

@@ -225,7 +225,16 @@ def test_a_trainer_that_is_started_again_finds_its_place(cluster, job):
             cluster.logs,
         )
         mine.trainer(1, "tolerant")
-        mine.goes_on("trainer 0")
+        wait_until(
+            "trainer 1 is back",
+            lambda: all(
+                cluster.log(server).count("trainer 1 joined") > again + 1
+                for server in ("server 0", "server 1")
+            ),
+            LIMIT,
+            cluster.logs,
+        )
+        mine.goes_on("trainer 0", "trainer 1")
     assert "the job needs all trainers" not in cluster.log("server 0")
     assert "the others go on without it" in cluster.log("server 0")
     mine.end("trainer 0", "trainer 1", "server 0", "server 1")

@@ -265,7 +265,8 @@ fn nobody_but_the_ops_keeps_lists_of_op_names() {
             && !name.contains("/python/")
             && !free.iter().any(|folder| name.contains(folder))
     };
-    let is_op = |word: &str| program::op::find(word).is_ok();
+    // The executor feeds and fetches by itself.
+    let is_op = |word: &str| program::op::find(word).is_ok() && word != "feed";
     let mut found = Vec::new();
     for (name, text) in texts(&[".rs"]).into_iter().filter(|(name, _)| bound(name)) {
         let code = &text[..text.len() - test_part(&name, &text).len()];

@@ -19,9 +19,10 @@ pub(super) struct Logs {
 
 impl Logs {
     /// Takes a folder, or one inside of it while another job writes there. Where no lock can be had
-    /// (a full or foreign folder), it is taken without.
-    pub(super) fn take(wanted: &Path) -> Self {
-        let lock = lock_file(wanted);
+    /// (a full or foreign folder), it is taken without. Launchers of one job on several nodes may
+    /// share a folder: their files have different names.
+    pub(super) fn take(wanted: &Path, node: Option<&str>) -> Self {
+        let lock = lock_file(wanted, node.unwrap_or_default());
         let is_taken = |file: &File| matches!(file.try_lock(), Err(TryLockError::WouldBlock));
         if !lock.as_ref().is_some_and(is_taken) {
             return Self { folder: wanted.to_path_buf(), line: None, _lock: lock };
@@ -36,11 +37,11 @@ impl Logs {
     }
 }
 
-fn lock_file(wanted: &Path) -> Option<File> {
+fn lock_file(wanted: &Path, node: &str) -> Option<File> {
     let folder = std::env::temp_dir().join(FOLDER);
     fs::create_dir_all(&folder).ok()?;
     let full = fs::canonicalize(wanted).or_else(|_| std::path::absolute(wanted)).ok()?;
-    let name = full.to_string_lossy().replace('/', "_");
+    let name = format!("{}@{node}", full.to_string_lossy()).replace('/', "_");
     let letters: Vec<char> = name.chars().collect();
     let name: String = letters[letters.len().saturating_sub(NAME_MAX)..].iter().collect();
     let path = folder.join(name);
@@ -55,12 +56,13 @@ mod tests {
     fn two_jobs_have_two_folders() {
         let home = tempfile::tempdir().unwrap();
         let wanted = home.path().join("logs");
-        let first = Logs::take(&wanted);
+        let first = Logs::take(&wanted, None);
         assert_eq!((&first.folder, &first.line), (&wanted, &None));
-        let second = Logs::take(&wanted);
+        let second = Logs::take(&wanted, None);
         assert_eq!(second.folder, wanted.join(format!("job.{}", std::process::id())));
         assert!(second.line.is_some());
+        assert_eq!(Logs::take(&wanted, Some("10.0.0.2")).folder, wanted, "another node of a job");
         drop(first);
-        assert_eq!(Logs::take(&wanted).folder, wanted);
+        assert_eq!(Logs::take(&wanted, None).folder, wanted);
     }
 }

@@ -30,7 +30,7 @@ pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i3
         None => help(options::PS_USAGE, console),
         Some(mut options) => {
             let flags = Flags::from_environment(&crate::env::process)?;
-            let logs = Logs::take(&options.log_dir);
+            let logs = Logs::take(&options.log_dir, options.node.as_deref());
             options.log_dir = logs.folder.clone();
             let mut job = plan::ps(options)?;
             job.lines.extend(logs.line.clone());
@@ -46,7 +46,8 @@ pub fn launch(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
     let run = |console: &mut Console| match options::collective(arguments)? {
         None => help(options::COLLECTIVE_USAGE, console),
         Some(mut options) => {
-            let logs = options.log_dir.as_deref().map(Logs::take);
+            let logs = options.log_dir.as_deref();
+            let logs = logs.map(|folder| Logs::take(folder, options.node.as_deref()));
             options.log_dir = logs.as_ref().map(|logs| logs.folder.clone());
             let mut job = plan::collective(options, &crate::env::process)?;
             job.lines.extend(logs.as_ref().and_then(|logs| logs.line.clone()));
