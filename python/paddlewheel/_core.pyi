@@ -211,6 +211,7 @@ class DataParallel:
         scale: Any = None,
         share: Any = None,
         reduces: bool = False,
+        async_mode: bool = False,
     ) -> None: ...
     n_places: Any
 

@@ -54,14 +54,16 @@ pub(crate) struct Call<'a, 'py> {
 #[pymethods]
 impl PyParallel {
     /// Devices that train if `scale` says what the gradient of the loss starts with: the name of
-    /// one of Fluid's `GradientScaleStrategy`. With `reduces` they count into the same counters.
+    /// one of Fluid's `GradientScaleStrategy`. With `reduces` they count into the same counters; in
+    /// `async_mode` they do, too, and what is fetched is the first one's.
     #[new]
-    #[pyo3(signature = (n_places, scale = None, share = None, reduces = false))]
+    #[pyo3(signature = (n_places, scale = None, share = None, reduces = false, async_mode = false))]
     fn new(
         n_places: usize,
         scale: Option<&str>,
         share: Option<&Self>,
         reduces: bool,
+        async_mode: bool,
     ) -> PyResult<Self> {
         let scale = match scale {
             None => None,
@@ -75,6 +77,9 @@ impl PyParallel {
         let mut parallel = Parallel::new(n_places, scale);
         if reduces {
             parallel.count_together();
+        }
+        if async_mode {
+            parallel.fetch_first();
         }
         let allows_idle = parallel.allows_idle();
         if let Some(other) = share {

@@ -163,6 +163,7 @@ class CompiledProgram:
             None if self._loss_name is None else scale,
             self._shared(),
             self._build_strategy.reduce_strategy == BuildStrategy.ReduceStrategy.Reduce,
+            self._build_strategy.async_mode,
         )
 
     def _shared(self):

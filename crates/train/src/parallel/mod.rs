@@ -45,6 +45,8 @@ pub struct Parallel {
     /// The scope of the run before, and the one inside of it for what is not the user's.
     inner: Option<(u64, Scope)>,
     stop: Option<Asked>,
+    /// How many devices a fetched value is taken from.
+    n_fetched: usize,
 }
 
 struct Asked(Stop);
@@ -87,12 +89,20 @@ impl Parallel {
             cache: Vec::new(),
             inner: None,
             stop: None,
+            n_fetched: n_devices,
         }
     }
 
     /// Lets devices count samples into the same counters (Fluid: `ReduceStrategy.Reduce` on CPUs).
     pub fn count_together(&mut self) {
         self.loss.counts_together = true;
+    }
+
+    /// Devices of a job with servers (Fluid: `BuildStrategy.async_mode`): they share counters, and what
+    /// is fetched is the first device's.
+    pub fn fetch_first(&mut self) {
+        self.count_together();
+        self.n_fetched = 1;
     }
 
     /// Lets another program of as many devices see this one's variables: training and testing.
@@ -339,7 +349,8 @@ impl Parallel {
                 None => device.read(name, |value| tensor_of(name, value)),
             }
         };
-        self.devices.iter().zip(feeds).enumerate().map(of_device).collect()
+        let devices = self.devices.iter().zip(feeds).take(self.n_fetched);
+        devices.enumerate().map(of_device).collect()
     }
 }
 

@@ -161,4 +161,9 @@ fn devices_that_count_together_have_one_area() {
         };
         assert_eq!(scope.read(&state, counted), Some(n_before + 2.0), "positives of all devices");
     }
+    let mut of_job = Parallel::new(4, None);
+    of_job.fetch_first();
+    let mut feeds = split(&whole, 4, true, |_| false).unwrap();
+    let got = of_job.run(&net.main, &scope, &mut feeds, &[area.as_str()]).unwrap();
+    assert_eq!(got[0].len(), 1, "Fluid's places run apart in a job, and the first is asked");
 }
