@@ -6,6 +6,7 @@ import os
 import pickle
 import sys
 import urllib.request
+import warnings
 
 from . import synthetic
 
@@ -75,11 +76,12 @@ def download(url, module_name, md5sum, save_name=None):
 
 
 def check_sum(path, url, md5sum):
-    """RuntimeError unless a file is the one that Fluid knows."""
+    """Warns once if a file is not the one that Fluid knows: a part of it, or packed again."""
     if md5sum and md5file(path) != md5sum:
-        raise RuntimeError(
-            "{} is not the file that Fluid knows: its MD5 sum is {}, not {}. Remove it, get the "
-            "file from {} and put it there.".format(path, md5file(path), md5sum, url)
+        warnings.warn(
+            "{} is used, but it is not the file that Fluid knows: its MD5 sum is {}, not {}. "
+            "If that is not meant, get the file from {}.".format(path, md5file(path), md5sum, url),
+            stacklevel=4,
         )
 
 
