@@ -30,10 +30,10 @@ SPAN = 0.04
 
 #: How to ask for each mode.
 MODES = {
-    "sync": "create_sync_strategy()",
-    "half_async": "create_half_async_strategy()",
-    "async": "create_async_strategy()",
-    "geo": "create_geo_strategy(4)",
+    "sync": lambda factory: factory.create_sync_strategy(),
+    "half_async": lambda factory: factory.create_half_async_strategy(),
+    "async": lambda factory: factory.create_async_strategy(),
+    "geo": lambda factory: factory.create_geo_strategy(4),
 }
 
 #: Numbers of messages on the wire, the words for them, and their colours.
@@ -78,7 +78,7 @@ def train(mode):
     hidden = fluid.layers.fc(fluid.layers.reshape(found, [-1, 32]), 512, act="relu")
     guess = fluid.layers.fc(hidden, 1)
     loss = fluid.layers.mean(fluid.layers.square_error_cost(guess, label))
-    strategy = eval("distributed_strategy.StrategyFactory." + MODES[mode])
+    strategy = MODES[mode](distributed_strategy.StrategyFactory)
     fleet.distributed_optimizer(fluid.optimizer.SGD(0.01), strategy).minimize(loss)
     if fleet.is_server():
         fleet.init_server()
@@ -277,10 +277,10 @@ def draw(mode, seen, steps, begin):
 
 
 def listing(seen, begin):
-    """The same as lines of text."""
+    """All messages from then on, as lines of text."""
     lines = []
     for at, sender, receiver, kind, n_bytes in seen:
-        if begin <= at <= begin + SPAN:
+        if begin <= at:
             word = KINDS.get(kind, (str(kind),))[0]
             values = ((at - begin) * 1e3, sender, receiver, word, n_bytes)
             lines.append("%6.1f ms  %s -> %s  %-12s %d bytes" % values)

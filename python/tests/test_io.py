@@ -310,3 +310,31 @@ def test_models_of_fluid_predict(folder, names):
     (found,) = exe.run(program, feed={feeds[0]: rows}, fetch_list=targets)
     expected = rows.dot(value("fc_0.w_0")) + value("fc_0.b_0")
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+FULL_DISK = """
+import os, resource
+import paddlewheel.fluid as fluid
+
+x = fluid.data("x", [None, 300])
+fluid.layers.fc(x, 300, param_attr="large", bias_attr="small")
+exe = fluid.Executor(fluid.CPUPlace())
+exe.run(fluid.default_startup_program())
+fluid.io.save_persistables(exe, "model")
+saved = open("model/large", "rb").read()
+exe.run(fluid.default_startup_program())
+# Larger files cannot be written from now on, as on a full disk.
+resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+try:
+    fluid.io.save_persistables(exe, "model")
+except OSError as error:
+    print(error)
+assert open("model/large", "rb").read() == saved
+assert sorted(os.listdir("model")) == ["large", "small"]
+"""
+
+
+def test_a_full_disk_is_an_error_and_the_old_file_stays(child):
+    ended = child("-c", FULL_DISK)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("cannot write model/large: "), ended.stdout
