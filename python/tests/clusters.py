@@ -1,11 +1,13 @@
 """Real processes on free ports with logs to wait for; whatever happens, none is left behind."""
 
+import contextlib
 import itertools
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["paddlewheel"].__file__)))
@@ -180,3 +182,52 @@ def trainer_variables(endpoints, at, trainers):
     """The variables of a trainer."""
     own = {"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(at)}
     return {**cloud(endpoints, trainers), **own}
+
+
+class Relay:
+    """A port that passes bytes on to another one, until it is told to hold back what clients send."""
+
+    def __init__(self, to):
+        self._to = to
+        self._held = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = "127.0.0.1:%d" % self._listener.getsockname()[1]
+        self.n_held = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def hold(self):
+        """From now on nothing of what clients send arrives; what servers send still does."""
+        self._held.set()
+
+    def close(self):
+        """Takes no more connections."""
+        self._listener.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self._connect(client)
+
+    def _connect(self, client):
+        host, _, port = self._to.rpartition(":")
+        try:
+            server = socket.create_connection((host, int(port)))
+        except OSError:
+            # Nobody listens yet: the client learns that.
+            client.close()
+            return
+        for pair in ((client, server, True), (server, client, False)):
+            threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
+
+    def _pass_on(self, source, sink, may_hold):
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if may_hold and self._held.is_set():
+                    self.n_held += len(data)
+                else:
+                    sink.sendall(data)
+        # Both directions end together, also for the thread that waits in the other one.
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)

@@ -10,6 +10,7 @@ import time
 import pytest
 from clusters import (
     LIMIT,
+    Relay,
     free_endpoints,
     is_alive,
     server_variables,
@@ -237,6 +238,30 @@ def test_a_trainer_that_is_started_again_finds_its_place(cluster, job):
         mine.goes_on("trainer 0", "trainer 1")
     assert "the job needs all trainers" not in cluster.log("server 0")
     assert "the others go on without it" in cluster.log("server 0")
+    mine.end("trainer 0", "trainer 1", "server 0", "server 1")
+
+
+def test_a_trainer_dies_between_its_writes_to_two_servers(cluster, job):
+    """Server 0 has its part of the round, server 1 has not; started again it goes on with both."""
+    mine = job(2, 2)
+    for at in (0, 1):
+        mine.server(at, "tolerant")
+    relay = Relay(mine.endpoints[1])
+    try:
+        mine.trainer(0, "tolerant")
+        direct = list(mine.endpoints)
+        mine.endpoints[1] = relay.endpoint
+        mine.trainer(1, "tolerant")
+        mine.endpoints[:] = direct
+        for name in ("trainer 0", "trainer 1"):
+            cluster.wait_for(name, "step 5\n")
+        relay.hold()
+        wait_until("a part of a round is held back", lambda: relay.n_held > 0, LIMIT, cluster.logs)
+        cluster.kill("trainer 1")
+    finally:
+        relay.close()
+    mine.trainer(1, "tolerant")
+    mine.goes_on("trainer 0", "trainer 1")
     mine.end("trainer 0", "trainer 1", "server 0", "server 1")
 
 

@@ -19,6 +19,7 @@ from paddlewheel.fluid.incubate.fleet.parameter_server.distribute_transpiler imp
 )
 
 SCRIPT = os.path.join(HERE, "seeds", "fleet_regression.py")
+PLACES = os.path.join(HERE, "jobs", "places.py")
 
 
 def numbers(log, word):
@@ -64,6 +65,20 @@ def test_a_job_learns(job, tmp_path, mode):
     one = numpy.ones((1, 4), "float32")
     (found,) = exe.run(program, feed={feeds[0]: one}, fetch_list=fetches)
     assert 1.0 < found[0, 0] < 6.0 and feeds == ["x"]
+
+
+@pytest.mark.parametrize("mode, weight", [("async", -1.6), ("half_async", -0.8), ("sync", -0.8)])
+def test_places_of_async_jobs_send_apart(child, tmp_path, mode, weight):
+    """Gradients 1 and 3, four steps of 0.1: async servers take each gradient, the others take means.
+
+    The numbers of async and half-async are those of the real Fluid 1.8.5 with a loader that gives each
+    place four batches.
+    """
+    options = ("--worker_num", "1", "--server_num", "1", PLACES, mode)
+    result = child("-m", "paddlewheel", "launch_ps", *options)
+    log = (tmp_path / "logs" / "workerlog.0").read_text()
+    assert result.returncode == 0, result.stderr + log
+    assert numbers(log, "w") == [pytest.approx(weight, abs=1e-6)]
 
 
 def test_sync_does_not_depend_on_the_number_of_servers(job, tmp_path):

@@ -55,6 +55,18 @@ else:
     subprocess.run([sys.executable, "-c", alias + script], check=True)
 
 
+def test_importing_fluid_brings_its_modules():
+    """Those of the real Fluid 1.8.5 that scripts use without importing them."""
+    script = """
+import types
+import paddlewheel.fluid as fluid
+for name in "op data_generator fleet log_helper wrapped_decorator".split():
+    assert isinstance(getattr(fluid, name), types.ModuleType), name
+assert fluid.fleet is fluid.incubate.fleet and fluid.op.Operator
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def test_the_imperative_mode_is_refused_where_it_is_used():
     class Net(fluid.dygraph.Layer):
         def __init__(self):

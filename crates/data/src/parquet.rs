@@ -3,10 +3,12 @@
 //! What a slot is made of is said as for tables of text ([`crate::csv`]). A column of lists makes a
 //! slot whose length differs from row to row.
 
+mod pages;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parquet::basic::{Compression, ConvertedType, LogicalType, Type as Physical};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{AsBytes, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader, SerializedFileReader};
@@ -16,6 +18,7 @@ use crate::csv::{BadCell, Cell, Column, Na, checksum, floats, id, ids};
 use crate::error::{Error, Refusal, Result, shown};
 use crate::records::Records;
 use crate::slot::Slot;
+use pages::CheckedPages;
 
 /// Rows of all columns that lie decoded at once; pages of the file come on top.
 const ROWS_AT_ONCE: usize = 1024;
@@ -356,7 +359,9 @@ impl Strip {
                 format!("it is packed with {codec}; write it with snappy, gzip or unpacked");
             return Err(Error::BadColumn { file, column, reason });
         }
-        let reader = group.get_column_reader(at).map_err(|error| bad_file(file, &error))?;
+        let pages = group.get_column_page_reader(at).map_err(|error| bad_file(file, &error))?;
+        let pages = Box::new(CheckedPages(pages));
+        let reader = get_column_reader(chunk.column_descr_ptr(), pages);
         let unsigned = matches!(
             descr.converted_type(),
             ConvertedType::UINT_8

@@ -107,6 +107,12 @@ pub enum Error {
     #[error("the loss `{var}` is not computed by any op of this program")]
     LossNotComputed { var: String },
 
+    #[error(
+        "the loss {var} is computed inside a block of a condition or a loop; gradients are computed \
+         for losses of the main block only: return the loss from the block and minimize it outside"
+    )]
+    LossInBlock { var: String },
+
     /// Fluid's wording, with the variable named.
     #[error(
         "The target variable used for pruning should have an associated operator that generates \
@@ -250,6 +256,7 @@ impl Error {
             | Error::LodLevels { var, .. }
             | Error::LossShape { var, .. }
             | Error::LossNotComputed { var }
+            | Error::LossInBlock { var }
             | Error::TargetNotComputed { var }
             | Error::NotFinite { var, .. } => Some(var),
             _ => None,

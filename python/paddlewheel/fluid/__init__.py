@@ -46,6 +46,7 @@ from .compiler import BuildStrategy, CompiledProgram, ExecutionStrategy
 from .parallel_executor import ParallelExecutor
 from . import average, debugger, graphviz, evaluator, metrics, nets, profiler, install_check
 from . import dataset, data_feed_desc, communicator, distribute_lookup_table, recordio_writer
+from . import log_helper, op, wrapped_decorator
 from .async_executor import AsyncExecutor
 from .data_feed_desc import DataFeedDesc
 from .dataset import DatasetFactory, InMemoryDataset, QueueDataset
@@ -59,6 +60,7 @@ from .transpiler import (
     release_memory,
 )
 from . import incubate, contrib
+from .incubate import data_generator, fleet
 from .contrib.trainer import (
     BeginEpochEvent,
     BeginStepEvent,

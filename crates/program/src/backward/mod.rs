@@ -41,6 +41,11 @@ pub fn append_backward(
     loss: &str,
     limits: &Limits,
 ) -> Result<Vec<ParamGrad>> {
+    if program.block(0).var(loss).is_none()
+        && program.blocks().iter().any(|b| b.var(loss).is_some())
+    {
+        return Err(Error::LossInBlock { var: loss.to_string() });
+    }
     let meta = &program.need_var(0, loss)?.meta;
     if meta.dims != [1] {
         return Err(Error::LossShape { var: loss.to_string(), dims: meta.dims.clone() });

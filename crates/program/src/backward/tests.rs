@@ -81,6 +81,11 @@ fn refuses_a_loss_that_is_no_scalar_or_not_computed() {
     net.main.block_mut(0).put_var(scalar);
     let error = append_backward(&mut net.main, "s", &Limits::default()).unwrap_err();
     assert!(matches!(error, Error::LossNotComputed { .. }), "{error}");
+    let inner = net.main.push_block();
+    net.main.block_mut(inner).put_var(VarDesc::new("t", Meta::dense(DType::F32, &[1])));
+    net.main.pop_block();
+    let error = append_backward(&mut net.main, "t", &Limits::default()).unwrap_err();
+    assert!(matches!(error, Error::LossInBlock { ref var } if var == "t"), "{error}");
 }
 
 #[test]

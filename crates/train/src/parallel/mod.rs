@@ -12,9 +12,11 @@ mod split;
 pub(crate) mod stage;
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use program::distributed::Mode;
 use program::{Error as ProgramError, Program};
 use tensor::{DidYouMean, Tensor, Value};
 
@@ -98,11 +100,26 @@ impl Parallel {
         self.loss.counts_together = true;
     }
 
-    /// Devices of a job with servers (Fluid: `BuildStrategy.async_mode`): they share counters, and what
-    /// is fetched is the first device's.
+    /// Devices of a job with servers (Fluid: `BuildStrategy.async_mode`): they share counters, what is
+    /// fetched is the first device's, and in an async job each device sends its own gradients.
     pub fn fetch_first(&mut self) {
         self.count_together();
         self.n_fetched = 1;
+    }
+
+    /// Whether each device sends its own gradients, as if it was alone: servers take them one by one.
+    fn sends_apart(&self, program: &Program) -> bool {
+        let is_async = program.distributed.as_ref().is_some_and(|job| job.mode == Mode::Async);
+        is_async && self.n_fetched == 1 && self.loss.trains()
+    }
+
+    /// How the gradient of the loss begins when `program` is run.
+    fn loss(&self, program: &Program) -> Loss {
+        match (self.loss.scale, self.sends_apart(program)) {
+            // Nothing is averaged over devices that send apart.
+            (Some(LossScale::PerDevice), true) => Loss { scale: Some(LossScale::One), ..self.loss },
+            _ => self.loss,
+        }
     }
 
     /// Lets another program of as many devices see this one's variables: training and testing.
@@ -175,8 +192,9 @@ impl Parallel {
         let inner = self.inner(program, scope);
         let mut ahead = Ahead::default();
         Session::new(self.once.cluster(), program.distributed.clone(), &mut ahead).start(scope);
+        let apart = self.sends_apart(program);
         for stage in &stages.stages {
-            self.run_stage(stage, &inner, feeds)?;
+            self.run_stage(stage, &inner, feeds, apart)?;
         }
         let collect = |&name: &&str| self.collect(name, &stages, &inner, feeds);
         fetch.iter().map(collect).collect()
@@ -189,7 +207,7 @@ impl Parallel {
         if let Some((_, stages)) = self.cache.iter().find(|(own, _)| *own == key) {
             return stages.clone();
         }
-        let stages = Arc::new(Stages::new(program, self.loss, &key.fetch));
+        let stages = Arc::new(Stages::new(program, self.loss(program), &key.fetch));
         if self.cache.len() == STAGES_MAX {
             self.cache.remove(0);
         }
@@ -213,7 +231,13 @@ impl Parallel {
         }
     }
 
-    fn run_stage(&mut self, stage: &Stage, inner: &Scope, feeds: &mut [Feed]) -> Result<()> {
+    fn run_stage(
+        &mut self,
+        stage: &Stage,
+        inner: &Scope,
+        feeds: &mut [Feed],
+        apart: bool,
+    ) -> Result<()> {
         let fed: HashSet<String> =
             feeds.first().into_iter().flat_map(Feed::names).map(str::to_string).collect();
         let n_used = feeds.len();
@@ -228,16 +252,29 @@ impl Parallel {
         let ran = device::run_all(&mut self.devices, feeds, program, in_turn, stop);
         self.take_back(stage, inner, n_used);
         ran.map_err(|error| stage.local.blame(error))?;
-        self.merge(stage, inner, n_used)?;
-        if !stage.once.origin.is_empty() {
-            let (once, mut joined) = (&stage.once, joined(stage, feeds)?);
-            let ran = self.once.run_into(&once.program, inner, &mut joined, &[], &mut Vec::new());
-            ran.map_err(|error| once.blame(error))?;
+        if apart {
+            for at in 0..n_used {
+                self.merge(stage, inner, at..at + 1)?;
+                self.run_once(stage, inner, &feeds[at..at + 1])?;
+            }
+        } else {
+            self.merge(stage, inner, 0..n_used)?;
+            self.run_once(stage, inner, feeds)?;
         }
         for name in &stage.refresh {
             self.replicas.lock().remove(name);
         }
         Ok(())
+    }
+
+    /// Runs what runs once for devices, which have these feeds.
+    fn run_once(&mut self, stage: &Stage, inner: &Scope, feeds: &[Feed]) -> Result<()> {
+        if stage.once.origin.is_empty() {
+            return Ok(());
+        }
+        let (once, mut joined) = (&stage.once, joined(stage, feeds)?);
+        let ran = self.once.run_into(&once.program, inner, &mut joined, &[], &mut Vec::new());
+        ran.map_err(|error| once.blame(error))
     }
 
     /// Runs one device after the other; what they pass on goes from each to the next.
@@ -304,9 +341,10 @@ impl Parallel {
         }
     }
 
-    /// Adds gradients up, and hands over what else the devices made for the ops that run once.
-    fn merge(&mut self, stage: &Stage, inner: &Scope, n_used: usize) -> Result<()> {
-        let Some((first, others)) = self.devices[..n_used].split_first() else { return Ok(()) };
+    /// Adds up the gradients of some devices, and hands over what else they made for the ops that run
+    /// once.
+    fn merge(&mut self, stage: &Stage, inner: &Scope, devices: Range<usize>) -> Result<()> {
+        let Some((first, others)) = self.devices[devices].split_first() else { return Ok(()) };
         for name in &stage.merge {
             // The old sum's memory becomes that of the first device's next gradient.
             let mut sum = inner.write_own(name, std::mem::take);
