@@ -1,4 +1,5 @@
-//! Runs programs on one machine: scopes that hold variables, the executor, files.
+//! Runs programs: scopes that hold variables, the executor, files; splits programs over servers, and
+//! runs them as a trainer or as a server.
 //!
 //! **Invariant:** the only crate that joins `program`, `data` and `ps`. It reads no environment
 //! variable and opens no socket.
