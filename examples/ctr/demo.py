@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 
+import clicks
 import paddle.fluid as fluid
-from ctr import CTR, list_files
 from paddle.fluid.incubate.fleet.base import role_maker
 from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler import fleet
 from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy import (
@@ -23,6 +23,8 @@ from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler.distribu
 from paddle.fluid.incubate.fleet.utils.fleet_util import FleetUtil
 
 BATCH = 200
+N_IDS = 1000001
+WIDTH = 10
 #: Before and behind what trainer 0 has to say in the end.
 SUMMARY, END = "--- who did what\n", "---\n"
 
@@ -35,10 +37,7 @@ def get_params():
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--trainers", type=int, default=2)
     parser.add_argument("--job", help=argparse.SUPPRESS)
-    params = parser.parse_args()
-    params.dense_feature_dim, params.sparse_feature_dim, params.embedding_size = 13, 1000001, 10
-    params.is_sparse = True
-    return params
+    return parser.parse_args()
 
 
 def train(params):
@@ -46,9 +45,8 @@ def train(params):
     fleet.init(role_maker.PaddleCloudRoleMaker())
     # In sync mode every run learns the same, to the bit.
     fluid.default_startup_program().random_seed = 1
-    model = CTR()
-    inputs = model.input_data(params)
-    loss, auc_var, _ = model.net(inputs, params)
+    sample = clicks.inputs()
+    loss, auc, _ = clicks.model(sample, N_IDS, WIDTH)
     strategy = getattr(StrategyFactory, "create_%s_strategy" % params.mode)()
     optimizer = fleet.distributed_optimizer(fluid.optimizer.Adagrad(0.01), strategy)
     optimizer.minimize(loss)
@@ -59,14 +57,14 @@ def train(params):
     fleet.init_worker()
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fleet.startup_program)
-    clicks = fluid.DatasetFactory().create_dataset("QueueDataset")
-    clicks.set_use_var(inputs)
-    clicks.set_pipe_command("paddlewheel criteo-reader %d" % params.sparse_feature_dim)
-    clicks.set_batch_size(BATCH)
-    clicks.set_filelist(fleet.split_files(list_files(os.path.join(params.job, "raw_data"))))
+    dataset = fluid.DatasetFactory().create_dataset("QueueDataset")
+    dataset.set_use_var(sample)
+    dataset.set_pipe_command("paddlewheel criteo-reader %d" % N_IDS)
+    dataset.set_batch_size(BATCH)
+    dataset.set_filelist(fleet.split_files(clicks.files(os.path.join(params.job, "raw_data"))))
     fleet.barrier_worker()
     exe.train_from_dataset(
-        fleet.main_program, clicks, fetch_list=[auc_var], fetch_info=["AUC so far"]
+        fleet.main_program, dataset, fetch_list=[auc], fetch_info=["AUC so far"]
     )
     fleet.barrier_worker()
     sum_up(exe.last_pass)

@@ -1,81 +1,76 @@
-"""Judges the models that `train_fleet.py --test 1` saved by clicks it has not seen.
+"""Judges the models that `train_fleet.py --save model` left, by clicks that they have not seen.
 
-    paddlewheel run infer.py --model_path model --test_files_path test_data
+    paddlewheel run infer.py --models model --data test_data
 """
 
 import os
 import subprocess
 import sys
 
-import numpy as np
+import clicks
+import numpy
 import paddle
 import paddle.fluid as fluid
-from ctr import CTR, get_params, list_files
 
-place = fluid.CPUPlace()
-
-
-def set_zero(var_name):
-    param = fluid.global_scope().var(var_name).get_tensor()
-    param_array = np.zeros(param._get_dims()).astype("int64")
-    param.set(param_array, place)
+PLACE = fluid.CPUPlace()
 
 
-def samples(params):
-    """The samples of the test files, one by one, by the reader that the model was trained with.
+def get_settings():
+    """What this process was told."""
+    parser = clicks.options("Judges click-through models.", batch_size=1000)
+    parser.add_argument("--models", default="model", help="a folder with a folder for each model")
+    parser.add_argument("--data", default="test_data", help="a folder of click logs")
+    return parser.parse_args()
 
-    It makes ids with `hash`, which differs between processes unless they are told otherwise; pipe
-    commands of a dataset are told this.
+
+def samples(settings):
+    """The samples of the files, one by one, by the reader that the models were trained with.
+
+    The reader makes ids with `hash`, which differs between processes unless this variable fixes it.
+    Datasets set it for their pipe commands.
     """
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    for path in list_files(params.test_files_path):
-        with open(path) as file:
-            lines = subprocess.check_output(
-                [sys.executable, "dataset_generator.py"], stdin=file, env=environment, text=True)
-        for line in lines.splitlines():
+    command = [sys.executable, "criteo_reader.py", str(settings.n_ids)]
+    for path in clicks.files(settings.data):
+        with open(path) as log:
+            text = subprocess.check_output(command, stdin=log, env=environment, text=True)
+        for line in text.splitlines():
             words = line.split()
-            numbers = [float(word) for word in words[1:14]]
-            yield [numbers] + [[int(word)] for word in words[15::2]]
+            numbers = [float(word) for word in words[1 : 1 + clicks.N_NUMBERS]]
+            # Every slot and the label: a count, which is 1, and a value.
+            values = words[1 + clicks.N_NUMBERS :][1::2]
+            yield [numbers] + [[int(value)] for value in values]
 
 
-def infer(model_path, params):
-    """The mean loss and the AUC of a model."""
-    ctr_model = CTR()
-    startup_program = fluid.framework.Program()
-    test_program = fluid.framework.Program()
-    with fluid.framework.program_guard(test_program, startup_program):
-        with fluid.unique_name.guard():
-            inputs = ctr_model.input_data(params)
-            loss, auc_var, batch_auc_var = ctr_model.net(inputs, params)
+def clear(variables):
+    """Fills counters with zeros: training has left its own counts in them."""
+    for variable in variables:
+        tensor = fluid.global_scope().find_var(variable.name).get_tensor()
+        tensor.set(numpy.zeros(tensor.shape(), "int64"), PLACE)
 
-            exe = fluid.Executor(place)
-            feeder = fluid.DataFeeder(feed_list=inputs, place=place)
 
-            fluid.io.load_persistables(
-                executor=exe,
-                dirname=model_path,
-                main_program=fluid.default_main_program())
-
-    # 这些名字就是对应的4元祖里面的东西.
-    auc_states_names = [
-        '_generated_var_0', '_generated_var_1', '_generated_var_2',
-        '_generated_var_3'
-    ]
-    for name in auc_states_names:
-        set_zero(name)
-
-    total, n_rows, auc = 0.0, 0, [0.0]
-    for rows in paddle.batch(lambda: samples(params), params.batch_size)():
-        cost, auc = exe.run(test_program, feed=feeder.feed(rows), fetch_list=[loss, auc_var])
+def judge(folder, settings):
+    """The mean loss and the AUC of a saved model."""
+    program = fluid.Program()
+    # The same names as in training: parameters are found by them.
+    with fluid.program_guard(program, fluid.Program()), fluid.unique_name.guard():
+        sample = clicks.inputs()
+        loss, auc, counters = clicks.model(sample, settings.n_ids, settings.width)
+    exe = fluid.Executor(PLACE)
+    fluid.io.load_persistables(exe, folder, program)
+    clear(counters)
+    feeder = fluid.DataFeeder(sample, PLACE)
+    total, n_rows, area = 0.0, 0, [0.0]
+    for rows in paddle.batch(lambda: samples(settings), settings.batch_size)():
+        cost, area = exe.run(program, feed=feeder.feed(rows), fetch_list=[loss, auc])
         total, n_rows = total + float(cost[0]), n_rows + len(rows)
-    return total / n_rows, float(auc[0])
+    return total / n_rows, float(area[0])
 
 
 def main():
-    """Judges what each epoch left, or one model."""
-    params = get_params()
-    for model_path in list_files(params.model_path):
-        print("%s: loss %.4f, auc %.4f" % ((model_path,) + infer(model_path, params)))
+    settings = get_settings()
+    for folder in clicks.files(settings.models):
+        print("%s: loss %.4f, AUC %.4f" % (folder, *judge(folder, settings)))
 
 
 if __name__ == "__main__":

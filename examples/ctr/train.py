@@ -1,82 +1,62 @@
-from __future__ import print_function
-from args import parse_args
-import os
+"""Trains a click-through model with SGD: in one process, or on servers in async mode.
+
+    paddlewheel run train.py --local
+    paddlewheel launch_ps --worker_num 2 --server_num 2 train.py
+
+The launcher tells each process by variables whether it is a server or a trainer.
+"""
+
+import clicks
 import paddle.fluid as fluid
-import sys
-from network_conf import ctr_dnn_model_dataset
-import paddle.fluid.incubate.fleet.base.role_maker as role_maker
-
+from paddle.fluid.incubate.fleet.base import role_maker
 from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler import fleet
-from paddle.fluid.transpiler.distribute_transpiler import DistributeTranspilerConfig
 
-dense_feature_dim = 13
-sparse_feature_dim = 10000001
-batch_size = 100
-thread_num = 10
-embedding_size = 10
-args = parse_args()
 
-def main_function(is_local):
-    # common code for local training and distributed training
-    dense_input = fluid.layers.data(
-        name="dense_input", shape=[dense_feature_dim], dtype='float32')
+def get_settings():
+    """What this process was told."""
+    parser = clicks.options("Trains a click-through model.", batch_size=100)
+    parser.set_defaults(n_ids=10000001)
+    parser.add_argument("--local", action="store_true", help="one process, no servers")
+    parser.add_argument("--data", default="raw_data", help="a folder of click logs")
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--learning_rate", type=float, default=1e-4)
+    parser.add_argument("--threads", type=int, default=10)
+    return parser.parse_args()
 
-    sparse_input_ids = [
-        fluid.layers.data(name="C" + str(i), shape=[1], lod_level=1,
-                          dtype="int64") for i in range(1, 27)]
 
-    label = fluid.layers.data(name="label", shape=[1], dtype="int64")
-    dataset = fluid.DatasetFactory().create_dataset()
-    dataset.set_use_var([dense_input] + sparse_input_ids + [label])
-    pipe_command = "python criteo_reader.py %d" % sparse_feature_dim
-    dataset.set_pipe_command(pipe_command)
-    dataset.set_batch_size(batch_size)
-    dataset.set_thread(thread_num)
-
-    whole_filelist = ["raw_data/part-%d" % x
-                      for x in range(len(os.listdir("raw_data")))]
-
-    dataset.set_filelist(whole_filelist)
-    loss, auc_var, batch_auc_var = ctr_dnn_model_dataset(
-        dense_input, sparse_input_ids, label, embedding_size,
-        sparse_feature_dim)
-
+def train(sample, auc, paths, settings):
+    """Runs the current programs over the files, epoch by epoch."""
     exe = fluid.Executor(fluid.CPUPlace())
-    def train_loop(epoch=20):
-        for i in range(epoch):
-            exe.train_from_dataset(program=fluid.default_main_program(),
-                                   dataset=dataset,
-                                   fetch_list=[auc_var],
-                                   fetch_info=["auc"],
-                                   debug=False)
-    # local training
-    def local_train():
-        optimizer = fluid.optimizer.SGD(learning_rate=1e-4)
-        optimizer.minimize(loss)
-        exe.run(fluid.default_startup_program())
-        train_loop()
+    exe.run(fluid.default_startup_program())
+    dataset = clicks.stream(sample, paths, settings)
+    for _ in range(settings.epochs):
+        exe.train_from_dataset(
+            fluid.default_main_program(), dataset, fetch_list=[auc], fetch_info=["auc"]
+        )
 
-    # distributed training
-    def dist_train():
-        role = role_maker.PaddleCloudRoleMaker()
-        fleet.init(role)
-        strategy = DistributeTranspilerConfig()
-        strategy.sync_mode = False
-        optimizer = fluid.optimizer.SGD(learning_rate=1e-4)
-        optimizer = fleet.distributed_optimizer(optimizer, strategy)
-        optimizer.minimize(loss)
 
-        if fleet.is_server():
-            fleet.init_server()
-            fleet.run_server()
-        elif fleet.is_worker():
-            fleet.init_worker()
-            exe.run(fluid.default_startup_program())
-            train_loop()
-    if is_local:
-        local_train()
+def main():
+    settings = get_settings()
+    sample = clicks.inputs()
+    loss, auc, _ = clicks.model(sample, settings.n_ids, settings.width)
+    sgd = fluid.optimizer.SGD(settings.learning_rate)
+    paths = clicks.files(settings.data)
+    if settings.local:
+        sgd.minimize(loss)
+        train(sample, auc, paths, settings)
+        return
+    fleet.init(role_maker.PaddleCloudRoleMaker())
+    mode = fluid.DistributeTranspilerConfig()
+    mode.sync_mode = False
+    fleet.distributed_optimizer(sgd, mode).minimize(loss)
+    if fleet.is_server():
+        fleet.init_server()
+        fleet.run_server()
     else:
-        dist_train()
+        # Nobody says that the work is done: the launcher ends the servers after the last trainer.
+        fleet.init_worker()
+        train(sample, auc, fleet.split_files(paths), settings)
 
-if __name__ == '__main__':
-    main_function(args.is_local)
+
+if __name__ == "__main__":
+    main()

@@ -164,7 +164,7 @@ class Cluster:
 
 
 def cloud(endpoints, trainers):
-    """The variables that all processes of a job share, as seed 002 sets them."""
+    """The variables that all processes of a job share."""
     return {
         "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(endpoints),
         "PADDLE_TRAINERS_NUM": str(trainers),

@@ -11,6 +11,9 @@ import paddlewheel.fluid as fluid
 from clusters import Cluster
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+#: Scripts that tests run as they are.
+PROGRAMS = os.path.join(HERE, "programs")
 # Who starts tests in the background of a shell has them ignore Ctrl-C, and all they start.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,9 +8,8 @@ import os
 
 import pytest
 
-from conftest import HERE
+from conftest import ROOT
 
-ROOT = os.path.dirname(os.path.dirname(HERE))
 BOOK = os.path.join(ROOT, "examples", "book")
 DATA = os.environ.get("PADDLE_DATASET_HOME") or os.path.join(
     os.path.dirname(ROOT), "shared", "data"

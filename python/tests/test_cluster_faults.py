@@ -17,10 +17,10 @@ from clusters import (
     trainer_variables,
     wait_until,
 )
-from conftest import HERE
+from conftest import HERE, PROGRAMS
 
 STEADY = os.path.join(HERE, "jobs", "steady.py")
-STUCK = os.path.join(HERE, "seeds", "stuck_pserver.py")
+TRANSPILED = os.path.join(PROGRAMS, "transpiled.py")
 
 
 class Job:
@@ -379,13 +379,14 @@ def test_so_does_one_without_a_fleet(cluster, number):
         "PADDLE_TRAINER_ID": "0",
         "PADDLE_TRAINING_ROLE": "PSERVER",
     }
-    cluster.start("server", STUCK, **variables)
+    cluster.start("server", TRANSPILED, **variables)
     cluster.wait_for("server", "Server listening on")
     cluster.signal("server", number)
     asked = time.monotonic()
     log = cluster.expect("server", 0, limit=5)
     assert time.monotonic() - asked < 1.0
-    assert "Traceback" not in log and "pserver ended" not in log
+    assert "Traceback" not in log and "startup program done" in log
+    assert "server ended" not in log
 
 
 def test_a_port_that_is_taken_is_an_error_in_time(cluster, job):

@@ -7,7 +7,7 @@ import sys
 
 import numpy
 import pytest
-from conftest import HERE, PACKAGES
+from conftest import HERE, PACKAGES, PROGRAMS
 
 import paddlewheel.fluid as fluid
 from paddlewheel.fluid.incubate.fleet.base.role_maker import Role, RoleMakerBase
@@ -18,7 +18,7 @@ from paddlewheel.fluid.incubate.fleet.parameter_server.distribute_transpiler imp
     StrategyFactory,
 )
 
-SCRIPT = os.path.join(HERE, "seeds", "fleet_regression.py")
+SCRIPT = os.path.join(PROGRAMS, "fleet_regression.py")
 PLACES = os.path.join(HERE, "jobs", "places.py")
 
 
@@ -97,7 +97,7 @@ def test_servers_go_on_from_a_model(job, tmp_path):
 
 
 def test_by_hand_in_separate_shells(started, tmp_path):
-    """As seed 002 does it, trainers first: they wait for their server."""
+    """Trainers first: they wait for their server."""
     cloud = {"PADDLE_PSERVERS_IP_PORT_LIST": "127.0.0.1:16180", "PADDLE_TRAINERS_NUM": "2"}
     trainer = {"TRAINING_ROLE": "TRAINER", **cloud}
     trainers = [started(SCRIPT, "sync", PADDLE_TRAINER_ID=str(at), **trainer) for at in (0, 1)]

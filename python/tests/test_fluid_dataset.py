@@ -52,7 +52,7 @@ def test_a_stream_gives_tensors_with_and_without_sequences(slots, tmp_path):
 
 
 def test_a_generator_is_a_pipe_command(slots, tmp_path):
-    """In the words of seed 001: zip, and hash, which every process must make alike."""
+    """With zip, and with hash, which every process must make alike."""
     generator = write(tmp_path / "reader.py", """
 from paddlewheel.fluid.incubate.data_generator import MultiSlotDataGenerator
 

@@ -6,11 +6,11 @@ import re
 
 import numpy
 import pytest
-from conftest import HERE
+from conftest import PROGRAMS
 
 import paddlewheel.fluid as fluid
 
-SCRIPT = os.path.join(HERE, "seeds", "fleet_shuffle.py")
+SCRIPT = os.path.join(PROGRAMS, "fleet_shuffle.py")
 N_BUCKETS = 4096
 
 

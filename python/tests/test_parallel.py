@@ -271,19 +271,15 @@ def test_readers_give_each_place_a_batch():
     assert sizes == [[3, 2], [4, 1]], "a batch without a partner ends the pass"
 
 
-SEED = HERE / "seeds" / "parallel_executor_uneven.py"
-DOCUMENT = HERE.parents[2] / "shared" / "seeds" / "003_b2055655f03c9038.txt"
-
-
-def test_the_seed_runs_verbatim(child):
-    if DOCUMENT.exists():
-        assert SEED.read_text() in DOCUMENT.read_text(encoding="utf-8")
-    result = child("-m", "paddlewheel", "run", str(SEED), environment={"CPU_NUM": "2"})
+def test_a_list_of_feeds_says_how_many_places_there_are(child):
+    script = HERE / "programs" / "uneven_places.py"
+    result = child("-m", "paddlewheel", "run", str(script), environment={"CPU_NUM": "2"})
     assert result.returncode == 0, result.stderr
-    free = "import os; os.environ.pop('CPU_NUM', None)\n" + SEED.read_text()
-    result = child("-c", free, alias=True)
-    assert result.returncode == 0, result.stderr
-    result = child("-m", "paddlewheel", "run", str(SEED), environment={"CPU_NUM": "3"})
+    assert re.fullmatch(r"losses \S+ \S+\n", result.stdout)
+    free = "import os; os.environ.pop('CPU_NUM', None)\n" + script.read_text()
+    again = child("-c", free, alias=True)
+    assert (again.returncode, again.stdout) == (0, result.stdout), again.stderr
+    result = child("-m", "paddlewheel", "run", str(script), environment={"CPU_NUM": "3"})
     assert "ValueError: Feed a list of tensor" in result.stderr
 
 

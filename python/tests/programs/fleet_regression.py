@@ -1,4 +1,4 @@
-"""The ten lines of seed 002 around a small regression; the mode is the first argument."""
+"""A small regression with Fleet. Arguments: the mode, and a folder that servers load, if any."""
 
 import sys
 
