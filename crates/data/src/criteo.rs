@@ -1,9 +1,9 @@
 //! Click logs as Criteo published them: label TAB 13 whole numbers TAB 26 strings, any may be empty.
 //!
-//! The samples are those of the seeds' `criteo_reader.py N` and of the reader of our benches: the
-//! ids are Python's `hash(str(index) + text) % N` with `PYTHONHASHSEED=0` (SipHash-1-3, Python 3.11
-//! and later), or the checksum of `"<slot>:<text>"`; the numbers are scaled to about 0..1, or are
-//! log(1 + x), divided by 8 or not.
+//! The samples are those of `examples/ctr/criteo_reader.py N`: the ids are Python's
+//! `hash(str(index) + text) % N` with `PYTHONHASHSEED=0` (SipHash-1-3, Python 3.11 and later), or
+//! the checksum of `"<slot>:<text>"`; the numbers are scaled to about 0..1, or are log(1 + x),
+//! divided by 8 or not.
 
 use crate::checksum::crc32;
 use crate::error::{Error, Refusal, Result, shown};

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_sounds_as_seed_002_quotes_it() {
+    fn waiting_sounds_as_in_fluid() {
         let endpoints = ["10.89.176.11:36000", "10.89.176.12:36000"];
         let endpoints = endpoints.map(|text| text.parse().unwrap());
         assert_eq!(

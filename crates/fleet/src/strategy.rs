@@ -313,14 +313,14 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_configuration_means_what_the_seeds_say() {
+    fn a_plain_configuration_without_sync_mode_is_async() {
         let mean = |config| Strategy::plain(config, &Flags::default(), 1);
         let sync = mean(Config::default());
         assert_eq!(
             (Mode::of(&sync.program), sync.program.runtime_split_send_recv),
             (Mode::Sync, false)
         );
-        // Seed 001 sets `sync_mode = False` alone, seed 004 the split too.
+        // Scripts set `sync_mode = False` alone, or the split too.
         for runtime_split_send_recv in [false, true] {
             let config = Config { sync_mode: false, runtime_split_send_recv, ..Config::default() };
             let strategy = mean(config);

@@ -113,7 +113,7 @@ fn month_and_day(mut days: u64) -> (u64, u64) {
     (month, days + 1)
 }
 
-/// A server has bound its port: seeds wait for this line.
+/// A server has bound its port: scripts and users wait for this line.
 pub fn listening(endpoint: &Endpoint, port: u16) -> Line {
     let text = format!("Server listening on {endpoint} selected port: {port}");
     Line::info("server", text)
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_as_the_seeds_quote_them() {
+    fn lines_are_in_fluids_words() {
         let endpoint: Endpoint = "127.0.0.1:36000".parse().unwrap();
         check(
             listening(&endpoint, 36000),

@@ -13,7 +13,7 @@ fn cloud(more: &[(&str, &str)]) -> Result<Role> {
 }
 
 #[test]
-fn a_trainer_of_seed_004() {
+fn a_trainer_by_its_variables() {
     let role = cloud(&[("TRAINING_ROLE", "TRAINER"), ("PADDLE_TRAINER_ID", "1")]).unwrap();
     assert!(role.is_trainer() && !role.is_server() && !role.is_first_trainer());
     assert_eq!((role.id, role.n_trainers, role.servers.len()), (1, 3, 2));
@@ -26,13 +26,13 @@ fn a_trainer_of_seed_004() {
 }
 
 #[test]
-fn a_server_of_seed_004() {
+fn a_server_by_its_variables() {
     let own = [("TRAINING_ROLE", "PSERVER"), ("POD_IP", "127.0.0.1"), ("PADDLE_PORT", "36012")];
     let role = cloud(&own).unwrap();
     assert!(role.is_server() && !role.is_first_trainer());
     assert_eq!(role.id, 1);
     assert_eq!(role.endpoint().unwrap().to_string(), "127.0.0.1:36012");
-    // A trainer's number on a server does no harm (seed 000).
+    // A trainer's number on a server does no harm.
     assert_eq!(cloud(&[&own[..], &[("PADDLE_TRAINER_ID", "99")]].concat()).unwrap(), role);
 }
 
@@ -45,7 +45,7 @@ fn a_script_that_does_not_say_which_trainer_it_is() {
 }
 
 #[test]
-fn the_names_of_seed_000() {
+fn the_names_before_fleet() {
     let all = [
         ("PADDLE_PSERVER_PORT", "6174"),
         ("PADDLE_PSERVER_IPS", "192.168.1.2"),
