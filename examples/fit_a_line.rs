@@ -22,7 +22,7 @@ const PASSES_MAX: usize = 100;
 const GOOD_LOSS: f64 = 10.0;
 
 /// Blank-separated text: 13 features and the price in every line.
-const HOUSING: &str = include_str!("data/housing.data");
+const HOUSING: &str = include_str!("../python/paddlewheel/dataset/data/housing.data");
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let rows = normalized(HOUSING)?;

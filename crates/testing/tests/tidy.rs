@@ -25,6 +25,17 @@ const EDGES: &[(&str, &[&str])] = &[
 /// What the package at the root shows of the workspace.
 const FACADE: &[&str] = &["tensor", "program", "data", "ps", "train", "fleet"];
 
+/// Where files lie that are neither code nor documents.
+const DATA: &[&str] = &[
+    "crates/program/src/op/protos.txt",
+    "crates/testing/golden/",
+    "python/paddlewheel/dataset/data/",
+    "python/paddlewheel/py.typed",
+    "python/tests/fixtures/",
+    "python/tests/fluid_names.txt",
+    "python/tests/fluid_signatures.json",
+];
+
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).expect("crates/testing lies two levels down").to_path_buf()
@@ -193,6 +204,63 @@ fn nothing_is_left_behind() {
     let endings = [".orig", ".rej", ".bak", ".swp", ".tmp", "~"];
     let stray = stray.filter(|name| endings.iter().any(|ending| name.ends_with(ending)));
     none("stray files", stray.collect());
+}
+
+/// A file that is neither code nor a document was put there on purpose or left there by a run.
+#[test]
+fn data_lies_where_it_belongs() {
+    let code = [".rs", ".py", ".pyi", ".sh", ".md", ".toml"];
+    let built = |name: &str| name.ends_with(".so") || name.contains(".egg-info/");
+    let inside = |name: &str| name.starts_with("crates/") || name.starts_with("python/");
+    let stray = files().into_iter().map(|(name, _)| name).filter(|name| {
+        let is_code = code.iter().any(|ending| name.ends_with(ending)) || built(name);
+        inside(name) && !is_code && !DATA.iter().any(|home| name.starts_with(home))
+    });
+    none("files without a home (`DATA` lists the homes)", stray.collect());
+}
+
+/// Data that nobody reads is litter, too. Golden files stand in their README, other files in code.
+#[test]
+fn data_is_read() {
+    let (golden, marker) = ("crates/testing/golden/", "py.typed");
+    let readme = fs::read_to_string(root().join(golden).join("README.md")).unwrap();
+    let named: Vec<&str> = readme.split('`').skip(1).step_by(2).collect();
+    let code: String = texts(&[".rs", ".py"]).into_iter().map(|(_, text)| text).collect();
+    let mut unread = BTreeSet::new();
+    for (name, _) in files() {
+        let Some(home) = DATA.iter().find(|home| name.starts_with(**home)) else {
+            continue;
+        };
+        // Of a folder of golden files the folder is named.
+        let is_read = match name.strip_prefix(golden) {
+            Some("README.md") => true,
+            Some(entry) => {
+                let folder = entry.split_inclusive('/').next().unwrap_or(entry);
+                named.iter().any(|pattern| fits(folder, pattern))
+            }
+            None => name.rsplit('/').next().is_some_and(|file| code.contains(file)),
+        };
+        if !is_read && !home.ends_with(marker) {
+            unread.insert(name);
+        }
+    }
+    none("data that nobody reads", unread.into_iter().collect());
+}
+
+/// Whether a file's name fits `name` or `begin<what changes>end`.
+fn fits(name: &str, pattern: &str) -> bool {
+    let Some((begin, rest)) = pattern.split_once('<') else {
+        return name == pattern;
+    };
+    let end = rest.split_once('>').map_or("", |(_, end)| end);
+    name.len() > begin.len() + end.len() && name.starts_with(begin) && name.ends_with(end)
+}
+
+#[test]
+fn patterns_fit_whole_names() {
+    assert!(fits("ctr_sgd.npz", "ctr_<optimizer>.npz") && fits("rng.json", "rng.json"));
+    assert!(!fits("ctr_.npz", "ctr_<optimizer>.npz") && !fits("ctr_sgd.json", "ctr_<what>.npz"));
+    assert!(!fits("old_rng.json", "rng.json"));
 }
 
 #[test]
