@@ -21,6 +21,16 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["paddlewheel"].__file__)))
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Notes what was skipped where `make test` prints it, in its last lines."""
+    if "SKIPPED_TESTS" not in os.environ:
+        return
+    with open(os.environ["SKIPPED_TESTS"], "a", encoding="utf-8") as file:
+        for report in terminalreporter.stats.get("skipped", []):
+            reason = report.longrepr[2].partition("Skipped: ")[2]
+            file.write("%s: %s\n" % (report.nodeid, reason))
+
+
 @pytest.fixture(autouse=True)
 def fresh():
     """Each test has its own programs, scope and names."""

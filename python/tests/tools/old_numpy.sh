@@ -21,7 +21,8 @@ if [ ! -e "$folder/ready" ]; then
         if [ -n "$python" ]; then break; fi
     done
     if [ -z "$python" ]; then
-        echo "numpy $numpy was not tried: it is there for Python $*, and none of them is here."
+        echo "numpy $numpy was not tried: it is there for Python $*, and none of them is here." |
+            tee -a "${SKIPPED_TESTS:-/dev/null}"
         exit 0
     fi
     rm -rf "$folder"
