@@ -29,7 +29,8 @@ class Net:
 
     def run(self, fetch, **feed):
         exe = _core.Executor()
-        exe.run(self.startup, scope=self.scope)
+        if self.startup.global_block().ops:
+            exe.run(self.startup, scope=self.scope)
         return exe.run(self.main, feed=feed, fetch_list=fetch, scope=self.scope)
 
     @property
