@@ -134,6 +134,10 @@ impl Op for MergeLodTensor {
         };
         let mask = run.data::<Bool>("Mask")?;
         let (yes, no) = (yes.unwrap_or(&nothing), no.unwrap_or(&nothing));
+        let row = |side: &Tensor| (side.dtype(), side.shape().dims().get(1..).map(<[_]>::to_vec));
+        if [yes, no].into_iter().any(|side| !side.is_empty() && row(side) != row(like)) {
+            return Err(run.shapes("rows of both sides must be alike", "InTrue", "InFalse"));
+        }
         let several = || run.shape("it has one level of sequences", "InTrue");
         let places = [offsets(no).ok_or_else(several)?, offsets(yes).ok_or_else(several)?];
         let mut next = [0, 0];
@@ -203,6 +207,14 @@ mod tests {
             .input("Mask", mask(&[false, true]))
             .gives("OutTrue", seq(t(&[1], &[3.0]), &[1]))
             .gives("OutFalse", seq(t(&[2], &[1.0, 2.0]), &[2]));
+    }
+
+    #[test]
+    fn sides_with_unlike_rows_are_refused() {
+        let op = check("merge_lod_tensor").input("X", t(&[2], &[1.0, 2.0]));
+        let op = op.input("Mask", mask(&[true, false])).input("InTrue", t(&[1, 2], &[1.0, 2.0]));
+        let error = op.input("InFalse", t(&[1, 1], &[1.0])).output("Out").fails();
+        assert!(matches!(error.root(), Error::Shapes { .. }), "{error}");
     }
 
     #[test]
