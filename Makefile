@@ -1,6 +1,6 @@
 # `make` alone lists what can be asked for.
 .DEFAULT_GOAL := help
-.PHONY: help demo test py check bench interop soak
+.PHONY: help demo test py check modules bench interop soak
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -39,6 +39,9 @@ check:  ## Format, lints, house rules: what a reviewer would say first
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked --test tidy
 
+modules:  ## Shows which module of a crate uses which
+	$(CARGO) test --locked --quiet -p testing --test tidy -- --nocapture modules_of
+
 # One target and seed repeat what was found: make soak TARGET=requests SEED=12 N=1
 TARGET ?= all
 SEED ?= 0
@@ -65,7 +68,7 @@ interop: $(VENV)/ready $(FLUID_PYTHON) $(PADDLE26_PYTHON)  ## Exchanges models w
 	sh python/interop/install.sh 3.10 .interop/pd 'numpy<2' protobuf==3.20.3 setuptools paddlepaddle==2.6.2
 
 bench: $(VENV)/ready  ## Measures training, reading and calls from Python, one number per line
-	$(CARGO) bench --locked -p testing --bench training --bench dataset
+	$(CARGO) bench --locked -p testing --bench training --bench dataset --bench crowd --bench exchange
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet --locked
 	$(VENV)/bin/python python/bench/overhead.py --fluid "$(wildcard $(FLUID_PYTHON))"
 	$(VENV)/bin/python python/bench/first_batch.py

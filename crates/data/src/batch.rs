@@ -109,8 +109,8 @@ fn shape(slot: &Slot, total: usize) -> Result<Shape> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::multi_slot::MultiSlot;
     use crate::records::Records;
-    use crate::slot::MultiSlot;
 
     fn batch(slots: &[Slot], lines: &[&str]) -> Result<Batch> {
         let (parser, mut records) = (MultiSlot::new(slots).unwrap(), Records::default());

@@ -7,8 +7,8 @@
 
 use crate::checksum::crc32;
 use crate::error::{Error, Refusal, Result, shown};
-use crate::native::Parse;
 use crate::number::{Cursor, Id, Modulus, whole_float};
+use crate::parse::Parse;
 use crate::records::Records;
 use crate::slot::Slot;
 
@@ -325,8 +325,8 @@ fn round(v: &mut [u64; 4]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::multi_slot::MultiSlot;
     use crate::native::Native;
-    use crate::slot::MultiSlot;
 
     fn line(label: &str, numbers: [&str; N_NUMBERS], text: &str) -> String {
         let mut fields = vec![label];

@@ -2,8 +2,8 @@
 
 use crate::checksum::crc32;
 use crate::error::{Error, Refusal, Result, shown};
-use crate::native::Parse;
 use crate::number::{Cursor, Id};
+use crate::parse::Parse;
 use crate::records::Records;
 use crate::slot::Slot;
 

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::memory::{self, Memory, Range};
 use crate::pass::{Pass, Skipped};
 use crate::queue::{self, Stream};
+use crate::random::Random;
 use crate::settings::Settings;
 use crate::shuffle::{self, Exchange};
 
@@ -267,7 +268,7 @@ impl Dataset {
     /// Every shuffle has an order of its own.
     fn next_seed(&mut self) -> u64 {
         self.n_shuffles += 1;
-        shuffle::Random::new(self.settings.seed ^ (self.n_shuffles << 32)).next()
+        Random::new(self.settings.seed ^ (self.n_shuffles << 32)).next()
     }
 
     fn stop_loading(&mut self) {

@@ -4,10 +4,11 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::shuffle::TradeError;
-
 /// What operations of this crate return.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a trade failed, in the words of whoever connects trainers.
+pub type TradeError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Characters of a bad line that an error shows.
 pub(crate) const SHOWN_MAX: usize = 200;

@@ -7,8 +7,9 @@ use std::thread;
 use crate::batch::{Batch, Batcher};
 use crate::error::{Error, Result};
 use crate::pass::{Pass, Sink};
+use crate::random::{self, Random};
 use crate::records::{Records, fields};
-use crate::shuffle::{self, Exchange, PIECE_WORDS, Random, Scatter};
+use crate::shuffle::{self, Exchange, PIECE_WORDS, Scatter};
 use crate::slot::Slot;
 
 /// Samples, and the order in which they are read.
@@ -69,7 +70,7 @@ impl Memory {
     }
 
     pub(crate) fn shuffle(&mut self, seed: u64) {
-        shuffle::shuffle(&mut self.order, seed);
+        random::shuffle(&mut self.order, seed);
     }
 
     /// Trades samples with the other trainers: each goes to one of them by chance.
@@ -99,7 +100,7 @@ impl Memory {
     ) -> Self {
         let mut random = Random::new(seed);
         let mut candidates: Vec<usize> = (0..self.len()).collect();
-        shuffle::shuffle(&mut candidates, random.next());
+        random::shuffle(&mut candidates, random.next());
         candidates.truncate(n_candidates.max(1));
         let used: Vec<Slot> = slots.iter().filter(|slot| slot.used).cloned().collect();
         let (mut pieces, mut piece) = (Vec::new(), Records::default());

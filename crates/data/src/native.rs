@@ -9,24 +9,11 @@ use crate::criteo::Criteo;
 use crate::csv::Csv;
 use crate::error::{Error, Refusal, Result, shown};
 use crate::files::{LINE_BYTES_MAX, Line, Lines};
+use crate::multi_slot::MultiSlot;
 use crate::parquet::{BadRow, Parquet, Rows, Table};
+use crate::parse::Parse;
 use crate::records::Records;
-use crate::slot::{MultiSlot, Slot};
-
-/// Turns lines into samples.
-pub(crate) trait Parse: Send {
-    /// A file begins.
-    fn begin(&mut self) {}
-
-    /// Reads a line as one more record, which the caller commits; whether there is one in it.
-    fn parse(&mut self, line: &[u8], out: &mut Records) -> std::result::Result<bool, Refusal>;
-}
-
-impl Parse for MultiSlot {
-    fn parse(&mut self, line: &[u8], out: &mut Records) -> std::result::Result<bool, Refusal> {
-        MultiSlot::parse(self, line, out).map(|()| true)
-    }
-}
+use crate::slot::Slot;
 
 /// What makes samples of a file.
 pub(crate) enum Parser {

@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn random_floats_are_rounded_as_the_standard_library_rounds_them() {
-        let mut random = crate::shuffle::Random::new(1);
+        let mut random = crate::random::Random::new(1);
         for _ in 0..20_000 {
             let digits = random.next() >> (random.next() % 60);
             let text = digits.to_string();
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn remainders_are_those_of_a_division() {
-        let mut random = crate::shuffle::Random::new(2);
+        let mut random = crate::random::Random::new(2);
         let ns = [1, 2, 3, 1000, 1 << 20, 1_000_001, (1 << 32) + 1, (1 << 62) + 1, (1 << 63) - 1];
         for n in ns {
             let modulus = Modulus::new(n);

@@ -174,7 +174,7 @@ fn fits(record: &[u32], slots: &[Slot]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slot::MultiSlot;
+    use crate::multi_slot::MultiSlot;
 
     fn slots() -> Vec<Slot> {
         vec![Slot::floats("x"), Slot::ids("c")]

@@ -1,19 +1,17 @@
 //! Bytes of messages: little-endian, never trusting a length.
 //!
-//! A message is *meta* bytes (numbers, names, shapes) and then the bytes of its tensors, one after
-//! another, in the order in which meta speaks of them. So a sender writes tensors from where they
-//! are, and a receiver reads them to where they shall be. Between processes of one machine long
-//! tensors lie in memory that the receiver can read, and meta says where ([`crate::region`]).
+//! A message is *meta* bytes (numbers, names, shapes) and then *blobs*: the bytes of its tensors, one
+//! after another, in the order in which meta speaks of them. So a sender writes tensors from where
+//! they are. A receiver makes the message from its meta bytes, with memory for the tensors, and then
+//! reads the blobs to there, as they come. Between processes of one machine long tensors lie in memory
+//! that the receiver can read, and meta says where ([`crate::shm`]).
 
-use std::io::Read;
 use std::sync::Arc;
 
-use tensor::{DType, Memory, RANK_MAX, Rows, Shape, Tensor, Value};
+use tensor::{DType, Pool, RANK_MAX, Rows, Shape, Tensor, Value};
 
 use crate::error::{Error, Result};
-use crate::region::Window;
-use crate::room::LENT_BYTES_MIN;
-use crate::tcp::Lender;
+use crate::shm::{Lender, Place, Window};
 
 /// A name longer than this is no name.
 pub const NAME_BYTES_MAX: usize = 1024;
@@ -29,11 +27,10 @@ pub struct Writer<'a> {
     pub blobs: Vec<&'a [u8]>,
     /// Memory that the receiver can read: long tensors go there instead.
     pub(crate) lender: Option<&'a Lender>,
+    /// The tensors that went there, counted among all blobs there would be without a lender.
+    pub(crate) lent: Vec<usize>,
 }
 
-/// Tensors of such a size are copied to where the receiver reads; longer ones, if they are not there
-/// by themselves, come rarely (differences of GEO), and both sides would hold that memory for good.
-pub(crate) const COPIED_BYTES: std::ops::Range<usize> = LENT_BYTES_MIN..(1 << 20);
 /// Stands beside the rank of a tensor that lies in lent memory.
 const LENT: u8 = 0x80;
 
@@ -79,36 +76,20 @@ impl<'a> Writer<'a> {
 
     /// A tensor, without its sequences.
     pub fn tensor(&mut self, tensor: &'a Tensor) {
-        let lent = self.lend(tensor);
+        let lent = self.lender.and_then(|lender| lender.lend(tensor));
         self.u8(tensor.dtype().code() as u8);
         self.u8(tensor.dims().len() as u8 | if lent.is_some() { LENT } else { 0 });
         for &dim in tensor.dims() {
             self.u64(dim as u64);
         }
         match lent {
-            Some((slot, offset)) => {
+            Some(Place { slot, offset }) => {
+                self.lent.push(self.blobs.len() + self.lent.len());
                 self.u32(slot);
                 self.u64(offset);
             }
             None => self.blobs.push(tensor.bytes()),
         }
-    }
-
-    /// Where the receiver finds a tensor without having it sent: it is there, or is copied there.
-    fn lend(&self, tensor: &Tensor) -> Option<(u32, u64)> {
-        let Lender { region, account } = self.lender?;
-        let place = match tensor.lender().map(Memory::place) {
-            Some((id, slot, offset)) if id == region.id() => (slot, offset),
-            _ if !COPIED_BYTES.contains(&tensor.bytes().len()) => return None,
-            _ => {
-                let mut slot = region.take(tensor.bytes().len())?;
-                let place = slot.fill(tensor.bytes());
-                account.lend(place.0);
-                return Some(place);
-            }
-        };
-        account.lend(place.0);
-        Some(place)
     }
 
     /// A tensor or keyed rows.
@@ -138,80 +119,73 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Memory for tensors that were sent or used, to be filled again.
-#[derive(Debug, Default)]
-pub struct Pool {
-    kept: Vec<Tensor>,
+/// Where the tensors of a message come to lie.
+#[derive(Debug)]
+pub struct Destination<'a> {
+    /// Memory to be filled again.
+    pub pool: &'a mut Pool,
     /// What the sender lends: tensors there stay there.
-    window: Option<Arc<Window>>,
+    pub(crate) window: Option<&'a Arc<Window>>,
 }
 
-/// Tensors kept for reuse; a step rarely has more in flight.
-const POOL_MAX: usize = 64;
-/// Bytes kept for reuse: a round's gradients come back to whoever ended it, who may need fewer.
-const POOL_BYTES_MAX: usize = 8 << 20;
-
-impl Pool {
-    /// Tensors that come may lie here from now on.
-    pub(crate) fn open(&mut self, window: Option<Arc<Window>>) {
-        self.window = window;
+impl<'a> Destination<'a> {
+    /// Memory of this process only.
+    pub fn new(pool: &'a mut Pool) -> Self {
+        Self { pool, window: None }
     }
 
     /// A tensor that the sender has lent.
-    fn lent(&self, dtype: DType, shape: Shape, (slot, offset): (u32, u64)) -> Result<Tensor> {
+    fn lent(&self, dtype: DType, shape: Shape, place: Place) -> Result<Tensor> {
         let n_bytes = shape.n_elements() * dtype.size();
-        let view = self.window.as_ref().and_then(|window| window.view(slot, offset, n_bytes));
-        let is_aligned = offset % dtype.size() as u64 == 0;
+        let view = self.window.and_then(|window| window.view(place, n_bytes));
+        let is_aligned = place.offset.is_multiple_of(dtype.size() as u64);
         let view = view.filter(|_| is_aligned);
         let view = view.ok_or(Error::Malformed("a tensor in memory that was not lent"))?;
         let tensor = Tensor::lent(dtype, shape, Box::new(view));
         tensor.map_err(|_| Error::Malformed("a tensor larger than what was lent"))
     }
+}
 
-    /// Keeps the memory of a tensor of ours.
-    pub fn keep(&mut self, tensor: Tensor) {
-        let n_bytes: usize = self.kept.iter().map(Tensor::capacity).sum();
-        let fits = self.kept.len() < POOL_MAX && n_bytes + tensor.capacity() <= POOL_BYTES_MAX;
-        if fits && tensor.capacity() > 0 && tensor.lender().is_none() {
-            self.kept.push(tensor);
-        }
-    }
+/// Takes the meta bytes of a message apart. Keys, bytes and tensors get their memory here; what they
+/// hold is read afterwards, to where [`Blobs`] says.
+pub struct Reader<'a> {
+    meta: &'a [u8],
+    /// Bytes of blobs that the frame holds and that have no place yet.
+    n_left: usize,
+    into: Destination<'a>,
+}
 
-    /// The kept tensor that fits best, or a new one. A small one goes where none fits: otherwise
-    /// tensors that grow would fill the pool with their former sizes.
-    pub fn take(&mut self, n_bytes: usize) -> Tensor {
-        let fits = self.kept.iter().enumerate().filter(|(_, tensor)| tensor.capacity() >= n_bytes);
-        match fits.min_by_key(|(_, tensor)| tensor.capacity()).map(|(at, _)| at) {
-            Some(at) => self.kept.swap_remove(at),
-            None => {
-                let sizes = self.kept.iter().enumerate();
-                let largest = sizes.max_by_key(|(_, tensor)| tensor.capacity());
-                let at = largest.map(|(at, _)| at);
-                drop(at.map(|at| self.kept.swap_remove(at)));
-                Tensor::default()
-            }
-        }
+/// Memory of a message that is still to be filled, in the order of its blobs.
+pub type Blobs<'a> = Vec<&'a mut [u8]>;
+
+/// Lists the memory of keys.
+pub fn keys_blob<'a>(keys: &'a mut [i64], blobs: &mut Blobs<'a>) {
+    blobs.push(bytemuck::cast_slice_mut(keys));
+}
+
+/// Lists the memory of a tensor, unless the sender lent it: then it is filled.
+pub fn tensor_blob<'a>(tensor: &'a mut Tensor, blobs: &mut Blobs<'a>) {
+    if tensor.lender().is_none() {
+        blobs.push(tensor.bytes_mut());
     }
 }
 
-/// Takes a message apart.
-pub struct Reader<'a> {
-    meta: &'a [u8],
-    blobs: &'a mut dyn Read,
-    /// Bytes of blobs that the frame still holds.
-    n_left: usize,
-    pool: &'a mut Pool,
+/// Lists the memory of a tensor or keyed rows.
+pub fn value_blobs<'a>(value: &'a mut Value, blobs: &mut Blobs<'a>) {
+    match value {
+        Value::Tensor(tensor) => tensor_blob(tensor, blobs),
+        Value::Rows(rows) => {
+            keys_blob(&mut rows.ids, blobs);
+            tensor_blob(&mut rows.value, blobs);
+        }
+        Value::Shared(_) | Value::Array(_) | Value::Empty => {}
+    }
 }
 
 impl<'a> Reader<'a> {
-    /// Of a frame with these meta bytes and `n_blob_bytes` still to be read from `blobs`.
-    pub fn new(
-        meta: &'a [u8],
-        blobs: &'a mut dyn Read,
-        n_blob_bytes: usize,
-        pool: &'a mut Pool,
-    ) -> Self {
-        Self { meta, blobs, n_left: n_blob_bytes, pool }
+    /// Of a frame with these meta bytes and `n_blob_bytes` to follow.
+    pub fn new(meta: &'a [u8], n_blob_bytes: usize, into: Destination<'a>) -> Self {
+        Self { meta, n_left: n_blob_bytes, into }
     }
 
     fn take(&mut self, n: usize) -> Result<&'a [u8]> {
@@ -274,18 +248,14 @@ impl<'a> Reader<'a> {
     pub fn bytes(&mut self) -> Result<Vec<u8>> {
         let n = self.u32()? as usize;
         self.claim(n)?;
-        let mut bytes = vec![0; n];
-        self.blobs.read_exact(&mut bytes).map_err(Error::Socket)?;
-        Ok(bytes)
+        Ok(vec![0; n])
     }
 
     /// Row ids.
     pub fn keys(&mut self) -> Result<Vec<i64>> {
         let n = self.u32()? as usize;
         self.claim(n.saturating_mul(8))?;
-        let mut keys = vec![0i64; n];
-        self.blobs.read_exact(bytemuck::cast_slice_mut(&mut keys)).map_err(Error::Socket)?;
-        Ok(keys)
+        Ok(vec![0; n])
     }
 
     /// A tensor.
@@ -309,13 +279,12 @@ impl<'a> Reader<'a> {
         }
         let n_bytes = if dims[..rank].contains(&0) { 0 } else { n_bytes_max };
         if is_lent {
-            let place = (self.u32()?, self.u64()?);
-            return self.pool.lent(dtype, Shape::new(&dims[..rank]), place);
+            let place = Place { slot: self.u32()?, offset: self.u64()? };
+            return self.into.lent(dtype, Shape::new(&dims[..rank]), place);
         }
         self.claim(n_bytes)?;
-        let mut tensor = self.pool.take(n_bytes);
+        let mut tensor = self.into.pool.take(n_bytes);
         tensor.resize_as(dtype, Shape::new(&dims[..rank]));
-        self.blobs.read_exact(tensor.bytes_mut()).map_err(Error::Socket)?;
         Ok(tensor)
     }
 

@@ -1,9 +1,6 @@
 //! Where a server listens: `host:port`.
 
 use std::fmt;
-use std::str::FromStr;
-
-use crate::error::{Error, Result};
 
 /// `host:port` of a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,17 +11,13 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-impl FromStr for Endpoint {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let bad = || Error::BadEndpoint(text.to_string());
-        let (host, port) = text.trim().rsplit_once(':').ok_or_else(bad)?;
-        let port = port.parse().map_err(|_| bad())?;
-        if host.is_empty() || host.chars().any(char::is_whitespace) {
-            return Err(bad());
-        }
-        Ok(Self { host: host.to_string(), port })
+impl Endpoint {
+    /// Reads `host:port`; nothing if the text is something else.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let (host, port) = text.trim().rsplit_once(':')?;
+        let is_host = !host.is_empty() && !host.chars().any(char::is_whitespace);
+        let port = port.parse().ok().filter(|_| is_host)?;
+        Some(Self { host: host.to_string(), port })
     }
 }
 
@@ -37,6 +30,7 @@ impl fmt::Display for Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
 
     #[test]
     fn reads_what_it_writes() {

@@ -1,6 +1,9 @@
 //! What can go wrong between trainers and servers.
 
-use crate::{Endpoint, Refusal};
+use std::str::FromStr;
+
+use crate::endpoint::Endpoint;
+use crate::refusal::Refusal;
 
 /// What can go wrong between trainers and servers.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +81,14 @@ pub enum Error {
         /// Why.
         refusal: Refusal,
     },
+}
+
+impl FromStr for Endpoint {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Endpoint::read(text).ok_or_else(|| Error::BadEndpoint(text.to_string()))
+    }
 }
 
 /// Trainers a server waits for, for messages.

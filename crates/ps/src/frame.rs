@@ -8,10 +8,12 @@
 
 use std::io::{IoSlice, Read, Write};
 
-use crate::codec::{Pool, Reader, Writer};
+use tensor::Pool;
+
+use crate::codec::{Blobs, Destination, Reader, Writer};
 use crate::error::{Error, Result};
 use crate::message::{Reply, Request};
-use crate::tcp::Lender;
+use crate::shm::Lender;
 
 /// A frame longer than this is a broken or hostile peer. Larger variables go in parts.
 pub const FRAME_BYTES_MAX: u64 = 1 << 30;
@@ -19,7 +21,8 @@ pub const FRAME_BYTES_MAX: u64 = 1 << 30;
 pub const HELLO_BYTES_MAX: u64 = 1 << 20;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"PWL1");
-const HEAD_BYTES: usize = 24;
+/// Bytes of the head.
+pub(crate) const HEAD_BYTES: usize = 24;
 
 /// A message with its number.
 #[derive(Debug)]
@@ -36,8 +39,10 @@ pub trait Message: Sized {
     fn kind(&self) -> u16;
     /// Appends the body.
     fn encode<'a>(&'a self, out: &mut Writer<'a>);
-    /// Reads the body of a message of this kind.
+    /// Makes a message of this kind from its meta bytes.
     fn decode(kind: u16, input: Reader<'_>) -> Result<Self>;
+    /// Lists the memory that its blobs are read to.
+    fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>);
 }
 
 impl Message for Request {
@@ -51,6 +56,10 @@ impl Message for Request {
 
     fn decode(kind: u16, input: Reader<'_>) -> Result<Self> {
         Request::decode(kind, input)
+    }
+
+    fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
+        Request::blobs(self, blobs);
     }
 }
 
@@ -66,6 +75,10 @@ impl Message for Reply {
     fn decode(kind: u16, input: Reader<'_>) -> Result<Self> {
         Reply::decode(kind, input)
     }
+
+    fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
+        Reply::blobs(self, blobs);
+    }
 }
 
 /// Writes a frame from where its tensors are.
@@ -80,7 +93,7 @@ pub(crate) fn write_all<M: Message>(
     lender: Option<&Lender>,
 ) -> std::io::Result<()> {
     let bodies: std::io::Result<Vec<Writer<'_>>> =
-        frames.iter().map(|frame| encode(frame, lender)).collect();
+        frames.iter().map(|frame| encode(Vec::with_capacity(256), frame, lender)).collect();
     let bodies = bodies?;
     let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(bodies.len() * 4);
     for body in &bodies {
@@ -91,20 +104,22 @@ pub(crate) fn write_all<M: Message>(
     write_slices(out, &mut slices)
 }
 
-/// A frame with its head in front of the meta bytes.
-fn encode<'a, M: Message>(
-    frame: &'a Frame<'_, M>,
+/// A frame with its head in front of the meta bytes, and what `before` holds in front of both.
+pub(crate) fn encode<'a, M: Message>(
+    before: Vec<u8>,
+    frame: &Frame<'a, M>,
     lender: Option<&'a Lender>,
 ) -> std::io::Result<Writer<'a>> {
-    let mut body = Writer { meta: Vec::with_capacity(256), blobs: Vec::new(), lender };
-    body.meta.resize(HEAD_BYTES, 0);
+    let start = before.len();
+    let mut body = Writer { meta: before, lender, ..Writer::default() };
+    body.meta.resize(start + HEAD_BYTES, 0);
     frame.body.encode(&mut body);
-    let n_meta = body.meta.len() - HEAD_BYTES;
+    let n_meta = body.meta.len() - start - HEAD_BYTES;
     let n_blob = body.n_bytes() - body.meta.len();
     let (Ok(n_meta), Ok(n_blob)) = (u32::try_from(n_meta), u32::try_from(n_blob)) else {
         return Err(std::io::Error::other("a message of more than 4 GiB"));
     };
-    let head = &mut body.meta[..HEAD_BYTES];
+    let head = &mut body.meta[start..][..HEAD_BYTES];
     head[..4].copy_from_slice(&MAGIC.to_le_bytes());
     head[4..6].copy_from_slice(&frame.body.kind().to_le_bytes());
     head[8..12].copy_from_slice(&n_meta.to_le_bytes());
@@ -139,33 +154,48 @@ pub fn to_bytes<M: Message>(frame: &Frame<'_, M>) -> Vec<u8> {
 
 /// Reads a frame of at most `n_bytes_max` bytes.
 pub fn read<M: Message>(input: &mut impl Read, n_bytes_max: u64) -> Result<(u64, M)> {
-    read_into(input, n_bytes_max, &mut Pool::default())
+    read_into(input, n_bytes_max, Destination::new(&mut Pool::default()))
 }
 
-/// The same, into memory of a pool where it has some.
+/// Reads a frame whose tensors lie in this memory.
 pub fn read_into<M: Message>(
     input: &mut impl Read,
     n_bytes_max: u64,
-    pool: &mut Pool,
+    into: Destination<'_>,
 ) -> Result<(u64, M)> {
     let mut head = [0; HEAD_BYTES];
     input.read_exact(&mut head).map_err(Error::Socket)?;
     let head = Head::decode(&head, n_bytes_max)?;
     let mut meta = vec![0; head.n_meta];
     input.read_exact(&mut meta).map_err(Error::Socket)?;
-    let body = M::decode(head.kind, Reader::new(&meta, input, head.n_blob, pool))?;
+    let mut body: M = head.message(&meta, into)?;
+    let mut blobs = Blobs::new();
+    body.blobs(&mut blobs);
+    for blob in blobs {
+        input.read_exact(blob).map_err(Error::Socket)?;
+    }
     Ok((head.id, body))
 }
 
-struct Head {
+/// What a frame says of itself before anything else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
     kind: u16,
-    n_meta: usize,
+    /// Bytes of meta that follow.
+    pub(crate) n_meta: usize,
     n_blob: usize,
-    id: u64,
+    /// Number of the message.
+    pub(crate) id: u64,
 }
 
 impl Head {
-    fn decode(head: &[u8; HEAD_BYTES], n_bytes_max: u64) -> Result<Self> {
+    /// The message of this frame, with memory for its blobs.
+    pub(crate) fn message<M: Message>(&self, meta: &[u8], into: Destination<'_>) -> Result<M> {
+        M::decode(self.kind, Reader::new(meta, self.n_blob, into))
+    }
+
+    /// Reads a head; an error if the peer speaks something else or claims too much.
+    pub(crate) fn decode(head: &[u8; HEAD_BYTES], n_bytes_max: u64) -> Result<Self> {
         let u32_at =
             |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         if u32_at(0) != MAGIC {

@@ -9,9 +9,8 @@ pub mod lines;
 pub mod link;
 pub mod message;
 mod refusal;
-mod region;
-mod room;
 pub mod server;
+pub mod shm;
 pub mod table;
 pub mod tcp;
 
@@ -19,4 +18,4 @@ pub use endpoint::Endpoint;
 pub use error::{Error, Missing, Result};
 pub use ids::{ConnId, Millis, TrainerId};
 pub use refusal::Refusal;
-pub use room::Room;
+pub use shm::SharedMemory;

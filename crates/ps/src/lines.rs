@@ -8,7 +8,7 @@ use std::fmt;
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::Endpoint;
+use crate::endpoint::Endpoint;
 
 /// How serious a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,11 +5,13 @@
 
 pub mod close;
 pub mod cluster;
+pub mod crowd;
 pub mod fleets;
 pub mod golden;
 pub mod job;
 pub mod linear;
 pub mod models;
+pub mod modules;
 pub mod nets;
 pub mod reference;
 pub mod session;

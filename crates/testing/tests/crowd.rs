@@ -1,75 +1,21 @@
-//! Sixty-four trainers, four servers, a thousand rounds: nothing hangs and nothing grows.
+//! Many trainers: nothing hangs, nothing grows, and servers need no thread for each.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
-use std::fs;
-use std::sync::{Arc, Barrier as Wall, Mutex};
+use std::sync::{Barrier as Wall, Mutex};
 use std::thread;
 
-use ps::message::{Barrier, Complete, Hello, LookUp, Named, Pull, Push, Save, VERSION};
-use ps::server::{Config, End, Server, Size, Store};
+use ps::Endpoint;
+use ps::message::{Barrier, Complete, Hello, Named, Pull, Push, VERSION};
+use ps::server::{Config, End, Server};
 use ps::tcp::{Client, Listener, Patience, Stop};
-use ps::{Endpoint, Refusal, TrainerId};
 use tensor::{Tensor, Value};
+use testing::crowd::{self, Sum, Trainers, Use, allow_descriptors};
 
 const TRAINERS: u32 = 64;
 const SERVERS: usize = 4;
 const ROUNDS: u64 = 1000;
 /// By then everything is as large as it will be.
 const WARM: u64 = 200;
-
-/// One number; gradients are added.
-#[derive(Default)]
-struct Tiny(f64);
-
-impl Store for Tiny {
-    fn check(&self, _grad: &Named) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn apply(&mut self, _trainer: TrainerId, grad: Named) -> Result<(), String> {
-        self.0 += grad.value.tensor().unwrap().get_f64(0);
-        Ok(())
-    }
-
-    fn round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String> {
-        let all = grads.into_iter().flat_map(|(id, grads)| grads.into_iter().map(move |g| (id, g)));
-        all.into_iter().try_for_each(|(id, grad)| self.apply(id, grad))
-    }
-
-    fn read(&mut self, _trainer: TrainerId, _pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
-        Ok(vec![Arc::new(Value::Tensor(Tensor::full([1], self.0)))])
-    }
-
-    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal> {
-        Err(Refusal::UnknownVar(look_up.table.clone()))
-    }
-
-    fn save(&mut self, save: &Save) -> Result<(), Refusal> {
-        Err(Refusal::UnknownVar(save.table.clone()))
-    }
-
-    fn size(&self) -> Size {
-        Size { rows: 1, bytes: 8, ..Size::default() }
-    }
-}
-
-/// What this process holds.
-#[derive(Clone, Copy, Debug)]
-struct Use {
-    n_files: usize,
-    n_threads: usize,
-    memory_kb: u64,
-}
-
-fn used() -> Use {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    Use {
-        n_files: fs::read_dir("/proc/self/fd").unwrap().count(),
-        n_threads: fs::read_dir("/proc/self/task").unwrap().count(),
-        memory_kb: memory.trim().trim_end_matches(" kB").parse().unwrap(),
-    }
-}
 
 fn train(id: u32, servers: &[Endpoint], at_rest: &Wall, marks: &Mutex<Vec<Use>>) {
     let hello = |_| Hello {
@@ -96,7 +42,7 @@ fn train(id: u32, servers: &[Endpoint], at_rest: &Wall, marks: &Mutex<Vec<Use>>)
         }
         if round == WARM || round == ROUNDS {
             if at_rest.wait().is_leader() {
-                marks.lock().unwrap().push(used());
+                marks.lock().unwrap().push(Use::of("self"));
             }
             at_rest.wait();
         }
@@ -109,11 +55,12 @@ fn train(id: u32, servers: &[Endpoint], at_rest: &Wall, marks: &Mutex<Vec<Use>>)
 
 #[test]
 fn a_crowd_neither_hangs_nor_leaks() {
-    let before = used();
+    let before = Use::of("self");
     let config = Config { n_trainers: TRAINERS, ..Config::default() };
     let start = |_| {
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
-        let (at, server) = (listener.endpoint().clone(), Server::new(config.clone(), Tiny(0.0)));
+        let (at, server) =
+            (listener.endpoint().clone(), Server::new(config.clone(), Sum::default()));
         (at, thread::spawn(move || listener.serve(server, &Stop::default(), |_, _| ())))
     };
     let (at, servers): (Vec<_>, Vec<_>) = (0..SERVERS).map(start).unzip();
@@ -133,11 +80,51 @@ fn a_crowd_neither_hangs_nor_leaks() {
     let (warm, last) = (marks[0], marks[1]);
     assert_eq!(warm.n_files, last.n_files, "{marks:?}");
     assert_eq!(warm.n_threads, last.n_threads, "{marks:?}");
-    assert!(last.memory_kb < warm.memory_kb + 16_000, "{marks:?}");
+    assert!(last.n_bytes < warm.n_bytes + 16_000_000, "{marks:?}");
     // Threads end in their own time.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while used().n_threads > before.n_threads || used().n_files > before.n_files {
-        assert!(std::time::Instant::now() < deadline, "{before:?} became {:?}", used());
+    while Use::of("self").n_threads > before.n_threads || Use::of("self").n_files > before.n_files {
+        assert!(std::time::Instant::now() < deadline, "{before:?} became {:?}", Use::of("self"));
         thread::yield_now();
     }
+}
+
+/// What an idle trainer may cost a server.
+const IDLE_BYTES_MAX: u64 = 64 << 10;
+
+/// Trainers that come, and those that have nothing to say after they spoke, cost memory for what a
+/// connection is, and no thread.
+fn check_idle(host: &str) {
+    const FIRST: usize = 100;
+    const ALL: usize = 600;
+    allow_descriptors();
+    let server = crowd::Server::start(env!("CARGO_BIN_EXE_crowd_server"), ALL, false);
+    let endpoints = [Endpoint { host: host.to_string(), ..server.endpoint.clone() }];
+    // The first ones make the server as large as it is.
+    let first = Trainers::connect(0..FIRST, &endpoints, false);
+    first.rounds(3);
+    let few = server.used();
+    let others = Trainers::connect(FIRST..ALL, &endpoints, false);
+    let all = server.used();
+    others.rounds(3);
+    let spoken = server.used();
+    for now in [all, spoken] {
+        assert_eq!(now.n_threads, few.n_threads, "{few:?} became {now:?}");
+        let n_bytes = now.n_bytes.saturating_sub(few.n_bytes) / (ALL - FIRST) as u64;
+        assert!(n_bytes <= IDLE_BYTES_MAX, "{n_bytes} bytes a trainer: {few:?} became {now:?}");
+    }
+    first.complete();
+    others.complete();
+    server.join();
+}
+
+#[test]
+fn idle_trainers_of_this_machine_cost_little() {
+    check_idle("127.0.0.1");
+}
+
+#[test]
+fn idle_trainers_of_other_machines_cost_little() {
+    // Under another name there is no Unix socket.
+    check_idle("localhost");
 }

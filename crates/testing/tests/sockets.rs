@@ -12,7 +12,7 @@ use ps::message::{
     Barrier, Complete, Hello, LookUp, Named, Ping, Pull, Push, Reply, Request, VERSION,
 };
 use ps::server::{Config, End, Server};
-use ps::tcp::{Client, Listener, Patience, Stop, Verdict};
+use ps::tcp::{Client, Companions, Listener, Loss, Patience, Stop};
 use ps::{Endpoint, Error, Refusal};
 use tensor::{Rows, Tensor, Value};
 use testing::sim::{Ledger, SHARED, grad};
@@ -202,17 +202,16 @@ fn who_sends_much_before_reading_is_served() {
     }
 }
 
-#[test]
-fn a_slow_reader_does_not_stall_others() {
-    let served = Served::start(config(2, false));
-    let mut slow = served.raw();
-    say(&mut slow, 0, hello(1, 1));
-    let keys = vec![0; 100_000];
-    for id in 0..60 {
-        let look_up =
-            LookUp { after: 0, table: "table".to_string(), keys: keys.clone(), peek: false };
-        say(&mut slow, (1 << 63) + id, look_up);
-    }
+/// More than there are threads to serve them.
+const CROWD: u32 = 100;
+
+fn rows_of(n_keys: usize) -> LookUp {
+    LookUp { after: 0, table: "table".to_string(), keys: vec![0; n_keys], peek: false }
+}
+
+/// A trainer works, whatever the others do.
+#[track_caller]
+fn check_served(served: &Served) {
     let client = client(&served.endpoint, 0);
     let start = Instant::now();
     for tag in 0..200 {
@@ -220,8 +219,65 @@ fn a_slow_reader_does_not_stall_others() {
         fetch(&client, 0);
     }
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[test]
+fn slow_readers_do_not_stall_others() {
+    let served = Served::start(config(CROWD, false));
+    let slow: Vec<TcpStream> = (1..CROWD)
+        .map(|id| {
+            let mut slow = served.raw();
+            say(&mut slow, 0, hello(id, 1));
+            // The first ask for more than sockets hold.
+            let n_keys = if id < 10 { 100_000 } else { 10 };
+            (0..60).for_each(|at| say(&mut slow, (1 << 63) + at, rows_of(n_keys)));
+            slow
+        })
+        .collect();
+    check_served(&served);
     drop(slow);
     assert_eq!(served.end().1.applied.len(), 200);
+}
+
+/// Peers that stop in the middle of a head, of meta bytes, and of a tensor.
+#[test]
+fn peers_that_stop_in_a_frame_do_not_stall_others() {
+    let served = Served::start(config(CROWD, false));
+    let push = Request::Push(large(0, 50_000));
+    let push = frame::to_bytes(&Frame { id: 1, body: &push });
+    let stopped: Vec<TcpStream> = (1..CROWD)
+        .map(|id| {
+            let mut stopped = served.raw();
+            say(&mut stopped, 0, hello(id, 1));
+            assert!(matches!(hear(&mut stopped), Reply::Welcome(_)));
+            stopped.write_all(&push[..[10, 30, 1_000, 150_000][id as usize % 4]]).unwrap();
+            stopped
+        })
+        .collect();
+    check_served(&served);
+    // Nothing is lost: those who go on are served.
+    for (id, mut stopped) in (1..CROWD).zip(stopped) {
+        stopped.write_all(&push[[10, 30, 1_000, 150_000][id as usize % 4]..]).unwrap();
+        assert!(matches!(hear(&mut stopped), Reply::Ack(_)));
+    }
+    assert_eq!(served.end().1.applied.len(), 200 + CROWD as usize - 1);
+}
+
+#[test]
+fn a_peer_that_takes_no_answers_is_cut_off() {
+    let served = Served::start(config(2, false));
+    let mut deaf = served.raw();
+    say(&mut deaf, 0, hello(1, 1));
+    let ask = Request::LookUp(rows_of(2_000));
+    let cut = (0..20_000u64).find(|at| {
+        let bytes = frame::to_bytes(&Frame { id: (1 << 63) + at, body: &ask });
+        deaf.write_all(&bytes).is_err()
+    });
+    assert!(cut.is_some(), "it may say what it likes");
+    check_served(&served);
+    let log = served.log.lock().unwrap().clone();
+    assert!(log.iter().any(|line| line.contains("takes no answers")), "{log:#?}");
+    served.end();
 }
 
 #[test]
@@ -372,45 +428,15 @@ fn unknown_tables_and_numbers_that_are_none_are_refused_to_their_sender() {
     assert_eq!(served.end().1.applied.len(), 1, "the server goes on");
 }
 
-/// Not a promise: how long an exchange takes. `cargo test … -- --nocapture` shows it.
-#[test]
-fn exchanges_of_all_sizes() {
-    for way in [|served: &Served| served.endpoint.clone(), Served::by_tcp] {
-        let served = Served::start(config(1, false));
-        let client = client(&way(&served), 0);
-        for n_bytes in [64, 100_000, 1_000_000] {
-            let mut times: Vec<_> = (0..60).map(|tag| exchange(&client, tag, n_bytes)).collect();
-            times.sort_unstable();
-            let (at, median) = (client.endpoint(), times[times.len() / 2]);
-            println!("{at}: push {n_bytes} bytes, fetch as many: {median:?}");
-        }
-        client.close();
-        served.end();
-    }
-}
-
-fn exchange(client: &Client, tag: i64, n_bytes: usize) -> Duration {
-    let push = large(tag, n_bytes / 4);
-    let keys =
-        LookUp { after: 0, table: "table".to_string(), keys: vec![0; n_bytes / 4], peek: false };
-    // Keys take twice the bytes of their rows.
-    let start = Instant::now();
-    client.change(push).unwrap();
-    let ticket = client.ask(keys).unwrap();
-    assert!(matches!(client.wait(ticket, "rows").unwrap(), Reply::Rows(_)));
-    start.elapsed()
-}
-
 /// Who waits for one server hears what another one knows.
 #[test]
 fn a_loss_that_one_server_saw_ends_waiting_for_others() {
     let servers = [Served::start(config(2, true)), Served::start(config(2, true))];
-    let verdict = Verdict::default();
+    let loss = Loss::default();
     let patience = Patience { answer_ms: 60_000, ..Patience::default() };
     let waiting = servers.each_ref().map(|served| {
-        let stops = Arc::new(|| false) as ps::tcp::Stops;
-        let together = (stops, verdict.clone(), ps::Room::default());
-        Client::among(served.endpoint.clone(), hello(0, 7), patience, together)
+        let companions = Companions { loss: loss.clone(), ..Companions::default() };
+        Client::among(served.endpoint.clone(), hello(0, 7), patience, companions)
     });
     let others = servers.each_ref().map(|served| client(&served.endpoint, 1));
     others.iter().for_each(|client| client.meet().unwrap());

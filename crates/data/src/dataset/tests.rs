@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::*;
 use crate::error::Refusal;
-use crate::shuffle::TradeError;
+use crate::error::TradeError;
 use crate::slot::Slot;
 
 /// A folder with files of the given texts, and their paths.

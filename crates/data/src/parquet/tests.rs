@@ -160,7 +160,7 @@ fn damaged_files_are_typed_errors() {
     let parquet = Parquet::from_arguments(&["na=0", "a=a:id", "b=b", "t=t:hash/100"]).unwrap();
     let table = parquet.table(&parquet.slots());
     let whole = written(300, 100, Compression::SNAPPY);
-    let mut random = crate::shuffle::Random::new(1);
+    let mut random = crate::random::Random::new(1);
     let (mut n_read, mut n_refused) = (0, 0);
     for _ in 0..2_000 {
         let mut bytes = whole.clone();

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tensor::{Element, MergeScratch, Rows, Tensor, Value};
+use tensor::{Element, LENT_BYTES_MIN, MergeScratch, Rows, Tensor, Value};
 
 use super::{Host, Wiring};
 use crate::attr::Attrs;
@@ -24,9 +24,6 @@ pub struct Spare {
 
 /// Spare tensors kept; more than the aliased outputs of one op are never needed at once.
 const SPARE_MAX: usize = 8;
-
-/// Tensors that servers may keep instead of copying them have this many bytes or more.
-const KEPT_BYTES_MIN: usize = 4096;
 
 impl Spare {
     /// A tensor with old memory, or a new one.
@@ -126,7 +123,7 @@ impl<'a> Run<'a> {
         let remote = self.host.remote().map_err(|error| error.of_op(&self.op.kind))?;
         for &slot in &slots {
             // Little is copied rather than kept: memory is worth more than its bytes.
-            if self.vars[slot].tensor().is_some_and(|tensor| tensor.bytes().len() >= KEPT_BYTES_MIN)
+            if self.vars[slot].tensor().is_some_and(|tensor| tensor.bytes().len() >= LENT_BYTES_MIN)
             {
                 self.vars[slot].share();
             }

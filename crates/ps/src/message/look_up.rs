@@ -1,7 +1,7 @@
 //! `look_up`: the rows of a table for a list of keys.
 
 use super::Body;
-use crate::codec::{Reader, Writer};
+use crate::codec::{Blobs, Reader, Writer, keys_blob};
 use crate::error::Result;
 
 /// Answered by a tensor with a row for each key, in their order.
@@ -28,6 +28,10 @@ impl Body for LookUp {
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
         let (after, table, keys) = (input.u64()?, input.str()?, input.keys()?);
         Ok(Self { after, table, keys, peek: input.u8()? != 0 })
+    }
+
+    fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
+        keys_blob(&mut self.keys, blobs);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `meet`: wait until every trainer is here, exchanging a few bytes.
 
 use super::Body;
-use crate::codec::{LIST_MAX, Reader, Writer};
+use crate::codec::{Blobs, LIST_MAX, Reader, Writer};
 use crate::error::{Error, Result};
 
 /// Answered by [`Met`] when every trainer has said the same `(place, turn)`.
@@ -25,6 +25,10 @@ impl Body for Meet {
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
         Ok(Self { place: input.str()?, turn: input.u64()?, bytes: input.bytes()? })
     }
+
+    fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
+        blobs.push(&mut self.bytes);
+    }
 }
 
 /// What all trainers brought, in the order of their ranks.
@@ -46,6 +50,10 @@ impl Body for Met {
         }
         let all: Result<Vec<_>> = (0..n).map(|_| input.bytes()).collect();
         all.map(Self)
+    }
+
+    fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
+        blobs.extend(self.0.iter_mut().map(Vec::as_mut_slice));
     }
 }
 

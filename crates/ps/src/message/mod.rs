@@ -12,6 +12,7 @@ mod meet;
 mod ping;
 mod pull;
 mod push;
+mod refused;
 mod save;
 mod stats;
 mod trade;
@@ -31,7 +32,7 @@ pub use trade::{TRADE_BYTES_MAX, Trade, Traded};
 
 use tensor::Tensor;
 
-use crate::codec::{Reader, Writer};
+use crate::codec::{Blobs, Reader, Writer, tensor_blob};
 use crate::error::{Error, Result};
 use crate::refusal::Refusal;
 
@@ -39,8 +40,10 @@ use crate::refusal::Refusal;
 pub trait Body: Sized {
     /// Appends the body.
     fn encode<'a>(&'a self, out: &mut Writer<'a>);
-    /// Reads it back.
+    /// Makes it again from its meta bytes.
     fn decode(input: &mut Reader<'_>) -> Result<Self>;
+    /// Lists the memory that its blobs are read to, in the order in which `encode` lists them.
+    fn blobs<'a>(&'a mut self, _blobs: &mut Blobs<'a>) {}
 }
 
 macro_rules! messages {
@@ -73,7 +76,7 @@ macro_rules! messages {
                 }
             }
 
-            /// Reads the body of a message of this kind.
+            /// Makes a message of this kind from its meta bytes.
             pub fn decode(kind: u16, mut input: Reader<'_>) -> Result<Self> {
                 let message = match kind {
                     $($kind => $name::$variant(<$body as Body>::decode(&mut input)?),)*
@@ -81,6 +84,13 @@ macro_rules! messages {
                 };
                 input.finish()?;
                 Ok(message)
+            }
+
+            /// Lists the memory that its blobs are read to.
+            pub fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
+                match self {
+                    $($name::$variant(body) => Body::blobs(body, blobs),)*
+                }
             }
         }
 
@@ -194,15 +204,9 @@ impl Body for Tensor {
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
         input.tensor()
     }
-}
 
-impl Body for Refusal {
-    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
-        Refusal::encode(self, out);
-    }
-
-    fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        Refusal::decode(input)
+    fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
+        tensor_blob(self, blobs);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tensor::Value;
 
 use super::Body;
-use crate::codec::{Reader, Writer};
+use crate::codec::{Blobs, Reader, Writer, value_blobs};
 use crate::error::Result;
 
 /// Rows in an answer about changes: what a server holds of them at a time.
@@ -56,6 +56,12 @@ impl Body for Values {
         let n = input.count()?;
         let values: Result<Vec<_>> = (0..n).map(|_| input.value().map(Arc::new)).collect();
         values.map(Self)
+    }
+
+    fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
+        // What was just read nobody shares yet.
+        let values = self.0.iter_mut().filter_map(Arc::get_mut);
+        values.for_each(|value| value_blobs(value, blobs));
     }
 }
 

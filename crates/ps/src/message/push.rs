@@ -3,7 +3,7 @@
 use tensor::Value;
 
 use super::Body;
-use crate::codec::{Reader, Writer};
+use crate::codec::{Blobs, Reader, Writer, value_blobs};
 use crate::error::Result;
 
 /// A value and the variable it is for.
@@ -56,6 +56,10 @@ impl Body for Push {
         let grads: Result<Vec<_>> =
             (0..n).map(|_| Ok(Named { name: input.str()?, value: input.value()? })).collect();
         Ok(Self { grads: grads?, behind })
+    }
+
+    fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
+        self.grads.iter_mut().for_each(|grad| value_blobs(&mut grad.value, blobs));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Body;
-use crate::codec::{Reader, Writer};
+use crate::codec::{Blobs, Reader, Writer};
 use crate::error::Result;
 
 /// Bytes that all parts of all trainers in one trade may have: what a server has to hold.
@@ -40,6 +40,10 @@ impl Body for Trade {
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
         Ok(Self { place: input.str()?, turn: input.u64()?, parts: decode_parts(input)? })
     }
+
+    fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
+        blobs.extend(self.parts.iter_mut().map(Vec::as_mut_slice));
+    }
 }
 
 /// What each trainer had for this one, in the order of their ranks.
@@ -53,6 +57,12 @@ impl Body for Traded {
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
         Ok(Self(Arc::new(decode_parts(input)?)))
+    }
+
+    fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
+        // What was just read nobody shares yet.
+        let parts = Arc::get_mut(&mut self.0).into_iter().flatten();
+        blobs.extend(parts.map(Vec::as_mut_slice));
     }
 }
 

@@ -32,7 +32,7 @@ use crate::message::{
     Welcome,
 };
 use crate::refusal::Refusal;
-use crate::room::Room;
+use crate::shm::SharedMemory;
 use meeting::Meetings;
 use roll::Roll;
 use round::Rounds;
@@ -168,7 +168,7 @@ impl<S: Store> Server<S> {
     }
 
     /// Memory for values that are asked for.
-    pub fn set_room(&mut self, room: &Room) {
+    pub fn set_room(&mut self, room: &SharedMemory) {
         self.store.set_room(room);
     }
 

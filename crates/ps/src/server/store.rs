@@ -8,7 +8,7 @@ use super::Size;
 use crate::ids::TrainerId;
 use crate::message::{Held, LookUp, Named, Pull, Save};
 use crate::refusal::Refusal;
-use crate::room::Room;
+use crate::shm::SharedMemory;
 
 /// What a server holds. `train` implements it with a scope and the program's optimize blocks.
 pub trait Store {
@@ -36,7 +36,7 @@ pub trait Store {
     }
 
     /// Memory for values that are asked for: trainers of this machine read them there.
-    fn set_room(&mut self, _room: &Room) {}
+    fn set_room(&mut self, _room: &SharedMemory) {}
 
     /// What all tables hold.
     fn size(&self) -> Size;

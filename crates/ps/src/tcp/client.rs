@@ -9,20 +9,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak
 use std::thread;
 use std::time::Duration;
 
-use super::lending::Lending;
-use super::{Clock, Patient, READ_TIMEOUT, Stream, WholeFrame, is_timeout};
-use tensor::Tensor;
+use tensor::{Pool, Tensor};
 
-use crate::Endpoint;
-use crate::codec::Pool;
+use super::companions::{Companions, Loss, Stops};
+use super::{Clock, Patient, READ_TIMEOUT, Stream, WholeFrame, is_timeout};
+use crate::codec::Destination;
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Missing, Result};
 use crate::frame::{self, FRAME_BYTES_MAX, Frame};
 use crate::ids::Millis;
 use crate::link::{Broken, Config as LinkConfig, Link};
 use crate::message::{Hello, Lend, Reply, Request};
 use crate::refusal::Refusal;
-use crate::region::Window;
-use crate::room::Room;
+use crate::shm::{Sharing, Window};
 
 /// How long a trainer waits for what.
 #[derive(Clone, Copy, Debug)]
@@ -43,26 +42,6 @@ impl Default for Patience {
     }
 }
 
-/// Asked now and then by threads that wait, whether to stop waiting.
-pub type Stops = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// What a server said of a trainer whose loss ends the job: for the clients of all servers, so that
-/// nobody waits for one server while another knows better.
-#[derive(Clone, Debug, Default)]
-pub struct Verdict(Arc<Mutex<Option<(Endpoint, Refusal)>>>);
-
-impl Verdict {
-    fn note(&self, endpoint: &Endpoint, refusal: &Refusal) {
-        let mut verdict = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        verdict.get_or_insert_with(|| (endpoint.clone(), refusal.clone()));
-    }
-
-    fn check(&self) -> Result<()> {
-        let verdict = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        verdict.map_or(Ok(()), |(endpoint, refusal)| Err(Error::Refused { endpoint, refusal }))
-    }
-}
-
 /// A question that was asked.
 #[derive(Debug)]
 #[must_use = "the answer is fetched with `wait`"]
@@ -77,7 +56,7 @@ pub struct Client {
     patience: Patience,
     clock: Clock,
     stops: Stops,
-    verdict: Verdict,
+    loss: Loss,
     /// When `stops` was last asked, so that it is not asked all the time.
     asked: AtomicU64,
     state: Mutex<State>,
@@ -102,8 +81,10 @@ struct State {
     is_closed: bool,
     /// Counts what readers did, so that whoever waits for them misses nothing.
     n_reads: u64,
+    /// Threads that wait for a reader. Telling nobody would be a system call all the same.
+    n_waiting: usize,
     /// Memory that the server can read.
-    lending: Lending,
+    sharing: Sharing,
     /// Whether it was offered on this connection.
     offered: bool,
 }
@@ -111,14 +92,16 @@ struct State {
 #[derive(Debug, Default)]
 struct Inbox {
     generation: u64,
-    input: Option<BufReader<Shared>>,
+    input: Option<BufReader<Input>>,
     pool: Pool,
+    /// What the server lends.
+    window: Option<Arc<Window>>,
 }
 
 #[derive(Debug)]
-struct Shared(Arc<Stream>);
+struct Input(Arc<Stream>);
 
-impl std::io::Read for Shared {
+impl std::io::Read for Input {
     fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
         (&mut &*self.0).read(bytes)
     }
@@ -142,10 +125,11 @@ const KEEP: Duration = Duration::from_millis(200);
 impl State {
     /// Offers memory to a server of this machine, once for each connection.
     fn offer(&mut self) {
-        let stream = self.stream.clone().filter(|_| !std::mem::replace(&mut self.offered, true));
-        let Some(stream) = stream else { return };
-        if let Some(lend) = self.lending.offer(&stream) {
-            self.link.tell(lend);
+        if self.stream.is_none() || std::mem::replace(&mut self.offered, true) {
+            return;
+        }
+        if let Some(offer) = self.sharing.offer() {
+            self.link.tell(Lend { offer, opened: 0 });
         }
     }
 }
@@ -153,22 +137,17 @@ impl State {
 impl Client {
     /// A client of a server; the connection is made when it is first needed.
     pub fn new(endpoint: Endpoint, hello: Hello, patience: Patience) -> Arc<Self> {
-        Self::among(
-            endpoint,
-            hello,
-            patience,
-            (Arc::new(|| false), Verdict::default(), Room::default()),
-        )
+        Self::among(endpoint, hello, patience, Companions::default())
     }
 
-    /// The same, beside clients of other servers that have the same `verdict` and lend from the same
-    /// `room`; threads that wait give up when `stops` says so.
+    /// A client beside those of the other servers of a job.
     pub fn among(
         endpoint: Endpoint,
         hello: Hello,
         patience: Patience,
-        (stops, verdict, room): (Stops, Verdict, Room),
+        companions: Companions,
     ) -> Arc<Self> {
+        let Companions { stops, loss, memory } = companions;
         let state = State {
             link: Link::new(hello, LinkConfig::default()),
             stream: None,
@@ -179,7 +158,8 @@ impl Client {
             last: "never connected".to_string(),
             is_closed: false,
             n_reads: 0,
-            lending: Lending::new(room),
+            n_waiting: 0,
+            sharing: Sharing::new(memory),
             offered: false,
         };
         let client = Arc::new(Self {
@@ -187,7 +167,7 @@ impl Client {
             patience,
             clock: Clock::start(),
             stops,
-            verdict,
+            loss,
             asked: AtomicU64::new(0),
             state: Mutex::new(state),
             writing: Mutex::default(),
@@ -261,7 +241,7 @@ impl Client {
                 });
             }
             let still = self.check(ticket.asked).and_then(|()| self.in_time(ticket.asked, what));
-            let still = still.and_then(|()| self.verdict.check());
+            let still = still.and_then(|()| self.loss.check());
             if let Err(error) = still {
                 self.state().link.forget(ticket.id);
                 return Err(error);
@@ -297,7 +277,7 @@ impl Client {
 
     /// Whether the server reads tensors where this process has them.
     pub fn is_near(&self) -> bool {
-        self.state().lending.is_open()
+        self.state().sharing.lender().is_some()
     }
 
     /// Memory of gradients that were served, for those to come.
@@ -393,9 +373,11 @@ impl Client {
             Ok(inbox) => inbox,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                let state = self.state();
+                let mut state = self.state();
                 if state.n_reads == n_reads {
-                    drop(self.answered.wait_timeout(state, READ_TIMEOUT));
+                    state.n_waiting += 1;
+                    let waited = self.answered.wait_timeout(state, READ_TIMEOUT);
+                    waited.unwrap_or_else(PoisonError::into_inner).0.n_waiting -= 1;
                 }
                 return;
             }
@@ -403,8 +385,14 @@ impl Client {
         self.connect();
         self.read_one(&mut inbox);
         drop(inbox);
-        self.state().n_reads += 1;
-        self.answered.notify_all();
+        let n_waiting = {
+            let mut state = self.state();
+            state.n_reads += 1;
+            state.n_waiting
+        };
+        if n_waiting > 0 {
+            self.answered.notify_all();
+        }
     }
 
     /// Makes a connection if there is none and the last attempt is a while ago.
@@ -427,9 +415,9 @@ impl Client {
         let mut state = self.state();
         match stream {
             Ok(stream) => {
+                state.sharing.connected(stream.is_local());
                 state.stream = Some(Arc::new(stream));
                 state.generation += 1;
-                state.lending.close();
                 state.offered = false;
                 state.link.connected(self.clock.now());
                 state.last = "connected, no greeting came back".to_string();
@@ -448,10 +436,10 @@ impl Client {
         let Some(stream) = stream else { return };
         if inbox.generation != generation || inbox.input.is_none() {
             inbox.generation = generation;
-            inbox.input = Some(BufReader::with_capacity(64 << 10, Shared(stream)));
-            inbox.pool.open(None);
+            inbox.input = Some(BufReader::with_capacity(64 << 10, Input(stream)));
+            inbox.window = None;
         }
-        let Inbox { input, pool, .. } = inbox;
+        let Inbox { input, pool, window, .. } = inbox;
         let Some(input) = input else { return };
         let spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
         spare.into_iter().for_each(|tensor| pool.keep(tensor));
@@ -464,8 +452,9 @@ impl Client {
         // Everything that is here already: answers come in groups.
         loop {
             let mut whole = WholeFrame::new(input);
-            match frame::read_into::<Reply>(&mut whole, FRAME_BYTES_MAX, pool) {
-                Ok((_, Reply::Lent(lend))) => pool.open(self.lent(generation, &lend)),
+            let into = Destination { pool, window: window.as_ref() };
+            match frame::read_into::<Reply>(&mut whole, FRAME_BYTES_MAX, into) {
+                Ok((_, Reply::Lent(lend))) => *window = self.lent(generation, &lend),
                 Ok((id, reply)) => self.take(generation, id, reply),
                 Err(error) => return self.broke(generation, &error.to_string()),
             }
@@ -478,7 +467,7 @@ impl Client {
 
     fn take(&self, generation: u64, id: u64, reply: Reply) {
         if let Reply::Refused(refusal @ Refusal::TrainerLost { .. }) = &reply {
-            self.verdict.note(&self.endpoint, refusal);
+            self.loss.note(&self.endpoint, refusal);
         }
         let mut state = self.state();
         if state.generation == generation {
@@ -494,9 +483,12 @@ impl Client {
     /// The server lends memory, or has opened ours.
     fn lent(&self, generation: u64, lend: &Lend) -> Option<Arc<Window>> {
         let mut state = self.state();
-        let stream = state.stream.clone().filter(|_| state.generation == generation)?;
-        let window = state.lending.heard(&stream, lend)?;
-        state.link.tell(Lend { opened: lend.id, ..Lend::default() });
+        if state.generation != generation {
+            return None;
+        }
+        state.sharing.opened(lend.opened);
+        let window = state.sharing.open(&lend.offer)?;
+        state.link.tell(Lend { opened: lend.offer.id, ..Lend::default() });
         Some(window)
     }
 
@@ -519,7 +511,7 @@ impl Client {
         loop {
             let (out, stream, generation, lender) = {
                 let mut state = self.state();
-                let lender = state.lending.lender();
+                let lender = state.sharing.lender().cloned();
                 (state.link.take_out(), state.stream.clone(), state.generation, lender)
             };
             let Some(stream) = stream.filter(|_| !out.is_empty()) else { return };

@@ -4,20 +4,21 @@
 //! who is on the same machine finds it there and saves the network stack.
 
 mod client;
-mod lending;
+mod companions;
 mod serve;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
 use std::time::{Duration, Instant};
 
-pub use client::{Client, Patience, Stops, Ticket, Verdict};
-pub(crate) use lending::Lender;
+pub use client::{Client, Patience, Ticket};
+pub use companions::{Companions, Loss, Stops};
 pub use serve::{Listener, Stop};
 
-use crate::Endpoint;
+use crate::endpoint::Endpoint;
 use crate::ids::Millis;
 
 /// What is found at an end point.
@@ -78,11 +79,12 @@ impl Stream {
             Ok(stream) => Stream::Unix(stream),
             Err(_) => Stream::Tcp(connect_tcp(endpoint, timeout)?),
         };
-        stream.set_up()?;
+        stream.set_timeouts()?;
         Ok(stream)
     }
 
-    fn set_up(&self) -> io::Result<()> {
+    /// Calls return after a while, whatever the peer does.
+    fn set_timeouts(&self) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => {
                 stream.set_nodelay(true)?;
@@ -96,6 +98,22 @@ impl Stream {
         }
     }
 
+    /// Calls return at once, whatever the peer does.
+    fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_nonblocking(true)
+            }
+            Stream::Unix(stream) => stream.set_nonblocking(true),
+        }
+    }
+
+    /// Whether the peer is a process of this machine.
+    fn is_local(&self) -> bool {
+        matches!(self, Stream::Unix(_))
+    }
+
     fn shut_down(&self) {
         // It may be closed already.
         let _ = match self {
@@ -105,11 +123,27 @@ impl Stream {
     }
 }
 
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
 impl Read for &Stream {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => (&mut &*stream).read(bytes),
             Stream::Unix(stream) => (&mut &*stream).read(bytes),
+        }
+    }
+
+    fn read_vectored(&mut self, slices: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&mut &*stream).read_vectored(slices),
+            Stream::Unix(stream) => (&mut &*stream).read_vectored(slices),
         }
     }
 }

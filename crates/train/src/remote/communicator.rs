@@ -13,10 +13,9 @@ use std::time::Duration;
 
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement};
-use ps::codec::Pool;
 use ps::lines;
 use ps::message::{Named, Push};
-use tensor::{Tensor, Value};
+use tensor::{Pool, Tensor, Value};
 
 use super::mailbox::Mailbox;
 use super::under_way::{Read, Seen, Staleness, UnderWay};

@@ -24,8 +24,8 @@ use program::Distributed;
 use program::distributed::PlacedKind;
 use ps::lines::{self, Line};
 use ps::message::{Complete, Held, Hello, Leave, Meet, Reply, Stats, VERSION};
-use ps::tcp::{Client, Patience, Stops, Verdict};
-use ps::{Endpoint, Room, TrainerId};
+use ps::tcp::{Client, Companions, Loss, Patience, Stops};
+use ps::{Endpoint, SharedMemory, TrainerId};
 use tensor::{Tensor, Value};
 
 pub(crate) use add::scale;
@@ -82,9 +82,10 @@ struct State {
     log: Log,
     me: Option<Me>,
     clients: BTreeMap<String, Arc<Client>>,
-    verdict: Verdict,
+    /// What a server said of a trainer whose loss ends the job.
+    loss: Loss,
     /// Memory that servers of this machine can read.
-    room: Room,
+    shared_memory: SharedMemory,
     n_meetings: u64,
     n_trades: u64,
     is_over: bool,
@@ -134,8 +135,8 @@ impl Cluster {
             log,
             me: None,
             clients: BTreeMap::new(),
-            verdict: Verdict::default(),
-            room: Room::default(),
+            loss: Loss::default(),
+            shared_memory: SharedMemory::default(),
             n_meetings: 0,
             n_trades: 0,
             is_over: false,
@@ -199,8 +200,8 @@ impl Cluster {
         self.0.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn room(&self) -> Room {
-        self.state().room.clone()
+    fn shared_memory(&self) -> SharedMemory {
+        self.state().shared_memory.clone()
     }
 
     fn log(&self) -> Log {
@@ -263,7 +264,7 @@ impl Cluster {
                 is_seen_in: false,
             });
             state.is_over = false;
-            state.verdict = Verdict::default();
+            state.loss = Loss::default();
             for client in std::mem::take(&mut state.clients).into_values() {
                 client.close();
             }
@@ -294,8 +295,9 @@ impl Cluster {
         }
         let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
         let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops());
-        let together = (stops, state.verdict.clone(), state.room.clone());
-        let client = Client::among(at, hello, state.patience, together);
+        let (loss, memory) = (state.loss.clone(), state.shared_memory.clone());
+        let companions = Companions { stops, loss, memory };
+        let client = Client::among(at, hello, state.patience, companions);
         state.clients.insert(endpoint.to_string(), client.clone());
         Ok(client)
     }

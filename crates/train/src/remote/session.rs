@@ -231,8 +231,8 @@ impl Remote for Session<'_> {
     }
 
     fn room(&mut self, n_bytes: usize) -> Tensor {
-        let room = self.cluster.room();
-        self.cluster.traffic().room(&room, n_bytes)
+        let memory = self.cluster.shared_memory();
+        self.cluster.traffic().room(&memory, n_bytes)
     }
 
     fn send_barrier(&mut self, op: &OpDesc) -> Result<()> {

@@ -8,11 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use ps::Room;
-use ps::codec::Pool;
+use ps::SharedMemory;
 use ps::message::{Barrier, Named, Pull, Push, Reply};
 use ps::tcp::{Client, Ticket};
-use tensor::{Tensor, Value};
+use tensor::{Pool, Tensor, Value};
 
 use super::{Cluster, rows, unexpected};
 use crate::error::Result;
@@ -56,8 +55,8 @@ impl Traffic {
     }
 
     /// Memory for the next gradient of this size.
-    pub(super) fn room(&mut self, room: &Room, n_bytes: usize) -> Tensor {
-        if let Some(tensor) = room.tensor(n_bytes) {
+    pub(super) fn room(&mut self, memory: &SharedMemory, n_bytes: usize) -> Tensor {
+        if let Some(tensor) = memory.tensor(n_bytes) {
             return tensor;
         }
         // What is served is held by nobody else.
@@ -132,8 +131,8 @@ impl Traffic {
         let row_bytes = tensor.bytes().len() / tensor.dims().first().copied().unwrap_or(1).max(1);
         let bytes = tensor.bytes().get(rows.start * row_bytes..rows.end * row_bytes);
         let bytes = bytes.unwrap_or(tensor.bytes());
-        let room = cluster.room().tensor(bytes.len());
-        let mut copy = room.unwrap_or_else(|| lane.pool.take(bytes.len()));
+        let shared = cluster.shared_memory().tensor(bytes.len());
+        let mut copy = shared.unwrap_or_else(|| lane.pool.take(bytes.len()));
         let shape = match tensor.shape() {
             shape if shape.rank() == 0 => shape,
             shape => shape.with_dim(0, bytes.len() / row_bytes.max(1)),

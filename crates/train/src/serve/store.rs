@@ -6,7 +6,7 @@ use std::sync::Arc;
 use program::{OpDesc, Program, VarDesc, VarKind};
 use ps::message::{CHANGED_MAX, Held, LookUp, Named, Phase, Pull, Save};
 use ps::server::{Size, Store};
-use ps::{Refusal, Room, TrainerId};
+use ps::{Refusal, SharedMemory, TrainerId};
 use tensor::{DType, Rows, Tensor, Value};
 
 use super::blocks::{Blocks, Update, is_sync};
@@ -47,7 +47,7 @@ pub struct BlockStore {
     /// The table spread by id.
     lookup: Option<Lookup>,
     /// Where trainers of this machine read.
-    room: Room,
+    room: SharedMemory,
     /// Counters of steps that trainers send.
     counters: BTreeSet<String>,
 }
@@ -75,7 +75,7 @@ impl BlockStore {
             spare: Vec::new(),
             slabs: Slabs::default(),
             lookup: None,
-            room: Room::default(),
+            room: SharedMemory::default(),
             counters: BTreeSet::new(),
         };
         store.lookup = Lookup::new(program, (op, &store.blocks), scope)?;
@@ -428,7 +428,7 @@ impl Store for BlockStore {
         io::save_shard(save, number, &value).map_err(failed)
     }
 
-    fn set_room(&mut self, room: &Room) {
+    fn set_room(&mut self, room: &SharedMemory) {
         self.room = room.clone();
     }
 
@@ -484,7 +484,7 @@ fn declared<'a>(update: &'a Update, name: &str) -> Option<&'a VarDesc> {
 /// Makes variables ready to be changed: what was answered of them is old now.
 fn own<'a>(
     cache: &mut BTreeMap<String, Arc<Value>>,
-    (scope, room): (&Scope, &Room),
+    (scope, room): (&Scope, &SharedMemory),
     names: impl Iterator<Item = &'a str>,
 ) {
     for name in names {

@@ -2,14 +2,14 @@
 
 use program::op::{for_float, gather_rows, scatter_add_rows};
 use program::{VarDesc, VarKind};
-use ps::Room;
+use ps::SharedMemory;
 use ps::frame::FRAME_BYTES_MAX;
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
 use crate::error::Result;
 
 /// Moves a tensor to where trainers of this machine can read it.
-pub(super) fn move_into(value: &mut Value, room: &Room) {
+pub(super) fn move_into(value: &mut Value, room: &SharedMemory) {
     let Value::Tensor(tensor) = value else { return };
     if tensor.lender().is_some() {
         return;
@@ -22,7 +22,7 @@ pub(super) fn move_into(value: &mut Value, room: &Room) {
 
 /// Makes a value ready to be changed. While a trainer reads it, a copy is changed, which the next
 /// one will read.
-pub(super) fn make_own(value: &mut Value, room: &Room) {
+pub(super) fn make_own(value: &mut Value, room: &SharedMemory) {
     value.unshare();
     let Value::Tensor(tensor) = value else { return };
     if !tensor.may_write() {

@@ -25,7 +25,8 @@ use rustix::fs::{MemfdFlags, OFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use tensor::Memory;
 
-use crate::message::Lend;
+use super::lender::Place;
+use super::sharing::Offer;
 
 /// Bytes of a region. Pages that nobody touches are not there.
 const REGION_BYTES: usize = 256 << 20;
@@ -97,7 +98,7 @@ fn unnamed_file(n_bytes: usize, id: u64) -> io::Result<File> {
 }
 
 /// Opens such a file of another process; fails if it is something else.
-fn open_file(process: u32, descriptor: u64, (n_bytes, id): (usize, u64)) -> io::Result<File> {
+fn open_file(process: u32, descriptor: u64, n_bytes: usize, id: u64) -> io::Result<File> {
     let path = format!("/proc/{process}/fd/{descriptor}");
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
@@ -214,13 +215,7 @@ impl Region {
         slots.accounts.retain(|account| {
             Arc::strong_count(account) > 1 || (0..n_slots).any(|slot| account.counts_on(slot))
         });
-        let is_free = |(at, slot): &(usize, &SlotState)| {
-            let fits = slot.n_bytes >= n_bytes && slot.n_bytes / 4 <= n_bytes;
-            fits && !slot.is_held && slots.is_idle(*at)
-        };
-        let free = slots.all.iter().enumerate().filter(is_free);
-        let free = free.min_by_key(|(_, slot)| slot.n_bytes).map(|(at, _)| at);
-        let at = free.or_else(|| slots.cut(n_bytes))?;
+        let at = slots.smallest_free(n_bytes).or_else(|| slots.cut(n_bytes))?;
         slots.all[at].is_held = true;
         let SlotState { offset, n_bytes, .. } = slots.all[at];
         Some(Slot { region: self.clone(), at, offset, n_bytes })
@@ -233,7 +228,21 @@ impl Slots {
         !self.accounts.iter().any(|account| account.counts_on(at))
     }
 
-    /// A new slot, with some room for the next one like it.
+    /// The smallest slot that fits and that nobody has or reads. Whether it is read is asked last:
+    /// every peer has to be looked at for that.
+    fn smallest_free(&self, n_bytes: usize) -> Option<usize> {
+        let mut best: Option<usize> = None;
+        for (at, slot) in self.all.iter().enumerate() {
+            let fits = slot.n_bytes >= n_bytes && slot.n_bytes / 4 <= n_bytes && !slot.is_held;
+            let is_better = best.is_none_or(|best| slot.n_bytes < self.all[best].n_bytes);
+            if fits && is_better && self.is_idle(at) {
+                best = Some(at);
+            }
+        }
+        best
+    }
+
+    /// A new slot, somewhat larger than needed: the next tensor like it may be.
     fn cut(&mut self, n_bytes: usize) -> Option<usize> {
         if n_bytes > REGION_BYTES {
             return None;
@@ -260,11 +269,11 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// Copies bytes to its beginning; where they are then.
-    pub(crate) fn fill(&mut self, bytes: &[u8]) -> (u32, u64) {
+    pub(crate) fn fill(&mut self, bytes: &[u8]) -> Place {
         if let Some(place) = self.bytes_mut().and_then(|own| own.get_mut(..bytes.len())) {
             place.copy_from_slice(bytes);
         }
-        (self.at as u32, self.offset as u64)
+        Place { slot: self.at as u32, offset: self.offset as u64 }
     }
 }
 
@@ -308,22 +317,17 @@ pub(crate) struct Window {
 
 impl Window {
     /// Opens what a process lends; fails if that is something else.
-    pub(crate) fn open(lend: &Lend) -> io::Result<Arc<Self>> {
-        let account = open_file(lend.process, lend.account, (ACCOUNT_BYTES, lend.id))?;
-        let data = open_file(lend.process, lend.descriptor, (REGION_BYTES, lend.id))?;
+    pub(crate) fn open(offer: &Offer) -> io::Result<Arc<Self>> {
+        let account = open_file(offer.process, offer.account, ACCOUNT_BYTES, offer.id)?;
+        let data = open_file(offer.process, offer.descriptor, REGION_BYTES, offer.id)?;
         let account = Map::new(&account, ACCOUNT_BYTES, ProtFlags::READ | ProtFlags::WRITE)?;
         let data = Map::new(&data, REGION_BYTES, ProtFlags::READ)?;
-        Ok(Arc::new(Self { account, data, id: lend.id }))
-    }
-
-    /// What its owner calls it.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
+        Ok(Arc::new(Self { account, data, id: offer.id }))
     }
 
     /// Bytes of a slot; nothing if they are outside of the region.
-    pub(crate) fn view(self: &Arc<Self>, slot: u32, offset: u64, n_bytes: usize) -> Option<View> {
-        let offset = usize::try_from(offset).ok()?;
+    pub(crate) fn view(self: &Arc<Self>, place: Place, n_bytes: usize) -> Option<View> {
+        let (slot, offset) = (place.slot, usize::try_from(place.offset).ok()?);
         let is_inside = (HEAD_BYTES..=REGION_BYTES).contains(&offset)
             && n_bytes <= REGION_BYTES - offset
             && (slot as usize) < SLOTS_MAX;
@@ -365,15 +369,15 @@ impl Drop for View {
 mod tests {
     use super::*;
 
-    fn lend(region: &Region, account: &Account) -> Lend {
+    fn offer(region: &Region, account: &Account) -> Offer {
         let (id, process) = (region.id(), std::process::id());
         let (descriptor, account) = (region.descriptor(), account.descriptor());
-        Lend { id, process, descriptor, account, opened: 0 }
+        Offer { id, process, descriptor, account }
     }
 
     fn peer(region: &Region) -> (Arc<Account>, Arc<Window>) {
         let account = region.account().unwrap();
-        let window = Window::open(&lend(region, &account)).unwrap();
+        let window = Window::open(&offer(region, &account)).unwrap();
         (account, window)
     }
 
@@ -382,17 +386,17 @@ mod tests {
         let region = Region::new().unwrap();
         let peers = [peer(&region), peer(&region)];
         let mut slot = region.take(5000).unwrap();
-        let (at, offset) = slot.fill(&[7; 5000]);
+        let place = slot.fill(&[7; 5000]);
         let views = peers.each_ref().map(|(account, window)| {
-            account.lend(at);
-            window.view(at, offset, 5000).unwrap()
+            account.lend(place.slot);
+            window.view(place, 5000).unwrap()
         });
         drop(slot);
         for view in views {
             assert_eq!(view.bytes(), [7; 5000]);
             assert_ne!(region.take(5000).unwrap().place(), view.place(), "it is still read");
         }
-        assert_eq!(region.take(5000).unwrap().place(), (region.id(), at, offset));
+        assert_eq!(region.take(5000).unwrap().place(), (region.id(), place.slot, place.offset));
     }
 
     #[test]
@@ -400,13 +404,13 @@ mod tests {
         let region = Region::new().unwrap();
         let (account, window) = peer(&region);
         let mut slot = region.take(100).unwrap();
-        let (at, offset) = slot.fill(&[1; 100]);
-        account.lend(at);
+        let place = slot.fill(&[1; 100]);
+        account.lend(place.slot);
         assert!(slot.bytes_mut().is_none());
         drop(account);
         region.take(1).unwrap();
         assert!(slot.bytes_mut().is_none(), "our end is closed, the peer still reads");
-        drop(window.view(at, offset, 100));
+        drop(window.view(place, 100));
         assert!(slot.bytes_mut().is_some());
         region.take(1).unwrap();
         assert_eq!(region.slots().accounts.len(), 0, "nobody needs it any more");
@@ -424,9 +428,9 @@ mod tests {
             (0, u64::MAX - 63, 64),
             (SLOTS_MAX as u32, 4096, 64),
         ] {
-            assert!(window.view(slot, offset, n).is_none(), "{slot} {offset} {n}");
+            assert!(window.view(Place { slot, offset }, n).is_none(), "{slot} {offset} {n}");
         }
-        assert_eq!(window.view(0, end - 64, 64).unwrap().bytes(), [0; 64]);
+        assert_eq!(window.view(Place { slot: 0, offset: end - 64 }, 64).unwrap().bytes(), [0; 64]);
     }
 
     #[test]
@@ -442,16 +446,16 @@ mod tests {
     fn another_file_is_not_opened() {
         let region = Region::new().unwrap();
         let account = region.account().unwrap();
-        let good = lend(&region, &account);
+        let good = offer(&region, &account);
         assert!(Window::open(&good).is_ok());
         let file = tempfile::tempfile().unwrap();
         let descriptor = file.as_raw_fd() as u64;
         let swapped = (good.account, good.descriptor);
         for bad in [
-            Lend { id: good.id + 1, ..good.clone() },
-            Lend { descriptor, ..good.clone() },
-            Lend { account: u64::MAX, ..good.clone() },
-            Lend { descriptor: swapped.0, account: swapped.1, ..good },
+            Offer { id: good.id + 1, ..good.clone() },
+            Offer { descriptor, ..good.clone() },
+            Offer { account: u64::MAX, ..good.clone() },
+            Offer { descriptor: swapped.0, account: swapped.1, ..good },
         ] {
             assert!(Window::open(&bad).is_err(), "{bad:?}");
         }

@@ -1,0 +1,13 @@
+//! What a reader of lines is.
+
+use crate::error::Refusal;
+use crate::records::Records;
+
+/// Turns lines into samples.
+pub(crate) trait Parse: Send {
+    /// A file begins.
+    fn begin(&mut self) {}
+
+    /// Reads a line as one more record, which the caller commits; whether there is one in it.
+    fn parse(&mut self, line: &[u8], out: &mut Records) -> std::result::Result<bool, Refusal>;
+}

@@ -1,0 +1,127 @@
+//! The bytes of a [`Refusal`].
+
+use super::Body;
+use crate::codec::{LIST_MAX, Reader, Writer};
+use crate::error::{Error, Result};
+use crate::refusal::Refusal;
+
+impl Body for Refusal {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        match self {
+            Refusal::Version { ours, theirs } => {
+                out.u8(1);
+                out.u32(*ours);
+                out.u32(*theirs);
+            }
+            Refusal::OtherJob { ours, theirs } => texts(out, 2, &[ours, theirs]),
+            Refusal::TrainerOutOfRange { trainer, n_trainers } => {
+                out.u8(3);
+                out.u32(*trainer);
+                out.u32(*n_trainers);
+            }
+            Refusal::DuplicateTrainer { trainer, heard_ms } => {
+                out.u8(4);
+                out.u32(*trainer);
+                out.u64(*heard_ms);
+            }
+            Refusal::HelloFirst => out.u8(5),
+            Refusal::UnknownVar(var) => texts(out, 6, &[var]),
+            Refusal::BadValue { var, detail } => texts(out, 7, &[var, detail]),
+            Refusal::NotFinite { var, trainer } => {
+                texts(out, 8, &[var]);
+                out.u32(*trainer);
+            }
+            Refusal::Ahead { trainer, n } => {
+                out.u8(9);
+                out.u32(*trainer);
+                out.u32(*n);
+            }
+            Refusal::Malformed(what) => texts(out, 10, &[what]),
+            Refusal::TrainerLost { trainer, how, silent_ms, round } => {
+                texts(out, 11, &[how]);
+                out.u32(*trainer);
+                out.u64(*silent_ms);
+                out.u64(*round);
+            }
+            Refusal::Failed(what) => texts(out, 12, &[what]),
+            Refusal::BadTrade(what) => texts(out, 13, &[what]),
+            Refusal::OutOfStep { trainer, ours, theirs } => {
+                texts(out, 14, &[ours, theirs]);
+                out.u32(*trainer);
+            }
+            Refusal::Absent { trainer } => {
+                out.u8(15);
+                out.u32(*trainer);
+            }
+            Refusal::OtherModel { var, ours, theirs } => texts(out, 16, &[var, ours, theirs]),
+            Refusal::MissingPart { trainer, round, expected } => {
+                out.u8(17);
+                out.u32(*trainer);
+                out.u64(*round);
+                out.u64(*expected);
+            }
+            Refusal::Stuck { meeting, round_of, round } => {
+                out.u8(18);
+                ranks(out, meeting);
+                ranks(out, round_of);
+                out.u64(*round);
+            }
+        }
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        Ok(match input.u8()? {
+            1 => Refusal::Version { ours: input.u32()?, theirs: input.u32()? },
+            2 => Refusal::OtherJob { ours: input.str()?, theirs: input.str()? },
+            3 => Refusal::TrainerOutOfRange { trainer: input.u32()?, n_trainers: input.u32()? },
+            4 => Refusal::DuplicateTrainer { trainer: input.u32()?, heard_ms: input.u64()? },
+            5 => Refusal::HelloFirst,
+            6 => Refusal::UnknownVar(input.str()?),
+            7 => Refusal::BadValue { var: input.str()?, detail: input.str()? },
+            8 => Refusal::NotFinite { var: input.str()?, trainer: input.u32()? },
+            9 => Refusal::Ahead { trainer: input.u32()?, n: input.u32()? },
+            10 => Refusal::Malformed(input.str()?),
+            11 => {
+                let how = input.str()?;
+                let (trainer, silent_ms, round) = (input.u32()?, input.u64()?, input.u64()?);
+                Refusal::TrainerLost { trainer, how, silent_ms, round }
+            }
+            12 => Refusal::Failed(input.str()?),
+            13 => Refusal::BadTrade(input.str()?),
+            14 => {
+                let (ours, theirs) = (input.str()?, input.str()?);
+                Refusal::OutOfStep { trainer: input.u32()?, ours, theirs }
+            }
+            15 => Refusal::Absent { trainer: input.u32()? },
+            16 => {
+                let (var, ours, theirs) = (input.str()?, input.str()?, input.str()?);
+                Refusal::OtherModel { var, ours, theirs }
+            }
+            17 => {
+                let (trainer, round, expected) = (input.u32()?, input.u64()?, input.u64()?);
+                Refusal::MissingPart { trainer, round, expected }
+            }
+            18 => {
+                let list = |input: &mut Reader<'_>| -> Result<Vec<u32>> {
+                    (0..input.count()?).map(|_| input.u32()).collect()
+                };
+                let (meeting, round_of) = (list(input)?, list(input)?);
+                Refusal::Stuck { meeting, round_of, round: input.u64()? }
+            }
+            _ => return Err(Error::Malformed("an unknown refusal")),
+        })
+    }
+}
+
+fn texts(out: &mut Writer<'_>, code: u8, texts: &[&str]) {
+    out.u8(code);
+    for text in texts {
+        out.str(text);
+    }
+}
+
+fn ranks(out: &mut Writer<'_>, ranks: &[u32]) {
+    let ranks = &ranks[..ranks.len().min(LIST_MAX)];
+    out.count(ranks.len());
+    ranks.iter().for_each(|&rank| out.u32(rank));
+}

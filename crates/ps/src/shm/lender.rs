@@ -1,0 +1,46 @@
+//! Where a peer finds tensors without having them sent.
+
+use std::sync::Arc;
+
+use tensor::{LENT_BYTES_MIN, Memory, Tensor};
+
+use super::region::{Account, Region};
+
+/// Where tensors for a peer go, and what it reads of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Lender {
+    pub(super) region: Region,
+    pub(super) account: Arc<Account>,
+}
+
+/// Bytes of a region, as messages say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The slot that holds them.
+    pub(crate) slot: u32,
+    /// Where they begin, counted from the start of the region.
+    pub(crate) offset: u64,
+}
+
+/// Tensors of such a size are copied to where the receiver reads; longer ones, if they are not there
+/// by themselves, come rarely (differences of GEO), and both sides would hold that memory for good.
+pub(crate) const COPIED_BYTES: std::ops::Range<usize> = LENT_BYTES_MIN..(1 << 20);
+
+impl Lender {
+    /// Lends a tensor that is in the region or is copied there; nothing if it has to be sent.
+    pub(crate) fn lend(&self, tensor: &Tensor) -> Option<Place> {
+        let place = match tensor.lender().map(Memory::place) {
+            Some((id, slot, offset)) if id == self.region.id() => Place { slot, offset },
+            _ if !COPIED_BYTES.contains(&tensor.bytes().len()) => return None,
+            _ => {
+                let mut slot = self.region.take(tensor.bytes().len())?;
+                let place = slot.fill(tensor.bytes());
+                // Counted before the slot is dropped: nobody else gets it in between.
+                self.account.lend(place.slot);
+                return Some(place);
+            }
+        };
+        self.account.lend(place.slot);
+        Some(place)
+    }
+}

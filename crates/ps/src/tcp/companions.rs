@@ -1,0 +1,46 @@
+//! What the clients of one trainer have together.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::endpoint::Endpoint;
+use crate::error::{Error, Result};
+use crate::refusal::Refusal;
+use crate::shm::SharedMemory;
+
+/// Asked now and then by threads that wait, whether to stop waiting.
+pub type Stops = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// What a server said of a trainer whose loss ends the job: for the clients of all servers, so that
+/// nobody waits for one server while another knows better.
+#[derive(Clone, Debug, Default)]
+pub struct Loss(Arc<Mutex<Option<(Endpoint, Refusal)>>>);
+
+impl Loss {
+    pub(super) fn note(&self, endpoint: &Endpoint, refusal: &Refusal) {
+        let mut loss = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loss.get_or_insert_with(|| (endpoint.clone(), refusal.clone()));
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let loss = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        loss.map_or(Ok(()), |(endpoint, refusal)| Err(Error::Refused { endpoint, refusal }))
+    }
+}
+
+/// What the clients of one trainer have together.
+#[derive(Clone)]
+pub struct Companions {
+    /// Threads that wait give up when this says so.
+    pub stops: Stops,
+    /// What one server knows, the clients of the others hear of.
+    pub loss: Loss,
+    /// Where tensors lie that servers of this machine read.
+    pub memory: SharedMemory,
+}
+
+impl Default for Companions {
+    fn default() -> Self {
+        let stops: Stops = Arc::new(|| false);
+        Self { stops, loss: Loss::default(), memory: SharedMemory::default() }
+    }
+}

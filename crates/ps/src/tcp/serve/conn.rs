@@ -1,0 +1,194 @@
+//! One connection of a server: what came of a request, what is left of answers, and until when
+//! something must happen.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use super::input::Input;
+use super::output::Output;
+use super::poller::Poller;
+use super::{FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, SHORT_BYTES_MAX, WRITE_TIMEOUT_MS};
+use crate::ids::{ConnId, Millis};
+use crate::message::Reply;
+use crate::shm::SharedMemory;
+use crate::tcp::Stream;
+
+/// Stands for a moment that does not come.
+const NEVER: u64 = u64::MAX;
+
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub(super) id: ConnId,
+    pub(super) stream: Stream,
+    /// Held by the worker that reads. It is never waited for.
+    input: Mutex<Input>,
+    output: Mutex<Output>,
+    /// Until when the peer must have ended what it began to say.
+    speaks_by: AtomicU64,
+    /// Until when the peer must have taken something of what it is told.
+    takes_by: AtomicU64,
+    /// Whether acknowledgements wait for an answer to go with.
+    waits_to_ack: AtomicBool,
+    /// Whether the peer has said anything that could be read.
+    pub(super) has_spoken: AtomicBool,
+}
+
+/// What a connection needs by and by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// To be cut: nobody spoke.
+    CutSilent,
+    /// To be cut: a frame did not end in time.
+    CutUnfinished,
+    /// To be cut: the peer takes no answers.
+    CutDeaf,
+    /// Acknowledgements that waited long enough.
+    Acks,
+}
+
+impl Conn {
+    pub(super) fn new(id: ConnId, stream: Stream, memory: SharedMemory, now: Millis) -> Self {
+        let output = Output::new(memory, stream.is_local());
+        Self {
+            id,
+            stream,
+            input: Mutex::default(),
+            output: Mutex::new(output),
+            speaks_by: AtomicU64::new(now.0 + HELLO_TIMEOUT_MS),
+            takes_by: AtomicU64::new(NEVER),
+            waits_to_ack: AtomicBool::new(false),
+            has_spoken: AtomicBool::new(false),
+        }
+    }
+
+    /// What came so far; nothing if another worker reads.
+    pub(super) fn input(&self) -> Option<MutexGuard<'_, Input>> {
+        match self.input.try_lock() {
+            Ok(input) => Some(input),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    pub(super) fn output(&self) -> MutexGuard<'_, Output> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A worker has read what there was: sets the time for what is missing.
+    pub(super) fn heard(&self, is_begun: bool, now: Millis) {
+        if !self.has_spoken.load(Ordering::Relaxed) {
+            return; // The time for the greeting runs.
+        }
+        let by = self.speaks_by.load(Ordering::Relaxed);
+        match (is_begun, by) {
+            (true, NEVER) => self.speaks_by.store(now.0 + FRAME_TIMEOUT_MS, Ordering::Relaxed),
+            (false, by) if by != NEVER => self.speaks_by.store(NEVER, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    /// A frame has ended: the next one has its own time.
+    pub(super) fn heard_frame(&self) {
+        if self.speaks_by.load(Ordering::Relaxed) != NEVER {
+            self.speaks_by.store(NEVER, Ordering::Relaxed);
+        }
+        if !self.has_spoken.load(Ordering::Relaxed) {
+            self.has_spoken.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Does something with the answers, and notes how they stand; whether the peer takes them.
+    fn with_output(
+        &self,
+        poller: &Poller,
+        now: Millis,
+        act: impl FnOnce(&mut Output, &mut &Stream) -> io::Result<()>,
+    ) -> bool {
+        let mut output = self.output();
+        let was_stalled = output.is_stalled();
+        if act(&mut output, &mut &self.stream).is_err() {
+            // Whoever reads will see it and close the connection.
+            self.stream.shut_down();
+            return true;
+        }
+        self.waits_to_ack.store(output.is_ack_due(), Ordering::Relaxed);
+        match (was_stalled, output.is_stalled()) {
+            (false, false) => {}
+            (true, false) => self.takes_by.store(NEVER, Ordering::Relaxed),
+            (was, true) => {
+                if !was {
+                    self.takes_by.store(now.0 + WRITE_TIMEOUT_MS, Ordering::Relaxed);
+                    poller.arm(&self.stream, self.token(), true);
+                }
+                if output.is_too_long() {
+                    self.stream.shut_down();
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Answers the peer on whose request a worker is; false if it takes no answers.
+    pub(super) fn answer(&self, poller: &Poller, now: Millis, id: u64, reply: Reply) -> bool {
+        self.with_output(poller, now, |output, stream| match reply {
+            Reply::Ack(_) => match output.acknowledge(id) {
+                true => output.flush_acks(stream),
+                false => Ok(()),
+            },
+            reply => output.answer(stream, id, reply),
+        })
+    }
+
+    /// Answers somebody else: what is long, whoever has time writes.
+    pub(super) fn tell(&self, poller: &Poller, now: Millis, id: u64, reply: Reply) -> bool {
+        self.with_output(poller, now, |output, stream| {
+            if output.n_sent(&reply) <= SHORT_BYTES_MAX {
+                return output.answer(stream, id, reply);
+            }
+            output.queue(id, reply);
+            Ok(())
+        })
+    }
+
+    /// The peer takes more.
+    pub(super) fn flush(&self, poller: &Poller, now: Millis) {
+        self.with_output(poller, now, |output, stream| output.flush(stream));
+        if self.takes_by.load(Ordering::Relaxed) != NEVER {
+            self.takes_by.store(now.0 + WRITE_TIMEOUT_MS, Ordering::Relaxed);
+        }
+    }
+
+    /// Acknowledges what was served; unless answers are to come, with which it goes, if it may wait.
+    pub(super) fn flush_acks(&self, poller: &Poller, now: Millis, may_wait: bool) {
+        self.with_output(poller, now, |output, stream| match may_wait && output.owes() {
+            true => Ok(()),
+            false => output.flush_acks(stream),
+        });
+    }
+
+    /// Reports the connection when it can be read, or written if something is left.
+    pub(super) fn arm(&self, poller: &Poller) {
+        let output = self.output();
+        poller.arm(&self.stream, self.token(), output.is_stalled());
+    }
+
+    pub(super) fn token(&self) -> super::poller::Token {
+        super::FIRST_CONN + self.id.0
+    }
+
+    /// What it needs now that time has passed.
+    pub(super) fn need(&self, now: Millis) -> Option<Need> {
+        if now.0 >= self.speaks_by.load(Ordering::Relaxed) {
+            return Some(match self.has_spoken.load(Ordering::Relaxed) {
+                true => Need::CutUnfinished,
+                false => Need::CutSilent,
+            });
+        }
+        if now.0 >= self.takes_by.load(Ordering::Relaxed) {
+            return Some(Need::CutDeaf);
+        }
+        self.waits_to_ack.load(Ordering::Relaxed).then_some(Need::Acks)
+    }
+}

@@ -1,0 +1,333 @@
+//! Drives a [`Server`] with real connections, any number of them.
+//!
+//! A few threads, as many as the cores ask for, wait for all connections at once. The worker that
+//! reads a request serves it and writes the answer, as far as the peer takes it at once; the rest is
+//! written when the peer takes more, by whoever has time. Nothing waits for a peer: a slow or bad one
+//! costs its connection, and an idle one some hundred bytes.
+
+mod conn;
+mod input;
+mod output;
+mod poller;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tensor::Pool;
+
+use super::{Clock, FRAME_TIMEOUT, Stream, WRITE_TIMEOUT, addresses, unix_name};
+use crate::endpoint::Endpoint;
+use crate::error::{Error, Result};
+use crate::ids::{ConnId, Millis};
+use crate::lines::Severity;
+use crate::message::Reply;
+use crate::server::{Action, End, Server, Store};
+use crate::shm::SharedMemory;
+use conn::{Conn, Need};
+use poller::{Poller, Token};
+
+/// Answers to others up to this size are written at once; longer ones by whoever has time.
+const SHORT_BYTES_MAX: usize = 64 << 10;
+/// Connections at once.
+const CONNS_MAX: usize = 16_384;
+/// Descriptors of a connection: its socket, and a file of shared memory.
+const CONN_DESCRIPTORS: u64 = 2;
+/// How often the dead are looked for.
+const TICK: Duration = Duration::from_millis(100);
+/// How long a peer has to say who it is.
+const HELLO_TIMEOUT_MS: u64 = 30_000;
+/// A frame that has begun must end within this.
+const FRAME_TIMEOUT_MS: u64 = FRAME_TIMEOUT.as_millis() as u64;
+/// A peer that takes nothing for so long is cut off.
+const WRITE_TIMEOUT_MS: u64 = WRITE_TIMEOUT.as_millis() as u64;
+/// Kinds of bad connections that are mentioned.
+const COMPLAINTS_MAX: usize = 256;
+/// How long peers have to close their connections at the end.
+const CLOSING: Duration = Duration::from_secs(2);
+/// Threads that serve, whatever the cores: one may have work that lasts. More than cores only make
+/// caches cold.
+const WORKERS: std::ops::RangeInclusive<usize> = 2..=64;
+/// Tensors kept for gradients to come, and their bytes.
+const KEPT_MAX: usize = 64;
+const KEPT_BYTES_MAX: usize = 32 << 20;
+
+/// Tokens of the listeners; those of connections follow.
+const TCP: Token = 0;
+const UNIX: Token = 1;
+const FIRST_CONN: Token = 2;
+
+/// Ends a server from another thread or a signal handler.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Asks the server to end.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was asked.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A bound port on which nobody is served yet.
+#[derive(Debug)]
+pub struct Listener {
+    endpoint: Endpoint,
+    tcp: TcpListener,
+    unix: Option<UnixListener>,
+}
+
+impl Listener {
+    /// Binds; port 0 lets the system choose.
+    pub fn bind(endpoint: &Endpoint) -> Result<Self> {
+        let fail = |source| Error::Bind { endpoint: endpoint.clone(), source };
+        let all: Vec<_> = addresses(endpoint).map_err(fail)?.collect();
+        let tcp = TcpListener::bind(all.as_slice()).map_err(fail)?;
+        let port = tcp.local_addr().map_err(fail)?.port();
+        let endpoint = Endpoint { port, ..endpoint.clone() };
+        // Without it everything works, through TCP.
+        let unix = unix_name(&endpoint).and_then(|name| UnixListener::bind_addr(&name)).ok();
+        Ok(Self { endpoint, tcp, unix })
+    }
+
+    /// Where it listens; the port is the real one.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Serves until the server's work is over or `stop` says so; returns how it ended, with what
+    /// the server held. `log` gets a line now and then.
+    pub fn serve<S: Store + Send + 'static>(
+        self,
+        mut server: Server<S>,
+        stop: &Stop,
+        log: impl Fn(Severity, &str) + Send + Sync + 'static,
+    ) -> (Option<End>, S) {
+        let memory = SharedMemory::default();
+        server.set_room(&memory);
+        allow_descriptors(CONN_DESCRIPTORS * CONNS_MAX as u64);
+        let cores = thread::available_parallelism().map_or(1, |n| n.get());
+        let n_workers = cores.clamp(*WORKERS.start(), *WORKERS.end());
+        let driver = Arc::new(Driver {
+            listener: self,
+            // A system that gives no descriptor to a process that just began has no use for servers.
+            poller: Poller::new().expect("a new process may have two more descriptors"),
+            memory,
+            pool: Mutex::new(Pool::new(KEPT_MAX, KEPT_BYTES_MAX)),
+            server: Mutex::new(Some(server)),
+            conns: RwLock::default(),
+            n_conns: AtomicU64::new(0),
+            clock: Clock::start(),
+            over: Mutex::new(false),
+            changed: Condvar::new(),
+            complaints: Mutex::default(),
+            log: Box::new(log),
+        });
+        driver.listen();
+        let workers = driver.start(n_workers);
+        let end = driver.run(stop);
+        driver.deafen();
+        // Whoever stops a server does not wait for its peers to close.
+        driver.close_all(if end.is_some() { CLOSING } else { Duration::ZERO });
+        driver.poller.close();
+        for worker in workers {
+            // A worker ends when it is told; it does not panic.
+            let _ = worker.join();
+        }
+        let server = driver.server().take().expect("taken once, here");
+        (end, server.into_store())
+    }
+
+    fn accept(&self, token: Token) -> io::Result<Stream> {
+        match (&self.unix, token) {
+            (Some(unix), UNIX) => unix.accept().map(|(stream, _)| Stream::Unix(stream)),
+            _ => self.tcp.accept().map(|(stream, _)| Stream::Tcp(stream)),
+        }
+    }
+}
+
+/// Asks the system for as many descriptors as connections may need; it gives what it gives.
+fn allow_descriptors(n: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.map_or(n, |maximum| maximum.min(n));
+    if current.is_some_and(|current| current < wanted) {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+    }
+}
+
+/// Everything that the workers share.
+struct Driver<S> {
+    listener: Listener,
+    poller: Poller,
+    server: Mutex<Option<Server<S>>>,
+    conns: RwLock<BTreeMap<ConnId, Arc<Conn>>>,
+    n_conns: AtomicU64,
+    clock: Clock,
+    over: Mutex<bool>,
+    changed: Condvar,
+    /// What was said of bad connections.
+    complaints: Mutex<BTreeSet<String>>,
+    log: Log,
+    /// Memory that trainers of this machine can read.
+    memory: SharedMemory,
+    /// Memory for gradients to come.
+    pool: Mutex<Pool>,
+}
+
+/// Where lines go.
+type Log = Box<dyn Fn(Severity, &str) + Send + Sync>;
+
+impl<S: Store + Send + 'static> Driver<S> {
+    fn server(&self) -> MutexGuard<'_, Option<Server<S>>> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn conns(&self) -> RwLockReadGuard<'_, BTreeMap<ConnId, Arc<Conn>>> {
+        self.conns.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn conn(&self, id: ConnId) -> Option<Arc<Conn>> {
+        self.conns().get(&id).cloned()
+    }
+
+    fn start(self: &Arc<Self>, n_workers: usize) -> Vec<JoinHandle<()>> {
+        let spawn = |n: usize| {
+            let driver = self.clone();
+            let thread = thread::Builder::new().name(format!("serve {n}"));
+            thread.spawn(move || driver.work()).ok()
+        };
+        let workers: Vec<_> = (0..n_workers).filter_map(spawn).collect();
+        if workers.is_empty() {
+            self.complain("nobody can be served: the system gives no thread");
+        }
+        workers
+    }
+
+    /// Waits for the end, looking on the way for dead trainers and for connections whose time is up.
+    fn run(&self, stop: &Stop) -> Option<End> {
+        let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if *over || stop.is_set() {
+                *over = true;
+                return self.server().as_ref().and_then(Server::end);
+            }
+            let waited = self.changed.wait_timeout(over, TICK);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            self.act(None, |server, now| server.tick(now));
+            self.look_after_conns();
+            self.arm_listeners();
+            over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        *self.over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Feeds an event and carries out what comes back; `own` is the connection that it came from.
+    fn act(&self, own: Option<&Conn>, event: impl FnOnce(&mut Server<S>, Millis) -> Vec<Action>) {
+        let (actions, spare, ended) = {
+            let mut server = self.server();
+            let Some(server) = server.as_mut() else { return };
+            let actions = event(server, self.clock.now());
+            (actions, server.spare(), server.end().is_some())
+        };
+        if !spare.is_empty() {
+            let mut pool = self.pool();
+            spare.into_iter().for_each(|tensor| pool.keep(tensor));
+        }
+        for action in actions {
+            self.carry_out(own, action);
+        }
+        if ended {
+            *self.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            self.changed.notify_all();
+        }
+    }
+
+    fn carry_out(&self, own: Option<&Conn>, action: Action) {
+        match action {
+            Action::Reply(conn, id, reply) => self.reply(own, conn, id, reply),
+            Action::Close(conn) => {
+                if let Some(conn) = self.conn(conn) {
+                    conn.stream.shut_down();
+                }
+            }
+            Action::Log(severity, line) => (self.log)(severity, &line),
+        }
+    }
+
+    fn reply(&self, own: Option<&Conn>, to: ConnId, id: u64, reply: Reply) {
+        let now = self.clock.now();
+        let is_taken = match own.filter(|own| own.id == to) {
+            Some(own) => own.answer(&self.poller, now, id, reply),
+            None => {
+                let conn = self.conn(to);
+                conn.is_none_or(|conn| conn.tell(&self.poller, now, id, reply))
+            }
+        };
+        if !is_taken {
+            self.complain("a peer that takes no answers is cut off");
+        }
+    }
+
+    /// Says something about a bad connection, once.
+    fn complain(&self, line: &str) {
+        let mut said = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() < COMPLAINTS_MAX && said.insert(line.to_string()) {
+            (self.log)(Severity::Warning, line);
+        }
+    }
+
+    /// Cuts connections whose time is up, and acknowledges what waited for an answer to go with.
+    fn look_after_conns(&self) {
+        let now = self.clock.now();
+        let needy: Vec<(Need, Arc<Conn>)> = {
+            let conns = self.conns();
+            conns.values().filter_map(|conn| Some((conn.need(now)?, conn.clone()))).collect()
+        };
+        for (need, conn) in needy {
+            match need {
+                Need::Acks => conn.flush_acks(&self.poller, now, false),
+                Need::CutUnfinished => conn.stream.shut_down(),
+                Need::CutSilent => {
+                    self.complain("a connection on which nobody spoke was cut");
+                    conn.stream.shut_down();
+                }
+                Need::CutDeaf => {
+                    self.complain("a peer that takes no answers is cut off");
+                    conn.stream.shut_down();
+                }
+            }
+        }
+    }
+
+    /// Lets peers read their last answers and close, for a while; then closes.
+    fn close_all(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        while !self.conns().is_empty() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(5));
+        }
+        for conn in self.conns().values() {
+            conn.stream.shut_down();
+        }
+        while !self.conns().is_empty() && Instant::now() < until + CLOSING {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What a worker does: takes connections that have something to say, and serves them.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use super::conn::Conn;
+use super::input::Input;
+use super::poller::{CLOSED, Ready, Token};
+use super::{CONNS_MAX, Driver, FIRST_CONN, TCP, UNIX};
+use crate::error::{Error, Result};
+use crate::frame::FRAME_BYTES_MAX;
+use crate::ids::ConnId;
+use crate::message::Request;
+use crate::refusal::Refusal;
+use crate::server::Store;
+use crate::tcp::Stream;
+
+/// Bytes read at once, beside those that go straight to their tensors.
+const READ_BYTES: usize = 64 << 10;
+/// Reads of one connection in a row, before others have their turn.
+const READS_MAX: usize = 16;
+/// Connections taken in a row.
+const ACCEPTS_MAX: usize = 64;
+
+/// How reading a connection ended.
+enum Read {
+    /// More may come.
+    Open,
+    /// The peer is gone, or what it says cannot be read.
+    Over(Option<Error>),
+}
+
+impl<S: Store + Send + 'static> Driver<S> {
+    /// Serves until the poller is closed.
+    pub(super) fn work(&self) {
+        let (mut buffer, mut events) = (vec![0; READ_BYTES], Vec::with_capacity(1));
+        // Waiting fails only where there is nothing to wait for.
+        while let Ok(ready) = self.poller.wait(&mut events) {
+            match ready.token {
+                CLOSED => return,
+                TCP | UNIX => self.accept(ready.token),
+                token => {
+                    let id = ConnId(token - FIRST_CONN);
+                    let Some(conn) = self.conn(id) else { continue };
+                    let served = AssertUnwindSafe(|| self.serve_conn(&conn, ready, &mut buffer));
+                    if catch_unwind(served).is_err() {
+                        // A bug of ours; it was reported where it happened. Others are still served.
+                        self.drop_conn(&conn);
+                    }
+                }
+            }
+        }
+    }
+
+    fn serve_conn(&self, conn: &Conn, ready: Ready, buffer: &mut [u8]) {
+        if ready.to_write {
+            conn.flush(&self.poller, self.clock.now());
+        }
+        if ready.to_read {
+            // Another worker reads it; that one will arm it again.
+            let Some(mut input) = conn.input() else { return };
+            let read = self.read(conn, &mut input, buffer);
+            conn.heard(input.is_begun(), self.clock.now());
+            // Before it is armed: whoever finds it held leaves it to us.
+            drop(input);
+            if let Read::Over(error) = read {
+                return self.end_conn(conn, error);
+            }
+        }
+        conn.arm(&self.poller);
+    }
+
+    /// Reads what there is and serves it.
+    fn read(&self, conn: &Conn, input: &mut Input, buffer: &mut [u8]) -> Read {
+        for _ in 0..READS_MAX {
+            let came = match input.read(&mut &conn.stream, buffer) {
+                Ok(came) => came,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => return Read::Over(None),
+            };
+            if came.is_end {
+                return Read::Over(None);
+            }
+            let mut bytes = &buffer[..came.n_buffered];
+            loop {
+                match self.next_request(input, &mut bytes) {
+                    Ok(Some((id, request))) => self.serve(conn, input, id, request),
+                    Ok(None) => break,
+                    Err(error) => return Read::Over(Some(error)),
+                }
+            }
+            if !came.is_full {
+                break;
+            }
+        }
+        conn.flush_acks(&self.poller, self.clock.now(), true);
+        Read::Open
+    }
+
+    fn next_request(&self, input: &mut Input, bytes: &mut &[u8]) -> Result<Option<(u64, Request)>> {
+        input.take(bytes, &mut self.pool())
+    }
+
+    fn serve(&self, conn: &Conn, input: &mut Input, id: u64, request: Request) {
+        let has_greeted = conn.has_spoken.load(Ordering::Relaxed);
+        conn.heard_frame();
+        match request {
+            Request::Lend(lend) if has_greeted => {
+                let lent = conn.output().lend(&lend);
+                if lend.offer.id != 0 {
+                    input.window = lent.as_ref().map(|(window, _)| window.clone());
+                }
+                if let Some((_, reply)) = lent {
+                    conn.answer(&self.poller, self.clock.now(), 0, reply);
+                }
+            }
+            request => {
+                if !request.is_change() {
+                    conn.output().asked(id);
+                }
+                self.act(Some(conn), |server, now| server.handle(now, conn.id, id, request));
+                input.n_bytes_max = FRAME_BYTES_MAX;
+            }
+        }
+    }
+
+    /// A connection is over, by an error that the peer is told of or by the peer's will.
+    fn end_conn(&self, conn: &Conn, error: Option<Error>) {
+        if let Some(error) = error {
+            self.complain(&format!("a connection was cut: {error}"));
+            let refusal = Refusal::Malformed(error.to_string());
+            conn.answer(&self.poller, self.clock.now(), 0, refusal.into());
+        }
+        self.drop_conn(conn);
+    }
+
+    fn drop_conn(&self, conn: &Conn) {
+        conn.stream.shut_down();
+        self.poller.remove(&conn.stream);
+        let removed = {
+            let mut conns = self.conns.write().unwrap_or_else(PoisonError::into_inner);
+            conns.remove(&conn.id)
+        };
+        if removed.is_some() {
+            self.act(None, |server, now| server.closed(now, conn.id));
+        }
+    }
+
+    /// Begins to listen.
+    pub(super) fn listen(&self) {
+        let listener = &self.listener;
+        let unix = listener.unix.as_ref();
+        let listening = listener.tcp.set_nonblocking(true);
+        let listening = listening.and_then(|()| self.poller.add(&listener.tcp, TCP));
+        let near = unix.map(|unix| {
+            unix.set_nonblocking(true)?;
+            self.poller.add(unix, UNIX)
+        });
+        if listening.is_err() || near.is_some_and(|near| near.is_err()) {
+            self.complain("nobody can connect: the system refuses to watch the port");
+        }
+    }
+
+    /// Takes connections again, also after the system had no descriptor for one.
+    pub(super) fn arm_listeners(&self) {
+        [TCP, UNIX].into_iter().for_each(|token| self.arm_listener(token));
+    }
+
+    fn arm_listener(&self, token: Token) {
+        match (&self.listener.unix, token) {
+            (Some(unix), UNIX) => self.poller.arm(unix, UNIX, false),
+            _ => self.poller.arm(&self.listener.tcp, TCP, false),
+        }
+    }
+
+    /// Takes no more connections.
+    pub(super) fn deafen(&self) {
+        self.poller.remove(&self.listener.tcp);
+        if let Some(unix) = &self.listener.unix {
+            self.poller.remove(unix);
+        }
+    }
+
+    fn accept(&self, token: Token) {
+        for _ in 0..ACCEPTS_MAX {
+            if self.is_over() {
+                return;
+            }
+            match self.listener.accept(token) {
+                Ok(stream) => self.admit(stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // Out of descriptors, say: it waits in the queue of the system, and is looked at
+                // again when some time has passed.
+                Err(_) => return,
+            }
+        }
+        self.arm_listener(token);
+    }
+
+    fn admit(&self, stream: Stream) {
+        if self.conns().len() >= CONNS_MAX || stream.set_nonblocking().is_err() {
+            return self.complain("a connection was turned away: there are too many");
+        }
+        let id = ConnId(self.n_conns.fetch_add(1, Ordering::Relaxed));
+        let conn = Arc::new(Conn::new(id, stream, self.memory.clone(), self.clock.now()));
+        {
+            let mut conns = self.conns.write().unwrap_or_else(PoisonError::into_inner);
+            conns.insert(id, conn.clone());
+        }
+        if self.poller.add(&conn.stream, conn.token()).is_err() {
+            self.complain("a connection was turned away: the system watches no more of them");
+            self.drop_conn(&conn);
+        }
+    }
+}

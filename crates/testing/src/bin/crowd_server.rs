@@ -1,0 +1,20 @@
+//! A server of the crowd tests and benches: `crowd_server <trainers> <sync|async>`. It says where it
+//! listens, and serves until all trainers have completed.
+#![allow(clippy::print_stdout)] // The other side reads it.
+
+use ps::server::{Config, End, Server};
+use ps::tcp::{Listener, Stop};
+use testing::crowd::Sum;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [n_trainers, mode] = args.as_slice() else { panic!("trainers and mode are needed") };
+    let n_trainers = n_trainers.parse().expect("a number of trainers");
+    let config = Config { n_trainers, sync: mode == "sync", ..Config::default() };
+    let here = "127.0.0.1:0".parse().expect("an end point");
+    let listener = Listener::bind(&here).expect("a free port");
+    println!("{}", listener.endpoint());
+    let server = Server::new(config, Sum::default());
+    let (end, _) = listener.serve(server, &Stop::default(), |_, _| ());
+    assert_eq!(end, Some(End::Completed));
+}

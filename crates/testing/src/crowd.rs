@@ -1,0 +1,205 @@
+//! Many trainers of a tiny job, in few threads, and what their servers use for them.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::ops::Range;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+
+use ps::message::{Barrier, Complete, Hello, LookUp, Named, Pull, Push, Save, VERSION};
+use ps::server::{Size, Store};
+use ps::tcp::{Client, Patience};
+use ps::{Endpoint, Refusal, TrainerId};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tensor::{Tensor, Value};
+
+/// A store of one number, to which gradients are added.
+#[derive(Debug, Default)]
+pub struct Sum(pub f64);
+
+impl Store for Sum {
+    fn check(&self, _grad: &Named) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn apply(&mut self, _trainer: TrainerId, grad: Named) -> Result<(), String> {
+        self.0 += grad.value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
+        Ok(())
+    }
+
+    fn round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String> {
+        let all = grads.into_iter().flat_map(|(id, grads)| grads.into_iter().map(move |g| (id, g)));
+        all.into_iter().try_for_each(|(id, grad)| self.apply(id, grad))
+    }
+
+    fn read(&mut self, _trainer: TrainerId, _pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
+        Ok(vec![Arc::new(Value::Tensor(Tensor::full([1], self.0)))])
+    }
+
+    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal> {
+        Err(Refusal::UnknownVar(look_up.table.clone()))
+    }
+
+    fn save(&mut self, save: &Save) -> Result<(), Refusal> {
+        Err(Refusal::UnknownVar(save.table.clone()))
+    }
+
+    fn size(&self) -> Size {
+        Size { rows: 1, bytes: 8, ..Size::default() }
+    }
+}
+
+/// What a process holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// Open files and sockets.
+    pub n_files: usize,
+    /// Threads.
+    pub n_threads: usize,
+    /// Bytes of memory that are really there.
+    pub n_bytes: u64,
+}
+
+impl Use {
+    /// Of a process, by its number or `self`.
+    pub fn of(process: &str) -> Self {
+        let count = |what: &str| {
+            fs::read_dir(format!("/proc/{process}/{what}")).expect("the process lives").count()
+        };
+        let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
+        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = memory.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        let n_bytes = 1024 * kilobytes.unwrap_or(0u64);
+        Self { n_files: count("fd"), n_threads: count("task"), n_bytes }
+    }
+}
+
+/// Asks for as many descriptors as this process may have: a crowd needs four for each connection.
+pub fn allow_descriptors() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // What is not given is missed later, with a message.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// A server in a process of its own, ended when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub endpoint: Endpoint,
+}
+
+impl Server {
+    /// Starts `program`, which is `src/bin/crowd_server.rs`.
+    pub fn start(program: &str, n_trainers: usize, sync: bool) -> Self {
+        let mode = if sync { "sync" } else { "async" };
+        let mut child = Command::new(program)
+            .args([&n_trainers.to_string(), mode])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("piped");
+        BufReader::new(output).read_line(&mut line).expect("it says where it listens");
+        Self { child, endpoint: line.trim().parse().expect("an end point") }
+    }
+
+    /// What it holds.
+    pub fn used(&self) -> Use {
+        Use::of(&self.child.id().to_string())
+    }
+
+    /// Waits until it has ended in order.
+    pub fn join(mut self) {
+        assert!(self.child.wait().expect("it was started").success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Trainers, each with a client for every server.
+#[derive(Debug)]
+pub struct Trainers {
+    clients: Vec<Vec<Arc<Client>>>,
+    sync: bool,
+}
+
+/// Threads that work for all trainers of a process.
+const N_THREADS: usize = 4;
+
+impl Trainers {
+    /// Trainers of these ranks that have met all servers.
+    pub fn connect(ranks: Range<usize>, servers: &[Endpoint], sync: bool) -> Self {
+        let trainer = |trainer: usize| {
+            let connect = |at: &Endpoint| {
+                let (job, trainer) = (String::new(), trainer as u32);
+                let hello =
+                    Hello { version: VERSION, job, trainer, incarnation: 1, vars: Vec::new() };
+                Client::new(at.clone(), hello, Patience::default())
+            };
+            servers.iter().map(connect).collect()
+        };
+        let trainers = Self { clients: ranks.map(trainer).collect(), sync };
+        trainers.share(|clients| {
+            clients.iter().flatten().for_each(|client| client.meet().expect("a server answers"));
+        });
+        trainers
+    }
+
+    /// Some threads do something for some of the trainers each.
+    fn share(&self, work: impl Fn(&[Vec<Arc<Client>>]) + Sync) {
+        let n_each = self.clients.len().div_ceil(N_THREADS).max(1);
+        thread::scope(|scope| {
+            for some in self.clients.chunks(n_each) {
+                let work = &work;
+                scope.spawn(move || work(some));
+            }
+        });
+    }
+
+    /// Every trainer sends a gradient of 1 to every server, `n` times, and reads what became of it.
+    pub fn rounds(&self, n: usize) {
+        self.share(|clients| (0..n).for_each(|_| self.round(clients)));
+    }
+
+    fn round(&self, clients: &[Vec<Arc<Client>>]) {
+        let asked: Vec<_> = clients
+            .iter()
+            .flatten()
+            .map(|client| {
+                let value = Value::Tensor(Tensor::full([1], 1f64));
+                let grads = vec![Named { name: "w".to_string(), value }];
+                client.change_soon(Push { grads, behind: 0 }).expect("it is there");
+                let mut after = 0;
+                if self.sync {
+                    after = client.round() + 1;
+                    client.change_soon(Barrier { round: after }).expect("it is there");
+                }
+                let pull = Pull { after, changed: false, names: vec!["w".to_string()] };
+                (client, client.ask(pull).expect("it is there"))
+            })
+            .collect();
+        for (client, ticket) in asked {
+            client.wait(ticket, "parameters").expect("it answers");
+        }
+    }
+
+    /// All trainers complete their job.
+    pub fn complete(self) {
+        self.share(|clients| {
+            for client in clients.iter().flatten() {
+                client.change(Complete).expect("it is there");
+            }
+            for client in clients.iter().flatten() {
+                client.settle().expect("it has served everything");
+            }
+        });
+    }
+}
