@@ -1,7 +1,7 @@
 //! Drives a [`Link`] with a real connection, for any number of threads.
 //!
 //! Whoever has something to say writes it; whoever waits for an answer reads, also for others who
-//! wait. A keeper thread says now and then that we are there, and makes broken connections anew.
+//! wait. A heartbeat thread says now and then that we are there, and makes broken connections anew.
 
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -119,8 +119,8 @@ const ASK_MS: u64 = 100;
 const SPARE_MAX: usize = 64;
 /// Between two attempts to connect.
 const RETRY_MS: u64 = 100;
-/// How often the keeper looks.
-const KEEP: Duration = Duration::from_millis(200);
+/// How often the heartbeat thread looks.
+const HEARTBEAT: Duration = Duration::from_millis(200);
 
 impl State {
     /// Offers memory to a server of this machine, once for each connection.
@@ -176,9 +176,9 @@ impl Client {
             spare: Mutex::default(),
         });
         let weak = Arc::downgrade(&client);
-        // Without a keeper a silent trainer would be taken for dead; a machine that cannot start a
+        // Without a heartbeat a silent trainer would be taken for dead; a machine that cannot start a
         // thread fails elsewhere, loudly.
-        let _ = thread::Builder::new().name("keeper".to_string()).spawn(move || keep(&weak));
+        let _ = thread::Builder::new().name("heartbeat".to_string()).spawn(move || beat_all(&weak));
         client
     }
 
@@ -524,8 +524,8 @@ impl Client {
         }
     }
 
-    /// What the keeper does, now and then.
-    fn keep(&self) {
+    /// What the heartbeat thread does, now and then.
+    fn beat(&self) {
         let (idle, n_reads) = {
             let mut state = self.state();
             let now = self.clock.now();
@@ -548,9 +548,9 @@ impl Drop for Client {
     }
 }
 
-fn keep(client: &Weak<Client>) {
+fn beat_all(client: &Weak<Client>) {
     loop {
-        thread::sleep(KEEP);
+        thread::sleep(HEARTBEAT);
         let Some(client) = client.upgrade() else { return };
         let (is_closed, is_used) = {
             let state = client.state();
@@ -560,7 +560,7 @@ fn keep(client: &Weak<Client>) {
             return;
         }
         if is_used {
-            client.keep();
+            client.beat();
         }
     }
 }
