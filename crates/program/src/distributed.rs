@@ -6,6 +6,11 @@
 
 use std::sync::Arc;
 
+use tensor::mix;
+
+use crate::attr::Attrs;
+use crate::error::Result;
+
 /// How far trainers may run ahead of each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -29,6 +34,44 @@ impl Mode {
             Mode::Geo => "geo",
         }
     }
+}
+
+/// Which server has a row of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Spread {
+    /// Each server has rows that follow one another: Fluid's way. Servers count their rows from 0.
+    #[default]
+    Range,
+    /// A hash of the row's number says it, so that small numbers of a table without a fixed
+    /// vocabulary do not all meet on the first server. Rows keep their numbers.
+    Hash,
+}
+
+impl Spread {
+    /// Attribute of ops that look rows up or deal them out.
+    pub const ATTR: &'static str = "spread";
+
+    /// As the attribute says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Spread::Range => "range",
+            Spread::Hash => "hash",
+        }
+    }
+
+    /// Back from the attribute of an op; without one, rows follow one another.
+    pub fn of(attrs: &Attrs) -> Result<Self> {
+        match attrs.str(Self::ATTR, "range")? {
+            "hash" => Ok(Spread::Hash),
+            _ => Ok(Spread::Range),
+        }
+    }
+}
+
+/// The server, of `n_servers`, that has a row of a table spread by hash: SplitMix64 of the row's number,
+/// modulo the number of servers. Saved tables and running jobs depend on it.
+pub fn server_of(row: i64, n_servers: usize) -> usize {
+    (mix(row as u64) % n_servers.max(1) as u64) as usize
 }
 
 /// Why a variable is on a server.
@@ -61,6 +104,9 @@ pub struct Placement {
     pub endpoint: String,
     /// What it is for.
     pub kind: PlacedKind,
+    /// Which rows of the whole it has. By hash, the piece is as high as the whole and has some of its
+    /// rows.
+    pub spread: Spread,
 }
 
 impl Placement {
@@ -87,7 +133,7 @@ pub struct Distributed {
     pub ps_endpoint: Option<String>,
     /// Every piece of every variable on a server, in order of the parameters.
     pub placement: Vec<Placement>,
-    /// The table made with `is_distributed`, rows of which are spread by id.
+    /// The table made with `is_distributed`.
     pub lookup_table: Option<String>,
     /// Tables, and states of their optimizers, that servers save and load themselves, row by row.
     pub by_rows: Vec<String>,
@@ -144,6 +190,11 @@ impl Distributed {
         format!("{hash:016x}")
     }
 
+    /// The number of the server that this program is for.
+    pub fn server_number(&self) -> Option<usize> {
+        self.endpoints.iter().position(|known| self.ps_endpoint.as_ref() == Some(known))
+    }
+
     /// The same job seen from a server.
     pub fn for_server(&self, endpoint: &str) -> Arc<Self> {
         Arc::new(Self { ps_endpoint: Some(endpoint.to_string()), ..self.clone() })
@@ -169,6 +220,19 @@ mod tests {
             job: String::new(),
             digest: String::new(),
         }
+    }
+
+    /// Ids of a small vocabulary in a high table: no server has more than its share.
+    #[test]
+    fn a_hash_deals_rows_out_evenly() {
+        for n in 1..=5 {
+            let mut counts = vec![0usize; n];
+            (0..30_000).for_each(|row| counts[server_of(row, n)] += 1);
+            let share = 30_000 / n;
+            assert!(counts.iter().all(|count| count.abs_diff(share) < share / 20), "{counts:?}");
+        }
+        let first: Vec<usize> = (0..8).map(|row| server_of(row, 3)).collect();
+        assert_eq!(first, [1, 2, 1, 0, 1, 2, 2, 0], "saved tables depend on it");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use ps::message::{Hello, LookUp, Named, Push, Reply, VERSION};
 use ps::server::{Config, Server};
 use ps::tcp::{Client, Listener, Patience, Stop};
 use tensor::{Rows, Tensor, Value};
-use testing::sim::Ledger;
+use testing::sim::Book;
 
 const SIZES: [usize; 4] = [64, 10_000, 100_000, 1_000_000];
 const N_TURNS: usize = 9;
@@ -36,7 +36,8 @@ fn main() {
         let (stop, config) = (Stop::default(), config.clone());
         let stopped = stop.clone();
         let server = thread::spawn(move || {
-            listener.serve(Server::new(config, Ledger::new(1)), &stopped, |_, _| ());
+            let store = Arc::new(Book::new(1));
+            listener.serve(Server::new(config, None), store, &stopped, |_, _| ());
         });
         let (version, job, vars) = (VERSION, String::new(), Vec::new());
         let hello = Hello { version, job, trainer: 0, incarnation: 1, vars };

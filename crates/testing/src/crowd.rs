@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use ps::message::{Barrier, Complete, Hello, LookUp, Named, Pull, Push, Save, VERSION};
@@ -16,32 +16,40 @@ use tensor::{Tensor, Value};
 
 /// A store of one number, to which gradients are added.
 #[derive(Debug, Default)]
-pub struct Sum(pub f64);
+pub struct Sum(Mutex<f64>);
+
+impl Sum {
+    /// The number.
+    pub fn value(&self) -> f64 {
+        *self.0.lock().expect("no addition fails")
+    }
+}
 
 impl Store for Sum {
     fn check(&self, _grad: &Named) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn apply(&mut self, _trainer: TrainerId, grad: Named) -> Result<(), String> {
-        self.0 += grad.value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
+    fn apply(&self, _trainer: TrainerId, grad: Named) -> Result<(), Refusal> {
+        *self.0.lock().expect("no addition fails") +=
+            grad.value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
         Ok(())
     }
 
-    fn round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String> {
+    fn round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), Refusal> {
         let all = grads.into_iter().flat_map(|(id, grads)| grads.into_iter().map(move |g| (id, g)));
         all.into_iter().try_for_each(|(id, grad)| self.apply(id, grad))
     }
 
-    fn read(&mut self, _trainer: TrainerId, _pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
-        Ok(vec![Arc::new(Value::Tensor(Tensor::full([1], self.0)))])
+    fn read(&self, _trainer: TrainerId, _pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
+        Ok(vec![Arc::new(Value::Tensor(Tensor::full([1], self.value())))])
     }
 
-    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal> {
+    fn look_up(&self, look_up: &LookUp) -> Result<Tensor, Refusal> {
         Err(Refusal::UnknownVar(look_up.table.clone()))
     }
 
-    fn save(&mut self, save: &Save) -> Result<(), Refusal> {
+    fn save(&self, save: &Save) -> Result<(), Refusal> {
         Err(Refusal::UnknownVar(save.table.clone()))
     }
 

@@ -1,7 +1,7 @@
 //! Many trainers: nothing hangs, nothing grows, and servers need no thread for each.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
-use std::sync::{Barrier as Wall, Mutex};
+use std::sync::{Arc, Barrier as Wall, Mutex};
 use std::thread;
 
 use ps::Endpoint;
@@ -59,9 +59,13 @@ fn a_crowd_neither_hangs_nor_leaks() {
     let config = Config { n_trainers: TRAINERS, ..Config::default() };
     let start = |_| {
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
-        let (at, server) =
-            (listener.endpoint().clone(), Server::new(config.clone(), Sum::default()));
-        (at, thread::spawn(move || listener.serve(server, &Stop::default(), |_, _| ())))
+        let (at, server) = (listener.endpoint().clone(), Server::new(config.clone(), None));
+        let serve = move || {
+            let store = Arc::<Sum>::default();
+            let end = listener.serve(server, store.clone(), &Stop::default(), |_, _| ());
+            (end, store)
+        };
+        (at, thread::spawn(serve))
     };
     let (at, servers): (Vec<_>, Vec<_>) = (0..SERVERS).map(start).unzip();
     let (at_rest, marks) = (Wall::new(TRAINERS as usize), Mutex::new(Vec::new()));
@@ -74,7 +78,7 @@ fn a_crowd_neither_hangs_nor_leaks() {
     for server in servers {
         let (end, store) = server.join().unwrap();
         assert_eq!(end, Some(End::Completed));
-        assert_eq!(store.0, (u64::from(TRAINERS) * ROUNDS) as f64);
+        assert_eq!(store.value(), (u64::from(TRAINERS) * ROUNDS) as f64);
     }
     let marks = marks.into_inner().unwrap();
     let (warm, last) = (marks[0], marks[1]);

@@ -3,17 +3,23 @@
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use program::backward::Limits;
 use program::layers::{self, Data, Elementwise, Reduce, SparseEmbedding};
 use program::optimizer::*;
 use program::{GradClip, Initializer, Net, ParamAttr, Regularizer, Var, stream};
+use ps::TrainerId;
+use ps::message::{Named as NamedGrad, Phase, Save};
+use ps::server::Store;
 use ps::table::{Entry, Gate};
-use tensor::{DType, Rows, Tensor};
+use tensor::{DType, Rows, Tensor, Value};
 use testing::job::{self, Outcome, Plan};
 use testing::session::Session;
-use train::transpile::{Config, Job, RoundRobin, Transpiled, transpile};
-use train::{Error, Feed};
+use train::serve::BlockStore;
+use train::transpile::{Config, Job, RoundRobin, Threads, Transpiled, transpile};
+use train::{Error, Executor, Feed, Scope};
 
 /// `sum(table[ids] * x)` over a batch, where x is one number for each id.
 #[derive(Clone)]
@@ -288,6 +294,64 @@ fn every_optimizer_trains_rows_as_it_trains_whole_tables() {
     }
 }
 
+/// The same with any number of servers, to the last bit, for a table spread by hash or by range; what
+/// any number saved, any number goes on from, and nothing is lost.
+#[test]
+fn every_optimizer_is_the_same_on_one_two_and_three_servers() {
+    let both = |_: usize, step: usize| varied(0, step);
+    for (name, optimizer) in OPTIMIZERS {
+        for height in [10_001, 1 << 40] {
+            let table = Table { height, init: UNIFORM, optimizer: *optimizer, ..HIGH };
+            let run = |n: usize, model: Option<&Outcome>, from: usize, steps: usize| {
+                let model = model.map(|outcome| outcome.folder.path().to_path_buf());
+                let plan = Plan { model, ..Plan::sync(n, 2) };
+                table.run(&plan, |trainer, step| both(trainer, from + step), steps)
+            };
+            let one = run(1, None, 0, 5);
+            let states = |outcome: &Outcome| {
+                let vars = ["table", "table_moment_0", "table_moment1_0", "table_velocity_0"];
+                vars.map(|var| saved_or_whole(outcome, var, height))
+            };
+            let begun: Vec<Outcome> = (1..=3).map(|n| run(n, None, 0, 3)).collect();
+            for n in 2..=3 {
+                let several = run(n, None, 0, 5);
+                assert_eq!(several.losses, one.losses, "{name}, {n} servers");
+                assert_eq!(states(&several), states(&one), "{name}, {n} servers");
+            }
+            // What adamax makes of rows that do not exist yet is not saved: those start anew.
+            if *name == "adamax" && height > 10_001 {
+                continue;
+            }
+            for (begun, n) in begun.iter().zip([2, 3, 1]) {
+                let ended = run(n, Some(begun), 3, 2);
+                assert_eq!(ended.losses[0], one.losses[0][3..], "{name} goes on with {n}");
+                assert_eq!(states(&ended), states(&one), "{name} goes on with {n}");
+            }
+        }
+    }
+}
+
+/// A variable as servers wrote its rows, or as it was saved whole.
+fn saved_or_whole(outcome: &Outcome, var: &str, height: i64) -> BTreeMap<i64, Vec<f64>> {
+    let Some(whole) = outcome.saved.get(var) else {
+        let is_by_rows = outcome.folder.path().join("__lookup_table__").exists();
+        return if is_by_rows { saved(outcome, var) } else { BTreeMap::new() };
+    };
+    assert_eq!(whole.dims(), [height as usize, WIDTH]);
+    let row = |row: usize| (0..WIDTH).map(|k| whole.get_f64(row * WIDTH + k)).collect();
+    (0..height as usize).map(|at| (at as i64, row(at))).collect()
+}
+
+/// Ids of a small vocabulary in a high table.
+#[test]
+fn small_ids_of_a_high_table_are_on_all_servers() {
+    let ids: Vec<i64> = (0..300).collect();
+    let outcome = HIGH.run(&Plan::sync(3, 1), |_, _| feed(&ids, &[1.0; 300]), 2);
+    let rows: Vec<u64> = outcome.stats.iter().map(|stats| stats.rows).collect();
+    assert_eq!(rows.iter().sum::<u64>(), 300);
+    assert!(rows.iter().all(|&n| n > 70), "{rows:?}");
+}
+
 #[test]
 fn every_initializer_starts_rows_as_it_starts_whole_tables() {
     let truncated = Initializer::TruncatedNormal { loc: 0.0, scale: 1.0, seed: 0 };
@@ -355,4 +419,67 @@ fn what_cannot_be_kept_by_rows_is_said() {
 #[should_panic(expected = "TooManyElements([4611686018427387904, 4])")]
 fn a_table_that_cannot_be_addressed_is_refused_when_it_is_built() {
     let _ = split(&Table { height: 1 << 62, ..HIGH }, &Config::default());
+}
+
+/// Every push changes all rows alike, so that rows of one moment are alike: of a table whose updates
+/// change listed rows, and of one whose updates change all.
+#[test]
+fn a_save_under_pushes_has_the_values_of_one_moment() {
+    const N: usize = 20_000;
+    let momentum = || Optimizer::new(Momentum { momentum: 0.5, use_nesterov: false }, 0.25);
+    for (name, optimizer) in [("adagrad", adagrad as fn() -> Optimizer), ("momentum", momentum)] {
+        let table = Table { optimizer, ..HIGH };
+        let (mut net, _) = table.build();
+        let job = Job { sync_mode: false, ..Job::new(0, "127.0.0.1:7001", 1) };
+        let config = Config { sync_mode: false, ..Config::default() };
+        let (main, startup) = (&mut net.main, &mut net.startup);
+        let split = transpile(main, startup, (&config, &job), &mut RoundRobin::default()).unwrap();
+        let main = split.server_main("127.0.0.1:7001", Threads::default()).unwrap();
+        let startup = split.server_startup("127.0.0.1:7001", None).unwrap();
+        let scope = Scope::new();
+        Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).unwrap();
+        let op = train::serve::server_op(&main).unwrap();
+        let store = BlockStore::new(&main, op, &scope).unwrap();
+        let push = || {
+            let ids: Vec<i64> = (0..N as i64).map(|k| k * 977).collect();
+            let value = Tensor::full([N, WIDTH], 1.0f32);
+            let rows = Rows { ids, height: 1 << 40, value };
+            let grad = NamedGrad { name: "table@GRAD".to_string(), value: Value::Rows(rows) };
+            store.check(&grad).unwrap();
+            store.apply(TrainerId(0), grad).unwrap();
+        };
+        push();
+        let (n_pushed, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    push();
+                    n_pushed.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let (mut n_overlapped, deadline) = (0, Instant::now() + Duration::from_secs(60));
+            while n_overlapped < 5 {
+                assert!(Instant::now() < deadline, "{name}: no save under pushes");
+                let dir = tempfile::tempdir().unwrap();
+                let before = n_pushed.load(Ordering::Relaxed);
+                for phase in [Phase::Write, Phase::Place, Phase::Tidy] {
+                    let dir = dir.path().to_str().unwrap().to_string();
+                    store.save(&Save { table: "table".to_string(), dir, phase }).unwrap();
+                }
+                n_overlapped += usize::from(n_pushed.load(Ordering::Relaxed) > before);
+                for file in std::fs::read_dir(dir.path().join("__lookup_table__")).unwrap() {
+                    let path = file.unwrap().path();
+                    if path.to_str().unwrap().ends_with("_parts") {
+                        continue;
+                    }
+                    let rows = stream::rows_from_bytes(&std::fs::read(&path).unwrap()).unwrap();
+                    let values = rows.value.data::<f32>().unwrap();
+                    assert_eq!(values.len(), N * WIDTH);
+                    let odd = values.iter().position(|x| *x != values[0]);
+                    assert_eq!(odd, None, "{name}: {path:?} is of two moments");
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
 }

@@ -44,13 +44,13 @@ fn pull(names: &[&str]) -> Pull {
     Pull { after: 0, changed: false, names }
 }
 
-fn read(store: &mut BlockStore, name: &str) -> Vec<f64> {
+fn read(store: &BlockStore, name: &str) -> Vec<f64> {
     let values = store.read(TrainerId(0), &pull(&[name])).unwrap();
     let tensor = values[0].tensor().unwrap();
     (0..tensor.len()).map(|at| tensor.get_f64(at)).collect()
 }
 
-fn round(store: &mut BlockStore, step: usize) {
+fn round(store: &BlockStore, step: usize) {
     let w = named("w@GRAD", Tensor::new([4, 1], &grad(0, step)).unwrap());
     store.check(&w).unwrap();
     store.round(vec![(TrainerId(0), vec![w])]).unwrap();
@@ -58,17 +58,17 @@ fn round(store: &mut BlockStore, step: usize) {
 
 #[test]
 fn rates_go_on_falling_after_everything_was_asked_for() {
-    let mut store = store(HALVING, &Config::default());
-    round(&mut store, 0);
+    let store = store(HALVING, &Config::default());
+    round(&store, 0);
     for name in ["w", "@LR_DECAY_COUNTER@", "table"] {
-        read(&mut store, name);
+        read(&store, name);
     }
-    assert_eq!(read(&mut store, "@LR_DECAY_COUNTER@"), [0.0]);
-    let before = read(&mut store, "w");
-    round(&mut store, 1);
-    assert_eq!(read(&mut store, "@LR_DECAY_COUNTER@"), [1.0]);
+    assert_eq!(read(&store, "@LR_DECAY_COUNTER@"), [0.0]);
+    let before = read(&store, "w");
+    round(&store, 1);
+    assert_eq!(read(&store, "@LR_DECAY_COUNTER@"), [1.0]);
     let rate = f64::from(LR) / 2.0;
-    for ((after, before), grad) in read(&mut store, "w").iter().zip(before).zip(grad(0, 1)) {
+    for ((after, before), grad) in read(&store, "w").iter().zip(before).zip(grad(0, 1)) {
         assert_eq!(*after, before - rate * f64::from(grad));
     }
 }
@@ -76,7 +76,7 @@ fn rates_go_on_falling_after_everything_was_asked_for() {
 #[test]
 fn what_is_no_counter_is_refused() {
     let config = Config { sync_mode: false, ..Config::default() };
-    let mut asynchronous = store(HALVING, &config);
+    let asynchronous = store(HALVING, &config);
     let name = "@LR_DECAY_COUNTER@.trainer_0";
     let empty = Tensor::new([0], &[0i64; 0]).unwrap();
     let rows = Rows { ids: vec![0], height: 1, value: Tensor::full([1, 1], 1.0f32) };
@@ -94,9 +94,9 @@ fn what_is_no_counter_is_refused() {
     }
     let one = named(name, Tensor::full([1], 1i64));
     asynchronous.check(&one).unwrap();
-    read(&mut asynchronous, name);
+    read(&asynchronous, name);
     asynchronous.apply(TrainerId(0), one.clone()).unwrap();
-    assert_eq!(read(&mut asynchronous, name), [1.0]);
+    assert_eq!(read(&asynchronous, name), [1.0]);
     // Servers of a synchronous job count for themselves.
     let refused = store(HALVING, &Config::default()).check(&one).unwrap_err();
     assert!(matches!(refused, Refusal::UnknownVar(_)), "{refused}");
@@ -109,7 +109,7 @@ fn no_question_takes_more_memory_than_an_answer_holds() {
         Linear { table: true, is_distributed: true, halving: false },
     ];
     for linear in tables {
-        let mut store = store(linear, &Config::default());
+        let store = store(linear, &Config::default());
         let keys = vec![1; 1 << 27];
         let ask = LookUp { after: 0, table: "table".to_string(), keys, peek: false };
         let refused = store.look_up(&ask).unwrap_err();
@@ -129,7 +129,7 @@ fn no_question_takes_more_memory_than_an_answer_holds() {
 #[test]
 fn names_that_nobody_knows_are_not_made() {
     let (main, scope) = server(HALVING.build().0, &Config::default());
-    let mut store = BlockStore::new(&main, server_op(&main).unwrap(), &scope).unwrap();
+    let store = BlockStore::new(&main, server_op(&main).unwrap(), &scope).unwrap();
     let n_vars = scope.names().len();
     let refused = store.read(TrainerId(0), &pull(&["w", "nobody"])).unwrap_err();
     assert_eq!(refused, Refusal::UnknownVar("nobody".to_string()));
@@ -158,23 +158,23 @@ impl Store for Notes {
         Err(Refusal::UnknownVar(grad.name.clone()))
     }
 
-    fn apply(&mut self, _trainer: TrainerId, _grad: Named) -> Result<(), String> {
+    fn apply(&self, _trainer: TrainerId, _grad: Named) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn round(&mut self, _grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String> {
+    fn round(&self, _grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn read(&mut self, _trainer: TrainerId, _pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
+    fn read(&self, _trainer: TrainerId, _pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
         Ok(Vec::new())
     }
 
-    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal> {
+    fn look_up(&self, look_up: &LookUp) -> Result<Tensor, Refusal> {
         Err(Refusal::UnknownVar(look_up.table.clone()))
     }
 
-    fn save(&mut self, save: &Save) -> Result<(), Refusal> {
+    fn save(&self, save: &Save) -> Result<(), Refusal> {
         self.asked.lock().unwrap().push((self.number, save.phase));
         match self.fails && save.phase == Phase::Write {
             true => Err(Refusal::Failed("no space left".to_string())),
@@ -202,8 +202,8 @@ fn phases(fails: bool) -> (train::Result<()>, Vec<(usize, Phase)>) {
     let threads = listeners.into_iter().enumerate().map(|(number, listener)| {
         let store = Notes { number, fails: fails && number == 1, asked: Arc::clone(&asked) };
         let config = ServerConfig { job: job.job.clone(), ..ServerConfig::default() };
-        let (server, stop) = (Server::new(config, store), stop.clone());
-        thread::spawn(move || drop(listener.serve(server, &stop, |_, _| ())))
+        let (server, stop) = (Server::new(config, None), stop.clone());
+        thread::spawn(move || drop(listener.serve(server, Arc::new(store), &stop, |_, _| ())))
     });
     let threads: Vec<_> = threads.collect();
     let cluster = train::Cluster::new(Default::default(), Arc::new(|_| {}));

@@ -32,6 +32,7 @@ fn faults(rng: &mut Rng) -> Faults {
         delay_ms_max: [1, 10, 100, 400][rng.below(4) as usize],
         replay_per_mille: if rng.per_mille(300) { rng.below(30) } else { 0 },
         stall_ms: if rng.per_mille(100) { 500 + rng.below(10_000) } else { 0 },
+        work_ms_max: [0, 1, 20, 300][rng.below(4) as usize],
     }
 }
 

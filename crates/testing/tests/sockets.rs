@@ -15,7 +15,7 @@ use ps::server::{Config, End, Server};
 use ps::tcp::{Client, Companions, Listener, Loss, Patience, Stop};
 use ps::{Endpoint, Error, Refusal};
 use tensor::{Rows, Tensor, Value};
-use testing::sim::{Ledger, SHARED, grad};
+use testing::sim::{Book, Ledger, SHARED, grad};
 
 struct Served {
     endpoint: Endpoint,
@@ -31,8 +31,12 @@ impl Served {
         let (log, stopped) = (Arc::<Mutex<Vec<String>>>::default(), stop.clone());
         let lines = log.clone();
         let thread = thread::spawn(move || {
-            let server = Server::new(config.clone(), Ledger::new(config.n_trainers));
-            listener.serve(server, &stopped, move |_, line| lines.lock().unwrap().push(line.into()))
+            let book = Arc::new(Book::new(config.n_trainers));
+            let note = move |_, line: &str| lines.lock().unwrap().push(line.into());
+            let server = Server::new(config, None);
+            let end = listener.serve(server, book.clone(), &stopped, note);
+            let ledger = book.ledger().clone();
+            (end, ledger)
         });
         Self { endpoint, stop, log, thread }
     }

@@ -1,9 +1,10 @@
-//! A table made with `is_distributed=True`: rows spread over servers by id, made when they are
-//! first used, trained by SGD, saved by each server and loaded again.
+//! A table made with `is_distributed=True`: rows spread over servers by a hash of their ids, made when
+//! they are first used, saved by each server and loaded again.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
+use program::distributed::server_of;
 use program::stream;
-use tensor::{Rows, Tensor};
+use tensor::{Rows, Tensor, Value};
 use testing::job::{self, Outcome, Plan};
 use testing::linear::{COMMON, LR, Linear, ROW_GRAD, own_row};
 use train::transpile::Config;
@@ -21,17 +22,17 @@ fn shard(outcome: &Outcome, number: usize) -> Rows {
     stream::rows_from_bytes(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// The rows of three servers after these many uses of the common row and of each trainer's own.
+/// The rows of all servers after these many uses of the common row and of each trainer's own.
 #[track_caller]
-fn assert_rows(outcome: &Outcome, n_servers: i64, uses: &[(i64, usize)]) {
+fn assert_rows(outcome: &Outcome, n_servers: usize, uses: &[(i64, usize)]) {
     for number in 0..n_servers {
-        let here = uses.iter().filter(|(id, _)| id % n_servers == number);
+        let here = uses.iter().filter(|(id, _)| server_of(*id, n_servers) == number);
         let mut expected: Vec<(i64, f32)> =
             here.map(|&(id, n)| (id, 0.5 - LR * ROW_GRAD * n as f32)).collect();
         expected.sort_by_key(|(id, _)| *id);
-        let rows = shard(outcome, number as usize);
+        let rows = shard(outcome, number);
         assert_eq!(rows.ids, expected.iter().map(|(id, _)| *id).collect::<Vec<_>>());
-        assert_eq!(rows.height, (10_001 + n_servers - 1) / n_servers);
+        assert_eq!(rows.height, 10_001);
         let values: Vec<f32> = expected.iter().flat_map(|&(_, value)| [value; 4]).collect();
         assert_eq!(rows.value, Tensor::new([rows.ids.len(), 4], &values).unwrap());
     }
@@ -76,13 +77,14 @@ fn a_saved_table_is_loaded_by_as_many_servers() {
     assert_rows(&second, 2, &[(COMMON, 8), (own_row(0), 6), (own_row(1), 2)]);
     assert_ne!(second.saved["w"], first.saved["w"], "it went on from what was saved");
     // As many servers as there are files may not be as many as wrote them.
-    let swap = |from: &str, to: &str| {
-        let folder = dir.join("__lookup_table__");
-        std::fs::rename(folder.join(from), folder.join(to)).unwrap();
-    };
-    swap("table_1", "table_0");
-    let error = load(&dir, "127.0.0.1:7001").unwrap_err();
-    assert!(matches!(error, Error::LoadedTable { server: 0, .. }), "{error}");
+    let folder = dir.join("__lookup_table__");
+    let with_rows = (0..2).find(|&k| !shard(&first, k).ids.is_empty()).unwrap();
+    let other = 1 - with_rows;
+    let file = |number: usize| folder.join(format!("table_{number}"));
+    std::fs::copy(file(with_rows), file(other)).unwrap();
+    let error = load(&dir, &format!("127.0.0.1:700{}", other + 1)).unwrap_err();
+    assert!(matches!(error, Error::RowsFile { .. }), "{error}");
+    std::fs::remove_file(file(1)).unwrap();
     let error = load(&dir, "127.0.0.1:7002").unwrap_err();
     assert!(matches!(error, Error::CannotLoad { .. }), "{error}");
     assert!(error.to_string().contains("table_1"), "{error}");
@@ -90,13 +92,13 @@ fn a_saved_table_is_loaded_by_as_many_servers() {
 
 #[test]
 fn any_number_of_servers_loads_what_any_number_saved() {
-    for (n_before, n_after) in [(2, 1), (1, 2), (2, 3), (3, 2)] {
+    for (n_before, n_after) in (1..=3).flat_map(|n| (1..=3).map(move |m| (n, m))) {
         let first = run(&Plan::sync(n_before, 2), 4);
         let dir = first.folder.path().to_path_buf();
         let again = Plan { model: Some(dir.clone()), ..Plan::sync(n_after, 1) };
         let second = run(&again, 2);
         let uses = [(COMMON, 10), (own_row(0), 6), (own_row(1), 4)];
-        assert_rows(&second, n_after as i64, &uses);
+        assert_rows(&second, n_after, &uses);
     }
 }
 
@@ -106,7 +108,7 @@ fn a_save_that_is_not_whole_is_refused() {
     let dir = first.folder.path().to_path_buf();
     let folder = dir.join("__lookup_table__");
     let file = |number: usize| folder.join(format!("table_{number}"));
-    assert_eq!(std::fs::read(folder.join("table_parts")).unwrap(), b"3");
+    assert_eq!(std::fs::read(folder.join("table_parts")).unwrap(), b"3 hash");
     let last = std::fs::read(file(2)).unwrap();
     std::fs::remove_file(file(2)).unwrap();
     let error = load(&dir, "127.0.0.1:7001").unwrap_err();
@@ -114,10 +116,39 @@ fn a_save_that_is_not_whole_is_refused() {
     assert!(error.to_string().contains("table_2"), "{error}");
     // Files of different saves.
     std::fs::write(file(2), &last).unwrap();
-    std::fs::copy(file(1), file(0)).unwrap();
+    let with_rows = (0..3).find(|&k| !shard(&first, k).ids.is_empty()).unwrap();
+    let other = (with_rows + 1) % 3;
+    std::fs::copy(file(with_rows), file(other)).unwrap();
     let error = load(&dir, "127.0.0.1:7001").unwrap_err();
-    let is_named = |path: &std::path::PathBuf| *path == file(0);
+    let is_named = |path: &std::path::PathBuf| *path == file(other);
     assert!(matches!(&error, Error::RowsFile { path, .. } if is_named(path)), "{error}");
+}
+
+/// Files as servers wrote them when the server of an id was `id % n_servers`.
+#[test]
+fn a_folder_of_the_former_layout_is_loaded_by_any_number_of_servers() {
+    let uses = [(COMMON, 4), (own_row(0), 4)];
+    for (n_before, n_after) in (1..=3).flat_map(|n| (1..=3).map(move |m| (n, m))) {
+        let first = run(&Plan::sync(1, 1), 4);
+        let dir = first.folder.path().to_path_buf();
+        let all = shard(&first, 0);
+        let folder = dir.join("__lookup_table__");
+        std::fs::remove_file(folder.join("table_parts")).unwrap();
+        for number in 0..n_before {
+            let is_here = |id: i64| id % n_before as i64 == number as i64;
+            let mut rows = all.clone();
+            rows.retain(|at| is_here(all.ids[at]));
+            rows.height = (10_001 + n_before as i64 - 1) / n_before as i64;
+            let bytes = stream::to_bytes(&Value::Rows(rows)).unwrap();
+            std::fs::write(folder.join(format!("table_{number}")), bytes).unwrap();
+        }
+        if n_before == 2 {
+            std::fs::write(folder.join("table_parts"), "2").unwrap();
+        }
+        let again = Plan { model: Some(dir), ..Plan::sync(n_after, 1) };
+        let second = run(&again, 2);
+        assert_rows(&second, n_after, &uses.map(|(id, n)| (id, n + 2)));
+    }
 }
 
 /// Starts a server from a folder, up to where it would serve.

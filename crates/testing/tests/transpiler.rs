@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use program::distributed::{Mode, PlacedKind};
+use program::distributed::{Mode, PlacedKind, Spread};
 use program::{Attr, Net, OpDesc, Program};
 use serde_json::{Value as Json, json};
 use tensor::{Tensor, Value};
@@ -463,24 +463,24 @@ fn a_table_spread_by_id_is_asked_by_id() {
     let (net, split) =
         split(&case(2, json!({"net": net, "optimizer": "adam", "seed": 90}))).unwrap();
     let ops = kinds(&net.main, 0);
-    assert_eq!(ops[..3], ["split_ids", "prefetch", "merge_ids"]);
-    assert!(split.warnings()[0].contains("sgd instead of adam"), "{:?}", split.warnings());
+    assert_eq!(ops[0], "distributed_lookup_table");
+    assert!(ops.contains(&"split_ids") && !ops.contains(&"split_selected_rows"), "{ops:?}");
+    assert_eq!(split.warnings(), [] as [String; 0]);
     let main = server(&split, "127.0.0.1:6175");
     let listen = op(&main, 0, "listen_and_serv");
-    let block = |attr: &str| -> usize {
-        let text = &listen.attrs.strs(attr).unwrap()[0];
-        text.rsplit(':').next().unwrap().parse().unwrap()
-    };
-    let look_up = op(&main, block("prefetch_var_name_to_block_id"), "lookup_sparse_table");
-    assert_eq!(look_up.attrs.int("capacity", 0).unwrap(), 5001);
-    assert_eq!(look_up.attrs.str("init", "").unwrap(), "uniform_random");
     let grads = listen.attrs.strs("grad_to_block_id").unwrap();
-    let last = grads.last().unwrap();
-    assert!(last.starts_with("SparseFeatFactors@GRAD:"), "{grads:?}");
-    let id: usize = last.rsplit(':').next().unwrap().parse().unwrap();
-    assert_eq!(kinds(&main, id), ["sum", "sgd"]);
+    let of_table = |entry: &&String| entry.starts_with("SparseFeatFactors@GRAD.block1:");
+    let entry = grads.iter().find(of_table).unwrap();
+    let id: usize = entry.rsplit(':').next().unwrap().parse().unwrap();
+    // Gradients are added up and not divided, as in Fluid; the optimizer is the program's.
+    assert_eq!(kinds(&main, id)[..2], ["sum", "adam"]);
     assert_eq!(kinds(&net.startup, 0).last(), Some(&"fake_init"));
-    assert!(!split.job().placement.iter().any(|placed| placed.origin == "SparseFeatFactors"));
+    let job = split.job();
+    let pieces: Vec<_> = job.pieces("SparseFeatFactors").collect();
+    assert_eq!(pieces.len(), 2);
+    assert!(pieces.iter().all(|piece| piece.spread == Spread::Hash && piece.is_whole()));
+    let states = job.by_rows.iter().filter(|var| var.contains("moment"));
+    assert_eq!((job.by_rows[0].as_str(), states.count()), ("SparseFeatFactors", 2));
 }
 
 #[test]

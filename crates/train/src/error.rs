@@ -251,6 +251,11 @@ pub enum Error {
     #[error("distributed table `{table}` holds {actual}; its rows must be float32")]
     TableType { table: String, actual: tensor::DType },
 
+    #[error(
+        "`{attr}` of `listen_and_serv` says `{words}`, which is no rule for the rows of a table"
+    )]
+    RowRule { attr: &'static str, words: String },
+
     #[error("{}: {problem}", path.display())]
     RowsFile { path: PathBuf, problem: &'static str },
 

@@ -65,8 +65,15 @@ pub(super) fn learning_rate<T: Float>(run: &Run<'_>) -> Result<T> {
     Ok(T::of(run.scalar("LearningRate")?))
 }
 
+/// Attribute of an update: a gradient without rows is a step like any other. So it is with a part of a
+/// table that is spread by hash: rows of the same step may be in other parts.
+pub const STEPS_WITHOUT_ROWS: &str = "steps_without_rows";
+
 /// Whether the gradient has no row at all, which changes nothing, not even a count of steps.
 pub(super) fn is_without_rows(run: &Run<'_>) -> Result<bool> {
+    if run.attrs().bool(STEPS_WITHOUT_ROWS, false)? {
+        return Ok(false);
+    }
     Ok(run.value("Grad")?.rows().is_some_and(|rows| rows.ids.is_empty()))
 }
 
@@ -133,6 +140,7 @@ impl<T: Float, const N: usize> Table<'_, T, N> {
         let spare = run.spare();
         let (mut merged, mut scratch) = (spare.rows(), mem::take(&mut spare.merge));
         let mut extra = spare.tensor();
+        let steps = !is_without_rows(run)?;
         let result = self.listed(run).and_then(|listed| {
             let (ids, values) = listed;
             let ascending = ids.windows(2).all(|pair| pair[0] < pair[1]);
@@ -142,7 +150,9 @@ impl<T: Float, const N: usize> Table<'_, T, N> {
                 merge_sorted(iter::once((ids, values)), self.width, &mut scratch, &mut merged);
                 (&merged.ids[..], merged.value.data()?)
             };
-            self.step(rule, sparse, listed, &mut extra);
+            if steps {
+                self.step(rule, sparse, listed, &mut extra);
+            }
             Ok(())
         });
         let spare = run.spare();
@@ -185,10 +195,7 @@ impl<T: Float, const N: usize> Table<'_, T, N> {
         (ids, values): Listed<'_, T>,
         extra: &mut Tensor,
     ) {
-        if ids.is_empty() {
-            return;
-        }
-        let rows = ids.iter().map(|&id| id as usize).zip(values.chunks_exact(self.width));
+        let rows = ids.iter().map(|&id| id as usize).zip(values.chunks_exact(self.width.max(1)));
         match sparse {
             Sparse::InSequence | Sparse::Merged => {
                 for (at, (row, grad)) in rows.enumerate() {

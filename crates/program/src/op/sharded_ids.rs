@@ -1,4 +1,5 @@
-//! Tables whose rows are spread over servers by id: the server of an id is `id % n_servers`.
+//! Tables whose rows are spread over servers by id: the server of an id is `id % n_servers`, or a hash
+//! of it where `spread` is "hash".
 //!
 //! `split_ids`: Out[s] = what of Ids belongs to server s: of ids, each once and ascending; of keyed
 //! rows (a gradient), the rows, ids as they are. `merge_ids`: Out[i] = the rows of Ids[i], where
@@ -8,11 +9,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tensor::{DType, Rows, Shape, Tensor, Value, rng};
+use tensor::{DType, Distribution, RowInit, Rows, Shape, Tensor, Value};
 
 use super::sizes::{bad_attr, integers};
 use super::{Op, Run, Traits};
 use crate::attr::Attrs;
+use crate::distributed::{Spread, server_of};
 use crate::error::{Error, Result};
 
 pub(super) struct SplitIds;
@@ -34,9 +36,10 @@ impl Op for SplitIds {
             let (op, port) = (run.op().kind.clone(), "Out".to_string());
             return Err(Error::MissingOutput { op, port });
         }
+        let shards = Shards { n: n_shards, spread: Spread::of(run.attrs())? };
         let shards = match run.value("Ids")? {
-            Value::Rows(rows) => split_rows(rows, n_shards),
-            _ => split_ids(run, n_shards)?,
+            Value::Rows(rows) => split_rows(rows, shards),
+            _ => split_ids(run, shards)?,
         };
         for (index, shard) in shards.into_iter().enumerate() {
             run.put_value_at("Out", index, shard);
@@ -45,15 +48,27 @@ impl Op for SplitIds {
     }
 }
 
-fn shard_of(id: i64, n_shards: usize) -> usize {
-    id.rem_euclid(n_shards as i64) as usize
+/// How many servers share a table, and how.
+#[derive(Clone, Copy)]
+struct Shards {
+    n: usize,
+    spread: Spread,
 }
 
-fn split_rows(rows: &Rows, n_shards: usize) -> Vec<Value> {
+impl Shards {
+    fn of(self, id: i64) -> usize {
+        match self.spread {
+            Spread::Hash => server_of(id, self.n),
+            Spread::Range => id.rem_euclid(self.n as i64) as usize,
+        }
+    }
+}
+
+fn split_rows(rows: &Rows, shards: Shards) -> Vec<Value> {
     let row_bytes = rows.width() * rows.value.dtype().size();
-    let shard = |shard: usize| {
-        let mine: Vec<usize> =
-            (0..rows.ids.len()).filter(|&at| shard_of(rows.ids[at], n_shards) == shard).collect();
+    let mut places = vec![Vec::new(); shards.n];
+    rows.ids.iter().enumerate().for_each(|(at, &id)| places[shards.of(id)].push(at));
+    let shard = |mine: Vec<usize>| {
         let mut part = Rows::default();
         part.resize_like(rows, mine.len());
         part.ids = mine.iter().map(|&at| rows.ids[at]).collect();
@@ -62,22 +77,22 @@ fn split_rows(rows: &Rows, n_shards: usize) -> Vec<Value> {
         }
         Value::Rows(part)
     };
-    (0..n_shards).map(shard).collect()
+    places.into_iter().map(shard).collect()
 }
 
-fn split_ids(run: &Run<'_>, n_shards: usize) -> Result<Vec<Value>> {
-    let mut shards = vec![BTreeSet::new(); n_shards];
+fn split_ids(run: &Run<'_>, shards: Shards) -> Result<Vec<Value>> {
+    let mut sets = vec![BTreeSet::new(); shards.n];
     for index in 0..run.n_inputs("Ids") {
         let name = run.input_name_at("Ids", index);
         for id in integers(run.input_at("Ids", index)?, name)? {
-            shards[shard_of(id, n_shards)].insert(id);
+            sets[shards.of(id)].insert(id);
         }
     }
     let tensor = |shard: BTreeSet<i64>| {
         let ids: Vec<i64> = shard.into_iter().collect();
         Ok(Value::Tensor(Tensor::new([ids.len(), 1], &ids)?))
     };
-    shards.into_iter().map(tensor).collect()
+    sets.into_iter().map(tensor).collect()
 }
 
 impl Op for MergeIds {
@@ -213,38 +228,40 @@ fn grow(run: &Run<'_>, table: &Rows, fresh: &[i64]) -> Result<Option<Rows>> {
     let n_known = table.ids.len() * width;
     let (old, new) = grown.value.data_mut::<f32>()?.split_at_mut(n_known);
     old.copy_from_slice(&table.value.data::<f32>()?[..n_known]);
+    let init = init(run.attrs())?;
     for (row, &id) in new.chunks_mut(width.max(1)).zip(fresh) {
-        first_row(run.attrs(), id, row)?;
+        init.fill(id as u64, row);
     }
     Ok(Some(grown))
 }
 
-/// What the initializer puts at a row of a table spread by id, drawn as if the rows before it had
-/// been drawn; `attrs` are those of the table's `lookup_sparse_table`.
-pub fn first_row(attrs: &Attrs, id: i64, row: &mut [f32]) -> Result<()> {
-    let seed = attrs.int("seed", 0)? as u32;
-    let draws = (id as u64).wrapping_mul(row.len() as u64);
-    match attrs.str("init", "fill_constant")? {
-        "uniform_random" => {
-            let (low, high) = (attrs.float("min", -1.0)?, attrs.float("max", 1.0)?);
-            rng::uniform(&mut rng::Rng::at(seed, draws), low, high, row);
+/// How rows of a `lookup_sparse_table` start.
+fn init(attrs: &Attrs) -> Result<RowInit> {
+    let kind = attrs.str("init", "fill_constant")?;
+    let rule = "an op that fills row by row: uniform_random, gaussian_random, fill_constant";
+    row_init(kind, attrs)?.ok_or_else(|| bad_attr("init", rule, kind))
+}
+
+/// How a table's rows start, from the attributes of the op that fills it whole; `None` if it does not
+/// fill row by row.
+pub fn row_init(kind: &str, attrs: &Attrs) -> Result<Option<RowInit>> {
+    let drawn = |shape| -> Result<Option<RowInit>> {
+        let seed = attrs.int("seed", 0)? as u32;
+        let offset = attrs.int("stream_offset", 0)?.max(0) as u64;
+        Ok(Some(RowInit::Drawn { shape, seed, offset }))
+    };
+    let (mean, std) = (attrs.float("mean", 0.0)?, attrs.float("std", 1.0)?);
+    match kind {
+        "fill_constant" if attrs.str("str_value", "")?.is_empty() => {
+            Ok(Some(RowInit::Constant(attrs.float("value", 0.0)?)))
         }
-        "gaussian_random" => {
-            // Not a slice of one stream, which cannot be entered anywhere, but one per row.
-            let (mean, std) = (attrs.float("mean", 0.0)?, attrs.float("std", 1.0)?);
-            let mixed = seed ^ (id as u32).wrapping_mul(0x9e37_79b9) ^ ((id >> 32) as u32);
-            rng::gaussian(&mut rng::Rng::new(mixed), mean, std, row);
+        "uniform_random" if attrs.int("diag_num", 0)? <= 0 => {
+            drawn(Distribution::Uniform(attrs.float("min", -1.0)?, attrs.float("max", 1.0)?))
         }
-        "fill_constant" => row.fill(attrs.float("value", 0.0)?),
-        other => {
-            return Err(bad_attr(
-                "init",
-                "uniform_random, gaussian_random or fill_constant",
-                other,
-            ));
-        }
+        "gaussian_random" => drawn(Distribution::Normal(mean, std)),
+        "truncated_gaussian_random" => drawn(Distribution::Truncated(mean, std)),
+        _ => Ok(None),
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -299,6 +316,19 @@ mod tests {
         assert_eq!(shards["s0"].rows().unwrap().ids, [4, 2]);
         assert_eq!(shards["s1"].rows().unwrap().ids, [7]);
         assert_eq!(shards["s1"].rows().unwrap().value, Tensor::new([1, 1], &[2.0f32]).unwrap());
+    }
+
+    #[test]
+    fn a_gradient_is_dealt_out_by_hash_where_its_table_is() {
+        let value = Tensor::new([3, 1], &[1.0f32, 2.0, 3.0]).unwrap();
+        let rows = Rows { ids: vec![0, 1, 2], height: 9, value };
+        let split = OpDesc::new("split_ids").attr("spread", "hash").input("Ids", "g");
+        let given = [("g", Value::Rows(rows))];
+        let outs: Vec<String> = (0..3).map(|n| format!("s{n}")).collect();
+        let shards = run_op(&split.output("Out", outs), &given, &mut Log::default()).unwrap();
+        let ids = |name: &str| shards[name].rows().unwrap().ids.clone();
+        assert_eq!((ids("s0"), ids("s1"), ids("s2")), (vec![], vec![0, 2], vec![1]));
+        assert_eq!(shards["s2"].rows().unwrap().value, Tensor::new([1, 1], &[2.0f32]).unwrap());
     }
 
     fn lookup(capacity: i64) -> OpDesc {

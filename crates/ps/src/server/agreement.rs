@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Server, Store};
+use super::Server;
 use crate::ids::TrainerId;
 use crate::message::Held;
 use crate::refusal::Refusal;
@@ -14,10 +14,10 @@ use crate::refusal::Refusal;
 /// Names that a line of the log mentions.
 const MENTIONED_MAX: usize = 5;
 
-impl<S: Store> Server<S> {
+impl Server {
     /// Why a trainer that looks for these parameters cannot take part.
     pub(super) fn other_model(&self, theirs: &[Held]) -> Option<Refusal> {
-        let params = self.store.params().filter(|_| !theirs.is_empty())?;
+        let params = self.params.as_ref().filter(|_| !theirs.is_empty())?;
         let ours: BTreeMap<&str, &[i64]> =
             params.iter().map(|held| (held.name.as_str(), held.dims.as_slice())).collect();
         let differs = |held: &&Held| match ours.get(held.name.as_str()) {
@@ -35,7 +35,7 @@ impl<S: Store> Server<S> {
 
     /// Says what only the server has: it will not change by this trainer's doing.
     pub(super) fn mention_differences(&mut self, trainer: TrainerId, theirs: &[Held]) {
-        let Some(params) = self.store.params().filter(|_| !theirs.is_empty()) else { return };
+        let Some(params) = self.params.as_ref().filter(|_| !theirs.is_empty()) else { return };
         let known: BTreeSet<&str> = theirs.iter().map(|held| held.name.as_str()).collect();
         let all = params.iter().map(|held| held.name.as_str());
         let only_ours: Vec<&str> = all.filter(|name| !known.contains(name)).collect();
@@ -53,15 +53,17 @@ impl<S: Store> Server<S> {
     /// Ends the job if everybody waits for everybody: some at a meeting, the others for a round that
     /// those at the meeting have not sent.
     pub(super) fn check_stuck(&mut self) {
-        if self.failure.is_some() || self.meetings.is_empty() || self.waiting.is_empty() {
+        let nobody_waits = self.meetings.is_empty() || self.waiting.is_empty();
+        if self.failure.is_some() || nobody_waits || self.rounds.is_running() {
             return;
         }
-        let active = self.roll.active();
+        let active = self.members.active();
         let absent: BTreeSet<u32> = self.meetings.missing(&active).into_iter().collect();
         let (meeting, others): (Vec<u32>, Vec<u32>) =
             active.iter().map(|trainer| trainer.0).partition(|rank| !absent.contains(rank));
-        let missing = self.rounds.missing(|trainer| self.roll.is_active(trainer));
-        let waits = |rank: &u32| self.waiting.iter().any(|waiting| waiting.trainer.0 == *rank);
+        let missing = self.rounds.missing(|trainer| self.members.is_active(trainer));
+        let waits =
+            |rank: &u32| self.waiting.iter().any(|waiting| waiting.asker.trainer.0 == *rank);
         let round = self.rounds.applied() + 1;
         let all_wait = !meeting.is_empty() && !others.is_empty() && others.iter().all(waits);
         let for_meeting = !missing.is_empty() && missing.iter().all(|rank| meeting.contains(rank));

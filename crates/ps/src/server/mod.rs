@@ -1,43 +1,46 @@
 //! The server as a state machine: messages and the time in, answers out.
 //!
-//! No socket, no thread and no clock live here; `tcp.rs` drives it, and so does the simulator.
-//! What variables are and how gradients change them is the [`Store`]'s business.
+//! No socket, no thread, no clock and no data live here; `tcp/` drives it, and so does the simulator.
+//! It knows who takes part, which rounds are open and who waits for what. What variables are and how
+//! gradients change them is the [`Store`]'s business: what is to be done there is handed out as
+//! [`Work`], and goes on with [`Server::done`].
+//!
+//! Changes of one trainer are served one after the other: what comes while one is being served waits.
 
 mod agreement;
+mod change;
 mod meeting;
-mod roll;
+mod members;
+mod question;
 mod round;
 mod size;
 mod staleness;
 mod store;
 mod trading;
+mod work;
 
 #[cfg(test)]
 mod tests;
 
 pub use size::Size;
 pub use store::Store;
+pub use work::{Done, Work};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use tensor::{Tensor, Value};
-
-pub use roll::State;
+use tensor::Value;
 
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::lines::Severity;
-use crate::message::{
-    Ack, Done, Hello, LookUp, Meet, Pong, Pull, Push, Reply, Request, Stats, VERSION, Values,
-    Welcome,
-};
+use crate::message::{Held, Hello, LookUp, Pull, Reply, Request, Stats, VERSION, Welcome};
 use crate::refusal::Refusal;
-use crate::shm::SharedMemory;
 use meeting::Meetings;
-use roll::Roll;
+use members::Members;
 use round::Rounds;
 use staleness::Staleness;
 use trading::Trades;
+use work::{Outcome, Task};
 
 /// How a server behaves.
 #[derive(Clone, Debug)]
@@ -81,16 +84,24 @@ pub enum Action {
     Close(ConnId),
     /// Tell whoever watches.
     Log(Severity, String),
+    /// Do something with the data, and give the outcome to [`Server::done`].
+    Run(Work),
 }
 
 /// A question that waits for a round.
 #[derive(Debug)]
 struct Waiting {
-    conn: ConnId,
-    id: u64,
-    trainer: TrainerId,
+    asker: Asker,
     after: u64,
     question: Question,
+}
+
+/// Who asked, where, and under which number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asker {
+    conn: ConnId,
+    trainer: TrainerId,
+    id: u64,
 }
 
 #[derive(Debug)]
@@ -99,15 +110,60 @@ enum Question {
     LookUp(LookUp),
 }
 
+/// A change that is being served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Change {
+    trainer: TrainerId,
+    /// Which process of this rank sent it.
+    incarnation: u64,
+    seq: u64,
+}
+
+/// What work under way is for.
+#[derive(Debug)]
+enum Purpose {
+    /// Gradients, so many.
+    Push(Change, u64),
+    /// A round; it ends with a change, if somebody's closed it.
+    Round(Option<Change>),
+    /// An answer.
+    Answer(Asker),
+    /// An answer that must not be lost: what others changed.
+    News(NewsAsked),
+}
+
+/// A question for what others changed.
+#[derive(Debug)]
+struct NewsAsked {
+    asker: Asker,
+    /// Which process of this rank asks.
+    incarnation: u64,
+    names: Vec<String>,
+}
+
+/// A message that waits for its turn.
+#[derive(Debug)]
+struct Queued {
+    conn: ConnId,
+    id: u64,
+    request: Request,
+}
+
 /// The state machine; see the module.
-pub struct Server<S> {
+pub struct Server {
     config: Config,
-    store: S,
-    roll: Roll,
+    /// The parameters that trainers are compared with.
+    params: Option<Vec<Held>>,
+    members: Members,
     rounds: Rounds,
     meetings: Meetings,
     trades: Trades,
     waiting: Vec<Waiting>,
+    /// Work under way, by its number.
+    running: BTreeMap<u64, Purpose>,
+    n_works: u64,
+    /// Trainers one of whose messages is being served, and what came from them meanwhile.
+    busy: BTreeMap<TrainerId, VecDeque<Queued>>,
     /// Why the job cannot go on.
     failure: Option<Refusal>,
     stats: Stats,
@@ -140,17 +196,20 @@ pub enum End {
     Failed(Refusal),
 }
 
-impl<S: Store> Server<S> {
-    /// A server nobody has spoken to.
-    pub fn new(config: Config, store: S) -> Self {
+impl Server {
+    /// A server nobody has spoken to; `params` are those that trainers must have too.
+    pub fn new(config: Config, params: Option<Vec<Held>>) -> Self {
         let n = config.n_trainers;
         Self {
-            store,
-            roll: Roll::new(n),
+            params,
+            members: Members::new(n),
             rounds: Rounds::new(n),
             meetings: Meetings::default(),
             trades: Trades::new(n),
             waiting: Vec::new(),
+            running: BTreeMap::new(),
+            n_works: 0,
+            busy: BTreeMap::new(),
             failure: None,
             stats: Stats::default(),
             staleness: Staleness::default(),
@@ -162,42 +221,28 @@ impl<S: Store> Server<S> {
         }
     }
 
-    /// What it holds.
-    pub fn store(&self) -> &S {
-        &self.store
-    }
-
-    /// Memory for values that are asked for.
-    pub fn set_room(&mut self, room: &SharedMemory) {
-        self.store.set_room(room);
-    }
-
-    /// Memory of gradients that were applied, for those to come.
-    pub fn spare(&mut self) -> Vec<Tensor> {
-        self.store.spare()
-    }
-
-    /// What it holds, at the end.
-    pub fn into_store(self) -> S {
-        self.store
-    }
-
-    /// Counters.
+    /// Counters, without what the store holds.
     pub fn stats(&self) -> Stats {
-        let Size { rows, bytes, table_rows, table_bytes, waiting, dropped } = self.store.size();
-        let sizes = Stats { rows, bytes, table_rows, table_bytes, ..self.stats.clone() };
-        Stats { rounds: self.rounds.applied(), waiting, dropped, ..sizes }
+        Stats { rounds: self.rounds.applied(), ..self.stats.clone() }
+    }
+
+    fn stats_with(&self, size: Size) -> Stats {
+        let Size { rows, bytes, table_rows, table_bytes, waiting, dropped } = size;
+        Stats { rows, bytes, table_rows, table_bytes, waiting, dropped, ..self.stats() }
     }
 
     /// Whether and how the server's work is over.
     pub fn end(&self) -> Option<End> {
+        if !self.running.is_empty() {
+            return None;
+        }
         match &self.failure {
-            Some(failure) if self.roll.all_told() => Some(End::Failed(failure.clone())),
+            Some(failure) if self.members.all_told() => Some(End::Failed(failure.clone())),
             Some(_) => None,
-            None => match self.roll.lost() {
-                _ if !self.roll.all_gone() => None,
-                Some(trainer) if !(self.config.go_on && self.roll.anybody_completed()) => {
-                    Some(End::Failed(self.roll.obituary(trainer, self.rounds.applied())))
+            None => match self.members.lost() {
+                _ if !self.members.all_gone() => None,
+                Some(trainer) if !(self.config.go_on && self.members.anybody_completed()) => {
+                    Some(End::Failed(self.members.loss(trainer, self.rounds.applied())))
                 }
                 _ => Some(End::Completed),
             },
@@ -206,25 +251,100 @@ impl<S: Store> Server<S> {
 
     /// A message came; returns what to do, in order.
     pub fn handle(&mut self, now: Millis, conn: ConnId, id: u64, request: Request) -> Vec<Action> {
-        match (request, self.roll.who(conn)) {
+        match (request, self.members.who(conn)) {
             (Request::Hello(hello), _) => self.greet(now, conn, id, hello),
             (_, None) => self.turn_away(conn, id, Refusal::HelloFirst),
             (request, Some(trainer)) => {
-                self.roll.heard(trainer, now);
-                if request.is_change() {
-                    self.change(now, (conn, trainer), id, request);
-                } else {
-                    self.answer((conn, trainer), id, request);
-                }
+                self.members.heard(trainer, now);
+                self.take_turn(now, trainer, Queued { conn, id, request });
             }
         }
         std::mem::take(&mut self.actions)
     }
 
+    /// Work is done; returns what to do, in order.
+    pub fn done(&mut self, now: Millis, done: Done) -> Vec<Action> {
+        let Done { id, outcome } = done;
+        match (self.running.remove(&id), outcome) {
+            (Some(Purpose::Push(change, _)), Outcome::Checked(Ok(grads))) => {
+                let staged = match self.is_current(change) {
+                    true => self.rounds.stage(change.trainer, grads),
+                    false => Ok(()),
+                };
+                self.served(now, change, staged);
+            }
+            (Some(Purpose::Push(change, _)), Outcome::Checked(Err(refusal))) => {
+                self.served(now, change, Err(refusal));
+            }
+            (Some(Purpose::Push(change, n)), Outcome::Served(served)) => {
+                self.stats.pushes += if served.is_ok() { n } else { 0 };
+                self.served(now, change, served);
+            }
+            (Some(Purpose::Round(change)), Outcome::Served(served)) => {
+                self.round_done(now, change, served);
+            }
+            (Some(Purpose::Answer(asker)), outcome) => self.answered(asker, outcome),
+            (Some(Purpose::News(NewsAsked { asker, incarnation, names })), outcome) => {
+                let is_current = self.members.incarnation(asker.trainer) == incarnation;
+                if let (Outcome::Values(Ok(values)), true) = (&outcome, is_current) {
+                    let news = News { id: asker.id, values: values.clone() };
+                    self.news.insert((asker.trainer, names), news);
+                }
+                self.answered(asker, outcome);
+                self.next_turn(now, asker.trainer);
+            }
+            (purpose, outcome) => unreachable!("{purpose:?} never has {outcome:?}"),
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Hands out work.
+    fn run(&mut self, purpose: Purpose, task: Task) {
+        self.n_works += 1;
+        let id = self.n_works;
+        self.running.insert(id, purpose);
+        self.actions.push(Action::Run(Work { id, task }));
+    }
+
+    /// Serves a message, unless one of the same trainer is being served. Who says that it is there is
+    /// answered at any time.
+    fn take_turn(&mut self, now: Millis, trainer: TrainerId, message: Queued) {
+        let is_free = matches!(message.request, Request::Ping(_));
+        match self.busy.get_mut(&trainer).filter(|_| !is_free) {
+            Some(queue) => queue.push_back(message),
+            None => self.serve(now, trainer, message),
+        }
+    }
+
+    fn serve(&mut self, now: Millis, trainer: TrainerId, message: Queued) {
+        let Queued { conn, id, request } = message;
+        let asker = Asker { conn, trainer, id };
+        match request.is_change() {
+            true => self.change(now, asker, request),
+            false => self.answer(asker, request),
+        }
+    }
+
+    /// A message of a trainer was served: what came meanwhile is next, unless its connection is gone.
+    fn next_turn(&mut self, now: Millis, trainer: TrainerId) {
+        let mut queue = self.busy.remove(&trainer).unwrap_or_default();
+        self.members.heard(trainer, now);
+        while let Some(message) = queue.pop_front() {
+            if self.members.who(message.conn) == Some(trainer) {
+                self.serve(now, trainer, message);
+            }
+            if let Some(busy) = self.busy.get_mut(&trainer) {
+                // Nothing can have come in between.
+                *busy = queue;
+                return;
+            }
+        }
+    }
+
     /// A connection broke.
     pub fn closed(&mut self, now: Millis, conn: ConnId) -> Vec<Action> {
-        self.roll.closed(conn, now);
-        self.waiting.retain(|waiting| waiting.conn != conn);
+        self.members.closed(conn, now);
+        self.waiting.retain(|waiting| waiting.asker.conn != conn);
         std::mem::take(&mut self.actions)
     }
 
@@ -234,10 +354,12 @@ impl<S: Store> Server<S> {
         self.ticked = now;
         // What came while the server was busy or stopped has not been read yet.
         if slept > SLEPT_MS {
-            self.roll.forgive(now, slept);
+            self.members.forgive(now, slept);
         }
-        for trainer in self.roll.expire(now, &self.config) {
-            self.bury(trainer);
+        // Who is being served cannot say anything.
+        self.busy.keys().for_each(|&trainer| self.members.heard(trainer, now));
+        for trainer in self.members.expire(now, &self.config) {
+            self.lose(trainer);
         }
         std::mem::take(&mut self.actions)
     }
@@ -251,9 +373,9 @@ impl<S: Store> Server<S> {
     fn reply(&mut self, conn: ConnId, id: u64, reply: impl Into<Reply>) {
         let reply = reply.into();
         if let (Some(trainer), Reply::Refused(_), Some(_)) =
-            (self.roll.who(conn), &reply, &self.failure)
+            (self.members.who(conn), &reply, &self.failure)
         {
-            self.roll.told(trainer);
+            self.members.told(trainer);
         }
         self.actions.push(Action::Reply(conn, id, reply));
     }
@@ -300,11 +422,11 @@ impl<S: Store> Server<S> {
             return self.turn_away(conn, id, refusal);
         }
         let trainer = TrainerId(hello.trainer);
-        if self.roll.who(conn).is_some_and(|who| who != trainer) {
+        if self.members.who(conn).is_some_and(|who| who != trainer) {
             let refusal = Refusal::Malformed("two trainers on one connection".to_string());
             return self.turn_away(conn, id, refusal);
         }
-        match self.roll.admit(trainer, hello.incarnation, conn, now) {
+        match self.members.admit(trainer, hello.incarnation, conn, now) {
             Err(refusal) => self.turn_away(conn, id, refusal),
             Ok(admitted) => {
                 if let Some(old) = admitted.replaced {
@@ -315,262 +437,20 @@ impl<S: Store> Server<S> {
                     self.rounds.forget_open(trainer);
                     self.news.retain(|(who, _), _| *who != trainer);
                     self.staleness.forget(trainer);
-                    if self.roll.is_alone(trainer) {
+                    if self.members.is_alone(trainer) {
                         self.meetings.forget();
                         self.trades.forget();
                     }
                     self.inform(format!("{trainer} joined"));
                     self.mention_differences(trainer, &hello.vars);
                 }
-                let (accepted, round) = (self.roll.accepted(trainer), self.rounds.reached(trainer));
+                let (accepted, round) =
+                    (self.members.accepted(trainer), self.rounds.reached(trainer));
                 self.reply(conn, id, Welcome { accepted, round });
-                if let Some((seq, refusal)) = self.roll.refused(trainer) {
+                if let Some((seq, refusal)) = self.members.refused(trainer) {
                     self.reply(conn, seq, refusal);
                 }
             }
         }
-    }
-
-    /// Serves a change once, in order; a repeated one is acknowledged and not served.
-    fn change(&mut self, now: Millis, from: (ConnId, TrainerId), seq: u64, request: Request) {
-        let (conn, trainer) = from;
-        let accepted = self.roll.accepted(trainer);
-        if seq != accepted + 1 {
-            self.stats.repeated += u64::from(seq <= accepted);
-            if let Some((seq, refusal)) = self.roll.refused(trainer) {
-                return self.reply(conn, seq, refusal);
-            }
-            // After a gap the trainer learns what is missing, and sends again from there.
-            return self.reply(conn, accepted, Ack);
-        }
-        self.roll.accept(trainer, seq);
-        let served = match request {
-            Request::Push(push) => self.push(trainer, push),
-            Request::Barrier(barrier) => self.barrier(trainer, barrier.round),
-            Request::Complete(_) => {
-                self.inform(format!("{trainer} completed"));
-                self.go(now, trainer, State::Completed)
-            }
-            _ => {
-                self.warn(format!("{trainer} left without completing its job"));
-                self.go(now, trainer, State::Left)
-            }
-        };
-        match served {
-            Ok(()) => self.reply(conn, seq, Ack),
-            Err(refusal) => {
-                self.warn(format!("{trainer}: {refusal}"));
-                self.roll.refuse(trainer, seq, refusal.clone());
-                self.reply(conn, seq, refusal);
-            }
-        }
-    }
-
-    fn push(&mut self, trainer: TrainerId, push: Push) -> Result<(), Refusal> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
-        for grad in &push.grads {
-            self.store.check(grad)?;
-            if self.config.check_finite && !grad.is_finite() {
-                let (var, trainer) = (grad.name.clone(), trainer.0);
-                return Err(Refusal::NotFinite { var, trainer });
-            }
-        }
-        if self.config.sync {
-            return self.rounds.stage(trainer, push.grads);
-        }
-        self.staleness.push(trainer, &push, &mut self.stats);
-        self.stats.pushes += push.grads.len() as u64;
-        for grad in push.grads {
-            let name = grad.name.clone();
-            let applied = self.store.apply(trainer, grad);
-            applied.map_err(|detail| Refusal::BadValue { var: name, detail })?;
-        }
-        Ok(())
-    }
-
-    fn barrier(&mut self, trainer: TrainerId, round: u64) -> Result<(), Refusal> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
-        if !self.config.sync {
-            return Ok(());
-        }
-        if !self.rounds.close(trainer, round)? {
-            self.inform(format!(
-                "{trainer} was started again: its part of round {round} is here already and stays as it is"
-            ));
-        }
-        self.end_rounds()
-    }
-
-    /// Applies every round that all active trainers have closed, and answers who waited for it.
-    fn end_rounds(&mut self) -> Result<(), Refusal> {
-        while let Some(grads) = self.rounds.complete(|trainer| self.roll.is_active(trainer)) {
-            self.stats.pushes += grads.iter().map(|(_, grads)| grads.len() as u64).sum::<u64>();
-            if let Err(error) = self.store.round(grads) {
-                let refusal = Refusal::Failed(error);
-                self.set_failure(refusal.clone());
-                return Err(refusal);
-            }
-        }
-        let ready = |waiting: &Waiting| waiting.after <= self.rounds.applied();
-        let (now, later) = std::mem::take(&mut self.waiting).into_iter().partition(ready);
-        self.waiting = later;
-        for waiting in now {
-            self.give((waiting.conn, waiting.trainer), waiting.id, waiting.question);
-        }
-        Ok(())
-    }
-
-    /// A trainer is no longer waited for.
-    fn go(&mut self, now: Millis, trainer: TrainerId, state: State) -> Result<(), Refusal> {
-        self.roll.go(trainer, state, now);
-        self.rounds.forget_open(trainer);
-        self.settle()
-    }
-
-    /// After somebody is gone: what waited only for them goes on.
-    fn settle(&mut self) -> Result<(), Refusal> {
-        for (conn, id, met) in self.meetings.settle(&self.roll.active()) {
-            self.reply(conn, id, met);
-        }
-        self.settle_trades();
-        match self.failure {
-            None => self.end_rounds(),
-            Some(_) => Ok(()),
-        }
-    }
-
-    /// A trainer is dead: the job fails, or goes on without it.
-    fn bury(&mut self, trainer: TrainerId) {
-        let refusal = self.roll.obituary(trainer, self.rounds.applied());
-        let goes_on = !self.config.sync || self.config.go_on;
-        match &refusal {
-            Refusal::TrainerLost { trainer, how, silent_ms, round } if goes_on => self.warn(format!(
-                "trainer {trainer} died: {how} {silent_ms} ms ago, in round {round}; the others go on without it"
-            )),
-            other => self.warn(other.to_string()),
-        }
-        if let Some(conn) = self.roll.conn(trainer) {
-            self.actions.push(Action::Close(conn));
-        }
-        if self.failure.is_some() {
-            return;
-        }
-        if !goes_on {
-            return self.set_failure(refusal);
-        }
-        self.rounds.forget_open(trainer);
-        // An error here is in `failure` and has been told.
-        let _ = self.settle();
-    }
-
-    fn set_failure(&mut self, refusal: Refusal) {
-        self.warn(format!("the job cannot go on: {refusal}"));
-        self.failure.get_or_insert_with(|| refusal.clone());
-        for waiting in std::mem::take(&mut self.waiting) {
-            self.reply(waiting.conn, waiting.id, refusal.clone());
-        }
-        for (conn, id) in self.meetings.dissolve() {
-            self.reply(conn, id, refusal.clone());
-        }
-        self.dissolve_trades(&refusal);
-    }
-
-    fn answer(&mut self, from: (ConnId, TrainerId), id: u64, request: Request) {
-        let (conn, _) = from;
-        match request {
-            Request::Ping(_) => {
-                let missing = self.missing();
-                self.reply(conn, id, Pong { round: self.rounds.applied(), missing });
-            }
-            Request::AskStats(_) => {
-                let stats = self.stats();
-                self.reply(conn, id, stats);
-            }
-            Request::Pull(pull) => self.ask(from, id, pull.after, Question::Pull(pull)),
-            Request::LookUp(keys) => self.ask(from, id, keys.after, Question::LookUp(keys)),
-            Request::Meet(meet) => self.meet(from, id, meet),
-            Request::Trade(trade) => self.trade(from, id, trade),
-            Request::Save(save) => match self.store.save(&save) {
-                Ok(()) => self.reply(conn, id, Done),
-                Err(refusal) => self.reply(conn, id, refusal),
-            },
-            _ => self.turn_away(conn, id, Refusal::Malformed("out of place".to_string())),
-        }
-    }
-
-    /// Trainers without which nothing goes on, if anybody waits.
-    fn missing(&self) -> Vec<u32> {
-        if self.waiting.is_empty() && self.meetings.is_empty() && self.trades.is_empty() {
-            return Vec::new();
-        }
-        let active = |trainer| self.roll.is_active(trainer);
-        let mut missing = self.rounds.missing(active);
-        missing.extend(self.meetings.missing(&self.roll.active()));
-        missing.extend(self.trades.missing());
-        missing.sort_unstable();
-        missing.dedup();
-        missing
-    }
-
-    fn ask(&mut self, from: (ConnId, TrainerId), id: u64, after: u64, question: Question) {
-        if after <= self.rounds.applied() || !self.config.sync {
-            return self.give(from, id, question);
-        }
-        let (conn, trainer) = from;
-        if let Some(failure) = self.failure.clone() {
-            return self.reply(conn, id, failure);
-        }
-        // Asked again: it waits already.
-        if !self.waiting.iter().any(|waiting| (waiting.conn, waiting.id) == (conn, id)) {
-            self.waiting.push(Waiting { conn, id, trainer, after, question });
-            self.check_stuck();
-        }
-    }
-
-    fn give(&mut self, (conn, trainer): (ConnId, TrainerId), id: u64, question: Question) {
-        let answer = match question {
-            Question::Pull(pull) => {
-                self.staleness.pull(trainer);
-                self.read(trainer, id, &pull).map(|values| Values(values).into())
-            }
-            Question::LookUp(keys) => self.store.look_up(&keys).map(Reply::Rows),
-        };
-        self.reply(conn, id, answer.unwrap_or_else(Reply::Refused));
-    }
-
-    fn read(
-        &mut self,
-        trainer: TrainerId,
-        id: u64,
-        pull: &Pull,
-    ) -> Result<Vec<Arc<Value>>, Refusal> {
-        if !pull.changed {
-            return self.store.read(trainer, pull);
-        }
-        let key = (trainer, pull.names.clone());
-        // An older question is one that came late: what it would be told must not be lost with it.
-        if let Some(news) = self.news.get(&key).filter(|news| news.id >= id) {
-            return Ok(news.values.clone());
-        }
-        let values = self.store.read(trainer, pull)?;
-        self.news.insert(key, News { id, values: values.clone() });
-        Ok(values)
-    }
-
-    fn meet(&mut self, (conn, trainer): (ConnId, TrainerId), id: u64, meet: Meet) {
-        if let Some(failure) = self.failure.clone() {
-            return self.reply(conn, id, failure);
-        }
-        if let Some(met) = self.meetings.arrive(trainer, (conn, id), meet) {
-            return self.reply(conn, id, met);
-        }
-        for (conn, id, met) in self.meetings.settle(&self.roll.active()) {
-            self.reply(conn, id, met);
-        }
-        self.check_stuck();
     }
 }

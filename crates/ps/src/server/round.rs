@@ -14,19 +14,22 @@ const AHEAD_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Rounds {
-    parts: Vec<Part>,
+    contributions: Vec<Contribution>,
     applied: u64,
+    /// A round is being applied.
+    is_running: bool,
 }
 
 #[derive(Debug, Default)]
-struct Part {
+struct Contribution {
     closed: VecDeque<Vec<Named>>,
     open: Vec<Named>,
 }
 
 impl Rounds {
     pub(super) fn new(n_trainers: u32) -> Self {
-        Self { parts: (0..n_trainers).map(|_| Part::default()).collect(), applied: 0 }
+        let contributions = (0..n_trainers).map(|_| Contribution::default()).collect();
+        Self { contributions, applied: 0, is_running: false }
     }
 
     /// Rounds that have ended.
@@ -36,11 +39,12 @@ impl Rounds {
 
     /// The round that ended, or will end, with the last part that the trainer closed.
     pub(super) fn reached(&self, trainer: TrainerId) -> u64 {
-        self.applied + self.parts[trainer.0 as usize].closed.len() as u64
+        let begun = self.applied + u64::from(self.is_running);
+        begun + self.contributions[trainer.0 as usize].closed.len() as u64
     }
 
-    fn part(&mut self, trainer: TrainerId) -> &mut Part {
-        &mut self.parts[trainer.0 as usize]
+    fn part(&mut self, trainer: TrainerId) -> &mut Contribution {
+        &mut self.contributions[trainer.0 as usize]
     }
 
     /// Gradients for the part that the trainer has not closed yet.
@@ -50,7 +54,7 @@ impl Rounds {
     }
 
     /// The trainer's part, unless it is too far ahead.
-    fn near(&mut self, trainer: TrainerId) -> Result<&mut Part, Refusal> {
+    fn near(&mut self, trainer: TrainerId) -> Result<&mut Contribution, Refusal> {
         let part = self.part(trainer);
         match part.closed.len() {
             n if n >= AHEAD_MAX => Err(Refusal::Ahead { trainer: trainer.0, n: n as u32 }),
@@ -80,32 +84,45 @@ impl Rounds {
         self.part(trainer).open.clear();
     }
 
-    /// The next round, if everybody who is active has closed their part.
-    pub(super) fn complete(
+    /// The next round, if everybody who is active has closed their part and no other is being applied.
+    pub(super) fn begin(
         &mut self,
         active: impl Fn(TrainerId) -> bool,
     ) -> Option<Vec<(TrainerId, Vec<Named>)>> {
-        let open =
-            |(id, part): (usize, &Part)| active(TrainerId(id as u32)) && part.closed.is_empty();
-        let anything = self.parts.iter().any(|part| !part.closed.is_empty());
-        if !anything || self.parts.iter().enumerate().any(open) {
+        let open = |(id, part): (usize, &Contribution)| {
+            active(TrainerId(id as u32)) && part.closed.is_empty()
+        };
+        let anything = self.contributions.iter().any(|part| !part.closed.is_empty());
+        if self.is_running || !anything || self.contributions.iter().enumerate().any(open) {
             return None;
         }
-        self.applied += 1;
-        let parts = self.parts.iter_mut().enumerate();
+        self.is_running = true;
+        let parts = self.contributions.iter_mut().enumerate();
         let grads = parts.filter_map(|(id, part)| {
             part.closed.pop_front().map(|grads| (TrainerId(id as u32), grads))
         });
         Some(grads.collect())
     }
 
+    /// Whether a round is being applied.
+    pub(super) fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    /// The round that was begun has been applied.
+    pub(super) fn finish(&mut self) {
+        self.is_running = false;
+        self.applied += 1;
+    }
+
     /// Active trainers that have not closed the round which others have.
     pub(super) fn missing(&self, active: impl Fn(TrainerId) -> bool) -> Vec<u32> {
-        if self.parts.iter().all(|part| part.closed.is_empty()) {
+        if self.contributions.iter().all(|part| part.closed.is_empty()) {
             return Vec::new();
         }
-        let open = |&id: &u32| active(TrainerId(id)) && self.parts[id as usize].closed.is_empty();
-        (0..self.parts.len() as u32).filter(open).collect()
+        let open =
+            |&id: &u32| active(TrainerId(id)) && self.contributions[id as usize].closed.is_empty();
+        (0..self.contributions.len() as u32).filter(open).collect()
     }
 }
 
@@ -118,6 +135,16 @@ mod tests {
         vec![Named { name: name.to_string(), value: Value::Empty }]
     }
 
+    /// Begins a round and ends it.
+    fn complete(
+        rounds: &mut Rounds,
+        active: impl Fn(TrainerId) -> bool,
+    ) -> Option<Vec<(TrainerId, Vec<Named>)>> {
+        let begun = rounds.begin(active)?;
+        rounds.finish();
+        Some(begun)
+    }
+
     fn names(grads: Option<Vec<(TrainerId, Vec<Named>)>>) -> Vec<(u32, String)> {
         let flat = grads.into_iter().flatten();
         flat.map(|(id, grads)| (id.0, grads.into_iter().map(|grad| grad.name).collect())).collect()
@@ -128,13 +155,13 @@ mod tests {
         let mut rounds = Rounds::new(2);
         rounds.stage(TrainerId(1), grad("b")).unwrap();
         rounds.close(TrainerId(1), 1).unwrap();
-        assert!(rounds.complete(|_| true).is_none());
+        assert!(complete(&mut rounds, |_| true).is_none());
         assert_eq!(rounds.missing(|_| true), [0]);
         rounds.stage(TrainerId(0), grad("a")).unwrap();
         rounds.close(TrainerId(0), 1).unwrap();
-        assert_eq!(names(rounds.complete(|_| true)), [(0, "a".into()), (1, "b".into())]);
+        assert_eq!(names(complete(&mut rounds, |_| true)), [(0, "a".into()), (1, "b".into())]);
         assert_eq!(rounds.applied(), 1);
-        assert!(rounds.complete(|_| true).is_none(), "nobody began another");
+        assert!(complete(&mut rounds, |_| true).is_none(), "nobody began another");
     }
 
     #[test]
@@ -146,9 +173,25 @@ mod tests {
         rounds.forget_open(TrainerId(1));
         rounds.close(TrainerId(0), 1).unwrap();
         let gone = |id: TrainerId| id.0 == 0;
-        assert_eq!(names(rounds.complete(gone)), [(0, String::new()), (1, "b".into())]);
+        assert_eq!(names(complete(&mut rounds, gone)), [(0, String::new()), (1, "b".into())]);
         rounds.close(TrainerId(0), 2).unwrap();
-        assert_eq!(names(rounds.complete(gone)), [(0, String::new())]);
+        assert_eq!(names(complete(&mut rounds, gone)), [(0, String::new())]);
+    }
+
+    #[test]
+    fn one_round_is_applied_at_a_time() {
+        let mut rounds = Rounds::new(1);
+        let trainer = TrainerId(0);
+        for round in 1..=2 {
+            rounds.stage(trainer, grad("a")).unwrap();
+            rounds.close(trainer, round).unwrap();
+        }
+        assert!(rounds.begin(|_| true).is_some());
+        assert_eq!((rounds.applied(), rounds.reached(trainer)), (0, 2));
+        assert!(rounds.begin(|_| true).is_none(), "the first is being applied");
+        rounds.finish();
+        assert_eq!((rounds.applied(), rounds.reached(trainer)), (1, 2));
+        assert!(rounds.begin(|_| true).is_some());
     }
 
     #[test]
@@ -174,13 +217,13 @@ mod tests {
         rounds.stage(TrainerId(1), grad("again")).unwrap();
         assert_eq!(rounds.close(TrainerId(1), 1), Ok(false));
         rounds.close(TrainerId(0), 1).unwrap();
-        assert_eq!(names(rounds.complete(|_| true)), [(0, String::new()), (1, "b".into())]);
+        assert_eq!(names(complete(&mut rounds, |_| true)), [(0, String::new()), (1, "b".into())]);
         rounds.stage(TrainerId(1), grad("late")).unwrap();
         assert_eq!(rounds.close(TrainerId(1), 1), Ok(false), "the round is over");
         rounds.stage(TrainerId(1), grad("c")).unwrap();
         rounds.close(TrainerId(1), 2).unwrap();
         rounds.close(TrainerId(0), 2).unwrap();
-        assert_eq!(names(rounds.complete(|_| true)), [(0, String::new()), (1, "c".into())]);
+        assert_eq!(names(complete(&mut rounds, |_| true)), [(0, String::new()), (1, "c".into())]);
         let gap = rounds.close(TrainerId(0), 4);
         assert_eq!(gap, Err(Refusal::MissingPart { trainer: 0, round: 4, expected: 3 }));
         assert_eq!(rounds.close(TrainerId(0), 0), Ok(false));

@@ -10,33 +10,35 @@ use crate::message::{Held, LookUp, Named, Pull, Save};
 use crate::refusal::Refusal;
 use crate::shm::SharedMemory;
 
-/// What a server holds. `train` implements it with a scope and the program's optimize blocks.
-pub trait Store {
+/// What a server holds. `train` implements it with the program's optimize blocks. Threads work on it at
+/// the same time; it locks what it must, for as long as it must.
+pub trait Store: Send + Sync {
     /// Whether such a gradient can be taken; asked before it counts as accepted.
     fn check(&self, grad: &Named) -> Result<(), Refusal>;
 
     /// Applies a gradient at once.
-    fn apply(&mut self, trainer: TrainerId, grad: Named) -> Result<(), String>;
+    fn apply(&self, trainer: TrainerId, grad: Named) -> Result<(), Refusal>;
 
     /// Applies a round: everybody's gradients, in the order of their ranks.
-    fn round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String>;
+    fn round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), Refusal>;
 
     /// Current values.
-    fn read(&mut self, trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal>;
+    fn read(&self, trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal>;
 
     /// Rows of a table.
-    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal>;
+    fn look_up(&self, look_up: &LookUp) -> Result<Tensor, Refusal>;
 
-    /// Writes a table to disk, or what of that is asked for.
-    fn save(&mut self, save: &Save) -> Result<(), Refusal>;
+    /// Writes a table to disk as it is at one moment, or what of that is asked for. Others go on
+    /// changing it meanwhile.
+    fn save(&self, save: &Save) -> Result<(), Refusal>;
 
     /// Memory of gradients that were applied, for those to come.
-    fn spare(&mut self) -> Vec<Tensor> {
+    fn spare(&self) -> Vec<Tensor> {
         Vec::new()
     }
 
     /// Memory for values that are asked for: trainers of this machine read them there.
-    fn set_room(&mut self, _room: &SharedMemory) {}
+    fn set_room(&self, _room: &SharedMemory) {}
 
     /// What all tables hold.
     fn size(&self) -> Size;

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Server, Store};
+use super::Server;
 use crate::ids::{ConnId, TrainerId};
 use crate::message::{Trade, Traded};
 use crate::refusal::Refusal;
 
-impl<S: Store> Server<S> {
+impl Server {
     /// A trainer brings parts for all.
     pub(super) fn trade(&mut self, (conn, trainer): (ConnId, TrainerId), id: u64, trade: Trade) {
         if let Some(failure) = self.failure.clone() {
@@ -35,7 +35,7 @@ impl<S: Store> Server<S> {
     /// Answers those whose trade is complete, or cannot be any more.
     pub(super) fn settle_trades(&mut self) {
         let mut all = (0..self.config.n_trainers).map(TrainerId);
-        if let Some(TrainerId(trainer)) = all.find(|&trainer| !self.roll.is_active(trainer)) {
+        if let Some(TrainerId(trainer)) = all.find(|&trainer| !self.members.is_active(trainer)) {
             return self.dissolve_trades(&Refusal::Absent { trainer });
         }
         for (conn, id, traded) in self.trades.settle() {

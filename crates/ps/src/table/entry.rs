@@ -8,7 +8,9 @@
 
 use std::str::FromStr;
 
-use super::{KeyMap, mix};
+use tensor::mix;
+
+use super::KeyMap;
 
 /// The rule of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]

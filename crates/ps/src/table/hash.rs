@@ -5,7 +5,7 @@
 //! by one, by a quarter: a map of a hundred million keys never stops to move all of them, and never
 //! holds twice the memory. A key costs 8 bytes and 6.3 to 7.8 bytes of slots.
 
-use super::mix;
+use tensor::mix;
 
 /// A place plus one (0: the slot is empty), then bits of the hash.
 type Slot = [u8; 5];

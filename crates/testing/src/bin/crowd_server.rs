@@ -2,6 +2,8 @@
 //! listens, and serves until all trainers have completed.
 #![allow(clippy::print_stdout)] // The other side reads it.
 
+use std::sync::Arc;
+
 use ps::server::{Config, End, Server};
 use ps::tcp::{Listener, Stop};
 use testing::crowd::Sum;
@@ -14,7 +16,7 @@ fn main() {
     let here = "127.0.0.1:0".parse().expect("an end point");
     let listener = Listener::bind(&here).expect("a free port");
     println!("{}", listener.endpoint());
-    let server = Server::new(config, Sum::default());
-    let (end, _) = listener.serve(server, &Stop::default(), |_, _| ());
+    let server = Server::new(config, None);
+    let end = listener.serve(server, Arc::new(Sum::default()), &Stop::default(), |_, _| ());
     assert_eq!(end, Some(End::Completed));
 }

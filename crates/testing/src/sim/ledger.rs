@@ -1,7 +1,7 @@
 //! A store that writes down everything it is told to apply.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use ps::message::{LookUp, Named, Pull, Save};
 use ps::server::{Size, Store};
@@ -22,8 +22,8 @@ pub struct Applied {
 /// The variable that all trainers change.
 pub const SHARED: &str = "shared";
 
-/// A store with one number per trainer and one for all; the order of gradients shows in their bits.
-#[derive(Debug, Default)]
+/// One number per trainer and one for all; the order of gradients shows in their bits.
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
     /// Everything, in its order.
     pub applied: Vec<Applied>,
@@ -70,7 +70,28 @@ pub fn grad(tag: i64, server: usize) -> Named {
     Named { name: "grad".to_string(), value: Value::Rows(rows) }
 }
 
-impl Store for Ledger {
+/// A ledger that threads write in.
+#[derive(Debug)]
+pub struct Book(Mutex<Ledger>);
+
+impl Book {
+    /// For so many trainers.
+    pub fn new(n_trainers: u32) -> Self {
+        Self(Mutex::new(Ledger::new(n_trainers)))
+    }
+
+    /// What was written.
+    pub fn into_ledger(self) -> Ledger {
+        self.0.into_inner().expect("nobody failed while writing")
+    }
+
+    /// What is written now.
+    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.0.lock().expect("nobody failed while writing")
+    }
+}
+
+impl Store for Book {
     fn check(&self, grad: &Named) -> Result<(), Refusal> {
         match grad.name.as_str() {
             "grad" => Ok(()),
@@ -78,48 +99,50 @@ impl Store for Ledger {
         }
     }
 
-    fn apply(&mut self, trainer: TrainerId, grad: Named) -> Result<(), String> {
-        self.note(0, trainer.0, &grad);
+    fn apply(&self, trainer: TrainerId, grad: Named) -> Result<(), Refusal> {
+        self.ledger().note(0, trainer.0, &grad);
         Ok(())
     }
 
-    fn round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String> {
-        self.rounds.push(grads.iter().map(|(trainer, _)| trainer.0).collect());
-        let round = self.rounds.len() as u64;
+    fn round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), Refusal> {
+        let mut ledger = self.ledger();
+        ledger.rounds.push(grads.iter().map(|(trainer, _)| trainer.0).collect());
+        let round = ledger.rounds.len() as u64;
         for (trainer, part) in &grads {
             for grad in part {
-                self.note(round, trainer.0, grad);
+                ledger.note(round, trainer.0, grad);
             }
         }
         Ok(())
     }
 
-    fn read(&mut self, trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
+    fn read(&self, trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
+        let mut ledger = self.ledger();
         if pull.changed {
-            let ids = self.news.remove(&trainer.0).unwrap_or_default();
+            let ids = ledger.news.remove(&trainer.0).unwrap_or_default();
             let value = Tensor::full([ids.len(), 1], 0f32);
             return Ok(vec![Arc::new(Value::Rows(Rows { ids, height: i64::MAX, value }))]);
         }
         let value = |name: &String| {
-            let x = self.params.get(name).copied().unwrap_or_default();
+            let x = ledger.params.get(name).copied().unwrap_or_default();
             Arc::new(Value::Tensor(Tensor::full([1], x)))
         };
         Ok(pull.names.iter().map(value).collect())
     }
 
-    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal> {
+    fn look_up(&self, look_up: &LookUp) -> Result<Tensor, Refusal> {
         match look_up.table.as_str() {
-            "table" => Ok(Tensor::full([look_up.keys.len(), 1], self.rounds.len() as f32)),
+            "table" => Ok(Tensor::full([look_up.keys.len(), 1], self.ledger().rounds.len() as f32)),
             other => Err(Refusal::UnknownVar(other.to_string())),
         }
     }
 
-    fn save(&mut self, save: &Save) -> Result<(), Refusal> {
+    fn save(&self, save: &Save) -> Result<(), Refusal> {
         Err(Refusal::UnknownVar(save.table.clone()))
     }
 
     fn size(&self) -> Size {
-        let rows = self.params.len() as u64;
+        let rows = self.ledger().params.len() as u64;
         Size { rows, bytes: 4 * rows, ..Size::default() }
     }
 }

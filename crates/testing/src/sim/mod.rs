@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{Reply, Request};
-use ps::server::{Action, Config, End, Server};
+use ps::server::{Action, Config, Done, End, Server, Work};
 use ps::{ConnId, Millis, Refusal};
 
-pub use ledger::{Applied, Ledger, SHARED, grad, own};
+pub use ledger::{Applied, Book, Ledger, SHARED, grad, own};
 pub use rng::Rng;
 pub use trainer::{Outcome, Seen, Step, Trainer, tag};
 
@@ -43,6 +43,9 @@ pub struct Faults {
     pub replay_per_mille: u64,
     /// A server stands still for so long, once.
     pub stall_ms: u64,
+    /// The longest that work on data waits for a thread, and as long again until the server hears of
+    /// its outcome. Without it, work is done at once.
+    pub work_ms_max: u64,
 }
 
 /// A process that dies.
@@ -114,6 +117,8 @@ enum Event {
     Stall(usize),
     Kill(u32),
     Start(u32),
+    Work(usize, Work),
+    Done(usize, Done),
 }
 
 #[derive(Debug)]
@@ -138,7 +143,8 @@ struct World {
     now: u64,
     n_events: u64,
     events: BTreeMap<(u64, u64), Event>,
-    servers: Vec<Server<Ledger>>,
+    servers: Vec<Server>,
+    stores: Vec<Book>,
     stalled_until: Vec<u64>,
     trainers: Vec<Option<Trainer>>,
     conns: BTreeMap<ConnId, Conn>,
@@ -177,13 +183,14 @@ impl World {
             grace_ms: GRACE_MS,
             ..Config::default()
         };
-        let server = |_| Server::new(config.clone(), Ledger::new(n_trainers));
+        let server = |_| Server::new(config.clone(), None);
         let mut world = Self {
             rng: Rng::new(plan.seed),
             now: 0,
             n_events: 0,
             events: BTreeMap::new(),
             servers: (0..plan.size.servers).map(server).collect(),
+            stores: (0..plan.size.servers).map(|_| Book::new(n_trainers)).collect(),
             stalled_until: vec![0; plan.size.servers],
             trainers: (0..n_trainers).map(|_| None).collect(),
             conns: BTreeMap::new(),
@@ -252,13 +259,13 @@ impl World {
                 (end.server_knows, end.is_open) = (false, false);
                 let server = end.server;
                 let actions = self.servers[server].closed(Millis(self.now), conn);
-                self.act(actions);
+                self.act(server, actions);
             }
             Event::TrainerSeesEnd(conn) => self.trainer_sees_end(conn),
             Event::Connect(trainer, server) => self.connect(trainer, server),
             Event::TickServer(server) => {
                 let actions = self.servers[server].tick(Millis(self.now));
-                self.act(actions);
+                self.act(server, actions);
                 self.later(SERVER_TICK_MS, 5, Event::TickServer(server));
             }
             Event::TickTrainer(trainer) => self.tick_trainer(trainer),
@@ -270,6 +277,11 @@ impl World {
             }
             Event::Kill(trainer) => self.kill(trainer),
             Event::Start(trainer) => self.start(trainer),
+            Event::Work(server, work) => {
+                let done = work.run(&self.stores[server]);
+                self.later(0, self.plan.faults.work_ms_max, Event::Done(server, done));
+            }
+            Event::Done(server, done) => self.done(server, done),
         }
     }
 
@@ -277,7 +289,7 @@ impl World {
     fn stalled(&self, event: &Event) -> Option<u64> {
         let server = match event {
             Event::ToServer(conn, _) | Event::ServerSeesEnd(conn) => self.conns.get(conn)?.server,
-            Event::TickServer(server) => *server,
+            Event::TickServer(server) | Event::Work(server, _) | Event::Done(server, _) => *server,
             _ => return None,
         };
         Some(self.stalled_until[server]).filter(|&until| self.now < until)
@@ -292,10 +304,15 @@ impl World {
             .unwrap_or_else(|error| panic!("{error}, SEED={}", self.plan.seed));
         let server = line.server;
         let actions = self.servers[server].handle(Millis(self.now), conn, id, request);
-        self.act(actions);
+        self.act(server, actions);
     }
 
-    fn act(&mut self, actions: Vec<Action>) {
+    fn done(&mut self, server: usize, done: Done) {
+        let actions = self.servers[server].done(Millis(self.now), done);
+        self.act(server, actions);
+    }
+
+    fn act(&mut self, server: usize, actions: Vec<Action>) {
         for action in actions {
             match action {
                 Action::Reply(conn, id, reply) => {
@@ -304,6 +321,14 @@ impl World {
                 }
                 Action::Close(conn) => self.hang_up(conn, 1),
                 Action::Log(_, line) => self.log.push(format!("{} ms: {line}", self.now)),
+                Action::Run(work) if self.plan.faults.work_ms_max == 0 => {
+                    let done = work.run(&self.stores[server]);
+                    self.done(server, done);
+                }
+                // As threads would: work overtakes work, and its outcome comes when it comes.
+                Action::Run(work) => {
+                    self.later(0, self.plan.faults.work_ms_max, Event::Work(server, work));
+                }
             }
         }
     }
@@ -434,7 +459,8 @@ impl World {
 
     fn report(self) -> Report {
         let n_repeated = self.servers.iter().map(|server| server.stats().repeated).sum();
-        let servers = self.servers.into_iter().map(|server| (server.end(), server.into_store()));
+        let ledgers = self.stores.into_iter().map(Book::into_ledger);
+        let servers = self.servers.iter().map(Server::end).zip(ledgers);
         let outcomes = self.trainers.iter().map(|t| t.as_ref().and_then(|t| t.outcome.clone()));
         Report {
             outcomes: outcomes.collect(),

@@ -10,7 +10,7 @@ use ps::message::{
     Ack, AskStats, Barrier, Complete, Done, Hello, LookUp, Meet, Met, Named, Ping, Pong, Pull,
     Push, Reply, Request, Stats, Trade, VERSION, Values, Welcome,
 };
-use ps::server::{Action, Config, Server};
+use ps::server::{Action, Config, Server, Store};
 use ps::{ConnId, Millis, Refusal};
 use tensor::{Rows, Tensor, Value};
 use train::serve::{BlockStore, server_op};
@@ -50,16 +50,16 @@ impl Start {
     }
 
     /// A server that has just started, with its only trainer let in.
-    fn server(&self) -> Server<BlockStore> {
+    fn server(&self) -> (Server, BlockStore) {
         let scope = Scope::new();
         for (name, value) in &self.vars {
             scope.set(name, value.clone());
         }
         let op = server_op(&self.main).expect("a server's program");
         let store = BlockStore::new(&self.main, op, &scope).expect("a store");
-        let mut server = Server::new(self.config.clone(), store);
+        let mut server = Server::new(self.config.clone(), store.params());
         server.handle(Millis(1), ConnId(1), 0, Request::Hello(hello()));
-        server
+        (server, store)
     }
 }
 
@@ -115,14 +115,30 @@ pub(super) fn requests() -> Target {
         words: WORDS,
         read: Box::new(move |bytes: &[u8]| {
             for start in &starts {
-                serve(&mut start.server(), bytes);
+                let (mut server, store) = start.server();
+                serve(&mut server, &store, bytes);
             }
         }),
         share: 80,
     }
 }
 
-fn serve(server: &mut Server<BlockStore>, mut bytes: &[u8]) {
+fn act(server: &mut Server, store: &BlockStore, now: Millis, actions: Vec<Action>) {
+    for action in actions {
+        match action {
+            Action::Reply(_, id, body) => {
+                black_box(frame::to_bytes(&Frame { id, body: &body }));
+            }
+            Action::Run(work) => {
+                let actions = server.done(now, work.run(store));
+                act(server, store, now, actions);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn serve(server: &mut Server, store: &BlockStore, mut bytes: &[u8]) {
     let mut now = 2;
     while let Ok((id, request)) = frame::read::<Request>(&mut bytes, FRAME_BYTES_MAX) {
         now += 1;
@@ -130,16 +146,14 @@ fn serve(server: &mut Server<BlockStore>, mut bytes: &[u8]) {
         if matches!(request, Request::Save(_)) {
             continue;
         }
-        for action in server.handle(Millis(now), ConnId(1), id, request) {
-            if let Action::Reply(_, id, body) = action {
-                black_box(frame::to_bytes(&Frame { id, body: &body }));
-            }
-        }
+        let actions = server.handle(Millis(now), ConnId(1), id, request);
+        act(server, store, Millis(now), actions);
     }
     server.tick(Millis(now + 100));
     server.closed(Millis(now + 200), ConnId(1));
-    server.tick(Millis(now + 90_000));
-    black_box(server.stats());
+    let actions = server.tick(Millis(now + 90_000));
+    act(server, store, Millis(now + 90_000), actions);
+    black_box((server.stats(), store.size()));
 }
 
 /// Replies of a server to a trainer that has changes and questions under way.

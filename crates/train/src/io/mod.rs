@@ -12,8 +12,8 @@ mod shards;
 mod state;
 mod vars;
 
-pub(crate) use distributed::save_shard;
 pub use distributed::{load_slices, save_distributed, save_vars_of_job};
+pub(crate) use distributed::{naming, write_whole};
 pub(crate) use file::read_vars;
 pub use file::{read, write_atomically};
 pub use inference::{

@@ -7,6 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use program::distributed::Spread;
+
 use super::distributed::TABLES;
 use super::file::{path_of, write_atomically};
 use crate::error::{Error, Result};
@@ -49,33 +51,35 @@ fn note_path(dir: &Path, var: &str) -> Result<PathBuf> {
     path_of(&dir.join(TABLES), &format!("{var}{PARTS}"))
 }
 
-/// Notes how many parts a variable has.
-pub(super) fn note_parts(dir: &Path, var: &str, n: usize) -> Result<()> {
-    write_atomically(&note_path(dir, var)?, n.to_string().as_bytes())
+/// What is noted of a variable that servers saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Note {
+    /// How many files there are.
+    pub(super) n_parts: usize,
+    /// Which of them has a row.
+    pub(super) spread: Spread,
 }
 
-/// How many parts a variable has, if that was noted.
-pub(super) fn noted_parts(dir: &Path, var: &str) -> Result<Option<usize>> {
+/// Notes how a variable was saved: `3`, or `3 hash`.
+pub(super) fn write_note(dir: &Path, var: &str, note: Note) -> Result<()> {
+    let text = match note.spread {
+        Spread::Range => note.n_parts.to_string(),
+        Spread::Hash => format!("{} {}", note.n_parts, note.spread.name()),
+    };
+    write_atomically(&note_path(dir, var)?, text.as_bytes())
+}
+
+/// How a variable was saved, if that was noted.
+pub(super) fn read_note(dir: &Path, var: &str) -> Result<Option<Note>> {
     let path = note_path(dir, var)?;
     let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
-    match text.trim().parse() {
-        Ok(n) if n > 0 => Ok(Some(n)),
+    let text = text.trim();
+    let (number, spread) = match text.strip_suffix(" hash") {
+        Some(number) => (number, Spread::Hash),
+        None => (text, Spread::Range),
+    };
+    match number.parse() {
+        Ok(n_parts) if n_parts > 0 => Ok(Some(Note { n_parts, spread })),
         _ => Err(Error::RowsFile { path, problem: "it should say how many parts a table has" }),
     }
-}
-
-/// Numbers of the files of a table spread by id, ascending.
-pub(super) fn shards_in(dir: &Path, table: &str) -> Result<Vec<usize>> {
-    let whole = path_of(&dir.join(TABLES), table)?;
-    let (Some(folder), Some(stem)) = (whole.parent(), whole.file_name()) else {
-        return Ok(Vec::new());
-    };
-    let prefix = format!("{}_", stem.to_string_lossy());
-    let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
-    let number = |entry: fs::DirEntry| {
-        entry.file_name().to_str()?.strip_prefix(&prefix)?.parse::<usize>().ok()
-    };
-    let mut numbers: Vec<usize> = entries.filter_map(|entry| number(entry.ok()?)).collect();
-    numbers.sort_unstable();
-    Ok(numbers)
 }

@@ -1,9 +1,9 @@
 //! Whole variables from their pieces on servers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use program::Distributed;
-use program::distributed::Placement;
+use program::distributed::{Placement, Spread, server_of};
 use ps::message::{Pull, Reply};
 use tensor::Tensor;
 
@@ -34,6 +34,7 @@ pub(crate) fn fetch(
     }
     let mut pieces: BTreeMap<&str, BTreeMap<usize, Tensor>> = BTreeMap::new();
     let mut dims: BTreeMap<&str, &[i64]> = BTreeMap::new();
+    let mut hashed: BTreeSet<&str> = BTreeSet::new();
     for (client, group, ticket) in tickets {
         let values = match client.wait(ticket, "parameters")? {
             Reply::Values(values) => values.0,
@@ -43,23 +44,58 @@ pub(crate) fn fetch(
             let tensor = tensor_of(value, &placed.endpoint, &placed.slice)?;
             pieces.entry(&placed.origin).or_default().insert(placed.block, tensor);
             dims.insert(&placed.origin, &placed.origin_dims);
+            if placed.spread == Spread::Hash {
+                hashed.insert(&placed.origin);
+            }
         }
     }
-    let whole = |(origin, pieces): (&str, BTreeMap<usize, Tensor>)| {
-        let mut whole = old.remove(origin).unwrap_or_default();
-        let n_rows = dims.get(origin).and_then(|dims| dims.first().copied()).unwrap_or(0);
-        let mut parts: Vec<Tensor> = pieces.into_values().collect();
-        if parts.first().is_some_and(|first| first.dims().first() == Some(&(n_rows as usize))) {
-            // State that is not cut (a power of Adam's) has a copy beside each piece.
-            parts.truncate(1);
-        }
-        let rest = join(parts, &mut whole)?;
+    let give_back = |origin: &str, whole, rest: Vec<Tensor>| {
         for (piece, placed) in rest.into_iter().zip(job.pieces(origin)) {
             cluster.client(&placed.endpoint)?.recycle(piece);
         }
         Ok((origin.to_string(), whole))
     };
+    let whole = |(origin, pieces): (&str, BTreeMap<usize, Tensor>)| {
+        let mut whole = old.remove(origin).unwrap_or_default();
+        let n_rows = dims.get(origin).and_then(|dims| dims.first().copied()).unwrap_or(0);
+        let mut parts: Vec<Tensor> = pieces.into_values().collect();
+        if hashed.contains(origin) {
+            let rest = deal(parts, n_rows, &mut whole)?;
+            return give_back(origin, whole, rest);
+        }
+        if parts.first().is_some_and(|first| first.dims().first() == Some(&(n_rows as usize))) {
+            // State that is not cut (a power of Adam's) has a copy beside each piece.
+            parts.truncate(1);
+        }
+        let rest = join(parts, &mut whole)?;
+        give_back(origin, whole, rest)
+    };
     pieces.into_iter().map(whole).collect()
+}
+
+/// A table spread by hash: a server sends its rows in the order of their numbers, or all if it holds
+/// the table whole. The pieces come back.
+fn deal(pieces: Vec<Tensor>, n_rows: i64, whole: &mut Tensor) -> Result<Vec<Tensor>> {
+    let Some(first) = pieces.first() else { return Ok(pieces) };
+    let n_rows = n_rows.max(0) as usize;
+    whole.resize_as(first.dtype(), first.shape().with_dim(0, n_rows));
+    let row_bytes = first.shape().flatten_2d(1).1 * first.dtype().size();
+    let mut next = vec![0; pieces.len()];
+    for (row, out) in whole.bytes_mut().chunks_exact_mut(row_bytes.max(1)).enumerate() {
+        let server = server_of(row as i64, pieces.len());
+        let is_whole = pieces[server].dims().first() == Some(&n_rows);
+        let at = if is_whole { row } else { next[server] };
+        next[server] += 1;
+        let values = pieces[server].bytes().get(at * row_bytes..(at + 1) * row_bytes);
+        out.copy_from_slice(values.ok_or_else(|| program::Error::Shapes {
+            rule: "servers send all rows that a hash gives them",
+            left: String::new(),
+            left_dims: first.shape().to_i64(),
+            right: String::new(),
+            right_dims: pieces[server].shape().to_i64(),
+        })?);
+    }
+    Ok(pieces)
 }
 
 /// Pieces to be asked for together.

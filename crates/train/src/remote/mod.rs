@@ -440,14 +440,6 @@ fn held(job: &Distributed) -> BTreeMap<String, Vec<Held>> {
         let (name, dims) = (placed.slice.clone(), placed.slice_dims.clone());
         held.entry(placed.endpoint.clone()).or_default().push(Held { name, dims });
     }
-    for (table, endpoint) in job
-        .lookup_table
-        .iter()
-        .flat_map(|table| job.endpoints.iter().map(move |endpoint| (table, endpoint)))
-    {
-        let table = Held { name: table.clone(), dims: Vec::new() };
-        held.entry(endpoint.clone()).or_default().push(table);
-    }
     held
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use program::distributed::{Spread, server_of};
 use program::{Distributed, Error, OpDesc, Result};
 use ps::message::{LookUp, Reply};
 use ps::tcp::{Client, Ticket};
@@ -97,9 +98,6 @@ pub(super) fn prefetch(
     ids: &[&Tensor],
     out: &mut [Tensor],
 ) -> Result<Option<Seen>> {
-    if op.kind == "prefetch" {
-        return prefetch_shards(cluster, job, op, ids, out).map(|()| None);
-    }
     let all: Result<Vec<&[i64]>> = ids.iter().map(|ids| Ok(ids.data::<i64>()?)).collect();
     let all = all?;
     let question = match ahead.take(op) {
@@ -167,19 +165,25 @@ fn parts<'a>(op: &'a OpDesc, distinct: &[i64]) -> Result<(Vec<Part<'a>>, Vec<Opt
         height
     };
     let ends: Vec<i64> = sections.map(grow).collect();
+    let (spread, n_parts) = (Spread::of(&op.attrs)?, parts.len());
     let mut places = Vec::with_capacity(distinct.len());
     for &id in distinct {
         if Some(id) == padding {
             places.push(None);
             continue;
         }
-        let at = ends.partition_point(|&end| end <= id);
-        let Some(part) = parts.get_mut(at).filter(|_| id >= 0 && at < ends.len()) else {
+        let section = ends.partition_point(|&end| end <= id);
+        if id < 0 || section >= ends.len() {
             let var = op.input_names("Ids").first().cloned().unwrap_or_default();
             return Err(Error::IdOutOfRange { var, position: 0, id, height });
+        }
+        let (at, key) = match spread {
+            Spread::Hash => (server_of(id, n_parts), id),
+            Spread::Range if section == 0 => (0, id),
+            Spread::Range => (section, id - ends[section - 1]),
         };
-        places.push(Some(Place { part: at as u32, row: part.keys.len() as u32 }));
-        part.keys.push(id - if at == 0 { 0 } else { ends[at - 1] });
+        places.push(Some(Place { part: at as u32, row: parts[at].keys.len() as u32 }));
+        parts[at].keys.push(key);
     }
     Ok((parts, places))
 }
@@ -213,32 +217,4 @@ fn answers(asked: Asked) -> crate::error::Result<Vec<Tensor>> {
         },
     };
     asked.into_iter().map(answer).collect()
-}
-
-/// The ids of each shard as they stand, from the server of the shard.
-fn prefetch_shards(
-    cluster: &Cluster,
-    job: Option<&Distributed>,
-    op: &OpDesc,
-    ids: &[&Tensor],
-    out: &mut [Tensor],
-) -> Result<()> {
-    let table = job.and_then(|job| job.lookup_table.as_deref());
-    let table = table.ok_or(crate::Error::NoJob).map_err(program::op::host_error)?;
-    let mut parts = Vec::new();
-    for (ids, endpoint) in ids.iter().zip(op.attrs.strs("epmap")?) {
-        let keys = ids.data::<i64>()?.to_vec();
-        parts.push(Part { endpoint, table, keys, peek: false });
-    }
-    cluster.wait_written();
-    let asked = ask(cluster, parts).map_err(program::op::host_error)?;
-    let answers = answers(asked).map_err(program::op::host_error)?;
-    let width = width(job, op, &answers);
-    for (out, answer) in out.iter_mut().zip(answers) {
-        *out = answer;
-        if out.is_empty() {
-            out.resize::<f32>(Shape::from([0, width]));
-        }
-    }
-    Ok(())
 }

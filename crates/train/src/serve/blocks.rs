@@ -1,6 +1,6 @@
 //! A server's program taken apart: one small program for each of its blocks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use program::{Block, OpDesc, Program, VarDesc, VarKind};
 use ps::message::Held;
@@ -33,8 +33,6 @@ pub(super) struct Blocks {
     /// Computes the learning rate.
     pub(super) lr: Option<Program>,
     pub(super) updates: Vec<Update>,
-    /// Which update takes a gradient.
-    pub(super) by_grad: BTreeMap<String, usize>,
 }
 
 impl Blocks {
@@ -46,7 +44,7 @@ impl Blocks {
             let table = op.attrs.strs("grad_to_block_id")?;
             wire.extend(table.iter().filter_map(|entry| Some(entry.rsplit_once(':')?.0)));
         }
-        let (mut lr, mut updates, mut by_grad) = (None, Vec::new(), BTreeMap::new());
+        let (mut lr, mut updates) = (None, Vec::new());
         for id in op.attrs.ints("optimize_blocks")? {
             let Some(block) = program.blocks().get(id.max(0) as usize) else { continue };
             let alone = alone(program, block, &wire);
@@ -54,19 +52,9 @@ impl Blocks {
                 lr = Some(alone);
                 continue;
             }
-            let update = Update::new(alone, block, &wire);
-            for grad in &update.grads {
-                by_grad.insert(grad.name.clone(), updates.len());
-            }
-            updates.push(update);
+            updates.push(Update::new(alone, block, &wire));
         }
-        Ok(Self { lr, updates, by_grad })
-    }
-
-    /// Whether keyed rows change a variable.
-    pub(super) fn is_table(&self, name: &str) -> bool {
-        let mut updates = self.updates.iter().filter(|update| update.takes_rows());
-        updates.any(|update| update.writes.iter().any(|written| written == name))
+        Ok(Self { lr, updates })
     }
 }
 
@@ -74,6 +62,13 @@ impl Update {
     /// Whether gradients come as keyed rows.
     pub(super) fn takes_rows(&self) -> bool {
         self.grads.iter().any(|grad| grad.meta.kind == VarKind::SelectedRows)
+    }
+
+    /// Every variable that its ops name.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let mut seen = BTreeSet::new();
+        let ops = self.program.block(0).ops.iter();
+        ops.flat_map(|op| op.reads().chain(op.writes())).filter(move |name| seen.insert(*name))
     }
 
     /// The parameter it changes.

@@ -5,13 +5,13 @@
 
 mod blocks;
 mod changes;
-mod lookup;
 mod port_file;
-mod slab;
-mod slabs;
+mod schedule;
 mod store;
+mod table;
 mod values;
 
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use program::{OpDesc, Program};
 use ps::Endpoint;
 use ps::lines::{self, Line};
-use ps::server::{Config, End, Server};
+use ps::server::{Config, End, Server, Store};
 use ps::tcp::{Listener, Stop};
 
 use port_file::PortFile;
@@ -83,15 +83,16 @@ pub fn serve(
     let listener = bind(op.attrs.str("endpoint", "")?.parse()?, serving, &mut stops)?;
     let _port = PortFile::write(listener.endpoint().port);
     (serving.log)(&lines::listening(listener.endpoint(), listener.endpoint().port));
-    let server = Server::new(config(program, op, serving)?, store);
+    let server = Server::new(config(program, op, serving)?, store.params());
+    let store = Arc::new(store);
+    let served = store.clone();
     let (stop, log) = (Stop::default(), serving.log.clone());
     let (done, result) = sync_channel(1);
     let inner = stop.clone();
     let thread = thread::spawn(move || {
-        let (end, store) = listener.serve(server, &inner, move |severity, text| {
+        let end = listener.serve(server, served, &inner, move |severity, text| {
             log(&Line { severity, site: "server", text: text.to_string() });
         });
-        drop(store);
         // The receiver waits until this comes.
         let _ = done.send(end);
     });
@@ -105,6 +106,7 @@ pub fn serve(
     };
     // It has sent its result and ends.
     let _ = thread.join();
+    store.give_back();
     (serving.log)(&lines::server_ends());
     match end {
         Some(End::Failed(refusal)) => Err(Error::JobFailed(refusal)),

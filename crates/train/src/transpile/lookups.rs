@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 
-use program::{Meta, OpDesc, Program, VarDesc, role};
-use tensor::DType;
+use program::distributed::Spread;
+use program::{OpDesc, Program, role};
 
 use super::make::with_role;
 use super::plan::{Param, Plan};
-use super::table::Table;
-use crate::error::Result;
 
 /// Look-ups that can be made at once, and where.
 #[derive(Debug)]
@@ -25,12 +23,11 @@ struct Group {
 pub(super) struct Replaced {
     pub(super) before: HashMap<usize, Vec<OpDesc>>,
     pub(super) gone: Vec<usize>,
-    pub(super) vars: Vec<VarDesc>,
 }
 
 impl Plan {
     /// Finds the look-ups in block 0 and says what stands in their stead.
-    pub(super) fn replace_lookups(&self, main: &Program) -> Result<Replaced> {
+    pub(super) fn replace_lookups(&self, main: &Program) -> Replaced {
         let mut replaced = Replaced::default();
         for param in self.params.iter().filter(|param| param.is_remote) {
             for group in groups(&main.block(0).ops, &param.name) {
@@ -38,14 +35,7 @@ impl Plan {
                 replaced.put(&group, vec![op]);
             }
         }
-        if let Some(table) = &self.table {
-            for (number, group) in groups(&main.block(0).ops, &table.name).iter().enumerate() {
-                let (ops, vars) = self.spread_lookup(main, table, group, number)?;
-                replaced.vars.extend(vars);
-                replaced.put(group, ops);
-            }
-        }
-        Ok(replaced)
+        replaced
     }
 
     /// Tells look-ups inside of other blocks, and all gradients of look-ups, where their table is.
@@ -64,10 +54,9 @@ impl Plan {
                     remote.filter(|_| op.traits().looks_up || op.traits().is_lookup_grad)
                 {
                     op.attrs.set("height_sections", param.sections());
-                }
-                let spread = self.table.as_ref().filter(|spread| spread.name == table);
-                if let Some(spread) = spread.filter(|_| op.traits().is_lookup_grad) {
-                    op.attrs.set("height_sections", vec![spread.height]);
+                    if param.is_hashed() {
+                        op.attrs.set(Spread::ATTR, param.spread.name());
+                    }
                 }
             }
         }
@@ -76,7 +65,7 @@ impl Plan {
     fn lookup_op(&self, main: &Program, param: &Param, group: &Group) -> OpDesc {
         let ops = &main.block(0).ops;
         let first = &ops[group.lookups[0]];
-        let op = OpDesc::new("distributed_lookup_table")
+        let mut op = OpDesc::new("distributed_lookup_table")
             .input("Ids", all(ops, group, |op| op.input_names("Ids")))
             .input("W", &param.name)
             .output("Outputs", all(ops, group, |op| op.output_names("Out")))
@@ -89,46 +78,10 @@ impl Plan {
             .attr("lookup_table_version", first.kind.as_str())
             .attr("trainer_id", self.job.trainer_id as i32)
             .attr("job", self.job.job.as_str());
+        if param.is_hashed() {
+            op.attrs.set(Spread::ATTR, param.spread.name());
+        }
         with_role(op, role::FORWARD)
-    }
-
-    /// Ids to their servers, rows back, rows to their places.
-    fn spread_lookup(
-        &self,
-        main: &Program,
-        table: &Table,
-        group: &Group,
-        number: usize,
-    ) -> Result<(Vec<OpDesc>, Vec<VarDesc>)> {
-        let ops = &main.block(0).ops;
-        let ids = all(ops, group, |op| op.input_names("Ids"));
-        let names = |what: &str| -> Vec<String> {
-            let tag = if number == 0 { String::new() } else { format!("{number}_") };
-            let name = |server| format!("prefetch_compress_{what}_tmp_{tag}{server}");
-            (0..self.job.endpoints.len()).map(name).collect()
-        };
-        let (asked, answered) = (names("in"), names("out"));
-        let ids_meta = Meta { lod_level: 0, ..Meta::dense(DType::I64, &[-1, 1]) };
-        let rows_meta = Meta::dense(table.dtype, &[-1, table.width]);
-        let mut vars: Vec<VarDesc> =
-            asked.iter().map(|name| VarDesc::new(name, ids_meta.clone())).collect();
-        vars.extend(answered.iter().map(|name| VarDesc::new(name, rows_meta.clone())));
-        let split = OpDesc::new("split_ids").input("Ids", ids.clone()).output("Out", asked.clone());
-        let prefetch = OpDesc::new("prefetch")
-            .input("X", asked.clone())
-            .output("Out", answered.clone())
-            .attr("epmap", self.job.endpoints.clone())
-            .attr("table_names", vec![table.name.clone()])
-            .attr("trainer_id", self.job.trainer_id as i32)
-            .attr("job", self.job.job.as_str());
-        let merge = OpDesc::new("merge_ids")
-            .input("Ids", ids)
-            .input("Rows", asked)
-            .input("X", answered)
-            .output("Out", all(ops, group, |op| op.output_names("Out")))
-            .attr("padding_idx", padding(&ops[group.lookups[0]]));
-        let made = [(split, role::DIST), (prefetch, role::RPC), (merge, role::DIST)];
-        Ok((made.into_iter().map(|(op, number)| with_role(op, number)).collect(), vars))
     }
 }
 

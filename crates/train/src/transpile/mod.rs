@@ -97,6 +97,6 @@ impl Transpiled {
 
     /// Whether a server has nothing to do, as when there are more servers than blocks.
     pub fn is_idle(&self, endpoint: &str) -> bool {
-        self.plan.table.is_none() && self.plan.held_by(endpoint).next().is_none()
+        self.plan.held_by(endpoint).next().is_none()
     }
 }

@@ -7,13 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use program::distributed::{PlacedKind, Placement};
-use program::op::Untouched;
-use program::{Block, OpDesc, Program, VarKind};
-use ps::table::{Entry, RowInit, Spread};
-use tensor::DType;
+use program::distributed::{PlacedKind, Placement, Spread};
+use program::op::{Untouched, row_init};
+use program::{OpDesc, Program, VarKind};
+use ps::table::Entry;
+use tensor::{DType, Distribution, RowInit};
 
-use super::plan::Plan;
+use super::plan::{Param, Plan};
 use super::server::Threads;
 use crate::error::{Error, Result};
 
@@ -60,13 +60,27 @@ fn tables(main: &Program, startup: &Program) -> Result<BTreeMap<String, Kept>> {
         };
         let param = update.input_names("Param").first();
         let Some(placed) = param.and_then(|param| table(param)) else { continue };
-        let kept = match is_sparse(main, update) {
-            true => kept((main, startup), block, update, placed)?,
-            false => Err(Whole("its gradient is added up to a dense one".to_string())),
+        let others = block.ops.iter().filter(|op| *op != update).collect();
+        let table = Asked {
+            name: &placed.slice,
+            dims: &placed.slice_dims,
+            n_bytes: bytes(&placed.origin_dims),
+            draws_rows: has_entry(main, &placed.slice)
+                || job.lookup_table.as_ref() == Some(&placed.origin),
         };
-        all.insert(placed.slice.clone(), kept);
+        all.insert(placed.slice.clone(), kept((main, startup), update, others, table)?);
     }
     Ok(all)
+}
+
+/// A table that is to be kept by rows.
+struct Asked<'a> {
+    name: &'a str,
+    dims: &'a [i64],
+    /// Of its weights, on all servers.
+    n_bytes: u64,
+    /// Nobody expects normal numbers to be those of a whole table.
+    draws_rows: bool,
 }
 
 fn is_sparse(main: &Program, update: &OpDesc) -> bool {
@@ -74,16 +88,20 @@ fn is_sparse(main: &Program, update: &OpDesc) -> bool {
     grad.is_some_and(|var| var.meta.kind == VarKind::SelectedRows)
 }
 
-/// The table and the state of its optimizer, or why they must be whole.
+/// The table and the state of its optimizer, or why they must be whole. `others` are the ops around
+/// its update.
 fn kept(
     (main, startup): (&Program, &Program),
-    block: &Block,
     update: &OpDesc,
-    placed: &Placement,
+    others: Vec<&OpDesc>,
+    table: Asked<'_>,
 ) -> Result<Kept> {
-    let (kind, param) = (update.kind.as_str(), placed.slice.as_str());
-    let dims = &placed.slice_dims;
-    let like_param = |name: &&str| main.find_var(0, name).is_some_and(|v| v.meta.dims == *dims);
+    if !is_sparse(main, update) {
+        return Ok(Err(Whole("its gradient is added up to a dense one".to_string())));
+    }
+    let (kind, param) = (update.kind.as_str(), table.name);
+    let like_param =
+        |name: &&str| main.find_var(0, name).is_some_and(|v| v.meta.dims == table.dims);
     let state: Vec<&str> = update
         .reads()
         .filter(|name| *name != param && !update.input_names("Grad").iter().any(|g| g == name))
@@ -94,10 +112,9 @@ fn kept(
     if untouched == Untouched::Change {
         return Ok(Err(Whole(format!("`{kind}` changes rows by what is in all of them"))));
     }
-    let others = block.ops.iter().filter(|op| *op != update);
     let looks = |op: &OpDesc| op.reads().any(|var| var == param || state.contains(&var));
-    let mut in_the_way = others.filter(|op| !op.traits().keeps_to_gradients || looks(op));
-    if let Some(op) = in_the_way.next() {
+    let is_in_the_way = |op: &&&OpDesc| !op.traits().keeps_to_gradients || looks(op);
+    if let Some(op) = others.iter().find(is_in_the_way) {
         return Ok(Err(Whole(format!("`{}` looks at all of it at every step", op.kind))));
     }
     let mut inits = Vec::new();
@@ -109,10 +126,7 @@ fn kept(
         if name != param && !listed_only && init != RowInit::Constant(0.0) {
             return Ok(Err(Whole(format!("the state `{name}` of `{kind}` does not start as 0"))));
         }
-        if is_normal(init)
-            && bytes(&placed.origin_dims) <= NORMAL_BYTES_MAX
-            && !has_entry(main, param)
-        {
+        if is_normal(init) && table.n_bytes <= NORMAL_BYTES_MAX && !table.draws_rows {
             return Ok(Err(Whole("it is small and starts from normal numbers".to_string())));
         }
         inits.push((name.to_string(), init));
@@ -121,7 +135,7 @@ fn kept(
 }
 
 fn is_normal(init: RowInit) -> bool {
-    matches!(init, RowInit::Drawn { spread: Spread::Normal(..), .. })
+    matches!(init, RowInit::Drawn { shape: Distribution::Normal(..), .. })
 }
 
 /// Bytes of the weights.
@@ -150,29 +164,8 @@ fn init_of(startup: &Program, name: &str) -> Result<std::result::Result<RowInit,
     if dtype != i64::from(DType::F32.code()) {
         return Ok(Err(Whole("its numbers are not float32".to_string())));
     }
-    let drawn = |spread| -> Result<RowInit> {
-        let seed = attrs.int("seed", 0)? as u32;
-        let offset = attrs.int("stream_offset", 0)?.max(0) as u64;
-        Ok(RowInit::Drawn { spread, seed, offset })
-    };
-    let moments =
-        || -> Result<(f32, f32)> { Ok((attrs.float("mean", 0.0)?, attrs.float("std", 1.0)?)) };
-    Ok(match op.kind.as_str() {
-        "fill_constant" if attrs.str("str_value", "")?.is_empty() => {
-            Ok(RowInit::Constant(attrs.float("value", 0.0)?))
-        }
-        "uniform_random" if attrs.int("diag_num", 0)? <= 0 => {
-            let (low, high) = (attrs.float("min", -1.0)?, attrs.float("max", 1.0)?);
-            Ok(drawn(Spread::Uniform(low, high))?)
-        }
-        "gaussian_random" => {
-            moments().and_then(|(mean, std)| drawn(Spread::Normal(mean, std))).map(Ok)?
-        }
-        "truncated_gaussian_random" => {
-            moments().and_then(|(mean, std)| drawn(Spread::Truncated(mean, std))).map(Ok)?
-        }
-        kind => Err(Whole(format!("`{kind}` does not start `{name}` row by row"))),
-    })
+    Ok(row_init(&op.kind, attrs)?
+        .ok_or_else(|| Whole(format!("`{}` does not start `{name}` row by row", op.kind))))
 }
 
 /// Marks the init ops of a server's startup program.
@@ -233,6 +226,36 @@ pub(super) fn entries(main: &Program) -> Result<BTreeMap<String, String>> {
 }
 
 impl Plan {
+    /// Which server has which row of a parameter. Tables without a fixed vocabulary (`is_distributed`,
+    /// or all of whose look-ups may have an entry rule) are spread by hash, if servers keep them by
+    /// rows.
+    pub(super) fn spread(
+        &self,
+        main: &Program,
+        startup: &Program,
+        param: &Param,
+    ) -> Result<Spread> {
+        let ops = main.blocks().iter().flat_map(|block| &block.ops);
+        let mut look_ups = ops
+            .filter(|op| op.traits().looks_up && op.input_names("W").first() == Some(&param.name));
+        let is_open = param.is_distributed || look_ups.all(|op| op.attrs.get(ENTRY).is_some());
+        if !param.is_remote || !is_open {
+            return Ok(Spread::Range);
+        }
+        let ops = &main.block(0).ops;
+        let others = param.before.iter().chain(&param.after).map(|&at| &ops[at]).collect();
+        let table = Asked {
+            name: &param.name,
+            dims: &param.dims,
+            n_bytes: bytes(&param.dims),
+            draws_rows: self.entries.contains_key(&param.name) || param.is_distributed,
+        };
+        match kept((main, startup), &ops[param.update], others, table)? {
+            Ok(_) => Ok(Spread::Hash),
+            Err(_) => Ok(Spread::Range),
+        }
+    }
+
     /// Says in a server's main program which rows its tables take in.
     pub(super) fn tell_entries(&self, server: &mut Program, endpoint: &str) {
         let here = self.job.on(endpoint).filter(|p| p.kind == PlacedKind::RemotePrefetch);
@@ -248,9 +271,11 @@ impl Plan {
     /// Decides which tables are saved as their rows, and speaks up about those that are large and
     /// cannot be kept as rows.
     pub(super) fn keep_rows(&mut self, main: &Program, startup: &Program) -> Result<()> {
-        let asks =
-            |name: &str, dims: &[i64]| self.entries.contains_key(name) || bytes(dims) > LARGE_BYTES;
-        if !self.params.iter().any(|param| asks(&param.name, &param.dims)) {
+        let asks = |param: &Param| {
+            let is_ruled = self.entries.contains_key(&param.name);
+            is_ruled || bytes(&param.dims) > LARGE_BYTES || param.is_distributed
+        };
+        if !self.params.iter().any(asks) {
             return Ok(());
         }
         let mut kept_by_table: BTreeMap<String, Kept> = BTreeMap::new();
@@ -264,7 +289,7 @@ impl Plan {
             }
         }
         let (mut by_rows, mut warnings) = (Vec::new(), Vec::new());
-        for param in self.params.iter().filter(|param| asks(&param.name, &param.dims)) {
+        for param in self.params.iter().filter(|param| asks(param)) {
             let why = match kept_by_table.remove(&param.name) {
                 Some(Ok(_)) => {
                     by_rows.push(param.name.clone());
@@ -285,6 +310,9 @@ impl Plan {
             }
             if n_bytes > WHOLE_BYTES_MAX {
                 return Err(Error::TableTooLarge { table, n_bytes, why });
+            }
+            if n_bytes <= LARGE_BYTES {
+                continue;
             }
             warnings.push(format!(
                 "table `{table}` is kept whole on servers, {} MiB of weights, because {why}",

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use program::distributed::{Distributed, Mode, PlacedKind, Placement};
+use program::distributed::{Distributed, Mode, PlacedKind, Placement, Spread};
 use program::{OpDesc, Program, VarKind, role};
 
 use super::config::{Config, Job};
 use super::on_touch;
 use super::split::{self, Dispatch};
-use super::table::Table;
+use super::table;
 use crate::error::{Error, Result};
 
 /// Multiplies a gradient by a factor computed from those of all parameters.
@@ -37,6 +37,11 @@ pub(super) struct Param {
     pub(super) is_remote: bool,
     /// Its update needs all of it: it is not cut.
     pub(super) is_whole: bool,
+    /// It is the table made with `is_distributed`: gradients of trainers are added up and not divided
+    /// by their number, as in Fluid.
+    pub(super) is_distributed: bool,
+    /// Which server has which row.
+    pub(super) spread: Spread,
     /// The op that updates it, by its place in block 0.
     pub(super) update: usize,
     /// Ops between gradient and update that servers run: clip, decay.
@@ -61,8 +66,16 @@ impl Param {
         self.pieces.iter().map(|piece| self.block(&self.name, piece.block)).collect()
     }
 
-    /// Rows of each block.
+    /// Whether a hash says which server has a row.
+    pub(super) fn is_hashed(&self) -> bool {
+        self.spread == Spread::Hash
+    }
+
+    /// Rows of each block; of a table spread by hash, those of the whole.
     pub(super) fn sections(&self) -> Vec<i64> {
+        if self.is_hashed() {
+            return self.dims[..1].to_vec();
+        }
         self.pieces.iter().map(|piece| piece.dims.first().copied().unwrap_or(1)).collect()
     }
 
@@ -97,8 +110,6 @@ pub(super) struct Plan {
     pub(super) moved: HashSet<usize>,
     /// Variables that only those need.
     pub(super) unused: HashSet<String>,
-    /// The table spread by id.
-    pub(super) table: Option<Table>,
     /// Which rows tables take in, by table.
     pub(super) entries: BTreeMap<String, String>,
     /// The counter of steps that the learning rate depends on, if servers count by trainer.
@@ -131,15 +142,13 @@ impl Plan {
             lr_ops: lr_ops(main),
             moved: HashSet::new(),
             unused: HashSet::new(),
-            table: None,
             entries: on_touch::entries(main)?,
             counter: None,
             warnings: Vec::new(),
         };
-        plan.table = Table::find(main, startup, &mut plan.warnings)?;
-        plan.job.lookup_table = plan.table.as_ref().map(|table| table.name.clone());
+        plan.job.lookup_table = table::find(main)?;
         let mut kept = HashSet::new();
-        plan.find_params(main, &mut kept)?;
+        plan.find_params(main, startup, &mut kept)?;
         plan.give_out(main.random_seed as u32, dispatch)?;
         plan.find_moved(main, &kept);
         let counts = plan.job.mode != Mode::Sync && plan.job.mode != Mode::Geo;
@@ -183,24 +192,29 @@ impl Plan {
         param.pieces.iter().map(name).collect()
     }
 
-    fn find_params(&mut self, main: &Program, kept: &mut HashSet<usize>) -> Result<()> {
+    fn find_params(
+        &mut self,
+        main: &Program,
+        startup: &Program,
+        kept: &mut HashSet<usize>,
+    ) -> Result<()> {
         let ops = &main.block(0).ops;
         for (update, op) in ops.iter().enumerate() {
             let Some((name, grad)) = updated(op) else { continue };
-            if self.table.as_ref().is_some_and(|table| table.name == name) {
-                continue;
-            }
             let dims = main.need_var(0, name)?.meta.dims.clone();
             on_touch::check_countable(name, &dims)?;
             let chain = Chain::of(ops, update, grad);
             kept.extend(&chain.kept);
             let is_sparse = main.need_var(0, &chain.sent)?.meta.kind == VarKind::SelectedRows;
             let of_param = |at: &usize| role_param(&ops[*at]) == Some(name) && *at > update;
-            self.params.push(Param {
+            let is_distributed = self.job.lookup_table.as_deref() == Some(name);
+            let mut param = Param {
                 name: name.to_string(),
                 dims,
                 is_sparse,
                 is_remote: is_sparse && !self.is_geo() && only_looked_up(main, name),
+                is_distributed,
+                spread: Spread::Range,
                 grad: chain.sent,
                 is_whole: chain.before.iter().any(|&at| ops[at].traits().needs_whole)
                     || op.traits().needs_whole,
@@ -208,9 +222,11 @@ impl Plan {
                 before: chain.before,
                 after: (0..ops.len()).filter(of_param).collect(),
                 pieces: Vec::new(),
-            });
+            };
+            param.spread = self.spread(main, startup, &param)?;
+            self.params.push(param);
         }
-        if self.params.is_empty() && self.table.is_none() {
+        if self.params.is_empty() {
             return Err(Error::NothingToOptimize);
         }
         Ok(())
@@ -226,6 +242,17 @@ impl Plan {
         let endpoints = self.job.endpoints.clone();
         for &at in &self.order {
             let param = &mut self.params[at];
+            if param.is_hashed() {
+                // Every server has some of its rows, and knows them by their numbers in the whole.
+                let piece = |(block, endpoint): (usize, &String)| Piece {
+                    block,
+                    dims: param.dims.clone(),
+                    offset: 0,
+                    endpoint: endpoint.clone(),
+                };
+                param.pieces = endpoints.iter().enumerate().map(piece).collect();
+                continue;
+            }
             let cut = self.config.slice_var_up && !param.is_whole;
             let n_servers = if cut { endpoints.len() } else { 1 };
             let cuts = split::slice_variable(&param.dims, n_servers, self.config.min_block_size);
@@ -299,6 +326,7 @@ impl Plan {
                     offset: piece.offset,
                     endpoint: piece.endpoint.clone(),
                     kind,
+                    spread: param.spread,
                 });
             }
         }
@@ -327,6 +355,7 @@ impl Plan {
                     offset: if is_cut { piece.offset } else { 0 },
                     endpoint: piece.endpoint.clone(),
                     kind: PlacedKind::Optimizer,
+                    spread: if is_cut { param.spread } else { Spread::Range },
                 });
             }
         }
@@ -337,10 +366,9 @@ impl Plan {
         let ops = &main.block(0).ops;
         let rates =
             self.params.iter().flat_map(|param| ops[param.update].input_names("LearningRate"));
-        let of_table = self.table.iter().flat_map(|table| &table.rate);
         let scheduled: HashSet<&str> = self.lr_ops.iter().flat_map(|&at| ops[at].reads()).collect();
         let in_order = self.lr_ops.iter().flat_map(|&at| ops[at].reads().map(str::to_string));
-        let mut shared: Vec<String> = rates.chain(of_table).cloned().chain(in_order).collect();
+        let mut shared: Vec<String> = rates.cloned().chain(in_order).collect();
         let mut seen = HashSet::new();
         shared.retain(|var| seen.insert(var.clone()));
         let starts = |var: &str| {
@@ -357,10 +385,7 @@ impl Plan {
             };
             let used_at = |endpoint: &str| {
                 let here = |param: &Param| param.pieces.iter().any(|p| p.endpoint == endpoint);
-                let of_table = self.table.as_ref().is_some_and(|table| {
-                    table.rate.as_ref() == Some(var) || scheduled.contains(var.as_str())
-                });
-                of_table || self.params.iter().any(|param| uses(param) && here(param))
+                self.params.iter().any(|param| uses(param) && here(param))
             };
             for endpoint in self.job.endpoints.iter().filter(|endpoint| used_at(endpoint)) {
                 placement.push(Placement {
@@ -372,6 +397,7 @@ impl Plan {
                     offset: 0,
                     endpoint: endpoint.clone(),
                     kind: PlacedKind::Optimizer,
+                    spread: Spread::Range,
                 });
             }
         }
@@ -497,7 +523,8 @@ fn only_looked_up(main: &Program, table: &str) -> bool {
         if is_update || !op.reads().any(|var| var == table) {
             continue;
         }
-        if op.traits().looks_up && op.attrs.bool("remote_prefetch", false).unwrap_or(false) {
+        let is_remote = |attr: &str| op.attrs.bool(attr, false).unwrap_or(false);
+        if op.traits().looks_up && (is_remote("remote_prefetch") || is_remote("is_distributed")) {
             any = true;
         } else if !op.traits().is_lookup_grad {
             return false;

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use program::distributed::Mode;
-use program::{Attr, Block, BlockId, Meta, OpDesc, Program, VarDesc, VarKind, role};
+use program::op::STEPS_WITHOUT_ROWS;
+use program::{Attr, Block, BlockId, Meta, OpDesc, Program, VarDesc, role};
 
 use super::make::with_role;
 use super::plan::{Param, Piece, Plan, of_trainer};
@@ -38,8 +39,6 @@ pub(super) struct Server<'a> {
     pub(super) optimize_blocks: Vec<i32>,
     pub(super) grad_to_block: Vec<String>,
     pub(super) sparse_grads: Vec<String>,
-    prefetch: Vec<String>,
-    checkpoint: i32,
     lr_block: i32,
     n_corrections: usize,
 }
@@ -66,14 +65,12 @@ impl Plan {
             optimize_blocks: Vec::new(),
             grad_to_block: Vec::new(),
             sparse_grads: Vec::new(),
-            prefetch: Vec::new(),
-            checkpoint: -1,
             lr_block: -1,
             n_corrections: 0,
         };
         match self.is_geo() {
             true => server.exchange()?,
-            false => server.train(number)?,
+            false => server.train()?,
         }
         if server.optimize_blocks.is_empty() {
             server.open_block(0);
@@ -121,7 +118,7 @@ impl Server<'_> {
         }
     }
 
-    fn train(&mut self, number: usize) -> Result<()> {
+    fn train(&mut self) -> Result<()> {
         let plan = self.plan;
         for &at in &plan.order {
             let param = &plan.params[at];
@@ -130,8 +127,7 @@ impl Server<'_> {
                 self.declare_grad(param, piece)?;
             }
         }
-        let holds_any = plan.held_by(self.endpoint).next().is_some() || plan.table.is_some();
-        if holds_any {
+        if plan.held_by(self.endpoint).next().is_some() {
             self.schedule()?;
         }
         let parent = self.lr_block.max(0);
@@ -144,9 +140,6 @@ impl Server<'_> {
                 self.sparse_grads.push(format!("{merged}:{value}"));
             }
             self.update(block, param, piece)?;
-        }
-        if plan.table.is_some() {
-            self.serve_table(number, parent)?;
         }
         Ok(())
     }
@@ -270,7 +263,7 @@ impl Server<'_> {
     fn update(&mut self, block: BlockId, param: &Param, piece: &Piece) -> Result<()> {
         let merged = param.block(&param.grad, piece.block);
         if self.plan.per_trainer() {
-            self.average(block, &merged);
+            self.merge(block, &merged, !param.is_distributed);
         }
         let mut names = HashMap::from([
             (param.name.clone(), param.block(&param.name, piece.block)),
@@ -284,14 +277,17 @@ impl Server<'_> {
         for &at in own {
             let mut op = self.main.block(0).ops[at].clone();
             self.move_vars(&mut op, param, piece, &mut names)?;
+            if param.is_hashed() && at == param.update {
+                op.attrs.set(STEPS_WITHOUT_ROWS, true);
+            }
             rename_role_var(&mut op, &param.grad, &self.plan.role_grad(param));
             self.blocks[block].ops.push(op);
         }
         Ok(())
     }
 
-    /// Adds up what trainers sent, in their order, and divides.
-    fn average(&mut self, block: BlockId, merged: &str) {
+    /// Adds up what trainers sent, in their order, and divides, unless the sum is wanted.
+    fn merge(&mut self, block: BlockId, merged: &str, divides: bool) {
         let n = self.plan.job.n_trainers;
         let sent: Vec<String> = (0..n).map(|id| of_trainer(merged, id)).collect();
         let sum = OpDesc::new("sum").input("X", sent).output("Out", merged);
@@ -303,7 +299,9 @@ impl Server<'_> {
             .attr("bias_after_scale", true);
         let ops = &mut self.blocks[block].ops;
         ops.push(with_role(sum, role::FORWARD));
-        ops.push(with_role(scale, role::FORWARD));
+        if divides {
+            ops.push(with_role(scale, role::FORWARD));
+        }
     }
 
     /// Delay compensation: g + g * g * (p - what the trainer had when it computed g).
@@ -380,80 +378,6 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// The table spread by id: what trains it, what answers for it, what saves it.
-    fn serve_table(&mut self, number: usize, parent: i32) -> Result<()> {
-        let plan = self.plan;
-        let Some(table) = &plan.table else { return Ok(()) };
-        let capacity = table.capacity(plan.job.endpoints.len());
-        let kind = VarKind::SelectedRows;
-        let meta = Meta { kind, ..Meta::dense(table.dtype, &[capacity, table.width]) };
-        self.declare(&table.name, meta.clone(), true);
-        let sent: Vec<String> = match plan.per_trainer() {
-            true => (0..plan.job.n_trainers).map(|id| table.sent(Some(id), number)).collect(),
-            false => vec![table.sent(None, number)],
-        };
-        sent.iter().for_each(|name| self.declare(name, meta.clone(), false));
-        self.inputs.extend(sent.iter().cloned());
-        let block = self.open_block(parent);
-        let grad = match sent.as_slice() {
-            [one] => one.clone(),
-            several => {
-                // Not divided by the number of trainers: so it is in Fluid.
-                self.declare(&table.grad, meta, true);
-                let sum = OpDesc::new("sum").input("X", several).output("Out", &table.grad);
-                self.blocks[block].ops.push(with_role(sum, role::FORWARD));
-                table.grad.clone()
-            }
-        };
-        let rate = table.rate.clone().ok_or(Error::NothingToOptimize)?;
-        self.declare_shared(&rate)?;
-        let sgd = OpDesc::new("sgd")
-            .input("Param", &table.name)
-            .input("Grad", &grad)
-            .input("LearningRate", &rate)
-            .output("ParamOut", &table.name)
-            .attr(role::ROLE_VAR, vec![table.name.clone(), table.grad.clone()]);
-        self.blocks[block].ops.push(with_role(sgd, role::OPTIMIZE));
-        self.grad_to_block.push(format!("{grad}:{block}"));
-        self.sparse_grads.push(format!("{grad}:{}", table.name));
-        self.answer_table(number, capacity);
-        Ok(())
-    }
-
-    fn answer_table(&mut self, number: usize, capacity: i64) {
-        let Some(table) = &self.plan.table else { return };
-        let (asked, out) = (
-            format!("prefetch_compress_in_tmp_{number}"),
-            format!("prefetch_compress_out_tmp_{number}"),
-        );
-        self.declare(&asked, Meta::dense(tensor::DType::I64, &[-1, 1]), false);
-        self.declare(&out, Meta::dense(table.dtype, &[-1, table.width]), false);
-        let id = self.blocks.len() as i32;
-        let mut look_up = OpDesc::new("lookup_sparse_table")
-            .input("W", &table.name)
-            .input("Ids", &asked)
-            .output("Out", &out)
-            .output("WOut", &table.name)
-            .attr("auto_grown_table", true)
-            .attr("is_test", false)
-            .attr("is_distributed", true)
-            .attr("padding_idx", -1i64)
-            .attr("capacity", capacity)
-            .attr("width", table.width);
-        for (name, attr) in table.init.iter() {
-            look_up.attrs.set(name, attr.clone());
-        }
-        let mut block = Block::new(id, 0);
-        block.ops.push(with_role(look_up, role::FORWARD));
-        self.blocks.push(block);
-        self.prefetch.push(format!("{asked}:{id}"));
-        let save = OpDesc::new("save").input("X", &table.name).attr("file_path", "none");
-        let mut block = Block::new(id + 1, 0);
-        block.ops.push(with_role(save, role::FORWARD));
-        self.blocks.push(block);
-        self.checkpoint = id + 1;
-    }
-
     fn listen(&self, number: usize, threads: Threads) -> OpDesc {
         let job = &self.plan.job;
         let op = OpDesc::new("listen_and_serv")
@@ -463,8 +387,8 @@ impl Server<'_> {
             .attr("optimize_blocks", Attr::Blocks(self.optimize_blocks.clone()))
             .attr("grad_to_block_id", self.grad_to_block.clone())
             .attr("sparse_grad_to_param", self.sparse_grads.clone())
-            .attr("prefetch_var_name_to_block_id", self.prefetch.clone())
-            .attr("checkpint_block_id", self.checkpoint)
+            .attr("prefetch_var_name_to_block_id", Vec::<String>::new())
+            .attr("checkpint_block_id", -1)
             .attr("lr_decay_block_id", self.lr_block)
             .attr("dc_asgd", self.plan.config.enable_dc_asgd)
             .attr("sync_mode", job.mode == Mode::Sync)

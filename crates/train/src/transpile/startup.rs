@@ -48,9 +48,7 @@ impl Plan {
 
     /// Tables that trainers never hold.
     fn elsewhere(&self) -> impl Iterator<Item = &str> {
-        let remote = self.params.iter().filter(|param| param.is_remote);
-        let spread = self.table.iter().map(|table| table.name.as_str());
-        remote.map(|param| param.name.as_str()).chain(spread)
+        self.params.iter().filter(|param| param.is_remote).map(|param| param.name.as_str())
     }
 
     /// Counters of each trainer's steps: what a trainer adds, or what a server has seen.
@@ -98,7 +96,6 @@ impl Plan {
         for op in &source.block(0).ops {
             self.start_held(op, &held, &mut startup)?;
         }
-        self.start_table(&mut startup);
         self.start_backups(endpoint, &mut startup)?;
         Ok(startup)
     }
@@ -115,8 +112,7 @@ impl Plan {
             };
             held.entry(placed.origin.clone()).or_default().push(start);
         }
-        let table = self.table.as_ref().map(|table| table.name.as_str());
-        for var in server.block(0).vars().iter().filter(|var| Some(&*var.name) != table) {
+        for var in server.block(0).vars() {
             held.entry(var.name.clone()).or_insert_with(|| {
                 let dims = var.meta.dims.clone();
                 vec![Start { var: var.name.clone(), dims, offset: 0, is_whole: true }]
@@ -159,14 +155,6 @@ impl Plan {
             startup.block_mut(0).ops.push(with_role(take, role::FORWARD));
         }
         Ok(())
-    }
-
-    /// The table spread by id starts empty; its rows start when they are first asked for.
-    fn start_table(&self, startup: &mut Program) {
-        let Some(table) = &self.table else { return };
-        let Some(var) = startup.block(0).var(&table.name) else { return };
-        let op = fake_init(&table.name, &var.meta);
-        startup.block_mut(0).ops.push(op);
     }
 
     /// What delayed gradients are corrected by starts as the parameter itself.

@@ -1,8 +1,8 @@
 //! The trainer's program: gradients go out where they are computed, parameters come back at the
 //! end, and what servers do now is gone.
 
-use program::distributed::Mode;
-use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
+use program::distributed::{Mode, Spread};
+use program::{OpDesc, Program, VarDesc, role};
 
 use super::lookups::Replaced;
 use super::make::{self, Sent, with_role};
@@ -23,7 +23,7 @@ impl Plan {
     pub(super) fn rewrite_main(&self, main: &mut Program) -> Result<()> {
         let mut trainer =
             Trainer { plan: self, vars: Vec::new(), controls: Vec::new(), n_controls: 0 };
-        let replaced = self.replace_lookups(main)?;
+        let replaced = self.replace_lookups(main);
         trainer.declare_blocks(main)?;
         let ops = trainer.ops(main, replaced)?;
         let block = main.block_mut(0);
@@ -76,7 +76,7 @@ impl Trainer<'_> {
     fn declare_blocks(&mut self, main: &Program) -> Result<()> {
         for param in self.plan.params.iter().filter(|param| param.is_cut()) {
             let (value, grad) = (main.need_var(0, &param.name)?, main.need_var(0, &param.grad)?);
-            let sent = match self.plan.job.via_communicator {
+            let sent = match self.plan.job.via_communicator && !param.is_hashed() {
                 true => param.pieces.iter().map(|p| param.block(&param.grad, p.block)).collect(),
                 false => self.plan.sent_names(param),
             };
@@ -91,11 +91,9 @@ impl Trainer<'_> {
     /// The new list of ops.
     fn ops(&mut self, main: &Program, mut replaced: Replaced) -> Result<Vec<OpDesc>> {
         let old = &main.block(0).ops;
-        self.vars.append(&mut replaced.vars);
         let last = last_writers(old);
         let mut ops = Vec::with_capacity(old.len() * 2);
         self.controls = vec![String::new(); self.plan.params.len()];
-        let mut table_control = None;
         for (at, op) in old.iter().enumerate() {
             ops.extend(replaced.before.remove(&at).unwrap_or_default());
             if !self.plan.moved.contains(&at) && !replaced.gone.contains(&at) {
@@ -107,9 +105,6 @@ impl Trainer<'_> {
                     self.send_grad(number, param, &mut ops);
                 }
             }
-            if self.plan.table.as_ref().is_some_and(|table| written(&table.grad)) {
-                table_control = Some(self.send_table(&mut ops));
-            }
         }
         if let Some(at) = self.controls.iter().position(String::is_empty) {
             let Param { name, grad, .. } = &self.plan.params[at];
@@ -117,7 +112,6 @@ impl Trainer<'_> {
         }
         let mut sends: Vec<String> =
             self.plan.order.iter().map(|&at| self.controls[at].clone()).collect();
-        sends.extend(table_control);
         sends.extend(self.send_counter(main, &mut ops));
         self.receive(sends, &mut ops);
         Ok(ops)
@@ -129,39 +123,17 @@ impl Trainer<'_> {
         let role_var = Some([param.name.clone(), param.grad.clone()]);
         let names = plan.sent_names(param);
         let via = plan.job.via_communicator;
-        if param.is_cut() && !via {
+        // By hash, the program deals rows out, whoever sends them.
+        let is_split = param.is_cut() && (!via || param.is_hashed());
+        if is_split {
             ops.push(split_op(param, &names));
         }
         // A whole gradient is renamed later, with every op that names it.
-        let vars = if param.is_cut() && !via { names.clone() } else { vec![param.grad.clone()] };
-        let cut = via.then(|| (param.sections(), names));
+        let vars = if is_split { names.clone() } else { vec![param.grad.clone()] };
+        let sections = if is_split { Vec::new() } else { param.sections() };
+        let cut = via.then_some((sections, names));
         ops.push(plan.send(Sent { vars, control: &control, epmap: param.epmap(), cut, role_var }));
         self.controls[number] = control;
-    }
-
-    /// The rows of the table spread by id: each to its server.
-    fn send_table(&mut self, ops: &mut Vec<OpDesc>) -> String {
-        let (plan, control) = (self.plan, self.control());
-        let Some(table) = &plan.table else { return control };
-        let trainer = plan.per_trainer().then_some(plan.job.trainer_id);
-        let n_servers = plan.job.endpoints.len();
-        let names: Vec<String> = (0..n_servers).map(|server| table.sent(trainer, server)).collect();
-        let meta = Meta {
-            kind: VarKind::SelectedRows,
-            ..Meta::dense(table.dtype, &[table.height, table.width])
-        };
-        self.vars.extend(names.iter().map(|name| VarDesc::new(name, meta.clone())));
-        let split = OpDesc::new("split_ids").input("Ids", &table.grad).output("Out", names.clone());
-        ops.push(with_role(split, role::DIST));
-        let cut = plan.job.via_communicator.then(|| (Vec::new(), names.clone()));
-        ops.push(plan.send(Sent {
-            vars: names,
-            control: &control,
-            epmap: plan.job.endpoints.clone(),
-            cut,
-            role_var: Some([table.name.clone(), table.grad.clone()]),
-        }));
-        control
     }
 
     /// One more step of this trainer, for servers whose learning rate depends on it.
@@ -227,6 +199,10 @@ impl Trainer<'_> {
 
 /// Cuts a gradient into its blocks.
 fn split_op(param: &Param, names: &[String]) -> OpDesc {
+    if param.is_hashed() {
+        let op = OpDesc::new("split_ids").attr(Spread::ATTR, param.spread.name());
+        return with_role(op.input("Ids", &param.grad).output("Out", names), role::DIST);
+    }
     let op = match param.is_sparse {
         true => OpDesc::new("split_selected_rows").attr("height_sections", param.sections()),
         false => {

@@ -16,6 +16,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConnId, Millis};
 use crate::lines::Severity;
 use crate::message::Reply;
-use crate::server::{Action, End, Server, Store};
+use crate::server::{Action, End, Server, Store, Work};
 use crate::shm::SharedMemory;
 use conn::{Conn, Need};
 use poller::{Poller, Token};
@@ -105,16 +106,18 @@ impl Listener {
         &self.endpoint
     }
 
-    /// Serves until the server's work is over or `stop` says so; returns how it ended, with what
-    /// the server held. `log` gets a line now and then.
-    pub fn serve<S: Store + Send + 'static>(
+    /// Serves until the server's work is over or `stop` says so; returns how it ended. `log` gets a line
+    /// now and then.
+    pub fn serve<S: Store + 'static>(
         self,
-        mut server: Server<S>,
+        server: Server,
+        store: Arc<S>,
         stop: &Stop,
         log: impl Fn(Severity, &str) + Send + Sync + 'static,
-    ) -> (Option<End>, S) {
+    ) -> Option<End> {
         let memory = SharedMemory::default();
-        server.set_room(&memory);
+        store.set_room(&memory);
+        let (long, works) = channel();
         allow_descriptors(CONN_DESCRIPTORS * CONNS_MAX as u64);
         let cores = thread::available_parallelism().map_or(1, |n| n.get());
         let n_workers = cores.clamp(*WORKERS.start(), *WORKERS.end());
@@ -124,7 +127,9 @@ impl Listener {
             poller: Poller::new().expect("a new process may have two more descriptors"),
             memory,
             pool: Mutex::new(Pool::new(KEPT_MAX, KEPT_BYTES_MAX)),
-            server: Mutex::new(Some(server)),
+            server: Mutex::new(server),
+            store,
+            long: Mutex::new(Some(long)),
             conns: RwLock::default(),
             n_conns: AtomicU64::new(0),
             clock: Clock::start(),
@@ -134,18 +139,19 @@ impl Listener {
             log: Box::new(log),
         });
         driver.listen();
-        let workers = driver.start(n_workers);
+        let mut workers = driver.start(n_workers);
+        workers.extend(driver.start_long(works));
         let end = driver.run(stop);
         driver.deafen();
         // Whoever stops a server does not wait for its peers to close.
         driver.close_all(if end.is_some() { CLOSING } else { Duration::ZERO });
         driver.poller.close();
+        drop(driver.long().take());
         for worker in workers {
             // A worker ends when it is told; it does not panic.
             let _ = worker.join();
         }
-        let server = driver.server().take().expect("taken once, here");
-        (end, server.into_store())
+        end
     }
 
     fn accept(&self, token: Token) -> io::Result<Stream> {
@@ -170,7 +176,12 @@ fn allow_descriptors(n: u64) {
 struct Driver<S> {
     listener: Listener,
     poller: Poller,
-    server: Mutex<Option<Server<S>>>,
+    /// The protocol; held for a moment at each event.
+    server: Mutex<Server>,
+    /// The data, which locks itself.
+    store: Arc<S>,
+    /// Where work goes that takes long.
+    long: Mutex<Option<Sender<Work>>>,
     conns: RwLock<BTreeMap<ConnId, Arc<Conn>>>,
     n_conns: AtomicU64,
     clock: Clock,
@@ -188,9 +199,13 @@ struct Driver<S> {
 /// Where lines go.
 type Log = Box<dyn Fn(Severity, &str) + Send + Sync>;
 
-impl<S: Store + Send + 'static> Driver<S> {
-    fn server(&self) -> MutexGuard<'_, Option<Server<S>>> {
+impl<S: Store + 'static> Driver<S> {
+    fn server(&self) -> MutexGuard<'_, Server> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn long(&self) -> MutexGuard<'_, Option<Sender<Work>>> {
+        self.long.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
@@ -218,13 +233,32 @@ impl<S: Store + Send + 'static> Driver<S> {
         workers
     }
 
+    /// A thread for work that takes long: nobody waits for it but who asked.
+    fn start_long(self: &Arc<Self>, works: Receiver<Work>) -> Option<JoinHandle<()>> {
+        let driver = self.clone();
+        let thread = thread::Builder::new().name("save".to_string());
+        let all = move || works.into_iter().for_each(|work| driver.do_work(None, work));
+        thread.spawn(all).ok()
+    }
+
+    /// Does work with the data, while nobody waits for the protocol, and goes on with the outcome.
+    fn do_work(&self, own: Option<&Conn>, work: Work) {
+        let done = work.run(&*self.store);
+        let spare = self.store.spare();
+        if !spare.is_empty() {
+            let mut pool = self.pool();
+            spare.into_iter().for_each(|tensor| pool.keep(tensor));
+        }
+        self.act(own, |server, now| server.done(now, done));
+    }
+
     /// Waits for the end, looking on the way for dead trainers and for connections whose time is up.
     fn run(&self, stop: &Stop) -> Option<End> {
         let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if *over || stop.is_set() {
                 *over = true;
-                return self.server().as_ref().and_then(Server::end);
+                return self.server().end();
             }
             let waited = self.changed.wait_timeout(over, TICK);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
@@ -240,17 +274,12 @@ impl<S: Store + Send + 'static> Driver<S> {
     }
 
     /// Feeds an event and carries out what comes back; `own` is the connection that it came from.
-    fn act(&self, own: Option<&Conn>, event: impl FnOnce(&mut Server<S>, Millis) -> Vec<Action>) {
-        let (actions, spare, ended) = {
+    fn act(&self, own: Option<&Conn>, event: impl FnOnce(&mut Server, Millis) -> Vec<Action>) {
+        let (actions, ended) = {
             let mut server = self.server();
-            let Some(server) = server.as_mut() else { return };
-            let actions = event(server, self.clock.now());
-            (actions, server.spare(), server.end().is_some())
+            let actions = event(&mut server, self.clock.now());
+            (actions, server.end().is_some())
         };
-        if !spare.is_empty() {
-            let mut pool = self.pool();
-            spare.into_iter().for_each(|tensor| pool.keep(tensor));
-        }
         for action in actions {
             self.carry_out(own, action);
         }
@@ -263,6 +292,13 @@ impl<S: Store + Send + 'static> Driver<S> {
     fn carry_out(&self, own: Option<&Conn>, action: Action) {
         match action {
             Action::Reply(conn, id, reply) => self.reply(own, conn, id, reply),
+            Action::Run(work) if work.is_long() => {
+                if let Some(long) = &*self.long() {
+                    // Its thread ends after all who send.
+                    let _ = long.send(work);
+                }
+            }
+            Action::Run(work) => self.do_work(own, work),
             Action::Close(conn) => {
                 if let Some(conn) = self.conn(conn) {
                     conn.stream.shut_down();

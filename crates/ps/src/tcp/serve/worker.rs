@@ -32,7 +32,7 @@ enum Read {
     Over(Option<Error>),
 }
 
-impl<S: Store + Send + 'static> Driver<S> {
+impl<S: Store + 'static> Driver<S> {
     /// Serves until the poller is closed.
     pub(super) fn work(&self) {
         let (mut buffer, mut events) = (vec![0; READ_BYTES], Vec::with_capacity(1));

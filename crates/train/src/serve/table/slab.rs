@@ -5,14 +5,14 @@
 //! nobody's gradient lists it, so that it goes through what a row goes through that is never listed.
 //! New rows take over its state, and its weights where the update has forgotten those of the start.
 
-use std::path::Path;
+use std::ops::Range;
 
-use ps::message::Phase;
-use ps::table::{Gate, RowIndex, RowInit};
-use tensor::{DType, Rows, Shape, Tensor, Value};
+use ps::table::{Gate, RowIndex};
+use tensor::{DType, RowInit, Rows, Shape, Tensor, Value};
 
+use super::saving::{Files, Moment, RowsSnapshot};
 use crate::error::{Error, Result};
-use crate::io::rows::{self, Form, Part, WAITING};
+use crate::io::rows::{Form, Naming, Share, WAITING};
 use crate::scope::Scope;
 
 /// Slabs grow by so many rows.
@@ -27,44 +27,48 @@ pub(super) struct Var {
     pub(super) init: RowInit,
     /// What it is part of.
     pub(super) origin: String,
+    /// How its files are called.
+    pub(super) naming: Naming,
 }
 
-/// Which part of a table this is.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Cut {
-    /// Rows of the whole table before it, and all of them.
-    pub(super) first: i64,
+/// Which rows of a table a server has, and what their files are called.
+#[derive(Clone, Debug)]
+pub(super) struct Extent {
+    pub(super) share: Share,
+    /// Rows of the whole table.
     pub(super) origin_height: i64,
-    pub(super) block: usize,
-    pub(super) n_blocks: usize,
+    pub(super) width: usize,
+    /// Which piece it is, of how many.
+    pub(super) number: usize,
+    pub(super) n: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Slab {
     index: RowIndex,
-    width: usize,
     /// The weights, then the states of the optimizer.
     vars: Vec<Var>,
-    cut: Cut,
+    extent: Extent,
     gate: Option<Gate>,
     /// Updates compute weights from state alone.
     forgets: bool,
     has_stepped: bool,
     /// Where the row is that stands for all that do not exist.
-    ghost: usize,
+    absent: usize,
+    /// Updates change rows that no gradient lists.
+    changes_all: bool,
+    /// What is being saved.
+    moment: Option<Moment>,
 }
 
 impl Slab {
-    /// An empty table of `height` rows.
-    pub(super) fn new(
-        scope: &Scope,
-        (height, width): (u64, usize),
-        vars: Vec<Var>,
-        cut: Cut,
-    ) -> Self {
+    /// A table of which no row exists.
+    pub(super) fn new(scope: &Scope, vars: Vec<Var>, extent: Extent) -> Self {
         let (gate, forgets, has_stepped) = (None, false, false);
-        let index = RowIndex::new(height);
-        let slab = Self { index, width, vars, cut, gate, forgets, has_stepped, ghost: 0 };
+        let index = RowIndex::new(extent.share.height().max(0) as u64);
+        let (absent, changes_all, moment) = (0, false, None);
+        let slab =
+            Self { index, vars, extent, gate, forgets, has_stepped, absent, changes_all, moment };
         slab.start(scope);
         slab
     }
@@ -72,6 +76,11 @@ impl Slab {
     /// Only rows that the rule takes in exist.
     pub(super) fn guard(&mut self, gate: Gate) {
         self.gate = Some(gate);
+    }
+
+    /// Updates change rows that no gradient lists.
+    pub(super) fn change_all(&mut self) {
+        self.changes_all = true;
     }
 
     /// Updates compute weights from state alone.
@@ -89,9 +98,29 @@ impl Slab {
         self.vars.iter().any(|var| var.name == name)
     }
 
-    /// Rows and columns of the whole.
-    pub(super) fn extent(&self) -> (usize, usize) {
-        (usize::try_from(self.index.height()).unwrap_or(usize::MAX), self.width)
+    /// The variable with the weights.
+    pub(super) fn weights(&self) -> &str {
+        self.vars.first().map_or("", |var| &var.name)
+    }
+
+    /// Numbers in a row.
+    pub(super) fn width(&self) -> usize {
+        self.extent.width
+    }
+
+    /// Rows that there would be if all existed, as near as need be.
+    pub(super) fn n_rows_max(&self) -> usize {
+        usize::try_from(self.extent.share.n_rows()).unwrap_or(usize::MAX)
+    }
+
+    /// Which rows are here.
+    pub(super) fn share(&self) -> &Share {
+        &self.extent.share
+    }
+
+    /// Whether a row, by the number that this server gives it, is here.
+    pub(super) fn has(&self, row: i64) -> bool {
+        row >= 0 && self.extent.share.has(row.saturating_add(self.extent.share.first()))
     }
 
     /// Rows that exist.
@@ -101,7 +130,7 @@ impl Slab {
 
     /// Bytes of these rows, of the index, and of what waits.
     pub(super) fn n_bytes(&self) -> usize {
-        let rows = self.n_rows() * self.width * size_of::<f32>() * self.vars.len();
+        let rows = self.n_rows() * self.width() * size_of::<f32>() * self.vars.len();
         rows + self.index.n_bytes() + self.gate.as_ref().map_or(0, Gate::n_bytes)
     }
 
@@ -112,7 +141,7 @@ impl Slab {
 
     /// Where the index's rows are in the slabs.
     fn at(&self, place: usize) -> usize {
-        place + usize::from(place >= self.ghost)
+        place + usize::from(place >= self.absent)
     }
 
     /// Where rows are in the slabs; those that do not exist are made, if they may. The number of a row
@@ -124,10 +153,10 @@ impl Slab {
     ) -> std::result::Result<Vec<i64>, i64> {
         let (mut made, mut places) = (Vec::new(), Vec::with_capacity(rows.len()));
         for &row in rows {
-            let number = u64::try_from(row).map_err(|_| row)?;
-            if number >= self.index.height() {
+            if !self.has(row) {
                 return Err(row);
             }
+            let number = row as u64;
             if self.gate.as_ref().is_some_and(|gate| !gate.is_open(number)) {
                 let place = self.index.find(number).map(|place| self.at(place) as i64);
                 places.push(place.unwrap_or(ABSENT));
@@ -146,7 +175,7 @@ impl Slab {
     /// Where rows are, without making any.
     pub(super) fn peek(&self, rows: &[i64]) -> std::result::Result<Vec<i64>, i64> {
         let place = |&row: &i64| {
-            let number = u64::try_from(row).ok().filter(|&n| n < self.index.height()).ok_or(row)?;
+            let number = self.has(row).then_some(row as u64).ok_or(row)?;
             Ok(self.index.find(number).map_or(ABSENT, |place| self.at(place) as i64))
         };
         rows.iter().map(place).collect()
@@ -192,18 +221,18 @@ impl Slab {
         for var in &self.vars {
             scope.write(&var.name, |value| {
                 let mut tensor = Tensor::default();
-                tensor.resize::<f32>(Shape::from([0, self.width]));
+                tensor.resize::<f32>(Shape::from([0, self.width()]));
                 *value = Value::Tensor(tensor);
             });
         }
-        self.fill(scope, &[(self.ghost, 0)]);
+        self.fill(scope, &[(self.absent, 0)]);
     }
 
     fn fill(&self, scope: &Scope, made: &[(usize, u64)]) {
         if made.is_empty() {
             return;
         }
-        let (width, n_rows) = (self.width, (self.n_rows() + 1).next_multiple_of(GROW_ROWS));
+        let (width, n_rows) = (self.width(), (self.n_rows() + 1).next_multiple_of(GROW_ROWS));
         for (at, var) in self.vars.iter().enumerate() {
             scope.write(&var.name, |value| {
                 value.unshare();
@@ -211,11 +240,11 @@ impl Slab {
                 tensor.grow_rows(n_rows);
                 let Ok(data) = tensor.data_mut::<f32>() else { return };
                 for &(place, row) in made {
-                    match self.starts_fresh(at) || place == self.ghost {
+                    match self.starts_fresh(at) || place == self.absent {
                         true => var.init.fill(row, &mut data[place * width..(place + 1) * width]),
                         false => {
-                            let ghost = self.ghost * width..(self.ghost + 1) * width;
-                            data.copy_within(ghost, place * width);
+                            let absent = self.absent * width..(self.absent + 1) * width;
+                            data.copy_within(absent, place * width);
                         }
                     }
                 }
@@ -228,19 +257,21 @@ impl Slab {
         var == 0 && !(self.forgets && self.has_stepped)
     }
 
-    /// A variable as the whole table would have it.
+    /// A variable as the whole table would have it: all rows that are here, in order.
     pub(super) fn whole(&self, scope: &Scope, name: &str) -> Option<Tensor> {
         let at = self.vars.iter().position(|var| var.name == name)?;
-        let (height, width) = (self.index.height() as usize, self.width);
+        let width = self.width();
+        let numbers: Vec<i64> =
+            (0..self.extent.share.height()).filter(|&row| self.has(row)).collect();
         let mut whole = Tensor::default();
-        let rows = whole.resize::<f32>(Shape::from([height, width]));
+        let rows = whole.resize::<f32>(Shape::from([numbers.len(), width]));
         let copied = scope.read(name, |value| {
             let data = value.tensor().and_then(|tensor| tensor.data::<f32>().ok()).unwrap_or(&[]);
             let row_at = |place: usize| data.get(place * width..(place + 1) * width);
-            for (row, out) in rows.chunks_exact_mut(width.max(1)).enumerate() {
+            for (&row, out) in numbers.iter().zip(rows.chunks_exact_mut(width.max(1))) {
                 let place = self.index.find(row as u64).map(|place| self.at(place));
                 let is_known = place.is_some() || !self.starts_fresh(at);
-                match row_at(place.unwrap_or(self.ghost)).filter(|_| is_known) {
+                match row_at(place.unwrap_or(self.absent)).filter(|_| is_known) {
                     Some(values) => out.copy_from_slice(values),
                     None => self.vars[at].init.fill(row as u64, out),
                 }
@@ -249,45 +280,60 @@ impl Slab {
         copied.map(|()| whole)
     }
 
-    /// Writes the rows that exist, and those that wait; or what comes after that.
-    pub(super) fn save(&self, scope: &Scope, dir: &Path, phase: Phase) -> Result<()> {
-        if phase == Phase::Write {
-            return self.write(scope, dir);
-        }
+    /// The files of the table.
+    pub(super) fn files(&self) -> Files {
         let waiting = self.gate.as_ref().zip(self.vars.first());
-        let waiting = waiting.map(|(_, weights)| format!("{}{WAITING}", weights.origin));
-        let mut names = self.vars.iter().map(|var| &var.origin).chain(&waiting);
-        names.try_for_each(|name| rows::settle_part(dir, self.part(name), phase))
-    }
-
-    fn write(&self, scope: &Scope, dir: &Path) -> Result<()> {
-        let sorted = self.index.sorted();
-        let ids = || sorted.iter().map(|&(row, _)| row as i64 + self.cut.first);
-        for var in &self.vars {
-            let form = self.form(DType::F32, self.width);
-            let places = sorted.iter().map(|&(_, place)| self.at(place));
-            let written = scope.read(&var.name, |value| {
-                let tensor = value.tensor()?;
-                let rows = rows::rows_of(tensor, places);
-                Some(rows::write_part(dir, self.part(&var.origin), form, ids(), rows))
-            });
-            written.flatten().ok_or_else(|| Error::NotInScope { var: var.name.clone() })??;
+        Files {
+            vars: self.vars.iter().map(|var| (var.origin.clone(), var.naming)).collect(),
+            waiting: waiting.map(|(_, weights)| format!("{}{WAITING}", weights.origin)),
+            number: self.extent.number,
+            n: self.extent.n,
+            spread: self.extent.share.spread(),
         }
-        let (Some(gate), Some(weights)) = (&self.gate, self.vars.first()) else { return Ok(()) };
-        let waiting = gate.waiting();
-        let counts = rows::counts_to_bytes(waiting.iter().map(|&(_, count)| count));
-        let name = format!("{}{WAITING}", weights.origin);
-        let ids = waiting.iter().map(|&(row, _)| row as i64 + self.cut.first);
-        let form = self.form(DType::I64, 1);
-        rows::write_part(dir, self.part(&name), form, ids, counts.chunks_exact(8))
     }
 
-    fn form(&self, dtype: DType, width: usize) -> Form {
-        Form { height: self.cut.origin_height, width, dtype }
+    /// Begins a save: the rows as they are now, to be fetched by [`Slab::chunk`] until
+    /// [`Slab::end_save`].
+    pub(super) fn begin_save(&mut self, scope: &Scope) -> RowsSnapshot {
+        let (sorted, first) = (self.index.sorted(), self.extent.share.first());
+        let places = sorted.iter().map(|&(_, place)| self.at(place)).collect();
+        self.moment = Some(match self.changes_all {
+            true => Moment::shared(scope, self.vars.iter().map(|var| var.name.as_str()), places),
+            false => Moment::kept(self.vars.len(), places),
+        });
+        let waiting = self.gate.as_ref().map(Gate::waiting).unwrap_or_default();
+        RowsSnapshot {
+            files: self.files(),
+            ids: sorted.iter().map(|&(row, _)| row as i64 + first).collect(),
+            form: Form {
+                height: self.extent.origin_height,
+                width: self.width(),
+                dtype: DType::F32,
+            },
+            waiting: waiting.into_iter().map(|(row, n)| (row as i64 + first, n)).collect(),
+        }
     }
 
-    fn part<'a>(&self, var: &'a str) -> Part<'a> {
-        Part { var, block: self.cut.block, n_blocks: self.cut.n_blocks }
+    /// The bytes of some rows of a variable as they were when the save began.
+    pub(super) fn chunk(
+        &mut self,
+        scope: &Scope,
+        var: usize,
+        rows: Range<usize>,
+    ) -> Option<Vec<u8>> {
+        let name = &self.vars.get(var)?.name;
+        self.moment.as_mut()?.chunk(scope, (var, name), rows)
+    }
+
+    pub(super) fn end_save(&mut self) {
+        self.moment = None;
+    }
+
+    /// Rows at these places are about to change.
+    pub(super) fn keep(&mut self, scope: &Scope, places: &[i64]) {
+        if let Some(moment) = &mut self.moment {
+            moment.keep(scope, self.vars.iter().map(|var| var.name.as_str()), places);
+        }
     }
 
     /// Takes rows that were loaded into the scope, all variables in one order, and those that wait.
@@ -297,7 +343,7 @@ impl Slab {
         };
         let misfit = |detail: &str| Error::LoadedTable {
             table: weights.origin.clone(),
-            server: self.cut.block as i64,
+            server: self.extent.number as i64,
             detail: detail.to_string(),
         };
         if loaded.len() != self.vars.len() || loaded.iter().any(|rows| rows.ids != first.ids) {
@@ -309,13 +355,24 @@ impl Slab {
                 return Err(misfit("a row is listed twice, or there is no such row"));
             }
         }
-        self.ghost = index.n_rows();
+        self.absent = index.n_rows();
         self.index = index;
         self.has_stepped = true;
         for (var, rows) in self.vars.iter().zip(loaded) {
             scope.set(&var.name, rows.value);
         }
-        self.fill(scope, &[(self.ghost, 0)]);
+        self.fill(scope, &[(self.absent, 0)]);
+        if self.forgets {
+            // What an update makes of rows that have learnt nothing.
+            scope.write(self.weights(), |value| {
+                let Value::Tensor(tensor) = value else { return };
+                let row = self.absent * self.width()..(self.absent + 1) * self.width();
+                if let Some(row) = tensor.data_mut::<f32>().ok().and_then(|data| data.get_mut(row))
+                {
+                    row.fill(0.0);
+                }
+            });
+        }
         if let Some(gate) = &mut self.gate {
             let counts = waiting.value.data::<i64>().unwrap_or(&[]);
             for (&row, &count) in waiting.ids.iter().zip(counts) {
@@ -328,21 +385,31 @@ impl Slab {
 
 #[cfg(test)]
 mod tests {
-    use ps::table::{Entry, Spread};
+    use ps::message::Phase;
+    use ps::table::Entry;
+    use tensor::Distribution;
 
     use super::*;
+    use crate::io::rows;
 
-    const CUT: Cut = Cut { first: 0, origin_height: 5000, block: 0, n_blocks: 1 };
+    fn extent() -> Extent {
+        Extent { share: Share::Range(0..5000), origin_height: 5000, width: 2, number: 0, n: 1 }
+    }
 
     fn vars() -> Vec<Var> {
-        let spread = Spread::Uniform(-1.0, 1.0);
-        let uniform = RowInit::Drawn { spread, seed: 9, offset: 0 };
-        let var = |name: &str, init| Var { name: name.to_string(), init, origin: name.to_string() };
+        let shape = Distribution::Uniform(-1.0, 1.0);
+        let uniform = RowInit::Drawn { shape, seed: 9, offset: 0 };
+        let var = |name: &str, init| Var {
+            name: name.to_string(),
+            init,
+            origin: name.to_string(),
+            naming: Naming::Counted,
+        };
         vec![var("w", uniform), var("m", RowInit::Constant(0.5))]
     }
 
     fn slab(scope: &Scope) -> Slab {
-        Slab::new(scope, (5000, 2), vars(), CUT)
+        Slab::new(scope, vars(), extent())
     }
 
     fn set(scope: &Scope, var: &str, at: usize, to: f32) {
@@ -397,9 +464,10 @@ mod tests {
     #[test]
     fn rows_are_taken_in_by_rule_and_survive_a_folder() {
         let (scope, dir) = (Scope::new(), tempfile::tempdir().unwrap());
-        let cut = Cut { first: 100, origin_height: 9000, block: 1, n_blocks: 2 };
+        let share = Share::Range(100..5100);
+        let half = Extent { share: share.clone(), origin_height: 9000, number: 1, n: 2, width: 2 };
         let gate = || Gate::new(Entry::Count(2), (0, "w"), 100);
-        let mut slab = Slab::new(&scope, (5000, 2), vars(), cut);
+        let mut slab = Slab::new(&scope, vars(), half.clone());
         slab.guard(gate());
         assert_eq!(slab.look_up(&scope, &[7, 8]), Ok(vec![ABSENT; 2]));
         let value = Tensor::new([3, 2], &[1.0f32, 1.0, 2.0, 2.0, 3.0, 3.0]).unwrap();
@@ -412,31 +480,35 @@ mod tests {
         assert_eq!(slab.take(&scope, &mut grad), Ok(vec![8]));
         assert_eq!((grad.ids, grad.value), (vec![1], Tensor::full([1, 2], 1.0f32)));
         assert_eq!((slab.n_rows(), slab.refused()), (1, (0, 1)));
-        let mut waits = Slab::new(&scope, (5000, 2), vars(), cut);
+        let mut waits = Slab::new(&scope, vars(), half.clone());
         waits.guard(Gate::new(Entry::Count(3), (0, "w"), 100));
         waits.count(&scope, &[8, 9]);
         assert_eq!(waits.refused(), (2, 2));
         waits.count(&scope, &[9]);
         set(&scope, "w", 2, 6.5);
-        for phase in [Phase::Write, Phase::Place, Phase::Tidy] {
-            waits.save(&scope, dir.path(), phase).unwrap();
+        let snapshot = waits.begin_save(&scope);
+        snapshot.write(dir.path(), |var, rows| waits.chunk(&scope, var, rows)).unwrap();
+        waits.end_save();
+        for phase in [Phase::Place, Phase::Tidy] {
+            waits.files().settle(dir.path(), phase).unwrap();
         }
         let before = waits.whole(&scope, "w").unwrap();
 
         let read = |var: &str, form| {
-            rows::read_parts(dir.path(), waits.part(var), form, 100..5100).unwrap().unwrap()
+            let piece = snapshot.files.piece(var, Naming::Counted);
+            rows::read_pieces(dir.path(), piece, form, &share).unwrap().unwrap()
         };
-        let loaded = ["w", "m"].map(|var| read(var, waits.form(DType::F32, 2)));
-        let waiting = read("w@WAITING", waits.form(DType::I64, 1));
+        let loaded = ["w", "m"].map(|var| read(var, snapshot.form));
+        let waiting = read("w@WAITING", Form { width: 1, dtype: DType::I64, ..snapshot.form });
         let other = Scope::new();
-        let mut again = Slab::new(&other, (5000, 2), vars(), cut);
+        let mut again = Slab::new(&other, vars(), half.clone());
         again.guard(Gate::new(Entry::Count(3), (0, "w"), 100));
         again.load(&other, loaded.to_vec(), &waiting).unwrap();
         assert_eq!(again.whole(&other, "w").unwrap(), before);
         assert_eq!(again.look_up(&other, &[9, 8]), Ok(vec![0, ABSENT]));
         again.count(&other, &[8]);
         assert_eq!(again.look_up(&other, &[8]), Ok(vec![2]), "it had been named once before");
-        let odd = [read("w", waits.form(DType::F32, 2)), Rows::default()].to_vec();
+        let odd = [read("w", snapshot.form), Rows::default()].to_vec();
         let error = again.load(&other, odd, &waiting).unwrap_err();
         assert!(matches!(error, Error::LoadedTable { .. }), "{error}");
     }

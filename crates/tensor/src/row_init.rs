@@ -1,8 +1,7 @@
 //! What a row is before anybody changed it.
 
-use tensor::rng::{self, Rng};
-
-use super::mix;
+use crate::mix::mix;
+use crate::rng::{self, Rng};
 
 /// What the numbers of a new row are.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,8 +10,8 @@ pub enum RowInit {
     Constant(f32),
     /// From a stream of random numbers.
     Drawn {
-        /// How they are spread.
-        spread: Spread,
+        /// How they are distributed.
+        shape: Distribution,
         /// Names the stream.
         seed: u32,
         /// Numbers of the stream before the first row of this part.
@@ -20,9 +19,9 @@ pub enum RowInit {
     },
 }
 
-/// How random numbers are spread.
+/// How random numbers are distributed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Spread {
+pub enum Distribution {
     /// Evenly: at least the first, below the second. A row has what a whole table has there.
     Uniform(f32, f32),
     /// Around a mean with a deviation, cut off at two of them. A row has what a whole table has
@@ -39,17 +38,19 @@ const PERIOD: u128 = (1 << 31) - 2;
 impl RowInit {
     /// Fills a row.
     pub fn fill(&self, row: u64, values: &mut [f32]) {
-        let (spread, seed, offset) = match *self {
+        let (shape, seed, offset) = match *self {
             RowInit::Constant(value) => return values.fill(value),
-            RowInit::Drawn { spread, seed, offset } => (spread, seed, offset),
+            RowInit::Drawn { shape, seed, offset } => (shape, seed, offset),
         };
         let width = values.len() as u64;
         let first = u128::from(offset) + u128::from(row) * u128::from(width);
         let at = || Rng::at(seed, (first % PERIOD) as u64);
-        match spread {
-            Spread::Uniform(low, high) => rng::uniform(&mut at(), low, high, values),
-            Spread::Truncated(mean, std) => rng::truncated_gaussian(&mut at(), mean, std, values),
-            Spread::Normal(mean, std) => {
+        match shape {
+            Distribution::Uniform(low, high) => rng::uniform(&mut at(), low, high, values),
+            Distribution::Truncated(mean, std) => {
+                rng::truncated_gaussian(&mut at(), mean, std, values)
+            }
+            Distribution::Normal(mean, std) => {
                 let number = offset / width.max(1) + row;
                 let mut own = Rng::new((mix(mix(u64::from(seed)) ^ number) >> 32) as u32);
                 rng::gaussian(&mut own, mean, std, values);
@@ -59,14 +60,14 @@ impl RowInit {
 
     /// As words, for the attribute of a program.
     pub fn to_text(&self) -> String {
-        let (spread, seed, offset) = match *self {
+        let (shape, seed, offset) = match *self {
             RowInit::Constant(value) => return format!("constant {}", value.to_bits()),
-            RowInit::Drawn { spread, seed, offset } => (spread, seed, offset),
+            RowInit::Drawn { shape, seed, offset } => (shape, seed, offset),
         };
-        let (kind, a, b) = match spread {
-            Spread::Uniform(low, high) => ("uniform", low, high),
-            Spread::Truncated(mean, std) => ("truncated", mean, std),
-            Spread::Normal(mean, std) => ("normal", mean, std),
+        let (kind, a, b) = match shape {
+            Distribution::Uniform(low, high) => ("uniform", low, high),
+            Distribution::Truncated(mean, std) => ("truncated", mean, std),
+            Distribution::Normal(mean, std) => ("normal", mean, std),
         };
         format!("{kind} {} {} {seed} {offset}", a.to_bits(), b.to_bits())
     }
@@ -82,17 +83,17 @@ impl RowInit {
             };
         };
         let (a, b) = (float(a)?, float(b)?);
-        let spread = match kind {
-            "uniform" => Spread::Uniform(a, b),
-            "truncated" => Spread::Truncated(a, b),
-            "normal" => Spread::Normal(a, b),
+        let shape = match kind {
+            "uniform" => Distribution::Uniform(a, b),
+            "truncated" => Distribution::Truncated(a, b),
+            "normal" => Distribution::Normal(a, b),
             _ => return None,
         };
         let seed = match seed.parse().ok()? {
             0 => fresh_seed,
             seed => seed,
         };
-        Some(RowInit::Drawn { spread, seed, offset: offset.parse().ok()? })
+        Some(RowInit::Drawn { shape, seed, offset: offset.parse().ok()? })
     }
 }
 
@@ -100,8 +101,8 @@ impl RowInit {
 mod tests {
     use super::*;
 
-    fn drawn(spread: Spread, seed: u32, offset: u64) -> RowInit {
-        RowInit::Drawn { spread, seed, offset }
+    fn drawn(shape: Distribution, seed: u32, offset: u64) -> RowInit {
+        RowInit::Drawn { shape, seed, offset }
     }
 
     #[test]
@@ -109,27 +110,28 @@ mod tests {
         let (mut even, mut cut) = ([0.0f32; 12], [0.0f32; 12]);
         rng::uniform(&mut Rng::new(90), -1.0, 1.0, &mut even);
         rng::truncated_gaussian(&mut Rng::new(90), 0.0, 1.0, &mut cut);
-        for (spread, whole) in
-            [(Spread::Uniform(-1.0, 1.0), even), (Spread::Truncated(0.0, 1.0), cut)]
+        for (shape, whole) in
+            [(Distribution::Uniform(-1.0, 1.0), even), (Distribution::Truncated(0.0, 1.0), cut)]
         {
             // A part that begins with row 1 of the whole, rows of three.
             let mut row = [0.0; 3];
-            drawn(spread, 90, 3).fill(2, &mut row);
+            drawn(shape, 90, 3).fill(2, &mut row);
             assert_eq!(row, whole[9..12]);
         }
         // Far beyond the period of the stream, which begins again.
         let (mut far, mut near) = ([0.0; 2], [0.0; 2]);
-        drawn(Spread::Uniform(0.0, 1.0), 90, 0).fill(7 + (PERIOD as u64) * (1 << 30), &mut far);
-        drawn(Spread::Uniform(0.0, 1.0), 90, 0).fill(7, &mut near);
+        drawn(Distribution::Uniform(0.0, 1.0), 90, 0)
+            .fill(7 + (PERIOD as u64) * (1 << 30), &mut far);
+        drawn(Distribution::Uniform(0.0, 1.0), 90, 0).fill(7, &mut near);
         assert_eq!(far, near);
     }
 
     #[test]
     fn a_normal_row_is_its_own_wherever_the_table_is_cut() {
-        let spread = Spread::Normal(1.0, 0.5);
+        let shape = Distribution::Normal(1.0, 0.5);
         let row = |seed, offset, row| {
             let mut values = [0.0f32; 8];
-            drawn(spread, seed, offset).fill(row, &mut values);
+            drawn(shape, seed, offset).fill(row, &mut values);
             values
         };
         assert_eq!(row(9, 0, 12), row(9, 8 * 10, 2));
@@ -143,13 +145,16 @@ mod tests {
 
     #[test]
     fn an_init_survives_as_words() {
-        let all =
-            [Spread::Uniform(-0.1, 0.3), Spread::Truncated(0.0, 0.1), Spread::Normal(1.0, 2.0)];
-        let all = all.map(|spread| drawn(spread, 7, u64::MAX / 2));
+        let all = [
+            Distribution::Uniform(-0.1, 0.3),
+            Distribution::Truncated(0.0, 0.1),
+            Distribution::Normal(1.0, 2.0),
+        ];
+        let all = all.map(|shape| drawn(shape, 7, u64::MAX / 2));
         for init in all.into_iter().chain([RowInit::Constant(1e-6)]) {
             assert_eq!(RowInit::from_text(&init.to_text(), 1), Some(init));
         }
-        let (unseeded, seeded) = (Spread::Uniform(0.0, 1.0), Spread::Uniform(0.0, 1.0));
+        let (unseeded, seeded) = (Distribution::Uniform(0.0, 1.0), Distribution::Uniform(0.0, 1.0));
         let text = drawn(unseeded, 0, 0).to_text();
         assert_eq!(RowInit::from_text(&text, 5), Some(drawn(seeded, 5, 0)));
         for text in ["", "constant", "constant x", "normal 1 2", "uniform 1 2 3", "odd 1 2 3 4"] {

@@ -1,4 +1,4 @@
-//! The roll: which trainers are here, how far each has been served, who is dead.
+//! The members of a job: which trainers are here, how far each has been served, who is dead.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,7 +8,7 @@ use crate::refusal::Refusal;
 
 /// What a server knows of a trainer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(super) enum Membership {
     /// Has not come yet.
     Awaited,
     /// Takes part.
@@ -23,7 +23,7 @@ pub enum State {
 
 #[derive(Debug)]
 struct Entry {
-    state: State,
+    state: Membership,
     incarnation: u64,
     /// Processes that had this rank before. One of them may still have a greeting on its way.
     former: VecDeque<u64>,
@@ -45,7 +45,7 @@ struct Entry {
 const FORMER_MAX: usize = 16;
 
 #[derive(Debug)]
-pub(super) struct Roll {
+pub(super) struct Members {
     entries: Vec<Entry>,
     conns: BTreeMap<ConnId, TrainerId>,
 }
@@ -59,10 +59,10 @@ pub(super) struct Admitted {
     pub(super) is_new: bool,
 }
 
-impl Roll {
+impl Members {
     pub(super) fn new(n_trainers: u32) -> Self {
         let entry = |_| Entry {
-            state: State::Awaited,
+            state: Membership::Awaited,
             incarnation: 0,
             former: VecDeque::new(),
             conn: None,
@@ -93,15 +93,15 @@ impl Roll {
         now: Millis,
     ) -> Result<Admitted, Refusal> {
         let entry = self.entry_mut(trainer);
-        let is_same = entry.incarnation == incarnation && entry.state != State::Awaited;
-        let is_taken = entry.state == State::Here && entry.conn.is_some();
+        let is_same = entry.incarnation == incarnation && entry.state != Membership::Awaited;
+        let is_taken = entry.state == Membership::Here && entry.conn.is_some();
         if !is_same && (is_taken || entry.former.contains(&incarnation)) {
             let heard_ms = now.since(entry.heard);
             return Err(Refusal::DuplicateTrainer { trainer: trainer.0, heard_ms });
         }
         let replaced = entry.conn.filter(|&old| old != conn);
         if !is_same {
-            if entry.state != State::Awaited {
+            if entry.state != Membership::Awaited {
                 entry.former.push_back(entry.incarnation);
                 if entry.former.len() > FORMER_MAX {
                     entry.former.pop_front();
@@ -110,8 +110,8 @@ impl Roll {
             (entry.incarnation, entry.accepted) = (incarnation, 0);
             (entry.refused, entry.is_told) = (None, false);
         }
-        if !is_same || entry.state == State::Lost {
-            entry.state = State::Here;
+        if !is_same || entry.state == Membership::Lost {
+            entry.state = Membership::Here;
         }
         (entry.conn, entry.heard, entry.cut) = (Some(conn), now, None);
         if let Some(old) = replaced {
@@ -128,6 +128,11 @@ impl Roll {
 
     pub(super) fn conn(&self, trainer: TrainerId) -> Option<ConnId> {
         self.entry(trainer).conn
+    }
+
+    /// Which process has this rank.
+    pub(super) fn incarnation(&self, trainer: TrainerId) -> u64 {
+        self.entry(trainer).incarnation
     }
 
     pub(super) fn heard(&mut self, trainer: TrainerId, now: Millis) {
@@ -160,7 +165,7 @@ impl Roll {
     /// Whether no other trainer is here.
     pub(super) fn is_alone(&self, trainer: TrainerId) -> bool {
         let others = self.entries.iter().enumerate().filter(|(id, _)| *id != trainer.0 as usize);
-        !others.into_iter().any(|(_, entry)| entry.state == State::Here)
+        !others.into_iter().any(|(_, entry)| entry.state == Membership::Here)
     }
 
     /// For so long nobody listened: that was not the trainers' silence.
@@ -171,7 +176,7 @@ impl Roll {
         }
     }
 
-    pub(super) fn go(&mut self, trainer: TrainerId, state: State, now: Millis) {
+    pub(super) fn go(&mut self, trainer: TrainerId, state: Membership, now: Millis) {
         let entry = self.entry_mut(trainer);
         (entry.state, entry.heard) = (state, now);
     }
@@ -189,7 +194,7 @@ impl Roll {
     pub(super) fn expire(&mut self, now: Millis, config: &Config) -> Vec<TrainerId> {
         let mut dead = Vec::new();
         for (id, entry) in self.entries.iter_mut().enumerate() {
-            if entry.state != State::Here {
+            if entry.state != Membership::Here {
                 continue;
             }
             let death = match entry.cut {
@@ -202,15 +207,15 @@ impl Roll {
                 _ => None,
             };
             if death.is_some() {
-                (entry.state, entry.death) = (State::Lost, death);
+                (entry.state, entry.death) = (Membership::Lost, death);
                 dead.push(TrainerId(id as u32));
             }
         }
         dead
     }
 
-    /// What to say of a dead trainer.
-    pub(super) fn obituary(&self, trainer: TrainerId, round: u64) -> Refusal {
+    /// What to say of a trainer that died.
+    pub(super) fn loss(&self, trainer: TrainerId, round: u64) -> Refusal {
         let (how, silent_ms) = self.entry(trainer).death.unwrap_or(("it was last heard", 0));
         let round = round + 1;
         Refusal::TrainerLost { trainer: trainer.0, how: how.to_string(), silent_ms, round }
@@ -218,7 +223,7 @@ impl Roll {
 
     /// Whether rounds wait for this trainer.
     pub(super) fn is_active(&self, trainer: TrainerId) -> bool {
-        matches!(self.entry(trainer).state, State::Awaited | State::Here)
+        matches!(self.entry(trainer).state, Membership::Awaited | Membership::Here)
     }
 
     /// All trainers that rounds wait for.
@@ -232,7 +237,7 @@ impl Roll {
     }
 
     pub(super) fn anybody_completed(&self) -> bool {
-        self.entries.iter().any(|entry| entry.state == State::Completed)
+        self.entries.iter().any(|entry| entry.state == Membership::Completed)
     }
 
     /// Whether no trainer will come any more and not all have merely left.
@@ -242,7 +247,7 @@ impl Roll {
 
     /// A trainer that died, if one did.
     pub(super) fn lost(&self) -> Option<TrainerId> {
-        let lost = self.entries.iter().position(|entry| entry.state == State::Lost);
+        let lost = self.entries.iter().position(|entry| entry.state == Membership::Lost);
         lost.map(|id| TrainerId(id as u32))
     }
 
@@ -250,6 +255,6 @@ impl Roll {
     /// may come back for it.
     pub(super) fn all_told(&self) -> bool {
         let untold = |entry: &Entry| entry.conn.is_some() || !entry.is_told;
-        !self.entries.iter().any(|entry| entry.state == State::Here && untold(entry))
+        !self.entries.iter().any(|entry| entry.state == Membership::Here && untold(entry))
     }
 }

@@ -1,11 +1,26 @@
 //! The server's promises, one message at a time.
 
+mod work;
+
+use std::sync::Mutex;
+
+use tensor::Tensor;
+
 use super::*;
-use crate::message::{Barrier, Complete, Held, Leave, Named, Ping, Push, Save, Trade, Traded};
+use crate::message::{
+    Ack, Barrier, Complete, Leave, Meet, Named, Phase, Ping, Pong, Push, Save, Trade, Traded,
+    Values,
+};
 
 /// A store with one number: gradients are added to it.
 #[derive(Default)]
-struct Sum(f64, u64);
+struct Sum(Mutex<f64>);
+
+impl Sum {
+    fn value(&self) -> f64 {
+        *self.0.lock().unwrap()
+    }
+}
 
 impl Store for Sum {
     fn check(&self, grad: &Named) -> Result<(), Refusal> {
@@ -15,13 +30,12 @@ impl Store for Sum {
         }
     }
 
-    fn apply(&mut self, _trainer: TrainerId, grad: Named) -> Result<(), String> {
-        self.0 += grad.value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
-        self.1 += 1;
+    fn apply(&self, _trainer: TrainerId, grad: Named) -> Result<(), Refusal> {
+        *self.0.lock().unwrap() += grad.value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
         Ok(())
     }
 
-    fn round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String> {
+    fn round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), Refusal> {
         for (trainer, grads) in grads {
             for grad in grads {
                 self.apply(trainer, grad)?;
@@ -30,16 +44,16 @@ impl Store for Sum {
         Ok(())
     }
 
-    fn read(&mut self, _trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
-        let value = Arc::new(Value::Tensor(Tensor::full([1], self.0)));
+    fn read(&self, _trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
+        let value = Arc::new(Value::Tensor(Tensor::full([1], self.value())));
         Ok(pull.names.iter().map(|_| value.clone()).collect())
     }
 
-    fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal> {
+    fn look_up(&self, look_up: &LookUp) -> Result<Tensor, Refusal> {
         Err(Refusal::UnknownVar(look_up.table.clone()))
     }
 
-    fn save(&mut self, save: &Save) -> Result<(), Refusal> {
+    fn save(&self, save: &Save) -> Result<(), Refusal> {
         Err(Refusal::UnknownVar(save.table.clone()))
     }
 
@@ -49,19 +63,38 @@ impl Store for Sum {
 }
 
 struct Bench {
-    server: Server<Sum>,
+    server: Server,
+    store: Sum,
     now: u64,
 }
 
 impl Bench {
     fn new(n_trainers: u32, sync: bool) -> Self {
         let config = Config { n_trainers, sync, job: "job".to_string(), ..Config::default() };
-        Self { server: Server::new(config, Sum::default()), now: 0 }
+        Self { server: Server::new(config, None), store: Sum::default(), now: 0 }
     }
 
     /// Sends a message; trainer `i` speaks on connection `i`.
     fn say(&mut self, conn: u64, id: u64, request: impl Into<Request>) -> Vec<(u64, u64, Reply)> {
-        replies(self.server.handle(Millis(self.now), ConnId(conn), id, request.into()))
+        let actions = self.server.handle(Millis(self.now), ConnId(conn), id, request.into());
+        self.work(actions)
+    }
+
+    /// Does what work there is, and returns what was said.
+    fn work(&mut self, actions: Vec<Action>) -> Vec<(u64, u64, Reply)> {
+        let mut said = Vec::new();
+        for action in actions {
+            match action {
+                Action::Reply(conn, id, reply) => said.push((conn.0, id, reply)),
+                Action::Run(work) => {
+                    let done = work.run(&self.store);
+                    let actions = self.server.done(Millis(self.now), done);
+                    said.extend(self.work(actions));
+                }
+                _ => {}
+            }
+        }
+        said
     }
 
     fn hello(&mut self, conn: u64, trainer: u32) -> Vec<(u64, u64, Reply)> {
@@ -80,7 +113,8 @@ impl Bench {
         let mut said = Vec::new();
         while self.now < end {
             self.now = end.min(self.now + 500);
-            said.extend(replies(self.server.tick(Millis(self.now))));
+            let actions = self.server.tick(Millis(self.now));
+            said.extend(self.work(actions));
         }
         said
     }
@@ -129,7 +163,7 @@ fn a_repeated_push_is_applied_once() {
         assert_eq!(bench.say(0, 1, push(5.0)), [(0, 1, Ack.into())]);
     }
     assert_eq!(bench.say(0, 3, push(5.0)), [(0, 1, Ack.into())], "2 is missing");
-    assert_eq!((bench.server.store().0, bench.server.stats().repeated), (5.0, 2));
+    assert_eq!((bench.store.value(), bench.server.stats().repeated), (5.0, 2));
 }
 
 #[test]
@@ -168,7 +202,7 @@ fn a_bad_gradient_is_refused_and_the_server_goes_on() {
     let refusal = Refusal::NotFinite { var: "w".into(), trainer: 0 };
     assert_eq!(bench.say(0, 2, push(f64::NAN)), [(0, 2, refusal.into())]);
     bench.say(0, 3, push(4.0));
-    assert_eq!(bench.server.store().0, 4.0);
+    assert_eq!(bench.store.value(), 4.0);
 }
 
 #[test]
@@ -232,7 +266,8 @@ fn a_server_that_slept_does_not_take_its_sleep_for_silence() {
     bench.say(0, 1, Barrier { round: 1 });
     bench.say(0, 9, pull(1));
     bench.now += 60_000;
-    assert_eq!(replies(bench.server.tick(Millis(bench.now))), []);
+    let actions = bench.server.tick(Millis(bench.now));
+    assert_eq!(bench.work(actions), []);
     let told = bench.tick(20_000);
     assert_eq!(told.len(), 1, "awake, it counts: {told:?}");
 }
@@ -502,40 +537,14 @@ fn trainers_that_wait_for_each_other_are_told() {
 
 #[test]
 fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
-    struct Model(Sum);
-    impl Store for Model {
-        fn check(&self, grad: &Named) -> Result<(), Refusal> {
-            self.0.check(grad)
-        }
-        fn apply(&mut self, trainer: TrainerId, grad: Named) -> Result<(), String> {
-            self.0.apply(trainer, grad)
-        }
-        fn round(&mut self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), String> {
-            self.0.round(grads)
-        }
-        fn read(&mut self, trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
-            self.0.read(trainer, pull)
-        }
-        fn look_up(&mut self, look_up: &LookUp) -> Result<Tensor, Refusal> {
-            self.0.look_up(look_up)
-        }
-        fn save(&mut self, save: &Save) -> Result<(), Refusal> {
-            self.0.save(save)
-        }
-        fn size(&self) -> Size {
-            self.0.size()
-        }
-        fn params(&self) -> Option<Vec<Held>> {
-            Some(vec![held("w", &[4, 1]), held("bias", &[1]), held("table", &[])])
-        }
-    }
     fn held(name: &str, dims: &[i64]) -> Held {
         Held { name: name.to_string(), dims: dims.to_vec() }
     }
     let greet = |vars: Vec<Held>| {
         let hello =
             Hello { version: VERSION, job: String::new(), trainer: 0, incarnation: 1, vars };
-        let mut server = Server::new(Config::default(), Model(Sum::default()));
+        let ours = vec![held("w", &[4, 1]), held("bias", &[1]), held("table", &[])];
+        let mut server = Server::new(Config::default(), Some(ours));
         server.handle(Millis(0), ConnId(1), 0, hello.into())
     };
     for (name, dims) in [("w", vec![5, 1]), ("w2", vec![4, 1])] {

@@ -1,0 +1,207 @@
+//! Changes: gradients, the end of a part of a round, the end of a trainer.
+
+use super::members::Membership;
+use super::{Action, Asker, Change, Purpose, Server, Task, Waiting};
+use crate::ids::{Millis, TrainerId};
+use crate::message::{Ack, Push, Request};
+use crate::refusal::Refusal;
+
+/// How far a change got.
+enum Progress {
+    Served,
+    /// It is served when work under way is done.
+    UnderWay,
+}
+
+impl Server {
+    /// Serves a change once, in order; a repeated one is acknowledged and not served.
+    pub(super) fn change(&mut self, now: Millis, asker: Asker, request: Request) {
+        let Asker { conn, trainer, id: seq } = asker;
+        let accepted = self.members.accepted(trainer);
+        if seq != accepted + 1 {
+            self.stats.repeated += u64::from(seq <= accepted);
+            if let Some((seq, refusal)) = self.members.refused(trainer) {
+                return self.reply(conn, seq, refusal);
+            }
+            // After a gap the trainer learns what is missing, and sends again from there.
+            return self.reply(conn, accepted, Ack);
+        }
+        self.members.accept(trainer, seq);
+        let change = Change { trainer, incarnation: self.members.incarnation(trainer), seq };
+        let progress = match request {
+            Request::Push(push) => self.push(change, push),
+            Request::Barrier(barrier) => self.barrier(change, barrier.round),
+            Request::Complete(_) => {
+                self.inform(format!("{trainer} completed"));
+                self.go(now, change, Membership::Completed)
+            }
+            _ => {
+                self.warn(format!("{trainer} left without completing its job"));
+                self.go(now, change, Membership::Left)
+            }
+        };
+        match progress {
+            Ok(Progress::Served) => self.served(now, change, Ok(())),
+            Ok(Progress::UnderWay) => {
+                self.busy.entry(trainer).or_default();
+            }
+            Err(refusal) => self.served(now, change, Err(refusal)),
+        }
+    }
+
+    /// Whether the process that sent a change still has its rank.
+    pub(super) fn is_current(&self, change: Change) -> bool {
+        self.members.incarnation(change.trainer) == change.incarnation
+    }
+
+    /// Says what became of a change, where its trainer is now.
+    pub(super) fn served(&mut self, now: Millis, change: Change, served: Result<(), Refusal>) {
+        let Change { trainer, seq, .. } = change;
+        if let Err(refusal) = &served {
+            self.warn(format!("{trainer}: {refusal}"));
+        }
+        if self.is_current(change) {
+            if let Err(refusal) = &served {
+                self.members.refuse(trainer, seq, refusal.clone());
+            }
+            if let Some(conn) = self.members.conn(trainer) {
+                match served {
+                    Ok(()) => self.reply(conn, seq, Ack),
+                    Err(refusal) => self.reply(conn, seq, refusal),
+                }
+            }
+        }
+        self.next_turn(now, trainer);
+    }
+
+    fn push(&mut self, change: Change, push: Push) -> Result<Progress, Refusal> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let (trainer, finite) = (change.trainer, self.config.check_finite);
+        let n = push.grads.len() as u64;
+        let task = match self.config.sync {
+            true => Task::Check { trainer, grads: push.grads, finite },
+            false => {
+                self.staleness.push(trainer, &push, &mut self.stats);
+                Task::Apply { trainer, grads: push.grads, finite }
+            }
+        };
+        self.run(Purpose::Push(change, n), task);
+        Ok(Progress::UnderWay)
+    }
+
+    fn barrier(&mut self, change: Change, round: u64) -> Result<Progress, Refusal> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        if !self.config.sync {
+            return Ok(Progress::Served);
+        }
+        let trainer = change.trainer;
+        if !self.rounds.close(trainer, round)? {
+            self.inform(format!(
+                "{trainer} was started again: its part of round {round} is here already and stays as it is"
+            ));
+        }
+        Ok(self.end_round(Some(change)))
+    }
+
+    /// Has the next round applied, if all active trainers have closed it and none is being applied.
+    fn end_round(&mut self, change: Option<Change>) -> Progress {
+        let grads = self.rounds.begin(|trainer| self.members.is_active(trainer));
+        let Some(grads) = grads else { return Progress::Served };
+        self.stats.pushes += grads.iter().map(|(_, grads)| grads.len() as u64).sum::<u64>();
+        self.run(Purpose::Round(change), Task::Round(grads));
+        Progress::UnderWay
+    }
+
+    /// A round was applied: who waited for it is answered.
+    pub(super) fn round_done(
+        &mut self,
+        now: Millis,
+        change: Option<Change>,
+        applied: Result<(), Refusal>,
+    ) {
+        match &applied {
+            Ok(()) => {
+                self.rounds.finish();
+                self.answer_waiting();
+                self.end_round(None);
+                self.check_stuck();
+            }
+            Err(refusal) => self.set_failure(refusal.clone()),
+        }
+        if let Some(change) = change {
+            self.served(now, change, applied);
+        }
+    }
+
+    fn answer_waiting(&mut self) {
+        let ready = |waiting: &Waiting| waiting.after <= self.rounds.applied();
+        let (now, later) = std::mem::take(&mut self.waiting).into_iter().partition(ready);
+        self.waiting = later;
+        for Waiting { asker, question, .. } in now {
+            self.give(asker, question);
+        }
+    }
+
+    /// A trainer is no longer waited for.
+    fn go(
+        &mut self,
+        now: Millis,
+        change: Change,
+        membership: Membership,
+    ) -> Result<Progress, Refusal> {
+        self.members.go(change.trainer, membership, now);
+        self.rounds.forget_open(change.trainer);
+        Ok(self.settle(Some(change)))
+    }
+
+    /// After somebody is gone: what waited only for them goes on.
+    fn settle(&mut self, change: Option<Change>) -> Progress {
+        for (conn, id, met) in self.meetings.settle(&self.members.active()) {
+            self.reply(conn, id, met);
+        }
+        self.settle_trades();
+        match self.failure {
+            None => self.end_round(change),
+            Some(_) => Progress::Served,
+        }
+    }
+
+    /// A trainer is dead: the job fails, or goes on without it.
+    pub(super) fn lose(&mut self, trainer: TrainerId) {
+        let refusal = self.members.loss(trainer, self.rounds.applied());
+        let goes_on = !self.config.sync || self.config.go_on;
+        match &refusal {
+            Refusal::TrainerLost { trainer, how, silent_ms, round } if goes_on => self.warn(format!(
+                "trainer {trainer} died: {how} {silent_ms} ms ago, in round {round}; the others go on without it"
+            )),
+            other => self.warn(other.to_string()),
+        }
+        if let Some(conn) = self.members.conn(trainer) {
+            self.actions.push(Action::Close(conn));
+        }
+        if self.failure.is_some() {
+            return;
+        }
+        if !goes_on {
+            return self.set_failure(refusal);
+        }
+        self.rounds.forget_open(trainer);
+        self.settle(None);
+    }
+
+    pub(super) fn set_failure(&mut self, refusal: Refusal) {
+        self.warn(format!("the job cannot go on: {refusal}"));
+        self.failure.get_or_insert_with(|| refusal.clone());
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.reply(waiting.asker.conn, waiting.asker.id, refusal.clone());
+        }
+        for (conn, id) in self.meetings.dissolve() {
+            self.reply(conn, id, refusal.clone());
+        }
+        self.dissolve_trades(&refusal);
+    }
+}

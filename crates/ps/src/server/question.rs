@@ -1,0 +1,105 @@
+//! Questions: they change nothing that matters, and may come twice.
+
+use super::{Asker, NewsAsked, Outcome, Purpose, Question, Server, Task, Waiting};
+use crate::message::{Done, Meet, Pong, Reply, Request, Values};
+use crate::refusal::Refusal;
+
+impl Server {
+    pub(super) fn answer(&mut self, asker: Asker, request: Request) {
+        let Asker { conn, id, .. } = asker;
+        match request {
+            Request::Ping(_) => {
+                let missing = self.missing();
+                self.reply(conn, id, Pong { round: self.rounds.applied(), missing });
+            }
+            Request::AskStats(_) => self.run(Purpose::Answer(asker), Task::Size),
+            Request::Pull(pull) => self.ask(asker, pull.after, Question::Pull(pull)),
+            Request::LookUp(keys) => self.ask(asker, keys.after, Question::LookUp(keys)),
+            Request::Meet(meet) => self.meet(asker, meet),
+            Request::Trade(trade) => self.trade((conn, asker.trainer), id, trade),
+            Request::Save(save) => self.run(Purpose::Answer(asker), Task::Save(save)),
+            _ => self.turn_away(conn, id, Refusal::Malformed("out of place".to_string())),
+        }
+    }
+
+    /// Trainers without which nothing goes on, if anybody waits.
+    fn missing(&self) -> Vec<u32> {
+        if self.waiting.is_empty() && self.meetings.is_empty() && self.trades.is_empty() {
+            return Vec::new();
+        }
+        let active = |trainer| self.members.is_active(trainer);
+        let mut missing = self.rounds.missing(active);
+        missing.extend(self.meetings.missing(&self.members.active()));
+        missing.extend(self.trades.missing());
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
+    fn ask(&mut self, asker: Asker, after: u64, question: Question) {
+        if after <= self.rounds.applied() || !self.config.sync {
+            return self.give(asker, question);
+        }
+        if let Some(failure) = self.failure.clone() {
+            return self.reply(asker.conn, asker.id, failure);
+        }
+        // Asked again: it waits already.
+        if !self.waiting.iter().any(|waiting| waiting.asker == asker) {
+            self.waiting.push(Waiting { asker, after, question });
+            self.check_stuck();
+        }
+    }
+
+    /// Has a question answered.
+    pub(super) fn give(&mut self, asker: Asker, question: Question) {
+        let Asker { trainer, id, .. } = asker;
+        match question {
+            Question::LookUp(keys) => self.run(Purpose::Answer(asker), Task::LookUp(keys)),
+            Question::Pull(pull) if !pull.changed => {
+                self.staleness.pull(trainer);
+                self.run(Purpose::Answer(asker), Task::Read(trainer, pull));
+            }
+            Question::Pull(pull) => {
+                self.staleness.pull(trainer);
+                let key = (trainer, pull.names.clone());
+                // An older question is one that came late: what it would be told must not be lost with
+                // it.
+                if let Some(news) = self.news.get(&key).filter(|news| news.id >= id) {
+                    let values = news.values.clone();
+                    return self.reply(asker.conn, id, Values(values));
+                }
+                // Nobody asks again before the answer is here to be repeated.
+                self.busy.entry(trainer).or_default();
+                let incarnation = self.members.incarnation(trainer);
+                let asked = NewsAsked { asker, incarnation, names: key.1 };
+                self.run(Purpose::News(asked), Task::Read(trainer, pull));
+            }
+        }
+    }
+
+    /// The answer to a question is there.
+    pub(super) fn answered(&mut self, asker: Asker, outcome: Outcome) {
+        let answer = match outcome {
+            Outcome::Values(values) => values.map(|values| Values(values).into()),
+            Outcome::Rows(rows) => rows.map(Reply::Rows),
+            Outcome::Size(size) => Ok(self.stats_with(size).into()),
+            Outcome::Served(served) => served.map(|()| Done.into()),
+            Outcome::Checked(checked) => checked.map(|_| Done.into()),
+        };
+        self.reply(asker.conn, asker.id, answer.unwrap_or_else(Reply::Refused));
+    }
+
+    fn meet(&mut self, asker: Asker, meet: Meet) {
+        let Asker { conn, trainer, id } = asker;
+        if let Some(failure) = self.failure.clone() {
+            return self.reply(conn, id, failure);
+        }
+        if let Some(met) = self.meetings.arrive(trainer, (conn, id), meet) {
+            return self.reply(conn, id, met);
+        }
+        for (conn, id, met) in self.meetings.settle(&self.members.active()) {
+            self.reply(conn, id, met);
+        }
+        self.check_stuck();
+    }
+}

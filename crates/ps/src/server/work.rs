@@ -1,0 +1,107 @@
+//! Work on data: what the state machine wants done and does not do itself.
+//!
+//! Whoever drives the server runs it on the [`Store`], on any thread and at any time, and gives the
+//! outcome back ([`super::Server::done`]). So no data, no file and no lock of a table is ever waited
+//! for inside the state machine.
+
+use std::sync::Arc;
+
+use tensor::{Tensor, Value};
+
+use super::{Size, Store};
+use crate::ids::TrainerId;
+use crate::message::{LookUp, Named, Pull, Save};
+use crate::refusal::Refusal;
+
+/// Something to be done with the data.
+#[derive(Debug)]
+pub struct Work {
+    pub(super) id: u64,
+    pub(super) task: Task,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Looks whether gradients can be taken, and hands them back for their round.
+    Check {
+        trainer: TrainerId,
+        grads: Vec<Named>,
+        finite: bool,
+    },
+    /// The same, and applies them at once.
+    Apply {
+        trainer: TrainerId,
+        grads: Vec<Named>,
+        finite: bool,
+    },
+    /// Applies a round: everybody's gradients, in the order of their ranks.
+    Round(Vec<(TrainerId, Vec<Named>)>),
+    Read(TrainerId, Pull),
+    LookUp(LookUp),
+    Save(Save),
+    Size,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Done {
+    pub(super) id: u64,
+    pub(super) outcome: Outcome,
+}
+
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// Gradients that are in order.
+    Checked(Result<Vec<Named>, Refusal>),
+    /// Gradients were applied, a round was, or a table was saved.
+    Served(Result<(), Refusal>),
+    Values(Result<Vec<Arc<Value>>, Refusal>),
+    Rows(Result<Tensor, Refusal>),
+    Size(Size),
+}
+
+impl Work {
+    /// Whether it takes long and keeps nobody waiting but who asked for it: it gets a thread of its own.
+    pub fn is_long(&self) -> bool {
+        matches!(self.task, Task::Save(_))
+    }
+
+    /// Does it.
+    pub fn run(self, store: &impl Store) -> Done {
+        let outcome = match self.task {
+            Task::Check { trainer, grads, finite } => {
+                Outcome::Checked(check(store, trainer, &grads, finite).map(|()| grads))
+            }
+            Task::Apply { trainer, grads, finite } => {
+                let checked = check(store, trainer, &grads, finite);
+                let mut grads = grads.into_iter();
+                Outcome::Served(
+                    checked.and_then(|()| grads.try_for_each(|grad| store.apply(trainer, grad))),
+                )
+            }
+            Task::Round(grads) => Outcome::Served(store.round(grads)),
+            Task::Read(trainer, pull) => Outcome::Values(store.read(trainer, &pull)),
+            Task::LookUp(look_up) => Outcome::Rows(store.look_up(&look_up)),
+            Task::Save(save) => Outcome::Served(store.save(&save)),
+            Task::Size => Outcome::Size(store.size()),
+        };
+        Done { id: self.id, outcome }
+    }
+}
+
+/// Whether gradients can be taken, all of them.
+fn check(
+    store: &impl Store,
+    trainer: TrainerId,
+    grads: &[Named],
+    finite: bool,
+) -> Result<(), Refusal> {
+    for grad in grads {
+        store.check(grad)?;
+        if finite && !grad.is_finite() {
+            return Err(Refusal::NotFinite { var: grad.name.clone(), trainer: trainer.0 });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! What a server has once for all tables: learning rates, and the counters of steps they depend on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use program::Program;
+use ps::SharedMemory;
+use ps::message::Named;
+use tensor::{DType, Tensor, Value};
+
+use super::table::{Answer, lend};
+use super::values::{counter, first_number, make_own};
+use crate::error::Result;
+use crate::executor::{Executor, Feed};
+use crate::scope::Scope;
+
+/// Counts steps for learning rates; trainers of asynchronous jobs send theirs.
+const COUNTER: &str = "@LR_DECAY_COUNTER@";
+
+/// See the module. Its variables are in the server's scope.
+pub(super) struct Schedule {
+    scope: Scope,
+    executor: Executor,
+    /// Computes the learning rates.
+    program: Option<Program>,
+    /// Values that were asked for and have not changed since.
+    cache: BTreeMap<String, Arc<Value>>,
+    pub(super) room: SharedMemory,
+}
+
+impl Schedule {
+    pub(super) fn new(program: Option<Program>, scope: &Scope) -> Self {
+        let (executor, cache, room) = (Executor::new(), BTreeMap::new(), SharedMemory::default());
+        Self { scope: scope.clone(), executor, program, cache, room }
+    }
+
+    /// Every variable that its ops name.
+    pub(super) fn names(&self) -> BTreeSet<String> {
+        let (mut names, mut seen, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![0]);
+        let Some(program) = &self.program else { return names };
+        // Its ops, and those of the blocks that they run.
+        while let Some(block) = open.pop() {
+            if !seen.insert(block) {
+                continue;
+            }
+            for op in program.blocks().get(block).map_or(&[][..], |block| &block.ops) {
+                names.extend(op.reads().chain(op.writes()).map(str::to_string));
+                open.extend(op.sub_blocks());
+            }
+        }
+        names
+    }
+
+    /// The learning rate of the first step; counters go up as trainers report steps. The names of the
+    /// counters.
+    pub(super) fn start_counters(&mut self) -> Result<BTreeSet<String>> {
+        let mut counters = BTreeSet::new();
+        let Some(program) = &self.program else { return Ok(counters) };
+        let loaded = self.scope.get(COUNTER).and_then(|value| first_number(&value));
+        for var in program.block(0).vars() {
+            if let Some(rank) =
+                var.name.strip_prefix(COUNTER).and_then(|r| r.strip_prefix(".trainer_"))
+            {
+                let steps = if rank == "0" { loaded.unwrap_or(0.0).max(0.0) } else { 0.0 };
+                self.scope.set(&var.name, counter(var, steps));
+                counters.insert(var.name.clone());
+            }
+        }
+        self.run()?;
+        Ok(counters)
+    }
+
+    /// Computes the learning rates of the next step.
+    pub(super) fn run(&mut self) -> Result<()> {
+        let Some(program) = &self.program else { return Ok(()) };
+        for name in program.block(0).ops.iter().flat_map(|op| op.writes()) {
+            self.cache.remove(name);
+            if self.scope.find(name).is_some() {
+                self.scope.write(name, |value| make_own(value, &self.room));
+            }
+        }
+        self.executor.run(program, &self.scope, &mut Feed::default(), &[]).map(drop)
+    }
+
+    /// A trainer has made some more steps.
+    pub(super) fn count(&mut self, grad: &Named) -> Result<()> {
+        let more = first_number(&grad.value).unwrap_or(0.0);
+        self.cache.remove(&grad.name);
+        self.scope.write(&grad.name, |value| {
+            make_own(value, &self.room);
+            let sum = first_number(value).unwrap_or(0.0) + more;
+            if let Value::Tensor(tensor) = value {
+                match tensor.dtype() {
+                    DType::I64 => *tensor = Tensor::full([1], sum as i64),
+                    _ => *tensor = Tensor::full([1], sum as f32),
+                }
+            }
+        });
+        self.run()
+    }
+
+    /// A variable as it is now.
+    pub(super) fn value(&mut self, name: &str) -> Answer<Arc<Value>> {
+        if let Some(value) = self.cache.get(name) {
+            return Ok(value.clone());
+        }
+        let value = lend(&self.scope, name, Some(&self.room))?;
+        self.cache.insert(name.to_string(), value.clone());
+        Ok(value)
+    }
+}

@@ -1,0 +1,269 @@
+//! The tables of a server: a parameter with the state of its optimizer, and the block that changes both.
+//!
+//! A table has a scope and an executor of its own, so that tables do not wait for each other. What it
+//! shares with others (a learning rate) is copied from the server's scope before each step.
+
+mod describe;
+mod rows;
+mod saving;
+mod slab;
+mod whole;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use program::{VarDesc, VarKind};
+use ps::message::{LookUp, Named, Pull, Save};
+use ps::server::Size;
+use ps::{Refusal, SharedMemory, TrainerId};
+use tensor::{Tensor, Value};
+
+pub(super) use describe::RowTables;
+pub(super) use saving::{Files, Snapshot};
+pub(super) use whole::Policy;
+
+use super::blocks::Update;
+use super::values::{check_fits, empty_rows, make_own, move_into, zeros};
+use crate::error::Result;
+use crate::executor::{Executor, Feed};
+use crate::io::rows::Share;
+use crate::scope::Scope;
+
+/// A refusal, or what was asked for.
+pub(super) type Answer<T> = std::result::Result<T, Refusal>;
+
+/// One table; see the module.
+pub(super) trait Table: Send {
+    /// What gradients it takes.
+    fn accepts(&self) -> Vec<Accepts>;
+
+    /// Rows by their numbers.
+    fn look_up(&mut self, look_up: &LookUp) -> Answer<Tensor>;
+
+    /// Applies a gradient at once.
+    fn apply(&mut self, trainer: TrainerId, grad: Named) -> Result<()>;
+
+    /// Applies the gradients of a round, which stand in the order of ranks.
+    fn round(&mut self, grads: Vec<Named>) -> Result<()>;
+
+    /// A variable as it is now; `pull` says whether all of it or what others changed.
+    fn read(&mut self, trainer: TrainerId, name: &str, pull: &Pull) -> Answer<Arc<Value>>;
+
+    /// The files of a save.
+    fn files(&self, save: &Save) -> Files;
+
+    /// Begins a save: the table as it is now.
+    fn begin_save(&mut self) -> Snapshot;
+
+    /// The bytes of some rows of a variable as they were when the save began; `None` if it is not saved
+    /// by rows.
+    fn chunk(&mut self, _var: usize, _rows: Range<usize>) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// All is written.
+    fn end_save(&mut self) {}
+
+    /// What it holds.
+    fn size(&self) -> Size;
+
+    /// Its part that all tables have.
+    fn updater(&mut self) -> &mut Updater;
+}
+
+/// A gradient that a table takes. It never changes, so nobody is waited for who asks.
+pub(super) struct Accepts {
+    pub(super) var: VarDesc,
+    /// Rows that are here; all if it does not say.
+    pub(super) share: Option<Share>,
+}
+
+impl Accepts {
+    /// Whether a value is such a gradient.
+    pub(super) fn check(&self, value: &Value) -> Answer<()> {
+        let bad = |detail| Refusal::BadValue { var: self.var.name.clone(), detail };
+        check_fits(&self.var, value).map_err(bad)?;
+        let (Value::Rows(rows), Some(share)) = (value, &self.share) else { return Ok(()) };
+        match rows.ids.iter().find(|&&row| !share.has(row.saturating_add(share.first()))) {
+            Some(row) => Err(bad(format!("row {row} came, which another server has"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What every table has: its variables and the block that changes them.
+pub(super) struct Updater {
+    pub(super) update: Update,
+    pub(super) scope: Scope,
+    executor: Executor,
+    /// The server's variables; those that `shared` names are copied from there, and back if they
+    /// change.
+    pub(super) server: Scope,
+    shared: Vec<Shared>,
+    /// Values that were asked for and have not changed since.
+    cache: BTreeMap<String, Arc<Value>>,
+    /// Memory that trainers of this machine can read.
+    pub(super) room: SharedMemory,
+    /// Memory of gradients that were applied.
+    spare: Vec<Tensor>,
+}
+
+/// A variable that others use too.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) name: String,
+    pub(super) is_written: bool,
+}
+
+impl Updater {
+    /// Moves the variables that are the table's own out of the server's scope.
+    pub(super) fn new(update: Update, shared: Vec<Shared>, server: &Scope) -> Self {
+        let scope = Scope::new();
+        for name in update.names() {
+            let is_shared = shared.iter().any(|shared| shared.name == name);
+            if !is_shared && server.find(name).is_some() {
+                scope.set(name, server.write(name, std::mem::take));
+            }
+        }
+        Self {
+            update,
+            scope,
+            executor: Executor::new(),
+            server: server.clone(),
+            shared,
+            cache: BTreeMap::new(),
+            room: SharedMemory::default(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Gives the server's scope its variables back.
+    pub(super) fn give_back(&mut self) {
+        for name in self.scope.names() {
+            if self.shared.iter().all(|shared| shared.name != name) {
+                self.server.set(&name, self.scope.write(&name, std::mem::take));
+            }
+        }
+    }
+
+    /// Memory of gradients that were applied.
+    pub(super) fn take_spare(&mut self) -> Vec<Tensor> {
+        std::mem::take(&mut self.spare)
+    }
+
+    /// Runs the block on the gradients that were placed.
+    pub(super) fn run(&mut self) -> Result<()> {
+        for name in &self.update.writes {
+            self.cache.remove(name);
+            if self.scope.find(name).is_some() {
+                self.scope.write(name, |value| make_own(value, &self.room));
+            }
+        }
+        for Shared { name, .. } in &self.shared {
+            self.server.read(name, |theirs| self.scope.write(name, |own| copy(theirs, own)));
+        }
+        self.executor.run(&self.update.program, &self.scope, &mut Feed::default(), &[])?;
+        for Shared { name, .. } in self.shared.iter().filter(|shared| shared.is_written) {
+            self.scope.read(name, |own| self.server.write(name, |theirs| copy(own, theirs)));
+        }
+        Ok(())
+    }
+
+    /// Puts a gradient where the block looks for it.
+    pub(super) fn place(&mut self, grad: Named) {
+        let mut value = grad.value;
+        self.scope.write(&grad.name, |old| std::mem::swap(old, &mut value));
+        self.recycle(value);
+    }
+
+    /// Keeps the memory of a gradient for the next one.
+    pub(super) fn recycle(&mut self, value: Value) {
+        match value {
+            Value::Tensor(tensor) => self.spare.push(tensor),
+            Value::Rows(rows) => self.spare.push(rows.value),
+            _ => {}
+        }
+    }
+
+    /// A trainer that is gone, or sent nothing, has gradients of zero.
+    pub(super) fn place_zeros(&self, placed: &[String]) {
+        for grad in self.update.grads.iter().filter(|grad| !placed.contains(&grad.name)) {
+            self.scope.write(&grad.name, |value| {
+                *value = match grad.meta.kind {
+                    VarKind::SelectedRows => Value::Rows(empty_rows(grad)),
+                    _ => Value::Tensor(zeros(grad.meta.dtype, &grad.meta.dims)),
+                };
+            });
+        }
+    }
+
+    /// The gradients that it takes.
+    pub(super) fn accepts(&self, share: Option<&Share>) -> Vec<Accepts> {
+        let accepts = |var: &VarDesc| Accepts { var: var.clone(), share: share.cloned() };
+        self.update.grads.iter().map(accepts).collect()
+    }
+
+    /// Rows and bytes of the parameter and its states, of those that are wanted.
+    pub(super) fn sizes(&self, wanted: impl Fn(&str) -> bool) -> Vec<(u64, u64)> {
+        let size = |value: &Value| {
+            let tensor = value.tensor()?;
+            let n_rows = tensor.dims().first().copied().unwrap_or(0);
+            Some((n_rows as u64, tensor.bytes().len() as u64))
+        };
+        let held = self.update.holds().into_iter().filter(|name| wanted(name));
+        held.filter_map(|name| self.scope.read(name, size)?).collect()
+    }
+
+    /// Says from whom the gradient is that comes next, where the block asks.
+    pub(super) fn name_trainer(&self, trainer: TrainerId) {
+        for name in &self.update.trainer_ids {
+            self.scope.set(name, Tensor::full([1], i64::from(trainer.0)));
+        }
+    }
+
+    /// Changes a variable without the block: what was answered of it is old.
+    pub(super) fn change<R>(&mut self, name: &str, change: impl FnOnce(&mut Value) -> R) -> R {
+        self.cache.remove(name);
+        self.scope.write(name, |value| {
+            make_own(value, &self.room);
+            change(value)
+        })
+    }
+
+    /// A variable as it is now. Tensors are lent, not copied; whoever changes one gets it back first.
+    pub(super) fn value(&mut self, name: &str, is_asked_again: bool) -> Answer<Arc<Value>> {
+        if let Some(value) = self.cache.get(name) {
+            return Ok(value.clone());
+        }
+        let value = lend(&self.scope, name, is_asked_again.then_some(&self.room))?;
+        self.cache.insert(name.to_string(), value.clone());
+        Ok(value)
+    }
+}
+
+/// Lends a variable of a scope, from memory of `room` if there is any.
+pub(super) fn lend(scope: &Scope, name: &str, room: Option<&SharedMemory>) -> Answer<Arc<Value>> {
+    // A name that nobody knows must not become one.
+    if scope.read(name, Value::is_empty).unwrap_or(true) {
+        return Err(Refusal::UnknownVar(name.to_string()));
+    }
+    Ok(Arc::new(scope.write(name, |value| {
+        if let Some(room) = room {
+            move_into(value, room);
+        }
+        match value.share() {
+            Some(tensor) => Value::Shared(tensor),
+            None => value.clone(),
+        }
+    })))
+}
+
+/// Copies a small value into memory that is there.
+fn copy(from: &Value, to: &mut Value) {
+    match (from.tensor(), &mut *to) {
+        (Some(from), Value::Tensor(to)) => to.copy_from(from),
+        (Some(from), to) => *to = Value::Tensor(from.clone()),
+        (None, to) => *to = from.clone(),
+    }
+}

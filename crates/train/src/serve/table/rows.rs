@@ -1,0 +1,143 @@
+//! A table of which the touched rows exist.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use ps::message::{LookUp, Named, Pull, Save};
+use ps::server::Size;
+use ps::{Refusal, TrainerId};
+use tensor::{DType, Tensor, Value};
+
+use super::saving::{Files, Snapshot};
+use super::slab::{ABSENT, Slab};
+use super::{Accepts, Answer, Table, Updater};
+use crate::error::Result;
+use crate::serve::values::{check_answer, gather};
+
+/// See the module.
+pub(in crate::serve) struct RowTable {
+    updater: Updater,
+    slab: Slab,
+}
+
+impl RowTable {
+    pub(super) fn new(updater: Updater, slab: Slab) -> Self {
+        Self { updater, slab }
+    }
+
+    /// Places a gradient, whose rows' numbers become their places; the numbers of those that the table
+    /// has not taken in are the answer.
+    fn place(&mut self, mut grad: Named) -> Result<Vec<i64>> {
+        let left_out = match &mut grad.value {
+            Value::Rows(rows) => {
+                let taken = self.slab.take(&self.updater.scope, rows);
+                let height = rows.height;
+                let left_out = taken.map_err(|row| tensor::Error::RowOutOfRange { row, height })?;
+                self.slab.keep(&self.updater.scope, &rows.ids);
+                left_out
+            }
+            _ => Vec::new(),
+        };
+        self.updater.place(grad);
+        Ok(left_out)
+    }
+
+    fn run(&mut self) -> Result<()> {
+        self.updater.run()?;
+        self.slab.note_step();
+        Ok(())
+    }
+}
+
+impl Table for RowTable {
+    fn accepts(&self) -> Vec<Accepts> {
+        self.updater.accepts(Some(self.slab.share()))
+    }
+
+    fn look_up(&mut self, look_up: &LookUp) -> Answer<Tensor> {
+        let bad = |detail| Refusal::BadValue { var: look_up.table.clone(), detail };
+        // Before rows are made for them.
+        check_answer(look_up.keys.len(), self.slab.width(), DType::F32).map_err(bad)?;
+        let places = match look_up.peek {
+            true => self.slab.peek(&look_up.keys),
+            false => self.slab.look_up(&self.updater.scope, &look_up.keys),
+        };
+        let foreign = |row| bad(format!("row {row} was asked for, which the table does not have"));
+        let places = places.map_err(foreign)?;
+        let unknown = || Refusal::UnknownVar(look_up.table.clone());
+        let found = self.updater.scope.read(self.slab.weights(), |value| {
+            gather(value.tensor().ok_or_else(unknown)?, &places, Some(ABSENT)).map_err(bad)
+        });
+        found.unwrap_or_else(|| Err(unknown()))
+    }
+
+    fn apply(&mut self, trainer: TrainerId, grad: Named) -> Result<()> {
+        self.updater.name_trainer(trainer);
+        let left_out = self.place(grad)?;
+        self.run()?;
+        self.slab.count(&self.updater.scope, &left_out);
+        Ok(())
+    }
+
+    fn round(&mut self, grads: Vec<Named>) -> Result<()> {
+        let placed: Vec<String> = grads.iter().map(|grad| grad.name.clone()).collect();
+        let mut left_out = Vec::with_capacity(grads.len());
+        for grad in grads {
+            left_out.push(self.place(grad)?);
+        }
+        self.updater.place_zeros(&placed);
+        self.run()?;
+        // Only now: what a round takes in must not depend on whose gradient came first.
+        left_out.iter().for_each(|rows| self.slab.count(&self.updater.scope, rows));
+        Ok(())
+    }
+
+    fn read(&mut self, _: TrainerId, name: &str, pull: &Pull) -> Answer<Arc<Value>> {
+        let unknown = || Refusal::UnknownVar(name.to_string());
+        if !self.slab.holds(name) {
+            return self.updater.value(name, true);
+        }
+        if pull.changed {
+            return Err(unknown());
+        }
+        let bad = |detail| Refusal::BadValue { var: name.to_string(), detail };
+        check_answer(self.slab.n_rows_max(), self.slab.width(), DType::F32).map_err(bad)?;
+        let whole = self.slab.whole(&self.updater.scope, name).map(Value::Tensor);
+        whole.map(Arc::new).ok_or_else(unknown)
+    }
+
+    fn files(&self, _: &Save) -> Files {
+        self.slab.files()
+    }
+
+    fn begin_save(&mut self) -> Snapshot {
+        Snapshot::Rows(self.slab.begin_save(&self.updater.scope))
+    }
+
+    fn chunk(&mut self, var: usize, rows: Range<usize>) -> Option<Vec<u8>> {
+        self.slab.chunk(&self.updater.scope, var, rows)
+    }
+
+    fn end_save(&mut self) {
+        self.slab.end_save();
+    }
+
+    fn size(&self) -> Size {
+        let (rows, bytes) = (self.slab.n_rows() as u64, self.slab.n_bytes() as u64);
+        let (waiting, dropped) = self.slab.refused();
+        let beside = self.updater.sizes(|name| !self.slab.holds(name));
+        let beside_bytes: u64 = beside.iter().map(|size| size.1).sum();
+        Size {
+            rows: rows + beside.iter().map(|size| size.0).sum::<u64>(),
+            bytes: bytes + beside_bytes,
+            table_rows: rows + beside.iter().map(|size| size.0).max().unwrap_or(0),
+            table_bytes: bytes + beside_bytes,
+            waiting,
+            dropped,
+        }
+    }
+
+    fn updater(&mut self) -> &mut Updater {
+        &mut self.updater
+    }
+}
