@@ -13,7 +13,7 @@ use program::{GradClip, Initializer, Net, ParamAttr, Regularizer, Var, stream};
 use ps::TrainerId;
 use ps::message::{Named as NamedGrad, Phase, Save};
 use ps::server::Store;
-use ps::table::{Entry, Gate};
+use ps::table::{Entry, EntryFilter};
 use tensor::{DType, Rows, Tensor, Value};
 use testing::job::{self, Outcome, Plan};
 use testing::session::Session;
@@ -208,10 +208,10 @@ fn adagrad() -> Optimizer {
 fn a_share_of_rows_is_drawn_the_same_by_any_servers() {
     let table = Table { entry: Some("probability_entry:0.25"), height: 1 << 30, ..HIGH };
     let ids: Vec<i64> = (0..400).map(|k| k * ((1 << 30) / 400)).collect();
-    let gate = Gate::new(Entry::Probability(0.25), (90, "table"), 0);
+    let filter = EntryFilter::new(Entry::Probability(0.25), (90, "table"), 0);
     let open: Vec<(i64, f64)> = ids
         .iter()
-        .filter(|&&id| gate.is_open(id as u64))
+        .filter(|&&id| filter.is_open(id as u64))
         .map(|&id| (id, 0.5 - 2.0 * 0.25))
         .collect();
     assert!((60..140).contains(&open.len()), "{}", open.len());

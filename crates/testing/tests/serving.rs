@@ -146,6 +146,26 @@ fn a_row_table_has_no_rows_before_it_is_used() {
     assert_eq!(dims.unwrap(), [0, 4]);
 }
 
+/// A table whose rows would start as nobody knows is no table.
+#[test]
+fn rules_for_rows_that_cannot_be_read_are_refused() {
+    for (attr, words) in [
+        ("row_init", "table=odd 1 2 3 4"),
+        ("row_init", "table"),
+        ("row_entry", "table=show_click_entry:a:b"),
+    ] {
+        let (mut main, scope) = server(HALVING.build().0, &Config::default());
+        let ops = &mut main.block_mut(0).ops;
+        ops.last_mut().unwrap().attrs.set(attr, vec![words.to_string()]);
+        let error = BlockStore::new(&main, server_op(&main).unwrap(), &scope).unwrap_err();
+        let is_named = |named: &str, said: &str| (named, said) == (attr, words);
+        assert!(
+            matches!(&error, train::Error::RowRule { attr, words } if is_named(attr, words)),
+            "{error}"
+        );
+    }
+}
+
 /// A server that only notes what is asked of it when a table is saved.
 struct Notes {
     number: usize,

@@ -38,7 +38,7 @@ pub trait Store: Send + Sync {
     }
 
     /// Memory for values that are asked for: trainers of this machine read them there.
-    fn set_room(&self, _room: &SharedMemory) {}
+    fn set_memory(&self, _memory: &SharedMemory) {}
 
     /// What all tables hold.
     fn size(&self) -> Size;

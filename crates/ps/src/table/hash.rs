@@ -1,7 +1,7 @@
 //! Keys of 64 bits to places: open addressing over five bytes a slot.
 //!
 //! Keys stand in a list in order of their places; a slot holds a place and eight bits of the key's
-//! hash, so that a look-up reads a line of slots and one key. Slots are kept in parts that grow one
+//! hash, so that a look-up reads a line of slots and one key. Slots are kept in segments that grow one
 //! by one, by a quarter: a map of a hundred million keys never stops to move all of them, and never
 //! holds twice the memory. A key costs 8 bytes and 6.3 to 7.8 bytes of slots.
 
@@ -10,9 +10,9 @@ use tensor::mix;
 /// A place plus one (0: the slot is empty), then bits of the hash.
 type Slot = [u8; 5];
 
-const N_PARTS_LOG2: u32 = 6;
+const N_SEGMENTS_LOG2: u32 = 6;
 const EMPTY: Slot = [0; 5];
-/// Slots of a part at first.
+/// Slots of a segment at first.
 const SLOTS_MIN: usize = 16;
 
 /// Distinct keys, numbered in the order in which they came.
@@ -20,18 +20,18 @@ const SLOTS_MIN: usize = 16;
 pub struct KeyMap {
     /// By place.
     keys: Vec<u64>,
-    parts: Vec<Part>,
+    segments: Vec<Segment>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Part {
+struct Segment {
     slots: Vec<Slot>,
     n_keys: usize,
 }
 
 impl Default for KeyMap {
     fn default() -> Self {
-        Self { keys: Vec::new(), parts: vec![Part::default(); 1 << N_PARTS_LOG2] }
+        Self { keys: Vec::new(), segments: vec![Segment::default(); 1 << N_SEGMENTS_LOG2] }
     }
 }
 
@@ -53,47 +53,47 @@ impl KeyMap {
 
     /// Bytes in use.
     pub fn n_bytes(&self) -> usize {
-        let slots: usize = self.parts.iter().map(|part| part.slots.len()).sum();
+        let slots: usize = self.segments.iter().map(|segment| segment.slots.len()).sum();
         self.keys.len() * size_of::<u64>() + slots * size_of::<Slot>()
     }
 
     /// Where the key is.
     pub fn find(&self, key: u64) -> Option<usize> {
         let hash = mix(key);
-        let part = &self.parts[part_of(hash)];
-        part.slot_of(&self.keys, key, hash).map(|at| place(part.slots[at]))
+        let segment = &self.segments[segment_of(hash)];
+        segment.slot_of(&self.keys, key, hash).map(|at| place(segment.slots[at]))
     }
 
     /// Where the key is; the second is true if it came just now. `None` if there are too many.
     pub fn find_or_make(&mut self, key: u64) -> Option<(usize, bool)> {
         let hash = mix(key);
-        let part = &mut self.parts[part_of(hash)];
-        if let Some(at) = part.slot_of(&self.keys, key, hash) {
-            return Some((place(part.slots[at]), false));
+        let segment = &mut self.segments[segment_of(hash)];
+        if let Some(at) = segment.slot_of(&self.keys, key, hash) {
+            return Some((place(segment.slots[at]), false));
         }
         let new = u32::try_from(self.keys.len() + 1).ok()?;
         self.keys.push(key);
-        part.n_keys += 1;
-        if part.n_keys * 5 > part.slots.len() * 4 {
-            part.grow(&self.keys);
+        segment.n_keys += 1;
+        if segment.n_keys * 5 > segment.slots.len() * 4 {
+            segment.grow(&self.keys);
         }
-        part.put(hash, new);
+        segment.put(hash, new);
         Some((self.keys.len() - 1, true))
     }
 
     /// Takes a key out; the last key moves to its place, which is the answer.
     pub fn remove(&mut self, key: u64) -> Option<usize> {
         let hash = mix(key);
-        let part = &mut self.parts[part_of(hash)];
-        let at = part.slot_of(&self.keys, key, hash)?;
-        let freed = place(part.slots[at]);
-        part.clear(at, &self.keys);
+        let segment = &mut self.segments[segment_of(hash)];
+        let at = segment.slot_of(&self.keys, key, hash)?;
+        let freed = place(segment.slots[at]);
+        segment.clear(at, &self.keys);
         let last = self.keys.len() - 1;
         if freed != last {
             let hash = mix(self.keys[last]);
-            let part = &mut self.parts[part_of(hash)];
-            if let Some(at) = part.slot_of(&self.keys, self.keys[last], hash) {
-                part.slots[at] = slot(freed as u32 + 1, hash);
+            let segment = &mut self.segments[segment_of(hash)];
+            if let Some(at) = segment.slot_of(&self.keys, self.keys[last], hash) {
+                segment.slots[at] = slot(freed as u32 + 1, hash);
             }
         }
         self.keys.swap_remove(freed);
@@ -101,8 +101,8 @@ impl KeyMap {
     }
 }
 
-fn part_of(hash: u64) -> usize {
-    (hash >> (64 - N_PARTS_LOG2)) as usize
+fn segment_of(hash: u64) -> usize {
+    (hash >> (64 - N_SEGMENTS_LOG2)) as usize
 }
 
 fn slot(place_plus_one: u32, hash: u64) -> Slot {
@@ -114,10 +114,10 @@ fn place([a, b, c, d, _]: Slot) -> usize {
     u32::from_le_bytes([a, b, c, d]) as usize - 1
 }
 
-impl Part {
-    /// The slot where a search begins: the bits below those that choose the part, scaled.
+impl Segment {
+    /// The slot where a search begins: the bits below those that choose the segment, scaled.
     fn home(&self, hash: u64) -> usize {
-        let fraction = u128::from(hash << N_PARTS_LOG2);
+        let fraction = u128::from(hash << N_SEGMENTS_LOG2);
         ((fraction * self.slots.len() as u128) >> 64) as usize
     }
 

@@ -10,6 +10,6 @@ mod entry;
 mod hash;
 mod index;
 
-pub use entry::{Entry, Gate};
+pub use entry::{Entry, EntryFilter};
 pub use hash::KeyMap;
 pub use index::RowIndex;

@@ -25,13 +25,13 @@ pub(super) struct Schedule {
     program: Option<Program>,
     /// Values that were asked for and have not changed since.
     cache: BTreeMap<String, Arc<Value>>,
-    pub(super) room: SharedMemory,
+    pub(super) memory: SharedMemory,
 }
 
 impl Schedule {
     pub(super) fn new(program: Option<Program>, scope: &Scope) -> Self {
-        let (executor, cache, room) = (Executor::new(), BTreeMap::new(), SharedMemory::default());
-        Self { scope: scope.clone(), executor, program, cache, room }
+        let (executor, cache, memory) = (Executor::new(), BTreeMap::new(), SharedMemory::default());
+        Self { scope: scope.clone(), executor, program, cache, memory }
     }
 
     /// Every variable that its ops name.
@@ -76,7 +76,7 @@ impl Schedule {
         for name in program.block(0).ops.iter().flat_map(|op| op.writes()) {
             self.cache.remove(name);
             if self.scope.find(name).is_some() {
-                self.scope.write(name, |value| make_own(value, &self.room));
+                self.scope.write(name, |value| make_own(value, &self.memory));
             }
         }
         self.executor.run(program, &self.scope, &mut Feed::default(), &[]).map(drop)
@@ -87,7 +87,7 @@ impl Schedule {
         let more = first_number(&grad.value).unwrap_or(0.0);
         self.cache.remove(&grad.name);
         self.scope.write(&grad.name, |value| {
-            make_own(value, &self.room);
+            make_own(value, &self.memory);
             let sum = first_number(value).unwrap_or(0.0) + more;
             if let Value::Tensor(tensor) = value {
                 match tensor.dtype() {
@@ -104,7 +104,7 @@ impl Schedule {
         if let Some(value) = self.cache.get(name) {
             return Ok(value.clone());
         }
-        let value = lend(&self.scope, name, Some(&self.room))?;
+        let value = lend(&self.scope, name, Some(&self.memory))?;
         self.cache.insert(name.to_string(), value.clone());
         Ok(value)
     }

@@ -209,9 +209,9 @@ impl Store for BlockStore {
         saved.map_err(|error| Refusal::Failed(error.to_string()))
     }
 
-    fn set_room(&self, room: &SharedMemory) {
-        (0..self.tables.len()).for_each(|at| self.table(at).updater().room = room.clone());
-        self.schedule().room = room.clone();
+    fn set_memory(&self, memory: &SharedMemory) {
+        (0..self.tables.len()).for_each(|at| self.table(at).updater().memory = memory.clone());
+        self.schedule().memory = memory.clone();
     }
 
     fn spare(&self) -> Vec<Tensor> {

@@ -9,12 +9,12 @@ use tensor::{DType, Rows, Shape, Tensor, Value};
 use crate::error::Result;
 
 /// Moves a tensor to where trainers of this machine can read it.
-pub(super) fn move_into(value: &mut Value, room: &SharedMemory) {
+pub(super) fn move_into(value: &mut Value, memory: &SharedMemory) {
     let Value::Tensor(tensor) = value else { return };
     if tensor.lender().is_some() {
         return;
     }
-    if let Some(mut place) = room.tensor(tensor.bytes().len()) {
+    if let Some(mut place) = memory.tensor(tensor.bytes().len()) {
         place.copy_from(tensor);
         *tensor = place;
     }
@@ -22,11 +22,11 @@ pub(super) fn move_into(value: &mut Value, room: &SharedMemory) {
 
 /// Makes a value ready to be changed. While a trainer reads it, a copy is changed, which the next
 /// one will read.
-pub(super) fn make_own(value: &mut Value, room: &SharedMemory) {
+pub(super) fn make_own(value: &mut Value, memory: &SharedMemory) {
     value.unshare();
     let Value::Tensor(tensor) = value else { return };
     if !tensor.may_write() {
-        let mut copy = room.tensor(tensor.bytes().len()).unwrap_or_default();
+        let mut copy = memory.tensor(tensor.bytes().len()).unwrap_or_default();
         copy.copy_from(tensor);
         *tensor = copy;
     }

@@ -116,7 +116,7 @@ impl Listener {
         log: impl Fn(Severity, &str) + Send + Sync + 'static,
     ) -> Option<End> {
         let memory = SharedMemory::default();
-        store.set_room(&memory);
+        store.set_memory(&memory);
         let (long, works) = channel();
         allow_descriptors(CONN_DESCRIPTORS * CONNS_MAX as u64);
         let cores = thread::available_parallelism().map_or(1, |n| n.get());

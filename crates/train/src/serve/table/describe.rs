@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use program::distributed::Placement;
 use program::op::Untouched;
 use program::{OpDesc, Program};
-use ps::table::{Entry, Gate};
+use ps::table::{Entry, EntryFilter};
 use tensor::{RowInit, Rows, Value};
 
 use super::rows::RowTable;
@@ -73,7 +73,7 @@ impl<'a> RowTables<'a> {
         if let Some(&entry) = self.entries.get(name.as_str()) {
             let origin = self.placed(name).map_or(name.as_str(), |placed| &placed.origin);
             let seed = self.program.random_seed as u64;
-            slab.guard(Gate::new(entry, (seed, origin), first));
+            slab.set_filter(EntryFilter::new(entry, (seed, origin), first));
         }
         if is_loaded {
             // Under a name that no block knows, so it is still with the server.

@@ -104,7 +104,7 @@ pub(super) struct Updater {
     /// Values that were asked for and have not changed since.
     cache: BTreeMap<String, Arc<Value>>,
     /// Memory that trainers of this machine can read.
-    pub(super) room: SharedMemory,
+    pub(super) memory: SharedMemory,
     /// Memory of gradients that were applied.
     spare: Vec<Tensor>,
 }
@@ -133,7 +133,7 @@ impl Updater {
             server: server.clone(),
             shared,
             cache: BTreeMap::new(),
-            room: SharedMemory::default(),
+            memory: SharedMemory::default(),
             spare: Vec::new(),
         }
     }
@@ -157,7 +157,7 @@ impl Updater {
         for name in &self.update.writes {
             self.cache.remove(name);
             if self.scope.find(name).is_some() {
-                self.scope.write(name, |value| make_own(value, &self.room));
+                self.scope.write(name, |value| make_own(value, &self.memory));
             }
         }
         for Shared { name, .. } in &self.shared {
@@ -226,7 +226,7 @@ impl Updater {
     pub(super) fn change<R>(&mut self, name: &str, change: impl FnOnce(&mut Value) -> R) -> R {
         self.cache.remove(name);
         self.scope.write(name, |value| {
-            make_own(value, &self.room);
+            make_own(value, &self.memory);
             change(value)
         })
     }
@@ -236,21 +236,21 @@ impl Updater {
         if let Some(value) = self.cache.get(name) {
             return Ok(value.clone());
         }
-        let value = lend(&self.scope, name, is_asked_again.then_some(&self.room))?;
+        let value = lend(&self.scope, name, is_asked_again.then_some(&self.memory))?;
         self.cache.insert(name.to_string(), value.clone());
         Ok(value)
     }
 }
 
-/// Lends a variable of a scope, from memory of `room` if there is any.
-pub(super) fn lend(scope: &Scope, name: &str, room: Option<&SharedMemory>) -> Answer<Arc<Value>> {
+/// Lends a variable of a scope, from shared memory if there is any.
+pub(super) fn lend(scope: &Scope, name: &str, memory: Option<&SharedMemory>) -> Answer<Arc<Value>> {
     // A name that nobody knows must not become one.
     if scope.read(name, Value::is_empty).unwrap_or(true) {
         return Err(Refusal::UnknownVar(name.to_string()));
     }
     Ok(Arc::new(scope.write(name, |value| {
-        if let Some(room) = room {
-            move_into(value, room);
+        if let Some(memory) = memory {
+            move_into(value, memory);
         }
         match value.share() {
             Some(tensor) => Value::Shared(tensor),

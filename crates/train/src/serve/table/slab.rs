@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use ps::table::{Gate, RowIndex};
+use ps::table::{EntryFilter, RowIndex};
 use tensor::{DType, RowInit, Rows, Shape, Tensor, Value};
 
 use super::saving::{Files, Moment, RowsSnapshot};
@@ -49,7 +49,7 @@ pub(super) struct Slab {
     /// The weights, then the states of the optimizer.
     vars: Vec<Var>,
     extent: Extent,
-    gate: Option<Gate>,
+    filter: Option<EntryFilter>,
     /// Updates compute weights from state alone.
     forgets: bool,
     has_stepped: bool,
@@ -64,18 +64,18 @@ pub(super) struct Slab {
 impl Slab {
     /// A table of which no row exists.
     pub(super) fn new(scope: &Scope, vars: Vec<Var>, extent: Extent) -> Self {
-        let (gate, forgets, has_stepped) = (None, false, false);
+        let (filter, forgets, has_stepped) = (None, false, false);
         let index = RowIndex::new(extent.share.height().max(0) as u64);
         let (absent, changes_all, moment) = (0, false, None);
         let slab =
-            Self { index, vars, extent, gate, forgets, has_stepped, absent, changes_all, moment };
+            Self { index, vars, extent, filter, forgets, has_stepped, absent, changes_all, moment };
         slab.start(scope);
         slab
     }
 
     /// Only rows that the rule takes in exist.
-    pub(super) fn guard(&mut self, gate: Gate) {
-        self.gate = Some(gate);
+    pub(super) fn set_filter(&mut self, filter: EntryFilter) {
+        self.filter = Some(filter);
     }
 
     /// Updates change rows that no gradient lists.
@@ -131,12 +131,14 @@ impl Slab {
     /// Bytes of these rows, of the index, and of what waits.
     pub(super) fn n_bytes(&self) -> usize {
         let rows = self.n_rows() * self.width() * size_of::<f32>() * self.vars.len();
-        rows + self.index.n_bytes() + self.gate.as_ref().map_or(0, Gate::n_bytes)
+        rows + self.index.n_bytes() + self.filter.as_ref().map_or(0, EntryFilter::n_bytes)
     }
 
     /// Rows that were named and not taken in, and rows of gradients that were dropped.
     pub(super) fn refused(&self) -> (u64, u64) {
-        self.gate.as_ref().map_or((0, 0), |gate| (gate.n_waiting() as u64, gate.n_dropped()))
+        self.filter
+            .as_ref()
+            .map_or((0, 0), |filter| (filter.n_waiting() as u64, filter.n_dropped()))
     }
 
     /// Where the index's rows are in the slabs.
@@ -157,7 +159,7 @@ impl Slab {
                 return Err(row);
             }
             let number = row as u64;
-            if self.gate.as_ref().is_some_and(|gate| !gate.is_open(number)) {
+            if self.filter.as_ref().is_some_and(|filter| !filter.is_open(number)) {
                 let place = self.index.find(number).map(|place| self.at(place) as i64);
                 places.push(place.unwrap_or(ABSENT));
                 continue;
@@ -190,7 +192,7 @@ impl Slab {
     ) -> std::result::Result<Vec<i64>, i64> {
         let places = self.look_up(scope, &grad.ids)?;
         let numbers = std::mem::replace(&mut grad.ids, places);
-        if self.gate.is_none() {
+        if self.filter.is_none() {
             return Ok(Vec::new());
         }
         let is_in: Vec<bool> = grad.ids.iter().map(|&place| place != ABSENT).collect();
@@ -204,8 +206,8 @@ impl Slab {
 
     /// Counts rows that a gradient named in vain; some are taken in by that.
     pub(super) fn count(&mut self, scope: &Scope, rows: &[i64]) {
-        let Some(gate) = &mut self.gate else { return };
-        let enters = |row: &u64| gate.drop_one(*row);
+        let Some(filter) = &mut self.filter else { return };
+        let enters = |row: &u64| filter.drop_one(*row);
         let entered: Vec<u64> = rows.iter().map(|&row| row as u64).filter(enters).collect();
         let mut made = Vec::new();
         for row in entered {
@@ -282,7 +284,7 @@ impl Slab {
 
     /// The files of the table.
     pub(super) fn files(&self) -> Files {
-        let waiting = self.gate.as_ref().zip(self.vars.first());
+        let waiting = self.filter.as_ref().zip(self.vars.first());
         Files {
             vars: self.vars.iter().map(|var| (var.origin.clone(), var.naming)).collect(),
             waiting: waiting.map(|(_, weights)| format!("{}{WAITING}", weights.origin)),
@@ -301,7 +303,7 @@ impl Slab {
             true => Moment::shared(scope, self.vars.iter().map(|var| var.name.as_str()), places),
             false => Moment::kept(self.vars.len(), places),
         });
-        let waiting = self.gate.as_ref().map(Gate::waiting).unwrap_or_default();
+        let waiting = self.filter.as_ref().map(EntryFilter::waiting).unwrap_or_default();
         RowsSnapshot {
             files: self.files(),
             ids: sorted.iter().map(|&(row, _)| row as i64 + first).collect(),
@@ -373,10 +375,10 @@ impl Slab {
                 }
             });
         }
-        if let Some(gate) = &mut self.gate {
+        if let Some(filter) = &mut self.filter {
             let counts = waiting.value.data::<i64>().unwrap_or(&[]);
             for (&row, &count) in waiting.ids.iter().zip(counts) {
-                gate.wait(row as u64, count.clamp(0, u32::MAX.into()) as u32);
+                filter.wait(row as u64, count.clamp(0, u32::MAX.into()) as u32);
             }
         }
         Ok(())
@@ -466,9 +468,9 @@ mod tests {
         let (scope, dir) = (Scope::new(), tempfile::tempdir().unwrap());
         let share = Share::Range(100..5100);
         let half = Extent { share: share.clone(), origin_height: 9000, number: 1, n: 2, width: 2 };
-        let gate = || Gate::new(Entry::Count(2), (0, "w"), 100);
+        let filter = || EntryFilter::new(Entry::Count(2), (0, "w"), 100);
         let mut slab = Slab::new(&scope, vars(), half.clone());
-        slab.guard(gate());
+        slab.set_filter(filter());
         assert_eq!(slab.look_up(&scope, &[7, 8]), Ok(vec![ABSENT; 2]));
         let value = Tensor::new([3, 2], &[1.0f32, 1.0, 2.0, 2.0, 3.0, 3.0]).unwrap();
         let mut grad = Rows { ids: vec![7, 8, 7], height: 5000, value };
@@ -481,7 +483,7 @@ mod tests {
         assert_eq!((grad.ids, grad.value), (vec![1], Tensor::full([1, 2], 1.0f32)));
         assert_eq!((slab.n_rows(), slab.refused()), (1, (0, 1)));
         let mut waits = Slab::new(&scope, vars(), half.clone());
-        waits.guard(Gate::new(Entry::Count(3), (0, "w"), 100));
+        waits.set_filter(EntryFilter::new(Entry::Count(3), (0, "w"), 100));
         waits.count(&scope, &[8, 9]);
         assert_eq!(waits.refused(), (2, 2));
         waits.count(&scope, &[9]);
@@ -502,7 +504,7 @@ mod tests {
         let waiting = read("w@WAITING", Form { width: 1, dtype: DType::I64, ..snapshot.form });
         let other = Scope::new();
         let mut again = Slab::new(&other, vars(), half.clone());
-        again.guard(Gate::new(Entry::Count(3), (0, "w"), 100));
+        again.set_filter(EntryFilter::new(Entry::Count(3), (0, "w"), 100));
         again.load(&other, loaded.to_vec(), &waiting).unwrap();
         assert_eq!(again.whole(&other, "w").unwrap(), before);
         assert_eq!(again.look_up(&other, &[9, 8]), Ok(vec![0, ABSENT]));
