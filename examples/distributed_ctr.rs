@@ -140,7 +140,7 @@ fn build(b: &mut Builder<'_>) -> program::Result<Var> {
     let hidden = layers::fc(b, &[joined], 32, Fc { act: Some("relu"), ..Fc::default() })?;
     let predicted = layers::fc(b, &[hidden], 2, Fc { act: Some("softmax"), ..Fc::default() })?;
     let cost = layers::cross_entropy(b, &predicted, &label, CrossEntropy::default())?;
-    layers::mean(b, &cost)
+    layers::mean(b, &cost, None)
 }
 
 fn slot_name(slot: usize) -> String {

@@ -70,7 +70,7 @@ impl Model {
         let y = layers::data(&mut b, "y", &[1], Data::default())?;
         let predicted = layers::fc(&mut b, &[x], 1, Fc::default())?;
         let cost = layers::square_error_cost(&mut b, &predicted, &y)?;
-        let loss = layers::mean(&mut b, &cost)?;
+        let loss = layers::mean(&mut b, &cost, None)?;
         Optimizer::new(Sgd, 0.001).minimize(&mut b, &loss, &Limits::default())?;
         let (mut exe, scope) = (Executor::new(), Scope::new());
         exe.run(&net.startup, &scope, &mut Feed::new(), &[])?;

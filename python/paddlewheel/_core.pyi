@@ -1265,7 +1265,7 @@ class layers:
         correct: Any = None,
         total: Any = None,
     ) -> Variable:
-        """The share of rows whose label is among the `k` largest."""
+        """The share of rows whose label is among the `k` largest; the counts are written into `correct` and `total` if they are given."""
     @staticmethod
     def acos(x: Any, name: str | None = None) -> Variable:
         """The angle whose cosine is x."""
@@ -1628,6 +1628,9 @@ class layers:
     def equal(x: Any, y: Any, cond: Any = None) -> Variable:
         """Where x == y; written into `cond` if it is given."""
     @staticmethod
+    def erf(x: Any) -> Variable:
+        """The error function."""
+    @staticmethod
     def exp(x: Any, name: str | None = None) -> Variable:
         """e to the power of x."""
     @staticmethod
@@ -1644,6 +1647,14 @@ class layers:
         staircase: bool = False,
     ) -> Variable:
         """`learning_rate * decay_rate ^ (step / decay_steps)`."""
+    @staticmethod
+    def eye(
+        num_rows: Any,
+        num_columns: Any = None,
+        batch_shape: Any = None,
+        dtype: str = 'float32',
+    ) -> Variable:
+        """Ones on the diagonal of a matrix of zeros; a `batch_shape` of such matrices."""
     @staticmethod
     def fc(
         input: Any,
@@ -1684,7 +1695,7 @@ class layers:
         """The next whole number below."""
     @staticmethod
     def gather(input: Any, index: Any, overwrite: bool = True) -> Variable:
-        """The rows of the input that `index` names."""
+        """The rows of the input that `index` names; nothing reads `overwrite`."""
     @staticmethod
     def gather_nd(input: Any, index: Any, name: str | None = None) -> Variable:
         """What lies at the places that the last dimension of `index` names."""
@@ -1797,7 +1808,7 @@ class layers:
         epsilon: float = 1e-12,
         name: str | None = None,
     ) -> Variable:
-        """Each vector along an axis with length 1."""
+        """Each vector along an axis (1 if None) with length 1."""
     @staticmethod
     def label_smooth(
         label: Variable,
@@ -1845,6 +1856,9 @@ class layers:
         end_lr: Any,
     ) -> Variable:
         """From `start_lr` in a line towards `end_lr` for `warmup_steps`, then `learning_rate`."""
+    @staticmethod
+    def linspace(start: Any, stop: Any, num: Any, dtype: Any) -> Variable:
+        """`num` numbers at equal distances, from `start` to `stop`."""
     @staticmethod
     def lod_append(x: Any, level: Any) -> Variable:
         """`x` with a further, innermost level of sequences."""
@@ -2115,6 +2129,12 @@ class layers:
     ) -> Variable:
         """The input with the rows at `index` replaced, or with all of `updates` added there."""
     @staticmethod
+    def scatter_nd(index: Any, updates: Any, shape: Any, name: str | None = None) -> Variable:
+        """`updates` added up at the places that the last dimension of `index` names, zeros elsewhere."""
+    @staticmethod
+    def scatter_nd_add(ref: Any, index: Any, updates: Any, name: str | None = None) -> Variable:
+        """`ref` with `updates` added at the places that the last dimension of `index` names."""
+    @staticmethod
     def sequence_concat(input: Any, name: str | None = None) -> Variable:
         """Joins the inputs sequence by sequence."""
     @staticmethod
@@ -2141,7 +2161,7 @@ class layers:
         """Windows of `win_size` ids, `pad_value` beyond the end of a sequence."""
     @staticmethod
     def sequence_expand(x: Any, y: Any, ref_level: int = -1, name: str | None = None) -> Variable:
-        """Sequences of `x` repeated as often as level `ref_level` of `y` says."""
+        """Sequences of `x` repeated as often as level `ref_level` of `y` says; -1 is the innermost."""
     @staticmethod
     def sequence_expand_as(x: Any, y: Any, name: str | None = None) -> Variable:
         """Row i of `x` repeated as often as sequence i of `y` is long."""
@@ -2166,7 +2186,7 @@ class layers:
         maxlen: Any = None,
         name: str | None = None,
     ) -> tuple[Variable, Variable]:
-        """The sequences filled up to one length, and their own lengths."""
+        """The sequences filled up to one length (`maxlen`, or the longest), and their own lengths."""
     @staticmethod
     def sequence_pool(
         input: Any,
@@ -2182,6 +2202,9 @@ class layers:
     def sequence_reverse(x: Any, name: str | None = None) -> Variable:
         """The steps of each sequence, last first."""
     @staticmethod
+    def sequence_scatter(input: Any, index: Any, updates: Any, name: str | None = None) -> Variable:
+        """Row i of the input with the updates of sequence i added at the columns of sequence i of `index`."""
+    @staticmethod
     def sequence_slice(input: Any, offset: Any, length: Any, name: str | None = None) -> Variable:
         """`length[i]` steps of sequence i, from step `offset[i]` on."""
     @staticmethod
@@ -2189,13 +2212,22 @@ class layers:
         """A softmax over the steps of each sequence."""
     @staticmethod
     def sequence_unpad(x: Any, length: Any, name: str | None = None) -> Variable:
-        """Sequences of these lengths again."""
+        """The first `length[i]` steps of each row of `x`, as sequences."""
     @staticmethod
     def shape(input: Any) -> Variable:
         """The sizes of the input, int32."""
     @staticmethod
+    def shard_index(
+        input: Any,
+        index_num: Any,
+        nshards: Any,
+        shard_id: Any,
+        ignore_value: int = -1,
+    ) -> Variable:
+        """Ids of shard `shard_id` of `nshards` counted from its first one, `ignore_value` for the others."""
+    @staticmethod
     def shuffle_batch(x: Any, seed: Any = None) -> Variable:
-        """The rows in a random order."""
+        """The rows in a random order, another one each time."""
     @staticmethod
     def sigmoid(x: Any, name: str | None = None) -> Variable:
         """1 / (1 + e^-x)."""
@@ -2356,7 +2388,7 @@ class layers:
         name: str | None = None,
         use_stack: bool = False,
     ) -> tuple[Variable, Variable]:
-        """The tensors of a list joined or stacked, and the size of each."""
+        """The tensors of a list joined or stacked, and the size of each: (tensor, sizes)."""
     @staticmethod
     def thresholded_relu(x: Any, threshold: Any = None) -> Variable:
         """x above `threshold` (1.0 if None), else 0."""
@@ -2387,6 +2419,9 @@ class layers:
         seed: int = 0,
     ) -> Variable:
         """Numbers in [min, max) in a shape one size of which is another variable's."""
+    @staticmethod
+    def unique(x: Any, dtype: str = 'int32') -> tuple[Variable, Variable]:
+        """The different numbers in the order in which they first come, and where each number is among them."""
     @staticmethod
     def unsqueeze(input: Any, axes: Any, name: str | None = None) -> Variable:
         """With dimensions of 1 put in at `axes`."""
@@ -2581,28 +2616,6 @@ class optimizer:
         """An optimizer: how parameters change by their gradients."""
         def accumulator(self, name: str, param: Any) -> Any:
             """A variable kept beside a parameter."""
-        @staticmethod
-        def adadelta(learning_rate: Any, epsilon: Any, rho: Any) -> optimizer.Optimizer:
-            """Adadelta."""
-        @staticmethod
-        def adagrad(
-            learning_rate: Any,
-            epsilon: Any,
-            initial_accumulator_value: Any,
-        ) -> optimizer.Optimizer:
-            """Adagrad."""
-        @staticmethod
-        def adam(
-            learning_rate: Any,
-            beta1: Any,
-            beta2: Any,
-            epsilon: Any,
-            lazy_mode: Any,
-        ) -> optimizer.Optimizer:
-            """Adam."""
-        @staticmethod
-        def adamax(learning_rate: Any, beta1: Any, beta2: Any, epsilon: Any) -> optimizer.Optimizer:
-            """Adamax."""
         def apply_gradients(self, params_grads: Any) -> Any:
             """Clips and regularizes gradients and adds the operators that apply them; returns those."""
         def apply_optimize(self, loss: Any, startup_program: Program, params_grads: Any) -> Any:
@@ -2624,34 +2637,21 @@ class optimizer:
             name: str | None = None,
         ) -> Any:
             """What may be said of any optimizer."""
-        @staticmethod
-        def decayed_adagrad(learning_rate: Any, decay: Any, epsilon: Any) -> optimizer.Optimizer:
-            """Adagrad that forgets."""
-        @staticmethod
-        def ftrl(learning_rate: Any, l1: Any, l2: Any, lr_power: Any) -> optimizer.Optimizer:
-            """Follow the regularized leader."""
         def global_learning_rate(self, program: Any = None) -> Any:
             """The variable with the learning rate, once the program has one."""
         grad_clip: Any
         @staticmethod
-        def lamb(
-            learning_rate: Any,
-            lamb_weight_decay: Any,
-            beta1: Any,
-            beta2: Any,
-            epsilon: Any,
-            exclude: Any,
-        ) -> optimizer.Optimizer:
-            """LAMB."""
-        @staticmethod
-        def lars_momentum(
-            learning_rate: Any,
-            momentum: Any,
-            lars_coeff: Any,
-            lars_weight_decay: Any,
-        ) -> optimizer.Optimizer:
-            """Momentum with rates by layer (LARS)."""
+        def kinds() -> dict[str, list[tuple[str, float]]]:
+            """The options of every optimizer with what they hold if nothing is said, by operator."""
         learning_rate: Any
+        @staticmethod
+        def make(
+            op: Any,
+            learning_rate: Any,
+            exclude: Any = None,
+            **options: Any,
+        ) -> optimizer.Optimizer:
+            """The optimizer that updates with an operator, with options by Fluid's names."""
         def minimize(
             self,
             loss: Any,
@@ -2660,22 +2660,7 @@ class optimizer:
             no_grad_set: Any = None,
         ) -> Any:
             """Adds gradients and the operators that apply them."""
-        @staticmethod
-        def momentum(learning_rate: Any, momentum: Any, use_nesterov: Any) -> optimizer.Optimizer:
-            """Momentum."""
         regularization: Any
-        @staticmethod
-        def rmsprop(
-            learning_rate: Any,
-            rho: Any,
-            epsilon: Any,
-            momentum: Any,
-            centered: Any,
-        ) -> optimizer.Optimizer:
-            """RMSProp."""
-        @staticmethod
-        def sgd(learning_rate: Any) -> optimizer.Optimizer:
-            """Stochastic gradient descent."""
         def state_names(self) -> Any:
             """Names of all variables kept beside parameters."""
         type: Any

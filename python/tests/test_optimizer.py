@@ -1,9 +1,12 @@
 """Optimizers, gradients, clips: real runs on a small linear model."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 import paddlewheel.fluid as fluid
+from paddlewheel import _core
 from paddlewheel.fluid import clip, optimizer, regularizer
 
 X = np.array([[1.0, 2.0, 3.0], [0.5, -1.0, 2.0], [2.0, 0.0, -1.0], [1.0, 1.0, 1.0]], "float32")
@@ -50,6 +53,7 @@ def value(name):
         lambda: optimizer.RMSPropOptimizer(0.02, momentum=0.5, centered=True),
         lambda: optimizer.Ftrl(learning_rate=0.3),
         lambda: optimizer.LambOptimizer(learning_rate=0.05),
+        lambda: optimizer.Dpsgd(learning_rate=0.1, clip=10.0, batch_size=16.0),
     ],
 )
 def test_every_optimizer_lowers_the_loss(make):
@@ -446,3 +450,33 @@ def test_lookahead():
         assert ours == pytest.approx(fluids, abs=1e-6)
     with pytest.raises(AssertionError, match="k should be a positive"):
         fluid.optimizer.LookaheadOptimizer(sgd, k=0)
+
+
+def classes():
+    """The optimizers that users make, by the operator they update with."""
+    found = {}
+    for name, item in vars(optimizer).items():
+        if not name.endswith("Optimizer") or name == "Optimizer" or not isinstance(item, type):
+            continue
+        needed = {"learning_rate": 0.1, "momentum": 0.9}
+        wanted = inspect.signature(item.__init__).parameters
+        try:
+            made = item(**{key: value for key, value in needed.items() if key in wanted})
+        except (NotImplementedError, TypeError):
+            continue
+        found[made.type] = (item, made)
+    return found
+
+
+def test_every_optimizer_of_the_core_has_a_class_with_its_options():
+    kinds = _core.optimizer.Optimizer.kinds()
+    assert set(classes()) == set(kinds)
+    for op, (item, _) in classes().items():
+        parameters = inspect.signature(item.__init__).parameters
+        # Fluid's Adam has no word for the order of its own steps.
+        for option, usual in (pair for pair in kinds[op] if pair[0] != "powers_after_step"):
+            assert option in parameters, (op, option)
+            default = parameters[option].default
+            # Fluid has no default for momentum where it is what the optimizer is about.
+            if default is not inspect.Parameter.empty:
+                assert np.float32(default) == np.float32(usual), (op, option)

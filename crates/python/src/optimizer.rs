@@ -1,12 +1,14 @@
 //! `fluid.optimizer`: what the Python classes hold.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use program::backward::ParamGrad;
-use program::optimizer::{self as kinds, Kind, LearningRate, Lookahead, MovingAverage, State};
-use program::{Attr, Builder, Optimizer, Program, Regularizer};
+use program::optimizer::{self as kinds, LearningRate, Lookahead, MovingAverage};
+use program::{Builder, Optimizer, Program, Regularizer};
 use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::backward::{Pair, check_callbacks, limits, parameter_names, wrap_pairs};
 use crate::context;
@@ -82,21 +84,13 @@ pub(crate) struct PyOptimizer {
     held: Mutex<Optimizer>,
     /// What the script gave, to be read again.
     rate: Mutex<Py<PyAny>>,
-    /// Asked for each parameter whether LAMB leaves out its decay, and where the answers go.
-    undecayed: Option<(Py<PyAny>, Names)>,
+    /// Asked for each parameter whether the optimizer's own decay leaves it out.
+    exclude: Option<Py<PyAny>>,
     /// Asked for each parameter whether its gradient is clipped.
     need_clip: Mutex<Option<Py<PyAny>>>,
 }
 
-type Names = Arc<Mutex<Vec<String>>>;
-
 impl PyOptimizer {
-    fn make(rate: &Bound<'_, PyAny>, kind: impl Kind + 'static) -> PyResult<Self> {
-        let held = Mutex::new(Optimizer::new(kind, learning_rate(rate)?));
-        let rate = Mutex::new(rate.clone().unbind());
-        Ok(Self { held, rate, undecayed: None, need_clip: Mutex::new(None) })
-    }
-
     fn lock(&self) -> MutexGuard<'_, Optimizer> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -113,9 +107,9 @@ impl PyOptimizer {
             }
             Ok(names)
         };
-        if let Some((ask, names)) = &self.undecayed {
-            let found = answers(ask, true)?;
-            *names.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        if let Some(ask) = &self.exclude {
+            let undecayed = answers(ask, true)?.into_iter().collect();
+            self.lock().undecayed = undecayed;
         }
         let need_clip = {
             let held = self.need_clip.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,119 +138,33 @@ impl PyOptimizer {
 
 #[pymethods]
 impl PyOptimizer {
-    /// Stochastic gradient descent.
+    /// The optimizer that updates with an operator, with options by Fluid's names. `exclude` is asked
+    /// for each parameter whether the optimizer's own decay leaves it out.
     #[staticmethod]
-    fn sgd(learning_rate: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::make(learning_rate, kinds::Sgd)
-    }
-
-    /// Momentum.
-    #[staticmethod]
-    fn momentum(
+    #[pyo3(signature = (op, learning_rate, exclude=None, **options))]
+    fn make(
+        op: &str,
         learning_rate: &Bound<'_, PyAny>,
-        momentum: f32,
-        use_nesterov: bool,
-    ) -> PyResult<Self> {
-        Self::make(learning_rate, kinds::Momentum { momentum, use_nesterov })
-    }
-
-    /// Momentum with rates by layer (LARS).
-    #[staticmethod]
-    fn lars_momentum(
-        learning_rate: &Bound<'_, PyAny>,
-        momentum: f32,
-        lars_coeff: f32,
-        lars_weight_decay: f32,
-    ) -> PyResult<Self> {
-        let kind = kinds::LarsMomentum { momentum, lars_coeff, lars_weight_decay };
-        Self::make(learning_rate, kind)
-    }
-
-    /// Adagrad.
-    #[staticmethod]
-    fn adagrad(
-        learning_rate: &Bound<'_, PyAny>,
-        epsilon: f32,
-        initial_accumulator_value: f32,
-    ) -> PyResult<Self> {
-        Self::make(learning_rate, kinds::Adagrad { epsilon, initial_accumulator_value })
-    }
-
-    /// Adam.
-    #[staticmethod]
-    fn adam(
-        learning_rate: &Bound<'_, PyAny>,
-        beta1: f32,
-        beta2: f32,
-        epsilon: f32,
-        lazy_mode: bool,
-    ) -> PyResult<Self> {
-        let kind = kinds::Adam { beta1, beta2, epsilon, lazy_mode, ..kinds::Adam::default() };
-        Self::make(learning_rate, kind)
-    }
-
-    /// Adamax.
-    #[staticmethod]
-    fn adamax(
-        learning_rate: &Bound<'_, PyAny>,
-        beta1: f32,
-        beta2: f32,
-        epsilon: f32,
-    ) -> PyResult<Self> {
-        Self::make(learning_rate, kinds::Adamax { beta1, beta2, epsilon })
-    }
-
-    /// Adagrad that forgets.
-    #[staticmethod]
-    fn decayed_adagrad(
-        learning_rate: &Bound<'_, PyAny>,
-        decay: f32,
-        epsilon: f32,
-    ) -> PyResult<Self> {
-        Self::make(learning_rate, kinds::DecayedAdagrad { decay, epsilon })
-    }
-
-    /// Adadelta.
-    #[staticmethod]
-    fn adadelta(learning_rate: &Bound<'_, PyAny>, epsilon: f32, rho: f32) -> PyResult<Self> {
-        Self::make(learning_rate, kinds::Adadelta { epsilon, rho })
-    }
-
-    /// RMSProp.
-    #[staticmethod]
-    fn rmsprop(
-        learning_rate: &Bound<'_, PyAny>,
-        rho: f32,
-        epsilon: f32,
-        momentum: f32,
-        centered: bool,
-    ) -> PyResult<Self> {
-        Self::make(learning_rate, kinds::RmsProp { rho, epsilon, momentum, centered })
-    }
-
-    /// Follow the regularized leader.
-    #[staticmethod]
-    fn ftrl(learning_rate: &Bound<'_, PyAny>, l1: f32, l2: f32, lr_power: f32) -> PyResult<Self> {
-        Self::make(learning_rate, kinds::Ftrl { l1, l2, lr_power })
-    }
-
-    /// LAMB.
-    #[staticmethod]
-    #[pyo3(signature = (learning_rate, lamb_weight_decay, beta1, beta2, epsilon, exclude))]
-    fn lamb(
-        learning_rate: &Bound<'_, PyAny>,
-        lamb_weight_decay: f32,
-        beta1: f32,
-        beta2: f32,
-        epsilon: f32,
         exclude: Option<Py<PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let lamb =
-            kinds::Lamb { lamb_weight_decay, beta1, beta2, epsilon, ..kinds::Lamb::default() };
-        let undecayed = Names::default();
-        let kind = LambExcept { lamb, undecayed: undecayed.clone() };
-        let optimizer = Self::make(learning_rate, kind)?;
-        Ok(Self { undecayed: exclude.map(|ask| (ask, undecayed)), ..optimizer })
+        let mut kind = kinds::by_name(op).map_err(from_program)?;
+        for (option, value) in options.into_iter().flatten() {
+            let option: String = option.extract()?;
+            if !kind.set(&option, value.extract()?) {
+                let text = format!("the optimizer of {op} has no option {option}");
+                return Err(PyTypeError::new_err(text));
+            }
+        }
+        let held = Mutex::new(Optimizer::boxed(kind, self::learning_rate(learning_rate)?));
+        let rate = Mutex::new(learning_rate.clone().unbind());
+        Ok(Self { held, rate, exclude, need_clip: Mutex::new(None) })
+    }
+
+    /// The options of every optimizer with what they hold if nothing is said, by operator.
+    #[staticmethod]
+    fn kinds() -> BTreeMap<&'static str, Vec<(&'static str, f64)>> {
+        kinds::all().map(|kind| (kind.op(), kind.settings())).collect()
     }
 
     /// What may be said of any optimizer.
@@ -422,28 +330,6 @@ impl PyOptimizer {
         };
         let var = look(&self.lock(), &program.get().lock());
         Ok(var.map(|var| PyVariable::find(program, var.name())))
-    }
-}
-
-/// LAMB whose exceptions are named just before the operators are added.
-#[derive(Debug)]
-struct LambExcept {
-    lamb: kinds::Lamb,
-    undecayed: Names,
-}
-
-impl Kind for LambExcept {
-    fn op(&self) -> &'static str {
-        self.lamb.op()
-    }
-
-    fn states(&self) -> Vec<State> {
-        self.lamb.states()
-    }
-
-    fn attrs(&self, param: &str) -> Vec<(&'static str, Attr)> {
-        let names = self.undecayed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        kinds::Lamb { exclude_from_weight_decay: names, ..self.lamb.clone() }.attrs(param)
     }
 }
 

@@ -183,7 +183,7 @@ fn build(net: &mut Net, size: Size) -> program::Result<()> {
         x = layers::fc(&mut b, &[x], width, Fc { act: Some(act), ..Fc::default() })?;
     }
     let cost = layers::cross_entropy(&mut b, &x, &label, layers::CrossEntropy::default())?;
-    let loss = layers::mean(&mut b, &cost)?;
+    let loss = layers::mean(&mut b, &cost, None)?;
     Optimizer::new(Adagrad::default(), 0.01).minimize(&mut b, &loss, &Default::default())?;
     Ok(())
 }

@@ -25,7 +25,7 @@ pub fn start(role: Role, mode: Mode) -> Fleet {
     let mut b = net.builder();
     let x = layers::data(&mut b, "x", &[3], Data::default()).unwrap();
     let guess = layers::fc(&mut b, &[x], 1, Fc::default()).unwrap();
-    let loss = layers::mean(&mut b, &guess).unwrap();
+    let loss = layers::mean(&mut b, &guess, None).unwrap();
     let mut optimizer = Optimizer::new(Sgd, 0.1);
     let mut watch = Watch { on_line: &mut |_| {}, stops: &mut || false };
     let what = (&mut optimizer, &loss, &Limits::default());

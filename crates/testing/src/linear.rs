@@ -46,7 +46,7 @@ impl Linear {
         let weight = vec![constant("w", 1.0)];
         let fc = Fc { param_attr: weight, bias_attr: None, ..Fc::default() };
         let product = layers::fc(b, &[x], 1, fc)?;
-        let mut loss = layers::mean(b, &product)?;
+        let mut loss = layers::mean(b, &product, None)?;
         if self.table {
             let ids = Data { dtype: DType::I64, ..Data::default() };
             let ids = layers::data(b, "ids", &[1], ids)?;
@@ -57,7 +57,7 @@ impl Linear {
                 ..Embedding::default()
             };
             let rows = layers::embedding(b, &ids, [N_ROWS, 4], options)?;
-            let mean = layers::mean(b, &rows)?;
+            let mean = layers::mean(b, &rows, None)?;
             loss = layers::elementwise_add(b, &loss, &mean, Elementwise::default())?;
         }
         let mut rate: LearningRate = LR.into();

@@ -13,7 +13,7 @@ pub fn fit_a_line(net: &mut Net, learning_rate: f32) -> Result<Var> {
     let y = layers::data(&mut b, "y", &[1], Data::default())?;
     let predicted = layers::fc(&mut b, &[x], 1, Fc::default())?;
     let cost = layers::square_error_cost(&mut b, &predicted, &y)?;
-    let loss = layers::mean(&mut b, &cost)?;
+    let loss = layers::mean(&mut b, &cost, None)?;
     Optimizer::new(Sgd, learning_rate).minimize(&mut b, &loss, &Limits::default())?;
     Ok(loss)
 }

@@ -41,7 +41,7 @@ fn fit(b: &mut Builder<'_>, net: &Json) -> Result<Var> {
     }
     let predicted = fc(b, hidden, 1, None)?;
     let cost = layers::square_error_cost(b, &predicted, &y)?;
-    layers::mean(b, &cost)
+    layers::mean(b, &cost, None)
 }
 
 fn ctr(b: &mut Builder<'_>, net: &Json) -> Result<Var> {
@@ -68,7 +68,7 @@ fn ctr(b: &mut Builder<'_>, net: &Json) -> Result<Var> {
     let predicted = fc(b, hidden, 2, Some("softmax"))?;
     let cost = layers::cross_entropy(b, &predicted, &label, CrossEntropy::default())?;
     if net["mean"] == true {
-        return layers::mean(b, &cost);
+        return layers::mean(b, &cost, None);
     }
     layers::reduce_sum(b, &cost, Reduce::default())
 }

@@ -33,7 +33,7 @@ fn fc_session() -> (Session, String) {
     let mut b = net.builder();
     let x = floats(&mut b, "x", 3);
     let y = layers::fc(&mut b, &[x], 2, Fc::default()).unwrap();
-    let out = layers::mean(&mut b, &y).unwrap();
+    let out = layers::mean(&mut b, &y, None).unwrap();
     (Session::start(net), out.name().to_string())
 }
 
@@ -70,7 +70,7 @@ fn an_op_nobody_knows() {
 
 #[test]
 fn a_variable_nobody_declared() {
-    let error = refused(|b| layers::mean(b, &Var::from("ghost")));
+    let error = refused(|b| layers::mean(b, &Var::from("ghost"), None));
     assert!(
         matches!(error.root(), ProgramError::UnknownVar { var, .. } if var == "ghost"),
         "{error}"
@@ -123,7 +123,7 @@ fn a_fed_shape_that_is_checked() {
     let mut b = net.builder();
     let checked = Data { need_check_feed: true, ..Data::default() };
     let x = layers::data(&mut b, "x", &[3], checked).unwrap();
-    let out = layers::mean(&mut b, &x).unwrap();
+    let out = layers::mean(&mut b, &x, None).unwrap();
     let mut session = Session::start(net);
     let mut run = |tensor| session.try_run(&mut Feed::new().with("x", tensor), &[out.name()]);
     let error = run(ones(&[4, 5])).unwrap_err();
@@ -204,7 +204,7 @@ fn a_fetch_of_what_no_op_writes() {
     let mut net = Net::default();
     let mut b = net.builder();
     let x = floats(&mut b, "x", 3);
-    layers::mean(&mut b, &x).unwrap();
+    layers::mean(&mut b, &x, None).unwrap();
     let idle = b.temp("idle", DType::F32);
     let mut session = Session::start(net);
     let mut feed = Feed::new().with("x", ones(&[4, 3]));
@@ -288,7 +288,7 @@ fn look_up(wrong: &[i64], is_sparse: bool) -> Result<Vec<Tensor>, Error> {
         rows.push(layers::embedding(&mut b, &ids, [5, 2], options).unwrap());
     }
     let joined = layers::concat(&mut b, &rows, 1, None).unwrap();
-    let loss = layers::mean(&mut b, &joined).unwrap();
+    let loss = layers::mean(&mut b, &joined, None).unwrap();
     backward::append_backward(&mut net.main, loss.name(), &Limits::default()).unwrap();
     let mut session = Session::start(net);
     let mut feed = Feed::new().with("C1", column(&[0, 4])).with("C2", column(wrong));

@@ -206,7 +206,7 @@ fn fit() -> (Session, String) {
     let mut b = net.builder();
     let x = layers::data(&mut b, "x", &[13], Data::default()).unwrap();
     let y = layers::fc(&mut b, &[x], 1, Fc::default()).unwrap();
-    let loss = layers::mean(&mut b, &y).unwrap();
+    let loss = layers::mean(&mut b, &y, None).unwrap();
     program::backward::append_backward(&mut net.main, loss.name(), &Default::default()).unwrap();
     (Session::start(net), y.name().to_string())
 }

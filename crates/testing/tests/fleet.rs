@@ -45,7 +45,7 @@ fn build(role: Role, mode: Option<Mode>) -> (Fleet, Net, Var, Var) {
     let y = layers::data(&mut b, "y", &[1], Data::default()).unwrap();
     let guess = layers::fc(&mut b, &[x], 1, Fc::default()).unwrap();
     let cost = layers::square_error_cost(&mut b, &guess, &y).unwrap();
-    let loss = layers::mean(&mut b, &cost).unwrap();
+    let loss = layers::mean(&mut b, &cost, None).unwrap();
     let mut optimizer = Optimizer::new(Momentum { momentum: 0.5, use_nesterov: false }, 0.03);
     let mut watch = Watch { on_line: &mut |_| {}, stops: &mut || false };
     let what = (&mut optimizer, &loss, &Limits::default());

@@ -17,7 +17,6 @@ use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};
 
 use case::Case;
-use program::op::OPS;
 use random::Random;
 use vocabulary::Words;
 
@@ -83,7 +82,7 @@ fn number(name: &str, default: u64) -> u64 {
 #[test]
 fn no_op_panics_whatever_it_is_given() {
     let words = vocabulary::all();
-    let ops: Vec<&str> = OPS.iter().map(|op| op.name()).collect();
+    let ops: Vec<&str> = program::op::names().collect();
     let mut pools: BTreeMap<&str, Pool> = BTreeMap::new();
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     let mut random = Random::new(number("FUZZ_SEED", 1));

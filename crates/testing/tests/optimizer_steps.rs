@@ -39,8 +39,9 @@ fn optimizer(name: &str) -> Optimizer {
         // The scripts say l2 = 0.05, but Fluid 1.8.5 passes l1 for l2, too. We pass l2.
         "ftrl_l1" => Optimizer::new(Ftrl { l1: 0.3, l2: 0.3, ..Ftrl::default() }, rate),
         "ftrl_power" => Optimizer::new(Ftrl { l1: 0.1, l2: 0.1, lr_power: -0.7 }, rate),
-        "lars" => Optimizer::new(LarsMomentum::new(0.9), rate),
+        "lars" => Optimizer::new(LarsMomentum { momentum: 0.9, ..LarsMomentum::default() }, rate),
         "lamb" => Optimizer::new(Lamb::default(), rate),
+        "dpsgd" => Optimizer::new(Dpsgd { clip: 0.7, batch_size: 16.0, sigma: 0.0 }, rate),
         "adam_clip_l2" => with_l2(with_clip(Optimizer::new(Adam::default(), rate), global_norm())),
         other => decorated_sgd(other),
     }
@@ -142,7 +143,7 @@ fn names(golden: &Golden, form: &str) -> Vec<String> {
 fn dense_steps() {
     let golden = Golden::load("optimizer_steps.npz");
     let names = names(&golden, "dense");
-    assert_eq!(names.len(), 23);
+    assert_eq!(names.len(), 24);
     names.iter().for_each(|name| check(&golden, name, "dense"));
 }
 

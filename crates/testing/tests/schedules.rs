@@ -86,7 +86,7 @@ fn every_schedule_is_fluids() {
         let rate = schedule(&mut b, case);
         let x = layers::data(&mut b, "x", &[1], Data::default()).unwrap();
         let y = layers::fc(&mut b, &[x], 1, Fc::default()).unwrap();
-        let loss = layers::mean(&mut b, &y).unwrap();
+        let loss = layers::mean(&mut b, &y, None).unwrap();
         let mut sgd = Optimizer::new(Sgd, rate.clone());
         sgd.minimize(&mut b, &loss, &Limits::default()).unwrap();
         assert_eq!(rate.name(), case["lr_var"], "{what}");

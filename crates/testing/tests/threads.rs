@@ -34,7 +34,7 @@ fn net_with(table: Embedding) -> (Net, Var) {
     let all = layers::concat(b, &[row, x], 1, None).unwrap();
     let guess = layers::fc(b, &[all], 2, Fc { act: Some("softmax"), ..Fc::default() }).unwrap();
     let cost = layers::cross_entropy(b, &guess, &label, CrossEntropy::default()).unwrap();
-    let loss = layers::mean(b, &cost).unwrap();
+    let loss = layers::mean(b, &cost, None).unwrap();
     layers::auc(b, &guess, &label, Auc::default()).unwrap();
     Optimizer::new(Sgd, 0.1).minimize(b, &loss, &Limits::default()).unwrap();
     (net, loss)

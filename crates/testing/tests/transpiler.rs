@@ -513,7 +513,7 @@ fn a_schedule_with_blocks_of_its_own_moves_with_them() {
     let mut b = net.builder();
     let x = layers::data(&mut b, "x", &[13], Data::default()).unwrap();
     let y = layers::fc(&mut b, &[x], 1, Fc::default()).unwrap();
-    let loss = layers::mean(&mut b, &y).unwrap();
+    let loss = layers::mean(&mut b, &y, None).unwrap();
     let rate = layers::piecewise_decay(&mut b, &[3.0, 6.0], &[0.1, 0.05, 0.01]).unwrap();
     Optimizer::new(Sgd, rate).minimize(&mut b, &loss, &Limits::default()).unwrap();
     let job = Job::new(0, "127.0.0.1:6174", 2);
@@ -582,7 +582,7 @@ fn a_second_distributed_table_is_refused() {
     let one = layers::embedding(&mut b, &x, [10, 2], options.clone()).unwrap();
     let two = layers::embedding(&mut b, &x, [10, 2], options).unwrap();
     let both = layers::concat(&mut b, &[one, two], 1, None).unwrap();
-    let loss = layers::mean(&mut b, &both).unwrap();
+    let loss = layers::mean(&mut b, &both, None).unwrap();
     Optimizer::new(Sgd, 0.1).minimize(&mut b, &loss, &Limits::default()).unwrap();
     let (config, job) = (Config::default(), Job::new(0, "127.0.0.1:6174", 1));
     let (main, startup) = (&mut net.main, &mut net.startup);

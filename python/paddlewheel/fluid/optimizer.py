@@ -6,7 +6,7 @@ from .. import _core
 from .._core import default_startup_program
 from ._not_yet import unknown
 
-_make = _core.optimizer.Optimizer
+_make = _core.optimizer.Optimizer.make
 
 
 class Optimizer:
@@ -113,7 +113,7 @@ class SGDOptimizer(Optimizer):
     def __init__(
         self, learning_rate, parameter_list=None, regularization=None, grad_clip=None, name=None
     ):
-        core = _make.sgd(learning_rate)
+        core = _make("sgd", learning_rate)
         self._configure(core, parameter_list, regularization, grad_clip, name)
 
 
@@ -130,7 +130,8 @@ class MomentumOptimizer(Optimizer):
         grad_clip=None,
         name=None,
     ):
-        core = _make.momentum(learning_rate, momentum, bool(use_nesterov))
+        nesterov = bool(use_nesterov)
+        core = _make("momentum", learning_rate, momentum=momentum, use_nesterov=nesterov)
         self._configure(core, parameter_list, regularization, grad_clip, name)
 
 
@@ -148,7 +149,13 @@ class LarsMomentumOptimizer(Optimizer):
         grad_clip=None,
         name=None,
     ):
-        core = _make.lars_momentum(learning_rate, momentum, lars_coeff, lars_weight_decay)
+        core = _make(
+            "lars_momentum",
+            learning_rate,
+            momentum=momentum,
+            lars_coeff=lars_coeff,
+            lars_weight_decay=lars_weight_decay,
+        )
         self._configure(core, parameter_list, regularization, grad_clip, name)
 
 
@@ -165,7 +172,10 @@ class AdagradOptimizer(Optimizer):
         name=None,
         initial_accumulator_value=0.0,
     ):
-        core = _make.adagrad(learning_rate, epsilon, initial_accumulator_value)
+        start = initial_accumulator_value
+        core = _make(
+            "adagrad", learning_rate, epsilon=epsilon, initial_accumulator_value=start
+        )
         self._configure(core, parameter_list, regularization, grad_clip, name)
 
 
@@ -184,7 +194,14 @@ class AdamOptimizer(Optimizer):
         name=None,
         lazy_mode=False,
     ):
-        core = _make.adam(learning_rate, beta1, beta2, epsilon, bool(lazy_mode))
+        core = _make(
+            "adam",
+            learning_rate,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            lazy_mode=bool(lazy_mode),
+        )
         self._configure(core, parameter_list, regularization, grad_clip, name)
 
 
@@ -202,7 +219,7 @@ class AdamaxOptimizer(Optimizer):
         grad_clip=None,
         name=None,
     ):
-        core = _make.adamax(learning_rate, beta1, beta2, epsilon)
+        core = _make("adamax", learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
         self._configure(core, parameter_list, regularization, grad_clip, name)
 
 
@@ -219,7 +236,7 @@ class DecayedAdagradOptimizer(Optimizer):
         grad_clip=None,
         name=None,
     ):
-        core = _make.decayed_adagrad(learning_rate, decay, epsilon)
+        core = _make("decayed_adagrad", learning_rate, decay=decay, epsilon=epsilon)
         self._configure(core, parameter_list, regularization, grad_clip, name)
 
 
@@ -236,7 +253,7 @@ class AdadeltaOptimizer(Optimizer):
         grad_clip=None,
         name=None,
     ):
-        core = _make.adadelta(learning_rate, epsilon, rho)
+        core = _make("adadelta", learning_rate, epsilon=epsilon, rho=rho)
         self._configure(core, parameter_list, regularization, grad_clip, name)
 
 
@@ -255,7 +272,14 @@ class RMSPropOptimizer(Optimizer):
         grad_clip=None,
         name=None,
     ):
-        core = _make.rmsprop(learning_rate, rho, epsilon, momentum, bool(centered))
+        core = _make(
+            "rmsprop",
+            learning_rate,
+            rho=rho,
+            epsilon=epsilon,
+            momentum=momentum,
+            centered=bool(centered),
+        )
         self._configure(core, parameter_list, regularization, grad_clip, name)
 
 
@@ -273,7 +297,7 @@ class FtrlOptimizer(Optimizer):
         grad_clip=None,
         name=None,
     ):
-        core = _make.ftrl(learning_rate, l1, l2, lr_power)
+        core = _make("ftrl", learning_rate, l1=l1, l2=l2, lr_power=lr_power)
         self._configure(core, parameter_list, regularization, grad_clip, name)
 
 
@@ -294,8 +318,26 @@ class LambOptimizer(AdamOptimizer):
         name=None,
     ):
         exclude = exclude_from_weight_decay_fn
-        core = _make.lamb(learning_rate, lamb_weight_decay, beta1, beta2, epsilon, exclude)
+        core = _make(
+            "lamb",
+            learning_rate,
+            exclude,
+            lamb_weight_decay=lamb_weight_decay,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+        )
         self._configure(core, parameter_list, regularization, grad_clip, name)
+
+
+class DpsgdOptimizer(Optimizer):
+    """Differentially private SGD: gradients are clipped and get noise."""
+
+    def __init__(
+        self, learning_rate=0.001, clip=0.9, batch_size=0.999, sigma=1e-8, parameter_list=None
+    ):
+        core = _make("dpsgd", learning_rate, clip=clip, batch_size=batch_size, sigma=sigma)
+        self._configure(core, parameter_list, None, None, None)
 
 
 class RecomputeOptimizer(Optimizer):
@@ -369,7 +411,6 @@ def _unsupported(name):
     return type(name, (Optimizer,), {"__init__": __init__, "__doc__": name + ": not supported."})
 
 
-DpsgdOptimizer = _unsupported("DpsgdOptimizer")
 DGCMomentumOptimizer = _unsupported("DGCMomentumOptimizer")
 ModelAverage = _unsupported("ModelAverage")
 PipelineOptimizer = _unsupported("PipelineOptimizer")

@@ -28,7 +28,7 @@ fn net(twice: bool) -> (Net, Var) {
     let last = if twice { "h2" } else { "h" };
     net.main.append_op(0, OpDesc::new("relu").input("X", last).output("Out", "r")).unwrap();
     let mut builder = net.builder();
-    let loss = layers::mean(&mut builder, &Var::from("r")).unwrap();
+    let loss = layers::mean(&mut builder, &Var::from("r"), None).unwrap();
     (net, loss)
 }
 

@@ -1,155 +1,152 @@
 //! Activations and other functions of one number at a time: one op each.
 
-use super::append;
-use crate::block::OpDesc;
+use super::Amount;
+use super::append::one_op;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 
-/// Layers without attributes: `name(builder, x, name of the layer or None)`.
-macro_rules! plain {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
-        $(#[$doc])*
-        pub fn $name(b: &mut Builder<'_>, x: &Var, name: Option<&str>) -> Result<Var> {
-            let layer = b.layer_name(stringify!($name), name);
-            append(b, &layer, x, OpDesc::new(stringify!($name)))
-        }
-    )*};
-}
+layers! { activations;
+    /// The distance from 0: |x|.
+    fn abs
+    /// e to the power of x.
+    fn exp
+    /// The square, x * x.
+    fn square
+    (x: Input; name: Name = None) -> Var { |b, kind| one_op(b, kind, name).input("X", x).out("Out") }
 
-plain! {
-    /// |x|.
-    abs;
     /// The angle whose cosine is x.
-    acos;
+    fn acos
     /// The angle whose sine is x.
-    asin;
+    fn asin
     /// The angle whose tangent is x.
-    atan;
+    fn atan
     /// The next whole number above.
-    ceil;
+    fn ceil
     /// The cosine.
-    cos;
-    /// e^x.
-    exp;
+    fn cos
     /// The next whole number below.
-    floor;
+    fn floor
     /// The natural logarithm.
-    log;
+    fn log
     /// log(1 / (1 + e^-x)).
-    logsigmoid;
+    fn logsigmoid
     /// 1 / x.
-    reciprocal;
+    fn reciprocal
     /// max(x, 0).
-    relu;
+    fn relu
     /// The nearest whole number, halves away from zero.
-    round;
+    fn round
     /// 1 / sqrt(x).
-    rsqrt;
+    fn rsqrt
     /// 1 / (1 + e^-x).
-    sigmoid;
-    /// -1, 0 or 1.
-    sign;
+    fn sigmoid
     /// The sine.
-    sin;
+    fn sin
     /// log(1 + e^x).
-    softplus;
+    fn softplus
     /// x / (1 + |x|).
-    softsign;
+    fn softsign
     /// The square root.
-    sqrt;
-    /// x².
-    square;
+    fn sqrt
     /// The hyperbolic tangent.
-    tanh;
+    fn tanh
     /// x - tanh(x).
-    tanh_shrink;
-}
+    fn tanh_shrink
+    (x: Floats; name: Name = None) -> Var { |b, kind| one_op(b, kind, name).input("X", x).out("Out") }
 
-/// Layers with attributes: `name(builder, x, Options)`, and the options with Fluid's defaults.
-macro_rules! with_options {
-    ($(
-        $(#[$doc:meta])*
-        $name:ident, $options:ident { $($attr:ident as $op_attr:literal: $t:ty = $default:expr),* };
-    )*) => {$(
-        #[doc = concat!("Options of [`", stringify!($name), "`]; defaults as in Fluid.")]
-        #[derive(Clone, Copy, Debug)]
-        #[allow(missing_docs)] // The names are Fluid's.
-        pub struct $options<'a> {
-            $(pub $attr: $t,)*
-            pub name: Option<&'a str>,
-        }
+    /// The error function.
+    fn erf(x: Floats) -> Var { |b| one_op(b, "erf", None).input("X", x).out("Out") }
 
-        impl Default for $options<'_> {
-            fn default() -> Self {
-                Self { $($attr: $default,)* name: None }
-            }
-        }
+    /// -1, 0 or 1.
+    fn sign(x: Floats) -> Var { |b| one_op(b, "sign", None).input("X", x).out("Out") }
 
-        $(#[$doc])*
-        pub fn $name(b: &mut Builder<'_>, x: &Var, options: $options<'_>) -> Result<Var> {
-            let layer = b.layer_name(stringify!($name), options.name);
-            let op = OpDesc::new(stringify!($name))$(.attr($op_attr, options.$attr))*;
-            append(b, &layer, x, op)
-        }
-    )*};
-}
-
-with_options! {
     /// x, but not below `t_min` and not above `t_max`.
-    brelu, Brelu { t_min as "t_min": f32 = 0.0, t_max as "t_max": f32 = 24.0 };
-    /// x above 0, else alpha (e^x - 1).
-    elu, Elu { alpha as "alpha": f32 = 1.0 };
-    /// x times the chance that a normal variable stays below x, or its approximation by tanh.
-    gelu, Gelu { approximate as "approximate": bool = false };
-    /// x where |x| > threshold, else 0.
-    hard_shrink, HardShrink { threshold as "threshold": f32 = 0.5 };
-    /// slope x + offset, between 0 and 1.
-    hard_sigmoid, HardSigmoid { slope as "slope": f32 = 0.2, offset as "offset": f32 = 0.5 };
-    /// x min(max(x + offset, 0), threshold) / scale.
-    hard_swish, HardSwish {
-        threshold as "threshold": f32 = 6.0, scale as "scale": f32 = 6.0,
-        offset as "offset": f32 = 3.0
-    };
-    /// max(x, alpha x).
-    leaky_relu, LeakyRelu { alpha as "alpha": f32 = 0.02 };
-    /// x, but not below 0 and not above `threshold`.
-    relu6, Relu6 { threshold as "threshold": f32 = 6.0 };
-    /// log(1 + e^x), with x between -threshold and threshold.
-    soft_relu, SoftRelu { threshold as "threshold": f32 = 40.0 };
-    /// x moved by alpha towards 0, but not beyond it.
-    softshrink, Softshrink { alpha as "lambda": f32 = 0.5 };
-    /// scale_b tanh(scale_a x).
-    stanh, Stanh { scale_a as "scale_a": f32 = 0.67, scale_b as "scale_b": f32 = 1.7159 };
-    /// x / (1 + e^(-beta x)).
-    swish, Swish { beta as "beta": f32 = 1.0 };
-    /// x above `threshold`, else 0.
-    thresholded_relu, ThresholdedRelu { threshold as "threshold": f32 = 1.0 };
-}
-
-/// Options of [`pow`]; defaults as in Fluid.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct Pow<'a> {
-    pub factor: f32,
-    /// A variable in the place of the number `factor`.
-    pub factor_var: Option<&'a Var>,
-    pub name: Option<&'a str>,
-}
-
-impl Default for Pow<'_> {
-    fn default() -> Self {
-        Self { factor: 1.0, factor_var: None, name: None }
+    fn brelu(x: Floats; Brelu<'a> { t_min: f32 = 0.0, t_max: f32 = 24.0, name: Name = None }) -> Var { |b|
+        one_op(b, "brelu", name).input("X", x).attr("t_min", t_min).attr("t_max", t_max).out("Out")
     }
-}
 
-/// x^factor.
-pub fn pow(b: &mut Builder<'_>, x: &Var, options: Pow<'_>) -> Result<Var> {
-    let layer = b.layer_name("pow", options.name);
-    let op = match options.factor_var {
-        Some(factor) => OpDesc::new("pow").input("FactorTensor", factor),
-        None => OpDesc::new("pow").attr("factor", options.factor),
-    };
-    append(b, &layer, x, op)
+    /// x above 0, else alpha (e^x - 1).
+    fn elu(x: Floats; Elu<'a> { alpha: f32 = 1.0, name: Name = None }) -> Var { |b|
+        one_op(b, "elu", name).input("X", x).attr("alpha", alpha).out("Out")
+    }
+
+    /// x times the chance that a normal variable stays below x, or its approximation by tanh.
+    fn gelu(x: Input; approximate: Flag = false) -> Var { |b|
+        one_op(b, "gelu", None).input("X", x).attr("approximate", approximate).out("Out")
+    }
+
+    /// x where |x| > threshold (0.5 if None), else 0.
+    fn hard_shrink(x: Floats; threshold: MaybeF32 = None) -> Var { |b|
+        let op = one_op(b, "hard_shrink", None).input("X", x);
+        op.attr("threshold", threshold.unwrap_or(0.5)).out("Out")
+    }
+
+    /// slope x + offset, between 0 and 1.
+    fn hard_sigmoid(x: Floats; HardSigmoid<'a> {
+        slope: f32 = 0.2, offset: f32 = 0.5, name: Name = None,
+    }) -> Var { |b|
+        let op = one_op(b, "hard_sigmoid", name).input("X", x);
+        op.attr("slope", slope).attr("offset", offset).out("Out")
+    }
+
+    /// x min(max(x + offset, 0), threshold) / scale.
+    fn hard_swish(x: Floats; HardSwish<'a> {
+        threshold: f32 = 6.0, scale: f32 = 6.0, offset: f32 = 3.0, name: Name = None,
+    }) -> Var { |b|
+        let op = one_op(b, "hard_swish", name).input("X", x);
+        op.attr("threshold", threshold).attr("scale", scale).attr("offset", offset).out("Out")
+    }
+
+    /// max(x, alpha x).
+    fn leaky_relu(x: Floats; LeakyRelu<'a> { alpha: f32 = 0.02, name: Name = None }) -> Var { |b|
+        one_op(b, "leaky_relu", name).input("X", x).attr("alpha", alpha).out("Out")
+    }
+
+    /// x to the power of `factor`, a number or a Variable.
+    fn pow(x: Input; Pow<'a> {
+        factor: Factor = [Amount::Is(1.0), "1.0"], name: Name = None,
+    }) -> Var { |b|
+        let op = one_op(b, "pow", name).input("X", x);
+        match factor {
+            Amount::Is(factor) => op.attr("factor", factor),
+            Amount::In(var) => op.input("FactorTensor", &var),
+        }
+        .out("Out")
+    }
+
+    /// x, but not below 0 and not above `threshold`.
+    fn relu6(x: Floats; Relu6<'a> { threshold: f32 = 6.0, name: Name = None }) -> Var { |b|
+        one_op(b, "relu6", name).input("X", x).attr("threshold", threshold).out("Out")
+    }
+
+    /// log(1 + e^x), with x between -threshold and threshold.
+    fn soft_relu(x: Floats; SoftRelu<'a> { threshold: f32 = 40.0, name: Name = None }) -> Var { |b|
+        one_op(b, "soft_relu", name).input("X", x).attr("threshold", threshold).out("Out")
+    }
+
+    /// x moved by alpha (0.5 if None) towards 0, but not beyond it.
+    fn softshrink(x: Floats; alpha: MaybeF32 = None) -> Var { |b|
+        one_op(b, "softshrink", None).input("X", x).attr("lambda", alpha.unwrap_or(0.5)).out("Out")
+    }
+
+    /// scale_b tanh(scale_a x).
+    fn stanh(x: Floats; Stanh<'a> {
+        scale_a: f32 = 0.67, scale_b: f32 = 1.7159, name: Name = None,
+    }) -> Var { |b|
+        let op = one_op(b, "stanh", name).input("X", x);
+        op.attr("scale_a", scale_a).attr("scale_b", scale_b).out("Out")
+    }
+
+    /// x / (1 + e^(-beta x)).
+    fn swish(x: Floats; Swish<'a> { beta: f32 = 1.0, name: Name = None }) -> Var { |b|
+        one_op(b, "swish", name).input("X", x).attr("beta", beta).out("Out")
+    }
+
+    /// x above `threshold` (1.0 if None), else 0.
+    fn thresholded_relu(x: Floats; threshold: MaybeF32 = None) -> Var { |b|
+        let op = one_op(b, "thresholded_relu", None).input("X", x);
+        op.attr("threshold", threshold.unwrap_or(1.0)).out("Out")
+    }
 }
 
 #[cfg(test)]
@@ -165,8 +162,8 @@ mod tests {
         let x = layers::data(&mut b, "x", &[3], Data::default()).unwrap();
         let y = sigmoid(&mut b, &x, None).unwrap();
         assert_eq!(y.name(), "sigmoid_0.tmp_0");
-        let y = softshrink(&mut b, &y, Softshrink { name: Some("s"), alpha: 0.25 }).unwrap();
-        assert_eq!(y.name(), "s.tmp_0");
+        let y = softshrink(&mut b, &y, Some(0.25)).unwrap();
+        assert_eq!(y.name(), "softshrink_0.tmp_0");
         assert_eq!(b.meta(&y).unwrap().dims, [-1, 3]);
         let op = &net.main.block(0).ops[1];
         assert_eq!(op.attrs.float("lambda", 0.0).unwrap(), 0.25);
@@ -193,7 +190,6 @@ mod tests {
             round,
             rsqrt,
             sigmoid,
-            sign,
             sin,
             softplus,
             softsign,
@@ -205,10 +201,12 @@ mod tests {
         for layer in plain {
             layer(&mut b, &x, None).unwrap();
         }
+        sign(&mut b, &x).unwrap();
+        erf(&mut b, &x).unwrap();
         brelu(&mut b, &x, Brelu::default()).unwrap();
         elu(&mut b, &x, Elu::default()).unwrap();
-        gelu(&mut b, &x, Gelu::default()).unwrap();
-        hard_shrink(&mut b, &x, HardShrink::default()).unwrap();
+        gelu(&mut b, &x, false).unwrap();
+        hard_shrink(&mut b, &x, None).unwrap();
         hard_sigmoid(&mut b, &x, HardSigmoid::default()).unwrap();
         hard_swish(&mut b, &x, HardSwish::default()).unwrap();
         leaky_relu(&mut b, &x, LeakyRelu::default()).unwrap();
@@ -217,6 +215,6 @@ mod tests {
         soft_relu(&mut b, &x, SoftRelu::default()).unwrap();
         stanh(&mut b, &x, Stanh::default()).unwrap();
         swish(&mut b, &x, Swish::default()).unwrap();
-        thresholded_relu(&mut b, &x, ThresholdedRelu::default()).unwrap();
+        thresholded_relu(&mut b, &x, None).unwrap();
     }
 }

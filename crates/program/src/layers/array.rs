@@ -3,11 +3,45 @@
 
 use tensor::DType;
 
-use super::append::{append, append_stopped};
+use super::append::one_op;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 use crate::var::{Meta, VarDesc, VarKind};
+
+layers! { arrays;
+    /// Puts a tensor at a place of a list, a new one if there is none.
+    fn array_write(x: Input, i: Input; array: MaybeInput = None) -> Var { |b|
+        let array = match array {
+            Some(array) => {
+                b.layer_name("array_write", None);
+                array.clone()
+            }
+            None => new_array(b, "array_write", b.meta(x)?.dtype)?,
+        };
+        b.op(OpDesc::new("write_to_array").input("X", x).input("I", i).output("Out", &array))?;
+        Ok(array)
+    }
+
+    /// The tensor at a place of a list.
+    fn array_read(array: Input, i: Input) -> Var { |b|
+        one_op(b, "array_read", None).of("read_from_array").input("X", array).input("I", i).out("Out")
+    }
+
+    /// How many tensors a list holds.
+    fn array_length(array: Input) -> Var { |b|
+        let op = one_op(b, "array_length", None).of("lod_array_length").input("X", array);
+        op.out_stopped("Out", DType::I64)
+    }
+
+    /// The tensors of a list joined or stacked, and the size of each: (tensor, sizes).
+    fn tensor_array_to_tensor(input: Input; TensorArrayToTensor<'a> {
+        axis: i32 = 1, name: Name = None, use_stack: bool = false,
+    }) -> (Var, Var) { |b, kind|
+        let op = one_op(b, kind, name).input("X", input).attr("axis", axis);
+        op.attr("use_stack", use_stack).also("Out")?.also_of("OutIndex", DType::I32).pair()
+    }
+}
 
 /// An empty list: `array_0.out`.
 pub fn create_array(b: &mut Builder<'_>, dtype: DType) -> Result<Var> {
@@ -22,64 +56,6 @@ fn new_array(b: &mut Builder<'_>, kind: &str, dtype: DType) -> Result<Var> {
     Ok(Var::from(name))
 }
 
-/// Puts a tensor at a place of a list, a new one if there is none.
-pub fn array_write(b: &mut Builder<'_>, x: &Var, i: &Var, array: Option<&Var>) -> Result<Var> {
-    let array = match array {
-        Some(array) => {
-            b.layer_name("array_write", None);
-            array.clone()
-        }
-        None => new_array(b, "array_write", b.meta(x)?.dtype)?,
-    };
-    b.op(OpDesc::new("write_to_array").input("X", x).input("I", i).output("Out", &array))?;
-    Ok(array)
-}
-
-/// The tensor at a place of a list.
-pub fn array_read(b: &mut Builder<'_>, array: &Var, i: &Var) -> Result<Var> {
-    let dtype = b.meta(array)?.dtype;
-    let op = OpDesc::new("read_from_array").input("X", array).input("I", i);
-    append(b, ("array_read", None), dtype, op)
-}
-
-/// How many tensors a list holds.
-pub fn array_length(b: &mut Builder<'_>, array: &Var) -> Result<Var> {
-    let op = OpDesc::new("lod_array_length").input("X", array);
-    append_stopped(b, ("array_length", None), DType::I64, op)
-}
-
-/// Options of [`tensor_array_to_tensor`]; defaults as in `fluid.layers.tensor_array_to_tensor`.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct TensorArrayToTensor<'a> {
-    pub axis: i32,
-    pub name: Option<&'a str>,
-    pub use_stack: bool,
-}
-
-impl Default for TensorArrayToTensor<'_> {
-    fn default() -> Self {
-        Self { axis: 1, name: None, use_stack: false }
-    }
-}
-
-/// The tensors of a list joined or stacked, and the size of each: (tensor, sizes).
-pub fn tensor_array_to_tensor(
-    b: &mut Builder<'_>,
-    input: &Var,
-    options: TensorArrayToTensor<'_>,
-) -> Result<(Var, Var)> {
-    let layer = b.layer_name("tensor_array_to_tensor", options.name);
-    let (out, sizes) = (b.temp(&layer, b.meta(input)?.dtype), b.temp(&layer, DType::I32));
-    b.op(OpDesc::new("tensor_array_to_tensor")
-        .input("X", input)
-        .output("Out", &out)
-        .output("OutIndex", &sizes)
-        .attr("axis", options.axis)
-        .attr("use_stack", options.use_stack))?;
-    Ok((out, sizes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,7 +67,7 @@ mod tests {
         let mut net = Net::default();
         let mut b = net.builder();
         let usual = FillConstant::default();
-        let x = layers::fill_constant(&mut b, &[2, 2], DType::F32, 3.0, usual).unwrap();
+        let x = layers::fill_constant(&mut b, &[2, 2], DType::F32, 3.0, usual.clone()).unwrap();
         let i = layers::fill_constant(&mut b, &[1], DType::I64, 0.0, usual).unwrap();
         assert_eq!(create_array(&mut b, DType::F32).unwrap().name(), "array_0.out");
         let a = array_write(&mut b, &x, &i, None).unwrap();

@@ -2,41 +2,77 @@
 
 use tensor::DType;
 
+use super::append::one_op;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 
-/// `name(builder, x, y, where to write or None for a new variable)`.
-macro_rules! comparisons {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
-        $(#[$doc])*
-        pub fn $name(b: &mut Builder<'_>, x: &Var, y: &Var, cond: Option<&Var>) -> Result<Var> {
-            let layer = b.layer_name(stringify!($name), None);
-            let out = match cond {
-                Some(cond) => cond.clone(),
-                None => b.temp(&layer, DType::Bool),
-            };
-            stop_gradient(b, &out);
-            let op = OpDesc::new(stringify!($name)).input("X", x).input("Y", y);
-            b.op(op.output("Out", &out).attr("axis", -1).attr("force_cpu", false))?;
-            Ok(out)
-        }
-    )*};
+layers! { comparisons;
+    /// Where x == y; written into `cond` if it is given.
+    fn equal
+    /// Where x >= y; written into `cond` if it is given.
+    fn greater_equal
+    /// Where x > y; written into `cond` if it is given.
+    fn greater_than
+    /// Where x <= y; written into `cond` if it is given.
+    fn less_equal
+    /// Where x != y; written into `cond` if it is given.
+    fn not_equal
+    (x: Input, y: Input; cond: MaybeInput = None) -> Var { |b, kind| compare(b, kind, (x, y), cond) }
+
+    /// Where x < y; written into `cond` if it is given. `force_cpu` changes nothing.
+    fn less_than(x: Input, y: Input; force_cpu: MaybeBool = None, cond: MaybeInput = None)
+    -> Var { |b|
+        let _ = force_cpu;
+        compare(b, "less_than", (x, y), cond)
+    }
+
+    /// Where both hold; written into `out` if it is given.
+    fn logical_and
+    /// Where either holds, or both; written into `out` if it is given.
+    fn logical_or
+    /// Where exactly one holds; written into `out` if it is given.
+    fn logical_xor
+    (x: Truths, y: Truths; Logical<'a> { out: MaybeInput = None, name: Name = None }) -> Var { |b, kind|
+        one_op(b, kind, name).input("X", x).input("Y", y).out_into("Out", out)
+    }
+
+    /// Where x does not hold; written into `out` if it is given.
+    fn logical_not(x: Truths; out: MaybeInput = None, name: Name = None) -> Var { |b|
+        one_op(b, "logical_not", name).input("X", x).out_into("Out", out)
+    }
+
+    /// Whether every element is a finite number, shape [1].
+    fn isfinite(x: Input) -> Var { |b|
+        one_op(b, "isfinite", None).input("X", x).out_of("Out", DType::Bool)
+    }
+
+    /// Whether some element is infinite, shape [1].
+    fn has_inf(x: Input) -> Var { |b|
+        one_op(b, "isinf", None).input("X", x).out_of("Out", DType::Bool)
+    }
+
+    /// Whether some element is not a number, shape [1].
+    fn has_nan(x: Input) -> Var { |b|
+        one_op(b, "isnan", None).input("X", x).out_of("Out", DType::Bool)
+    }
 }
 
-comparisons! {
-    /// Where x == y.
-    equal;
-    /// Where x >= y.
-    greater_equal;
-    /// Where x > y.
-    greater_than;
-    /// Where x <= y.
-    less_equal;
-    /// Where x < y.
-    less_than;
-    /// Where x != y.
-    not_equal;
+fn compare(
+    b: &mut Builder<'_>,
+    kind: &str,
+    (x, y): (&Var, &Var),
+    cond: Option<&Var>,
+) -> Result<Var> {
+    let layer = b.layer_name(kind, None);
+    let out = match cond {
+        Some(cond) => cond.clone(),
+        None => b.temp(&layer, DType::Bool),
+    };
+    stop_gradient(b, &out);
+    let op = OpDesc::new(kind).input("X", x).input("Y", y);
+    b.op(op.output("Out", &out).attr("axis", -1).attr("force_cpu", false))?;
+    Ok(out)
 }
 
 /// Lets no gradient pass a variable: a comparison has no derivative, a constant needs none.
@@ -47,76 +83,9 @@ pub(super) fn stop_gradient(b: &mut Builder<'_>, var: &Var) {
     }
 }
 
-/// Where the logic layers write, and their name; the defaults are a new variable and the next name.
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct Logical<'a> {
-    pub out: Option<&'a Var>,
-    pub name: Option<&'a str>,
-}
-
-fn logical(b: &mut Builder<'_>, op: OpDesc, options: Logical<'_>) -> Result<Var> {
-    let layer = b.layer_name(&op.kind, options.name);
-    let out = match options.out {
-        Some(out) => out.clone(),
-        None => b.temp(&layer, DType::Bool),
-    };
-    b.op(op.output("Out", &out))?;
-    Ok(out)
-}
-
-macro_rules! logic {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
-        $(#[$doc])*
-        pub fn $name(b: &mut Builder<'_>, x: &Var, y: &Var, options: Logical<'_>) -> Result<Var> {
-            logical(b, OpDesc::new(stringify!($name)).input("X", x).input("Y", y), options)
-        }
-    )*};
-}
-
-logic! {
-    /// Where both hold.
-    logical_and;
-    /// Where either holds, or both.
-    logical_or;
-    /// Where exactly one holds.
-    logical_xor;
-}
-
-/// Where x does not hold.
-pub fn logical_not(b: &mut Builder<'_>, x: &Var, options: Logical<'_>) -> Result<Var> {
-    logical(b, OpDesc::new("logical_not").input("X", x), options)
-}
-
-/// The truth about all elements that an op `kind` finds, named after the op.
-fn about_all(b: &mut Builder<'_>, kind: &str, x: &Var) -> Result<Var> {
-    let layer = b.layer_name(kind, None);
-    let out = b.temp(&layer, DType::Bool);
-    b.op(OpDesc::new(kind).input("X", x).output("Out", &out))?;
-    Ok(out)
-}
-
-/// Whether every element is a finite number, shape [1].
-pub fn isfinite(b: &mut Builder<'_>, x: &Var) -> Result<Var> {
-    about_all(b, "isfinite", x)
-}
-
-/// Whether some element is infinite, shape [1].
-pub fn has_inf(b: &mut Builder<'_>, x: &Var) -> Result<Var> {
-    about_all(b, "isinf", x)
-}
-
-/// Whether some element is not a number, shape [1].
-pub fn has_nan(b: &mut Builder<'_>, x: &Var) -> Result<Var> {
-    about_all(b, "isnan", x)
-}
-
 /// The index of each true element, one row each (`fluid.layers.where`; that word is Rust's).
 pub fn where_index(b: &mut Builder<'_>, condition: &Var) -> Result<Var> {
-    let layer = b.layer_name("where_index", None);
-    let out = b.temp(&layer, DType::I64);
-    b.op(OpDesc::new("where_index").input("Condition", condition).output("Out", &out))?;
-    Ok(out)
+    one_op(b, "where_index", None).input("Condition", condition).out_of("Out", DType::I64)
 }
 
 #[cfg(test)]
@@ -130,10 +99,10 @@ mod tests {
         let mut net = Net::default();
         let mut b = net.builder();
         let x = layers::data(&mut b, "x", &[3], Data::default()).unwrap();
-        let less = less_than(&mut b, &x, &x, None).unwrap();
+        let less = less_than(&mut b, &x, &x, None, None).unwrap();
         assert_eq!(less.name(), "less_than_0.tmp_0");
         assert!(b.desc(&less).unwrap().stop_gradient);
-        let not = logical_not(&mut b, &less, Logical::default()).unwrap();
+        let not = logical_not(&mut b, &less, None, None).unwrap();
         assert_eq!(not.name(), "logical_not_0.tmp_0");
         assert!(!b.desc(&not).unwrap().stop_gradient);
         let meta = b.meta(&not).unwrap();
@@ -152,7 +121,7 @@ mod tests {
         let mut net = Net::default();
         let mut b = net.builder();
         let x = layers::data(&mut b, "x", &[3], Data::default()).unwrap();
-        let mut truth = less_than(&mut b, &x, &x, None).unwrap();
+        let mut truth = less_than(&mut b, &x, &x, None, None).unwrap();
         for layer in [equal, greater_equal, greater_than, less_equal, not_equal] {
             truth = layer(&mut b, &x, &x, None).unwrap();
         }

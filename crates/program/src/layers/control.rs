@@ -12,8 +12,29 @@ use crate::error::{Error, Result};
 use crate::program::BlockId;
 use crate::var::{Meta, VarDesc, VarKind};
 
-/// Appends the ops of one part.
-type Body<'f, T> = &'f mut dyn FnMut(&mut Builder<'_>) -> Result<T>;
+/// What a script made, or why it could not.
+type Made<T, E> = std::result::Result<T, E>;
+
+/// What parts of a program are written by: a builder, or a script whose functions call layers by
+/// themselves and fail with errors of their own.
+pub trait Script {
+    /// Why a part could not be written.
+    type Error;
+
+    /// Appends to the program.
+    fn build<T>(
+        &mut self,
+        append: impl FnOnce(&mut Builder<'_>) -> Result<T>,
+    ) -> Made<T, Self::Error>;
+}
+
+impl Script for Builder<'_> {
+    type Error = Error;
+
+    fn build<T>(&mut self, append: impl FnOnce(&mut Builder<'_>) -> Result<T>) -> Result<T> {
+        append(self)
+    }
+}
 
 /// Runs the first of several parts whose condition holds.
 #[derive(Debug, Default)]
@@ -74,13 +95,16 @@ fn logical(b: &mut Builder<'_>, op: OpDesc) -> Result<Var> {
 }
 
 /// Builds a block inside of the current one.
-fn inside<T>(
-    b: &mut Builder<'_>,
-    body: impl FnOnce(&mut Builder<'_>) -> Result<T>,
-) -> Result<(BlockId, T)> {
-    let block = b.main.push_block();
-    let built = body(b);
-    b.main.pop_block();
+fn inside<S: Script, T>(
+    script: &mut S,
+    body: impl FnOnce(&mut S) -> Made<T, S::Error>,
+) -> Made<(BlockId, T), S::Error> {
+    let block = script.build(|b| Ok(b.main.push_block()))?;
+    let built = body(script);
+    script.build(|b| {
+        b.main.pop_block();
+        Ok(())
+    })?;
     Ok((block, built?))
 }
 
@@ -118,7 +142,7 @@ fn conditional(
     condition: &Var,
     body: impl FnOnce(&mut Builder<'_>) -> Result<()>,
 ) -> Result<()> {
-    let (block, ()) = inside(b, body)?;
+    let (block, ()) = inside(b, |b| body(b))?;
     run_if(b, condition, block)
 }
 
@@ -145,13 +169,13 @@ fn run_on(b: &mut Builder<'_>, condition: &Var, block: BlockId, is_scalar: bool)
 }
 
 /// Runs `body` again and again while `condition` holds; `body` must change `condition`.
-pub fn while_loop(
-    b: &mut Builder<'_>,
+pub fn while_loop<S: Script>(
+    script: &mut S,
     condition: &Var,
-    body: impl FnOnce(&mut Builder<'_>) -> Result<()>,
-) -> Result<()> {
-    let (block, ()) = inside(b, body)?;
-    run_while(b, condition, block)
+    body: impl FnOnce(&mut S) -> Made<(), S::Error>,
+) -> Made<(), S::Error> {
+    let (block, ()) = inside(script, body)?;
+    script.build(|b| run_while(b, condition, block))
 }
 
 /// Appends the op that runs a block inside of the current one while `condition` holds.
@@ -177,16 +201,16 @@ pub fn run_while(b: &mut Builder<'_>, condition: &Var, block: BlockId) -> Result
 }
 
 /// The results of `true_fn` if `pred` holds, else those of `false_fn`; both have as many.
-pub fn cond(
-    b: &mut Builder<'_>,
+pub fn cond<S: Script>(
+    script: &mut S,
     pred: &Var,
-    true_fn: Body<'_, Vec<Var>>,
-    false_fn: Body<'_, Vec<Var>>,
-) -> Result<Vec<Var>> {
-    let held = branch(b, pred, true_fn)?;
-    let not = logical(b, OpDesc::new("logical_not").input("X", pred))?;
-    let failed = branch(b, &not, false_fn)?;
-    choose(b, pred, held, failed)
+    true_fn: impl FnOnce(&mut S) -> Made<Vec<Var>, S::Error>,
+    false_fn: impl FnOnce(&mut S) -> Made<Vec<Var>, S::Error>,
+) -> Made<Vec<Var>, S::Error> {
+    let held = branch(script, pred, true_fn)?;
+    let not = script.build(|b| logical(b, OpDesc::new("logical_not").input("X", pred)))?;
+    let failed = branch(script, &not, false_fn)?;
+    script.build(|b| choose(b, pred, held, failed))
 }
 
 /// What [`cond`] gives of the results of two branches: those of `held` if `pred` holds.
@@ -216,16 +240,22 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// A block that leaves its results in variables of the block around it.
-fn branch(b: &mut Builder<'_>, condition: &Var, body: Body<'_, Vec<Var>>) -> Result<Vec<Var>> {
-    let (block, results) = inside(b, |b| body(b))?;
-    let outs = leave(b, block, &results)?;
-    run_if(b, condition, block)?;
-    Ok(outs)
+/// A block that runs if `condition` holds and leaves its results in variables of the block around it.
+pub fn branch<S: Script>(
+    script: &mut S,
+    condition: &Var,
+    body: impl FnOnce(&mut S) -> Made<Vec<Var>, S::Error>,
+) -> Made<Vec<Var>, S::Error> {
+    let (block, results) = inside(script, body)?;
+    script.build(|b| {
+        let outs = leave(b, block, &results)?;
+        run_if(b, condition, block)?;
+        Ok(outs)
+    })
 }
 
 /// Copies results of a block into variables of the current one, around it.
-pub fn leave(b: &mut Builder<'_>, block: BlockId, results: &[Var]) -> Result<Vec<Var>> {
+fn leave(b: &mut Builder<'_>, block: BlockId, results: &[Var]) -> Result<Vec<Var>> {
     let mut outs = Vec::new();
     for result in results {
         let meta = b.main.need_var(block, result.name())?.meta.clone();

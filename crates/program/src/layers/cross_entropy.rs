@@ -1,49 +1,23 @@
 //! `cross_entropy` and the same fused with softmax.
 
+use super::append::one_op;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 
-/// Fluid's label for "no class".
-const IGNORE_INDEX: i32 = -100;
-
-/// Options of [`cross_entropy`]; defaults as in `fluid.layers.cross_entropy`.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct CrossEntropy {
-    pub soft_label: bool,
-    pub ignore_index: i32,
-}
-
-impl Default for CrossEntropy {
-    fn default() -> Self {
-        Self { soft_label: false, ignore_index: IGNORE_INDEX }
+layers! { cross_entropies;
+    /// `-log input[label]` per row of probabilities; a label `ignore_index` counts as 0.
+    fn cross_entropy(input: Floats, label: Input; CrossEntropy {
+        soft_label: Flag = false, ignore_index: i32 = (-100),
+    }) -> Var { |b|
+        let kind = if soft_label { "cross_entropy" } else { "cross_entropy2" };
+        let op = one_op(b, kind, None).input("X", input).input("Label", label);
+        let op = op.attr("ignore_index", ignore_index).also("Y")?;
+        if soft_label {
+            return op.attr("soft_label", true).first();
+        }
+        op.also("XShape")?.also("MatchX")?.first()
     }
-}
-
-/// `-log input[label]` per row of probabilities.
-pub fn cross_entropy(
-    b: &mut Builder<'_>,
-    input: &Var,
-    label: &Var,
-    options: CrossEntropy,
-) -> Result<Var> {
-    let kind = if options.soft_label { "cross_entropy" } else { "cross_entropy2" };
-    let (layer, dtype) = (b.layer_name(kind, None), b.meta(input)?.dtype);
-    let y = b.temp(&layer, dtype);
-    let mut op = OpDesc::new(kind)
-        .input("X", input)
-        .input("Label", label)
-        .output("Y", &y)
-        .attr("ignore_index", options.ignore_index);
-    if options.soft_label {
-        op = op.attr("soft_label", true);
-    } else {
-        let (x_shape, match_x) = (b.temp(&layer, dtype), b.temp(&layer, dtype));
-        op = op.output("MatchX", &match_x).output("XShape", &x_shape);
-    }
-    b.op(op)?;
-    Ok(y)
 }
 
 /// Options of [`softmax_with_cross_entropy`]; defaults as in Fluid.
@@ -58,7 +32,7 @@ pub struct SoftmaxWithCrossEntropy {
 
 impl Default for SoftmaxWithCrossEntropy {
     fn default() -> Self {
-        Self { soft_label: false, ignore_index: IGNORE_INDEX, numeric_stable_mode: true, axis: -1 }
+        Self { soft_label: false, ignore_index: -100, numeric_stable_mode: true, axis: -1 }
     }
 }
 

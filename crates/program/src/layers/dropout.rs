@@ -2,88 +2,48 @@
 
 use tensor::DType;
 
-use super::append::append;
-use crate::block::OpDesc;
+use super::append::one_op;
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
 
-/// Options of [`dropout`]; defaults as in `fluid.layers.dropout`.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct Dropout<'a> {
-    pub is_test: bool,
-    /// The program's seed if `None` and it has one.
-    pub seed: Option<i32>,
-    pub name: Option<&'a str>,
-    pub dropout_implementation: &'a str,
-}
+layers! { regularizing;
+    /// Sets elements to 0 with a probability, in training. The seed is the program's if it has one
+    /// and none is given.
+    fn dropout(x: Floats, dropout_prob: f32; Dropout<'a> {
+        is_test: Flag = false, seed: MaybeI32 = None, name: Name = None,
+        dropout_implementation: Text = "downgrade_in_infer",
+    }) -> Var { |b|
+        let implementation = dropout_implementation;
+        if !["downgrade_in_infer", "upscale_in_train"].contains(&implementation) {
+            let rule = "must be downgrade_in_infer or upscale_in_train";
+            let (layer, argument) = ("dropout", "dropout_implementation");
+            let actual = implementation.to_string();
+            return Err(Error::BadArgument { layer, argument, rule, actual });
+        }
+        let seed = seed.or(Some(b.main.random_seed).filter(|&seed| seed != 0));
+        let op = one_op(b, "dropout", name).input("X", x).attr("dropout_prob", dropout_prob);
+        let op = op.attr("is_test", is_test).attr("dropout_implementation", implementation);
+        let op = op.attr("fix_seed", seed.is_some()).attr("seed", seed.unwrap_or(0));
+        op.also("Out")?.also_stopped("Mask", DType::U8).first()
+    }
 
-impl Default for Dropout<'_> {
-    fn default() -> Self {
-        let dropout_implementation = "downgrade_in_infer";
-        Self { is_test: false, seed: None, name: None, dropout_implementation }
+    /// One-hot labels moved towards a prior. Gradients do not pass the label from now on. The result
+    /// is of the label's type, whatever `dtype` says.
+    fn label_smooth(label: Floats; LabelSmooth<'a> {
+        prior_dist: MaybeInput = None, epsilon: f32 = 0.1, dtype: MaybeDtype = [None, "'float32'"],
+        name: Name = None,
+    }) -> Var { |b|
+        let _ = dtype;
+        if !(0.0..=1.0).contains(&epsilon) {
+            let (rule, actual) = ("must be between 0 and 1", epsilon.to_string());
+            let (layer, argument) = ("label_smooth", "epsilon");
+            return Err(Error::BadArgument { layer, argument, rule, actual });
+        }
+        b.meta(label)?;
+        super::fill::stop_gradient(b, label);
+        let op = one_op(b, "label_smooth", name).input("X", label).maybe("PriorDist", prior_dist);
+        op.attr("epsilon", epsilon).out("Out")
     }
-}
-
-/// Sets elements to 0 with a probability, in training.
-pub fn dropout(b: &mut Builder<'_>, x: &Var, prob: f32, options: Dropout<'_>) -> Result<Var> {
-    let implementation = options.dropout_implementation;
-    if !["downgrade_in_infer", "upscale_in_train"].contains(&implementation) {
-        let rule = "must be downgrade_in_infer or upscale_in_train";
-        let (layer, argument) = ("dropout", "dropout_implementation");
-        let actual = implementation.to_string();
-        return Err(Error::BadArgument { layer, argument, rule, actual });
-    }
-    let layer = b.layer_name("dropout", options.name);
-    let out = b.temp(&layer, b.meta(x)?.dtype);
-    let mask = b.temp_stopped(&layer, DType::U8);
-    let program_seed = Some(b.main.random_seed).filter(|&seed| seed != 0);
-    let seed = options.seed.or(program_seed);
-    b.op(OpDesc::new("dropout")
-        .input("X", x)
-        .output("Out", &out)
-        .output("Mask", &mask)
-        .attr("dropout_prob", prob)
-        .attr("is_test", options.is_test)
-        .attr("fix_seed", seed.is_some())
-        .attr("seed", seed.unwrap_or(0))
-        .attr("dropout_implementation", implementation))?;
-    Ok(out)
-}
-
-/// Options of [`label_smooth`]; defaults as in `fluid.layers.label_smooth`.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct LabelSmooth<'a> {
-    pub prior_dist: Option<&'a Var>,
-    pub epsilon: f32,
-    pub name: Option<&'a str>,
-}
-
-impl Default for LabelSmooth<'_> {
-    fn default() -> Self {
-        Self { prior_dist: None, epsilon: 0.1, name: None }
-    }
-}
-
-/// One-hot labels moved towards a prior. Gradients do not pass the label from now on.
-pub fn label_smooth(b: &mut Builder<'_>, label: &Var, options: LabelSmooth<'_>) -> Result<Var> {
-    if !(0.0..=1.0).contains(&options.epsilon) {
-        let (rule, actual) = ("must be between 0 and 1", options.epsilon.to_string());
-        let (layer, argument) = ("label_smooth", "epsilon");
-        return Err(Error::BadArgument { layer, argument, rule, actual });
-    }
-    let dtype = b.meta(label)?.dtype;
-    let block = b.main.current_block();
-    let owner = b.main.owner_of(block, label.name()).unwrap_or(block);
-    if let Some(desc) = b.main.block_mut(owner).var_mut(label.name()) {
-        desc.stop_gradient = true;
-    }
-    let mut op = OpDesc::new("label_smooth").input("X", label);
-    if let Some(prior) = options.prior_dist {
-        op = op.input("PriorDist", prior);
-    }
-    append(b, ("label_smooth", options.name), dtype, op.attr("epsilon", options.epsilon))
 }
 
 #[cfg(test)]

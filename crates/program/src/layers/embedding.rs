@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(rows[1].name(), "embedding_1.tmp_0");
         assert_eq!(b.meta(&rows[0]).unwrap().dims, [-1, 4]);
         let joined = layers::concat(&mut b, &rows, 1, None).unwrap();
-        let loss = layers::mean(&mut b, &joined).unwrap();
+        let loss = layers::mean(&mut b, &joined, None).unwrap();
         append_backward(&mut net.main, loss.name(), &Limits::default()).unwrap();
         let grad = &net.main.need_var(0, "table@GRAD").unwrap().meta;
         assert_eq!((grad.kind, &*grad.dims), (VarKind::SelectedRows, &[10, 4][..]));

@@ -1,14 +1,117 @@
-//! Variables of known numbers: `fill_constant`, `zeros`, `assign`, `range`, `shape` and the like.
+//! Variables of known numbers: `fill_constant`, `zeros`, `range`, `eye`, `assign`, `shape` and the like.
 
 use tensor::{DType, Tensor};
 
-use super::append::{append, append_stopped};
-use super::sizes::Sizes;
+use super::append::one_op;
+use super::sizes::Amount;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
 use crate::param::Initializer;
 use crate::var::{Meta, VarDesc};
+
+layers! { fills;
+    /// One value in a shape.
+    fn fill_constant(shape: Dims, dtype: Dtype, value: Value; FillConstant<'a> {
+        force_cpu: bool = false, out: MaybeInput = None,
+    }) -> Var { |b|
+        if !FILLED.contains(&dtype) {
+            let (op, var) = ("fill_constant".to_string(), "dtype".to_string());
+            return Err(Error::LayerDType { op, var, allowed: FILLED, actual: dtype });
+        }
+        let shape = shape.into();
+        let op = one_op(b, "fill_constant", None).attr("shape", shape.known());
+        let op = op.attr("dtype", dtype.code()).attr("force_cpu", force_cpu);
+        let op = op.with(|b, layer, op| {
+            let op = match value.into() {
+                Amount::In(var) => {
+                    op.input("ValueTensor", &var).attr("value", 0.0f32).attr("str_value", "")
+                }
+                Amount::Is(value) => with_value(op, dtype, value),
+            };
+            shape.on(b, layer, op, ("ShapeTensor", "ShapeTensorList"))
+        })?;
+        let Some(out) = out else { return op.out_stopped("Out", dtype) };
+        op.out_into("Out", Some(out))?;
+        stop_gradient(b, out);
+        Ok(out.clone())
+    }
+
+    /// Zeros in a shape.
+    fn zeros(shape: Dims, dtype: Dtype; force_cpu: bool = false) -> Var { |b|
+        fill_constant(b, shape, dtype, 0.0, FillConstant { force_cpu, out: None })
+    }
+
+    /// Ones in a shape.
+    fn ones(shape: Dims, dtype: Dtype; force_cpu: bool = false) -> Var { |b|
+        fill_constant(b, shape, dtype, 1.0, FillConstant { force_cpu, out: None })
+    }
+
+    /// One value in a shape, one size of which is another variable's.
+    fn fill_constant_batch_size_like(input: Input, shape: Ints, dtype: Dtype, value: Number;
+    FillBatchSizeLike {
+        input_dim_idx: i32 = 0, output_dim_idx: i32 = 0, force_cpu: bool = false,
+    }) -> Var { |b, kind|
+        let like = BatchSizeLike { input, shape, input_dim_idx, output_dim_idx };
+        let op = one_op(b, kind, None).with(|_, _, op| {
+            Ok(with_value(like.on(op, dtype), dtype, value).attr("force_cpu", force_cpu))
+        })?;
+        op.out_stopped("Out", dtype)
+    }
+
+    /// Zeros like another variable.
+    fn zeros_like(x: Input; out: MaybeInput = None) -> Var { |b|
+        let dtype = b.meta(x)?.dtype;
+        let op = one_op(b, "zeros_like", None).of("fill_zeros_like").input("X", x);
+        if out.is_some() { op.out_into("Out", out) } else { op.out_stopped("Out", dtype) }
+    }
+
+    /// Ones like another variable.
+    fn ones_like(x: Input; out: MaybeInput = None) -> Var { |b|
+        let op = one_op(b, "ones_like", None).of("fill_any_like").input("X", x);
+        op.attr("value", 1.0f32).attr("dtype", -1).out_into("Out", out)
+    }
+
+    /// start, start + step, … before end.
+    fn range(start: Value, end: Value, step: Value, dtype: Dtype) -> Var { |b|
+        let (start, end) = (held(b, dtype, start)?, held(b, dtype, end)?);
+        let step = held(b, dtype, step)?;
+        let op = one_op(b, "range", None).input("Start", &start).input("End", &end);
+        op.input("Step", &step).out_stopped("Out", dtype)
+    }
+
+    /// `num` numbers at equal distances, from `start` to `stop`.
+    fn linspace(start: Value, stop: Value, num: Value, dtype: Dtype) -> Var { |b|
+        let (start, stop) = (held(b, dtype, start)?, held(b, dtype, stop)?);
+        let num = held(b, DType::I32, num)?;
+        let op = one_op(b, "linspace", None).input("Start", &start).input("Stop", &stop);
+        op.input("Num", &num).out_of("Out", dtype)
+    }
+
+    /// Ones on the diagonal of a matrix of zeros; a `batch_shape` of such matrices.
+    fn eye(num_rows: i64; Eye<'a> {
+        num_columns: MaybeI64 = None, batch_shape: MaybeKnown = None,
+        dtype: MaybeDtype = [None, "'float32'"],
+    }) -> Var { |b|
+        let dtype = dtype.unwrap_or(DType::F32);
+        let op = one_op(b, "eye", None).attr("num_rows", num_rows).attr("dtype", dtype.code());
+        let op = op.attr("num_columns", num_columns.unwrap_or(num_rows));
+        let mut out = op.out_stopped("Out", dtype)?;
+        for &size in batch_shape.unwrap_or(&[]).iter().rev() {
+            let copies = vec![out; usize::try_from(size).unwrap_or(0)];
+            out = super::stack(b, &copies, 0)?;
+        }
+        Ok(out)
+    }
+
+    /// The sizes of the input, int32.
+    fn shape(input: Input) -> Var { |b|
+        one_op(b, "shape", None).input("Input", input).out_of("Out", DType::I32)
+    }
+}
+
+/// What Fluid's layer fills tensors of.
+const FILLED: &[DType] = &[DType::Bool, DType::F16, DType::F32, DType::F64, DType::I32, DType::I64];
 
 /// A value with its text, which holds it in full.
 pub(super) fn with_value(op: OpDesc, dtype: DType, value: f64) -> OpDesc {
@@ -20,95 +123,27 @@ pub(super) fn with_value(op: OpDesc, dtype: DType, value: f64) -> OpDesc {
     op.attr("value", value as f32).attr("str_value", text)
 }
 
-/// Options of [`fill_constant`]; defaults as in `fluid.layers.fill_constant`.
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct FillConstant<'a> {
-    pub force_cpu: bool,
-    /// A variable that holds the value when the program runs.
-    pub value_in: Option<&'a Var>,
-    /// Write here instead of into a variable of its own.
-    pub out: Option<&'a Var>,
-}
-
-/// What Fluid's layer fills tensors of.
-const FILLED: &[DType] = &[DType::Bool, DType::F16, DType::F32, DType::F64, DType::I32, DType::I64];
-
-/// One value in a shape.
-pub fn fill_constant(
-    b: &mut Builder<'_>,
-    shape: impl Into<Sizes>,
-    dtype: DType,
-    value: f64,
-    options: FillConstant<'_>,
-) -> Result<Var> {
-    if !FILLED.contains(&dtype) {
-        let (op, var) = ("fill_constant".to_string(), "dtype".to_string());
-        return Err(Error::LayerDType { op, var, allowed: FILLED, actual: dtype });
-    }
-    let shape = shape.into();
-    let layer = b.layer_name("fill_constant", None);
-    let op = OpDesc::new("fill_constant")
-        .attr("shape", shape.known())
-        .attr("dtype", dtype.code())
-        .attr("force_cpu", options.force_cpu);
-    let op = match options.value_in {
-        Some(var) => op.input("ValueTensor", var).attr("value", 0.0f32).attr("str_value", ""),
-        None => with_value(op, dtype, value),
-    };
-    let op = shape.on(b, &layer, op, ("ShapeTensor", "ShapeTensorList"))?;
-    let Some(out) = options.out else {
-        return append_stopped(b, ("fill_constant", Some(&layer)), dtype, op);
-    };
-    b.op(op.output("Out", out))?;
-    stop_gradient(b, out);
-    Ok(out.clone())
-}
-
-fn stop_gradient(b: &mut Builder<'_>, var: &Var) {
+/// Lets no gradient pass a variable, whichever block it is of.
+pub(super) fn stop_gradient(b: &mut Builder<'_>, var: &Var) {
     let block = b.main.owner_of(b.main.current_block(), var.name());
     if let Some(desc) = block.and_then(|block| b.main.block_mut(block).var_mut(var.name())) {
         desc.stop_gradient = true;
     }
 }
 
-/// Zeros in a shape.
-pub fn zeros(
-    b: &mut Builder<'_>,
-    shape: impl Into<Sizes>,
-    dtype: DType,
-    force_cpu: bool,
-) -> Result<Var> {
-    fill_constant(b, shape, dtype, 0.0, FillConstant { force_cpu, ..FillConstant::default() })
-}
-
-/// Ones in a shape.
-pub fn ones(
-    b: &mut Builder<'_>,
-    shape: impl Into<Sizes>,
-    dtype: DType,
-    force_cpu: bool,
-) -> Result<Var> {
-    fill_constant(b, shape, dtype, 1.0, FillConstant { force_cpu, ..FillConstant::default() })
-}
-
 /// A shape with one size taken from another variable.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct BatchSizeLike<'a> {
-    pub input: &'a Var,
-    pub shape: &'a [i32],
-    /// Fluid's default is 0.
-    pub input_dim_idx: i32,
-    /// Fluid's default is 0.
-    pub output_dim_idx: i32,
+pub(super) struct BatchSizeLike<'a> {
+    pub(super) input: &'a Var,
+    pub(super) shape: &'a [i32],
+    pub(super) input_dim_idx: i32,
+    pub(super) output_dim_idx: i32,
 }
 
 impl BatchSizeLike<'_> {
-    /// An op of this kind in this shape.
-    pub(super) fn op(&self, kind: &str, dtype: DType) -> OpDesc {
-        OpDesc::new(kind)
-            .input("Input", self.input)
+    /// An op in this shape.
+    pub(super) fn on(&self, op: OpDesc, dtype: DType) -> OpDesc {
+        op.input("Input", self.input)
             .attr("shape", self.shape.to_vec())
             .attr("dtype", dtype.code())
             .attr("input_dim_idx", self.input_dim_idx)
@@ -116,52 +151,9 @@ impl BatchSizeLike<'_> {
     }
 }
 
-/// One value in a shape, one size of which is another variable's.
-pub fn fill_constant_batch_size_like(
-    b: &mut Builder<'_>,
-    like: BatchSizeLike<'_>,
-    dtype: DType,
-    value: f64,
-    force_cpu: bool,
-) -> Result<Var> {
-    let kind = "fill_constant_batch_size_like";
-    let op = with_value(like.op(kind, dtype), dtype, value).attr("force_cpu", force_cpu);
-    append_stopped(b, (kind, None), dtype, op)
-}
-
-/// Zeros like another variable.
-pub fn zeros_like(b: &mut Builder<'_>, x: &Var, out: Option<&Var>) -> Result<Var> {
-    let op = OpDesc::new("fill_zeros_like").input("X", x);
-    like(b, ("zeros_like", true), x, (op, out))
-}
-
-/// Ones like another variable.
-pub fn ones_like(b: &mut Builder<'_>, x: &Var, out: Option<&Var>) -> Result<Var> {
-    let op = OpDesc::new("fill_any_like").input("X", x).attr("value", 1.0f32).attr("dtype", -1);
-    like(b, ("ones_like", false), x, (op, out))
-}
-
-fn like(
-    b: &mut Builder<'_>,
-    (kind, stopped): (&str, bool),
-    x: &Var,
-    (op, out): (OpDesc, Option<&Var>),
-) -> Result<Var> {
-    let dtype = b.meta(x)?.dtype;
-    match out {
-        None if stopped => append_stopped(b, (kind, None), dtype, op),
-        None => append(b, (kind, None), dtype, op),
-        Some(out) => {
-            b.layer_name(kind, None);
-            b.op(op.output("Out", out))?;
-            Ok(out.clone())
-        }
-    }
-}
-
 /// A copy of a variable, in a variable of its own or in `output`.
 pub fn assign(b: &mut Builder<'_>, input: &Var, output: Option<&Var>) -> Result<Var> {
-    like(b, ("assign", false), input, (OpDesc::new("assign").input("X", input), output))
+    one_op(b, "assign", None).input("X", input).out_into("Out", output)
 }
 
 /// A variable with the numbers of a tensor, which the program then carries.
@@ -176,19 +168,12 @@ pub fn assign_value(b: &mut Builder<'_>, value: &Tensor, output: Option<&Var>) -
     Ok(out)
 }
 
-/// start, start + step, … before end.
-pub fn range(
-    b: &mut Builder<'_>,
-    (start, end, step): (&Var, &Var, &Var),
-    dtype: DType,
-) -> Result<Var> {
-    let op = OpDesc::new("range").input("Start", start).input("End", end).input("Step", step);
-    append_stopped(b, ("range", None), dtype, op)
-}
-
-/// The sizes of a variable, int32.
-pub fn shape(b: &mut Builder<'_>, input: &Var) -> Result<Var> {
-    append(b, ("shape", None), DType::I32, OpDesc::new("shape").input("Input", input))
+/// A variable that holds a number.
+fn held(b: &mut Builder<'_>, dtype: DType, value: impl Into<Amount<f64>>) -> Result<Var> {
+    match value.into() {
+        Amount::In(var) => Ok(var),
+        Amount::Is(value) => fill_constant(b, &[1], dtype, value, FillConstant::default()),
+    }
 }
 
 #[cfg(test)]
@@ -226,14 +211,14 @@ mod tests {
         is(&b, &y, "zeros_like_0.tmp_0", &[-1, 6]);
         let y = ones_like(&mut b, &x, None).unwrap();
         is(&b, &y, "ones_like_0.tmp_0", &[-1, 6]);
-        let like = BatchSizeLike { input: &x, shape: &[1, 3], input_dim_idx: 0, output_dim_idx: 0 };
-        let y = fill_constant_batch_size_like(&mut b, like, DType::I64, 7.0, false).unwrap();
+        let usual = FillBatchSizeLike::default();
+        let y = fill_constant_batch_size_like(&mut b, &x, &[1, 3], DType::I64, 7.0, usual).unwrap();
         is(&b, &y, "fill_constant_batch_size_like_0.tmp_0", &[-1, 3]);
         let y = assign(&mut b, &x, None).unwrap();
         is(&b, &y, "assign_0.tmp_0", &[-1, 6]);
         let y = shape(&mut b, &x).unwrap();
         is(&b, &y, "shape_0.tmp_0", &[2]);
-        let y = range(&mut b, (&x, &x, &x), DType::F32).unwrap();
+        let y = range(&mut b, &x, &x, &x, DType::F32).unwrap();
         is(&b, &y, "range_0.tmp_0", &[-1]);
     }
 
@@ -246,5 +231,21 @@ mod tests {
         assert_eq!(b.meta(&y).unwrap(), Meta::dense(DType::I64, &[2]));
         let op = &b.main.block(0).ops[0];
         assert_eq!(op.attrs.ints("int64_values").unwrap(), [1 << 40, -3]);
+    }
+
+    #[test]
+    fn rows_of_numbers_follow_fluid() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let y = linspace(&mut b, 0.0, 10.0, 5.0, DType::F32).unwrap();
+        assert_eq!((y.name(), b.meta(&y).unwrap().dims), ("linspace_0.tmp_0", vec![-1]));
+        let y = eye(&mut b, 3, Eye::default()).unwrap();
+        assert_eq!((y.name(), b.meta(&y).unwrap().dims), ("eye_0.tmp_0", vec![3, 3]));
+        let stacked = Eye { num_columns: Some(4), batch_shape: Some(&[2]), ..Eye::default() };
+        let y = eye(&mut b, 3, stacked).unwrap();
+        assert_eq!((y.name(), b.meta(&y).unwrap().dims), ("stack_0.tmp_0", vec![2, 3, 4]));
+        let kinds: Vec<&str> = b.main.block(0).ops.iter().map(|op| &*op.kind).collect();
+        let constants = ["fill_constant"; 3];
+        assert_eq!(kinds, [&constants[..], &["linspace", "eye", "eye", "stack"]].concat());
     }
 }

@@ -1,89 +1,84 @@
-//! Rows by number: `gather`, `gather_nd`, `scatter`, `one_hot`.
+//! Rows and numbers by their places: `gather`, `scatter`, `one_hot`, `shard_index`, `unique`.
 
 use tensor::DType;
 
-use super::append::{append, append_stopped};
-use crate::block::OpDesc;
+use super::append::{OneOp, one_op};
+use super::sizes::Amount;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 
-/// The rows of `input` that `index` names; Fluid's default is to `overwrite` (which nothing reads).
-pub fn gather(b: &mut Builder<'_>, input: &Var, index: &Var, overwrite: bool) -> Result<Var> {
-    let dtype = b.meta(input)?.dtype;
-    let op = OpDesc::new("gather").input("X", input).input("Index", index);
-    append(b, ("gather", None), dtype, op.attr("overwrite", overwrite))
-}
+layers! { gathers;
+    /// The rows of the input that `index` names; nothing reads `overwrite`.
+    fn gather(input: Input, index: Input; overwrite: bool = true) -> Var { |b|
+        let op = one_op(b, "gather", None).input("X", input).input("Index", index);
+        op.attr("overwrite", overwrite).out("Out")
+    }
 
-/// What lies at the places that the last dimension of `index` names.
-pub fn gather_nd(b: &mut Builder<'_>, input: &Var, index: &Var, name: Option<&str>) -> Result<Var> {
-    let dtype = b.meta(input)?.dtype;
-    let op = OpDesc::new("gather_nd").input("X", input).input("Index", index);
-    append(b, ("gather_nd", name), dtype, op)
-}
+    /// What lies at the places that the last dimension of `index` names.
+    fn gather_nd(input: Input, index: Input; name: Name = None) -> Var { |b|
+        one_op(b, "gather_nd", name).input("X", input).input("Index", index).out("Out")
+    }
 
-/// Rows put in place of those of another variable.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct Updates<'a> {
-    pub index: &'a Var,
-    pub updates: &'a Var,
-    /// Fluid's default is true; false adds up the rows of a repeated index.
-    pub overwrite: bool,
-}
+    /// The input with the rows at `index` replaced, or with all of `updates` added there.
+    fn scatter(input: Input, index: Input, updates: Input; Scatter<'a> {
+        name: Name = None, overwrite: bool = true,
+    }) -> Var { |b|
+        let op = one_op(b, "scatter", name).input("X", input).input("Ids", index);
+        op.input("Updates", updates).attr("overwrite", overwrite).out("Out")
+    }
 
-/// `input` with the rows at `index` replaced.
-pub fn scatter(
-    b: &mut Builder<'_>,
-    input: &Var,
-    rows: Updates<'_>,
-    name: Option<&str>,
-) -> Result<Var> {
-    let dtype = b.meta(input)?.dtype;
-    let op = OpDesc::new("scatter")
-        .input("X", input)
-        .input("Ids", rows.index)
-        .input("Updates", rows.updates)
-        .attr("overwrite", rows.overwrite);
-    append(b, ("scatter", name), dtype, op)
+    /// `ref` with `updates` added at the places that the last dimension of `index` names.
+    fn scatter_nd_add(r#ref: Input, index: Input, updates: Input; name: Name = None) -> Var { |b, kind|
+        let op = one_op(b, kind, name).input("X", r#ref).input("Index", index);
+        op.input("Updates", updates).out("Out")
+    }
+
+    /// `updates` added up at the places that the last dimension of `index` names, zeros elsewhere.
+    fn scatter_nd(index: Input, updates: Input, shape: Known; name: Name = None) -> Var { |b|
+        let dtype = b.meta(updates)?.dtype;
+        let zeros = super::zeros(b, shape, dtype, false)?;
+        scatter_nd_add(b, &zeros, index, updates, name)
+    }
+
+    /// Row i of the input with the updates of sequence i added at the columns of sequence i of `index`.
+    fn sequence_scatter(input: Input, index: Input, updates: Input; name: Name = None) -> Var { |b, kind|
+        let op = one_op(b, kind, name).input("X", input).input("Ids", index);
+        op.input("Updates", updates).out("Out")
+    }
+
+    /// Ids of shard `shard_id` of `nshards` counted from its first one, `ignore_value` for the others.
+    fn shard_index(input: Input, index_num: i32, nshards: i32, shard_id: i32;
+    ignore_value: i32 = (-1)) -> Var { |b, kind|
+        let op = one_op(b, kind, None).input("X", input).attr("index_num", index_num);
+        let op = op.attr("nshards", nshards).attr("shard_id", shard_id);
+        op.attr("ignore_value", ignore_value).out("Out")
+    }
+
+    /// The different numbers in the order in which they first come, and where each number is among them.
+    fn unique(x: Input; dtype: MaybeDtype = [None, "'int32'"]) -> (Var, Var) { |b|
+        let dtype = dtype.unwrap_or(DType::I32);
+        let op = one_op(b, "unique", None).input("X", x).attr("dtype", dtype.code());
+        op.also("Out")?.also_of("Index", dtype).pair()
+    }
+
+    /// Rows with a 1 at the place the input names; the input ends in a dimension of 1.
+    fn one_hot(input: Input, depth: Count; allow_out_of_range: Flag = false) -> Var { |b, kind|
+        let op = one_op(b, kind, None).input("X", input);
+        deep(op.attr("allow_out_of_range", allow_out_of_range), depth).out_stopped("Out", DType::F32)
+    }
+
+    /// Rows with a 1 at the place the input names, for an input of any shape.
+    fn one_hot_v2(input: Input, depth: Count; allow_out_of_range: Flag = false) -> Var { |b, kind|
+        let op = one_op(b, kind, None).input("X", input);
+        deep(op.attr("allow_out_of_range", allow_out_of_range), depth).out_of("Out", DType::F32)
+    }
 }
 
 /// How many places a one-hot row has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// As many.
-    Is(i32),
-    /// As many as a variable holds when it runs.
-    In(Var),
-}
-
-/// Rows with a 1 at the place the input names; the input ends in a dimension of 1
-/// (`fluid.layers.one_hot`).
-pub fn one_hot(
-    b: &mut Builder<'_>,
-    input: &Var,
-    depth: &Depth,
-    allow_out_of_range: bool,
-) -> Result<Var> {
-    let op = one_hot_op("one_hot", input, depth, allow_out_of_range);
-    append_stopped(b, ("one_hot", None), DType::F32, op)
-}
-
-/// The same for an input of any shape (`fluid.one_hot`).
-pub fn one_hot_v2(
-    b: &mut Builder<'_>,
-    input: &Var,
-    depth: &Depth,
-    allow_out_of_range: bool,
-) -> Result<Var> {
-    let op = one_hot_op("one_hot_v2", input, depth, allow_out_of_range);
-    append(b, ("one_hot_v2", None), DType::F32, op)
-}
-
-fn one_hot_op(kind: &str, input: &Var, depth: &Depth, allow_out_of_range: bool) -> OpDesc {
-    let op = OpDesc::new(kind).input("X", input).attr("allow_out_of_range", allow_out_of_range);
+fn deep<'b, 'p>(op: OneOp<'b, 'p>, depth: Amount<i32>) -> OneOp<'b, 'p> {
     match depth {
-        Depth::Is(depth) => op.attr("depth", *depth),
-        Depth::In(var) => op.input("depth_tensor", var),
+        Amount::Is(depth) => op.attr("depth", depth),
+        Amount::In(var) => op.input("depth_tensor", &var),
     }
 }
 
@@ -106,15 +101,35 @@ mod tests {
         };
         let y = gather(&mut b, &x, &list, true).unwrap();
         is(&b, y.clone(), "gather_0.tmp_0", &[-1, 6]);
-        let rows = Updates { index: &list, updates: &y, overwrite: true };
-        let y = scatter(&mut b, &x, rows, None).unwrap();
+        let y = scatter(&mut b, &x, &list, &y, Scatter::default()).unwrap();
         is(&b, y, "scatter_0.tmp_0", &[-1, 6]);
         let y = gather_nd(&mut b, &x, &column, None).unwrap();
         is(&b, y, "gather_nd_0.tmp_0", &[-1, 6]);
-        let y = one_hot(&mut b, &column, &Depth::Is(5), false).unwrap();
+        let y = one_hot(&mut b, &column, Amount::Is(5), false).unwrap();
         assert!(b.desc(&y).unwrap().stop_gradient);
         is(&b, y, "one_hot_0.tmp_0", &[-1, 5]);
-        let y = one_hot_v2(&mut b, &list, &Depth::Is(5), false).unwrap();
+        let y = one_hot_v2(&mut b, &list, Amount::Is(5), false).unwrap();
         is(&b, y, "one_hot_v2_0.tmp_0", &[-1, 5]);
+    }
+
+    #[test]
+    fn adding_and_sharding_follow_fluid() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let whole = Data { append_batch_size: false, ..Data::default() };
+        let numbers = Data { dtype: DType::I64, ..whole.clone() };
+        let x = layers::data(&mut b, "x", &[3, 5], whole.clone()).unwrap();
+        let u = layers::data(&mut b, "u", &[2, 5], whole).unwrap();
+        let i = layers::data(&mut b, "i", &[2, 1], numbers.clone()).unwrap();
+        let list = layers::data(&mut b, "list", &[6], numbers).unwrap();
+        let y = scatter_nd_add(&mut b, &x, &i, &u, None).unwrap();
+        assert_eq!((y.name(), b.meta(&y).unwrap().dims), ("scatter_nd_add_0.tmp_0", vec![3, 5]));
+        let y = scatter_nd(&mut b, &i, &u, &[3, 5], None).unwrap();
+        assert_eq!((y.name(), b.meta(&y).unwrap().dims), ("scatter_nd_add_1.tmp_0", vec![3, 5]));
+        let y = shard_index(&mut b, &i, 20, 2, 0, -1).unwrap();
+        assert_eq!((y.name(), b.meta(&y).unwrap().dtype), ("shard_index_0.tmp_0", DType::I64));
+        let (out, index) = unique(&mut b, &list, None).unwrap();
+        assert_eq!((out.name(), b.meta(&out).unwrap().dims), ("unique_0.tmp_0", vec![-1]));
+        assert_eq!((index.name(), b.meta(&index).unwrap().dtype), ("unique_0.tmp_1", DType::I32));
     }
 }

@@ -1,6 +1,7 @@
 //! `IfElse`: rows for which a condition holds go one way, the others another, and meet again.
 
 use super::control::run_unless_empty;
+use super::merge_lod_tensor;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
@@ -110,41 +111,6 @@ impl IfElse {
         }
         let mask = &self.condition;
         let pairs = yes.iter().zip(no);
-        pairs.map(|sides| merge_lod_tensor(b, sides, (mask, mask), 0)).collect()
+        pairs.map(|(yes, no)| merge_lod_tensor(b, yes, no, mask, mask, 0)).collect()
     }
-}
-
-/// The pieces of `x` for which `mask` holds, and the others.
-pub fn split_lod_tensor(
-    b: &mut Builder<'_>,
-    x: &Var,
-    mask: &Var,
-    level: i32,
-) -> Result<(Var, Var)> {
-    let layer = b.layer_name("split_lod_tensor", None);
-    let dtype = b.meta(x)?.dtype;
-    let (yes, no) = (b.temp(&layer, dtype), b.temp(&layer, dtype));
-    let op = OpDesc::new("split_lod_tensor").input("X", x).input("Mask", mask);
-    b.op(op.output("OutTrue", &yes).output("OutFalse", &no).attr("level", level))?;
-    Ok((yes, no))
-}
-
-/// Pieces for true and false put together again, in the order of `mask`.
-pub fn merge_lod_tensor(
-    b: &mut Builder<'_>,
-    (yes, no): (&Var, &Var),
-    (x, mask): (&Var, &Var),
-    level: i32,
-) -> Result<Var> {
-    let layer = b.layer_name("merge_lod_tensor", None);
-    let dtype = b.meta(yes)?.dtype;
-    let out = b.temp(&layer, dtype);
-    b.op(OpDesc::new("merge_lod_tensor")
-        .input("X", x)
-        .input("Mask", mask)
-        .input("InTrue", yes)
-        .input("InFalse", no)
-        .output("Out", &out)
-        .attr("level", level))?;
-    Ok(out)
 }

@@ -61,7 +61,8 @@ pub fn index(b: &mut Builder<'_>, x: &Var, places: &[Place]) -> Result<Var> {
         let (starts, ends) = (Sizes::List(parts.starts), Sizes::List(parts.ends));
         let cut = Cut { axes: &parts.axes, starts: &starts, ends: &ends };
         let layer = format!("{}_slice", x.name());
-        let op = slice_op(b, &layer, x, (cut, &parts.dropped))?;
+        let op = OpDesc::new("slice").input("Input", x);
+        let op = slice_op(b, &layer, op, (cut, &parts.dropped))?;
         out = named(b, &layer, meta.dtype, op)?;
     }
     if !parts.reversed.is_empty() {

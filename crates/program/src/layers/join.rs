@@ -1,83 +1,73 @@
 //! Several variables into one, and back: `concat`, `sums`, `stack`, `multiplex`, `split`, `unstack`.
 
-use super::append::append;
+use super::append::one_op;
 use super::sizes::{Size, Sizes};
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
 
-fn first<'a>(layer: &'static str, inputs: &'a [Var]) -> Result<&'a Var> {
-    let (argument, rule) = ("input", "at least one variable is needed");
-    let missing = || Error::BadArgument { layer, argument, rule, actual: "none".to_string() };
-    inputs.first().ok_or_else(missing)
-}
+/// Several results.
+pub type Vars = Vec<Var>;
 
-/// The inputs one after another along an axis; Fluid's default axis is 0.
-pub fn concat(
-    b: &mut Builder<'_>,
-    input: &[Var],
-    axis: impl Into<Size>,
-    name: Option<&str>,
-) -> Result<Var> {
-    let dtype = b.meta(first("concat", input)?)?.dtype;
-    let op = OpDesc::new("concat").input("X", input);
-    let op = match axis.into() {
-        Size::Is(axis) => op.attr("axis", axis as i32),
-        Size::In(axis) => op.input("AxisTensor", &axis).attr("axis", 0),
-    };
-    append(b, ("concat", name), dtype, op)
-}
-
-/// The sum of the inputs, in a variable of its own or in `out`.
-pub fn sums(b: &mut Builder<'_>, input: &[Var], out: Option<&Var>) -> Result<Var> {
-    let dtype = b.meta(first("sums", input)?)?.dtype;
-    let op = OpDesc::new("sum").input("X", input).attr("use_mkldnn", false);
-    match out {
-        None => append(b, ("sum", None), dtype, op),
-        Some(out) => {
-            b.layer_name("sum", None);
-            b.op(op.output("Out", out))?;
-            Ok(out.clone())
+layers! { joins;
+    /// The inputs one after another along an axis.
+    fn concat(input: Inputs; axis: Dim = [Size::Is(0), "0"], name: Name = None) -> Var { |b|
+        need_one("concat", input)?;
+        let op = one_op(b, "concat", name).input("X", input);
+        match axis.into() {
+            Size::Is(axis) => op.attr("axis", axis as i32),
+            Size::In(axis) => op.input("AxisTensor", &axis).attr("axis", 0),
         }
+        .out("Out")
+    }
+
+    /// The sum of the inputs, in a variable of its own or in `out`.
+    fn sums(input: Inputs; out: MaybeInput = None) -> Var { |b|
+        need_one("sums", input)?;
+        let op = one_op(b, "sum", None).input("X", input).attr("use_mkldnn", false);
+        op.out_into("Out", out)
+    }
+
+    /// The sum of the inputs.
+    fn sum(x: Inputs) -> Var { |b| sums(b, x, None) }
+
+    /// The inputs side by side along a new dimension.
+    fn stack(x: Inputs; axis: i32 = 0) -> Var { |b|
+        need_one("stack", x)?;
+        one_op(b, "stack", None).input("X", x).attr("axis", axis).out("Y")
+    }
+
+    /// The slices along an axis; `num` says how many if the size is not known.
+    fn unstack(x: Input; axis: i32 = 0, num: MaybeI32 = None) -> Vars { |b|
+        let meta = b.meta(x)?;
+        let axis_of = i64::from(axis).rem_euclid(meta.dims.len().max(1) as i64) as usize;
+        let num = num.map(i64::from).or(meta.dims.get(axis_of).copied()).filter(|&num| num > 0);
+        let num = num.ok_or_else(|| unknown("unstack", "num", &meta.dims))?;
+        let layer = b.layer_name("unstack", None);
+        let outs: Vec<Var> = (0..num).map(|_| b.temp(&layer, meta.dtype)).collect();
+        let op = OpDesc::new("unstack").input("X", x).output("Y", &*outs);
+        b.op(op.attr("axis", axis).attr("num", num as i32))?;
+        Ok(outs)
+    }
+
+    /// Row i of the result is row i of the input that `index[i]` names.
+    fn multiplex(inputs: Inputs, index: Input) -> Var { |b|
+        need_one("multiplex", inputs)?;
+        one_op(b, "multiplex", None).input("X", inputs).input("Ids", index).out("Out")
     }
 }
 
-/// The sum of the inputs.
-pub fn sum(b: &mut Builder<'_>, x: &[Var]) -> Result<Var> {
-    sums(b, x, None)
-}
-
-/// The inputs side by side along a new dimension; Fluid's default axis is 0.
-pub fn stack(b: &mut Builder<'_>, x: &[Var], axis: i32) -> Result<Var> {
-    let layer = b.layer_name("stack", None);
-    let out = b.temp(&layer, b.meta(first("stack", x)?)?.dtype);
-    b.op(OpDesc::new("stack").input("X", x).output("Y", &out).attr("axis", axis))?;
-    Ok(out)
-}
-
-/// The slices along an axis; `num` says how many if the size is not known.
-pub fn unstack(b: &mut Builder<'_>, x: &Var, axis: i32, num: Option<i32>) -> Result<Vec<Var>> {
-    let meta = b.meta(x)?;
-    let size = meta.dims.get((i64::from(axis)).rem_euclid(meta.dims.len().max(1) as i64) as usize);
-    let num = num.map(i64::from).or(size.copied()).filter(|&num| num > 0);
-    let num = num.ok_or_else(|| unknown("unstack", "num", &meta.dims))?;
-    let layer = b.layer_name("unstack", None);
-    let outs: Vec<Var> = (0..num).map(|_| b.temp(&layer, meta.dtype)).collect();
-    let op = OpDesc::new("unstack").input("X", x).output("Y", &*outs);
-    b.op(op.attr("axis", axis).attr("num", num as i32))?;
-    Ok(outs)
+pub(super) fn need_one(layer: &'static str, inputs: &[Var]) -> Result<()> {
+    if !inputs.is_empty() {
+        return Ok(());
+    }
+    let (argument, rule) = ("input", "at least one variable is needed");
+    Err(Error::BadArgument { layer, argument, rule, actual: "none".to_string() })
 }
 
 fn unknown(layer: &'static str, argument: &'static str, dims: &[i64]) -> Error {
     let rule = "it is needed, and positive, when the size is not known";
     Error::BadArgument { layer, argument, rule, actual: format!("a shape of {dims:?}") }
-}
-
-/// Row i of the result is row i of the input that `index[i]` names.
-pub fn multiplex(b: &mut Builder<'_>, inputs: &[Var], index: &Var) -> Result<Var> {
-    let dtype = b.meta(first("multiplex", inputs)?)?.dtype;
-    let op = OpDesc::new("multiplex").input("X", inputs).input("Ids", index);
-    append(b, ("multiplex", None), dtype, op)
 }
 
 /// How to cut in [`split`].

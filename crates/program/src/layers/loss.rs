@@ -1,192 +1,82 @@
 //! Losses that are one op each.
 
-use crate::block::OpDesc;
+use super::append::one_op;
+use super::{Reduce, reduce_mean};
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
 
-/// Options of [`sigmoid_cross_entropy_with_logits`]; defaults as in Fluid.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct SigmoidCrossEntropy<'a> {
-    pub ignore_index: i32,
-    pub name: Option<&'a str>,
-    pub normalize: bool,
-}
-
-impl Default for SigmoidCrossEntropy<'_> {
-    fn default() -> Self {
-        Self { ignore_index: -100, name: None, normalize: false }
+layers! { losses;
+    /// The squared difference, place by place.
+    fn square_error_cost(input: Floats, label: Floats) -> Var { |b|
+        let op = one_op(b, "square_error_cost", None).of("elementwise_sub");
+        op.input("X", input).input("Y", label).attr("axis", -1).out_activated("Out", Some("square"))
     }
-}
 
-/// The cross entropy of the sigmoid of each score.
-pub fn sigmoid_cross_entropy_with_logits(
-    b: &mut Builder<'_>,
-    x: &Var,
-    label: &Var,
-    options: SigmoidCrossEntropy<'_>,
-) -> Result<Var> {
-    let kind = "sigmoid_cross_entropy_with_logits";
-    let layer = b.layer_name(kind, options.name);
-    let out = b.temp(&layer, b.meta(x)?.dtype);
-    b.op(OpDesc::new(kind)
-        .input("X", x)
-        .input("Label", label)
-        .output("Out", &out)
-        .attr("ignore_index", options.ignore_index)
-        .attr("normalize", options.normalize))?;
-    Ok(out)
-}
-
-/// The mean of the squared errors, shape [1].
-pub fn mse_loss(b: &mut Builder<'_>, input: &Var, label: &Var) -> Result<Var> {
-    let errors = super::square_error_cost(b, input, label)?;
-    super::reduce_mean(b, &errors, super::Reduce::default())
-}
-
-/// Fluid's default `epsilon` of [`log_loss`].
-pub const LOG_LOSS_EPSILON: f32 = 1e-4;
-
-/// The negative log likelihood of probabilities; `epsilon` keeps the logs finite.
-pub fn log_loss(
-    b: &mut Builder<'_>,
-    input: &Var,
-    label: &Var,
-    epsilon: f32,
-    name: Option<&str>,
-) -> Result<Var> {
-    let layer = b.layer_name("log_loss", name);
-    let loss = b.temp(&layer, b.meta(input)?.dtype);
-    b.op(OpDesc::new("log_loss")
-        .input("Predicted", input)
-        .input("Labels", label)
-        .output("Loss", &loss)
-        .attr("epsilon", epsilon))?;
-    Ok(loss)
-}
-
-/// Squares near errors and takes far ones (beyond `delta`) as they are.
-pub fn huber_loss(b: &mut Builder<'_>, input: &Var, label: &Var, delta: f32) -> Result<Var> {
-    let layer = b.layer_name("huber_loss", None);
-    let dtype = b.meta(input)?.dtype;
-    let (residual, out) = (b.temp(&layer, dtype), b.temp(&layer, dtype));
-    b.op(OpDesc::new("huber_loss")
-        .input("X", input)
-        .input("Y", label)
-        .output("Out", &out)
-        .output("Residual", &residual)
-        .attr("delta", delta))?;
-    Ok(out)
-}
-
-/// Options of [`smooth_l1`]; defaults as in `fluid.layers.smooth_l1`.
-#[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct SmoothL1<'a> {
-    pub inside_weight: Option<&'a Var>,
-    pub outside_weight: Option<&'a Var>,
-    pub sigma: Option<f32>,
-}
-
-/// The smooth L1 distance of each row, shape [n, 1].
-pub fn smooth_l1(b: &mut Builder<'_>, x: &Var, y: &Var, options: SmoothL1<'_>) -> Result<Var> {
-    let layer = b.layer_name("smooth_l1_loss", None);
-    let dtype = b.meta(x)?.dtype;
-    let (diff, out) = (b.temp(&layer, dtype), b.temp(&layer, dtype));
-    let mut op = OpDesc::new("smooth_l1_loss").input("X", x).input("Y", y);
-    if let Some(weight) = options.inside_weight {
-        op = op.input("InsideWeight", weight);
+    /// The mean of the squared errors, shape [1].
+    fn mse_loss(input: Floats, label: Floats) -> Var { |b|
+        let errors = square_error_cost(b, input, label)?;
+        reduce_mean(b, &errors, Reduce::default())
     }
-    if let Some(weight) = options.outside_weight {
-        op = op.input("OutsideWeight", weight);
+
+    /// The cross entropy of the sigmoid of each score; `normalize` divides by the labels that count.
+    fn sigmoid_cross_entropy_with_logits(x: Floats, label: Floats; SigmoidCrossEntropy<'a> {
+        ignore_index: i32 = (-100), name: Name = None, normalize: Flag = false,
+    }) -> Var { |b, kind|
+        let op = one_op(b, kind, name).input("X", x).input("Label", label);
+        op.attr("ignore_index", ignore_index).attr("normalize", normalize).out("Out")
     }
-    let op = op.output("Diff", &diff).output("Out", &out);
-    b.op(op.attr("sigma", options.sigma.unwrap_or(1.0)))?;
-    Ok(out)
-}
 
-/// The personalised-ranking loss of the labelled class against the others.
-pub fn bpr_loss(b: &mut Builder<'_>, input: &Var, label: &Var, name: Option<&str>) -> Result<Var> {
-    let layer = b.layer_name("bpr_loss", name);
-    let y = b.temp(&layer, b.meta(input)?.dtype);
-    b.op(OpDesc::new("bpr_loss").input("X", input).input("Label", label).output("Y", &y))?;
-    Ok(y)
-}
-
-/// RankNet's loss of two scores; the label says whether the left one should win.
-pub fn rank_loss(
-    b: &mut Builder<'_>,
-    label: &Var,
-    left: &Var,
-    right: &Var,
-    name: Option<&str>,
-) -> Result<Var> {
-    let layer = b.layer_name("rank_loss", name);
-    let out = b.temp(&layer, b.meta(left)?.dtype);
-    b.op(OpDesc::new("rank_loss")
-        .input("Label", label)
-        .input("Left", left)
-        .input("Right", right)
-        .output("Out", &out))?;
-    Ok(out)
-}
-
-/// Options of [`margin_rank_loss`]; defaults as in Fluid.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct MarginRankLoss<'a> {
-    pub margin: f32,
-    pub name: Option<&'a str>,
-}
-
-impl Default for MarginRankLoss<'_> {
-    fn default() -> Self {
-        Self { margin: 0.1, name: None }
+    /// The negative log likelihood of probabilities; `epsilon` keeps the logs finite.
+    fn log_loss(input: Floats, label: Floats; epsilon: f32 = 0.0001, name: Name = None) -> Var { |b|
+        let op = one_op(b, "log_loss", name).input("Predicted", input).input("Labels", label);
+        op.attr("epsilon", epsilon).out("Loss")
     }
-}
 
-/// What two scores lack to differ by a margin; the label (1 or -1) says in which direction.
-pub fn margin_rank_loss(
-    b: &mut Builder<'_>,
-    label: &Var,
-    left: &Var,
-    right: &Var,
-    options: MarginRankLoss<'_>,
-) -> Result<Var> {
-    let layer = b.layer_name("margin_rank_loss", options.name);
-    let dtype = b.meta(left)?.dtype;
-    let (out, activated) = (b.temp(&layer, dtype), b.temp(&layer, dtype));
-    b.op(OpDesc::new("margin_rank_loss")
-        .input("Label", label)
-        .input("X1", left)
-        .input("X2", right)
-        .output("Out", &out)
-        .output("Activated", &activated)
-        .attr("margin", options.margin))?;
-    Ok(out)
-}
-
-/// The Kullback-Leibler divergence; Fluid's default `reduction` is "mean".
-pub fn kldiv_loss(
-    b: &mut Builder<'_>,
-    x: &Var,
-    target: &Var,
-    reduction: &str,
-    name: Option<&str>,
-) -> Result<Var> {
-    if !["none", "batchmean", "mean", "sum"].contains(&reduction) {
-        let rule = "must be none, batchmean, mean or sum";
-        let (layer, argument, actual) = ("kldiv_loss", "reduction", reduction.to_string());
-        return Err(Error::BadArgument { layer, argument, rule, actual });
+    /// Squares near errors and takes far ones (beyond `delta`) as they are.
+    fn huber_loss(input: Floats, label: Floats, delta: f32) -> Var { |b|
+        let op = one_op(b, "huber_loss", None).input("X", input).input("Y", label);
+        op.attr("delta", delta).also("Residual")?.out("Out")
     }
-    let layer = b.layer_name("kldiv_loss", name);
-    let loss = b.temp(&layer, b.meta(x)?.dtype);
-    b.op(OpDesc::new("kldiv_loss")
-        .input("X", x)
-        .input("Target", target)
-        .output("Loss", &loss)
-        .attr("reduction", reduction))?;
-    Ok(loss)
+
+    /// The smooth L1 distance of each row, shape [n, 1].
+    fn smooth_l1(x: Floats, y: Floats; SmoothL1<'a> {
+        inside_weight: MaybeInput = None, outside_weight: MaybeInput = None, sigma: MaybeF32 = None,
+    }) -> Var { |b|
+        let op = one_op(b, "smooth_l1_loss", None).input("X", x).input("Y", y);
+        let op = op.maybe("InsideWeight", inside_weight).maybe("OutsideWeight", outside_weight);
+        op.attr("sigma", sigma.unwrap_or(1.0)).also("Diff")?.out("Out")
+    }
+
+    /// The personalised-ranking loss of the labelled class against the others.
+    fn bpr_loss(input: Floats, label: Input; name: Name = None) -> Var { |b|
+        one_op(b, "bpr_loss", name).input("X", input).input("Label", label).out("Y")
+    }
+
+    /// RankNet's loss of two scores; the label says whether the left one should win.
+    fn rank_loss(label: Floats, left: Floats, right: Floats; name: Name = None) -> Var { |b|
+        let op = one_op(b, "rank_loss", name).input("Left", left).input("Right", right);
+        op.input("Label", label).out("Out")
+    }
+
+    /// What two scores lack to differ by a margin; the label (1 or -1) says in which direction.
+    fn margin_rank_loss(label: Floats, left: Floats, right: Floats; MarginRankLoss<'a> {
+        margin: f32 = 0.1, name: Name = None,
+    }) -> Var { |b|
+        let op = one_op(b, "margin_rank_loss", name).input("X1", left).input("X2", right);
+        let op = op.input("Label", label).attr("margin", margin);
+        op.also("Out")?.also("Activated")?.first()
+    }
+
+    /// The Kullback-Leibler divergence; `reduction` is none, batchmean, mean or sum.
+    fn kldiv_loss(x: Floats, target: Floats; reduction: Text = "mean", name: Name = None) -> Var { |b|
+        if !["none", "batchmean", "mean", "sum"].contains(&reduction) {
+            let rule = "must be none, batchmean, mean or sum";
+            let (layer, argument, actual) = ("kldiv_loss", "reduction", reduction.to_string());
+            return Err(Error::BadArgument { layer, argument, rule, actual });
+        }
+        let op = one_op(b, "kldiv_loss", name).input("X", x).input("Target", target);
+        op.attr("reduction", reduction).out("Loss")
+    }
 }
 
 #[cfg(test)]
@@ -204,7 +94,7 @@ mod tests {
         let options = SigmoidCrossEntropy::default();
         let made = [
             sigmoid_cross_entropy_with_logits(&mut b, &x, &y, options).unwrap(),
-            log_loss(&mut b, &x, &y, LOG_LOSS_EPSILON, None).unwrap(),
+            log_loss(&mut b, &x, &y, 1e-4, None).unwrap(),
             huber_loss(&mut b, &x, &y, 1.0).unwrap(),
             smooth_l1(&mut b, &x, &y, SmoothL1::default()).unwrap(),
             rank_loss(&mut b, &y, &x, &x, None).unwrap(),

@@ -5,7 +5,6 @@
 
 use tensor::DType;
 
-use super::Scale;
 use super::compare::stop_gradient;
 use super::scale::cast_op;
 use crate::block::OpDesc;
@@ -107,35 +106,39 @@ pub fn binary<'a>(
 
 /// `-x`.
 pub fn negate(b: &mut Builder<'_>, x: &Var) -> Result<Var> {
-    scaled(b, x, -1.0, Scale { scale: -1.0, ..Scale::default() })
+    scaled(b, x, -1.0, Line { scale: -1.0, bias: 0.0 })
+}
+
+/// What a `scale` op computes: `scale x + bias`.
+struct Line {
+    scale: f32,
+    bias: f32,
 }
 
 /// `x operator number` as one `scale` op, where it is one.
-fn as_scale(dtype: DType, operator: Operator, number: f64) -> Option<Scale<'static>> {
-    let options = Scale::default();
+fn as_scale(dtype: DType, operator: Operator, number: f64) -> Option<Line> {
+    let same = Line { scale: 1.0, bias: 0.0 };
     match operator {
-        Operator::Add => Some(Scale { bias: number as f32, ..options }),
-        Operator::Sub => Some(Scale { bias: -number as f32, ..options }),
-        Operator::Mul => Some(Scale { scale: number as f32, ..options }),
-        Operator::Div if dtype.is_float() => {
-            Some(Scale { scale: (1.0 / number) as f32, ..options })
-        }
+        Operator::Add => Some(Line { bias: number as f32, ..same }),
+        Operator::Sub => Some(Line { bias: -number as f32, ..same }),
+        Operator::Mul => Some(Line { scale: number as f32, ..same }),
+        Operator::Div if dtype.is_float() => Some(Line { scale: (1.0 / number) as f32, ..same }),
         _ => None,
     }
 }
 
 /// `number operator x` as one `scale` op, where it is one.
-fn as_scale_from(number: f64, operator: Operator) -> Option<Scale<'static>> {
-    let options = Scale::default();
+fn as_scale_from(number: f64, operator: Operator) -> Option<Line> {
+    let same = Line { scale: 1.0, bias: 0.0 };
     match operator {
-        Operator::Add => Some(Scale { bias: number as f32, ..options }),
-        Operator::Sub => Some(Scale { scale: -1.0, bias: number as f32, ..options }),
-        Operator::Mul => Some(Scale { scale: number as f32, ..options }),
+        Operator::Add => Some(Line { bias: number as f32, ..same }),
+        Operator::Sub => Some(Line { scale: -1.0, bias: number as f32 }),
+        Operator::Mul => Some(Line { scale: number as f32, ..same }),
         _ => None,
     }
 }
 
-fn scaled(b: &mut Builder<'_>, x: &Var, number: f64, options: Scale<'_>) -> Result<Var> {
+fn scaled(b: &mut Builder<'_>, x: &Var, number: f64, line: Line) -> Result<Var> {
     let dtype = b.meta(x)?.dtype;
     if !dtype.is_float() && number.fract() != 0.0 {
         return Err(Error::BadArgument {
@@ -146,7 +149,12 @@ fn scaled(b: &mut Builder<'_>, x: &Var, number: f64, options: Scale<'_>) -> Resu
         });
     }
     let out = fresh(b, dtype);
-    b.op(options.op().input("X", x).output("Out", &out))?;
+    b.op(OpDesc::new("scale")
+        .input("X", x)
+        .output("Out", &out)
+        .attr("scale", line.scale)
+        .attr("bias", line.bias)
+        .attr("bias_after_scale", true))?;
     Ok(out)
 }
 

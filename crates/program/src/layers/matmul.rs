@@ -1,76 +1,39 @@
-//! Products of matrices: `matmul`, `mul`, and the angle of rows, `cos_sim`.
+//! Products of matrices: `matmul`, `mul`; the angle of rows, `cos_sim`; scores to probabilities.
 
-use super::append::append;
-use crate::block::OpDesc;
+use super::append::one_op;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 
-/// Options of [`matmul`]; defaults as in `fluid.layers.matmul`.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct Matmul<'a> {
-    pub transpose_x: bool,
-    pub transpose_y: bool,
-    pub alpha: f32,
-    pub name: Option<&'a str>,
-}
-
-impl Default for Matmul<'_> {
-    fn default() -> Self {
-        Self { transpose_x: false, transpose_y: false, alpha: 1.0, name: None }
+layers! { products;
+    /// The product of matrices, batch by batch, times `alpha`.
+    fn matmul(x: Floats, y: Floats; Matmul<'a> {
+        transpose_x: Flag = false, transpose_y: Flag = false, alpha: f32 = 1.0, name: Name = None,
+    }) -> Var { |b|
+        let op = one_op(b, "matmul", name).input("X", x).input("Y", y).attr("alpha", alpha);
+        op.attr("transpose_X", transpose_x).attr("transpose_Y", transpose_y).out("Out")
     }
-}
 
-/// The product of matrices, batch by batch.
-pub fn matmul(b: &mut Builder<'_>, x: &Var, y: &Var, options: Matmul<'_>) -> Result<Var> {
-    let dtype = b.meta(x)?.dtype;
-    let op = OpDesc::new("matmul")
-        .input("X", x)
-        .input("Y", y)
-        .attr("transpose_X", options.transpose_x)
-        .attr("transpose_Y", options.transpose_y)
-        .attr("alpha", options.alpha);
-    append(b, ("matmul", options.name), dtype, op)
-}
-
-/// Options of [`mul`]; defaults as in `fluid.layers.mul`.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct Mul<'a> {
-    pub x_num_col_dims: i32,
-    pub y_num_col_dims: i32,
-    pub name: Option<&'a str>,
-}
-
-impl Default for Mul<'_> {
-    fn default() -> Self {
-        Self { x_num_col_dims: 1, y_num_col_dims: 1, name: None }
+    /// The product of tensors flattened to matrices at `x_num_col_dims` and `y_num_col_dims`.
+    fn mul(x: Floats, y: Floats; Mul<'a> {
+        x_num_col_dims: i32 = 1, y_num_col_dims: i32 = 1, name: Name = None,
+    }) -> Var { |b|
+        let op = one_op(b, "mul", name).input("X", x).input("Y", y);
+        op.attr("x_num_col_dims", x_num_col_dims).attr("y_num_col_dims", y_num_col_dims).out("Out")
     }
-}
 
-/// The product of tensors flattened to matrices.
-pub fn mul(b: &mut Builder<'_>, x: &Var, y: &Var, options: Mul<'_>) -> Result<Var> {
-    let dtype = b.meta(x)?.dtype;
-    let op = OpDesc::new("mul")
-        .input("X", x)
-        .input("Y", y)
-        .attr("x_num_col_dims", options.x_num_col_dims)
-        .attr("y_num_col_dims", options.y_num_col_dims);
-    append(b, ("mul", options.name), dtype, op)
-}
+    /// The cosine of the angle between rows; `Y` may be one row for all.
+    fn cos_sim(X: Floats, Y: Floats) -> Var { |b|
+        let op = one_op(b, "cos_sim", None).input("X", X).input("Y", Y);
+        op.also("Out")?.also("XNorm")?.also("YNorm")?.first()
+    }
 
-/// The cosine of the angle between rows; `y` may be one row for all.
-pub fn cos_sim(b: &mut Builder<'_>, x: &Var, y: &Var) -> Result<Var> {
-    let layer = b.layer_name("cos_sim", None);
-    let dtype = b.meta(x)?.dtype;
-    let [out, x_norm, y_norm] = [(); 3].map(|()| b.temp(&layer, dtype));
-    b.op(OpDesc::new("cos_sim")
-        .input("X", x)
-        .input("Y", y)
-        .output("Out", &out)
-        .output("XNorm", &x_norm)
-        .output("YNorm", &y_norm))?;
-    Ok(out)
+    /// Probabilities along an axis of scores.
+    fn softmax(input: Floats; Softmax<'a> {
+        use_cudnn: Flag = false, name: Name = None, axis: i32 = (-1),
+    }) -> Var { |b|
+        let op = one_op(b, "softmax", name).input("X", input);
+        op.attr("axis", axis).attr("use_cudnn", use_cudnn).out("Out")
+    }
 }
 
 #[cfg(test)]

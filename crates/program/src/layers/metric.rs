@@ -5,48 +5,32 @@ use tensor::DType;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
-use crate::layers::sorting;
+use crate::layers::{Amount, topk};
 use crate::var::Meta;
 
-/// Options of [`accuracy`]; defaults as in `fluid.layers.accuracy`.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct Accuracy<'a> {
-    pub k: i32,
-    /// Where to write the counts; new variables if `None`.
-    pub correct: Option<&'a Var>,
-    pub total: Option<&'a Var>,
-}
-
-impl Default for Accuracy<'_> {
-    fn default() -> Self {
-        Self { k: 1, correct: None, total: None }
+layers! { metrics;
+    /// The share of rows whose label is among the `k` largest; the counts are written into `correct` and
+    /// `total` if they are given.
+    fn accuracy(input: Floats, label: Input; Accuracy<'a> {
+        k: i32 = 1, correct: MaybeInput = None, total: MaybeInput = None,
+    }) -> Var { |b|
+        let (values, indices) = topk(b, input, Amount::Is(k), None)?;
+        let layer = b.layer_name("accuracy", None);
+        let accuracy = b.temp(&layer, DType::F32);
+        let mut count = |given: Option<&Var>| match given {
+            Some(var) => var.clone(),
+            None => b.temp(&layer, DType::I32),
+        };
+        let (correct, total) = (count(correct), count(total));
+        b.op(OpDesc::new("accuracy")
+            .input("Out", &values)
+            .input("Indices", &indices)
+            .input("Label", label)
+            .output("Accuracy", &accuracy)
+            .output("Correct", &correct)
+            .output("Total", &total))?;
+        Ok(accuracy)
     }
-}
-
-/// The share of rows whose label is among the `k` largest.
-pub fn accuracy(
-    b: &mut Builder<'_>,
-    input: &Var,
-    label: &Var,
-    options: Accuracy<'_>,
-) -> Result<Var> {
-    let (values, indices) = sorting::topk(b, input, &sorting::Count::Is(options.k), None)?;
-    let layer = b.layer_name("accuracy", None);
-    let accuracy = b.temp(&layer, DType::F32);
-    let mut count = |given: Option<&Var>| match given {
-        Some(var) => var.clone(),
-        None => b.temp(&layer, DType::I32),
-    };
-    let (correct, total) = (count(options.correct), count(options.total));
-    b.op(OpDesc::new("accuracy")
-        .input("Out", &values)
-        .input("Indices", &indices)
-        .input("Label", label)
-        .output("Accuracy", &accuracy)
-        .output("Correct", &correct)
-        .output("Total", &total))?;
-    Ok(accuracy)
 }
 
 /// Options of [`auc`]; defaults as in `fluid.layers.auc`.

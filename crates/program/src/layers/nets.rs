@@ -186,7 +186,7 @@ pub fn scaled_dot_product_attention(
     }
     let [q, k, v] = qkv;
     let factor = ((key_width / heads) as f64).powf(-0.5) as f32;
-    let scaled = scale(b, &q, Scale { scale: factor, ..Scale::default() })?;
+    let scaled = scale(b, &q, Scale { scale: Amount::Is(factor), ..Scale::default() })?;
     let product = matmul(b, &scaled, &k, Matmul { transpose_y: true, ..Matmul::default() })?;
     let dims: Vec<i32> = b.meta(&product)?.dims.iter().map(|&dim| dim as i32).collect();
     let last = dims.last().copied().unwrap_or(-1);

@@ -3,6 +3,7 @@
 use tensor::DType;
 
 use super::activate;
+use super::append::one_op;
 use crate::block::OpDesc;
 use crate::builder::{Builder, NewParam, Var};
 use crate::error::{Error, Result};
@@ -239,44 +240,21 @@ fn unnamed(b: &mut Builder<'_>, dtype: DType, stop_gradient: bool) -> Var {
     Var::from(name)
 }
 
-/// Counts of shows and clicks in the first two columns become logs, or go (`use_cvm` false).
-pub fn continuous_value_model(
-    b: &mut Builder<'_>,
-    input: &Var,
-    cvm: &Var,
-    use_cvm: bool,
-) -> Result<Var> {
-    let y = unnamed(b, b.meta(input)?.dtype, false);
-    b.op(OpDesc::new("cvm")
-        .input("X", input)
-        .input("CVM", cvm)
-        .output("Y", &y)
-        .attr("use_cvm", use_cvm))?;
-    Ok(y)
-}
+layers! { norms;
+    /// Counts of shows and clicks in the first two columns become logs, or go (`use_cvm` False).
+    fn continuous_value_model(input: Input, cvm: Input; use_cvm: Flag = true) -> Var { |b|
+        let y = unnamed(b, b.meta(input)?.dtype, false);
+        let op = OpDesc::new("cvm").input("X", input).input("CVM", cvm);
+        b.op(op.output("Y", &y).attr("use_cvm", use_cvm))?;
+        Ok(y)
+    }
 
-/// Fluid's default `epsilon` of [`l2_normalize`].
-pub const L2_NORMALIZE_EPSILON: f32 = 1e-12;
-
-/// Each vector along an axis with length 1.
-pub fn l2_normalize(
-    b: &mut Builder<'_>,
-    x: &Var,
-    axis: i32,
-    epsilon: f32,
-    name: Option<&str>,
-) -> Result<Var> {
-    let meta = b.meta(x)?;
-    let axis = if meta.dims.len() == 1 { 0 } else { axis };
-    let layer = b.layer_name("l2_normalize", name);
-    let (out, norm) = (b.temp(&layer, meta.dtype), b.temp(&layer, meta.dtype));
-    b.op(OpDesc::new("norm")
-        .input("X", x)
-        .output("Out", &out)
-        .output("Norm", &norm)
-        .attr("axis", axis)
-        .attr("epsilon", epsilon))?;
-    Ok(out)
+    /// Each vector along an axis (1 if None) with length 1.
+    fn l2_normalize(x: Floats, axis: MaybeI32; epsilon: f32 = 1e-12, name: Name = None) -> Var { |b|
+        let axis = if b.meta(x)?.dims.len() == 1 { 0 } else { axis.unwrap_or(1) };
+        let op = one_op(b, "l2_normalize", name).of("norm").input("X", x);
+        op.attr("axis", axis).attr("epsilon", epsilon).also("Out")?.also("Norm")?.first()
+    }
 }
 
 #[cfg(test)]
@@ -338,7 +316,7 @@ mod tests {
         let options = BatchNorm { data_layout: "CNHW", ..BatchNorm::default() };
         let error = batch_norm(&mut b, &x, options).unwrap_err();
         assert!(matches!(error, Error::BadArgument { argument: "data_layout", .. }), "{error}");
-        let unit = l2_normalize(&mut b, &x, 1, L2_NORMALIZE_EPSILON, None).unwrap();
+        let unit = l2_normalize(&mut b, &x, Some(1), 1e-12, None).unwrap();
         assert_eq!(unit.name(), "l2_normalize_0.tmp_0");
     }
 }

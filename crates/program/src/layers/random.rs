@@ -2,104 +2,83 @@
 
 use tensor::DType;
 
-use super::append::append;
+use super::append::one_op;
 use super::fill::BatchSizeLike;
-use super::sizes::Sizes;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::var::{Meta, VarDesc};
 
-/// Options of [`uniform_random`]; defaults as in `fluid.layers.uniform_random`.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct UniformRandom {
-    pub dtype: DType,
-    pub min: f32,
-    pub max: f32,
-    pub seed: i32,
-}
+layers! { randoms;
+    /// Numbers in [min, max).
+    fn uniform_random(shape: Dims; UniformRandom {
+        dtype: MaybeDtype = [None, "'float32'"], min: f32 = (-1.0), max: f32 = 1.0, seed: i32 = 0,
+    }) -> Var { |b, kind|
+        let (shape, dtype) = (shape.into(), drawn(kind, dtype)?);
+        let op = one_op(b, kind, None).attr("shape", shape.known()).attr("dtype", dtype.code());
+        let op = op.attr("min", min).attr("max", max).attr("seed", seed);
+        let ports = ("ShapeTensor", "ShapeTensorList");
+        op.with(|b, layer, op| shape.on(b, layer, op, ports))?.out_of("Out", dtype)
+    }
 
-impl Default for UniformRandom {
-    fn default() -> Self {
-        Self { dtype: DType::F32, min: -1.0, max: 1.0, seed: 0 }
+    /// Numbers in [min, max) in a shape one size of which is another variable's.
+    fn uniform_random_batch_size_like(input: Input, shape: Ints; UniformRandomBatchSizeLike {
+        dtype: MaybeDtype = [None, "'float32'"], input_dim_idx: i32 = 0, output_dim_idx: i32 = 0,
+        min: f32 = (-1.0), max: f32 = 1.0, seed: i32 = 0,
+    }) -> Var { |b, kind|
+        let dtype = drawn(kind, dtype)?;
+        let like = BatchSizeLike { input, shape, input_dim_idx, output_dim_idx };
+        let op = one_op(b, kind, None).with(|_, _, op| Ok(like.on(op, dtype)))?;
+        op.attr("min", min).attr("max", max).attr("seed", seed).out_of("Out", dtype)
+    }
+
+    /// Normal numbers.
+    fn gaussian_random(shape: Dims; GaussianRandom {
+        mean: f32 = 0.0, std: f32 = 1.0, seed: i32 = 0, dtype: MaybeDtype = [None, "'float32'"],
+    }) -> Var { |b, kind|
+        let (shape, dtype) = (shape.into(), drawn(kind, dtype)?);
+        let op = one_op(b, kind, None).attr("shape", shape.known()).attr("dtype", dtype.code());
+        let op = op.attr("mean", mean).attr("std", std).attr("seed", seed);
+        let ports = ("ShapeTensor", "ShapeTensorList");
+        op.with(|b, layer, op| shape.on(b, layer, op, ports))?.out_of("Out", dtype)
+    }
+
+    /// Normal numbers in a shape one size of which is another variable's.
+    fn gaussian_random_batch_size_like(input: Input, shape: Ints; GaussianRandomBatchSizeLike {
+        input_dim_idx: i32 = 0, output_dim_idx: i32 = 0, mean: f32 = 0.0, std: f32 = 1.0,
+        seed: i32 = 0, dtype: MaybeDtype = [None, "'float32'"],
+    }) -> Var { |b, kind|
+        let dtype = drawn(kind, dtype)?;
+        let like = BatchSizeLike { input, shape, input_dim_idx, output_dim_idx };
+        let op = one_op(b, kind, None).with(|_, _, op| Ok(like.on(op, dtype)))?;
+        op.attr("mean", mean).attr("std", std).attr("seed", seed).out_of("Out", dtype)
+    }
+
+    /// The rows in a random order, another one each time.
+    fn shuffle_batch(x: Input; seed: MaybeI32 = None) -> Var { |b, kind|
+        let layer = b.layer_name(kind, None);
+        let (out, order) = (b.temp(&layer, b.meta(x)?.dtype), b.temp(&layer, DType::I64));
+        let state = b.names.generate("shuffle_batch_seed");
+        let desc = VarDesc::new(&state, Meta::dense(DType::I64, &[1])).persistable();
+        b.main.block_mut(0).create_var(desc)?;
+        b.op(OpDesc::new(kind)
+            .input("X", x)
+            .input("Seed", &state)
+            .output("Out", &out)
+            .output("ShuffleIdx", &order)
+            .output("SeedOut", &state)
+            .attr("startup_seed", seed.unwrap_or(0)))?;
+        Ok(out)
     }
 }
 
-impl UniformRandom {
-    fn on(self, op: OpDesc) -> OpDesc {
-        op.attr("min", self.min).attr("max", self.max).attr("seed", self.seed)
+/// What random layers draw.
+fn drawn(layer: &str, dtype: Option<DType>) -> Result<DType> {
+    let (allowed, actual) = (&[DType::F32, DType::F64], dtype.unwrap_or(DType::F32));
+    if allowed.contains(&actual) {
+        return Ok(actual);
     }
-}
-
-/// Numbers in [min, max).
-pub fn uniform_random(
-    b: &mut Builder<'_>,
-    shape: impl Into<Sizes>,
-    options: UniformRandom,
-) -> Result<Var> {
-    let shape = shape.into();
-    let layer = b.layer_name("uniform_random", None);
-    let op = OpDesc::new("uniform_random").attr("shape", shape.known());
-    let op = options.on(op.attr("dtype", options.dtype.code()));
-    let op = shape.on(b, &layer, op, ("ShapeTensor", "ShapeTensorList"))?;
-    append(b, ("uniform_random", Some(&layer)), options.dtype, op)
-}
-
-/// The same in a shape one size of which is another variable's.
-pub fn uniform_random_batch_size_like(
-    b: &mut Builder<'_>,
-    like: BatchSizeLike<'_>,
-    options: UniformRandom,
-) -> Result<Var> {
-    let kind = "uniform_random_batch_size_like";
-    append(b, (kind, None), options.dtype, options.on(like.op(kind, options.dtype)))
-}
-
-/// Options of [`gaussian_random`]; defaults as in `fluid.layers.gaussian_random`.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct GaussianRandom {
-    pub mean: f32,
-    pub std: f32,
-    pub seed: i32,
-    pub dtype: DType,
-}
-
-impl Default for GaussianRandom {
-    fn default() -> Self {
-        Self { mean: 0.0, std: 1.0, seed: 0, dtype: DType::F32 }
-    }
-}
-
-impl GaussianRandom {
-    fn on(self, op: OpDesc) -> OpDesc {
-        op.attr("mean", self.mean).attr("std", self.std).attr("seed", self.seed)
-    }
-}
-
-/// Normal numbers.
-pub fn gaussian_random(
-    b: &mut Builder<'_>,
-    shape: impl Into<Sizes>,
-    options: GaussianRandom,
-) -> Result<Var> {
-    let shape = shape.into();
-    let layer = b.layer_name("gaussian_random", None);
-    let op = OpDesc::new("gaussian_random").attr("shape", shape.known());
-    let op = options.on(op.attr("dtype", options.dtype.code()));
-    let op = shape.on(b, &layer, op, ("ShapeTensor", "ShapeTensorList"))?;
-    append(b, ("gaussian_random", Some(&layer)), options.dtype, op)
-}
-
-/// The same in a shape one size of which is another variable's.
-pub fn gaussian_random_batch_size_like(
-    b: &mut Builder<'_>,
-    like: BatchSizeLike<'_>,
-    options: GaussianRandom,
-) -> Result<Var> {
-    let kind = "gaussian_random_batch_size_like";
-    append(b, (kind, None), options.dtype, options.on(like.op(kind, options.dtype)))
+    Err(Error::LayerDType { op: layer.to_string(), var: "dtype".to_string(), allowed, actual })
 }
 
 /// Options of [`randint`]; defaults as in `fluid.layers.randint`.
@@ -130,24 +109,7 @@ pub fn randint(
         .attr("high", high)
         .attr("dtype", options.dtype.code())
         .attr("seed", options.seed);
-    append(b, ("randint", options.name), options.dtype, op)
-}
-
-/// The rows of `x` in another order each time (`fluid.contrib.layers.shuffle_batch`).
-pub fn shuffle_batch(b: &mut Builder<'_>, x: &Var, startup_seed: i32) -> Result<Var> {
-    let layer = b.layer_name("shuffle_batch", None);
-    let (out, order) = (b.temp(&layer, b.meta(x)?.dtype), b.temp(&layer, DType::I64));
-    let seed = b.names.generate("shuffle_batch_seed");
-    let desc = VarDesc::new(&seed, Meta::dense(DType::I64, &[1])).persistable();
-    b.main.block_mut(0).create_var(desc)?;
-    b.op(OpDesc::new("shuffle_batch")
-        .input("X", x)
-        .input("Seed", &seed)
-        .output("Out", &out)
-        .output("ShuffleIdx", &order)
-        .output("SeedOut", &seed)
-        .attr("startup_seed", startup_seed))?;
-    Ok(out)
+    one_op(b, "randint", options.name).with(|_, _, _| Ok(op))?.out_of("Out", options.dtype)
 }
 
 #[cfg(test)]
@@ -168,15 +130,15 @@ mod tests {
         is(&b, y, "uniform_random_0.tmp_0", &[2, 3]);
         let y = gaussian_random(&mut b, &[2, 3], GaussianRandom::default()).unwrap();
         is(&b, y, "gaussian_random_0.tmp_0", &[2, 3]);
-        let like =
-            BatchSizeLike { input: &x, shape: &[-1, 2], input_dim_idx: 0, output_dim_idx: 0 };
-        let y = uniform_random_batch_size_like(&mut b, like, UniformRandom::default()).unwrap();
+        let usual = UniformRandomBatchSizeLike::default();
+        let y = uniform_random_batch_size_like(&mut b, &x, &[-1, 2], usual).unwrap();
         is(&b, y, "uniform_random_batch_size_like_0.tmp_0", &[-1, 2]);
-        let y = gaussian_random_batch_size_like(&mut b, like, GaussianRandom::default()).unwrap();
+        let usual = GaussianRandomBatchSizeLike::default();
+        let y = gaussian_random_batch_size_like(&mut b, &x, &[-1, 2], usual).unwrap();
         is(&b, y, "gaussian_random_batch_size_like_0.tmp_0", &[-1, 2]);
         let y = randint(&mut b, (0, 10), &[6], Randint::default()).unwrap();
         is(&b, y, "randint_0.tmp_0", &[6]);
-        let y = shuffle_batch(&mut b, &x, 5).unwrap();
+        let y = shuffle_batch(&mut b, &x, Some(5)).unwrap();
         is(&b, y, "shuffle_batch_0.tmp_0", &[-1, 6]);
     }
 }

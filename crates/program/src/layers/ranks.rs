@@ -1,54 +1,65 @@
-//! Small questions about a variable: is it empty, how long are its sequences; and places.
+//! Small questions about a variable: is it empty, how long are its sequences; parts of it; places.
 
 use tensor::DType;
 
-use super::append::append_stopped;
+use super::append::one_op;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 use crate::var::{Meta, VarDesc, VarKind};
 
-/// Whether a variable has no elements, in `cond` if it is given.
-pub fn is_empty(b: &mut Builder<'_>, x: &Var, cond: Option<&Var>) -> Result<Var> {
-    let op = OpDesc::new("is_empty").input("X", x);
-    match cond {
-        None => append_stopped(b, ("is_empty", None), DType::Bool, op),
-        Some(cond) => {
-            b.op(op.output("Out", cond))?;
-            Ok(cond.clone())
-        }
+layers! { questions;
+    /// Whether a variable has no elements, in `cond` if it is given.
+    fn is_empty(x: Input; cond: MaybeInput = None) -> Var { |b|
+        let Some(cond) = cond else {
+            return one_op(b, "is_empty", None).input("X", x).out_stopped("Out", DType::Bool);
+        };
+        b.op(OpDesc::new("is_empty").input("X", x).output("Out", cond))?;
+        Ok(cond.clone())
+    }
+
+    /// The sequences of a variable at a level, the longest first.
+    fn lod_rank_table(x: Input; level: i32 = 0) -> Var { |b, kind|
+        let table = special(b, kind, VarKind::LodRankTable);
+        b.op(OpDesc::new(kind).input("X", x).output("Out", &table).attr("level", level))?;
+        Ok(table)
+    }
+
+    /// The length of the longest sequence in a table of `lod_rank_table`.
+    fn max_sequence_len(rank_table: Input) -> Var { |b, kind|
+        let op = one_op(b, "max_seqence_len", None).of(kind).input("RankTable", rank_table);
+        op.out_stopped("Out", DType::I64)
+    }
+
+    /// The rows (or sequences) for which a mask holds, and the others.
+    fn split_lod_tensor(input: Input, mask: Input; level: i32 = 0) -> (Var, Var) { |b, kind|
+        let op = one_op(b, kind, None).input("X", input).input("Mask", mask).attr("level", level);
+        op.also("OutTrue")?.also("OutFalse")?.pair()
+    }
+
+    /// Rows (or sequences) put together again, in the order of a mask.
+    fn merge_lod_tensor(in_true: Input, in_false: Input, x: Input, mask: Input; level: i32 = 0)
+    -> Var { |b, kind|
+        let op = one_op(b, kind, None).input("InTrue", in_true).input("InFalse", in_false);
+        op.input("X", x).input("Mask", mask).attr("level", level).out("Out")
+    }
+
+    /// The processors of a run.
+    fn get_places(; device_count: MaybeI32 = None, device_type: Name = None) -> Var { |b, kind|
+        let places = special(b, kind, VarKind::PlaceList);
+        let op = OpDesc::new(kind).attr("device_count", device_count.unwrap_or(0));
+        b.op(op.output("Out", &places).attr("device_type", device_type.unwrap_or("AUTO")))?;
+        Ok(places)
     }
 }
 
 /// A variable of a kind that is no tensor.
 fn special(b: &mut Builder<'_>, layer: &str, kind: VarKind) -> Var {
+    b.layer_name(layer, None);
     let name = b.names.generate(layer);
     let block = b.main.current_block();
     b.main.block_mut(block).put_var(VarDesc::new(&name, Meta { kind, ..Meta::default() }));
     Var::from(name)
-}
-
-/// The sequences of a variable at a level, the longest first.
-pub fn lod_rank_table(b: &mut Builder<'_>, x: &Var, level: i32) -> Result<Var> {
-    b.layer_name("lod_rank_table", None);
-    let table = special(b, "lod_rank_table", VarKind::LodRankTable);
-    b.op(OpDesc::new("lod_rank_table").input("X", x).output("Out", &table).attr("level", level))?;
-    Ok(table)
-}
-
-/// The length of the longest sequence in a table of [`lod_rank_table`].
-pub fn max_sequence_len(b: &mut Builder<'_>, table: &Var) -> Result<Var> {
-    let op = OpDesc::new("max_sequence_len").input("RankTable", table);
-    append_stopped(b, ("max_seqence_len", None), DType::I64, op)
-}
-
-/// The processors of a run.
-pub fn get_places(b: &mut Builder<'_>, count: i32, device: &str) -> Result<Var> {
-    b.layer_name("get_places", None);
-    let places = special(b, "get_places", VarKind::PlaceList);
-    let op = OpDesc::new("get_places").output("Out", &places).attr("device_count", count);
-    b.op(op.attr("device_type", device))?;
-    Ok(places)
 }
 
 #[cfg(test)]
@@ -64,7 +75,7 @@ mod tests {
         let x = data(&mut b, "x", &[2], Data::default()).unwrap();
         let table = lod_rank_table(&mut b, &x, 0).unwrap();
         let longest = max_sequence_len(&mut b, &table).unwrap();
-        let places = get_places(&mut b, 2, "CPU").unwrap();
+        let places = get_places(&mut b, Some(2), Some("CPU")).unwrap();
         assert_eq!(b.meta(&table).unwrap().kind, VarKind::LodRankTable);
         assert_eq!(b.meta(&longest).unwrap().dims, [1]);
         assert_eq!(b.meta(&places).unwrap().kind, VarKind::PlaceList);

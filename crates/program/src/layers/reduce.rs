@@ -1,50 +1,46 @@
-//! `reduce_sum` and its like: fewer numbers out of many.
+//! `mean`, `reduce_sum` and its like: fewer numbers out of many.
 
-use super::append;
-use crate::block::OpDesc;
+use super::append::one_op;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 
-/// Options of the reduce layers; the defaults, as in Fluid, reduce all dimensions.
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct Reduce<'a> {
-    /// Which dimensions; all if empty. Negative ones count from the right.
-    pub dim: &'a [i32],
-    pub keep_dim: bool,
-    pub name: Option<&'a str>,
+layers! { reductions;
+    /// The average of all elements, shape [1].
+    fn mean(x: Floats; name: Name = None) -> Var { |b|
+        let _ = name; // Fluid reads it nowhere.
+        one_op(b, "mean", None).input("X", x).out("Out")
+    }
+
+    /// Whether all are true, along `dim` (a number, a list, or None for all dimensions).
+    fn reduce_all
+    /// Whether any is true, along `dim` (a number, a list, or None for all dimensions).
+    fn reduce_any
+    (input: Truths; ReduceTruths<'a> {
+        dim: Axes = None, keep_dim: Flag = false, name: Name = None,
+    }) -> Var { |b, kind| reduce(b, kind, input, Reduce { dim, keep_dim, name }) }
+
+    /// The greatest along `dim` (a number, a list, or None for all dimensions).
+    fn reduce_max
+    /// The average along `dim` (a number, a list, or None for all dimensions).
+    fn reduce_mean
+    /// The smallest along `dim` (a number, a list, or None for all dimensions).
+    fn reduce_min
+    /// The product along `dim` (a number, a list, or None for all dimensions).
+    fn reduce_prod
+    /// The sum along `dim` (a number, a list, or None for all dimensions).
+    fn reduce_sum
+    (input: Input; Reduce<'a> {
+        dim: Axes = None, keep_dim: Flag = false, name: Name = None,
+    }) -> Var { |b, kind| reduce(b, kind, input, Reduce { dim, keep_dim, name }) }
 }
 
-macro_rules! reduce {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
-        $(#[$doc])*
-        pub fn $name(b: &mut Builder<'_>, input: &Var, options: Reduce<'_>) -> Result<Var> {
-            let layer = b.layer_name(stringify!($name), options.name);
-            let all = options.dim.is_empty();
-            let op = OpDesc::new(stringify!($name))
-                .attr("dim", if all { vec![0] } else { options.dim.to_vec() })
-                .attr("keep_dim", options.keep_dim)
-                .attr("reduce_all", all);
-            append(b, &layer, input, op)
-        }
-    )*};
-}
-
-reduce! {
-    /// Whether all are true.
-    reduce_all;
-    /// Whether any is true.
-    reduce_any;
-    /// The greatest.
-    reduce_max;
-    /// The average.
-    reduce_mean;
-    /// The smallest.
-    reduce_min;
-    /// The product.
-    reduce_prod;
-    /// The sum.
-    reduce_sum;
+fn reduce(b: &mut Builder<'_>, kind: &str, input: &Var, options: Reduce<'_>) -> Result<Var> {
+    let dim = options.dim.filter(|dim| !dim.is_empty());
+    let op = one_op(b, kind, options.name).input("X", input);
+    op.attr("dim", dim.unwrap_or(&[0]).to_vec())
+        .attr("keep_dim", options.keep_dim)
+        .attr("reduce_all", dim.is_none())
+        .out("Out")
 }
 
 #[cfg(test)]
@@ -61,7 +57,8 @@ mod tests {
         let x = layers::data(&mut b, "x", &[3], Data::default()).unwrap();
         let all = reduce_sum(&mut b, &x, Reduce::default()).unwrap();
         assert_eq!((all.name(), b.meta(&all).unwrap().dims), ("reduce_sum_0.tmp_0", vec![1]));
-        let rows = reduce_mean(&mut b, &x, Reduce { dim: &[-1], ..Reduce::default() }).unwrap();
+        let rows =
+            reduce_mean(&mut b, &x, Reduce { dim: Some(&[-1]), ..Reduce::default() }).unwrap();
         assert_eq!(b.meta(&rows).unwrap().dims, [-1]);
         let op = &net.main.block(0).ops[0];
         assert!(op.attrs.bool("reduce_all", false).unwrap());
@@ -79,7 +76,7 @@ mod tests {
             layer(&mut b, &x, Reduce::default()).unwrap();
         }
         for layer in [reduce_all, reduce_any] {
-            let truth = layer(&mut b, &flags, Reduce::default()).unwrap();
+            let truth = layer(&mut b, &flags, ReduceTruths::default()).unwrap();
             assert_eq!(b.meta(&truth).unwrap().dtype, DType::Bool);
         }
     }

@@ -1,42 +1,103 @@
 //! Other shapes and other orders: `reshape`, `transpose`, `squeeze`, `slice`, `expand` and the like.
 
-use super::activate;
-use super::append::append;
+use super::append::one_op;
 use super::sizes::Sizes;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
 
-/// Options of [`reshape`]; defaults as in `fluid.layers.reshape`.
-#[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct Reshape<'a> {
-    /// A variable that holds the shape when it runs; `shape` is then what is known before.
-    pub actual_shape: Option<&'a Var>,
-    pub act: Option<&'a str>,
-    pub inplace: bool,
-    pub name: Option<&'a str>,
-}
-
-/// The same numbers in another shape: 0 copies a size, one -1 stands for what is left over.
-pub fn reshape(
-    b: &mut Builder<'_>,
-    x: &Var,
-    shape: impl Into<Sizes>,
-    options: Reshape<'_>,
-) -> Result<Var> {
-    let shape = shape.into();
-    check_shape(&shape, b.meta(x)?.dims.len())?;
-    let (layer, dtype) = (b.layer_name("reshape2", options.name), b.meta(x)?.dtype);
-    let op = OpDesc::new("reshape2").input("X", x);
-    let mut op = shape.on(b, &layer, op, ("Shape", "ShapeTensor"))?;
-    let out = if options.inplace { x.clone() } else { b.temp(&layer, dtype) };
-    let x_shape = b.temp(&layer, dtype);
-    if let (Some(actual), Sizes::List(_)) = (options.actual_shape, &shape) {
-        op = op.input("Shape", actual);
+layers! { shapes;
+    /// The same numbers in another shape: 0 copies a size, one -1 stands for what is left over. A
+    /// variable `actual_shape` holds the shape when it runs; `shape` is then what is known before.
+    fn reshape(x: Input, shape: Dims; Reshape<'a> {
+        actual_shape: MaybeInput = None, act: Name = None, inplace: bool = false, name: Name = None,
+    }) -> Var { |b|
+        let shape = shape.into();
+        check_shape(&shape, b.meta(x)?.dims.len())?;
+        let actual = actual_shape.filter(|_| matches!(shape, Sizes::List(_)));
+        let op = one_op(b, "reshape2", name).input("X", x);
+        let op = op.with(|b, layer, op| shape.on(b, layer, op, ("Shape", "ShapeTensor")))?;
+        let op = if inplace { op.write("Out", x) } else { op.also("Out")? };
+        let op = op.also("XShape")?.maybe("Shape", actual).attr("shape", shape.known_ints());
+        op.first_activated(act)
     }
-    b.op(op.output("Out", &out).output("XShape", &x_shape).attr("shape", shape.known_ints()))?;
-    activate(b, &layer, out, options.act)
+
+    /// The dimensions in another order.
+    fn transpose(x: Input, perm: Ints; name: Name = None) -> Var { |b|
+        let rank = b.meta(x)?.dims.len();
+        if perm.len() != rank {
+            return Err(Error::BadArgument {
+                layer: "transpose",
+                argument: "perm",
+                rule: "its length should be equal to dimensions of Input(x)",
+                actual: format!("{perm:?} for {rank} dimensions"),
+            });
+        }
+        let op = one_op(b, "transpose", name).of("transpose2").input("X", x);
+        op.attr("axis", perm.to_vec()).also("Out")?.also("XShape")?.first()
+    }
+
+    /// Without the dimensions of 1 at `axes`, all of them if `axes` is empty.
+    fn squeeze(input: Input, axes: Ints; name: Name = None) -> Var { |b|
+        let op = one_op(b, "squeeze", name).of("squeeze2").input("X", input);
+        op.attr("axes", axes.to_vec()).also("Out")?.also("XShape")?.first()
+    }
+
+    /// With dimensions of 1 put in at `axes`.
+    fn unsqueeze(input: Input, axes: Places; name: Name = None) -> Var { |b|
+        let axes = axes.into();
+        let op = one_op(b, "unsqueeze2", name).input("X", input).attr("axes", axes.known_ints());
+        let op = op.with(|b, layer, op| axes.on(b, layer, op, ("AxesTensor", "AxesTensorList")))?;
+        op.also("Out")?.also("XShape")?.first()
+    }
+
+    /// A matrix whose rows are the first `axis` dimensions.
+    fn flatten(x: Input; axis: i32 = 1, name: Name = None) -> Var { |b|
+        let op = one_op(b, "flatten", name).of("flatten2").input("X", x);
+        op.attr("axis", axis).also("Out")?.also("XShape")?.first()
+    }
+
+    /// The input repeated along each dimension.
+    fn expand(x: Input, expand_times: Dims; name: Name = None) -> Var { |b|
+        let times = expand_times.into();
+        let op = one_op(b, "expand", name).input("X", x).attr("expand_times", times.known_ints());
+        let ports = ("ExpandTimes", "expand_times_tensor");
+        op.with(|b, layer, op| times.on(b, layer, op, ports))?.out("Out")
+    }
+
+    /// The input repeated until it has the target's shape.
+    fn expand_as(x: Input, target_tensor: Input; name: Name = None) -> Var { |b|
+        let op = one_op(b, "expand_as", name).input("X", x);
+        op.input("target_tensor", target_tensor).out("Out")
+    }
+
+    /// A part of the input: from `starts` to before `ends` along `axes`.
+    fn slice(input: Input, axes: Ints, starts: Dims, ends: Dims) -> Var { |b|
+        let (starts, ends) = (starts.into(), ends.into());
+        let cut = Cut { axes, starts: &starts, ends: &ends };
+        let op = one_op(b, "slice", None).input("Input", input);
+        op.with(|b, layer, op| slice_op(b, layer, op, (cut, &[])))?.out("Out")
+    }
+
+    /// The input with a value around it: `paddings` before and after each dimension.
+    fn pad(x: Input, paddings: Ints; pad_value: f32 = 0.0, name: Name = None) -> Var { |b|
+        let op = one_op(b, "pad", name).input("X", x).attr("paddings", paddings.to_vec());
+        op.attr("pad_value", pad_value).out("Out")
+    }
+
+    /// The order turned around along one axis or several.
+    fn reverse(x: Input, axis: Ints) -> Var { |b|
+        one_op(b, "reverse", None).input("X", x).attr("axis", axis.to_vec()).out("Out")
+    }
+
+    /// Running sums along an axis, the last unless said.
+    fn cumsum(x: Input; Cumsum {
+        axis: MaybeI32 = None, exclusive: MaybeBool = None, reverse: MaybeBool = None,
+    }) -> Var { |b|
+        let op = one_op(b, "cumsum", None).input("X", x).attr("axis", axis.unwrap_or(-1));
+        let op = op.attr("exclusive", exclusive.unwrap_or(false));
+        op.attr("reverse", reverse.unwrap_or(false)).out("Out")
+    }
 }
 
 /// What no input could be reshaped to.
@@ -57,97 +118,25 @@ fn check_shape(shape: &Sizes, rank: usize) -> Result<()> {
     Err(Error::BadSizes { layer: "reshape", argument: "shape", rule, actual: known })
 }
 
-/// Appends an op that remembers X's shape beside its result.
-fn with_x_shape(b: &mut Builder<'_>, layer: &str, x: &Var, op: OpDesc) -> Result<Var> {
-    let dtype = b.meta(x)?.dtype;
-    let (out, x_shape) = (b.temp(layer, dtype), b.temp(layer, dtype));
-    b.op(op.input("X", x).output("Out", &out).output("XShape", &x_shape))?;
-    Ok(out)
-}
-
-/// The dimensions in another order.
-pub fn transpose(b: &mut Builder<'_>, x: &Var, perm: &[i32], name: Option<&str>) -> Result<Var> {
-    let rank = b.meta(x)?.dims.len();
-    if perm.len() != rank {
-        return Err(Error::BadArgument {
-            layer: "transpose",
-            argument: "perm",
-            rule: "its length should be equal to dimensions of Input(x)",
-            actual: format!("{perm:?} for {rank} dimensions"),
-        });
-    }
-    let layer = b.layer_name("transpose", name);
-    with_x_shape(b, &layer, x, OpDesc::new("transpose2").attr("axis", perm.to_vec()))
-}
-
-/// Without the dimensions of 1 at `axes`, all of them if `axes` is empty.
-pub fn squeeze(b: &mut Builder<'_>, input: &Var, axes: &[i32], name: Option<&str>) -> Result<Var> {
-    let layer = b.layer_name("squeeze", name);
-    with_x_shape(b, &layer, input, OpDesc::new("squeeze2").attr("axes", axes.to_vec()))
-}
-
-/// With dimensions of 1 put in at `axes`.
-pub fn unsqueeze(
-    b: &mut Builder<'_>,
-    input: &Var,
-    axes: impl Into<Sizes>,
-    name: Option<&str>,
-) -> Result<Var> {
-    let layer = b.layer_name("unsqueeze2", name);
-    let axes = axes.into();
-    let op = OpDesc::new("unsqueeze2").attr("axes", axes.known_ints());
-    let op = axes.on(b, &layer, op, ("AxesTensor", "AxesTensorList"))?;
-    with_x_shape(b, &layer, input, op)
-}
-
-/// A matrix whose rows are the first `axis` dimensions; Fluid's default axis is 1.
-pub fn flatten(b: &mut Builder<'_>, x: &Var, axis: i32, name: Option<&str>) -> Result<Var> {
-    let layer = b.layer_name("flatten", name);
-    with_x_shape(b, &layer, x, OpDesc::new("flatten2").attr("axis", axis))
-}
-
-/// The input repeated along each dimension.
-pub fn expand(
-    b: &mut Builder<'_>,
-    x: &Var,
-    times: impl Into<Sizes>,
-    name: Option<&str>,
-) -> Result<Var> {
-    let (dtype, times) = (b.meta(x)?.dtype, times.into());
-    let layer = b.layer_name("expand", name);
-    let op = OpDesc::new("expand").input("X", x).attr("expand_times", times.known_ints());
-    let op = times.on(b, &layer, op, ("ExpandTimes", "expand_times_tensor"))?;
-    append(b, ("expand", Some(&layer)), dtype, op)
-}
-
-/// The input repeated until it has the target's shape.
-pub fn expand_as(b: &mut Builder<'_>, x: &Var, target: &Var, name: Option<&str>) -> Result<Var> {
-    let dtype = b.meta(x)?.dtype;
-    let op = OpDesc::new("expand_as").input("X", x).input("target_tensor", target);
-    append(b, ("expand_as", name), dtype, op)
-}
-
 /// What to cut out: axes, first places, and places behind the last.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct Cut<'a> {
-    pub axes: &'a [i32],
-    pub starts: &'a Sizes,
-    pub ends: &'a Sizes,
+pub(super) struct Cut<'a> {
+    pub(super) axes: &'a [i32],
+    pub(super) starts: &'a Sizes,
+    pub(super) ends: &'a Sizes,
 }
 
 /// The op that cuts, and drops the dimensions in `decrease`.
 pub(super) fn slice_op(
     b: &mut Builder<'_>,
     layer: &str,
-    input: &Var,
+    op: OpDesc,
     (cut, decrease): (Cut<'_>, &[i32]),
 ) -> Result<OpDesc> {
     let n = cut.axes.len();
     let known = cut.starts.are_known(n).into_iter().zip(cut.ends.are_known(n));
     let flags = known.map(|(start, end)| if start && end { 1 } else { -1 }).collect::<Vec<i32>>();
-    let op = OpDesc::new("slice")
-        .input("Input", input)
+    let op = op
         .attr("axes", cut.axes.to_vec())
         .attr("starts", cut.starts.known_ints())
         .attr("ends", cut.ends.known_ints())
@@ -155,60 +144,6 @@ pub(super) fn slice_op(
         .attr("decrease_axis", decrease.to_vec());
     let op = cut.starts.on(b, layer, op, ("StartsTensor", "StartsTensorList"))?;
     cut.ends.on(b, layer, op, ("EndsTensor", "EndsTensorList"))
-}
-
-/// A part of the input.
-pub fn slice(b: &mut Builder<'_>, input: &Var, cut: Cut<'_>) -> Result<Var> {
-    let dtype = b.meta(input)?.dtype;
-    let layer = b.layer_name("slice", None);
-    let op = slice_op(b, &layer, input, (cut, &[]))?;
-    append(b, ("slice", Some(&layer)), dtype, op)
-}
-
-/// The input with a value around it: `paddings` before and after each dimension.
-pub fn pad(
-    b: &mut Builder<'_>,
-    x: &Var,
-    paddings: &[i32],
-    pad_value: f32,
-    name: Option<&str>,
-) -> Result<Var> {
-    let dtype = b.meta(x)?.dtype;
-    let op = OpDesc::new("pad").input("X", x).attr("paddings", paddings.to_vec());
-    append(b, ("pad", name), dtype, op.attr("pad_value", pad_value))
-}
-
-/// The order turned around along each axis.
-pub fn reverse(b: &mut Builder<'_>, x: &Var, axis: &[i32]) -> Result<Var> {
-    let dtype = b.meta(x)?.dtype;
-    let op = OpDesc::new("reverse").input("X", x).attr("axis", axis.to_vec());
-    append(b, ("reverse", None), dtype, op)
-}
-
-/// Options of [`cumsum`]; defaults as in `fluid.layers.cumsum`.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
-pub struct Cumsum {
-    pub axis: i32,
-    pub exclusive: bool,
-    pub reverse: bool,
-}
-
-impl Default for Cumsum {
-    fn default() -> Self {
-        Self { axis: -1, exclusive: false, reverse: false }
-    }
-}
-
-/// Running sums along an axis.
-pub fn cumsum(b: &mut Builder<'_>, x: &Var, options: Cumsum) -> Result<Var> {
-    let dtype = b.meta(x)?.dtype;
-    let op = OpDesc::new("cumsum")
-        .input("X", x)
-        .attr("axis", options.axis)
-        .attr("exclusive", options.exclusive)
-        .attr("reverse", options.reverse);
-    append(b, ("cumsum", None), dtype, op)
 }
 
 #[cfg(test)]
@@ -241,9 +176,7 @@ mod tests {
         is(&b, y.clone(), "expand_0.tmp_0", &[-1, 18]);
         let y = expand_as(&mut b, &x, &y, None).unwrap();
         is(&b, y, "expand_as_0.tmp_0", &[-1, 18]);
-        let (starts, ends) = (Sizes::from(&[1, 0]), Sizes::from(&[3, -1]));
-        let cut = Cut { axes: &[0, 1], starts: &starts, ends: &ends };
-        let y = slice(&mut b, &x, cut).unwrap();
+        let y = slice(&mut b, &x, &[0, 1], &[1, 0], &[3, -1]).unwrap();
         is(&b, y, "slice_0.tmp_0", &[-1, 5]);
         let y = pad(&mut b, &x, &[0, 0, 1, 2], 0.0, None).unwrap();
         is(&b, y, "pad_0.tmp_0", &[-1, 9]);

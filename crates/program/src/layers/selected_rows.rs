@@ -1,24 +1,13 @@
 //! Keyed rows: `merge_selected_rows`, `get_tensor_from_selected_rows`.
 
-use super::append::append;
-use crate::block::OpDesc;
+use super::append::one_op;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 
-/// Rows of equal ids added up.
-pub fn merge_selected_rows(b: &mut Builder<'_>, x: &Var, name: Option<&str>) -> Result<Var> {
-    let dtype = b.meta(x)?.dtype;
-    let op = OpDesc::new("merge_selected_rows").input("X", x);
-    append(b, ("merge_selected_rows", name), dtype, op)
-}
-
-/// The values of keyed rows, one row per id.
-pub fn get_tensor_from_selected_rows(
-    b: &mut Builder<'_>,
-    x: &Var,
-    name: Option<&str>,
-) -> Result<Var> {
-    let dtype = b.meta(x)?.dtype;
-    let op = OpDesc::new("get_tensor_from_selected_rows").input("X", x);
-    append(b, ("get_tensor_from_selected_rows", name), dtype, op)
+layers! { keyed_rows;
+    /// Rows of equal ids added up.
+    fn merge_selected_rows
+    /// The values of keyed rows, one row per id.
+    fn get_tensor_from_selected_rows
+    (x: Input; name: Name = None) -> Var { |b, kind| one_op(b, kind, name).input("X", x).out("Out") }
 }

@@ -1,103 +1,106 @@
-//! Layers of one sequence op each: they add it and name its result.
+//! Layers over sequences that are one op each.
 
 use tensor::DType;
 
-use crate::block::OpDesc;
+use super::append::{OneOp, one_op};
 use crate::builder::{Builder, Var};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
-/// Appends `op` with one result at `port`, in the type of `like`.
-fn append(
-    b: &mut Builder<'_>,
-    op: OpDesc,
-    like: &Var,
-    (port, name): (&str, Option<&str>),
-) -> Result<Var> {
-    let dtype = b.meta(like)?.dtype;
-    let layer = b.layer_name(&op.kind, name);
-    let out = b.temp(&layer, dtype);
-    b.op(op.output(port, &out))?;
-    Ok(out)
-}
-
-/// Softmax within each sequence; `x` has one number per step.
-pub fn sequence_softmax(b: &mut Builder<'_>, x: &Var, name: Option<&str>) -> Result<Var> {
-    let op = OpDesc::new("sequence_softmax").input("X", x).attr("use_cudnn", false);
-    append(b, op, x, ("Out", name))
-}
-
-/// Repeats each sequence of `x` as level `ref_level` of `y` says; -1 is the innermost.
-pub fn sequence_expand(
-    b: &mut Builder<'_>,
-    x: &Var,
-    y: &Var,
-    ref_level: i32,
-    name: Option<&str>,
-) -> Result<Var> {
-    let op = OpDesc::new("sequence_expand").input("X", x).input("Y", y);
-    append(b, op.attr("ref_level", ref_level), x, ("Out", name))
-}
-
-/// Row i of `x`, once for each step of sequence i of `y`.
-pub fn sequence_expand_as(
-    b: &mut Builder<'_>,
-    x: &Var,
-    y: &Var,
-    name: Option<&str>,
-) -> Result<Var> {
-    let op = OpDesc::new("sequence_expand_as").input("X", x).input("Y", y);
-    append(b, op, x, ("Out", name))
-}
-
-/// Pads sequences to `maxlen` steps (the longest, if `None`); also returns their lengths.
-pub fn sequence_pad(
-    b: &mut Builder<'_>,
-    x: &Var,
-    pad_value: &Var,
-    maxlen: Option<i32>,
-    name: Option<&str>,
-) -> Result<(Var, Var)> {
-    let layer = b.layer_name("sequence_pad", name);
-    let out = b.temp(&layer, b.meta(x)?.dtype);
-    let length = b.temp_stopped(&layer, DType::I64);
-    if let Some(value) = b.main.block_mut(0).var_mut(pad_value.name()) {
-        value.stop_gradient = true;
+layers! { sequences;
+    /// One row per sequence; `pool_type` is average, sum, sqrt, max, last or first. `pad_value` is what
+    /// an empty sequence gives.
+    fn sequence_pool(input: Input, pool_type: Text; SequencePool {
+        is_test: bool = false, pad_value: f32 = 0.0,
+    }) -> Var { |b|
+        let (kind, dtype) = (pool_type.to_uppercase(), b.meta(input)?.dtype);
+        // Fluid declares the rows with the type of the input, whatever it writes into them.
+        let is_max = kind == "MAX";
+        let op = one_op(b, "sequence_pool", None).input("X", input).attr("pooltype", kind);
+        let op = op.attr("is_test", is_test).attr("pad_value", pad_value).also("Out")?;
+        let op = if is_max { op.also_stopped("MaxIndex", dtype) } else { op.also("MaxIndex")? };
+        op.first()
     }
-    b.op(OpDesc::new("sequence_pad")
-        .input("X", x)
-        .input("PadValue", pad_value)
-        .output("Out", &out)
-        .output("Length", &length)
-        .attr("padded_length", maxlen.unwrap_or(-1)))?;
-    Ok((out, length))
-}
 
-/// The first `length[i]` steps of each row of `x`, as sequences.
-pub fn sequence_unpad(
-    b: &mut Builder<'_>,
-    x: &Var,
-    length: &Var,
-    name: Option<&str>,
-) -> Result<Var> {
-    let op = OpDesc::new("sequence_unpad").input("X", x).input("Length", length);
-    append(b, op, x, ("Out", name))
-}
+    /// The first step of each sequence.
+    fn sequence_first_step(input: Input) -> Var { |b|
+        sequence_pool(b, input, "first", SequencePool::default())
+    }
 
-/// Steps of `new_dim` numbers; each sequence keeps its numbers.
-pub fn sequence_reshape(b: &mut Builder<'_>, x: &Var, new_dim: i32) -> Result<Var> {
-    let op = OpDesc::new("sequence_reshape").input("X", x).attr("new_dim", new_dim);
-    append(b, op, x, ("Out", None))
-}
+    /// The last step of each sequence.
+    fn sequence_last_step(input: Input) -> Var { |b|
+        sequence_pool(b, input, "last", SequencePool::default())
+    }
 
-/// Joins the inputs sequence by sequence.
-pub fn sequence_concat(b: &mut Builder<'_>, inputs: &[Var], name: Option<&str>) -> Result<Var> {
-    let first = inputs.first().ok_or_else(|| Error::BadArgument {
-        layer: "sequence_concat",
-        argument: "input",
-        rule: "at least one variable is needed",
-        actual: "none".to_string(),
-    })?;
-    append(b, OpDesc::new("sequence_concat").input("X", inputs), first, ("Out", name))
+    /// A softmax over the steps of each sequence.
+    fn sequence_softmax(input: Input; SequenceSoftmax<'a> {
+        use_cudnn: bool = false, name: Name = None,
+    }) -> Var { |b|
+        let _ = use_cudnn;
+        let op = one_op(b, "sequence_softmax", name).input("X", input);
+        op.attr("use_cudnn", false).out("Out")
+    }
+
+    /// Sequences of `x` repeated as often as level `ref_level` of `y` says; -1 is the innermost.
+    fn sequence_expand(x: Input, y: Input; ref_level: i32 = (-1), name: Name = None) -> Var { |b|
+        let op = one_op(b, "sequence_expand", name).input("X", x).input("Y", y);
+        op.attr("ref_level", ref_level).out("Out")
+    }
+
+    /// Row i of `x` repeated as often as sequence i of `y` is long.
+    fn sequence_expand_as(x: Input, y: Input; name: Name = None) -> Var { |b, kind|
+        one_op(b, kind, name).input("X", x).input("Y", y).out("Out")
+    }
+
+    /// The sequences filled up to one length (`maxlen`, or the longest), and their own lengths.
+    fn sequence_pad(x: Input, pad_value: Input; maxlen: MaybeI32 = None, name: Name = None)
+    -> (Var, Var) { |b|
+        if let Some(value) = b.main.block_mut(0).var_mut(pad_value.name()) {
+            value.stop_gradient = true;
+        }
+        let op = one_op(b, "sequence_pad", name).input("X", x).input("PadValue", pad_value);
+        let op = op.attr("padded_length", maxlen.unwrap_or(-1));
+        op.also("Out")?.also_stopped("Length", DType::I64).pair()
+    }
+
+    /// The first `length[i]` steps of each row of `x`, as sequences.
+    fn sequence_unpad(x: Input, length: Input; name: Name = None) -> Var { |b|
+        one_op(b, "sequence_unpad", name).input("X", x).input("Length", length).out("Out")
+    }
+
+    /// The numbers of each sequence in rows of another width.
+    fn sequence_reshape(input: Input, new_dim: i32) -> Var { |b|
+        one_op(b, "sequence_reshape", None).input("X", input).attr("new_dim", new_dim).out("Out")
+    }
+
+    /// Joins the inputs sequence by sequence.
+    fn sequence_concat(input: Inputs; name: Name = None) -> Var { |b|
+        super::join::need_one("sequence_concat", input)?;
+        one_op(b, "sequence_concat", name).input("X", input).out("Out")
+    }
+
+    /// The steps of each sequence, last first.
+    fn sequence_reverse(x: Input; name: Name = None) -> Var { |b|
+        one_op(b, "sequence_reverse", name).input("X", x).out("Y")
+    }
+
+    /// `length[i]` steps of sequence i, from step `offset[i]` on.
+    fn sequence_slice(input: Input, offset: Input, length: Input; name: Name = None) -> Var { |b|
+        for var in [offset, length] {
+            if let Some(desc) = b.main.block_mut(0).var_mut(var.name()) {
+                desc.stop_gradient = true;
+            }
+        }
+        let op = one_op(b, "sequence_slice", name).input("X", input);
+        op.input("Offset", offset).input("Length", length).out("Out")
+    }
+
+    /// Windows of `win_size` ids, `pad_value` beyond the end of a sequence.
+    fn sequence_enumerate(input: Input, win_size: i32; pad_value: i32 = 0, name: Name = None)
+    -> Var { |b|
+        let dtype = b.meta(input)?.dtype;
+        let op = one_op(b, "sequence_enumerate", name).input("X", input).attr("win_size", win_size);
+        op.attr("pad_value", pad_value).out_stopped("Out", dtype)
+    }
 }
 
 /// Columns of [`sequence_mask`].
@@ -120,53 +123,13 @@ pub fn sequence_mask(
     dtype: DType,
     name: Option<&str>,
 ) -> Result<Var> {
-    let layer = b.layer_name("sequence_mask", name);
-    let out = b.temp_stopped(&layer, dtype);
-    let op = OpDesc::new("sequence_mask").input("X", x).attr("out_dtype", dtype.code());
-    let op = match maxlen {
+    let op = one_op(b, "sequence_mask", name).input("X", x).attr("out_dtype", dtype.code());
+    match maxlen {
         MaxLen::Largest => op.attr("maxlen", -1),
         MaxLen::Fixed(length) => op.attr("maxlen", *length),
         MaxLen::Var(length) => op.input("MaxLenTensor", length).attr("maxlen", -1),
-    };
-    b.op(op.output("Y", &out))?;
-    Ok(out)
-}
-
-/// The steps of each sequence, last first.
-pub fn sequence_reverse(b: &mut Builder<'_>, x: &Var, name: Option<&str>) -> Result<Var> {
-    append(b, OpDesc::new("sequence_reverse").input("X", x), x, ("Y", name))
-}
-
-/// `length[i]` steps of sequence i of `x`, from step `offset[i]` on.
-pub fn sequence_slice(
-    b: &mut Builder<'_>,
-    x: &Var,
-    offset: &Var,
-    length: &Var,
-    name: Option<&str>,
-) -> Result<Var> {
-    for var in [offset, length] {
-        if let Some(desc) = b.main.block_mut(0).var_mut(var.name()) {
-            desc.stop_gradient = true;
-        }
     }
-    let op = OpDesc::new("sequence_slice").input("X", x).input("Offset", offset);
-    append(b, op.input("Length", length), x, ("Out", name))
-}
-
-/// Windows of `win_size` ids, `pad_value` beyond the end of a sequence.
-pub fn sequence_enumerate(
-    b: &mut Builder<'_>,
-    x: &Var,
-    win_size: i32,
-    pad_value: i32,
-    name: Option<&str>,
-) -> Result<Var> {
-    let layer = b.layer_name("sequence_enumerate", name);
-    let out = b.temp_stopped(&layer, b.meta(x)?.dtype);
-    let op = OpDesc::new("sequence_enumerate").input("X", x).output("Out", &out);
-    b.op(op.attr("win_size", win_size).attr("pad_value", pad_value))?;
-    Ok(out)
+    .out_stopped("Y", dtype)
 }
 
 /// Where [`lod_reset`] finds the new sequences.
@@ -180,24 +143,21 @@ pub enum Sequences {
 
 /// `x` with other sequences.
 pub fn lod_reset(b: &mut Builder<'_>, x: &Var, sequences: Sequences) -> Result<Var> {
-    let op = OpDesc::new("lod_reset").input("X", x).attr("append", false);
-    let op = match sequences {
-        Sequences::Of(y) => op.input("Y", &y).attr("target_lod", Vec::<i32>::new()),
-        Sequences::Offsets(offsets) => op.attr("target_lod", offsets),
-    };
-    append(b, op, x, ("Out", None))
+    with_sequences(one_op(b, "lod_reset", None), x, sequences).attr("append", false).out("Out")
 }
 
 /// `x` with a further, innermost level of sequences.
 pub fn lod_append(b: &mut Builder<'_>, x: &Var, level: Sequences) -> Result<Var> {
-    let layer = b.layer_name("lod_append", None);
-    let out = b.temp(&layer, b.meta(x)?.dtype);
-    let op = OpDesc::new("lod_reset").input("X", x).output("Out", &out).attr("append", true);
-    b.op(match level {
+    let op = one_op(b, "lod_append", None).of("lod_reset");
+    with_sequences(op, x, level).attr("append", true).out("Out")
+}
+
+fn with_sequences<'b, 'p>(op: OneOp<'b, 'p>, x: &Var, sequences: Sequences) -> OneOp<'b, 'p> {
+    let op = op.input("X", x);
+    match sequences {
         Sequences::Of(y) => op.input("Y", &y).attr("target_lod", Vec::<i32>::new()),
         Sequences::Offsets(offsets) => op.attr("target_lod", offsets),
-    })?;
-    Ok(out)
+    }
 }
 
 #[cfg(test)]
@@ -248,5 +208,19 @@ mod tests {
             ("lod_append_0.tmp_0", vec![-1, 2], 2),
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn pooling_follows_fluid() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let data = Data { lod_level: 2, ..Data::default() };
+        let x = layers::data(&mut b, "x", &[4], data).unwrap();
+        let out = sequence_pool(&mut b, &x, "max", SequencePool::default()).unwrap();
+        assert_eq!(out.name(), "sequence_pool_0.tmp_0");
+        let meta = b.meta(&out).unwrap();
+        assert_eq!((meta.dims, meta.lod_level), (vec![-1, 4], 1));
+        assert!(b.desc(&Var::from("sequence_pool_0.tmp_1")).unwrap().stop_gradient);
+        assert_eq!(sequence_last_step(&mut b, &x).unwrap().name(), "sequence_pool_1.tmp_0");
     }
 }

@@ -7,13 +7,28 @@ use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 
-/// One number of a list.
+/// A number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Size {
+pub enum Amount<T> {
     /// Known.
-    Is(i64),
+    Is(T),
     /// What a variable holds when the program runs.
     In(Var),
+}
+
+/// One number of a list.
+pub type Size = Amount<i64>;
+
+impl<T> From<&Var> for Amount<T> {
+    fn from(var: &Var) -> Self {
+        Amount::In(var.clone())
+    }
+}
+
+impl From<f64> for Amount<f64> {
+    fn from(value: f64) -> Self {
+        Amount::Is(value)
+    }
 }
 
 /// A list of numbers.
@@ -109,7 +124,7 @@ fn constant(b: &mut Builder<'_>, layer: &str, size: &Size) -> Result<Var> {
         Size::Is(size) => *size,
     };
     let out = b.temp_stopped(layer, DType::I32);
-    let options = FillConstant { force_cpu: true, out: Some(&out), ..FillConstant::default() };
+    let options = FillConstant { force_cpu: true, out: Some(&out) };
     fill_constant(b, &[1], DType::I32, size as f64, options)
 }
 

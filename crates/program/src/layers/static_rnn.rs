@@ -123,7 +123,7 @@ impl StaticRnn {
             input_dim_idx: boot.like_dim,
             output_dim_idx: boot.batch_dim,
         };
-        let op = like.op("fill_constant_batch_size_like", dtype);
+        let op = like.on(OpDesc::new("fill_constant_batch_size_like"), dtype);
         let op = with_value(op, dtype, f64::from(boot.value));
         b.main.append_op(around, op.output("Out", &name))?;
         self.memory(b, &Var::from(name))

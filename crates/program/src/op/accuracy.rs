@@ -11,10 +11,6 @@ use crate::var::Meta;
 pub(super) struct Accuracy;
 
 impl Op for Accuracy {
-    fn name(&self) -> &'static str {
-        "accuracy"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (indices, label) = (infer.input("Indices")?, infer.input("Label")?);
         let rows = |meta: &Meta| meta.dims.first().copied().unwrap_or(-1);

@@ -82,10 +82,6 @@ fn find<T: Number>(
 }
 
 impl Op for ArgMax {
-    fn name(&self) -> &'static str {
-        "arg_max"
-    }
-
     fn infer(&self, i: &mut Infer<'_>) -> Result<()> {
         infer(i)
     }
@@ -100,10 +96,6 @@ impl Op for ArgMax {
 }
 
 impl Op for ArgMin {
-    fn name(&self) -> &'static str {
-        "arg_min"
-    }
-
     fn infer(&self, i: &mut Infer<'_>) -> Result<()> {
         infer(i)
     }

@@ -13,10 +13,6 @@ pub(super) struct Argsort;
 pub(super) struct ArgsortGrad;
 
 impl Op for Argsort {
-    fn name(&self) -> &'static str {
-        "argsort"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         dims::axis(infer.attrs(), "axis", -1, x.dims.len())?;
@@ -43,12 +39,7 @@ impl Op for Argsort {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X"],
-            outputs: &["Indices"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X"]).outputs(&["Indices"]))
     }
 }
 
@@ -81,30 +72,23 @@ fn order<T: Number>(a: T, b: T) -> Ordering {
 
 /// dX = dOut, each element back at its place.
 impl Op for ArgsortGrad {
-    fn name(&self) -> &'static str {
-        "argsort_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let mut d_x = run.take("X@GRAD");
         dims::run_same(run, "X", "Indices")?;
         dims::run_same(run, "X", "Out@GRAD")?;
-        let x = run.input("X")?;
-        let axis = dims::axis(run.attrs(), "axis", -1, x.shape().rank())?;
-        let (_, size, inner) = x.shape().around(axis);
-        for_float!(x.dtype(), run.input_name("X"), T => {
-            let (indices, d_out) = (run.data::<i64>("Indices")?, run.data::<T>("Out@GRAD")?);
-            let d_x = d_x.resize_zeroed::<T>(x.shape());
-            for (at, (&index, &d_out)) in indices.iter().zip(d_out).enumerate() {
-                let start = at / (size * inner) * size * inner + at % inner;
-                let index = super::top_k::check_index(run, at, index, size)?;
-                d_x[start + index * inner] = d_out;
-            }
-            Ok::<(), Error>(())
-        })?;
-        d_x.set_lod(x.lod().clone());
-        run.put("X@GRAD", d_x);
-        Ok(())
+        run.fill("X@GRAD", "X", |run, x, d_x| {
+            let axis = dims::axis(run.attrs(), "axis", -1, x.shape().rank())?;
+            let (_, size, inner) = x.shape().around(axis);
+            for_float!(x.dtype(), run.input_name("X"), T => {
+                let (indices, d_out) = (run.data::<i64>("Indices")?, run.data::<T>("Out@GRAD")?);
+                let d_x = d_x.resize_zeroed::<T>(x.shape());
+                for (at, (&index, &d_out)) in indices.iter().zip(d_out).enumerate() {
+                    let start = at / (size * inner) * size * inner + at % inner;
+                    let index = super::top_k::check_index(run, at, index, size)?;
+                    d_x[start + index * inner] = d_out;
+                }
+                Ok::<(), Error>(())
+            })
+        })
     }
 }
 

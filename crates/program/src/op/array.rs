@@ -44,10 +44,6 @@ fn list<'a>(run: &'a Run<'_>) -> Result<&'a [Tensor]> {
 }
 
 impl Op for WriteToArray {
-    fn name(&self) -> &'static str {
-        "write_to_array"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", Meta { kind: VarKind::LodTensorArray, ..x })
@@ -70,10 +66,6 @@ impl Op for WriteToArray {
 }
 
 impl Op for ReadFromArray {
-    fn name(&self) -> &'static str {
-        "read_from_array"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", Meta { kind: VarKind::LodTensor, ..x })
@@ -94,10 +86,6 @@ impl Op for ReadFromArray {
 }
 
 impl Op for LodArrayLength {
-    fn name(&self) -> &'static str {
-        "lod_array_length"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer.set_output("Out", Meta::dense(DType::I64, &[1]))
     }
@@ -117,10 +105,6 @@ impl Op for LodArrayLength {
 }
 
 impl Op for TensorArrayToTensor {
-    fn name(&self) -> &'static str {
-        "tensor_array_to_tensor"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let stack = infer.attrs().bool("use_stack", false)?;

@@ -9,10 +9,6 @@ use crate::error::Result;
 pub(super) struct Assign;
 
 impl Op for Assign {
-    fn name(&self) -> &'static str {
-        "assign"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)

@@ -11,10 +11,6 @@ use crate::var::Meta;
 pub(super) struct AssignValue;
 
 impl Op for AssignValue {
-    fn name(&self) -> &'static str {
-        "assign_value"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let dims = infer.attrs().ints("shape")?;
         infer.set_output("Out", Meta::dense(sizes::dtype(infer.attrs())?, &dims))

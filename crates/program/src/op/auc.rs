@@ -86,10 +86,6 @@ impl Options {
 }
 
 impl Op for Auc {
-    fn name(&self) -> &'static str {
-        "auc"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let options = Options::of(infer.attrs())?;
         let (predict, label) = (infer.input("Predict")?, infer.input("Label")?);

@@ -38,10 +38,6 @@ fn uses_running(attrs: &Attrs) -> Result<bool> {
 }
 
 impl Op for BatchNorm {
-    fn name(&self) -> &'static str {
-        "batch_norm"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { knows_is_test: true, ..Traits::NONE }
     }
@@ -200,10 +196,6 @@ fn scale_and_shift<T: Float>(
 /// With x̂ the normalised X: dBias = sum(dY), dScale = sum(dY x̂), and
 /// dX = Scale / std (dY - mean(dY) - x̂ mean(dY x̂)); with running statistics dX = Scale / std dY.
 impl Op for BatchNormGrad {
-    fn name(&self) -> &'static str {
-        "batch_norm_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let running = uses_running(run.attrs())?;
         let (mean, spread) =

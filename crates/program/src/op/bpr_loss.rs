@@ -14,10 +14,6 @@ pub(super) struct BprLossGrad;
 const TWO_CLASSES: &str = "ranking needs two classes or more";
 
 impl Op for BprLoss {
-    fn name(&self) -> &'static str {
-        "bpr_loss"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let loss = infer_loss(infer, false)?;
         infer.set_output("Y", loss)
@@ -41,12 +37,7 @@ impl Op for BprLoss {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Label"],
-            out_grads: &["Y"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Y"], &["X"]).inputs(&["X", "Label"]))
     }
 }
 
@@ -62,10 +53,6 @@ fn forward<T: Float>(x: &[T], labels: &Labels<'_>, y: &mut [T], n: usize) -> Res
 
 /// dX\[j\] = dY sigmoid(X\[j\] - X\[label\]) / (n - 1); the label loses what the others gain.
 impl Op for BprLossGrad {
-    fn name(&self) -> &'static str {
-        "bpr_loss_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let x = run.input("X")?;

@@ -11,10 +11,6 @@ use crate::error::{Error, Result};
 pub(super) struct Cast;
 
 impl Op for Cast {
-    fn name(&self) -> &'static str {
-        "cast"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let dtype = DType::from_code(infer.attrs().int("out_dtype", 5)?)?;

@@ -27,10 +27,6 @@ fn bounds(run: &Run<'_>) -> Result<(f64, f64)> {
 }
 
 impl Op for Clip {
-    fn name(&self) -> &'static str {
-        "clip"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { keeps_to_gradients: true, ..Traits::NONE }
     }
@@ -56,21 +52,12 @@ impl Op for Clip {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Min", "Max"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X", "Min", "Max"]))
     }
 }
 
 /// dX = dOut where min < X < max, else 0.
 impl Op for ClipGrad {
-    fn name(&self) -> &'static str {
-        "clip_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (min, max) = bounds(run)?;
         map_grad(run, "X", |x, d_out, d_x| {

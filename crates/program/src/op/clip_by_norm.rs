@@ -12,10 +12,6 @@ use crate::error::Result;
 pub(super) struct ClipByNorm;
 
 impl Op for ClipByNorm {
-    fn name(&self) -> &'static str {
-        "clip_by_norm"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { keeps_to_gradients: true, needs_whole: true, ..Traits::NONE }
     }

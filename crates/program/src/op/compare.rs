@@ -63,14 +63,10 @@ fn not(run: &mut Run<'_>) -> Result<()> {
 
 /// Makes ops: name, shape rule, kernel. Truth values carry no gradient.
 macro_rules! ops {
-    ($($op:ident = $name:literal, $infer:expr, $run:expr;)*) => {$(
+    ($($op:ident, $infer:expr, $run:expr;)*) => {$(
         pub(super) struct $op;
 
         impl Op for $op {
-            fn name(&self) -> &'static str {
-                $name
-            }
-
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 $infer(infer)
             }
@@ -103,16 +99,16 @@ fn infer_same(infer: &mut Infer<'_>) -> Result<()> {
 }
 
 ops! {
-    Equal = "equal", infer_shape, compare::<Self>;
-    GreaterEqual = "greater_equal", infer_shape, compare::<Self>;
-    GreaterThan = "greater_than", infer_shape, compare::<Self>;
-    LessEqual = "less_equal", infer_shape, compare::<Self>;
-    LessThan = "less_than", infer_shape, compare::<Self>;
-    LogicalAnd = "logical_and", infer_shape, |run| logic(run, |x, y| x && y);
-    LogicalNot = "logical_not", infer_same, not;
-    LogicalOr = "logical_or", infer_shape, |run| logic(run, |x, y| x || y);
-    LogicalXor = "logical_xor", infer_shape, |run| logic(run, |x, y| x != y);
-    NotEqual = "not_equal", infer_shape, compare::<Self>;
+    Equal, infer_shape, compare::<Self>;
+    GreaterEqual, infer_shape, compare::<Self>;
+    GreaterThan, infer_shape, compare::<Self>;
+    LessEqual, infer_shape, compare::<Self>;
+    LessThan, infer_shape, compare::<Self>;
+    LogicalAnd, infer_shape, |run| logic(run, |x, y| x && y);
+    LogicalNot, infer_same, not;
+    LogicalOr, infer_shape, |run| logic(run, |x, y| x || y);
+    LogicalXor, infer_shape, |run| logic(run, |x, y| x != y);
+    NotEqual, infer_shape, compare::<Self>;
 }
 
 relations! {

@@ -16,10 +16,6 @@ pub(super) struct ConcatGrad;
 const RULE: &str = "the inputs of concat must agree in all dimensions but the axis";
 
 impl Op for Concat {
-    fn name(&self) -> &'static str {
-        "concat"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let inputs = infer.inputs("X")?;
         let mut out = infer.input("X")?;
@@ -187,10 +183,6 @@ impl Part {
 }
 
 impl Op for ConcatGrad {
-    fn name(&self) -> &'static str {
-        "concat_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let axis = axis_of(run, run.input("X")?.shape().rank())?;
         let mut at = 0;

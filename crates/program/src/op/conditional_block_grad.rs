@@ -13,10 +13,6 @@ pub(super) struct ConditionalBlockGrad;
 pub(super) struct SelectOutput;
 
 impl Op for ConditionalBlockGrad {
-    fn name(&self) -> &'static str {
-        "conditional_block_grad"
-    }
-
     fn inner(&self, op: &OpDesc, program: &Program) -> Vec<Inner> {
         let block = op.attrs.int("sub_block", -1).ok().and_then(|id| usize::try_from(id).ok());
         let Some(block) = block.filter(|&block| block < program.blocks().len()) else {
@@ -84,10 +80,6 @@ fn zeros(like: Option<&Value>) -> Value {
 }
 
 impl Op for SelectOutput {
-    fn name(&self) -> &'static str {
-        "select_output"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mask, n) = (run.scalar("Mask")?, run.n_outputs("Out"));
         if !(mask >= 0.0 && mask < n as f64) {

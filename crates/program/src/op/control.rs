@@ -30,10 +30,6 @@ fn holds(run: &Run<'_>, port: &str) -> Result<bool> {
 }
 
 impl Op for ConditionalBlock {
-    fn name(&self) -> &'static str {
-        "conditional_block"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let block = sub_block(run)?;
         let wanted = if run.attrs().bool("is_scalar_condition", false)? {
@@ -46,10 +42,6 @@ impl Op for ConditionalBlock {
 }
 
 impl Op for While {
-    fn name(&self) -> &'static str {
-        "while"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { knows_is_test: true, ..Traits::NONE }
     }
@@ -64,10 +56,6 @@ impl Op for While {
 }
 
 impl Op for SelectInput {
-    fn name(&self) -> &'static str {
-        "select_input"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)

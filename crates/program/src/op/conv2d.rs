@@ -218,12 +218,7 @@ fn convolve<T: Float>(sizes: &Sizes, (x, filter): (&[T], &[T]), out: &mut [T], s
 }
 
 fn grad(grad: &mut Grad<'_>) -> Result<()> {
-    grad.emit_usual(Keep {
-        inputs: &["Input", "Filter"],
-        out_grads: &["Output"],
-        in_grads: &["Input", "Filter"],
-        ..Keep::default()
-    })
+    grad.emit_usual(Keep::grads(&["Output"], &["Input", "Filter"]).inputs(&["Input", "Filter"]))
 }
 
 /// dFilter = dOutput columnsᵀ, summed over the images; dInput = Filterᵀ dOutput, added back.
@@ -294,12 +289,8 @@ fn convolve_grad<T: Float>(
 
 /// The same rules under two names.
 macro_rules! convolution {
-    ($op:ident, $name:literal, $grad_op:ident, $grad_name:literal) => {
+    ($op:ident, $grad_op:ident) => {
         impl Op for $op {
-            fn name(&self) -> &'static str {
-                $name
-            }
-
             fn traits(&self, _attrs: &Attrs) -> Traits {
                 Traits { knows_is_test: true, ..Traits::NONE }
             }
@@ -318,10 +309,6 @@ macro_rules! convolution {
         }
 
         impl Op for $grad_op {
-            fn name(&self) -> &'static str {
-                $grad_name
-            }
-
             fn run(&self, r: &mut Run<'_>) -> Result<()> {
                 run_grad(r)
             }
@@ -329,8 +316,8 @@ macro_rules! convolution {
     };
 }
 
-convolution!(Conv2d, "conv2d", Conv2dGrad, "conv2d_grad");
-convolution!(DepthwiseConv2d, "depthwise_conv2d", DepthwiseConv2dGrad, "depthwise_conv2d_grad");
+convolution!(Conv2d, Conv2dGrad);
+convolution!(DepthwiseConv2d, DepthwiseConv2dGrad);
 
 #[cfg(test)]
 mod tests {

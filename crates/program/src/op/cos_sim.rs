@@ -22,10 +22,6 @@ fn sizes(run: &Run<'_>) -> Result<(usize, usize, usize)> {
 }
 
 impl Op for CosSim {
-    fn name(&self) -> &'static str {
-        "cos_sim"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, y) = (infer.input("X")?, infer.input("Y")?);
         let fits = match (&x.dims[..], &y.dims[..]) {
@@ -68,12 +64,11 @@ impl Op for CosSim {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Y"],
-            outputs: &["Out", "XNorm", "YNorm"],
-            out_grads: &["Out"],
-            in_grads: &["X", "Y"],
-        })
+        grad.emit_usual(
+            Keep::grads(&["Out"], &["X", "Y"])
+                .inputs(&["X", "Y"])
+                .outputs(&["Out", "XNorm", "YNorm"]),
+        )
     }
 }
 
@@ -90,10 +85,6 @@ fn norms<T: Float>(x: &[T], width: usize, out: &mut [T]) {
 
 /// dX = dOut (Y / (XNorm YNorm) - Out X / XNorm²), and the same for Y with both exchanged.
 impl Op for CosSimGrad {
-    fn name(&self) -> &'static str {
-        "cos_sim_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (n_x, n_y, width) = sizes(run)?;
         for (port, n) in [("Out", n_x), ("Out@GRAD", n_x), ("XNorm", n_x), ("YNorm", n_y)] {

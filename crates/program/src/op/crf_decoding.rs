@@ -14,10 +14,6 @@ pub(super) struct CrfDecoding;
 const OP: &str = "CRFDecodingOp";
 
 impl Op for CrfDecoding {
-    fn name(&self) -> &'static str {
-        "crf_decoding"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         chains::infer(infer)?;
         let emission = infer.input("Emission")?;

@@ -37,10 +37,6 @@ pub(super) fn infer_loss(infer: &Infer<'_>, soft: bool) -> Result<crate::var::Me
 }
 
 impl Op for CrossEntropy {
-    fn name(&self) -> &'static str {
-        "cross_entropy"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let loss = infer_loss(infer, infer.attrs().bool("soft_label", false)?)?;
         infer.set_output("Y", loss)
@@ -49,31 +45,23 @@ impl Op for CrossEntropy {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let soft = run.attrs().bool("soft_label", false)?;
         let ignored = run.attrs().int("ignore_index", -100)?;
-        let mut y = run.take("Y");
-        let x = run.input("X")?;
-        let n_classes = x.shape().last();
-        let shape = label::loss_shape(run, ("X", "Label"), x.shape().rank() - 1, soft)?;
-        for_float!(x.dtype(), run.input_name("X"), T => {
-            let (x, y) = (x.data::<T>()?, y.resize::<T>(shape));
-            if soft {
-                soft_loss(x, run.data::<T>("Label")?, y, n_classes);
-                Ok(())
-            } else {
-                hard_loss(x, &Labels::new(run, "Label", n_classes, Some(ignored))?, y, n_classes)
-            }
-        })?;
-        y.set_lod(x.lod().clone());
-        run.put("Y", y);
-        Ok(())
+        run.fill("Y", "X", |run, x, y| {
+            let n_classes = x.shape().last();
+            let shape = label::loss_shape(run, ("X", "Label"), x.shape().rank() - 1, soft)?;
+            for_float!(x.dtype(), run.input_name("X"), T => {
+                let (x, y) = (x.data::<T>()?, y.resize::<T>(shape));
+                if soft {
+                    soft_loss(x, run.data::<T>("Label")?, y, n_classes);
+                    Ok(())
+                } else {
+                    hard_loss(x, &Labels::new(run, "Label", n_classes, Some(ignored))?, y, n_classes)
+                }
+            })
+        })
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Label"],
-            out_grads: &["Y"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Y"], &["X"]).inputs(&["X", "Label"]))
     }
 }
 
@@ -96,10 +84,6 @@ fn hard_loss<T: Float>(x: &[T], labels: &Labels<'_>, y: &mut [T], n: usize) -> R
 
 /// dX = -dY label / X with soft labels; -dY / X at the label, 0 elsewhere with hard ones.
 impl Op for CrossEntropyGrad {
-    fn name(&self) -> &'static str {
-        "cross_entropy_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let soft = run.attrs().bool("soft_label", false)?;
         let ignored = run.attrs().int("ignore_index", -100)?;

@@ -15,10 +15,6 @@ pub(super) struct CrossEntropy2;
 pub(super) struct CrossEntropyGrad2;
 
 impl Op for CrossEntropy2 {
-    fn name(&self) -> &'static str {
-        "cross_entropy2"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let loss = infer_loss(infer, false)?;
         let x = infer.input("X")?;
@@ -91,10 +87,6 @@ fn forward<T: Float>(
 
 /// dX = -dY / MatchX at the label, 0 elsewhere.
 impl Op for CrossEntropyGrad2 {
-    fn name(&self) -> &'static str {
-        "cross_entropy_grad2"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let ignored = run.attrs().int("ignore_index", -100)?;
         let mut d_x = run.take("X@GRAD");

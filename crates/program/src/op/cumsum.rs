@@ -13,10 +13,6 @@ use crate::error::Result;
 pub(super) struct Cumsum;
 
 impl Op for Cumsum {
-    fn name(&self) -> &'static str {
-        "cumsum"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         sizes::axis("axis", infer.attrs().int("axis", -1)?, x.dims.len())?;
@@ -27,28 +23,25 @@ impl Op for Cumsum {
         let attrs = run.attrs();
         let exclusive = attrs.bool("exclusive", false)?;
         let reverse = attrs.bool("reverse", false)?;
-        let mut out = run.take("Out");
-        let x = run.input("X")?;
-        let axis = sizes::axis("axis", attrs.int("axis", -1)?, x.shape().rank())?;
-        let (outer, size, inner) = x.shape().around(axis);
-        for_number!(x.dtype(), run.input_name("X"), T => {
-            let (x, out) = (x.data::<T>()?, out.resize::<T>(x.shape()));
-            for lane in 0..outer * inner {
-                let start = lane / inner * size * inner + lane % inner;
-                let mut sum = T::of(0.0);
-                for step in 0..size {
-                    let step = if reverse { size - 1 - step } else { step };
-                    let at = start + step * inner;
-                    let before = sum;
-                    sum += x[at];
-                    out[at] = if exclusive { before } else { sum };
+        run.fill("Out", "X", |run, x, out| {
+            let axis = sizes::axis("axis", attrs.int("axis", -1)?, x.shape().rank())?;
+            let (outer, size, inner) = x.shape().around(axis);
+            for_number!(x.dtype(), run.input_name("X"), T => {
+                let (x, out) = (x.data::<T>()?, out.resize::<T>(x.shape()));
+                for lane in 0..outer * inner {
+                    let start = lane / inner * size * inner + lane % inner;
+                    let mut sum = T::of(0.0);
+                    for step in 0..size {
+                        let step = if reverse { size - 1 - step } else { step };
+                        let at = start + step * inner;
+                        let before = sum;
+                        sum += x[at];
+                        out[at] = if exclusive { before } else { sum };
+                    }
                 }
-            }
-            Ok(())
-        })?;
-        out.set_lod(x.lod().clone());
-        run.put("Out", out);
-        Ok(())
+                Ok(())
+            })
+        })
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {

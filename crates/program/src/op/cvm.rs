@@ -21,10 +21,6 @@ fn width(run: &Run<'_>) -> Result<usize> {
 }
 
 impl Op for Cvm {
-    fn name(&self) -> &'static str {
-        "cvm"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let [n, width @ (2..)] = x.dims[..] else { return Err(infer.shape(WIDTH, "X")) };
@@ -34,43 +30,31 @@ impl Op for Cvm {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let keep = run.attrs().bool("use_cvm", true)?;
-        let mut y = run.take("Y");
         let width = width(run)?;
-        let x = run.input("X")?;
-        let width_out = if keep { width } else { width - 2 };
-        for_float!(x.dtype(), run.input_name("X"), T => {
-            let out = y.resize::<T>(x.shape().with_dim(1, width_out));
-            let rows = x.data::<T>()?.chunks_exact(width);
-            for (x, y) in rows.zip(out.chunks_exact_mut(width_out.max(1))) {
-                y.copy_from_slice(&x[width - width_out..]);
-                if keep {
-                    y[0] = (x[0] + 1.0).ln();
-                    y[1] = (x[1] + 1.0).ln() - y[0];
+        run.fill("Y", "X", |run, x, y| {
+            let width_out = if keep { width } else { width - 2 };
+            for_float!(x.dtype(), run.input_name("X"), T => {
+                let out = y.resize::<T>(x.shape().with_dim(1, width_out));
+                let rows = x.data::<T>()?.chunks_exact(width);
+                for (x, y) in rows.zip(out.chunks_exact_mut(width_out.max(1))) {
+                    y.copy_from_slice(&x[width - width_out..]);
+                    if keep {
+                        y[0] = (x[0] + 1.0).ln();
+                        y[1] = (x[1] + 1.0).ln() - y[0];
+                    }
                 }
-            }
-            Ok(())
-        })?;
-        y.set_lod(x.lod().clone());
-        run.put("Y", y);
-        Ok(())
+                Ok(())
+            })
+        })
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "CVM"],
-            out_grads: &["Y"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Y"], &["X"]).inputs(&["X", "CVM"]))
     }
 }
 
 /// dX = CVM in the first two columns, dY in the rest.
 impl Op for CvmGrad {
-    fn name(&self) -> &'static str {
-        "cvm_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let keep = run.attrs().bool("use_cvm", true)?;
         let mut d_x = run.take("X@GRAD");

@@ -22,10 +22,6 @@ const COLUMNS: &str = "one number per column is needed";
 const SHOW_MIN: f64 = 1e-7;
 
 impl Op for DataNorm {
-    fn name(&self) -> &'static str {
-        "data_norm"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let [_, columns] = x.dims[..] else { return Err(infer.shape(MATRIX, "X")) };
@@ -118,10 +114,6 @@ fn is_shown<T: Float>(x: &[T], k: usize, slot_dim: Option<usize>) -> bool {
 
 /// dX = dY Scales; the sums get what the batch adds to them.
 impl Op for DataNormGrad {
-    fn name(&self) -> &'static str {
-        "data_norm_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let mut sums = SUMS.map(|port| run.take(&names::grad(port)));

@@ -46,10 +46,6 @@ impl Options {
 }
 
 impl Op for Dropout {
-    fn name(&self) -> &'static str {
-        "dropout"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { knows_is_test: true, ..Traits::NONE }
     }
@@ -86,12 +82,7 @@ impl Op for Dropout {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            outputs: &["Mask"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).outputs(&["Mask"]))
     }
 }
 
@@ -132,26 +123,19 @@ fn draw(rng: &mut rng::Rng, p: f32, mask: &mut [u8]) {
 
 /// dX = dOut where the element stayed, scaled as in training.
 impl Op for DropoutGrad {
-    fn name(&self) -> &'static str {
-        "dropout_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let options = Options::of(run.attrs())?;
-        let mut d_x = run.take("X@GRAD");
         dims::run_same(run, "Mask", "Out@GRAD")?;
-        let d_out = run.input("Out@GRAD")?;
-        for_float!(d_out.dtype(), run.input_name("Out@GRAD"), T => {
-            let scale = T::from(options.scale());
-            let elements = d_out.data::<T>()?.iter().zip(run.data::<u8>("Mask")?);
-            for (d_x, (&d, &stays)) in d_x.resize::<T>(d_out.shape()).iter_mut().zip(elements) {
-                *d_x = if stays != 0 { d * scale } else { 0.0 };
-            }
-            Ok(())
-        })?;
-        d_x.set_lod(d_out.lod().clone());
-        run.put("X@GRAD", d_x);
-        Ok(())
+        run.fill("X@GRAD", "Out@GRAD", |run, d_out, d_x| {
+            for_float!(d_out.dtype(), run.input_name("Out@GRAD"), T => {
+                let scale = T::from(options.scale());
+                let elements = d_out.data::<T>()?.iter().zip(run.data::<u8>("Mask")?);
+                for (d_x, (&d, &stays)) in d_x.resize::<T>(d_out.shape()).iter_mut().zip(elements) {
+                    *d_x = if stays != 0 { d * scale } else { 0.0 };
+                }
+                Ok(())
+            })
+        })
     }
 }
 

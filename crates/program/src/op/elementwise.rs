@@ -139,14 +139,10 @@ fn emit<B: Slopes>(grad: &mut Grad<'_>) -> Result<()> {
 
 /// Makes ops of operations.
 macro_rules! ops {
-    ($($op:ident = $name:literal, $emit:expr $(, $grad:ident)?;)*) => {$(
+    ($($op:ident, $emit:expr $(, $grad:ident)?;)*) => {$(
         pub(super) struct $op;
 
         impl Op for $op {
-            fn name(&self) -> &'static str {
-                $name
-            }
-
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 infer_shape(infer)
             }
@@ -164,10 +160,6 @@ macro_rules! ops {
             pub(super) struct $grad;
 
             impl Op for $grad {
-                fn name(&self) -> &'static str {
-                    concat!($name, "_grad")
-                }
-
                 fn run(&self, run: &mut Run<'_>) -> Result<()> {
                     backward::<$op>(run)
                 }
@@ -182,15 +174,15 @@ fn no_gradient(_grad: &mut Grad<'_>) -> Result<()> {
 }
 
 ops! {
-    ElementwiseAdd = "elementwise_add", emit::<Self>, ElementwiseAddGrad;
-    ElementwiseSub = "elementwise_sub", emit::<Self>, ElementwiseSubGrad;
-    ElementwiseMul = "elementwise_mul", emit::<Self>, ElementwiseMulGrad;
-    ElementwiseDiv = "elementwise_div", emit::<Self>, ElementwiseDivGrad;
-    ElementwiseMax = "elementwise_max", emit::<Self>, ElementwiseMaxGrad;
-    ElementwiseMin = "elementwise_min", emit::<Self>, ElementwiseMinGrad;
-    ElementwisePow = "elementwise_pow", emit::<Self>, ElementwisePowGrad;
-    ElementwiseMod = "elementwise_mod", no_gradient;
-    ElementwiseFloordiv = "elementwise_floordiv", no_gradient;
+    ElementwiseAdd, emit::<Self>, ElementwiseAddGrad;
+    ElementwiseSub, emit::<Self>, ElementwiseSubGrad;
+    ElementwiseMul, emit::<Self>, ElementwiseMulGrad;
+    ElementwiseDiv, emit::<Self>, ElementwiseDivGrad;
+    ElementwiseMax, emit::<Self>, ElementwiseMaxGrad;
+    ElementwiseMin, emit::<Self>, ElementwiseMinGrad;
+    ElementwisePow, emit::<Self>, ElementwisePowGrad;
+    ElementwiseMod, no_gradient;
+    ElementwiseFloordiv, no_gradient;
 }
 
 impl Binary for ElementwiseAdd {

@@ -14,30 +14,18 @@ pub(super) struct Feed;
 pub(super) struct Fetch;
 
 impl Op for Feed {
-    fn name(&self) -> &'static str {
-        "feed"
-    }
-
     fn run(&self, _run: &mut Run<'_>) -> Result<()> {
         Ok(())
     }
 }
 
 impl Op for Fetch {
-    fn name(&self) -> &'static str {
-        "fetch"
-    }
-
     fn run(&self, _run: &mut Run<'_>) -> Result<()> {
         Ok(())
     }
 }
 
 impl Op for DeleteVar {
-    fn name(&self) -> &'static str {
-        "delete_var"
-    }
-
     /// Memory is shared between variables already; there is nothing to give back.
     fn run(&self, _run: &mut Run<'_>) -> Result<()> {
         Ok(())
@@ -45,10 +33,6 @@ impl Op for DeleteVar {
 }
 
 impl Op for FakeInit {
-    fn name(&self) -> &'static str {
-        "fake_init"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let dims = infer.attrs().ints("shape")?;
         let dtype = super::sizes::dtype(infer.attrs())?;

@@ -19,10 +19,6 @@ pub(super) struct ExpandAsGrad;
 const RULE: &str = "each size of the target must be a multiple of X's";
 
 impl Op for Expand {
-    fn name(&self) -> &'static str {
-        "expand"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let times = infer.attrs().ints("expand_times")?;
@@ -75,10 +71,6 @@ fn expanded(run: &Run<'_>) -> Result<Shape> {
 }
 
 impl Op for ExpandAs {
-    fn name(&self) -> &'static str {
-        "expand_as"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, target) = (infer.input("X")?, infer.input("target_tensor")?);
         if x.dims.len() != target.dims.len() {
@@ -93,12 +85,7 @@ impl Op for ExpandAs {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "target_tensor"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X", "target_tensor"]))
     }
 }
 
@@ -149,20 +136,12 @@ fn for_each_row(
 }
 
 impl Op for ExpandGrad {
-    fn name(&self) -> &'static str {
-        "expand_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         sum_repeats(run)
     }
 }
 
 impl Op for ExpandAsGrad {
-    fn name(&self) -> &'static str {
-        "expand_as_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         sum_repeats(run)
     }

@@ -26,10 +26,6 @@ fn dims(attrs: &Attrs) -> Result<[i64; 2]> {
 }
 
 impl Op for Eye {
-    fn name(&self) -> &'static str {
-        "eye"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let dims = dims(infer.attrs())?;
         infer.set_output("Out", Meta::dense(sizes::dtype(infer.attrs())?, &dims))

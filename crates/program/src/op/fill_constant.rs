@@ -12,10 +12,6 @@ use crate::var::Meta;
 pub(super) struct FillConstant;
 
 impl Op for FillConstant {
-    fn name(&self) -> &'static str {
-        "fill_constant"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let dims = sizes::dims(infer)?;
         infer.set_output("Out", Meta::dense(sizes::dtype(infer.attrs())?, &dims))

@@ -17,10 +17,6 @@ pub(super) struct FillZerosLike;
 pub(super) struct FillConstantBatchSizeLike;
 
 impl Op for FillAnyLike {
-    fn name(&self) -> &'static str {
-        "fill_any_like"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let dtype = dtype_like(infer.attrs().int("dtype", -1)?, x.dtype)?;
@@ -68,10 +64,6 @@ fn fill_like(out: &mut Tensor, x: &Tensor, dtype: DType, value: f64) -> Result<(
 }
 
 impl Op for FillZerosLike {
-    fn name(&self) -> &'static str {
-        "fill_zeros_like"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)
@@ -91,10 +83,6 @@ impl Op for FillZerosLike {
 }
 
 impl Op for FillConstantBatchSizeLike {
-    fn name(&self) -> &'static str {
-        "fill_constant_batch_size_like"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let meta = sizes::batch_size_like(infer)?;
         infer.set_output("Out", meta)

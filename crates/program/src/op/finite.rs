@@ -57,12 +57,8 @@ fn answer<Q: Question>(run: &mut Run<'_>) -> Result<()> {
 }
 
 macro_rules! ops {
-    ($($op:ident = $name:literal;)*) => {$(
+    ($($op:ident;)*) => {$(
         impl Op for $op {
-            fn name(&self) -> &'static str {
-                $name
-            }
-
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 infer.input("X")?;
                 infer.set_output("Out", crate::var::Meta::dense(DType::Bool, &[1]))
@@ -80,9 +76,9 @@ macro_rules! ops {
 }
 
 ops! {
-    Isfinite = "isfinite";
-    Isinf = "isinf";
-    Isnan = "isnan";
+    Isfinite;
+    Isinf;
+    Isnan;
 }
 
 #[cfg(test)]

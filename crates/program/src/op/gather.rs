@@ -17,8 +17,7 @@ pub(super) struct GatherGrad;
 pub(super) struct GatherNd;
 pub(super) struct GatherNdGrad;
 
-const KEEP: Keep<'static> =
-    Keep { inputs: &["X", "Index"], outputs: &[], out_grads: &["Out"], in_grads: &["X"] };
+const KEEP: Keep<'static> = Keep::grads(&["Out"], &["X"]).inputs(&["X", "Index"]);
 const INDEX_RULE: &str = "the index must be a list, or a column of 1";
 const ND_RULE: &str = "the last dimension of Index must be within the rank of X";
 
@@ -28,10 +27,6 @@ fn is_list(dims: &[i64]) -> bool {
 }
 
 impl Op for Gather {
-    fn name(&self) -> &'static str {
-        "gather"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, index) = (infer.input("X")?, infer.input("Index")?);
         if !is_list(&index.dims) || x.dims.is_empty() {
@@ -57,10 +52,6 @@ impl Op for Gather {
 }
 
 impl Op for GatherNd {
-    fn name(&self) -> &'static str {
-        "gather_nd"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, index) = (infer.input("X")?, infer.input("Index")?);
         let Some((&depth, outer)) = index.dims.split_last() else {
@@ -167,10 +158,6 @@ fn put_rows<T: Element>(
 }
 
 impl Op for GatherGrad {
-    fn name(&self) -> &'static str {
-        "gather_grad"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("X@GRAD", x)
@@ -185,10 +172,6 @@ impl Op for GatherGrad {
 }
 
 impl Op for GatherNdGrad {
-    fn name(&self) -> &'static str {
-        "gather_nd_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (x, index) = (run.input("X")?.shape(), run.input("Index")?.shape());
         if index.last() > x.rank() {

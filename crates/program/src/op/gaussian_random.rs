@@ -19,10 +19,6 @@ pub(super) struct GaussianRandomBatchSizeLike;
 pub(super) struct TruncatedGaussianRandom;
 
 impl Op for GaussianRandom {
-    fn name(&self) -> &'static str {
-        "gaussian_random"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { draws_stream: true, ..Traits::NONE }
     }
@@ -46,10 +42,6 @@ impl Op for GaussianRandom {
 }
 
 impl Op for GaussianRandomBatchSizeLike {
-    fn name(&self) -> &'static str {
-        "gaussian_random_batch_size_like"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let meta = sizes::batch_size_like(infer)?;
         infer.set_output("Out", meta)
@@ -66,10 +58,6 @@ impl Op for GaussianRandomBatchSizeLike {
 }
 
 impl Op for TruncatedGaussianRandom {
-    fn name(&self) -> &'static str {
-        "truncated_gaussian_random"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { draws_stream: true, ..Traits::NONE }
     }

@@ -12,10 +12,6 @@ pub(super) struct GetPlaces;
 const PLACES_MAX: i64 = 1 << 16;
 
 impl Op for GetPlaces {
-    fn name(&self) -> &'static str {
-        "get_places"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let places = Meta { kind: VarKind::PlaceList, ..Meta::dense(DType::I64, &[-1]) };
         infer.set_output("Out", places)

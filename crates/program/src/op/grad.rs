@@ -28,6 +28,23 @@ pub struct Keep<'a> {
     pub in_grads: &'a [&'a str],
 }
 
+impl<'a> Keep<'a> {
+    /// From the gradients of these outputs to the gradients of these inputs; nothing else is read.
+    pub const fn grads(out_grads: &'a [&'a str], in_grads: &'a [&'a str]) -> Self {
+        Self { inputs: &[], outputs: &[], out_grads, in_grads }
+    }
+
+    /// Reads these forward inputs, too.
+    pub const fn inputs(self, inputs: &'a [&'a str]) -> Self {
+        Self { inputs, ..self }
+    }
+
+    /// Reads these forward outputs, too.
+    pub const fn outputs(self, outputs: &'a [&'a str]) -> Self {
+        Self { outputs, ..self }
+    }
+}
+
 impl<'a> Grad<'a> {
     pub(crate) fn new(
         program: &'a Program,

@@ -49,10 +49,6 @@ fn first_states<'a, T: Float>(
 }
 
 impl Op for Gru {
-    fn name(&self) -> &'static str {
-        "gru"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (n, d) = infer_sizes(infer)?;
         let x = infer.input("Input")?;
@@ -95,12 +91,11 @@ impl Op for Gru {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["Input", "H0", "Weight", "Bias"],
-            outputs: &["BatchGate", "BatchResetHiddenPrev", "BatchHidden", "Hidden"],
-            out_grads: &["Hidden"],
-            in_grads: &["Input", "H0", "Weight", "Bias"],
-        })
+        grad.emit_usual(
+            Keep::grads(&["Hidden"], &["Input", "H0", "Weight", "Bias"])
+                .inputs(&["Input", "H0", "Weight", "Bias"])
+                .outputs(&["BatchGate", "BatchResetHiddenPrev", "BatchHidden", "Hidden"]),
+        )
     }
 }
 
@@ -129,10 +124,6 @@ fn forward<T: Float>(
 }
 
 impl Op for GruGrad {
-    fn name(&self) -> &'static str {
-        "gru_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let rules = rules(run.attrs())?;
         let (mut d_x, mut d_h0) = (run.take("Input@GRAD"), run.take("H0@GRAD"));

@@ -181,10 +181,6 @@ fn rules(attrs: &crate::attr::Attrs) -> Result<Rules> {
 }
 
 impl Op for GruUnit {
-    fn name(&self) -> &'static str {
-        "gru_unit"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (n, d) = infer_sizes(infer)?;
         let x = infer.input("Input")?;
@@ -223,20 +219,15 @@ impl Op for GruUnit {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["Input", "HiddenPrev", "Weight", "Bias"],
-            outputs: &["Gate", "ResetHiddenPrev"],
-            out_grads: &["Hidden"],
-            in_grads: &["Input", "HiddenPrev", "Weight", "Bias"],
-        })
+        grad.emit_usual(
+            Keep::grads(&["Hidden"], &["Input", "HiddenPrev", "Weight", "Bias"])
+                .inputs(&["Input", "HiddenPrev", "Weight", "Bias"])
+                .outputs(&["Gate", "ResetHiddenPrev"]),
+        )
     }
 }
 
 impl Op for GruUnitGrad {
-    fn name(&self) -> &'static str {
-        "gru_unit_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let rules = rules(run.attrs())?;
         let (mut d_x, mut d_previous) = (run.take("Input@GRAD"), run.take("HiddenPrev@GRAD"));

@@ -7,10 +7,6 @@ pub(super) struct HuberLoss;
 pub(super) struct HuberLossGrad;
 
 impl Op for HuberLoss {
-    fn name(&self) -> &'static str {
-        "huber_loss"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         dims::infer_same(infer, "X", "Y")?;
         let x = infer.input("X")?;
@@ -41,21 +37,12 @@ impl Op for HuberLoss {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            outputs: &["Residual"],
-            out_grads: &["Out"],
-            in_grads: &["X", "Y"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X", "Y"]).outputs(&["Residual"]))
     }
 }
 
 /// dY = dOut r bounded to [-delta, delta], dX = -dY.
 impl Op for HuberLossGrad {
-    fn name(&self) -> &'static str {
-        "huber_loss_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let delta = run.attrs().float("delta", 1.0)?;
         dims::run_same(run, "Residual", "Out@GRAD")?;

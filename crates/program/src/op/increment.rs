@@ -11,10 +11,6 @@ pub(super) struct Increment;
 const RULE: &str = "a counter has one element";
 
 impl Op for Increment {
-    fn name(&self) -> &'static str {
-        "increment"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if crate::var::n_elements(&x.dims) != 1 {

@@ -9,10 +9,6 @@ use crate::var::Meta;
 pub(super) struct IsEmpty;
 
 impl Op for IsEmpty {
-    fn name(&self) -> &'static str {
-        "is_empty"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer.set_output("Out", Meta::dense(DType::Bool, &[1]))
     }

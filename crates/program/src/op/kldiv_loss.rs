@@ -45,10 +45,6 @@ impl Reduction {
 }
 
 impl Op for KldivLoss {
-    fn name(&self) -> &'static str {
-        "kldiv_loss"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         dims::infer_same(infer, "X", "Target")?;
         let x = infer.input("X")?.with_lod_level(0);
@@ -81,21 +77,12 @@ impl Op for KldivLoss {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Target"],
-            out_grads: &["Loss"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Loss"], &["X"]).inputs(&["X", "Target"]))
     }
 }
 
 /// dX = -dLoss Target where Target > 0, divided as the loss is.
 impl Op for KldivLossGrad {
-    fn name(&self) -> &'static str {
-        "kldiv_loss_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let reduction = Reduction::of(run.attrs())?;
         let mut d_x = run.take("X@GRAD");

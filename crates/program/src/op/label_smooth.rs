@@ -9,10 +9,6 @@ pub(super) struct LabelSmoothGrad;
 const PRIOR: &str = "the prior must have one number per class";
 
 impl Op for LabelSmooth {
-    fn name(&self) -> &'static str {
-        "label_smooth"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if let Some(prior) = infer.opt_input("PriorDist")? {
@@ -49,29 +45,22 @@ impl Op for LabelSmooth {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep { out_grads: &["Out"], in_grads: &["X"], ..Keep::default() })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]))
     }
 }
 
 /// dX = (1 - epsilon) dOut.
 impl Op for LabelSmoothGrad {
-    fn name(&self) -> &'static str {
-        "label_smooth_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let epsilon = run.attrs().float("epsilon", 0.0)?;
-        let mut d_x = run.take("X@GRAD");
-        let d_out = run.input("Out@GRAD")?;
-        for_float!(d_out.dtype(), run.input_name("Out@GRAD"), T => {
-            let scale = 1.0 - T::from(epsilon);
-            let elements = d_x.resize::<T>(d_out.shape()).iter_mut().zip(d_out.data::<T>()?);
-            elements.for_each(|(d_x, &d_out)| *d_x = scale * d_out);
-            Ok(())
-        })?;
-        d_x.set_lod(d_out.lod().clone());
-        run.put("X@GRAD", d_x);
-        Ok(())
+        run.fill("X@GRAD", "Out@GRAD", |run, d_out, d_x| {
+            for_float!(d_out.dtype(), run.input_name("Out@GRAD"), T => {
+                let scale = 1.0 - T::from(epsilon);
+                let elements = d_x.resize::<T>(d_out.shape()).iter_mut().zip(d_out.data::<T>()?);
+                elements.for_each(|(d_x, &d_out)| *d_x = scale * d_out);
+                Ok(())
+            })
+        })
     }
 }
 

@@ -31,10 +31,6 @@ fn product(dims: &[i64]) -> i64 {
 }
 
 impl Op for LayerNorm {
-    fn name(&self) -> &'static str {
-        "layer_norm"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let begin = begin(infer.attrs(), x.dims.len())?;
@@ -81,12 +77,11 @@ impl Op for LayerNorm {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Scale", "Bias"],
-            outputs: &["Mean", "Variance"],
-            out_grads: &["Y"],
-            in_grads: &["X", "Scale", "Bias"],
-        })
+        grad.emit_usual(
+            Keep::grads(&["Y"], &["X", "Scale", "Bias"])
+                .inputs(&["X", "Scale", "Bias"])
+                .outputs(&["Mean", "Variance"]),
+        )
     }
 }
 
@@ -113,10 +108,6 @@ pub(super) fn moments<T: Float>(x: &[T]) -> (T, T) {
 /// With x̂ the normalised X and g = dY Scale: dX = (g - mean(g) - x̂ mean(g x̂)) / std,
 /// dScale = sum of dY x̂ over the rows, dBias = sum of dY.
 impl Op for LayerNormGrad {
-    fn name(&self) -> &'static str {
-        "layer_norm_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_scale, mut d_bias) =
             (run.take("X@GRAD"), run.take("Scale@GRAD"), run.take("Bias@GRAD"));

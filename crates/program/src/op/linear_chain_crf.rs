@@ -18,10 +18,6 @@ pub(super) struct LinearChainCrfGrad;
 const OP: &str = "LinearChainCRFOp";
 
 impl Op for LinearChainCrf {
-    fn name(&self) -> &'static str {
-        "linear_chain_crf"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         chains::infer(infer)?;
         let emission = infer.input("Emission")?.with_lod_level(0);
@@ -64,12 +60,11 @@ impl Op for LinearChainCrf {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["Emission", "Transition", "Label", "Length"],
-            outputs: &["Alpha", "EmissionExps", "TransitionExps"],
-            out_grads: &["LogLikelihood"],
-            in_grads: &["Emission", "Transition"],
-        })
+        grad.emit_usual(
+            Keep::grads(&["LogLikelihood"], &["Emission", "Transition"])
+                .inputs(&["Emission", "Transition", "Label", "Length"])
+                .outputs(&["Alpha", "EmissionExps", "TransitionExps"]),
+        )
     }
 }
 
@@ -133,10 +128,6 @@ fn score<T: Float>(w: &[T], x: &[T], tags: &[i64]) -> T {
 
 /// Expected minus labelled counts of each emission and transition, times the gradient of the cost.
 impl Op for LinearChainCrfGrad {
-    fn name(&self) -> &'static str {
-        "linear_chain_crf_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_w) = (run.take("Emission@GRAD"), run.take("Transition@GRAD"));
         let mut beta = run.spare().tensor();

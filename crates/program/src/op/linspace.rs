@@ -9,10 +9,6 @@ use crate::var::Meta;
 pub(super) struct Linspace;
 
 impl Op for Linspace {
-    fn name(&self) -> &'static str {
-        "linspace"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let start = infer.input("Start")?;
         infer.set_output("Out", Meta::dense(start.dtype, &[-1]))

@@ -11,10 +11,6 @@ pub(super) struct Load;
 pub(super) struct LoadCombine;
 
 impl Op for Load {
-    fn name(&self) -> &'static str {
-        "load"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let bytes = read(run)?;
         let value = match stream::value_from_bytes(&bytes)? {
@@ -27,10 +23,6 @@ impl Op for Load {
 }
 
 impl Op for LoadCombine {
-    fn name(&self) -> &'static str {
-        "load_combine"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let bytes = read(run)?;
         let tensors = stream::combined_from_bytes(&bytes, run.n_outputs("Out"))?;

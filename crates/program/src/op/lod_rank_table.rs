@@ -11,10 +11,6 @@ pub(super) struct LodRankTable;
 pub(super) struct MaxSequenceLen;
 
 impl Op for LodRankTable {
-    fn name(&self) -> &'static str {
-        "lod_rank_table"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let meta = Meta { kind: VarKind::LodRankTable, ..Meta::dense(DType::I64, &[-1, 2]) };
         infer.set_output("Out", meta)
@@ -40,10 +36,6 @@ impl Op for LodRankTable {
 }
 
 impl Op for MaxSequenceLen {
-    fn name(&self) -> &'static str {
-        "max_sequence_len"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer.set_output("Out", Meta::dense(DType::I64, &[1]))
     }

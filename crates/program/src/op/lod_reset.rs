@@ -11,10 +11,6 @@ pub(super) struct LodReset;
 pub(super) struct LodResetGrad;
 
 impl Op for LodReset {
-    fn name(&self) -> &'static str {
-        "lod_reset"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let level = match infer.opt_input("Y")? {
@@ -37,12 +33,7 @@ impl Op for LodReset {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X"]))
     }
 }
 
@@ -72,10 +63,6 @@ fn target(run: &Run<'_>) -> Result<Lod> {
 
 /// dX = dOut with the sequences of X.
 impl Op for LodResetGrad {
-    fn name(&self) -> &'static str {
-        "lod_reset_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         d_x.copy_from(run.input("Out@GRAD")?);

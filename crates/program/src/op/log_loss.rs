@@ -7,10 +7,6 @@ pub(super) struct LogLoss;
 pub(super) struct LogLossGrad;
 
 impl Op for LogLoss {
-    fn name(&self) -> &'static str {
-        "log_loss"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         dims::infer_same(infer, "Predicted", "Labels")?;
         let p = infer.input("Predicted")?;
@@ -19,46 +15,32 @@ impl Op for LogLoss {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let epsilon = run.attrs().float("epsilon", 1e-4)?;
-        let mut loss = run.take("Loss");
         dims::run_same(run, "Predicted", "Labels")?;
-        let p = run.input("Predicted")?;
-        for_float!(p.dtype(), run.input_name("Predicted"), T => {
-            let epsilon = T::from(epsilon);
-            let labels = run.data::<T>("Labels")?.iter();
-            let out = loss.resize::<T>(p.shape()).iter_mut();
-            for ((loss, &p), &label) in out.zip(p.data::<T>()?).zip(labels) {
-                *loss = -label * (p + epsilon).ln() - (1.0 - label) * (1.0 - p + epsilon).ln();
-            }
-            Ok(())
-        })?;
-        loss.set_lod(p.lod().clone());
-        run.put("Loss", loss);
-        Ok(())
+        run.fill("Loss", "Predicted", |run, p, loss| {
+            for_float!(p.dtype(), run.input_name("Predicted"), T => {
+                let epsilon = T::from(epsilon);
+                let labels = run.data::<T>("Labels")?.iter();
+                let out = loss.resize::<T>(p.shape()).iter_mut();
+                for ((loss, &p), &label) in out.zip(p.data::<T>()?).zip(labels) {
+                    *loss = -label * (p + epsilon).ln() - (1.0 - label) * (1.0 - p + epsilon).ln();
+                }
+                Ok(())
+            })
+        })
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["Predicted", "Labels"],
-            out_grads: &["Loss"],
-            in_grads: &["Predicted"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Loss"], &["Predicted"]).inputs(&["Predicted", "Labels"]))
     }
 }
 
 /// dPredicted = dLoss ((1 - Labels) / (1 - Predicted + epsilon) - Labels / (Predicted + epsilon)).
 impl Op for LogLossGrad {
-    fn name(&self) -> &'static str {
-        "log_loss_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let epsilon = run.attrs().float("epsilon", 1e-4)?;
-        let mut d_p = run.take("Predicted@GRAD");
         dims::run_same(run, "Predicted", "Labels")?;
         dims::run_same(run, "Predicted", "Loss@GRAD")?;
-        let p = run.input("Predicted")?;
-        for_float!(p.dtype(), run.input_name("Predicted"), T => {
+        run.fill("Predicted@GRAD", "Predicted", |run, p, d_p| for_float!(p.dtype(), run.input_name("Predicted"), T => {
             let epsilon = T::from(epsilon);
             let (labels, d_loss) = (run.data::<T>("Labels")?, run.data::<T>("Loss@GRAD")?);
             let inputs = p.data::<T>()?.iter().zip(labels).zip(d_loss);
@@ -66,10 +48,7 @@ impl Op for LogLossGrad {
                 *d_p = d_loss * ((1.0 - label) / (1.0 - p + epsilon) - label / (p + epsilon));
             }
             Ok(())
-        })?;
-        d_p.set_lod(p.lod().clone());
-        run.put("Predicted@GRAD", d_p);
-        Ok(())
+        }))
     }
 }
 

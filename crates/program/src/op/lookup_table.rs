@@ -31,10 +31,6 @@ const TABLE_RULE: &str = "a table has two dimensions";
 const IDS_RULE: &str = "the last dimension of the ids must be 1";
 
 impl Op for LookupTable {
-    fn name(&self) -> &'static str {
-        "lookup_table"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { looks_up: true, ..Traits::NONE }
     }
@@ -60,10 +56,6 @@ impl Op for LookupTable {
 }
 
 impl Op for LookupTableV2 {
-    fn name(&self) -> &'static str {
-        "lookup_table_v2"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { looks_up: true, ..Traits::NONE }
     }
@@ -86,8 +78,7 @@ impl Op for LookupTableV2 {
     }
 }
 
-const KEEP: Keep<'static> =
-    Keep { inputs: &["W", "Ids"], outputs: &[], out_grads: &["Out"], in_grads: &["W"] };
+const KEEP: Keep<'static> = Keep::grads(&["Out"], &["W"]).inputs(&["W", "Ids"]);
 
 /// The id that reads as zeros, if one does.
 fn padding(attrs: &crate::attr::Attrs) -> Result<Option<i64>> {
@@ -193,10 +184,6 @@ fn beyond(run: &Run<'_>, bad: BadId, height: usize) -> Error {
 }
 
 impl Op for LookupTableGrad {
-    fn name(&self) -> &'static str {
-        "lookup_table_grad"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { is_lookup_grad: true, ..Traits::NONE }
     }
@@ -211,10 +198,6 @@ impl Op for LookupTableGrad {
 }
 
 impl Op for LookupTableV2Grad {
-    fn name(&self) -> &'static str {
-        "lookup_table_v2_grad"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { is_lookup_grad: true, ..Traits::NONE }
     }

@@ -149,10 +149,6 @@ fn sizes(run: &Run<'_>) -> Result<(usize, usize)> {
 }
 
 impl Op for Lstm {
-    fn name(&self) -> &'static str {
-        "lstm"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, weight) = (infer.input("Input")?, infer.input("Weight")?);
         Rules::of(infer.attrs())?;
@@ -207,12 +203,11 @@ impl Op for Lstm {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["Input", "H0", "C0", "Weight", "Bias"],
-            outputs: &["Hidden", "Cell", "BatchGate", "BatchCellPreAct"],
-            out_grads: &["Hidden"],
-            in_grads: &["Input", "H0", "C0", "Weight", "Bias"],
-        })
+        grad.emit_usual(
+            Keep::grads(&["Hidden"], &["Input", "H0", "C0", "Weight", "Bias"])
+                .inputs(&["Input", "H0", "C0", "Weight", "Bias"])
+                .outputs(&["Hidden", "Cell", "BatchGate", "BatchCellPreAct"]),
+        )
     }
 }
 
@@ -255,10 +250,6 @@ fn forward<T: Float>(cell: &Cell<'_, T>, layout: &Layout, all: Written<'_, T>, p
 }
 
 impl Op for LstmGrad {
-    fn name(&self) -> &'static str {
-        "lstm_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let ports = ["Input@GRAD", "H0@GRAD", "C0@GRAD", "Weight@GRAD", "Bias@GRAD"];
         let mut grads = ports.map(|port| run.take(port));

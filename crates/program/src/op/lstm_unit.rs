@@ -14,10 +14,6 @@ pub(super) struct LstmUnitGrad;
 const RULE: &str = "X must be four times as wide as C_prev";
 
 impl Op for LstmUnit {
-    fn name(&self) -> &'static str {
-        "lstm_unit"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, c) = (infer.input("X")?, infer.input("C_prev")?);
         let (&[_, width], &[_, d]) = (&x.dims[..], &c.dims[..]) else {
@@ -52,12 +48,9 @@ impl Op for LstmUnit {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "C_prev"],
-            outputs: &["C"],
-            out_grads: &["C", "H"],
-            in_grads: &["X", "C_prev"],
-        })
+        grad.emit_usual(
+            Keep::grads(&["C", "H"], &["X", "C_prev"]).inputs(&["X", "C_prev"]).outputs(&["C"]),
+        )
     }
 }
 
@@ -84,10 +77,6 @@ fn gates<T: Float>(x: &[T], at: usize, d: usize, forget_bias: T) -> [T; 4] {
 
 /// With dC' = dC + dH o (1 - tanh² C): dC_prev = f dC'; di, df, dg from dC', do from dH.
 impl Op for LstmUnitGrad {
-    fn name(&self) -> &'static str {
-        "lstm_unit_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_previous) = (run.take("X@GRAD"), run.take("C_prev@GRAD"));
         let shape = state_shape(run)?;

@@ -7,10 +7,6 @@ pub(super) struct MarginRankLoss;
 pub(super) struct MarginRankLossGrad;
 
 impl Op for MarginRankLoss {
-    fn name(&self) -> &'static str {
-        "margin_rank_loss"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         dims::infer_same(infer, "X1", "X2")?;
         dims::infer_same(infer, "X1", "Label")?;
@@ -42,21 +38,14 @@ impl Op for MarginRankLoss {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["Label"],
-            outputs: &["Activated"],
-            out_grads: &["Out"],
-            in_grads: &["X1", "X2"],
-        })
+        grad.emit_usual(
+            Keep::grads(&["Out"], &["X1", "X2"]).inputs(&["Label"]).outputs(&["Activated"]),
+        )
     }
 }
 
 /// dX1 = -dOut Label Activated, dX2 = -dX1.
 impl Op for MarginRankLossGrad {
-    fn name(&self) -> &'static str {
-        "margin_rank_loss_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         dims::run_same(run, "Label", "Activated")?;
         dims::run_same(run, "Label", "Out@GRAD")?;

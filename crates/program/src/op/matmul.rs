@@ -138,10 +138,6 @@ fn multiply<T: Float>(
 }
 
 impl Op for Matmul {
-    fn name(&self) -> &'static str {
-        "matmul"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, y) = (infer.input("X")?, infer.input("Y")?);
         let plan = Plan::new(infer.attrs(), &x.dims, &y.dims)?;
@@ -151,39 +147,27 @@ impl Op for Matmul {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let alpha = run.attrs().float("alpha", 1.0)?;
-        let mut out = run.take("Out");
         let plan = Plan::of_run(run)?;
         let shape = Shape::from_dims(&plan.dims)?;
-        let x = run.input("X")?;
-        for_float!(x.dtype(), run.input_name("X"), T => {
-            let x = Operand { data: x.data::<T>()?, side: plan.x };
-            let y = Operand { data: run.data::<T>("Y")?, side: plan.y };
-            let batches = (plan.n_batches as usize, true);
-            multiply(T::from(alpha), x, y, out.try_resize::<T>(shape)?, batches);
-            Ok(())
-        })?;
-        out.set_lod(x.lod().clone());
-        run.put("Out", out);
-        Ok(())
+        run.fill("Out", "X", |run, x, out| {
+            for_float!(x.dtype(), run.input_name("X"), T => {
+                let x = Operand { data: x.data::<T>()?, side: plan.x };
+                let y = Operand { data: run.data::<T>("Y")?, side: plan.y };
+                let batches = (plan.n_batches as usize, true);
+                multiply(T::from(alpha), x, y, out.try_resize::<T>(shape)?, batches);
+                Ok(())
+            })
+        })
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Y"],
-            out_grads: &["Out"],
-            in_grads: &["X", "Y"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X", "Y"]).inputs(&["X", "Y"]))
     }
 }
 
 /// dX = alpha dOut Yᵀ, dY = alpha Xᵀ dOut, each transposed back; summed over a batch that the
 /// other side had alone.
 impl Op for MatmulGrad {
-    fn name(&self) -> &'static str {
-        "matmul_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let alpha = run.attrs().float("alpha", 1.0)?;
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));

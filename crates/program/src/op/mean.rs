@@ -8,10 +8,6 @@ pub(super) struct Mean;
 pub(super) struct MeanGrad;
 
 impl Op for Mean {
-    fn name(&self) -> &'static str {
-        "mean"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x.with_dims(vec![1]).with_lod_level(0))
@@ -30,32 +26,20 @@ impl Op for Mean {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X"]))
     }
 }
 
 /// dX = dOut / number of elements, everywhere.
 impl Op for MeanGrad {
-    fn name(&self) -> &'static str {
-        "mean_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let mut d_x = run.take("X@GRAD");
-        let x = run.input("X")?;
-        for_float!(x.dtype(), run.input_name("X"), T => {
-            let d_out = run.scalar("Out@GRAD")? as T;
-            d_x.resize::<T>(x.shape()).fill(d_out / T::of(x.len() as f64));
-            Ok(())
-        })?;
-        d_x.set_lod(x.lod().clone());
-        run.put("X@GRAD", d_x);
-        Ok(())
+        run.fill("X@GRAD", "X", |run, x, d_x| {
+            for_float!(x.dtype(), run.input_name("X"), T => {
+                let d_out = run.scalar("Out@GRAD")? as T;
+                d_x.resize::<T>(x.shape()).fill(d_out / T::of(x.len() as f64));
+                Ok(())
+            })
+        })
     }
 }
 

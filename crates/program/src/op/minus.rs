@@ -8,10 +8,6 @@ use crate::error::Result;
 pub(super) struct Minus;
 
 impl Op for Minus {
-    fn name(&self) -> &'static str {
-        "minus"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, y) = (infer.input("X")?, infer.input("Y")?);
         let agree = |(&x, &y): (&i64, &i64)| x == y || x < 0 || y < 0;
@@ -22,17 +18,14 @@ impl Op for Minus {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let mut out = run.take("Out");
         same_shape(run, "X", "Y")?;
-        let x = run.input("X")?;
-        for_float!(x.dtype(), run.input_name("X"), T => {
-            let y = run.data::<T>("Y")?;
-            apply_2(x.data::<T>()?, y, out.resize::<T>(x.shape()), |x, y| x - y);
-            Ok(())
-        })?;
-        out.set_lod(x.lod().clone());
-        run.put("Out", out);
-        Ok(())
+        run.fill("Out", "X", |run, x, out| {
+            for_float!(x.dtype(), run.input_name("X"), T => {
+                let y = run.data::<T>("Y")?;
+                apply_2(x.data::<T>()?, y, out.resize::<T>(x.shape()), |x, y| x - y);
+                Ok(())
+            })
+        })
     }
 
     /// dX = dOut, dY = -dOut.

@@ -17,7 +17,7 @@ mod infer;
 mod label;
 pub(crate) mod layout;
 mod map;
-mod optimize;
+pub mod optimize;
 mod proto;
 mod ragged;
 mod recurrent;
@@ -34,10 +34,6 @@ mod wiring;
 
 // One file per op (a few hold a family); `table.rs` lists what they define.
 mod accuracy;
-mod adadelta;
-mod adagrad;
-mod adam;
-mod adamax;
 mod arg_max;
 mod argsort;
 mod array;
@@ -61,7 +57,6 @@ mod cross_entropy2;
 mod cumsum;
 mod cvm;
 mod data_norm;
-mod decayed_adagrad;
 mod dropout;
 mod elementwise;
 mod executor_ops;
@@ -70,7 +65,6 @@ mod eye;
 mod fill_constant;
 mod fill_like;
 mod finite;
-mod ftrl;
 mod gather;
 mod gaussian_random;
 mod get_places;
@@ -81,8 +75,6 @@ mod increment;
 mod is_empty;
 mod kldiv_loss;
 mod label_smooth;
-mod lamb;
-mod lars_momentum;
 mod layer_norm;
 mod linear_chain_crf;
 mod linspace;
@@ -97,7 +89,6 @@ mod margin_rank_loss;
 mod matmul;
 mod mean;
 mod minus;
-mod momentum;
 mod mul;
 mod multiplex;
 mod norm;
@@ -117,7 +108,6 @@ mod ref_by_trainer_id;
 mod remote_table;
 mod reshape;
 mod reverse;
-mod rmsprop;
 mod rnn_memory_helper;
 mod save;
 mod scale;
@@ -141,7 +131,6 @@ mod sequence_scatter;
 mod sequence_slice;
 mod sequence_softmax;
 mod sequence_unpad;
-mod sgd;
 mod shape;
 mod shard_index;
 mod sharded_ids;
@@ -164,6 +153,7 @@ mod top_k;
 mod transpose;
 mod unary;
 mod uniform_random;
+mod unique;
 mod where_index;
 
 pub use dispatch::{for_float, for_int, for_number};
@@ -188,9 +178,6 @@ use crate::program::{BlockId, Program};
 
 /// The rules of one operator.
 pub trait Op: Sync {
-    /// Its name in programs.
-    fn name(&self) -> &'static str;
-
     /// Says shape and type of each output, when the op is added to a program.
     ///
     /// Gradient ops may leave it out: backward gives a gradient the shape of its variable.
@@ -209,6 +196,11 @@ pub trait Op: Sync {
     /// Adds the ops that compute the gradients of the inputs from those of the outputs.
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
         Err(Error::NotDifferentiable { op: grad.op().kind.clone() })
+    }
+
+    /// The optimizer that updates parameters with it, its options as usual.
+    fn optimizer(&self) -> Option<Box<dyn optimize::Kind>> {
+        None
     }
 
     /// What others must know to move it, cut it, or place it on a server.
@@ -230,13 +222,13 @@ pub struct Inner {
 
 /// The names of all ops, sorted.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    OPS.iter().map(|op| op.name())
+    OPS.iter().map(|(name, _)| *name)
 }
 
 /// Looks an op up; called when a program is built or prepared, not while it runs.
 pub fn find(name: &str) -> Result<&'static dyn Op> {
-    match OPS.binary_search_by(|op| op.name().cmp(name)) {
-        Ok(at) => Ok(OPS[at]),
+    match OPS.binary_search_by(|(known, _)| (*known).cmp(name)) {
+        Ok(at) => Ok(OPS[at].1),
         Err(_) => Err(Error::UnknownOp(name.to_string())),
     }
 }
@@ -248,7 +240,7 @@ mod tests {
     #[test]
     fn the_table_is_sorted_and_without_repeats() {
         for pair in OPS.windows(2) {
-            assert!(pair[0].name() < pair[1].name(), "{} < {}", pair[0].name(), pair[1].name());
+            assert!(pair[0].0 < pair[1].0, "{} < {}", pair[0].0, pair[1].0);
         }
     }
 

@@ -18,10 +18,6 @@ fn row_dims(attrs: &crate::attr::Attrs) -> Result<(usize, usize)> {
 const RULE: &str = "the columns of X must equal the rows of Y";
 
 impl Op for Mul {
-    fn name(&self) -> &'static str {
-        "mul"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, y) = (infer.input("X")?, infer.input("Y")?);
         let (x_rows, y_rows) = row_dims(infer.attrs())?;
@@ -54,12 +50,7 @@ impl Op for Mul {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Y"],
-            out_grads: &["Out"],
-            in_grads: &["X", "Y"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X", "Y"]).inputs(&["X", "Y"]))
     }
 }
 
@@ -84,10 +75,6 @@ fn product_shape(x: Shape, x_rows: usize, y: Shape, y_rows: usize) -> Result<Sha
 
 /// dX = dOut Yᵀ, dY = Xᵀ dOut.
 impl Op for MulGrad {
-    fn name(&self) -> &'static str {
-        "mul_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (x_rows, y_rows) = row_dims(run.attrs())?;
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));

@@ -12,10 +12,6 @@ pub(super) struct MultiplexGrad;
 const RULE: &str = "the inputs must have one shape, with a row for each id";
 
 impl Op for Multiplex {
-    fn name(&self) -> &'static str {
-        "multiplex"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if x.dims.is_empty() || infer.inputs("X")?.iter().any(|x2| x2.dims.len() != x.dims.len()) {
@@ -47,12 +43,7 @@ impl Op for Multiplex {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["Ids"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["Ids"]))
     }
 }
 
@@ -75,10 +66,6 @@ fn picks(run: &Run<'_>, n_rows: usize, n_inputs: usize) -> Result<Vec<usize>> {
 }
 
 impl Op for MultiplexGrad {
-    fn name(&self) -> &'static str {
-        "multiplex_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let n = run.n_outputs("X@GRAD");
         let shape = run.input("Out@GRAD")?.shape();

@@ -7,10 +7,6 @@ pub(super) struct Norm;
 pub(super) struct NormGrad;
 
 impl Op for Norm {
-    fn name(&self) -> &'static str {
-        "norm"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?.with_lod_level(0);
         let axis = dims::axis(infer.attrs(), "axis", -1, x.dims.len())?;
@@ -44,21 +40,12 @@ impl Op for Norm {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X"],
-            outputs: &["Norm"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X"]).outputs(&["Norm"]))
     }
 }
 
 /// dX = (dOut - X sum(X dOut) / Norm²) / Norm.
 impl Op for NormGrad {
-    fn name(&self) -> &'static str {
-        "norm_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         dims::run_same(run, "X", "Out@GRAD")?;

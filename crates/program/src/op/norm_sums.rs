@@ -68,12 +68,8 @@ fn sum_grad<S: Term>(run: &mut Run<'_>) -> Result<()> {
 }
 
 macro_rules! norm {
-    ($op:ident, $grad:ident, $name:literal) => {
+    ($op:ident, $grad:ident) => {
         impl Op for $op {
-            fn name(&self) -> &'static str {
-                $name
-            }
-
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 let x = infer.input("X")?;
                 infer.set_output("Out", x.with_dims(vec![1]).with_lod_level(0))
@@ -84,20 +80,11 @@ macro_rules! norm {
             }
 
             fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-                grad.emit_usual(Keep {
-                    inputs: &["X"],
-                    out_grads: &["Out"],
-                    in_grads: &["X"],
-                    ..Keep::default()
-                })
+                grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X"]))
             }
         }
 
         impl Op for $grad {
-            fn name(&self) -> &'static str {
-                concat!($name, "_grad")
-            }
-
             fn run(&self, run: &mut Run<'_>) -> Result<()> {
                 sum_grad::<$op>(run)
             }
@@ -105,8 +92,8 @@ macro_rules! norm {
     };
 }
 
-norm!(L1Norm, L1NormGrad, "l1_norm");
-norm!(SquaredL2Norm, SquaredL2NormGrad, "squared_l2_norm");
+norm!(L1Norm, L1NormGrad);
+norm!(SquaredL2Norm, SquaredL2NormGrad);
 
 #[cfg(test)]
 mod tests {

@@ -16,10 +16,6 @@ pub(super) struct OneHotV2;
 const RULE: &str = "the last dimension of X must be 1";
 
 impl Op for OneHot {
-    fn name(&self) -> &'static str {
-        "one_hot"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         match infer.input("X")?.dims.split_last() {
             // Fluid looks closer only when it runs.
@@ -41,10 +37,6 @@ impl Op for OneHot {
 }
 
 impl Op for OneHotV2 {
-    fn name(&self) -> &'static str {
-        "one_hot_v2"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer_out(infer, &x.dims)

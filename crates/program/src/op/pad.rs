@@ -28,10 +28,6 @@ fn paddings(attrs: &Attrs, rank: usize) -> Result<Vec<(usize, usize)>> {
 }
 
 impl Op for Pad {
-    fn name(&self) -> &'static str {
-        "pad"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let paddings = paddings(infer.attrs(), x.dims.len())?;
@@ -63,15 +59,11 @@ impl Op for Pad {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep { out_grads: &["Out"], in_grads: &["X"], ..Keep::default() })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]))
     }
 }
 
 impl Op for PadGrad {
-    fn name(&self) -> &'static str {
-        "pad_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let d_out = run.input("Out@GRAD")?;

@@ -141,10 +141,6 @@ impl Window {
 }
 
 impl Op for Pool2d {
-    fn name(&self) -> &'static str {
-        "pool2d"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { knows_is_test: true, ..Traits::NONE }
     }
@@ -165,26 +161,18 @@ impl Op for Pool2d {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let mut out = run.take("Out");
         let windows = windows(run)?;
-        let x = run.input("X")?;
-        for_float!(x.dtype(), run.input_name("X"), T => {
-            let out = out.try_resize::<T>(windows.output(x.shape()))?;
-            pool((x.data::<T>()?, x.shape()), out, windows);
-            Ok(())
-        })?;
-        out.set_lod(x.lod().clone());
-        run.put("Out", out);
-        Ok(())
+        run.fill("Out", "X", |run, x, out| {
+            for_float!(x.dtype(), run.input_name("X"), T => {
+                let out = out.try_resize::<T>(windows.output(x.shape()))?;
+                pool((x.data::<T>()?, x.shape()), out, windows);
+                Ok(())
+            })
+        })
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X"],
-            outputs: &["Out"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X"]).outputs(&["Out"]))
     }
 }
 
@@ -214,10 +202,6 @@ fn pool<T: Float>((x, shape): (&[T], Shape), out: &mut [T], windows: Windows) {
 
 /// dX gets dOut at the first of the largest pixels, or spread evenly over the window.
 impl Op for Pool2dGrad {
-    fn name(&self) -> &'static str {
-        "pool2d_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         dims::run_same(run, "Out", "Out@GRAD")?;

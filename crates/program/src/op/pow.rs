@@ -17,10 +17,6 @@ fn factor(run: &Run<'_>) -> Result<f64> {
 }
 
 impl Op for Pow {
-    fn name(&self) -> &'static str {
-        "pow"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)
@@ -38,21 +34,12 @@ impl Op for Pow {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "FactorTensor"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X", "FactorTensor"]))
     }
 }
 
 /// dX = dOut factor X^(factor - 1).
 impl Op for PowGrad {
-    fn name(&self) -> &'static str {
-        "pow_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let factor = factor(run)?;
         map_grad(run, "X", |x, d_out, d_x| {

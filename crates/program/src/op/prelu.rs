@@ -33,10 +33,6 @@ fn spread(run: &Run<'_>, x: &Tensor, alpha: &Tensor) -> Result<Broadcast> {
 }
 
 impl Op for Prelu {
-    fn name(&self) -> &'static str {
-        "prelu"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.input("Alpha")?;
@@ -59,21 +55,12 @@ impl Op for Prelu {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Alpha"],
-            out_grads: &["Out"],
-            in_grads: &["X", "Alpha"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X", "Alpha"]).inputs(&["X", "Alpha"]))
     }
 }
 
 /// dX = dOut where X > 0, else Alpha dOut; dAlpha = sum of X dOut where X <= 0.
 impl Op for PreluGrad {
-    fn name(&self) -> &'static str {
-        "prelu_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_alpha) = (run.take("X@GRAD"), run.take("Alpha@GRAD"));
         super::map::same_shape(run, "X", "Out@GRAD")?;

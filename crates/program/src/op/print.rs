@@ -16,10 +16,6 @@ use crate::error::Result;
 pub(super) struct Print;
 
 impl Op for Print {
-    fn name(&self) -> &'static str {
-        "print"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { has_side_effect: true, ..Traits::NONE }
     }

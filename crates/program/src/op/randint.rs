@@ -11,10 +11,6 @@ use crate::var::Meta;
 pub(super) struct Randint;
 
 impl Op for Randint {
-    fn name(&self) -> &'static str {
-        "randint"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let dims = sizes::dims(infer)?;
         let dtype = tensor::DType::from_code(infer.attrs().int("dtype", 3)?)?;

@@ -9,10 +9,6 @@ use crate::var::Meta;
 pub(super) struct Range;
 
 impl Op for Range {
-    fn name(&self) -> &'static str {
-        "range"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let start = infer.input("Start")?;
         infer.set_output("Out", Meta::dense(start.dtype, &[-1]))

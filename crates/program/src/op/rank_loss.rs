@@ -7,10 +7,6 @@ pub(super) struct RankLoss;
 pub(super) struct RankLossGrad;
 
 impl Op for RankLoss {
-    fn name(&self) -> &'static str {
-        "rank_loss"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         dims::infer_same(infer, "Left", "Right")?;
         let label = infer.input("Label")?;
@@ -40,12 +36,9 @@ impl Op for RankLoss {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["Label", "Left", "Right"],
-            out_grads: &["Out"],
-            in_grads: &["Left", "Right"],
-            ..Keep::default()
-        })
+        grad.emit_usual(
+            Keep::grads(&["Out"], &["Left", "Right"]).inputs(&["Label", "Left", "Right"]),
+        )
     }
 }
 
@@ -70,10 +63,6 @@ fn same_column(run: &Run<'_>, port: &str) -> Result<()> {
 
 /// dLeft = dOut (sigmoid(Left - Right) - Label), dRight = -dLeft.
 impl Op for RankLossGrad {
-    fn name(&self) -> &'static str {
-        "rank_loss_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         dims::run_same(run, "Left", "Right")?;
         same_column(run, "Label")?;

@@ -10,10 +10,6 @@ pub(super) struct Read;
 pub(super) struct CreatePyReader;
 
 impl Op for Read {
-    fn name(&self) -> &'static str {
-        "read"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { has_side_effect: true, ..Traits::NONE }
     }
@@ -41,10 +37,6 @@ impl Op for Read {
 
 /// The reader itself lives outside; naming it is all there is to do.
 impl Op for CreatePyReader {
-    fn name(&self) -> &'static str {
-        "create_py_reader"
-    }
-
     fn run(&self, _run: &mut Run<'_>) -> Result<()> {
         Ok(())
     }

@@ -126,10 +126,6 @@ fn check_states(run: &Run<'_>) -> Result<usize> {
 }
 
 impl Op for Recurrent {
-    fn name(&self) -> &'static str {
-        "recurrent"
-    }
-
     fn inner(&self, op: &OpDesc, program: &Program) -> Vec<Inner> {
         let Some(block) = block_of(op, program) else { return Vec::new() };
         let port = |port, vars: &[String]| Inner { port, block, vars: vars.to_vec() };
@@ -176,10 +172,6 @@ impl Op for Recurrent {
 }
 
 impl Op for RecurrentGrad {
-    fn name(&self) -> &'static str {
-        "recurrent_grad"
-    }
-
     fn inner(&self, op: &OpDesc, program: &Program) -> Vec<Inner> {
         let Some(block) = block_of(op, program) else { return Vec::new() };
         let forward = program.block(block).parent.max(0) as usize;

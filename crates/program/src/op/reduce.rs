@@ -206,14 +206,10 @@ fn emit<R: Slope>(grad: &mut Grad<'_>) -> Result<()> {
 
 /// Makes ops: how to run, how to differentiate, and the gradient op if there is one.
 macro_rules! ops {
-    ($($op:ident = $name:literal, $run:expr, $emit:expr $(, $grad:ident)?;)*) => {$(
+    ($($op:ident, $run:expr, $emit:expr $(, $grad:ident)?;)*) => {$(
         pub(super) struct $op;
 
         impl Op for $op {
-            fn name(&self) -> &'static str {
-                $name
-            }
-
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 infer_shape(infer)
             }
@@ -231,10 +227,6 @@ macro_rules! ops {
             pub(super) struct $grad;
 
             impl Op for $grad {
-                fn name(&self) -> &'static str {
-                    concat!($name, "_grad")
-                }
-
                 fn run(&self, run: &mut Run<'_>) -> Result<()> {
                     backward::<$op>(run)
                 }
@@ -249,13 +241,13 @@ fn no_gradient(_grad: &mut Grad<'_>) -> Result<()> {
 }
 
 ops! {
-    ReduceAll = "reduce_all", |run| forward_bool(run, true, |a, b| a && b), no_gradient;
-    ReduceAny = "reduce_any", |run| forward_bool(run, false, |a, b| a || b), no_gradient;
-    ReduceMax = "reduce_max", forward::<Self>, emit::<Self>, ReduceMaxGrad;
-    ReduceMean = "reduce_mean", forward::<Self>, emit::<Self>, ReduceMeanGrad;
-    ReduceMin = "reduce_min", forward::<Self>, emit::<Self>, ReduceMinGrad;
-    ReduceProd = "reduce_prod", forward::<Self>, emit::<Self>, ReduceProdGrad;
-    ReduceSum = "reduce_sum", forward::<Self>, emit::<Self>, ReduceSumGrad;
+    ReduceAll, |run| forward_bool(run, true, |a, b| a && b), no_gradient;
+    ReduceAny, |run| forward_bool(run, false, |a, b| a || b), no_gradient;
+    ReduceMax, forward::<Self>, emit::<Self>, ReduceMaxGrad;
+    ReduceMean, forward::<Self>, emit::<Self>, ReduceMeanGrad;
+    ReduceMin, forward::<Self>, emit::<Self>, ReduceMinGrad;
+    ReduceProd, forward::<Self>, emit::<Self>, ReduceProdGrad;
+    ReduceSum, forward::<Self>, emit::<Self>, ReduceSumGrad;
 }
 
 impl Reduction for ReduceSum {

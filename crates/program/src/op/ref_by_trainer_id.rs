@@ -6,10 +6,6 @@ use crate::error::{Error, Result};
 pub(super) struct RefByTrainerId;
 
 impl Op for RefByTrainerId {
-    fn name(&self) -> &'static str {
-        "ref_by_trainer_id"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)

@@ -18,10 +18,6 @@ pub(super) struct Prefetch;
 const IDS_RULE: &str = "the last dimension of the ids must be 1";
 
 impl Op for DistributedLookupTable {
-    fn name(&self) -> &'static str {
-        "distributed_lookup_table"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let w = infer.input("W")?;
         let width = w.dims.last().copied().unwrap_or(-1);
@@ -118,10 +114,6 @@ fn not_rows(op: &str, out: &Tensor) -> Error {
 }
 
 impl Op for Prefetch {
-    fn name(&self) -> &'static str {
-        "prefetch"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { serves_look_up: true, ..Traits::NONE }
     }

@@ -18,15 +18,11 @@ use crate::error::{Error, Result};
 use crate::var::Meta;
 
 macro_rules! reshaping {
-    ($($Op:ident $Grad:ident $name:literal $kind:ident $keep:ident;)*) => {$(
+    ($($Op:ident $Grad:ident $kind:ident $keep:ident;)*) => {$(
         pub(super) struct $Op;
         pub(super) struct $Grad;
 
         impl Op for $Op {
-            fn name(&self) -> &'static str {
-                $name
-            }
-
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 infer_shape(infer, Kind::$kind)
             }
@@ -41,10 +37,6 @@ macro_rules! reshaping {
         }
 
         impl Op for $Grad {
-            fn name(&self) -> &'static str {
-                concat!($name, "_grad")
-            }
-
             fn run(&self, run: &mut Run<'_>) -> Result<()> {
                 reshape_back(run)
             }
@@ -53,20 +45,18 @@ macro_rules! reshaping {
 }
 
 reshaping! {
-    Flatten FlattenGrad "flatten" Flatten KEEP_X;
-    Flatten2 Flatten2Grad "flatten2" Flatten KEEP_X_SHAPE;
-    Reshape ReshapeGrad "reshape" Reshape KEEP_X;
-    Reshape2 Reshape2Grad "reshape2" Reshape KEEP_X_SHAPE;
-    Squeeze SqueezeGrad "squeeze" Squeeze KEEP_X;
-    Squeeze2 Squeeze2Grad "squeeze2" Squeeze KEEP_X_SHAPE;
-    Unsqueeze UnsqueezeGrad "unsqueeze" Unsqueeze KEEP_X;
-    Unsqueeze2 Unsqueeze2Grad "unsqueeze2" Unsqueeze KEEP_X_SHAPE;
+    Flatten FlattenGrad Flatten KEEP_X;
+    Flatten2 Flatten2Grad Flatten KEEP_X_SHAPE;
+    Reshape ReshapeGrad Reshape KEEP_X;
+    Reshape2 Reshape2Grad Reshape KEEP_X_SHAPE;
+    Squeeze SqueezeGrad Squeeze KEEP_X;
+    Squeeze2 Squeeze2Grad Squeeze KEEP_X_SHAPE;
+    Unsqueeze UnsqueezeGrad Unsqueeze KEEP_X;
+    Unsqueeze2 Unsqueeze2Grad Unsqueeze KEEP_X_SHAPE;
 }
 
-pub(super) const KEEP_X: Keep<'static> =
-    Keep { inputs: &["X"], outputs: &[], out_grads: &["Out"], in_grads: &["X"] };
-pub(super) const KEEP_X_SHAPE: Keep<'static> =
-    Keep { inputs: &[], outputs: &["XShape"], out_grads: &["Out"], in_grads: &["X"] };
+pub(super) const KEEP_X: Keep<'static> = Keep::grads(&["Out"], &["X"]).inputs(&["X"]);
+pub(super) const KEEP_X_SHAPE: Keep<'static> = Keep::grads(&["Out"], &["X"]).outputs(&["XShape"]);
 
 #[derive(Clone, Copy)]
 enum Kind {

@@ -8,10 +8,6 @@ use crate::error::Result;
 pub(super) struct Reverse;
 
 impl Op for Reverse {
-    fn name(&self) -> &'static str {
-        "reverse"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         for axis in infer.attrs().ints("axis")? {

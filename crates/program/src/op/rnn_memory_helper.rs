@@ -8,10 +8,6 @@ pub(super) struct RnnMemoryHelper;
 pub(super) struct RnnMemoryHelperGrad;
 
 impl Op for RnnMemoryHelper {
-    fn name(&self) -> &'static str {
-        "rnn_memory_helper"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)
@@ -33,10 +29,6 @@ impl Op for RnnMemoryHelper {
 }
 
 impl Op for RnnMemoryHelperGrad {
-    fn name(&self) -> &'static str {
-        "rnn_memory_helper_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut grad = run.take("X@GRAD");
         grad.copy_from(run.input("Out@GRAD")?);

@@ -246,6 +246,21 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Fills an output: `fill` shapes and writes it from the input `like`, whose ragged offsets it gets.
+    pub fn fill(
+        &mut self,
+        port: &str,
+        like: &str,
+        fill: impl FnOnce(&Run<'_>, &Tensor, &mut Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let mut out = self.take(port);
+        let like = self.input(like)?;
+        fill(self, like, &mut out)?;
+        out.set_lod(like.lod().clone());
+        self.put(port, out);
+        Ok(())
+    }
+
     /// Gives a tensor to the variable of an output port.
     pub fn put(&mut self, port: &str, tensor: Tensor) {
         self.put_at(port, 0, tensor);

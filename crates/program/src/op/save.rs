@@ -12,10 +12,6 @@ pub(super) struct Save;
 pub(super) struct SaveCombine;
 
 impl Op for Save {
-    fn name(&self) -> &'static str {
-        "save"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { has_side_effect: true, ..Traits::NONE }
     }
@@ -34,10 +30,6 @@ impl Op for Save {
 }
 
 impl Op for SaveCombine {
-    fn name(&self) -> &'static str {
-        "save_combine"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { has_side_effect: true, ..Traits::NONE }
     }

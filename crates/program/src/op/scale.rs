@@ -14,10 +14,6 @@ use crate::error::Result;
 pub(super) struct Scale;
 
 impl Op for Scale {
-    fn name(&self) -> &'static str {
-        "scale"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { keeps_to_gradients: true, ..Traits::NONE }
     }

@@ -14,10 +14,6 @@ pub(super) struct ScatterGrad;
 const RULE: &str = "Updates must have a row like X's for each id";
 
 impl Op for Scatter {
-    fn name(&self) -> &'static str {
-        "scatter"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, ids, updates) = (infer.input("X")?, infer.input("Ids")?, infer.input("Updates")?);
         if ids.dims.len() != 1 || x.dims.is_empty() || x.dims.len() != updates.dims.len() {
@@ -54,12 +50,7 @@ impl Op for Scatter {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["Ids", "Updates"],
-            out_grads: &["Out"],
-            in_grads: &["X", "Updates"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X", "Updates"]).inputs(&["Ids", "Updates"]))
     }
 }
 
@@ -73,10 +64,6 @@ fn not_there(run: &Run<'_>, bad: BadId) -> Error {
 }
 
 impl Op for ScatterGrad {
-    fn name(&self) -> &'static str {
-        "scatter_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_updates) = (run.take("X@GRAD"), run.take("Updates@GRAD"));
         let d_out = run.input("Out@GRAD")?;

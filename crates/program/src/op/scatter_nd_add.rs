@@ -16,10 +16,6 @@ pub(super) struct ScatterNdAddGrad;
 const RULE: &str = "Updates must have the places of Index, then the rest of X";
 
 impl Op for ScatterNdAdd {
-    fn name(&self) -> &'static str {
-        "scatter_nd_add"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, index, updates) =
             (infer.input("X")?, infer.input("Index")?, infer.input("Updates")?);
@@ -51,12 +47,7 @@ impl Op for ScatterNdAdd {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["Index", "Updates"],
-            out_grads: &["Out"],
-            in_grads: &["X", "Updates"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X", "Updates"]).inputs(&["Index", "Updates"]))
     }
 }
 
@@ -75,10 +66,6 @@ fn targets(run: &Run<'_>, x: Shape, updates: &Tensor) -> Result<(Vec<i64>, usize
 }
 
 impl Op for ScatterNdAddGrad {
-    fn name(&self) -> &'static str {
-        "scatter_nd_add_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_updates) = (run.take("X@GRAD"), run.take("Updates@GRAD"));
         let (d_out, updates) = (run.input("Out@GRAD")?, run.input("Updates")?);

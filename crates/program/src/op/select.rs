@@ -10,10 +10,6 @@ pub(super) struct Where;
 pub(super) struct WhereGrad;
 
 impl Op for Where {
-    fn name(&self) -> &'static str {
-        "where"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.input("Y")?;
@@ -22,11 +18,9 @@ impl Op for Where {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let mut out = run.take("Out");
         same_shape(run, "X", "Y")?;
         same_shape(run, "X", "Condition")?;
-        let x = run.input("X")?;
-        for_number!(x.dtype(), run.input_name("X"), T => {
+        run.fill("Out", "X", |run, x, out| for_number!(x.dtype(), run.input_name("X"), T => {
             let (condition, y) = (run.data::<Bool>("Condition")?, run.data::<T>("Y")?);
             let out = out.resize::<T>(x.shape());
             for (((out, truth), &x), &y) in out.iter_mut().zip(condition).zip(x.data::<T>()?).zip(y)
@@ -34,28 +28,16 @@ impl Op for Where {
                 *out = if truth.get() { x } else { y };
             }
             Ok(())
-        })?;
-        out.set_lod(x.lod().clone());
-        run.put("Out", out);
-        Ok(())
+        }))
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["Condition", "X", "Y"],
-            out_grads: &["Out"],
-            in_grads: &["X", "Y"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X", "Y"]).inputs(&["Condition", "X", "Y"]))
     }
 }
 
 /// dX = dOut where Condition holds, else 0; dY the other way around.
 impl Op for WhereGrad {
-    fn name(&self) -> &'static str {
-        "where_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
         same_shape(run, "Condition", "Out@GRAD")?;

@@ -12,10 +12,6 @@ pub(super) struct MergeSelectedRows;
 pub(super) struct GetTensorFromSelectedRows;
 
 impl Op for MergeSelectedRows {
-    fn name(&self) -> &'static str {
-        "merge_selected_rows"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", Meta { kind: VarKind::SelectedRows, ..x })
@@ -27,10 +23,6 @@ impl Op for MergeSelectedRows {
 }
 
 impl Op for GetTensorFromSelectedRows {
-    fn name(&self) -> &'static str {
-        "get_tensor_from_selected_rows"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut meta = Meta { kind: VarKind::LodTensor, ..infer.input("X")? };
         if let Some(n) = meta.dims.first_mut() {

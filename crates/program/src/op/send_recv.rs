@@ -27,10 +27,6 @@ const PARAM_INIT: &str = "param_init";
 pub const FOR_GOOD: &str = "for good";
 
 impl Op for Send {
-    fn name(&self) -> &'static str {
-        "send"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer.set_output("Out", Meta::default())
     }
@@ -52,10 +48,6 @@ impl Op for Send {
 }
 
 impl Op for Recv {
-    fn name(&self) -> &'static str {
-        "recv"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         if run.attrs().int("do_not_run", 0)? != 0 {
             return Ok(());
@@ -74,10 +66,6 @@ impl Op for Recv {
 }
 
 impl Op for SendBarrier {
-    fn name(&self) -> &'static str {
-        "send_barrier"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer.set_output("Out", Meta::default())
     }
@@ -89,10 +77,6 @@ impl Op for SendBarrier {
 }
 
 impl Op for FetchBarrier {
-    fn name(&self) -> &'static str {
-        "fetch_barrier"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let op = run.op();
         run.remote_with("X")?.0.fetch_barrier(op)
@@ -100,10 +84,6 @@ impl Op for FetchBarrier {
 }
 
 impl Op for CheckpointNotify {
-    fn name(&self) -> &'static str {
-        "checkpoint_notify"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let op = run.op();
         run.remote_with("X")?.0.checkpoint_notify(op)
@@ -111,10 +91,6 @@ impl Op for CheckpointNotify {
 }
 
 impl Op for ListenAndServ {
-    fn name(&self) -> &'static str {
-        "listen_and_serv"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         Err(Error::ServesOnly { op: run.op().kind.clone() })
     }

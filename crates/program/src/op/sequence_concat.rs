@@ -12,10 +12,6 @@ pub(super) struct SequenceConcatGrad;
 const OP: &str = "SequenceConcatOp";
 
 impl Op for SequenceConcat {
-    fn name(&self) -> &'static str {
-        "sequence_concat"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let inputs = infer.inputs("X")?;
         let sum = inputs.iter().try_fold(0, |sum, x| match x.dims.first() {
@@ -56,12 +52,7 @@ impl Op for SequenceConcat {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X"]))
     }
 }
 
@@ -95,10 +86,6 @@ fn join(all: &[&[usize]]) -> Vec<usize> {
 
 /// dX = the parts of dOut that came from it.
 impl Op for SequenceConcatGrad {
-    fn name(&self) -> &'static str {
-        "sequence_concat_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let n = run.n_inputs("X");
         let mut grads: Vec<_> = (0..n).map(|index| run.take_at("X@GRAD", index)).collect();

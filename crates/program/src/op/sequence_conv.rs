@@ -57,10 +57,6 @@ impl Context {
 }
 
 impl Op for SequenceConv {
-    fn name(&self) -> &'static str {
-        "sequence_conv"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, filter) = (infer.input("X")?, infer.input("Filter")?);
         let context = Context::of(infer.attrs())?;
@@ -96,12 +92,7 @@ impl Op for SequenceConv {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Filter"],
-            out_grads: &["Out"],
-            in_grads: &["X", "Filter"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X", "Filter"]).inputs(&["X", "Filter"]))
     }
 }
 
@@ -150,10 +141,6 @@ fn gather<T: Float>(context: Context, x: Ragged<'_, T>, columns: &mut [T]) {
 
 /// dFilter = Cᵀ dOut; dX gathers what dC = dOut Filterᵀ holds of each step.
 impl Op for SequenceConvGrad {
-    fn name(&self) -> &'static str {
-        "sequence_conv_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let context = Context::of(run.attrs())?;
         let (mut d_x, mut d_filter) = (run.take("X@GRAD"), run.take("Filter@GRAD"));

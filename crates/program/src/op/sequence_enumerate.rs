@@ -22,10 +22,6 @@ fn win_size(attrs: &crate::attr::Attrs) -> Result<usize> {
 }
 
 impl Op for SequenceEnumerate {
-    fn name(&self) -> &'static str {
-        "sequence_enumerate"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if x.dims.len() != 2 {

@@ -11,10 +11,6 @@ pub(super) struct SequenceErase;
 const OP: &str = "SequenceEraseOp";
 
 impl Op for SequenceErase {
-    fn name(&self) -> &'static str {
-        "sequence_erase"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut out = infer.input("X")?;
         out.dims.iter_mut().take(1).for_each(|dim| *dim = -1);

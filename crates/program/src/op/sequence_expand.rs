@@ -15,10 +15,6 @@ pub(super) struct SequenceExpandGrad;
 const OP: &str = "SequenceExpandOp";
 
 impl Op for SequenceExpand {
-    fn name(&self) -> &'static str {
-        "sequence_expand"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut out = infer.input("X")?;
         out.dims.iter_mut().take(1).for_each(|dim| *dim = -1);
@@ -50,12 +46,7 @@ impl Op for SequenceExpand {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Y"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X", "Y"]))
     }
 }
 
@@ -110,10 +101,6 @@ impl<'a> Copies<'a> {
 
 /// dX = the sum of dOut over the copies.
 impl Op for SequenceExpandGrad {
-    fn name(&self) -> &'static str {
-        "sequence_expand_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let x = run.input("X")?;

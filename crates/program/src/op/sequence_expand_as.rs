@@ -11,10 +11,6 @@ pub(super) struct SequenceExpandAsGrad;
 const OP: &str = "SequenceExpandAsOp";
 
 impl Op for SequenceExpandAs {
-    fn name(&self) -> &'static str {
-        "sequence_expand_as"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (mut out, y) = (infer.input("X")?, infer.input("Y")?);
         let n_rows = y.dims.first().copied().unwrap_or(-1);
@@ -41,12 +37,7 @@ impl Op for SequenceExpandAs {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Y"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X", "Y"]))
     }
 }
 
@@ -62,10 +53,6 @@ fn inputs<'r>(run: &'r Run<'_>) -> Result<(&'r Tensor, &'r Tensor, &'r [usize])>
 
 /// dX = dOut summed over the steps of each sequence.
 impl Op for SequenceExpandAsGrad {
-    fn name(&self) -> &'static str {
-        "sequence_expand_as_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let (x, y, offsets) = inputs(run)?;

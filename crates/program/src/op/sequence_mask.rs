@@ -11,10 +11,6 @@ use crate::var::Meta;
 pub(super) struct SequenceMask;
 
 impl Op for SequenceMask {
-    fn name(&self) -> &'static str {
-        "sequence_mask"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let dtype = DType::from_code(infer.attrs().int("out_dtype", 3)?)?;

@@ -16,10 +16,6 @@ pub(super) struct SequencePadGrad;
 const OP: &str = "SequencePadOp";
 
 impl Op for SequencePad {
-    fn name(&self) -> &'static str {
-        "sequence_pad"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if x.dims.len() < 2 {
@@ -65,12 +61,7 @@ impl Op for SequencePad {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X"]))
     }
 }
 
@@ -97,10 +88,6 @@ fn padded_shape(x: &Tensor, n_sequences: usize, n_steps: usize) -> Result<Shape>
 
 /// dX = dOut without the padding.
 impl Op for SequencePadGrad {
-    fn name(&self) -> &'static str {
-        "sequence_pad_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let (x, offsets) = (run.input("X")?, ragged::only_offsets(run, OP, "X")?);

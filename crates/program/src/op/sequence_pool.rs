@@ -54,10 +54,6 @@ impl Pool {
 }
 
 impl Op for SequencePool {
-    fn name(&self) -> &'static str {
-        "sequence_pool"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { knows_is_test: true, ..Traits::NONE }
     }
@@ -172,10 +168,6 @@ fn pool_max<T: Float>(x: Ragged<'_, T>, pad: T, out: &mut [T], mut index: Option
 
 /// dX: dOut of its sequence, times the factor of the pooling, to the steps that took part.
 impl Op for SequencePoolGrad {
-    fn name(&self) -> &'static str {
-        "sequence_pool_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let pool = Pool::of(run.attrs())?;
         let mut d_x = run.take("X@GRAD");

@@ -22,10 +22,6 @@ fn new_dim(attrs: &crate::attr::Attrs) -> Result<usize> {
 }
 
 impl Op for SequenceReshape {
-    fn name(&self) -> &'static str {
-        "sequence_reshape"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if x.dims.len() != 2 {
@@ -55,21 +51,12 @@ impl Op for SequenceReshape {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X"]))
     }
 }
 
 /// dX = dOut in the shape of X.
 impl Op for SequenceReshapeGrad {
-    fn name(&self) -> &'static str {
-        "sequence_reshape_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let x = run.input("X")?;

@@ -13,10 +13,6 @@ pub(super) struct SequenceReverse;
 const OP: &str = "SequenceReverseOp";
 
 impl Op for SequenceReverse {
-    fn name(&self) -> &'static str {
-        "sequence_reverse"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Y", x)

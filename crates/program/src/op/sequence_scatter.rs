@@ -16,10 +16,6 @@ const OP: &str = "SequenceScatterOp";
 const RULE: &str = "X must have a row for each sequence of Ids, and Updates a number for each id";
 
 impl Op for SequenceScatter {
-    fn name(&self) -> &'static str {
-        "sequence_scatter"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, ids) = (infer.input("X")?, infer.input("Ids")?);
         if x.dims.len() != 2 || ids.dims.is_empty() {
@@ -46,12 +42,7 @@ impl Op for SequenceScatter {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["Ids", "Updates"],
-            out_grads: &["Out"],
-            in_grads: &["X", "Updates"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X", "Updates"]).inputs(&["Ids", "Updates"]))
     }
 }
 
@@ -81,10 +72,6 @@ fn not_there(run: &Run<'_>, position: usize, id: i64) -> Error {
 }
 
 impl Op for SequenceScatterGrad {
-    fn name(&self) -> &'static str {
-        "sequence_scatter_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_updates) = (run.take("X@GRAD"), run.take("Updates@GRAD"));
         let (d_out, updates) = (run.input("Out@GRAD")?, run.input("Updates")?);

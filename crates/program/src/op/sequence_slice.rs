@@ -11,10 +11,6 @@ pub(super) struct SequenceSliceGrad;
 const OP: &str = "SequenceSliceOp";
 
 impl Op for SequenceSlice {
-    fn name(&self) -> &'static str {
-        "sequence_slice"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut out = infer.input("X")?;
         for port in ["Offset", "Length"] {
@@ -47,12 +43,7 @@ impl Op for SequenceSlice {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Offset", "Length"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X", "Offset", "Length"]))
     }
 }
 
@@ -87,10 +78,6 @@ fn slices(run: &Run<'_>) -> Result<Vec<(usize, usize)>> {
 
 /// dX = dOut inside of the slices, 0 elsewhere.
 impl Op for SequenceSliceGrad {
-    fn name(&self) -> &'static str {
-        "sequence_slice_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let (x, slices) = (run.input("X")?, slices(run)?);

@@ -15,10 +15,6 @@ pub(super) struct SequenceSoftmaxGrad;
 const OP: &str = "SequenceSoftmaxOp";
 
 impl Op for SequenceSoftmax {
-    fn name(&self) -> &'static str {
-        "sequence_softmax"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)
@@ -42,12 +38,7 @@ impl Op for SequenceSoftmax {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X"],
-            outputs: &["Out"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X"]).outputs(&["Out"]))
     }
 }
 
@@ -63,10 +54,6 @@ fn softmax<T: Float>(x: &[T], out: &mut [T]) {
 
 /// dX = (dOut - sum(dOut * Out)) * Out within each sequence.
 impl Op for SequenceSoftmaxGrad {
-    fn name(&self) -> &'static str {
-        "sequence_softmax_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let (x, offsets) = (run.input("X")?, ragged::offsets(run, OP, "X")?);

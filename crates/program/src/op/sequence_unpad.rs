@@ -13,10 +13,6 @@ pub(super) struct SequenceUnpad;
 pub(super) struct SequenceUnpadGrad;
 
 impl Op for SequenceUnpad {
-    fn name(&self) -> &'static str {
-        "sequence_unpad"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if x.dims.len() < 2 {
@@ -44,12 +40,7 @@ impl Op for SequenceUnpad {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Length"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X", "Length"]))
     }
 }
 
@@ -98,10 +89,6 @@ fn out_shape(n_rows: usize, step: &[usize]) -> Shape {
 
 /// dX = dOut where a step was, 0 in the padding.
 impl Op for SequenceUnpadGrad {
-    fn name(&self) -> &'static str {
-        "sequence_unpad_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x: Tensor = run.take("X@GRAD");
         let (x, padded) = (run.input("X")?, Padded::of(run)?);

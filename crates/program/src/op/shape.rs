@@ -9,10 +9,6 @@ use crate::var::Meta;
 pub(super) struct Shape;
 
 impl Op for Shape {
-    fn name(&self) -> &'static str {
-        "shape"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let rank = infer.input("Input")?.dims.len() as i64;
         infer.set_output("Out", Meta::dense(DType::I32, &[rank]))

@@ -35,10 +35,6 @@ impl Part {
 }
 
 impl Op for ShardIndex {
-    fn name(&self) -> &'static str {
-        "shard_index"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)

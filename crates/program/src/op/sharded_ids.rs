@@ -22,10 +22,6 @@ pub(super) struct MergeIds;
 pub(super) struct LookupSparseTable;
 
 impl Op for SplitIds {
-    fn name(&self) -> &'static str {
-        "split_ids"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { serves_look_up: true, ..Traits::NONE }
     }
@@ -96,10 +92,6 @@ fn split_ids(run: &Run<'_>, shards: Shards) -> Result<Vec<Value>> {
 }
 
 impl Op for MergeIds {
-    fn name(&self) -> &'static str {
-        "merge_ids"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { serves_look_up: true, ..Traits::NONE }
     }
@@ -150,10 +142,6 @@ fn places(run: &Run<'_>) -> Result<HashMap<i64, (usize, usize)>> {
 }
 
 impl Op for LookupSparseTable {
-    fn name(&self) -> &'static str {
-        "lookup_sparse_table"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { knows_is_test: true, ..Traits::NONE }
     }

@@ -14,10 +14,6 @@ pub(super) struct ShuffleBatch;
 pub(super) struct ShuffleBatchGrad;
 
 impl Op for ShuffleBatch {
-    fn name(&self) -> &'static str {
-        "shuffle_batch"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)?;
@@ -53,12 +49,7 @@ impl Op for ShuffleBatch {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            outputs: &["ShuffleIdx"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).outputs(&["ShuffleIdx"]))
     }
 }
 
@@ -77,10 +68,6 @@ fn shuffle(rng: &mut Rng, places: &mut [i64]) {
 
 /// dX[i] = dOut[ShuffleIdx[i]].
 impl Op for ShuffleBatchGrad {
-    fn name(&self) -> &'static str {
-        "shuffle_batch_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let (d_out, order) = (run.input("Out@GRAD")?, run.data::<i64>("ShuffleIdx")?);

@@ -12,10 +12,6 @@ pub(super) struct SigmoidCrossEntropyWithLogits;
 pub(super) struct SigmoidCrossEntropyWithLogitsGrad;
 
 impl Op for SigmoidCrossEntropyWithLogits {
-    fn name(&self) -> &'static str {
-        "sigmoid_cross_entropy_with_logits"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         dims::infer_same(infer, "X", "Label")?;
         let x = infer.input("X")?;
@@ -23,46 +19,32 @@ impl Op for SigmoidCrossEntropyWithLogits {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let mut out = run.take("Out");
         dims::run_same(run, "X", "Label")?;
-        let x = run.input("X")?;
-        for_float!(x.dtype(), run.input_name("X"), T => {
-            let (data, label) = (x.data::<T>()?, run.data::<T>("Label")?);
-            let rule = Rule::new(run, label)?;
-            let out = out.resize::<T>(x.shape());
-            for ((out, &x), &label) in out.iter_mut().zip(data).zip(label) {
-                let loss = x.max(0.0) - x * label + (-x.abs()).exp().ln_1p();
-                *out = rule.apply(label, loss);
-            }
-            Ok(())
-        })?;
-        out.set_lod(x.lod().clone());
-        run.put("Out", out);
-        Ok(())
+        run.fill("Out", "X", |run, x, out| {
+            for_float!(x.dtype(), run.input_name("X"), T => {
+                let (data, label) = (x.data::<T>()?, run.data::<T>("Label")?);
+                let rule = Rule::new(run, label)?;
+                let out = out.resize::<T>(x.shape());
+                for ((out, &x), &label) in out.iter_mut().zip(data).zip(label) {
+                    let loss = x.max(0.0) - x * label + (-x.abs()).exp().ln_1p();
+                    *out = rule.apply(label, loss);
+                }
+                Ok(())
+            })
+        })
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Label"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X", "Label"]))
     }
 }
 
 /// dX = (sigmoid(X) - Label) dOut, 0 where ignored.
 impl Op for SigmoidCrossEntropyWithLogitsGrad {
-    fn name(&self) -> &'static str {
-        "sigmoid_cross_entropy_with_logits_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let mut d_x = run.take("X@GRAD");
         dims::run_same(run, "X", "Label")?;
         dims::run_same(run, "X", "Out@GRAD")?;
-        let x = run.input("X")?;
-        for_float!(x.dtype(), run.input_name("X"), T => {
+        run.fill("X@GRAD", "X", |run, x, d_x| for_float!(x.dtype(), run.input_name("X"), T => {
             let (data, label) = (x.data::<T>()?, run.data::<T>("Label")?);
             let rule = Rule::new(run, label)?;
             let d_out = run.data::<T>("Out@GRAD")?;
@@ -71,10 +53,7 @@ impl Op for SigmoidCrossEntropyWithLogitsGrad {
                 *d_x = rule.apply(label, (1.0 / (1.0 + (-x).exp()) - label) * d_out);
             }
             Ok(())
-        })?;
-        d_x.set_lod(x.lod().clone());
-        run.put("X@GRAD", d_x);
-        Ok(())
+        }))
     }
 }
 

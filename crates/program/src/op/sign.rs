@@ -8,10 +8,6 @@ use crate::error::Result;
 pub(super) struct Sign;
 
 impl Op for Sign {
-    fn name(&self) -> &'static str {
-        "sign"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)

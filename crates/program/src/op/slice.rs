@@ -21,10 +21,6 @@ type Cuts = Vec<(usize, i64, i64)>;
 const COMPUTED: [&str; 4] = ["StartsTensor", "StartsTensorList", "EndsTensor", "EndsTensorList"];
 
 impl Op for Slice {
-    fn name(&self) -> &'static str {
-        "slice"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let input = infer.input("Input")?;
         let attrs = infer.attrs();
@@ -138,10 +134,6 @@ fn region(run: &Run<'_>, shape: Shape) -> Result<Vec<(usize, usize, usize)>> {
 }
 
 impl Op for SliceGrad {
-    fn name(&self) -> &'static str {
-        "slice_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x: Tensor = run.take("Input@GRAD");
         let (input, d_out) = (run.input("Input")?, run.input("Out@GRAD")?);

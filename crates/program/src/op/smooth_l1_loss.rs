@@ -10,10 +10,6 @@ pub(super) struct SmoothL1Loss;
 pub(super) struct SmoothL1LossGrad;
 
 impl Op for SmoothL1Loss {
-    fn name(&self) -> &'static str {
-        "smooth_l1_loss"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         for port in ["Y", "InsideWeight", "OutsideWeight"] {
             if port == "Y" || infer.opt_input(port)?.is_some() {
@@ -52,12 +48,11 @@ impl Op for SmoothL1Loss {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["InsideWeight", "OutsideWeight"],
-            outputs: &["Diff"],
-            out_grads: &["Out"],
-            in_grads: &["X", "Y"],
-        })
+        grad.emit_usual(
+            Keep::grads(&["Out"], &["X", "Y"])
+                .inputs(&["InsideWeight", "OutsideWeight"])
+                .outputs(&["Diff"]),
+        )
     }
 }
 
@@ -88,10 +83,6 @@ fn slope<T: Float>(d: T, s: T) -> T {
 
 /// dX = dOut slope(Diff) InsideWeight OutsideWeight, dY = -dX.
 impl Op for SmoothL1LossGrad {
-    fn name(&self) -> &'static str {
-        "smooth_l1_loss_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let sigma = run.attrs().float("sigma", 1.0)?;
         check_weights(run, "Diff")?;

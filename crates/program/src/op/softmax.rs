@@ -14,10 +14,6 @@ pub(super) struct SoftmaxGrad;
 const NEEDS_AXIS: &str = "softmax needs a dimension of classes";
 
 impl Op for Softmax {
-    fn name(&self) -> &'static str {
-        "softmax"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { knows_is_test: true, ..Traits::NONE }
     }
@@ -32,49 +28,34 @@ impl Op for Softmax {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let mut out = run.take("Out");
-        let x = run.input("X")?;
-        let axis = dims::axis(run.attrs(), "axis", -1, x.shape().rank())?;
-        let around = x.shape().around(axis);
-        for_float!(x.dtype(), run.input_name("X"), T => {
-            softmax(x.data::<T>()?, out.resize::<T>(x.shape()), around);
-            Ok(())
-        })?;
-        out.set_lod(x.lod().clone());
-        run.put("Out", out);
-        Ok(())
+        run.fill("Out", "X", |run, x, out| {
+            let axis = dims::axis(run.attrs(), "axis", -1, x.shape().rank())?;
+            let around = x.shape().around(axis);
+            for_float!(x.dtype(), run.input_name("X"), T => {
+                softmax(x.data::<T>()?, out.resize::<T>(x.shape()), around);
+                Ok(())
+            })
+        })
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            outputs: &["Out"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-            ..Keep::default()
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).outputs(&["Out"]))
     }
 }
 
 /// dX = (dOut - sum(dOut Out)) Out.
 impl Op for SoftmaxGrad {
-    fn name(&self) -> &'static str {
-        "softmax_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let mut d_x = run.take("X@GRAD");
         dims::run_same(run, "Out", "Out@GRAD")?;
-        let out = run.input("Out")?;
-        let axis = dims::axis(run.attrs(), "axis", -1, out.shape().rank())?;
-        let around = out.shape().around(axis);
-        for_float!(out.dtype(), run.input_name("Out"), T => {
-            let d_out = run.data::<T>("Out@GRAD")?;
-            softmax_grad(out.data::<T>()?, d_out, d_x.resize::<T>(out.shape()), around);
-            Ok(())
-        })?;
-        d_x.set_lod(out.lod().clone());
-        run.put("X@GRAD", d_x);
-        Ok(())
+        run.fill("X@GRAD", "Out", |run, out, d_x| {
+            let axis = dims::axis(run.attrs(), "axis", -1, out.shape().rank())?;
+            let around = out.shape().around(axis);
+            for_float!(out.dtype(), run.input_name("Out"), T => {
+                let d_out = run.data::<T>("Out@GRAD")?;
+                softmax_grad(out.data::<T>()?, d_out, d_x.resize::<T>(out.shape()), around);
+                Ok(())
+            })
+        })
     }
 }
 

@@ -29,10 +29,6 @@ fn options(attrs: &Attrs, rank: usize) -> Result<Options> {
 }
 
 impl Op for SoftmaxWithCrossEntropy {
-    fn name(&self) -> &'static str {
-        "softmax_with_cross_entropy"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let logits = infer.input("Logits")?;
         let Options { axis, soft, .. } = options(infer.attrs(), logits.dims.len())?;
@@ -65,12 +61,9 @@ impl Op for SoftmaxWithCrossEntropy {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["Label"],
-            outputs: &["Softmax"],
-            out_grads: &["Loss"],
-            in_grads: &["Logits"],
-        })
+        grad.emit_usual(
+            Keep::grads(&["Loss"], &["Logits"]).inputs(&["Label"]).outputs(&["Softmax"]),
+        )
     }
 }
 
@@ -116,10 +109,6 @@ fn soft_loss<T: Float>(x: &[T], label: &[T], loss: &mut [T], around: (usize, usi
 /// dLogits = (Softmax - label) dLoss; the label is 1 at the class with hard ones, and ignored
 /// rows get 0.
 impl Op for SoftmaxWithCrossEntropyGrad {
-    fn name(&self) -> &'static str {
-        "softmax_with_cross_entropy_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("Logits@GRAD");
         let (out, d_loss) = (run.input("Softmax")?, run.input("Loss@GRAD")?);

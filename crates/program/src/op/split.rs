@@ -14,10 +14,6 @@ use crate::var::Meta;
 pub(super) struct Split;
 
 impl Op for Split {
-    fn name(&self) -> &'static str {
-        "split"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let attrs = infer.attrs();

@@ -64,10 +64,6 @@ fn check_level(run: &Run<'_>) -> Result<()> {
 }
 
 impl Op for SplitLodTensor {
-    fn name(&self) -> &'static str {
-        "split_lod_tensor"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut x = infer.input("X")?;
         if let Some(rows) = x.dims.first_mut() {
@@ -108,10 +104,6 @@ impl Op for SplitLodTensor {
 }
 
 impl Op for MergeLodTensor {
-    fn name(&self) -> &'static str {
-        "merge_lod_tensor"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut yes = infer.input("InTrue")?;
         if let Some(rows) = yes.dims.first_mut() {

@@ -16,10 +16,6 @@ pub(super) struct SplitByref;
 pub(super) struct SplitSelectedRows;
 
 impl Op for SplitByref {
-    fn name(&self) -> &'static str {
-        "split_byref"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let height = x.dims.first().copied().unwrap_or(0);
@@ -68,10 +64,6 @@ fn sections(given: Vec<i64>, height: i64, n_outputs: usize) -> Result<Vec<i64>> 
 }
 
 impl Op for SplitSelectedRows {
-    fn name(&self) -> &'static str {
-        "split_selected_rows"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut x = infer.input("X")?;
         x.kind = VarKind::SelectedRows;

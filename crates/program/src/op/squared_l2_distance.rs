@@ -15,10 +15,6 @@ const RULE: &str = "Y must have rows like X's, one or as many";
 const GRAD_RULE: &str = "a gradient needs what the op computed";
 
 impl Op for SquaredL2Distance {
-    fn name(&self) -> &'static str {
-        "squared_l2_distance"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, y) = (infer.input("X")?, infer.input("Y")?);
         if x.dims.len() < 2 || x.dims.len() != y.dims.len() {
@@ -63,20 +59,13 @@ impl Op for SquaredL2Distance {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X", "Y"],
-            outputs: &["sub_result"],
-            out_grads: &["Out"],
-            in_grads: &["X", "Y"],
-        })
+        grad.emit_usual(
+            Keep::grads(&["Out"], &["X", "Y"]).inputs(&["X", "Y"]).outputs(&["sub_result"]),
+        )
     }
 }
 
 impl Op for SquaredL2DistanceGrad {
-    fn name(&self) -> &'static str {
-        "squared_l2_distance_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
         let (x, y, sub) = (run.input("X")?, run.input("Y")?, run.input("sub_result")?);

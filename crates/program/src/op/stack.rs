@@ -18,10 +18,6 @@ pub(super) struct UnstackGrad;
 const RULE: &str = "what is stacked must have one shape and type";
 
 impl Op for Stack {
-    fn name(&self) -> &'static str {
-        "stack"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let first = infer.input("X")?;
         let inputs = infer.inputs("X")?;
@@ -44,7 +40,7 @@ impl Op for Stack {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep { out_grads: &["Y"], in_grads: &["X"], ..Keep::default() })
+        grad.emit_usual(Keep::grads(&["Y"], &["X"]))
     }
 }
 
@@ -101,20 +97,12 @@ fn take_apart(run: &mut Run<'_>, from: &str, to: &str) -> Result<()> {
 }
 
 impl Op for StackGrad {
-    fn name(&self) -> &'static str {
-        "stack_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         take_apart(run, "Y@GRAD", "X@GRAD")
     }
 }
 
 impl Op for Unstack {
-    fn name(&self) -> &'static str {
-        "unstack"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let axis = sizes::axis("axis", infer.attrs().int("axis", 0)?, x.dims.len())?;
@@ -139,15 +127,11 @@ impl Op for Unstack {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep { out_grads: &["Y"], in_grads: &["X"], ..Keep::default() })
+        grad.emit_usual(Keep::grads(&["Y"], &["X"]))
     }
 }
 
 impl Op for UnstackGrad {
-    fn name(&self) -> &'static str {
-        "unstack_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         join(run, "Y@GRAD", "X@GRAD")
     }

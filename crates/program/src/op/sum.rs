@@ -16,10 +16,6 @@ pub(super) struct Sum;
 const RULE: &str = "the inputs of a sum must have one shape";
 
 impl Op for Sum {
-    fn name(&self) -> &'static str {
-        "sum"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { keeps_to_gradients: true, ..Traits::NONE }
     }

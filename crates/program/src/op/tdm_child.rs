@@ -25,10 +25,6 @@ fn n_children(attrs: &Attrs) -> Result<usize> {
 }
 
 impl Op for TdmChild {
-    fn name(&self) -> &'static str {
-        "tdm_child"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut out = infer.input("X")?;
         out.dims.push(n_children(infer.attrs())? as i64);

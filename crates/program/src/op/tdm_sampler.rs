@@ -65,10 +65,6 @@ fn bad(attr: &str, expected: &str, actual: &impl std::fmt::Debug) -> Error {
 }
 
 impl Op for TdmSampler {
-    fn name(&self) -> &'static str {
-        "tdm_sampler"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let plan = Plan::of(infer.attrs())?;
         let x = infer.input("X")?;

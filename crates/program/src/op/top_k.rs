@@ -11,10 +11,6 @@ pub(super) struct TopK;
 pub(super) struct TopKGrad;
 
 impl Op for TopK {
-    fn name(&self) -> &'static str {
-        "top_k"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let Some(&n) = x.dims.last() else {
@@ -57,12 +53,7 @@ impl Op for TopK {
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
-        grad.emit_usual(Keep {
-            inputs: &["X"],
-            outputs: &["Indices"],
-            out_grads: &["Out"],
-            in_grads: &["X"],
-        })
+        grad.emit_usual(Keep::grads(&["Out"], &["X"]).inputs(&["X"]).outputs(&["Indices"]))
     }
 }
 
@@ -94,10 +85,6 @@ fn largest<T: Number>(x: &[T], out: &mut [T], indices: &mut [i64]) {
 
 /// dX = dOut at the places that Indices names, 0 elsewhere.
 impl Op for TopKGrad {
-    fn name(&self) -> &'static str {
-        "top_k_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         super::dims::run_same(run, "Indices", "Out@GRAD")?;

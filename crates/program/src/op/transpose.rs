@@ -18,10 +18,6 @@ pub(super) struct TransposeGrad;
 pub(super) struct Transpose2Grad;
 
 impl Op for Transpose {
-    fn name(&self) -> &'static str {
-        "transpose"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer_out(infer)
     }
@@ -36,10 +32,6 @@ impl Op for Transpose {
 }
 
 impl Op for Transpose2 {
-    fn name(&self) -> &'static str {
-        "transpose2"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer_out(infer)
     }
@@ -54,20 +46,12 @@ impl Op for Transpose2 {
 }
 
 impl Op for TransposeGrad {
-    fn name(&self) -> &'static str {
-        "transpose_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         backward(run)
     }
 }
 
 impl Op for Transpose2Grad {
-    fn name(&self) -> &'static str {
-        "transpose2_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         backward(run)
     }

@@ -51,7 +51,7 @@ macro_rules! in_width {
 /// `Op, OpGrad = "op" [attribute: kind = default, ...], |x| value, Reads |x or out, d| gradient;`
 macro_rules! unary {
     ($(
-        $op:ident, $grad:ident = $name:literal [$($param:ident: $kind:ident = $default:expr),*],
+        $op:ident, $grad:ident [$($param:ident: $kind:ident = $default:expr),*],
         |$x:ident| $value:expr,
         $reads:ident |$known:ident, $d:ident| $slope:expr;
     )*) => {$(
@@ -59,10 +59,6 @@ macro_rules! unary {
         pub(super) struct $grad;
 
         impl Op for $op {
-            fn name(&self) -> &'static str {
-                $name
-            }
-
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 let x = infer.input("X")?;
                 infer.set_output("Out", x)
@@ -83,10 +79,6 @@ macro_rules! unary {
         }
 
         impl Op for $grad {
-            fn name(&self) -> &'static str {
-                concat!($name, "_grad")
-            }
-
             fn run(&self, run: &mut Run<'_>) -> Result<()> {
                 $(let $param = run.attrs().$kind(stringify!($param), $default)?;)*
                 let port = Reads::$reads.port();
@@ -105,6 +97,15 @@ macro_rules! unary {
 /// `d` where a condition holds, else 0: a product would make 0 times infinity.
 fn pass<T: tensor::Float>(condition: bool, d: T) -> T {
     if condition { d } else { T::zero() }
+}
+
+/// The error function.
+fn erf<T: tensor::Float>(x: T) -> T {
+    T::of(libm::erf(x.f64()))
+}
+
+fn erf_slope<T: tensor::Float>(x: T) -> T {
+    T::of(FRAC_2_SQRT_PI * (-x.f64() * x.f64()).exp())
 }
 
 /// The chance that a normal variable stays below `x`.
@@ -126,37 +127,40 @@ fn gelu_inner<T: tensor::Float>(x: T) -> (T, T) {
 }
 
 unary! {
-    Abs, AbsGrad = "abs" [],
+    Abs, AbsGrad [],
         |x| x.abs(),
         X |x, d| d * sign(x);
-    Acos, AcosGrad = "acos" [],
+    Acos, AcosGrad [],
         |x| x.acos(),
         X |x, d| -d / (1.0 - x * x).sqrt();
-    Asin, AsinGrad = "asin" [],
+    Asin, AsinGrad [],
         |x| x.asin(),
         X |x, d| d / (1.0 - x * x).sqrt();
-    Atan, AtanGrad = "atan" [],
+    Atan, AtanGrad [],
         |x| x.atan(),
         X |x, d| d / (1.0 + x * x);
-    Brelu, BreluGrad = "brelu" [t_min: float = 0.0, t_max: float = 24.0],
+    Brelu, BreluGrad [t_min: float = 0.0, t_max: float = 24.0],
         |x| x.max(t_min).min(t_max),
         X |x, d| pass(t_min < x && x < t_max, d);
-    Ceil, CeilGrad = "ceil" [],
+    Ceil, CeilGrad [],
         |x| x.ceil(),
         Nothing |_d_out, _d| 0.0;
-    Cos, CosGrad = "cos" [],
+    Cos, CosGrad [],
         |x| x.cos(),
         X |x, d| -d * x.sin();
-    Elu, EluGrad = "elu" [alpha: float = 1.0],
+    Elu, EluGrad [alpha: float = 1.0],
         |x| if x > 0.0 { x } else { alpha * (x.exp() - 1.0) },
         X |x, d| if x > 0.0 { d } else { d * alpha * x.exp() };
-    Exp, ExpGrad = "exp" [],
+    Erf, ErfGrad [],
+        |x| erf(x),
+        X |x, d| d * erf_slope(x);
+    Exp, ExpGrad [],
         |x| x.exp(),
         Out |out, d| d * out;
-    Floor, FloorGrad = "floor" [],
+    Floor, FloorGrad [],
         |x| x.floor(),
         Nothing |_d_out, _d| 0.0;
-    Gelu, GeluGrad = "gelu" [approximate: bool = false],
+    Gelu, GeluGrad [approximate: bool = false],
         |x| if approximate {
             0.5 * x * (1.0 + gelu_inner(x).0.tanh())
         } else {
@@ -169,14 +173,14 @@ unary! {
         } else {
             d * (normal_below(x) + x * normal_at(x))
         };
-    HardShrink, HardShrinkGrad = "hard_shrink" [threshold: float = 0.5],
+    HardShrink, HardShrinkGrad [threshold: float = 0.5],
         |x| pass(x < -threshold || x > threshold, x),
         X |x, d| pass(x < -threshold || x > threshold, d);
-    HardSigmoid, HardSigmoidGrad = "hard_sigmoid" [slope: float = 0.2, offset: float = 0.5],
+    HardSigmoid, HardSigmoidGrad [slope: float = 0.2, offset: float = 0.5],
         |x| (slope * x + offset).clamp(0.0, 1.0),
         Out |out, d| pass(0.0 < out && out < 1.0, d * slope);
     // Above the threshold the slope is 1, as in Fluid, also where threshold and scale differ.
-    HardSwish, HardSwishGrad = "hard_swish"
+    HardSwish, HardSwishGrad
         [threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0],
         |x| x * (x + offset).max(0.0).min(threshold) / scale,
         X |x, d| if x + offset < threshold {
@@ -184,74 +188,74 @@ unary! {
         } else {
             d
         };
-    LeakyRelu, LeakyReluGrad = "leaky_relu" [alpha: float = 0.02],
+    LeakyRelu, LeakyReluGrad [alpha: float = 0.02],
         |x| x.max(alpha * x),
         Out |out, d| if out > 0.0 { d } else { alpha * d };
-    Log, LogGrad = "log" [],
+    Log, LogGrad [],
         |x| x.ln(),
         X |x, d| d / x;
-    Logsigmoid, LogsigmoidGrad = "logsigmoid" [],
+    Logsigmoid, LogsigmoidGrad [],
         |x| x.min(0.0) - (-x.abs()).exp().ln_1p(),
         X |x, d| d / (1.0 + x.exp());
-    Reciprocal, ReciprocalGrad = "reciprocal" [],
+    Reciprocal, ReciprocalGrad [],
         |x| 1.0 / x,
         Out |out, d| -d * out * out;
-    Relu, ReluGrad = "relu" [],
+    Relu, ReluGrad [],
         |x| x.max(0.0),
         Out |out, d| pass(out > 0.0, d);
-    Relu6, Relu6Grad = "relu6" [threshold: float = 6.0],
+    Relu6, Relu6Grad [threshold: float = 6.0],
         |x| x.max(0.0).min(threshold),
         Out |out, d| pass(0.0 < out && out < threshold, d);
-    Round, RoundGrad = "round" [],
+    Round, RoundGrad [],
         |x| x.round(),
         Nothing |_d_out, _d| 0.0;
-    Rsqrt, RsqrtGrad = "rsqrt" [],
+    Rsqrt, RsqrtGrad [],
         |x| 1.0 / x.sqrt(),
         Out |out, d| -0.5 * d * out * out * out;
-    Sigmoid, SigmoidGrad = "sigmoid" [],
+    Sigmoid, SigmoidGrad [],
         |x| 1.0 / (1.0 + (-x).exp()),
         Out |out, d| d * out * (1.0 - out);
-    Sin, SinGrad = "sin" [],
+    Sin, SinGrad [],
         |x| x.sin(),
         X |x, d| d * x.cos();
     // The input is bounded, the derivative is cut by the bounded output, as in Fluid.
-    SoftRelu, SoftReluGrad = "soft_relu" [threshold: float = 40.0],
+    SoftRelu, SoftReluGrad [threshold: float = 40.0],
         |x| (1.0 + x.max(-threshold).min(threshold).exp()).ln(),
         Out |out, d| pass(-threshold < out && out < threshold, d * (1.0 - (-out).exp()));
-    Softplus, SoftplusGrad = "softplus" [],
+    Softplus, SoftplusGrad [],
         |x| x.max(0.0) + (-x.abs()).exp().ln_1p(),
         X |x, d| d / (1.0 + (-x).exp());
-    Softshrink, SoftshrinkGrad = "softshrink" [lambda: float = 0.5],
+    Softshrink, SoftshrinkGrad [lambda: float = 0.5],
         |x| if x > lambda { x - lambda } else { pass(x < -lambda, x + lambda) },
         X |x, d| pass(x < -lambda || x > lambda, d);
-    Softsign, SoftsignGrad = "softsign" [],
+    Softsign, SoftsignGrad [],
         |x| x / (1.0 + x.abs()),
         X |x, d| d / ((1.0 + x.abs()) * (1.0 + x.abs()));
-    Sqrt, SqrtGrad = "sqrt" [],
+    Sqrt, SqrtGrad [],
         |x| x.sqrt(),
         Out |out, d| 0.5 * d / out;
-    Square, SquareGrad = "square" [],
+    Square, SquareGrad [],
         |x| x * x,
         X |x, d| 2.0 * d * x;
-    Stanh, StanhGrad = "stanh" [scale_a: float = 0.67, scale_b: float = 1.7159],
+    Stanh, StanhGrad [scale_a: float = 0.67, scale_b: float = 1.7159],
         |x| scale_b * (scale_a * x).tanh(),
         X |x, d| {
             let tanh = (scale_a * x).tanh();
             d * scale_a * scale_b * (1.0 - tanh * tanh)
         };
-    Swish, SwishGrad = "swish" [beta: float = 1.0],
+    Swish, SwishGrad [beta: float = 1.0],
         |x| x / (1.0 + (-beta * x).exp()),
         X |x, d| {
             let sigmoid = 1.0 / (1.0 + (-beta * x).exp());
             d * (sigmoid + beta * x * sigmoid * (1.0 - sigmoid))
         };
-    Tanh, TanhGrad = "tanh" [],
+    Tanh, TanhGrad [],
         |x| x.tanh(),
         Out |out, d| d * (1.0 - out * out);
-    TanhShrink, TanhShrinkGrad = "tanh_shrink" [],
+    TanhShrink, TanhShrinkGrad [],
         |x| x - x.tanh(),
         X |x, d| d * x.tanh() * x.tanh();
-    ThresholdedRelu, ThresholdedReluGrad = "thresholded_relu" [threshold: float = 1.0],
+    ThresholdedRelu, ThresholdedReluGrad [threshold: float = 1.0],
         |x| pass(x > threshold, x),
         X |x, d| pass(x > threshold, d);
 }

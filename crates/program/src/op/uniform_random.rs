@@ -15,10 +15,6 @@ pub(super) struct UniformRandom;
 pub(super) struct UniformRandomBatchSizeLike;
 
 impl Op for UniformRandom {
-    fn name(&self) -> &'static str {
-        "uniform_random"
-    }
-
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { draws_stream: true, ..Traits::NONE }
     }
@@ -42,10 +38,6 @@ impl Op for UniformRandom {
 }
 
 impl Op for UniformRandomBatchSizeLike {
-    fn name(&self) -> &'static str {
-        "uniform_random_batch_size_like"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let meta = sizes::batch_size_like(infer)?;
         infer.set_output("Out", meta)

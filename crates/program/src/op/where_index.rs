@@ -9,10 +9,6 @@ use crate::var::Meta;
 pub(super) struct WhereIndex;
 
 impl Op for WhereIndex {
-    fn name(&self) -> &'static str {
-        "where_index"
-    }
-
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let rank = infer.input("Condition")?.dims.len() as i64;
         infer.set_output("Out", Meta::dense(DType::I64, &[-1, rank]))

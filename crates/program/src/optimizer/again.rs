@@ -65,7 +65,7 @@ mod tests {
         let x = layers::data(b, "x", &[2], layers::Data::default()).unwrap();
         let param_attr = vec![ParamAttr::named("w")];
         let y = layers::fc(b, &[x], 1, layers::Fc { param_attr, ..Default::default() }).unwrap();
-        let loss = layers::mean(b, &y).unwrap();
+        let loss = layers::mean(b, &y, None).unwrap();
         let mut sgd = Optimizer::new(Sgd, 0.1);
         sgd.minimize(b, &loss, &Limits::default()).unwrap().1
     }

@@ -156,7 +156,7 @@ fn schedule(b: &mut Builder<'_>, var: &Var, decay: f32, steps: &Var) -> Result<(
     let ratio = b.unnamed(DType::F32);
     let op = OpDesc::new("elementwise_div").input("X", &above).input("Y", &below);
     b.op(op.output("Out", &ratio).attr("axis", -1))?;
-    let most = layers::fill_constant(b, &[1], DType::F32, decay.into(), Default::default())?;
+    let most = layers::fill_constant(b, &[1], DType::F32, f64::from(decay), Default::default())?;
     let op = OpDesc::new("elementwise_min").input("X", &ratio).input("Y", &most);
     b.op(op.output("Out", var).attr("axis", -1))
 }

@@ -46,6 +46,8 @@ pub struct Optimizer {
     pub grad_clip: Option<GradClip>,
     /// Parameters whose gradients that clip leaves alone.
     pub unclipped: HashSet<String>,
+    /// Parameters that an optimizer with a decay of its own (LAMB) leaves out of it.
+    pub undecayed: HashSet<String>,
     /// Trains only these; a list in [`Limits`] wins.
     pub parameter_list: Option<Vec<String>>,
     /// Goes into the names of the state: `<param>_<name>_velocity_0`.
@@ -59,12 +61,18 @@ pub struct Optimizer {
 impl Optimizer {
     /// An optimizer of this kind, nothing else said.
     pub fn new(kind: impl Kind + 'static, learning_rate: impl Into<LearningRate>) -> Self {
+        Self::boxed(Box::new(kind), learning_rate)
+    }
+
+    /// The same of a kind that was found by name ([`by_name`](super::by_name)).
+    pub fn boxed(kind: Box<dyn Kind>, learning_rate: impl Into<LearningRate>) -> Self {
         Self {
-            kind: Box::new(kind),
+            kind,
             learning_rate: learning_rate.into(),
             regularization: None,
             grad_clip: None,
             unclipped: HashSet::new(),
+            undecayed: HashSet::new(),
             parameter_list: None,
             name: None,
             rates: HashMap::new(),
@@ -191,6 +199,9 @@ impl Optimizer {
         }
         for (name, value) in self.kind.attrs(&pair.param) {
             op.attrs.set(name, value);
+        }
+        if let (Some(decay), true) = (self.kind.decay(), self.undecayed.contains(&pair.param)) {
+            op.attrs.set(decay, 0.0f32);
         }
         // Without it the op would run late, and servers would keep its tables whole.
         assert!(op.traits().update.is_some(), "`traits` of `{}` must name `update`", op.kind);

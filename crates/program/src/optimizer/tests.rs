@@ -19,7 +19,7 @@ fn net(bias_rate: f32) -> (Net, Var) {
     let x = layers::data(&mut b, "x", &[3], Data::default()).unwrap();
     let bias_attr = Some(ParamAttr { learning_rate: bias_rate, ..ParamAttr::default() });
     let y = layers::fc(&mut b, &[x], 2, Fc { bias_attr, ..Fc::default() }).unwrap();
-    let loss = layers::mean(&mut b, &y).unwrap();
+    let loss = layers::mean(&mut b, &y, None).unwrap();
     (net, loss)
 }
 
@@ -154,7 +154,7 @@ fn check_states(kind: impl Kind + 'static, expected: &[&str]) {
 #[test]
 fn every_kind_names_its_state_as_fluid_does() {
     check_states(Momentum { momentum: 0.9, use_nesterov: false }, &["velocity_0"]);
-    check_states(LarsMomentum::new(0.9), &["velocity_0"]);
+    check_states(LarsMomentum::default(), &["velocity_0"]);
     check_states(Adagrad::default(), &["moment_0"]);
     check_states(DecayedAdagrad::default(), &["moment_0"]);
     check_states(Adadelta::default(), &["_avg_squared_grad_0", "_avg_squared_update_0"]);
@@ -171,8 +171,9 @@ fn options_reach_the_ops() {
     let (_, ops) = minimize(&mut Optimizer::new(ftrl, 0.1), 1.0);
     assert_eq!(ops[0].attrs.float("l1", 0.0).unwrap(), 0.3);
     assert_eq!(ops[0].attrs.float("l2", 0.0).unwrap(), 0.05);
-    let lamb = Lamb { exclude_from_weight_decay: vec!["fc_0.b_0".into()], ..Lamb::default() };
-    let (_, ops) = minimize(&mut Optimizer::new(lamb, 0.1), 1.0);
+    let mut lamb = Optimizer::new(Lamb::default(), 0.1);
+    lamb.undecayed.insert("fc_0.b_0".to_string());
+    let (_, ops) = minimize(&mut lamb, 1.0);
     let decays = [0, 1].map(|at: usize| ops[at].attrs.float("weight_decay", -1.0).unwrap());
     assert_eq!(decays, [0.0, 0.01]);
     let adagrad = Adagrad { initial_accumulator_value: 0.5, ..Adagrad::default() };
@@ -434,4 +435,29 @@ fn one_optimizer_may_train_two_programs() {
     let (second, _) = minimize(&mut adam, 1.0);
     assert!(adam.learning_rate(&first.main).is_some());
     assert!(adam.learning_rate(&second.main).is_some());
+}
+
+/// Options that are set by name are those of the struct, and each reaches its op.
+#[test]
+fn options_have_fluids_names() {
+    let mut adam = by_name("adam").unwrap();
+    assert!(adam.set("beta1", 0.5) && adam.set("lazy_mode", 1.0));
+    assert!(!adam.set("no_such_option", 1.0));
+    let attrs = adam.attrs("w");
+    assert!(attrs.contains(&("beta1", 0.5f32.into())), "{attrs:?}");
+    assert!(attrs.contains(&("lazy_mode", true.into())), "{attrs:?}");
+    assert!(by_name("mean").is_err() && by_name("no_such_op").is_err());
+}
+
+/// An op that updates has an optimizer, and the other way round.
+#[test]
+fn every_update_has_its_optimizer() {
+    for name in crate::op::names() {
+        let op = crate::op::find(name).unwrap();
+        let updates = crate::OpDesc::new(name).traits().update.is_some();
+        assert_eq!(updates, op.optimizer().is_some(), "{name}");
+        if let Some(kind) = op.optimizer() {
+            assert_eq!(kind.op(), name);
+        }
+    }
 }

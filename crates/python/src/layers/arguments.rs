@@ -1,6 +1,6 @@
 //! Arguments that Fluid takes in several forms.
 
-use program::layers::{Count, Depth, Padding};
+use program::layers::{self, Padding};
 use program::{ParamAttr, Var};
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -173,10 +173,7 @@ fn named_padding(name: &str) -> PyResult<Surround> {
 }
 
 /// A number, or a variable that holds it when the program runs.
-pub(crate) enum Amount<T> {
-    Is(T),
-    In(Input),
-}
+pub(crate) struct Amount<T>(pub(crate) layers::Amount<T>);
 
 impl<'a, 'py, T> FromPyObject<'a, 'py> for Amount<T>
 where
@@ -186,29 +183,12 @@ where
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if object.is_instance_of::<PyVariable>() {
-            return Ok(Amount::In(object.extract()?));
+            return Ok(Amount(layers::Amount::In(object.extract::<Input>()?.0)));
         }
-        object.extract().map(Amount::Is).map_err(|_: T::Error| {
+        let number = object.extract().map_err(|_: T::Error| {
             let kind = object.get_type();
             PyTypeError::new_err(format!("expected a number or a Variable, but got {kind}"))
-        })
-    }
-}
-
-impl From<Amount<i32>> for Count {
-    fn from(amount: Amount<i32>) -> Self {
-        match amount {
-            Amount::Is(number) => Count::Is(number),
-            Amount::In(var) => Count::In(var.0),
-        }
-    }
-}
-
-impl From<Amount<i32>> for Depth {
-    fn from(amount: Amount<i32>) -> Self {
-        match amount {
-            Amount::Is(number) => Depth::Is(number),
-            Amount::In(var) => Depth::In(var.0),
-        }
+        })?;
+        Ok(Amount(layers::Amount::Is(number)))
     }
 }

@@ -1,4 +1,4 @@
-//! Inputs, fully connected layers, averages.
+//! Inputs, fully connected layers.
 
 use program::layers::{self, Data, Fc};
 use pyo3::exceptions::PyTypeError;
@@ -7,7 +7,6 @@ use pyo3::types::{PyList, PyTuple};
 
 use tensor::DType;
 
-use super::arguments::Floats;
 use crate::context::layer;
 use crate::convert::any_dtype_from_py;
 use crate::param::param_attr;
@@ -15,8 +14,7 @@ use crate::variable::{Inputs, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(self::data, m)?)?;
-    m.add_function(wrap_pyfunction!(fc, m)?)?;
-    m.add_function(wrap_pyfunction!(mean, m)?)
+    m.add_function(wrap_pyfunction!(fc, m)?)
 }
 
 /// Declares an input of the program. A batch dimension of -1 goes first unless the shape has one.
@@ -78,14 +76,6 @@ pub(crate) fn param_attrs(object: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<pro
         }
         other => Ok(vec![one(other)?]),
     }
-}
-
-/// The average of all elements, shape [1].
-#[pyfunction]
-#[pyo3(signature = (x, name=None))]
-fn mean(py: Python<'_>, x: Floats, name: Option<&str>) -> PyResult<PyVariable> {
-    let _ = name;
-    layer(py, |b| layers::mean(b, &x.0))
 }
 
 /// The element type of a data variable. Fluid asks numpy here, which has another error for the

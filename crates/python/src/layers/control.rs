@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use program::layers::{self, Print, Switch, TensorArrayToTensor};
-use program::{BlockId, Var};
+use program::layers::{self, Print, Switch};
+use program::{BlockId, Builder, Var};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use tensor::DType;
 
-use super::sizes::var;
 use crate::context::{build, build_in, default_main_program, layer, wrap};
 use crate::convert::any_dtype_from_py;
 use crate::error::from_program;
@@ -24,10 +23,6 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(cond, m)?)?;
     m.add_function(wrap_pyfunction!(while_loop, m)?)?;
     m.add_function(wrap_pyfunction!(create_array, m)?)?;
-    m.add_function(wrap_pyfunction!(array_write, m)?)?;
-    m.add_function(wrap_pyfunction!(array_read, m)?)?;
-    m.add_function(wrap_pyfunction!(array_length, m)?)?;
-    m.add_function(wrap_pyfunction!(tensor_array_to_tensor, m)?)?;
     m.add_function(wrap_pyfunction!(print, m)?)
 }
 
@@ -206,15 +201,18 @@ impl PyWhile {
     }
 }
 
-/// Calls a Python function whose layers go into a block of their own.
-fn inside<'py>(
-    guard: &BlockGuard,
-    call: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
-) -> PyResult<(BlockId, Bound<'py, PyAny>)> {
-    guard.open()?;
-    let result = call();
-    let block = guard.close()?;
-    Ok((block, result?))
+/// A script of Python: its functions call layers between those that we add.
+struct Script<'py>(Python<'py>);
+
+impl layers::Script for Script<'_> {
+    type Error = PyErr;
+
+    fn build<T>(
+        &mut self,
+        append: impl FnOnce(&mut Builder<'_>) -> program::Result<T>,
+    ) -> PyResult<T> {
+        build(self.0, append)
+    }
 }
 
 /// The variables in what a function returned: one, or lists, tuples and dicts of them.
@@ -271,16 +269,14 @@ fn branch<'py>(
         let text = format!("The {name} in cond must be callable, but received {kind}");
         return Err(PyTypeError::new_err(text));
     }
-    let py = function.py();
-    let guard = BlockGuard::new(py, When::If(condition))?;
-    let (block, result) = inside(&guard, || function.call0())?;
-    let mut vars = Vec::new();
-    if !result.is_none() {
-        variables(&result, &mut vars)?;
-    }
-    let outs = build(py, |b| layers::leave(b, block, &vars))?;
-    guard.run(py, block)?;
-    Ok((!result.is_none()).then_some((result, outs)))
+    let mut returned = None;
+    let outs = layers::branch(&mut Script(function.py()), &condition, |_| {
+        let result = function.call0()?;
+        let vars = if result.is_none() { Vec::new() } else { results(&result)? };
+        returned = Some(result).filter(|result| !result.is_none());
+        Ok(vars)
+    })?;
+    Ok(returned.map(|result| (result, outs)))
 }
 
 /// What `true_fn` returns if `pred` holds, else what `false_fn` returns.
@@ -299,7 +295,7 @@ pub(super) fn cond<'py>(
     let failed = match false_fn {
         None => None,
         Some(_) => {
-            let not = build(py, |b| layers::logical_not(b, &pred, Default::default()))?;
+            let not = build(py, |b| layers::logical_not(b, &pred, None, None))?;
             branch(not, false_fn, "false_fn")?
         }
     };
@@ -357,8 +353,7 @@ fn while_loop<'py>(
     let arguments = loop_vars.try_iter()?.collect::<PyResult<Vec<_>>>()?;
     let condition = cond.call1(PyTuple::new(py, arguments.clone())?)?;
     let condition = truth("the result of cond", "while_loop", &condition)?;
-    let guard = BlockGuard::new(py, When::While(condition.clone()))?;
-    let (block, _) = inside(&guard, || {
+    layers::while_loop(&mut Script(py), &condition, |_| {
         let after = body.call1(PyTuple::new(py, arguments)?)?;
         let after = match after.is_instance_of::<PyList>() || after.is_instance_of::<PyTuple>() {
             true => after,
@@ -378,9 +373,8 @@ fn while_loop<'py>(
         for (from, to) in vars.iter().zip(&before).chain([(&again, &condition)]) {
             build(py, |b| layers::assign(b, from, Some(to)))?;
         }
-        Ok(after)
+        Ok(())
     })?;
-    guard.run(py, block)?;
     Ok(loop_vars.clone())
 }
 
@@ -389,40 +383,6 @@ fn while_loop<'py>(
 fn create_array(py: Python<'_>, dtype: &Bound<'_, PyAny>) -> PyResult<PyVariable> {
     let dtype = any_dtype_from_py(dtype)?;
     layer(py, |b| layers::create_array(b, dtype))
-}
-
-/// Puts a tensor at a place of a list, a new one if there is none.
-#[pyfunction]
-#[pyo3(signature = (x, i, array=None))]
-fn array_write(py: Python<'_>, x: Input, i: Input, array: Option<Input>) -> PyResult<PyVariable> {
-    layer(py, |b| layers::array_write(b, &x.0, &i.0, var(&array)))
-}
-
-/// The tensor at a place of a list.
-#[pyfunction]
-fn array_read(py: Python<'_>, array: Input, i: Input) -> PyResult<PyVariable> {
-    layer(py, |b| layers::array_read(b, &array.0, &i.0))
-}
-
-/// How many tensors a list holds.
-#[pyfunction]
-fn array_length(py: Python<'_>, array: Input) -> PyResult<PyVariable> {
-    layer(py, |b| layers::array_length(b, &array.0))
-}
-
-/// The tensors of a list joined or stacked, and the size of each.
-#[pyfunction]
-#[pyo3(signature = (input, axis=1, name=None, use_stack=false))]
-fn tensor_array_to_tensor(
-    py: Python<'_>,
-    input: Input,
-    axis: i32,
-    name: Option<&str>,
-    use_stack: bool,
-) -> PyResult<(PyVariable, PyVariable)> {
-    let options = TensorArrayToTensor { axis, name, use_stack };
-    let (out, sizes) = build(py, |b| layers::tensor_array_to_tensor(b, &input.0, options))?;
-    Ok((wrap(py, out)?, wrap(py, sizes)?))
 }
 
 /// The input, shown on its way.

@@ -1,105 +1,25 @@
-//! Layers that make variables: constants, copies, parameters, random numbers.
+//! Layers that make variables: copies, parameters, counters.
 
-use program::layers::{
-    self, BatchSizeLike, CreateGlobalVar, CreateParameter, FillConstant, GaussianRandom,
-    StepCounter, UniformRandom,
-};
-use program::{Initializer, NewParam, Var};
+use program::layers::{self, CreateGlobalVar, CreateParameter, StepCounter};
+use program::{Initializer, NewParam};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use tensor::{DType, Tensor};
 
-use super::sizes::{Dims, Dtype, Ints, Known, Number, var};
+use super::sizes::{Dtype, Known, Number, var};
 use crate::array::copy_array;
 use crate::context::{self, layer};
 use crate::param::{PyInitializer, param_attr, wanted};
 use crate::variable::{Input, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(fill_constant, m)?)?;
-    m.add_function(wrap_pyfunction!(fill_constant_batch_size_like, m)?)?;
-    m.add_function(wrap_pyfunction!(zeros, m)?)?;
-    m.add_function(wrap_pyfunction!(ones, m)?)?;
-    m.add_function(wrap_pyfunction!(zeros_like, m)?)?;
-    m.add_function(wrap_pyfunction!(ones_like, m)?)?;
     m.add_function(wrap_pyfunction!(assign, m)?)?;
-    m.add_function(wrap_pyfunction!(range, m)?)?;
     m.add_function(wrap_pyfunction!(create_tensor, m)?)?;
     m.add_function(wrap_pyfunction!(create_parameter, m)?)?;
     m.add_function(wrap_pyfunction!(create_global_var, m)?)?;
     m.add_function(wrap_pyfunction!(autoincreased_step_counter, m)?)?;
-    m.add_function(wrap_pyfunction!(uniform_random, m)?)?;
-    m.add_function(wrap_pyfunction!(uniform_random_batch_size_like, m)?)?;
-    m.add_function(wrap_pyfunction!(gaussian_random, m)?)?;
-    m.add_function(wrap_pyfunction!(gaussian_random_batch_size_like, m)?)?;
     m.add_function(wrap_pyfunction!(_parameter, m)?)?;
     m.add_function(wrap_pyfunction!(_initialize, m)?)
-}
-
-/// One value in a shape.
-#[pyfunction]
-#[pyo3(signature = (shape, dtype, value, force_cpu=false, out=None))]
-fn fill_constant(
-    py: Python<'_>,
-    shape: Dims,
-    dtype: Dtype,
-    value: &Bound<'_, PyAny>,
-    force_cpu: bool,
-    out: Option<Input>,
-) -> PyResult<PyVariable> {
-    let value_in = value.is_instance_of::<PyVariable>().then(|| value.extract::<Input>());
-    let value_in = value_in.transpose()?;
-    let value = match &value_in {
-        Some(_) => 0.0,
-        None => value.extract::<Number>()?.0,
-    };
-    let options = FillConstant { force_cpu, value_in: var(&value_in), out: var(&out) };
-    layer(py, |b| layers::fill_constant(b, shape.0, dtype.0, value, options))
-}
-
-/// One value in a shape, one size of which is another variable's.
-#[pyfunction]
-#[pyo3(signature = (input, shape, dtype, value, input_dim_idx=0, output_dim_idx=0, force_cpu=false))]
-fn fill_constant_batch_size_like(
-    py: Python<'_>,
-    input: Input,
-    shape: Ints,
-    dtype: Dtype,
-    value: Number,
-    input_dim_idx: i32,
-    output_dim_idx: i32,
-    force_cpu: bool,
-) -> PyResult<PyVariable> {
-    let like = BatchSizeLike { input: &input.0, shape: &shape.0, input_dim_idx, output_dim_idx };
-    layer(py, |b| layers::fill_constant_batch_size_like(b, like, dtype.0, value.0, force_cpu))
-}
-
-/// Zeros in a shape.
-#[pyfunction]
-#[pyo3(signature = (shape, dtype, force_cpu=false))]
-fn zeros(py: Python<'_>, shape: Dims, dtype: Dtype, force_cpu: bool) -> PyResult<PyVariable> {
-    layer(py, |b| layers::zeros(b, shape.0, dtype.0, force_cpu))
-}
-
-/// Ones in a shape.
-#[pyfunction]
-#[pyo3(signature = (shape, dtype, force_cpu=false))]
-fn ones(py: Python<'_>, shape: Dims, dtype: Dtype, force_cpu: bool) -> PyResult<PyVariable> {
-    layer(py, |b| layers::ones(b, shape.0, dtype.0, force_cpu))
-}
-
-/// Zeros like another variable.
-#[pyfunction]
-#[pyo3(signature = (x, out=None))]
-fn zeros_like(py: Python<'_>, x: Input, out: Option<Input>) -> PyResult<PyVariable> {
-    layer(py, |b| layers::zeros_like(b, &x.0, var(&out)))
-}
-
-/// Ones like another variable.
-#[pyfunction]
-#[pyo3(signature = (x, out=None))]
-fn ones_like(py: Python<'_>, x: Input, out: Option<Input>) -> PyResult<PyVariable> {
-    layer(py, |b| layers::ones_like(b, &x.0, var(&out)))
 }
 
 /// What `assign` can carry in a program.
@@ -135,27 +55,6 @@ fn assign(py: Python<'_>, input: &Bound<'_, PyAny>, output: Option<Input>) -> Py
         return Err(PyValueError::new_err(format!("assign: {text}")));
     }
     layer(py, |b| layers::assign_value(b, &value, var(&output)))
-}
-
-/// start, start + step, … before end.
-#[pyfunction]
-fn range(
-    py: Python<'_>,
-    start: &Bound<'_, PyAny>,
-    end: &Bound<'_, PyAny>,
-    step: &Bound<'_, PyAny>,
-    dtype: Dtype,
-) -> PyResult<PyVariable> {
-    let bound = |object: &Bound<'_, PyAny>| -> PyResult<Var> {
-        if object.is_instance_of::<PyVariable>() {
-            return Ok(object.extract::<Input>()?.0);
-        }
-        let value = object.extract::<Number>()?.0;
-        let usual = FillConstant::default();
-        context::build(py, |b| layers::fill_constant(b, &[1], dtype.0, value, usual))
-    };
-    let (start, end, step) = (bound(start)?, bound(end)?, bound(step)?);
-    layer(py, |b| layers::range(b, (&start, &end, &step), dtype.0))
 }
 
 /// A variable that an op will write.
@@ -263,81 +162,4 @@ fn autoincreased_step_counter(
     let usual = StepCounter::default().counter_name;
     let options = StepCounter { counter_name: counter_name.unwrap_or(usual), begin, step };
     layer(py, |b| layers::autoincreased_step_counter(b, options))
-}
-
-/// What random layers draw.
-const DRAWN: [DType; 2] = [DType::F32, DType::F64];
-
-fn drawn(layer: &str, dtype: Option<Dtype>) -> PyResult<DType> {
-    dtype.unwrap_or(Dtype(DType::F32)).one_of(layer, &DRAWN)
-}
-
-/// Numbers in [min, max).
-#[pyfunction]
-#[pyo3(signature = (shape, dtype=None, min=-1.0, max=1.0, seed=0), text_signature = "(shape, dtype='float32', min=-1.0, max=1.0, seed=0)")]
-fn uniform_random(
-    py: Python<'_>,
-    shape: Dims,
-    dtype: Option<Dtype>,
-    min: f32,
-    max: f32,
-    seed: i32,
-) -> PyResult<PyVariable> {
-    let options = UniformRandom { dtype: drawn("uniform_random", dtype)?, min, max, seed };
-    layer(py, |b| layers::uniform_random(b, shape.0, options))
-}
-
-/// Numbers in [min, max) in a shape one size of which is another variable's.
-#[pyfunction]
-#[pyo3(signature = (input, shape, dtype=None, input_dim_idx=0, output_dim_idx=0, min=-1.0, max=1.0, seed=0), text_signature = "(input, shape, dtype='float32', input_dim_idx=0, output_dim_idx=0, min=-1.0, max=1.0, seed=0)")]
-fn uniform_random_batch_size_like(
-    py: Python<'_>,
-    input: Input,
-    shape: Ints,
-    dtype: Option<Dtype>,
-    input_dim_idx: i32,
-    output_dim_idx: i32,
-    min: f32,
-    max: f32,
-    seed: i32,
-) -> PyResult<PyVariable> {
-    let dtype = drawn("uniform_random_batch_size_like", dtype)?;
-    let like = BatchSizeLike { input: &input.0, shape: &shape.0, input_dim_idx, output_dim_idx };
-    let options = UniformRandom { dtype, min, max, seed };
-    layer(py, |b| layers::uniform_random_batch_size_like(b, like, options))
-}
-
-/// Normal numbers.
-#[pyfunction]
-#[pyo3(signature = (shape, mean=0.0, std=1.0, seed=0, dtype=None), text_signature = "(shape, mean=0.0, std=1.0, seed=0, dtype='float32')")]
-fn gaussian_random(
-    py: Python<'_>,
-    shape: Dims,
-    mean: f32,
-    std: f32,
-    seed: i32,
-    dtype: Option<Dtype>,
-) -> PyResult<PyVariable> {
-    let options = GaussianRandom { mean, std, seed, dtype: drawn("gaussian_random", dtype)? };
-    layer(py, |b| layers::gaussian_random(b, shape.0, options))
-}
-
-/// Normal numbers in a shape one size of which is another variable's.
-#[pyfunction]
-#[pyo3(signature = (input, shape, input_dim_idx=0, output_dim_idx=0, mean=0.0, std=1.0, seed=0, dtype=None), text_signature = "(input, shape, input_dim_idx=0, output_dim_idx=0, mean=0.0, std=1.0, seed=0, dtype='float32')")]
-fn gaussian_random_batch_size_like(
-    py: Python<'_>,
-    input: Input,
-    shape: Ints,
-    input_dim_idx: i32,
-    output_dim_idx: i32,
-    mean: f32,
-    std: f32,
-    seed: i32,
-    dtype: Option<Dtype>,
-) -> PyResult<PyVariable> {
-    let dtype = drawn("gaussian_random_batch_size_like", dtype)?;
-    let like = BatchSizeLike { input: &input.0, shape: &shape.0, input_dim_idx, output_dim_idx };
-    let options = GaussianRandom { mean, std, seed, dtype };
-    layer(py, |b| layers::gaussian_random_batch_size_like(b, like, options))
 }

@@ -1,22 +1,18 @@
 //! Rows by id, inputs that are checked, and layers that keep a model from being too sure.
 
-use program::layers::{
-    self, Data, Dropout, Embedding, LabelSmooth, Prelu, PreluMode, SparseEmbedding,
-};
+use program::layers::{self, Data, Embedding, Prelu, PreluMode, SparseEmbedding};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::arguments::{Amount, Floats, Ids, Weight, truth, weight};
+use super::arguments::{Floats, Ids, Weight, truth, weight};
 use super::basic::data_type;
 use crate::context::layer;
 use crate::convert::dtype_from_py;
-use crate::variable::{Input, PyVariable};
+use crate::variable::PyVariable;
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     add_embeddings(m)?;
     m.add_function(wrap_pyfunction!(data_checked, m)?)?;
-    m.add_function(wrap_pyfunction!(dropout, m)?)?;
-    m.add_function(wrap_pyfunction!(label_smooth, m)?)?;
     m.add_function(wrap_pyfunction!(prelu, m)?)
 }
 
@@ -85,35 +81,10 @@ fn sparse_embedding(
     layer(py, |b| layers::sparse_embedding(b, &input.0, size, options))
 }
 
-macro_rules! one_hots {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
-        $(#[$doc])*
-        #[pyfunction]
-        #[pyo3(signature = (input, depth, allow_out_of_range=false))]
-        fn $name(
-            py: Python<'_>,
-            input: Input,
-            depth: Amount<i32>,
-            #[pyo3(from_py_with = truth)] allow_out_of_range: bool,
-        ) -> PyResult<PyVariable> {
-            layer(py, |b| layers::$name(b, &input.0, &depth.into(), allow_out_of_range))
-        }
-    )*};
-}
-
-one_hots! {
-    /// Rows with a 1 at the place the input names; the input ends in a dimension of 1.
-    one_hot;
-    /// Rows with a 1 at the place the input names, for an input of any shape.
-    one_hot_v2;
-}
-
 fn add_embeddings(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(embedding, m)?)?;
     m.add_function(wrap_pyfunction!(embedding_v2, m)?)?;
-    m.add_function(wrap_pyfunction!(sparse_embedding, m)?)?;
-    m.add_function(wrap_pyfunction!(one_hot, m)?)?;
-    m.add_function(wrap_pyfunction!(one_hot_v2, m)?)
+    m.add_function(wrap_pyfunction!(sparse_embedding, m)?)
 }
 
 /// Declares an input in its full shape, which what is fed is checked against.
@@ -134,45 +105,6 @@ fn data_checked(
     let (append_batch_size, need_check_feed, stop_gradient) = (false, true, true);
     let options = Data { append_batch_size, dtype, lod_level, stop_gradient, need_check_feed };
     layer(py, |b| layers::data(b, name, &shape, options))
-}
-
-/// Sets elements to 0 with a probability, in training.
-#[pyfunction]
-#[pyo3(signature = (
-    x, dropout_prob, is_test=false, seed=None, name=None,
-    dropout_implementation="downgrade_in_infer"
-))]
-fn dropout(
-    py: Python<'_>,
-    x: Floats,
-    dropout_prob: f32,
-    #[pyo3(from_py_with = truth)] is_test: bool,
-    seed: Option<i32>,
-    name: Option<&str>,
-    dropout_implementation: &str,
-) -> PyResult<PyVariable> {
-    let options = Dropout { is_test, seed, name, dropout_implementation };
-    layer(py, |b| layers::dropout(b, &x.0, dropout_prob, options))
-}
-
-/// One-hot labels moved towards a prior. The result is of the label's type, whatever `dtype` says.
-#[pyfunction]
-#[pyo3(
-    signature = (label, prior_dist=None, epsilon=0.1, dtype=None, name=None),
-    text_signature = "(label, prior_dist=None, epsilon=0.1, dtype='float32', name=None)"
-)]
-fn label_smooth(
-    py: Python<'_>,
-    label: Floats,
-    prior_dist: Option<Input>,
-    epsilon: f32,
-    dtype: Option<&Bound<'_, PyAny>>,
-    name: Option<&str>,
-) -> PyResult<PyVariable> {
-    dtype.map(dtype_from_py).transpose()?;
-    let prior_dist = prior_dist.as_ref().map(|prior| &prior.0);
-    let options = LabelSmooth { prior_dist, epsilon, name };
-    layer(py, |b| layers::label_smooth(b, &label.0, options))
 }
 
 /// x above 0, else x times a learned number: one for all, one per channel, or one per element.

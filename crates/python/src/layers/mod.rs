@@ -1,24 +1,23 @@
-//! `fluid.layers`: Fluid's signatures over the core's layers. One file per family.
+//! `fluid.layers`: Fluid's signatures over the core's layers.
 //!
-//! A binding converts its arguments, calls the layer of the same name, and wraps the result.
+//! Most come from the core's declarations ([`declared`]); the others, one file per family, convert
+//! their arguments, call the layer of the same name, and wrap the result.
 
-mod activation;
 pub(crate) mod arguments;
-mod arithmetic;
 mod basic;
 mod choice;
 mod control;
 mod create;
-mod elementwise;
+mod declared;
 mod embedding;
 mod if_else;
 mod image;
+mod kinds;
 mod loss;
 mod lr;
 mod metric;
 mod named;
 mod normalize;
-mod ranks;
 mod recurrent;
 mod sequence;
 mod shape;
@@ -32,13 +31,11 @@ use pyo3::prelude::*;
 /// Adds the module `_core.layers`.
 pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let m = PyModule::new(parent.py(), "layers")?;
-    activation::add(&m)?;
-    arithmetic::add(&m)?;
     basic::add(&m)?;
     choice::add(&m)?;
     control::add(&m)?;
     create::add(&m)?;
-    elementwise::add(&m)?;
+    declared::add(&m)?;
     embedding::add(&m)?;
     if_else::add(&m)?;
     image::add(&m)?;
@@ -46,7 +43,6 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     lr::add(&m)?;
     metric::add(&m)?;
     normalize::add(&m)?;
-    ranks::add(&m)?;
     recurrent::add(&m)?;
     sequence::add(&m)?;
     shape::add(&m)?;

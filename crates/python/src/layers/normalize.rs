@@ -1,4 +1,4 @@
-//! `batch_norm`, `layer_norm`, `data_norm`, `l2_normalize`, `continuous_value_model`.
+//! `batch_norm`, `layer_norm`, `data_norm`.
 
 use program::layers::{self, BatchNorm, DataNorm, LayerNorm};
 use pyo3::exceptions::PyNotImplementedError;
@@ -11,16 +11,14 @@ use crate::variable::{Input, PyVariable};
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(batch_norm, m)?)?;
     m.add_function(wrap_pyfunction!(layer_norm, m)?)?;
-    m.add_function(wrap_pyfunction!(data_norm, m)?)?;
-    m.add_function(wrap_pyfunction!(l2_normalize, m)?)?;
-    m.add_function(wrap_pyfunction!(continuous_value_model, m)?)
+    m.add_function(wrap_pyfunction!(data_norm, m)?)
 }
 
 /// Each channel with mean 0 and variance 1 over the batch, then scaled and shifted.
 #[pyfunction]
 #[pyo3(
     signature = (
-        input, act=None, is_test=false, momentum=Amount::Is(0.9), epsilon=1e-05, param_attr=None,
+        input, act=None, is_test=false, momentum=Amount(layers::Amount::Is(0.9)), epsilon=1e-05, param_attr=None,
         bias_attr=None, data_layout="NCHW", in_place=false, name=None, moving_mean_name=None,
         moving_variance_name=None, do_model_average_for_mean_and_var=true, use_global_stats=false
     ),
@@ -46,9 +44,9 @@ fn batch_norm(
     #[pyo3(from_py_with = truth)] do_model_average_for_mean_and_var: bool,
     #[pyo3(from_py_with = truth)] use_global_stats: bool,
 ) -> PyResult<PyVariable> {
-    let (momentum, momentum_var) = match &momentum {
-        Amount::Is(number) => (*number, None),
-        Amount::In(var) => (BatchNorm::default().momentum, Some(&var.0)),
+    let (momentum, momentum_var) = match &momentum.0 {
+        layers::Amount::Is(number) => (*number, None),
+        layers::Amount::In(var) => (BatchNorm::default().momentum, Some(var)),
     };
     let options = BatchNorm {
         act,
@@ -164,31 +162,4 @@ fn data_norm(
         summary_decay_rate,
     };
     layer(py, |b| layers::data_norm(b, &input.0, options))
-}
-
-/// Each vector along an axis with length 1.
-#[pyfunction]
-#[pyo3(signature = (x, axis, epsilon=1e-12, name=None))]
-fn l2_normalize(
-    py: Python<'_>,
-    x: Floats,
-    axis: Option<i32>,
-    epsilon: f32,
-    name: Option<&str>,
-) -> PyResult<PyVariable> {
-    // Fluid's own default behind None.
-    let axis = axis.unwrap_or(1);
-    layer(py, |b| layers::l2_normalize(b, &x.0, axis, epsilon, name))
-}
-
-/// Counts of shows and clicks in the first two columns become logs, or go (`use_cvm` False).
-#[pyfunction]
-#[pyo3(signature = (input, cvm, use_cvm=true))]
-fn continuous_value_model(
-    py: Python<'_>,
-    input: Input,
-    cvm: Input,
-    #[pyo3(from_py_with = truth)] use_cvm: bool,
-) -> PyResult<PyVariable> {
-    layer(py, |b| layers::continuous_value_model(b, &input.0, &cvm.0, use_cvm))
 }

@@ -19,8 +19,7 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(dynamic_lstm, m)?)?;
     m.add_function(wrap_pyfunction!(lstm_unit, m)?)?;
     m.add_function(wrap_pyfunction!(tdm_child, m)?)?;
-    m.add_function(wrap_pyfunction!(tdm_sampler, m)?)?;
-    m.add_function(wrap_pyfunction!(shuffle_batch, m)?)
+    m.add_function(wrap_pyfunction!(tdm_sampler, m)?)
 }
 
 type Attr<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
@@ -196,11 +195,4 @@ fn tdm_sampler(
     }
     let [out, labels, mask] = build(py, |b| layers::tdm_sampler(b, &x.0, tree, &options))?;
     (wrap(py, out)?, wrap(py, labels)?, wrap(py, mask)?).into_py_any(py)
-}
-
-/// The rows in a random order.
-#[pyfunction]
-#[pyo3(signature = (x, seed=None))]
-fn shuffle_batch(py: Python<'_>, x: Input, seed: Option<i32>) -> PyResult<PyVariable> {
-    layer(py, |b| layers::shuffle_batch(b, &x.0, seed.unwrap_or(0)))
 }

@@ -104,20 +104,6 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Dtype {
     }
 }
 
-impl Dtype {
-    /// The type, if it is one of those that a layer can make.
-    pub(super) fn one_of(self, layer: &str, allowed: &[DType]) -> PyResult<DType> {
-        if allowed.contains(&self.0) {
-            return Ok(self.0);
-        }
-        let names: Vec<&str> = allowed.iter().map(|dtype| dtype.name()).collect();
-        let (names, got) = (names.join(", "), self.0.name());
-        let text =
-            format!("The data type of 'dtype' in {layer} must be {names}, but received {got}.");
-        Err(PyTypeError::new_err(text))
-    }
-}
-
 /// A number: also one in an array, or as text.
 pub(super) struct Number(pub(super) f64);
 

@@ -20,7 +20,7 @@ fn deep_net(n_ops: usize) -> Net {
         let options = Fc { act: Some("relu"), ..Fc::default() };
         x = layers::fc(&mut b, &[x], 8, options).expect("fc");
     }
-    let loss = layers::mean(&mut b, &x).expect("mean");
+    let loss = layers::mean(&mut b, &x, None).expect("mean");
     let minimized = Optimizer::new(Sgd, 0.1).minimize(&mut b, &loss, &Default::default());
     minimized.expect("minimize");
     net

@@ -20,7 +20,7 @@ fn model() -> Model {
     let mut b = net.builder();
     let x = layers::data(&mut b, "x", &[2], Data::default()).unwrap();
     let hidden = layers::fc(&mut b, &[x], 3, Fc { act: Some("relu"), ..Fc::default() }).unwrap();
-    let loss = layers::mean(&mut b, &hidden).unwrap();
+    let loss = layers::mean(&mut b, &hidden, None).unwrap();
     let scope = Scope::new();
     Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
     Model { net, loss: loss.name().into(), hidden: hidden.name().into(), scope }
@@ -238,7 +238,7 @@ fn a_checked_feed_must_have_the_declared_shape_and_type() {
     let mut b = net.builder();
     let checked = Data { need_check_feed: true, ..Data::default() };
     let x = layers::data(&mut b, "x", &[2], checked).unwrap();
-    let y = layers::mean(&mut b, &x).unwrap();
+    let y = layers::mean(&mut b, &x, None).unwrap();
     let mut exe = Executor::new();
     let mut run = |tensor: Tensor| {
         let mut feed = Feed::new().with("x", tensor);
@@ -282,7 +282,7 @@ fn a_reader_feeds_runs_until_its_pass_ends() {
     let mut b = net.builder();
     let x = layers::data(&mut b, "x", &[2], Data::default()).unwrap();
     b.op(OpDesc::new("read").input("Reader", "r").output("Out", &x)).unwrap();
-    let y = layers::mean(&mut b, &x).unwrap();
+    let y = layers::mean(&mut b, &x, None).unwrap();
     let (mut exe, scope) = (Executor::new(), Scope::new());
     let mut run = || exe.run(&net.main, &scope, &mut Feed::new(), &[y.name()]);
     assert!(matches!(run().unwrap_err(), Error::NoReader { .. }), "not started");

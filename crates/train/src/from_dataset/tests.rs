@@ -78,7 +78,7 @@ fn model() -> (Net, String, Scope) {
     let linear = layers::fc(&mut b, &[x], 1, Fc::default()).unwrap();
     let guess = layers::elementwise_add(&mut b, &linear, &row, Default::default()).unwrap();
     let cost = layers::square_error_cost(&mut b, &guess, &y).unwrap();
-    let loss = layers::mean(&mut b, &cost).unwrap();
+    let loss = layers::mean(&mut b, &cost, None).unwrap();
     let counter = StepCounter { counter_name: "steps", ..StepCounter::default() };
     layers::autoincreased_step_counter(&mut b, counter).unwrap();
     Optimizer::new(Sgd, 0.05).minimize(&mut b, &loss, &Limits::default()).unwrap();
@@ -229,7 +229,7 @@ fn judged(n_files: usize, n_threads: usize) -> (Net, [String; 4], Scope, Dataset
     let label = Data { dtype: DType::I64, ..Data::default() };
     let label = layers::data(&mut b, "label", &[1], label).unwrap();
     let auc = layers::auc(&mut b, &guess, &label, Default::default()).unwrap();
-    let mean = layers::mean(&mut b, &guess).unwrap();
+    let mean = layers::mean(&mut b, &guess, None).unwrap();
     let names = [auc.auc.name(), mean.name(), "guess", auc.batch_auc.name()].map(str::to_string);
     let scope = Scope::new();
     Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();

@@ -23,7 +23,7 @@ fn model() -> Model {
     let sparse = Embedding { is_sparse: true, ..Embedding::default() };
     let rows = layers::embedding(&mut b, &ids, [8, 3], sparse).unwrap();
     let out = layers::fc(&mut b, &[rows], 2, Fc::default()).unwrap();
-    let loss = layers::mean(&mut b, &out).unwrap();
+    let loss = layers::mean(&mut b, &out, None).unwrap();
     Optimizer::new(Sgd, 0.5).minimize(&mut b, &loss, &Limits::default()).unwrap();
     let scope = Scope::new();
     Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
@@ -137,7 +137,7 @@ fn devices_that_count_together_have_one_area() {
     let label = layers::data(&mut b, "label", &[1], label).unwrap();
     let guess = layers::softmax(&mut b, &x, Default::default()).unwrap();
     let auc = layers::auc(&mut b, &guess, &label, Default::default()).unwrap();
-    let loss = layers::mean(&mut b, &guess).unwrap();
+    let loss = layers::mean(&mut b, &guess, None).unwrap();
     let (area, state) = (auc.auc.name().to_string(), auc.states[2].name().to_string());
     let scope = Scope::new();
     Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();

@@ -17,10 +17,6 @@ struct AverageSgd;
 const STRIP: usize = 1024;
 
 impl Op for Average {
-    fn name(&self) -> &'static str {
-        "fused average"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut out = run.take("Out");
         let like = run.input("X")?;
@@ -41,10 +37,6 @@ impl Op for Average {
 }
 
 impl Op for AverageSgd {
-    fn name(&self) -> &'static str {
-        "fused average sgd"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         run.update([("Param", "ParamOut")], |run, [param]| {
             for_float!(param.dtype(), run.input_name("Param"), T => {
@@ -150,7 +142,7 @@ pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Op
 /// The average at `at` that only one `sgd` step reads.
 pub(super) fn find_sgd(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
     let average = &plan.ops[at].desc;
-    if average.kind != Average.name() {
+    if average.kind != "fused average" {
         return None;
     }
     let grad = only(average.output_names("Out"))?;

@@ -12,10 +12,6 @@ use crate::executor::plan::{Plan, Planned, Replacement, Uses};
 struct FcGrad;
 
 impl Op for FcGrad {
-    fn name(&self) -> &'static str {
-        "fused fc_grad"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let x_rows = run.attrs().int("x_num_col_dims", 1)? as usize;
         let relu = run.attrs().bool("relu", false)?;

@@ -18,10 +18,6 @@ struct GatherConcat;
 const PREFETCH_ROWS: usize = 12;
 
 impl Op for Gather {
-    fn name(&self) -> &'static str {
-        "fused gather"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let v2 = run.attrs().bool("v2", false)?;
         let padding = run.attrs().int("padding_idx", -1)?;
@@ -45,10 +41,6 @@ impl Op for Gather {
 }
 
 impl Op for GatherConcat {
-    fn name(&self) -> &'static str {
-        "fused gather concat"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let padding = run.attrs().int("padding_idx", -1)?;
         let n_ids = run.n_inputs("Ids");
@@ -218,7 +210,7 @@ pub(super) fn find_concat(
     at: usize,
 ) -> Option<Replacement> {
     let gather = &plan.ops[at].desc;
-    if gather.kind != Gather.name() {
+    if gather.kind != "fused gather" {
         return None;
     }
     let outs = gather.output_names("Out");

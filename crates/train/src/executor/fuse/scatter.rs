@@ -16,20 +16,12 @@ struct Scatter;
 struct ScatterColumns;
 
 impl Op for Scatter {
-    fn name(&self) -> &'static str {
-        "fused scatter"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         scatter(run, None)
     }
 }
 
 impl Op for ScatterColumns {
-    fn name(&self) -> &'static str {
-        "fused scatter columns"
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let offsets = run.attrs().longs("offsets")?;
         scatter(run, Some(offsets))
@@ -146,7 +138,7 @@ pub(super) fn find_concat_grad(
     at: usize,
 ) -> Option<Replacement> {
     let scatter = &plan.ops[at].desc;
-    if scatter.kind != Scatter.name() {
+    if scatter.kind != "fused scatter" {
         return None;
     }
     let grads = scatter.input_names("Out@GRAD");

@@ -2,33 +2,21 @@
 
 use tensor::update;
 
-use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, Traits, Untouched, for_float};
-use crate::attr::Attrs;
+use super::{Kind, PARAM, Sparse, learning_rate};
+use crate::attr::{Attr, Attrs};
 use crate::error::Result;
+use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
 
-pub(super) struct Sgd;
+optimizer! {
+    /// `SGDOptimizer`: stochastic gradient descent.
+    Sgd: "sgd" {}
+}
 
 impl Op for Sgd {
-    fn name(&self) -> &'static str {
-        "sgd"
-    }
-
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits::update(Untouched::Stay)
-    }
-
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        optimize::infer(infer, &[PARAM])
-    }
+    rules! { Untouched::Stay, [PARAM] }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        run.update([PARAM], |run, [param]| {
-            for_float!(param.dtype(), run.input_name("Param"), T => {
-                let rule = update::Sgd::<T> { lr: optimize::learning_rate(run)? };
-                optimize::apply(run, &rule, Sparse::InSequence, param, [])
-            })
-        })
+        step!(run, [PARAM], Sparse::InSequence, T => update::Sgd::<T> { lr: learning_rate(run)? })
     }
 }
 

@@ -5,42 +5,43 @@
 
 use tensor::update;
 
-use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, Traits, Untouched, for_float};
-use crate::attr::Attrs;
+use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate};
+use crate::attr::{Attr, Attrs};
 use crate::error::Result;
-
-pub(super) struct Ftrl;
+use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
 
 const SQUARED: (&str, &str) = ("SquaredAccumulator", "SquaredAccumOut");
 const LINEAR: (&str, &str) = ("LinearAccumulator", "LinearAccumOut");
 
-impl Op for Ftrl {
-    fn name(&self) -> &'static str {
-        "ftrl"
+optimizer! {
+    /// `FtrlOptimizer`: follow the regularized leader. Unlike Fluid 1.8, which hands l1 to the op
+    /// twice, l2 is l2 here.
+    Ftrl: "ftrl" {
+        l1: f32 = 0.0 => "l1",
+        l2: f32 = 0.0 => "l2",
+        lr_power: f32 = -0.5 => "lr_power",
     }
+
+    fn states(&self) -> Vec<State> {
+        vec![State::per_weight("squared", SQUARED), State::per_weight("linear", LINEAR)]
+    }
+}
+
+impl Op for Ftrl {
+    rules! { [PARAM, SQUARED, LINEAR] }
 
     fn traits(&self, attrs: &Attrs) -> Traits {
         // Only then a state of zero means weights of zero.
-        let forgets = attrs.float("lr_power", -0.5).is_ok_and(|power| power < 0.0);
+        let forgets = attrs.float("lr_power", self.lr_power).is_ok_and(|power| power < 0.0);
         Traits::update(if forgets { Untouched::Forget } else { Untouched::Change })
     }
 
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        optimize::infer(infer, &[PARAM, SQUARED, LINEAR])
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        run.update([PARAM, SQUARED, LINEAR], |run, [param, squared, linear]| {
-            for_float!(param.dtype(), run.input_name("Param"), T => {
-                let rule = update::Ftrl::<T> {
-                    lr: optimize::learning_rate(run)?,
-                    l1: optimize::constant(run, "l1", 0.0)?,
-                    l2: optimize::constant(run, "l2", 0.0)?,
-                    power: optimize::constant(run, "lr_power", -0.5)?,
-                };
-                optimize::apply(run, &rule, Sparse::WithZeros, param, [squared, linear])
-            })
+        step!(run, [PARAM, SQUARED, LINEAR], Sparse::WithZeros, T => update::Ftrl::<T> {
+            lr: learning_rate(run)?,
+            l1: constant(run, "l1", self.l1)?,
+            l2: constant(run, "l2", self.l2)?,
+            power: constant(run, "lr_power", self.lr_power)?,
         })
     }
 }

@@ -5,38 +5,34 @@
 
 use tensor::update;
 
-use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, Traits, Untouched, for_float};
-use crate::attr::Attrs;
+use super::{Kind, PARAM, Setting, Sparse, State, learning_rate, required};
+use crate::attr::{Attr, Attrs};
 use crate::error::Result;
-
-pub(super) struct Momentum;
+use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
 
 const VELOCITY: (&str, &str) = ("Velocity", "VelocityOut");
 
+optimizer! {
+    /// `MomentumOptimizer`, plain and Nesterov's.
+    Momentum: "momentum" {
+        /// Fluid has no default.
+        momentum: f32 = 0.0 => "mu",
+        use_nesterov: bool = false => "use_nesterov",
+    }
+
+    fn states(&self) -> Vec<State> {
+        vec![State::per_weight("velocity", VELOCITY)]
+    }
+}
+
 impl Op for Momentum {
-    fn name(&self) -> &'static str {
-        "momentum"
-    }
-
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits::update(Untouched::StayAtZero)
-    }
-
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        optimize::infer(infer, &[PARAM, VELOCITY])
-    }
+    rules! { Untouched::StayAtZero, [PARAM, VELOCITY] }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        run.update([PARAM, VELOCITY], |run, [param, velocity]| {
-            for_float!(param.dtype(), run.input_name("Param"), T => {
-                let rule = update::Momentum::<T> {
-                    lr: optimize::learning_rate(run)?,
-                    mu: optimize::required(run, "mu")?,
-                    nesterov: run.attrs().bool("use_nesterov", false)?,
-                };
-                optimize::apply(run, &rule, Sparse::WithZeros, param, [velocity])
-            })
+        step!(run, [PARAM, VELOCITY], Sparse::WithZeros, T => update::Momentum::<T> {
+            lr: learning_rate(run)?,
+            mu: required(run, "mu")?,
+            nesterov: run.attrs().bool("use_nesterov", self.use_nesterov)?,
         })
     }
 }

@@ -4,38 +4,33 @@
 
 use tensor::update;
 
-use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, Traits, Untouched, for_float};
-use crate::attr::Attrs;
+use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate};
+use crate::attr::{Attr, Attrs};
 use crate::error::Result;
-
-pub(super) struct DecayedAdagrad;
+use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
 
 const MOMENT: (&str, &str) = ("Moment", "MomentOut");
 
+optimizer! {
+    /// `DecayedAdagradOptimizer`: Adagrad that forgets.
+    DecayedAdagrad: "decayed_adagrad" {
+        decay: f32 = 0.95 => "decay",
+        epsilon: f32 = 1e-6 => "epsilon",
+    }
+
+    fn states(&self) -> Vec<State> {
+        vec![State::per_weight("moment", MOMENT)]
+    }
+}
+
 impl Op for DecayedAdagrad {
-    fn name(&self) -> &'static str {
-        "decayed_adagrad"
-    }
-
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits::update(Untouched::StayAtZero)
-    }
-
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        optimize::infer(infer, &[PARAM, MOMENT])
-    }
+    rules! { Untouched::StayAtZero, [PARAM, MOMENT] }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        run.update([PARAM, MOMENT], |run, [param, moment]| {
-            for_float!(param.dtype(), run.input_name("Param"), T => {
-                let rule = update::DecayedAdagrad::<T> {
-                    lr: optimize::learning_rate(run)?,
-                    decay: optimize::constant(run, "decay", 0.95)?,
-                    epsilon: optimize::constant(run, "epsilon", 1e-6)?,
-                };
-                optimize::apply(run, &rule, Sparse::WithZeros, param, [moment])
-            })
+        step!(run, [PARAM, MOMENT], Sparse::WithZeros, T => update::DecayedAdagrad::<T> {
+            lr: learning_rate(run)?,
+            decay: constant(run, "decay", self.decay)?,
+            epsilon: constant(run, "epsilon", self.epsilon)?,
         })
     }
 }

@@ -6,38 +6,42 @@
 
 use tensor::update;
 
-use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, Traits, Untouched, for_float};
-use crate::attr::Attrs;
+use super::{Kind, PARAM, Setting, Sparse, State, constant};
+use crate::attr::{Attr, Attrs};
 use crate::error::Result;
-
-pub(super) struct Adadelta;
+use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
 
 const SQUARED_GRAD: (&str, &str) = ("AvgSquaredGrad", "AvgSquaredGradOut");
 const SQUARED_UPDATE: (&str, &str) = ("AvgSquaredUpdate", "AvgSquaredUpdateOut");
+const PAIRS: [(&str, &str); 3] = [PARAM, SQUARED_GRAD, SQUARED_UPDATE];
+
+optimizer! {
+    /// `AdadeltaOptimizer`.
+    Adadelta: "adadelta" {
+        epsilon: f32 = 1e-6 => "epsilon",
+        rho: f32 = 0.95 => "rho",
+    }
+
+    fn states(&self) -> Vec<State> {
+        // The underscores in front are part of the names on disk.
+        vec![
+            State::per_weight("_avg_squared_grad", SQUARED_GRAD),
+            State::per_weight("_avg_squared_update", SQUARED_UPDATE),
+        ]
+    }
+
+    fn has_learning_rate(&self) -> bool {
+        false
+    }
+}
 
 impl Op for Adadelta {
-    fn name(&self) -> &'static str {
-        "adadelta"
-    }
-
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits::update(Untouched::StayAtZero)
-    }
-
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        optimize::infer(infer, &[PARAM, SQUARED_GRAD, SQUARED_UPDATE])
-    }
+    rules! { Untouched::StayAtZero, PAIRS }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        run.update([PARAM, SQUARED_GRAD, SQUARED_UPDATE], |run, [param, square, update]| {
-            for_float!(param.dtype(), run.input_name("Param"), T => {
-                let rule = update::Adadelta::<T> {
-                    rho: optimize::constant(run, "rho", 0.95)?,
-                    epsilon: optimize::constant(run, "epsilon", 1e-6)?,
-                };
-                optimize::apply(run, &rule, Sparse::WithZeros, param, [square, update])
-            })
+        step!(run, PAIRS, Sparse::WithZeros, T => update::Adadelta::<T> {
+            rho: constant(run, "rho", self.rho)?,
+            epsilon: constant(run, "epsilon", self.epsilon)?,
         })
     }
 }

@@ -5,41 +5,48 @@
 
 use tensor::{Number, update};
 
-use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, Traits, Untouched, for_float};
-use crate::attr::Attrs;
+use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate};
+use crate::attr::{Attr, Attrs};
 use crate::error::Result;
-
-pub(super) struct Adamax;
+use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
 
 const MOMENT: (&str, &str) = ("Moment", "MomentOut");
 const INF_NORM: (&str, &str) = ("InfNorm", "InfNormOut");
+const BETA1_POW: &str = "beta1_pow_acc";
+
+optimizer! {
+    /// `AdamaxOptimizer`. A `scale` op per parameter multiplies the power of beta1.
+    Adamax: "adamax" {
+        beta1: f32 = 0.9 => "beta1",
+        beta2: f32 = 0.999 => "beta2",
+        epsilon: f32 = 1e-8 => "epsilon",
+    }
+
+    fn states(&self) -> Vec<State> {
+        vec![
+            State::per_weight("moment", MOMENT),
+            State::per_weight("inf_norm", INF_NORM),
+            State::scalar(BETA1_POW, "Beta1Pow", self.beta1),
+        ]
+    }
+
+    fn scaled_after(&self) -> Option<(&'static str, f32)> {
+        Some((BETA1_POW, self.beta1))
+    }
+}
 
 impl Op for Adamax {
-    fn name(&self) -> &'static str {
-        "adamax"
-    }
-
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits::update(Untouched::StayAtZero)
-    }
-
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        optimize::infer(infer, &[PARAM, MOMENT, INF_NORM])
-    }
+    rules! { Untouched::StayAtZero, [PARAM, MOMENT, INF_NORM] }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        run.update([PARAM, MOMENT, INF_NORM], |run, [param, moment, inf_norm]| {
-            for_float!(param.dtype(), run.input_name("Param"), T => {
-                let (lr, beta1_pow) = (optimize::learning_rate(run)?, run.scalar("Beta1Pow")?);
-                let rule = update::Adamax::<T> {
-                    lr: update::Adamax::corrected_lr(lr, T::of(beta1_pow)),
-                    beta1: optimize::constant(run, "beta1", 0.9)?,
-                    beta2: optimize::constant(run, "beta2", 0.999)?,
-                    epsilon: optimize::constant(run, "epsilon", 1e-8)?,
-                };
-                optimize::apply(run, &rule, Sparse::WithZeros, param, [moment, inf_norm])
-            })
+        step!(run, [PARAM, MOMENT, INF_NORM], Sparse::WithZeros, T => {
+            let (lr, beta1_pow) = (learning_rate(run)?, run.scalar("Beta1Pow")?);
+            update::Adamax::<T> {
+                lr: update::Adamax::corrected_lr(lr, T::of(beta1_pow)),
+                beta1: constant(run, "beta1", self.beta1)?,
+                beta2: constant(run, "beta2", self.beta2)?,
+                epsilon: constant(run, "epsilon", self.epsilon)?,
+            }
         })
     }
 }

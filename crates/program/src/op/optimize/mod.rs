@@ -1,5 +1,35 @@
-//! What all optimizer ops share: their shape rule, and one [`Rule`] applied to a dense gradient or
-//! to the rows of a sparse one.
+//! Optimizers: one file each with its options, its state and its op. Here is what their ops share: the
+//! shape rule, and one [`Rule`] applied to a dense gradient or to the rows of a sparse one.
+
+#[macro_use]
+mod kind;
+
+mod adadelta;
+mod adagrad;
+mod adam;
+mod adamax;
+mod decayed_adagrad;
+mod dpsgd;
+mod ftrl;
+mod lamb;
+mod lars_momentum;
+mod momentum;
+mod rmsprop;
+mod sgd;
+
+pub use adadelta::Adadelta;
+pub use adagrad::Adagrad;
+pub use adam::Adam;
+pub use adamax::Adamax;
+pub use decayed_adagrad::DecayedAdagrad;
+pub use dpsgd::Dpsgd;
+pub use ftrl::Ftrl;
+pub use kind::{Kind, State};
+pub use lamb::Lamb;
+pub use lars_momentum::LarsMomentum;
+pub use momentum::Momentum;
+pub use rmsprop::RmsProp;
+pub use sgd::Sgd;
 
 use std::iter;
 use std::mem;
@@ -8,12 +38,13 @@ use tensor::rows::merge_sorted;
 use tensor::update::Rule;
 use tensor::{DType, Float, Rows, Tensor, Value};
 
+use self::kind::Setting;
 use super::{Infer, Run};
 use crate::error::{Error, Result};
 use crate::var::VarKind;
 
 /// The parameter itself among the pairs of ports that an op updates.
-pub(super) const PARAM: (&str, &str) = ("Param", "ParamOut");
+const PARAM: (&str, &str) = ("Param", "ParamOut");
 
 const SAME_SHAPE: &str = "a gradient must have the shape of its parameter";
 const STATE_SHAPE: &str = "optimizer state must have the shape of its parameter";
@@ -21,7 +52,7 @@ const ROW_SHAPE: &str = "the rows of a gradient must be as wide as those of its 
 
 /// What a sparse gradient means to an op. One without any row changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Sparse {
+enum Sparse {
     /// Each listed row is a step of its own.
     InSequence,
     /// Rows of one id are added up; rows that are not listed stay as they are.
@@ -33,7 +64,7 @@ pub(super) enum Sparse {
 }
 
 /// The shape rule: `pairs` of ports keep what they are, the gradient fits the parameter.
-pub(super) fn infer(infer: &mut Infer<'_>, pairs: &[(&str, &str)]) -> Result<()> {
+fn infer(infer: &mut Infer<'_>, pairs: &[(&str, &str)]) -> Result<()> {
     infer.check_dtype("Param", &[DType::F32, DType::F64], "float32 or float64")?;
     let (param, grad) = (infer.input("Param")?, infer.input("Grad")?);
     let known = !grad.dims.is_empty() && grad.dims.iter().chain(&param.dims).all(|&dim| dim >= 0);
@@ -48,12 +79,12 @@ pub(super) fn infer(infer: &mut Infer<'_>, pairs: &[(&str, &str)]) -> Result<()>
 }
 
 /// A float attribute in the type that is computed in.
-pub(super) fn constant<T: Float>(run: &Run<'_>, attr: &str, default: f32) -> Result<T> {
+fn constant<T: Float>(run: &Run<'_>, attr: &str, default: f32) -> Result<T> {
     Ok(T::of(f64::from(run.attrs().float(attr, default)?)))
 }
 
 /// A float attribute that must be there.
-pub(super) fn required<T: Float>(run: &Run<'_>, attr: &str) -> Result<T> {
+fn required<T: Float>(run: &Run<'_>, attr: &str) -> Result<T> {
     if run.attrs().get(attr).is_none() {
         return Err(Error::MissingAttr { attr: attr.to_string() });
     }
@@ -61,7 +92,7 @@ pub(super) fn required<T: Float>(run: &Run<'_>, attr: &str) -> Result<T> {
 }
 
 /// The learning rate in the type that is computed in.
-pub(super) fn learning_rate<T: Float>(run: &Run<'_>) -> Result<T> {
+fn learning_rate<T: Float>(run: &Run<'_>) -> Result<T> {
     Ok(T::of(run.scalar("LearningRate")?))
 }
 
@@ -70,7 +101,7 @@ pub(super) fn learning_rate<T: Float>(run: &Run<'_>) -> Result<T> {
 pub const STEPS_WITHOUT_ROWS: &str = "steps_without_rows";
 
 /// Whether the gradient has no row at all, which changes nothing, not even a count of steps.
-pub(super) fn is_without_rows(run: &Run<'_>) -> Result<bool> {
+fn is_without_rows(run: &Run<'_>) -> Result<bool> {
     if run.attrs().bool(STEPS_WITHOUT_ROWS, false)? {
         return Ok(false);
     }
@@ -78,7 +109,7 @@ pub(super) fn is_without_rows(run: &Run<'_>) -> Result<bool> {
 }
 
 /// Applies a rule to a parameter that `run` has handed out, with whatever gradient there is.
-pub(super) fn apply<T: Float, const N: usize>(
+fn apply<T: Float, const N: usize>(
     run: &mut Run<'_>,
     rule: &impl Rule<T, N>,
     sparse: Sparse,
@@ -241,7 +272,7 @@ fn check_ids(rows: &Rows, height: usize) -> Result<()> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::op) mod tests {
     use super::*;
     use crate::block::OpDesc;
     use crate::op::check::{Check, check, t};

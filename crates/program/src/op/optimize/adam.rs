@@ -9,12 +9,10 @@
 
 use tensor::{Float, Tensor, Value, update};
 
-use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, Traits, Untouched, for_float};
-use crate::attr::Attrs;
+use super::{Kind, PARAM, Setting, Sparse, State, constant, is_without_rows, learning_rate};
+use crate::attr::{Attr, Attrs};
 use crate::error::Result;
-
-pub(super) struct Adam;
+use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
 
 const MOMENT1: (&str, &str) = ("Moment1", "Moment1Out");
 const MOMENT2: (&str, &str) = ("Moment2", "Moment2Out");
@@ -24,10 +22,48 @@ const BETA1: (&str, &str) = ("Beta1Tensor", "beta1");
 const BETA2: (&str, &str) = ("Beta2Tensor", "beta2");
 const PAIRS: [(&str, &str); 5] = [PARAM, MOMENT1, MOMENT2, BETA1_POW, BETA2_POW];
 
-impl Op for Adam {
-    fn name(&self) -> &'static str {
-        "adam"
+/// Below this many rows Fluid does not use threads; kept for readers of the program.
+const MULTITHREAD_ROWS_MIN: i64 = 1000;
+
+optimizer! {
+    /// `AdamOptimizer`.
+    Adam: "adam" {
+        beta1: f32 = 0.9 => "beta1",
+        beta2: f32 = 0.999 => "beta2",
+        epsilon: f32 = 1e-8 => "epsilon",
+        /// Rows that a sparse gradient does not list stay as they are.
+        lazy_mode: bool = false => "lazy_mode",
+        /// With sparse gradients, multiplies the powers of the betas after the step as the paper
+        /// does, not before it as Fluid 1.8 does.
+        powers_after_step: bool = false,
     }
+
+    fn states(&self) -> Vec<State> {
+        let power = |name, ports: (&'static str, &'static str), fill| State {
+            output: Some(ports.1),
+            ..State::scalar(name, ports.0, fill)
+        };
+        vec![
+            State::per_weight("moment1", MOMENT1),
+            State::per_weight("moment2", MOMENT2),
+            power("beta1_pow_acc", BETA1_POW, self.beta1),
+            power("beta2_pow_acc", BETA2_POW, self.beta2),
+        ]
+    }
+
+    fn attrs(&self, _param: &str) -> Vec<(&'static str, Attr)> {
+        let mut attrs = self.options();
+        attrs.push(("min_row_size_to_use_multithread", MULTITHREAD_ROWS_MIN.into()));
+        // An attribute Fluid does not know is only written when it is asked for.
+        if self.powers_after_step {
+            attrs.push(("powers_after_step", true.into()));
+        }
+        attrs
+    }
+}
+
+impl Op for Adam {
+    rules! { PAIRS }
 
     fn traits(&self, attrs: &Attrs) -> Traits {
         // With a lazy step, rows that are not listed keep their state too.
@@ -35,17 +71,13 @@ impl Op for Adam {
         Traits::update(if lazy { Untouched::Stay } else { Untouched::StayAtZero })
     }
 
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        optimize::infer(infer, &PAIRS)
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         run.update(PAIRS, |run, [param, moment1, moment2, pow1, pow2]| {
-            if optimize::is_without_rows(run)? {
+            if is_without_rows(run)? {
                 return Ok(());
             }
             for_float!(param.dtype(), run.input_name("Param"), T => {
-                let betas = (beta::<T>(run, BETA1, 0.9)?, beta::<T>(run, BETA2, 0.999)?);
+                let betas = (beta::<T>(run, BETA1, self.beta1)?, beta::<T>(run, BETA2, self.beta2)?);
                 let is_sparse = matches!(run.value("Grad")?, Value::Rows(_));
                 let before = is_sparse
                     && in_place(run, "Beta1Pow", "Beta1PowOut")
@@ -69,7 +101,7 @@ fn in_place(run: &Run<'_>, input: &str, output: &str) -> bool {
 fn beta<T: Float>(run: &Run<'_>, (port, attr): (&str, &str), default: f32) -> Result<T> {
     match run.opt_input(port) {
         Some(_) => Ok(T::of(run.scalar(port)?)),
-        None => optimize::constant(run, attr, default),
+        None => constant(run, attr, default),
     }
 }
 
@@ -93,17 +125,17 @@ fn step<T: Float>(
     param: &mut Tensor,
     moments: [&mut Tensor; 2],
 ) -> Result<()> {
-    let lr = optimize::learning_rate(run)?;
+    let lr = learning_rate(run)?;
     let pows = (*power(run, "Beta1Pow", pow1)?, *power(run, "Beta2Pow", pow2)?);
     let rule = update::Adam::<T> {
         lr: update::Adam::corrected_lr(lr, pows.0, pows.1),
         beta1: betas.0,
         beta2: betas.1,
-        epsilon: optimize::constant(run, "epsilon", 1e-8)?,
+        epsilon: constant(run, "epsilon", Adam::USUAL.epsilon)?,
     };
     let lazy = run.attrs().bool("lazy_mode", false)?;
     let sparse = if lazy { Sparse::Merged } else { Sparse::WithZeros };
-    optimize::apply(run, &rule, sparse, param, moments)
+    super::apply(run, &rule, sparse, param, moments)
 }
 
 #[cfg(test)]

@@ -6,41 +6,51 @@
 
 use tensor::update;
 
-use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, Traits, Untouched, for_float};
-use crate::attr::Attrs;
+use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate};
+use crate::attr::{Attr, Attrs};
 use crate::error::Result;
-
-pub(super) struct Lamb;
+use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
 
 const MOMENT1: (&str, &str) = ("Moment1", "Moment1Out");
 const MOMENT2: (&str, &str) = ("Moment2", "Moment2Out");
 
-impl Op for Lamb {
-    fn name(&self) -> &'static str {
-        "lamb"
+optimizer! {
+    /// `LambOptimizer`. `Optimizer::undecayed` says which parameters do not decay.
+    Lamb: "lamb" {
+        lamb_weight_decay: f32 = 0.01 => "weight_decay",
+        beta1: f32 = 0.9 => "beta1",
+        beta2: f32 = 0.999 => "beta2",
+        epsilon: f32 = 1e-6 => "epsilon",
     }
+
+    fn states(&self) -> Vec<State> {
+        vec![
+            State::per_weight("moment1", MOMENT1),
+            State::per_weight("moment2", MOMENT2),
+            State::scalar("beta1_pow_acc", "Beta1Pow", self.beta1),
+            State::scalar("beta2_pow_acc", "Beta2Pow", self.beta2),
+        ]
+    }
+
+    fn decay(&self) -> Option<&'static str> {
+        Some("weight_decay")
+    }
+}
+
+impl Op for Lamb {
+    rules! { [PARAM, MOMENT1, MOMENT2] }
 
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { needs_whole: true, ..Traits::update(Untouched::Change) }
     }
 
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        optimize::infer(infer, &[PARAM, MOMENT1, MOMENT2])
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        run.update([PARAM, MOMENT1, MOMENT2], |run, [param, moment1, moment2]| {
-            for_float!(param.dtype(), run.input_name("Param"), T => {
-                let rule = update::Lamb::<T> {
-                    lr: optimize::learning_rate(run)?,
-                    beta1: optimize::constant(run, "beta1", 0.9)?,
-                    beta2: optimize::constant(run, "beta2", 0.999)?,
-                    epsilon: optimize::constant(run, "epsilon", 1e-6)?,
-                    decay: optimize::constant(run, "weight_decay", 0.01)?,
-                };
-                optimize::apply(run, &rule, Sparse::AsDense, param, [moment1, moment2])
-            })
+        step!(run, [PARAM, MOMENT1, MOMENT2], Sparse::AsDense, T => update::Lamb::<T> {
+            lr: learning_rate(run)?,
+            beta1: constant(run, "beta1", self.beta1)?,
+            beta2: constant(run, "beta2", self.beta2)?,
+            epsilon: constant(run, "epsilon", self.epsilon)?,
+            decay: constant(run, "weight_decay", self.lamb_weight_decay)?,
         })
     }
 }

@@ -5,39 +5,40 @@
 
 use tensor::update;
 
-use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, Traits, Untouched, for_float};
-use crate::attr::Attrs;
+use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate, required};
+use crate::attr::{Attr, Attrs};
 use crate::error::Result;
-
-pub(super) struct LarsMomentum;
+use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
 
 const VELOCITY: (&str, &str) = ("Velocity", "VelocityOut");
 
-impl Op for LarsMomentum {
-    fn name(&self) -> &'static str {
-        "lars_momentum"
+optimizer! {
+    /// `LarsMomentumOptimizer`: momentum with a learning rate per layer.
+    LarsMomentum: "lars_momentum" {
+        /// Fluid has no default.
+        momentum: f32 = 0.0 => "mu",
+        lars_coeff: f32 = 0.001 => "lars_coeff",
+        lars_weight_decay: f32 = 0.0005 => "lars_weight_decay",
     }
+
+    fn states(&self) -> Vec<State> {
+        vec![State::per_weight("velocity", VELOCITY)]
+    }
+}
+
+impl Op for LarsMomentum {
+    rules! { [PARAM, VELOCITY] }
 
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits { needs_whole: true, ..Traits::update(Untouched::Change) }
     }
 
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        optimize::infer(infer, &[PARAM, VELOCITY])
-    }
-
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        run.update([PARAM, VELOCITY], |run, [param, velocity]| {
-            for_float!(param.dtype(), run.input_name("Param"), T => {
-                let rule = update::LarsMomentum::<T> {
-                    lr: optimize::learning_rate(run)?,
-                    mu: optimize::required(run, "mu")?,
-                    coeff: optimize::constant(run, "lars_coeff", 0.001)?,
-                    decay: optimize::constant(run, "lars_weight_decay", 0.0005)?,
-                };
-                optimize::apply(run, &rule, Sparse::AsDense, param, [velocity])
-            })
+        step!(run, [PARAM, VELOCITY], Sparse::AsDense, T => update::LarsMomentum::<T> {
+            lr: learning_rate(run)?,
+            mu: required(run, "mu")?,
+            coeff: constant(run, "lars_coeff", self.lars_coeff)?,
+            decay: constant(run, "lars_weight_decay", self.lars_weight_decay)?,
         })
     }
 }

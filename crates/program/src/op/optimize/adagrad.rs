@@ -2,37 +2,33 @@
 
 use tensor::update;
 
-use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, Traits, Untouched, for_float};
-use crate::attr::Attrs;
+use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate};
+use crate::attr::{Attr, Attrs};
 use crate::error::Result;
-
-pub(super) struct Adagrad;
+use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
 
 const MOMENT: (&str, &str) = ("Moment", "MomentOut");
 
+optimizer! {
+    /// `AdagradOptimizer`.
+    Adagrad: "adagrad" {
+        epsilon: f32 = 1e-6 => "epsilon",
+        initial_accumulator_value: f32 = 0.0,
+    }
+
+    fn states(&self) -> Vec<State> {
+        let fill = self.initial_accumulator_value;
+        vec![State { fill, ..State::per_weight("moment", MOMENT) }]
+    }
+}
+
 impl Op for Adagrad {
-    fn name(&self) -> &'static str {
-        "adagrad"
-    }
-
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits::update(Untouched::Stay)
-    }
-
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        optimize::infer(infer, &[PARAM, MOMENT])
-    }
+    rules! { Untouched::Stay, [PARAM, MOMENT] }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        run.update([PARAM, MOMENT], |run, [param, moment]| {
-            for_float!(param.dtype(), run.input_name("Param"), T => {
-                let rule = update::Adagrad::<T> {
-                    lr: optimize::learning_rate(run)?,
-                    epsilon: optimize::constant(run, "epsilon", 1e-6)?,
-                };
-                optimize::apply(run, &rule, Sparse::Merged, param, [moment])
-            })
+        step!(run, [PARAM, MOMENT], Sparse::Merged, T => update::Adagrad::<T> {
+            lr: learning_rate(run)?,
+            epsilon: constant(run, "epsilon", self.epsilon)?,
         })
     }
 }

@@ -5,22 +5,34 @@
 
 use tensor::update;
 
-use super::optimize::{self, PARAM, Sparse};
-use super::{Infer, Op, Run, Traits, Untouched, for_float};
-use crate::attr::Attrs;
+use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate};
+use crate::attr::{Attr, Attrs};
 use crate::error::Result;
-
-pub(super) struct Rmsprop;
+use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
 
 const SQUARE: (&str, &str) = ("MeanSquare", "MeanSquareOut");
 const MOMENT: (&str, &str) = ("Moment", "MomentOut");
 const MEAN: (&str, &str) = ("MeanGrad", "MeanGradOut");
 
-impl Op for Rmsprop {
-    fn name(&self) -> &'static str {
-        "rmsprop"
+optimizer! {
+    /// `RMSPropOptimizer`, plain and centered.
+    RmsProp: "rmsprop" {
+        rho: f32 = 0.95 => "decay",
+        epsilon: f32 = 1e-6 => "epsilon",
+        momentum: f32 = 0.0 => "momentum",
+        centered: bool = false => "centered",
     }
 
+    fn states(&self) -> Vec<State> {
+        vec![
+            State::per_weight("momentum", MOMENT),
+            State::per_weight("mean_square", SQUARE),
+            State::per_weight("mean_grad", MEAN),
+        ]
+    }
+}
+
+impl Op for RmsProp {
     fn traits(&self, _attrs: &Attrs) -> Traits {
         Traits::update(Untouched::StayAtZero)
     }
@@ -29,33 +41,30 @@ impl Op for Rmsprop {
         let pairs = [PARAM, SQUARE, MOMENT, MEAN];
         // Programs without centering may leave the mean out.
         let n_pairs = if infer.opt_input("MeanGrad")?.is_some() { 4 } else { 3 };
-        optimize::infer(infer, &pairs[..n_pairs])
+        super::infer(infer, &pairs[..n_pairs])
+    }
+
+    fn optimizer(&self) -> Option<Box<dyn Kind>> {
+        Some(Box::new(Self::USUAL))
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        if run.attrs().bool("centered", false)? {
-            return run.update([PARAM, SQUARE, MOMENT, MEAN], |run, [param, s, m, a]| {
-                for_float!(param.dtype(), run.input_name("Param"), T => {
-                    let rule = update::CenteredRmsProp::<T>(rule(run)?);
-                    optimize::apply(run, &rule, Sparse::WithZeros, param, [s, m, a])
-                })
+        if run.attrs().bool("centered", self.centered)? {
+            return step!(run, [PARAM, SQUARE, MOMENT, MEAN], Sparse::WithZeros, T => {
+                update::CenteredRmsProp::<T>(rule(run)?)
             });
         }
-        run.update([PARAM, SQUARE, MOMENT], |run, [param, s, m]| {
-            for_float!(param.dtype(), run.input_name("Param"), T => {
-                let rule = rule::<T>(run)?;
-                optimize::apply(run, &rule, Sparse::WithZeros, param, [s, m])
-            })
-        })
+        step!(run, [PARAM, SQUARE, MOMENT], Sparse::WithZeros, T => rule::<T>(run)?)
     }
 }
 
+/// The op's own defaults are not the optimizer's.
 fn rule<T: tensor::Float>(run: &Run<'_>) -> Result<update::RmsProp<T>> {
     Ok(update::RmsProp {
-        lr: optimize::learning_rate(run)?,
-        rho: optimize::constant(run, "decay", 0.9)?,
-        epsilon: optimize::constant(run, "epsilon", 1e-10)?,
-        momentum: optimize::constant(run, "momentum", 0.0)?,
+        lr: learning_rate(run)?,
+        rho: constant(run, "decay", 0.9)?,
+        epsilon: constant(run, "epsilon", 1e-10)?,
+        momentum: constant(run, "momentum", 0.0)?,
     })
 }
 
