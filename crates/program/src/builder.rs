@@ -6,7 +6,7 @@ use tensor::DType;
 
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
-use crate::layers::init;
+use crate::init;
 use crate::names::UniqueNames;
 use crate::param::{Initializer, ParamAttr, ParamInfo};
 use crate::program::Program;
@@ -148,7 +148,7 @@ impl Builder<'_> {
     /// Appends an op to the current block.
     pub fn op(&mut self, op: OpDesc) -> Result<()> {
         let block = self.main.current_block();
-        crate::layers::dtypes::check(self.main, block, &op)?;
+        crate::dtypes::check(self.main, block, &op)?;
         self.main.append_op(block, op)
     }
 

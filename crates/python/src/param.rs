@@ -1,6 +1,6 @@
 //! What a user says of a parameter: attributes, initializers, regularizers.
 
-use program::layers::init;
+use program::init;
 use program::{GradClip, Initializer, ParamAttr, Regularizer, VarDesc};
 use pyo3::PyClass;
 use pyo3::exceptions::{PyAssertionError, PyTypeError};

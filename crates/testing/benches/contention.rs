@@ -48,7 +48,7 @@ fn net() -> (Net, Var) {
     }
     let all = layers::concat(b, &pooled, 1, None).expect("all slots");
     let guess = layers::fc(b, &[all], 1, Fc::default()).expect("a net");
-    let loss = layers::mean(b, &guess).expect("a loss");
+    let loss = layers::mean(b, &guess, None).expect("a loss");
     Optimizer::new(Adagrad::default(), 0.01)
         .minimize(b, &loss, &Limits::default())
         .expect("an optimizer");

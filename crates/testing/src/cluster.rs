@@ -61,11 +61,14 @@ impl Cluster {
         for id in 0..size.servers {
             let mut command = command();
             command.envs(role_variables(Part::Server, id, &servers, size.trainers));
+            // What a process saves beside itself is gone with the cluster.
+            command.current_dir(cluster.folder());
             cluster.start(&format!("server.{id}"), command);
         }
         for id in 0..size.trainers {
             let mut command = command();
             command.envs(role_variables(Part::Trainer, id, &servers, size.trainers));
+            command.current_dir(cluster.folder());
             cluster.start(&format!("worker.{id}"), command);
         }
         cluster

@@ -145,17 +145,7 @@ const CYCLES: &[(&str, &[&str])] = &[
     (
         "program",
         &[
-            "backward",
-            "block",
-            "builder",
-            "distributed",
-            "layers",
-            "op",
-            "optimizer",
-            "program",
-            "remote",
-            "serial",
-            "site",
+            "block", "builder", "dtypes", "init", "op", "program", "remote", "serial", "site",
             "stream",
         ],
     ),

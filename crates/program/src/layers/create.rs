@@ -2,9 +2,9 @@
 
 use tensor::DType;
 
-use super::init;
 use crate::builder::{Builder, NewParam, Var};
 use crate::error::Result;
+use crate::init;
 use crate::param::{Initializer, ParamAttr};
 use crate::var::{Meta, VarDesc};
 

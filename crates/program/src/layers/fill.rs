@@ -164,7 +164,7 @@ pub fn assign_value(b: &mut Builder<'_>, value: &Tensor, output: Option<&Var>) -
         None => b.temp(&layer, value.dtype()),
     };
     let desc = VarDesc::new(out.name(), Meta::dense(value.dtype(), &value.shape().to_i64()));
-    b.op(super::init::op(&Initializer::Array(value.clone()), &desc, 0)?)?;
+    b.op(crate::init::op(&Initializer::Array(value.clone()), &desc, 0)?)?;
     Ok(out)
 }
 

@@ -8,7 +8,6 @@
 #[macro_use]
 mod declare;
 
-pub mod init;
 pub mod math;
 
 mod activation;
@@ -21,7 +20,6 @@ mod crf;
 mod cross_entropy;
 mod data;
 mod dropout;
-pub(crate) mod dtypes;
 mod elementwise;
 mod embedding;
 mod fc;
@@ -92,7 +90,7 @@ pub use if_else::IfElse;
 pub use image::{Conv2d, Padding, Pool2d, adaptive_pool2d, conv2d, pool2d};
 pub use index::{Place, index};
 pub use lr::{
-    Decay, PolynomialDecay, StepCounter, autoincreased_step_counter, cosine_decay,
+    Decay, LearningRate, PolynomialDecay, StepCounter, autoincreased_step_counter, cosine_decay,
     exponential_decay, inverse_time_decay, linear_lr_warmup, natural_exp_decay, noam_decay,
     piecewise_decay, polynomial_decay,
 };

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use tensor::DType;
 
-use super::{Kind, State, clip, regularizer};
+use super::{Kind, LearningRate, State, clip, regularizer};
 use crate::backward::{self, Limits, ParamGrad};
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
@@ -13,27 +13,6 @@ use crate::param::{GradClip, Regularizer};
 use crate::program::Program;
 use crate::role;
 use crate::var::{Meta, VarKind, n_elements};
-
-/// How fast to learn: a number, or a variable that a schedule computes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LearningRate {
-    /// Kept in a variable `learning_rate_0`, so that it can be changed later.
-    Value(f32),
-    /// One number, computed by the program.
-    Var(Var),
-}
-
-impl From<f32> for LearningRate {
-    fn from(value: f32) -> Self {
-        LearningRate::Value(value)
-    }
-}
-
-impl From<Var> for LearningRate {
-    fn from(var: Var) -> Self {
-        LearningRate::Var(var)
-    }
-}
 
 /// An optimizer: its kind, and what may be said of any kind.
 #[derive(Debug)]

@@ -12,8 +12,9 @@ mod regularizer;
 pub use again::{UpdatedTwice, updated_twice};
 pub use average::{Lookahead, MovingAverage};
 pub use clip::{clip_gradients, set_gradient_clip};
-pub use minimize::{LearningRate, Optimizer};
+pub use minimize::Optimizer;
 
+pub use crate::layers::LearningRate;
 pub use crate::op::optimize::*;
 
 use crate::error::{Error, Result};

@@ -25,6 +25,27 @@ use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
 use crate::role;
 
+/// How fast to learn: a number, or a variable that a schedule computes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LearningRate {
+    /// Kept in a variable `learning_rate_0`, so that it can be changed later.
+    Value(f32),
+    /// One number, computed by the program.
+    Var(Var),
+}
+
+impl From<f32> for LearningRate {
+    fn from(value: f32) -> Self {
+        LearningRate::Value(value)
+    }
+}
+
+impl From<Var> for LearningRate {
+    fn from(var: Var) -> Self {
+        LearningRate::Var(var)
+    }
+}
+
 /// Ops that `build` appends compute a learning rate.
 fn schedule(
     b: &mut Builder<'_>,

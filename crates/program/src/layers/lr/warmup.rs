@@ -3,11 +3,10 @@
 use tensor::DType;
 
 use super::arithmetic::{assign, compare, constant, number, scale};
-use super::{check_positive, counter, schedule};
+use super::{LearningRate, check_positive, counter, schedule};
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 use crate::layers::Switch;
-use crate::optimizer::LearningRate;
 use crate::var::Meta;
 
 /// From `start_lr` in a line towards `end_lr` for `warmup_steps`, then `learning_rate`.
