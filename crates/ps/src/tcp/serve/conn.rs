@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::input::Input;
 use super::output::Output;
@@ -21,7 +21,9 @@ const NEVER: u64 = u64::MAX;
 pub(super) struct Conn {
     pub(super) id: ConnId,
     pub(super) stream: Stream,
-    /// Held by the worker that reads. It is never waited for.
+    /// The set of the worker that serves it.
+    poller: Arc<Poller>,
+    /// Only its worker reads.
     input: Mutex<Input>,
     output: Mutex<Output>,
     /// Until when the peer must have ended what it began to say.
@@ -48,11 +50,18 @@ pub(super) enum Need {
 }
 
 impl Conn {
-    pub(super) fn new(id: ConnId, stream: Stream, memory: SharedMemory, now: Millis) -> Self {
+    pub(super) fn new(
+        id: ConnId,
+        stream: Stream,
+        poller: Arc<Poller>,
+        memory: SharedMemory,
+        now: Millis,
+    ) -> Self {
         let output = Output::new(memory, stream.is_local());
         Self {
             id,
             stream,
+            poller,
             input: Mutex::default(),
             output: Mutex::new(output),
             speaks_by: AtomicU64::new(now.0 + HELLO_TIMEOUT_MS),
@@ -62,13 +71,9 @@ impl Conn {
         }
     }
 
-    /// What came so far; nothing if another worker reads.
-    pub(super) fn input(&self) -> Option<MutexGuard<'_, Input>> {
-        match self.input.try_lock() {
-            Ok(input) => Some(input),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    /// What came so far.
+    pub(super) fn input(&self) -> MutexGuard<'_, Input> {
+        self.input.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn output(&self) -> MutexGuard<'_, Output> {
@@ -101,7 +106,6 @@ impl Conn {
     /// Does something with the answers, and notes how they stand; whether the peer takes them.
     fn with_output(
         &self,
-        poller: &Poller,
         now: Millis,
         act: impl FnOnce(&mut Output, &mut &Stream) -> io::Result<()>,
     ) -> bool {
@@ -115,11 +119,14 @@ impl Conn {
         self.waits_to_ack.store(output.is_ack_due(), Ordering::Relaxed);
         match (was_stalled, output.is_stalled()) {
             (false, false) => {}
-            (true, false) => self.takes_by.store(NEVER, Ordering::Relaxed),
+            (true, false) => {
+                self.takes_by.store(NEVER, Ordering::Relaxed);
+                self.poller.set_writes(&self.stream, self.token(), false);
+            }
             (was, true) => {
                 if !was {
                     self.takes_by.store(now.0 + WRITE_TIMEOUT_MS, Ordering::Relaxed);
-                    poller.arm(&self.stream, self.token(), true);
+                    self.poller.set_writes(&self.stream, self.token(), true);
                 }
                 if output.is_too_long() {
                     self.stream.shut_down();
@@ -131,8 +138,8 @@ impl Conn {
     }
 
     /// Answers the peer on whose request a worker is; false if it takes no answers.
-    pub(super) fn answer(&self, poller: &Poller, now: Millis, id: u64, reply: Reply) -> bool {
-        self.with_output(poller, now, |output, stream| match reply {
+    pub(super) fn answer(&self, now: Millis, id: u64, reply: Reply) -> bool {
+        self.with_output(now, |output, stream| match reply {
             Reply::Ack(_) => match output.acknowledge(id) {
                 true => output.flush_acks(stream),
                 false => Ok(()),
@@ -141,9 +148,9 @@ impl Conn {
         })
     }
 
-    /// Answers somebody else: what is long, whoever has time writes.
-    pub(super) fn tell(&self, poller: &Poller, now: Millis, id: u64, reply: Reply) -> bool {
-        self.with_output(poller, now, |output, stream| {
+    /// Answers somebody else: what is long, its own worker writes.
+    pub(super) fn tell(&self, now: Millis, id: u64, reply: Reply) -> bool {
+        self.with_output(now, |output, stream| {
             if output.n_sent(&reply) <= SHORT_BYTES_MAX {
                 return output.answer(stream, id, reply);
             }
@@ -153,25 +160,30 @@ impl Conn {
     }
 
     /// The peer takes more.
-    pub(super) fn flush(&self, poller: &Poller, now: Millis) {
-        self.with_output(poller, now, |output, stream| output.flush(stream));
+    pub(super) fn flush(&self, now: Millis) {
+        self.with_output(now, |output, stream| output.flush(stream));
         if self.takes_by.load(Ordering::Relaxed) != NEVER {
             self.takes_by.store(now.0 + WRITE_TIMEOUT_MS, Ordering::Relaxed);
         }
     }
 
     /// Acknowledges what was served; unless answers are to come, with which it goes, if it may wait.
-    pub(super) fn flush_acks(&self, poller: &Poller, now: Millis, may_wait: bool) {
-        self.with_output(poller, now, |output, stream| match may_wait && output.owes() {
+    pub(super) fn flush_acks(&self, now: Millis, may_wait: bool) {
+        self.with_output(now, |output, stream| match may_wait && output.owes() {
             true => Ok(()),
             false => output.flush_acks(stream),
         });
     }
 
-    /// Reports the connection when it can be read, or written if something is left.
-    pub(super) fn arm(&self, poller: &Poller) {
-        let output = self.output();
-        poller.arm(&self.stream, self.token(), output.is_stalled());
+    /// Begins to be served.
+    pub(super) fn open(&self) -> io::Result<()> {
+        self.poller.add(&self.stream, self.token())
+    }
+
+    /// Ends.
+    pub(super) fn close(&self) {
+        self.stream.shut_down();
+        self.poller.remove(&self.stream);
     }
 
     pub(super) fn token(&self) -> super::poller::Token {

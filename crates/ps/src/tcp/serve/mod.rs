@@ -1,9 +1,9 @@
 //! Drives a [`Server`] with real connections, any number of them.
 //!
-//! A few threads, as many as the cores ask for, wait for all connections at once. The worker that
-//! reads a request serves it and writes the answer, as far as the peer takes it at once; the rest is
-//! written when the peer takes more, by whoever has time. Nothing waits for a peer: a slow or bad one
-//! costs its connection, and an idle one some hundred bytes.
+//! A few threads, as many as the cores ask for, share the connections. The worker that reads a request
+//! serves it and writes the answer, as far as the peer takes it at once; the rest is written when the
+//! peer takes more. Nothing waits for a peer: a slow or bad one costs its connection, and an idle one
+//! some hundred bytes.
 
 mod conn;
 mod input;
@@ -34,7 +34,7 @@ use crate::shm::SharedMemory;
 use conn::{Conn, Need};
 use poller::{Poller, Token};
 
-/// Answers to others up to this size are written at once; longer ones by whoever has time.
+/// Answers to others up to this size are written at once; longer ones by their own workers.
 const SHORT_BYTES_MAX: usize = 64 << 10;
 /// Connections at once.
 const CONNS_MAX: usize = 16_384;
@@ -52,9 +52,8 @@ const WRITE_TIMEOUT_MS: u64 = WRITE_TIMEOUT.as_millis() as u64;
 const COMPLAINTS_MAX: usize = 256;
 /// How long peers have to close their connections at the end.
 const CLOSING: Duration = Duration::from_secs(2);
-/// Threads that serve, whatever the cores: one may have work that lasts. More than cores only make
-/// caches cold.
-const WORKERS: std::ops::RangeInclusive<usize> = 2..=64;
+/// Threads that serve, whatever the cores: while one has work that lasts, its connections wait.
+const WORKERS: std::ops::RangeInclusive<usize> = 4..=64;
 /// Tensors kept for gradients to come, and their bytes.
 const KEPT_MAX: usize = 64;
 const KEPT_BYTES_MAX: usize = 32 << 20;
@@ -120,11 +119,10 @@ impl Listener {
         let (long, works) = channel();
         allow_descriptors(CONN_DESCRIPTORS * CONNS_MAX as u64);
         let cores = thread::available_parallelism().map_or(1, |n| n.get());
-        let n_workers = cores.clamp(*WORKERS.start(), *WORKERS.end());
+        let n_workers = (2 * cores).clamp(*WORKERS.start(), *WORKERS.end());
         let driver = Arc::new(Driver {
             listener: self,
-            // A system that gives no descriptor to a process that just began has no use for servers.
-            poller: Poller::new().expect("a new process may have two more descriptors"),
+            pollers: pollers(n_workers),
             memory,
             pool: Mutex::new(Pool::new(KEPT_MAX, KEPT_BYTES_MAX)),
             server: Mutex::new(server),
@@ -139,13 +137,13 @@ impl Listener {
             log: Box::new(log),
         });
         driver.listen();
-        let mut workers = driver.start(n_workers);
+        let mut workers = driver.start();
         workers.extend(driver.start_long(works));
         let end = driver.run(stop);
         driver.deafen();
         // Whoever stops a server does not wait for its peers to close.
         driver.close_all(if end.is_some() { CLOSING } else { Duration::ZERO });
-        driver.poller.close();
+        driver.pollers.iter().for_each(|poller| poller.close());
         drop(driver.long().take());
         for worker in workers {
             // A worker ends when it is told; it does not panic.
@@ -162,6 +160,13 @@ impl Listener {
     }
 }
 
+/// The sets of the workers.
+fn pollers(n: usize) -> Vec<Arc<Poller>> {
+    // A system that gives no descriptor to a process that just began has no use for servers.
+    let poller = || Poller::new().expect("a new process may have two more descriptors");
+    (0..n).map(|_| Arc::new(poller())).collect()
+}
+
 /// Asks the system for as many descriptors as connections may need; it gives what it gives.
 fn allow_descriptors(n: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -175,7 +180,8 @@ fn allow_descriptors(n: u64) {
 /// Everything that the workers share.
 struct Driver<S> {
     listener: Listener,
-    poller: Poller,
+    /// One for each worker.
+    pollers: Vec<Arc<Poller>>,
     /// The protocol; held for a moment at each event.
     server: Mutex<Server>,
     /// The data, which locks itself.
@@ -220,15 +226,15 @@ impl<S: Store + 'static> Driver<S> {
         self.conns().get(&id).cloned()
     }
 
-    fn start(self: &Arc<Self>, n_workers: usize) -> Vec<JoinHandle<()>> {
-        let spawn = |n: usize| {
-            let driver = self.clone();
+    fn start(self: &Arc<Self>) -> Vec<JoinHandle<()>> {
+        let spawn = |(n, poller): (usize, &Arc<Poller>)| {
+            let (driver, poller) = (self.clone(), poller.clone());
             let thread = thread::Builder::new().name(format!("serve {n}"));
-            thread.spawn(move || driver.work()).ok()
+            thread.spawn(move || driver.work(&poller)).ok()
         };
-        let workers: Vec<_> = (0..n_workers).filter_map(spawn).collect();
-        if workers.is_empty() {
-            self.complain("nobody can be served: the system gives no thread");
+        let workers: Vec<_> = self.pollers.iter().enumerate().filter_map(spawn).collect();
+        if workers.len() < self.pollers.len() {
+            self.complain("not everybody can be served: the system gives too few threads");
         }
         workers
     }
@@ -311,10 +317,10 @@ impl<S: Store + 'static> Driver<S> {
     fn reply(&self, own: Option<&Conn>, to: ConnId, id: u64, reply: Reply) {
         let now = self.clock.now();
         let is_taken = match own.filter(|own| own.id == to) {
-            Some(own) => own.answer(&self.poller, now, id, reply),
+            Some(own) => own.answer(now, id, reply),
             None => {
                 let conn = self.conn(to);
-                conn.is_none_or(|conn| conn.tell(&self.poller, now, id, reply))
+                conn.is_none_or(|conn| conn.tell(now, id, reply))
             }
         };
         if !is_taken {
@@ -339,7 +345,7 @@ impl<S: Store + 'static> Driver<S> {
         };
         for (need, conn) in needy {
             match need {
-                Need::Acks => conn.flush_acks(&self.poller, now, false),
+                Need::Acks => conn.flush_acks(now, false),
                 Need::CutUnfinished => conn.stream.shut_down(),
                 Need::CutSilent => {
                     self.complain("a connection on which nobody spoke was cut");

@@ -1,7 +1,8 @@
-//! Which connections have something to do: an epoll set that all workers wait on.
+//! Which connections have something to do: the epoll set of one worker.
 //!
-//! A source is reported once and then rests until it is armed again, so one worker at a time has it.
-//! `rustix` has the three system calls that are needed, without `unsafe`, and is a dependency anyway.
+//! A connection stays with its worker: what it needs is in the caches there, and its requests are
+//! served in order. `rustix` has the system calls that are needed, without `unsafe`, and is a
+//! dependency anyway.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,7 +15,7 @@ use rustix::io::Errno;
 /// What a source is told apart by.
 pub(super) type Token = u64;
 
-/// Reported to every worker, for good, once the set is closed.
+/// Reported once the set is closed.
 pub(super) const CLOSED: Token = u64::MAX;
 
 /// What can be done with a source.
@@ -26,16 +27,25 @@ pub(super) struct Ready {
     pub(super) to_write: bool,
 }
 
+impl From<Event> for Ready {
+    fn from(Event { flags, data }: Event) -> Self {
+        let is_over = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        Self {
+            token: data.u64(),
+            to_read: is_over || flags.contains(EventFlags::IN),
+            to_write: flags.contains(EventFlags::OUT),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Poller {
     epoll: OwnedFd,
     closed: OwnedFd,
 }
 
-fn flags(writes: bool) -> EventFlags {
-    let write = if writes { EventFlags::OUT } else { EventFlags::empty() };
-    EventFlags::IN | EventFlags::ONESHOT | write
-}
+/// Sources that are reported at once.
+const EVENTS_MAX: usize = 16;
 
 impl Poller {
     pub(super) fn new() -> io::Result<Self> {
@@ -45,15 +55,25 @@ impl Poller {
         Ok(Self { epoll, closed })
     }
 
-    /// A new source, which is reported when it can be read.
+    /// A new source, which is reported as long as it can be read.
     pub(super) fn add(&self, source: impl AsFd, token: Token) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), flags(false))?)
+        Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), EventFlags::IN)?)
     }
 
-    /// Reports a source once more, when it can be read or, if `writes`, written.
-    pub(super) fn arm(&self, source: impl AsFd, token: Token, writes: bool) {
-        // It fails for a source that another worker has just removed.
-        let _ = epoll::modify(&self.epoll, source, EventData::new_u64(token), flags(writes));
+    /// Whether a source is also reported when it can be written.
+    pub(super) fn set_writes(&self, source: impl AsFd, token: Token, writes: bool) {
+        let write = if writes { EventFlags::OUT } else { EventFlags::empty() };
+        self.modify(source, token, EventFlags::IN | write);
+    }
+
+    /// Reports a source once, when it can be read.
+    pub(super) fn arm(&self, source: impl AsFd, token: Token) {
+        self.modify(source, token, EventFlags::IN | EventFlags::ONESHOT);
+    }
+
+    fn modify(&self, source: impl AsFd, token: Token, flags: EventFlags) {
+        // It fails for a source that its worker has just removed.
+        let _ = epoll::modify(&self.epoll, source, EventData::new_u64(token), flags);
     }
 
     pub(super) fn remove(&self, source: impl AsFd) {
@@ -61,28 +81,20 @@ impl Poller {
         let _ = epoll::delete(&self.epoll, source);
     }
 
-    /// Waits for a source. One at a time: what one worker takes no other can serve meanwhile.
-    /// `events` has place for one.
-    pub(super) fn wait(&self, events: &mut Vec<Event>) -> io::Result<Ready> {
+    /// Waits for sources, and puts into `events` what can be done with them.
+    pub(super) fn wait(&self, events: &mut Vec<Event>) -> io::Result<()> {
+        events.clear();
+        events.reserve(EVENTS_MAX);
         loop {
             match epoll::wait(&self.epoll, spare_capacity(events), None) {
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
-                Ok(_) => {
-                    if let Some(Event { flags, data }) = events.pop() {
-                        let is_over = flags.intersects(EventFlags::HUP | EventFlags::ERR);
-                        return Ok(Ready {
-                            token: data.u64(),
-                            to_read: is_over || flags.contains(EventFlags::IN),
-                            to_write: flags.contains(EventFlags::OUT),
-                        });
-                    }
-                }
+                Ok(_) => return Ok(()),
             }
         }
     }
 
-    /// Sends all workers home.
+    /// Sends the worker home.
     pub(super) fn close(&self) {
         // It fails when it was written very often, which is as good.
         let _ = rustix::io::write(&self.closed, &1u64.to_ne_bytes());

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::conn::Conn;
 use super::input::Input;
-use super::poller::{CLOSED, Ready, Token};
+use super::poller::{CLOSED, Poller, Ready, Token};
 use super::{CONNS_MAX, Driver, FIRST_CONN, TCP, UNIX};
 use crate::error::{Error, Result};
 use crate::frame::FRAME_BYTES_MAX;
@@ -33,43 +33,43 @@ enum Read {
 }
 
 impl<S: Store + 'static> Driver<S> {
-    /// Serves until the poller is closed.
-    pub(super) fn work(&self) {
-        let (mut buffer, mut events) = (vec![0; READ_BYTES], Vec::with_capacity(1));
+    /// Serves what a poller reports, until it is closed.
+    pub(super) fn work(&self, poller: &Poller) {
+        let (mut buffer, mut events) = (vec![0; READ_BYTES], Vec::new());
         // Waiting fails only where there is nothing to wait for.
-        while let Ok(ready) = self.poller.wait(&mut events) {
-            match ready.token {
-                CLOSED => return,
-                TCP | UNIX => self.accept(ready.token),
-                token => {
-                    let id = ConnId(token - FIRST_CONN);
-                    let Some(conn) = self.conn(id) else { continue };
-                    let served = AssertUnwindSafe(|| self.serve_conn(&conn, ready, &mut buffer));
-                    if catch_unwind(served).is_err() {
-                        // A bug of ours; it was reported where it happened. Others are still served.
-                        self.drop_conn(&conn);
-                    }
+        while poller.wait(&mut events).is_ok() {
+            for ready in events.drain(..).map(Ready::from) {
+                match ready.token {
+                    CLOSED => return,
+                    TCP | UNIX => self.accept(ready.token),
+                    token => self.look_at(ConnId(token - FIRST_CONN), ready, &mut buffer),
                 }
             }
         }
     }
 
+    fn look_at(&self, id: ConnId, ready: Ready, buffer: &mut [u8]) {
+        let Some(conn) = self.conn(id) else { return };
+        let served = AssertUnwindSafe(|| self.serve_conn(&conn, ready, buffer));
+        if catch_unwind(served).is_err() {
+            // A bug of ours; it was reported where it happened. Others are still served.
+            self.drop_conn(&conn);
+        }
+    }
+
     fn serve_conn(&self, conn: &Conn, ready: Ready, buffer: &mut [u8]) {
         if ready.to_write {
-            conn.flush(&self.poller, self.clock.now());
+            conn.flush(self.clock.now());
         }
         if ready.to_read {
-            // Another worker reads it; that one will arm it again.
-            let Some(mut input) = conn.input() else { return };
+            let mut input = conn.input();
             let read = self.read(conn, &mut input, buffer);
             conn.heard(input.is_begun(), self.clock.now());
-            // Before it is armed: whoever finds it held leaves it to us.
             drop(input);
             if let Read::Over(error) = read {
-                return self.end_conn(conn, error);
+                self.end_conn(conn, error);
             }
         }
-        conn.arm(&self.poller);
     }
 
     /// Reads what there is and serves it.
@@ -96,7 +96,7 @@ impl<S: Store + 'static> Driver<S> {
                 break;
             }
         }
-        conn.flush_acks(&self.poller, self.clock.now(), true);
+        conn.flush_acks(self.clock.now(), true);
         Read::Open
     }
 
@@ -114,7 +114,7 @@ impl<S: Store + 'static> Driver<S> {
                     input.window = lent.as_ref().map(|(window, _)| window.clone());
                 }
                 if let Some((_, reply)) = lent {
-                    conn.answer(&self.poller, self.clock.now(), 0, reply);
+                    conn.answer(self.clock.now(), 0, reply);
                 }
             }
             request => {
@@ -132,14 +132,13 @@ impl<S: Store + 'static> Driver<S> {
         if let Some(error) = error {
             self.complain(&format!("a connection was cut: {error}"));
             let refusal = Refusal::Malformed(error.to_string());
-            conn.answer(&self.poller, self.clock.now(), 0, refusal.into());
+            conn.answer(self.clock.now(), 0, refusal.into());
         }
         self.drop_conn(conn);
     }
 
     fn drop_conn(&self, conn: &Conn) {
-        conn.stream.shut_down();
-        self.poller.remove(&conn.stream);
+        conn.close();
         let removed = {
             let mut conns = self.conns.write().unwrap_or_else(PoisonError::into_inner);
             conns.remove(&conn.id)
@@ -154,14 +153,20 @@ impl<S: Store + 'static> Driver<S> {
         let listener = &self.listener;
         let unix = listener.unix.as_ref();
         let listening = listener.tcp.set_nonblocking(true);
-        let listening = listening.and_then(|()| self.poller.add(&listener.tcp, TCP));
+        let listening = listening.and_then(|()| self.acceptor().add(&listener.tcp, TCP));
         let near = unix.map(|unix| {
             unix.set_nonblocking(true)?;
-            self.poller.add(unix, UNIX)
+            self.acceptor().add(unix, UNIX)
         });
         if listening.is_err() || near.is_some_and(|near| near.is_err()) {
             self.complain("nobody can connect: the system refuses to watch the port");
         }
+        self.arm_listeners();
+    }
+
+    /// The set of the worker that takes connections.
+    fn acceptor(&self) -> &Poller {
+        &self.pollers[0]
     }
 
     /// Takes connections again, also after the system had no descriptor for one.
@@ -171,16 +176,16 @@ impl<S: Store + 'static> Driver<S> {
 
     fn arm_listener(&self, token: Token) {
         match (&self.listener.unix, token) {
-            (Some(unix), UNIX) => self.poller.arm(unix, UNIX, false),
-            _ => self.poller.arm(&self.listener.tcp, TCP, false),
+            (Some(unix), UNIX) => self.acceptor().arm(unix, UNIX),
+            _ => self.acceptor().arm(&self.listener.tcp, TCP),
         }
     }
 
     /// Takes no more connections.
     pub(super) fn deafen(&self) {
-        self.poller.remove(&self.listener.tcp);
+        self.acceptor().remove(&self.listener.tcp);
         if let Some(unix) = &self.listener.unix {
-            self.poller.remove(unix);
+            self.acceptor().remove(unix);
         }
     }
 
@@ -205,12 +210,14 @@ impl<S: Store + 'static> Driver<S> {
             return self.complain("a connection was turned away: there are too many");
         }
         let id = ConnId(self.n_conns.fetch_add(1, Ordering::Relaxed));
-        let conn = Arc::new(Conn::new(id, stream, self.memory.clone(), self.clock.now()));
+        let poller = self.pollers[id.0 as usize % self.pollers.len()].clone();
+        let memory = self.memory.clone();
+        let conn = Arc::new(Conn::new(id, stream, poller, memory, self.clock.now()));
         {
             let mut conns = self.conns.write().unwrap_or_else(PoisonError::into_inner);
             conns.insert(id, conn.clone());
         }
-        if self.poller.add(&conn.stream, conn.token()).is_err() {
+        if conn.open().is_err() {
             self.complain("a connection was turned away: the system watches no more of them");
             self.drop_conn(&conn);
         }
