@@ -14,8 +14,9 @@ use std::process::ExitCode;
 
 use paddlewheel::fleet::lifecycle::Served;
 use paddlewheel::fleet::ready::Watch;
-use paddlewheel::fleet::{self, Flags, Fleet, Mode, Strategy, env};
+use paddlewheel::fleet::{self, Flags, Fleet, Strategy, env};
 use paddlewheel::program::backward::Limits;
+use paddlewheel::program::distributed::Mode;
 use paddlewheel::program::layers::{self, CrossEntropy, Data, Embedding, Fc};
 use paddlewheel::program::optimizer::{Adagrad, Optimizer};
 use paddlewheel::program::{self, Builder, Initializer, Net, ParamAttr, Var};

@@ -3,15 +3,15 @@
 use tensor::{Lod, Shape, Tensor};
 
 use crate::error::{Error, Result};
+use crate::feed::{Feed, Layout};
 use crate::records::{FIRST_SLOT, id};
 use crate::slot::{Slot, SlotKind};
-
-/// A tensor for each slot that is used, in their order, by name.
-pub type Batch = Vec<(String, Tensor)>;
 
 /// Makes batches of samples with the same slots.
 pub(crate) struct Batcher {
     slots: Vec<Slot>,
+    /// Their names, which all batches share.
+    layout: Layout,
     /// For each sample of the batch, where its next slot begins.
     at: Vec<usize>,
     /// The offsets of a batch in which each sample has one value: most slots of most batches.
@@ -20,23 +20,20 @@ pub(crate) struct Batcher {
 
 impl Batcher {
     pub(crate) fn new(slots: &[Slot]) -> Self {
-        let slots = slots.iter().filter(|slot| slot.used).cloned().collect();
-        Self { slots, at: Vec::new(), ones: Lod::NONE }
+        let slots: Vec<Slot> = slots.iter().filter(|slot| slot.used).cloned().collect();
+        let layout = Layout::new(slots.iter().map(|slot| slot.name.clone()).collect());
+        Self { slots, layout, at: Vec::new(), ones: Lod::NONE }
     }
 
-    /// Fills a batch; its memory is used again.
-    pub(crate) fn fill(&mut self, records: &[&[u32]], batch: &mut Batch) -> Result<()> {
-        let same = batch.len() == self.slots.len()
-            && batch.iter().zip(&self.slots).all(|((name, _), slot)| *name == slot.name);
-        if !same {
-            *batch = self.slots.iter().map(|slot| (slot.name.clone(), Tensor::default())).collect();
-        }
+    /// Fills a batch with a tensor for each slot; its memory is used again.
+    pub(crate) fn fill(&mut self, records: &[&[u32]], batch: &mut Feed) -> Result<()> {
+        batch.lay_out(&self.layout);
         self.at.clear();
         self.at.resize(records.len(), FIRST_SLOT);
         if self.ones.last().is_none_or(|offsets| offsets.len() != records.len() + 1) {
             self.ones = Lod::from_offsets(vec![(0..=records.len()).collect()]);
         }
-        for (slot, (_, tensor)) in batch.iter_mut().enumerate() {
+        for (slot, tensor) in batch.all_mut().enumerate() {
             self.fill_slot(slot, records, tensor)?;
         }
         Ok(())
@@ -112,14 +109,14 @@ mod tests {
     use crate::multi_slot::MultiSlot;
     use crate::records::Records;
 
-    fn batch(slots: &[Slot], lines: &[&str]) -> Result<Batch> {
+    fn batch(slots: &[Slot], lines: &[&str]) -> Result<Feed> {
         let (parser, mut records) = (MultiSlot::new(slots).unwrap(), Records::default());
         for line in lines {
             parser.parse(line.as_bytes(), &mut records).unwrap();
             records.commit();
         }
         let all: Vec<&[u32]> = (0..records.len()).map(|at| records.get(at)).collect();
-        let mut batch = Batch::new();
+        let mut batch = Feed::new();
         Batcher::new(slots).fill(&all, &mut batch)?;
         Ok(batch)
     }
@@ -128,13 +125,14 @@ mod tests {
     fn a_slot_becomes_a_ragged_tensor_or_a_dense_one() {
         let slots = [Slot::floats("x").dense(&[-1, 2]), Slot::ids("c"), Slot::ids("label")];
         let made = batch(&slots, &["2 1 2 2 7 8 1 0", "2 3 4 1 9 1 1"]).unwrap();
-        let names: Vec<_> = made.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<_> = made.names().collect();
+        let made: Vec<&Tensor> = made.tensors().collect();
         assert_eq!(names, ["x", "c", "label"]);
-        assert_eq!(made[0].1, Tensor::new([2, 2], &[1f32, 2.0, 3.0, 4.0]).unwrap());
+        assert_eq!(*made[0], Tensor::new([2, 2], &[1f32, 2.0, 3.0, 4.0]).unwrap());
         let mut ids = Tensor::new([3, 1], &[7i64, 8, 9]).unwrap();
         ids.set_lod(Lod::from_lengths([2, 1]));
-        assert_eq!(made[1].1, ids);
-        assert_eq!(made[2].1.lod().levels(), [vec![0, 1, 2]]);
+        assert_eq!(*made[1], ids);
+        assert_eq!(made[2].lod().levels(), [vec![0, 1, 2]]);
     }
 
     #[test]
@@ -142,14 +140,16 @@ mod tests {
         let mut slots = [Slot::ids("a"), Slot::floats("b"), Slot::ids("c")];
         slots[1].used = false;
         let made = batch(&slots, &["1 5 1 0.5 1 6"]).unwrap();
+        let made: Vec<&Tensor> = made.tensors().collect();
         assert_eq!(made.len(), 2);
-        assert_eq!(made[1].1.data::<i64>().unwrap(), [6]);
+        assert_eq!(made[1].data::<i64>().unwrap(), [6]);
     }
 
     #[test]
     fn the_open_dimension_may_be_anywhere() {
         let slots = [Slot::floats("x").dense(&[2, -1])];
-        assert_eq!(batch(&slots, &["4 1 2 3 4", "2 5 6"]).unwrap()[0].1.dims(), [2, 3]);
+        let made = batch(&slots, &["4 1 2 3 4", "2 5 6"]).unwrap();
+        assert_eq!(made.tensors().next().unwrap().dims(), [2, 3]);
         let error = batch(&slots, &["3 1 2 3"]).unwrap_err();
         assert!(matches!(error, Error::DenseFill { found: 3, .. }), "{error}");
         let slots = [Slot::floats("x").dense(&[2, 2])];

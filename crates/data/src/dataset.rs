@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::batch::Batch;
 use crate::error::{Error, Result};
+use crate::feed::Feed;
 use crate::memory::{self, Memory, Range};
 use crate::pass::{Pass, Skipped};
 use crate::queue::{self, Stream};
@@ -311,7 +311,7 @@ enum Source {
 impl Reader {
     /// The next batch; `None` after the last. An error is the end.
     #[allow(clippy::should_implement_trait)] // Batches come back: an iterator could not take them.
-    pub fn next(&mut self) -> Result<Option<Batch>> {
+    pub fn next(&mut self) -> Result<Option<Feed>> {
         match &mut self.0 {
             Source::Stream(stream) => stream.next(),
             Source::Memory(_, stop) if stop.load(Ordering::Relaxed) => Ok(None),
@@ -330,7 +330,7 @@ impl Reader {
 
     /// Puts the next batch in the place of one that was used, whose memory is used again; whether
     /// there was one.
-    pub fn next_into(&mut self, batch: &mut Batch) -> Result<bool> {
+    pub fn next_into(&mut self, batch: &mut Feed) -> Result<bool> {
         if !batch.is_empty() {
             self.recycle(std::mem::take(batch));
         }
@@ -342,7 +342,7 @@ impl Reader {
     }
 
     /// Gives back a batch for its memory.
-    pub fn recycle(&mut self, batch: Batch) {
+    pub fn recycle(&mut self, batch: Feed) {
         match &mut self.0 {
             Source::Stream(stream) => stream.recycle(batch),
             Source::Memory(range, _) => range.recycle(batch),

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use crate::batch::{Batch, Batcher};
+use crate::batch::Batcher;
 use crate::error::{Error, Result};
+use crate::feed::Feed;
 use crate::pass::{Pass, Sink};
 use crate::random::{self, Random};
 use crate::records::{Records, fields};
@@ -216,7 +217,7 @@ pub(crate) struct Range {
     end: usize,
     batch_size: usize,
     batcher: Batcher,
-    used: Vec<Batch>,
+    used: Vec<Feed>,
 }
 
 /// Splits the samples into `n` ranges; the first ones are longer by one if they must be.
@@ -238,7 +239,7 @@ pub(crate) fn ranges(
 }
 
 impl Range {
-    pub(crate) fn next(&mut self) -> Result<Option<Batch>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Feed>> {
         let end = self.end.min(self.next + self.batch_size);
         if self.next == end {
             return Ok(None);
@@ -250,7 +251,7 @@ impl Range {
         Ok(Some(batch))
     }
 
-    pub(crate) fn recycle(&mut self, batch: Batch) {
+    pub(crate) fn recycle(&mut self, batch: Feed) {
         if self.used.len() < 2 {
             self.used.push(batch);
         }

@@ -6,8 +6,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::batch::{Batch, Batcher};
+use crate::batch::Batcher;
 use crate::error::{Error, Result};
+use crate::feed::Feed;
 use crate::pass::{Pass, Sink};
 use crate::records::Records;
 
@@ -18,14 +19,14 @@ const LOOK_MAX: Duration = Duration::from_secs(3600);
 
 /// Batches of one thread.
 pub(crate) struct Stream {
-    batches: Receiver<Result<Batch>>,
+    batches: Receiver<Result<Feed>>,
     /// Batches that were used, for their memory.
-    used: SyncSender<Batch>,
+    used: SyncSender<Feed>,
     thread: Option<JoinHandle<()>>,
     pass: Arc<Pass>,
     waited: Duration,
     /// What was found there when somebody only looked.
-    found: Option<Result<Batch>>,
+    found: Option<Result<Feed>>,
 }
 
 /// Starts `n_threads` threads, at most one per file.
@@ -69,7 +70,7 @@ impl Stream {
         }
     }
 
-    pub(crate) fn next(&mut self) -> Result<Option<Batch>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Feed>> {
         while !self.ready(LOOK_MAX) {}
         match self.found.take() {
             Some(batch) => batch.map(Some),
@@ -103,7 +104,7 @@ impl Stream {
         ended.map_err(|_| Error::ReaderLost)
     }
 
-    pub(crate) fn recycle(&mut self, batch: Batch) {
+    pub(crate) fn recycle(&mut self, batch: Feed) {
         let _ = self.used.try_send(batch);
     }
 
@@ -132,8 +133,8 @@ struct Ahead<'a> {
     pass: &'a Pass,
     /// Its own file in the list.
     first: usize,
-    batches: &'a SyncSender<Result<Batch>>,
-    again: Receiver<Batch>,
+    batches: &'a SyncSender<Result<Feed>>,
+    again: Receiver<Feed>,
 }
 
 impl Ahead<'_> {

@@ -22,4 +22,4 @@ pub use error::{Error, Result, Usage};
 pub use flags::Flags;
 pub use lifecycle::Fleet;
 pub use role::{Part, Role};
-pub use strategy::{Mode, Strategy};
+pub use strategy::Strategy;

@@ -6,14 +6,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use program::backward::{Limits, ParamGrad};
-use program::distributed;
 use program::optimizer::Optimizer;
 use program::{Builder, Distributed, OpDesc, Program, Var};
 use train::io::{self, SaveInference};
 use train::remote::{Log, usual_log};
+use train::serve::Serving;
 use train::transpile::{self, Dispatch, Job, Transpiled};
 use train::{Cluster, Executor, Feed, Scope};
 
@@ -23,10 +22,7 @@ use crate::lines;
 use crate::ready::{self, Watch};
 use crate::role::{Part, Role};
 use crate::signals::{self, Signals};
-use crate::strategy::{Mode, Strategy};
-
-/// How often a server looks whether it should end.
-const GLANCE: Duration = Duration::from_millis(50);
+use crate::strategy::Strategy;
 
 /// A process of a job with parameter servers.
 pub struct Fleet {
@@ -34,6 +30,8 @@ pub struct Fleet {
     flags: Flags,
     cluster: Cluster,
     executor: Executor,
+    /// How a server behaves.
+    serving: Serving,
     split: Option<Split>,
     is_started: bool,
     log: Log,
@@ -72,14 +70,15 @@ impl Fleet {
         cluster.set_patience(flags.patience());
         let mut executor = Executor::new();
         executor.set_cluster(cluster.clone());
-        flags.configure(executor.serving_mut());
+        let mut serving = Serving::default();
+        flags.configure(&mut serving);
         let (split, is_started, log) = (None, false, usual_log());
-        Self { role, flags, cluster, executor, split, is_started, log }
+        Self { role, flags, cluster, executor, serving, split, is_started, log }
     }
 
     /// What this process has to say goes there instead of stderr.
     pub fn set_log(&mut self, log: Log) {
-        self.executor.serving_mut().log = log.clone();
+        self.serving.log = log.clone();
         self.log = log;
     }
 
@@ -117,7 +116,7 @@ impl Fleet {
         strategy: Strategy,
         dispatch: &mut dyn Dispatch,
     ) -> Result<Vec<String>> {
-        let (job, config) = (self.job(&strategy), &strategy.program);
+        let (job, config) = (self.job(), &strategy.program);
         config.check()?;
         let origin = main.clone();
         let (split, server) = match self.role.endpoint() {
@@ -129,20 +128,19 @@ impl Fleet {
                 (split, Some(programs))
             }
         };
-        self.executor.serving_mut().go_on = strategy.server.tolerate_lost_trainers;
+        self.serving.go_on = strategy.server.tolerate_lost_trainers;
         let warnings = split.warnings().to_vec();
         let job = Arc::new(split.job().clone());
         self.split = Some(Split { strategy, origin, job, server });
         Ok(warnings)
     }
 
-    fn job(&self, strategy: &Strategy) -> Job {
+    fn job(&self) -> Job {
         let endpoints = self.role.servers.iter().map(ToString::to_string).collect();
         Job {
             trainer_id: if self.role.is_trainer() { self.role.id as usize } else { 0 },
             n_trainers: self.role.n_trainers as usize,
             endpoints,
-            sync_mode: strategy.program.sync_mode,
             current_endpoint: self.role.endpoint().map(ToString::to_string),
         }
     }
@@ -203,11 +201,11 @@ impl Fleet {
     }
 
     /// Serves until all trainers have completed, the job failed, or a signal came.
-    pub fn run_server(&mut self, scope: &Scope) -> Result<Served> {
+    pub fn run_server(&self, scope: &Scope) -> Result<Served> {
         let split = self.split.as_ref().ok_or(Error::NotMinimized("main_program"))?;
         self.need(Part::Server, "run_server")?;
         let (main, _) = split.server.as_ref().ok_or(Error::NotMinimized("main_program"))?;
-        serve(&mut self.executor, main, scope)
+        serve(main, scope, &self.serving)
     }
 
     /// Gets a trainer ready to send: prints its settings and starts the sender of modes that send
@@ -224,18 +222,16 @@ impl Fleet {
         if !split.job.via_communicator {
             return Ok(true);
         }
-        let mode = Mode::of(&split.strategy.program);
         let (settings, warnings) = split.strategy.trainer.communicator_flags();
         warnings.iter().for_each(|line| print(line));
         print(&lines::overview(&settings));
-        lines::initialized(mode).iter().for_each(|line| (self.log)(line));
-        match split.job.mode {
-            distributed::Mode::Async => {
-                let config = split.strategy.trainer.communicator();
-                self.cluster.start_communicator(&split.job, config);
-            }
-            // These send in step with the program; no thread is needed, but the line is waited for.
-            _ => (self.log)(&ps::lines::communicator_starts()),
+        lines::initialized(split.job.mode).for_each(|line| (self.log)(&line));
+        if split.job.mode.sends_in_background() {
+            let config = split.strategy.trainer.communicator();
+            self.cluster.start_communicator(&split.job, config);
+        } else {
+            // The others send in step with the program, but the line is waited for.
+            (self.log)(&ps::lines::communicator_starts());
         }
         Ok(true)
     }
@@ -285,14 +281,10 @@ impl Fleet {
 }
 
 /// Runs a server's program until all trainers have completed, the job failed, or a signal came.
-/// Afterwards the executor is asked by nobody whether to stop ([`Executor::poll`]).
-pub fn serve(executor: &mut Executor, main: &Program, scope: &Scope) -> Result<Served> {
+pub fn serve(main: &Program, scope: &Scope, serving: &Serving) -> Result<Served> {
     let signals = Signals::watch()?;
-    executor.poll(GLANCE, signals.asker());
-    let served = executor.run(main, scope, &mut Feed::new(), &[]);
-    executor.poll(GLANCE, || false);
-    match served {
-        Ok(_) => Ok(Served::Completed),
+    match train::serve::serve(main, scope, serving, signals.asker()) {
+        Ok(()) => Ok(Served::Completed),
         Err(train::Error::Interrupted { .. }) if signals.get().is_some() => {
             lines::signalled(&signals::name_of(signals.get().unwrap_or_default())).say();
             Ok(Served::Signalled)

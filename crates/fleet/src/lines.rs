@@ -1,10 +1,10 @@
 //! Lines a fleet writes for people, in Fluid's words.
 
+use program::distributed::Mode;
 use ps::Endpoint;
 use ps::lines::Line;
 
 use crate::role::repr;
-use crate::strategy::Mode;
 
 /// Trainers that are earlier than their servers say so, on stderr, every three seconds.
 pub fn not_ready(endpoints: &[Endpoint]) -> [String; 2] {
@@ -47,17 +47,10 @@ pub fn proxy(names: &[&str]) -> String {
     )
 }
 
-/// What Fluid says when the sender of a mode is ready, in order.
-pub fn initialized(mode: Mode) -> Vec<Line> {
-    let half = Line::info("communicator", "HalfAsyncCommunicator Initialized");
-    match mode {
-        Mode::Async => vec![Line::info("communicator", "AsyncCommunicator Initialized")],
-        Mode::HalfAsync => vec![half],
-        Mode::Sync => vec![half, Line::info("communicator", "SyncCommunicator Initialized")],
-        Mode::Geo { .. } => {
-            vec![Line::info("communicator", "GeoSgdCommunicator Initialized")]
-        }
-    }
+/// What Fluid says when the senders of a mode are ready, in order.
+pub fn initialized(mode: Mode) -> impl Iterator<Item = Line> {
+    let ready = |name: &&str| Line::info("communicator", format!("{name} Initialized"));
+    mode.communicators().iter().map(ready)
 }
 
 /// A table of settings, as trainers print it when they start.
@@ -104,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_sender_is_announced_by_its_mode() {
-        let texts = |mode| initialized(mode).into_iter().map(|line| line.text).collect::<Vec<_>>();
+        let texts = |mode| initialized(mode).map(|line| line.text).collect::<Vec<_>>();
         assert_eq!(texts(Mode::Async), ["AsyncCommunicator Initialized"]);
         assert_eq!(texts(Mode::HalfAsync), ["HalfAsyncCommunicator Initialized"]);
         let sync = ["HalfAsyncCommunicator Initialized", "SyncCommunicator Initialized"];

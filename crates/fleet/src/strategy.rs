@@ -1,5 +1,6 @@
 //! How trainers and servers keep step, and the settings that go with it.
 
+use program::distributed::{Applies, Mode, Switches};
 use tensor::DidYouMean;
 use train::remote::CommunicatorConfig;
 use train::transpile::{Config, Threads};
@@ -7,59 +8,6 @@ use train::transpile::{Config, Threads};
 use crate::env::Vars;
 use crate::error::{Error, Result};
 use crate::flags::{Flags, Value};
-
-/// How trainers and servers keep step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// All trainers step together.
-    Sync,
-    /// The threads of a trainer step together; trainers do not wait for one another.
-    HalfAsync,
-    /// Nobody waits.
-    Async,
-    /// Each trainer trains alone and exchanges differences now and then.
-    Geo {
-        /// After how many batches.
-        push_every: u32,
-    },
-}
-
-impl Mode {
-    /// Makes a configuration this mode's, as Fluid's strategies do.
-    pub fn configure(self, config: &mut Config) {
-        config.sync_mode = false;
-        config.runtime_split_send_recv = true;
-        config.half_async = matches!(self, Mode::Sync | Mode::HalfAsync);
-        config.completely_not_async = self == Mode::Sync;
-        config.geo_sgd_mode = matches!(self, Mode::Geo { .. });
-        if let Mode::Geo { push_every } = self {
-            config.geo_sgd_need_push_nums = push_every;
-        }
-    }
-
-    /// What a user means with a configuration.
-    pub fn of(config: &Config) -> Self {
-        match config {
-            Config { geo_sgd_mode: true, geo_sgd_need_push_nums: push_every, .. } => {
-                Mode::Geo { push_every: *push_every }
-            }
-            Config { sync_mode: true, .. } => Mode::Sync,
-            Config { half_async: true, completely_not_async: true, .. } => Mode::Sync,
-            Config { half_async: true, .. } => Mode::HalfAsync,
-            _ => Mode::Async,
-        }
-    }
-
-    /// Fluid's number of the mode (`DistributedMode`).
-    pub fn number(self) -> u8 {
-        match self {
-            Mode::Sync => 0,
-            Mode::Async => 1,
-            Mode::HalfAsync => 2,
-            Mode::Geo { .. } => 3,
-        }
-    }
-}
 
 /// The settings of a trainer's sender, in Fluid's order (`TrainerRuntimeConfig`).
 const TRAINER: [&str; 9] = [
@@ -176,7 +124,7 @@ impl TrainerConfig {
     /// The settings that count in this mode; where threads step together, queues are as long as
     /// there are threads, and a line for the user says what was changed for that.
     pub fn communicator_flags(&mut self) -> (Vec<(&'static str, String)>, Vec<String>) {
-        let keeps_step = matches!(self.mode, Some(Mode::Sync | Mode::HalfAsync));
+        let keeps_step = self.mode.is_some_and(Mode::threads_meet);
         let mut lines = Vec::new();
         for at in AS_THREADS.into_iter().filter(|_| keeps_step) {
             let (name, value, threads) = (TRAINER[at], self.values[at], self.n_threads);
@@ -189,10 +137,10 @@ impl TrainerConfig {
                 self.values[at] = threads.into();
             }
         }
-        let counting = match self.mode {
-            Some(Mode::Sync | Mode::HalfAsync) => KEEPING_STEP.as_slice(),
-            Some(Mode::Geo { .. }) => &GEO,
-            Some(Mode::Async) | None => return (self.settings(), lines),
+        let counting = match self.mode.map(Mode::server_applies) {
+            _ if keeps_step => KEEPING_STEP.as_slice(),
+            Some(Applies::Difference) => &GEO,
+            _ => return (self.settings(), lines),
         };
         (counting.iter().map(|&at| self.setting(at)).collect(), lines)
     }
@@ -220,18 +168,22 @@ pub struct Strategy {
 impl Strategy {
     /// The usual settings of a mode.
     pub fn new(mode: Mode, flags: &Flags, n_threads: u32) -> Self {
-        let mut program = Config::default();
-        mode.configure(&mut program);
         let trainer = TrainerConfig::new(Some(mode), flags, n_threads);
-        Self { program, trainer, server: ServerConfig::new(flags) }
+        Self { program: Config::of(mode), trainer, server: ServerConfig::new(flags) }
     }
 
     /// What a user means who gives a transpiler's configuration instead of a strategy: without
     /// `sync_mode`, gradients go in the background.
-    pub fn plain(mut program: Config, flags: &Flags, n_threads: u32) -> Self {
-        program.runtime_split_send_recv |= !program.sync_mode;
-        let trainer = TrainerConfig::new(Some(Mode::of(&program)), flags, n_threads);
-        Self { program, trainer, server: ServerConfig::new(flags) }
+    pub fn plain(
+        program: Config,
+        mut switches: Switches,
+        flags: &Flags,
+        n_threads: u32,
+    ) -> Result<Self> {
+        switches.runtime_split_send_recv |= !switches.sync_mode;
+        let program = program.switched(&switches, switches.sync_mode)?;
+        let trainer = TrainerConfig::new(Some(program.mode), flags, n_threads);
+        Ok(Self { program, trainer, server: ServerConfig::new(flags) })
     }
 }
 
@@ -306,26 +258,23 @@ mod tests {
     fn a_strategy_means_its_mode() {
         for mode in ALL {
             let strategy = Strategy::new(mode, &Flags::default(), 1);
-            assert_eq!(Mode::of(&strategy.program), mode);
+            assert_eq!((strategy.program.mode, strategy.program.via_communicator), (mode, true));
             strategy.program.check().unwrap();
         }
-        assert_eq!(ALL.map(Mode::number), [0, 2, 1, 3]);
     }
 
     #[test]
     fn a_plain_configuration_without_sync_mode_is_async() {
-        let mean = |config| Strategy::plain(config, &Flags::default(), 1);
-        let sync = mean(Config::default());
-        assert_eq!(
-            (Mode::of(&sync.program), sync.program.runtime_split_send_recv),
-            (Mode::Sync, false)
-        );
+        let mean =
+            |switches| Strategy::plain(Config::default(), switches, &Flags::default(), 1).unwrap();
+        let sync = mean(Switches::default()).program;
+        assert_eq!((sync.mode, sync.via_communicator), (Mode::Sync, false));
         // Scripts set `sync_mode = False` alone, or the split too.
         for runtime_split_send_recv in [false, true] {
-            let config = Config { sync_mode: false, runtime_split_send_recv, ..Config::default() };
-            let strategy = mean(config);
-            assert_eq!(Mode::of(&strategy.program), Mode::Async);
-            assert!(strategy.program.runtime_split_send_recv);
+            let usual = Switches::default();
+            let strategy = mean(Switches { sync_mode: false, runtime_split_send_recv, ..usual });
+            assert_eq!(strategy.program.mode, Mode::Async);
+            assert!(strategy.program.via_communicator);
             assert_eq!(strategy.trainer.mode(), Some(Mode::Async));
         }
     }

@@ -120,6 +120,12 @@ pub enum Error {
     )]
     TargetNotComputed { var: String },
 
+    #[error(
+        "`{endpoint}` is none of this job's servers, which are {}",
+        known.join(", ")
+    )]
+    UnknownServer { endpoint: String, known: Vec<String> },
+
     #[error("op `{op}` needs {what}, which is not there when a program runs here")]
     NoHost { op: String, what: &'static str },
 

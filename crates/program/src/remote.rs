@@ -1,19 +1,22 @@
 //! What ops that talk to parameter servers ask for.
 //!
-//! A program is data and knows no sockets: its `send`, `recv` and look-up ops hand themselves and
+//! A program is data and knows no sockets: its `send`, `recv` and look-up ops hand their routes and
 //! their values to whoever runs the program. `train` answers with connections to real servers,
 //! op tests with a list.
 
+use std::sync::Arc;
+
 use tensor::{Tensor, Value};
 
-use crate::block::OpDesc;
+use crate::distributed::ServerId;
+use crate::distributed::route::{LookUp, Recv, Save, Send};
 use crate::error::Result;
 
-/// The servers, as a trainer's ops see them. Each call gets the op itself: end points, names of
-/// blocks and trainer id are its attributes.
+/// The servers, as a trainer's ops see them. Each call gets what the op is to do, which was read from
+/// its attributes when the program was prepared.
 pub trait Remote {
     /// `send`: hands the values of input `X` over, in the order of the input's names.
-    fn send(&mut self, op: &OpDesc, values: &[&Value]) -> Result<()>;
+    fn send(&mut self, send: &Send, values: &[&Value]) -> Result<()>;
 
     /// Memory for the next value of a variable that `send` has just handed over for good.
     fn room(&mut self, _n_bytes: usize) -> Tensor {
@@ -21,18 +24,24 @@ pub trait Remote {
     }
 
     /// `send_barrier`: everything of this step has been sent.
-    fn send_barrier(&mut self, op: &OpDesc) -> Result<()>;
+    fn send_barrier(&mut self, servers: &[ServerId]) -> Result<()>;
 
     /// `recv`: fills the tensors of output `Out`, in the order of the output's names.
-    fn recv(&mut self, op: &OpDesc, out: &mut [Tensor]) -> Result<()>;
+    fn recv(&mut self, recv: &Recv, out: &mut [Tensor]) -> Result<()>;
 
     /// `fetch_barrier`: everything of this step has been received.
-    fn fetch_barrier(&mut self, op: &OpDesc) -> Result<()>;
+    fn fetch_barrier(&mut self, servers: &[ServerId]) -> Result<()>;
 
     /// `distributed_lookup_table`, `prefetch` and look-ups with `remote_prefetch`: the rows of a
-    /// table on servers, for each list of ids; `out[i]` is `[ids[i].len(), width]`.
-    fn prefetch(&mut self, op: &OpDesc, ids: &[&Tensor], out: &mut [Tensor]) -> Result<()>;
+    /// table on servers, for each list of ids; `out[i]` is `[ids[i].len(), width]`, and padding reads
+    /// as zeros.
+    fn prefetch(
+        &mut self,
+        look_up: &Arc<LookUp>,
+        ids: &[&Tensor],
+        out: &mut [Tensor],
+    ) -> Result<()>;
 
     /// `checkpoint_notify`: asks the servers to write their shards of a table.
-    fn checkpoint_notify(&mut self, op: &OpDesc) -> Result<()>;
+    fn checkpoint_notify(&mut self, save: &Save) -> Result<()>;
 }

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use tensor::{DType, Tensor, Value};
+use train::serve::Serving;
 use train::{Error as TrainError, Executor, Feed, Scope};
 
 use crate::array::{copy_array, copy_number, to_numpy};
@@ -53,11 +54,11 @@ impl State {
     }
 
     /// Serves trainers. As in Fluid a signal to end ends the process, in order.
-    fn serve(&mut self, py: Python<'_>, program: &Program, scope: &Scope) -> PyResult<()> {
+    fn serve(py: Python<'_>, program: &Program, scope: &Scope) -> PyResult<()> {
         let flags = fleet::flags::current().map_err(from_fleet)?;
-        flags.configure(self.executor.serving_mut());
-        let served = py.detach(|| lifecycle::serve(&mut self.executor, program, scope));
-        self.heed_signals();
+        let mut serving = Serving::default();
+        flags.configure(&mut serving);
+        let served = py.detach(|| lifecycle::serve(program, scope, &serving));
         match served.map_err(from_fleet)? {
             Served::Completed => Ok(()),
             Served::Signalled => {
@@ -135,7 +136,7 @@ impl PyExecutor {
         warn_if_empty(py, &program)?;
         let mut state = self.ready(py)?;
         if train::serve::server_op(&program).is_some() {
-            state.serve(py, &program, &scope.get().0)?;
+            State::serve(py, &program, &scope.get().0)?;
             return Ok(PyList::empty(py).unbind());
         }
         let State { executor, feed: held, fetched, raised } = &mut *state;

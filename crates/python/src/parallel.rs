@@ -121,6 +121,10 @@ pub(crate) fn run(
         None => context::global_scope(py)?,
     };
     let program = program_arg(py, Some(compiled))?;
+    // A server has one scope, however many places its trainers have.
+    if train::serve::server_op(&program.get().shared()).is_some() {
+        return Ok(None);
+    }
     let feed = call.feed.filter(|feed| !feed.is_none());
     let n_feeds = match feed {
         Some(feed) if is_list(feed) => Some(feed.len()?),

@@ -1,7 +1,7 @@
 //! The transpiler as Python sees it.
 
 use fleet::ready::{self, Watch};
-use program::distributed::PlacedKind;
+use program::distributed::{PlacedKind, Switch, Switches};
 use program::{Distributed, Program};
 use ps::Endpoint;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -117,7 +117,9 @@ fn transpile_program(
         let text = "the main program and the startup program must be two programs";
         return Err(PyValueError::new_err(text));
     }
-    let (config, job) = (read_config(config)?, read_job(job)?);
+    let (config, switches) = read_config(config)?;
+    let config = config.switched(&switches, field(job, "sync_mode")?).map_err(from_train)?;
+    let job = read_job(job)?;
     // Work on copies: `choose` may look at the programs.
     let mut new_main = Program::clone(&main.get().lock());
     let mut new_startup = Program::clone(&startup.get().lock());
@@ -142,20 +144,23 @@ fn field<T: for<'a, 'py> FromPyObject<'a, 'py>>(
     value.extract::<T>().map_err(bad)
 }
 
-/// The wishes that the core knows of.
-pub(crate) fn read_config(from: &Bound<'_, PyDict>) -> PyResult<Config> {
-    Ok(Config {
+/// The wishes that the core knows of, and the switches that say the mode.
+pub(crate) fn read_config(from: &Bound<'_, PyDict>) -> PyResult<(Config, Switches)> {
+    let mut switches = Switches::default();
+    for (name, switch) in switches.each() {
+        match switch {
+            Switch::Flag(flag) => *flag = field(from, name)?,
+            Switch::Count(count) => *count = field(from, name)?,
+        }
+    }
+    let config = Config {
         slice_var_up: field(from, "slice_var_up")?,
         min_block_size: field(from, "min_block_size")?,
         enable_dc_asgd: field(from, "enable_dc_asgd")?,
-        runtime_split_send_recv: field(from, "runtime_split_send_recv")?,
-        sync_mode: field(from, "sync_mode")?,
-        half_async: field(from, "half_async")?,
-        completely_not_async: field(from, "completely_not_async")?,
-        geo_sgd_mode: field(from, "geo_sgd_mode")?,
-        geo_sgd_need_push_nums: field(from, "geo_sgd_need_push_nums")?,
         fluid_block_init: field(from, "fluid_block_init")?,
-    })
+        ..Config::default()
+    };
+    Ok((config, switches))
 }
 
 fn read_job(from: &Bound<'_, PyDict>) -> PyResult<Job> {
@@ -163,7 +168,6 @@ fn read_job(from: &Bound<'_, PyDict>) -> PyResult<Job> {
         trainer_id: field(from, "trainer_id")?,
         n_trainers: field(from, "trainers")?,
         endpoints: field(from, "endpoints")?,
-        sync_mode: field(from, "sync_mode")?,
         current_endpoint: field(from, "current_endpoint")?,
     })
 }

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use data::{Dataset, Kind, Slot};
 use program::backward::Limits;
+use program::distributed::Mode;
 use program::layers::{self, Data, Embedding, Fc, SequencePool};
 use program::optimizer::{Adagrad, Optimizer};
 use program::{Net, ParamAttr, Var};
@@ -101,7 +102,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn main() {
     let folder = files();
-    let queued = Config { sync_mode: false, runtime_split_send_recv: true, ..Config::default() };
+    let queued = Config::of(Mode::Async);
     for mode in ["sync", "async"] {
         let plan = |n_trainers| match mode {
             "sync" => Plan::sync(1, n_trainers),

@@ -86,9 +86,9 @@ fn ours(path: &str, command: &str) -> usize {
     settings.pipe_command = command.to_string();
     settings.batch_size = 1000;
     let mut reader = dataset.start(1).unwrap().remove(0);
-    let (mut batch, mut n_rows) = (Vec::new(), 0);
+    let (mut batch, mut n_rows) = (data::Feed::new(), 0);
     while reader.next_into(&mut batch).unwrap() {
-        n_rows += batch.last().unwrap().1.len();
+        n_rows += batch.tensors().last().unwrap().len();
     }
     n_rows
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ps::Endpoint;
 use ps::message::{Hello, LookUp, Named, Push, Reply, VERSION};
-use ps::server::{Config, Server};
+use ps::server::{Apply, Config, Server};
 use ps::tcp::{Client, Listener, Patience, Stop};
 use tensor::{Rows, Tensor, Value};
 use testing::sim::Book;
@@ -27,7 +27,7 @@ fn n_exchanges(n_bytes: usize) -> usize {
 }
 
 fn main() {
-    let config = Config { n_trainers: 1, sync: false, ..Config::default() };
+    let config = Config { n_trainers: 1, apply: Apply::AtOnce, ..Config::default() };
     for name in ["unix", "tcp"] {
         let listener = Listener::bind(&"127.0.0.1:0".parse().expect("valid")).expect("a port");
         // Under another name there is no Unix socket.

@@ -17,6 +17,7 @@ use ps::message::LookUp;
 use tensor::{DType, Tensor};
 use testing::cluster::free_endpoints;
 use testing::turns::{self, Servers, Workers};
+use train::serve::Serving;
 use train::transpile::{self, Config, Job, RoundRobin, Threads};
 use train::{Executor, Feed, Scope};
 
@@ -194,9 +195,9 @@ fn serve(size: Size, number: usize, endpoints: &str) {
     let main = split.server_main(endpoint, Threads::default()).expect("a server's program");
     let startup = split.server_startup(endpoint, None).expect("its startup program");
     let (scope, mut exe) = (Scope::new(), Executor::new());
-    exe.serving_mut().log = Arc::new(|_| {});
     exe.run(&startup, &scope, &mut Feed::new(), &[]).expect("the server starts");
-    exe.run(&main, &scope, &mut Feed::new(), &[]).expect("the server serves");
+    let serving = Serving { log: Arc::new(|_| {}), ..Serving::default() };
+    train::serve::serve(&main, &scope, &serving, || false).expect("the server serves");
 }
 
 fn train(size: Size, number: usize, endpoints: &str) {
@@ -208,7 +209,8 @@ fn train(size: Size, number: usize, endpoints: &str) {
     let job = net.main.distributed.clone().expect("it was split");
     // Each trainer makes the rows of one server.
     for piece in job.pieces(TABLE).filter(|piece| piece.block % N_PROCESSES == number) {
-        let client = cluster.client(&piece.endpoint).expect("a server");
+        let server = job.server(&piece.endpoint).expect("a server of the job");
+        let client = cluster.client(server).expect("a server");
         let n_rows = piece.slice_dims[0];
         for from in (0..n_rows).step_by(FILL_KEYS) {
             let keys = (from..n_rows.min(from + FILL_KEYS as i64)).collect();

@@ -5,9 +5,10 @@ use std::thread;
 
 use fleet::ready::Watch;
 use fleet::role::{UserDefined, user_defined};
-use fleet::{Flags, Fleet, Mode, Part, Role, Strategy};
+use fleet::{Flags, Fleet, Part, Role, Strategy};
 use program::Net;
 use program::backward::Limits;
+use program::distributed::Mode;
 use program::layers::{self, Data, Fc};
 use program::optimizer::{Optimizer, Sgd};
 use train::{Cluster, Scope};

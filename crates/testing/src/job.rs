@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use data::Dataset;
+use program::distributed::Mode;
 use program::{Net, Program, Var};
 use ps::message::Stats;
 use tempfile::TempDir;
@@ -15,6 +16,7 @@ use tensor::{Tensor, Value};
 use train::from_dataset::{Audience, Pass};
 use train::parallel::{LossScale, Parallel, split};
 use train::remote::{CommunicatorConfig, Staleness};
+use train::serve::Serving;
 use train::transpile::{self, Config, Job as Names, RoundRobin, Threads, Transpiled};
 use train::{Executor, Feed, Scope, io};
 
@@ -29,8 +31,6 @@ pub struct Plan {
     pub n_trainers: usize,
     /// The transpiler's configuration.
     pub config: Config,
-    /// The argument of `transpile`.
-    pub sync_mode: bool,
     /// What parameters start as, instead of what the net says.
     pub init: BTreeMap<String, Tensor>,
     /// A saved model that servers load before they serve.
@@ -51,7 +51,6 @@ impl Plan {
             n_servers,
             n_trainers,
             config: Config::default(),
-            sync_mode: true,
             init: BTreeMap::new(),
             model: None,
             communicator: CommunicatorConfig::default(),
@@ -62,18 +61,17 @@ impl Plan {
 
     /// An asynchronous job.
     pub fn asynchronous(n_servers: usize, n_trainers: usize) -> Self {
-        let config = Config { sync_mode: false, ..Config::default() };
-        Self { config, sync_mode: false, ..Self::sync(n_servers, n_trainers) }
+        let config = Config { mode: Mode::Async, ..Config::default() };
+        Self { config, ..Self::sync(n_servers, n_trainers) }
     }
 
-    /// A job with this configuration, none of whose trainers waits for another.
+    /// A job with this configuration.
     pub fn with(n_servers: usize, n_trainers: usize, config: Config) -> Self {
-        Self { config, sync_mode: false, ..Self::sync(n_servers, n_trainers) }
+        Self { config, ..Self::sync(n_servers, n_trainers) }
     }
 
     fn transpile(&self, net: &mut Net, trainer_id: usize, endpoints: &str) -> Transpiled {
-        let mut names = Names::new(trainer_id, endpoints, self.n_trainers);
-        names.sync_mode = self.sync_mode;
+        let names = Names::new(trainer_id, endpoints, self.n_trainers);
         let mut dispatch = RoundRobin::default();
         transpile::transpile(&mut net.main, &mut net.startup, (&self.config, &names), &mut dispatch)
             .unwrap_or_else(|error| panic!("transpile: {error}"))
@@ -254,9 +252,6 @@ fn serve((plan, alarm): (&Plan, &Alarm), mut net: Net, list: &str, endpoint: &st
     let startup = transpiled.server_startup(endpoint, None);
     let startup = startup.unwrap_or_else(|error| panic!("server startup: {error}"));
     let (scope, mut exe) = (Scope::new(), Executor::new());
-    exe.serving_mut().log = Arc::new(|_| {});
-    let ended = alarm.clone();
-    exe.poll(Duration::from_millis(50), move || ended.rings());
     exe.run(&startup, &scope, &mut Feed::new(), &[]).unwrap_or_else(|e| panic!("startup: {e}"));
     for placed in transpiled.job().on(endpoint) {
         if let Some(whole) = plan.init.get(&placed.origin) {
@@ -269,7 +264,9 @@ fn serve((plan, alarm): (&Plan, &Alarm), mut net: Net, list: &str, endpoint: &st
         let job = main.distributed.as_ref().expect("transpiled");
         io::load_slices(job, &scope, dir).unwrap_or_else(|error| panic!("loading: {error}"));
     }
-    exe.run(&main, &scope, &mut Feed::new(), &[]).unwrap_or_else(|e| panic!("serving: {e}"));
+    let serving = Serving { log: Arc::new(|_| {}), ..Serving::default() };
+    let served = train::serve::serve(&main, &scope, &serving, || alarm.rings());
+    served.unwrap_or_else(|error| panic!("serving: {error}"));
 }
 
 fn rows(whole: &Tensor, first: usize, n: usize) -> Tensor {
@@ -303,8 +300,7 @@ impl Trainer<'_> {
         let cluster = steps.exe.cluster().clone();
         let alarm = self.alarm.clone();
         cluster.set_stops(Arc::new(move || alarm.rings()));
-        let in_background = plan.config.runtime_split_send_recv && !plan.config.half_async;
-        if in_background && !plan.config.geo_sgd_mode {
+        if job.via_communicator && job.mode.sends_in_background() {
             cluster.start_communicator(&job, plan.communicator.clone());
         }
         let started = steps.exe.run(&net.startup, &steps.scope, &mut Feed::new(), &[]);

@@ -4,6 +4,7 @@
 //! are exact, whatever the order in which gradients arrive.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
+use program::distributed::Mode;
 use tensor::Tensor;
 use testing::close::{Tolerance, assert_tensor};
 use testing::job::{self, Outcome, Plan};
@@ -21,15 +22,15 @@ fn run(plan: &Plan, net: Linear, n_steps: usize) -> Outcome {
 
 /// Gradients pass through queues.
 fn queued() -> Config {
-    Config { sync_mode: false, runtime_split_send_recv: true, ..Config::default() }
+    Config::of(Mode::Async)
 }
 
 fn half_async() -> Config {
-    Config { half_async: true, ..queued() }
+    Config::of(Mode::HalfAsync)
 }
 
-fn geo(need_push_nums: u32) -> Config {
-    Config { geo_sgd_mode: true, geo_sgd_need_push_nums: need_push_nums, ..queued() }
+fn geo(push_every: u32) -> Config {
+    Config::of(Mode::Geo { push_every })
 }
 
 fn all(n_trainers: usize, n_steps: usize) -> impl Iterator<Item = (usize, usize)> {
@@ -184,7 +185,7 @@ fn staleness_is_what_others_did_meanwhile() {
 /// g + g * g * (p - what the trainer had).
 #[test]
 fn old_gradients_are_corrected() {
-    let config = Config { sync_mode: false, enable_dc_asgd: true, ..Config::default() };
+    let config = Config { mode: Mode::Async, enable_dc_asgd: true, ..Config::default() };
     let plan = Plan { turns: vec![0, 1], ..Plan::with(1, 2, config) };
     let outcome = run(&plan, DENSE, 0);
     // 1 - 0.25 * [1, 1, 0.5, -1] after trainer 0; trainer 1 computed its [2, 1, 0.5, -1] at 1.
@@ -203,8 +204,8 @@ fn old_gradients_are_corrected() {
 #[test]
 fn servers_count_the_steps_of_all_trainers() {
     let net = Linear { halving: true, ..DENSE };
-    for config in [Config { sync_mode: false, ..Config::default() }, half_async(), queued()] {
-        let is_queued = config.runtime_split_send_recv && !config.half_async;
+    for config in [Config { mode: Mode::Async, ..Config::default() }, half_async(), queued()] {
+        let is_queued = config == queued();
         let mut plan = Plan { turns: vec![0, 1, 1, 0], ..Plan::with(1, 2, config) };
         if is_queued {
             // The order of what is queued is not the order of the steps.
@@ -321,7 +322,7 @@ fn geo_brings_the_rows_of_others() {
 #[test]
 fn devices_send_once() {
     let modes = [
-        ("async", Config { sync_mode: false, ..Config::default() }),
+        ("async", Config { mode: Mode::Async, ..Config::default() }),
         ("half async", half_async()),
         ("queued", queued()),
     ];

@@ -50,10 +50,12 @@ fn it_learns_in_every_mode() {
 
 #[test]
 fn sync_is_the_same_for_any_number_of_servers() {
+    // Where trainer 0 saves.
+    let folder = tempfile::tempdir().unwrap();
     let run = |servers| {
         let mut cluster = Cluster::launch(Size { servers, trainers: 2 }, || {
             let mut command = Command::new(EXAMPLE);
-            command.args(["--batches", "50"]);
+            command.args(["--batches", "50"]).current_dir(folder.path());
             command
         });
         let names = (0..2).map(|id| format!("worker.{id}"));

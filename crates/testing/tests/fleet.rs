@@ -8,8 +8,9 @@ use std::time::Duration;
 use fleet::lifecycle::Served;
 use fleet::ready::Watch;
 use fleet::role::{UserDefined, user_defined};
-use fleet::{Error, Flags, Fleet, Mode, Part, Role, Strategy};
+use fleet::{Error, Flags, Fleet, Part, Role, Strategy};
 use program::backward::Limits;
+use program::distributed::Mode;
 use program::layers::{self, Data, Fc};
 use program::optimizer::{Momentum, Optimizer};
 use program::{Net, Var};
@@ -35,7 +36,7 @@ fn build(role: Role, mode: Option<Mode>) -> (Fleet, Net, Var, Var) {
     let flags = Flags::default();
     let strategy = match mode {
         Some(mode) => Strategy::new(mode, &flags, 1),
-        None => Strategy::plain(Default::default(), &flags, 1),
+        None => Strategy::plain(Default::default(), Default::default(), &flags, 1).unwrap(),
     };
     let mut fleet = Fleet::init(role, flags, quiet());
     fleet.set_log(std::sync::Arc::new(|_| {}));

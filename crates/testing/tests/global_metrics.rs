@@ -1,8 +1,9 @@
 //! Figures of quality over all trainers: those of one process that saw all samples.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
+use fleet::Error;
 use fleet::metrics::ClickVars;
-use fleet::{Error, Mode};
+use program::distributed::Mode;
 use tensor::Tensor;
 use testing::fleets::job;
 use testing::sim::Rng;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use data::{Dataset, Kind, Slot};
-use fleet::Mode;
+use program::distributed::Mode;
 use ps::Refusal;
 use ps::message::Trade;
 use testing::fleets::job;
@@ -31,7 +31,7 @@ fn ids(dataset: &mut Dataset) -> Vec<i64> {
     let mut reader = dataset.start(1).unwrap().remove(0);
     let mut ids = Vec::new();
     while let Some(batch) = reader.next().unwrap() {
-        ids.extend_from_slice(batch[0].1.data::<i64>().unwrap());
+        ids.extend_from_slice(batch.tensors().next().unwrap().data::<i64>().unwrap());
     }
     ids
 }

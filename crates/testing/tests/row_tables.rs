@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use program::backward::Limits;
+use program::distributed::Mode;
 use program::layers::{self, Data, Elementwise, Reduce, SparseEmbedding};
 use program::optimizer::*;
 use program::{GradClip, Initializer, Net, ParamAttr, Regularizer, Var, stream};
@@ -120,8 +121,8 @@ fn assert_rows(outcome: &Outcome, expected: &[(i64, f64)]) {
 }
 
 fn modes() -> [(&'static str, Plan); 4] {
-    let queued = Config { sync_mode: false, runtime_split_send_recv: true, ..Config::default() };
-    let half_async = Config { half_async: true, ..queued.clone() };
+    let queued = Config::of(Mode::Async);
+    let half_async = Config::of(Mode::HalfAsync);
     [
         ("sync", Plan::sync(2, 2)),
         ("async", Plan::asynchronous(2, 2)),
@@ -402,7 +403,7 @@ fn what_cannot_be_kept_by_rows_is_said() {
         assert!(self::split(&small, &sync).unwrap().warnings().is_empty());
     }
     assert!(split(&HIGH, &sync).unwrap().warnings().is_empty());
-    let geo = Config { geo_sgd_mode: true, sync_mode: false, ..Config::default() };
+    let geo = Config::of(Mode::Geo { push_every: 100 });
     let error = split(&HIGH, &geo).unwrap_err();
     assert!(matches!(error, Error::TableTooLarge { .. }), "{error}");
     let ruled = Table { height: 1000, entry: Some("count_filter_entry:2"), ..HIGH };
@@ -430,8 +431,8 @@ fn a_save_under_pushes_has_the_values_of_one_moment() {
     for (name, optimizer) in [("adagrad", adagrad as fn() -> Optimizer), ("momentum", momentum)] {
         let table = Table { optimizer, ..HIGH };
         let (mut net, _) = table.build();
-        let job = Job { sync_mode: false, ..Job::new(0, "127.0.0.1:7001", 1) };
-        let config = Config { sync_mode: false, ..Config::default() };
+        let job = Job::new(0, "127.0.0.1:7001", 1);
+        let config = Config { mode: Mode::Async, ..Config::default() };
         let (main, startup) = (&mut net.main, &mut net.startup);
         let split = transpile(main, startup, (&config, &job), &mut RoundRobin::default()).unwrap();
         let main = split.server_main("127.0.0.1:7001", Threads::default()).unwrap();

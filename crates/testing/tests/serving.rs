@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use program::distributed::Mode;
 use program::{Net, Program};
 use ps::message::{LookUp, Named, Phase, Pull, Save};
 use ps::server::{Config as ServerConfig, Server, Size, Store};
@@ -21,7 +22,7 @@ const HALVING: Linear = Linear { table: true, is_distributed: false, halving: tr
 
 /// The program of the only server of a job with one trainer, and its scope after the start.
 fn server(mut net: Net, config: &Config) -> (Program, Scope) {
-    let job = Job { sync_mode: config.sync_mode, ..Job::new(0, SERVER, 1) };
+    let job = Job::new(0, SERVER, 1);
     let (main, startup) = (&mut net.main, &mut net.startup);
     let split = transpile(main, startup, (config, &job), &mut RoundRobin::default()).unwrap();
     let scope = Scope::new();
@@ -75,7 +76,7 @@ fn rates_go_on_falling_after_everything_was_asked_for() {
 
 #[test]
 fn what_is_no_counter_is_refused() {
-    let config = Config { sync_mode: false, ..Config::default() };
+    let config = Config { mode: Mode::Async, ..Config::default() };
     let asynchronous = store(HALVING, &config);
     let name = "@LR_DECAY_COUNTER@.trainer_0";
     let empty = Tensor::new([0], &[0i64; 0]).unwrap();

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use ps::Refusal;
-use ps::server::End;
+use ps::server::{Apply, End};
 use testing::sim::{
     Faults, GRACE_MS, Kill, Outcome, Plan, Report, Rng, SHARED, Size, Step, own, tag,
 };
@@ -59,7 +59,14 @@ fn sync_plan(law: u64, seed: u64) -> Plan {
     let mut rng = Rng::new(seed.wrapping_mul(7919) ^ (law << 40));
     let size = size(&mut rng);
     let scripts = sync_scripts(&mut rng, size);
-    Plan { seed, size, sync: true, scripts, faults: faults(&mut rng), kill: None }
+    Plan {
+        seed,
+        size,
+        apply: Apply::ByRound { ahead: 0 },
+        scripts,
+        faults: faults(&mut rng),
+        kill: None,
+    }
 }
 
 fn async_plan(seed: u64) -> Plan {
@@ -78,7 +85,7 @@ fn async_plan(seed: u64) -> Plan {
         script
     };
     let scripts = (0..size.trainers).map(script).collect();
-    Plan { seed, size, sync: false, scripts, faults: faults(&mut rng), kill: None }
+    Plan { seed, size, apply: Apply::AtOnce, scripts, faults: faults(&mut rng), kill: None }
 }
 
 /// Each gradient that the script sends is applied, once, and in the trainer's order.

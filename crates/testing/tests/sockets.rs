@@ -11,7 +11,7 @@ use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{
     Barrier, Complete, Hello, LookUp, Named, Ping, Pull, Push, Reply, Request, VERSION,
 };
-use ps::server::{Config, End, Server};
+use ps::server::{Apply, Config, End, Server};
 use ps::tcp::{Client, Companions, Listener, Loss, Patience, Stop};
 use ps::{Endpoint, Error, Refusal};
 use tensor::{Rows, Tensor, Value};
@@ -59,7 +59,8 @@ impl Served {
 }
 
 fn config(n_trainers: u32, sync: bool) -> Config {
-    Config { job: "job".to_string(), n_trainers, sync, ..Config::default() }
+    let apply = if sync { Apply::ByRound { ahead: 0 } } else { Apply::AtOnce };
+    Config { job: "job".to_string(), n_trainers, apply, ..Config::default() }
 }
 
 fn hello(trainer: u32, incarnation: u64) -> Hello {

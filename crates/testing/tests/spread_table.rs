@@ -2,7 +2,7 @@
 //! they are first used, saved by each server and loaded again.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
-use program::distributed::server_of;
+use program::distributed::{Mode, server_of};
 use program::stream;
 use tensor::{Rows, Tensor, Value};
 use testing::job::{self, Outcome, Plan};
@@ -40,8 +40,8 @@ fn assert_rows(outcome: &Outcome, n_servers: usize, uses: &[(i64, usize)]) {
 
 #[test]
 fn rows_exist_once_they_were_used_and_learn() {
-    let queued = Config { sync_mode: false, runtime_split_send_recv: true, ..Config::default() };
-    let half_async = Config { half_async: true, ..queued.clone() };
+    let queued = Config::of(Mode::Async);
+    let half_async = Config::of(Mode::HalfAsync);
     let plans = [
         ("sync", Plan::sync(3, 2)),
         ("async", Plan::asynchronous(3, 2)),

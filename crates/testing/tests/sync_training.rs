@@ -2,6 +2,7 @@
 //! many servers there are.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
+use program::distributed::Mode;
 use serde_json::Value as Json;
 use tensor::{Lod, Tensor};
 use testing::close::{Tolerance, assert_close, assert_tensor};
@@ -180,13 +181,7 @@ const OPTIMIZERS: [&str; 4] = ["sgd", "momentum", "adam", "adagrad"];
 
 /// Fleet's synchronous strategy.
 fn by_communicator() -> Config {
-    Config {
-        sync_mode: false,
-        runtime_split_send_recv: true,
-        half_async: true,
-        completely_not_async: true,
-        ..Config::default()
-    }
+    Config::of(Mode::Sync)
 }
 
 #[track_caller]
@@ -263,7 +258,7 @@ fn any_number_of_trainers_trains_tables_alike() {
 fn devices_of_a_trainer_train_as_one() {
     let case = sparse("sgd");
     for config in [Config::default(), by_communicator()] {
-        let plan = Plan { sync_mode: config.sync_mode, config, ..Plan::sync(2, 2) };
+        let plan = Plan { config, ..Plan::sync(2, 2) };
         let build = || nets::build(&case).unwrap();
         let one = job::run(&plan, build, sparse_feed, 5);
         let two = job::run(&Plan { n_devices: 2, ..plan }, build, sparse_feed, 5);

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use data::{Dataset, Kind, Slot};
 use program::backward::Limits;
+use program::distributed::Mode;
 use program::layers::{self, Auc, CrossEntropy, Data, Embedding, Fc};
 use program::optimizer::{Optimizer, Sgd};
 use program::{Net, Var};
@@ -89,11 +90,11 @@ fn train(plan: &Plan, files: &Files, n_threads: usize) -> Outcome {
 }
 
 fn half_async() -> Config {
-    Config { half_async: true, ..in_background() }
+    Config::of(Mode::HalfAsync)
 }
 
 fn in_background() -> Config {
-    Config { sync_mode: false, runtime_split_send_recv: true, ..Config::default() }
+    Config::of(Mode::Async)
 }
 
 #[track_caller]
@@ -175,7 +176,7 @@ fn half_async_threads_step_together() {
 
 #[test]
 fn async_and_geo_threads_lose_nothing() {
-    let geo = Config { geo_sgd_mode: true, geo_sgd_need_push_nums: 5, ..in_background() };
+    let geo = Config::of(Mode::Geo { push_every: 5 });
     for config in [in_background(), geo] {
         let files = Files::new(4, 60);
         let outcome = train(&Plan::with(2, 2, config.clone()), &files, 2);

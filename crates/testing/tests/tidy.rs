@@ -149,7 +149,6 @@ const CYCLES: &[(&str, &[&str])] = &[
             "stream",
         ],
     ),
-    ("train", &["executor", "serve"]),
     (
         "python",
         &[
@@ -395,6 +394,45 @@ fn nobody_but_the_ops_keeps_lists_of_op_names() {
         }
     }
     none("what is known of an op stands in its file", found);
+}
+
+/// A mode is asked what it does; whoever compares modes is forgotten when one is added.
+#[test]
+fn nobody_but_the_mode_compares_modes() {
+    let bound = |name: &str| {
+        name.starts_with("crates/")
+            && !name.starts_with("crates/testing/")
+            && name != "crates/program/src/distributed/mode.rs"
+    };
+    let modes = ["Mode::Sync", "Mode::Async", "Mode::HalfAsync", "Mode::Geo"];
+    let mut found = Vec::new();
+    for (name, text) in texts(&[".rs"]).into_iter().filter(|(name, _)| bound(name)) {
+        let code = &text[..text.len() - test_part(&name, &text).len()];
+        let lines = code.lines().filter(|line| modes.iter().any(|mode| line.contains(mode)));
+        found.extend(lines.map(|line| format!("{name}: {}", line.trim())));
+    }
+    none("what depends on the mode is a method of `Mode`", found);
+}
+
+/// Where gradients and rows go is text in a program, and a route once it is prepared: the transpiler
+/// writes the attributes, one file reads them.
+#[test]
+fn only_routes_read_where_things_go() {
+    let bound = |name: &str| {
+        name.starts_with("crates/")
+            && !name.starts_with("crates/testing/")
+            && !name.starts_with("crates/train/src/transpile/")
+            && name != "crates/program/src/distributed/route.rs"
+    };
+    let words = ["epmap", "send_varnames", "recv_varnames", "table_names", "use_send_handler"];
+    let words = words.map(|word| format!("\"{word}\""));
+    let mut found = Vec::new();
+    for (name, text) in texts(&[".rs"]).into_iter().filter(|(name, _)| bound(name)) {
+        let code = &text[..text.len() - test_part(&name, &text).len()];
+        let lines = code.lines().filter(|line| words.iter().any(|word| line.contains(word)));
+        found.extend(lines.map(|line| format!("{name}: {}", line.trim())));
+    }
+    none("attributes of remote ops are read in route.rs", found);
 }
 
 #[test]

@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use program::distributed::{Mode, PlacedKind, Spread};
+use program::distributed::{Mode, PlacedKind, Spread, Switches};
 use program::{Attr, Net, OpDesc, Program};
 use serde_json::{Value as Json, json};
 use tensor::{Tensor, Value};
@@ -42,19 +42,23 @@ fn strings(list: &Json) -> Vec<String> {
     list.as_array().unwrap().iter().flat_map(Json::as_str).map(str::to_string).collect()
 }
 
-fn config(case: &Json) -> Config {
+fn config(case: &Json) -> Result<Config, Error> {
     let flag = |name: &str, default| case["config"][name].as_bool().unwrap_or(default);
-    Config {
+    let switches = Switches {
         sync_mode: flag("sync_mode", true),
         runtime_split_send_recv: flag("runtime_split_send_recv", false),
-        slice_var_up: flag("slice_var_up", true),
-        enable_dc_asgd: flag("enable_dc_asgd", false),
         half_async: flag("half_async", false),
         completely_not_async: flag("completely_not_async", false),
         geo_sgd_mode: flag("geo_sgd_mode", false),
+        ..Switches::default()
+    };
+    let config = Config {
+        slice_var_up: flag("slice_var_up", true),
+        enable_dc_asgd: flag("enable_dc_asgd", false),
         fluid_block_init: flag("fluid_block_init", false),
         ..Config::default()
-    }
+    };
+    config.switched(&switches, case["sync_mode"].as_bool().unwrap_or(true))
 }
 
 fn job(case: &Json) -> Job {
@@ -62,7 +66,6 @@ fn job(case: &Json) -> Job {
         trainer_id: case["trainer_id"].as_u64().unwrap_or(0) as usize,
         n_trainers: case["trainers"].as_u64().unwrap_or(2) as usize,
         endpoints: strings(&case["pservers"]),
-        sync_mode: case["sync_mode"].as_bool().unwrap_or(true),
         current_endpoint: None,
     }
 }
@@ -73,7 +76,7 @@ fn split(case: &Json) -> Result<(Net, Transpiled), Error> {
 
 fn split_with(case: &Json, dispatch: &mut dyn Dispatch) -> Result<(Net, Transpiled), Error> {
     let (mut net, _) = nets::build(case).unwrap();
-    let (config, job) = (config(case), job(case));
+    let (config, job) = (config(case)?, job(case));
     let split = transpile::transpile(&mut net.main, &mut net.startup, (&config, &job), dispatch)?;
     Ok((net, split))
 }
@@ -418,7 +421,7 @@ fn geo_trainers_train_alone() {
     let net = json!({"kind": "ctr", "slots": 2, "rows": 10001, "dim": 4});
     let more = json!({"net": net, "config": {"geo_sgd_mode": true, "sync_mode": false}});
     let (net, split) = split(&case(2, more)).unwrap();
-    assert_eq!(net.main.distributed.as_ref().unwrap().mode, Mode::Geo);
+    assert_eq!(net.main.distributed.as_ref().unwrap().mode, Mode::Geo { push_every: 100 });
     let ops = kinds(&net.main, 0);
     assert!(ops.contains(&"sgd") && ops.contains(&"lookup_table"), "{ops:?}");
     let send = net.main.block(0).ops.last().unwrap();

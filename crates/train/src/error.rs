@@ -62,7 +62,7 @@ pub enum Error {
     )]
     CannotMerge { var: String, left: Vec<i64>, right: Vec<i64> },
 
-    #[error("gradient `{var}` is {left} on one device and {right} on another")]
+    #[error("gradients of `{var}` cannot be added: one is {left}, another is {right}")]
     GradientsDiffer { var: String, left: String, right: String },
 
     #[error("reader `{reader}` was not started: call start() before the first run of a pass")]

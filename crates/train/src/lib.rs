@@ -8,6 +8,7 @@ mod cell;
 mod error;
 pub mod executor;
 pub mod from_dataset;
+mod gradients;
 pub mod io;
 pub mod metrics;
 pub mod parallel;

@@ -30,8 +30,8 @@ fn dataset(kind: Kind, files: Vec<String>, command: &str) -> Dataset {
     dataset
 }
 
-fn ids(batch: &Batch) -> Vec<i64> {
-    batch[0].1.data::<i64>().unwrap().to_vec()
+fn ids(batch: &Feed) -> Vec<i64> {
+    batch.tensors().next().unwrap().data::<i64>().unwrap().to_vec()
 }
 
 /// The batches of every reader, read in turns.
@@ -412,7 +412,7 @@ fn slots_are_mixed_and_get_their_own_back() {
     let read = |dataset: &mut Dataset| {
         dataset.settings_mut().batch_size = 50;
         let batch = dataset.start(1).unwrap()[0].next().unwrap().unwrap();
-        let column = |at: usize| batch[at].1.data::<i64>().unwrap().to_vec();
+        let column = |at: usize| batch.tensors().nth(at).unwrap().data::<i64>().unwrap().to_vec();
         (column(0), column(1))
     };
     let own: Vec<i64> = (0..50).collect();
@@ -434,9 +434,9 @@ fn our_own_readers_need_no_process() {
         vec![Slot::floats("price").dense(&[-1, 1]), Slot::ids("city"), Slot::ids("label")];
     let mut readers = dataset.start(1).unwrap();
     let batch = readers[0].next().unwrap().unwrap();
-    assert_eq!(batch[0].1.data::<f32>().unwrap(), [1.5, 2.5]);
-    assert_eq!(batch[1].1.lod().levels(), [vec![0, 1, 2]]);
-    assert_eq!(batch[2].1.data::<i64>().unwrap(), [1, 0]);
+    assert_eq!(batch.tensors().next().unwrap().data::<f32>().unwrap(), [1.5, 2.5]);
+    assert_eq!(batch.tensors().nth(1).unwrap().lod().levels(), [vec![0, 1, 2]]);
+    assert_eq!(batch.tensors().nth(2).unwrap().data::<i64>().unwrap(), [1, 0]);
     assert!(readers[0].next().unwrap().is_none());
 }
 
@@ -446,10 +446,10 @@ fn a_batch_gives_its_memory_back() {
     let mut dataset = dataset(Kind::InMemory, paths, "cat");
     dataset.load().unwrap();
     let mut reader = dataset.start(1).unwrap().remove(0);
-    let mut batch = Batch::new();
+    let mut batch = Feed::new();
     let mut places = std::collections::BTreeSet::new();
     while reader.next_into(&mut batch).unwrap() {
-        places.insert(batch[0].1.bytes().as_ptr());
+        places.insert(batch.tensors().next().unwrap().bytes().as_ptr());
     }
     assert_eq!(places.len(), 1);
 }

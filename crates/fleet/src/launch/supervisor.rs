@@ -35,22 +35,22 @@ pub(super) fn run(job: &Job, host: &Host, console: &mut Console) -> Result<i32> 
     for line in &job.lines {
         console.say(line);
     }
-    let mut crew = Crew::start(job, host)?;
-    let end = crew.watch(job, &signals, console);
-    let has_servers = crew.members.iter().any(|member| member.process.part == Part::Server);
+    let mut processes = Processes::start(job, host)?;
+    let end = processes.watch(job, &signals, console);
+    let has_servers = processes.members.iter().any(|member| member.process.part == Part::Server);
     match &end {
         End::Done if has_servers => {
             console.say(lines::WORKERS_EXIT);
-            crew.wait(NOTICE, &signals);
+            processes.wait(NOTICE, &signals);
         }
         End::Done => {}
         End::Failed(who) => {
-            crew.blame(*who, console);
+            processes.blame(*who, console);
             console.say("ending the other processes");
         }
         End::Signal(signal) => console.say(&format!("got {}, ending the job", name_of(*signal))),
     }
-    crew.end(&signals);
+    processes.end(&signals);
     match end {
         End::Done => {
             if has_servers {
@@ -99,13 +99,13 @@ impl Member<'_> {
 }
 
 /// All processes of the job on this machine.
-struct Crew<'a> {
+struct Processes<'a> {
     members: Vec<Member<'a>>,
     group: Group,
     start: Instant,
 }
 
-impl<'a> Crew<'a> {
+impl<'a> Processes<'a> {
     fn start(job: &'a Job, host: &Host) -> Result<Self> {
         let (program, arguments) = plan::command(&job.script, host);
         let failed = |name: &str, program: &Path, source| Error::Start {
@@ -114,16 +114,16 @@ impl<'a> Crew<'a> {
             source,
         };
         let group = Group::new().map_err(|e| failed("the keeper", Path::new("/bin/sh"), e))?;
-        let mut crew = Self { members: Vec::new(), group, start: Instant::now() };
+        let mut processes = Self { members: Vec::new(), group, start: Instant::now() };
         for process in &job.processes {
             let mut command = Command::new(&program);
             command.args(&arguments).stdin(Stdio::null());
             dress(&mut command, process, host)?;
-            let child = crew.group.spawn(&mut command);
+            let child = processes.group.spawn(&mut command);
             let child = child.map_err(|source| failed(&process.name, &program, source))?;
-            crew.members.push(Member { process, child, status: None, was_told: false });
+            processes.members.push(Member { process, child, status: None, was_told: false });
         }
-        Ok(crew)
+        Ok(processes)
     }
 
     /// Notes who has ended. A process that cannot be asked counts as running; its end will come.
@@ -273,7 +273,7 @@ impl<'a> Crew<'a> {
     }
 }
 
-impl Drop for Crew<'_> {
+impl Drop for Processes<'_> {
     /// Whatever way the launcher leaves: the group goes first, then nobody is left to wait for.
     fn drop(&mut self) {
         self.group.kill();

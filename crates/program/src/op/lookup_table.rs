@@ -15,10 +15,11 @@ use std::collections::HashMap;
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
 use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
-use super::remote_table::{self, is_remote};
+use super::remote_table;
 use super::sizes;
 use super::{Grad, Infer, Keep, Op, Run, Traits, for_float, for_int};
 use crate::attr::Attrs;
+use crate::distributed::route::Route;
 use crate::error::{Error, Result};
 use crate::var::{Meta, VarKind};
 
@@ -43,9 +44,9 @@ impl Op for LookupTable {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        match run.input("Ids")?.shape().dims().split_last() {
-            Some((1, _)) if is_remote(run.attrs())? => remote_table::look_up(run, "Out", false),
-            Some((1, outer)) => look_up(run, Shape::new(outer)),
+        match (run.input("Ids")?.shape().dims().split_last(), run.route()) {
+            (Some((1, _)), Some(Route::LookUp(route))) => remote_table::look_up(run, route, "Out"),
+            (Some((1, outer)), _) => look_up(run, Shape::new(outer)),
             _ => Err(run.shape(IDS_RULE, "Ids")),
         }
     }
@@ -66,8 +67,8 @@ impl Op for LookupTableV2 {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        if is_remote(run.attrs())? {
-            return remote_table::look_up(run, "Out", true);
+        if let Some(Route::LookUp(route)) = run.route() {
+            return remote_table::look_up(run, route, "Out");
         }
         let outer = run.input("Ids")?.shape();
         look_up(run, outer)

@@ -165,7 +165,6 @@ pub(crate) use infer::infer;
 pub use optimize::STEPS_WITHOUT_ROWS;
 pub use proto::{ATTR_TYPES, AttrRule, Port, Proto, proto, protos};
 pub use run::{Run, Spare};
-pub use send_recv::FOR_GOOD;
 pub use sharded_ids::row_init;
 pub use table::OPS;
 pub use traits::{Traits, Untouched};

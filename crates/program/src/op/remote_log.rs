@@ -1,11 +1,14 @@
 //! For tests of ops that talk to servers: a list that notes what it is asked.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tensor::{Shape, Tensor, Value};
 
 use super::{Host, Run, Spare, Wiring, host_error};
 use crate::block::OpDesc;
+use crate::distributed::ServerId;
+use crate::distributed::route::{LookUp, Recv, Route, Save, Send, Servers as Known};
 use crate::error::Result;
 use crate::remote::Remote;
 
@@ -27,37 +30,43 @@ impl Log {
 }
 
 impl Remote for Log {
-    fn send(&mut self, _op: &OpDesc, values: &[&Value]) -> Result<()> {
+    fn send(&mut self, _send: &Send, values: &[&Value]) -> Result<()> {
         self.note(format!("send {}", values.len()))
     }
 
-    fn send_barrier(&mut self, _op: &OpDesc) -> Result<()> {
+    fn send_barrier(&mut self, _servers: &[ServerId]) -> Result<()> {
         self.note("send_barrier".to_string())
     }
 
-    fn recv(&mut self, _op: &OpDesc, out: &mut [Tensor]) -> Result<()> {
+    fn recv(&mut self, _recv: &Recv, out: &mut [Tensor]) -> Result<()> {
         self.note(format!("recv {}", out.len()))?;
         out.iter_mut().for_each(|out| *out = Tensor::full([1], 7.0f32));
         Ok(())
     }
 
-    fn fetch_barrier(&mut self, _op: &OpDesc) -> Result<()> {
+    fn fetch_barrier(&mut self, _servers: &[ServerId]) -> Result<()> {
         self.note("fetch_barrier".to_string())
     }
 
-    fn prefetch(&mut self, _op: &OpDesc, ids: &[&Tensor], out: &mut [Tensor]) -> Result<()> {
+    fn prefetch(
+        &mut self,
+        look_up: &Arc<LookUp>,
+        ids: &[&Tensor],
+        out: &mut [Tensor],
+    ) -> Result<()> {
         self.note(format!("prefetch {}", ids.len()))?;
         for (ids, out) in ids.iter().zip(out) {
             let ids = ids.data::<i64>()?;
             let rows = out.resize::<f32>(Shape::from([ids.len(), 2]));
             for (row, &id) in rows.chunks_mut(2).zip(ids) {
+                let id = if look_up.padding == Some(id) { 0 } else { id };
                 row.copy_from_slice(&[id as f32, -id as f32]);
             }
         }
         Ok(())
     }
 
-    fn checkpoint_notify(&mut self, _op: &OpDesc) -> Result<()> {
+    fn checkpoint_notify(&mut self, _save: &Save) -> Result<()> {
         self.note("checkpoint_notify".to_string())
     }
 }
@@ -88,6 +97,8 @@ pub(crate) fn run_op(
 /// The same on places that the caller looks at also after an error.
 pub(crate) fn run_on(op: &OpDesc, names: &[&str], vars: &mut [Value], log: &mut Log) -> Result<()> {
     let wiring = Wiring::new(op, |name| names.iter().position(|n| *n == name).expect("listed"));
+    let endpoints = ["127.0.0.1:1".to_string()];
+    let wiring = wiring.with_route(Route::read(op, &Known { job: None, endpoints: &endpoints })?);
     let (mut spare, mut host) = (Spare::default(), Servers(log));
     super::find(&op.kind)?.run(&mut Run::new(op, &wiring, vars, &mut spare, &mut host))
 }

@@ -4,11 +4,14 @@
 //! `prefetch`: Out[i] = the rows of the ids X[i], one request per server (`epmap`).
 //! `lookup_table` and `lookup_table_v2` come here too once they have `epmap` and `table_names`.
 
+use std::sync::Arc;
+
 use tensor::{DType, Shape, Tensor};
 
 use super::sizes::integers;
 use super::{Infer, Op, Run, Traits};
 use crate::attr::Attrs;
+use crate::distributed::route::{LookUp, Route};
 use crate::error::{Error, Result};
 use crate::var::{Meta, VarKind};
 
@@ -37,8 +40,10 @@ impl Op for DistributedLookupTable {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let plain = has_plain_ids(run.attrs())?;
-        look_up(run, "Outputs", plain)
+        match run.route() {
+            Some(Route::LookUp(route)) => look_up(run, route, "Outputs"),
+            _ => Err(run.no_servers()),
+        }
     }
 }
 
@@ -47,15 +52,9 @@ fn has_plain_ids(attrs: &Attrs) -> Result<bool> {
     Ok(attrs.str("lookup_table_version", "lookup_table")? == "lookup_table_v2")
 }
 
-/// Whether a look-up's table is on servers.
-pub(super) fn is_remote(attrs: &Attrs) -> Result<bool> {
-    Ok(!attrs.strs("epmap")?.is_empty() && !attrs.strs("table_names")?.is_empty())
-}
-
-/// Asks the servers for the rows of every `Ids`; `plain` ids keep all of their dimensions.
-pub(super) fn look_up(run: &mut Run<'_>, outputs: &str, plain: bool) -> Result<()> {
+/// Asks the servers for the rows of every `Ids`.
+pub(super) fn look_up(run: &mut Run<'_>, route: &Arc<LookUp>, outputs: &str) -> Result<()> {
     let op = run.op();
-    let padding = Some(run.attrs().int("padding_idx", -1)?).filter(|&id| id != -1);
     let n = run.n_inputs("Ids");
     // Ids of either width are asked for in the wide one.
     let wide = (0..n).map(|index| widen(run, index)).collect::<Result<Vec<_>>>()?;
@@ -66,15 +65,14 @@ pub(super) fn look_up(run: &mut Run<'_>, outputs: &str, plain: bool) -> Result<(
         .zip(&values)
         .filter_map(|(wide, value)| wide.as_ref().or_else(|| value.tensor()))
         .collect();
-    remote.prefetch(op, &ids, &mut out)?;
+    remote.prefetch(route, &ids, &mut out)?;
     for (ids, out) in ids.iter().zip(&mut out) {
         let &[n_rows, width] = out.dims() else { return Err(not_rows(op.kind.as_str(), out)) };
         if n_rows != ids.len() {
             return Err(not_rows(op.kind.as_str(), out));
         }
         let dims = ids.dims();
-        let outer = if plain { dims } else { &dims[..dims.len().saturating_sub(1)] };
-        clear_padding(ids.data::<i64>()?, padding, out);
+        let outer = if route.plain_ids { dims } else { &dims[..dims.len().saturating_sub(1)] };
         let shape = [outer, &[width]].concat();
         if shape.len() > tensor::RANK_MAX {
             return Err(tensor::Error::RankTooHigh { rank: shape.len() }.into());
@@ -100,14 +98,6 @@ fn widen(run: &Run<'_>, index: usize) -> Result<Option<Tensor>> {
     Ok(Some(wide))
 }
 
-fn clear_padding(ids: &[i64], padding: Option<i64>, out: &mut Tensor) {
-    let Some(padding) = padding else { return };
-    let row_bytes = out.bytes().len().checked_div(ids.len()).unwrap_or(0);
-    for (at, _) in ids.iter().enumerate().filter(|(_, id)| **id == padding) {
-        out.bytes_mut()[at * row_bytes..][..row_bytes].fill(0);
-    }
-}
-
 fn not_rows(op: &str, out: &Tensor) -> Error {
     let rule = "a server must answer with one row for each id";
     Error::Shape { rule, var: op.to_string(), dims: out.shape().to_i64() }
@@ -119,13 +109,13 @@ impl Op for Prefetch {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let op = run.op();
+        let Some(Route::LookUp(route)) = run.route() else { return Err(run.no_servers()) };
         let n = run.n_inputs("X");
         (0..n).try_for_each(|index| run.input_at("X", index).map(drop))?;
         let mut out: Vec<Tensor> = (0..n).map(|index| run.take_at("Out", index)).collect();
         let (remote, values) = run.remote_with("X")?;
         let ids: Vec<&Tensor> = values.iter().filter_map(|value| value.tensor()).collect();
-        remote.prefetch(op, &ids, &mut out)?;
+        remote.prefetch(route, &ids, &mut out)?;
         for (index, tensor) in out.into_iter().enumerate() {
             run.put_at("Out", index, tensor);
         }

@@ -10,6 +10,7 @@ use tensor::{Element, LENT_BYTES_MIN, MergeScratch, Rows, Tensor, Value};
 use super::{Host, Wiring};
 use crate::attr::Attrs;
 use crate::block::OpDesc;
+use crate::distributed::route::{Grads, Route, Send};
 use crate::error::{Error, Result};
 use crate::remote::Remote;
 
@@ -105,6 +106,16 @@ impl<'a> Run<'a> {
         self.host.run_block(block, self.vars)
     }
 
+    /// What this op tells servers; made when the program was prepared.
+    pub fn route(&self) -> Option<&'a Route> {
+        self.wiring.route()
+    }
+
+    /// The error of an op that cannot talk to servers here.
+    pub fn no_servers(&self) -> Error {
+        Error::NoHost { op: self.op.kind.clone(), what: "parameter servers" }
+    }
+
     /// The servers of this run, and whatever is at an input port to tell them.
     pub fn remote_with(&mut self, port: &str) -> Result<(&mut dyn Remote, Vec<&Value>)> {
         let slots = self.wiring.input(port).iter().flatten();
@@ -112,16 +123,13 @@ impl<'a> Run<'a> {
         Ok((self.host.remote().map_err(|error| error.of_op(&self.op.kind))?, values))
     }
 
-    /// The same, with tensors that the servers may keep: the variables get other memory for next
-    /// time. For variables that nobody reads any more.
-    pub fn remote_for_good(
-        &mut self,
-        port: &str,
-        tell: impl FnOnce(&mut dyn Remote, &[&Value]) -> Result<()>,
-    ) -> Result<()> {
+    /// Sends what is at an input port. What is sent for good the servers may keep: its variables get
+    /// other memory for next time.
+    pub fn send(&mut self, port: &str, send: &Send) -> Result<()> {
         let slots: Vec<usize> = self.wiring.input(port).iter().flatten().copied().collect();
         let remote = self.host.remote().map_err(|error| error.of_op(&self.op.kind))?;
-        for &slot in &slots {
+        let for_good = matches!(send, Send::Grads(Grads { for_good: true, .. }));
+        for &slot in slots.iter().filter(|_| for_good) {
             // Little is copied rather than kept: memory is worth more than its bytes.
             if self.vars[slot].tensor().is_some_and(|tensor| tensor.bytes().len() >= LENT_BYTES_MIN)
             {
@@ -129,8 +137,8 @@ impl<'a> Run<'a> {
             }
         }
         let values: Vec<&Value> = slots.iter().map(|&slot| &self.vars[slot]).collect();
-        tell(remote, &values)?;
-        for &slot in &slots {
+        remote.send(send, &values)?;
+        for &slot in slots.iter().filter(|_| for_good) {
             if let Value::Shared(tensor) = &self.vars[slot] {
                 let n_bytes = tensor.bytes().len();
                 self.vars[slot] = Value::Tensor(remote.room(n_bytes));

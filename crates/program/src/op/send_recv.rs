@@ -10,6 +10,7 @@
 use tensor::Value;
 
 use super::{Infer, Op, Run};
+use crate::distributed::route::{PARAM_INIT, Route};
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
@@ -20,42 +21,35 @@ pub(super) struct FetchBarrier;
 pub(super) struct CheckpointNotify;
 pub(super) struct ListenAndServ;
 
-/// A pseudo variable: "take note of the parameters as they are now".
-const PARAM_INIT: &str = "param_init";
-
-/// An attribute of a prepared `send`: nobody reads X after it.
-pub const FOR_GOOD: &str = "for good";
-
 impl Op for Send {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer.set_output("Out", Meta::default())
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let op = run.op();
         for index in 0..run.n_inputs("X") {
             let var = run.input_name_at("X", index);
             if run.value_at("X", index)?.is_empty() && var != PARAM_INIT {
                 return Err(Error::NotInitialized { port: "X".to_string(), var: var.to_string() });
             }
         }
-        if run.attrs().bool(FOR_GOOD, false)? {
-            return run.remote_for_good("X", |remote, values| remote.send(op, values));
+        match run.route() {
+            Some(Route::Send(send)) => run.send("X", send),
+            _ => Err(run.no_servers()),
         }
-        let (remote, values) = run.remote_with("X")?;
-        remote.send(op, &values)
     }
 }
 
 impl Op for Recv {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        if run.attrs().int("do_not_run", 0)? != 0 {
-            return Ok(());
-        }
-        let op = run.op();
+        let route = match run.route() {
+            Some(Route::Recv(recv)) if recv.is_off => return Ok(()),
+            Some(Route::Recv(recv)) => recv,
+            _ => return Err(run.no_servers()),
+        };
         let n = run.n_outputs("Out");
         let mut out: Vec<_> = (0..n).map(|index| run.take_at("Out", index)).collect();
-        let received = run.remote_with("X").and_then(|(remote, _)| remote.recv(op, &mut out));
+        let received = run.remote_with("X").and_then(|(remote, _)| remote.recv(route, &mut out));
         // What was not received still has its old contents: a failed step loses no parameter.
         for (index, tensor) in out.into_iter().enumerate() {
             let value = if tensor.is_initialized() { Value::Tensor(tensor) } else { Value::Empty };
@@ -71,22 +65,28 @@ impl Op for SendBarrier {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let op = run.op();
-        run.remote_with("X")?.0.send_barrier(op)
+        match run.route() {
+            Some(Route::Barrier(servers)) => run.remote_with("X")?.0.send_barrier(servers),
+            _ => Err(run.no_servers()),
+        }
     }
 }
 
 impl Op for FetchBarrier {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let op = run.op();
-        run.remote_with("X")?.0.fetch_barrier(op)
+        match run.route() {
+            Some(Route::Barrier(servers)) => run.remote_with("X")?.0.fetch_barrier(servers),
+            _ => Err(run.no_servers()),
+        }
     }
 }
 
 impl Op for CheckpointNotify {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let op = run.op();
-        run.remote_with("X")?.0.checkpoint_notify(op)
+        match run.route() {
+            Some(Route::Save(save)) => run.remote_with("X")?.0.checkpoint_notify(save),
+            _ => Err(run.no_servers()),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! An op's ports resolved to places in the list of variables: done once, used every step.
 
 use crate::block::OpDesc;
+use crate::distributed::route::Route;
 use crate::names::EMPTY;
 
 /// For each port, where its variables are; `None` for a placeholder.
@@ -8,6 +9,8 @@ use crate::names::EMPTY;
 pub struct Wiring {
     inputs: Ports,
     outputs: Ports,
+    /// What the op tells servers.
+    route: Option<Route>,
 }
 
 type Ports = Vec<(String, Vec<Option<usize>>)>;
@@ -23,13 +26,24 @@ impl Wiring {
             ports.iter().map(port).collect()
         };
         let inputs = ports(&op.inputs);
-        Self { inputs, outputs: ports(&op.outputs) }
+        Self { inputs, outputs: ports(&op.outputs), route: None }
     }
 
     /// Adds a port for reading and writing that the op's description does not have.
     pub fn attach(&mut self, port: &str, slots: Vec<Option<usize>>) {
         self.inputs.push((port.to_string(), slots.clone()));
         self.outputs.push((port.to_string(), slots));
+    }
+
+    /// Sets what the op tells servers.
+    pub fn with_route(mut self, route: Option<Route>) -> Self {
+        self.route = route;
+        self
+    }
+
+    /// What the op tells servers, if it talks to any.
+    pub fn route(&self) -> Option<&Route> {
+        self.route.as_ref()
     }
 
     /// Where the variables of an input port are; none if the port is absent.

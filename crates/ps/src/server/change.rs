@@ -80,7 +80,7 @@ impl Server {
         }
         let (trainer, finite) = (change.trainer, self.config.check_finite);
         let n = push.grads.len() as u64;
-        let task = match self.config.sync {
+        let task = match self.config.apply.waits() {
             true => Task::Check { trainer, grads: push.grads, finite },
             false => {
                 self.staleness.push(trainer, &push, &mut self.stats);
@@ -95,7 +95,7 @@ impl Server {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        if !self.config.sync {
+        if !self.config.apply.waits() {
             return Ok(Progress::Served);
         }
         let trainer = change.trainer;
@@ -138,7 +138,8 @@ impl Server {
     }
 
     fn answer_waiting(&mut self) {
-        let ready = |waiting: &Waiting| waiting.after <= self.rounds.applied();
+        let (apply, applied) = (self.config.apply, self.rounds.applied());
+        let ready = |waiting: &Waiting| apply.answers(waiting.after, applied);
         let (now, later) = std::mem::take(&mut self.waiting).into_iter().partition(ready);
         self.waiting = later;
         for Waiting { asker, question, .. } in now {
@@ -173,7 +174,7 @@ impl Server {
     /// A trainer is dead: the job fails, or goes on without it.
     pub(super) fn lose(&mut self, trainer: TrainerId) {
         let refusal = self.members.loss(trainer, self.rounds.applied());
-        let goes_on = !self.config.sync || self.config.go_on;
+        let goes_on = !self.config.apply.waits() || self.config.go_on;
         match &refusal {
             Refusal::TrainerLost { trainer, how, silent_ms, round } if goes_on => self.warn(format!(
                 "trainer {trainer} died: {how} {silent_ms} ms ago, in round {round}; the others go on without it"

@@ -8,6 +8,7 @@
 //! Changes of one trainer are served one after the other: what comes while one is being served waits.
 
 mod agreement;
+mod apply;
 mod change;
 mod meeting;
 mod members;
@@ -22,6 +23,7 @@ mod work;
 #[cfg(test)]
 mod tests;
 
+pub use apply::Apply;
 pub use size::Size;
 pub use store::Store;
 pub use work::{Done, Work};
@@ -49,8 +51,8 @@ pub struct Config {
     pub job: String,
     /// How many trainers the job has.
     pub n_trainers: u32,
-    /// Gradients wait for the round's end; otherwise they are applied as they come.
-    pub sync: bool,
+    /// When gradients count.
+    pub apply: Apply,
     /// A trainer silent for so long is dead.
     pub lease_ms: u64,
     /// A trainer whose connection broke has so long to come back.
@@ -66,7 +68,7 @@ impl Default for Config {
         Self {
             job: String::new(),
             n_trainers: 1,
-            sync: true,
+            apply: Apply::ByRound { ahead: 0 },
             lease_ms: 20_000,
             grace_ms: 2_000,
             go_on: false,
@@ -203,7 +205,7 @@ impl Server {
         Self {
             params,
             members: Members::new(n),
-            rounds: Rounds::new(n),
+            rounds: Rounds::new(n, config.apply.ahead()),
             meetings: Meetings::default(),
             trades: Trades::new(n),
             waiting: Vec::new(),

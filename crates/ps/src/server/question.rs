@@ -37,7 +37,7 @@ impl Server {
     }
 
     fn ask(&mut self, asker: Asker, after: u64, question: Question) {
-        if after <= self.rounds.applied() || !self.config.sync {
+        if self.config.apply.answers(after, self.rounds.applied()) {
             return self.give(asker, question);
         }
         if let Some(failure) = self.failure.clone() {

@@ -9,8 +9,9 @@ use crate::ids::TrainerId;
 use crate::message::Named;
 use crate::refusal::Refusal;
 
-/// Rounds a trainer may be ahead. One is usual: it closed its part and waits.
-const AHEAD_MAX: usize = 8;
+/// Closed parts of a trainer beyond those that it may be ahead. One is usual: it closed its part and
+/// waits.
+const WAITING_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Rounds {
@@ -18,6 +19,8 @@ pub(super) struct Rounds {
     applied: u64,
     /// A round is being applied.
     is_running: bool,
+    /// Contributions of a trainer that may wait here.
+    waiting_max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -27,9 +30,11 @@ struct Contribution {
 }
 
 impl Rounds {
-    pub(super) fn new(n_trainers: u32) -> Self {
+    /// Trainers may be `ahead` rounds ahead of the slowest.
+    pub(super) fn new(n_trainers: u32, ahead: u32) -> Self {
         let contributions = (0..n_trainers).map(|_| Contribution::default()).collect();
-        Self { contributions, applied: 0, is_running: false }
+        let waiting_max = WAITING_MAX + ahead as usize;
+        Self { contributions, applied: 0, is_running: false, waiting_max }
     }
 
     /// Rounds that have ended.
@@ -55,9 +60,10 @@ impl Rounds {
 
     /// The trainer's part, unless it is too far ahead.
     fn near(&mut self, trainer: TrainerId) -> Result<&mut Contribution, Refusal> {
+        let waiting_max = self.waiting_max;
         let part = self.part(trainer);
         match part.closed.len() {
-            n if n >= AHEAD_MAX => Err(Refusal::Ahead { trainer: trainer.0, n: n as u32 }),
+            n if n >= waiting_max => Err(Refusal::Ahead { trainer: trainer.0, n: n as u32 }),
             _ => Ok(part),
         }
     }
@@ -152,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_round_waits_for_everybody_and_comes_in_the_order_of_ranks() {
-        let mut rounds = Rounds::new(2);
+        let mut rounds = Rounds::new(2, 0);
         rounds.stage(TrainerId(1), grad("b")).unwrap();
         rounds.close(TrainerId(1), 1).unwrap();
         assert!(complete(&mut rounds, |_| true).is_none());
@@ -166,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_trainer_that_is_gone_is_not_waited_for_and_its_closed_part_counts() {
-        let mut rounds = Rounds::new(2);
+        let mut rounds = Rounds::new(2, 0);
         rounds.stage(TrainerId(1), grad("b")).unwrap();
         rounds.close(TrainerId(1), 1).unwrap();
         rounds.stage(TrainerId(1), grad("half a part")).unwrap();
@@ -180,7 +186,7 @@ mod tests {
 
     #[test]
     fn one_round_is_applied_at_a_time() {
-        let mut rounds = Rounds::new(1);
+        let mut rounds = Rounds::new(1, 0);
         let trainer = TrainerId(0);
         for round in 1..=2 {
             rounds.stage(trainer, grad("a")).unwrap();
@@ -196,12 +202,12 @@ mod tests {
 
     #[test]
     fn nobody_runs_far_ahead() {
-        let mut rounds = Rounds::new(2);
-        for round in 1..=AHEAD_MAX as u64 {
+        let mut rounds = Rounds::new(2, 0);
+        for round in 1..=WAITING_MAX as u64 {
             rounds.stage(TrainerId(0), grad("a")).unwrap();
             rounds.close(TrainerId(0), round).unwrap();
         }
-        let next = AHEAD_MAX as u64 + 1;
+        let next = WAITING_MAX as u64 + 1;
         let closed = rounds.close(TrainerId(0), next).map(drop);
         for refused in [rounds.stage(TrainerId(0), grad("a")), closed] {
             assert!(matches!(refused, Err(Refusal::Ahead { trainer: 0, .. })), "{refused:?}");
@@ -210,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_part_counts_once_however_often_it_is_closed() {
-        let mut rounds = Rounds::new(2);
+        let mut rounds = Rounds::new(2, 0);
         rounds.stage(TrainerId(1), grad("b")).unwrap();
         assert_eq!(rounds.close(TrainerId(1), 1), Ok(true));
         // Its process is started again, and another server does not have that part.

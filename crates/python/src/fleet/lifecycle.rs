@@ -92,7 +92,9 @@ impl PyFleet {
     ) -> PyResult<()> {
         let flags = flags::current().map_err(from_fleet)?;
         let n_threads = PyTrainerConfig::usual()?.n_threads();
-        let mut strategy = Strategy::plain(read_config(config)?, &flags, n_threads);
+        let (config, switches) = read_config(config)?;
+        let strategy = Strategy::plain(config, switches, &flags, n_threads);
+        let mut strategy = strategy.map_err(from_fleet)?;
         if let Some(trainer) = trainer {
             strategy.trainer = trainer.lock().clone();
         }

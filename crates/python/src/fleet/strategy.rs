@@ -3,11 +3,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fleet::strategy::{ServerConfig, TrainerConfig};
-use fleet::{Mode, env, flags, lines};
+use fleet::{env, flags, lines};
+use program::distributed::{Mode, Switch};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
-use train::transpile::Config;
 
 use crate::error::from_fleet;
 
@@ -18,29 +18,23 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// The mode of Fluid's number.
-fn mode(number: u8, push_every: u32) -> PyResult<Mode> {
-    match number {
-        0 => Ok(Mode::Sync),
-        1 => Ok(Mode::Async),
-        2 => Ok(Mode::HalfAsync),
-        3 => Ok(Mode::Geo { push_every }),
-        _ => Err(PyValueError::new_err(format!("there is no DistributedMode {number}"))),
-    }
+fn mode(number: u8, amount: u32) -> PyResult<Mode> {
+    let unknown = || PyValueError::new_err(format!("there is no DistributedMode {number}"));
+    Mode::from_number(number, amount).ok_or_else(unknown)
 }
 
-/// What the strategy of a mode sets in a transpiler's configuration, in the order to set it.
+/// What the strategy of a mode sets in a transpiler's configuration, in the order to set it; `amount`
+/// is what the mode counts, if it counts something.
 #[pyfunction]
-#[pyo3(signature = (number, push_every = 100))]
-fn mode_switches(py: Python<'_>, number: u8, push_every: u32) -> PyResult<Py<PyDict>> {
-    let mut config = Config::default();
-    mode(number, push_every)?.configure(&mut config);
+#[pyo3(signature = (number, amount = 100))]
+fn mode_switches(py: Python<'_>, number: u8, amount: u32) -> PyResult<Py<PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("sync_mode", config.sync_mode)?;
-    dict.set_item("runtime_split_send_recv", config.runtime_split_send_recv)?;
-    dict.set_item("half_async", config.half_async)?;
-    dict.set_item("completely_not_async", config.completely_not_async)?;
-    dict.set_item("geo_sgd_mode", config.geo_sgd_mode)?;
-    dict.set_item("geo_sgd_need_push_nums", config.geo_sgd_need_push_nums)?;
+    for (name, switch) in mode(number, amount)?.to_fluid().each() {
+        match switch {
+            Switch::Flag(flag) => dict.set_item(name, *flag)?,
+            Switch::Count(count) => dict.set_item(name, *count)?,
+        }
+    }
     Ok(dict.unbind())
 }
 
@@ -83,7 +77,7 @@ impl PyTrainerConfig {
 
     #[setter]
     fn set_mode(&self, number: u8) -> PyResult<()> {
-        self.lock().set_mode(mode(number, 100)?);
+        self.lock().set_mode(mode(number, Mode::PUSH_EVERY)?);
         Ok(())
     }
 

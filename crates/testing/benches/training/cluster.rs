@@ -9,9 +9,11 @@ use std::thread;
 use std::time::Instant;
 
 use program::Net;
+use program::distributed::Mode;
 use testing::cluster::free_endpoints;
 use testing::turns::{self, Servers, Workers};
 use train::remote::CommunicatorConfig;
+use train::serve::Serving;
 use train::transpile::{self, Config, Job, RoundRobin, Threads};
 use train::{Executor, Feed, Scope};
 
@@ -41,21 +43,18 @@ pub(crate) fn play_role() -> bool {
 }
 
 fn config(mode: &str) -> Config {
-    let plain = Config::default();
-    let split = Config { sync_mode: false, runtime_split_send_recv: true, ..plain.clone() };
     match mode {
-        "async" => split,
-        "half_async" => Config { half_async: true, ..split },
-        "geo" => Config { geo_sgd_mode: true, geo_sgd_need_push_nums: 100, ..split },
-        _ => plain,
+        "async" => Config::of(Mode::Async),
+        "half_async" => Config::of(Mode::HalfAsync),
+        "geo" => Config::of(Mode::Geo { push_every: Mode::PUSH_EVERY }),
+        _ => Config::default(),
     }
 }
 
 fn net(mode: &str, trainer: usize, endpoints: &str) -> (Net, transpile::Transpiled) {
     let mut net = Net::with_seed(90);
     model::build(&mut net, N_ROWS as i64, LR).expect("the model builds");
-    let mut job = Job::new(trainer, endpoints, N_TRAINERS);
-    job.sync_mode = mode == "sync";
+    let job = Job::new(trainer, endpoints, N_TRAINERS);
     let (main, startup) = (&mut net.main, &mut net.startup);
     let split =
         transpile::transpile(main, startup, (&config(mode), &job), &mut RoundRobin::default());
@@ -69,9 +68,9 @@ fn serve(mode: &str, number: usize, endpoints: &str) {
     let main = split.server_main(endpoint, Threads::default()).expect("a server's program");
     let startup = split.server_startup(endpoint, None).expect("its startup program");
     let (scope, mut exe) = (Scope::new(), Executor::new());
-    exe.serving_mut().log = Arc::new(|_| {});
     exe.run(&startup, &scope, &mut Feed::new(), &[]).expect("the server starts");
-    exe.run(&main, &scope, &mut Feed::new(), &[]).expect("the server serves");
+    let serving = Serving { log: Arc::new(|_| {}), ..Serving::default() };
+    train::serve::serve(&main, &scope, &serving, || false).expect("the server serves");
 }
 
 fn train(mode: &str, batch: usize, number: usize, endpoints: &str) {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ps::server::{Config, End, Server};
+use ps::server::{Apply, Config, End, Server};
 use ps::tcp::{Listener, Stop};
 use testing::crowd::Sum;
 
@@ -12,7 +12,9 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [n_trainers, mode] = args.as_slice() else { panic!("trainers and mode are needed") };
     let n_trainers = n_trainers.parse().expect("a number of trainers");
-    let config = Config { n_trainers, sync: mode == "sync", ..Config::default() };
+    let is_sync = mode == "sync";
+    let apply = if is_sync { Apply::ByRound { ahead: 0 } } else { Apply::AtOnce };
+    let config = Config { n_trainers, apply, ..Config::default() };
     let here = "127.0.0.1:0".parse().expect("an end point");
     let listener = Listener::bind(&here).expect("a free port");
     println!("{}", listener.endpoint());

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{Reply, Request};
-use ps::server::{Action, Config, Done, End, Server, Work};
+use ps::server::{Action, Apply, Config, Done, End, Server, Work};
 use ps::{ConnId, Millis, Refusal};
 
 pub use ledger::{Applied, Book, Ledger, SHARED, grad, own};
@@ -66,8 +66,8 @@ pub struct Plan {
     pub seed: u64,
     /// How many there are.
     pub size: Size,
-    /// Whether the servers work in rounds.
-    pub sync: bool,
+    /// When gradients count.
+    pub apply: Apply,
     /// What each trainer does.
     pub scripts: Vec<Vec<Step>>,
     /// What goes wrong.
@@ -178,7 +178,7 @@ impl World {
         let config = Config {
             job: "sim".to_string(),
             n_trainers,
-            sync: plan.sync,
+            apply: plan.apply,
             lease_ms: LEASE_MS,
             grace_ms: GRACE_MS,
             ..Config::default()

@@ -4,13 +4,14 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use program::Program;
+use program::distributed::Mode;
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::link::{Config as LinkConfig, Link};
 use ps::message::{
     Ack, AskStats, Barrier, Complete, Done, Hello, LookUp, Meet, Met, Named, Ping, Pong, Pull,
     Push, Reply, Request, Stats, Trade, VERSION, Values, Welcome,
 };
-use ps::server::{Action, Config, Server, Store};
+use ps::server::{Action, Apply, Config, Server, Store};
 use ps::{ConnId, Millis, Refusal};
 use tensor::{Rows, Tensor, Value};
 use train::serve::{BlockStore, server_op};
@@ -31,10 +32,10 @@ struct Start {
 }
 
 impl Start {
-    fn new(sync_mode: bool) -> Self {
+    fn new(mode: Mode) -> Self {
         let (mut net, _) = Linear { table: true, is_distributed: false, halving: true }.build();
-        let config = SplitConfig { sync_mode, ..SplitConfig::default() };
-        let job = Job { sync_mode, ..Job::new(0, SERVER, 1) };
+        let config = SplitConfig { mode, ..SplitConfig::default() };
+        let job = Job::new(0, SERVER, 1);
         let (main, startup) = (&mut net.main, &mut net.startup);
         let split = transpile(main, startup, (&config, &job), &mut RoundRobin::default());
         let split = split.expect("a net of ours");
@@ -42,10 +43,14 @@ impl Start {
         let scope = Scope::new();
         Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).expect("a start");
         let var = |name: String| scope.get(&name).map(|value| (name, value));
+        let apply = match mode.waits_for_all() {
+            true => Apply::ByRound { ahead: 0 },
+            false => Apply::AtOnce,
+        };
         Self {
             main: split.server_main(SERVER, Threads::default()).expect("a program"),
             vars: scope.names().into_iter().filter_map(var).collect(),
-            config: Config { sync: sync_mode, check_finite: true, ..Config::default() },
+            config: Config { apply, check_finite: true, ..Config::default() },
         }
     }
 
@@ -108,7 +113,7 @@ pub(super) fn requests() -> Target {
         AskStats.into(),
         Complete.into(),
     ];
-    let starts = [Start::new(true), Start::new(false)];
+    let starts = [Start::new(Mode::Sync), Start::new(Mode::Async)];
     Target {
         name: "requests",
         inputs: vec![joined(round), joined(others)],

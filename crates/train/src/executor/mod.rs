@@ -5,7 +5,6 @@
 //! variable name up and allocates no tensor.
 
 mod blame;
-mod feed;
 mod fetched;
 mod fuse;
 mod hoist;
@@ -21,10 +20,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+pub use data::Feed;
+use data::Layout;
 use program::Program;
+use program::distributed::route::Servers;
 use tensor::{Tensor, Value};
 
-pub use feed::Feed;
 pub(crate) use plan::NATIVE;
 pub use prepared::Prepared;
 pub use profile::{OpTime, Profile};
@@ -34,7 +35,6 @@ use self::fetched::Fetched;
 use crate::error::Result;
 use crate::remote::{Ahead, Cluster, Session};
 use crate::scope::{Lent, Scope};
-use crate::serve;
 
 /// How programs are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,9 +68,8 @@ pub struct Executor {
     interrupt: Interrupt,
     poll: Option<Poll>,
     cluster: Cluster,
-    serving: serve::Serving,
     /// Other executors for threads that train together, kept for the next pass.
-    crew: Vec<Executor>,
+    executors: Vec<Executor>,
     /// Variables that other threads train too.
     lent: Option<Arc<Lent>>,
     /// What is known of the batch that comes next.
@@ -109,7 +108,7 @@ struct Key {
     program: u64,
     version: u64,
     options: Options,
-    feed: Vec<String>,
+    feed: Layout,
     fetch: Vec<String>,
 }
 
@@ -169,8 +168,8 @@ impl Executor {
     }
 
     /// The executors of other threads.
-    pub(crate) fn crew_mut(&mut self) -> &mut Vec<Executor> {
-        &mut self.crew
+    pub(crate) fn executors_mut(&mut self) -> &mut Vec<Executor> {
+        &mut self.executors
     }
 
     /// What is known of the batch that comes next.
@@ -184,7 +183,7 @@ impl Executor {
     }
 
     /// Gets ready for a pass as one of the threads of `leader`.
-    pub(crate) fn join_crew(&mut self, leader: &Self, lent: Option<Arc<Lent>>, is_part: bool) {
+    pub(crate) fn join_pass(&mut self, leader: &Self, lent: Option<Arc<Lent>>, is_part: bool) {
         self.options = leader.options;
         self.cluster = leader.cluster.clone();
         (self.lent, self.is_part) = (lent, is_part);
@@ -253,10 +252,6 @@ impl Executor {
         fetched: &mut Vec<F>,
     ) -> Result<()> {
         self.interrupt.clear();
-        if serve::server_op(program).is_some() {
-            fetched.clear();
-            return self.serve(program, scope);
-        }
         let at = self.ready(program, feed, fetch)?;
         let (_, prepared) = &mut self.cache[at];
         let mut watch = step::Watch {
@@ -279,18 +274,6 @@ impl Executor {
         result.map_err(|error| blame::users_op(error, program))
     }
 
-    /// A server's program is not stepped through: it is served until the job is over.
-    fn serve(&mut self, program: &Program, scope: &Scope) -> Result<()> {
-        let (interrupt, mut poll) = (self.interrupt.clone(), self.poll.as_mut());
-        let stops = || interrupt.is_set() || poll.as_mut().is_some_and(|poll| poll.stops());
-        serve::serve(program, scope, &self.serving, stops)
-    }
-
-    /// How programs of servers are served.
-    pub fn serving_mut(&mut self) -> &mut serve::Serving {
-        &mut self.serving
-    }
-
     /// Prepares a program without running it; a later [`Executor::run`] with the same feeds and
     /// fetches finds it ready.
     pub fn prepare(&mut self, program: &Program, feed: &Feed, fetch: &[&str]) -> Result<&Prepared> {
@@ -308,7 +291,7 @@ impl Executor {
         let hit = self.cache.iter().rposition(|(key, _)| {
             (key.program, key.version) == (program.id(), program.version())
                 && key.options == self.options
-                && key.feed.iter().map(String::as_str).eq(feed.names())
+                && key.feed == *feed.layout()
                 && key.fetch.iter().map(String::as_str).eq(fetch.iter().copied())
         });
         let last = self.cache.len().saturating_sub(1);
@@ -319,7 +302,12 @@ impl Executor {
                 self.cache.push(entry);
             }
             None => {
-                let prepared = Prepared::new(program, feed, fetch, self.options)?;
+                let job = program.distributed.as_deref();
+                // A program that was read from bytes speaks to the servers of the job at hand.
+                let joined = self.cluster.endpoints();
+                let endpoints = job.map_or(&joined, |job| &job.endpoints);
+                let servers = Servers { job, endpoints };
+                let prepared = Prepared::new(program, feed, fetch, self.options, &servers)?;
                 if self.cache.len() == PREPARED_MAX {
                     self.cache.remove(0);
                 }
@@ -334,7 +322,7 @@ impl Executor {
             program: program.id(),
             version: program.version(),
             options: self.options,
-            feed: feed.names().map(str::to_string).collect(),
+            feed: feed.layout().clone(),
             fetch: fetch.iter().map(|name| name.to_string()).collect(),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use program::distributed::route::{Route, Servers};
 use program::op::{self, Op};
 use program::{Block, OpDesc, Program};
 
@@ -14,6 +15,8 @@ pub(super) struct Planned {
     pub(super) op: &'static dyn Op,
     /// Where in the user's block it stands, for messages.
     pub(super) index: usize,
+    /// What it tells servers.
+    pub(super) route: Option<Route>,
 }
 
 /// The ops of one block, and the variables that something outside of the list looks at.
@@ -28,16 +31,21 @@ pub(crate) const NATIVE: [&str; 2] = ["feed", "fetch"];
 
 impl Plan {
     /// The ops as the user wrote them.
-    pub(super) fn new(block: &Block, pinned: HashSet<String>) -> Result<Self> {
+    pub(super) fn new(
+        block: &Block,
+        pinned: HashSet<String>,
+        servers: &Servers<'_>,
+    ) -> Result<Self> {
         let mut ops = Vec::with_capacity(block.ops.len());
         for (index, desc) in block.ops.iter().enumerate() {
             if NATIVE.contains(&desc.kind.as_str()) {
                 continue;
             }
             let at = (block.idx.max(0) as usize, index);
-            let op = op::find(&desc.kind);
-            let op = op.map_err(|source| program::Error::in_op(at, desc, source))?;
-            ops.push(Planned { desc: desc.clone(), op, index });
+            let blame = |source| program::Error::in_op(at, desc, source);
+            let op = op::find(&desc.kind).map_err(blame)?;
+            let route = Route::read(desc, servers).map_err(blame)?;
+            ops.push(Planned { desc: desc.clone(), op, index, route });
         }
         Ok(Self { ops, pinned })
     }

@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use program::distributed::route::{self, Route, Servers};
 use program::names::EMPTY;
-use program::op::{FOR_GOOD, Spare, Wiring};
+use program::op::{Spare, Wiring};
 use program::{Error as ProgramError, Program, VarDesc};
 use tensor::{DidYouMean, Tensor, Value};
 
-use super::feed::Feed;
+use super::Feed;
 use super::fetched::Fetched;
 use super::lending::Lending;
 use super::plan::{self, Plan};
@@ -59,12 +60,13 @@ impl Prepared {
         feed: &Feed,
         fetch: &[&str],
         options: Options,
+        servers: &Servers<'_>,
     ) -> Result<Self> {
         let feeds = check_feeds(program, feed)?;
         let pinned = pinned(program, feed, fetch);
         let mut plans = Vec::with_capacity(program.blocks().len());
         for block in program.blocks() {
-            plans.push(Plan::new(block, pinned.clone())?);
+            plans.push(Plan::new(block, pinned.clone(), servers)?);
         }
         if options.fuse && !options.check_nan_inf && !options.profile {
             fuse::fuse(&mut plans[0], program);
@@ -327,7 +329,11 @@ fn pinned(program: &Program, feed: &Feed, fetch: &[&str]) -> HashSet<String> {
 /// Variables whose memory goes to servers and is exchanged for other memory that servers can read:
 /// it is of use for a variable of the same size only.
 fn given_away(plan: &Plan) -> HashSet<String> {
-    let given = plan.ops.iter().filter(|planned| planned.desc.attrs.get(FOR_GOOD).is_some());
+    let is_given = |planned: &&plan::Planned| match &planned.route {
+        Some(Route::Send(route::Send::Grads(grads))) => grads.for_good,
+        _ => false,
+    };
+    let given = plan.ops.iter().filter(is_given);
     given.flat_map(|planned| planned.desc.input_names("X")).cloned().collect()
 }
 
@@ -399,8 +405,8 @@ impl<'a> Slots<'a> {
                 let slots: Result<Vec<_>> = inner.vars.iter().map(place).collect();
                 wiring.attach(inner.port, slots.map_err(|e| in_planned(block, &planned, e))?);
             }
-            let plan::Planned { desc, op, index } = planned;
-            steps.push(Step { op, desc, wiring, index });
+            let plan::Planned { desc, op, index, route } = planned;
+            steps.push(Step { op, desc, wiring: wiring.with_route(route), index });
         }
         Ok(steps)
     }

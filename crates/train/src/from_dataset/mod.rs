@@ -20,7 +20,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use data::{Reader, Stopper};
-use program::distributed::Mode;
 use program::{Program, role};
 use tensor::Tensor;
 
@@ -97,12 +96,12 @@ impl Executor {
     ) -> Result<Report> {
         let program = &runnable(program, pass.infers);
         check_shown(program, pass)?;
-        let mut crew = std::mem::take(self.crew_mut());
-        crew.resize_with(readers.len().max(crew.len()), || self.twin());
+        let mut executors = std::mem::take(self.executors_mut());
+        executors.resize_with(readers.len().max(executors.len()), || self.twin());
         // A pass that only looks begins to count at zero, and the training's counts come back.
         let _aside = pass.infers.then(|| Aside::put(program, scope));
-        let result = Tour::new(self, program, scope, pass).run(&mut crew, readers, audience);
-        *self.crew_mut() = crew;
+        let result = Tour::new(self, program, scope, pass).run(&mut executors, readers, audience);
+        *self.executors_mut() = executors;
         result
     }
 }
@@ -144,7 +143,7 @@ impl<'a> Tour<'a> {
 
     fn run(
         &mut self,
-        crew: &mut [Executor],
+        executors: &mut [Executor],
         readers: Vec<Reader>,
         audience: &mut dyn Audience,
     ) -> Result<Report> {
@@ -157,15 +156,15 @@ impl<'a> Tour<'a> {
             }
             _ => None,
         };
-        let stops = Stops::new(&readers, &crew[..n_threads], self.executor);
+        let stops = Stops::new(&readers, &executors[..n_threads], self.executor);
         let (send, events) = mpsc::sync_channel(1);
         let (tour, mut was_stopped) = (&*self, false);
         let results = thread::scope(|threads| {
             let mut handles = Vec::with_capacity(n_threads);
-            for (index, (reader, executor)) in readers.into_iter().zip(crew).enumerate() {
+            for (index, (reader, executor)) in readers.into_iter().zip(executors).enumerate() {
                 let lent = lent.as_ref().map(|loan| loan.0.clone());
                 let scope = if lent.is_some() { self.scope.detached() } else { self.scope.clone() };
-                executor.join_crew(self.executor, lent, together.is_some());
+                executor.join_pass(self.executor, lent, together.is_some());
                 executor.options_mut().profile = self.pass.debug && index == 0;
                 let worker = Worker {
                     index,
@@ -212,8 +211,8 @@ impl<'a> Tour<'a> {
 
     /// Whether gradients of all threads go to servers as one.
     fn steps_together(&self) -> bool {
-        let mode = self.program.distributed.as_ref().map(|job| job.mode);
-        !self.pass.infers && matches!(mode, Some(Mode::Sync | Mode::HalfAsync))
+        let job = self.program.distributed.as_ref();
+        !self.pass.infers && job.is_some_and(|job| job.mode.threads_meet())
     }
 
     /// Shows what comes until all threads are done; whether the caller ended it early.
@@ -309,9 +308,9 @@ struct Stops {
 }
 
 impl Stops {
-    fn new(readers: &[Reader], crew: &[Executor], executor: &Executor) -> Self {
+    fn new(readers: &[Reader], executors: &[Executor], executor: &Executor) -> Self {
         let stopper = Mutex::new(readers.first().map(Reader::stopper));
-        let interrupts = crew.iter().map(Executor::interrupt).collect();
+        let interrupts = executors.iter().map(Executor::interrupt).collect();
         let halt = executor.cluster().halt();
         halt.store(false, Ordering::Relaxed);
         Self { stopper, interrupts, halt }

@@ -102,8 +102,7 @@ fn one_thread_does_what_a_loop_of_runs_does() {
         other.set(&name, scope.get(&name).unwrap());
     }
     let mut reader = dataset.start(0).unwrap().remove(0);
-    while let Some(batch) = reader.next().unwrap() {
-        let mut feed: Feed = batch.into_iter().collect();
+    while let Some(mut feed) = reader.next().unwrap() {
         by_hand.run(&net.main, &other, &mut feed, &[]).unwrap();
     }
     let mut crowd = Crowd::default();

@@ -13,10 +13,9 @@ use tensor::{Tensor, Value};
 use super::{Pass, TICK};
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
+use crate::gradients::{add_up, scale};
 use crate::parallel::loss::{Loss, LossScale};
-use crate::parallel::merge::add_up;
 use crate::parallel::stage::{Stage, Stages};
-use crate::remote::scale;
 use crate::scope::{Lent, Scope};
 
 pub(super) struct Together {

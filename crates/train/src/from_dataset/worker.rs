@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use data::{Batch, Reader};
+use data::Reader;
 use program::Program;
 use tensor::{Tensor, Value};
 
@@ -13,7 +13,6 @@ use super::whole::Gathered;
 use super::{Pass, Progress, TICK, text};
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
-use crate::remote::Ahead;
 use crate::scope::Scope;
 
 /// Batches between two times that the time of ops is shown.
@@ -80,7 +79,7 @@ impl Worker<'_> {
     }
 
     fn all_batches(&mut self) -> Result<Done> {
-        let (mut batch, mut feed, mut values) = (Batch::new(), Feed::new(), Vec::new());
+        let (mut batch, mut next, mut values) = (Feed::new(), Feed::new(), Vec::new());
         let fetch = self.shown();
         let program = self.program;
         let gathers = self.pass.infers && !self.pass.fetch.is_empty();
@@ -88,14 +87,13 @@ impl Worker<'_> {
         let mut done = Done { gathered, ..Done::default() };
         // A slot that the program does not have is read and left out.
         let is_known = |name: &str| program.find_var(0, name).is_some();
+        let mut known = None;
+        let looks_ahead = program.distributed.as_ref().is_some_and(|job| job.mode.looks_ahead());
         let start = Instant::now();
-        let mut next = Batch::new();
-        while self.next_of(&mut batch, &mut next)? {
-            let n_samples = n_samples(&batch);
-            feed.exchange(&mut batch, is_known);
-            let ran = self.step(&mut feed, &fetch, &mut values);
-            feed.exchange(&mut batch, is_known);
-            ran?;
+        while self.next_of(&mut batch, looks_ahead.then_some(&mut next))? {
+            let n_samples = batch.n_samples();
+            batch.leave_out(&mut known, is_known);
+            self.step(&mut batch, &fetch, &mut values)?;
             done.n_batches += 1;
             done.n_samples += n_samples;
             if let Some(gathered) = &mut done.gathered {
@@ -111,11 +109,8 @@ impl Worker<'_> {
     }
 
     /// Waits for the next batch, which may have been looked at before; whether there is one.
-    fn next_of(&mut self, batch: &mut Batch, next: &mut Batch) -> Result<bool> {
-        let mode = self.program.distributed.as_ref().map(|job| job.mode);
-        if !Ahead::helps(mode) {
-            return self.next(batch);
-        }
+    fn next_of(&mut self, batch: &mut Feed, next: Option<&mut Feed>) -> Result<bool> {
+        let Some(next) = next else { return self.next(batch) };
         if next.is_empty() {
             if !self.next(batch)? {
                 return Ok(false);
@@ -125,15 +120,14 @@ impl Worker<'_> {
             self.reader.recycle(std::mem::replace(batch, std::mem::take(next)));
         }
         if self.reader.ready(Duration::ZERO) && !self.reader.next_into(next)? {
-            next.clear();
+            *next = Feed::new();
         }
-        let next = next.iter().map(|(name, tensor)| (name.as_str(), tensor));
-        self.executor.ahead_mut().expect(next);
+        self.executor.ahead_mut().expect(next.iter());
         Ok(true)
     }
 
     /// Waits for the next batch; whether there is one.
-    fn next(&mut self, batch: &mut Batch) -> Result<bool> {
+    fn next(&mut self, batch: &mut Feed) -> Result<bool> {
         while !self.reader.ready(TICK) {
             if self.executor.interrupt().is_set() {
                 return Err(Error::PassStopped);
@@ -202,11 +196,4 @@ fn done_of(done: &Done) -> (u64, u64, Duration) {
 
 fn tell(events: &SyncSender<Event>, event: Event) -> Result<()> {
     events.send(event).map_err(|_| Error::PassStopped)
-}
-
-/// The samples of a batch.
-fn n_samples(batch: &Batch) -> u64 {
-    let Some((_, tensor)) = batch.first() else { return 0 };
-    let rows = tensor.dims().first().copied().unwrap_or(0);
-    tensor.lod().levels().first().map_or(rows, |offsets| offsets.len().saturating_sub(1)) as u64
 }

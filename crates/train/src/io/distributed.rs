@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use program::distributed::{PlacedKind, Placement, Spread};
+use program::distributed::{Piece, PlacedKind, Placement, Spread};
 use program::{Distributed, Meta, Program, VarDesc, stream};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
 use super::file::{path_of, read_vars, write_atomically};
-use super::rows::{self, Form, Naming, Piece, Share, WAITING, read_pieces};
+use super::rows::{self, Form, Naming, PieceFile, Share, WAITING, read_pieces};
 use super::shards;
 use super::vars::{is_persistable, save_vars};
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ pub fn save_distributed(
     if is_chief {
         let tables = job.placement.iter().filter(|p| by_rows(p));
         let tables = tables.filter(|p| p.kind == PlacedKind::RemotePrefetch);
-        parts.extend(tables.map(|part| (part.endpoint.clone(), part.slice.clone())));
+        parts.extend(tables.filter_map(|placed| job.piece(placed)));
     }
     // What servers write is in its place only when all that can fail has not.
     let saving = Saving::begin(cluster, parts, to.0)?;
@@ -77,8 +77,7 @@ pub fn save_vars_of_job(
     let wanted = |placed: &Placement| !by_rows(placed) && is_missing(&placed.origin);
     let fetched = fetch(cluster, job, wanted, &mut BTreeMap::new())?;
     let tables = remote.filter(|p| by_rows(p) && p.kind == PlacedKind::RemotePrefetch);
-    let parts: Vec<(String, String)> =
-        tables.map(|part| (part.endpoint.clone(), part.slice.clone())).collect();
+    let parts: Vec<Piece> = tables.filter_map(|placed| job.piece(placed)).collect();
     let on_servers =
         |name: &str| fetched.contains_key(name) || job.by_rows.iter().any(|table| table == name);
     let local = vars.iter().filter(|var| !on_servers(&var.name)).cloned().collect();
@@ -157,7 +156,7 @@ fn load_rows(job: &Distributed, placed: &Placement, dir: &Path) -> Result<Vec<(S
     let width = placed.slice_dims.iter().skip(1).product::<i64>().max(1);
     let height = placed.origin_dims.first().copied().unwrap_or(0);
     let (number, n) = (placed.block, job.pieces(&placed.origin).count());
-    let own = Piece { var: &placed.origin, number, n, naming: naming(job, &placed.origin) };
+    let own = PieceFile { var: &placed.origin, number, n, naming: naming(job, &placed.origin) };
     let form = Form { height, width: width as usize, dtype: DType::F32 };
     let Some(rows) = read_pieces(dir, own, form, &share)? else {
         return Ok(vec![(placed.slice.clone(), rows_of(&whole(dir, placed)?, placed, &share)?)]);
@@ -166,7 +165,7 @@ fn load_rows(job: &Distributed, placed: &Placement, dir: &Path) -> Result<Vec<(S
     if placed.kind == PlacedKind::RemotePrefetch {
         let name = format!("{}{WAITING}", placed.origin);
         let form = Form { width: 1, dtype: DType::I64, ..form };
-        let own = Piece { var: &name, naming: Naming::Counted, ..own };
+        let own = PieceFile { var: &name, naming: Naming::Counted, ..own };
         let waiting = read_pieces(dir, own, form, &share)?;
         loaded.extend(waiting.map(|rows| (format!("{}{WAITING}", placed.slice), rows)));
     }
@@ -221,7 +220,7 @@ fn piece(whole: &Tensor, placed: &Placement) -> Result<Tensor> {
 }
 
 /// Writes a server's piece of a table that it keeps whole, beside the place it will have.
-pub(crate) fn write_whole(dir: &Path, piece: Piece<'_>, value: &Value) -> Result<()> {
+pub(crate) fn write_whole(dir: &Path, piece: PieceFile<'_>, value: &Value) -> Result<()> {
     let bytes = stream::to_bytes(value);
     let bytes = bytes.ok_or_else(|| Error::NotInScope { var: piece.var.to_string() })?;
     write_atomically(&shards::beside(&piece.path(dir)?), &bytes)

@@ -102,14 +102,14 @@ pub(crate) enum Naming {
 
 /// Which piece of a variable a file holds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct PieceFile<'a> {
     pub(crate) var: &'a str,
     pub(crate) number: usize,
     pub(crate) n: usize,
     pub(crate) naming: Naming,
 }
 
-impl Piece<'_> {
+impl PieceFile<'_> {
     pub(super) fn path(&self, dir: &Path) -> Result<PathBuf> {
         let name = match self.naming {
             Naming::Counted => format!("{}_{}of{}", self.var, self.number, self.n),
@@ -132,7 +132,7 @@ pub(crate) struct Form {
 /// their rows, as many at a time as may be.
 pub(crate) fn write_piece(
     dir: &Path,
-    piece: Piece<'_>,
+    piece: PieceFile<'_>,
     form: Form,
     ids: impl ExactSizeIterator<Item = i64>,
     rows: impl Iterator<Item = io::Result<Vec<u8>>>,
@@ -156,7 +156,7 @@ pub(crate) fn write_piece(
 /// What comes after all pieces were written; see [`shards`].
 pub(crate) fn settle_piece(
     dir: &Path,
-    piece: Piece<'_>,
+    piece: PieceFile<'_>,
     spread: Spread,
     phase: Phase,
 ) -> Result<()> {
@@ -238,7 +238,7 @@ struct Saved {
 
 impl Saved {
     /// Finds out how a variable was saved; `None` if there is no file of it at all.
-    fn find(dir: &Path, own: Piece<'_>) -> Result<Option<Self>> {
+    fn find(dir: &Path, own: PieceFile<'_>) -> Result<Option<Self>> {
         let (note, found) = (shards::read_note(dir, own.var)?, found_in(dir, own.var)?);
         let is_own = |found: &&Found| found.naming() == own.naming;
         let last = found.iter().rfind(is_own).or(found.last());
@@ -290,7 +290,7 @@ impl Saved {
 /// server gives them. `None` if there is no file of it at all.
 pub(crate) fn read_pieces(
     dir: &Path,
-    own: Piece<'_>,
+    own: PieceFile<'_>,
     form: Form,
     share: &Share,
 ) -> Result<Option<Rows>> {
@@ -302,7 +302,7 @@ pub(crate) fn read_pieces(
         false => 0..saved.n,
     };
     for number in files {
-        let path = Piece { number, n: saved.n, naming: saved.naming, ..own }.path(dir)?;
+        let path = PieceFile { number, n: saved.n, naming: saved.naming, ..own }.path(dir)?;
         let wanted = Wanted { form, share, saved: &saved, number };
         read_piece(&path, &wanted, &mut rows)?;
     }
@@ -410,13 +410,13 @@ mod tests {
 
     const FORM: Form = Form { height: 1 << 40, width: 2, dtype: DType::F32 };
 
-    const EMB: Piece<'_> = Piece { var: "emb", number: 0, n: 1, naming: Naming::Counted };
+    const EMB: PieceFile<'_> = PieceFile { var: "emb", number: 0, n: 1, naming: Naming::Counted };
 
     fn write(dir: &Path, (number, n): (usize, usize), ids: &[i64]) {
-        write_as(dir, Piece { number, n, ..EMB }, ids);
+        write_as(dir, PieceFile { number, n, ..EMB }, ids);
     }
 
-    fn write_as(dir: &Path, piece: Piece<'_>, ids: &[i64]) {
+    fn write_as(dir: &Path, piece: PieceFile<'_>, ids: &[i64]) {
         let values: Vec<f32> = ids.iter().flat_map(|&id| [id as f32, 0.5]).collect();
         let tensor = Tensor::new([ids.len(), 2], &values).unwrap();
         let rows = rows_of(&tensor, 0..ids.len()).map(|row| Ok(row.to_vec()));
@@ -425,13 +425,14 @@ mod tests {
 
     fn settle(dir: &Path, n: usize, phase: Phase) {
         for number in 0..n {
-            settle_piece(dir, Piece { number, n, ..EMB }, Spread::Range, phase).unwrap();
+            settle_piece(dir, PieceFile { number, n, ..EMB }, Spread::Range, phase).unwrap();
         }
     }
 
     fn read(dir: &Path, (number, n): (usize, usize), range: Range<i64>) -> Result<Rows> {
         let share = Share::Range(range);
-        read_pieces(dir, Piece { number, n, ..EMB }, FORM, &share).map(|rows| rows.expect("files"))
+        read_pieces(dir, PieceFile { number, n, ..EMB }, FORM, &share)
+            .map(|rows| rows.expect("files"))
     }
 
     const IDS: [i64; 9] = [0, 1, 2, 3, 70, 71, 900, 1 << 30, 1 << 39];
@@ -449,11 +450,11 @@ mod tests {
     fn no_row_is_lost_between_layouts_and_numbers_of_servers() {
         for (n_before, n_after) in (1..=3).flat_map(|n| (1..=3).map(move |m| (n, m))) {
             let [hashed, fluids, ranges] = [0, 1, 2].map(|_| tempfile::tempdir().unwrap());
-            let fluid = Piece { n: n_before, naming: Naming::Fluid, ..EMB };
+            let fluid = PieceFile { n: n_before, naming: Naming::Fluid, ..EMB };
             for number in 0..n_before {
-                let counted = Piece { number, n: n_before, ..EMB };
+                let counted = PieceFile { number, n: n_before, ..EMB };
                 write_as(hashed.path(), counted, &dealt(number, n_before, server_of));
-                let fluid = Piece { number, ..fluid };
+                let fluid = PieceFile { number, ..fluid };
                 write_as(fluids.path(), fluid, &dealt(number, n_before, modulo));
                 let of_range = |id: i64, n: usize| (id as usize * n) >> 40;
                 write_as(ranges.path(), counted, &dealt(number, n_before, of_range));
@@ -471,7 +472,7 @@ mod tests {
             ] {
                 let mut all = Vec::new();
                 for server in 0..n_after {
-                    let own = Piece { number: server, n: n_after, naming, ..EMB };
+                    let own = PieceFile { number: server, n: n_after, naming, ..EMB };
                     let share = Share::Hash { server, n_servers: n_after, height: FORM.height };
                     let rows = read_pieces(dir.path(), own, FORM, &share).unwrap().unwrap();
                     assert!(rows.ids.iter().all(|&id| server_of(id, n_after) == server));
@@ -491,16 +492,16 @@ mod tests {
     fn files_of_different_saves_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         for number in 0..2 {
-            let piece = Piece { number, n: 2, ..EMB };
+            let piece = PieceFile { number, n: 2, ..EMB };
             write_as(dir.path(), piece, &dealt(0, 2, server_of));
             settle_piece(dir.path(), piece, Spread::Hash, Phase::Place).unwrap();
             settle_piece(dir.path(), piece, Spread::Hash, Phase::Tidy).unwrap();
         }
         let share = |server| Share::Hash { server, n_servers: 2, height: FORM.height };
-        let own = Piece { number: 1, n: 2, ..EMB };
+        let own = PieceFile { number: 1, n: 2, ..EMB };
         let error = read_pieces(dir.path(), own, FORM, &share(1)).unwrap_err();
         assert!(matches!(error, Error::RowsFile { .. }), "{error}");
-        read_pieces(dir.path(), Piece { number: 0, ..own }, FORM, &share(0)).unwrap().unwrap();
+        read_pieces(dir.path(), PieceFile { number: 0, ..own }, FORM, &share(0)).unwrap().unwrap();
     }
 
     #[test]
@@ -544,7 +545,7 @@ mod tests {
             assert!(matches!(error, Error::RowsFile { .. }), "{error}");
         }
         write(dir, (1, 3), &[3]);
-        let piece = Piece { number: 1, n: 3, ..EMB };
+        let piece = PieceFile { number: 1, n: 3, ..EMB };
         settle_piece(dir, piece, Spread::Range, Phase::Place).unwrap();
         let error = read(dir, (0, 2), 0..9).unwrap_err();
         assert!(

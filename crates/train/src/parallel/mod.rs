@@ -7,7 +7,6 @@
 
 mod device;
 pub(crate) mod loss;
-pub(crate) mod merge;
 mod split;
 pub(crate) mod stage;
 
@@ -16,7 +15,6 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use program::distributed::Mode;
 use program::{Error as ProgramError, Program};
 use tensor::{DidYouMean, Tensor, Value};
 
@@ -25,9 +23,9 @@ pub use split::{join, split};
 
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
+use crate::gradients;
 use crate::remote::{Ahead, Cluster, Session};
 use crate::scope::Scope;
-use crate::serve;
 use device::{Device, Stop};
 use loss::Loss;
 use stage::{Names, Stage, Stages};
@@ -109,7 +107,8 @@ impl Parallel {
 
     /// Whether each device sends its own gradients, as if it was alone: servers take them one by one.
     fn sends_apart(&self, program: &Program) -> bool {
-        let is_async = program.distributed.as_ref().is_some_and(|job| job.mode == Mode::Async);
+        let job = program.distributed.as_ref();
+        let is_async = job.is_some_and(|job| job.mode.sends_in_background());
         is_async && self.n_fetched == 1 && self.loss.trains()
     }
 
@@ -177,11 +176,6 @@ impl Parallel {
         feeds: &mut [Feed],
         fetch: &[&str],
     ) -> Result<Vec<Vec<Tensor>>> {
-        if serve::server_op(program).is_some() {
-            // A server has one scope, however many places its trainers have.
-            let served = self.once.run(program, scope, &mut Feed::new(), fetch)?;
-            return Ok(served.into_iter().map(|value| vec![value]).collect());
-        }
         let n_devices = self.devices.len();
         let enough = feeds.len() == n_devices || self.allows_idle();
         if feeds.len() > n_devices || !enough {
@@ -350,7 +344,7 @@ impl Parallel {
             let mut sum = inner.write_own(name, std::mem::take);
             first.swap(name, &mut sum);
             let values: Vec<Value> = others.iter().map(|device| device.take(name)).collect();
-            let added = merge::add_up(name, &mut sum, &values);
+            let added = gradients::add_up(name, &mut sum, &values);
             others.iter().zip(values).for_each(|(device, mut value)| device.swap(name, &mut value));
             inner.write_own(name, |own| *own = sum);
             added?;

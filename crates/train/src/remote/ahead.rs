@@ -5,11 +5,11 @@
 //! gradients of the step before are on their way, and half of the computing is left to hide the
 //! answer's way behind.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use program::distributed::Mode;
-use program::{OpDesc, Result};
+use program::Result;
+use program::distributed::route::LookUp;
 use tensor::{MergeScratch, Tensor};
 
 use super::rows::Question;
@@ -22,20 +22,26 @@ const KEPT_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct Ahead {
     /// Its ids, by the variables they will be fed to.
     next: Vec<(String, Tensor)>,
-    /// What was asked for, by the first output of the op that asks.
-    asked: BTreeMap<String, (Instant, Question)>,
-    /// Ops that ask, and whether they did so in this step.
-    ops: Vec<(OpDesc, bool)>,
+    /// Look-ups of this step and of those before.
+    asking: Vec<Asking>,
     /// Memory for telling ids apart.
     scratch: MergeScratch,
 }
 
-impl Ahead {
-    /// Whether a trainer of this mode may see rows as they were a step before.
-    pub(crate) fn helps(mode: Option<Mode>) -> bool {
-        mode == Some(Mode::Async)
-    }
+/// A look-up that may ask before its step.
+#[derive(Debug)]
+struct Asking {
+    look_up: Arc<LookUp>,
+    /// It was made in this step, and nothing was asked for the next one yet.
+    is_due: bool,
+    /// What was asked for.
+    asked: Option<(Instant, Question)>,
+}
 
+/// Look-ups that are remembered: programs come and go, and what they asked is soon too old.
+const ASKING_MAX: usize = 64;
+
+impl Ahead {
     /// The next batch; what was known of another is forgotten.
     pub(crate) fn expect<'a>(&mut self, batch: impl Iterator<Item = (&'a str, &'a Tensor)>) {
         let mut n = 0;
@@ -52,48 +58,55 @@ impl Ahead {
         self.next.truncate(n);
     }
 
-    /// The ids that an op will be given next; `None` if they are not fed.
-    fn next_of(&self, op: &OpDesc) -> Option<Vec<&[i64]>> {
+    /// The ids that a look-up will be given next; `None` if they are not fed.
+    fn next_of(&self, look_up: &LookUp) -> Option<Vec<&[i64]>> {
         let ids = |name: &String| {
             let (_, ids) = self.next.iter().find(|(own, _)| own == name)?;
             ids.data::<i64>().ok()
         };
-        op.input_names("Ids").iter().map(ids).collect()
+        look_up.ids.iter().map(ids).collect()
     }
 
-    /// What an op asked for a step ago.
-    pub(super) fn take(&mut self, op: &OpDesc) -> Option<Question> {
-        let (since, question) = self.asked.remove(key(op))?;
+    fn asking(&mut self, look_up: &Arc<LookUp>) -> Option<&mut Asking> {
+        self.asking.iter_mut().find(|asking| Arc::ptr_eq(&asking.look_up, look_up))
+    }
+
+    /// What was asked for a step ago.
+    pub(super) fn take(&mut self, look_up: &Arc<LookUp>) -> Option<Question> {
+        let (since, question) = self.asking(look_up)?.asked.take()?;
         (since.elapsed() < KEPT_MAX).then_some(question)
     }
 
-    /// An op has asked in this step, and will in the next.
-    pub(super) fn note(&mut self, op: &OpDesc) {
-        let place = self.ops.iter_mut().find(|(own, _)| key(own) == key(op));
-        match place {
-            Some((own, is_due)) if own == op => *is_due = true,
-            Some(other) => *other = (op.clone(), true),
-            None => self.ops.push((op.clone(), true)),
+    /// A look-up was made in this step, and will be in the next.
+    pub(super) fn note(&mut self, look_up: &Arc<LookUp>) {
+        if let Some(asking) = self.asking(look_up) {
+            asking.is_due = true;
+            return;
         }
+        if self.asking.len() == ASKING_MAX {
+            self.asking.remove(0);
+        }
+        self.asking.push(Asking { look_up: look_up.clone(), is_due: true, asked: None });
     }
 
-    /// Asks for what the ops of this step will need next, once, as far as that is known. An error of
-    /// it is the next step's.
+    /// Asks for what the look-ups of this step will need next, once, as far as that is known. An
+    /// error of it is the next step's.
     pub(super) fn ask_next(
         &mut self,
-        ask: impl Fn(&OpDesc, &[&[i64]], &mut MergeScratch) -> Result<Question>,
+        ask: impl Fn(&LookUp, &[&[i64]], &mut MergeScratch) -> Result<Question>,
     ) {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let mut ops = std::mem::take(&mut self.ops);
-        for (op, is_due) in &mut ops {
-            if !std::mem::take(is_due) {
+        let mut all = std::mem::take(&mut self.asking);
+        for asking in &mut all {
+            if !std::mem::take(&mut asking.is_due) {
                 continue;
             }
-            if let Some(Ok(question)) = self.next_of(op).map(|next| ask(op, &next, &mut scratch)) {
-                self.asked.insert(key(op).to_string(), (Instant::now(), question));
+            let next = self.next_of(&asking.look_up);
+            if let Some(Ok(question)) = next.map(|next| ask(&asking.look_up, &next, &mut scratch)) {
+                asking.asked = Some((Instant::now(), question));
             }
         }
-        (self.ops, self.scratch) = (ops, scratch);
+        (self.asking, self.scratch) = (all, scratch);
     }
 
     pub(super) fn scratch(&mut self) -> &mut MergeScratch {
@@ -101,23 +114,28 @@ impl Ahead {
     }
 }
 
-fn key(op: &OpDesc) -> &str {
-    op.writes().next().unwrap_or("")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use program::distributed::route::Deal;
+
+    fn look_up(names: &[&str]) -> Arc<LookUp> {
+        Arc::new(LookUp {
+            pieces: Vec::new(),
+            deal: Deal::Rows,
+            padding: None,
+            peek: false,
+            width: 1,
+            plain_ids: false,
+            ids: names.iter().map(|name| name.to_string()).collect(),
+        })
+    }
 
     #[test]
     fn only_what_is_fed_is_known_before() {
         let (ids, x) = (Tensor::new([2, 1], &[7i64, 8]).unwrap(), Tensor::full([2], 1.0f32));
         let mut ahead = Ahead::default();
         ahead.expect([("x", &x), ("C1", &ids), ("C2", &ids)].into_iter());
-        let look_up = |names: &[&str]| {
-            let op = OpDesc::new("lookup_table").output("Out", "rows");
-            names.iter().fold(op, |op, name| op.input("Ids", *name))
-        };
         assert_eq!(ahead.next_of(&look_up(&["C2"])), Some(vec![&[7i64, 8][..]]));
         assert_eq!(ahead.next_of(&look_up(&["computed"])), None);
         assert_eq!(ahead.next_of(&look_up(&["x"])), None, "not ids");
@@ -127,13 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn ops_ask_once_a_step_and_only_if_they_asked_in_it() {
+    fn look_ups_ask_once_a_step_and_only_if_they_were_made_in_it() {
         let ids = Tensor::new([2, 1], &[7i64, 8]).unwrap();
-        let op = OpDesc::new("lookup_table").output("Out", "rows").input("Ids", "C1");
-        let other = OpDesc::new("lookup_table").output("Out", "others").input("Ids", "computed");
+        let (fed, other) = (look_up(&["C1"]), look_up(&["computed"]));
         let mut ahead = Ahead::default();
         let n_asked = std::cell::Cell::new(0);
-        let ask = |_: &OpDesc, next: &[&[i64]], _: &mut MergeScratch| {
+        let ask = |_: &LookUp, next: &[&[i64]], _: &mut MergeScratch| {
             assert_eq!(next, [&[7i64, 8][..]]);
             n_asked.set(n_asked.get() + 1);
             Err(program::op::host_error(crate::Error::NoJob))
@@ -141,11 +158,13 @@ mod tests {
         for step in 1..=3 {
             ahead.expect([("C1", &ids)].into_iter());
             ahead.ask_next(ask);
-            ahead.note(&op);
+            ahead.note(&fed);
             ahead.note(&other);
             ahead.ask_next(ask);
             ahead.ask_next(ask);
             assert_eq!(n_asked.get(), step);
         }
+        (0..2 * ASKING_MAX).for_each(|_| ahead.note(&look_up(&["C1"])));
+        assert_eq!(ahead.asking.len(), ASKING_MAX);
     }
 }

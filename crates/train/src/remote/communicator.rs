@@ -1,6 +1,6 @@
 //! Sends gradients in the background, merging what queues up meanwhile, and fetches parameters.
 //!
-//! What was fetched lies in a mailbox and is put into the scope before the next step. Training waits
+//! What was fetched waits in [`Arrivals`] and is put into the scope before the next step. Training waits
 //! only when as many steps are under way as may be ([`UnderWay`]). Nothing waits for more to be
 //! merged with: a gradient gets worse with every update that it does not know of, and a merged one is
 //! one update instead of several.
@@ -12,15 +12,17 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use program::Distributed;
-use program::distributed::{PlacedKind, Placement};
+use program::distributed::{Piece, PlacedKind, Placement, ServerId};
 use ps::lines;
 use ps::message::{Named, Push};
 use tensor::{Pool, Tensor, Value};
 
-use super::mailbox::Mailbox;
+use super::arrivals::Arrivals;
+use super::rows_of::rows_of;
 use super::under_way::{Read, Seen, Staleness, UnderWay};
-use super::{Cluster, add, fetch};
+use super::{Cluster, fetch};
 use crate::error::Result;
+use crate::gradients;
 
 /// How a communicator behaves: Fluid's `communicator_*` settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ impl Default for CommunicatorConfig {
 /// One step's gradients.
 #[derive(Debug, Default)]
 pub(super) struct Bundle {
-    /// By variable: where its pieces go.
+    /// One for each variable.
     pub(super) grads: Vec<Outgoing>,
     /// What the step was computed with.
     pub(super) read: Read,
@@ -53,19 +55,20 @@ pub(super) struct Bundle {
 
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    pub(super) var: String,
     pub(super) value: Value,
-    /// Server and name of each piece, with the rows before it.
     pub(super) pieces: Arc<[Piece]>,
 }
 
-/// A piece of a gradient.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) endpoint: String,
-    pub(super) name: String,
-    pub(super) first_row: i64,
-    pub(super) n_rows: i64,
+impl Outgoing {
+    /// Whether both are gradients of one variable.
+    fn is_like(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.pieces, &other.pieces) || self.pieces == other.pieces
+    }
+
+    /// The name of the gradient, for messages.
+    fn name(&self) -> &str {
+        self.pieces.first().map_or("", |piece| &piece.name)
+    }
 }
 
 /// What the sender is told.
@@ -81,7 +84,7 @@ enum Order {
 pub(super) struct Door {
     inbox: Sender<Order>,
     way: Arc<UnderWay>,
-    mailbox: Mailbox,
+    arrivals: Arrivals,
 }
 
 impl Door {
@@ -93,8 +96,8 @@ impl Door {
     }
 
     /// Where fetched parameters lie.
-    pub(super) fn mailbox(&self) -> &Mailbox {
-        &self.mailbox
+    pub(super) fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     /// Before a step: waits for what is under way, but not for long.
@@ -129,10 +132,12 @@ impl Communicator {
         (cluster.log())(&lines::communicator_starts());
         let (inbox, outbox) = channel();
         let way = Arc::new(UnderWay::new(config.queue_max));
-        let door = Door { inbox, way: way.clone(), mailbox: Mailbox::default() };
-        let mailbox = door.mailbox.clone();
+        let door = Door { inbox, way: way.clone(), arrivals: Arrivals::default() };
+        let arrivals = door.arrivals.clone();
         let thread = thread::spawn(move || {
-            let mut worker = Worker { cluster, job, config, mailbox, way, n_unfetched: 0 };
+            let has_dense = |endpoint: &String| job.on(endpoint).any(is_dense);
+            let dense = job.endpoints.iter().map(has_dense).collect();
+            let mut worker = Worker { cluster, job, config, arrivals, way, dense, n_unfetched: 0 };
             worker.run(&outbox)
         });
         Self { door, thread }
@@ -154,10 +159,10 @@ impl Communicator {
 
     /// Sends what is left, fetches once more, and reports the first error if there was one.
     pub(super) fn stop(self) -> (Result<()>, BTreeMap<String, Tensor>) {
-        let Door { inbox, mailbox, .. } = self.door;
+        let Door { inbox, arrivals, .. } = self.door;
         drop(inbox);
         let result = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (result, mailbox.take())
+        (result, arrivals.take())
     }
 }
 
@@ -165,8 +170,10 @@ struct Worker {
     cluster: Cluster,
     job: Arc<Distributed>,
     config: CommunicatorConfig,
-    mailbox: Mailbox,
+    arrivals: Arrivals,
     way: Arc<UnderWay>,
+    /// Which servers have parameters that are fetched, by number.
+    dense: Vec<bool>,
     n_unfetched: u64,
 }
 
@@ -202,7 +209,7 @@ impl Worker {
         let n_steps = bundles.len() as u64;
         self.n_unfetched += n_steps;
         let fetches = self.n_unfetched >= self.config.fetch_after;
-        self.push(merge(bundles, self.config.is_sum), fetches)?;
+        self.push(merge(bundles, self.config.is_sum)?, fetches)?;
         self.way.write(n_steps);
         if fetches {
             self.fetch()?;
@@ -214,18 +221,18 @@ impl Worker {
 
     /// One message to each server; with the question that follows, if one does.
     fn push(&self, bundle: Bundle, asks: bool) -> Result<()> {
-        let mut by_server: BTreeMap<String, Vec<Named>> = BTreeMap::new();
-        for Outgoing { value, pieces, .. } in bundle.grads {
-            for (endpoint, grad) in cut(value, &pieces) {
-                by_server.entry(endpoint).or_default().push(grad);
+        let mut by_server: BTreeMap<ServerId, Vec<Named>> = BTreeMap::new();
+        for Outgoing { value, pieces } in bundle.grads {
+            for (server, grad) in cut(value, &pieces) {
+                by_server.entry(server).or_default().push(grad);
             }
         }
         let behind = self.way.written().updates.saturating_sub(bundle.read.params.updates);
-        for (endpoint, grads) in by_server {
-            let (client, push) = (self.cluster.client(&endpoint)?, Push { grads, behind });
+        for (server, grads) in by_server {
+            let (client, push) = (self.cluster.client(server)?, Push { grads, behind });
             // What was served is let go.
             client.reclaim(&mut Pool::default());
-            match asks && self.job.on(&endpoint).any(is_dense) {
+            match asks && self.dense.get(server.0).is_some_and(|&has_dense| has_dense) {
                 true => client.change_soon(push)?,
                 false => client.change(push)?,
             }
@@ -233,12 +240,12 @@ impl Worker {
         Ok(())
     }
 
-    /// All dense parameters, into the mailbox.
+    /// All dense parameters, into the arrivals.
     fn fetch(&mut self) -> Result<()> {
         self.n_unfetched = 0;
-        let (seen, mut old) = (self.way.written(), self.mailbox.spare());
+        let (seen, mut old) = (self.way.written(), self.arrivals.spare());
         let params = fetch(&self.cluster, &self.job, is_dense, &mut old)?;
-        self.mailbox.put(params, seen);
+        self.arrivals.put(params, seen);
         Ok(())
     }
 }
@@ -266,43 +273,47 @@ fn gather(
 }
 
 /// Several steps as one, which is as old as the oldest of them.
-fn merge(bundles: Vec<Bundle>, is_sum: bool) -> Bundle {
+fn merge(bundles: Vec<Bundle>, is_sum: bool) -> Result<Bundle> {
     let n = bundles.len();
     let mut bundles = bundles.into_iter();
     let mut merged = bundles.next().unwrap_or_default();
     for Bundle { grads, read } in bundles {
         merged.read.params = merged.read.params.min(read.params);
         for outgoing in grads {
-            match merged.grads.iter_mut().find(|own| own.var == outgoing.var) {
-                Some(own) => add::add(&mut own.value, &outgoing.value),
+            match merged.grads.iter_mut().find(|own| own.is_like(&outgoing)) {
+                Some(own) => {
+                    let name = outgoing.name();
+                    gradients::add_up(name, &mut own.value, std::slice::from_ref(&outgoing.value))?;
+                }
                 None => merged.grads.push(outgoing),
             }
         }
     }
-    if n > 1 && !is_sum {
-        for outgoing in &mut merged.grads {
-            add::scale(&mut outgoing.value, 1.0 / n as f64);
+    for outgoing in merged.grads.iter_mut().filter(|_| n > 1) {
+        outgoing.value = gradients::merged(&outgoing.value);
+        if !is_sum {
+            gradients::scale(&mut outgoing.value, 1.0 / n as f64);
         }
     }
-    merged
+    Ok(merged)
 }
 
 /// The pieces of a gradient, each for its server.
-pub(super) fn cut(value: Value, pieces: &[Piece]) -> Vec<(String, Named)> {
-    let named =
-        |piece: &Piece, value| (piece.endpoint.clone(), Named { name: piece.name.clone(), value });
-    if let [only] = pieces {
-        return vec![named(only, value)];
-    }
-    pieces
-        .iter()
-        .map(|piece| named(piece, add::rows_of(&value, piece.first_row, piece.n_rows)))
-        .collect()
+pub(super) fn cut(value: Value, pieces: &[Piece]) -> impl Iterator<Item = (ServerId, Named)> + '_ {
+    let mut value = value;
+    pieces.iter().map(move |piece| {
+        let part = match pieces.len() {
+            1 => std::mem::take(&mut value),
+            _ => rows_of(&value, piece.rows.start, piece.n_rows()),
+        };
+        (piece.server, Named { name: piece.name.clone(), value: part })
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
     use tensor::Rows;
 
     /// A dense gradient, and rows of a table: one that every step has, one of its own.
@@ -311,9 +322,11 @@ mod tests {
         let dense = Tensor::new([2], &[x, 10.0 * x]).unwrap();
         let value = Tensor::new([2, 1], &[x, x]).unwrap();
         let rows = Rows { ids: vec![7, 100 + step as i64], height: 1000, value };
-        let pieces: Arc<[Piece]> = Arc::new([]);
-        let outgoing =
-            |var: &str, value| Outgoing { var: var.to_string(), value, pieces: pieces.clone() };
+        // Threads have routes of their own.
+        let outgoing = |var: &str, value| Outgoing {
+            value,
+            pieces: Arc::new([Piece::whole(var, ServerId(0))]),
+        };
         let grads = vec![outgoing("w", Value::Tensor(dense)), outgoing("table", Value::Rows(rows))];
         let params = Seen { steps: step, updates: step };
         Bundle { grads, read: Read { params, rows: None } }
@@ -336,14 +349,27 @@ mod tests {
     fn merged_steps_are_added_up_or_averaged() {
         let all = || (0..4).map(bundle).collect::<Vec<_>>();
         for (is_sum, share) in [(true, 1.0), (false, 0.25)] {
-            let merged = merge(all(), is_sum);
+            let merged = merge(all(), is_sum).unwrap();
             let (dense, rows) = numbers(&merged);
             assert_eq!(dense, [10.0 * share, 100.0 * share]);
             let own = (0..4).map(|step| (100 + step, (step as f32 + 1.0) * share));
             assert_eq!(rows, BTreeMap::from_iter([(7, 10.0 * share)].into_iter().chain(own)));
             assert_eq!(merged.read.params, Seen::default(), "as old as the oldest");
         }
-        assert_eq!(numbers(&merge(vec![bundle(3)], false)), numbers(&bundle(3)), "one is whole");
+        let one = merge(vec![bundle(3)], false).unwrap();
+        assert_eq!(numbers(&one), numbers(&bundle(3)), "one is whole");
+    }
+
+    /// A step whose gradient is of another kind must not be lost among the others.
+    #[test]
+    fn unlike_gradients_are_not_merged() {
+        let [mut dense, mut wide] = [bundle(0), bundle(1)];
+        dense.grads[0].value = dense.grads[1].value.clone();
+        let error = merge(vec![bundle(2), dense], true).unwrap_err();
+        assert!(matches!(error, Error::GradientsDiffer { .. }), "{error}");
+        wide.grads[0].value = Value::Tensor(Tensor::new([2], &[1.0f64, 2.0]).unwrap());
+        let error = merge(vec![bundle(2), wide], true).unwrap_err();
+        assert!(matches!(error, Error::GradientsDiffer { .. }), "{error}");
     }
 
     /// What waits is merged, in order, up to as many as may be; nothing is waited for.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use program::Distributed;
-use program::distributed::{Placement, Spread, server_of};
+use program::distributed::{Placement, ServerId, Spread, server_of};
 use ps::message::{Pull, Reply};
 use tensor::Tensor;
 
 use super::session::{join, tensor_of};
 use super::{Cluster, unexpected};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Bytes asked for in one question; a table comes in several answers.
 const ANSWER_BYTES: i64 = 64 << 20;
@@ -23,10 +23,10 @@ pub(crate) fn fetch(
     old: &mut BTreeMap<String, Tensor>,
 ) -> Result<BTreeMap<String, Tensor>> {
     let mut tickets = Vec::new();
-    for endpoint in &job.endpoints {
+    for (server, endpoint) in job.endpoints.iter().enumerate() {
         let placed: Vec<&Placement> = job.on(endpoint).filter(|placed| wanted(placed)).collect();
         for group in groups(&placed) {
-            let client = cluster.client(endpoint)?;
+            let client = cluster.client(ServerId(server))?;
             let names: Vec<String> = group.iter().map(|placed| placed.slice.clone()).collect();
             let ticket = client.ask(Pull { after: 0, changed: false, names })?;
             tickets.push((client, group, ticket));
@@ -41,7 +41,11 @@ pub(crate) fn fetch(
             other => return Err(unexpected(&client, &other)),
         };
         for (placed, value) in group.into_iter().zip(values) {
-            let tensor = tensor_of(value, &placed.endpoint, &placed.slice)?;
+            let tensor = tensor_of(value).map_err(|actual| Error::NotDense {
+                endpoint: placed.endpoint.clone(),
+                var: placed.slice.clone(),
+                actual,
+            })?;
             pieces.entry(&placed.origin).or_default().insert(placed.block, tensor);
             dims.insert(&placed.origin, &placed.origin_dims);
             if placed.spread == Spread::Hash {
@@ -51,7 +55,9 @@ pub(crate) fn fetch(
     }
     let give_back = |origin: &str, whole, rest: Vec<Tensor>| {
         for (piece, placed) in rest.into_iter().zip(job.pieces(origin)) {
-            cluster.client(&placed.endpoint)?.recycle(piece);
+            if let Some(server) = job.server(&placed.endpoint) {
+                cluster.client(server)?.recycle(piece);
+            }
         }
         Ok((origin.to_string(), whole))
     };

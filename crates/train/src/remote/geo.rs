@@ -1,6 +1,6 @@
 //! GEO: a trainer trains alone and now and then exchanges differences with the servers.
 //!
-//! Every `geo_push_nums` steps, with T trainers: delta = (x - old) / T is sent and added to `old`;
+//! Every `push_every` steps, with T trainers: delta = (x - old) / T is sent and added to `old`;
 //! the servers' values p come back, x += p - old, and old = p. Of tables only the rows travel that
 //! this trainer used, and those come back that anybody changed.
 
@@ -8,13 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use program::Distributed;
-use program::distributed::{PlacedKind, Placement};
+use program::distributed::{PlacedKind, Placement, ServerId};
 use ps::message::{CHANGED_MAX, Named, Pull, Push, Reply};
 use ps::tcp::{Client, Ticket};
 use tensor::{Rows, Tensor, Value};
 
-use super::{Cluster, add, unexpected};
+use super::rows_of::{add_tensor, pick, rows_of, slice, subtract};
+use super::{Cluster, unexpected};
 use crate::error::{Error, Result};
+use crate::gradients::scale_tensor;
 use crate::row_set::RowSet;
 use crate::scope::Scope;
 
@@ -62,7 +64,7 @@ impl Geo {
         scope: &Scope,
     ) -> Result<()> {
         self.n_steps += 1;
-        if self.n_steps < job.geo_push_nums.max(1) {
+        if job.mode.exchanges_every().is_some_and(|every| self.n_steps < every) {
             return Ok(());
         }
         self.exchange(cluster, job, scope)
@@ -80,7 +82,7 @@ impl Geo {
     /// Sends what this trainer learnt and fetches what the others did.
     fn exchange(&mut self, cluster: &Cluster, job: &Distributed, scope: &Scope) -> Result<()> {
         self.n_steps = 0;
-        let mut by_server: BTreeMap<&str, Vec<Named>> = BTreeMap::new();
+        let mut by_server: BTreeMap<ServerId, Vec<Named>> = BTreeMap::new();
         for origin in origins(job) {
             let touched = self.touched.get_mut(origin).map(|touched| touched.take(usize::MAX));
             let delta = scope.read(origin, |value| {
@@ -88,15 +90,14 @@ impl Geo {
                 Some(difference(value.tensor()?, old, touched.as_deref(), job.n_trainers))
             });
             let Some(delta) = delta.flatten() else { continue };
-            for placed in job.pieces(origin) {
-                let (first, n) = span(placed);
-                let name = format!("{}.delta", placed.slice);
-                let value = add::rows_of(&delta, first, n);
-                by_server.entry(&placed.endpoint).or_default().push(Named { name, value });
+            for piece in job.pieces(origin).filter_map(|placed| job.piece(placed)) {
+                let name = format!("{}.delta", piece.name);
+                let value = rows_of(&delta, piece.rows.start, piece.n_rows());
+                by_server.entry(piece.server).or_default().push(Named { name, value });
             }
         }
-        for (endpoint, grads) in by_server {
-            push(&*cluster.client(endpoint)?, grads)?;
+        for (server, grads) in by_server {
+            push(&*cluster.client(server)?, grads)?;
         }
         self.fetch(cluster, job, scope)
     }
@@ -105,11 +106,12 @@ impl Geo {
     fn fetch(&mut self, cluster: &Cluster, job: &Distributed, scope: &Scope) -> Result<()> {
         let mut tickets = Vec::new();
         for placed in job.placement.iter().filter(|placed| is_param(placed)) {
-            let client = cluster.client(&placed.endpoint)?;
+            let Some(piece) = job.piece(placed) else { continue };
+            let client = cluster.client(piece.server)?;
             let changed = self.touched.contains_key(&placed.origin);
             let pull = Pull { after: 0, changed, names: vec![placed.slice.clone()] };
             let ticket = client.ask(pull.clone())?;
-            tickets.push((client, placed, pull, ticket));
+            tickets.push((client, (placed, piece.rows.start), pull, ticket));
         }
         for (client, placed, pull, mut ticket) in tickets {
             while let Some(value) = self.take_answer((&client, ticket), placed, scope)? {
@@ -128,7 +130,7 @@ impl Geo {
     fn take_answer(
         &mut self,
         (client, ticket): (&Client, Ticket),
-        placed: &Placement,
+        (placed, first_row): (&Placement, i64),
         scope: &Scope,
     ) -> Result<Option<Arc<Value>>> {
         let value = match client.wait(ticket, "parameters")? {
@@ -138,7 +140,7 @@ impl Geo {
         if let (Some(old), Some(value)) = (self.old.get_mut(&placed.origin), &value) {
             scope
                 .write(&placed.origin, |x| match x {
-                    Value::Tensor(x) => take_over(x, old, value, span(placed).0),
+                    Value::Tensor(x) => take_over(x, old, value, first_row),
                     _ => true,
                 })
                 .then_some(())
@@ -161,7 +163,7 @@ fn push(client: &Client, grads: Vec<Named>) -> Result<()> {
             continue;
         };
         for (at, ids) in rows.ids.chunks(CHANGED_MAX).enumerate() {
-            let some = add::slice(&rows.value, at * CHANGED_MAX, ids.len());
+            let some = slice(&rows.value, at * CHANGED_MAX, ids.len());
             let some = Rows { ids: ids.to_vec(), height: rows.height, value: some };
             client.change(Push {
                 grads: vec![Named { name: name.clone(), value: Value::Rows(some) }],
@@ -187,29 +189,23 @@ fn origins(job: &Distributed) -> Vec<&str> {
     all.map(|placed| placed.origin.as_str()).filter(|origin| seen.insert(*origin)).collect()
 }
 
-/// The rows of a piece: the first, and how many.
-fn span(placed: &Placement) -> (i64, i64) {
-    let width: i64 = placed.origin_dims.iter().skip(1).product::<i64>().max(1);
-    (placed.offset / width, placed.slice_dims.first().copied().unwrap_or(0))
-}
-
 /// (x - old) / T, added to `old`; of the touched rows, or of all.
 fn difference(x: &Tensor, old: &mut Tensor, touched: Option<&[i64]>, n_trainers: usize) -> Value {
     let share = 1.0 / n_trainers.max(1) as f64;
     let Some(ids) = touched else {
         let mut delta = x.clone();
-        add::subtract(&mut delta, old);
-        add::scale_tensor(&mut delta, share);
-        add::add_tensor(old, &delta);
+        subtract(&mut delta, old);
+        scale_tensor(&mut delta, share);
+        add_tensor(old, &delta);
         return Value::Tensor(delta);
     };
     let height = x.dims().first().copied().unwrap_or(0);
     let ids: Vec<i64> = ids.iter().copied().filter(|&id| id >= 0 && id < height as i64).collect();
     let positions: Vec<usize> = ids.iter().map(|&id| id as usize).collect();
-    let (mut delta, mut olds) = (add::pick(x, &positions), add::pick(old, &positions));
-    add::subtract(&mut delta, &olds);
-    add::scale_tensor(&mut delta, share);
-    add::add_tensor(&mut olds, &delta);
+    let (mut delta, mut olds) = (pick(x, &positions), pick(old, &positions));
+    subtract(&mut delta, &olds);
+    scale_tensor(&mut delta, share);
+    add_tensor(&mut olds, &delta);
     put(old, &positions, &olds);
     Value::Rows(Rows { ids, height: height as i64, value: delta })
 }
@@ -233,8 +229,8 @@ fn take_over(x: &mut Tensor, old: &mut Tensor, p: &Value, first: i64) -> bool {
         return false;
     }
     let mut news = p.clone();
-    add::subtract(&mut news, &add::pick(old, &positions));
-    add::add_tensor(&mut news, &add::pick(x, &positions));
+    subtract(&mut news, &pick(old, &positions));
+    add_tensor(&mut news, &pick(x, &positions));
     put(x, &positions, &news);
     put(old, &positions, p);
     true

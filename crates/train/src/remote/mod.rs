@@ -3,13 +3,13 @@
 //! One [`Cluster`] holds the connections of a process (of a trainer, where a process has several);
 //! executors that share it share them.
 
-mod add;
 mod ahead;
+mod arrivals;
 mod communicator;
 mod fetch;
 mod geo;
-mod mailbox;
 mod rows;
+mod rows_of;
 mod saving;
 mod session;
 mod trade;
@@ -21,14 +21,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use program::Distributed;
-use program::distributed::PlacedKind;
+use program::distributed::{PlacedKind, Placement, ServerId};
 use ps::lines::{self, Line};
 use ps::message::{Complete, Held, Hello, Leave, Meet, Reply, Stats, VERSION};
 use ps::tcp::{Client, Companions, Loss, Patience, Stops};
 use ps::{Endpoint, SharedMemory, TrainerId};
 use tensor::{Tensor, Value};
 
-pub(crate) use add::scale;
 pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
 pub(crate) use fetch::fetch;
@@ -54,7 +53,7 @@ pub fn usual_log() -> Log {
 }
 
 /// Waits until servers at these end points listen, telling the user, or says why it gave up.
-pub type Usher = Arc<
+pub type WaitReady = Arc<
     dyn Fn(&[Endpoint]) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>
         + Send
         + Sync,
@@ -78,10 +77,13 @@ struct State {
     patience: Patience,
     stops: Stops,
     /// Called before the first connection of a job.
-    usher: Option<Usher>,
+    wait_ready: Option<WaitReady>,
     log: Log,
     me: Option<Me>,
-    clients: BTreeMap<String, Arc<Client>>,
+    /// The job of the step before, so that steps compare no text.
+    joined: Option<Arc<Distributed>>,
+    /// By the number of the server; none if nobody has spoken to it yet.
+    clients: Vec<Option<Arc<Client>>>,
     /// What a server said of a trainer whose loss ends the job.
     loss: Loss,
     /// Memory that servers of this machine can read.
@@ -91,6 +93,18 @@ struct State {
     is_over: bool,
 }
 
+impl State {
+    /// The connection to a server, if there is one.
+    fn client(&self, server: ServerId) -> Option<&Arc<Client>> {
+        self.clients.get(server.0)?.as_ref()
+    }
+
+    /// All connections there are.
+    fn open(&self) -> impl Iterator<Item = &Arc<Client>> {
+        self.clients.iter().flatten()
+    }
+}
+
 /// Who speaks.
 #[derive(Clone, Debug)]
 struct Me {
@@ -98,11 +112,11 @@ struct Me {
     /// Differs also between jobs whose processes could be taken for those of one.
     digest: String,
     /// Parameters that each server should hold.
-    vars: Arc<BTreeMap<String, Vec<Held>>>,
+    vars: Arc<Vec<Vec<Held>>>,
     trainer: TrainerId,
     endpoints: Vec<String>,
-    /// Whether the usher has been called.
-    is_seen_in: bool,
+    /// Whether its servers have been waited for.
+    is_ready: bool,
 }
 
 impl Me {
@@ -120,7 +134,7 @@ impl Default for Cluster {
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Cluster of {} servers", self.state().clients.len())
+        write!(f, "Cluster of {} servers", self.state().open().count())
     }
 }
 
@@ -131,10 +145,11 @@ impl Cluster {
         let state = State {
             patience,
             stops,
-            usher: None,
+            wait_ready: None,
             log,
             me: None,
-            clients: BTreeMap::new(),
+            joined: None,
+            clients: Vec::new(),
             loss: Loss::default(),
             shared_memory: SharedMemory::default(),
             n_meetings: 0,
@@ -167,17 +182,17 @@ impl Cluster {
     }
 
     /// Whoever takes part in a job from now on waits for its servers by this before it connects.
-    pub fn set_usher(&self, usher: Usher) {
-        self.state().usher = Some(usher);
+    pub fn set_wait_ready(&self, wait_ready: WaitReady) {
+        self.state().wait_ready = Some(wait_ready);
     }
 
     /// Waits for the servers of the job, once.
-    fn see_in(&self) -> Result<()> {
-        let (usher, endpoints) = {
+    fn wait_for_servers(&self) -> Result<()> {
+        let (wait_ready, endpoints) = {
             let state = self.state();
-            match (&state.usher, &state.me) {
-                (Some(usher), Some(me)) if !me.is_seen_in && !state.is_over => {
-                    (usher.clone(), me.endpoints.clone())
+            match (&state.wait_ready, &state.me) {
+                (Some(wait_ready), Some(me)) if !me.is_ready && !state.is_over => {
+                    (wait_ready.clone(), me.endpoints.clone())
                 }
                 _ => return Ok(()),
             }
@@ -185,9 +200,9 @@ impl Cluster {
         let endpoints = endpoints.iter().map(|endpoint| endpoint.parse());
         let endpoints = endpoints.collect::<ps::Result<Vec<Endpoint>>>()?;
         // Nothing is locked meanwhile: it may take long.
-        usher(&endpoints).map_err(Error::NotReady)?;
+        wait_ready(&endpoints).map_err(Error::NotReady)?;
         if let Some(me) = &mut self.state().me {
-            me.is_seen_in = true;
+            me.is_ready = true;
         }
         Ok(())
     }
@@ -251,6 +266,15 @@ impl Cluster {
         result
     }
 
+    /// The same for a job that is asked for at every step.
+    fn join_shared(&self, job: &Arc<Distributed>) {
+        let is_joined = |joined: &Arc<Distributed>| Arc::ptr_eq(joined, job);
+        if !self.state().joined.as_ref().is_some_and(is_joined) {
+            self.join(job);
+            self.state().joined = Some(job.clone());
+        }
+    }
+
     /// Takes part in a job from now on; connections of an earlier job are closed.
     pub fn join(&self, job: &Distributed) {
         let mut state = self.state();
@@ -261,11 +285,12 @@ impl Cluster {
                 vars: Arc::new(held(job)),
                 trainer: TrainerId(job.trainer_id as u32),
                 endpoints: job.endpoints.clone(),
-                is_seen_in: false,
+                is_ready: false,
             });
+            state.joined = None;
             state.is_over = false;
             state.loss = Loss::default();
-            for client in std::mem::take(&mut state.clients).into_values() {
+            for client in std::mem::take(&mut state.clients).into_iter().flatten() {
                 client.close();
             }
             drop(state);
@@ -274,11 +299,25 @@ impl Cluster {
         }
     }
 
+    /// The end points of the job's servers, by number; none if there is no job.
+    pub(crate) fn endpoints(&self) -> Vec<String> {
+        self.state().me.as_ref().map_or_else(Vec::new, |me| me.endpoints.clone())
+    }
+
+    /// The end point of a server, for messages.
+    fn endpoint(&self, server: ServerId) -> String {
+        self.endpoints().get(server.0).cloned().unwrap_or_default()
+    }
+
     /// The connection to a server, made if there is none.
-    pub fn client(&self, endpoint: &str) -> Result<Arc<Client>> {
-        self.see_in()?;
+    pub fn client(&self, server: ServerId) -> Result<Arc<Client>> {
+        if let Some(client) = self.state().client(server) {
+            return Ok(client.clone());
+        }
+        self.wait_for_servers()?;
         let mut state = self.state();
-        if let Some(client) = state.clients.get(endpoint) {
+        // Another thread may have been faster.
+        if let Some(client) = state.client(server) {
             return Ok(client.clone());
         }
         if state.is_over {
@@ -286,11 +325,11 @@ impl Cluster {
         }
         let me = state.me.clone().ok_or(Error::NoJob)?;
         let trainer = me.trainer.0;
-        let at: Endpoint = endpoint.parse()?;
+        let at: Endpoint = me.endpoints.get(server.0).ok_or(Error::NoJob)?.parse()?;
         let incarnation = self.0.incarnation;
-        let vars = me.vars.get(endpoint).cloned().unwrap_or_default();
+        let vars = me.vars.get(server.0).cloned().unwrap_or_default();
         let hello = Hello { version: VERSION, job: me.job, trainer, incarnation, vars };
-        if state.clients.is_empty() {
+        if state.open().next().is_none() {
             (state.log)(&lines::client_starts(trainer));
         }
         let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
@@ -298,24 +337,25 @@ impl Cluster {
         let (loss, memory) = (state.loss.clone(), state.shared_memory.clone());
         let companions = Companions { stops, loss, memory };
         let client = Client::among(at, hello, state.patience, companions);
-        state.clients.insert(endpoint.to_string(), client.clone());
+        state.clients.resize(me.endpoints.len(), None);
+        state.clients[server.0] = Some(client.clone());
         Ok(client)
     }
 
     /// The last round of which all servers have this trainer's part, or will have.
     pub(crate) fn round(&self) -> u64 {
-        self.state().clients.values().map(|client| client.round()).min().unwrap_or(0)
+        self.state().open().map(|client| client.round()).min().unwrap_or(0)
     }
 
     /// The connections to all servers of the job.
     pub fn all(&self) -> Result<Vec<Arc<Client>>> {
-        let endpoints = self.state().me.as_ref().ok_or(Error::NoJob)?.endpoints.clone();
-        endpoints.iter().map(|endpoint| self.client(endpoint)).collect()
+        let n_servers = self.state().me.as_ref().ok_or(Error::NoJob)?.endpoints.len();
+        (0..n_servers).map(|server| self.client(ServerId(server))).collect()
     }
 
     /// Whether any server was spoken to.
     pub fn is_connected(&self) -> bool {
-        !self.state().clients.is_empty()
+        self.state().open().next().is_some()
     }
 
     /// Sends what is still waiting, in the background too, and waits until all servers have
@@ -341,7 +381,7 @@ impl Cluster {
     }
 
     fn open(&self) -> Vec<Arc<Client>> {
-        self.state().clients.values().cloned().collect()
+        self.state().open().cloned().collect()
     }
 
     /// This trainer's job is done: tells every server it has talked to, and closes.
@@ -366,7 +406,7 @@ impl Cluster {
     }
 
     fn close(&self) {
-        for client in std::mem::take(&mut self.state().clients).into_values() {
+        for client in std::mem::take(&mut self.state().clients).into_iter().flatten() {
             client.close();
         }
     }
@@ -433,14 +473,15 @@ fn install(params: BTreeMap<String, Tensor>, scope: &Scope) -> BTreeMap<String, 
     old
 }
 
-/// The parameters that each server of a job should hold.
-fn held(job: &Distributed) -> BTreeMap<String, Vec<Held>> {
-    let mut held: BTreeMap<String, Vec<Held>> = BTreeMap::new();
-    for placed in job.placement.iter().filter(|placed| placed.kind != PlacedKind::Optimizer) {
-        let (name, dims) = (placed.slice.clone(), placed.slice_dims.clone());
-        held.entry(placed.endpoint.clone()).or_default().push(Held { name, dims });
-    }
-    held
+/// The parameters that each server of a job should hold, by the server's number.
+fn held(job: &Distributed) -> Vec<Vec<Held>> {
+    let held =
+        |placed: &Placement| Held { name: placed.slice.clone(), dims: placed.slice_dims.clone() };
+    let of = |endpoint: &String| {
+        let placed = job.on(endpoint).filter(|placed| placed.kind != PlacedKind::Optimizer);
+        placed.map(held).collect()
+    };
+    job.endpoints.iter().map(of).collect()
 }
 
 /// A reply of the wrong kind: the server is not what it says.

@@ -2,48 +2,16 @@
 
 use std::sync::Arc;
 
-use program::distributed::{Spread, server_of};
-use program::{Distributed, Error, OpDesc, Result};
-use ps::message::{LookUp, Reply};
+use program::distributed::route::{Deal, LookUp};
+use program::distributed::server_of;
+use program::{Error, Result};
+use ps::message::{self, Reply};
 use ps::tcp::{Client, Ticket};
-use tensor::rows::merge_sorted;
-use tensor::{DType, MergeScratch, Rows, Shape, Tensor, Value};
+use tensor::{MergeScratch, Shape, Tensor};
 
 use super::ahead::Ahead;
 use super::under_way::Seen;
 use super::{Cluster, unexpected};
-
-/// A value to be sent: keyed rows with every id once.
-pub(super) fn merged(value: &Value) -> Value {
-    let Value::Rows(rows) = value else { return value.clone() };
-    if rows.ids.windows(2).all(|pair| pair[0] < pair[1]) {
-        return value.clone();
-    }
-    let (width, mut out) = (rows.width(), Rows::default());
-    let mut scratch = MergeScratch::default();
-    out.height = rows.height;
-    match rows.value.dtype() {
-        DType::F32 => {
-            let Ok(data) = rows.value.data::<f32>() else { return value.clone() };
-            merge_sorted([(&rows.ids[..], data)].into_iter(), width, &mut scratch, &mut out);
-        }
-        DType::F64 => {
-            let Ok(data) = rows.value.data::<f64>() else { return value.clone() };
-            merge_sorted([(&rows.ids[..], data)].into_iter(), width, &mut scratch, &mut out);
-        }
-        _ => return value.clone(),
-    }
-    Value::Rows(out)
-}
-
-/// A part of a table: where it is and what the server calls it.
-struct Part<'a> {
-    endpoint: &'a str,
-    table: &'a str,
-    keys: Vec<i64>,
-    /// Rows that do not exist are not made.
-    peek: bool,
-}
 
 /// Rows that were asked for.
 #[derive(Debug)]
@@ -70,16 +38,16 @@ impl Question {
     /// Asks when all gradients handed over are on their way: what servers answer contains them.
     pub(super) fn ask(
         cluster: &Cluster,
-        op: &OpDesc,
+        look_up: &LookUp,
         all: &[&[i64]],
         scratch: &mut MergeScratch,
     ) -> Result<Self> {
         let ids = all.concat();
         let (distinct, positions) = scratch.distinct(ids.iter());
         let positions = positions.to_vec();
-        let (parts, places) = parts(op, distinct)?;
+        let (keys, places) = deal(look_up, distinct)?;
         let seen = cluster.wait_written();
-        let asked = ask(cluster, parts).map_err(program::op::host_error)?;
+        let asked = ask(cluster, look_up, keys).map_err(program::op::host_error)?;
         Ok(Self { ids, positions, places, asked, seen })
     }
 
@@ -93,21 +61,24 @@ impl Question {
 /// this trainer's own steps, where that is known.
 pub(super) fn prefetch(
     cluster: &Cluster,
-    (job, ahead): (Option<&Distributed>, &mut Ahead),
-    op: &OpDesc,
+    look_up: &Arc<LookUp>,
+    ahead: &mut Ahead,
     ids: &[&Tensor],
     out: &mut [Tensor],
 ) -> Result<Option<Seen>> {
+    if look_up.deal == Deal::Done {
+        return prefetch_parts(cluster, look_up, ids, out).map(|()| None);
+    }
     let all: Result<Vec<&[i64]>> = ids.iter().map(|ids| Ok(ids.data::<i64>()?)).collect();
     let all = all?;
-    let question = match ahead.take(op) {
+    let question = match ahead.take(look_up) {
         Some(question) if question.is_for(&all) => question,
-        _ => Question::ask(cluster, op, &all, ahead.scratch())?,
+        _ => Question::ask(cluster, look_up, &all, ahead.scratch())?,
     };
-    ahead.note(op);
+    ahead.note(look_up);
     let Question { positions, places, asked, seen, .. } = question;
     let answers = answers(asked).map_err(program::op::host_error)?;
-    let width = width(job, op, &answers);
+    let width = width(look_up, &answers);
     let rows: Result<Vec<&[f32]>> = answers.iter().map(numbers).collect();
     let (rows, mut positions) = (rows?, positions.into_iter());
     for (ids, out) in all.iter().zip(out) {
@@ -132,76 +103,54 @@ fn numbers(answer: &Tensor) -> Result<&[f32]> {
 }
 
 /// Numbers in a row: as the servers say, or as the job does if nothing was asked for.
-fn width(job: Option<&Distributed>, op: &OpDesc, answers: &[Tensor]) -> usize {
-    if let Some(answer) = answers.iter().find(|answer| !answer.is_empty()) {
-        return answer.shape().flatten_2d(1).1;
-    }
-    let table = op.input_names("W").first();
-    let pieces = job.zip(table).and_then(|(job, table)| job.pieces(table).next().cloned());
-    pieces.and_then(|piece| piece.origin_dims.get(1).copied()).unwrap_or(0).max(0) as usize
+fn width(look_up: &LookUp, answers: &[Tensor]) -> usize {
+    let answer = answers.iter().find(|answer| !answer.is_empty());
+    answer.map_or(look_up.width, |answer| answer.shape().flatten_2d(1).1)
 }
+
+/// The keys that each part of a table is asked for.
+type Keys = Vec<Vec<i64>>;
 
 /// Deals distinct ids out to the parts of the table that hold them; also where the row of each will
 /// be.
-fn parts<'a>(op: &'a OpDesc, distinct: &[i64]) -> Result<(Vec<Part<'a>>, Vec<Option<Place>>)> {
-    let tables = op.attrs.strs("table_names")?;
-    let endpoints = match op.attrs.strs("endpoints")? {
-        [] => op.attrs.strs("epmap")?,
-        endpoints => endpoints,
-    };
-    let padding = Some(op.attrs.int("padding_idx", -1)?).filter(|&id| id != -1);
-    let peek = op.attrs.bool("is_test", false)?;
-    let part = |(table, endpoint): (&'a String, &'a String)| Part {
-        endpoint,
-        table,
-        keys: Vec::with_capacity(distinct.len()),
-        peek,
-    };
-    let mut parts: Vec<Part<'a>> = tables.iter().zip(endpoints).map(part).collect();
-    let mut height = 0;
-    let sections = op.attrs.ints("height_sections")?.into_iter().take(parts.len());
-    let grow = |rows| {
-        height += rows;
-        height
-    };
-    let ends: Vec<i64> = sections.map(grow).collect();
-    let (spread, n_parts) = (Spread::of(&op.attrs)?, parts.len());
+fn deal(look_up: &LookUp, distinct: &[i64]) -> Result<(Keys, Vec<Option<Place>>)> {
+    let pieces = &look_up.pieces;
+    let mut keys: Keys = pieces.iter().map(|_| Vec::with_capacity(distinct.len())).collect();
     let mut places = Vec::with_capacity(distinct.len());
     for &id in distinct {
-        if Some(id) == padding {
+        if Some(id) == look_up.padding {
             places.push(None);
             continue;
         }
-        let section = ends.partition_point(|&end| end <= id);
-        if id < 0 || section >= ends.len() {
-            let var = op.input_names("Ids").first().cloned().unwrap_or_default();
-            return Err(Error::IdOutOfRange { var, position: 0, id, height });
-        }
-        let (at, key) = match spread {
-            Spread::Hash => (server_of(id, n_parts), id),
-            Spread::Range if section == 0 => (0, id),
-            Spread::Range => (section, id - ends[section - 1]),
+        let at = match look_up.deal {
+            Deal::Hash => server_of(id, pieces.len()),
+            Deal::Rows | Deal::Done => pieces.partition_point(|piece| piece.rows.end <= id),
         };
-        places.push(Some(Place { part: at as u32, row: parts[at].keys.len() as u32 }));
-        parts[at].keys.push(key);
+        let Some(piece) = pieces.get(at).filter(|piece| piece.rows.contains(&id)) else {
+            let var = look_up.ids.first().cloned().unwrap_or_default();
+            let height = pieces.last().map_or(0, |piece| piece.rows.end);
+            return Err(Error::IdOutOfRange { var, position: 0, id, height });
+        };
+        places.push(Some(Place { part: at as u32, row: keys[at].len() as u32 }));
+        keys[at].push(id - piece.rows.start);
     }
-    Ok((parts, places))
+    Ok((keys, places))
 }
 
 /// Questions, and how many rows each asks for.
 type Asked = Vec<Option<(Arc<Client>, Ticket, usize)>>;
 
-fn ask(cluster: &Cluster, parts: Vec<Part<'_>>) -> crate::error::Result<Asked> {
-    let mut asked = Vec::with_capacity(parts.len());
-    for Part { endpoint, table, keys, peek } in parts {
+fn ask(cluster: &Cluster, look_up: &LookUp, keys: Keys) -> crate::error::Result<Asked> {
+    let mut asked = Vec::with_capacity(keys.len());
+    for (piece, keys) in look_up.pieces.iter().zip(keys) {
         if keys.is_empty() {
             asked.push(None);
             continue;
         }
-        let client = cluster.client(endpoint)?;
+        let client = cluster.client(piece.server)?;
         client.meet()?;
-        let (after, table, n) = (cluster.round(), table.to_string(), keys.len());
-        let ticket = client.ask(LookUp { after, table, keys, peek })?;
+        let (after, table, n) = (cluster.round(), piece.name.clone(), keys.len());
+        let ticket = client.ask(message::LookUp { after, table, keys, peek: look_up.peek })?;
         asked.push(Some((client, ticket, n)));
     }
     Ok(asked)
@@ -217,4 +166,25 @@ fn answers(asked: Asked) -> crate::error::Result<Vec<Tensor>> {
         },
     };
     asked.into_iter().map(answer).collect()
+}
+
+/// The ids of each part as they stand, from the server of the part.
+fn prefetch_parts(
+    cluster: &Cluster,
+    look_up: &LookUp,
+    ids: &[&Tensor],
+    out: &mut [Tensor],
+) -> Result<()> {
+    let keys: Result<Keys> = ids.iter().map(|ids| Ok(ids.data::<i64>()?.to_vec())).collect();
+    cluster.wait_written();
+    let asked = ask(cluster, look_up, keys?).map_err(program::op::host_error)?;
+    let answers = answers(asked).map_err(program::op::host_error)?;
+    let width = width(look_up, &answers);
+    for (out, answer) in out.iter_mut().zip(answers) {
+        *out = answer;
+        if out.is_empty() {
+            out.resize::<f32>(Shape::from([0, width]));
+        }
+    }
+    Ok(())
 }

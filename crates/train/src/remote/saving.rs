@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use program::distributed::Piece;
 use ps::message::{Phase, Reply, Save};
 
 use super::{Cluster, unexpected};
@@ -10,18 +11,13 @@ use crate::error::Result;
 /// Parts of tables that are written and not in their places yet.
 pub(crate) struct Saving<'a> {
     cluster: &'a Cluster,
-    /// End points, and what their servers call the table.
-    parts: Vec<(String, String)>,
+    parts: Vec<Piece>,
     dir: String,
 }
 
 impl<'a> Saving<'a> {
     /// Has all parts written beside those of an earlier save.
-    pub(crate) fn begin(
-        cluster: &'a Cluster,
-        parts: Vec<(String, String)>,
-        dir: &Path,
-    ) -> Result<Self> {
+    pub(crate) fn begin(cluster: &'a Cluster, parts: Vec<Piece>, dir: &Path) -> Result<Self> {
         let saving = Self { cluster, parts, dir: dir.to_string_lossy().into_owned() };
         if let Err(error) = saving.all(Phase::Write) {
             saving.give_up();
@@ -48,9 +44,9 @@ impl<'a> Saving<'a> {
         self.parts.iter().try_for_each(|part| self.one(part, phase))
     }
 
-    fn one(&self, (endpoint, table): &(String, String), phase: Phase) -> Result<()> {
-        let client = self.cluster.client(endpoint)?;
-        let ticket = client.ask(Save { table: table.clone(), dir: self.dir.clone(), phase })?;
+    fn one(&self, part: &Piece, phase: Phase) -> Result<()> {
+        let client = self.cluster.client(part.server)?;
+        let ticket = client.ask(Save { table: part.name.clone(), dir: self.dir.clone(), phase })?;
         match client.wait(ticket, "a saved table")? {
             Reply::Done(_) => Ok(()),
             other => Err(unexpected(&client, &other)),

@@ -1,19 +1,22 @@
 //! The servers, as the ops of one run see them.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use program::distributed::Mode;
+use program::distributed::route::{Grads, LookUp, Recv, Save, Send, Sent};
+use program::distributed::{Piece, ServerId};
 use program::remote::Remote;
-use program::{Distributed, OpDesc, Result};
+use program::{Distributed, Result};
 use tensor::{Rows, Tensor, Value};
 
 use super::ahead::Ahead;
-use super::communicator::{Bundle, Outgoing, Piece, cut};
+use super::communicator::{Bundle, Outgoing, cut};
 use super::rows::Question;
 use super::under_way::Seen;
 use super::{Cluster, Saving, install, rows};
 use crate::error::Error;
+use crate::gradients::merged;
 use crate::scope::Scope;
 
 /// One run's view of the cluster.
@@ -55,12 +58,12 @@ impl<'a> Session<'a> {
     /// Takes part in the program's job; parameters that came meanwhile go into the scope.
     pub(crate) fn start(&mut self, scope: &Scope) {
         let Some(job) = &self.job else { return };
-        self.cluster.join(job);
+        self.cluster.join_shared(job);
         // Parameters are waited for here that ops of other threads have: those must not wait for us.
         if let Some(door) = self.cluster.door() {
             door.catch_up();
             self.start = Instant::now();
-            self.seen = Some(door.mailbox().empty(|arrived| install(arrived, scope)));
+            self.seen = Some(door.arrivals().empty(|arrived| install(arrived, scope)));
         }
     }
 
@@ -79,9 +82,21 @@ impl<'a> Session<'a> {
         self.cluster.traffic().flush(self.cluster)
     }
 
-    /// Memory of an old value, for answers to come.
-    fn recycle(&self, endpoint: &str, old: Tensor) -> Result<()> {
-        self.cluster.client(endpoint).map_err(host)?.recycle(old);
+    /// Fills a variable with its pieces.
+    fn receive(&self, pieces: &[Piece], out: &mut Tensor) -> Result<()> {
+        let mut traffic = self.cluster.traffic();
+        let mut pull = |piece: &Piece| {
+            let value = traffic.pull(self.cluster, piece).map_err(host)?;
+            tensor_of(value).map_err(|actual| {
+                let (endpoint, var) = (self.cluster.endpoint(piece.server), piece.name.clone());
+                host(Error::NotDense { endpoint, var, actual })
+            })
+        };
+        let parts: Result<Vec<Tensor>> = pieces.iter().map(&mut pull).collect();
+        // Memory of old values is for answers to come.
+        for (old, piece) in join(parts?, out)?.into_iter().zip(pieces) {
+            self.cluster.client(piece.server).map_err(host)?.recycle(old);
+        }
         Ok(())
     }
 
@@ -89,8 +104,8 @@ impl<'a> Session<'a> {
     fn enqueue(&mut self) -> crate::error::Result<()> {
         let mut bundle = std::mem::take(&mut self.bundle);
         let Some(door) = self.cluster.door() else { return Ok(()) };
-        // Of a step in several parts, one empties the mailbox and another one sends.
-        bundle.read.params = self.seen.unwrap_or_else(|| door.mailbox().used());
+        // Of a step in several parts, one takes the arrivals and another one sends.
+        bundle.read.params = self.seen.unwrap_or_else(|| door.arrivals().used());
         match door.send(bundle, self.start.elapsed()) {
             true => Ok(()),
             // It has ended: its error is the step's.
@@ -102,20 +117,21 @@ impl<'a> Session<'a> {
     /// so that only this one's may be missing in the answer.
     fn ask_ahead(&mut self) {
         let cluster = self.cluster;
-        self.ahead.ask_next(|op, ids, scratch| Question::ask(cluster, op, ids, scratch));
+        self.ahead.ask_next(|route, ids, scratch| Question::ask(cluster, route, ids, scratch));
     }
 
-    fn mode(&self) -> Option<Mode> {
-        self.job.as_ref().map(|job| job.mode)
+    /// Whether gradients of this job may be sent in the background.
+    fn is_async(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.mode.sends_in_background())
     }
 
-    /// GEO: which rows the step used, or that the parameters are to be noted.
-    fn note(&mut self, op: &OpDesc, values: &[&Value]) -> Result<()> {
-        let tables = op.attrs.strs("send_varnames")?;
-        if op.input_names("X").first().is_some_and(|name| name == "param_init") {
-            self.notes_params = true;
-            return Ok(());
-        }
+    /// Whether a sender in the background is there.
+    fn has_sender(&self) -> bool {
+        self.cluster.communicator().is_some()
+    }
+
+    /// GEO: which rows of tables the step used.
+    fn note_rows(&mut self, tables: &[String], values: &[&Value]) -> Result<()> {
         self.is_geo_step = true;
         let mut geo = self.cluster.geo();
         for (table, value) in tables.iter().zip(values) {
@@ -126,88 +142,59 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Gradients that a program leaves whole: cut here, sent now or in the background.
-    fn send_whole(&mut self, op: &OpDesc, values: &[&Value]) -> Result<()> {
-        let in_background =
-            self.mode() == Some(Mode::Async) && self.cluster.communicator().is_some();
-        if in_background {
+    fn send_grads(&mut self, grads: &Grads, values: &[&Value]) -> Result<()> {
+        let is_queued = grads.may_queue && self.has_sender();
+        if is_queued {
             self.ask_ahead();
         }
-        let (epmap, names) = (op.attrs.strs("epmap")?, op.attrs.strs("send_varnames")?);
-        let sections = op.attrs.ints("sections")?;
-        // Without sections every variable is a piece by itself (a table spread by id).
-        let is_apart = sections.is_empty() && names.len() == values.len();
-        for (at, (var, value)) in op.input_names("X").iter().zip(values).enumerate() {
-            let mut traffic = self.cluster.traffic();
-            if !op.attrs.bool("use_send_handler", true)? {
-                // A counter: every server gets it, each time.
-                let name = names.first().unwrap_or(var);
-                for endpoint in epmap {
-                    traffic.push_copy(self.cluster, endpoint, (name, value)).map_err(host)?;
-                }
-                continue;
-            }
-            let pieces = match (is_apart, epmap.get(at)) {
-                (true, Some(_)) => pieces(&names[at..=at], &epmap[at..=at], &sections),
-                _ => pieces(names, epmap, &sections),
-            };
-            if in_background {
-                if let Value::Shared(whole) = value {
-                    traffic.leave(whole);
-                }
-                drop(traffic);
-                let value = rows::merged(value);
-                self.bundle.grads.push(Outgoing { var: var.clone(), value, pieces });
-                continue;
-            }
-            if let (Value::Rows(rows), false) = (value, is_apart) {
-                check_rows(rows, &sections)?;
-            }
-            let Some(tensor) = value.tensor() else {
-                for (endpoint, grad) in cut(rows::merged(value), &pieces) {
-                    traffic.push(self.cluster, &endpoint, grad).map_err(host)?;
-                }
-                continue;
-            };
-            let mut from = 0;
-            for piece in &*pieces {
-                let to = from + piece.n_rows.clamp(0, tensor.len() as i64) as usize;
-                let (name, to_server) = (piece.name.as_str(), piece.endpoint.as_str());
-                let height = tensor.dims().first().copied().unwrap_or(0);
-                let sent = match value {
-                    Value::Shared(whole) if height > 0 => {
-                        let rows = from..to.min(height);
-                        traffic.push_part(self.cluster, to_server, (name, whole), rows)
-                    }
-                    _ => traffic.push_rows(self.cluster, to_server, (name, tensor), from..to),
-                };
-                sent.map_err(host)?;
-                from = to;
+        for (sent, &value) in grads.vars.iter().zip(values) {
+            match sent {
+                Sent::Pieces(pieces) if is_queued => self.hand_over(pieces, value),
+                Sent::Pieces(pieces) => self.push(pieces, value)?,
+                Sent::Copies(pieces) => self.push_all(pieces, value)?,
             }
         }
         Ok(())
     }
-}
 
-/// Every row must belong to a piece.
-fn check_rows(rows: &Rows, sections: &[i64]) -> Result<()> {
-    let height: i64 = sections.iter().sum();
-    let outside = |&&id: &&i64| !sections.is_empty() && (id < 0 || id >= height);
-    match rows.ids.iter().find(outside) {
-        Some(&row) => Err(tensor::Error::RowOutOfRange { row, height }.into()),
-        None => Ok(()),
+    /// Leaves a gradient to the sender in the background.
+    fn hand_over(&mut self, pieces: &Arc<[Piece]>, value: &Value) {
+        if let Value::Shared(whole) = value {
+            self.cluster.traffic().leave(whole);
+        }
+        self.bundle.grads.push(Outgoing { value: merged(value), pieces: pieces.clone() });
+    }
+
+    /// Sends the pieces of a gradient, each to its server.
+    fn push(&mut self, pieces: &[Piece], value: &Value) -> Result<()> {
+        let Value::Rows(rows) = value else { return self.push_all(pieces, value) };
+        check_rows(rows, pieces)?;
+        if pieces.len() == 1 {
+            return self.push_all(pieces, value);
+        }
+        let mut traffic = self.cluster.traffic();
+        for (server, grad) in cut(merged(value), pieces) {
+            traffic.push(self.cluster, server, grad).map_err(host)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a value that is whole, or dense.
+    fn push_all(&mut self, pieces: &[Piece], value: &Value) -> Result<()> {
+        let mut traffic = self.cluster.traffic();
+        let push = |piece: &Piece| traffic.push_piece(self.cluster, piece, value).map_err(host);
+        pieces.iter().try_for_each(push)
     }
 }
 
-fn pieces(names: &[String], epmap: &[String], sections: &[i64]) -> Arc<[Piece]> {
-    let mut first_row = 0;
-    let each = names.iter().zip(epmap).enumerate().map(|(at, (name, endpoint))| {
-        let n_rows = sections.get(at).copied().unwrap_or(i64::MAX);
-        let piece = Piece { endpoint: endpoint.clone(), name: name.clone(), first_row, n_rows };
-        first_row = first_row.saturating_add(n_rows);
-        piece
-    });
-    each.collect()
+/// Every row must belong to a piece.
+fn check_rows(rows: &Rows, pieces: &[Piece]) -> Result<()> {
+    let Some(last) = pieces.last().filter(|piece| !piece.is_whole()) else { return Ok(()) };
+    let height = last.rows.end;
+    match rows.ids.iter().find(|&&id| id < 0 || id >= height) {
+        Some(&row) => Err(tensor::Error::RowOutOfRange { row, height }.into()),
+        None => Ok(()),
+    }
 }
 
 fn host(error: Error) -> program::Error {
@@ -215,19 +202,15 @@ fn host(error: Error) -> program::Error {
 }
 
 impl Remote for Session<'_> {
-    fn send(&mut self, op: &OpDesc, values: &[&Value]) -> Result<()> {
-        if self.mode() == Some(Mode::Geo) {
-            return self.note(op, values);
+    fn send(&mut self, send: &Send, values: &[&Value]) -> Result<()> {
+        match send {
+            Send::Grads(grads) => self.send_grads(grads, values),
+            Send::NoteRows(tables) => self.note_rows(tables, values),
+            Send::NoteParams => {
+                self.notes_params = true;
+                Ok(())
+            }
         }
-        if !op.attrs.strs("send_varnames")?.is_empty() {
-            return self.send_whole(op, values);
-        }
-        let (names, epmap) = (op.input_names("X"), op.attrs.strs("epmap")?);
-        let mut traffic = self.cluster.traffic();
-        for ((name, endpoint), value) in names.iter().zip(epmap).zip(values) {
-            traffic.push_copy(self.cluster, endpoint, (name, value)).map_err(host)?;
-        }
-        Ok(())
     }
 
     fn room(&mut self, n_bytes: usize) -> Tensor {
@@ -235,83 +218,51 @@ impl Remote for Session<'_> {
         self.cluster.traffic().room(&memory, n_bytes)
     }
 
-    fn send_barrier(&mut self, op: &OpDesc) -> Result<()> {
-        let endpoints = op.attrs.strs("endpoints")?;
-        self.cluster.traffic().barrier(self.cluster, endpoints).map_err(host)
+    fn send_barrier(&mut self, servers: &[ServerId]) -> Result<()> {
+        self.cluster.traffic().barrier(self.cluster, servers).map_err(host)
     }
 
-    fn recv(&mut self, op: &OpDesc, out: &mut [Tensor]) -> Result<()> {
-        let (epmap, parts) = (op.attrs.strs("epmap")?, op.attrs.strs("recv_varnames")?);
-        if !parts.is_empty()
-            && self.mode() == Some(Mode::Async)
-            && self.cluster.communicator().is_some()
-        {
-            return Ok(()); // The communicator fetches.
+    fn recv(&mut self, recv: &Recv, out: &mut [Tensor]) -> Result<()> {
+        if recv.may_skip && self.has_sender() {
+            return Ok(()); // It fetches.
         }
-        if self.mode() == Some(Mode::Async) {
+        if self.is_async() {
             self.cluster.traffic().flush(self.cluster).map_err(host)?;
             self.ask_ahead();
         }
-        let mut traffic = self.cluster.traffic();
-        let mut pull = |endpoint: &str, name: &str| {
-            let value = traffic.pull(self.cluster, endpoint, name).map_err(host)?;
-            tensor_of(value, endpoint, name).map_err(host)
-        };
-        if parts.is_empty() {
-            for ((out, name), endpoint) in out.iter_mut().zip(op.output_names("Out")).zip(epmap) {
-                let rest = join(vec![pull(endpoint, name)?], out)?;
-                for part in rest {
-                    self.recycle(endpoint, part)?;
-                }
-            }
-            return Ok(());
-        }
-        let parts: Result<Vec<Tensor>> =
-            parts.iter().zip(epmap).map(|(name, endpoint)| pull(endpoint, name)).collect();
-        let Some(out) = out.first_mut() else { return Ok(()) };
-        for (part, endpoint) in join(parts?, out)?.into_iter().zip(epmap) {
-            self.recycle(endpoint, part)?;
-        }
-        Ok(())
+        recv.vars.iter().zip(out).try_for_each(|(pieces, out)| self.receive(pieces, out))
     }
 
-    fn fetch_barrier(&mut self, _op: &OpDesc) -> Result<()> {
+    fn fetch_barrier(&mut self, _servers: &[ServerId]) -> Result<()> {
         // A server's values of a round stay as they are until every trainer has closed the next
         // one, and a trainer does that after it has received them: nothing is left to wait for.
         Ok(())
     }
 
-    fn prefetch(&mut self, op: &OpDesc, ids: &[&Tensor], out: &mut [Tensor]) -> Result<()> {
+    fn prefetch(
+        &mut self,
+        look_up: &Arc<LookUp>,
+        ids: &[&Tensor],
+        out: &mut [Tensor],
+    ) -> Result<()> {
         self.cluster.traffic().flush(self.cluster).map_err(host)?;
-        let seen = rows::prefetch(self.cluster, (self.job.as_deref(), self.ahead), op, ids, out)?;
-        if let Some(seen) = seen {
+        if let Some(seen) = rows::prefetch(self.cluster, look_up, self.ahead, ids, out)? {
             self.bundle.read.read_rows(seen);
         }
         Ok(())
     }
 
-    fn checkpoint_notify(&mut self, op: &OpDesc) -> Result<()> {
-        let (table, dir) = (op.attrs.str("lookup_table", "")?, op.attrs.str("dir", "")?);
-        let parts = op.attrs.strs("epmap")?.iter();
-        let parts = parts.map(|endpoint| (endpoint.clone(), table.to_string())).collect();
-        let saving = Saving::begin(self.cluster, parts, std::path::Path::new(dir));
+    fn checkpoint_notify(&mut self, save: &Save) -> Result<()> {
+        let saving = Saving::begin(self.cluster, save.pieces.clone(), Path::new(&save.dir));
         saving.and_then(Saving::finish).map_err(host)
     }
 }
 
-/// The tensor of an answer; nobody else holds it, so nothing is copied.
-pub(super) fn tensor_of(
-    value: Arc<Value>,
-    endpoint: &str,
-    name: &str,
-) -> crate::error::Result<Tensor> {
+/// The tensor of an answer, or what it is instead; nobody else holds it, so nothing is copied.
+pub(super) fn tensor_of(value: Arc<Value>) -> std::result::Result<Tensor, &'static str> {
     match Arc::try_unwrap(value).unwrap_or_else(|shared| (*shared).clone()) {
         Value::Tensor(tensor) => Ok(tensor),
-        other => Err(Error::NotDense {
-            endpoint: endpoint.to_string(),
-            var: name.to_string(),
-            actual: other.kind(),
-        }),
+        other => Err(other.kind()),
     }
 }
 

@@ -5,16 +5,17 @@
 //! time the first `recv` runs, the answer is on its way.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Arc;
 
+use program::distributed::{Piece, ServerId};
 use ps::SharedMemory;
 use ps::message::{Barrier, Named, Pull, Push, Reply};
 use ps::tcp::{Client, Ticket};
 use tensor::{Pool, Tensor, Value};
 
-use super::{Cluster, rows, unexpected};
+use super::{Cluster, unexpected};
 use crate::error::Result;
+use crate::gradients::merged;
 
 /// Gradients go when so many bytes have come together: computing and sending overlap.
 const PUSH_BYTES: usize = 256 << 10;
@@ -27,14 +28,15 @@ const LEAVING_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
-    lanes: BTreeMap<String, Lane>,
+    /// By the number of the server.
+    queues: Vec<ServerQueue>,
     /// Gradients on their way that were not copied: memory for the next ones once they are served.
     leaving: Vec<Arc<Tensor>>,
 }
 
 /// What is under way to and from one server.
 #[derive(Debug, Default)]
-struct Lane {
+struct ServerQueue {
     grads: Vec<Named>,
     n_bytes: usize,
     /// What this step has received so far, for the next one.
@@ -47,11 +49,11 @@ struct Lane {
 }
 
 impl Traffic {
-    fn lane(&mut self, endpoint: &str) -> &mut Lane {
-        if !self.lanes.contains_key(endpoint) {
-            self.lanes.insert(endpoint.to_string(), Lane::default());
+    fn queue(&mut self, server: ServerId) -> &mut ServerQueue {
+        if self.queues.len() <= server.0 {
+            self.queues.resize_with(server.0 + 1, ServerQueue::default);
         }
-        self.lanes.get_mut(endpoint).expect("just made")
+        &mut self.queues[server.0]
     }
 
     /// Memory for the next gradient of this size.
@@ -78,91 +80,68 @@ impl Traffic {
         }
     }
 
-    /// Rows of a gradient that its variable gave away.
-    pub(super) fn push_part(
+    /// Sends a piece of a value: memory that its variable gave away, or a copy; keyed rows merged.
+    pub(super) fn push_piece(
         &mut self,
         cluster: &Cluster,
-        endpoint: &str,
-        (name, whole): (&str, &Arc<Tensor>),
-        rows: Range<usize>,
+        piece: &Piece,
+        value: &Value,
     ) -> Result<()> {
-        let lane = self.lane(endpoint);
-        cluster.client(endpoint)?.reclaim(&mut lane.pool);
-        let part = Tensor::part(whole, rows).map_err(program::Error::from)?;
-        self.leave(whole);
-        let grad = Named { name: name.to_string(), value: Value::Tensor(part) };
-        self.push(cluster, endpoint, grad)
-    }
-
-    /// A copy of a gradient for a server; sent at once or with the next ones.
-    pub(super) fn push_copy(
-        &mut self,
-        cluster: &Cluster,
-        endpoint: &str,
-        (name, value): (&str, &Value),
-    ) -> Result<()> {
-        if let Value::Shared(whole) = value
-            && let Some(&n_rows) = whole.dims().first()
-        {
-            return self.push_part(cluster, endpoint, (name, whole), 0..n_rows);
-        }
-        match value.tensor() {
-            Some(tensor) => {
-                let n_rows = tensor.dims().first().copied().unwrap_or(1);
-                self.push_rows(cluster, endpoint, (name, tensor), 0..n_rows)
+        let value = match (value, value.tensor()) {
+            (Value::Shared(whole), Some(tensor)) if tensor.shape().rank() > 0 => {
+                let queue = self.queue(piece.server);
+                cluster.client(piece.server)?.reclaim(&mut queue.pool);
+                let height = tensor.dims().first().copied().unwrap_or(0);
+                let part = Tensor::part(whole, piece.rows_of(height));
+                self.leave(whole);
+                Value::Tensor(part.map_err(program::Error::from)?)
             }
-            None => {
-                let grad = Named { name: name.to_string(), value: rows::merged(value) };
-                self.push(cluster, endpoint, grad)
-            }
-        }
+            (_, Some(tensor)) => Value::Tensor(self.copy(cluster, piece, tensor)?),
+            (_, None) => merged(value),
+        };
+        self.push(cluster, piece.server, Named { name: piece.name.clone(), value })
     }
 
     /// A copy of some rows of a gradient, in memory of one that was served.
-    pub(super) fn push_rows(
-        &mut self,
-        cluster: &Cluster,
-        endpoint: &str,
-        (name, tensor): (&str, &Tensor),
-        rows: Range<usize>,
-    ) -> Result<()> {
-        let (lane, client) = (self.lane(endpoint), cluster.client(endpoint)?);
-        client.reclaim(&mut lane.pool);
-        let row_bytes = tensor.bytes().len() / tensor.dims().first().copied().unwrap_or(1).max(1);
+    fn copy(&mut self, cluster: &Cluster, piece: &Piece, tensor: &Tensor) -> Result<Tensor> {
+        let (queue, client) = (self.queue(piece.server), cluster.client(piece.server)?);
+        client.reclaim(&mut queue.pool);
+        let height = tensor.dims().first().copied().unwrap_or(1);
+        let rows = piece.rows_of(height);
+        let row_bytes = tensor.bytes().len() / height.max(1);
         let bytes = tensor.bytes().get(rows.start * row_bytes..rows.end * row_bytes);
         let bytes = bytes.unwrap_or(tensor.bytes());
         let shared = cluster.shared_memory().tensor(bytes.len());
-        let mut copy = shared.unwrap_or_else(|| lane.pool.take(bytes.len()));
+        let mut copy = shared.unwrap_or_else(|| queue.pool.take(bytes.len()));
         let shape = match tensor.shape() {
             shape if shape.rank() == 0 => shape,
             shape => shape.with_dim(0, bytes.len() / row_bytes.max(1)),
         };
         copy.resize_as(tensor.dtype(), shape);
         copy.bytes_mut().copy_from_slice(bytes);
-        let grad = Named { name: name.to_string(), value: Value::Tensor(copy) };
-        self.push(cluster, endpoint, grad)
+        Ok(copy)
     }
 
     /// A gradient for a server; sent at once or with the next ones.
-    pub(super) fn push(&mut self, cluster: &Cluster, endpoint: &str, grad: Named) -> Result<()> {
-        let lane = self.lane(endpoint);
-        lane.n_bytes += n_bytes(&grad.value);
-        lane.grads.push(grad);
-        if lane.n_bytes < PUSH_BYTES {
+    pub(super) fn push(&mut self, cluster: &Cluster, server: ServerId, grad: Named) -> Result<()> {
+        let queue = self.queue(server);
+        queue.n_bytes += n_bytes(&grad.value);
+        queue.grads.push(grad);
+        if queue.n_bytes < PUSH_BYTES {
             return Ok(());
         }
-        let client = cluster.client(endpoint)?;
-        match client.is_near() && lane.n_bytes < NEAR_PUSH_BYTES {
+        let client = cluster.client(server)?;
+        match client.is_near() && queue.n_bytes < NEAR_PUSH_BYTES {
             true => Ok(()),
-            false => lane.send(&client),
+            false => queue.send(&client),
         }
     }
 
     /// Sends what is waiting.
     pub(super) fn flush(&mut self, cluster: &Cluster) -> Result<()> {
-        for (endpoint, lane) in &mut self.lanes {
-            if !lane.grads.is_empty() {
-                lane.send(&*cluster.client(endpoint)?)?;
+        for (server, queue) in self.queues.iter_mut().enumerate() {
+            if !queue.grads.is_empty() {
+                queue.send(&*cluster.client(ServerId(server))?)?;
             }
         }
         Ok(())
@@ -170,54 +149,49 @@ impl Traffic {
 
     /// Everything of this step's gradients is sent: closes the round on these servers and asks for
     /// what the last step received.
-    pub(super) fn barrier(&mut self, cluster: &Cluster, endpoints: &[String]) -> Result<()> {
+    pub(super) fn barrier(&mut self, cluster: &Cluster, servers: &[ServerId]) -> Result<()> {
         let clients: Vec<Arc<Client>> =
-            endpoints.iter().map(|endpoint| cluster.client(endpoint)).collect::<Result<_>>()?;
+            servers.iter().map(|&server| cluster.client(server)).collect::<Result<_>>()?;
         clients.iter().try_for_each(|client| client.meet())?;
         // One number for all servers. Some may have this part from an earlier process of this rank,
         // which ended between two of them: they drop it.
         let round = 1 + clients.iter().map(|client| client.round()).min().unwrap_or(0);
-        for (endpoint, client) in endpoints.iter().zip(clients) {
-            let lane = self.lane(endpoint);
-            lane.send_soon(&client)?;
-            lane.arrived.clear();
-            let names: Vec<String> = std::mem::take(&mut lane.received).into_iter().collect();
+        for (&server, client) in servers.iter().zip(clients) {
+            let queue = self.queue(server);
+            queue.send_soon(&client)?;
+            queue.arrived.clear();
+            let names: Vec<String> = std::mem::take(&mut queue.received).into_iter().collect();
             if names.is_empty() {
                 client.change(Barrier { round })?;
-                lane.asked = None;
+                queue.asked = None;
                 continue;
             }
             client.change_soon(Barrier { round })?;
-            lane.asked = Some((names.clone(), ask((&*client, round), names)?));
+            queue.asked = Some((names.clone(), ask((&*client, round), names)?));
         }
         Ok(())
     }
 
     /// A variable of a server as it is after this step.
-    pub(super) fn pull(
-        &mut self,
-        cluster: &Cluster,
-        endpoint: &str,
-        name: &str,
-    ) -> Result<Arc<Value>> {
+    pub(super) fn pull(&mut self, cluster: &Cluster, piece: &Piece) -> Result<Arc<Value>> {
         self.flush(cluster)?;
-        let client = cluster.client(endpoint)?;
-        let lane = self.lane(endpoint);
-        lane.received.insert(name.to_string());
-        if lane.asked.as_ref().is_some_and(|(names, _)| names.iter().any(|asked| asked == name)) {
-            let (names, ticket) = lane.asked.take().expect("just seen");
-            lane.arrived.extend(names.into_iter().zip(answer(&client, ticket)?));
+        let (client, name) = (cluster.client(piece.server)?, &piece.name);
+        let queue = self.queue(piece.server);
+        queue.received.insert(name.clone());
+        if queue.asked.as_ref().is_some_and(|(names, _)| names.contains(name)) {
+            let (names, ticket) = queue.asked.take().expect("just seen");
+            queue.arrived.extend(names.into_iter().zip(answer(&client, ticket)?));
         }
-        if let Some(value) = lane.arrived.remove(name) {
+        if let Some(value) = queue.arrived.remove(name) {
             return Ok(value);
         }
-        let ticket = ask((&*client, cluster.round()), vec![name.to_string()])?;
+        let ticket = ask((&*client, cluster.round()), vec![name.clone()])?;
         let value = answer(&client, ticket)?.into_iter().next();
         value.ok_or_else(|| unexpected(&client, &Reply::Values(ps::message::Values(Vec::new()))))
     }
 }
 
-impl Lane {
+impl ServerQueue {
     fn send(&mut self, client: &Client) -> Result<()> {
         self.n_bytes = 0;
         match std::mem::take(&mut self.grads) {

@@ -7,14 +7,6 @@ use ps::message::Held;
 
 use crate::error::Result;
 
-/// Whether gradients wait for all trainers.
-pub(super) fn is_sync(op: &OpDesc) -> Result<bool> {
-    match op.attrs.get("distributed_mode") {
-        Some(_) => Ok(op.attrs.int("distributed_mode", 0)? == 0),
-        None => Ok(op.attrs.bool("sync_mode", true)?),
-    }
-}
-
 /// One optimize block, ready to run by itself.
 #[derive(Debug)]
 pub(super) struct Update {

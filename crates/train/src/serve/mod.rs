@@ -16,10 +16,11 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use program::distributed::Applies;
 use program::{OpDesc, Program};
 use ps::Endpoint;
 use ps::lines::{self, Line};
-use ps::server::{Config, End, Server, Store};
+use ps::server::{Apply, Config, End, Server, Store};
 use ps::tcp::{Listener, Stop};
 
 use port_file::PortFile;
@@ -123,7 +124,10 @@ fn config(program: &Program, op: &OpDesc, serving: &Serving) -> Result<Config> {
     Ok(Config {
         job: op.attrs.str("job", job.as_deref().unwrap_or(""))?.to_string(),
         n_trainers: op.attrs.int("Fanin", 1)?.max(1) as u32,
-        sync: blocks::is_sync(op)?,
+        apply: match Applies::told(op)? {
+            Applies::Round { ahead } => Apply::ByRound { ahead },
+            Applies::Arrival | Applies::Difference => Apply::AtOnce,
+        },
         lease_ms: serving.lease_ms,
         grace_ms: serving.grace_ms,
         go_on: serving.go_on,

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use program::distributed::Applies;
 use program::{OpDesc, Program};
 use ps::message::{Held, LookUp, Named, Phase, Pull, Save};
 use ps::server::{Size, Store};
 use ps::{Refusal, SharedMemory, TrainerId};
 use tensor::{DType, Tensor, Value};
 
-use super::blocks::{Blocks, Update, is_sync};
+use super::blocks::{Blocks, Update};
 use super::schedule::Schedule;
 use super::table::{Accepts, Answer, Files, Policy, RowTables, Shared, Snapshot, Table, Updater};
 use super::values::{check_answer, check_counter, n_bytes_of};
@@ -49,7 +50,7 @@ impl BlockStore {
         let job = program.distributed.as_deref();
         let policy = Policy {
             n_trainers: op.attrs.int("Fanin", 1)?.max(1) as u32,
-            adds_differences: op.attrs.int("distributed_mode", 0)? == 3,
+            adds_differences: Applies::told(op)? == Applies::Difference,
             keeps_backups: op.attrs.bool("dc_asgd", false)?,
             number: op.attrs.int("pserver_id", 0)?.max(0) as usize,
             n_servers: job.map_or(1, |job| job.endpoints.len()),
@@ -66,9 +67,9 @@ impl BlockStore {
             by_grad.extend(accepts.map(|it| (it.var.name.clone(), (tables.len(), it))));
             tables.push(Mutex::new(table));
         }
-        let counters = match is_sync(op)? {
-            true => BTreeSet::new(),
-            false => schedule.start_counters()?,
+        let counters = match Applies::told(op)? {
+            Applies::Round { .. } => BTreeSet::new(),
+            Applies::Arrival | Applies::Difference => schedule.start_counters()?,
         };
         let here = job.and_then(|job| Some(job.on(job.ps_endpoint.as_deref()?)));
         let by_origin = here.into_iter().flatten();

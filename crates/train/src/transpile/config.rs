@@ -1,5 +1,7 @@
 //! What a user may say about how a program is distributed.
 
+use program::distributed::{BadSwitch, Mode, Split, Switches};
+
 use super::split::MIN_BLOCK_SIZE;
 use crate::error::{Error, Result};
 
@@ -12,18 +14,10 @@ pub struct Config {
     pub min_block_size: i64,
     /// Corrects gradients for how old they are (async only).
     pub enable_dc_asgd: bool,
-    /// Gradients pass through queues in the background.
-    pub runtime_split_send_recv: bool,
-    /// Trainers wait for each other.
-    pub sync_mode: bool,
-    /// The threads of a trainer wait for each other.
-    pub half_async: bool,
-    /// With `half_async`: trainers wait for each other as well.
-    pub completely_not_async: bool,
-    /// Trainers train alone and exchange differences.
-    pub geo_sgd_mode: bool,
-    /// Batches between two exchanges.
-    pub geo_sgd_need_push_nums: u32,
+    /// How trainers and servers keep step.
+    pub mode: Mode,
+    /// Gradients leave the program whole, and are cut and queued outside of it.
+    pub via_communicator: bool,
     /// Starts the random numbers of every block anew, as Fluid does. Without it a block holds what
     /// the whole variable would hold at its place, however many servers there are.
     pub fluid_block_init: bool,
@@ -35,18 +29,31 @@ impl Default for Config {
             slice_var_up: true,
             min_block_size: MIN_BLOCK_SIZE,
             enable_dc_asgd: false,
-            runtime_split_send_recv: false,
-            sync_mode: true,
-            half_async: false,
-            completely_not_async: false,
-            geo_sgd_mode: false,
-            geo_sgd_need_push_nums: 100,
+            mode: Mode::default(),
+            via_communicator: false,
             fluid_block_init: false,
         }
     }
 }
 
 impl Config {
+    /// What Fluid's strategy of a mode asks for.
+    pub fn of(mode: Mode) -> Self {
+        Self { mode, via_communicator: true, ..Self::default() }
+    }
+
+    /// The same configuration with what Fluid's switches say; `argument` is `sync_mode` as given to
+    /// `transpile`.
+    pub fn switched(self, switches: &Switches, argument: bool) -> Result<Self> {
+        let bad = |bad: BadSwitch| Error::BadConfig {
+            field: bad.switch,
+            rule: bad.rule,
+            actual: bad.actual.to_string(),
+        };
+        let Split { mode, via_communicator } = Mode::from_fluid(switches, argument).map_err(bad)?;
+        Ok(Self { mode, via_communicator, ..self })
+    }
+
     /// Refuses what cannot be.
     pub fn check(&self) -> Result<()> {
         let bad = |field, rule, actual: String| Err(Error::BadConfig { field, rule, actual });
@@ -54,16 +61,9 @@ impl Config {
             let actual = self.min_block_size.to_string();
             return bad("min_block_size", "must be 8192 or more", actual);
         }
-        if self.geo_sgd_mode && self.geo_sgd_need_push_nums == 0 {
-            return bad("geo_sgd_need_push_nums", "must be 1 or more", "0".to_string());
-        }
-        if self.runtime_split_send_recv && self.sync_mode {
-            let rule = "needs sync_mode to be False; set that first";
-            return bad("runtime_split_send_recv", rule, "True".to_string());
-        }
-        if self.completely_not_async && !self.half_async {
-            let rule = "is a kind of half_async; set that too";
-            return bad("completely_not_async", rule, "True".to_string());
+        if self.enable_dc_asgd && !self.mode.updates_on_arrival() {
+            let rule = "needs asynchronous training (sync_mode False)";
+            return bad("enable_dc_asgd", rule, "True".to_string());
         }
         Ok(())
     }
@@ -78,18 +78,16 @@ pub struct Job {
     pub n_trainers: usize,
     /// The servers, `ip:port`.
     pub endpoints: Vec<String>,
-    /// The argument of `transpile`; asynchronous if either this or the configuration says so.
-    pub sync_mode: bool,
     /// The server this process is, if it is one.
     pub current_endpoint: Option<String>,
 }
 
 impl Job {
-    /// A synchronous job of these servers, `ip:port,ip:port`.
+    /// A job of these servers, `ip:port,ip:port`.
     pub fn new(trainer_id: usize, pservers: &str, n_trainers: usize) -> Self {
         let endpoints = pservers.split(',').map(|endpoint| endpoint.trim().to_string());
         let endpoints = endpoints.filter(|endpoint| !endpoint.is_empty()).collect();
-        Self { trainer_id, n_trainers, endpoints, sync_mode: true, current_endpoint: None }
+        Self { trainer_id, n_trainers, endpoints, current_endpoint: None }
     }
 
     /// Refuses what cannot be.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use program::distributed::{Distributed, Mode, PlacedKind, Placement, Spread};
+use program::distributed::{Distributed, PlacedKind, Placement, Spread};
 use program::{OpDesc, Program, VarKind, role};
 
 use super::config::{Config, Job};
@@ -133,7 +133,7 @@ impl Plan {
         if main.distributed.is_some() {
             return Err(Error::TranspiledTwice);
         }
-        let job = describe(config, job)?;
+        let job = describe(config, job);
         let mut plan = Self {
             config: config.clone(),
             job,
@@ -151,7 +151,7 @@ impl Plan {
         plan.find_params(main, startup, &mut kept)?;
         plan.give_out(main.random_seed as u32, dispatch)?;
         plan.find_moved(main, &kept);
-        let counts = plan.job.mode != Mode::Sync && plan.job.mode != Mode::Geo;
+        let counts = plan.job.mode.updates_on_arrival();
         let has_counter = plan.lr_ops.iter().any(|&at| main.block(0).ops[at].kind == "increment");
         plan.counter =
             (counts && has_counter && main.block(0).var(COUNTER).is_some()).then(|| COUNTER.into());
@@ -162,12 +162,12 @@ impl Plan {
     }
 
     pub(super) fn is_geo(&self) -> bool {
-        self.job.mode == Mode::Geo
+        self.job.mode.exchanges_every().is_some()
     }
 
     /// Whether each trainer's gradient has a name of its own on servers.
     pub(super) fn per_trainer(&self) -> bool {
-        self.job.mode == Mode::Sync && self.job.n_trainers > 1
+        self.job.mode.waits_for_all() && self.job.n_trainers > 1
     }
 
     /// Whether trainers rename the gradient itself.
@@ -533,21 +533,10 @@ fn only_looked_up(main: &Program, table: &str) -> bool {
     any
 }
 
-fn describe(config: &Config, job: &Job) -> Result<Distributed> {
-    let sync = job.sync_mode && config.sync_mode;
-    let mode = match () {
-        () if config.geo_sgd_mode => Mode::Geo,
-        () if sync || config.completely_not_async => Mode::Sync,
-        () if config.half_async => Mode::HalfAsync,
-        () => Mode::Async,
-    };
-    if config.enable_dc_asgd && !matches!(mode, Mode::Async | Mode::HalfAsync) {
-        let (field, rule) = ("enable_dc_asgd", "needs asynchronous training (sync_mode False)");
-        return Err(Error::BadConfig { field, rule, actual: "True".to_string() });
-    }
-    Ok(Distributed {
-        mode,
-        via_communicator: config.runtime_split_send_recv || mode == Mode::Geo,
+fn describe(config: &Config, job: &Job) -> Distributed {
+    Distributed {
+        mode: config.mode,
+        via_communicator: config.via_communicator,
         trainer_id: job.trainer_id,
         n_trainers: job.n_trainers,
         endpoints: job.endpoints.clone(),
@@ -555,10 +544,9 @@ fn describe(config: &Config, job: &Job) -> Result<Distributed> {
         placement: Vec::new(),
         lookup_table: None,
         by_rows: Vec::new(),
-        geo_push_nums: config.geo_sgd_need_push_nums,
         job: String::new(),
         digest: String::new(),
-    })
+    }
 }
 
 fn check_dispatch(chosen: &[String], n_blocks: usize, endpoints: &[String]) -> Result<()> {

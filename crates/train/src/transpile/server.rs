@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use program::distributed::Mode;
 use program::op::STEPS_WITHOUT_ROWS;
 use program::{Attr, Block, BlockId, Meta, OpDesc, Program, VarDesc, role};
 
@@ -90,16 +89,6 @@ impl Plan {
     ) -> impl Iterator<Item = (&'a Param, &'a Piece)> {
         let pieces = |param: &'a Param| param.pieces.iter().map(move |piece| (param, piece));
         self.params.iter().flat_map(pieces).filter(move |(_, piece)| piece.endpoint == endpoint)
-    }
-
-    /// Fluid's number of the mode, which depends on how it was asked for.
-    fn mode_number(&self) -> i32 {
-        match self.job.mode {
-            Mode::Sync => 0,
-            Mode::Geo => 3,
-            Mode::Async | Mode::HalfAsync if self.job.via_communicator => 1,
-            Mode::Async | Mode::HalfAsync => 2,
-        }
     }
 }
 
@@ -390,9 +379,10 @@ impl Server<'_> {
             .attr("prefetch_var_name_to_block_id", Vec::<String>::new())
             .attr("checkpint_block_id", -1)
             .attr("lr_decay_block_id", self.lr_block)
-            .attr("dc_asgd", self.plan.config.enable_dc_asgd)
-            .attr("sync_mode", job.mode == Mode::Sync)
-            .attr("distributed_mode", self.plan.mode_number())
+            .attr("dc_asgd", self.plan.config.enable_dc_asgd);
+        let op = job
+            .mode
+            .tell_server(op, job.via_communicator)
             .attr("pserver_id", number as i32)
             .attr("rpc_get_thread_num", threads.get)
             .attr("rpc_send_thread_num", threads.send)

@@ -1,7 +1,7 @@
 //! The trainer's program: gradients go out where they are computed, parameters come back at the
 //! end, and what servers do now is gone.
 
-use program::distributed::{Mode, Spread};
+use program::distributed::Spread;
 use program::{OpDesc, Program, VarDesc, role};
 
 use super::lookups::Replaced;
@@ -163,8 +163,8 @@ impl Trainer<'_> {
     fn receive(&mut self, sends: Vec<String>, ops: &mut Vec<OpDesc>) {
         let plan = self.plan;
         let via = plan.job.via_communicator;
-        let barriers = plan.job.mode == Mode::Sync && !via;
-        let half = via && plan.config.half_async;
+        let barriers = plan.job.mode.waits_for_all() && !via;
+        let half = via && plan.job.mode.threads_meet();
         let mut after = None;
         if barriers || half {
             let control = self.control();

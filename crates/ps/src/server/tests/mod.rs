@@ -70,7 +70,8 @@ struct Bench {
 
 impl Bench {
     fn new(n_trainers: u32, sync: bool) -> Self {
-        let config = Config { n_trainers, sync, job: "job".to_string(), ..Config::default() };
+        let apply = if sync { Apply::ByRound { ahead: 0 } } else { Apply::AtOnce };
+        let config = Config { n_trainers, apply, job: "job".to_string(), ..Config::default() };
         Self { server: Server::new(config, None), store: Sum::default(), now: 0 }
     }
 

@@ -135,7 +135,7 @@ pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Op
         .output("Out", out)
         .attr("scale", scale.attrs.float("scale", 1.0).ok()?)
         .attr("bias", scale.attrs.float("bias", 0.0).ok()?);
-    let by = Planned { desc, op: &Average, index: plan.ops[at].index };
+    let by = Planned { desc, op: &Average, index: plan.ops[at].index, route: None };
     Some(Replacement { gone: vec![at, scale_at], at: scale_at, by })
 }
 
@@ -162,7 +162,7 @@ pub(super) fn find_sgd(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Opti
         .output("ParamOut", sgd.output_names("ParamOut"))
         .attr("scale", average.attrs.float("scale", 1.0).ok()?)
         .attr("bias", average.attrs.float("bias", 0.0).ok()?);
-    let by = Planned { desc, op: &AverageSgd, index: plan.ops[at].index };
+    let by = Planned { desc, op: &AverageSgd, index: plan.ops[at].index, route: None };
     Some(Replacement { gone: vec![at, sgd_at], at: sgd_at, by })
 }
 

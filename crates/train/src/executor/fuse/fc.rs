@@ -86,6 +86,6 @@ pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Op
         .output("Out", out)
         .attr("x_num_col_dims", x_rows)
         .attr("relu", relu_at.is_some());
-    let by = Planned { desc, op: &Fc, index: plan.ops[at].index };
+    let by = Planned { desc, op: &Fc, index: plan.ops[at].index, route: None };
     Some(Replacement { gone: vec![at, add_at, last], at: last, by })
 }

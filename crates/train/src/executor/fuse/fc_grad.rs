@@ -114,7 +114,7 @@ pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Op
     if early || !desc.reads().all(|var| uses.unwritten(var, first, at)) {
         return None;
     }
-    let by = Planned { desc, op: &FcGrad, index: plan.ops[first].index };
+    let by = Planned { desc, op: &FcGrad, index: plan.ops[first].index, route: None };
     Some(Replacement { gone: vec![first, add_at, at], at, by })
 }
 

@@ -1,6 +1,7 @@
 //! All look-ups that read one table become one gather; a `concat` of nothing but them and dense
 //! columns is written directly.
 
+use program::distributed::route::is_remote_look_up;
 use program::op::{Op, Run, for_float};
 use program::{Error, OpDesc, Program, Result};
 use tensor::{Element, Shape, Tensor, prefetch_row};
@@ -164,7 +165,7 @@ pub(super) fn find(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<R
 
 fn is_lookup(op: &OpDesc) -> bool {
     let remote = op.attrs.bool("is_distributed", false).unwrap_or(true)
-        || !op.attrs.strs("epmap").is_ok_and(<[String]>::is_empty);
+        || is_remote_look_up(op).unwrap_or(true);
     op.traits().looks_up && !remote
 }
 
@@ -199,7 +200,7 @@ fn gathered(plan: &Plan, group: &[usize]) -> Planned {
         .output("Out", names(&|op| op.output_names("Out").to_vec()))
         .attr("padding_idx", first.desc.attrs.int("padding_idx", -1).unwrap_or(-1))
         .attr("v2", first.desc.kind == "lookup_table_v2");
-    Planned { desc, op: &Gather, index: first.index }
+    Planned { desc, op: &Gather, index: first.index, route: None }
 }
 
 /// If one `concat` along the columns is all that reads the gather at `at`: writes its result.
@@ -249,6 +250,6 @@ pub(super) fn find_concat(
         .output("Out", only(concat.output_names("Out"))?)
         .attr("order", order)
         .attr("padding_idx", gather.attrs.int("padding_idx", -1).ok()?);
-    let by = Planned { desc, op: &GatherConcat, index: plan.ops[at].index };
+    let by = Planned { desc, op: &GatherConcat, index: plan.ops[at].index, route: None };
     Some(Replacement { gone: vec![at, concat_at], at: concat_at, by })
 }

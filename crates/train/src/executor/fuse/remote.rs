@@ -1,8 +1,11 @@
 //! Cutting a gradient and sending the pieces, or receiving pieces and joining them, without the
 //! pieces: `send` and `recv` take the whole variable and the names that its pieces have on servers.
 
-use program::op::{FOR_GOOD, Op};
-use program::{Program, op};
+use std::sync::Arc;
+
+use program::Program;
+use program::distributed::Piece;
+use program::distributed::route::{self, Grads, Recv, Route, Sent};
 
 use super::only;
 use crate::executor::plan::{Plan, Planned, Replacement, Uses};
@@ -63,12 +66,11 @@ pub(super) fn find_send(
     };
     let (whole, pieces) = (only(cut.input_names("X"))?, cut.output_names("Out"));
     let &[send_at] = uses.readers(pieces.first()?) else { return None };
-    let send = &plan.ops[send_at].desc;
+    let send = &plan.ops[send_at];
+    let (grads, apart) = sent_apart(send)?;
     let private = |var: &String| super::is_private(plan, uses, var, at, send_at);
-    let fits = send.kind == "send"
-        && send.input_names("X") == pieces
-        && send.attrs.strs("send_varnames").ok()?.is_empty()
-        && send.attrs.strs("epmap").ok()?.len() == pieces.len()
+    let fits = send.desc.input_names("X") == pieces
+        && apart.len() == pieces.len()
         && sections.len() == pieces.len()
         && height(program, whole) == Some(sections.iter().sum())
         && pieces.iter().all(private)
@@ -76,21 +78,41 @@ pub(super) fn find_send(
     if !fits {
         return None;
     }
-    let mut desc = send.clone();
-    set_port(&mut desc.inputs, "X", whole);
-    desc.attrs.set("send_varnames", pieces.to_vec());
-    desc.attrs.set("sections", sections);
-    let by = Planned { desc, op: found("send")?, index: plan.ops[at].index };
+    let mut by = Planned { index: plan.ops[at].index, ..send.clone() };
+    set_port(&mut by.desc.inputs, "X", whole);
+    let (mut start, mut cut) = (0, Vec::new());
+    for (piece, n_rows) in apart.into_iter().zip(sections) {
+        cut.push(Piece { rows: start..start + n_rows, ..piece.clone() });
+        start += n_rows;
+    }
+    let vars = vec![Sent::Pieces(Arc::from(cut))];
+    let may_queue = program.distributed.as_ref().is_some_and(|job| job.mode.sends_in_background());
+    let grads = Grads { vars, may_queue, ..grads.clone() };
+    by.route = Some(Route::Send(route::Send::Grads(grads)));
     Some(Replacement { gone: vec![at, send_at], at: send_at, by })
 }
 
+/// What a `send` sends, if each of its variables is whole on one server and goes now.
+fn sent_apart<'a>(planned: &'a Planned) -> Option<(&'a Grads, Vec<&'a Piece>)> {
+    let Some(Route::Send(route::Send::Grads(grads))) = &planned.route else { return None };
+    let whole = |sent: &'a Sent| match sent {
+        Sent::Pieces(pieces) if pieces.len() == 1 => pieces.first().filter(|one| one.is_whole()),
+        _ => None,
+    };
+    let apart: Option<Vec<&Piece>> = grads.vars.iter().map(whole).collect();
+    Some((grads, apart.filter(|_| !grads.may_queue)?))
+}
+
 /// The `recv` at `at` whose pieces one `concat` joins and nobody else sees.
-pub(super) fn find_recv(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
-    let recv = &plan.ops[at].desc;
-    let pieces = recv.output_names("Out");
-    if recv.kind != "recv" || !recv.attrs.strs("recv_varnames").ok()?.is_empty() {
-        return None;
-    }
+pub(super) fn find_recv(
+    plan: &Plan,
+    program: &Program,
+    uses: &Uses,
+    at: usize,
+) -> Option<Replacement> {
+    let recv = &plan.ops[at];
+    let Some(Route::Recv(route)) = &recv.route else { return None };
+    let pieces = recv.desc.output_names("Out");
     let &[concat_at] = uses.readers(pieces.first()?) else { return None };
     let concat = &plan.ops[concat_at].desc;
     let whole = only(concat.output_names("Out"))?;
@@ -100,17 +122,18 @@ pub(super) fn find_recv(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Opt
         && concat.attrs.int("axis", 0).ok()? == 0
         && concat.input_names("AxisTensor").is_empty()
         && concat.input_names("X") == pieces
-        && recv.attrs.strs("epmap").ok()?.len() == pieces.len()
+        && route.vars.len() == pieces.len()
         && pieces.iter().all(private)
         && uses.readers(whole).iter().chain(uses.writers(whole)).all(untouched)
         && uses.barriers().iter().all(untouched);
     if !fits {
         return None;
     }
-    let mut desc = recv.clone();
-    set_port(&mut desc.outputs, "Out", whole);
-    desc.attrs.set("recv_varnames", pieces.to_vec());
-    let by = Planned { desc, op: found("recv")?, index: plan.ops[at].index };
+    let mut by = recv.clone();
+    set_port(&mut by.desc.outputs, "Out", whole);
+    let may_skip = program.distributed.as_ref().is_some_and(|job| job.mode.sends_in_background());
+    let vars = vec![route.vars.concat()];
+    by.route = Some(Route::Recv(Recv { vars, may_skip, ..*route }));
     Some(Replacement { gone: vec![at, concat_at], at, by })
 }
 
@@ -118,23 +141,19 @@ pub(super) fn find_recv(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Opt
 pub(super) fn send_for_good(plan: &mut Plan) {
     let uses = plan.uses();
     for at in 0..plan.ops.len() {
-        let send = &plan.ops[at].desc;
         let last = |var: &String| {
             let written_before = uses.writers(var).iter().all(|&writer| writer < at);
             !plan.pinned.contains(var) && uses.readers(var) == [at] && written_before
         };
-        if send.kind == "send" && send.input_names("X").iter().all(last) {
-            plan.ops[at].desc.attrs.set(FOR_GOOD, true);
+        let is_last = plan.ops[at].desc.input_names("X").iter().all(last);
+        if let Some(Route::Send(route::Send::Grads(grads))) = &mut plan.ops[at].route {
+            grads.for_good = is_last;
         }
     }
 }
 
 fn height(program: &Program, var: &str) -> Option<i64> {
     program.find_var(0, var)?.meta.dims.first().copied()
-}
-
-fn found(kind: &str) -> Option<&'static dyn Op> {
-    op::find(kind).ok()
 }
 
 fn set_port(ports: &mut [(String, Vec<String>)], port: &str, var: &str) {

@@ -111,7 +111,7 @@ pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Op
         .input("Out@GRAD", grads)
         .output("W@GRAD", only(sum.output_names("Out"))?)
         .attr("ordered", !is_read_by_row(plan, uses, only(sum.output_names("Out"))?));
-    let by = Planned { desc, op: &Scatter, index: plan.ops[at].index };
+    let by = Planned { desc, op: &Scatter, index: plan.ops[at].index, route: None };
     Some(Replacement { gone, at, by })
 }
 
@@ -166,7 +166,7 @@ pub(super) fn find_concat_grad(
         .attr("offsets", offsets)
         .attr("table_size", scatter.attrs.longs("table_size").ok()?.to_vec())
         .attr("ordered", scatter.attrs.bool("ordered", true).ok()?);
-    let by = Planned { desc, op: &ScatterColumns, index: plan.ops[at].index };
+    let by = Planned { desc, op: &ScatterColumns, index: plan.ops[at].index, route: None };
     Some(Replacement { gone: vec![split_at, at], at, by })
 }
 

@@ -10,7 +10,7 @@ use ps::message::Phase;
 use tensor::{DType, Tensor, Value};
 
 use crate::error::Result;
-use crate::io::rows::{self, Form, Naming, Piece};
+use crate::io::rows::{self, Form, Naming, PieceFile};
 use crate::scope::Scope;
 
 /// What is to be written of a table.
@@ -45,8 +45,8 @@ pub(in crate::serve) struct Files {
 }
 
 impl Files {
-    pub(in crate::serve) fn piece<'a>(&self, var: &'a str, naming: Naming) -> Piece<'a> {
-        Piece { var, number: self.number, n: self.n, naming }
+    pub(in crate::serve) fn piece<'a>(&self, var: &'a str, naming: Naming) -> PieceFile<'a> {
+        PieceFile { var, number: self.number, n: self.n, naming }
     }
 
     /// What comes after all pieces were written.

@@ -4,37 +4,19 @@
 //! Data only. The transpiler writes it, the executor, files and the servers read it; it is not part
 //! of a program's bytes, because a saved model belongs to no job.
 
+mod mode;
+mod piece;
+pub mod route;
+
 use std::sync::Arc;
 
 use tensor::mix;
 
+pub use mode::{Applies, BadSwitch, Mode, Split, Switch, Switches};
+pub use piece::{Piece, ServerId};
+
 use crate::attr::Attrs;
 use crate::error::Result;
-
-/// How far trainers may run ahead of each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// A step ends when every trainer's gradients were applied, averaged, as one update.
-    Sync,
-    /// A server applies each gradient when it arrives.
-    Async,
-    /// The same, but the threads of one trainer wait for each other.
-    HalfAsync,
-    /// Trainers train alone and exchange differences every so often.
-    Geo,
-}
-
-impl Mode {
-    /// Short name for messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Sync => "sync",
-            Mode::Async => "async",
-            Mode::HalfAsync => "half_async",
-            Mode::Geo => "geo",
-        }
-    }
-}
 
 /// Which server has a row of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -137,8 +119,6 @@ pub struct Distributed {
     pub lookup_table: Option<String>,
     /// Tables, and states of their optimizers, that servers save and load themselves, row by row.
     pub by_rows: Vec<String>,
-    /// Batches between two exchanges of [`Mode::Geo`].
-    pub geo_push_nums: u32,
     /// What all processes of a job must agree on, in words: see [`Distributed::terms`].
     pub job: String,
     /// Tells this job from others, in this process: see [`Distributed::hash_job`].
@@ -161,28 +141,37 @@ impl Distributed {
         self.placement.iter().filter(move |placed| placed.origin == origin)
     }
 
+    /// The number of the server at an end point.
+    pub fn server(&self, endpoint: &str) -> Option<ServerId> {
+        self.endpoints.iter().position(|known| known == endpoint).map(ServerId)
+    }
+
+    /// Where the rows of a piece are.
+    pub fn piece(&self, placed: &Placement) -> Option<Piece> {
+        let width: i64 = placed.origin_dims.iter().skip(1).product::<i64>().max(1);
+        let first = placed.offset / width;
+        let rows = first..first + placed.slice_dims.first().copied().unwrap_or(0);
+        Some(Piece { name: placed.slice.clone(), server: self.server(&placed.endpoint)?, rows })
+    }
+
     /// What all processes of a job must agree on, besides the parameters: how many they are, and
-    /// whether servers wait for all trainers. Half-async trainers need what async ones do.
+    /// what servers do.
     pub fn terms(&self) -> String {
-        let mode = match self.mode {
-            Mode::HalfAsync => Mode::Async,
-            mode => mode,
-        };
-        let (n_trainers, n_servers) = (self.n_trainers, self.endpoints.len());
-        format!("{} training, {n_trainers} trainers, {n_servers} servers", mode.name())
+        let (mode, n_trainers, n_servers) =
+            (self.mode.terms(), self.n_trainers, self.endpoints.len());
+        format!("{mode} training, {n_trainers} trainers, {n_servers} servers")
     }
 
     /// A name for everything that is decided when a program is split. 64 bits of FNV-1a.
     pub fn hash_job(&self) -> String {
         let text = format!(
-            "{:?} {} {} {:?} {:?} {:?} {}",
+            "{:?} {} {} {:?} {:?} {:?}",
             self.mode,
             self.via_communicator,
             self.n_trainers,
             self.endpoints,
             self.placement,
             self.lookup_table,
-            self.geo_push_nums,
         );
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -216,7 +205,6 @@ mod tests {
             placement: Vec::new(),
             lookup_table: None,
             by_rows: Vec::new(),
-            geo_push_nums: 100,
             job: String::new(),
             digest: String::new(),
         }
@@ -245,6 +233,6 @@ mod tests {
         assert_eq!(job(2, 0).terms(), job(2, 1).terms());
         let asynchronous = |mode| Distributed { mode, ..job(2, 0) }.terms();
         assert_eq!(asynchronous(Mode::Async), asynchronous(Mode::HalfAsync));
-        assert_ne!(asynchronous(Mode::Async), asynchronous(Mode::Geo));
+        assert_ne!(asynchronous(Mode::Async), asynchronous(Mode::Geo { push_every: 1 }));
     }
 }

@@ -9,15 +9,15 @@ use super::under_way::Seen;
 
 /// Parameters that came and were not used yet, and memory for those to come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Mailbox {
-    mail: Arc<Mutex<Mail>>,
+pub(super) struct Arrivals {
+    held: Arc<Mutex<Arrived>>,
     /// Held while parameters are put to use: those that came later are used later.
     turn: Arc<Mutex<()>>,
 }
 
-impl Mailbox {
-    fn mail(&self) -> MutexGuard<'_, Mail> {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+impl Arrivals {
+    fn held(&self) -> MutexGuard<'_, Arrived> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives what came since the last call to `put`, and takes back what it took the place of; what
@@ -28,13 +28,13 @@ impl Mailbox {
     ) -> Seen {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (arrived, seen) = {
-            let mut mail = self.mail();
-            mail.used = mail.seen;
-            (std::mem::take(&mut mail.arrived), mail.seen)
+            let mut held = self.held();
+            held.used = held.seen;
+            (std::mem::take(&mut held.arrived), held.seen)
         };
         if !arrived.is_empty() {
             let old = put(arrived);
-            self.mail().keep(old);
+            self.held().keep(old);
         }
         drop(turn);
         seen
@@ -42,30 +42,30 @@ impl Mailbox {
 
     /// Parameters have come that contain so much; those that were not used are old.
     pub(super) fn put(&self, params: BTreeMap<String, Tensor>, seen: Seen) {
-        let mut mail = self.mail();
-        mail.seen = seen;
-        let unused = std::mem::replace(&mut mail.arrived, params);
-        mail.keep(unused);
+        let mut held = self.held();
+        held.seen = seen;
+        let unused = std::mem::replace(&mut held.arrived, params);
+        held.keep(unused);
     }
 
     /// What those that were put to use last contain.
     pub(super) fn used(&self) -> Seen {
-        self.mail().used
+        self.held().used
     }
 
     /// Memory of old parameters.
     pub(super) fn spare(&self) -> BTreeMap<String, Tensor> {
-        self.mail().old.pop().unwrap_or_default()
+        self.held().old.pop().unwrap_or_default()
     }
 
     /// What came and was not used.
     pub(super) fn take(&self) -> BTreeMap<String, Tensor> {
-        std::mem::take(&mut self.mail().arrived)
+        std::mem::take(&mut self.held().arrived)
     }
 }
 
 #[derive(Debug, Default)]
-struct Mail {
+struct Arrived {
     arrived: BTreeMap<String, Tensor>,
     /// What the last ones that came contain.
     seen: Seen,
@@ -77,7 +77,7 @@ struct Mail {
 /// Sets of parameters whose memory is kept: one may be under way while another comes back.
 const OLD_MAX: usize = 2;
 
-impl Mail {
+impl Arrived {
     fn keep(&mut self, old: BTreeMap<String, Tensor>) {
         if !old.is_empty() && self.old.len() < OLD_MAX {
             self.old.push(old);

@@ -1,7 +1,6 @@
-//! Arithmetic on values that travel: adding, scaling, cutting.
+//! Rows of values that travel: cutting them out, and the arithmetic of differences (GEO).
 
-use tensor::rows::merge_sorted;
-use tensor::{DType, MergeScratch, Rows, Tensor, Value};
+use tensor::{DType, Rows, Tensor, Value};
 
 /// Does something with the numbers of two tensors of one type.
 macro_rules! for_both {
@@ -22,20 +21,7 @@ macro_rules! for_both {
     };
 }
 
-/// `sum += more`, for two gradients of one variable.
-pub(super) fn add(sum: &mut Value, more: &Value) {
-    sum.unshare();
-    match (sum, more) {
-        (Value::Rows(sum), Value::Rows(more)) => *sum = union(sum, more),
-        (Value::Tensor(sum), more) => {
-            if let Some(more) = more.tensor() {
-                add_tensor(sum, more);
-            }
-        }
-        _ => {}
-    }
-}
-
+/// `sum += more`, for two tensors of one type and shape.
 pub(super) fn add_tensor(sum: &mut Tensor, more: &Tensor) {
     for_both!(sum, more, |sum, more| for (sum, more) in sum.iter_mut().zip(more) {
         *sum += *more;
@@ -47,44 +33,6 @@ pub(super) fn subtract(left: &mut Tensor, right: &Tensor) {
     for_both!(left, right, |left, right| for (left, right) in left.iter_mut().zip(right) {
         *left -= *right;
     });
-}
-
-fn union(left: &Rows, right: &Rows) -> Rows {
-    let (width, mut out) = (left.width(), Rows::default());
-    let mut scratch = MergeScratch::default();
-    match (left.value.data::<f32>(), right.value.data::<f32>()) {
-        (Ok(a), Ok(b)) => {
-            let inputs = [(&left.ids[..], a), (&right.ids[..], b)];
-            merge_sorted(inputs.into_iter(), width, &mut scratch, &mut out);
-        }
-        _ => {
-            let wide = |rows: &Rows| rows.value.data::<f64>().map(<[f64]>::to_vec);
-            if let (Ok(a), Ok(b)) = (wide(left), wide(right)) {
-                let inputs = [(&left.ids[..], &a[..]), (&right.ids[..], &b[..])];
-                merge_sorted(inputs.into_iter(), width, &mut scratch, &mut out);
-            }
-        }
-    }
-    out.height = left.height;
-    out
-}
-
-/// `value *= factor`.
-pub(crate) fn scale(value: &mut Value, factor: f64) {
-    value.unshare();
-    match value {
-        Value::Tensor(tensor) => scale_tensor(tensor, factor),
-        Value::Rows(rows) => scale_tensor(&mut rows.value, factor),
-        _ => {}
-    }
-}
-
-pub(super) fn scale_tensor(tensor: &mut Tensor, factor: f64) {
-    if let Ok(data) = tensor.data_mut::<f32>() {
-        data.iter_mut().for_each(|x| *x *= factor as f32);
-    } else if let Ok(data) = tensor.data_mut::<f64>() {
-        data.iter_mut().for_each(|x| *x *= factor);
-    }
 }
 
 /// Some rows of a value; keyed rows come out with keys relative to the first.
@@ -150,15 +98,6 @@ mod tests {
     fn rows(ids: &[i64], values: &[f32]) -> Value {
         let value = Tensor::new([ids.len(), 1], values).unwrap();
         Value::Rows(Rows { ids: ids.to_vec(), height: 10, value })
-    }
-
-    #[test]
-    fn keyed_rows_add_up_by_key() {
-        let mut sum = rows(&[1, 5], &[1.0, 2.0]);
-        add(&mut sum, &rows(&[5, 3], &[10.0, 7.0]));
-        assert_eq!(sum, rows(&[1, 3, 5], &[1.0, 7.0, 12.0]));
-        scale(&mut sum, 0.5);
-        assert_eq!(sum, rows(&[1, 3, 5], &[0.5, 3.5, 6.0]));
     }
 
     #[test]

@@ -1,0 +1,341 @@
+//! How trainers and servers keep step: one enum, and all that depends on it.
+//!
+//! Nobody else compares modes. Who has to know something asks a method here; a new mode is one more
+//! case, and the compiler lists the questions it must answer. Fluid says a mode with five booleans, a
+//! number for programs and another number for strategies: they are read and written here only.
+
+use crate::block::OpDesc;
+use crate::error::Result;
+
+/// How trainers and servers keep step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// A step ends when every trainer's gradients were applied, averaged, as one update.
+    #[default]
+    Sync,
+    /// A server applies each gradient when it arrives; the threads of one trainer wait for each other.
+    HalfAsync,
+    /// A server applies each gradient when it arrives, and nobody waits.
+    Async,
+    /// Trainers train alone and exchange differences now and then.
+    Geo {
+        /// After how many batches.
+        push_every: u32,
+    },
+}
+
+/// What servers do with what trainers send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applies {
+    /// The gradients of all trainers are one update, when every trainer has closed its part of a round.
+    Round {
+        /// A trainer gets an answer for round `r` when round `r - ahead` was applied.
+        ahead: u32,
+    },
+    /// Each gradient is one update, when it arrives.
+    Arrival,
+    /// Differences are added to parameters when they arrive; trainers ask for what others changed.
+    Difference,
+}
+
+impl Mode {
+    /// Batches between two exchanges of GEO, unless somebody says otherwise; Fluid's.
+    pub const PUSH_EVERY: u32 = 100;
+
+    /// Short name for messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Sync => "sync",
+            Mode::HalfAsync => "half_async",
+            Mode::Async => "async",
+            Mode::Geo { .. } => "geo",
+        }
+    }
+
+    /// What servers and trainers of one job must agree on, in words.
+    pub fn terms(self) -> String {
+        match self {
+            // Servers do the same for both.
+            Mode::HalfAsync => Mode::Async.name().to_string(),
+            Mode::Sync | Mode::Async | Mode::Geo { .. } => self.name().to_string(),
+        }
+    }
+
+    /// What servers do with what trainers send.
+    pub fn server_applies(self) -> Applies {
+        match self {
+            Mode::Sync => Applies::Round { ahead: 0 },
+            Mode::HalfAsync | Mode::Async => Applies::Arrival,
+            Mode::Geo { .. } => Applies::Difference,
+        }
+    }
+
+    /// Whether trainers wait for each other, round by round.
+    pub fn waits_for_all(self) -> bool {
+        matches!(self.server_applies(), Applies::Round { .. })
+    }
+
+    /// Whether each gradient is an update by itself, of which the trainer is known.
+    pub fn updates_on_arrival(self) -> bool {
+        self.server_applies() == Applies::Arrival
+    }
+
+    /// Whether the threads of a trainer step together and send once.
+    pub fn threads_meet(self) -> bool {
+        match self {
+            Mode::Sync | Mode::HalfAsync => true,
+            Mode::Async | Mode::Geo { .. } => false,
+        }
+    }
+
+    /// Whether a sender in the background merges gradients and fetches parameters.
+    pub fn sends_in_background(self) -> bool {
+        match self {
+            Mode::Async => true,
+            Mode::Sync | Mode::HalfAsync | Mode::Geo { .. } => false,
+        }
+    }
+
+    /// Whether rows of the next batch may be asked for before this step's gradients are applied.
+    pub fn looks_ahead(self) -> bool {
+        self.sends_in_background()
+    }
+
+    /// For trainers that train alone: after how many batches they exchange differences.
+    pub fn exchanges_every(self) -> Option<u32> {
+        match self {
+            Mode::Geo { push_every } => Some(push_every.max(1)),
+            Mode::Sync | Mode::HalfAsync | Mode::Async => None,
+        }
+    }
+
+    /// Fluid's senders of this mode, in the order in which they say that they are ready.
+    pub fn communicators(self) -> &'static [&'static str] {
+        match self {
+            Mode::Sync => &["HalfAsyncCommunicator", "SyncCommunicator"],
+            Mode::HalfAsync => &["HalfAsyncCommunicator"],
+            Mode::Async => &["AsyncCommunicator"],
+            Mode::Geo { .. } => &["GeoSgdCommunicator"],
+        }
+    }
+
+    /// The number of the mode in strategies (Fluid's `DistributedMode`).
+    pub fn number(self) -> u8 {
+        match self {
+            Mode::Sync => 0,
+            Mode::Async => 1,
+            Mode::HalfAsync => 2,
+            Mode::Geo { .. } => 3,
+        }
+    }
+
+    /// The mode of a number; `amount` is what the mode counts, if it counts something.
+    pub fn from_number(number: u8, amount: u32) -> Option<Self> {
+        match number {
+            0 => Some(Mode::Sync),
+            1 => Some(Mode::Async),
+            2 => Some(Mode::HalfAsync),
+            3 => Some(Mode::Geo { push_every: amount }),
+            _ => None,
+        }
+    }
+
+    /// What a user means with Fluid's switches; `argument` is `sync_mode` as given to `transpile`.
+    pub fn from_fluid(
+        switches: &Switches,
+        argument: bool,
+    ) -> std::result::Result<Split, BadSwitch> {
+        switches.check()?;
+        let mode = match () {
+            () if switches.geo_sgd_mode => {
+                Mode::Geo { push_every: switches.geo_sgd_need_push_nums }
+            }
+            () if switches.sync_mode && argument || switches.completely_not_async => Mode::Sync,
+            () if switches.half_async => Mode::HalfAsync,
+            () => Mode::Async,
+        };
+        Ok(Split {
+            mode,
+            via_communicator: switches.runtime_split_send_recv || switches.geo_sgd_mode,
+        })
+    }
+
+    /// The switches that Fluid's strategy of this mode sets.
+    pub fn to_fluid(self) -> Switches {
+        Switches {
+            sync_mode: false,
+            runtime_split_send_recv: true,
+            half_async: self.threads_meet(),
+            completely_not_async: self.threads_meet() && self.waits_for_all(),
+            geo_sgd_mode: self.exchanges_every().is_some(),
+            geo_sgd_need_push_nums: self.exchanges_every().unwrap_or(Mode::PUSH_EVERY),
+        }
+    }
+
+    /// Writes the mode into the op that a server's program ends in, as Fluid does.
+    pub fn tell_server(self, op: OpDesc, via_communicator: bool) -> OpDesc {
+        let number = match self.server_applies() {
+            Applies::Round { .. } => 0,
+            Applies::Arrival if via_communicator => 1,
+            Applies::Arrival => 2,
+            Applies::Difference => 3,
+        };
+        op.attr("sync_mode", self.waits_for_all()).attr("distributed_mode", number)
+    }
+}
+
+impl Applies {
+    /// What the op that a server's program ends in says; Fluid's before 1.7 have no number.
+    pub fn told(op: &OpDesc) -> Result<Self> {
+        let number = match op.attrs.get("distributed_mode") {
+            Some(_) => op.attrs.int("distributed_mode", 0)?,
+            None => i64::from(!op.attrs.bool("sync_mode", true)?),
+        };
+        Ok(match number {
+            0 => Applies::Round { ahead: 0 },
+            3 => Applies::Difference,
+            _ => Applies::Arrival,
+        })
+    }
+}
+
+/// What decides how a program is split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// How trainers and servers keep step.
+    pub mode: Mode,
+    /// Gradients leave the program whole, and are cut and queued outside of it.
+    pub via_communicator: bool,
+}
+
+/// Fluid's switches that together say a mode (fields of `DistributeTranspilerConfig`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switches {
+    /// Trainers wait for each other.
+    pub sync_mode: bool,
+    /// Gradients pass through queues in the background.
+    pub runtime_split_send_recv: bool,
+    /// The threads of a trainer wait for each other.
+    pub half_async: bool,
+    /// With `half_async`: trainers wait for each other as well.
+    pub completely_not_async: bool,
+    /// Trainers train alone and exchange differences.
+    pub geo_sgd_mode: bool,
+    /// Batches between two exchanges.
+    pub geo_sgd_need_push_nums: u32,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Self {
+            sync_mode: true,
+            runtime_split_send_recv: false,
+            half_async: false,
+            completely_not_async: false,
+            geo_sgd_mode: false,
+            geo_sgd_need_push_nums: Mode::PUSH_EVERY,
+        }
+    }
+}
+
+/// A switch by name.
+#[derive(Debug)]
+pub enum Switch<'a> {
+    /// On or off.
+    Flag(&'a mut bool),
+    /// How many.
+    Count(&'a mut u32),
+}
+
+impl Switches {
+    /// All of them with their names, in the order in which Fluid sets them.
+    pub fn each(&mut self) -> [(&'static str, Switch<'_>); 6] {
+        use Switch::{Count, Flag};
+        [
+            ("sync_mode", Flag(&mut self.sync_mode)),
+            ("runtime_split_send_recv", Flag(&mut self.runtime_split_send_recv)),
+            ("half_async", Flag(&mut self.half_async)),
+            ("completely_not_async", Flag(&mut self.completely_not_async)),
+            ("geo_sgd_mode", Flag(&mut self.geo_sgd_mode)),
+            ("geo_sgd_need_push_nums", Count(&mut self.geo_sgd_need_push_nums)),
+        ]
+    }
+
+    /// Refuses what cannot be.
+    fn check(&self) -> std::result::Result<(), BadSwitch> {
+        let bad = |switch, rule, actual| Err(BadSwitch { switch, rule, actual });
+        if self.geo_sgd_mode && self.geo_sgd_need_push_nums == 0 {
+            return bad("geo_sgd_need_push_nums", "must be 1 or more", "0");
+        }
+        if self.runtime_split_send_recv && self.sync_mode {
+            let rule = "needs sync_mode to be False; set that first";
+            return bad("runtime_split_send_recv", rule, "True");
+        }
+        if self.completely_not_async && !self.half_async {
+            return bad("completely_not_async", "is a kind of half_async; set that too", "True");
+        }
+        Ok(())
+    }
+}
+
+/// Switches that do not go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadSwitch {
+    /// The one that does not fit.
+    pub switch: &'static str,
+    /// What it must be.
+    pub rule: &'static str,
+    /// What it is.
+    pub actual: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Mode; 4] = [Mode::Sync, Mode::HalfAsync, Mode::Async, Mode::Geo { push_every: 7 }];
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for mode in ALL {
+            let split = Mode::from_fluid(&mode.to_fluid(), false).unwrap();
+            assert_eq!(split, Split { mode, via_communicator: true });
+            assert_eq!(Mode::from_number(mode.number(), 7), Some(mode));
+            for via in [false, true] {
+                let op = mode.tell_server(OpDesc::new("listen_and_serv"), via);
+                assert_eq!(Applies::told(&op).unwrap(), mode.server_applies());
+            }
+        }
+        assert_eq!(ALL.map(Mode::number), [0, 2, 1, 3]);
+        assert_eq!(Mode::from_number(9, 0), None);
+    }
+
+    #[test]
+    fn either_switch_or_argument_makes_a_job_asynchronous() {
+        let usual = Switches::default();
+        let read =
+            |switches: &Switches, argument| Mode::from_fluid(switches, argument).unwrap().mode;
+        assert_eq!(read(&usual, true), Mode::Sync);
+        assert_eq!(read(&usual, false), Mode::Async);
+        assert_eq!(read(&Switches { sync_mode: false, ..usual }, true), Mode::Async);
+        let half = Switches { sync_mode: false, half_async: true, ..usual };
+        assert_eq!(read(&half, true), Mode::HalfAsync);
+        assert_eq!(read(&Switches { completely_not_async: true, ..half }, true), Mode::Sync);
+        // Programs of old have no number.
+        let op = OpDesc::new("listen_and_serv");
+        assert_eq!(Applies::told(&op).unwrap(), Applies::Round { ahead: 0 });
+        assert_eq!(Applies::told(&op.attr("sync_mode", false)).unwrap(), Applies::Arrival);
+    }
+
+    #[test]
+    fn switches_that_do_not_go_together_are_refused() {
+        let refused = |switches| Mode::from_fluid(&switches, true).unwrap_err().switch;
+        let usual = Switches::default();
+        let split = Switches { runtime_split_send_recv: true, ..usual };
+        assert_eq!(refused(split), "runtime_split_send_recv");
+        let half = Switches { sync_mode: false, completely_not_async: true, ..usual };
+        assert_eq!(refused(half), "completely_not_async");
+        let geo = Switches { geo_sgd_mode: true, geo_sgd_need_push_nums: 0, ..usual };
+        assert_eq!(refused(geo), "geo_sgd_need_push_nums");
+    }
+}
