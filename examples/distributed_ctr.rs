@@ -108,6 +108,7 @@ impl Options {
             let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
             match (word.as_str(), value.as_str()) {
                 ("--mode", "sync") => options.mode = Mode::Sync,
+                ("--mode", "ssp") => options.mode = Mode::Ssp { staleness: 2 },
                 ("--mode", "half_async") => options.mode = Mode::HalfAsync,
                 ("--mode", "async") => options.mode = Mode::Async,
                 ("--mode", "geo") => options.mode = Mode::Geo { push_every: 10 },

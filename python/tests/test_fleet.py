@@ -41,7 +41,7 @@ def job(child, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("mode", ["none", "sync", "half_async", "async", "config", "geo"])
+@pytest.mark.parametrize("mode", ["none", "sync", "ssp", "half_async", "async", "config", "geo"])
 def test_a_job_learns(job, tmp_path, mode):
     logs = job(mode)
     for index in (0, 1):
@@ -55,7 +55,7 @@ def test_a_job_learns(job, tmp_path, mode):
         assert "TrainerRuntimeConfig Overview        Value\n" in log
         server = logs["serverlog.%d" % index]
         assert re.search(r"] Server listening on 127.0.0.1:(\d+) selected port: \1\n", server)
-    kinds = {"none": "Sync", "sync": "Sync", "half_async": "HalfAsync", "geo": "GeoSgd"}
+    kinds = {"none": "Sync", "sync": "Sync", "ssp": "Ssp", "half_async": "HalfAsync", "geo": "GeoSgd"}
     kind = kinds.get(mode, "Async")
     assert "{}Communicator Initialized\n".format(kind) in logs["workerlog.0"]
     assert sorted(os.listdir(str(tmp_path / "model"))) == ["fc_0.b_0", "fc_0.w_0", "learning_rate_0"]

@@ -26,6 +26,7 @@ USUAL = {
 def test_each_strategy_sets_its_switches():
     expected = {
         "sync": (False, True, True, True, False),
+        "ssp": (False, True, True, True, False),
         "half_async": (False, True, True, False, False),
         "async": (False, True, False, False, False),
         "geo": (False, True, False, False, True),
@@ -45,6 +46,9 @@ def test_each_strategy_sets_its_switches():
         assert strategy.get_build_strategy().async_mode
     geo = StrategyFactory.create_geo_strategy(update_frequency=7)
     assert geo.get_program_config().geo_sgd_need_push_nums == 7
+    ssp = StrategyFactory.create_ssp_strategy(staleness=3)
+    assert ssp.get_program_config().staleness == 3
+    assert StrategyFactory.create_sync_strategy().get_program_config().staleness == 0
 
 
 def test_the_settings_of_a_trainer_are_fluids():

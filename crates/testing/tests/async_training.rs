@@ -351,3 +351,16 @@ fn geo_on_several_devices_is_geo_on_one() {
     let two = run(&Plan { n_devices: 2, ..Plan::with(2, 2, geo(2)) }, SPARSE, 5);
     assert_eq!(one.saved, two.saved);
 }
+
+/// One trainer after the other, which trainers that wait for all of a round cannot: the first one is a
+/// round ahead each time. Rounds are still everybody's average: the end is that of sync.
+#[test]
+fn a_trainer_may_be_a_round_ahead() {
+    let plan = Plan::with(2, 2, Config::of(Mode::Ssp { staleness: 1 }));
+    for net in [DENSE, SPARSE] {
+        let ahead = run(&Plan { turns: [0, 1].repeat(8), ..plan.clone() }, net, 8);
+        let sync = run(&Plan::with(2, 2, Config::of(Mode::Sync)), net, 8);
+        assert_eq!(ahead.saved, sync.saved);
+        assert!(ahead.saved.len() >= 2, "{:?}", ahead.saved.keys());
+    }
+}

@@ -29,7 +29,7 @@ fn losses(log: &str) -> Vec<f64> {
 
 #[test]
 fn it_learns_in_every_mode() {
-    for mode in ["sync", "half_async", "async", "geo"] {
+    for mode in ["sync", "ssp", "half_async", "async", "geo"] {
         let mut cluster = Cluster::new();
         launch(&mut cluster, &format!("--mode {mode} --batches 300"));
         let status = cluster.wait("launcher", LIMIT);

@@ -134,7 +134,8 @@ fn files(dir: &Path) -> Vec<String> {
 #[test]
 fn every_mode_learns_and_saves() {
     let geo = Mode::Geo { push_every: 2 };
-    let modes = [Mode::Sync, Mode::HalfAsync, Mode::Async, geo].map(Some);
+    let ssp = Mode::Ssp { staleness: 1 };
+    let modes = [Mode::Sync, ssp, Mode::HalfAsync, Mode::Async, geo].map(Some);
     for mode in [None].into_iter().chain(modes) {
         let dir = tempfile::tempdir().unwrap();
         for losses in run(mode, 2, dir.path(), None) {

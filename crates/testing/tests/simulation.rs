@@ -174,6 +174,45 @@ fn rounds_are_exact() {
     assert!(n_repeated > 0 || seeds(2).len() == 1, "the network was too kind to prove anything");
 }
 
+/// SSP: nobody is more rounds ahead than allowed of what anybody has sent, and some are ahead; the
+/// rounds are those of sync, to the bit.
+#[test]
+fn nobody_is_further_ahead_than_allowed() {
+    let mut n_ahead = [0; 4];
+    for seed in seeds(800) {
+        let ahead = (seed % 4) as usize;
+        let mut plan = sync_plan(4, seed);
+        plan.apply = Apply::ByRound { ahead: ahead as u32 };
+        let n_rounds = 3 + seed % 6;
+        let rounds = (1..=n_rounds).flat_map(|round| [Step::Part(round, 2), Step::Fetch]);
+        let script: Vec<Step> = rounds.chain([Step::Meet(0), Step::Complete]).collect();
+        plan.scripts = vec![script; plan.size.trainers as usize];
+        let (report, expected) = (plan.run(), plan.undisturbed().run());
+        check_done(&plan, &report);
+        check_once_and_in_order(&plan, &report);
+        check_rounds(&plan, &report);
+        for ((_, ledger), (_, expected)) in report.servers.iter().zip(&expected.servers) {
+            assert_eq!(ledger.params, expected.params, "SEED={seed}");
+        }
+        for (id, seen) in report.seen.iter().enumerate() {
+            for (round, params) in (1..).zip(&seen.params) {
+                // A look-up is answered with the number of rounds that everybody has closed.
+                let closed =
+                    params.chunks(3).map(|of_server| f32::from_bits(of_server[2]) as usize);
+                let slowest = closed.min().unwrap_or(round);
+                assert!(
+                    slowest + ahead >= round,
+                    "trainer {id} in {round}, {slowest}: SEED={seed}"
+                );
+                n_ahead[ahead] += usize::from(slowest < round);
+            }
+        }
+    }
+    assert_eq!(n_ahead[0], 0, "sync is never ahead");
+    let is_proof = n_ahead[1..].iter().all(|&n| n > 100);
+    assert!(is_proof || seeds(2).len() == 1, "{n_ahead:?}: trainers were in step by themselves");
+}
+
 /// Async: everything is applied once and in its trainer's order; who asks what others changed
 /// learns each change once.
 #[test]
@@ -214,6 +253,8 @@ fn a_killed_trainer_is_named() {
     let mut n_named = 0;
     for seed in seeds(1000) {
         let mut plan = sync_plan(2, seed);
+        // Whether or not trainers may be ahead of each other.
+        plan.apply = Apply::ByRound { ahead: (seed % 3) as u32 };
         let mut rng = Rng::new(seed);
         let trainer = rng.below(u64::from(plan.size.trainers)) as u32;
         let at_ms = 30 + rng.below(400);

@@ -145,7 +145,16 @@ const CYCLES: &[(&str, &[&str])] = &[
     (
         "program",
         &[
-            "block", "builder", "dtypes", "init", "op", "program", "remote", "serial", "site",
+            "block",
+            "builder",
+            "distributed",
+            "dtypes",
+            "init",
+            "op",
+            "program",
+            "remote",
+            "serial",
+            "site",
             "stream",
         ],
     ),
@@ -404,7 +413,7 @@ fn nobody_but_the_mode_compares_modes() {
             && !name.starts_with("crates/testing/")
             && name != "crates/program/src/distributed/mode.rs"
     };
-    let modes = ["Mode::Sync", "Mode::Async", "Mode::HalfAsync", "Mode::Geo"];
+    let modes = ["Mode::Sync", "Mode::Async", "Mode::HalfAsync", "Mode::Geo", "Mode::Ssp"];
     let mut found = Vec::new();
     for (name, text) in texts(&[".rs"]).into_iter().filter(|(name, _)| bound(name)) {
         let code = &text[..text.len() - test_part(&name, &text).len()];

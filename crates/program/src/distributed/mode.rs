@@ -7,12 +7,20 @@
 use crate::block::OpDesc;
 use crate::error::Result;
 
+/// Attribute and switch: how many rounds trainers may be ahead. Ours; programs of other modes have none.
+const STALENESS: &str = "staleness";
+
 /// How trainers and servers keep step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// A step ends when every trainer's gradients were applied, averaged, as one update.
     #[default]
     Sync,
+    /// Rounds as in `Sync`, but a trainer may be some rounds ahead of the slowest one (SSP).
+    Ssp {
+        /// How many.
+        staleness: u32,
+    },
     /// A server applies each gradient when it arrives; the threads of one trainer wait for each other.
     HalfAsync,
     /// A server applies each gradient when it arrives, and nobody waits.
@@ -42,10 +50,14 @@ impl Mode {
     /// Batches between two exchanges of GEO, unless somebody says otherwise; Fluid's.
     pub const PUSH_EVERY: u32 = 100;
 
+    /// Servers hold the gradients of so many rounds at most.
+    pub const STALENESS_MAX: u32 = 1000;
+
     /// Short name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Sync => "sync",
+            Mode::Ssp { .. } => "ssp",
             Mode::HalfAsync => "half_async",
             Mode::Async => "async",
             Mode::Geo { .. } => "geo",
@@ -57,6 +69,7 @@ impl Mode {
         match self {
             // Servers do the same for both.
             Mode::HalfAsync => Mode::Async.name().to_string(),
+            Mode::Ssp { staleness } => format!("ssp (staleness {staleness})"),
             Mode::Sync | Mode::Async | Mode::Geo { .. } => self.name().to_string(),
         }
     }
@@ -65,6 +78,7 @@ impl Mode {
     pub fn server_applies(self) -> Applies {
         match self {
             Mode::Sync => Applies::Round { ahead: 0 },
+            Mode::Ssp { staleness } => Applies::Round { ahead: staleness },
             Mode::HalfAsync | Mode::Async => Applies::Arrival,
             Mode::Geo { .. } => Applies::Difference,
         }
@@ -83,7 +97,7 @@ impl Mode {
     /// Whether the threads of a trainer step together and send once.
     pub fn threads_meet(self) -> bool {
         match self {
-            Mode::Sync | Mode::HalfAsync => true,
+            Mode::Sync | Mode::Ssp { .. } | Mode::HalfAsync => true,
             Mode::Async | Mode::Geo { .. } => false,
         }
     }
@@ -92,7 +106,7 @@ impl Mode {
     pub fn sends_in_background(self) -> bool {
         match self {
             Mode::Async => true,
-            Mode::Sync | Mode::HalfAsync | Mode::Geo { .. } => false,
+            Mode::Sync | Mode::Ssp { .. } | Mode::HalfAsync | Mode::Geo { .. } => false,
         }
     }
 
@@ -105,7 +119,7 @@ impl Mode {
     pub fn exchanges_every(self) -> Option<u32> {
         match self {
             Mode::Geo { push_every } => Some(push_every.max(1)),
-            Mode::Sync | Mode::HalfAsync | Mode::Async => None,
+            Mode::Sync | Mode::Ssp { .. } | Mode::HalfAsync | Mode::Async => None,
         }
     }
 
@@ -113,19 +127,21 @@ impl Mode {
     pub fn communicators(self) -> &'static [&'static str] {
         match self {
             Mode::Sync => &["HalfAsyncCommunicator", "SyncCommunicator"],
+            Mode::Ssp { .. } => &["SspCommunicator"],
             Mode::HalfAsync => &["HalfAsyncCommunicator"],
             Mode::Async => &["AsyncCommunicator"],
             Mode::Geo { .. } => &["GeoSgdCommunicator"],
         }
     }
 
-    /// The number of the mode in strategies (Fluid's `DistributedMode`).
+    /// The number of the mode in strategies (Fluid's `DistributedMode`, and 4 is ours).
     pub fn number(self) -> u8 {
         match self {
             Mode::Sync => 0,
             Mode::Async => 1,
             Mode::HalfAsync => 2,
             Mode::Geo { .. } => 3,
+            Mode::Ssp { .. } => 4,
         }
     }
 
@@ -136,6 +152,7 @@ impl Mode {
             1 => Some(Mode::Async),
             2 => Some(Mode::HalfAsync),
             3 => Some(Mode::Geo { push_every: amount }),
+            4 => Some(Mode::Ssp { staleness: amount }),
             _ => None,
         }
     }
@@ -146,11 +163,13 @@ impl Mode {
         argument: bool,
     ) -> std::result::Result<Split, BadSwitch> {
         switches.check()?;
+        let waits = switches.sync_mode && argument || switches.completely_not_async;
         let mode = match () {
             () if switches.geo_sgd_mode => {
                 Mode::Geo { push_every: switches.geo_sgd_need_push_nums }
             }
-            () if switches.sync_mode && argument || switches.completely_not_async => Mode::Sync,
+            () if waits && switches.staleness > 0 => Mode::Ssp { staleness: switches.staleness },
+            () if waits => Mode::Sync,
             () if switches.half_async => Mode::HalfAsync,
             () => Mode::Async,
         };
@@ -169,6 +188,10 @@ impl Mode {
             completely_not_async: self.threads_meet() && self.waits_for_all(),
             geo_sgd_mode: self.exchanges_every().is_some(),
             geo_sgd_need_push_nums: self.exchanges_every().unwrap_or(Mode::PUSH_EVERY),
+            staleness: match self.server_applies() {
+                Applies::Round { ahead } => ahead,
+                Applies::Arrival | Applies::Difference => 0,
+            },
         }
     }
 
@@ -180,7 +203,11 @@ impl Mode {
             Applies::Arrival => 2,
             Applies::Difference => 3,
         };
-        op.attr("sync_mode", self.waits_for_all()).attr("distributed_mode", number)
+        let op = op.attr("sync_mode", self.waits_for_all()).attr("distributed_mode", number);
+        match self.to_fluid().staleness {
+            0 => op,
+            staleness => op.attr(STALENESS, i64::from(staleness)),
+        }
     }
 }
 
@@ -192,7 +219,7 @@ impl Applies {
             None => i64::from(!op.attrs.bool("sync_mode", true)?),
         };
         Ok(match number {
-            0 => Applies::Round { ahead: 0 },
+            0 => Applies::Round { ahead: u32::try_from(op.attrs.int(STALENESS, 0)?).unwrap_or(0) },
             3 => Applies::Difference,
             _ => Applies::Arrival,
         })
@@ -223,6 +250,8 @@ pub struct Switches {
     pub geo_sgd_mode: bool,
     /// Batches between two exchanges.
     pub geo_sgd_need_push_nums: u32,
+    /// Rounds that trainers which wait for each other may be ahead of the slowest; ours.
+    pub staleness: u32,
 }
 
 impl Default for Switches {
@@ -234,6 +263,7 @@ impl Default for Switches {
             completely_not_async: false,
             geo_sgd_mode: false,
             geo_sgd_need_push_nums: Mode::PUSH_EVERY,
+            staleness: 0,
         }
     }
 }
@@ -249,7 +279,7 @@ pub enum Switch<'a> {
 
 impl Switches {
     /// All of them with their names, in the order in which Fluid sets them.
-    pub fn each(&mut self) -> [(&'static str, Switch<'_>); 6] {
+    pub fn each(&mut self) -> [(&'static str, Switch<'_>); 7] {
         use Switch::{Count, Flag};
         [
             ("sync_mode", Flag(&mut self.sync_mode)),
@@ -258,6 +288,7 @@ impl Switches {
             ("completely_not_async", Flag(&mut self.completely_not_async)),
             ("geo_sgd_mode", Flag(&mut self.geo_sgd_mode)),
             ("geo_sgd_need_push_nums", Count(&mut self.geo_sgd_need_push_nums)),
+            (STALENESS, Count(&mut self.staleness)),
         ]
     }
 
@@ -266,6 +297,14 @@ impl Switches {
         let bad = |switch, rule, actual| Err(BadSwitch { switch, rule, actual });
         if self.geo_sgd_mode && self.geo_sgd_need_push_nums == 0 {
             return bad("geo_sgd_need_push_nums", "must be 1 or more", "0");
+        }
+        let waits = self.sync_mode || self.completely_not_async;
+        if self.staleness > 0 && (!waits || self.geo_sgd_mode) {
+            let rule = "needs trainers that wait for each other (sync_mode or a sync strategy)";
+            return bad(STALENESS, rule, "more than 0");
+        }
+        if self.staleness > Mode::STALENESS_MAX {
+            return bad(STALENESS, "must be 1000 or less", "more");
         }
         if self.runtime_split_send_recv && self.sync_mode {
             let rule = "needs sync_mode to be False; set that first";
@@ -293,7 +332,13 @@ pub struct BadSwitch {
 mod tests {
     use super::*;
 
-    const ALL: [Mode; 4] = [Mode::Sync, Mode::HalfAsync, Mode::Async, Mode::Geo { push_every: 7 }];
+    const ALL: [Mode; 5] = [
+        Mode::Sync,
+        Mode::HalfAsync,
+        Mode::Async,
+        Mode::Geo { push_every: 7 },
+        Mode::Ssp { staleness: 7 },
+    ];
 
     #[test]
     fn what_is_written_is_read_back() {
@@ -306,7 +351,7 @@ mod tests {
                 assert_eq!(Applies::told(&op).unwrap(), mode.server_applies());
             }
         }
-        assert_eq!(ALL.map(Mode::number), [0, 2, 1, 3]);
+        assert_eq!(ALL.map(Mode::number), [0, 2, 1, 3, 4]);
         assert_eq!(Mode::from_number(9, 0), None);
     }
 
@@ -337,5 +382,19 @@ mod tests {
         assert_eq!(refused(half), "completely_not_async");
         let geo = Switches { geo_sgd_mode: true, geo_sgd_need_push_nums: 0, ..usual };
         assert_eq!(refused(geo), "geo_sgd_need_push_nums");
+        let stale = Switches { sync_mode: false, staleness: 1, ..usual };
+        assert_eq!(refused(stale), "staleness");
+        assert_eq!(refused(Switches { staleness: 1001, ..usual }), "staleness");
+    }
+
+    #[test]
+    fn rounds_without_staleness_are_sync() {
+        let none = Mode::Ssp { staleness: 0 };
+        assert_eq!(none.server_applies(), Mode::Sync.server_applies());
+        let op = || OpDesc::new("listen_and_serv");
+        assert_eq!(none.tell_server(op(), true), Mode::Sync.tell_server(op(), true));
+        assert_eq!(Mode::from_fluid(&none.to_fluid(), true).unwrap().mode, Mode::Sync);
+        let plain = Switches { staleness: 3, ..Switches::default() };
+        assert_eq!(Mode::from_fluid(&plain, true).unwrap().mode, Mode::Ssp { staleness: 3 });
     }
 }

@@ -18,6 +18,8 @@ class DistributeTranspilerConfig:
 
     `fluid_block_init` is ours: with it every block of a variable starts its random numbers anew, as
     in Fluid; without it blocks hold what the whole variable would, however many servers there are.
+
+    `staleness` is ours: trainers that wait for each other may be so many rounds ahead of the slowest.
     """
 
     slice_var_up = True
@@ -37,6 +39,7 @@ class DistributeTranspilerConfig:
     hierarchical_allreduce_exter_nranks = 0
     collective_mode = None
     fluid_block_init = False
+    staleness = 0
     _runtime_split_send_recv = False
     _sync_mode = True
 
@@ -70,7 +73,7 @@ class DistributeTranspilerConfig:
 #: What the core wants to know of a configuration.
 FIELDS = (
     "slice_var_up min_block_size enable_dc_asgd runtime_split_send_recv sync_mode half_async "
-    "completely_not_async geo_sgd_mode geo_sgd_need_push_nums"
+    "completely_not_async geo_sgd_mode geo_sgd_need_push_nums staleness"
 ).split()
 
 

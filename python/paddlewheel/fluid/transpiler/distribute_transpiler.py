@@ -27,6 +27,7 @@ class DistributedMode:
     ASYNC = 1
     HALF_ASYNC = 2
     GEO = 3
+    SSP = 4
 
 
 def log(line):

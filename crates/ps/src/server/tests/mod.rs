@@ -563,3 +563,37 @@ fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
     assert!(warned, "{actions:?}");
     assert!(matches!(replies(actions)[..], [(1, 0, Reply::Welcome(_))]));
 }
+
+/// A trainer that may be ahead is answered before the others have sent; further ahead it waits for the
+/// slowest, is told of whoever died, and goes on without them if it may.
+#[test]
+fn a_trainer_that_may_be_ahead_waits_only_for_the_bound() {
+    for go_on in [false, true] {
+        let mut bench = Bench::new(2, true);
+        bench.server.config.apply = Apply::ByRound { ahead: 1 };
+        bench.server.config.go_on = go_on;
+        bench.hello(0, 0);
+        bench.hello(1, 1);
+        bench.say(0, 1, push(1.0));
+        bench.say(0, 2, Barrier { round: 1 });
+        let told = bench.say(0, 9, pull(1));
+        assert!(matches!(told[..], [(0, 9, Reply::Values(_))]), "a round ahead: {told:?}");
+        bench.say(0, 3, push(1.0));
+        bench.say(0, 4, Barrier { round: 2 });
+        assert_eq!(bench.say(0, 10, pull(2)), [], "two rounds ahead");
+        bench.say(1, 1, push(1.0));
+        let told = bench.say(1, 2, Barrier { round: 1 });
+        assert!(told.iter().any(|(to, id, _)| (*to, *id) == (0, 10)), "{told:?}");
+        bench.say(0, 5, Barrier { round: 3 });
+        assert_eq!(bench.say(0, 11, pull(3)), []);
+        bench.server.closed(Millis(bench.now), ConnId(1));
+        let told = bench.tick(2000);
+        match go_on {
+            true => assert!(matches!(told[..], [(0, 11, Reply::Values(_))]), "{told:?}"),
+            false => {
+                let [(0, 11, Reply::Refused(refusal))] = &told[..] else { panic!("{told:?}") };
+                assert!(matches!(refusal, Refusal::TrainerLost { trainer: 1, .. }), "{refusal}");
+            }
+        }
+    }
+}

@@ -131,6 +131,15 @@ class GeoStrategy(DistributedStrategy):
     _mode = DistributedMode.GEO
 
 
+class SspStrategy(DistributedStrategy):
+    """Trainers step together, but one may be `staleness` rounds ahead of the slowest."""
+
+    _mode = DistributedMode.SSP
+
+    def __init__(self, staleness=1):
+        super().__init__(staleness)
+
+
 class StrategyFactory:
     """Makes strategies."""
 
@@ -138,6 +147,11 @@ class StrategyFactory:
     def create_sync_strategy():
         """All trainers step together."""
         return SyncStrategy()
+
+    @staticmethod
+    def create_ssp_strategy(staleness=1):
+        """Trainers step together, but one may be `staleness` rounds ahead of the slowest. Ours."""
+        return SspStrategy(staleness)
 
     @staticmethod
     def create_half_async_strategy():
