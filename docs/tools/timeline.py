@@ -23,9 +23,11 @@ IMAGES = os.path.join(HERE, os.pardir, "img")
 
 #: Steps of a trainer, and the one at which the picture begins.
 STEPS, FIRST = 60, 30
-#: What trainer 1 sleeps before each step, in seconds.
-PAUSE = 0.008
+#: What trainer 1 sleeps before a step, in seconds, and before every how many steps it does so.
+PAUSES = {"ssp": (0.03, 4)}
+PAUSE = (0.008, 1)
 #: How long the drawn part is, in seconds.
+SPANS = {"ssp": 0.1}
 SPAN = 0.04
 
 #: How to ask for each mode.
@@ -34,6 +36,7 @@ MODES = {
     "half_async": lambda factory: factory.create_half_async_strategy(),
     "async": lambda factory: factory.create_async_strategy(),
     "geo": lambda factory: factory.create_geo_strategy(4),
+    "ssp": lambda factory: factory.create_ssp_strategy(2),
 }
 
 #: Numbers of messages on the wire, the words for them, and their colours.
@@ -61,7 +64,7 @@ HEAD = struct.Struct("<4sHHIIQ")
 # ------------------------------------------------------------------ a process of the job
 
 
-def train(mode):
+def train(mode, slower):
     """What servers and trainers do: a small model with a table and two layers."""
     import numpy
     import paddle.fluid as fluid
@@ -90,8 +93,10 @@ def train(mode):
     me = fleet.worker_index()
     random = numpy.random.RandomState(me)
     fleet.barrier_worker()
-    for _ in range(STEPS):
-        time.sleep(PAUSE * me)
+    pause, every = PAUSES.get(mode, PAUSE)
+    for step in range(STEPS):
+        if me == 1 and step % every == 0:
+            time.sleep(pause * slower)
         feed = {
             "ids": random.randint(0, 100000, (1024, 1)),
             "label": random.rand(1024, 1).astype("float32"),
@@ -164,7 +169,7 @@ def free_ports(n):
     return found
 
 
-def run_job(mode):
+def run_job(mode, slower):
     """Runs two servers and two trainers; returns messages and the steps of each trainer."""
     servers, seen, processes = free_ports(2), [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -172,7 +177,7 @@ def run_job(mode):
         def start(name, **variables):
             log = open(os.path.join(folder, name), "w")
             command = [sys.executable, "-m", "paddlewheel", "run", os.path.abspath(__file__)]
-            command += ["--job", mode]
+            command += ["--job", mode, "--slower", str(slower)]
             variables = {**os.environ, "PADDLE_TRAINERS_NUM": "2", **variables}
             processes.append(subprocess.Popen(command, env=variables, stdout=log, stderr=log))
 
@@ -218,10 +223,10 @@ LANES = {"trainer 0": 60, "server 0": 130, "server 1": 170, "trainer 1": 240}
 LEFT, WIDTH, HEIGHT = 80, 1180, 330
 
 
-def draw(mode, seen, steps, begin):
+def draw(mode, seen, steps, begin, span):
     """The picture of a mode."""
-    end = begin + SPAN
-    scale = (WIDTH - LEFT - 20) / SPAN
+    end = begin + span
+    scale = (WIDTH - LEFT - 20) / span
 
     def x(at):
         return LEFT + (min(max(at, begin), end) - begin) * scale
@@ -230,7 +235,7 @@ def draw(mode, seen, steps, begin):
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" ' % (WIDTH, HEIGHT)
         + 'font-family="sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="white"/>',
-        '<text x="10" y="20" font-size="14">%s: %d ms of a real run</text>' % (mode, SPAN * 1e3),
+        '<text x="10" y="20" font-size="14">%s: %d ms of a real run</text>' % (mode, span * 1e3),
     ]
     for name, y in LANES.items():
         out.append('<text x="10" y="%d">%s</text>' % (y + 4, name))
@@ -263,7 +268,7 @@ def draw(mode, seen, steps, begin):
                 '<path d="M%.1f %dV%dM%.1f %dL%.1f %dL%.1f %dZ" ' % arrow
                 + 'stroke="%s" fill="%s"/>' % (colour, colour)
             )
-    for ms in range(0, int(SPAN * 1e3) + 1, 5):
+    for ms in range(0, int(span * 1e3) + 1, max(int(span * 1e3) // 8, 1)):
         place = (x(begin + ms / 1e3), HEIGHT - 45, ms)
         out.append('<text x="%.1f" y="%d" font-size="10">%d ms</text>' % place)
     left = LEFT
@@ -291,19 +296,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("modes", nargs="*", help="; ".join(MODES))
     parser.add_argument("--text", action="store_true", help="print a list instead of drawing")
+    parser.add_argument("--slower", type=int, default=1, help="longer pauses, for a slow machine")
     parser.add_argument("--job", help=argparse.SUPPRESS)
     settings = parser.parse_args()
     if settings.job:
-        return train(settings.job)
+        return train(settings.job, settings.slower)
     for mode in settings.modes or MODES:
-        seen, steps = run_job(mode)
+        seen, steps = run_job(mode, settings.slower)
         begin = steps["trainer 0"][FIRST][0]
+        if mode == "ssp":
+            # Just before trainer 1 sleeps.
+            begin = steps["trainer 1"][FIRST + 1][0]
         if settings.text:
             print(listing(seen, begin))
             continue
         path = os.path.join(IMAGES, "%s.svg" % mode)
         with open(path, "w") as file:
-            file.write(draw(mode, seen, steps, begin))
+            file.write(draw(mode, seen, steps, begin, SPANS.get(mode, SPAN) * settings.slower))
         print("wrote", os.path.relpath(path))
 
 

@@ -1,0 +1,150 @@
+//! What documents say of the code is true where a test can tell: the glossary, the numbers of
+//! messages, the tests that are named as proofs.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The crates that users see. `python` shows its types to Python only.
+const CRATES: &[&str] = &["tensor", "program", "data", "ps", "train", "fleet"];
+
+/// A folder whose types are options of layers, under the names of Fluid's layers.
+const LAYERS: &str = "program/src/layers/";
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).expect("crates/testing lies two levels down").to_path_buf()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// The texts of the files below a folder that end in `ending`, with their paths.
+fn texts(folder: &Path, ending: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.to_string_lossy().replace('\\', "/");
+        if path.is_dir() {
+            found.extend(texts(&path, ending));
+        } else if name.ends_with(ending) {
+            let text = fs::read_to_string(path).unwrap();
+            found.push((name, text));
+        }
+    }
+    found
+}
+
+/// The names of the public structs, enums and traits in a text, without those of its tests.
+fn public_types(text: &str) -> BTreeSet<String> {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let declared = |line: &str| {
+        let mut words = line.trim_start().strip_prefix("pub ")?.split_whitespace();
+        let is_type = matches!(words.next(), Some("struct" | "enum" | "trait"));
+        let name = words.next().filter(|_| is_type)?;
+        let end = name.find(|c: char| !c.is_alphanumeric()).unwrap_or(name.len());
+        (end > 0).then(|| name[..end].to_string())
+    };
+    code.lines().filter_map(declared).collect()
+}
+
+/// The public types of all shipped crates whose files `counts` accepts, and the two that a macro makes.
+fn types_in_the_code(counts: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let mut names = BTreeSet::from(["Reply".to_string(), "Request".to_string()]);
+    for name in CRATES {
+        let sources = texts(&root().join("crates").join(name).join("src"), ".rs");
+        for (_, text) in sources.iter().filter(|(path, _)| counts(path)) {
+            names.extend(public_types(text));
+        }
+    }
+    names
+}
+
+/// The types that the first columns of the glossary's tables name.
+fn types_in_the_glossary() -> BTreeSet<String> {
+    let text = read("docs/glossary.md");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    let columns = rows.filter_map(|row| row.split(" |").next());
+    let names = columns.flat_map(|column| column.split(['`', ',', ' ']));
+    names.filter(|name| !name.is_empty()).map(str::to_string).collect()
+}
+
+#[test]
+fn the_glossary_has_every_public_type_and_no_other() {
+    let (code, glossary) =
+        (types_in_the_code(|path| !path.contains(LAYERS)), types_in_the_glossary());
+    assert!(code.len() > 100, "types are found: {code:?}");
+    let missing: Vec<_> = code.difference(&glossary).collect();
+    assert!(missing.is_empty(), "docs/glossary.md lacks these types: {missing:?}");
+    let all = types_in_the_code(|_| true);
+    let stale: Vec<_> = glossary.difference(&all).collect();
+    assert!(stale.is_empty(), "docs/glossary.md names types that do not exist: {stale:?}");
+}
+
+#[test]
+fn declarations_are_found_in_every_form() {
+    let text = "pub struct A;\n    pub enum B<T> {\npub trait C: D {\npub(crate) struct E;\n\
+                pub fn struct_f() {}\npub struct G(u8);\n#[cfg(test)]\nmod tests {\npub struct H;\n";
+    let found: Vec<String> = public_types(text).into_iter().collect();
+    assert_eq!(found, ["A", "B", "C", "G"]);
+}
+
+#[test]
+fn the_first_pages_are_short() {
+    for (page, n_lines_max) in [("README.md", 90), ("ARCHITECTURE.md", 200)] {
+        let n_lines = read(page).lines().count();
+        assert!(
+            n_lines <= n_lines_max,
+            "{page} has {n_lines} lines, at most {n_lines_max} are read"
+        );
+    }
+}
+
+/// The number before a name: `12 Trade(Trade),`.
+fn message_number(line: &str) -> Option<u32> {
+    let (number, rest) = line.trim().split_once(' ')?;
+    let is_variant = rest.starts_with(char::is_uppercase) && rest.ends_with("),");
+    number.parse().ok().filter(|_| is_variant)
+}
+
+#[test]
+fn every_message_and_the_version_are_described() {
+    let (formats, messages) = (read("docs/formats.md"), read("crates/ps/src/message/mod.rs"));
+    let numbers: Vec<u32> = messages.lines().filter_map(message_number).collect();
+    assert!(numbers.len() > 20, "messages are found: {numbers:?}");
+    let rows: BTreeSet<u32> = formats
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" |").next()?.parse().ok())
+        .collect();
+    let missing: Vec<_> = numbers.iter().filter(|number| !rows.contains(number)).collect();
+    assert!(missing.is_empty(), "docs/formats.md lacks these messages: {missing:?}");
+    let hello = read("crates/ps/src/message/hello.rs");
+    let version = hello.split("VERSION: u32 = ").nth(1).and_then(|rest| rest.split(';').next());
+    let title = format!("## The network protocol, version {}\n", version.expect("a version"));
+    assert!(formats.contains(&title), "docs/formats.md has no title {title:?}");
+}
+
+#[test]
+fn tests_that_documents_name_exist() {
+    let mut code = String::new();
+    for folder in ["crates", "python/tests"] {
+        for ending in [".rs", ".py"] {
+            texts(&root().join(folder), ending).iter().for_each(|(_, text)| code.push_str(text));
+        }
+    }
+    let failures = read("docs/failures.md");
+    let words = failures.split('`').skip(1).step_by(2);
+    let is_test = |word: &&str| {
+        let plain = word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        plain && word.matches('_').count() >= 3
+    };
+    let named: Vec<&str> = words.filter(is_test).collect();
+    assert!(named.len() > 20, "tests are found: {named:?}");
+    let exists = |name: &str| {
+        code.contains(&format!("fn {name}(")) || code.contains(&format!("def {name}("))
+    };
+    let gone: Vec<_> = named.into_iter().filter(|name| !exists(name)).collect();
+    assert!(gone.is_empty(), "docs/failures.md names tests that do not exist: {gone:?}");
+}
