@@ -2,7 +2,7 @@
 //! 1 thread, on the same server in the same run. A ratio of 1 means that the server serves no faster
 //! however many ask.
 //!
-//! `cargo bench -p testing --bench contention`; this file also compiles at commit 7f360f3.
+//! `cargo bench -p testing --bench contention`; part of `make bench`.
 #![allow(clippy::print_stdout, missing_docs)]
 
 use std::fmt::Write;
@@ -114,12 +114,7 @@ fn main() {
             many.push(samples_per_s(&plan(TRAINERS), &folder, THREADS));
         }
         let ratios = one.iter().zip(&many).map(|(one, many)| many / one).collect();
-        println!(
-            "BENCH contention_{mode} {:.3} ({TRAINERS} trainers x {THREADS} threads {:.0} samples/s, \
-             1 x 1 {:.0} samples/s)",
-            median(ratios),
-            median(many),
-            median(one)
-        );
+        let (ratio, many, one) = (median(ratios), median(many), median(one));
+        println!("BENCH contention_{mode} ratio={ratio:.3} ours={many:.0} against=one={one:.0}");
     }
 }
