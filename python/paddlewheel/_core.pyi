@@ -1006,7 +1006,7 @@ class fleet:
     def launch_ps(arguments: Any, python: Any, alias: Any) -> Any:
         """Starts servers and trainers and waits for them; returns the exit code."""
     @staticmethod
-    def mode_switches(number: Any, amount: int = 100) -> Any:
+    def mode_switches(number: Any, amount: Any = None) -> Any:
         """What the strategy of a mode sets in a transpiler's configuration, in the order to set it; `amount` is what the mode counts, if it counts something."""
     @staticmethod
     def mpi_role() -> Any:

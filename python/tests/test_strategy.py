@@ -2,6 +2,7 @@
 
 import pytest
 
+from paddlewheel import fluid
 from paddlewheel.fluid.incubate.fleet.parameter_server.distribute_transpiler import (
     distributed_strategy as strategies,
 )
@@ -49,6 +50,32 @@ def test_each_strategy_sets_its_switches():
     ssp = StrategyFactory.create_ssp_strategy(staleness=3)
     assert ssp.get_program_config().staleness == 3
     assert StrategyFactory.create_sync_strategy().get_program_config().staleness == 0
+
+
+@pytest.mark.parametrize("number", [-1, -(2**70), 2**40, 2**70])
+def test_a_count_that_cannot_be_is_named(number):
+    with pytest.raises(ValueError, match="^staleness must be .* but received {}$".format(number)):
+        StrategyFactory.create_ssp_strategy(staleness=number)
+    with pytest.raises(ValueError, match="^update_frequency must be"):
+        StrategyFactory.create_geo_strategy(update_frequency=number)
+
+
+def test_other_whole_numbers_that_cannot_be_are_named():
+    dataset = fluid.DatasetFactory().create_dataset("InMemoryDataset")
+    calls = {
+        "batch_size": dataset.set_batch_size,
+        "skip_max": dataset.set_skip_max,
+        "seed": dataset.set_shuffle_seed,
+        "merge_size": dataset.set_merge_by_lineid,
+        "thread_num": dataset.set_thread,
+        "num_thresholds": lambda number: fluid.metrics.Auc("auc", num_thresholds=number),
+        "index": fluid.Program().block,
+        "DistributedMode": lambda number: setattr(TrainerRuntimeConfig(), "mode", number),
+    }
+    for name, call in calls.items():
+        for number in (-1, 2**70):
+            with pytest.raises(ValueError, match="^{} must be".format(name)):
+                call(number)
 
 
 def test_the_settings_of_a_trainer_are_fluids():

@@ -106,16 +106,6 @@ impl Names for &[String] {
         self.to_vec()
     }
 }
-impl Names for &crate::Var {
-    fn names(self) -> Vec<String> {
-        vec![self.name().to_string()]
-    }
-}
-impl Names for &[crate::Var] {
-    fn names(self) -> Vec<String> {
-        self.iter().map(|var| var.name().to_string()).collect()
-    }
-}
 
 impl OpDesc {
     /// An op of this type with nothing attached yet.
@@ -159,6 +149,20 @@ impl OpDesc {
     /// Every variable written, in port order, without placeholders.
     pub fn writes(&self) -> impl Iterator<Item = &str> {
         all(&self.outputs)
+    }
+
+    /// Where it was built: as noted, or as the file says that it came from.
+    pub fn built_at(&self) -> Site {
+        match self.attrs.get(role::CALLSTACK) {
+            Some(Attr::Strs(lines)) if self.site.is_unknown() => Site::from_callstack(lines),
+            _ => self.site.clone(),
+        }
+    }
+
+    /// What went wrong with it, and where: its block and its index there.
+    pub fn failed(&self, block: usize, index: usize, source: Error) -> Error {
+        let (kind, site) = (self.kind.clone(), self.built_at());
+        Error::InOp { block, index, kind, op: self.to_string(), site, source: Box::new(source) }
     }
 
     /// The role attribute, Forward if it has none.
@@ -315,5 +319,37 @@ impl Block {
             op.rename_output(from, to);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::Frame;
+
+    fn frame(line: u32, function: &str) -> Frame {
+        Frame { file: "train.py".into(), line, function: function.into() }
+    }
+
+    #[test]
+    fn is_no_part_of_what_an_op_is() {
+        let (mut one, other) = (OpDesc::new("mul"), OpDesc::new("mul"));
+        one.site = Site::new(vec![frame(17, "net")]);
+        assert_eq!(one, other);
+    }
+
+    #[test]
+    fn reads_what_fluid_wrote() {
+        let lines = [
+            "  File \"/usr/lib/python3/site-packages/paddle/fluid/framework.py\", line 2610, in append_op\n    attrs=None)\n",
+            "  File \"o.py\", line 2, in net\n    y=fluid.layers.fc(x,1)\n",
+            "no line at all",
+        ];
+        let lines = lines.map(str::to_string).to_vec();
+        let op = OpDesc::new("mul").attr(role::CALLSTACK, lines);
+        assert_eq!(op.built_at().to_string(), " built at o.py:2 in `net`");
+        let mut ours = op.clone();
+        ours.site = Site::new(vec![frame(17, "net")]);
+        assert_eq!(ours.built_at().callstack(), ["  File \"train.py\", line 17, in net\n"]);
     }
 }

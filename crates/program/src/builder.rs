@@ -4,7 +4,7 @@ use std::mem;
 
 use tensor::DType;
 
-use crate::block::OpDesc;
+use crate::block::{Names, OpDesc};
 use crate::error::{Error, Result};
 use crate::init;
 use crate::names::UniqueNames;
@@ -20,6 +20,18 @@ impl Var {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.0
+    }
+}
+
+impl Names for &Var {
+    fn names(self) -> Vec<String> {
+        vec![self.name().to_string()]
+    }
+}
+
+impl Names for &[Var] {
+    fn names(self) -> Vec<String> {
+        self.iter().map(|var| var.name().to_string()).collect()
     }
 }
 

@@ -2,18 +2,15 @@
 
 use tensor::{DType, DidYouMean};
 
-use crate::block::OpDesc;
-use crate::op;
 use crate::site::Site;
-use crate::stream::Problem;
 use crate::var::VarDesc;
 
 /// A fact about a program or its data that does not hold.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The fields are what the message names.
 pub enum Error {
-    #[error("Operator \"{0}\" has not been registered.{near}", near = DidYouMean::among(.0, op::names()))]
-    UnknownOp(String),
+    #[error("Operator \"{op}\" has not been registered.{near}")]
+    UnknownOp { op: String, near: DidYouMean },
 
     #[error("Input {port} not found: op `{op}` needs it")]
     MissingInput { op: String, port: String },
@@ -188,6 +185,47 @@ pub enum Error {
     InOp { block: usize, index: usize, kind: String, op: String, site: Site, source: Box<Error> },
 }
 
+/// What is wrong with a stream.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs)] // The fields are what the message names.
+pub enum Problem {
+    #[error("tensor version {0} is not supported, Only version 0 is supported")]
+    Version(u32),
+
+    #[error("{needed} bytes are needed for {what}, but {left} are left; the file is cut short")]
+    Truncated { what: &'static str, needed: u64, left: usize },
+
+    #[error("{0} bytes of a tensor's description are no tensor description")]
+    Description(i32),
+
+    #[error("a tensor without dimensions")]
+    NoDimensions,
+
+    #[error("{0} bytes are no list of offsets")]
+    OffsetBytes(u64),
+
+    #[error("the tensor has {actual} rows, but {expected} ids are listed")]
+    RowCount { expected: usize, actual: usize },
+
+    #[error("the file holds {found} variables, but {wanted} are asked for")]
+    TooFew { found: usize, wanted: usize },
+
+    #[error(
+        "Not allowed to load partial data via load_combine_op, please use load_op instead. \
+         ({left} bytes follow the last of {wanted} variables)"
+    )]
+    Partial { wanted: usize, left: usize },
+
+    #[error("{left} bytes follow the variable")]
+    TooLong { left: usize },
+
+    #[error("elements {start}..{end} are asked for, but the tensor has {len}")]
+    Slice { start: u64, end: u64, len: usize },
+
+    #[error(transparent)]
+    Tensor(#[from] tensor::Error),
+}
+
 /// The line that built an op, if somebody noted it.
 fn in_op_at(kind: &str, site: &Site) -> String {
     let at = site.to_string();
@@ -218,12 +256,6 @@ impl Error {
     pub fn unknown_var<'a>(name: &str, vars: impl Iterator<Item = &'a VarDesc>) -> Error {
         let near = DidYouMean::among(name, vars.map(|var| var.name.as_str()));
         Error::UnknownVar { var: name.to_string(), near }
-    }
-
-    /// Where an error happened: block and index of the op.
-    pub fn in_op((block, index): (usize, usize), op: &OpDesc, source: Error) -> Error {
-        let (kind, site) = (op.kind.clone(), Site::of(op));
-        Error::InOp { block, index, kind, op: op.to_string(), site, source: Box::new(source) }
     }
 
     /// The fact itself, without where it happened.

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::block::{Block, OpDesc, OpId};
+use crate::block::{Block, OpDesc};
 use crate::distributed::Distributed;
 use crate::error::{Error, Result};
-use crate::op;
 use crate::role;
 use crate::site::Site;
 use crate::var::VarDesc;
@@ -211,11 +210,6 @@ impl Program {
         id
     }
 
-    /// Says the shapes of what an op of a block writes.
-    pub fn infer_op(&mut self, block: BlockId, op: &OpDesc) -> Result<()> {
-        op::infer(self, block, op)
-    }
-
     /// Closes the current block: layers write to the one around it again.
     pub fn pop_block(&mut self) {
         self.current = self.blocks[self.current].parent.max(0) as usize;
@@ -254,27 +248,8 @@ impl Program {
         self.list_vars().filter(|var| var.param.is_some())
     }
 
-    /// Appends an op: fills in its common attributes and infers the shapes of what it writes.
-    pub fn append_op(&mut self, block: BlockId, op: OpDesc) -> Result<()> {
-        let end = self.blocks[block].ops.len();
-        self.insert_op(block, end, op)
-    }
-
-    /// Puts an op before all others.
-    pub fn prepend_op(&mut self, block: BlockId, op: OpDesc) -> Result<()> {
-        self.insert_op(block, 0, op)
-    }
-
-    /// Puts an op at a place.
-    pub fn insert_op(&mut self, block: BlockId, index: usize, mut op: OpDesc) -> Result<()> {
-        op.id = OpId::default();
-        self.fill_common_attrs(&mut op);
-        op::infer(self, block, &op).map_err(|source| Error::in_op((block, index), &op, source))?;
-        self.block_mut(block).ops.insert(index, op);
-        Ok(())
-    }
-
-    fn fill_common_attrs(&self, op: &mut OpDesc) {
+    /// Gives an op that joins the program what all ops have.
+    pub(crate) fn fill_common_attrs(&self, op: &mut OpDesc) {
         if op.site.is_unknown() {
             op.site = self.site.clone();
         }

@@ -7,9 +7,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::block::OpDesc;
-use crate::role::CALLSTACK;
-
 /// A line of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -67,12 +64,11 @@ impl Site {
         self.0.is_none()
     }
 
-    /// Where an op was built: as noted, or as the file says that it came from.
-    pub fn of(op: &OpDesc) -> Self {
-        match op.attrs.get(CALLSTACK) {
-            Some(crate::Attr::Strs(lines)) if op.site.is_unknown() => from_fluid(lines),
-            _ => op.site.clone(),
-        }
+    /// The innermost line of Fluid's attribute that is not of Fluid itself.
+    pub fn from_callstack(lines: &[String]) -> Self {
+        let frames = lines.iter().filter_map(|line| parse(line));
+        let mut users = frames.filter(|frame| !frame.file.contains("/paddle/"));
+        users.next_back().map_or_else(Site::default, |frame| Site::new(vec![frame]))
     }
 
     /// As Fluid's attribute has it: the innermost last, as Python prints it.
@@ -93,13 +89,6 @@ impl fmt::Display for Site {
         }
         Ok(())
     }
-}
-
-/// The innermost line of Fluid's attribute that is not of Fluid itself.
-fn from_fluid(lines: &[String]) -> Site {
-    let frames = lines.iter().filter_map(|line| parse(line));
-    let mut users = frames.filter(|frame| !frame.file.contains("/paddle/"));
-    users.next_back().map_or_else(Site::default, |frame| Site::new(vec![frame]))
 }
 
 /// A line as Python prints it.
@@ -124,27 +113,5 @@ mod tests {
         let text = " built at train.py:17 in `net`, called from train.py:30 in `<module>`";
         assert_eq!(site.to_string(), text);
         assert_eq!(Site::default().to_string(), "");
-    }
-
-    #[test]
-    fn is_no_part_of_what_an_op_is() {
-        let (mut one, other) = (OpDesc::new("mul"), OpDesc::new("mul"));
-        one.site = Site::new(vec![frame(17, "net")]);
-        assert_eq!(one, other);
-    }
-
-    #[test]
-    fn reads_what_fluid_wrote() {
-        let lines = [
-            "  File \"/usr/lib/python3/site-packages/paddle/fluid/framework.py\", line 2610, in append_op\n    attrs=None)\n",
-            "  File \"o.py\", line 2, in net\n    y=fluid.layers.fc(x,1)\n",
-            "no line at all",
-        ];
-        let lines = lines.map(str::to_string).to_vec();
-        let op = OpDesc::new("mul").attr(CALLSTACK, lines);
-        assert_eq!(Site::of(&op).to_string(), " built at o.py:2 in `net`");
-        let mut ours = op.clone();
-        ours.site = Site::new(vec![frame(17, "net")]);
-        assert_eq!(Site::of(&ours).callstack(), ["  File \"train.py\", line 17, in net\n"]);
     }
 }

@@ -6,49 +6,9 @@
 
 use tensor::{DType, Lod, Rows, Shape, Tensor, Value};
 
+pub use crate::error::Problem;
 use crate::error::{Error, Result};
 use crate::serial::wire::{Reader as Wire, Writer};
-
-/// What is wrong with a stream.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[allow(missing_docs)] // The fields are what the message names.
-pub enum Problem {
-    #[error("tensor version {0} is not supported, Only version 0 is supported")]
-    Version(u32),
-
-    #[error("{needed} bytes are needed for {what}, but {left} are left; the file is cut short")]
-    Truncated { what: &'static str, needed: u64, left: usize },
-
-    #[error("{0} bytes of a tensor's description are no tensor description")]
-    Description(i32),
-
-    #[error("a tensor without dimensions")]
-    NoDimensions,
-
-    #[error("{0} bytes are no list of offsets")]
-    OffsetBytes(u64),
-
-    #[error("the tensor has {actual} rows, but {expected} ids are listed")]
-    RowCount { expected: usize, actual: usize },
-
-    #[error("the file holds {found} variables, but {wanted} are asked for")]
-    TooFew { found: usize, wanted: usize },
-
-    #[error(
-        "Not allowed to load partial data via load_combine_op, please use load_op instead. \
-         ({left} bytes follow the last of {wanted} variables)"
-    )]
-    Partial { wanted: usize, left: usize },
-
-    #[error("{left} bytes follow the variable")]
-    TooLong { left: usize },
-
-    #[error("elements {start}..{end} are asked for, but the tensor has {len}")]
-    Slice { start: u64, end: u64, len: usize },
-
-    #[error(transparent)]
-    Tensor(#[from] tensor::Error),
-}
 
 /// Appends a tensor with its ragged offsets.
 pub fn write_tensor(out: &mut Vec<u8>, tensor: &Tensor) {

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PyList, PySet, PyString, PyTuple};
 
 use crate::error::from_program;
-use crate::program::PyProgram;
-use crate::variable::{PyVariable, name_of};
+use crate::framework::program::PyProgram;
+use crate::framework::variable::{PyVariable, name_of};
 
 /// Adds the module `_core.backward`.
 pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use program::backward::ParamGrad;
 use pyo3::prelude::*;
 
-use crate::context::{build, wrap};
-use crate::param::PyGradClip;
-use crate::variable::{PyVariable, name_of};
+use crate::framework::context::{build, wrap};
+use crate::framework::param::PyGradClip;
+use crate::framework::variable::{PyVariable, name_of};
 
 /// Adds what this file has.
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {

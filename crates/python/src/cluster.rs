@@ -1,6 +1,6 @@
 //! The parameter servers of this process: one set of connections, shared by all executors.
 
-use std::sync::{Arc, LazyLock, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use fleet::ready::{self, Watch};
 use ps::Endpoint;
@@ -9,7 +9,7 @@ use train::Cluster;
 use train::remote::usual_log;
 
 use crate::error::from_fleet;
-use crate::executor::{Raised, signalled};
+use crate::signals::{Raised, signalled, taken};
 
 static CLUSTER: OnceLock<Cluster> = OnceLock::new();
 static RAISED: LazyLock<Raised> = LazyLock::new(Raised::default);
@@ -45,7 +45,7 @@ fn wait_for(endpoints: &[Endpoint]) -> fleet::Result<()> {
 
 /// What a signal handler raised while a thread waited for servers.
 pub(crate) fn raised_in_wait() -> Option<PyErr> {
-    RAISED.lock().unwrap_or_else(PoisonError::into_inner).take()
+    taken(&RAISED)
 }
 
 /// Python ends: tells servers that this trainer goes, if it never said that its job is done.

@@ -14,11 +14,12 @@ use pyo3::types::PyDict;
 use tensor::DType;
 
 use crate::cluster::raised_in_wait;
+use crate::convert::Whole;
 use crate::error::from_data;
-use crate::executor::SIGNALS_EVERY;
 use crate::fleet::PyFleet;
+use crate::framework::variable::PyVariable;
+use crate::signals::SIGNALS_EVERY;
 use crate::tensor::PyTensor;
-use crate::variable::PyVariable;
 
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyDataset>()?;
@@ -89,16 +90,6 @@ impl PyDataset {
     }
 }
 
-/// A number that must be 1 or more.
-fn positive(setting: &str, value: i64) -> PyResult<usize> {
-    match usize::try_from(value) {
-        Ok(value) if value > 0 => Ok(value),
-        _ => {
-            Err(PyValueError::new_err(format!("{setting} must be 1 or more, but received {value}")))
-        }
-    }
-}
-
 #[pymethods]
 impl PyDataset {
     #[new]
@@ -123,15 +114,15 @@ impl PyDataset {
     }
 
     /// How many samples a batch has.
-    fn set_batch_size(&self, py: Python<'_>, batch_size: i64) -> PyResult<()> {
-        let batch_size = positive("batch_size", batch_size)?;
+    fn set_batch_size(&self, py: Python<'_>, batch_size: Whole) -> PyResult<()> {
+        let batch_size = batch_size.positive("batch_size")?;
         self.set(py, |settings| settings.batch_size = batch_size);
         Ok(())
     }
 
     /// How many threads read and train.
-    fn set_thread(&self, py: Python<'_>, thread_num: i64) -> PyResult<()> {
-        let thread_num = positive("thread_num", thread_num)?;
+    fn set_thread(&self, py: Python<'_>, thread_num: Whole) -> PyResult<()> {
+        let thread_num = thread_num.positive("thread_num")?;
         self.set(py, |settings| settings.n_threads = thread_num);
         Ok(())
     }
@@ -172,8 +163,10 @@ impl PyDataset {
 
     /// How many bad lines and files may be skipped; they are counted in `skipped`. 0, the default,
     /// makes the first an error. Not in Fluid.
-    fn set_skip_max(&self, py: Python<'_>, skip_max: u64) {
+    fn set_skip_max(&self, py: Python<'_>, skip_max: Whole) -> PyResult<()> {
+        let skip_max = skip_max.fit("skip_max")?;
         self.set(py, |settings| settings.skips_max = skip_max);
+        Ok(())
     }
 
     /// For how many seconds a pipe command may print nothing before it is given up, 600 unless said
@@ -189,8 +182,10 @@ impl PyDataset {
     }
 
     /// Where the random orders of shuffles begin. Not in Fluid.
-    fn set_shuffle_seed(&self, py: Python<'_>, seed: u64) {
+    fn set_shuffle_seed(&self, py: Python<'_>, seed: Whole) -> PyResult<()> {
+        let seed = seed.fit("seed")?;
         self.set(py, |settings| settings.seed = seed);
+        Ok(())
     }
 
     /// Allows `slots_shuffle`, with values drawn from that many samples.
@@ -198,10 +193,10 @@ impl PyDataset {
     fn set_fea_eval(
         &self,
         py: Python<'_>,
-        record_candidate_size: i64,
+        record_candidate_size: Whole,
         fea_eval: bool,
     ) -> PyResult<()> {
-        let size = positive("record_candidate_size", record_candidate_size)?;
+        let size = record_candidate_size.positive("record_candidate_size")?;
         self.lock(py).set_mix_candidates(fea_eval.then_some(size));
         Ok(())
     }
@@ -250,8 +245,8 @@ impl PyDataset {
 
     /// Begins to read all files into memory.
     #[pyo3(signature = (thread_num = None))]
-    fn preload_into_memory(&self, py: Python<'_>, thread_num: Option<i64>) -> PyResult<()> {
-        let n = thread_num.map_or(Ok(0), |thread_num| positive("thread_num", thread_num))?;
+    fn preload_into_memory(&self, py: Python<'_>, thread_num: Option<Whole>) -> PyResult<()> {
+        let n = thread_num.map_or(Ok(0), |thread_num| thread_num.positive("thread_num"))?;
         self.wait(py)?;
         self.long(py, |dataset| dataset.preload(n))
     }
@@ -300,15 +295,17 @@ impl PyDataset {
     }
 
     /// How many samples trainers trade at once.
-    fn set_n_trade(&self, py: Python<'_>, n_trade: i64) -> PyResult<()> {
-        let n_trade = positive("fleet_send_batch_size", n_trade)?;
+    fn set_n_trade(&self, py: Python<'_>, n_trade: Whole) -> PyResult<()> {
+        let n_trade = n_trade.positive("fleet_send_batch_size")?;
         self.set(py, |settings| settings.n_trade = n_trade);
         Ok(())
     }
 
     /// Samples of one name become one if there are so many of them (0: any number).
-    fn set_merge(&self, py: Python<'_>, merge_size: usize) {
+    fn set_merge(&self, py: Python<'_>, merge_size: Whole) -> PyResult<()> {
+        let merge_size = merge_size.fit("merge_size")?;
         self.lock(py).set_merge_by_name(Some(merge_size));
+        Ok(())
     }
 
     /// Whether lines begin with the names of their samples.

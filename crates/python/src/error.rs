@@ -30,7 +30,7 @@ pub(crate) fn from_program(error: ProgramError) -> PyErr {
     let text = error.to_string();
     let in_op = matches!(error, ProgramError::InOp { .. });
     match error.root() {
-        ProgramError::UnknownOp(_)
+        ProgramError::UnknownOp { .. }
         | ProgramError::UnknownVar { .. }
         | ProgramError::VarRedefined { .. }
         | ProgramError::TargetNotComputed { .. }

@@ -5,11 +5,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use tensor::DType;
 
-use crate::context;
+use crate::framework::context;
+use crate::framework::program::PyProgram;
+use crate::framework::variable::PyVariable;
 use crate::lod::{Nested, ragged};
-use crate::program::PyProgram;
 use crate::tensor::PyTensor;
-use crate::variable::PyVariable;
 
 /// What a data variable wants.
 struct Field {

@@ -13,7 +13,7 @@ use train::{Error, Executor, Scope};
 use crate::array::to_numpy;
 use crate::dataset::PyDataset;
 use crate::error::{from_data, from_train};
-use crate::executor::{Raised, signalled};
+use crate::signals::{Raised, signalled, taken};
 
 /// What a caller wants to see of a pass.
 pub(crate) struct Wanted<'py> {
@@ -103,7 +103,7 @@ fn watched(handler: &Bound<'_, PyAny>) -> PyResult<(Vec<String>, Vec<String>, Du
         names.push(name.extract()?);
         watch.push(match var.cast::<PyString>() {
             Ok(name) => name.to_string(),
-            Err(_) => crate::variable::name_of(&var)?,
+            Err(_) => crate::framework::variable::name_of(&var)?,
         });
     }
     let seconds: f64 = handler.getattr("period_secs")?.extract()?;
@@ -153,7 +153,7 @@ pub(crate) fn run(
         shown.whole(&report.fetched);
     }
     // What a handler raised at the very end is not lost.
-    let raised = shown.raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let raised = taken(&shown.raised);
     let raised = raised.or_else(|| crate::cluster::raised_in_wait().filter(|_| ran.is_err()));
     match (raised, ran) {
         (Some(raised), _) => Err(raised),

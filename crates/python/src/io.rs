@@ -12,11 +12,11 @@ use train::io::{self, SaveInference};
 
 use crate::array::{copy_array, to_numpy};
 use crate::cluster;
-use crate::context;
 use crate::error::{EnforceNotMet, from_program, from_train};
-use crate::program::PyProgram;
+use crate::framework::context;
+use crate::framework::program::PyProgram;
+use crate::framework::variable::{PyVariable, name_of};
 use crate::tensor::{PyScope, PyTensor};
-use crate::variable::{PyVariable, name_of};
 
 /// Adds the module `_core.io`.
 pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {

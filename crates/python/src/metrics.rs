@@ -10,6 +10,7 @@ use tensor::{Shape, Tensor};
 use train::metrics::{Answers, Auc, Chunks, EditDistances, WeightedMean};
 
 use crate::array::{copy_array, to_numpy};
+use crate::convert::Whole;
 use crate::error::{from_tensor, from_train};
 
 /// Adds the module `_core.metrics`.
@@ -192,7 +193,8 @@ struct PyAuc(Mutex<Auc>);
 #[pymethods]
 impl PyAuc {
     #[new]
-    fn new(num_thresholds: usize) -> PyResult<Self> {
+    fn new(num_thresholds: Whole) -> PyResult<Self> {
+        let num_thresholds: usize = num_thresholds.fit("num_thresholds")?;
         /// More would be a slip of the finger, and gigabytes.
         const MAX: usize = 1 << 24;
         if num_thresholds > MAX {

@@ -5,10 +5,10 @@ use program::layers::{
 };
 use pyo3::prelude::*;
 
-use crate::context::layer;
+use crate::framework::context::layer;
+use crate::framework::variable::{Input, PyVariable};
 use crate::layers::arguments::{Bias, Listed, Pair, Surround, Weight, bias, truth, weight};
 use crate::layers::param_attrs;
-use crate::variable::{Input, PyVariable};
 
 /// Adds the module `_core.nets`.
 pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -8,11 +8,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::{attr_from_py, attr_to_py};
 use crate::error::{from_program, from_train};
-use crate::op_desc::{AttrType, PyOpDesc};
+use crate::framework::attr::{attr_from_py, attr_to_py};
+use crate::framework::op_desc::{AttrType, PyOpDesc};
+use crate::framework::variable::names_of;
 use crate::tensor::PyScope;
-use crate::variable::names_of;
 
 /// Adds what this file has.
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -293,7 +293,7 @@ fn op_types() -> Vec<&'static str> {
 #[pyfunction]
 fn get_op_attrs_default_value<'py>(
     py: Python<'py>,
-    kind: crate::desc::Name,
+    kind: crate::framework::desc::Name,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for rule in &known(&kind.0)?.attrs {

@@ -11,13 +11,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::backward::{Pair, check_callbacks, limits, parameter_names, wrap_pairs};
-use crate::context;
 use crate::error::from_program;
-use crate::executor::warn;
-use crate::operator::PyOperator;
-use crate::param::{PyGradClip, PyRegularizer, held};
-use crate::program::PyProgram;
-use crate::variable::{PyVariable, name_of};
+use crate::feed::warn;
+use crate::framework::context;
+use crate::framework::operator::PyOperator;
+use crate::framework::param::{PyGradClip, PyRegularizer, held};
+use crate::framework::program::PyProgram;
+use crate::framework::variable::{PyVariable, name_of};
 
 /// Adds the module `_core.optimizer`.
 pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -12,12 +12,12 @@ use train::Feed;
 use train::parallel::{LossScale, Parallel, join, split};
 use train::remote::Cluster;
 
-use crate::context;
+use crate::convert::Whole;
 use crate::error::{EOFException, from_train};
-use crate::executor::{
-    Raised, SIGNALS_EVERY, fetch_names, fill, program_arg, results, signalled, warn_if_empty,
-};
-use crate::program::PyProgram;
+use crate::feed::{fetch_names, fill, program_arg, results, warn_if_empty};
+use crate::framework::context;
+use crate::framework::program::PyProgram;
+use crate::signals::{Raised, SIGNALS_EVERY, signalled, taken};
 use crate::tensor::{PyScope, PyTensor};
 
 /// The devices of a compiled program: gradients are added up over them, parameters change once.
@@ -59,7 +59,7 @@ impl PyParallel {
     #[new]
     #[pyo3(signature = (n_places, scale = None, share = None, reduces = false, async_mode = false))]
     fn new(
-        n_places: usize,
+        n_places: Whole,
         scale: Option<&str>,
         share: Option<&Self>,
         reduces: bool,
@@ -74,6 +74,7 @@ impl PyParallel {
                 return Err(PyValueError::new_err(format!("there is no gradient scale `{other}`")));
             }
         };
+        let n_places = n_places.fit("n_places")?;
         let mut parallel = Parallel::new(n_places, scale);
         if reduces {
             parallel.count_together();
@@ -145,7 +146,7 @@ pub(crate) fn run(
     parallel.check_nan_inf(world.check_nan_inf);
     parallel.set_cluster(&world.cluster);
     let ran = py.detach(|| parallel.run(&program, scope, &mut feeds, &fetch));
-    let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let raised = taken(raised);
     let fetched = ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
     let (merged, numpy) = (call.return_merged, call.return_numpy);
     answer(py, &names, fetched, (merged, numpy)).map(Some)

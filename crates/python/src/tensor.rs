@@ -8,7 +8,7 @@ use tensor::{DType, Lod, Rows, Shape, Tensor, Value};
 use train::Scope;
 
 use crate::array::{copy_array, to_numpy};
-use crate::convert::{VarType, dtype_from_py};
+use crate::convert::{VarType, Whole, dtype_from_py};
 use crate::error::{EnforceNotMet, from_tensor};
 
 /// Where a tensor's numbers are: its own, or a variable of a scope.
@@ -174,13 +174,15 @@ impl PyTensor {
     }
 
     /// One number of a tensor of 32-bit floats, counted in the order of its memory.
-    fn _get_float_element(&self, offset: usize) -> PyResult<f32> {
+    fn _get_float_element(&self, offset: Whole) -> PyResult<f32> {
+        let offset: usize = offset.fit("offset")?;
         let found = self.read(|tensor| tensor.data::<f32>().map(|all| all.get(offset).copied()));
         found.map_err(from_tensor)?.ok_or_else(|| no_element(offset))
     }
 
     /// Changes one number of a tensor of 32-bit floats.
-    fn _set_float_element(&self, offset: usize, value: f32) -> PyResult<()> {
+    fn _set_float_element(&self, offset: Whole, value: f32) -> PyResult<()> {
+        let offset: usize = offset.fit("offset")?;
         let changed = self.write(|tensor| {
             let all = tensor.data_mut::<f32>();
             all.map(|all| all.get_mut(offset).map(|place| *place = value))

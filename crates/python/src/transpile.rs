@@ -10,9 +10,10 @@ use pyo3::types::PyDict;
 use train::transpile::{self, Config, Dispatch, HashName, Job, RoundRobin, Threads, Transpiled};
 
 use crate::cluster::tell;
+use crate::convert::Whole;
 use crate::error::from_train;
-use crate::executor::{Raised, signalled};
-use crate::program::PyProgram;
+use crate::framework::program::PyProgram;
+use crate::signals::{Raised, signalled, taken};
 
 /// The programs of a job, once a program has been split.
 #[pyclass(name = "Transpiled", module = "paddlewheel._core", frozen)]
@@ -177,14 +178,14 @@ fn read_job(from: &Bound<'_, PyDict>) -> PyResult<Job> {
 #[pyo3(signature = (shape, n_servers, min_block_size = transpile::MIN_BLOCK_SIZE))]
 fn slice_shape(
     shape: Vec<i64>,
-    n_servers: usize,
+    n_servers: Whole,
     min_block_size: i64,
 ) -> PyResult<Vec<(usize, i64, i64)>> {
     if shape.iter().any(|&dim| dim < 0) || min_block_size < 1 {
         let text = format!("a variable of shape {shape:?} cannot be cut into {min_block_size}s");
         return Err(PyValueError::new_err(text));
     }
-    let cuts = transpile::slice_variable(&shape, n_servers, min_block_size);
+    let cuts = transpile::slice_variable(&shape, n_servers.fit("n_servers")?, min_block_size);
     Ok(cuts.iter().map(|cut| (cut.block, cut.offset, cut.elements)).collect())
 }
 
@@ -194,14 +195,14 @@ fn choose_servers(
     method: &str,
     names: Vec<String>,
     endpoints: Vec<String>,
-    step: usize,
+    step: Whole,
 ) -> PyResult<Vec<String>> {
     if endpoints.is_empty() {
         return Err(from_train(train::Error::NoEndpoints));
     }
     match method {
         "HashName" => Ok(HashName.dispatch(&names, &endpoints)),
-        _ => Ok(RoundRobin::after(step).dispatch(&names, &endpoints)),
+        _ => Ok(RoundRobin::after(step.fit("step")?).dispatch(&names, &endpoints)),
     }
 }
 
@@ -263,8 +264,7 @@ fn wait_server_ready(py: Python<'_>, endpoints: Vec<String>) -> PyResult<()> {
         let mut watch = Watch { on_line: &mut tell, stops: &mut stops };
         ready::wait_server_ready(&endpoints, flags.wait_server_ready_timeout(), &mut watch)
     });
-    let raised = raised.lock().ok().and_then(|mut raised| raised.take());
-    match raised {
+    match taken(&raised) {
         Some(error) => Err(error),
         None => waited.map_err(|error| PyRuntimeError::new_err(error.to_string())),
     }

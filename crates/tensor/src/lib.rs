@@ -11,6 +11,7 @@ pub mod gemm;
 mod lod;
 mod mix;
 mod near;
+mod outside;
 mod pool;
 mod prefetch;
 pub mod rng;

@@ -1,6 +1,5 @@
 //! Which top-level module of a crate uses which: read from the source, drawn as text, searched for
-//! cycles. Tests and comments do not count, and neither does what an `error` module names: an error
-//! carries the types it speaks of, and their functions return it.
+//! cycles. Tests and comments do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -116,7 +115,7 @@ impl Graph {
             });
             let used = used.map(|name| shown.get(&name).cloned().unwrap_or(name));
             let is_other = |name: &String| names.contains(name) && *name != module;
-            let used = used.filter(|name| is_other(name) && module != "error").collect();
+            let used = used.filter(|name| is_other(name)).collect();
             (module, used)
         });
         Self(edges.collect())

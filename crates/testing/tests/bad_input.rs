@@ -65,7 +65,10 @@ fn an_op_nobody_knows() {
         let x = floats(b, "x", 3);
         b.op(OpDesc::new("no_such_op").input("X", &x).output("Out", "y")).map(|()| x)
     });
-    assert!(matches!(error.root(), ProgramError::UnknownOp(op) if op == "no_such_op"), "{error}");
+    assert!(
+        matches!(error.root(), ProgramError::UnknownOp { op, .. } if op == "no_such_op"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn differentiate(
         "conditional_block" => steps::grad_of_branch(program, block, forward, no_grad),
         _ => grad_ops(program, block, forward, &unwanted),
     };
-    ops.map_err(|source| Error::in_op((block, index), forward, source))
+    ops.map_err(|source| forward.failed(block, index, source))
 }
 
 /// Drops a gradient op that nothing reaches or that nobody wants; fills in zeros for those of its

@@ -157,6 +157,15 @@ impl Mode {
         }
     }
 
+    /// What its amount is called where a user gives it; none if it counts nothing.
+    pub fn counts(self) -> Option<&'static str> {
+        match self {
+            Mode::Geo { .. } => Some("update_frequency"),
+            Mode::Ssp { .. } => Some("staleness"),
+            Mode::Sync | Mode::HalfAsync | Mode::Async => None,
+        }
+    }
+
     /// What a user means with Fluid's switches; `argument` is `sync_mode` as given to `transpile`.
     pub fn from_fluid(
         switches: &Switches,
@@ -353,6 +362,8 @@ mod tests {
         }
         assert_eq!(ALL.map(Mode::number), [0, 2, 1, 3, 4]);
         assert_eq!(Mode::from_number(9, 0), None);
+        let counts = [None, None, None, Some("update_frequency"), Some("staleness")];
+        assert_eq!(ALL.map(Mode::counts), counts);
     }
 
     #[test]

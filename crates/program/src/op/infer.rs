@@ -3,14 +3,42 @@
 use tensor::DType;
 
 use crate::attr::Attrs;
-use crate::block::OpDesc;
+use crate::block::{OpDesc, OpId};
 use crate::error::{Error, Result};
 use crate::names::EMPTY;
 use crate::program::{BlockId, Program};
 use crate::var::{Meta, VarDesc};
 
+/// Ops join a program here, so that the program itself knows no op.
+impl Program {
+    /// Appends an op: fills in its common attributes and infers the shapes of what it writes.
+    pub fn append_op(&mut self, block: BlockId, op: OpDesc) -> Result<()> {
+        let end = self.block(block).ops.len();
+        self.insert_op(block, end, op)
+    }
+
+    /// Puts an op before all others.
+    pub fn prepend_op(&mut self, block: BlockId, op: OpDesc) -> Result<()> {
+        self.insert_op(block, 0, op)
+    }
+
+    /// Puts an op at a place.
+    pub fn insert_op(&mut self, block: BlockId, index: usize, mut op: OpDesc) -> Result<()> {
+        op.id = OpId::default();
+        self.fill_common_attrs(&mut op);
+        infer(self, block, &op).map_err(|source| op.failed(block, index, source))?;
+        self.block_mut(block).ops.insert(index, op);
+        Ok(())
+    }
+
+    /// Says the shapes of what an op of a block writes.
+    pub fn infer_op(&mut self, block: BlockId, op: &OpDesc) -> Result<()> {
+        infer(self, block, op)
+    }
+}
+
 /// Applies the shape rule of an op that is about to join a block.
-pub(crate) fn infer(program: &mut Program, block: BlockId, op: &OpDesc) -> Result<()> {
+fn infer(program: &mut Program, block: BlockId, op: &OpDesc) -> Result<()> {
     let rules = super::find(&op.kind)?;
     for var in op.reads() {
         program.need_var(block, var)?;

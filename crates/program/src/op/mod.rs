@@ -161,7 +161,6 @@ pub use gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 pub use grad::{Grad, Keep};
 pub use host::{Host, NoHost, host_error};
 pub use infer::Infer;
-pub(crate) use infer::infer;
 pub use optimize::STEPS_WITHOUT_ROWS;
 pub use proto::{ATTR_TYPES, AttrRule, Port, Proto, proto, protos};
 pub use run::{Run, Spare};
@@ -169,6 +168,8 @@ pub use sharded_ids::row_init;
 pub use table::OPS;
 pub use traits::{Traits, Untouched};
 pub use wiring::Wiring;
+
+use tensor::DidYouMean;
 
 use crate::attr::Attrs;
 use crate::block::OpDesc;
@@ -224,11 +225,16 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     OPS.iter().map(|(name, _)| *name)
 }
 
+/// That there is no such op, and which was perhaps meant.
+pub(crate) fn unknown(name: &str) -> Error {
+    Error::UnknownOp { op: name.to_string(), near: DidYouMean::among(name, names()) }
+}
+
 /// Looks an op up; called when a program is built or prepared, not while it runs.
 pub fn find(name: &str) -> Result<&'static dyn Op> {
     match OPS.binary_search_by(|(known, _)| (*known).cmp(name)) {
         Ok(at) => Ok(OPS[at].1),
-        Err(_) => Err(Error::UnknownOp(name.to_string())),
+        Err(_) => Err(unknown(name)),
     }
 }
 
@@ -246,6 +252,6 @@ mod tests {
     #[test]
     fn an_unknown_op_is_named() {
         let error = find("no_such_op").err().expect("there is none");
-        assert!(matches!(error, Error::UnknownOp(ref name) if name == "no_such_op"));
+        assert!(matches!(error, Error::UnknownOp { ref op, .. } if op == "no_such_op"));
     }
 }

@@ -48,7 +48,7 @@ pub fn updated_twice(program: &Program, pairs: &[ParamGrad]) -> Option<UpdatedTw
     let param =
         pairs.iter().map(|pair| &pair.param).find(|param| again.contains(param.as_str()))?;
     let op = first.get(param.as_str())?;
-    Some(UpdatedTwice { param: param.clone(), op: op.kind.clone(), site: Site::of(op) })
+    Some(UpdatedTwice { param: param.clone(), op: op.kind.clone(), site: op.built_at() })
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub use minimize::Optimizer;
 pub use crate::layers::LearningRate;
 pub use crate::op::optimize::*;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::op;
 
 /// All optimizers, their options as usual, in the order of their ops' names.
@@ -27,7 +27,7 @@ pub fn all() -> impl Iterator<Item = Box<dyn Kind>> {
 
 /// The optimizer that updates with this op, its options as usual.
 pub fn by_name(op: &str) -> Result<Box<dyn Kind>> {
-    op::find(op)?.optimizer().ok_or_else(|| Error::UnknownOp(op.to_string()))
+    op::find(op)?.optimizer().ok_or_else(|| op::unknown(op))
 }
 
 #[cfg(test)]

@@ -22,8 +22,8 @@ use super::role::PyRole;
 use super::strategy::PyTrainerConfig;
 use crate::cluster::{cluster, raised_in_wait, tell};
 use crate::error::from_fleet;
-use crate::executor::{Raised, signalled};
-use crate::program::PyProgram;
+use crate::framework::program::PyProgram;
+use crate::signals::{Raised, signalled, taken};
 use crate::tensor::PyScope;
 use crate::transpile::{dispatched, read_config};
 
@@ -128,7 +128,7 @@ impl PyFleet {
             let mut stops = || signalled(&raised);
             fleet.wait_for_servers(&mut Watch { on_line: &mut tell, stops: &mut stops })
         });
-        match raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        match taken(&raised) {
             Some(error) => Err(error),
             None => waited,
         }

@@ -7,6 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyString};
 
+use crate::convert::Whole;
 use crate::error::from_fleet;
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -92,7 +93,8 @@ fn role_from_environment(is_collective: bool) -> PyResult<PyRole> {
 
 /// Which trainer this is when its script does not say so.
 #[pyfunction]
-fn unsaid_trainer_id(n_trainers: u32) -> PyResult<u32> {
+fn unsaid_trainer_id(n_trainers: Whole) -> PyResult<u32> {
+    let n_trainers = n_trainers.fit("n_trainers")?;
     role::unsaid_trainer_id(&env::process, n_trainers).map_err(from_fleet)
 }
 

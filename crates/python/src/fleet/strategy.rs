@@ -9,6 +9,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
+use crate::convert::Whole;
 use crate::error::from_fleet;
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -17,19 +18,22 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(server_settings, m)?)
 }
 
-/// The mode of Fluid's number.
-fn mode(number: u8, amount: u32) -> PyResult<Mode> {
+/// The mode of Fluid's number; `amount` is what it counts, if it counts something.
+fn mode(number: &Whole, amount: Option<&Whole>) -> PyResult<Mode> {
     let unknown = || PyValueError::new_err(format!("there is no DistributedMode {number}"));
-    Mode::from_number(number, amount).ok_or_else(unknown)
+    let code: u8 = number.fit("DistributedMode")?;
+    let usual = Mode::from_number(code, Mode::PUSH_EVERY).ok_or_else(unknown)?;
+    let (Some(amount), Some(name)) = (amount, usual.counts()) else { return Ok(usual) };
+    Mode::from_number(code, amount.fit(name)?).ok_or_else(unknown)
 }
 
 /// What the strategy of a mode sets in a transpiler's configuration, in the order to set it; `amount`
 /// is what the mode counts, if it counts something.
 #[pyfunction]
-#[pyo3(signature = (number, amount = 100))]
-fn mode_switches(py: Python<'_>, number: u8, amount: u32) -> PyResult<Py<PyDict>> {
+#[pyo3(signature = (number, amount = None))]
+fn mode_switches(py: Python<'_>, number: Whole, amount: Option<Whole>) -> PyResult<Py<PyDict>> {
     let dict = PyDict::new(py);
-    for (name, switch) in mode(number, amount)?.to_fluid().each() {
+    for (name, switch) in mode(&number, amount.as_ref())?.to_fluid().each() {
         match switch {
             Switch::Flag(flag) => dict.set_item(name, *flag)?,
             Switch::Count(count) => dict.set_item(name, *count)?,
@@ -76,8 +80,8 @@ impl PyTrainerConfig {
     }
 
     #[setter]
-    fn set_mode(&self, number: u8) -> PyResult<()> {
-        self.lock().set_mode(mode(number, Mode::PUSH_EVERY)?);
+    fn set_mode(&self, number: Whole) -> PyResult<()> {
+        self.lock().set_mode(mode(&number, None)?);
         Ok(())
     }
 

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use tensor::DType;
 
-use crate::param::param_attr;
-use crate::variable::{Input, PyVariable};
+use crate::framework::param::param_attr;
+use crate::framework::variable::{Input, PyVariable};
 
 /// A flag, which scripts also write as 0 and 1.
 pub(crate) fn truth(object: &Bound<'_, PyAny>) -> PyResult<bool> {

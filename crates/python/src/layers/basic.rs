@@ -7,10 +7,10 @@ use pyo3::types::{PyList, PyTuple};
 
 use tensor::DType;
 
-use crate::context::layer;
 use crate::convert::any_dtype_from_py;
-use crate::param::param_attr;
-use crate::variable::{Inputs, PyVariable};
+use crate::framework::context::layer;
+use crate::framework::param::param_attr;
+use crate::framework::variable::{Inputs, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(self::data, m)?)?;

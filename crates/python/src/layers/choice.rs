@@ -7,8 +7,8 @@ use pyo3::types::{PyCFunction, PyDict, PyList, PyTuple};
 use tensor::DType;
 
 use super::control::cond;
-use crate::context::{build, wrap};
-use crate::variable::{Input, PyVariable};
+use crate::framework::context::{build, wrap};
+use crate::framework::variable::{Input, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(case, m)?)?;

@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use tensor::DType;
 
-use crate::context::{build, build_in, default_main_program, layer, wrap};
 use crate::convert::any_dtype_from_py;
 use crate::error::from_program;
-use crate::program::PyProgram;
-use crate::variable::{Input, PyVariable};
+use crate::framework::context::{build, build_in, default_main_program, layer, wrap};
+use crate::framework::program::PyProgram;
+use crate::framework::variable::{Input, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PySwitch>()?;

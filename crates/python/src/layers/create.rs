@@ -8,9 +8,9 @@ use tensor::{DType, Tensor};
 
 use super::sizes::{Dtype, Known, Number, var};
 use crate::array::copy_array;
-use crate::context::{self, layer};
-use crate::param::{PyInitializer, param_attr, wanted};
-use crate::variable::{Input, PyVariable};
+use crate::framework::context::{self, layer};
+use crate::framework::param::{PyInitializer, param_attr, wanted};
+use crate::framework::variable::{Input, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(assign, m)?)?;

@@ -5,7 +5,7 @@ use program::layers::{self, Amount, Size};
 use pyo3::prelude::*;
 
 use super::kinds::*;
-use crate::context::build;
+use crate::framework::context::build;
 
 /// A default as Python writes it.
 macro_rules! text {

@@ -6,9 +6,9 @@ use pyo3::prelude::*;
 
 use super::arguments::{Floats, Ids, Weight, truth, weight};
 use super::basic::data_type;
-use crate::context::layer;
 use crate::convert::dtype_from_py;
-use crate::variable::PyVariable;
+use crate::framework::context::layer;
+use crate::framework::variable::PyVariable;
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     add_embeddings(m)?;

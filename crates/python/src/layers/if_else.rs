@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::control::{BlockGuard, When};
-use crate::context::{build, build_in, default_main_program, layer, wrap};
-use crate::program::PyProgram;
-use crate::variable::{Input, Inputs, PyVariable};
+use crate::framework::context::{build, build_in, default_main_program, layer, wrap};
+use crate::framework::program::PyProgram;
+use crate::framework::variable::{Input, Inputs, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyIfElse>()?;

@@ -10,9 +10,9 @@ use tensor::DType;
 use super::arguments::{self, Listed};
 pub(super) use super::arguments::{Floats, Truths};
 pub(super) use super::sizes::{Dim, Dims, Dtype, Ints, Known, Number};
-use crate::context::wrap;
-use crate::variable::PyVariable;
-pub(super) use crate::variable::{Input, Inputs};
+use crate::framework::context::wrap;
+use crate::framework::variable::PyVariable;
+pub(super) use crate::framework::variable::{Input, Inputs};
 
 pub(super) type MaybeInput = Option<Input>;
 pub(super) type MaybeF32 = Option<f32>;

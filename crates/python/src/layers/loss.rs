@@ -5,8 +5,8 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 use super::arguments::truth;
-use crate::context::{build, wrap};
-use crate::variable::Input;
+use crate::framework::context::{build, wrap};
+use crate::framework::variable::Input;
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(softmax_with_cross_entropy, m)?)

@@ -5,8 +5,8 @@ use program::optimizer::LearningRate;
 use pyo3::prelude::*;
 
 use super::sizes::Number;
-use crate::context::layer;
-use crate::variable::{Input, PyVariable};
+use crate::framework::context::layer;
+use crate::framework::variable::{Input, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(exponential_decay, m)?)?;

@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::arguments::Floats;
-use crate::context::{build, wrap};
-use crate::variable::{Input, PyVariable};
+use crate::framework::context::{build, wrap};
+use crate::framework::variable::{Input, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(auc, m)?)

@@ -5,8 +5,8 @@ use pyo3::exceptions::PyNotImplementedError;
 use pyo3::prelude::*;
 
 use super::arguments::{Amount, Floats, Weight, truth, weight};
-use crate::context::layer;
-use crate::variable::{Input, PyVariable};
+use crate::framework::context::layer;
+use crate::framework::variable::{Input, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(batch_norm, m)?)?;

@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 use tensor::DType;
 
 use super::sizes::{Dtype, Ints};
-use crate::context::{build, layer, wrap};
-use crate::param::param_attr;
-use crate::variable::{Input, PyVariable};
+use crate::framework::context::{build, layer, wrap};
+use crate::framework::param::param_attr;
+use crate::framework::variable::{Input, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(dynamic_gru, m)?)?;

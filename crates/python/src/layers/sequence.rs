@@ -6,9 +6,9 @@ use pyo3::prelude::*;
 use tensor::DType;
 
 use super::sizes::{Dtype, Ints, var};
-use crate::context::layer;
-use crate::param::param_attr;
-use crate::variable::{Input, PyVariable};
+use crate::framework::context::layer;
+use crate::framework::param::param_attr;
+use crate::framework::variable::{Input, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sequence_conv, m)?)?;

@@ -5,8 +5,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use super::sizes::{Dim, Ints};
-use crate::context::{self, layer};
-use crate::variable::{Input, PyVariable};
+use crate::framework::context::{self, layer};
+use crate::framework::variable::{Input, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(split, m)?)?;

@@ -7,7 +7,7 @@ use pyo3::types::PyString;
 use tensor::DType;
 
 use crate::convert::dtype_from_py;
-use crate::variable::{Input, PyVariable};
+use crate::framework::variable::{Input, PyVariable};
 
 /// The error for an argument of a wrong type; the name of the argument goes before it.
 fn refuse(wanted: &str, object: &Bound<'_, PyAny>) -> PyErr {

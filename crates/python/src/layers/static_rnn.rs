@@ -7,10 +7,10 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::context::{build, build_in, default_main_program, layer, wrap};
 use crate::error::from_program;
-use crate::program::PyProgram;
-use crate::variable::{Input, PyVariable};
+use crate::framework::context::{build, build_in, default_main_program, layer, wrap};
+use crate::framework::program::PyProgram;
+use crate::framework::variable::{Input, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyStaticRnn>()?;

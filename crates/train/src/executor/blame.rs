@@ -1,6 +1,6 @@
 //! Errors speak of the user's own ops, also where several were fused into one.
 
-use program::{Error as ProgramError, Program, Site};
+use program::{Error as ProgramError, Program};
 
 use crate::error::Error;
 
@@ -18,7 +18,7 @@ pub(super) fn users_op(error: Error, program: &Program) -> Error {
     };
     let index = if is_fused { reader().unwrap_or(index) } else { index };
     let (kind, op, site) = match ops.get(index) {
-        Some(user) if is_fused => (user.kind.clone(), user.to_string(), Site::of(user)),
+        Some(user) if is_fused => (user.kind.clone(), user.to_string(), user.built_at()),
         _ => (kind, op, site),
     };
     Error::Program(ProgramError::InOp { block, index, kind, op, site, source })

@@ -41,8 +41,7 @@ impl Plan {
             if NATIVE.contains(&desc.kind.as_str()) {
                 continue;
             }
-            let at = (block.idx.max(0) as usize, index);
-            let blame = |source| program::Error::in_op(at, desc, source);
+            let blame = |source| desc.failed(block.idx.max(0) as usize, index, source);
             let op = op::find(&desc.kind).map_err(blame)?;
             let route = Route::read(desc, servers).map_err(blame)?;
             ops.push(Planned { desc: desc.clone(), op, index, route });

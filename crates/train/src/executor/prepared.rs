@@ -426,5 +426,5 @@ impl<'a> Slots<'a> {
 
 fn in_planned(block: usize, planned: &plan::Planned, error: Error) -> Error {
     let Error::Program(source) = error else { return error };
-    ProgramError::in_op((block, planned.index), &planned.desc, source).into()
+    planned.desc.failed(block, planned.index, source).into()
 }

@@ -147,7 +147,7 @@ fn in_op(block: usize, step: &Step, source: ProgramError) -> Error {
         },
         other => other,
     };
-    Error::Program(ProgramError::in_op((block, step.index), &step.desc, source))
+    Error::Program(step.desc.failed(block, step.index, source))
 }
 
 fn check_finite(step: &Step, vars: &[Value]) -> program::Result<()> {

@@ -9,11 +9,11 @@ use program::{Builder, UniqueNames, Var};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use super::program::PyProgram;
+use super::variable::PyVariable;
 use crate::error::from_program;
-use crate::program::PyProgram;
 use crate::site;
 use crate::tensor::PyScope;
-use crate::variable::PyVariable;
 
 struct Context {
     main: Py<PyProgram>,

@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 use tensor::Tensor;
 
+use super::operator::PyOperator;
+use super::program::PyBlock;
+use super::variable::PyVariable;
 use crate::array::copy_array;
 use crate::error::from_program;
-use crate::operator::PyOperator;
-use crate::program::PyBlock;
-use crate::variable::PyVariable;
 
 /// How a parameter starts; made by the functions of `fluid.initializer`.
 #[pyclass(name = "Initializer", module = "paddlewheel._core", frozen)]

@@ -9,11 +9,11 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::convert::{attr_from_py, attr_to_py};
-use crate::desc::PyBlockDesc;
+use super::attr::{attr_from_py, attr_to_py};
+use super::desc::PyBlockDesc;
+use super::operator::{all_attrs, attr_of, block_of, blocks_of};
+use super::program::PyProgram;
 use crate::error::from_program;
-use crate::operator::{all_attrs, attr_of, block_of, blocks_of};
-use crate::program::PyProgram;
 
 /// The type of an attribute, numbered as in Fluid.
 #[pyclass(name = "AttrType", module = "paddlewheel._core", eq, hash, frozen)]

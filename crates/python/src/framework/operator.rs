@@ -6,9 +6,9 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::{attr_from_py, attr_to_py};
-use crate::op_desc::{AttrType, PyOpDesc};
-use crate::program::{PyBlock, PyProgram};
+use super::attr::{attr_from_py, attr_to_py};
+use super::op_desc::{AttrType, PyOpDesc};
+use super::program::{PyBlock, PyProgram};
 
 /// An operator of a block.
 #[pyclass(name = "Operator", module = "paddlewheel._core", frozen, dict)]

@@ -6,10 +6,10 @@ use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::convert::{VarType, dtype_from_py};
+use super::op_desc::PyOpDesc;
+use super::program::PyProgram;
+use crate::convert::{VarType, Whole, dtype_from_py};
 use crate::error::from_program;
-use crate::op_desc::PyOpDesc;
-use crate::program::PyProgram;
 
 /// A name given as text or as bytes.
 pub(crate) struct Name(pub(crate) String);
@@ -65,7 +65,8 @@ impl PyProgramDesc {
     }
 
     /// A block by its number.
-    fn block(&self, py: Python<'_>, index: usize) -> PyResult<PyBlockDesc> {
+    fn block(&self, py: Python<'_>, index: Whole) -> PyResult<PyBlockDesc> {
+        let index = index.fit("index")?;
         if index >= self.num_blocks() {
             return Err(PyIndexError::new_err(format!("the program has no block {index}")));
         }
@@ -183,12 +184,13 @@ impl PyBlockDesc {
     }
 
     /// A new operator at a place.
-    fn _insert_op(&self, py: Python<'_>, index: usize) -> PyResult<PyOpDesc> {
-        self.insert(py, Some(index))
+    fn _insert_op(&self, py: Python<'_>, index: Whole) -> PyResult<PyOpDesc> {
+        self.insert(py, Some(index.fit("index")?))
     }
 
     /// Takes the operators from one place to before another out.
-    fn _remove_op(&self, start: usize, end: usize) -> PyResult<()> {
+    fn _remove_op(&self, start: Whole, end: Whole) -> PyResult<()> {
+        let (start, end): (usize, usize) = (start.fit("start")?, end.fit("end")?);
         let mut program = self.program.get().lock();
         let ops = &mut program.block_mut(self.block).ops;
         if start > end || end > ops.len() {
@@ -205,7 +207,8 @@ impl PyBlockDesc {
     }
 
     /// An operator by its place.
-    fn op(&self, py: Python<'_>, index: usize) -> PyResult<PyOpDesc> {
+    fn op(&self, py: Python<'_>, index: Whole) -> PyResult<PyOpDesc> {
+        let index: usize = index.fit("index")?;
         let program = self.program.get().lock();
         let op = program.block(self.block).ops.get(index);
         let op =

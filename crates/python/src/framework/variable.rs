@@ -8,13 +8,13 @@ use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyDict, PyList, PySlice, PyString, PyTuple};
 
-use crate::context;
+use super::context;
+use super::desc::PyVarDesc;
+use super::operator::PyOperator;
+use super::param::{PyErrorClip, PyGradClip, PyRegularizer, wanted};
+use super::program::{PyBlock, PyProgram};
 use crate::convert::VarType;
-use crate::desc::PyVarDesc;
 use crate::error::from_program;
-use crate::operator::PyOperator;
-use crate::param::{PyErrorClip, PyGradClip, PyRegularizer, wanted};
-use crate::program::{PyBlock, PyProgram};
 
 /// A variable of a program.
 #[pyclass(name = "Variable", module = "paddlewheel._core", frozen, dict)]

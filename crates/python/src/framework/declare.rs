@@ -5,10 +5,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::context::unique_name_generate;
-use crate::param::{PyErrorClip, PyGradClip, PyRegularizer, wanted};
-use crate::program::PyBlock;
-use crate::variable::PyVariable;
+use super::context::unique_name_generate;
+use super::param::{PyErrorClip, PyGradClip, PyRegularizer, wanted};
+use super::program::PyBlock;
+use super::variable::PyVariable;
 
 /// The keyword arguments that are not in a signature. As in Fluid, those nobody knows mean nothing.
 pub(crate) struct More<'a, 'py>(pub(crate) Option<&'a Bound<'py, PyDict>>);

@@ -7,13 +7,14 @@ use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::convert::{any_dtype_from_py, attr_from_py};
-use crate::declare::{More, check_parameter, kind_of, name_or_new};
-use crate::desc::{PyBlockDesc, PyProgramDesc};
+use super::attr::attr_from_py;
+use super::declare::{More, check_parameter, kind_of, name_or_new};
+use super::desc::{PyBlockDesc, PyProgramDesc};
+use super::operator::PyOperator;
+use super::variable::PyVariable;
+use crate::convert::{Whole, any_dtype_from_py};
 use crate::error::from_program;
 use crate::held::Held;
-use crate::operator::PyOperator;
-use crate::variable::PyVariable;
 
 /// A program: blocks of operators as data.
 ///
@@ -101,7 +102,8 @@ impl PyProgram {
     }
 
     /// A block by its index.
-    fn block(slf: &Bound<'_, Self>, index: usize) -> PyResult<PyBlock> {
+    fn block(slf: &Bound<'_, Self>, index: Whole) -> PyResult<PyBlock> {
+        let index = index.fit("index")?;
         if index >= slf.get().lock().blocks().len() {
             return Err(PyIndexError::new_err(format!("the program has no block {index}")));
         }
@@ -116,7 +118,8 @@ impl PyProgram {
 
     /// Opens a block inside the current one (or another), and makes it current.
     #[pyo3(signature = (parent_idx = None))]
-    fn _create_block(slf: &Bound<'_, Self>, parent_idx: Option<usize>) -> PyResult<PyBlock> {
+    fn _create_block(slf: &Bound<'_, Self>, parent_idx: Option<Whole>) -> PyResult<PyBlock> {
+        let parent_idx = parent_idx.map(|index| index.fit("parent_idx")).transpose()?;
         let mut program = slf.get().lock();
         let parent = parent_idx.unwrap_or(program.current_block());
         if parent >= program.blocks().len() {
@@ -247,7 +250,7 @@ impl PyProgram {
 
     /// Only the operators that the targets need.
     fn _prune(&self, targets: Vec<Bound<'_, PyAny>>) -> PyResult<Self> {
-        let names: PyResult<Vec<String>> = targets.iter().map(crate::variable::name_of).collect();
+        let names: PyResult<Vec<String>> = targets.iter().map(super::variable::name_of).collect();
         let names = names?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         Ok(Self::new_from(self.lock().prune(&names, &[]).map_err(from_program)?))
@@ -473,18 +476,20 @@ impl PyBlock {
     fn _insert_op(
         &self,
         py: Python<'_>,
-        index: usize,
+        index: Whole,
         r#type: &str,
         inputs: Option<&Bound<'_, PyDict>>,
         outputs: Option<&Bound<'_, PyDict>>,
         attrs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PyOperator> {
+        let index = index.fit("index")?;
         self.check_index(index, 1)?;
         self.place_op(py, Some(index), op_desc(r#type, inputs, outputs, attrs)?)
     }
 
     /// Takes an operator out.
-    fn _remove_op(&self, index: usize) -> PyResult<()> {
+    fn _remove_op(&self, index: Whole) -> PyResult<()> {
+        let index = index.fit("index")?;
         self.check_index(index, 0)?;
         self.program.get().lock().block_mut(self.id).ops.remove(index);
         Ok(())
@@ -545,10 +550,10 @@ fn op_desc(
 ) -> PyResult<OpDesc> {
     let mut op = OpDesc::new(kind);
     for (port, vars) in inputs.into_iter().flatten() {
-        op = op.input(&port.extract::<String>()?, crate::variable::names_of(&vars)?);
+        op = op.input(&port.extract::<String>()?, super::variable::names_of(&vars)?);
     }
     for (port, vars) in outputs.into_iter().flatten() {
-        op = op.output(&port.extract::<String>()?, crate::variable::names_of(&vars)?);
+        op = op.output(&port.extract::<String>()?, super::variable::names_of(&vars)?);
     }
     for (name, value) in attrs.into_iter().flatten() {
         if !value.is_none() {
