@@ -44,6 +44,8 @@ pub(crate) const MPI_LOCAL_SIZE: &[&str] =
 pub(crate) const PROXIES: &[&str] = &["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
 /// How many threads a process trains with.
 pub(crate) const N_THREADS: &[&str] = &["CPU_NUM"];
+/// How often a launcher has started this process again; ours.
+pub(crate) const RESTARTS: &[&str] = &["PADDLE_RESTARTS"];
 
 /// A variable of this process; one that is no text is as good as none.
 pub fn process(name: &str) -> Option<String> {

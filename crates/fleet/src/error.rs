@@ -252,9 +252,84 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A folder of snapshots that cannot be used.
+    #[error(transparent)]
+    Snapshots(#[from] SnapshotError),
     /// The system would not let signals be watched.
     #[error("cannot watch for signals: {0}")]
     Signals(io::Error),
+}
+
+/// Why a folder of snapshots cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// Another job has written there.
+    #[error(
+        "the snapshots in {} are those of another job ({theirs}), this one is {ours}: give another \
+         folder with --snapshot_dir, or go on from them with --resume",
+        .folder.display()
+    )]
+    OtherJob {
+        /// The folder.
+        folder: PathBuf,
+        /// The job that has written there.
+        theirs: String,
+        /// This job.
+        ours: String,
+    },
+    /// A job writes there now.
+    #[error(
+        "another job is running and writes its snapshots to {}: give another folder with \
+         --snapshot_dir",
+        .folder.display()
+    )]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A version of Paddlewheel wrote it that comes after this one.
+    #[error(
+        "the snapshots in {} have format {version}, this version reads up to {known}",
+        .folder.display()
+    )]
+    Newer {
+        /// The folder.
+        folder: PathBuf,
+        /// The format of the folder.
+        version: u32,
+        /// The newest format that is known here.
+        known: u32,
+    },
+    /// A file that says whose snapshots these are, and does not.
+    #[error("{} is damaged: {problem}", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// There is nothing to go on from.
+    #[error("--resume {}: there are no snapshots of a job in it", .folder.display())]
+    Nothing {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The disk is full, or the user has used up a share of it.
+    #[error("there is no space for snapshots in {}: {source}", .folder.display())]
+    NoSpace {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It cannot be made or written to.
+    #[error("snapshots cannot be written to {}: {source}", .folder.display())]
+    NotWritable {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
 /// What is wrong with a launcher's command line.
@@ -303,6 +378,9 @@ pub enum Usage {
         /// As the list says.
         n_endpoints: usize,
     },
+    /// Recovery without anything to recover from.
+    #[error("{0} needs --snapshot_dir: without snapshots there is nothing to go on from")]
+    NeedsSnapshots(&'static str),
     /// A job without trainers or without servers.
     #[error("a job needs at least one {0}")]
     Nobody(&'static str),

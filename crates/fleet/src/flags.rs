@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::env;
 use crate::error::{Error, Result};
 
 /// The value of a flag.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Yes or no.
     Bool(bool),
@@ -23,6 +24,8 @@ pub enum Value {
     Count(u64),
     /// A number with a fraction.
     Float(f64),
+    /// A path; empty: none.
+    Text(String),
 }
 
 impl fmt::Display for Value {
@@ -31,13 +34,14 @@ impl fmt::Display for Value {
             Value::Bool(value) => write!(f, "{}", u8::from(*value)),
             Value::Count(value) => write!(f, "{value}"),
             Value::Float(value) => write!(f, "{value}"),
+            Value::Text(value) => write!(f, "{value}"),
         }
     }
 }
 
 impl Value {
     /// Text as a value of the same kind.
-    fn parse(self, name: &'static str, text: &str) -> Result<Self> {
+    fn parse(&self, name: &'static str, text: &str) -> Result<Self> {
         let bad = |expected| Error::BadFlag { name, value: text.to_string(), expected };
         let trimmed = text.trim();
         match self {
@@ -54,6 +58,7 @@ impl Value {
                 Err(_) => Err(bad("not a number")),
             },
             Value::Float(_) => trimmed.parse().map(Value::Float).map_err(|_| bad("not a number")),
+            Value::Text(_) => Ok(Value::Text(trimmed.to_string())),
         }
     }
 }
@@ -73,6 +78,8 @@ const DEFAULTS: &[(&str, Value)] = &[
     ("dist_threadpool_size", Value::Count(0)),
     ("eager_delete_tensor_gb", Value::Float(0.0)),
     ("inner_op_parallelism", Value::Count(0)),
+    ("max_restarts", Value::Count(5)),
+    ("resume", Value::Text(String::new())),
     ("rpc_deadline", Value::Count(180_000)),
     ("rpc_disable_reuse_port", Value::Bool(false)),
     ("rpc_get_thread_num", Value::Count(12)),
@@ -80,6 +87,8 @@ const DEFAULTS: &[(&str, Value)] = &[
     ("rpc_retry_bind_port", Value::Count(3)),
     ("rpc_retry_times", Value::Count(3)),
     ("rpc_send_thread_num", Value::Count(12)),
+    ("snapshot_dir", Value::Text(String::new())),
+    ("snapshot_secs", Value::Float(10.0)),
     ("tolerate_lost_trainers", Value::Bool(false)),
     // Fluid waits for ever; this is after how long it calls a silent trainer dead.
     ("wait_server_ready_timeout", Value::Count(900)),
@@ -103,7 +112,7 @@ pub struct Flags {
 
 impl Default for Flags {
     fn default() -> Self {
-        let values = DEFAULTS.iter().map(|(_, value)| *value).collect();
+        let values = DEFAULTS.iter().map(|(_, value)| value.clone()).collect();
         Self { values, given: BTreeSet::new() }
     }
 }
@@ -141,13 +150,13 @@ impl Flags {
 
     /// The value of a flag.
     pub fn get(&self, name: &str) -> Result<Value> {
-        Ok(self.values[Self::place(name, "get")?])
+        Ok(self.values[Self::place(name, "get")?].clone())
     }
 
     /// Sets a flag from text.
     pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
         let at = Self::place(name, "set")?;
-        let (own, default) = DEFAULTS[at];
+        let (own, default) = &DEFAULTS[at];
         self.values[at] = default.parse(own, text)?;
         self.given.insert(own);
         Ok(())
@@ -156,7 +165,7 @@ impl Flags {
     /// The value of a flag that somebody has set.
     pub fn given(&self, name: &str) -> Option<Value> {
         let at = Self::place(name, "get").ok()?;
-        self.given.contains(DEFAULTS[at].0).then(|| self.values[at])
+        self.given.contains(DEFAULTS[at].0).then(|| self.values[at].clone())
     }
 
     fn count(&self, name: &str) -> u64 {
@@ -201,6 +210,38 @@ impl Flags {
     /// Whether a job goes on without trainers that died (`tolerate_lost_trainers`).
     pub fn tolerate_lost_trainers(&self) -> bool {
         self.is_on("tolerate_lost_trainers")
+    }
+
+    /// How often a process that died is started again (`max_restarts`).
+    pub fn max_restarts(&self) -> u64 {
+        self.count("max_restarts")
+    }
+
+    /// Where snapshots are written (`snapshot_dir`).
+    pub fn snapshot_dir(&self) -> Option<PathBuf> {
+        self.path("snapshot_dir")
+    }
+
+    /// How often snapshots are written (`snapshot_secs`).
+    pub fn snapshot_every(&self) -> Result<Duration> {
+        let value = self.get("snapshot_secs")?;
+        let seconds = if let Value::Float(seconds) = value { seconds } else { 0.0 };
+        let every = Duration::try_from_secs_f64(seconds).ok().filter(|every| !every.is_zero());
+        let expected = "not a number of seconds above 0";
+        let (name, value) = ("snapshot_secs", value.to_string());
+        every.ok_or(Error::BadFlag { name, value, expected })
+    }
+
+    /// The snapshots to go on from (`resume`).
+    pub fn resume(&self) -> Option<PathBuf> {
+        self.path("resume")
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        match self.get(name) {
+            Ok(Value::Text(text)) if !text.is_empty() => Some(text.into()),
+            _ => None,
+        }
     }
 
     fn is_on(&self, name: &str) -> bool {
@@ -317,6 +358,21 @@ mod tests {
         assert_eq!((serving.go_on, serving.check_finite, serving.lease_ms), (true, true, 40_000));
         let (_, serving) = set(&[("worker_update_interval_secs", "1")]);
         assert_eq!(serving.lease_ms, 3_000, "the living must have time to say so");
+    }
+
+    #[test]
+    fn snapshots_have_a_folder_and_an_interval() {
+        let flags = Flags::default();
+        assert_eq!((flags.snapshot_dir(), flags.resume()), (None, None));
+        let given = vars(&[("FLAGS_snapshot_dir", " /tmp/s "), ("FLAGS_snapshot_secs", "0.25")]);
+        let mut flags = Flags::from_environment(&given).unwrap();
+        assert_eq!(flags.snapshot_dir(), Some(PathBuf::from("/tmp/s")));
+        assert_eq!(flags.snapshot_every().unwrap(), Duration::from_millis(250));
+        for bad in ["-1", "0", "inf", "nan"] {
+            flags.set("snapshot_secs", bad).unwrap();
+            let error = flags.snapshot_every().unwrap_err();
+            assert!(matches!(error, Error::BadFlag { name: "snapshot_secs", .. }), "{error}");
+        }
     }
 
     #[test]

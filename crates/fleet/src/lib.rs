@@ -13,13 +13,15 @@ pub mod lines;
 pub mod metrics;
 pub mod pipes;
 pub mod ready;
+mod recovery;
 pub mod role;
 mod signals;
 pub mod strategy;
 mod together;
 
-pub use error::{Error, Result, Usage};
+pub use error::{Error, Result, SnapshotError, Usage};
 pub use flags::Flags;
 pub use lifecycle::Fleet;
+pub use recovery::Recovery;
 pub use role::{Part, Role};
 pub use strategy::Strategy;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
+pub(crate) use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL};
 use signal_hook::{SigId, flag, low_level};
 
 use crate::error::{Error, Result};
@@ -38,9 +39,10 @@ impl Signals {
         move || last.load(Ordering::Relaxed) != 0
     }
 
-    /// Waits for the next.
-    pub(crate) fn forget(&self) {
-        self.last.store(0, Ordering::Relaxed);
+    /// The last one that came, once: from now on [`Signals::get`] waits for the next.
+    pub(crate) fn take(&self) -> Option<i32> {
+        let signal = self.last.swap(0, Ordering::Relaxed) as i32;
+        (signal != 0).then_some(signal)
     }
 }
 

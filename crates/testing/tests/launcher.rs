@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fleet::role;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use testing::cluster::{Cluster, free_ports, is_alive, wait_until};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -67,6 +67,31 @@ impl Job {
         let notes = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("pid."));
         let texts = notes.map(|entry| fs::read_to_string(entry.path()).unwrap());
         texts.filter_map(|text| text.trim().parse().ok()).collect()
+    }
+
+    /// The number of one of them: `TRAINER.0`, or `PSERVER.` and its port.
+    #[track_caller]
+    fn pid(&self, name: &str) -> u32 {
+        let note = self.cluster.folder().join(format!("pid.{name}"));
+        fs::read_to_string(note).unwrap().trim().parse().unwrap()
+    }
+
+    /// `kill -9` of one of them; returns its number.
+    #[track_caller]
+    fn kill(&self, name: &str) -> u32 {
+        let pid = self.pid(name);
+        kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+        pid
+    }
+
+    #[track_caller]
+    fn wait_for_log(&self, name: &str, text: &str) {
+        let what = format!("`{text}` in {name}");
+        wait_until(&what, LIMIT, || self.log(name).contains(text));
+    }
+
+    fn touch(&self, name: &str) {
+        fs::write(self.cluster.folder().join(name), "").unwrap();
     }
 
     #[track_caller]
@@ -284,4 +309,250 @@ fn trainers_alone() {
     assert_eq!(job.run("launch --nproc_per_node 2 --log_dir logs"), 1);
     assert!(job.said().contains("worker 1 (pid "), "{}", job.said());
     job.expect_nobody();
+}
+
+/// Says which start it is, and works until it is told that it is enough.
+const WORK: &str = "echo start $PADDLE_RESTARTS at ${PADDLE_PORT:-here} in $FLAGS_snapshot_dir\n\
+                    while ! [ -e enough ]; do sleep 0.05; done; echo through";
+
+#[test]
+fn what_died_is_started_again() {
+    let port = free_ports(1)[0];
+    let mut job = Job::new(WORK);
+    let options = format!(
+        "launch_ps --worker_num 2 --server_num 1 --start_port {port} --snapshot_dir snapshots \
+         --snapshot_secs 0.5"
+    );
+    job.launch("launcher", &options);
+    for name in ["serverlog.0", "workerlog.0", "workerlog.1"] {
+        job.wait_for_log(name, "start 0");
+    }
+    let server = format!("PSERVER.{port}");
+    let (first, worker) = (job.kill(&server), job.kill("TRAINER.1"));
+    for (name, pid, log) in
+        [("server 0", first, "serverlog.0"), ("worker 1", worker, "workerlog.1")]
+    {
+        let said = job.cluster.wait_for_line("launcher", &format!("{name} (pid {pid})"), LIMIT);
+        assert!(said.contains("was killed by signal 9 (SIGKILL)"), "{said}");
+        assert!(said.ends_with("; it is started again (1 of 5)"), "{said}");
+        job.wait_for_log(log, "start 1");
+    }
+    // It is the same process in all but its number, and its log goes on.
+    let full = job.cluster.folder().canonicalize().unwrap().join("snapshots");
+    let log = job.log("serverlog.0");
+    let line = format!("launch_ps: server 0 (pid {first}) was killed");
+    assert!(log.starts_with(&format!("start 0 at {port} in {}\n{line}", full.display())), "{log}");
+    assert!(log.ends_with(&format!("start 1 at {port} in {}\n", full.display())), "{log}");
+    assert_ne!(job.pid(&server), first);
+    assert!(!job.log("workerlog.0").contains("launch_ps"), "the others are left alone");
+    // Once more.
+    job.kill(&server);
+    job.cluster.wait_for_line("launcher", "it is started again (2 of 5)", LIMIT);
+    job.wait_for_log("serverlog.0", "start 2");
+    job.touch("enough");
+    assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(0), "{}", job.said());
+    assert!(full.join("finished").exists());
+    job.expect_nobody();
+}
+
+#[test]
+fn one_that_fails_at_once_ends_the_job() {
+    let script = "[ $TRAINING_ROLE = PSERVER ] && exec sleep 1000; echo no such table >&2; exit 3";
+    let mut job = Job::new(script);
+    let options = "launch_ps --worker_num 1 --server_num 1 --snapshot_dir s --max_restarts 100";
+    assert_eq!(job.run(options), 1, "{}", job.said());
+    let said = job.said();
+    assert_eq!(said.matches("failed with exit code 3; it is started again").count(), 3, "{said}");
+    let last = "failed with exit code 3; the last lines of logs/workerlog.0:\n  | no such table\n\
+                worker 0 failed at once 4 times in a row; starting it again does not help\n";
+    assert!(said.contains(last), "{said}");
+    assert_eq!(job.log("workerlog.0").matches("no such table\n").count(), 4);
+    job.expect_nobody();
+}
+
+#[test]
+fn restarts_have_a_limit() {
+    let script = "[ $TRAINING_ROLE = TRAINER ] && exec sleep 1000; kill -9 $$";
+    let mut job = Job::new(script);
+    let options = "launch_ps --worker_num 1 --server_num 1 --snapshot_dir s --max_restarts 2";
+    assert_eq!(job.run(options), 1, "{}", job.said());
+    let said = job.said();
+    assert!(said.contains("it is started again (2 of 2)"), "{said}");
+    assert!(said.contains("server 0 was started again 2 times within 600 s"), "{said}");
+    assert!(!job.cluster.folder().join("s/finished").exists());
+    job.expect_nobody();
+    // A flag is as good as an option, and 0 means that the job ends.
+    let mut job = Job::new(script);
+    job.flags = Some(("FLAGS_max_restarts", "0"));
+    assert_eq!(job.run("launch_ps --worker_num 1 --server_num 1 --snapshot_dir s"), 1);
+    assert!(!job.said().contains("started again"), "{}", job.said());
+    job.expect_nobody();
+}
+
+#[test]
+fn sigterm_ends_a_job_that_can_go_on() {
+    let script = "[ $TRAINING_ROLE = PSERVER ] && trap 'echo saved; exit 0' TERM\necho ready\n\
+                  while ! [ -e enough ]; do sleep 0.05; done";
+    let mut job = Job::new(script);
+    let options = "launch_ps --worker_num 1 --server_num 1 --snapshot_dir s";
+    job.launch("launcher", options);
+    job.wait_for_log("serverlog.0", "ready");
+    job.wait_for_log("workerlog.0", "ready");
+    job.cluster.signal("launcher", Signal::TERM);
+    assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(0), "{}", job.said());
+    assert!(job.said().contains("all processes have ended in order"), "{}", job.said());
+    assert!(job.log("serverlog.0").ends_with("saved\n"));
+    job.expect_nobody();
+    // The same command goes on, and so do the logs.
+    job.launch("again", options);
+    wait_until("the server is back", LIMIT, || job.log("serverlog.0").ends_with("ready\n"));
+    assert!(job.cluster.log("again").contains("going on with the job in "));
+    assert!(
+        job.log("serverlog.0").contains("saved\nlaunch_ps: a launcher goes on with this job\n")
+    );
+    job.touch("enough");
+    assert_eq!(job.cluster.wait("again", LIMIT).code(), Some(0), "{}", job.cluster.log("again"));
+    // It has come to its end: the third is a new one.
+    assert_eq!(job.run(options), 0);
+    assert!(job.said().contains("has finished, this is a new one"), "{}", job.said());
+    assert!(!job.log("serverlog.0").contains("saved"), "{}", job.log("serverlog.0"));
+}
+
+#[test]
+fn one_that_does_not_end_in_time_is_killed() {
+    let script = "[ $TRAINING_ROLE = TRAINER ] && trap '' TERM\necho ready\n\
+                  while :; do sleep 0.05; done";
+    for (grace, n_signals) in [("0.2", 1), ("1000", 2)] {
+        let mut job = Job::new(script);
+        let options = format!(
+            "launch_ps --worker_num 1 --server_num 1 --snapshot_dir s --grace_secs {grace}"
+        );
+        job.launch("launcher", &options);
+        job.wait_for_log("serverlog.0", "ready");
+        job.wait_for_log("workerlog.0", "ready");
+        job.cluster.signal("launcher", Signal::TERM);
+        if n_signals == 2 {
+            job.cluster.wait_for_line("launcher", "ending the job", LIMIT);
+            job.cluster.signal("launcher", Signal::TERM);
+        }
+        assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(143), "{}", job.said());
+        assert!(job.said().contains("worker 0 did not end in time"), "{}", job.said());
+        job.expect_nobody();
+    }
+}
+
+#[test]
+fn a_killed_launcher_can_be_started_again() {
+    let mut job = Job::new(WORK);
+    let options = "launch_ps --worker_num 1 --server_num 1 --snapshot_dir s";
+    job.launch("launcher", options);
+    job.wait_for_log("workerlog.0", "start 0");
+    job.wait_for(2);
+    job.cluster.kill("launcher");
+    job.expect_nobody();
+    job.launch("again", options);
+    wait_until("two starts", LIMIT, || job.log("workerlog.0").matches("start 0").count() == 2);
+    job.touch("enough");
+    assert_eq!(job.cluster.wait("again", LIMIT).code(), Some(0), "{}", job.cluster.log("again"));
+    assert!(job.cluster.log("again").contains("going on with the job in "));
+}
+
+/// The shells that end a job when its launcher is gone.
+fn keepers(launcher: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+    let pids = entries.filter_map(|name| name.to_str()?.parse::<u32>().ok());
+    let read = |pid: u32, what| fs::read_to_string(format!("/proc/{pid}/{what}"));
+    let is_keeper = |pid: &u32| {
+        let parent = format!("PPid:\t{launcher}\n");
+        read(*pid, "status").is_ok_and(|text| text.contains(&parent))
+            && read(*pid, "cmdline").is_ok_and(|text| text.contains("read -r _"))
+    };
+    pids.filter(is_keeper).collect()
+}
+
+#[test]
+fn a_killed_keeper_has_a_successor() {
+    let mut job = Job::new("trap '' TERM HUP; while :; do sleep 1; done");
+    job.launch("launcher", "launch_ps --worker_num 1 --server_num 1");
+    job.wait_for(2);
+    let launcher = job.cluster.pid("launcher");
+    for _ in 0..2 {
+        let [old] = keepers(launcher)[..] else { panic!("{:?}", keepers(launcher)) };
+        kill_process(Pid::from_raw(old.cast_signed()).unwrap(), Signal::KILL).unwrap();
+        wait_until("another keeper", LIMIT, || {
+            let now = keepers(launcher);
+            now.len() == 1 && now[0] != old
+        });
+    }
+    job.cluster.kill("launcher");
+    job.expect_nobody();
+}
+
+#[test]
+fn each_machine_starts_its_own_again() {
+    let port = free_ports(1)[0];
+    let mut job = Job::new(WORK);
+    for host in ["127.0.0.2", "127.0.0.3"] {
+        let options = format!(
+            "launch_ps --cluster_node_ips 127.0.0.2,127.0.0.3 --node_ip {host} --worker_num 1 \
+             --server_num 1 --start_port {port} --log_dir logs --snapshot_dir shared"
+        );
+        job.launch(host, &options);
+        let id = if host.ends_with('2') { 0 } else { 1 };
+        job.wait_for_log(&format!("workerlog.{id}"), "start 0");
+    }
+    job.kill("TRAINER.1");
+    job.cluster.wait_for_line("127.0.0.3", "it is started again (1 of 5)", LIMIT);
+    job.wait_for_log("workerlog.1", "start 1");
+    job.touch("enough");
+    for host in ["127.0.0.2", "127.0.0.3"] {
+        assert!(job.cluster.wait(host, LIMIT).success(), "{}", job.cluster.logs());
+        let mark = format!("shared/finished.{host}");
+        assert!(job.cluster.folder().join(mark).exists());
+    }
+    assert!(!job.cluster.log("127.0.0.2").contains("started again"), "{}", job.cluster.logs());
+    job.expect_nobody();
+}
+
+#[test]
+fn folders_that_cannot_be_used_are_refused_at_the_start() {
+    let mut job = Job::new(WORK);
+    let mut check = |options: &str, code: i32, text: &str| {
+        let options = format!("launch_ps --worker_num 1 --server_num 1 {options}");
+        assert_eq!(job.run(&options), code, "{}", job.said());
+        assert!(job.said().contains(text), "{text}: {}", job.said());
+        assert!(job.pids().is_empty(), "nobody was started");
+    };
+    check("--snapshot_dir /proc/none", 1, "error: snapshots cannot be written to /proc/none: ");
+    check("--snapshot_dir train", 1, "error: snapshots cannot be written to train: ");
+    check("--resume nowhere", 1, "error: --resume nowhere: there are no snapshots of a job in it");
+    check("--max_restarts 3", 2, "error: --max_restarts needs --snapshot_dir");
+    check("--snapshot_secs -1", 2, "error: --snapshot_secs is `-1`");
+    // Two jobs at once, and then another one.
+    let options = "launch_ps --worker_num 1 --server_num 1 --snapshot_dir s";
+    job.launch("first", options);
+    job.wait_for(2);
+    assert_eq!(job.run(options), 1);
+    assert!(job.said().contains("error: another job is running and writes its snapshots to "));
+    job.touch("enough");
+    assert!(job.cluster.wait("first", LIMIT).success(), "{}", job.cluster.logs());
+    assert_eq!(job.run(&options.replace("server_num 1", "server_num 2")), 1);
+    let text = "are those of another job (";
+    assert!(job.said().contains(text), "{}", job.said());
+    assert!(job.said().contains("1 servers, 1 trainers), this one is "), "{}", job.said());
+}
+
+#[test]
+fn a_full_disk_is_an_error_at_the_start() {
+    let mut job = Job::new(WORK);
+    let limited = format!(
+        "ulimit -f 64; trap '' XFSZ; exec {} launch_ps --snapshot_dir s {}",
+        env!("CARGO_BIN_EXE_launcher"),
+        job.script.display()
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited]).current_dir(job.cluster.folder());
+    job.cluster.start("launcher", command);
+    assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(1), "{}", job.said());
+    assert!(job.said().contains("error: there is no space for snapshots in "), "{}", job.said());
 }

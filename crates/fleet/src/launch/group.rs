@@ -8,27 +8,48 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 /// Waits for the pipe to break; signals meant for the others do not reach it.
 const KEEPER: &str = "trap '' INT TERM HUP QUIT; read -r _; kill -9 0";
 
 /// A group of processes that does not outlive this value, nor this process.
 pub(super) struct Group {
-    keeper: Child,
+    /// The first keeper. It is waited for last of all: until then, its number is that of the group
+    /// even if somebody has killed it.
+    leader: Child,
+    /// Those that took its place.
+    keepers: Vec<Child>,
 }
 
 impl Group {
     pub(super) fn new() -> io::Result<Self> {
-        let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", KEEPER]).stdin(Stdio::piped());
-        shell.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-        Ok(Self { keeper: shell.spawn()? })
+        Ok(Self { leader: keeper().process_group(0).spawn()?, keepers: Vec::new() })
     }
 
     /// Starts a process in the group.
     pub(super) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
-        command.process_group(self.keeper.id().cast_signed()).spawn()
+        command.process_group(self.leader.id().cast_signed()).spawn()
+    }
+
+    /// Starts another keeper if somebody has killed the last.
+    pub(super) fn keep(&mut self) -> io::Result<()> {
+        let is_there = match self.keepers.last_mut() {
+            Some(keeper) => keeper.try_wait()?.is_none(),
+            None => self.leader_lives()?,
+        };
+        if !is_there {
+            let keeper = self.spawn(&mut keeper())?;
+            self.keepers.push(keeper);
+        }
+        Ok(())
+    }
+
+    /// Whether the first keeper runs; it is not waited for.
+    fn leader_lives(&self) -> io::Result<bool> {
+        let Some(leader) = Pid::from_raw(self.leader.id().cast_signed()) else { return Ok(true) };
+        let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(leader), peek)?.is_none())
     }
 
     /// Asks all to end.
@@ -42,16 +63,25 @@ impl Group {
     }
 
     fn send(&self, signal: Signal) {
-        // The keeper has not been waited for, so its number is nobody else's.
-        if let Some(group) = Pid::from_raw(self.keeper.id().cast_signed()) {
+        // The leader has not been waited for, so its number is nobody else's.
+        if let Some(group) = Pid::from_raw(self.leader.id().cast_signed()) {
             let _ = kill_process_group(group, signal);
         }
     }
 }
 
+fn keeper() -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", KEEPER]).stdin(Stdio::piped());
+    shell.stdout(Stdio::null()).stderr(Stdio::null());
+    shell
+}
+
 impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
-        let _ = self.keeper.wait();
+        for keeper in self.keepers.iter_mut().chain([&mut self.leader]) {
+            let _ = keeper.wait();
+        }
     }
 }

@@ -8,9 +8,13 @@
 mod console;
 mod group;
 mod logs;
+mod member;
 pub mod options;
 mod plan;
 mod ports;
+mod recover;
+mod restarts;
+mod snapshots;
 mod supervisor;
 
 pub use console::Console;
@@ -32,10 +36,16 @@ pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i3
             let flags = Flags::from_environment(&crate::env::process)?;
             let logs = Logs::take(&options.log_dir, options.node.as_deref());
             options.log_dir = logs.folder.clone();
+            let (node, recovery) = (options.node.clone(), options.recovery.clone());
             let mut job = plan::ps(options)?;
             job.lines.extend(logs.line.clone());
             job.tolerates_lost_trainers = flags.tolerate_lost_trainers();
-            supervisor::run(&job, host, console)
+            let snapshots = recover::prepare(&mut job, node.as_deref(), &recovery, &flags)?;
+            let ended = supervisor::run(&job, host, console)?;
+            if let Some(snapshots) = snapshots.filter(|_| ended.is_done) {
+                snapshots.finish()?;
+            }
+            Ok(ended.code)
         }
     };
     finish(run(console), options::PS_USAGE, console)
@@ -51,7 +61,7 @@ pub fn launch(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
             options.log_dir = logs.as_ref().map(|logs| logs.folder.clone());
             let mut job = plan::collective(options, &crate::env::process)?;
             job.lines.extend(logs.as_ref().and_then(|logs| logs.line.clone()));
-            supervisor::run(&job, host, console)
+            supervisor::run(&job, host, console).map(|ended| ended.code)
         }
     };
     finish(run(console), options::COLLECTIVE_USAGE, console)

@@ -1,6 +1,7 @@
 //! The launchers' command lines: Fluid's options before the script, the script's own after it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ps::Endpoint;
 use tensor::DidYouMean;
@@ -19,6 +20,14 @@ usage: launch_ps [options] script [arguments]
   --cluster_node_ips IPS  all machines of the job, ip,ip; start a launcher on each of them
   --node_ip IP            this machine
   --print_config BOOL     say what is started (True)
+  --snapshot_dir DIR      where snapshots of the job go; a launcher that is started again with the same
+                          folder goes on where the job was
+  --snapshot_secs S       how often snapshots are written (10)
+  --resume DIR            go on from the snapshots in DIR, also with other numbers of processes
+  --max_restarts N        how often a process that died is started again within 10 minutes (5 with
+                          --snapshot_dir, otherwise 0: the job ends)
+  --grace_secs S          how long processes may take to end after SIGTERM (30 with --snapshot_dir,
+                          otherwise 3)
 The script is a Python script (.py) or any executable.";
 
 /// What `launch --help` says.
@@ -34,6 +43,9 @@ usage: launch [options] script [arguments]
   --use_paddlecloud       machines from PADDLE_TRAINERS, this one from POD_IP
   --print_config BOOL     say what is started (True)
 The script is a Python script (.py) or any executable.";
+
+const FROM_ZERO: &str = "a number of seconds, 0 or more";
+const ABOVE_ZERO: &str = "a number of seconds above 0";
 
 /// What to start, and with which arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +75,25 @@ pub struct PsOptions {
     pub node: Option<String>,
     /// Say what is started.
     pub is_verbose: bool,
+    /// What happens when a process dies.
+    pub recovery: RecoveryOptions,
     /// What to start.
     pub script: Script,
+}
+
+/// What happens when a process dies, as far as the command line says it. None: not said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryOptions {
+    /// How often a process is started again.
+    pub max_restarts: Option<usize>,
+    /// Where snapshots go.
+    pub snapshot_dir: Option<PathBuf>,
+    /// How often they are written.
+    pub snapshot_every: Option<Duration>,
+    /// Snapshots to go on from.
+    pub resume: Option<PathBuf>,
+    /// How long processes may take to end when they are asked to.
+    pub grace: Option<Duration>,
 }
 
 /// What `launch` was asked for. None: not asked.
@@ -101,6 +130,11 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
         "--cluster_node_ips",
         "--node_ip",
         "--print_config",
+        "--snapshot_dir",
+        "--snapshot_secs",
+        "--resume",
+        "--max_restarts",
+        "--grace_secs",
     ];
     let Some(given) = Given::read(arguments, &names, &[])? else { return Ok(None) };
     let endpoints = given.items("--endpoints");
@@ -114,6 +148,13 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
         nodes: given.items("--cluster_node_ips"),
         node: given.value("--node_ip").map(str::to_string),
         is_verbose: given.is_true("--print_config")?,
+        recovery: RecoveryOptions {
+            max_restarts: given.number("--max_restarts")?,
+            snapshot_dir: given.value("--snapshot_dir").map(PathBuf::from),
+            snapshot_every: given.seconds("--snapshot_secs", ABOVE_ZERO)?,
+            resume: given.value("--resume").map(PathBuf::from),
+            grace: given.seconds("--grace_secs", FROM_ZERO)?,
+        },
         script: given.script,
     }))
 }
@@ -215,6 +256,16 @@ impl Given {
         }
     }
 
+    /// A time; `expected` is one of the two rules for it.
+    fn seconds(&self, name: &'static str, expected: &'static str) -> Result<Option<Duration>> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let seconds = value.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
+        match seconds.filter(|time| expected == FROM_ZERO || !time.is_zero()) {
+            Some(seconds) => Ok(Some(seconds)),
+            None => Err(Usage::BadValue { option: name, value: value.into(), expected }.into()),
+        }
+    }
+
     fn port(&self, name: &'static str) -> Result<Option<u16>> {
         let Some(value) = self.value(name) else { return Ok(None) };
         let expected = "a port from 1 to 65535";
@@ -275,6 +326,22 @@ mod tests {
     }
 
     #[test]
+    fn what_happens_when_a_process_dies() {
+        let none = ps(&words("x.py")).unwrap().unwrap().recovery;
+        assert_eq!(none, RecoveryOptions::default());
+        let line = "--snapshot_dir s --snapshot_secs 0.5 --resume=r --max_restarts 7 \
+                    --grace_secs 0 x.py";
+        let all = RecoveryOptions {
+            max_restarts: Some(7),
+            snapshot_dir: Some("s".into()),
+            snapshot_every: Some(Duration::from_millis(500)),
+            resume: Some("r".into()),
+            grace: Some(Duration::ZERO),
+        };
+        assert_eq!(ps(&words(line)).unwrap().unwrap().recovery, all);
+    }
+
+    #[test]
     fn help_is_no_job() {
         assert_eq!(ps(&words("--help")).unwrap(), None);
         assert_eq!(collective(&words("-h")).unwrap(), None);
@@ -305,6 +372,11 @@ mod tests {
         check("--server_num 99999 x.py", bad("--server_num", "99999", number));
         check("--start_port 0 x.py", bad("--start_port", "0", "a port from 1 to 65535"));
         check("--print_config maybe x.py", bad("--print_config", "maybe", "True or False"));
+        check("--max_restarts -1 x.py", bad("--max_restarts", "-1", number));
+        check("--snapshot_secs -1 x.py", bad("--snapshot_secs", "-1", ABOVE_ZERO));
+        check("--snapshot_secs 0 x.py", bad("--snapshot_secs", "0", ABOVE_ZERO));
+        check("--grace_secs nan x.py", bad("--grace_secs", "nan", FROM_ZERO));
+        check("--max_restart 1 x.py", unknown("--max_restart", Some("--max_restarts")));
         assert!(matches!(ps(&words("--endpoints a x.py")), Err(Error::Endpoint(_))));
     }
 }

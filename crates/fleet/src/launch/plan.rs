@@ -6,6 +6,7 @@ use ps::Endpoint;
 
 use super::options::{CollectiveOptions, PsOptions, Script};
 use super::ports::{Ports, START};
+use super::restarts::Policy;
 use crate::env::{PROXIES, Vars};
 use crate::error::{Result, Usage};
 use crate::role::Part;
@@ -26,6 +27,8 @@ pub(crate) struct Process {
     pub(crate) name: String,
     /// What it does.
     pub(crate) part: Part,
+    /// Its number among those that do the same, on all machines.
+    pub(crate) id: usize,
     /// Variables that are set for it.
     pub(crate) variables: Vec<(&'static str, String)>,
     /// Where what it writes goes.
@@ -37,12 +40,18 @@ pub(crate) struct Process {
 pub(crate) struct Job {
     /// Servers first, then trainers.
     pub(crate) processes: Vec<Process>,
+    /// Servers on all machines.
+    pub(crate) n_servers: usize,
+    /// Trainers on all machines.
+    pub(crate) n_trainers: usize,
     /// What each of them runs.
     pub(crate) script: Script,
     /// Whether other machines are part of it: then servers outlive the trainers of this one.
     pub(crate) is_wide: bool,
     /// Whether it goes on without trainers that fail, as long as there are others.
     pub(crate) tolerates_lost_trainers: bool,
+    /// What happens when a process dies.
+    pub(crate) policy: Policy,
     /// What is told at the start.
     pub(crate) lines: Vec<String>,
     /// The ports, ours until the job is over.
@@ -51,7 +60,8 @@ pub(crate) struct Job {
 
 /// Variables that would contradict those that are set, and proxies.
 pub(crate) fn unset() -> impl Iterator<Item = &'static str> {
-    let roles = ["PADDLE_TRAINER_ID", "PADDLE_PSERVER_ID", "PADDLE_PORT", "POD_IP"];
+    let roles =
+        ["PADDLE_TRAINER_ID", "PADDLE_PSERVER_ID", "PADDLE_PORT", "POD_IP", "PADDLE_RESTARTS"];
     roles.into_iter().chain(PROXIES.iter().copied())
 }
 
@@ -138,35 +148,60 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
             options.n_trainers
         ));
     }
-    let shared = |part: &str| {
-        let part = part.to_string();
-        vec![
-            ("PADDLE_PSERVERS_IP_PORT_LIST", list.clone()),
-            ("PADDLE_TRAINERS_NUM", n_trainers.to_string()),
-            ("TRAINING_ROLE", part.clone()),
-            ("PADDLE_TRAINING_ROLE", part),
-        ]
-    };
-    let server = |&at: &usize| {
-        let mut variables = shared("PSERVER");
-        variables.push(("PADDLE_PORT", servers[at].port.to_string()));
-        variables.push(("POD_IP", servers[at].host.clone()));
-        variables.push(("PADDLE_PSERVER_ID", at.to_string()));
-        let log = Some(options.log_dir.join(format!("serverlog.{at}")));
-        Process { name: format!("server {at}"), part: Part::Server, variables, log }
-    };
-    let trainer = |at: usize| {
-        let id = nodes.own * options.n_trainers + at;
-        let mut variables = shared("TRAINER");
-        variables.push(("PADDLE_TRAINER_ID", id.to_string()));
-        let log = Some(options.log_dir.join(format!("workerlog.{id}")));
-        Process { name: format!("worker {id}"), part: Part::Trainer, variables, log }
-    };
-    let mut processes: Vec<_> = own.iter().map(server).collect();
-    processes.extend((0..options.n_trainers).map(trainer));
-    let (script, is_wide) = (options.script.clone(), nodes.is_wide());
-    let tolerates_lost_trainers = false;
-    Ok(Job { processes, script, is_wide, tolerates_lost_trainers, lines, _ports: ports })
+    let whole = Whole { nodes: &nodes, servers: &servers, n_trainers };
+    let processes = whole.processes(&options, &own);
+    Ok(Job {
+        processes,
+        n_servers: servers.len(),
+        n_trainers,
+        script: options.script.clone(),
+        is_wide: nodes.is_wide(),
+        tolerates_lost_trainers: false,
+        policy: Policy::default(),
+        lines,
+        _ports: ports,
+    })
+}
+
+/// All machines, servers and trainers of a job.
+struct Whole<'a> {
+    nodes: &'a Nodes,
+    servers: &'a [Endpoint],
+    n_trainers: usize,
+}
+
+impl Whole<'_> {
+    /// The processes of this machine: these servers, and its trainers.
+    fn processes(&self, options: &PsOptions, own: &[usize]) -> Vec<Process> {
+        let (list, n_trainers) = (joined(self.servers), self.n_trainers);
+        let shared = |part: &str| {
+            let part = part.to_string();
+            vec![
+                ("PADDLE_PSERVERS_IP_PORT_LIST", list.clone()),
+                ("PADDLE_TRAINERS_NUM", n_trainers.to_string()),
+                ("TRAINING_ROLE", part.clone()),
+                ("PADDLE_TRAINING_ROLE", part),
+            ]
+        };
+        let server = |&at: &usize| {
+            let mut variables = shared("PSERVER");
+            variables.push(("PADDLE_PORT", self.servers[at].port.to_string()));
+            variables.push(("POD_IP", self.servers[at].host.clone()));
+            variables.push(("PADDLE_PSERVER_ID", at.to_string()));
+            let log = Some(options.log_dir.join(format!("serverlog.{at}")));
+            Process { name: format!("server {at}"), part: Part::Server, id: at, variables, log }
+        };
+        let trainer = |at: usize| {
+            let id = self.nodes.own * options.n_trainers + at;
+            let mut variables = shared("TRAINER");
+            variables.push(("PADDLE_TRAINER_ID", id.to_string()));
+            let log = Some(options.log_dir.join(format!("workerlog.{id}")));
+            Process { name: format!("worker {id}"), part: Part::Trainer, id, variables, log }
+        };
+        let mut processes: Vec<_> = own.iter().map(server).collect();
+        processes.extend((0..options.n_trainers).map(trainer));
+        processes
+    }
 }
 
 /// Two servers cannot listen on one port.
@@ -255,12 +290,20 @@ pub(crate) fn collective(
             ("PADDLE_TRAINING_ROLE", "TRAINER".to_string()),
         ];
         let log = options.log_dir.as_ref().map(|folder| folder.join(format!("workerlog.{at}")));
-        Process { name: format!("worker {id}"), part: Part::Trainer, variables, log }
+        Process { name: format!("worker {id}"), part: Part::Trainer, id, variables, log }
     };
     let processes = (0..n).map(trainer).collect();
-    let (script, is_wide) = (options.script.clone(), nodes.is_wide());
-    let tolerates_lost_trainers = false;
-    Ok(Job { processes, script, is_wide, tolerates_lost_trainers, lines, _ports: ports })
+    Ok(Job {
+        processes,
+        n_servers: 0,
+        n_trainers: endpoints.len(),
+        script: options.script.clone(),
+        is_wide: nodes.is_wide(),
+        tolerates_lost_trainers: false,
+        policy: Policy::default(),
+        lines,
+        _ports: ports,
+    })
 }
 
 /// The machines that the platform says there are.

@@ -20,6 +20,7 @@ fn get_flag(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
         Value::Bool(value) => PyBool::new(py, value).to_owned().into_any().unbind(),
         Value::Count(value) => value.into_pyobject(py)?.into_any().unbind(),
         Value::Float(value) => value.into_pyobject(py)?.into_any().unbind(),
+        Value::Text(value) => value.into_pyobject(py)?.into_any().unbind(),
     })
 }
 

@@ -1,0 +1,298 @@
+//! One process of a job: how it is started, and started again, and what is said of its end.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Instant;
+
+use super::console::Console;
+use super::group::Group;
+use super::plan::{self, Host, Job, Process};
+use super::restarts::{Death, Next, Reason, Restarts, WINDOW};
+use crate::env::RESTARTS;
+use crate::error::{Error, Result};
+use crate::lines;
+use crate::pipes;
+use crate::role::Part;
+use crate::signals::{SIGTERM, is_from_outside, name_of};
+
+/// How much of a failed process's log is shown.
+const TAIL_LINES: usize = 20;
+const TAIL_BYTES: u64 = 16 << 10;
+
+/// A process of the job.
+pub(super) struct Member<'a> {
+    pub(super) process: &'a Process,
+    child: Child,
+    started: Instant,
+    pub(super) status: Option<ExitStatus>,
+    /// A server that ended in order, but because it was told to, and not by this launcher.
+    was_told: bool,
+    /// Where in the log what it writes begins.
+    log_start: u64,
+    restarts: Restarts,
+    n_restarts: usize,
+    /// When it is started again, if it is.
+    due: Option<Instant>,
+    /// Why it is not.
+    given_up: Option<Reason>,
+}
+
+/// What a process is started with.
+#[derive(Clone, Copy)]
+pub(super) struct Starter<'a> {
+    pub(super) job: &'a Job,
+    pub(super) host: &'a Host,
+}
+
+impl<'a> Member<'a> {
+    pub(super) fn start(starter: Starter<'_>, process: &'a Process, group: &Group) -> Result<Self> {
+        let job = starter.job;
+        let line = job.policy.resumes.then(|| "a launcher goes on with this job".to_string());
+        let (child, log_start) = starter.spawn(process, group, 0, line)?;
+        Ok(Self {
+            process,
+            child,
+            started: Instant::now(),
+            status: None,
+            was_told: false,
+            log_start,
+            restarts: Restarts::default(),
+            n_restarts: 0,
+            due: None,
+            given_up: None,
+        })
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.status.is_none()
+    }
+
+    pub(super) fn is_well(&self) -> bool {
+        !self.was_told && self.status.is_some_and(|status| status.success())
+    }
+
+    /// Whether it has ended otherwise than it should, for good.
+    pub(super) fn has_failed(&self) -> bool {
+        self.status.is_some() && !self.is_well() && self.due.is_none()
+    }
+
+    /// Whether it was killed, or told to end: that explains the failure of others.
+    pub(super) fn was_killed(&self) -> bool {
+        self.was_told || self.status.is_some_and(|status| status.signal().is_some())
+    }
+
+    /// Whether it ended as one should that was asked to by the launcher. A trainer need not know the
+    /// signal.
+    pub(super) fn ended_when_asked(&self) -> bool {
+        let is_asked = |status: ExitStatus| match self.process.part {
+            Part::Server => status.success(),
+            Part::Trainer => {
+                let by_signal = status.signal() == Some(SIGTERM);
+                status.success() || by_signal || status.code() == Some(128 + SIGTERM)
+            }
+        };
+        self.due.is_none() && self.status.is_some_and(is_asked)
+    }
+
+    /// Whether the job goes on without it, if it has failed.
+    pub(super) fn is_expendable(&self, job: &Job) -> bool {
+        job.tolerates_lost_trainers && self.process.part == Part::Trainer
+    }
+
+    /// Notes that it has ended. A process that cannot be asked counts as running; its end will come.
+    pub(super) fn look(&mut self) {
+        if self.status.is_some() {
+            return;
+        }
+        self.status = self.child.try_wait().unwrap_or(None);
+        let is_server = self.process.part == Part::Server;
+        let is_told = |line: &String| line.contains(lines::SIGNALLED);
+        self.was_told = is_server && self.is_well() && self.last_lines().iter().any(is_told);
+    }
+
+    pub(super) fn wait(&mut self) {
+        let _ = self.child.wait();
+    }
+
+    /// Decides whether it is started again, if it has failed and nobody has decided yet.
+    pub(super) fn decide(&mut self, job: &Job, console: &mut Console) {
+        if !self.has_failed() || self.given_up.is_some() {
+            return;
+        }
+        let at = Instant::now();
+        let signal = self.status.and_then(|status| status.signal());
+        let is_from_outside = self.was_told || signal.is_some_and(is_from_outside);
+        let death = Death { at, lived: at.duration_since(self.started), is_from_outside };
+        let max = job.policy.max_restarts;
+        match self.restarts.after(death, max) {
+            Next::Again { number, wait } => {
+                self.due = Some(at + wait);
+                let end = self.end();
+                console.say(&format!("{end}; it is started again ({number} of {max})"));
+            }
+            Next::Never(reason) => self.given_up = Some(reason),
+        }
+    }
+
+    /// Starts it again if it is time.
+    pub(super) fn restart(&mut self, starter: Starter<'_>, group: &Group) -> Result<()> {
+        if self.due.is_none_or(|due| Instant::now() < due) {
+            return Ok(());
+        }
+        let line = format!("{}; it is started again", self.end());
+        self.n_restarts += 1;
+        (self.child, self.log_start) =
+            starter.spawn(self.process, group, self.n_restarts, Some(line))?;
+        (self.started, self.status, self.due) = (Instant::now(), None, None);
+        self.was_told = false;
+        Ok(())
+    }
+
+    /// Who it is and how it ended.
+    fn end(&self) -> String {
+        let outside = "from outside of this job (somebody's kill, a scheduler, too little memory)";
+        let how = match self.status.map(|status| (status.code(), status.signal())) {
+            Some((Some(_), _)) if self.was_told => format!("was ended by a signal {outside}"),
+            Some((Some(code), _)) => format!("failed with exit code {code}"),
+            Some((None, Some(signal))) if is_from_outside(signal) => {
+                format!("was killed by {} {outside}", name_of(signal))
+            }
+            Some((None, Some(signal))) => format!("was killed by {}", name_of(signal)),
+            _ => "failed".to_string(),
+        };
+        format!("{} (pid {}) {how}", self.process.name, self.child.id())
+    }
+
+    /// Says that it failed, how, and what it said last.
+    pub(super) fn report(&self, console: &mut Console) {
+        let end = self.end();
+        match &self.process.log {
+            None => console.say(&end),
+            Some(log) => {
+                let (log, lines) = (log.display(), self.last_lines());
+                match lines.is_empty() {
+                    true => console.say(&format!("{end}; {log} is empty")),
+                    false => console.say(&format!("{end}; the last lines of {log}:")),
+                }
+                lines.iter().for_each(|line| console.say(&format!("  | {line}")));
+            }
+        }
+        let name = &self.process.name;
+        match self.given_up {
+            Some(Reason::TooOften(n)) => console.say(&format!(
+                "{name} was started again {n} times within {} s, which is as often as it may be \
+                 (--max_restarts)",
+                WINDOW.as_secs()
+            )),
+            Some(Reason::AtOnce(n)) => console.say(&format!(
+                "{name} failed at once {n} times in a row; starting it again does not help"
+            )),
+            Some(Reason::NotWanted) | None => {}
+        }
+    }
+
+    /// The last lines that this process has written.
+    pub(super) fn last_lines(&self) -> Vec<String> {
+        let log = self.process.log.as_deref();
+        log.map_or_else(Vec::new, |log| tail(log, self.log_start))
+    }
+}
+
+impl Starter<'_> {
+    /// Starts a process. With a line, its log goes on with it; without, the log begins anew. Also says
+    /// where in the log what it writes begins.
+    fn spawn(
+        self,
+        process: &Process,
+        group: &Group,
+        n_restarts: usize,
+        line: Option<String>,
+    ) -> Result<(Child, u64)> {
+        let (program, arguments) = plan::command(&self.job.script, self.host);
+        let mut command = Command::new(&program);
+        command.args(&arguments).stdin(Stdio::null());
+        set_variables(&mut command, process, self.host);
+        if self.job.policy.has_snapshots {
+            command.env(RESTARTS[0], n_restarts.to_string());
+        }
+        let log_start = match &process.log {
+            None => 0,
+            Some(log) => {
+                let open = || open_log(log, line.as_deref());
+                let failed = |source| Error::File { what: "write", path: log.clone(), source };
+                let (file, start) = open().map_err(failed)?;
+                command.stderr(file.try_clone().map_err(failed)?).stdout(file);
+                start
+            }
+        };
+        let failed = |source| Error::Start { name: process.name.clone(), program, source };
+        let child = group.spawn(&mut command).map_err(failed)?;
+        Ok((child, log_start))
+    }
+}
+
+fn open_log(log: &Path, line: Option<&str>) -> std::io::Result<(File, u64)> {
+    fs::create_dir_all(log.parent().unwrap_or(Path::new(".")))?;
+    let Some(line) = line else { return Ok((File::create(log)?, 0)) };
+    let mut file = File::options().create(true).append(true).open(log)?;
+    file.write_all(format!("launch_ps: {line}\n").as_bytes())?;
+    let start = file.metadata()?.len();
+    Ok((file, start))
+}
+
+/// Sets the variables and the interpreter path of a process.
+fn set_variables(command: &mut Command, process: &Process, host: &Host) {
+    for name in plan::unset() {
+        command.env_remove(name);
+    }
+    // Readers make ids with Python's `hash`, and all processes of a job must make the same.
+    command.envs(pipes::hash_seed(&crate::env::process));
+    command.envs(process.variables.iter().map(|(name, value)| (name, value)));
+    let Some(alias) = &host.alias else { return };
+    let mut path = alias.clone().into_os_string();
+    if let Some(inherited) = std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty()) {
+        path.push(":");
+        path.push(inherited);
+    }
+    command.env("PYTHONPATH", path);
+}
+
+/// The last lines of a file behind its first bytes; none of one that cannot be read.
+fn tail(path: &Path, from: u64) -> Vec<String> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let start = file.metadata()?.len().saturating_sub(TAIL_BYTES).max(from);
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    let first = lines.len().saturating_sub(TAIL_LINES);
+    lines[first..].iter().map(|line| line.to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        assert_eq!(tail(&path, 0), Vec::<String>::new());
+        let long: Vec<String> = (0..30_000).map(|at| format!("line {at}")).collect();
+        fs::write(&path, long.join("\n")).unwrap();
+        let last = tail(&path, 0);
+        assert_eq!((last.len(), last[0].as_str()), (20, "line 29980"));
+        fs::write(&path, b"caf\xe9\n").unwrap();
+        assert_eq!(tail(&path, 0), ["caf\u{fffd}"]);
+        fs::write(&path, "of another\nmine\n").unwrap();
+        assert_eq!(tail(&path, 11), ["mine"]);
+    }
+}

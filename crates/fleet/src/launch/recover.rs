@@ -1,0 +1,74 @@
+//! Gets a job ready to survive: takes the folder of snapshots and tells each process of it.
+
+use std::time::Duration;
+
+use super::options::RecoveryOptions;
+use super::plan::Job;
+use super::restarts::Policy;
+use super::snapshots::{Identity, Snapshots, Wanted};
+use crate::error::{Result, Usage};
+use crate::flags::Flags;
+use crate::recovery::Recovery;
+
+/// How long processes may take to write their snapshots when they are asked to end.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Takes the folder of snapshots, if there is one, and completes the plan. What the command line says
+/// goes before what flags say.
+pub(super) fn prepare(
+    job: &mut Job,
+    node: Option<&str>,
+    options: &RecoveryOptions,
+    flags: &Flags,
+) -> Result<Option<Snapshots>> {
+    let resume = options.resume.clone().or_else(|| flags.resume());
+    let folder = options.snapshot_dir.clone().or_else(|| flags.snapshot_dir());
+    let Some(folder) = folder.or_else(|| resume.clone()) else {
+        let is_flag = flags.given("max_restarts").is_some() && flags.max_restarts() > 0;
+        if options.max_restarts.map_or(is_flag, |max| max > 0) {
+            return Err(Usage::NeedsSnapshots("--max_restarts").into());
+        }
+        if options.snapshot_every.is_some() || flags.given("snapshot_secs").is_some() {
+            return Err(Usage::NeedsSnapshots("--snapshot_secs").into());
+        }
+        job.policy = Policy { grace: options.grace, ..Policy::default() };
+        return Ok(None);
+    };
+    let snapshot_every = match options.snapshot_every {
+        Some(every) => every,
+        None => flags.snapshot_every()?,
+    };
+    let wanted = Wanted {
+        folder: &folder,
+        resume: resume.as_deref(),
+        node: node.filter(|_| job.is_wide),
+        identity: Identity::of(job),
+    };
+    let mut snapshots = Snapshots::take(&wanted)?;
+    let is_cleared = snapshots.clear_finished(&job.processes)?;
+    let shown = snapshots.folder.display();
+    let line = match (is_cleared, &snapshots.resume) {
+        (_, Some(from)) => format!("going on from the snapshots in {}", from.display()),
+        (true, None) => format!("the job in {shown} has finished, this is a new one"),
+        (false, None) if snapshots.is_begun => format!("going on with the job in {shown}"),
+        (false, None) => format!("snapshots go to {shown}"),
+    };
+    job.lines.push(line);
+    let told = Recovery {
+        snapshot_dir: Some(snapshots.folder.clone()),
+        snapshot_every,
+        resume: snapshots.resume.clone(),
+        n_restarts: 0,
+    };
+    for process in &mut job.processes {
+        process.variables.extend(told.variables());
+    }
+    let flagged = usize::try_from(flags.max_restarts()).unwrap_or(usize::MAX);
+    job.policy = Policy {
+        max_restarts: options.max_restarts.unwrap_or(flagged),
+        grace: Some(options.grace.unwrap_or(GRACE)),
+        has_snapshots: true,
+        resumes: snapshots.is_begun,
+    };
+    Ok(Some(snapshots))
+}

@@ -1,0 +1,273 @@
+//! The folder of a job's snapshots: whose it is, that nobody else writes to it, and that it can be
+//! written to. All of it is found out before anything is started.
+//!
+//! `job` says whose snapshots these are. `launcher.lock` is locked while a launcher runs. `finished`
+//! says that the job came to its end: the next start is a new job. On several machines, the last two
+//! have the name of the machine in theirs, because launchers may share the folder. The processes have
+//! the folders `server.N` and `trainer.N`.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use super::options::Script;
+use super::plan::{Job, Process};
+use crate::error::{Result, SnapshotError};
+use crate::role::Part;
+
+/// The format of `job`.
+const VERSION: u32 = 1;
+const MAGIC: &str = "paddlewheel job";
+/// Bytes that are written to see whether there is space.
+const TRIAL_BYTES: usize = 4 << 20;
+/// A file that says who a job is has no more; a larger one is something else.
+const JOB_BYTES_MAX: u64 = 1 << 20;
+
+type Checked<T> = std::result::Result<T, SnapshotError>;
+
+/// Who a job is: the same command is the same job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    script: PathBuf,
+    arguments: Vec<String>,
+    n_servers: usize,
+    n_trainers: usize,
+}
+
+impl Identity {
+    pub(super) fn of(job: &Job) -> Self {
+        let Script { path, arguments } = &job.script;
+        let full = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+        Self {
+            script: full.unwrap_or_else(|_| path.clone()),
+            arguments: arguments.clone(),
+            n_servers: job.n_servers,
+            n_trainers: job.n_trainers,
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!("{MAGIC} {VERSION}\nservers {}\n", self.n_servers);
+        text += &format!("trainers {}\n", self.n_trainers);
+        text += &format!("script {}\n", escaped(&self.script.to_string_lossy()));
+        for argument in &self.arguments {
+            text += &format!("argument {}\n", escaped(argument));
+        }
+        text + "end\n"
+    }
+
+    fn from_text(text: &str, folder: &Path, path: &Path) -> Checked<Self> {
+        let damaged = |problem| SnapshotError::Damaged { path: path.to_path_buf(), problem };
+        let mut lines = text.lines();
+        let version = lines.next().and_then(|line| line.strip_prefix(MAGIC));
+        let version = version.and_then(|rest| rest.trim().parse().ok());
+        match version.ok_or_else(|| damaged("it does not say what it is"))? {
+            VERSION => {}
+            version => {
+                let (folder, known) = (folder.to_path_buf(), VERSION);
+                return Err(SnapshotError::Newer { folder, version, known });
+            }
+        }
+        let mut found =
+            Self { script: PathBuf::new(), arguments: Vec::new(), n_servers: 0, n_trainers: 0 };
+        for line in lines {
+            let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+            let number = || value.parse().map_err(|_| damaged("a number is none"));
+            match name {
+                "servers" => found.n_servers = number()?,
+                "trainers" => found.n_trainers = number()?,
+                "script" => found.script = unescaped(value).into(),
+                "argument" => found.arguments.push(unescaped(value)),
+                "end" => return Ok(found),
+                _ => return Err(damaged("it has a line that nobody wrote")),
+            }
+        }
+        Err(damaged("it has no end"))
+    }
+
+    /// The same in words.
+    fn words(&self) -> String {
+        let Self { script, arguments, n_servers, n_trainers } = self;
+        let words = [&[script.to_string_lossy().into_owned()], &arguments[..]].concat().join(" ");
+        format!("{words}, {n_servers} servers, {n_trainers} trainers")
+    }
+
+    /// Whether the other has the same command, with whatever numbers of processes.
+    fn has_command_of(&self, other: &Self) -> bool {
+        (&self.script, &self.arguments) == (&other.script, &other.arguments)
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\n', "\\n")
+}
+
+fn unescaped(text: &str) -> String {
+    let mut out = String::new();
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => out.push(if letters.next() == Some('n') { '\n' } else { '\\' }),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// What a launcher wants of the folder.
+pub(super) struct Wanted<'a> {
+    /// The folder.
+    pub(super) folder: &'a Path,
+    /// Snapshots to go on from, here or elsewhere.
+    pub(super) resume: Option<&'a Path>,
+    /// This machine, if there are several.
+    pub(super) node: Option<&'a str>,
+    pub(super) identity: Identity,
+}
+
+/// A folder that is this job's as long as this lives.
+#[derive(Debug)]
+pub(super) struct Snapshots {
+    /// Its full path.
+    pub(super) folder: PathBuf,
+    /// Full path of the snapshots to go on from, if they were named.
+    pub(super) resume: Option<PathBuf>,
+    /// Whether another launcher has begun this job.
+    pub(super) is_begun: bool,
+    suffix: String,
+    _lock: File,
+}
+
+impl Snapshots {
+    /// Takes the folder, or says why it cannot be had.
+    pub(super) fn take(wanted: &Wanted<'_>) -> Result<Self> {
+        let resume = wanted.resume.map(checked).transpose()?;
+        let folder = wanted.folder;
+        let failed = |source| unusable(folder, source);
+        fs::create_dir_all(folder).map_err(failed)?;
+        let folder = fs::canonicalize(folder).map_err(failed)?;
+        let failed = |source| unusable(&folder, source);
+        let suffix = wanted.node.map_or_else(String::new, |node| format!(".{node}"));
+        let lock = folder.join(format!("launcher{suffix}.lock"));
+        let lock = File::options().create(true).append(true).open(lock).map_err(failed)?;
+        if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
+            return Err(SnapshotError::InUse { folder }.into());
+        }
+        try_to_write(&folder, &suffix).map_err(failed)?;
+        let is_resumed = resume.as_ref() == Some(&folder);
+        let found = read_job(&folder)?;
+        if let Some(theirs) = &found {
+            let ours = &wanted.identity;
+            let is_ours = if is_resumed { ours.has_command_of(theirs) } else { ours == theirs };
+            if !is_ours {
+                let (ours, theirs) = (ours.words(), theirs.words());
+                return Err(SnapshotError::OtherJob { folder, theirs, ours }.into());
+            }
+        }
+        write_job(&folder, &suffix, &wanted.identity).map_err(failed)?;
+        let is_begun = found.is_some();
+        Ok(Self { folder, resume, is_begun, suffix, _lock: lock })
+    }
+
+    /// Forgets a job that came to its end: the same command begins anew. Of a shared folder each
+    /// launcher clears what belongs to its own processes.
+    pub(super) fn clear_finished(&mut self, own: &[Process]) -> Result<bool> {
+        let mark = self.finished();
+        if !self.is_begun || self.resume.as_ref() == Some(&self.folder) || !mark.exists() {
+            return Ok(false);
+        }
+        for process in own {
+            let folder = self.folder.join(folder_of(process.part, process.id));
+            match fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(unusable(&folder, error).into());
+                }
+                _ => {}
+            }
+        }
+        fs::remove_file(&mark).map_err(|source| unusable(&mark, source))?;
+        self.is_begun = false;
+        Ok(true)
+    }
+
+    /// The job came to its end.
+    pub(super) fn finish(&self) -> Result<()> {
+        let mark = self.finished();
+        let done = File::create(&mark).and_then(|file| file.sync_all());
+        done.map_err(|source| unusable(&mark, source).into())
+    }
+
+    fn finished(&self) -> PathBuf {
+        self.folder.join(format!("finished{}", self.suffix))
+    }
+}
+
+/// The folder of a process, in that of the job.
+fn folder_of(part: Part, id: usize) -> String {
+    match part {
+        Part::Server => format!("server.{id}"),
+        Part::Trainer => format!("trainer.{id}"),
+    }
+}
+
+/// The full path of a folder in which a job has left snapshots.
+fn checked(folder: &Path) -> Result<PathBuf> {
+    let nothing = || SnapshotError::Nothing { folder: folder.to_path_buf() };
+    let full = fs::canonicalize(folder).map_err(|_| nothing())?;
+    read_job(&full)?.ok_or_else(nothing)?;
+    Ok(full)
+}
+
+fn read_job(folder: &Path) -> Checked<Option<Identity>> {
+    let path = folder.join("job");
+    match fs::metadata(&path) {
+        Ok(data) if data.len() > JOB_BYTES_MAX => {
+            return Err(SnapshotError::Damaged { path, problem: "it is too large" });
+        }
+        _ => {}
+    }
+    match fs::read(&path) {
+        Ok(bytes) => {
+            let problem = "it is no text";
+            let text = String::from_utf8(bytes);
+            let text = text.map_err(|_| SnapshotError::Damaged { path: path.clone(), problem })?;
+            Identity::from_text(&text, folder, &path).map(Some)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(unusable(folder, source)),
+    }
+}
+
+/// Puts `job` in place as a whole: after a crash it is the old one or the new one.
+fn write_job(folder: &Path, suffix: &str, identity: &Identity) -> io::Result<()> {
+    let fresh = folder.join(format!("job{suffix}.new"));
+    let mut file = File::create(&fresh)?;
+    file.write_all(identity.to_text().as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&fresh, folder.join("job"))?;
+    File::open(folder)?.sync_all()
+}
+
+/// Writes a few megabytes and removes them.
+fn try_to_write(folder: &Path, suffix: &str) -> io::Result<()> {
+    let path = folder.join(format!("trial{suffix}"));
+    let written = File::create(&path).and_then(|mut file| {
+        file.write_all(&vec![0; TRIAL_BYTES])?;
+        file.sync_all()
+    });
+    let removed = fs::remove_file(&path);
+    written.and(removed)
+}
+
+fn unusable(folder: &Path, source: io::Error) -> SnapshotError {
+    let folder = folder.to_path_buf();
+    match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            SnapshotError::NoSpace { folder, source }
+        }
+        _ => SnapshotError::NotWritable { folder, source },
+    }
+}
+
+#[cfg(test)]
+mod tests;
