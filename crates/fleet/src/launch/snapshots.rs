@@ -9,6 +9,8 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::options::Script;
 use super::plan::{Job, Process};
@@ -22,6 +24,9 @@ const MAGIC: &str = "paddlewheel job";
 const TRIAL_BYTES: usize = 4 << 20;
 /// A file that says who a job is has no more; a larger one is something else.
 const JOB_BYTES_MAX: u64 = 1 << 20;
+
+/// How long a lock is waited for.
+const LOCK_WAIT: Duration = Duration::from_millis(200);
 
 type Checked<T> = std::result::Result<T, SnapshotError>;
 
@@ -150,7 +155,7 @@ impl Snapshots {
         let suffix = wanted.node.map_or_else(String::new, |node| format!(".{node}"));
         let lock = folder.join(format!("launcher{suffix}.lock"));
         let lock = File::options().create(true).append(true).open(lock).map_err(failed)?;
-        if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
+        if is_locked(&lock) {
             return Err(SnapshotError::InUse { folder }.into());
         }
         try_to_write(&folder, &suffix).map_err(failed)?;
@@ -200,6 +205,19 @@ impl Snapshots {
     fn finished(&self) -> PathBuf {
         self.folder.join(format!("finished{}", self.suffix))
     }
+}
+
+/// Takes a lock; whether somebody else has it. A process that was just started may hold the locks of
+/// the one that started it for a moment.
+fn is_locked(lock: &File) -> bool {
+    let deadline = Instant::now() + LOCK_WAIT;
+    while matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
+        if Instant::now() >= deadline {
+            return true;
+        }
+        thread::sleep(LOCK_WAIT / 20);
+    }
+    false
 }
 
 /// The folder of a process, in that of the job.
