@@ -23,6 +23,7 @@ pub use leave::{Complete, Leave};
 pub use lend::Lend;
 pub use look_up::LookUp;
 pub use meet::{Meet, Met};
+pub(crate) use ping::MISSING_MAX;
 pub use ping::{Ping, Pong};
 pub use pull::{CHANGED_MAX, Pull, Values};
 pub use push::{Named, Push};

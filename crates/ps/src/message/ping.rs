@@ -10,12 +10,15 @@ pub struct Ping;
 
 empty!(Ping);
 
+/// Trainers that an answer names: its length does not grow with their number.
+pub(crate) const MISSING_MAX: usize = 64;
+
 /// How far the server is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pong {
     /// Rounds applied.
     pub round: u64,
-    /// Trainers without which this round cannot end, if others wait for it.
+    /// Trainers without which this round cannot end, if others wait for it: the first of them.
     pub missing: Vec<u32>,
 }
 

@@ -57,18 +57,22 @@ impl Server {
         if self.failure.is_some() || nobody_waits || self.rounds.is_running() {
             return;
         }
-        let active = self.members.active();
-        let absent: BTreeSet<u32> = self.meetings.missing(&active).into_iter().collect();
-        let (meeting, others): (Vec<u32>, Vec<u32>) =
-            active.iter().map(|trainer| trainer.0).partition(|rank| !absent.contains(rank));
-        let missing = self.rounds.missing(|trainer| self.members.is_active(trainer));
-        let waits =
-            |rank: &u32| self.waiting.iter().any(|waiting| waiting.asker.trainer.0 == *rank);
-        let round = self.rounds.applied() + 1;
-        let all_wait = !meeting.is_empty() && !others.is_empty() && others.iter().all(waits);
-        let for_meeting = !missing.is_empty() && missing.iter().all(|rank| meeting.contains(rank));
+        // Only if these are all is a look at everybody worth it.
+        if self.meetings.n_here_max() + self.waiting.len() < self.members.n_active() {
+            return;
+        }
+        let (active, absent) = (self.members.active(), self.meetings.missing().collect());
+        let meeting: BTreeSet<TrainerId> = active.difference(&absent).copied().collect();
+        let others: BTreeSet<TrainerId> = active.intersection(&absent).copied().collect();
+        let waiting = self.waiting.values().map(|waiting| waiting.asker.trainer).collect();
+        let missing: BTreeSet<TrainerId> = self.rounds.missing().collect();
+        let all_wait = !meeting.is_empty() && !others.is_empty() && others.is_subset(&waiting);
+        let for_meeting = !missing.is_empty() && missing.is_subset(&meeting);
         if all_wait && for_meeting {
-            self.set_failure(Refusal::Stuck { meeting, round_of: others, round });
+            let ranks = |all: BTreeSet<TrainerId>| all.into_iter().map(|it| it.0).collect();
+            let (meeting, round_of) = (ranks(meeting), ranks(others));
+            let round = self.rounds.applied() + 1;
+            self.set_failure(Refusal::Stuck { meeting, round_of, round });
         }
     }
 }

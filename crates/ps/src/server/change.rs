@@ -139,10 +139,11 @@ impl Server {
 
     fn answer_waiting(&mut self) {
         let (apply, applied) = (self.config.apply, self.rounds.applied());
-        let ready = |waiting: &Waiting| apply.answers(waiting.after, applied);
-        let (now, later) = std::mem::take(&mut self.waiting).into_iter().partition(ready);
-        self.waiting = later;
-        for Waiting { asker, question, .. } in now {
+        let is_ready = |waiting: &Waiting| apply.answers(waiting.after, applied);
+        let all = std::mem::take(&mut self.waiting).into_iter();
+        let (now, later): (Vec<_>, Vec<_>) = all.partition(|(_, waiting)| is_ready(waiting));
+        self.waiting = later.into_iter().collect();
+        for (_, Waiting { asker, question, .. }) in now {
             self.give(asker, question);
         }
     }
@@ -155,13 +156,14 @@ impl Server {
         membership: Membership,
     ) -> Result<Progress, Refusal> {
         self.members.go(change.trainer, membership, now);
+        self.excuse(change.trainer);
         self.rounds.forget_open(change.trainer);
         Ok(self.settle(Some(change)))
     }
 
     /// After somebody is gone: what waited only for them goes on.
     fn settle(&mut self, change: Option<Change>) -> Progress {
-        for (conn, id, met) in self.meetings.settle(&self.members.active()) {
+        for (conn, id, met) in self.meetings.settle() {
             self.reply(conn, id, met);
         }
         self.settle_trades();
@@ -197,7 +199,7 @@ impl Server {
     pub(super) fn set_failure(&mut self, refusal: Refusal) {
         self.warn(format!("the job cannot go on: {refusal}"));
         self.failure.get_or_insert_with(|| refusal.clone());
-        for waiting in std::mem::take(&mut self.waiting) {
+        for waiting in std::mem::take(&mut self.waiting).into_values() {
             self.reply(waiting.asker.conn, waiting.asker.id, refusal.clone());
         }
         for (conn, id) in self.meetings.dissolve() {

@@ -4,8 +4,9 @@
 //! again, also when others have come to the next one already, and one that was started again does
 //! not wait for meetings that were held without it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::Asker;
 use crate::ids::{ConnId, TrainerId};
 use crate::message::{Meet, Met};
 
@@ -17,6 +18,8 @@ struct Meeting {
     /// The largest turn of those who are here.
     turn: u64,
     brought: BTreeMap<TrainerId, Vec<u8>>,
+    /// Active trainers that have brought nothing yet; of no meaning while nobody has.
+    awaited: BTreeSet<TrainerId>,
     waiting: BTreeMap<TrainerId, (ConnId, u64)>,
     /// The last one that was held here, and its turn.
     held: Option<(u64, Met)>,
@@ -28,20 +31,26 @@ impl Meetings {
         self.0.values().all(|meeting| meeting.waiting.is_empty())
     }
 
-    /// A trainer is here; the answer, if its meeting was held before.
+    /// A trainer is here; the answer, if its meeting was held before. The first one of a meeting asks
+    /// who is active.
     pub(super) fn arrive(
         &mut self,
-        trainer: TrainerId,
-        from: (ConnId, u64),
+        asker: Asker,
         meet: Meet,
+        active: impl FnOnce() -> BTreeSet<TrainerId>,
     ) -> Option<Met> {
+        let Asker { conn, trainer, id } = asker;
         let meeting = self.0.entry(meet.place).or_default();
         if let Some((_, met)) = meeting.held.as_ref().filter(|(turn, _)| meet.turn <= *turn) {
             return Some(met.clone());
         }
         meeting.turn = meeting.turn.max(meet.turn);
+        if meeting.brought.is_empty() {
+            meeting.awaited = active();
+        }
+        meeting.awaited.remove(&trainer);
         meeting.brought.insert(trainer, meet.bytes);
-        meeting.waiting.insert(trainer, from);
+        meeting.waiting.insert(trainer, (conn, id));
         None
     }
 
@@ -50,12 +59,27 @@ impl Meetings {
         self.0.clear();
     }
 
+    /// Meetings wait for this trainer from now on.
+    pub(super) fn expect(&mut self, trainer: TrainerId) {
+        for meeting in self.0.values_mut() {
+            if !meeting.brought.contains_key(&trainer) {
+                meeting.awaited.insert(trainer);
+            }
+        }
+    }
+
+    /// Meetings do not wait for this trainer any more.
+    pub(super) fn excuse(&mut self, trainer: TrainerId) {
+        for meeting in self.0.values_mut() {
+            meeting.awaited.remove(&trainer);
+        }
+    }
+
     /// Whom to answer, and what: those whose meeting is complete.
-    pub(super) fn settle(&mut self, active: &[TrainerId]) -> Vec<(ConnId, u64, Met)> {
+    pub(super) fn settle(&mut self) -> Vec<(ConnId, u64, Met)> {
         let mut answers = Vec::new();
         for meeting in self.0.values_mut() {
-            let all_here = active.iter().all(|trainer| meeting.brought.contains_key(trainer));
-            if meeting.brought.is_empty() || !all_here {
+            if meeting.brought.is_empty() || !meeting.awaited.is_empty() {
                 continue;
             }
             let met = Met(std::mem::take(&mut meeting.brought).into_values().collect());
@@ -71,12 +95,15 @@ impl Meetings {
         std::mem::take(&mut self.0).into_values().flat_map(|m| m.waiting.into_values()).collect()
     }
 
-    /// Active trainers that others wait for.
-    pub(super) fn missing(&self, active: &[TrainerId]) -> Vec<u32> {
+    /// Active trainers that others wait for; those of several meetings several times.
+    pub(super) fn missing(&self) -> impl Iterator<Item = TrainerId> + '_ {
         let waited = self.0.values().filter(|meeting| !meeting.waiting.is_empty());
-        let missing = waited.flat_map(|meeting| {
-            active.iter().filter(|trainer| !meeting.brought.contains_key(trainer))
-        });
-        missing.map(|trainer| trainer.0).collect()
+        waited.flat_map(|meeting| meeting.awaited.iter().copied())
+    }
+
+    /// How many may be at all meetings that anybody waits for.
+    pub(super) fn n_here_max(&self) -> usize {
+        let waited = self.0.values().filter(|meeting| !meeting.waiting.is_empty());
+        waited.map(|meeting| meeting.brought.len()).min().unwrap_or(0)
     }
 }

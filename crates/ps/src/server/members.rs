@@ -1,6 +1,6 @@
 //! The members of a job: which trainers are here, how far each has been served, who is dead.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Config;
 use crate::ids::{ConnId, Millis, TrainerId};
@@ -46,8 +46,74 @@ const FORMER_MAX: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Members {
+    /// Changed by [`Members::edit`] only, where it matters to the counts.
     entries: Vec<Entry>,
+    counts: Counts,
     conns: BTreeMap<ConnId, TrainerId>,
+}
+
+/// How many trainers are what. It is kept up to date, so that no message needs a look at all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    active: usize,
+    here: usize,
+    completed: usize,
+    lost: usize,
+    /// Those who could still be told that the job failed.
+    untold: usize,
+}
+
+impl Counts {
+    /// What a trainer counts for.
+    fn of(entry: &Entry) -> Self {
+        let is = |state| usize::from(entry.state == state);
+        let here = is(Membership::Here);
+        let is_untold = entry.conn.is_some() || !entry.is_told;
+        Self {
+            active: here + is(Membership::Awaited),
+            here,
+            completed: is(Membership::Completed),
+            lost: is(Membership::Lost),
+            untold: if is_untold { here } else { 0 },
+        }
+    }
+
+    fn replace(&mut self, old: Self, new: Self) {
+        let Self { active, here, completed, lost, untold } = new;
+        self.active = self.active + active - old.active;
+        self.here = self.here + here - old.here;
+        self.completed = self.completed + completed - old.completed;
+        self.lost = self.lost + lost - old.lost;
+        self.untold = self.untold + untold - old.untold;
+    }
+}
+
+impl Entry {
+    /// Another process has this rank now.
+    fn begin(&mut self, incarnation: u64) {
+        if self.state != Membership::Awaited {
+            self.former.push_back(self.incarnation);
+            if self.former.len() > FORMER_MAX {
+                self.former.pop_front();
+            }
+        }
+        (self.incarnation, self.accepted) = (incarnation, 0);
+        (self.refused, self.is_told) = (None, false);
+    }
+
+    /// How it has just died, if it has, and for how long it was silent.
+    fn death(&self, now: Millis, config: &Config) -> Option<(&'static str, u64)> {
+        match self.cut {
+            _ if self.state != Membership::Here => None,
+            Some(cut) if now.since(cut) >= config.grace_ms => {
+                Some(("its connection broke", now.since(cut)))
+            }
+            None if now.since(self.heard) >= config.lease_ms => {
+                Some(("it was last heard", now.since(self.heard)))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What admitting a trainer means for others.
@@ -73,7 +139,9 @@ impl Members {
             refused: None,
             is_told: false,
         };
-        Self { entries: (0..n_trainers).map(entry).collect(), conns: BTreeMap::new() }
+        let entries: Vec<Entry> = (0..n_trainers).map(entry).collect();
+        let counts = Counts { active: entries.len(), ..Counts::default() };
+        Self { entries, counts, conns: BTreeMap::new() }
     }
 
     fn entry(&self, trainer: TrainerId) -> &Entry {
@@ -84,6 +152,15 @@ impl Members {
         &mut self.entries[trainer.0 as usize]
     }
 
+    /// Changes an entry, and the counts with it.
+    fn edit<R>(&mut self, trainer: TrainerId, change: impl FnOnce(&mut Entry) -> R) -> R {
+        let entry = &mut self.entries[trainer.0 as usize];
+        let old = Counts::of(entry);
+        let result = change(entry);
+        self.counts.replace(old, Counts::of(entry));
+        result
+    }
+
     /// Lets a trainer in, unless another live process has its rank.
     pub(super) fn admit(
         &mut self,
@@ -92,7 +169,7 @@ impl Members {
         conn: ConnId,
         now: Millis,
     ) -> Result<Admitted, Refusal> {
-        let entry = self.entry_mut(trainer);
+        let entry = self.entry(trainer);
         let is_same = entry.incarnation == incarnation && entry.state != Membership::Awaited;
         let is_taken = entry.state == Membership::Here && entry.conn.is_some();
         if !is_same && (is_taken || entry.former.contains(&incarnation)) {
@@ -100,20 +177,15 @@ impl Members {
             return Err(Refusal::DuplicateTrainer { trainer: trainer.0, heard_ms });
         }
         let replaced = entry.conn.filter(|&old| old != conn);
-        if !is_same {
-            if entry.state != Membership::Awaited {
-                entry.former.push_back(entry.incarnation);
-                if entry.former.len() > FORMER_MAX {
-                    entry.former.pop_front();
-                }
+        self.edit(trainer, |entry| {
+            if !is_same {
+                entry.begin(incarnation);
             }
-            (entry.incarnation, entry.accepted) = (incarnation, 0);
-            (entry.refused, entry.is_told) = (None, false);
-        }
-        if !is_same || entry.state == Membership::Lost {
-            entry.state = Membership::Here;
-        }
-        (entry.conn, entry.heard, entry.cut) = (Some(conn), now, None);
+            if !is_same || entry.state == Membership::Lost {
+                entry.state = Membership::Here;
+            }
+            (entry.conn, entry.heard, entry.cut) = (Some(conn), now, None);
+        });
         if let Some(old) = replaced {
             self.conns.remove(&old);
         }
@@ -159,13 +231,12 @@ impl Members {
 
     /// The trainer was told that the job failed.
     pub(super) fn told(&mut self, trainer: TrainerId) {
-        self.entry_mut(trainer).is_told = true;
+        self.edit(trainer, |entry| entry.is_told = true);
     }
 
     /// Whether no other trainer is here.
     pub(super) fn is_alone(&self, trainer: TrainerId) -> bool {
-        let others = self.entries.iter().enumerate().filter(|(id, _)| *id != trainer.0 as usize);
-        !others.into_iter().any(|(_, entry)| entry.state == Membership::Here)
+        self.counts.here == Counts::of(self.entry(trainer)).here
     }
 
     /// For so long nobody listened: that was not the trainers' silence.
@@ -177,39 +248,28 @@ impl Members {
     }
 
     pub(super) fn go(&mut self, trainer: TrainerId, state: Membership, now: Millis) {
-        let entry = self.entry_mut(trainer);
-        (entry.state, entry.heard) = (state, now);
+        self.edit(trainer, |entry| (entry.state, entry.heard) = (state, now));
     }
 
     pub(super) fn closed(&mut self, conn: ConnId, now: Millis) {
         if let Some(trainer) = self.conns.remove(&conn) {
-            let entry = self.entry_mut(trainer);
-            if entry.conn == Some(conn) {
-                (entry.conn, entry.cut) = (None, Some(now));
-            }
+            self.edit(trainer, |entry| {
+                if entry.conn == Some(conn) {
+                    (entry.conn, entry.cut) = (None, Some(now));
+                }
+            });
         }
     }
 
     /// Finds trainers that have just died.
     pub(super) fn expire(&mut self, now: Millis, config: &Config) -> Vec<TrainerId> {
         let mut dead = Vec::new();
-        for (id, entry) in self.entries.iter_mut().enumerate() {
-            if entry.state != Membership::Here {
-                continue;
-            }
-            let death = match entry.cut {
-                Some(cut) if now.since(cut) >= config.grace_ms => {
-                    Some(("its connection broke", now.since(cut)))
-                }
-                None if now.since(entry.heard) >= config.lease_ms => {
-                    Some(("it was last heard", now.since(entry.heard)))
-                }
-                _ => None,
-            };
-            if death.is_some() {
-                (entry.state, entry.death) = (Membership::Lost, death);
-                dead.push(TrainerId(id as u32));
-            }
+        for trainer in (0..self.entries.len() as u32).map(TrainerId) {
+            let Some(death) = self.entry(trainer).death(now, config) else { continue };
+            self.edit(trainer, |entry| {
+                (entry.state, entry.death) = (Membership::Lost, Some(death));
+            });
+            dead.push(trainer);
         }
         dead
     }
@@ -227,26 +287,39 @@ impl Members {
     }
 
     /// All trainers that rounds wait for.
-    pub(super) fn active(&self) -> Vec<TrainerId> {
+    pub(super) fn active(&self) -> BTreeSet<TrainerId> {
         let ids = (0..self.entries.len() as u32).map(TrainerId);
         ids.filter(|&trainer| self.is_active(trainer)).collect()
     }
 
-    pub(super) fn anybody_active(&self) -> bool {
-        (0..self.entries.len() as u32).any(|id| self.is_active(TrainerId(id)))
+    /// How many those are.
+    pub(super) fn n_active(&self) -> usize {
+        self.counts.active
+    }
+
+    /// A trainer that nobody waits for any more, if there is one.
+    pub(super) fn inactive(&self) -> Option<TrainerId> {
+        if self.counts.active == self.entries.len() {
+            return None;
+        }
+        let mut ids = (0..self.entries.len() as u32).map(TrainerId);
+        ids.find(|&trainer| !self.is_active(trainer))
     }
 
     pub(super) fn anybody_completed(&self) -> bool {
-        self.entries.iter().any(|entry| entry.state == Membership::Completed)
+        self.counts.completed > 0
     }
 
     /// Whether no trainer will come any more and not all have merely left.
     pub(super) fn all_gone(&self) -> bool {
-        !self.anybody_active() && (self.anybody_completed() || self.lost().is_some())
+        self.counts.active == 0 && (self.anybody_completed() || self.counts.lost > 0)
     }
 
     /// A trainer that died, if one did.
     pub(super) fn lost(&self) -> Option<TrainerId> {
+        if self.counts.lost == 0 {
+            return None;
+        }
         let lost = self.entries.iter().position(|entry| entry.state == Membership::Lost);
         lost.map(|id| TrainerId(id as u32))
     }
@@ -254,7 +327,49 @@ impl Members {
     /// Whether nobody is left who could be told that the job failed. One whose connection broke
     /// may come back for it.
     pub(super) fn all_told(&self) -> bool {
-        let untold = |entry: &Entry| entry.conn.is_some() || !entry.is_told;
-        !self.entries.iter().any(|entry| entry.state == Membership::Here && untold(entry))
+        self.counts.untold == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever happens, the counts are those of a look at everybody.
+    #[test]
+    fn counts_are_those_of_the_entries() {
+        let mut members = Members::new(4);
+        let mut x = 1u64;
+        let config = Config { lease_ms: 40, grace_ms: 10, ..Config::default() };
+        let mut seen = Counts::default();
+        for step in 0..20_000u64 {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (trainer, conn) = (TrainerId((x >> 33) as u32 % 4), ConnId((x >> 40) % 6));
+            let now = Millis(step);
+            match (x >> 50) % 8 {
+                // A connection has one trainer.
+                0 | 1 if members.who(conn).is_none_or(|who| who == trainer) => {
+                    let _ = members.admit(trainer, (x >> 45) % 3, conn, now);
+                }
+                2 => members.closed(conn, now),
+                3 => members.go(trainer, Membership::Completed, now),
+                4 => members.go(trainer, Membership::Left, now),
+                5 => members.told(trainer),
+                6 => drop(members.expire(now, &config)),
+                _ => members.heard(trainer, now),
+            }
+            let mut counted = Counts::default();
+            let entries = members.entries.iter().map(Counts::of);
+            entries.for_each(|one| counted.replace(Counts::default(), one));
+            assert_eq!(members.counts, counted, "step {step}");
+            assert_eq!(members.n_active(), members.active().len());
+            let maxima = [
+                (&mut seen.completed, counted.completed),
+                (&mut seen.lost, counted.lost),
+                (&mut seen.untold, counted.untold),
+            ];
+            maxima.into_iter().for_each(|(max, n)| *max = n.max(*max));
+        }
+        assert!(seen.completed > 1 && seen.lost > 0 && seen.untold > 1, "{seen:?}");
     }
 }

@@ -160,7 +160,8 @@ pub struct Server {
     rounds: Rounds,
     meetings: Meetings,
     trades: Trades,
-    waiting: Vec<Waiting>,
+    /// Questions that wait for a round, by connection and number.
+    waiting: BTreeMap<(ConnId, u64), Waiting>,
     /// Work under way, by its number.
     running: BTreeMap<u64, Purpose>,
     n_works: u64,
@@ -170,7 +171,8 @@ pub struct Server {
     failure: Option<Refusal>,
     stats: Stats,
     staleness: Staleness,
-    news: BTreeMap<(TrainerId, Vec<String>), News>,
+    /// By trainer, and by the names that were asked for.
+    news: BTreeMap<TrainerId, BTreeMap<Vec<String>, News>>,
     ticked: Millis,
     /// What was said of refused connections.
     turned_away: BTreeSet<String>,
@@ -208,7 +210,7 @@ impl Server {
             rounds: Rounds::new(n, config.apply.ahead()),
             meetings: Meetings::default(),
             trades: Trades::new(n),
-            waiting: Vec::new(),
+            waiting: BTreeMap::new(),
             running: BTreeMap::new(),
             n_works: 0,
             busy: BTreeMap::new(),
@@ -241,8 +243,8 @@ impl Server {
         match &self.failure {
             Some(failure) if self.members.all_told() => Some(End::Failed(failure.clone())),
             Some(_) => None,
+            None if !self.members.all_gone() => None,
             None => match self.members.lost() {
-                _ if !self.members.all_gone() => None,
                 Some(trainer) if !(self.config.go_on && self.members.anybody_completed()) => {
                     Some(End::Failed(self.members.loss(trainer, self.rounds.applied())))
                 }
@@ -290,7 +292,7 @@ impl Server {
                 let is_current = self.members.incarnation(asker.trainer) == incarnation;
                 if let (Outcome::Values(Ok(values)), true) = (&outcome, is_current) {
                     let news = News { id: asker.id, values: values.clone() };
-                    self.news.insert((asker.trainer, names), news);
+                    self.news.entry(asker.trainer).or_default().insert(names, news);
                 }
                 self.answered(asker, outcome);
                 self.next_turn(now, asker.trainer);
@@ -346,7 +348,9 @@ impl Server {
     /// A connection broke.
     pub fn closed(&mut self, now: Millis, conn: ConnId) -> Vec<Action> {
         self.members.closed(conn, now);
-        self.waiting.retain(|waiting| waiting.asker.conn != conn);
+        let ids = self.waiting.range((conn, 0)..=(conn, u64::MAX));
+        let ids: Vec<(ConnId, u64)> = ids.map(|(&id, _)| id).collect();
+        ids.iter().for_each(|id| drop(self.waiting.remove(id)));
         std::mem::take(&mut self.actions)
     }
 
@@ -360,10 +364,22 @@ impl Server {
         }
         // Who is being served cannot say anything.
         self.busy.keys().for_each(|&trainer| self.members.heard(trainer, now));
-        for trainer in self.members.expire(now, &self.config) {
-            self.lose(trainer);
-        }
+        let dead = self.members.expire(now, &self.config);
+        dead.iter().for_each(|&trainer| self.excuse(trainer));
+        dead.into_iter().for_each(|trainer| self.lose(trainer));
         std::mem::take(&mut self.actions)
+    }
+
+    /// Others wait for this trainer from now on.
+    fn expect(&mut self, trainer: TrainerId) {
+        self.rounds.expect(trainer);
+        self.meetings.expect(trainer);
+    }
+
+    /// Nobody waits for this trainer any more.
+    fn excuse(&mut self, trainer: TrainerId) {
+        self.rounds.excuse(trainer);
+        self.meetings.excuse(trainer);
     }
 
     /// Tells everybody who waits that the job cannot go on.
@@ -374,8 +390,9 @@ impl Server {
 
     fn reply(&mut self, conn: ConnId, id: u64, reply: impl Into<Reply>) {
         let reply = reply.into();
-        if let (Some(trainer), Reply::Refused(_), Some(_)) =
-            (self.members.who(conn), &reply, &self.failure)
+        if self.failure.is_some()
+            && matches!(reply, Reply::Refused(_))
+            && let Some(trainer) = self.members.who(conn)
         {
             self.members.told(trainer);
         }
@@ -428,16 +445,20 @@ impl Server {
             let refusal = Refusal::Malformed("two trainers on one connection".to_string());
             return self.turn_away(conn, id, refusal);
         }
+        let was_active = self.members.is_active(trainer);
         match self.members.admit(trainer, hello.incarnation, conn, now) {
             Err(refusal) => self.turn_away(conn, id, refusal),
             Ok(admitted) => {
+                if !was_active && self.members.is_active(trainer) {
+                    self.expect(trainer);
+                }
                 if let Some(old) = admitted.replaced {
                     self.actions.push(Action::Close(old));
                 }
                 if admitted.is_new {
                     // What an earlier process of this rank began and did not end is not a part of a round.
                     self.rounds.forget_open(trainer);
-                    self.news.retain(|(who, _), _| *who != trainer);
+                    self.news.remove(&trainer);
                     self.staleness.forget(trainer);
                     if self.members.is_alone(trainer) {
                         self.meetings.forget();

@@ -1,7 +1,11 @@
 //! Questions: they change nothing that matters, and may come twice.
 
+use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+
 use super::{Asker, NewsAsked, Outcome, Purpose, Question, Server, Task, Waiting};
-use crate::message::{Done, Meet, Pong, Reply, Request, Values};
+use crate::ids::TrainerId;
+use crate::message::{Done, MISSING_MAX, Meet, Pong, Reply, Request, Values};
 use crate::refusal::Refusal;
 
 impl Server {
@@ -16,24 +20,22 @@ impl Server {
             Request::Pull(pull) => self.ask(asker, pull.after, Question::Pull(pull)),
             Request::LookUp(keys) => self.ask(asker, keys.after, Question::LookUp(keys)),
             Request::Meet(meet) => self.meet(asker, meet),
-            Request::Trade(trade) => self.trade((conn, asker.trainer), id, trade),
+            Request::Trade(trade) => self.trade(asker, trade),
             Request::Save(save) => self.run(Purpose::Answer(asker), Task::Save(save)),
             _ => self.turn_away(conn, id, Refusal::Malformed("out of place".to_string())),
         }
     }
 
-    /// Trainers without which nothing goes on, if anybody waits.
+    /// Trainers without which nothing goes on, if anybody waits; the first of each kind.
     fn missing(&self) -> Vec<u32> {
         if self.waiting.is_empty() && self.meetings.is_empty() && self.trades.is_empty() {
             return Vec::new();
         }
-        let active = |trainer| self.members.is_active(trainer);
-        let mut missing = self.rounds.missing(active);
-        missing.extend(self.meetings.missing(&self.members.active()));
-        missing.extend(self.trades.missing());
-        missing.sort_unstable();
-        missing.dedup();
-        missing
+        let of_round = self.rounds.missing().take(MISSING_MAX);
+        let of_meetings = self.meetings.missing().take(MISSING_MAX);
+        let of_trade = self.trades.missing().take(MISSING_MAX);
+        let all: BTreeSet<TrainerId> = of_round.chain(of_meetings).chain(of_trade).collect();
+        all.into_iter().map(|trainer| trainer.0).take(MISSING_MAX).collect()
     }
 
     fn ask(&mut self, asker: Asker, after: u64, question: Question) {
@@ -44,8 +46,8 @@ impl Server {
             return self.reply(asker.conn, asker.id, failure);
         }
         // Asked again: it waits already.
-        if !self.waiting.iter().any(|waiting| waiting.asker == asker) {
-            self.waiting.push(Waiting { asker, after, question });
+        if let Entry::Vacant(place) = self.waiting.entry((asker.conn, asker.id)) {
+            place.insert(Waiting { asker, after, question });
             self.check_stuck();
         }
     }
@@ -61,17 +63,17 @@ impl Server {
             }
             Question::Pull(pull) => {
                 self.staleness.pull(trainer);
-                let key = (trainer, pull.names.clone());
+                let told = self.news.get(&trainer).and_then(|news| news.get(&pull.names));
                 // An older question is one that came late: what it would be told must not be lost with
                 // it.
-                if let Some(news) = self.news.get(&key).filter(|news| news.id >= id) {
+                if let Some(news) = told.filter(|news| news.id >= id) {
                     let values = news.values.clone();
                     return self.reply(asker.conn, id, Values(values));
                 }
                 // Nobody asks again before the answer is here to be repeated.
                 self.busy.entry(trainer).or_default();
                 let incarnation = self.members.incarnation(trainer);
-                let asked = NewsAsked { asker, incarnation, names: key.1 };
+                let asked = NewsAsked { asker, incarnation, names: pull.names.clone() };
                 self.run(Purpose::News(asked), Task::Read(trainer, pull));
             }
         }
@@ -90,14 +92,14 @@ impl Server {
     }
 
     fn meet(&mut self, asker: Asker, meet: Meet) {
-        let Asker { conn, trainer, id } = asker;
+        let Asker { conn, id, .. } = asker;
         if let Some(failure) = self.failure.clone() {
             return self.reply(conn, id, failure);
         }
-        if let Some(met) = self.meetings.arrive(trainer, (conn, id), meet) {
+        if let Some(met) = self.meetings.arrive(asker, meet, || self.members.active()) {
             return self.reply(conn, id, met);
         }
-        for (conn, id, met) in self.meetings.settle(&self.members.active()) {
+        for (conn, id, met) in self.meetings.settle() {
             self.reply(conn, id, met);
         }
         self.check_stuck();

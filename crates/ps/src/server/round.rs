@@ -3,7 +3,7 @@
 //! A round ends when every active trainer has closed its part; only then are the gradients handed
 //! out, in the order of ranks. A trainer may be a few rounds ahead of the others.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::ids::TrainerId;
 use crate::message::Named;
@@ -16,6 +16,10 @@ const WAITING_MAX: usize = 8;
 #[derive(Debug)]
 pub(super) struct Rounds {
     contributions: Vec<Contribution>,
+    /// Active trainers that have not closed their part of the next round.
+    awaited: BTreeSet<TrainerId>,
+    /// Trainers that have a closed part here.
+    n_closed: usize,
     applied: u64,
     /// A round is being applied.
     is_running: bool,
@@ -33,8 +37,9 @@ impl Rounds {
     /// Trainers may be `ahead` rounds ahead of the slowest.
     pub(super) fn new(n_trainers: u32, ahead: u32) -> Self {
         let contributions = (0..n_trainers).map(|_| Contribution::default()).collect();
+        let awaited = (0..n_trainers).map(TrainerId).collect();
         let waiting_max = WAITING_MAX + ahead as usize;
-        Self { contributions, applied: 0, is_running: false, waiting_max }
+        Self { contributions, awaited, n_closed: 0, applied: 0, is_running: false, waiting_max }
     }
 
     /// Rounds that have ended.
@@ -82,6 +87,10 @@ impl Rounds {
         let part = self.near(trainer)?;
         let grads = std::mem::take(&mut part.open);
         part.closed.push_back(grads);
+        if part.closed.len() == 1 {
+            self.n_closed += 1;
+            self.awaited.remove(&trainer);
+        }
         Ok(true)
     }
 
@@ -90,24 +99,36 @@ impl Rounds {
         self.part(trainer).open.clear();
     }
 
+    /// Rounds wait for this trainer from now on.
+    pub(super) fn expect(&mut self, trainer: TrainerId) {
+        if self.part(trainer).closed.is_empty() {
+            self.awaited.insert(trainer);
+        }
+    }
+
+    /// Rounds do not wait for this trainer any more.
+    pub(super) fn excuse(&mut self, trainer: TrainerId) {
+        self.awaited.remove(&trainer);
+    }
+
     /// The next round, if everybody who is active has closed their part and no other is being applied.
     pub(super) fn begin(
         &mut self,
         active: impl Fn(TrainerId) -> bool,
     ) -> Option<Vec<(TrainerId, Vec<Named>)>> {
-        let open = |(id, part): (usize, &Contribution)| {
-            active(TrainerId(id as u32)) && part.closed.is_empty()
-        };
-        let anything = self.contributions.iter().any(|part| !part.closed.is_empty());
-        if self.is_running || !anything || self.contributions.iter().enumerate().any(open) {
+        if self.is_running || self.n_closed == 0 || !self.awaited.is_empty() {
             return None;
         }
         self.is_running = true;
-        let parts = self.contributions.iter_mut().enumerate();
-        let grads = parts.filter_map(|(id, part)| {
-            part.closed.pop_front().map(|grads| (TrainerId(id as u32), grads))
-        });
-        Some(grads.collect())
+        let mut grads = Vec::with_capacity(self.n_closed);
+        for (id, part) in (0..).map(TrainerId).zip(&mut self.contributions) {
+            grads.extend(part.closed.pop_front().map(|part| (id, part)));
+            if part.closed.is_empty() && active(id) {
+                self.awaited.insert(id);
+            }
+        }
+        self.n_closed = self.contributions.iter().filter(|part| !part.closed.is_empty()).count();
+        Some(grads)
     }
 
     /// Whether a round is being applied.
@@ -122,13 +143,8 @@ impl Rounds {
     }
 
     /// Active trainers that have not closed the round which others have.
-    pub(super) fn missing(&self, active: impl Fn(TrainerId) -> bool) -> Vec<u32> {
-        if self.contributions.iter().all(|part| part.closed.is_empty()) {
-            return Vec::new();
-        }
-        let open =
-            |&id: &u32| active(TrainerId(id)) && self.contributions[id as usize].closed.is_empty();
-        (0..self.contributions.len() as u32).filter(open).collect()
+    pub(super) fn missing(&self) -> impl Iterator<Item = TrainerId> + '_ {
+        self.awaited.iter().copied().filter(|_| self.n_closed > 0)
     }
 }
 
@@ -162,7 +178,7 @@ mod tests {
         rounds.stage(TrainerId(1), grad("b")).unwrap();
         rounds.close(TrainerId(1), 1).unwrap();
         assert!(complete(&mut rounds, |_| true).is_none());
-        assert_eq!(rounds.missing(|_| true), [0]);
+        assert!(rounds.missing().eq([TrainerId(0)]));
         rounds.stage(TrainerId(0), grad("a")).unwrap();
         rounds.close(TrainerId(0), 1).unwrap();
         assert_eq!(names(complete(&mut rounds, |_| true)), [(0, "a".into()), (1, "b".into())]);
@@ -177,11 +193,52 @@ mod tests {
         rounds.close(TrainerId(1), 1).unwrap();
         rounds.stage(TrainerId(1), grad("half a part")).unwrap();
         rounds.forget_open(TrainerId(1));
+        rounds.excuse(TrainerId(1));
         rounds.close(TrainerId(0), 1).unwrap();
         let gone = |id: TrainerId| id.0 == 0;
         assert_eq!(names(complete(&mut rounds, gone)), [(0, String::new()), (1, "b".into())]);
         rounds.close(TrainerId(0), 2).unwrap();
         assert_eq!(names(complete(&mut rounds, gone)), [(0, String::new())]);
+        // It comes back.
+        rounds.expect(TrainerId(1));
+        rounds.close(TrainerId(0), 3).unwrap();
+        assert!(complete(&mut rounds, |_| true).is_none());
+        assert!(rounds.missing().eq([TrainerId(1)]));
+    }
+
+    /// Who is awaited is who a look at everybody would find, whoever comes and goes.
+    #[test]
+    fn who_is_awaited_is_known_without_a_look_at_everybody() {
+        let (mut rounds, mut active, mut x) = (Rounds::new(5, 2), [true; 5], 7u64);
+        for step in 0..20_000 {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let trainer = TrainerId((x >> 33) as u32 % 5);
+            match (x >> 50) % 16 {
+                0 => {
+                    active[trainer.0 as usize] = false;
+                    rounds.excuse(trainer);
+                }
+                1 | 2 => {
+                    active[trainer.0 as usize] = true;
+                    rounds.expect(trainer);
+                }
+                3 if rounds.is_running => rounds.finish(),
+                n => {
+                    let round = rounds.reached(trainer) + u64::from(n > 4);
+                    let _ = rounds.close(trainer, round);
+                }
+            }
+            let is_open = |id: &u32| rounds.contributions[*id as usize].closed.is_empty();
+            let awaited = (0..5).filter(|id| active[*id as usize]).filter(is_open).map(TrainerId);
+            let awaited: Vec<TrainerId> = awaited.collect();
+            let anything = (0..5).any(|id| !is_open(&id));
+            let missing: Vec<TrainerId> = rounds.missing().collect();
+            assert_eq!(missing, if anything { awaited.clone() } else { Vec::new() }, "{step}");
+            let begins = !rounds.is_running && anything && awaited.is_empty();
+            let begun = rounds.begin(|id| active[id.0 as usize]);
+            assert_eq!(begun.is_some(), begins, "{step}");
+        }
+        assert!(rounds.applied() > 500, "{}", rounds.applied());
     }
 
     #[test]

@@ -4,22 +4,23 @@
 //! trade is remembered until the next, for a trainer whose answer was lost; so a server holds the
 //! parts of one trade, and of the next as far as they have come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Server;
+use super::{Asker, Server};
 use crate::ids::{ConnId, TrainerId};
 use crate::message::{Trade, Traded};
 use crate::refusal::Refusal;
 
 impl Server {
     /// A trainer brings parts for all.
-    pub(super) fn trade(&mut self, (conn, trainer): (ConnId, TrainerId), id: u64, trade: Trade) {
+    pub(super) fn trade(&mut self, asker: Asker, trade: Trade) {
+        let Asker { conn, id, .. } = asker;
         if let Some(failure) = self.failure.clone() {
             return self.reply(conn, id, failure);
         }
         let is_over = self.trades.is_over(trade.turn);
-        match self.trades.arrive(trainer, (conn, id), trade) {
+        match self.trades.arrive(asker, trade) {
             Ok(None) => self.settle_trades(),
             Ok(Some(traded)) => self.reply(conn, id, traded),
             Err(refusal) => {
@@ -34,8 +35,7 @@ impl Server {
 
     /// Answers those whose trade is complete, or cannot be any more.
     pub(super) fn settle_trades(&mut self) {
-        let mut all = (0..self.config.n_trainers).map(TrainerId);
-        if let Some(TrainerId(trainer)) = all.find(|&trainer| !self.members.is_active(trainer)) {
+        if let Some(TrainerId(trainer)) = self.members.inactive() {
             return self.dissolve_trades(&Refusal::Absent { trainer });
         }
         for (conn, id, traded) in self.trades.settle() {
@@ -57,6 +57,8 @@ pub(super) struct Trades {
     /// What is traded now: the turn, and what for. Of no meaning while nobody is here.
     now: (u64, String),
     brought: BTreeMap<TrainerId, Vec<Vec<u8>>>,
+    /// Trainers that have brought nothing yet; of no meaning while nobody has.
+    awaited: BTreeSet<TrainerId>,
     waiting: BTreeMap<TrainerId, (ConnId, u64)>,
     /// The turn of the last trade.
     last: Option<u64>,
@@ -70,6 +72,7 @@ impl Trades {
             n_trainers: n_trainers as usize,
             now: Default::default(),
             brought: BTreeMap::new(),
+            awaited: BTreeSet::new(),
             waiting: BTreeMap::new(),
             last: None,
             held: BTreeMap::new(),
@@ -87,13 +90,9 @@ impl Trades {
     }
 
     /// A trainer is here; the answer, if its trade was made before.
-    fn arrive(
-        &mut self,
-        trainer: TrainerId,
-        from: (ConnId, u64),
-        trade: Trade,
-    ) -> Result<Option<Traded>, Refusal> {
+    fn arrive(&mut self, asker: Asker, trade: Trade) -> Result<Option<Traded>, Refusal> {
         self.check(&trade)?;
+        let Asker { conn, trainer, id } = asker;
         let Trade { place, turn, parts } = trade;
         if self.is_over(turn) {
             let held = self.held.get(&trainer).filter(|_| self.last == Some(turn)).cloned();
@@ -101,12 +100,14 @@ impl Trades {
         }
         if self.brought.is_empty() {
             self.now = (turn, place);
+            self.awaited = (0..self.n_trainers as u32).map(TrainerId).collect();
         } else if self.now != (turn, place.clone()) {
             return Err(self.out_of_step(trainer, &place, turn));
         }
         self.held.remove(&trainer);
+        self.awaited.remove(&trainer);
         self.brought.insert(trainer, parts);
-        self.waiting.insert(trainer, from);
+        self.waiting.insert(trainer, (conn, id));
         Ok(None)
     }
 
@@ -166,12 +167,8 @@ impl Trades {
     }
 
     /// Trainers that others wait for.
-    pub(super) fn missing(&self) -> Vec<u32> {
-        if self.waiting.is_empty() {
-            return Vec::new();
-        }
-        let all = 0..self.n_trainers as u32;
-        all.filter(|&id| !self.brought.contains_key(&TrainerId(id))).collect()
+    pub(super) fn missing(&self) -> impl Iterator<Item = TrainerId> + '_ {
+        self.awaited.iter().copied().filter(|_| !self.waiting.is_empty())
     }
 
     /// Bytes that wait for somebody.
