@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use ps::message::{Barrier, Complete, Hello, LookUp, Named, Pull, Push, Save, VERSION};
-use ps::server::{Size, Store};
+use ps::server::{Size, Store, Unit};
 use ps::tcp::{Client, Patience};
 use ps::{Endpoint, Refusal, TrainerId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -36,9 +36,10 @@ impl Store for Sum {
         Ok(())
     }
 
-    fn round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), Refusal> {
+    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>, Refusal> {
         let all = grads.into_iter().flat_map(|(id, grads)| grads.into_iter().map(move |g| (id, g)));
-        all.into_iter().try_for_each(|(id, grad)| self.apply(id, grad))
+        all.into_iter().try_for_each(|(id, grad)| self.apply(id, grad))?;
+        Ok(Vec::new())
     }
 
     fn read(&self, _trainer: TrainerId, _pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {

@@ -5,13 +5,16 @@
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use program::backward::Limits;
 use program::distributed::Mode;
-use program::{Net, Program};
+use program::layers::{self, Data, Decay, Embedding, Fc};
+use program::optimizer::{Adam, Optimizer};
+use program::{Net, ParamAttr, Program, Var};
 use ps::message::{LookUp, Named, Phase, Pull, Save};
-use ps::server::{Config as ServerConfig, Server, Size, Store};
+use ps::server::{Config as ServerConfig, Server, Size, Store, Unit};
 use ps::tcp::{Listener, Stop};
 use ps::{Refusal, TrainerId};
-use tensor::{Rows, Tensor, Value};
+use tensor::{DType, Rows, Tensor, Value};
 use testing::linear::{LR, Linear, N_ROWS, grad};
 use train::serve::{BlockStore, server_op};
 use train::transpile::{Config, Job, RoundRobin, Threads, transpile};
@@ -54,7 +57,20 @@ fn read(store: &BlockStore, name: &str) -> Vec<f64> {
 fn round(store: &BlockStore, step: usize) {
     let w = named("w@GRAD", Tensor::new([4, 1], &grad(0, step)).unwrap());
     store.check(&w).unwrap();
-    store.round(vec![(TrainerId(0), vec![w])]).unwrap();
+    run_round(store, vec![(TrainerId(0), vec![w])], |_| {});
+}
+
+/// Applies a round, its units in some order.
+fn run_round(
+    store: &BlockStore,
+    grads: Vec<(TrainerId, Vec<Named>)>,
+    arrange: impl FnOnce(&mut Vec<Unit>),
+) -> usize {
+    let mut units = store.begin_round(grads).unwrap();
+    arrange(&mut units);
+    let n_units = units.len();
+    units.into_iter().for_each(|unit| store.apply_unit(unit).unwrap());
+    n_units
 }
 
 #[test]
@@ -183,8 +199,8 @@ impl Store for Notes {
         Ok(())
     }
 
-    fn round(&self, _grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), Refusal> {
-        Ok(())
+    fn begin_round(&self, _grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>, Refusal> {
+        Ok(Vec::new())
     }
 
     fn read(&self, _trainer: TrainerId, _pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
@@ -248,4 +264,64 @@ fn all_servers_replace_what_they_saved_or_none_does() {
     let (saved, asked) = phases(true);
     assert!(saved.unwrap_err().to_string().contains("no space left"));
     assert_eq!(asked, [(0, Write), (1, Write), (0, GiveUp), (1, GiveUp)]);
+}
+
+/// Three tables that are worth a thread each, and short parameters; the rates fall.
+fn three_tables() -> BlockStore {
+    let mut net = Net::with_seed(7);
+    let b = &mut net.builder();
+    let ids = Data { dtype: DType::I64, ..Data::default() };
+    let ids = layers::data(b, "ids", &[1], ids).unwrap();
+    let rows: Vec<Var> = (0..3)
+        .map(|at| {
+            let param_attr = ParamAttr::named(&format!("table{at}"));
+            let options = Embedding { is_sparse: true, param_attr, ..Embedding::default() };
+            layers::embedding(b, &ids, [HEIGHT, WIDTH as i64], options).unwrap()
+        })
+        .collect();
+    let all = layers::concat(b, &rows, 1, None).unwrap();
+    let guess = layers::fc(b, &[all], 1, Fc::default()).unwrap();
+    let loss = layers::mean(b, &guess, None).unwrap();
+    let decay = Decay { learning_rate: 0.1, decay_steps: 1.0, decay_rate: 0.5, staircase: false };
+    let rate = layers::exponential_decay(b, decay).unwrap();
+    Optimizer::new(Adam::default(), rate).minimize(b, &loss, &Limits::default()).unwrap();
+    let (main, scope) = server(net, &Config::default());
+    BlockStore::new(&main, server_op(&main).unwrap(), &scope).unwrap()
+}
+
+const HEIGHT: i64 = 2000;
+const WIDTH: usize = 64;
+
+/// Gradients of a trainer for [`three_tables`], each of some 200 kB.
+fn table_grads(step: i64) -> Vec<(TrainerId, Vec<Named>)> {
+    let of_table = |at: i64| {
+        let ids: Vec<i64> = (0..800).map(|row| (row * (at + 3) + step) % HEIGHT).collect();
+        let value = Tensor::full([ids.len(), WIDTH], 0.01 * (at + step + 1) as f32);
+        named(&format!("table{at}@GRAD"), Value::Rows(Rows { ids, height: HEIGHT, value }))
+    };
+    vec![(TrainerId(0), (0..3).map(of_table).collect())]
+}
+
+/// The tables of a round are changed in any order or at the same time; the bits are the same.
+#[test]
+fn units_of_a_round_do_not_depend_on_each_other() {
+    let stores: Vec<BlockStore> = (0..3).map(|_| three_tables()).collect();
+    for step in 0..4 {
+        let n_units = run_round(&stores[0], table_grads(step), |_| {});
+        assert_eq!(n_units, 3);
+        run_round(&stores[1], table_grads(step), |units| units.rotate_left(step as usize));
+        let units = stores[2].begin_round(table_grads(step)).unwrap();
+        let store = &stores[2];
+        thread::scope(|scope| {
+            for unit in units {
+                scope.spawn(move || store.apply_unit(unit).unwrap());
+            }
+        });
+        for name in ["table0", "table1", "table2", "fc_0.w_0", "fc_0.b_0"] {
+            let bits = |store| read(store, name).into_iter().map(f64::to_bits).collect::<Vec<_>>();
+            let expected = bits(&stores[0]);
+            assert_eq!(bits(&stores[1]), expected, "{name}, step {step}");
+            assert_eq!(bits(&stores[2]), expected, "{name}, step {step}");
+        }
+    }
 }

@@ -174,6 +174,39 @@ fn rounds_are_exact() {
     assert!(n_repeated > 0 || seeds(2).len() == 1, "the network was too kind to prove anything");
 }
 
+/// Sync: the units of a round are applied in any order, and heard of in any order; the results are those
+/// of one order.
+#[test]
+fn units_of_a_round_are_applied_in_any_order() {
+    let (mut n_in_order, mut n_shuffled) = (0, 0);
+    for seed in seeds(1000) {
+        let mut plan = sync_plan(5, seed);
+        plan.size.trainers = 2 + seed as u32 % 4;
+        plan.scripts = sync_scripts(&mut Rng::new(seed), plan.size);
+        plan.faults = Faults { work_ms_max: 50, ..Faults::default() };
+        let (report, expected) = (plan.run(), plan.undisturbed().run());
+        check_done(&plan, &report);
+        check_rounds(&plan, &report);
+        assert_eq!(report.seen, expected.seen, "SEED={seed}");
+        for ((_, ledger), (_, expected)) in report.servers.iter().zip(&expected.servers) {
+            assert_eq!(ledger.applied, expected.applied, "SEED={seed}");
+            assert_eq!(ledger.params, expected.params, "SEED={seed}");
+            let n_units = 1 + plan.size.trainers as usize;
+            for (units, in_order) in
+                ledger.units.chunks(n_units).zip(expected.units.chunks(n_units))
+            {
+                // A round does not begin before the one before it has ended.
+                let mut sorted = units.to_vec();
+                sorted.sort_unstable();
+                assert_eq!(sorted, in_order, "SEED={seed}");
+                n_in_order += usize::from(units == in_order);
+                n_shuffled += usize::from(units != in_order);
+            }
+        }
+    }
+    assert!(n_shuffled > n_in_order || seeds(2).len() == 1, "{n_shuffled} of {n_in_order}");
+}
+
 /// SSP: nobody is more rounds ahead than allowed of what anybody has sent, and some are ahead; the
 /// rounds are those of sync, to the bit.
 #[test]

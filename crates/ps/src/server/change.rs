@@ -1,7 +1,7 @@
 //! Changes: gradients, the end of a part of a round, the end of a trainer.
 
 use super::members::Membership;
-use super::{Action, Asker, Change, Purpose, Server, Task, Waiting};
+use super::{Action, Asker, Change, Purpose, Server, Task, Unit, UnitsRunning, Waiting};
 use crate::ids::{Millis, TrainerId};
 use crate::message::{Ack, Push, Request};
 use crate::refusal::Refusal;
@@ -114,6 +114,23 @@ impl Server {
         self.stats.pushes += grads.iter().map(|(_, grads)| grads.len() as u64).sum::<u64>();
         self.run(Purpose::Round(change), Task::Round(grads));
         Progress::UnderWay
+    }
+
+    /// A round was begun: its units are done in any order, and it ends with the last.
+    pub(super) fn run_units(&mut self, change: Option<Change>, units: Vec<Unit>) {
+        self.units = Some(UnitsRunning { n_left: units.len(), change, refusal: None });
+        units.into_iter().for_each(|unit| self.run(Purpose::Unit, Task::Unit(unit)));
+    }
+
+    pub(super) fn unit_done(&mut self, now: Millis, applied: Result<(), Refusal>) {
+        let Some(units) = &mut self.units else { return };
+        units.n_left -= 1;
+        units.refusal = units.refusal.take().or(applied.err());
+        if units.n_left == 0
+            && let Some(UnitsRunning { change, refusal, .. }) = self.units.take()
+        {
+            self.round_done(now, change, refusal.map_or(Ok(()), Err));
+        }
     }
 
     /// A round was applied: who waited for it is answered.

@@ -25,7 +25,7 @@ mod tests;
 
 pub use apply::Apply;
 pub use size::Size;
-pub use store::Store;
+pub use store::{Store, TableGrads, Unit};
 pub use work::{Done, Work};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -128,10 +128,22 @@ enum Purpose {
     Push(Change, u64),
     /// A round; it ends with a change, if somebody's closed it.
     Round(Option<Change>),
+    /// A unit of the round that is being applied.
+    Unit,
     /// An answer.
     Answer(Asker),
     /// An answer that must not be lost: what others changed.
     News(NewsAsked),
+}
+
+/// A round of which several units are being applied.
+#[derive(Debug)]
+struct UnitsRunning {
+    n_left: usize,
+    /// What is served with the last of them.
+    change: Option<Change>,
+    /// Why one of them failed.
+    refusal: Option<Refusal>,
 }
 
 /// A question for what others changed.
@@ -162,6 +174,7 @@ pub struct Server {
     trades: Trades,
     /// Questions that wait for a round, by connection and number.
     waiting: BTreeMap<(ConnId, u64), Waiting>,
+    units: Option<UnitsRunning>,
     /// Work under way, by its number.
     running: BTreeMap<u64, Purpose>,
     n_works: u64,
@@ -211,6 +224,7 @@ impl Server {
             meetings: Meetings::default(),
             trades: Trades::new(n),
             waiting: BTreeMap::new(),
+            units: None,
             running: BTreeMap::new(),
             n_works: 0,
             busy: BTreeMap::new(),
@@ -287,6 +301,8 @@ impl Server {
             (Some(Purpose::Round(change)), Outcome::Served(served)) => {
                 self.round_done(now, change, served);
             }
+            (Some(Purpose::Round(change)), Outcome::Begun(units)) => self.run_units(change, units),
+            (Some(Purpose::Unit), Outcome::Served(served)) => self.unit_done(now, served),
             (Some(Purpose::Answer(asker)), outcome) => self.answered(asker, outcome),
             (Some(Purpose::News(NewsAsked { asker, incarnation, names })), outcome) => {
                 let is_current = self.members.incarnation(asker.trainer) == incarnation;

@@ -87,6 +87,7 @@ impl Server {
             Outcome::Size(size) => Ok(self.stats_with(size).into()),
             Outcome::Served(served) => served.map(|()| Done.into()),
             Outcome::Checked(checked) => checked.map(|_| Done.into()),
+            Outcome::Begun(_) => Ok(Done.into()),
         };
         self.reply(asker.conn, asker.id, answer.unwrap_or_else(Reply::Refused));
     }

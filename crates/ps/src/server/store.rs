@@ -10,6 +10,22 @@ use crate::message::{Held, LookUp, Named, Pull, Save};
 use crate::refusal::Refusal;
 use crate::shm::SharedMemory;
 
+/// Tables that one thread changes in a round, one after the other.
+#[derive(Debug, Default, PartialEq)]
+pub struct Unit {
+    /// The tables, in their order.
+    pub tables: Vec<TableGrads>,
+}
+
+/// The gradients of a table in a round.
+#[derive(Debug, Default, PartialEq)]
+pub struct TableGrads {
+    /// The table, by the store's numbers.
+    pub table: usize,
+    /// Everybody's, in the order of their ranks.
+    pub grads: Vec<Named>,
+}
+
 /// What a server holds. `train` implements it with the program's optimize blocks. Threads work on it at
 /// the same time; it locks what it must, for as long as it must.
 pub trait Store: Send + Sync {
@@ -19,8 +35,15 @@ pub trait Store: Send + Sync {
     /// Applies a gradient at once.
     fn apply(&self, trainer: TrainerId, grad: Named) -> Result<(), Refusal>;
 
-    /// Applies a round: everybody's gradients, in the order of their ranks.
-    fn round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), Refusal>;
+    /// Begins a round: everybody's gradients, in the order of their ranks. What is left to do comes in
+    /// units, of which none depends on another: threads apply them at the same time. A store whose
+    /// rounds are short applies all of it here, and leaves none.
+    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>, Refusal>;
+
+    /// Applies a unit of a round.
+    fn apply_unit(&self, _unit: Unit) -> Result<(), Refusal> {
+        Ok(())
+    }
 
     /// Current values.
     fn read(&self, trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal>;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tensor::{Tensor, Value};
 
-use super::{Size, Store};
+use super::{Size, Store, Unit};
 use crate::ids::TrainerId;
 use crate::message::{LookUp, Named, Pull, Save};
 use crate::refusal::Refusal;
@@ -35,8 +35,11 @@ pub(super) enum Task {
         grads: Vec<Named>,
         finite: bool,
     },
-    /// Applies a round: everybody's gradients, in the order of their ranks.
+    /// Applies a round: everybody's gradients, in the order of their ranks. If it has several units, it
+    /// is only begun.
     Round(Vec<(TrainerId, Vec<Named>)>),
+    /// Applies a unit of a round that was begun.
+    Unit(Unit),
     Read(TrainerId, Pull),
     LookUp(LookUp),
     Save(Save),
@@ -56,6 +59,8 @@ pub(super) enum Outcome {
     Checked(Result<Vec<Named>, Refusal>),
     /// Gradients were applied, a round was, or a table was saved.
     Served(Result<(), Refusal>),
+    /// A round was begun, and has these units.
+    Begun(Vec<Unit>),
     Values(Result<Vec<Arc<Value>>, Refusal>),
     Rows(Result<Tensor, Refusal>),
     Size(Size),
@@ -65,6 +70,11 @@ impl Work {
     /// Whether it takes long and keeps nobody waiting but who asked for it: it gets a thread of its own.
     pub fn is_long(&self) -> bool {
         matches!(self.task, Task::Save(_))
+    }
+
+    /// Whether it is a unit of a round, which has others: threads that are free should help.
+    pub fn is_unit(&self) -> bool {
+        matches!(self.task, Task::Unit(_))
     }
 
     /// Does it.
@@ -80,13 +90,23 @@ impl Work {
                     checked.and_then(|()| grads.try_for_each(|grad| store.apply(trainer, grad))),
                 )
             }
-            Task::Round(grads) => Outcome::Served(store.round(grads)),
+            Task::Round(grads) => round(store, grads),
+            Task::Unit(unit) => Outcome::Served(store.apply_unit(unit)),
             Task::Read(trainer, pull) => Outcome::Values(store.read(trainer, &pull)),
             Task::LookUp(look_up) => Outcome::Rows(store.look_up(&look_up)),
             Task::Save(save) => Outcome::Served(store.save(&save)),
             Task::Size => Outcome::Size(store.size()),
         };
         Done { id: self.id, outcome }
+    }
+}
+
+/// Applies a round, or begins it if there is something to do for several threads.
+fn round(store: &impl Store, grads: Vec<(TrainerId, Vec<Named>)>) -> Outcome {
+    match store.begin_round(grads) {
+        Ok(units) if units.len() > 1 => Outcome::Begun(units),
+        Ok(units) => Outcome::Served(units.into_iter().try_for_each(|unit| store.apply_unit(unit))),
+        Err(refusal) => Outcome::Served(Err(refusal)),
     }
 }
 

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use ps::message::{LookUp, Named, Pull, Save};
-use ps::server::{Size, Store};
+use ps::server::{Size, Store, TableGrads, Unit};
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
+
+use super::trainer::whose;
 
 /// A gradient, as it was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +36,8 @@ pub struct Ledger {
     n_trainers: u32,
     /// What others did since each trainer asked last.
     news: BTreeMap<u32, Vec<i64>>,
+    /// Units of rounds, in the order in which they were applied.
+    pub units: Vec<usize>,
 }
 
 impl Ledger {
@@ -42,18 +46,40 @@ impl Ledger {
         Self { n_trainers, ..Self::default() }
     }
 
-    fn note(&mut self, round: u64, trainer: u32, grad: &Named) {
-        let Value::Rows(rows) = &grad.value else { panic!("trainers send rows") };
-        let x = rows.value.get_f64(0) as f32;
-        for name in [own(trainer), SHARED.to_string()] {
-            let param = self.params.entry(name).or_default();
-            *param = *param * 0.9 + x;
-        }
-        let tag = rows.ids[0];
+    /// Writes down a gradient that was applied.
+    fn note(&mut self, round: u64, trainer: u32, tag: i64) {
         self.applied.push(Applied { round, trainer, tag });
         for other in (0..self.n_trainers).filter(|&other| other != trainer) {
             self.news.entry(other).or_default().push(tag);
         }
+    }
+
+    fn change(&mut self, name: &str, grad: &Named) {
+        let param = self.params.entry(name.to_string()).or_default();
+        *param = *param * 0.9 + rows(grad).value.get_f64(0) as f32;
+    }
+
+    /// Changes a table: the first is what all share, and the others are one trainer's each.
+    fn change_table(&mut self, TableGrads { table, grads }: &TableGrads) {
+        let round = self.rounds.len() as u64;
+        for grad in grads {
+            let tag = rows(grad).ids[0];
+            match table.checked_sub(1) {
+                Some(trainer) => self.change(&own(trainer as u32), grad),
+                None => {
+                    self.change(SHARED, grad);
+                    self.note(round, whose(tag), tag);
+                }
+            }
+        }
+        self.units.push(*table);
+    }
+}
+
+fn rows(grad: &Named) -> &Rows {
+    match &grad.value {
+        Value::Rows(rows) => rows,
+        _ => panic!("trainers send rows"),
     }
 }
 
@@ -100,19 +126,25 @@ impl Store for Book {
     }
 
     fn apply(&self, trainer: TrainerId, grad: Named) -> Result<(), Refusal> {
-        self.ledger().note(0, trainer.0, &grad);
+        let mut ledger = self.ledger();
+        ledger.change(&own(trainer.0), &grad);
+        ledger.change(SHARED, &grad);
+        ledger.note(0, trainer.0, rows(&grad).ids[0]);
         Ok(())
     }
 
-    fn round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), Refusal> {
-        let mut ledger = self.ledger();
-        ledger.rounds.push(grads.iter().map(|(trainer, _)| trainer.0).collect());
-        let round = ledger.rounds.len() as u64;
-        for (trainer, part) in &grads {
-            for grad in part {
-                ledger.note(round, trainer.0, grad);
-            }
-        }
+    /// A unit for what all share, and one for each trainer's own.
+    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>, Refusal> {
+        self.ledger().rounds.push(grads.iter().map(|(trainer, _)| trainer.0).collect());
+        let all: Vec<Named> = grads.iter().flat_map(|(_, grads)| grads).cloned().collect();
+        let shared = TableGrads { table: 0, grads: all };
+        let own = |(TrainerId(id), grads)| TableGrads { table: id as usize + 1, grads };
+        let tables = std::iter::once(shared).chain(grads.into_iter().map(own));
+        Ok(tables.map(|table| Unit { tables: vec![table] }).collect())
+    }
+
+    fn apply_unit(&self, unit: Unit) -> Result<(), Refusal> {
+        unit.tables.iter().for_each(|table| self.ledger().change_table(table));
         Ok(())
     }
 

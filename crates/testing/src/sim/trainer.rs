@@ -91,6 +91,11 @@ pub fn tag(trainer: u32, step: u64, k: u64) -> i64 {
     (u64::from(trainer) * 1_000_000 + step * 100 + k) as i64
 }
 
+/// Whose gradient has such a number.
+pub(super) fn whose(tag: i64) -> u32 {
+    (tag / 1_000_000) as u32
+}
+
 impl Trainer {
     /// A process that has just started.
     pub fn new(id: u32, incarnation: u64, size: Size, script: Vec<Step>) -> Self {

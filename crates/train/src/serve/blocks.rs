@@ -1,6 +1,6 @@
 //! A server's program taken apart: one small program for each of its blocks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use program::{Block, OpDesc, Program, VarDesc, VarKind};
 use ps::message::Held;
@@ -36,10 +36,11 @@ impl Blocks {
             let table = op.attrs.strs("grad_to_block_id")?;
             wire.extend(table.iter().filter_map(|entry| Some(entry.rsplit_once(':')?.0)));
         }
+        let naming = Naming::new(program, &wire);
         let (mut lr, mut updates) = (None, Vec::new());
         for id in op.attrs.ints("optimize_blocks")? {
             let Some(block) = program.blocks().get(id.max(0) as usize) else { continue };
-            let alone = alone(program, block, &wire);
+            let alone = naming.alone(block);
             if id == lr_block {
                 lr = Some(alone);
                 continue;
@@ -107,35 +108,67 @@ impl Update {
     }
 }
 
-/// A block as a program of its own. Variables are the scope's: what one block computes (a learning
-/// rate, say) the others find there. What a block makes and nobody else names is its own affair.
-fn alone(program: &Program, block: &Block, wire: &BTreeSet<&str>) -> Program {
-    let mut alone = program.clone();
-    let mut vars: Vec<VarDesc> = block.vars().to_vec();
-    let mut parent = block.parent;
-    while let Some(outer) = usize::try_from(parent).ok().and_then(|id| program.blocks().get(id)) {
-        vars.extend(outer.vars().iter().cloned());
-        parent = outer.parent;
-    }
-    let passing = passing(program, block, wire);
-    let root = alone.block_mut(0);
-    root.ops = block.ops.clone();
-    for mut var in vars {
-        var.persistable = !passing.contains(var.name.as_str());
-        root.put_var(var);
-    }
-    alone
+/// Which blocks of a program name a variable.
+struct Naming<'a> {
+    program: &'a Program,
+    /// The only block that names it; nothing if there are several.
+    by_var: HashMap<&'a str, Option<i32>>,
+    wire: &'a BTreeSet<&'a str>,
 }
 
-/// Sums of gradients on the way from the wire to an update, which no other block names.
-fn passing<'a>(program: &'a Program, block: &'a Block, wire: &BTreeSet<&str>) -> BTreeSet<&'a str> {
-    let sums = block.ops.iter().filter(|op| op.kind == "sum");
-    let of_gradients = sums.filter(|op| op.reads().all(|var| wire.contains(var)));
-    let mut passing: BTreeSet<&str> = of_gradients.flat_map(|op| op.writes()).collect();
-    let others = program.blocks().iter().filter(|other| other.idx != block.idx);
-    let named = others.flat_map(|other| &other.ops).flat_map(|op| op.reads().chain(op.writes()));
-    for var in named.chain(wire.iter().copied()) {
-        passing.remove(var);
+impl<'a> Naming<'a> {
+    fn new(program: &'a Program, wire: &'a BTreeSet<&'a str>) -> Self {
+        let mut by_var: HashMap<&str, Option<i32>> = HashMap::new();
+        for block in program.blocks() {
+            for var in block.ops.iter().flat_map(|op| op.reads().chain(op.writes())) {
+                let only = by_var.entry(var).or_insert(Some(block.idx));
+                *only = only.filter(|&idx| idx == block.idx);
+            }
+        }
+        Self { program, by_var, wire }
     }
-    passing
+
+    /// A block as a program of its own. Variables are the scope's: what one block computes (a learning
+    /// rate, say) the others find there. What a block makes and nobody else names is its own affair.
+    fn alone(&self, block: &Block) -> Program {
+        let has_inner = block.ops.iter().any(|op| !op.sub_blocks().is_empty());
+        // Inner blocks are named by their numbers, which must stay.
+        let mut alone = if has_inner { self.program.clone() } else { Program::default() };
+        alone.random_seed = self.program.random_seed;
+        let passing = self.passing(block);
+        let vars: Vec<&VarDesc> = match has_inner {
+            true => self.seen_from(block),
+            false => {
+                let names = block.ops.iter().flat_map(|op| op.reads().chain(op.writes()));
+                names.filter_map(|name| self.program.find_var(block.idx as usize, name)).collect()
+            }
+        };
+        let root = alone.block_mut(0);
+        root.ops = block.ops.clone();
+        for var in vars {
+            let persistable = !passing.contains(var.name.as_str());
+            root.put_var(VarDesc { persistable, ..var.clone() });
+        }
+        alone
+    }
+
+    /// All variables that a block may name.
+    fn seen_from(&self, block: &'a Block) -> Vec<&'a VarDesc> {
+        let (mut vars, mut parent) = (block.vars().iter().collect::<Vec<_>>(), block.parent);
+        let blocks = self.program.blocks();
+        while let Some(outer) = usize::try_from(parent).ok().and_then(|id| blocks.get(id)) {
+            vars.extend(outer.vars());
+            parent = outer.parent;
+        }
+        vars
+    }
+
+    /// Sums of gradients on the way from the wire to an update, which no other block names.
+    fn passing(&self, block: &'a Block) -> BTreeSet<&'a str> {
+        let sums = block.ops.iter().filter(|op| op.kind == "sum");
+        let of_gradients = sums.filter(|op| op.reads().all(|var| self.wire.contains(var)));
+        let written = of_gradients.flat_map(|op| op.writes());
+        let is_own = |var: &&str| self.by_var.get(var).is_some_and(Option::is_some);
+        written.filter(is_own).filter(|var| !self.wire.contains(var)).collect()
+    }
 }

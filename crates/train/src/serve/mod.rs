@@ -9,6 +9,7 @@ mod port_file;
 mod schedule;
 mod store;
 mod table;
+mod units;
 mod values;
 
 use std::sync::Arc;

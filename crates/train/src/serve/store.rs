@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use program::distributed::Applies;
 use program::{OpDesc, Program};
 use ps::message::{Held, LookUp, Named, Phase, Pull, Save};
-use ps::server::{Size, Store};
+use ps::server::{Size, Store, TableGrads, Unit};
 use ps::{Refusal, SharedMemory, TrainerId};
 use tensor::{DType, Tensor, Value};
 
 use super::blocks::{Blocks, Update};
 use super::schedule::Schedule;
 use super::table::{Accepts, Answer, Files, Policy, RowTables, Shared, Snapshot, Table, Updater};
+use super::units::Groups;
 use super::values::{check_answer, check_counter, n_bytes_of};
 use crate::error::{Error, Result};
 use crate::io;
@@ -22,6 +23,8 @@ use crate::scope::Scope;
 /// The tables of a server and what changes them.
 pub struct BlockStore {
     tables: Vec<Mutex<Box<dyn Table>>>,
+    /// Which of them must be changed one after the other.
+    groups: Groups,
     /// Held while a table is written.
     saving: Vec<Mutex<()>>,
     schedule: Mutex<Schedule>,
@@ -57,6 +60,7 @@ impl BlockStore {
         };
         let mut schedule = Schedule::new(lr, scope);
         let params = updates.iter().flat_map(Update::params).collect();
+        let groups = Groups::new(&updates);
         let (shared, by_var) = shared(&updates, &schedule.names());
         let by_rows = RowTables::new(program, op)?;
         let (mut tables, mut by_grad) = (Vec::with_capacity(updates.len()), HashMap::new());
@@ -78,7 +82,18 @@ impl BlockStore {
         let schedule = Mutex::new(schedule);
         let saving = tables.iter().map(|_| Mutex::default()).collect();
         let spare = Mutex::default();
-        Ok(Self { tables, saving, schedule, by_grad, by_var, by_origin, counters, params, spare })
+        Ok(Self {
+            tables,
+            groups,
+            saving,
+            schedule,
+            by_grad,
+            by_var,
+            by_origin,
+            counters,
+            params,
+            spare,
+        })
     }
 
     /// Gives the scope its variables back, when nobody is served any more.
@@ -121,7 +136,7 @@ impl BlockStore {
         changed
     }
 
-    fn apply_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<()> {
+    fn start_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>> {
         let mut by_table: Vec<Vec<Named>> = self.tables.iter().map(|_| Vec::new()).collect();
         for grad in grads.into_iter().flat_map(|(_, grads)| grads) {
             if let Some((at, _)) = self.by_grad.get(&grad.name) {
@@ -129,8 +144,7 @@ impl BlockStore {
             }
         }
         self.schedule().run()?;
-        let mut rounds = by_table.into_iter().enumerate();
-        rounds.try_for_each(|(at, grads)| self.change(at, |table| table.round(grads)))
+        Ok(self.groups.units(by_table))
     }
 
     /// Writes a table as it is now. It is locked for moments only.
@@ -178,8 +192,16 @@ impl Store for BlockStore {
         applied.map_err(|error| Refusal::BadValue { var, detail: error.to_string() })
     }
 
-    fn round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Answer<()> {
-        self.apply_round(grads).map_err(|error| Refusal::Failed(error.to_string()))
+    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Answer<Vec<Unit>> {
+        self.start_round(grads).map_err(|error| Refusal::Failed(error.to_string()))
+    }
+
+    fn apply_unit(&self, unit: Unit) -> Answer<()> {
+        let mut tables = unit.tables.into_iter();
+        let applied = tables.try_for_each(|TableGrads { table, grads }| {
+            self.change(table, |table| table.round(grads))
+        });
+        applied.map_err(|error| Refusal::Failed(error.to_string()))
     }
 
     fn read(&self, trainer: TrainerId, pull: &Pull) -> Answer<Vec<Arc<Value>>> {

@@ -35,13 +35,13 @@ impl Store for Sum {
         Ok(())
     }
 
-    fn round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<(), Refusal> {
+    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>, Refusal> {
         for (trainer, grads) in grads {
             for grad in grads {
                 self.apply(trainer, grad)?;
             }
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn read(&self, _trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {

@@ -11,7 +11,7 @@ mod output;
 mod poller;
 mod worker;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -118,16 +118,18 @@ impl Listener {
         store.set_memory(&memory);
         let (long, works) = channel();
         allow_descriptors(CONN_DESCRIPTORS * CONNS_MAX as u64);
-        let cores = thread::available_parallelism().map_or(1, |n| n.get());
-        let n_workers = (2 * cores).clamp(*WORKERS.start(), *WORKERS.end());
+        let n_cores = thread::available_parallelism().map_or(1, |n| n.get());
+        let n_workers = (2 * n_cores).clamp(*WORKERS.start(), *WORKERS.end());
         let driver = Arc::new(Driver {
             listener: self,
+            n_cores,
             pollers: pollers(n_workers),
             memory,
             pool: Mutex::new(Pool::new(KEPT_MAX, KEPT_BYTES_MAX)),
             server: Mutex::new(server),
             store,
             long: Mutex::new(Some(long)),
+            units: Mutex::default(),
             conns: RwLock::default(),
             n_conns: AtomicU64::new(0),
             clock: Clock::start(),
@@ -160,6 +162,10 @@ impl Listener {
     }
 }
 
+fn is_unit(action: &Action) -> bool {
+    matches!(action, Action::Run(work) if work.is_unit())
+}
+
 /// The sets of the workers.
 fn pollers(n: usize) -> Vec<Arc<Poller>> {
     // A system that gives no descriptor to a process that just began has no use for servers.
@@ -180,6 +186,7 @@ fn allow_descriptors(n: u64) {
 /// Everything that the workers share.
 struct Driver<S> {
     listener: Listener,
+    n_cores: usize,
     /// One for each worker.
     pollers: Vec<Arc<Poller>>,
     /// The protocol; held for a moment at each event.
@@ -188,6 +195,8 @@ struct Driver<S> {
     store: Arc<S>,
     /// Where work goes that takes long.
     long: Mutex<Option<Sender<Work>>>,
+    /// Units of a round that nobody has begun.
+    units: Mutex<VecDeque<Work>>,
     conns: RwLock<BTreeMap<ConnId, Arc<Conn>>>,
     n_conns: AtomicU64,
     clock: Clock,
@@ -216,6 +225,10 @@ impl<S: Store + 'static> Driver<S> {
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn units(&self) -> MutexGuard<'_, VecDeque<Work>> {
+        self.units.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn conns(&self) -> RwLockReadGuard<'_, BTreeMap<ConnId, Arc<Conn>>> {
@@ -258,6 +271,25 @@ impl<S: Store + 'static> Driver<S> {
         self.act(own, |server, now| server.done(now, done));
     }
 
+    /// Applies units of a round as long as there are some that nobody has begun.
+    fn do_units(&self, own: Option<&Conn>) {
+        loop {
+            // Not as a condition: the lock would be held while the unit is applied.
+            let unit = self.units().pop_front();
+            match unit {
+                Some(unit) => self.do_work(own, unit),
+                None => return,
+            }
+        }
+    }
+
+    /// Wakes as many workers as there is work for, of those that have nothing to do.
+    fn wake_workers(&self, n: usize) {
+        let others = self.n_cores.saturating_sub(1);
+        let woken = self.pollers.iter().filter(|poller| poller.wake_idle());
+        woken.take(n.min(others)).for_each(drop);
+    }
+
     /// Waits for the end, looking on the way for dead trainers and for connections whose time is up.
     fn run(&self, stop: &Stop) -> Option<End> {
         let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
@@ -286,8 +318,13 @@ impl<S: Store + 'static> Driver<S> {
             let actions = event(&mut server, self.clock.now());
             (actions, server.end().is_some())
         };
+        let n_units = actions.iter().filter(|action| is_unit(action)).count();
         for action in actions {
             self.carry_out(own, action);
+        }
+        if n_units > 0 {
+            self.wake_workers(n_units - 1);
+            self.do_units(own);
         }
         if ended {
             *self.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
@@ -304,6 +341,7 @@ impl<S: Store + 'static> Driver<S> {
                     let _ = long.send(work);
                 }
             }
+            Action::Run(work) if work.is_unit() => self.units().push_back(work),
             Action::Run(work) => self.do_work(own, work),
             Action::Close(conn) => {
                 if let Some(conn) = self.conn(conn) {

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -15,8 +16,8 @@ use rustix::io::Errno;
 /// What a source is told apart by.
 pub(super) type Token = u64;
 
-/// Reported once the set is closed.
-pub(super) const CLOSED: Token = u64::MAX;
+/// Reported when the worker is woken.
+pub(super) const WOKEN: Token = u64::MAX;
 
 /// What can be done with a source.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,10 @@ impl From<Event> for Ready {
 #[derive(Debug)]
 pub(super) struct Poller {
     epoll: OwnedFd,
-    closed: OwnedFd,
+    woken: OwnedFd,
+    /// Whether its worker waits for something to do.
+    is_idle: AtomicBool,
+    is_closed: AtomicBool,
 }
 
 /// Sources that are reported at once.
@@ -50,9 +54,10 @@ const EVENTS_MAX: usize = 16;
 impl Poller {
     pub(super) fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let closed = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        epoll::add(&epoll, &closed, EventData::new_u64(CLOSED), EventFlags::IN)?;
-        Ok(Self { epoll, closed })
+        let woken = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &woken, EventData::new_u64(WOKEN), EventFlags::IN)?;
+        let (is_idle, is_closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { epoll, woken, is_idle, is_closed })
     }
 
     /// A new source, which is reported as long as it can be read.
@@ -85,18 +90,41 @@ impl Poller {
     pub(super) fn wait(&self, events: &mut Vec<Event>) -> io::Result<()> {
         events.clear();
         events.reserve(EVENTS_MAX);
-        loop {
+        self.is_idle.store(true, Ordering::Relaxed);
+        let waited = loop {
             match epoll::wait(&self.epoll, spare_capacity(events), None) {
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-                Ok(_) => return Ok(()),
+                waited => break waited,
             }
+        };
+        self.is_idle.store(false, Ordering::Relaxed);
+        Ok(waited.map(drop)?)
+    }
+
+    /// Wakes the worker if it waits; whether it did.
+    pub(super) fn wake_idle(&self) -> bool {
+        let is_idle = self.is_idle.swap(false, Ordering::Relaxed);
+        if is_idle {
+            self.wake();
         }
+        is_idle
+    }
+
+    /// Notes that the worker is awake; whether it is to go on.
+    pub(super) fn wake_up(&self) -> bool {
+        // Nothing to read means that it was read before.
+        let _ = rustix::io::read(&self.woken, &mut [0; 8]);
+        !self.is_closed.load(Ordering::Acquire)
     }
 
     /// Sends the worker home.
     pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
         // It fails when it was written very often, which is as good.
-        let _ = rustix::io::write(&self.closed, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.woken, &1u64.to_ne_bytes());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::conn::Conn;
 use super::input::Input;
-use super::poller::{CLOSED, Poller, Ready, Token};
+use super::poller::{Poller, Ready, Token, WOKEN};
 use super::{CONNS_MAX, Driver, FIRST_CONN, TCP, UNIX};
 use crate::error::{Error, Result};
 use crate::frame::FRAME_BYTES_MAX;
@@ -40,11 +40,21 @@ impl<S: Store + 'static> Driver<S> {
         while poller.wait(&mut events).is_ok() {
             for ready in events.drain(..).map(Ready::from) {
                 match ready.token {
-                    CLOSED => return,
+                    WOKEN if poller.wake_up() => self.help(),
+                    WOKEN => return,
                     TCP | UNIX => self.accept(ready.token),
                     token => self.look_at(ConnId(token - FIRST_CONN), ready, &mut buffer),
                 }
             }
+        }
+    }
+
+    /// Applies units of a round that another worker began.
+    fn help(&self) {
+        if catch_unwind(AssertUnwindSafe(|| self.do_units(None))).is_err() {
+            // A bug of ours, and a round that never ends.
+            let refusal = Refusal::Failed("a table could not be updated".to_string());
+            self.act(None, |server, _| server.fail(refusal));
         }
     }
 
