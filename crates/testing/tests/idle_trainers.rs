@@ -10,26 +10,29 @@ const IDLE_BYTES_MAX: u64 = 64 << 10;
 /// Trainers that come, and those that have nothing to say after they spoke, cost memory for what a
 /// connection is, and no thread.
 fn check_idle(host: &str) {
-    const FIRST: usize = 100;
+    const FEW: usize = 4;
+    const FIRST: usize = 64;
     const ALL: usize = 600;
     allow_descriptors();
     let server = Server::start(env!("CARGO_BIN_EXE_crowd_server"), ALL, false);
     let endpoints = [Endpoint { host: host.to_string(), ..server.endpoint.clone() }];
+    let few = Trainers::connect(0..FEW, &endpoints, false);
+    few.rounds(3);
+    let n_threads = server.used().n_threads;
     // The first ones make the server as large as it is.
-    let first = Trainers::connect(0..FIRST, &endpoints, false);
+    let first = Trainers::connect(FEW..FIRST, &endpoints, false);
     first.rounds(3);
-    let few = server.used();
+    let before = server.used();
     let others = Trainers::connect(FIRST..ALL, &endpoints, false);
     let all = server.used();
     others.rounds(3);
     let spoken = server.used();
-    for now in [all, spoken] {
-        assert_eq!(now.n_threads, few.n_threads, "{few:?} became {now:?}");
-        let n_bytes = now.n_bytes.saturating_sub(few.n_bytes) / (ALL - FIRST) as u64;
-        assert!(n_bytes <= IDLE_BYTES_MAX, "{n_bytes} bytes a trainer: {few:?} became {now:?}");
+    for now in [before, all, spoken] {
+        assert_eq!(now.n_threads, n_threads, "threads with {FEW} trainers, and {now:?}");
+        let n_bytes = now.n_bytes.saturating_sub(before.n_bytes) / (ALL - FIRST) as u64;
+        assert!(n_bytes <= IDLE_BYTES_MAX, "{n_bytes} bytes a trainer: {before:?}, then {now:?}");
     }
-    first.complete();
-    others.complete();
+    [few, first, others].into_iter().for_each(Trainers::complete);
     server.join();
 }
 

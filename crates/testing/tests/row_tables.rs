@@ -209,7 +209,7 @@ fn adagrad() -> Optimizer {
 fn a_share_of_rows_is_drawn_the_same_by_any_servers() {
     let table = Table { entry: Some("probability_entry:0.25"), height: 1 << 30, ..HIGH };
     let ids: Vec<i64> = (0..400).map(|k| k * ((1 << 30) / 400)).collect();
-    let filter = EntryFilter::new(Entry::Probability(0.25), (90, "table"), 0);
+    let filter = EntryFilter::new(Entry::Probability(0.25), 90, "table", 0);
     let open: Vec<(i64, f64)> = ids
         .iter()
         .filter(|&&id| filter.is_open(id as u64))

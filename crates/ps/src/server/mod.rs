@@ -12,6 +12,7 @@ mod apply;
 mod change;
 mod meeting;
 mod members;
+mod memory;
 mod question;
 mod round;
 mod size;
@@ -24,6 +25,7 @@ mod work;
 mod tests;
 
 pub use apply::Apply;
+pub use memory::ServerMemory;
 pub use size::Size;
 pub use store::{Store, TableGrads, Unit};
 pub use work::{Done, Work};

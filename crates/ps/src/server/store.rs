@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use tensor::{Tensor, Value};
 
-use super::Size;
+use super::{ServerMemory, Size};
 use crate::ids::TrainerId;
 use crate::message::{Held, LookUp, Named, Pull, Save};
 use crate::refusal::Refusal;
-use crate::shm::SharedMemory;
 
 /// Tables that one thread changes in a round, one after the other.
 #[derive(Debug, Default, PartialEq)]
@@ -55,13 +54,10 @@ pub trait Store: Send + Sync {
     /// changing it meanwhile.
     fn save(&self, save: &Save) -> Result<(), Refusal>;
 
-    /// Memory of gradients that were applied, for those to come.
-    fn spare(&self) -> Vec<Tensor> {
-        Vec::new()
+    /// The memory that it shares with the connections of its server.
+    fn memory(&self) -> ServerMemory {
+        ServerMemory::default()
     }
-
-    /// Memory for values that are asked for: trainers of this machine read them there.
-    fn set_memory(&self, _memory: &SharedMemory) {}
 
     /// What all tables hold.
     fn size(&self) -> Size;

@@ -53,7 +53,7 @@ pub struct EntryFilter {
 
 impl EntryFilter {
     /// A rule for the part of `table` that begins with row `first`.
-    pub fn new(entry: Entry, (seed, table): (u64, &str), first: u64) -> Self {
+    pub fn new(entry: Entry, seed: u64, table: &str, first: u64) -> Self {
         let salt = table.bytes().fold(mix(seed), |salt, byte| mix(salt ^ u64::from(byte)));
         let (waiting, counts) = (KeyMap::default(), Vec::new());
         Self { entry, salt, first, waiting, counts, n_dropped: 0 }
@@ -144,28 +144,28 @@ mod tests {
 
     #[test]
     fn the_third_gradient_is_the_first_that_counts() {
-        let mut filter = EntryFilter::new(Entry::Count(3), (0, "t"), 0);
+        let mut filter = EntryFilter::new(Entry::Count(3), 0, "t", 0);
         assert!(!filter.is_open(5));
         assert!(!filter.drop_one(5));
         assert!(!filter.drop_one(9));
         assert_eq!(filter.waiting(), [(5, 1), (9, 1)]);
         assert!(filter.drop_one(5));
         assert_eq!((filter.n_waiting(), filter.n_dropped()), (1, 3));
-        let mut again = EntryFilter::new(Entry::Count(3), (0, "t"), 0);
+        let mut again = EntryFilter::new(Entry::Count(3), 0, "t", 0);
         filter.waiting().into_iter().for_each(|(row, count)| again.wait(row, count));
         assert!(again.drop_one(9), "it had waited before");
-        assert!(EntryFilter::new(Entry::Count(1), (0, "t"), 0).is_open(5));
+        assert!(EntryFilter::new(Entry::Count(1), 0, "t", 0).is_open(5));
     }
 
     #[test]
     fn a_draw_is_the_rows_own() {
         let entry = Entry::Probability(0.25);
-        let whole = EntryFilter::new(entry, (7, "t"), 0);
-        let second = EntryFilter::new(entry, (7, "t"), 1000);
+        let whole = EntryFilter::new(entry, 7, "t", 0);
+        let second = EntryFilter::new(entry, 7, "t", 1000);
         let open: Vec<u64> = (0..20_000).filter(|&row| whole.is_open(row)).collect();
         assert!((4_800..5_200).contains(&open.len()), "{}", open.len());
         assert!((0..1000).all(|row| second.is_open(row) == whole.is_open(row + 1000)));
-        for other in [EntryFilter::new(entry, (8, "t"), 0), EntryFilter::new(entry, (7, "u"), 0)] {
+        for other in [EntryFilter::new(entry, 8, "t", 0), EntryFilter::new(entry, 7, "u", 0)] {
             let same = open.iter().filter(|&&row| other.is_open(row)).count();
             assert!(same < open.len() / 2, "another draw: {same}");
         }

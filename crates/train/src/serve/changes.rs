@@ -6,17 +6,22 @@ use ps::TrainerId;
 
 use crate::row_set::RowSet;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Changes {
+    n_trainers: u32,
     /// By trainer and table.
     unseen: BTreeMap<TrainerId, BTreeMap<String, RowSet>>,
 }
 
 impl Changes {
+    pub(super) fn new(n_trainers: u32) -> Self {
+        Self { n_trainers, unseen: BTreeMap::new() }
+    }
+
     /// Notes that all trainers but the one who changed these rows have not seen them. That one knows:
     /// it added the same difference to what it had.
-    pub(super) fn note(&mut self, (by, n_trainers): (TrainerId, u32), table: &str, rows: &[i64]) {
-        for trainer in (0..n_trainers).map(TrainerId).filter(|&trainer| trainer != by) {
+    pub(super) fn note(&mut self, by: TrainerId, table: &str, rows: &[i64]) {
+        for trainer in (0..self.n_trainers).map(TrainerId).filter(|&trainer| trainer != by) {
             let tables = self.unseen.entry(trainer).or_default();
             if !tables.contains_key(table) {
                 tables.insert(table.to_string(), RowSet::default());
@@ -41,18 +46,18 @@ mod tests {
 
     #[test]
     fn everybody_sees_a_change_once() {
-        let mut changes = Changes::default();
-        changes.note((TrainerId(2), 3), "t", &[700, 3, 64, 3]);
-        changes.note((TrainerId(2), 3), "u", &[9]);
+        let mut changes = Changes::new(3);
+        changes.note(TrainerId(2), "t", &[700, 3, 64, 3]);
+        changes.note(TrainerId(2), "u", &[9]);
         assert_eq!(changes.take(TrainerId(1), "t", 2), [3, 64]);
         assert_eq!(changes.take(TrainerId(1), "t", 2), [700]);
         assert_eq!(changes.take(TrainerId(1), "t", 9), []);
-        changes.note((TrainerId(2), 3), "t", &[63]);
+        changes.note(TrainerId(2), "t", &[63]);
         assert_eq!(changes.take(TrainerId(1), "t", 9), [63]);
         assert_eq!(changes.take(TrainerId(0), "t", 9), [3, 63, 64, 700]);
         assert_eq!(changes.take(TrainerId(2), "t", 9), [], "it made them");
-        changes.note((TrainerId(1), 3), "t", &[9, 64]);
-        changes.note((TrainerId(2), 3), "t", &[64, 65]);
+        changes.note(TrainerId(1), "t", &[9, 64]);
+        changes.note(TrainerId(2), "t", &[64, 65]);
         assert_eq!(changes.take(TrainerId(2), "t", 9), [9, 64], "another changed what it changed");
         assert_eq!(changes.take(TrainerId(7), "t", 9), []);
     }

@@ -25,12 +25,12 @@ pub(super) struct Schedule {
     program: Option<Program>,
     /// Values that were asked for and have not changed since.
     cache: BTreeMap<String, Arc<Value>>,
-    pub(super) memory: SharedMemory,
+    memory: SharedMemory,
 }
 
 impl Schedule {
-    pub(super) fn new(program: Option<Program>, scope: &Scope) -> Self {
-        let (executor, cache, memory) = (Executor::new(), BTreeMap::new(), SharedMemory::default());
+    pub(super) fn new(program: Option<Program>, scope: &Scope, memory: &SharedMemory) -> Self {
+        let (executor, cache, memory) = (Executor::new(), BTreeMap::new(), memory.clone());
         Self { scope: scope.clone(), executor, program, cache, memory }
     }
 

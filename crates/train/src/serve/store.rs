@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use program::distributed::Applies;
 use program::{OpDesc, Program};
 use ps::message::{Held, LookUp, Named, Phase, Pull, Save};
-use ps::server::{Size, Store, TableGrads, Unit};
-use ps::{Refusal, SharedMemory, TrainerId};
+use ps::server::{ServerMemory, Size, Store, TableGrads, Unit};
+use ps::{Refusal, TrainerId};
 use tensor::{DType, Tensor, Value};
 
 use super::blocks::{Blocks, Update};
@@ -36,8 +36,7 @@ pub struct BlockStore {
     /// Counters of steps that trainers send.
     counters: BTreeSet<String>,
     params: Vec<Held>,
-    /// Memory of gradients that were applied.
-    spare: Mutex<Vec<Tensor>>,
+    memory: ServerMemory,
 }
 
 impl std::fmt::Debug for BlockStore {
@@ -58,14 +57,15 @@ impl BlockStore {
             number: op.attrs.int("pserver_id", 0)?.max(0) as usize,
             n_servers: job.map_or(1, |job| job.endpoints.len()),
         };
-        let mut schedule = Schedule::new(lr, scope);
+        let memory = ServerMemory::default();
+        let mut schedule = Schedule::new(lr, scope, memory.shared());
         let params = updates.iter().flat_map(Update::params).collect();
         let groups = Groups::new(&updates);
         let (shared, by_var) = shared(&updates, &schedule.names());
         let by_rows = RowTables::new(program, op)?;
         let (mut tables, mut by_grad) = (Vec::with_capacity(updates.len()), HashMap::new());
         for (update, shared) in updates.into_iter().zip(shared) {
-            let mut table = by_rows.table(Updater::new(update, shared, scope), policy)?;
+            let mut table = by_rows.table(Updater::new(update, shared, scope, &memory), policy)?;
             check_started(table.updater())?;
             let accepts = table.accepts().into_iter();
             by_grad.extend(accepts.map(|it| (it.var.name.clone(), (tables.len(), it))));
@@ -81,7 +81,6 @@ impl BlockStore {
         let by_origin = by_origin.collect();
         let schedule = Mutex::new(schedule);
         let saving = tables.iter().map(|_| Mutex::default()).collect();
-        let spare = Mutex::default();
         Ok(Self {
             tables,
             groups,
@@ -92,7 +91,7 @@ impl BlockStore {
             by_origin,
             counters,
             params,
-            spare,
+            memory,
         })
     }
 
@@ -120,20 +119,9 @@ impl BlockStore {
             return self.schedule().count(&grad);
         }
         match self.by_grad.get(&grad.name) {
-            Some((at, _)) => self.change(*at, |table| table.apply(trainer, grad)),
+            Some((at, _)) => self.table(*at).apply(trainer, grad),
             None => Err(Error::NotInScope { var: grad.name }),
         }
-    }
-
-    /// Changes a table; memory that is left over is kept for gradients to come.
-    fn change(&self, at: usize, change: impl FnOnce(&mut dyn Table) -> Result<()>) -> Result<()> {
-        let (changed, spare) = {
-            let mut table = self.table(at);
-            let changed = change(&mut **table);
-            (changed, table.updater().take_spare())
-        };
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(spare);
-        changed
     }
 
     fn start_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>> {
@@ -198,9 +186,8 @@ impl Store for BlockStore {
 
     fn apply_unit(&self, unit: Unit) -> Answer<()> {
         let mut tables = unit.tables.into_iter();
-        let applied = tables.try_for_each(|TableGrads { table, grads }| {
-            self.change(table, |table| table.round(grads))
-        });
+        let applied =
+            tables.try_for_each(|TableGrads { table, grads }| self.table(table).round(grads));
         applied.map_err(|error| Refusal::Failed(error.to_string()))
     }
 
@@ -232,13 +219,8 @@ impl Store for BlockStore {
         saved.map_err(|error| Refusal::Failed(error.to_string()))
     }
 
-    fn set_memory(&self, memory: &SharedMemory) {
-        (0..self.tables.len()).for_each(|at| self.table(at).updater().memory = memory.clone());
-        self.schedule().memory = memory.clone();
-    }
-
-    fn spare(&self) -> Vec<Tensor> {
-        std::mem::take(&mut self.spare.lock().unwrap_or_else(PoisonError::into_inner))
+    fn memory(&self) -> ServerMemory {
+        self.memory.clone()
     }
 
     fn params(&self) -> Option<Vec<Held>> {

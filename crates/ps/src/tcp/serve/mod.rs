@@ -21,16 +21,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockRead
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tensor::Pool;
-
 use super::{Clock, FRAME_TIMEOUT, Stream, WRITE_TIMEOUT, addresses, unix_name};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::ids::{ConnId, Millis};
 use crate::lines::Severity;
 use crate::message::Reply;
-use crate::server::{Action, End, Server, Store, Work};
-use crate::shm::SharedMemory;
+use crate::server::{Action, End, Server, ServerMemory, Store, Work};
 use conn::{Conn, Need};
 use poller::{Poller, Token};
 
@@ -54,9 +51,6 @@ const COMPLAINTS_MAX: usize = 256;
 const CLOSING: Duration = Duration::from_secs(2);
 /// Threads that serve, whatever the cores: while one has work that lasts, its connections wait.
 const WORKERS: std::ops::RangeInclusive<usize> = 4..=64;
-/// Tensors kept for gradients to come, and their bytes.
-const KEPT_MAX: usize = 64;
-const KEPT_BYTES_MAX: usize = 32 << 20;
 
 /// Tokens of the listeners; those of connections follow.
 const TCP: Token = 0;
@@ -114,8 +108,6 @@ impl Listener {
         stop: &Stop,
         log: impl Fn(Severity, &str) + Send + Sync + 'static,
     ) -> Option<End> {
-        let memory = SharedMemory::default();
-        store.set_memory(&memory);
         let (long, works) = channel();
         allow_descriptors(CONN_DESCRIPTORS * CONNS_MAX as u64);
         let n_cores = thread::available_parallelism().map_or(1, |n| n.get());
@@ -124,8 +116,7 @@ impl Listener {
             listener: self,
             n_cores,
             pollers: pollers(n_workers),
-            memory,
-            pool: Mutex::new(Pool::new(KEPT_MAX, KEPT_BYTES_MAX)),
+            memory: store.memory(),
             server: Mutex::new(server),
             store,
             long: Mutex::new(Some(long)),
@@ -205,10 +196,8 @@ struct Driver<S> {
     /// What was said of bad connections.
     complaints: Mutex<BTreeSet<String>>,
     log: Log,
-    /// Memory that trainers of this machine can read.
-    memory: SharedMemory,
-    /// Memory for gradients to come.
-    pool: Mutex<Pool>,
+    /// Shared with the store.
+    memory: ServerMemory,
 }
 
 /// Where lines go.
@@ -221,10 +210,6 @@ impl<S: Store + 'static> Driver<S> {
 
     fn long(&self) -> MutexGuard<'_, Option<Sender<Work>>> {
         self.long.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn pool(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn units(&self) -> MutexGuard<'_, VecDeque<Work>> {
@@ -263,11 +248,6 @@ impl<S: Store + 'static> Driver<S> {
     /// Does work with the data, while nobody waits for the protocol, and goes on with the outcome.
     fn do_work(&self, own: Option<&Conn>, work: Work) {
         let done = work.run(&*self.store);
-        let spare = self.store.spare();
-        if !spare.is_empty() {
-            let mut pool = self.pool();
-            spare.into_iter().for_each(|tensor| pool.keep(tensor));
-        }
         self.act(own, |server, now| server.done(now, done));
     }
 

@@ -111,7 +111,7 @@ impl<S: Store + 'static> Driver<S> {
     }
 
     fn next_request(&self, input: &mut Input, bytes: &mut &[u8]) -> Result<Option<(u64, Request)>> {
-        input.take(bytes, &mut self.pool())
+        input.take(bytes, &mut self.memory.pool())
     }
 
     fn serve(&self, conn: &Conn, input: &mut Input, id: u64, request: Request) {
@@ -221,7 +221,7 @@ impl<S: Store + 'static> Driver<S> {
         }
         let id = ConnId(self.n_conns.fetch_add(1, Ordering::Relaxed));
         let poller = self.pollers[id.0 as usize % self.pollers.len()].clone();
-        let memory = self.memory.clone();
+        let memory = self.memory.shared().clone();
         let conn = Arc::new(Conn::new(id, stream, poller, memory, self.clock.now()));
         {
             let mut conns = self.conns.write().unwrap_or_else(PoisonError::into_inner);

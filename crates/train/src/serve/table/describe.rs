@@ -73,7 +73,7 @@ impl<'a> RowTables<'a> {
         if let Some(&entry) = self.entries.get(name.as_str()) {
             let origin = self.placed(name).map_or(name.as_str(), |placed| &placed.origin);
             let seed = self.program.random_seed as u64;
-            slab.set_filter(EntryFilter::new(entry, (seed, origin), first));
+            slab.set_filter(EntryFilter::new(entry, seed, origin, first));
         }
         if is_loaded {
             // Under a name that no block knows, so it is still with the server.

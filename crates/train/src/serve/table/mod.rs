@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use program::{VarDesc, VarKind};
 use ps::message::{LookUp, Named, Pull, Save};
-use ps::server::Size;
+use ps::server::{ServerMemory, Size};
 use ps::{Refusal, SharedMemory, TrainerId};
 use tensor::{Tensor, Value};
 
@@ -103,10 +103,7 @@ pub(super) struct Updater {
     shared: Vec<Shared>,
     /// Values that were asked for and have not changed since.
     cache: BTreeMap<String, Arc<Value>>,
-    /// Memory that trainers of this machine can read.
-    pub(super) memory: SharedMemory,
-    /// Memory of gradients that were applied.
-    spare: Vec<Tensor>,
+    memory: ServerMemory,
 }
 
 /// A variable that others use too.
@@ -118,7 +115,12 @@ pub(super) struct Shared {
 
 impl Updater {
     /// Moves the variables that are the table's own out of the server's scope.
-    pub(super) fn new(update: Update, shared: Vec<Shared>, server: &Scope) -> Self {
+    pub(super) fn new(
+        update: Update,
+        shared: Vec<Shared>,
+        server: &Scope,
+        memory: &ServerMemory,
+    ) -> Self {
         let scope = Scope::new();
         for name in update.names() {
             let is_shared = shared.iter().any(|shared| shared.name == name);
@@ -133,8 +135,7 @@ impl Updater {
             server: server.clone(),
             shared,
             cache: BTreeMap::new(),
-            memory: SharedMemory::default(),
-            spare: Vec::new(),
+            memory: memory.clone(),
         }
     }
 
@@ -147,17 +148,12 @@ impl Updater {
         }
     }
 
-    /// Memory of gradients that were applied.
-    pub(super) fn take_spare(&mut self) -> Vec<Tensor> {
-        std::mem::take(&mut self.spare)
-    }
-
     /// Runs the block on the gradients that were placed.
     pub(super) fn run(&mut self) -> Result<()> {
         for name in &self.update.writes {
             self.cache.remove(name);
             if self.scope.find(name).is_some() {
-                self.scope.write(name, |value| make_own(value, &self.memory));
+                self.scope.write(name, |value| make_own(value, self.memory.shared()));
             }
         }
         for Shared { name, .. } in &self.shared {
@@ -177,13 +173,9 @@ impl Updater {
         self.recycle(value);
     }
 
-    /// Keeps the memory of a gradient for the next one.
-    pub(super) fn recycle(&mut self, value: Value) {
-        match value {
-            Value::Tensor(tensor) => self.spare.push(tensor),
-            Value::Rows(rows) => self.spare.push(rows.value),
-            _ => {}
-        }
+    /// Keeps the memory of a gradient for those to come.
+    pub(super) fn recycle(&self, value: Value) {
+        self.memory.recycle(value);
     }
 
     /// A trainer that is gone, or sent nothing, has gradients of zero.
@@ -226,7 +218,7 @@ impl Updater {
     pub(super) fn change<R>(&mut self, name: &str, change: impl FnOnce(&mut Value) -> R) -> R {
         self.cache.remove(name);
         self.scope.write(name, |value| {
-            make_own(value, &self.memory);
+            make_own(value, self.memory.shared());
             change(value)
         })
     }
@@ -236,7 +228,7 @@ impl Updater {
         if let Some(value) = self.cache.get(name) {
             return Ok(value.clone());
         }
-        let value = lend(&self.scope, name, is_asked_again.then_some(&self.memory))?;
+        let value = lend(&self.scope, name, is_asked_again.then_some(self.memory.shared()))?;
         self.cache.insert(name.to_string(), value.clone());
         Ok(value)
     }

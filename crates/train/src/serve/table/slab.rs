@@ -468,7 +468,7 @@ mod tests {
         let (scope, dir) = (Scope::new(), tempfile::tempdir().unwrap());
         let share = Share::Range(100..5100);
         let half = Extent { share: share.clone(), origin_height: 9000, number: 1, n: 2, width: 2 };
-        let filter = || EntryFilter::new(Entry::Count(2), (0, "w"), 100);
+        let filter = || EntryFilter::new(Entry::Count(2), 0, "w", 100);
         let mut slab = Slab::new(&scope, vars(), half.clone());
         slab.set_filter(filter());
         assert_eq!(slab.look_up(&scope, &[7, 8]), Ok(vec![ABSENT; 2]));
@@ -483,7 +483,7 @@ mod tests {
         assert_eq!((grad.ids, grad.value), (vec![1], Tensor::full([1, 2], 1.0f32)));
         assert_eq!((slab.n_rows(), slab.refused()), (1, (0, 1)));
         let mut waits = Slab::new(&scope, vars(), half.clone());
-        waits.set_filter(EntryFilter::new(Entry::Count(3), (0, "w"), 100));
+        waits.set_filter(EntryFilter::new(Entry::Count(3), 0, "w", 100));
         waits.count(&scope, &[8, 9]);
         assert_eq!(waits.refused(), (2, 2));
         waits.count(&scope, &[9]);
@@ -504,7 +504,7 @@ mod tests {
         let waiting = read("w@WAITING", Form { width: 1, dtype: DType::I64, ..snapshot.form });
         let other = Scope::new();
         let mut again = Slab::new(&other, vars(), half.clone());
-        again.set_filter(EntryFilter::new(Entry::Count(3), (0, "w"), 100));
+        again.set_filter(EntryFilter::new(Entry::Count(3), 0, "w", 100));
         again.load(&other, loaded.to_vec(), &waiting).unwrap();
         assert_eq!(again.whole(&other, "w").unwrap(), before);
         assert_eq!(again.look_up(&other, &[9, 8]), Ok(vec![0, ABSENT]));

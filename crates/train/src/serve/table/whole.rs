@@ -38,14 +38,14 @@ pub(in crate::serve) struct Policy {
 
 impl WholeTable {
     pub(in crate::serve) fn new(updater: Updater, policy: Policy) -> Self {
-        Self { updater, policy, changed: Changes::default() }
+        Self { updater, changed: Changes::new(policy.n_trainers), policy }
     }
 
     /// Adds a difference to its parameter, in place, and remembers which rows others have not seen.
     fn add(&mut self, trainer: TrainerId, grad: Named) -> Result<()> {
         let writes = self.updater.update.writes.clone();
         if let (Value::Rows(rows), Some(table)) = (&grad.value, writes.first()) {
-            self.changed.note((trainer, self.policy.n_trainers), table, &rows.ids);
+            self.changed.note(trainer, table, &rows.ids);
         }
         for name in &writes {
             self.updater.change(name, |value| match value {
