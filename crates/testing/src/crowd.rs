@@ -82,17 +82,21 @@ impl Use {
         let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes = memory.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
         let n_bytes = 1024 * kilobytes.unwrap_or(0u64);
-        let cpu_ms = cpu_ms(&fs::read_to_string(format!("/proc/{process}/stat")).expect("it lives"));
+        let cpu_ms =
+            cpu_ms(&fs::read_to_string(format!("/proc/{process}/stat")).expect("it lives"));
         Self { n_files: count("fd"), n_threads: count("task"), n_bytes, cpu_ms }
     }
 }
+
+/// What the kernel counts processor time in, for programs.
+const TICK_MS: u64 = 10;
 
 /// Processor time of a process, as `/proc/…/stat` says it: in its own code and in the kernel.
 fn cpu_ms(stat: &str) -> u64 {
     // The name, in brackets, may have spaces.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
     let n_ticks: u64 = fields.skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
-    n_ticks * 1000 / rustix::param::clock_ticks_per_second()
+    n_ticks * TICK_MS
 }
 
 /// Asks for as many descriptors as this process may have: a crowd needs four for each connection.
