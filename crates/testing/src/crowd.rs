@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use ps::message::{Barrier, Complete, Grad, Held, Hello, LookUp, Pull, Push, Save, VERSION};
+use ps::recovery::Term;
 use ps::server::{Size, Store, Unit};
 use ps::tcp::{Client, Patience};
 use ps::{Endpoint, Refusal, TrainerId, VarId};
@@ -182,7 +183,8 @@ impl Trainers {
         let trainer = |trainer: usize| {
             let connect = |at: &Endpoint| {
                 let (job, trainer) = (String::new(), trainer as u32);
-                let hello = Hello { version: VERSION, job, trainer, incarnation: 1, vars: vars() };
+                let (version, term) = (VERSION, Term::default());
+                let hello = Hello { version, job, trainer, incarnation: 1, term, vars: vars() };
                 Client::new(at.clone(), hello, Patience::default())
             };
             servers.iter().map(connect).collect()

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use ps::Error;
 use ps::frame::{self, Frame, Message};
 use ps::message::{
-    Ack, AskStats, Barrier, Grad, Held, Hello, LookUp, Meet, Met, Phase, Pong, Pull, Push, Reply,
-    Request, Save, Stats, Trade, Traded, VERSION, Values, Welcome,
+    Ack, AskStats, Barrier, Grad, Held, Hello, LookUp, Meet, Met, Notice, Phase, Pong, Pull, Push,
+    Reply, Request, Save, Stats, Trade, Traded, VERSION, Values, Welcome,
 };
+use ps::recovery::Term;
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{Rows, Tensor, Value};
 use testing::sim::Rng;
@@ -30,9 +31,10 @@ fn requests() -> Vec<Request> {
         grad(2, Value::Empty),
     ];
     let name = || "table".to_string();
+    let term = Term::default();
     let vars = vec![Held::param("table", &[9, 3]), Held::other("table@GRAD")];
     vec![
-        Hello { version: VERSION, job: name(), trainer: 1, incarnation: 5, vars }.into(),
+        Hello { version: VERSION, job: name(), trainer: 1, incarnation: 5, term, vars }.into(),
         Push { grads, behind: 0 }.into(),
         Barrier { round: 3 }.into(),
         Pull { after: 3, changed: true, vars: vec![VarId(0), VarId(7)] }.into(),
@@ -57,7 +59,7 @@ fn replies() -> Vec<Reply> {
         Values(vec![Arc::new(Value::Tensor(Tensor::full([3], 1f32))), Arc::default()]).into(),
         Tensor::full([2, 2], 7i64).into(),
         Met(vec![vec![1], Vec::new()]).into(),
-        Pong { round: 1, missing: vec![0, 2] }.into(),
+        Pong { round: 1, missing: vec![0, 2], notice: Notice::default() }.into(),
         Stats::default().into(),
         lost.into(),
         Traded(Arc::new(vec![vec![1, 2, 3], vec![4]])).into(),

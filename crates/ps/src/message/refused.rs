@@ -3,6 +3,7 @@
 use super::Body;
 use crate::codec::{LIST_MAX, Reader, Writer};
 use crate::error::{Error, Result};
+use crate::recovery::{Standing, Term};
 use crate::refusal::Refusal;
 
 impl Body for Refusal {
@@ -71,6 +72,17 @@ impl Body for Refusal {
                 out.u32(*number);
                 out.u32(*n_vars);
             }
+            Refusal::OtherTerm(Standing { term, cuts, has_member }) => {
+                out.u8(20);
+                term.encode(out);
+                out.numbers(cuts);
+                out.u8((*has_member).into());
+            }
+            Refusal::NoSuchCut { cut, base } => {
+                out.u8(21);
+                out.u64(*cut);
+                out.u64(*base);
+            }
         }
     }
 
@@ -114,6 +126,11 @@ impl Body for Refusal {
                 Refusal::Stuck { meeting, round_of, round: input.u64()? }
             }
             19 => Refusal::UnknownNumber { number: input.u32()?, n_vars: input.u32()? },
+            20 => {
+                let (term, cuts) = (Term::decode(input)?, input.numbers()?);
+                Refusal::OtherTerm(Standing { term, cuts, has_member: input.flag()? })
+            }
+            21 => Refusal::NoSuchCut { cut: input.u64()?, base: input.u64()? },
             _ => return Err(Error::Malformed("an unknown refusal")),
         })
     }

@@ -4,6 +4,7 @@ use ps::link::{Broken, Config, Link};
 use ps::message::{
     Barrier, Complete, Grad, Held, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade, VERSION,
 };
+use ps::recovery::Term;
 use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::Value;
 
@@ -107,7 +108,8 @@ impl Trainer {
         vars.rotate_left(incarnation as usize % n_vars);
         let line = |_| {
             let (version, job, vars) = (VERSION, "sim".to_string(), vars.clone());
-            let hello = Hello { version, job, trainer: id, incarnation, vars };
+            let term = Term::default();
+            let hello = Hello { version, job, trainer: id, incarnation, term, vars };
             Line { link: Link::new(hello, LINK), conn: None, was_up: false }
         };
         Self {
@@ -134,7 +136,7 @@ impl Trainer {
             if let Some(broken) = self.lines.iter().find_map(|line| line.link.broken()) {
                 let outcome = match broken {
                     Broken::Refused(refusal) => Outcome::Refused(refusal.clone()),
-                    Broken::Restarted => Outcome::Restarted,
+                    Broken::Restarted | Broken::OtherTerm(_) => Outcome::Restarted,
                 };
                 self.outcome = Some((outcome, now));
                 return;

@@ -8,9 +8,10 @@ use program::distributed::Mode;
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::link::{Config as LinkConfig, Link};
 use ps::message::{
-    Ack, AskStats, Barrier, Complete, Done, Grad, Held, Hello, LookUp, Meet, Met, Ping, Pong, Pull,
-    Push, Reply, Request, Stats, Trade, VERSION, Values, Welcome,
+    Ack, AskStats, Barrier, Complete, Done, Grad, Held, Hello, LookUp, Meet, Met, Notice, Ping,
+    Pong, Pull, Push, Reply, Request, Stats, Trade, VERSION, Values, Welcome,
 };
+use ps::recovery::Term;
 use ps::server::{Action, Apply, Config, Server, Store};
 use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
@@ -70,7 +71,8 @@ impl Start {
 
 fn hello() -> Hello {
     let vars = NAMES.map(Held::other).to_vec();
-    Hello { version: VERSION, job: String::new(), trainer: 0, incarnation: 1, vars }
+    let (version, term) = (VERSION, Term::default());
+    Hello { version, job: String::new(), trainer: 0, incarnation: 1, term, vars }
 }
 
 /// What the trainer speaks of.
@@ -177,7 +179,7 @@ pub(super) fn replies() -> Target {
         Welcome { accepted: 0, round: 3 }.into(),
         Ack.into(),
         Values(vec![Arc::new(tensor), Arc::new(rows(&[1], 9))]).into(),
-        Pong { round: 4, missing: vec![0, 1] }.into(),
+        Pong { round: 4, missing: vec![0, 1], notice: Notice::default() }.into(),
     ];
     let second: Vec<Reply> = vec![
         Welcome { accepted: 2, round: 1 }.into(),
