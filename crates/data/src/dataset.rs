@@ -1,9 +1,11 @@
 //! A dataset: files and slots, read in a stream or from memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use tensor::EvenIfPoisoned;
 
 use crate::error::{Error, Result};
 use crate::feed::Feed;
@@ -250,7 +252,7 @@ impl Dataset {
 
     /// Bad lines and files that the last load or pass left out.
     pub fn skipped(&self) -> Skipped {
-        self.skipped.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.skipped.lock().even_if_poisoned().clone()
     }
 
     fn only_in_memory(&self, what: &'static str, method: &'static str) -> Result<()> {

@@ -185,6 +185,16 @@ fn only_one_module_opens_sockets() {
     none("`std::net` belongs to `crates/ps/src/tcp/`", uses(&["std::net"], bound));
 }
 
+/// Everybody goes on after a panic in the same way (`EvenIfPoisoned`).
+#[test]
+fn only_one_module_knows_poisoned_locks() {
+    let home = "crates/tensor/src/poison.rs";
+    none(
+        &format!("`PoisonError` belongs to `{home}`"),
+        uses(&["PoisonError"], |name| name != home),
+    );
+}
+
 #[test]
 fn the_pure_crates_touch_no_file_thread_or_clock() {
     let pure = ["crates/tensor/src/", "crates/program/src/"];

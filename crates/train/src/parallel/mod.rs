@@ -12,11 +12,11 @@ pub(crate) mod stage;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use program::{Error as ProgramError, Program};
-use tensor::{DidYouMean, Tensor, Value};
+use tensor::{DidYouMean, EvenIfPoisoned, Tensor, Value};
 
 pub use loss::LossScale;
 pub use split::{join, split};
@@ -70,7 +70,7 @@ pub struct Replicas(Arc<Mutex<BTreeMap<String, Vec<Value>>>>);
 
 impl Replicas {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Value>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().even_if_poisoned()
     }
 }
 
@@ -147,7 +147,7 @@ impl Parallel {
         let executors = self.devices.iter_mut().map(Device::executor_mut);
         for executor in executors.chain([&mut self.once]) {
             let stop = stop.clone();
-            executor.poll(every, move || (stop.lock().unwrap_or_else(PoisonError::into_inner))());
+            executor.poll(every, move || (stop.lock().even_if_poisoned())());
         }
         self.stop = Some(Asked(stop));
     }

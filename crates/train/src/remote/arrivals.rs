@@ -1,9 +1,9 @@
 //! Parameters that came in the background, until a step uses them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use tensor::Tensor;
+use tensor::{EvenIfPoisoned, Tensor};
 
 use super::under_way::Seen;
 
@@ -17,7 +17,7 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     fn held(&self) -> MutexGuard<'_, Arrived> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().even_if_poisoned()
     }
 
     /// Gives what came since the last call to `put`, and takes back what it took the place of; what
@@ -26,7 +26,7 @@ impl Arrivals {
         &self,
         put: impl FnOnce(BTreeMap<String, Tensor>) -> BTreeMap<String, Tensor>,
     ) -> Seen {
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = self.turn.lock().even_if_poisoned();
         let (arrived, seen) = {
             let mut held = self.held();
             held.used = held.seen;

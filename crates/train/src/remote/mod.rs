@@ -18,7 +18,7 @@ mod under_way;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
@@ -26,7 +26,7 @@ use ps::lines::{self, Line};
 use ps::message::{Complete, Held, Hello, Leave, Meet, Reply, Stats, VERSION};
 use ps::tcp::{Client, Companions, Loss, Patience, Stops};
 use ps::{Endpoint, SharedMemory, TrainerId};
-use tensor::{Tensor, Value};
+use tensor::{EvenIfPoisoned, Tensor, Value};
 
 pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
@@ -208,11 +208,11 @@ impl Cluster {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().even_if_poisoned()
     }
 
     fn traffic(&self) -> MutexGuard<'_, Traffic> {
-        self.0.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.traffic.lock().even_if_poisoned()
     }
 
     fn shared_memory(&self) -> SharedMemory {
@@ -224,7 +224,7 @@ impl Cluster {
     }
 
     fn communicator(&self) -> MutexGuard<'_, Option<Communicator>> {
-        self.0.communicator.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.communicator.lock().even_if_poisoned()
     }
 
     /// Where gradients are handed over to be sent in the background; nothing stays locked.
@@ -239,7 +239,7 @@ impl Cluster {
     }
 
     fn geo(&self) -> MutexGuard<'_, Geo> {
-        self.0.geo.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.geo.lock().even_if_poisoned()
     }
 
     /// Sends gradients of asynchronous programs in the background from now on; `false` if that is

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use program::distributed::Applies;
 use program::{OpDesc, Program};
 use ps::message::{Held, LookUp, Named, Phase, Pull, Save};
 use ps::server::{ServerMemory, Size, Store, TableGrads, Unit};
 use ps::{Refusal, TrainerId};
-use tensor::{DType, Tensor, Value};
+use tensor::{DType, EvenIfPoisoned, Tensor, Value};
 
 use super::blocks::{Blocks, Update};
 use super::schedule::Schedule;
@@ -101,11 +101,11 @@ impl BlockStore {
     }
 
     fn table(&self, at: usize) -> MutexGuard<'_, Box<dyn Table>> {
-        self.tables[at].lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables[at].lock().even_if_poisoned()
     }
 
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+        self.schedule.lock().even_if_poisoned()
     }
 
     /// The table that has a variable.
@@ -138,7 +138,7 @@ impl BlockStore {
     /// Writes a table as it is now. It is locked for moments only.
     fn write(&self, at: usize, files: &Files, dir: &Path) -> Result<()> {
         // One save of a table after the other.
-        let _saving = self.saving[at].lock().unwrap_or_else(PoisonError::into_inner);
+        let _saving = self.saving[at].lock().even_if_poisoned();
         let snapshot = self.table(at).begin_save();
         match snapshot {
             Snapshot::Whole(value) => match files.vars.first() {
