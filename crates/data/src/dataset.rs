@@ -176,7 +176,7 @@ impl Dataset {
         let (slots, merge_size) = (self.settings.slots.clone(), self.merge_size);
         let memory = self.loaded()?;
         if let Some(exchange) = exchange {
-            *memory = Arc::new(memory.scatter(exchange, &slots, (seed, n_trade))?);
+            *memory = Arc::new(memory.scatter(exchange, &slots, seed, n_trade)?);
         }
         let n_unmerged = merge_size.map_or(0, |size| {
             let (merged, n_unmerged) = memory.merged(&slots, size);
@@ -245,7 +245,7 @@ impl Dataset {
         let seed = self.next_seed();
         let now = self.loaded()?.clone();
         let original = self.original.get_or_insert(now).clone();
-        let mixed = original.mixed(&slots, &wanted, (seed, n_candidates));
+        let mixed = original.mixed(&slots, &wanted, seed, n_candidates);
         self.memory = Some(Arc::new(mixed));
         Ok(())
     }

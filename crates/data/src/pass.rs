@@ -51,7 +51,7 @@ impl Pass {
         settings.check()?;
         let format = Format::of(&settings.pipe_command)?;
         // Refuses slots that do not fit before anything starts.
-        format.parser(&settings.slots, (settings.ins_id, settings.content))?;
+        format.parser(&settings.slots, settings.ins_id, settings.content)?;
         Ok(Self {
             settings: settings.clone(),
             format,
@@ -65,7 +65,8 @@ impl Pass {
     }
 
     pub(crate) fn parser(&self) -> Result<Parser> {
-        self.format.parser(&self.settings.slots, (self.settings.ins_id, self.settings.content))
+        let Settings { slots, ins_id, content, .. } = &self.settings;
+        self.format.parser(slots, *ins_id, *content)
     }
 
     pub(crate) fn stopped(&self) -> bool {

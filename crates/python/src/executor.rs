@@ -173,8 +173,8 @@ impl PyExecutor {
         let wanted = Wanted { fetch, labels, print_period, debug, infers, handler };
         let mut state = self.ready(py)?;
         let State { executor, raised, .. } = &mut *state;
-        let what = (&*program, &scope.get().0);
-        let report = from_dataset::run(py, executor, raised, what, dataset, wanted)?;
+        let scope = &scope.get().0;
+        let report = from_dataset::run(py, executor, raised, &program, scope, dataset, wanted)?;
         let mut fetched = Vec::with_capacity(report.fetched.len());
         for whole in report.fetched {
             // Sequences are no array.

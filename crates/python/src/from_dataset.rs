@@ -118,7 +118,8 @@ pub(crate) fn run(
     py: Python<'_>,
     executor: &mut Executor,
     raised: &Raised,
-    (program, scope): (&program::Program, &Scope),
+    program: &program::Program,
+    scope: &Scope,
     dataset: &Bound<'_, PyAny>,
     wanted: Wanted<'_>,
 ) -> PyResult<Report> {

@@ -148,8 +148,7 @@ pub(crate) fn run(
     let ran = py.detach(|| parallel.run(&program, scope, &mut feeds, &fetch));
     let raised = taken(raised);
     let fetched = ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
-    let (merged, numpy) = (call.return_merged, call.return_numpy);
-    answer(py, &names, fetched, (merged, numpy)).map(Some)
+    answer(py, &names, fetched, call.return_merged, call.return_numpy).map(Some)
 }
 
 fn is_list(feed: &Bound<'_, PyAny>) -> bool {
@@ -262,7 +261,8 @@ fn answer(
     py: Python<'_>,
     names: &[String],
     fetched: Vec<Vec<Tensor>>,
-    (merged, numpy): (bool, bool),
+    merged: bool,
+    numpy: bool,
 ) -> PyResult<Py<PyList>> {
     if merged {
         let whole = names.iter().zip(&fetched);

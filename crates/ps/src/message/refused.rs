@@ -66,6 +66,11 @@ impl Body for Refusal {
                 ranks(out, round_of);
                 out.u64(*round);
             }
+            Refusal::UnknownNumber { number, n_vars } => {
+                out.u8(19);
+                out.u32(*number);
+                out.u32(*n_vars);
+            }
         }
     }
 
@@ -108,6 +113,7 @@ impl Body for Refusal {
                 let (meeting, round_of) = (list(input)?, list(input)?);
                 Refusal::Stuck { meeting, round_of, round: input.u64()? }
             }
+            19 => Refusal::UnknownNumber { number: input.u32()?, n_vars: input.u32()? },
             _ => return Err(Error::Malformed("an unknown refusal")),
         })
     }
