@@ -153,6 +153,9 @@ impl Traffic {
         let clients: Vec<Arc<Client>> =
             servers.iter().map(|&server| cluster.client(server)).collect::<Result<_>>()?;
         clients.iter().try_for_each(|client| client.meet())?;
+        for (&server, client) in servers.iter().zip(&clients) {
+            self.queue(server).wait_asked(client)?;
+        }
         // One number for all servers. Some may have this part from an earlier process of this rank,
         // which ended between two of them: they drop it.
         let round = 1 + clients.iter().map(|client| client.round()).min().unwrap_or(0);
@@ -161,11 +164,6 @@ impl Traffic {
             queue.send_soon(&client)?;
             queue.arrived.clear();
             let vars: Vec<VarId> = std::mem::take(&mut queue.received).into_iter().collect();
-            if vars.is_empty() {
-                client.change(Barrier { round })?;
-                queue.asked = None;
-                continue;
-            }
             client.change_soon(Barrier { round })?;
             queue.asked = Some((vars.clone(), ask((&*client, round), vars)?));
         }
@@ -192,6 +190,15 @@ impl Traffic {
 }
 
 impl ServerQueue {
+    /// Waits for what the last step asked for and did not use. A server that a step takes nothing from would fall behind
+    /// those that it waits for, by more rounds than it keeps.
+    fn wait_asked(&mut self, client: &Client) -> Result<()> {
+        match self.asked.take() {
+            Some((_, ticket)) => answer(client, ticket).map(drop),
+            None => Ok(()),
+        }
+    }
+
     fn send(&mut self, client: &Client) -> Result<()> {
         self.n_bytes = 0;
         match std::mem::take(&mut self.grads) {
