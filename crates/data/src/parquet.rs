@@ -95,11 +95,22 @@ impl BadRow {
 
 /// Gets the rows of a file.
 pub(crate) trait Rows {
-    /// A row was added to the records; an error ends reading.
-    fn taken(&mut self, records: &mut Records) -> Result<()>;
+    /// Rows at the beginning that are passed over.
+    fn n_before(&self) -> u64 {
+        0
+    }
+
+    /// A row was added to the records, the `n_rows`th of the file; an error ends reading.
+    fn taken(&mut self, records: &mut Records, n_rows: u64) -> Result<()>;
 
     /// A row could not be; an error ends reading.
     fn bad(&mut self, bad: BadRow) -> Result<()>;
+
+    /// The file has so many rows.
+    fn ended(&mut self, n_rows: u64) -> Result<()> {
+        let _ = n_rows;
+        Ok(())
+    }
 }
 
 /// Reads files.
@@ -135,11 +146,15 @@ impl Table {
         let mut n_rows = 0;
         for at in 0..reader.num_row_groups() {
             let group = reader.get_row_group(at).map_err(failed)?;
+            let end = n_rows + group.metadata().num_rows().max(0) as u64;
+            if end <= rows.n_before() {
+                n_rows = end;
+                continue;
+            }
             let mut columns = places
                 .iter()
                 .map(|slot| slot.iter().map(|&place| Strip::open(file, &*group, place)).collect())
                 .collect::<Result<Vec<Vec<Strip>>>>()?;
-            let end = n_rows + group.metadata().num_rows().max(0) as u64;
             while n_rows < end {
                 let n = ROWS_AT_ONCE.min((end - n_rows) as usize);
                 for strip in columns.iter_mut().flatten() {
@@ -149,7 +164,7 @@ impl Table {
                 n_rows += n as u64;
             }
         }
-        Ok(())
+        rows.ended(n_rows)
     }
 
     /// Where the columns of each slot are.
@@ -198,16 +213,16 @@ impl Table {
         records: &mut Records,
         rows: &mut dyn Rows,
     ) -> Result<()> {
-        for row in 0..n {
+        let n_before = rows.n_before().saturating_sub(before);
+        for row in usize::try_from(n_before).unwrap_or(n)..n {
+            let number = before + row as u64 + 1;
             records.begin(0);
             match self.add_row(columns, row, records) {
                 Ok(()) => {
                     records.commit();
-                    rows.taken(records)?;
+                    rows.taken(records, number)?;
                 }
-                Err((column, refusal)) => {
-                    rows.bad(BadRow { row: before + row as u64 + 1, column, refusal })?;
-                }
+                Err((column, refusal)) => rows.bad(BadRow { row: number, column, refusal })?,
             }
         }
         Ok(())
