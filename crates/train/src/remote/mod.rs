@@ -3,6 +3,8 @@
 //! One [`Cluster`] holds the connections of a process (of a trainer, where a process has several);
 //! executors that share it share them.
 
+#[allow(dead_code)] // Until the executor uses it.
+mod acts;
 mod ahead;
 mod arrivals;
 mod communicator;
@@ -24,10 +26,13 @@ use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
 use ps::lines::{self, Line};
 use ps::message::{Complete, Held, Hello, Leave, Meet, Reply, Stats, VERSION};
+use ps::recovery::Term;
 use ps::tcp::{Client, Companions, Loss, Patience, Stops};
 use ps::{Endpoint, SharedMemory, TrainerId};
 use tensor::{Tensor, Value};
 
+#[allow(unused_imports)] // Until the executor uses it.
+pub(crate) use acts::Act;
 pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
 pub(crate) use fetch::fetch;
@@ -328,7 +333,14 @@ impl Cluster {
         let at: Endpoint = me.endpoints.get(server.0).ok_or(Error::NoJob)?.parse()?;
         let incarnation = self.0.incarnation;
         let vars = me.vars.get(server.0).cloned().unwrap_or_default();
-        let hello = Hello { version: VERSION, job: me.job, trainer, incarnation, vars };
+        let hello = Hello {
+            version: VERSION,
+            job: me.job,
+            trainer,
+            incarnation,
+            term: Term::default(),
+            vars,
+        };
         if state.open().next().is_none() {
             (state.log)(&lines::client_starts(trainer));
         }
