@@ -132,7 +132,7 @@ fn run_table(
         is_wanted: bool,
     }
     impl<W: Write> Rows for Printed<'_, W> {
-        fn taken(&mut self, records: &mut Records) -> Result<()> {
+        fn taken(&mut self, records: &mut Records, _: u64) -> Result<()> {
             records.write_text(0, self.slots, &mut self.text);
             records.clear();
             if self.text.len() > OUT_BYTES && !written(&mut self.output, &mut self.text)? {

@@ -96,11 +96,22 @@ impl BadRow {
 
 /// Gets the rows of a file.
 pub(crate) trait Rows {
-    /// A row was added to the records; an error ends reading.
-    fn taken(&mut self, records: &mut Records) -> Result<()>;
+    /// Rows at the beginning that are passed over.
+    fn n_before(&self) -> u64 {
+        0
+    }
+
+    /// A row was added to the records, the `n_rows`th of the file; an error ends reading.
+    fn taken(&mut self, records: &mut Records, n_rows: u64) -> Result<()>;
 
     /// A row could not be; an error ends reading.
     fn bad(&mut self, bad: BadRow) -> Result<()>;
+
+    /// The file has so many rows.
+    fn ended(&mut self, n_rows: u64) -> Result<()> {
+        let _ = n_rows;
+        Ok(())
+    }
 }
 
 /// Reads files.
@@ -136,11 +147,15 @@ impl Table {
         let mut n_rows = 0;
         for at in 0..reader.num_row_groups() {
             let group = reader.get_row_group(at).map_err(failed)?;
+            let end = n_rows + group.metadata().num_rows().max(0) as u64;
+            if end <= rows.n_before() {
+                n_rows = end;
+                continue;
+            }
             let mut columns = places
                 .iter()
                 .map(|slot| slot.iter().map(|&place| Strip::open(file, &*group, place)).collect())
                 .collect::<Result<Vec<Vec<Strip>>>>()?;
-            let end = n_rows + group.metadata().num_rows().max(0) as u64;
             while n_rows < end {
                 let n = ROWS_AT_ONCE.min((end - n_rows) as usize);
                 for strip in columns.iter_mut().flatten() {
@@ -151,7 +166,7 @@ impl Table {
                 n_rows = next;
             }
         }
-        Ok(())
+        rows.ended(n_rows)
     }
 
     /// Where the columns of each slot are.
@@ -200,16 +215,16 @@ impl Table {
         records: &mut Records,
         rows: &mut dyn Rows,
     ) -> Result<()> {
-        for (at, row) in which.enumerate() {
+        let n_before = rows.n_before();
+        for (at, row) in which.enumerate().filter(|&(_, row)| row >= n_before) {
+            let number = row + 1;
             records.begin(0);
             match self.add_row(columns, at, records) {
                 Ok(()) => {
                     records.commit();
-                    rows.taken(records)?;
+                    rows.taken(records, number)?;
                 }
-                Err((column, refusal)) => {
-                    rows.bad(BadRow { row: row + 1, column, refusal })?;
-                }
+                Err((column, refusal)) => rows.bad(BadRow { row: number, column, refusal })?,
             }
         }
         Ok(())

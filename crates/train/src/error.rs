@@ -102,6 +102,39 @@ pub enum Error {
     #[error("`{var}` on server {endpoint} is {actual}, not a tensor")]
     NotDense { endpoint: String, var: String, actual: &'static str },
 
+    #[error("what servers have kept of this trainer cannot be used: {0}")]
+    BadState(&'static str),
+
+    #[error(
+        "the script does not repeat itself: event {event} was {was} before this process was started \
+         again, and now it is {is}. A script that is started again must do the same as before: see \
+         docs/failures.md"
+    )]
+    OtherEvent { event: u64, was: String, is: String },
+
+    #[error(
+        "the script does not repeat itself: event {event}, {what}, is fed other values than before \
+         this process was started again. A script must read the same data in the same order (fix the \
+         seed of what it shuffles): see docs/failures.md"
+    )]
+    OtherValues { event: u64, what: String },
+
+    #[error("event {event} failed before this process was started again: {text}")]
+    FailedBefore { event: u64, text: String },
+
+    #[error(
+        "op `{op}` reads batches from inside the program, which cannot be repeated after a death: feed \
+         them (exe.run(feed=...)), or start the job without --snapshot_dir"
+    )]
+    ReadsInside { op: String },
+
+    /// SIGTERM came, and the whole job was made safe first: the process should end, in order.
+    #[error("this trainer was asked to end, and its job can go on from here")]
+    Ended,
+
+    #[error("the job goes back to cut {cut}")]
+    GoesBack { cut: u64 },
+
     #[error(transparent)]
     Data(#[from] data::Error),
 

@@ -1,7 +1,7 @@
 //! Where variables live between runs.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use tensor::{EvenIfPoisoned, Tensor, Value};
@@ -28,6 +28,9 @@ struct Node {
     returned: Condvar,
     readers: Mutex<HashMap<String, Box<dyn Reader>>>,
     kids: Mutex<Vec<Scope>>,
+    /// Whether changes are noted.
+    is_watched: AtomicBool,
+    changed: Mutex<BTreeSet<String>>,
 }
 
 /// Where the batches of a `read` op come from.
@@ -75,7 +78,51 @@ impl Scope {
         let (vars, kids, readers) = (Mutex::default(), Mutex::default(), Mutex::default());
         let generation = AtomicU64::new(0);
         let returned = Condvar::new();
-        Self(Arc::new(Node { id, generation, parent, vars, returned, readers, kids }))
+        let (is_watched, changed) = (AtomicBool::new(false), Mutex::default());
+        Self(Arc::new(Node {
+            id,
+            generation,
+            parent,
+            vars,
+            returned,
+            readers,
+            kids,
+            is_watched,
+            changed,
+        }))
+    }
+
+    /// From now on, or no longer, changes of this scope's own variables are noted.
+    pub(crate) fn watch(&self, is_on: bool) {
+        self.0.is_watched.store(is_on, Ordering::Relaxed);
+    }
+
+    /// The variables that were changed or removed while somebody watched, since the last call.
+    pub(crate) fn take_changed(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.changed())
+    }
+
+    fn note(&self, name: &str) {
+        if self.0.is_watched.load(Ordering::Relaxed) {
+            self.changed().insert(name.to_string());
+        }
+    }
+
+    fn changed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.changed.lock().even_if_poisoned()
+    }
+
+    /// Copies of the variables of this scope itself that hold something and are wanted.
+    pub(crate) fn own_vars(&self, is_wanted: impl Fn(&str) -> bool) -> BTreeMap<String, Value> {
+        let names = self.names().into_iter().filter(|name| is_wanted(name));
+        let vars = names.filter_map(|name| self.get_own(&name).map(|value| (name, value)));
+        vars.filter(|(_, value)| !value.is_empty()).collect()
+    }
+
+    /// A copy of a variable of this scope itself.
+    pub(crate) fn get_own(&self, name: &str) -> Option<Value> {
+        let is_own = self.lock().index.contains_key(name);
+        if is_own { self.get(name) } else { None }
     }
 
     /// A scope inside this one; it lives until [`Scope::drop_kids`] or this scope's end.
@@ -170,6 +217,7 @@ impl Scope {
 
     /// Changes a variable of this scope itself, made if need be.
     pub(crate) fn write_own<R>(&self, name: &str, change: impl FnOnce(&mut Value) -> R) -> R {
+        self.note(name);
         let mut vars = self.lock();
         let at = self.create(&mut vars, name);
         if let Some(cell) = vars.lent.get(&at).cloned() {
@@ -200,6 +248,7 @@ impl Scope {
         self.0.generation.fetch_add(1, Ordering::Relaxed);
         for name in names {
             if let Some(at) = vars.index.remove(*name) {
+                self.note(name);
                 vars.values[at] = Value::Empty;
             }
         }
@@ -389,6 +438,24 @@ mod tests {
         assert_eq!(root.get("w"), Some(Tensor::full([1], 3.0f32).into()));
         assert_eq!(kid.get("new"), Some(Value::Empty));
         assert!(!kid.hold().is_empty(), "nobody is waited for");
+    }
+
+    #[test]
+    fn what_is_changed_meanwhile_is_noted() {
+        let root = Scope::new();
+        root.set("before", Tensor::full([1], 1.0f32));
+        root.watch(true);
+        let kid = root.new_scope();
+        kid.set("before", Tensor::full([1], 2.0f32));
+        kid.set("own", Tensor::full([1], 2.0f32));
+        root.set("gone", Tensor::full([1], 2.0f32));
+        root.erase(&["gone", "never"]);
+        assert_eq!(root.take_changed(), ["before", "gone"].map(str::to_string).into());
+        root.watch(false);
+        root.set("before", Tensor::full([1], 3.0f32));
+        assert!(root.take_changed().is_empty() && kid.take_changed().is_empty());
+        assert_eq!(root.own_vars(|name| name == "before").len(), 1);
+        assert_eq!(kid.get_own("before"), None);
     }
 
     #[test]

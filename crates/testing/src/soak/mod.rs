@@ -50,6 +50,7 @@ pub fn targets() -> Vec<Target> {
         readers::variables(),
         readers::feed_desc(),
         readers::text(),
+        readers::positions(),
         readers::csv(),
         readers::parquet(),
     ]

@@ -3,6 +3,8 @@
 //! One [`Cluster`] holds the connections of a process (of a trainer, where a process has several);
 //! executors that share it share them.
 
+#[allow(dead_code)] // Until the executor uses it.
+mod acts;
 mod ahead;
 mod arrivals;
 mod communicator;
@@ -29,6 +31,8 @@ use ps::tcp::{Client, Companions, Loss, Patience, Stops};
 use ps::{Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
+#[allow(unused_imports)] // Until the executor uses it.
+pub(crate) use acts::Act;
 pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
 pub(crate) use fetch::Fetch;

@@ -5,7 +5,9 @@ use std::fs::{self, DirEntry, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+use tensor::EvenIfPoisoned;
 
 use super::disk::{self, create_dir, create_dir_all, remove_dir_all, sync, write_failed};
 use super::manifest::{SavedFile, SavedPart, SavedVar, is_safe};
@@ -79,7 +81,7 @@ impl Stage {
     }
 
     fn files(&self) -> MutexGuard<'_, Vec<SavedFile>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock().even_if_poisoned()
     }
 
     /// Makes what was written durable, and says what it is, in order of the names.

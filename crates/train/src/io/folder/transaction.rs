@@ -3,7 +3,9 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use tensor::EvenIfPoisoned;
 
 use super::disk::{self, create_dir_all, sync, write_failed};
 use super::manifest::{About, FolderSave, Manifest, SavedFile};
@@ -131,14 +133,14 @@ impl StagePart {
         written.map_err(write_failed(&path))?;
         sync(&path)?;
         sync(&folder)?;
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).extend(files);
+        self.files.lock().even_if_poisoned().extend(files);
         Ok(())
     }
 
     /// Commits what is on a disk of its own. Where the transaction's process has committed, it makes sure
     /// that everything is in the folder.
     pub fn commit(self, about: About) -> Result<()> {
-        let own = self.files.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let own = self.files.into_inner().even_if_poisoned();
         if own.is_empty() {
             return Ok(());
         }
