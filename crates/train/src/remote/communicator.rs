@@ -162,11 +162,11 @@ impl Communicator {
     }
 
     /// Sends what is left, fetches once more, and reports the first error if there was one.
-    pub(super) fn stop(self) -> (Result<()>, (Arc<[String]>, Vec<Tensor>)) {
+    pub(super) fn stop(self) -> (Result<()>, Arrivals) {
         let Door { inbox, arrivals, .. } = self.door;
         drop(inbox);
         let result = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (result, arrivals.take())
+        (result, arrivals)
     }
 }
 
