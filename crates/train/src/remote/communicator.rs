@@ -15,7 +15,7 @@ use program::Distributed;
 use program::distributed::{Piece, PlacedKind, Placement, ServerId};
 use ps::lines;
 use ps::message::{Grad, Push};
-use tensor::{Pool, Tensor, Value};
+use tensor::{Pool, Value};
 
 use super::arrivals::Arrivals;
 use super::rows_of::rows_of;
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
     use crate::error::Error;
     use program::distributed::VarId;
-    use tensor::Rows;
+    use tensor::{Rows, Tensor};
 
     /// A dense gradient, and rows of a table: one that every step has, one of its own.
     fn bundle(step: u64) -> Bundle {
