@@ -271,8 +271,8 @@ impl Cluster {
         self.geo().finish(self, scope)?;
         let Some(communicator) = self.communicator().take() else { return Ok(()) };
         (self.log())(&lines::communicator_stops());
-        let (result, (names, arrived)) = communicator.stop();
-        install(&names, arrived, scope);
+        let (result, arrivals) = communicator.stop();
+        arrivals.empty(|names, arrived| install(names, arrived, scope));
         (self.log())(&lines::communicator_stopped());
         result
     }
