@@ -43,7 +43,7 @@ pub fn save_distributed(
     if is_chief {
         let tables = job.placement.iter().filter(|p| by_rows(p));
         let tables = tables.filter(|p| p.kind == PlacedKind::RemotePrefetch);
-        parts.extend(tables.filter_map(|placed| saved_part(job, placed)));
+        parts.extend(tables.map(saved_part));
     }
     // What servers write is in its place only when all that can fail has not.
     let saving = Saving::begin(cluster, parts, to.0)?;
@@ -77,7 +77,7 @@ pub fn save_vars_of_job(
     let wanted = |placed: &Placement| !by_rows(placed) && is_missing(&placed.origin);
     let fetched = fetched(cluster, &Fetch::new(job, wanted))?;
     let tables = remote.filter(|p| by_rows(p) && p.kind == PlacedKind::RemotePrefetch);
-    let parts = tables.filter_map(|placed| saved_part(job, placed)).collect();
+    let parts = tables.map(saved_part).collect();
     let on_servers =
         |name: &str| fetched.contains_key(name) || job.by_rows.iter().any(|table| table == name);
     let local = vars.iter().filter(|var| !on_servers(&var.name)).cloned().collect();
@@ -98,8 +98,8 @@ fn fetched(cluster: &Cluster, fetch: &Fetch) -> Result<BTreeMap<String, Tensor>>
 }
 
 /// A part of a table that its server writes.
-fn saved_part(job: &Distributed, placed: &Placement) -> Option<SavedPart> {
-    Some(SavedPart { server: job.server(&placed.endpoint)?, table: placed.slice.clone() })
+fn saved_part(placed: &Placement) -> SavedPart {
+    SavedPart { server: placed.piece.server, table: placed.piece.name.clone() }
 }
 
 /// Saves variables of a scope together with fetched ones, which hide the scope's.
@@ -129,7 +129,7 @@ pub fn load_slices(job: &Distributed, scope: &Scope, dir: &Path) -> Result<()> {
             by_rows.extend(load_rows(job, placed, dir)?);
             continue;
         }
-        loaded.push((placed.slice.as_str(), piece(&whole(dir, placed)?, placed)?));
+        loaded.push((placed.piece.name.as_str(), piece(&whole(dir, placed)?, placed)?));
     }
     for (name, tensor) in loaded {
         scope.set(name, tensor);
@@ -164,21 +164,24 @@ pub(crate) fn naming(job: &Distributed, origin: &str) -> Naming {
 fn load_rows(job: &Distributed, placed: &Placement, dir: &Path) -> Result<Vec<(String, Rows)>> {
     let server = job.server_number().ok_or(Error::NoServerEndpoint)?;
     let share = Share::of(placed, server, job.endpoints.len());
-    let width = placed.slice_dims.iter().skip(1).product::<i64>().max(1);
+    let width = placed.dims().iter().skip(1).product::<i64>().max(1);
     let height = placed.origin_dims.first().copied().unwrap_or(0);
-    let (number, n) = (placed.block, job.pieces(&placed.origin).count());
+    let (number, n) = (placed.piece.block, job.pieces(&placed.origin).count());
     let own = PieceFile { var: &placed.origin, number, n, naming: naming(job, &placed.origin) };
     let form = Form { height, width: width as usize, dtype: DType::F32 };
     let Some(rows) = read_pieces(dir, own, form, &share)? else {
-        return Ok(vec![(placed.slice.clone(), rows_of(&whole(dir, placed)?, placed, &share)?)]);
+        return Ok(vec![(
+            placed.piece.name.clone(),
+            rows_of(&whole(dir, placed)?, placed, &share)?,
+        )]);
     };
-    let mut loaded = vec![(placed.slice.clone(), rows)];
+    let mut loaded = vec![(placed.piece.name.clone(), rows)];
     if placed.kind == PlacedKind::RemotePrefetch {
         let name = format!("{}{WAITING}", placed.origin);
         let form = Form { width: 1, dtype: DType::I64, ..form };
         let own = PieceFile { var: &name, naming: Naming::Counted, ..own };
         let waiting = read_pieces(dir, own, form, &share)?;
-        loaded.extend(waiting.map(|rows| (format!("{}{WAITING}", placed.slice), rows)));
+        loaded.extend(waiting.map(|rows| (format!("{}{WAITING}", placed.piece.name), rows)));
     }
     Ok(loaded)
 }
@@ -204,7 +207,7 @@ fn rows_of(whole: &Tensor, placed: &Placement, share: &Share) -> Result<Rows> {
 /// The rows of a piece.
 fn piece(whole: &Tensor, placed: &Placement) -> Result<Tensor> {
     let found = whole.shape().to_i64();
-    if found == placed.slice_dims && placed.offset == 0 {
+    if found == placed.dims() && placed.offset() == 0 {
         return Ok(whole.clone());
     }
     let misfit = || Error::LoadedShape {
@@ -213,16 +216,16 @@ fn piece(whole: &Tensor, placed: &Placement) -> Result<Tensor> {
         found: found.clone(),
     };
     let (n_rows, width) = whole.shape().flatten_2d(1);
-    let is_copied = placed.origin_dims == placed.slice_dims;
+    let is_copied = placed.is_whole();
     // Fluid saves state that is not cut once for each piece: [n] instead of [1].
     let first = match is_copied {
-        true => placed.block.min(n_rows.saturating_sub(1)),
-        false => placed.offset.max(0) as usize / width.max(1),
+        true => placed.piece.block.min(n_rows.saturating_sub(1)),
+        false => placed.offset().max(0) as usize / width.max(1),
     };
     if !is_copied && found != placed.origin_dims {
         return Err(misfit());
     }
-    let n = placed.slice_dims.first().copied().unwrap_or(0).max(0) as usize;
+    let n = placed.dims().first().copied().unwrap_or(0).max(0) as usize;
     let row_bytes = width * whole.dtype().size();
     let bytes = whole.bytes().get(first * row_bytes..(first + n) * row_bytes).ok_or_else(misfit)?;
     let mut dims = whole.shape();

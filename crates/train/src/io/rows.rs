@@ -38,12 +38,11 @@ pub(crate) enum Share {
 impl Share {
     /// What a server has of a variable; `server` is its number.
     pub(crate) fn of(placed: &Placement, server: usize, n_servers: usize) -> Self {
-        let height = placed.slice_dims.first().copied().unwrap_or(0);
+        let height = placed.dims().first().copied().unwrap_or(0);
         match placed.spread {
             Spread::Hash => Share::Hash { server, n_servers, height },
             Spread::Range => {
-                let width = placed.slice_dims.iter().skip(1).product::<i64>().max(1);
-                let first = placed.offset / width;
+                let first = placed.piece.rows.start;
                 Share::Range(first..first + height)
             }
         }

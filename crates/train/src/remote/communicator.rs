@@ -331,7 +331,7 @@ mod tests {
         // Threads have routes of their own.
         let outgoing = |name: &str, var, value| {
             let (name, server) = (name.to_string(), ServerId(0));
-            let piece = Piece { name, server, var: VarId(var), rows: Piece::ALL };
+            let piece = Piece { name, server, var: VarId(var), block: 0, rows: Piece::ALL };
             Outgoing { value, pieces: Arc::new([piece]) }
         };
         let dense = outgoing("w", 1, Value::Tensor(dense));

@@ -509,9 +509,9 @@ fn held(job: &Distributed) -> Vec<Vec<Held>> {
     let of = |(names, endpoint): (&Vec<String>, &String)| {
         let placed = job.on(endpoint).filter(|placed| placed.kind != PlacedKind::Optimizer);
         let params: BTreeMap<&str, &Placement> =
-            placed.map(|placed| (placed.slice.as_str(), placed)).collect();
+            placed.map(|placed| (placed.piece.name.as_str(), placed)).collect();
         let held = |name: &String| match params.get(name.as_str()) {
-            Some(placed) => Held::param(name, &placed.slice_dims),
+            Some(placed) => Held::param(name, &placed.dims()),
             None => Held::other(name),
         };
         names.iter().map(held).collect()

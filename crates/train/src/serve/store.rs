@@ -76,7 +76,7 @@ impl BlockStore {
         };
         let here = job.and_then(|job| Some(job.on(job.ps_endpoint.as_deref()?)));
         let by_origin = here.into_iter().flatten();
-        let by_origin = by_origin.map(|placed| (placed.origin.clone(), placed.slice.clone()));
+        let by_origin = by_origin.map(|placed| (placed.origin.clone(), placed.piece.name.clone()));
         let by_origin = by_origin.collect();
         let saving = tables.iter().map(|_| Mutex::default()).collect();
         let names = Names { by_var: &by_var, params: &params, counters: &counters, all };

@@ -71,10 +71,10 @@ impl Plan {
             let whole = param.delta_meta(&meta, &param.dims);
             block.put_var(VarDesc::new(&difference_of(&param.name), whole));
             for piece in param.pieces.iter().filter(|_| blocks && param.is_cut()) {
-                let name = param.block(&param.name, piece.block);
-                block.put_var(VarDesc::new(&name, meta.with_dims(piece.dims.clone())));
-                let part = param.delta_meta(&meta, &piece.dims);
-                block.put_var(VarDesc::new(&difference_of(&name), part));
+                let dims = param.dims_of(piece);
+                block.put_var(VarDesc::new(&piece.name, meta.with_dims(dims.clone())));
+                let part = param.delta_meta(&meta, &dims);
+                block.put_var(VarDesc::new(&difference_of(&piece.name), part));
             }
         }
         Ok(())
@@ -86,10 +86,10 @@ impl Server<'_> {
     pub(super) fn exchange(&mut self) -> Result<()> {
         for (param, piece) in self.plan.held_by(self.endpoint) {
             let meta = self.main.need_var(0, &param.name)?.meta.clone();
-            let value = param.block(&param.name, piece.block);
+            let (value, dims) = (piece.name.clone(), param.dims_of(piece));
             let arrived = difference_of(&value);
-            self.declare(&value, meta.with_dims(piece.dims.clone()), true);
-            self.declare(&arrived, param.delta_meta(&meta, &piece.dims), false);
+            self.declare(&value, meta.with_dims(dims.clone()), true);
+            self.declare(&arrived, param.delta_meta(&meta, &dims), false);
             let block = self.open_block(0);
             let sum = OpDesc::new("sum")
                 .input("X", vec![value.clone(), arrived.clone()])

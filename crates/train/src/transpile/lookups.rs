@@ -45,7 +45,7 @@ impl Plan {
                 let Some(table) = op.input_names("W").first().cloned() else { continue };
                 let remote = self.params.iter().find(|p| p.is_remote && p.name == table);
                 if let Some(param) = remote.filter(|_| op.traits().looks_up) {
-                    op.attrs.set("epmap", param.epmap());
+                    op.attrs.set("epmap", self.epmap(param));
                     op.attrs.set("table_names", param.blocks());
                     op.attrs.set("trainer_id", self.job.trainer_id as i32);
                     op.attrs.set("job", self.job.job.as_str());
@@ -70,8 +70,8 @@ impl Plan {
             .input("W", &param.name)
             .output("Outputs", all(ops, group, |op| op.output_names("Out")))
             .attr("table_names", param.blocks())
-            .attr("endpoints", param.epmap())
-            .attr("epmap", param.epmap())
+            .attr("endpoints", self.epmap(param))
+            .attr("epmap", self.epmap(param))
             .attr("height_sections", param.sections())
             .attr("padding_idx", padding(first))
             .attr("is_test", is_test(first))

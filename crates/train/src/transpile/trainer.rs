@@ -81,8 +81,8 @@ impl Trainer<'_> {
                 false => self.plan.sent_names(param),
             };
             for ((piece, name), sent) in param.pieces.iter().zip(param.blocks()).zip(sent) {
-                self.vars.push(VarDesc::new(&name, value.meta.with_dims(piece.dims.clone())));
-                self.vars.push(VarDesc::new(&sent, grad.meta.with_dims(piece.dims.clone())));
+                self.vars.push(VarDesc::new(&name, value.meta.with_dims(param.dims_of(piece))));
+                self.vars.push(VarDesc::new(&sent, grad.meta.with_dims(param.dims_of(piece))));
             }
         }
         Ok(())
@@ -132,7 +132,13 @@ impl Trainer<'_> {
         let vars = if is_split { names.clone() } else { vec![param.grad.clone()] };
         let sections = if is_split { Vec::new() } else { param.sections() };
         let cut = via.then_some((sections, names));
-        ops.push(plan.send(Sent { vars, control: &control, epmap: param.epmap(), cut, role_var }));
+        ops.push(plan.send(Sent {
+            vars,
+            control: &control,
+            epmap: plan.epmap(param),
+            cut,
+            role_var,
+        }));
         self.controls[number] = control;
     }
 
@@ -182,7 +188,7 @@ impl Trainer<'_> {
                 false => (param.blocks(), Vec::new()),
             };
             all.extend(out.iter().cloned());
-            let mut op = plan.recv(out, param.epmap(), names).input("X", control);
+            let mut op = plan.recv(out, plan.epmap(param), names).input("X", control);
             op.attrs.set(role::ROLE_VAR, vec![param.name.clone(), param.grad.clone()]);
             ops.push(op);
         }
