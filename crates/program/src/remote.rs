@@ -19,7 +19,7 @@ pub trait Remote {
     fn send(&mut self, send: &Send, values: &[&Value]) -> Result<()>;
 
     /// Memory for the next value of a variable that `send` has just handed over for good.
-    fn room(&mut self, _n_bytes: usize) -> Tensor {
+    fn memory(&mut self, _n_bytes: usize) -> Tensor {
         Tensor::default()
     }
 

@@ -5,6 +5,7 @@
 //! of a program's bytes, because a saved model belongs to no job.
 
 mod mode;
+pub mod ops;
 mod piece;
 pub mod route;
 

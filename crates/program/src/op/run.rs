@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
         for &slot in slots.iter().filter(|_| for_good) {
             if let Value::Shared(tensor) = &self.vars[slot] {
                 let n_bytes = tensor.bytes().len();
-                self.vars[slot] = Value::Tensor(remote.room(n_bytes));
+                self.vars[slot] = Value::Tensor(remote.memory(n_bytes));
             }
         }
         Ok(())

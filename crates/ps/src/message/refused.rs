@@ -9,16 +9,10 @@ use crate::refusal::Refusal;
 impl Body for Refusal {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         match self {
-            Refusal::Version { ours, theirs } => {
-                out.u8(1);
-                out.u32(*ours);
-                out.u32(*theirs);
-            }
+            Refusal::Version { ours, theirs } => pair(out, 1, [*ours, *theirs]),
             Refusal::OtherJob { ours, theirs } => texts(out, 2, &[ours, theirs]),
             Refusal::TrainerOutOfRange { trainer, n_trainers } => {
-                out.u8(3);
-                out.u32(*trainer);
-                out.u32(*n_trainers);
+                pair(out, 3, [*trainer, *n_trainers])
             }
             Refusal::DuplicateTrainer { trainer, heard_ms } => {
                 out.u8(4);
@@ -32,11 +26,7 @@ impl Body for Refusal {
                 texts(out, 8, &[var]);
                 out.u32(*trainer);
             }
-            Refusal::Ahead { trainer, n } => {
-                out.u8(9);
-                out.u32(*trainer);
-                out.u32(*n);
-            }
+            Refusal::Ahead { trainer, n } => pair(out, 9, [*trainer, *n]),
             Refusal::Malformed(what) => texts(out, 10, &[what]),
             Refusal::TrainerLost { trainer, how, silent_ms, round } => {
                 texts(out, 11, &[how]);
@@ -67,11 +57,7 @@ impl Body for Refusal {
                 ranks(out, round_of);
                 out.u64(*round);
             }
-            Refusal::UnknownNumber { number, n_vars } => {
-                out.u8(19);
-                out.u32(*number);
-                out.u32(*n_vars);
-            }
+            Refusal::UnknownNumber { number, n_vars } => pair(out, 19, [*number, *n_vars]),
             Refusal::OtherTerm(standing) => {
                 out.u8(20);
                 standing.encode(out);
@@ -142,6 +128,11 @@ impl Body for Standing {
         let (term, cuts) = (Term::decode(input)?, input.numbers()?);
         Ok(Self { term, cuts, has_member: input.flag()? })
     }
+}
+
+fn pair(out: &mut Writer<'_>, code: u8, numbers: [u32; 2]) {
+    out.u8(code);
+    numbers.iter().for_each(|&number| out.u32(number));
 }
 
 fn texts(out: &mut Writer<'_>, code: u8, texts: &[&str]) {

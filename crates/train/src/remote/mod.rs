@@ -41,7 +41,7 @@ pub(crate) use session::Session;
 pub use trade::Peers;
 pub use under_way::Staleness;
 
-use communicator::{Communicator, Door};
+use communicator::{Communicator, StepSender};
 use geo::Geo;
 use traffic::Traffic;
 use under_way::Seen;
@@ -239,14 +239,14 @@ impl Cluster {
     }
 
     /// Where gradients are handed over to be sent in the background; nothing stays locked.
-    fn door(&self) -> Option<Door> {
-        self.communicator().as_ref().map(Communicator::door)
+    fn sender(&self) -> Option<StepSender> {
+        self.communicator().as_ref().map(Communicator::sender)
     }
 
     /// What servers' answers to questions asked from now on contain of this trainer's own steps: all
     /// of them. What is sent in the background is waited for until it is on its way.
     fn wait_written(&self) -> Seen {
-        self.door().map(|door| door.wait_written()).unwrap_or_default()
+        self.sender().map(|sender| sender.wait_written()).unwrap_or_default()
     }
 
     fn geo(&self) -> MutexGuard<'_, Geo> {
@@ -461,7 +461,7 @@ impl Cluster {
     /// How old the parameters of asynchronous steps were since the last time somebody asked; `None`
     /// if gradients are not sent in the background.
     pub fn take_staleness(&self) -> Option<Staleness> {
-        let staleness = self.door()?.take_staleness();
+        let staleness = self.sender()?.take_staleness();
         Some(staleness).filter(|staleness| staleness.n_steps > 0)
     }
 

@@ -1,10 +1,11 @@
 //! GEO: trainers keep their whole program and exchange differences; servers add them up.
 
 use program::distributed::difference_of;
+use program::distributed::ops::SendOp;
 use program::distributed::route::PARAM_INIT;
 use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
 
-use super::make::{self, Sent, with_role};
+use super::make::{self, with_role};
 use super::plan::{Param, Plan};
 use super::server::Server;
 use crate::error::Result;
@@ -32,12 +33,12 @@ impl Plan {
         }
         self.declare_deltas(main, true)?;
         let control = make::control(0);
-        let op = self.send(Sent {
+        let op = self.job.send_op(SendOp {
             vars: ids,
             control: &control.name,
             epmap: self.job.endpoints.clone(),
-            cut: Some((Vec::new(), tables)),
-            role_var: None,
+            names: tables,
+            ..SendOp::default()
         });
         let block = main.block_mut(0);
         block.put_var(control);
@@ -50,12 +51,12 @@ impl Plan {
         self.rewrite_startup(startup)?;
         self.declare_deltas(startup, false)?;
         let control = make::control(1);
-        let op = self.send(Sent {
+        let op = self.job.send_op(SendOp {
             vars: vec![PARAM_INIT.to_string()],
             control: &control.name,
             epmap: self.job.endpoints.clone(),
-            cut: Some((Vec::new(), vec![PARAM_INIT.to_string()])),
-            role_var: None,
+            names: vec![PARAM_INIT.to_string()],
+            ..SendOp::default()
         });
         let block = startup.block_mut(0);
         block.put_var(control);

@@ -34,9 +34,10 @@ impl Plan {
             for piece in param.pieces.iter().filter(|_| param.is_cut()) {
                 block.put_var(VarDesc::new(&piece.name, meta.with_dims(param.dims_of(piece))));
             }
-            block.ops.push(self.recv(param.blocks(), self.epmap(param), Vec::new()));
+            block.ops.push(self.job.recv_op(param.blocks(), self.epmap(param), Vec::new()));
         }
-        block.ops.push(self.barrier("fetch_barrier", Vec::new(), vec![control.name.clone()]));
+        let out = vec![control.name.clone()];
+        block.ops.push(self.job.barrier_op("fetch_barrier", Vec::new(), out));
         block.put_var(control);
         for param in received.filter(|param| param.is_cut()) {
             block.ops.push(make::concat(param.blocks(), &param.name, role::FORWARD));
