@@ -132,7 +132,7 @@ impl Trainer<'_> {
         // A whole gradient is renamed later, with every op that names it.
         let vars = if is_split { names.clone() } else { vec![param.grad.clone()] };
         let sections = if is_split { Vec::new() } else { param.sections() };
-        let (sections, names) = via.then_some((sections, names)).unwrap_or_default();
+        let (sections, names) = if via { (sections, names) } else { Default::default() };
         ops.push(plan.job.send_op(SendOp {
             vars,
             control: &control,
@@ -156,7 +156,7 @@ impl Trainer<'_> {
         }
         let own = of_trainer(counter, plan.job.trainer_id);
         let control = self.control();
-        let names = plan.job.via_communicator.then(|| vec![own.clone()]).unwrap_or_default();
+        let names = if plan.job.via_communicator { vec![own.clone()] } else { Vec::new() };
         ops.push(plan.job.send_op(SendOp {
             vars: vec![own.clone()],
             control: &control,
