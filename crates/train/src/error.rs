@@ -338,6 +338,15 @@ pub enum Error {
     #[error("{} is no folder of a save under way", path.display())]
     NoStage { path: PathBuf },
 
+    #[error("{}: one of {n} parts of a table is missing ({source})", path.display())]
+    MissingPart { path: PathBuf, n: usize, source: io::Error },
+
+    #[error(
+        "{} looks like a part of table `{var}`, but it is not one of the {n} parts that were saved; \
+         remove it if it is not needed", path.display()
+    )]
+    SurplusPart { path: PathBuf, var: String, n: usize },
+
     #[error("{} was written, but the save does not hold it", path.display())]
     NotSaved { path: PathBuf },
 }

@@ -12,11 +12,13 @@ use ps::{Refusal, TrainerId};
 use tensor::{DType, Tensor, Value};
 
 use super::blocks::{Blocks, Update};
+use super::saves::Saves;
 use super::schedule::Schedule;
 use super::table::{Accepts, Answer, Files, Policy, RowTables, Shared, Snapshot, Table, Updater};
 use super::units::Groups;
 use super::values::{check_answer, check_counter, n_bytes_of};
 use crate::error::{Error, Result};
+use crate::folder::{About, Stage};
 use crate::io;
 use crate::scope::Scope;
 
@@ -27,6 +29,7 @@ pub struct BlockStore {
     groups: Groups,
     /// Held while a table is written.
     saving: Vec<Mutex<()>>,
+    saves: Saves,
     schedule: Mutex<Schedule>,
     /// Which table takes a gradient, and what it must be; which table has a variable.
     by_grad: HashMap<String, (usize, Accepts)>,
@@ -85,6 +88,7 @@ impl BlockStore {
             tables,
             groups,
             saving,
+            saves: Saves::default(),
             schedule,
             by_grad,
             by_var,
@@ -136,17 +140,19 @@ impl BlockStore {
     }
 
     /// Writes a table as it is now. It is locked for moments only.
-    fn write(&self, at: usize, files: &Files, dir: &Path) -> Result<()> {
+    fn write(&self, at: usize, files: &Files, stage: &Stage) -> Result<()> {
         // One save of a table after the other.
         let _saving = self.saving[at].lock().unwrap_or_else(PoisonError::into_inner);
         let snapshot = self.table(at).begin_save();
         match snapshot {
             Snapshot::Whole(value) => match files.vars.first() {
-                Some((var, naming)) => io::write_whole(dir, files.piece(var, *naming), &value),
+                Some((var, naming)) => {
+                    io::write_whole(stage, files.piece(var, *naming), files.spread, &value)
+                }
                 None => Ok(()),
             },
             Snapshot::Rows(rows) => {
-                let written = rows.write(dir, |var, rows| self.table(at).chunk(var, rows));
+                let written = rows.write(stage, |var, rows| self.table(at).chunk(var, rows));
                 self.table(at).end_save();
                 written
             }
@@ -211,10 +217,18 @@ impl Store for BlockStore {
         let name = self.by_origin.get(&save.table).unwrap_or(&save.table);
         let at = self.by_var.get(name).ok_or_else(|| Refusal::UnknownVar(name.clone()))?;
         let files = self.table(*at).files(save);
-        let dir = Path::new(&save.dir);
+        let stage = Path::new(&save.dir);
         let saved = match save.phase {
-            Phase::Write => self.write(*at, &files, dir),
-            phase => files.settle(dir, phase),
+            Phase::Write => self
+                .saves
+                .part(stage)
+                .and_then(|part| part.add(&save.table, |stage| self.write(*at, &files, stage))),
+            Phase::Place => self.saves.commit(stage, About::new("tables")),
+            Phase::Tidy => Ok(()),
+            Phase::GiveUp => {
+                self.saves.give_up(stage);
+                Ok(())
+            }
         };
         saved.map_err(|error| Refusal::Failed(error.to_string()))
     }
