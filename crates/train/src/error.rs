@@ -315,16 +315,18 @@ pub enum Error {
     ManifestHash { path: PathBuf, expected: u64, found: u64 },
 
     #[error(
-        "{}: {expected} were saved, but {} there; the file was changed, lost or not copied since. If \
-         that was on purpose, remove the folder .paddlewheel beside it{}",
-        path.display(), found_file(found), offered(offer)
+        "{}: {expected} were saved, but {found} are there: the file was changed since. If that was on \
+         purpose, remove the folder .paddlewheel beside it{}", path.display(), offered(offer)
     )]
-    FileDiffers {
-        path: PathBuf,
-        expected: FileState,
-        found: Option<FileState>,
-        offer: Option<PathBuf>,
-    },
+    FileDiffers { path: PathBuf, expected: FileState, found: FileState, offer: Option<PathBuf> },
+
+    /// Fluid's wording; users search for it.
+    #[error(
+        "Load operator fail to open file {}, please check whether the model file is complete or \
+         damaged. ({expected} were saved, but nothing is there: the file was removed or not copied){}",
+        path.display(), offered(offer)
+    )]
+    FileLost { path: PathBuf, expected: FileState, offer: Option<PathBuf> },
 
     #[error(
         "everything was saved, but {} could not be moved to its place ({source}); the next save does \
@@ -363,10 +365,6 @@ impl std::fmt::Display for FileState {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{} bytes with checksum {:08x}", self.n_bytes, self.checksum)
     }
-}
-
-fn found_file(found: &Option<FileState>) -> String {
-    found.map_or("nothing is".to_string(), |found| format!("{found} are"))
 }
 
 fn offered(offer: &Option<PathBuf>) -> String {

@@ -533,7 +533,7 @@ mod tests {
         fs::remove_file(part("emb_1of3")).unwrap();
         let error = read(dir, (0, 2), 0..9).unwrap_err();
         assert!(
-            matches!(error, Error::FileDiffers { ref path, found: None, .. } if *path == part("emb_1of3")),
+            matches!(error, Error::FileLost { ref path, .. } if *path == part("emb_1of3")),
             "{error}"
         );
         forget_list(dir);

@@ -224,7 +224,7 @@ impl Store for BlockStore {
                 .part(stage)
                 .and_then(|part| part.add(&save.table, |stage| self.write(*at, &files, stage))),
             Phase::Place => self.saves.commit(stage, About::new("tables")),
-            Phase::Tidy => Ok(()),
+
             Phase::GiveUp => {
                 self.saves.give_up(stage);
                 Ok(())
