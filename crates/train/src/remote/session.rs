@@ -16,6 +16,7 @@ use super::rows::Question;
 use super::under_way::Seen;
 use super::{Cluster, SavedPart, Saving, install, rows};
 use crate::error::Error;
+use crate::folder::{About, Transaction};
 use crate::gradients::merged;
 use crate::scope::Scope;
 
@@ -256,8 +257,13 @@ impl Remote for Session<'_> {
     fn checkpoint_notify(&mut self, save: &Save) -> Result<()> {
         let part = |&server: &ServerId| SavedPart { server, table: save.table.clone() };
         let parts = save.servers.iter().map(part).collect();
-        let saving = Saving::begin(self.cluster, parts, Path::new(&save.dir));
-        saving.and_then(Saving::finish).map_err(host)
+        let save = || {
+            let transaction = Transaction::begin(Path::new(&save.dir))?;
+            let stage = transaction.stage_path();
+            let saving = Saving::begin(self.cluster, parts, stage)?;
+            saving.commit(transaction, About::new("tables"))
+        };
+        save().map_err(host)
     }
 }
 

@@ -6,6 +6,7 @@
 mod blocks;
 mod changes;
 mod port_file;
+mod saves;
 mod schedule;
 mod store;
 mod table;

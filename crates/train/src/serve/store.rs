@@ -12,12 +12,14 @@ use ps::{Refusal, TrainerId, VarId};
 use tensor::{DType, EvenIfPoisoned, Tensor, Value};
 
 use super::blocks::{Blocks, Update};
+use super::saves::Saves;
 use super::schedule::Schedule;
 use super::table::{Answer, Files, Policy, RowTables, Shared, Snapshot, Table, Updater, Var};
 use super::units::Groups;
 use super::values::{check_answer, check_counter, n_bytes_of};
 use super::vars::{Names, StoreVars, Use};
 use crate::error::{Error, Result};
+use crate::folder::{About, Stage};
 use crate::io;
 use crate::scope::Scope;
 
@@ -28,6 +30,7 @@ pub struct BlockStore {
     groups: Groups,
     /// Held while a table is written.
     saving: Vec<Mutex<()>>,
+    saves: Saves,
     schedule: Mutex<Schedule>,
     /// All variables, by number.
     vars: StoreVars,
@@ -85,6 +88,7 @@ impl BlockStore {
             tables: tables.into_iter().map(Mutex::new).collect(),
             groups,
             saving,
+            saves: Saves::default(),
             schedule: Mutex::new(schedule),
             vars,
             by_var,
@@ -132,17 +136,19 @@ impl BlockStore {
     }
 
     /// Writes a table as it is now. It is locked for moments only.
-    fn write(&self, at: usize, files: &Files, dir: &Path) -> Result<()> {
+    fn write(&self, at: usize, files: &Files, stage: &Stage) -> Result<()> {
         // One save of a table after the other.
         let _saving = self.saving[at].lock().even_if_poisoned();
         let snapshot = self.table(at).begin_save();
         match snapshot {
             Snapshot::Whole(value) => match files.vars.first() {
-                Some((var, naming)) => io::write_whole(dir, files.piece(var, *naming), &value),
+                Some((var, naming)) => {
+                    io::write_whole(stage, files.piece(var, *naming), files.spread, &value)
+                }
                 None => Ok(()),
             },
             Snapshot::Rows(rows) => {
-                let written = rows.write(dir, |var, rows| self.table(at).chunk(var, rows));
+                let written = rows.write(stage, |var, rows| self.table(at).chunk(var, rows));
                 self.table(at).end_save();
                 written
             }
@@ -213,10 +219,18 @@ impl Store for BlockStore {
         let name = self.by_origin.get(&save.table).unwrap_or(&save.table);
         let at = self.by_var.get(name).ok_or_else(|| Refusal::UnknownVar(name.clone()))?;
         let files = self.table(*at).files(save);
-        let dir = Path::new(&save.dir);
+        let stage = Path::new(&save.dir);
         let saved = match save.phase {
-            Phase::Write => self.write(*at, &files, dir),
-            phase => files.settle(dir, phase),
+            Phase::Write => self
+                .saves
+                .part(stage)
+                .and_then(|part| part.add(&save.table, |stage| self.write(*at, &files, stage))),
+            Phase::Place => self.saves.commit(stage, About::new("tables")),
+
+            Phase::GiveUp => {
+                self.saves.give_up(stage);
+                Ok(())
+            }
         };
         saved.map_err(|error| Refusal::Failed(error.to_string()))
     }

@@ -80,6 +80,13 @@ impl Stage {
         Ok(FileWriter { stage: self, path, file, checksum, block, saved })
     }
 
+    /// Writes a whole file.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let mut file = self.create(name)?;
+        file.write_all(bytes).map_err(|source| file.failed(source))?;
+        file.finish()
+    }
+
     fn files(&self) -> MutexGuard<'_, Vec<SavedFile>> {
         self.files.lock().even_if_poisoned()
     }
