@@ -185,11 +185,10 @@ pub fn run_pass(
 ) -> Outcome {
     run_work(plan, build, |trainer, steps, net, loss| {
         let (id, mut dataset) = (trainer.id, dataset(trainer.id));
-        let readers = dataset.start(0).unwrap_or_else(|error| panic!("readers of {id}: {error}"));
         let pass = Pass { fetch: vec![loss.name().into()], fetch_every: 1, ..Pass::default() };
         let mut losses = Losses::default();
         let what = (&net.main, &steps.scope);
-        let ran = steps.exe.run_dataset(what, readers, &pass, &mut losses);
+        let ran = steps.exe.run_dataset(what, &mut dataset, &pass, &mut losses);
         let report = ran.unwrap_or_else(|error| panic!("trainer {id}: {error}"));
         steps.staleness = report.staleness;
         losses.0
