@@ -7,6 +7,7 @@ mod blocks;
 mod changes;
 mod port_file;
 mod schedule;
+mod snapshot;
 mod store;
 mod table;
 mod units;
