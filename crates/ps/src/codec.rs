@@ -62,6 +62,13 @@ impl<'a> Writer<'a> {
         self.u32(n as u32);
     }
 
+    /// A list of numbers; what is beyond the limit is left out.
+    pub fn numbers(&mut self, numbers: &[u64]) {
+        let numbers = &numbers[..numbers.len().min(LIST_MAX)];
+        self.count(numbers.len());
+        numbers.iter().for_each(|&number| self.u64(number));
+    }
+
     /// Raw bytes, beside the meta.
     pub fn bytes(&mut self, bytes: &'a [u8]) {
         self.u32(bytes.len() as u32);
@@ -234,6 +241,20 @@ impl<'a> Reader<'a> {
             n if n > LIST_MAX => Err(Error::Malformed("a list is too long")),
             n => Ok(n),
         }
+    }
+
+    /// Yes or no.
+    pub fn flag(&mut self) -> Result<bool> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Error::Malformed("neither yes nor no")),
+        }
+    }
+
+    /// A list of numbers.
+    pub fn numbers(&mut self) -> Result<Vec<u64>> {
+        (0..self.count()?).map(|_| self.u64()).collect()
     }
 
     fn claim(&mut self, n_bytes: usize) -> Result<()> {

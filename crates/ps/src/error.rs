@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use crate::endpoint::Endpoint;
+use crate::recovery::{NoCommonCut, Standing};
 use crate::refusal::Refusal;
 
 /// What can go wrong between trainers and servers.
@@ -73,6 +74,26 @@ pub enum Error {
         endpoint: Endpoint,
     },
 
+    /// The server is of another term: the trainer must go back to a cut ([`crate::tcp::join`]).
+    #[error("server {endpoint} is of another term: {standing}")]
+    OtherTerm {
+        /// Which.
+        endpoint: Endpoint,
+        /// Where it stands.
+        standing: Standing,
+    },
+
+    /// The job cannot go on: the servers have no cut in common.
+    #[error(
+        "the job cannot go on: no cut is kept by all servers ({}); is each server's folder the one it had?", Kept { endpoints, cuts: &cuts.0 }
+    )]
+    NoCommonCut {
+        /// The servers.
+        endpoints: Vec<Endpoint>,
+        /// The cuts of each.
+        cuts: NoCommonCut,
+    },
+
     /// The server said no.
     #[error("server {endpoint}: {refusal}")]
     Refused {
@@ -88,6 +109,22 @@ impl FromStr for Endpoint {
 
     fn from_str(text: &str) -> Result<Self> {
         Endpoint::read(text).ok_or_else(|| Error::BadEndpoint(text.to_string()))
+    }
+}
+
+/// Which server has kept which cuts, for messages.
+struct Kept<'a> {
+    endpoints: &'a [Endpoint],
+    cuts: &'a [Vec<u64>],
+}
+
+impl std::fmt::Display for Kept<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, (endpoint, cuts)) in self.endpoints.iter().zip(self.cuts).enumerate() {
+            let comma = if at > 0 { ", " } else { "" };
+            write!(f, "{comma}{endpoint} has {cuts:?}")?;
+        }
+        Ok(())
     }
 }
 

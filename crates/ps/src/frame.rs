@@ -251,7 +251,9 @@ mod tests {
     #[test]
     fn a_name_beyond_the_limit_is_cut_off() {
         let job = "ü".repeat(2000);
-        let hello = Hello { version: 1, job, trainer: 0, incarnation: 0, vars: Vec::new() };
+        let term = crate::recovery::Term::default();
+        let (version, vars) = (1, Vec::new());
+        let hello = Hello { version, job, trainer: 0, incarnation: 0, term, vars };
         let bytes = to_bytes(&Frame { id: 1, body: &Request::Hello(hello) });
         let (_, back) = read::<Request>(&mut bytes.as_slice(), FRAME_BYTES_MAX).unwrap();
         assert!(matches!(back, Request::Hello(hello) if hello.job.len() == 1024));

@@ -8,6 +8,7 @@ mod ids;
 pub mod lines;
 pub mod link;
 pub mod message;
+pub mod recovery;
 mod refusal;
 pub mod server;
 pub mod shm;

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::ids::Millis;
-use crate::message::{Hello, Ping, Pong, Reply, Request};
+use crate::message::{Hello, Notice, Ping, Pong, Reply, Request};
+use crate::recovery::{Standing, Term};
 use crate::refusal::Refusal;
 
 /// Ids of questions have this bit, numbers of changes do not.
@@ -41,6 +42,8 @@ pub enum Broken {
     Refused(Refusal),
     /// The server forgot changes it had served: it was started again.
     Restarted,
+    /// The server is of another term.
+    OtherTerm(Standing),
 }
 
 /// One conversation; see the module.
@@ -66,6 +69,7 @@ pub struct Link {
     /// When the oldest unacknowledged change was last sent or progress was made.
     progress: Millis,
     pong: Pong,
+    notice: Notice,
     out: Vec<(u64, Arc<Request>)>,
     /// Changes that were served: their memory can be used again.
     done: Vec<Arc<Request>>,
@@ -94,6 +98,7 @@ impl Link {
             spoke: Millis(0),
             progress: Millis(0),
             pong: Pong::default(),
+            notice: Notice::default(),
             out: Vec::new(),
             done: Vec::new(),
         }
@@ -127,6 +132,21 @@ impl Link {
     /// What the server last said of itself.
     pub fn pong(&self) -> &Pong {
         &self.pong
+    }
+
+    /// What the server last said of cuts.
+    pub fn notice(&self) -> &Notice {
+        &self.notice
+    }
+
+    /// The term that it takes part in, or wants to.
+    pub fn term(&self) -> Term {
+        self.hello.term
+    }
+
+    /// A conversation that has not begun, in another term.
+    pub fn of_term(&self, term: Term) -> Self {
+        Self::new(Hello { term, ..self.hello.clone() }, self.config)
     }
 
     /// The last round of which the server has our part, or will have once it served all we sent. One
@@ -219,7 +239,11 @@ impl Link {
         match reply {
             Reply::Welcome(welcome) => self.welcomed(now, welcome.accepted, welcome.round),
             Reply::Ack(_) => self.acknowledged(now, id),
-            Reply::Pong(pong) => self.pong = pong,
+            Reply::Pong(pong) => {
+                self.notice = pong.notice.clone();
+                self.pong = pong;
+            }
+            Reply::Notice(notice) => self.notice = notice,
             Reply::Refused(refusal) => self.refused(now, id, refusal),
             answer => self.answered(id, Ok(answer)),
         }
@@ -263,6 +287,8 @@ impl Link {
                 self.is_up = false;
                 self.greet(now);
             }
+        } else if let Refusal::OtherTerm(standing) = refusal {
+            self.broken.get_or_insert(Broken::OtherTerm(standing));
         } else if id & QUESTION != 0 {
             self.answered(id, Err(refusal));
         } else if !self.may_inherit(now, &refusal) {
@@ -336,8 +362,14 @@ mod tests {
     use crate::message::{Ack, Barrier, Pull, Push, Values, Welcome};
 
     fn link() -> Link {
-        let hello =
-            Hello { version: 1, job: String::new(), trainer: 0, incarnation: 5, vars: Vec::new() };
+        let hello = Hello {
+            version: 1,
+            job: String::new(),
+            trainer: 0,
+            incarnation: 5,
+            term: Term::default(),
+            vars: Vec::new(),
+        };
         Link::new(hello, Config::default())
     }
 
@@ -443,6 +475,23 @@ mod tests {
         link.connected(Millis(10));
         link.received(Millis(10), 0, duplicate(10).into());
         assert!(link.broken().is_some(), "another one has inherited our name");
+    }
+
+    #[test]
+    fn a_server_of_another_term_ends_the_conversation_of_this_one() {
+        let mut link = up();
+        link.change(Millis(0), push());
+        let term = Term { number: 2, base: None };
+        let standing = Standing { term, cuts: vec![0], has_member: false };
+        link.received(Millis(1), 0, Refusal::OtherTerm(standing.clone()).into());
+        assert_eq!(link.broken(), Some(&Broken::OtherTerm(standing)));
+        let mut next = link.of_term(Term { number: 2, base: Some(0) });
+        next.connected(Millis(2));
+        assert_eq!(sent(&mut next), [(0, "Hello")]);
+        assert_eq!((next.term().base, next.is_settled()), (Some(0), true));
+        let notice = Notice { due: None, kept: vec![0, 1] };
+        next.received(Millis(3), QUESTION, notice.clone().into());
+        assert_eq!(*next.notice(), notice);
     }
 
     #[test]

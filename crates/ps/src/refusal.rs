@@ -1,5 +1,7 @@
 //! Why a server says no. Refusals travel: a trainer sees the same type the server made.
 
+use crate::recovery::Standing;
+
 /// Why a server says no.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -162,6 +164,21 @@ pub enum Refusal {
     Absent {
         /// Who.
         trainer: u32,
+    },
+
+    /// The trainer is not of the server's term: something died, and the job goes on from a cut.
+    #[error(
+        "this server is at {0}: it went back, or was started again, and its trainers go back with it"
+    )]
+    OtherTerm(Standing),
+
+    /// A cut that the term did not begin from.
+    #[error("cut {cut} cannot be recalled: this term began from cut {base}")]
+    NoSuchCut {
+        /// What was asked for.
+        cut: u64,
+        /// What the term began from.
+        base: u64,
     },
 
     /// An error of the server's own.

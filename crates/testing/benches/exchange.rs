@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use ps::Endpoint;
 use ps::message::{Hello, LookUp, Named, Push, Reply, VERSION};
+use ps::recovery::Term;
 use ps::server::{Apply, Config, Server};
 use ps::tcp::{Client, Listener, Patience, Stop};
 use tensor::{Rows, Tensor, Value};
@@ -40,7 +41,7 @@ fn main() {
             listener.serve(Server::new(config, None), store, &stopped, |_, _| ());
         });
         let (version, job, vars) = (VERSION, String::new(), Vec::new());
-        let hello = Hello { version, job, trainer: 0, incarnation: 1, vars };
+        let hello = Hello { version, job, trainer: 0, incarnation: 1, term: Term::default(), vars };
         let client = Client::new(endpoint, hello, Patience::default());
         for n_bytes in SIZES {
             compare(name, &client, n_bytes);

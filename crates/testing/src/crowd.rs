@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use ps::message::{Barrier, Complete, Hello, LookUp, Named, Pull, Push, Save, VERSION};
+use ps::recovery::Term;
 use ps::server::{Size, Store, Unit};
 use ps::tcp::{Client, Patience};
 use ps::{Endpoint, Refusal, TrainerId};
@@ -164,8 +165,14 @@ impl Trainers {
         let trainer = |trainer: usize| {
             let connect = |at: &Endpoint| {
                 let (job, trainer) = (String::new(), trainer as u32);
-                let hello =
-                    Hello { version: VERSION, job, trainer, incarnation: 1, vars: Vec::new() };
+                let hello = Hello {
+                    version: VERSION,
+                    job,
+                    trainer,
+                    incarnation: 1,
+                    term: Term::default(),
+                    vars: Vec::new(),
+                };
                 Client::new(at.clone(), hello, Patience::default())
             };
             servers.iter().map(connect).collect()

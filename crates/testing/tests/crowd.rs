@@ -7,6 +7,7 @@ use std::thread;
 
 use ps::Endpoint;
 use ps::message::{Barrier, Complete, Hello, Named, Pull, Push, VERSION};
+use ps::recovery::Term;
 use ps::server::{Config, End, Server};
 use ps::tcp::{Client, Listener, Patience, Stop};
 use tensor::{Tensor, Value};
@@ -24,6 +25,7 @@ fn train(id: u32, servers: &[Endpoint], at_rest: &Wall, marks: &Mutex<Vec<Use>>)
         job: String::new(),
         trainer: id,
         incarnation: 1,
+        term: Term::default(),
         vars: Vec::new(),
     };
     let clients = servers.iter().map(|at| Client::new(at.clone(), hello(at), Patience::default()));

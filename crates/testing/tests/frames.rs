@@ -8,9 +8,10 @@ use std::sync::Arc;
 use ps::Error;
 use ps::frame::{self, Frame, Message};
 use ps::message::{
-    Ack, AskStats, Barrier, Hello, LookUp, Meet, Met, Named, Phase, Pong, Pull, Push, Reply,
-    Request, Save, Stats, Trade, Traded, VERSION, Values, Welcome,
+    Ack, AskStats, Barrier, Hello, LookUp, Meet, Met, Named, Notice, Phase, Pong, Pull, Push,
+    Reply, Request, Save, Stats, Trade, Traded, VERSION, Values, Welcome,
 };
+use ps::recovery::Term;
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
 use testing::sim::Rng;
@@ -31,8 +32,15 @@ fn requests() -> Vec<Request> {
     ];
     let name = || "table".to_string();
     vec![
-        Hello { version: VERSION, job: name(), trainer: 1, incarnation: 5, vars: Vec::new() }
-            .into(),
+        Hello {
+            version: VERSION,
+            job: name(),
+            trainer: 1,
+            incarnation: 5,
+            term: Term::default(),
+            vars: Vec::new(),
+        }
+        .into(),
         Push { grads, behind: 0 }.into(),
         Barrier { round: 3 }.into(),
         Pull { after: 3, changed: true, names: vec![name(), name()] }.into(),
@@ -57,7 +65,7 @@ fn replies() -> Vec<Reply> {
         Values(vec![Arc::new(Value::Tensor(Tensor::full([3], 1f32))), Arc::default()]).into(),
         Tensor::full([2, 2], 7i64).into(),
         Met(vec![vec![1], Vec::new()]).into(),
-        Pong { round: 1, missing: vec![0, 2] }.into(),
+        Pong { round: 1, missing: vec![0, 2], notice: Notice::default() }.into(),
         Stats::default().into(),
         lost.into(),
         Traded(Arc::new(vec![vec![1, 2, 3], vec![4]])).into(),

@@ -11,6 +11,7 @@ use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{
     Barrier, Complete, Hello, LookUp, Named, Ping, Pull, Push, Reply, Request, VERSION,
 };
+use ps::recovery::Term;
 use ps::server::{Apply, Config, End, Server};
 use ps::tcp::{Client, Companions, Listener, Loss, Patience, Stop};
 use ps::{Endpoint, Error, Refusal};
@@ -64,12 +65,24 @@ fn config(n_trainers: u32, sync: bool) -> Config {
 }
 
 fn hello(trainer: u32, incarnation: u64) -> Hello {
-    Hello { version: VERSION, job: "job".to_string(), trainer, incarnation, vars: Vec::new() }
+    Hello {
+        version: VERSION,
+        job: "job".to_string(),
+        trainer,
+        incarnation,
+        term: Term::default(),
+        vars: Vec::new(),
+    }
 }
 
 fn client(endpoint: &Endpoint, trainer: u32) -> Arc<Client> {
-    let patience =
-        Patience { connect_ms: 5_000, grace_ms: 1_000, lease_ms: 5_000, answer_ms: 20_000 };
+    let patience = Patience {
+        connect_ms: 5_000,
+        grace_ms: 1_000,
+        lease_ms: 5_000,
+        answer_ms: 20_000,
+        ..Patience::default()
+    };
     Client::new(endpoint.clone(), hello(trainer, u64::from(trainer) + 7), patience)
 }
 

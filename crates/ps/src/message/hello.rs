@@ -5,9 +5,10 @@ use tensor::RANK_MAX;
 use super::Body;
 use crate::codec::{LIST_MAX, Reader, Writer};
 use crate::error::Result;
+use crate::recovery::Term;
 
 /// The protocol this build speaks.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Bytes of a greeting that name variables, at most: who greets is a stranger still. What does not
 /// fit is compared when it is used.
@@ -39,6 +40,8 @@ pub struct Hello {
     pub trainer: u32,
     /// Differs from process to process: a trainer that was started again is another one.
     pub incarnation: u64,
+    /// The term that it wants to take part in; of number 0 to ask how the server stands.
+    pub term: Term,
     /// Parameters that the trainer will look for on this server.
     pub vars: Vec<Held>,
 }
@@ -52,6 +55,7 @@ impl Body for Hello {
         if self.version < VERSION {
             return;
         }
+        self.term.encode(out);
         let mut n_bytes = 0;
         let fits = |var: &&Held| {
             n_bytes += var.n_bytes();
@@ -70,9 +74,25 @@ impl Body for Hello {
         let (version, job) = (input.u32()?, input.str()?);
         let (trainer, incarnation) = (input.u32()?, input.u64()?);
         // An older release is told that it is one, not that its bytes are none.
-        let n_vars = if version < VERSION { 0 } else { input.count()? };
+        let is_ours = version >= VERSION;
+        let term = if is_ours { Term::decode(input)? } else { Term::default() };
+        let n_vars = if is_ours { input.count()? } else { 0 };
         let vars = (0..n_vars).map(|_| held(input)).collect::<Result<_>>()?;
-        Ok(Self { version, job, trainer, incarnation, vars })
+        Ok(Self { version, job, trainer, incarnation, term, vars })
+    }
+}
+
+impl Body for Term {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        out.u64(self.number);
+        out.u8(self.base.is_some().into());
+        self.base.into_iter().for_each(|base| out.u64(base));
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let number = input.u64()?;
+        let base = if input.flag()? { Some(input.u64()?) } else { None };
+        Ok(Self { number, base })
     }
 }
 
@@ -112,7 +132,11 @@ mod tests {
         let job = "a1b2".to_string();
         let held = |name: &str, dims: &[i64]| Held { name: name.to_string(), dims: dims.to_vec() };
         let vars = vec![held("w.block0", &[1 << 40, 4]), held("table", &[])];
-        survives(Hello { version: VERSION, job, trainer: 3, incarnation: u64::MAX, vars });
+        for base in [None, Some(u64::MAX)] {
+            let (job, vars, term) = (job.clone(), vars.clone(), Term { number: 7, base });
+            let (version, incarnation) = (VERSION, u64::MAX);
+            survives(Hello { version, job, trainer: 3, incarnation, term, vars });
+        }
         answer_survives(Welcome { accepted: 9, round: 4 });
     }
 
@@ -120,7 +144,8 @@ mod tests {
     fn a_greeting_stays_small_whatever_the_model() {
         let name = "n".repeat(1000);
         let vars = (0..2000).map(|_| Held { name: name.clone(), dims: vec![1] }).collect();
-        let hello = Hello { version: VERSION, job: name, trainer: 0, incarnation: 1, vars };
+        let (version, term) = (VERSION, Term::default());
+        let hello = Hello { version, job: name, trainer: 0, incarnation: 1, term, vars };
         let frame = crate::frame::Frame { id: 0, body: &crate::message::Request::Hello(hello) };
         let n_bytes = crate::frame::to_bytes(&frame).len() as u64;
         assert!(n_bytes < crate::frame::HELLO_BYTES_MAX, "{n_bytes}");

@@ -1,14 +1,16 @@
 //! What trainers and servers say to each other: one file per message, one line here.
 //!
-//! A trainer's changes (push, barrier, complete, leave) are numbered and served once, in order; its questions
+//! A trainer's changes (push, barrier, complete, leave, cut) are numbered and served once, in order; its questions
 //! (pull, look up, meet, trade, ping, …) have ids of their own and may be asked again.
 
 mod barrier;
+mod cut;
 mod hello;
 mod leave;
 mod lend;
 mod look_up;
 mod meet;
+mod notice;
 mod ping;
 mod pull;
 mod push;
@@ -18,11 +20,13 @@ mod stats;
 mod trade;
 
 pub use barrier::Barrier;
+pub use cut::{Cancel, Cut, Go, Ready, Recall, Recalled, WantCut};
 pub use hello::{Held, Hello, VERSION, Welcome};
 pub use leave::{Complete, Leave};
 pub use lend::Lend;
 pub use look_up::LookUp;
 pub use meet::{Meet, Met};
+pub use notice::{Due, Notice};
 pub(crate) use ping::MISSING_MAX;
 pub use ping::{Ping, Pong};
 pub use pull::{CHANGED_MAX, Pull, Values};
@@ -132,6 +136,14 @@ messages! {
         12 Trade(Trade),
         /// Memory that you may read.
         13 Lend(Lend),
+        /// At a boundary, with everything served.
+        14 Ready(Ready),
+        /// A trainer's part of a cut.
+        15 Cut(Cut),
+        /// A cut, soon, please.
+        16 WantCut(WantCut),
+        /// What I gave to a cut, please.
+        17 Recall(Recall),
     }
 }
 
@@ -160,6 +172,14 @@ messages! {
         138 Traded(Traded),
         /// Memory that you may read.
         139 Lent(Lend),
+        /// What is to be known of cuts.
+        140 Notice(Notice),
+        /// The cut is now.
+        141 Go(Go),
+        /// No cut.
+        142 Cancel(Cancel),
+        /// What a trainer gave to a cut.
+        143 Recalled(Recalled),
     }
 }
 
@@ -168,7 +188,11 @@ impl Request {
     pub fn is_change(&self) -> bool {
         matches!(
             self,
-            Request::Push(_) | Request::Barrier(_) | Request::Complete(_) | Request::Leave(_)
+            Request::Push(_)
+                | Request::Barrier(_)
+                | Request::Complete(_)
+                | Request::Leave(_)
+                | Request::Cut(_)
         )
     }
 }

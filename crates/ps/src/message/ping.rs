@@ -1,6 +1,6 @@
 //! `ping`: still there. What comes back says whom the server waits for.
 
-use super::{Body, empty};
+use super::{Body, Notice, empty};
 use crate::codec::{Reader, Writer};
 use crate::error::Result;
 
@@ -20,6 +20,8 @@ pub struct Pong {
     pub round: u64,
     /// Trainers without which this round cannot end, if others wait for it: the first of them.
     pub missing: Vec<u32>,
+    /// What is to be known of cuts.
+    pub notice: Notice,
 }
 
 impl Body for Pong {
@@ -29,12 +31,13 @@ impl Body for Pong {
         for &trainer in &self.missing {
             out.u32(trainer);
         }
+        self.notice.encode(out);
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
         let (round, n) = (input.u64()?, input.count()?);
         let missing: Result<Vec<_>> = (0..n).map(|_| input.u32()).collect();
-        Ok(Self { round, missing: missing? })
+        Ok(Self { round, missing: missing?, notice: Notice::decode(input)? })
     }
 }
 
@@ -46,6 +49,6 @@ mod tests {
     #[test]
     fn survives_the_wire() {
         survives(Ping);
-        answer_survives(Pong { round: 5, missing: vec![1, 3] });
+        answer_survives(Pong { round: 5, missing: vec![1, 3], notice: Notice::default() });
     }
 }

@@ -3,6 +3,7 @@
 use super::Body;
 use crate::codec::{LIST_MAX, Reader, Writer};
 use crate::error::{Error, Result};
+use crate::recovery::{Standing, Term};
 use crate::refusal::Refusal;
 
 impl Body for Refusal {
@@ -66,6 +67,17 @@ impl Body for Refusal {
                 ranks(out, round_of);
                 out.u64(*round);
             }
+            Refusal::OtherTerm(Standing { term, cuts, has_member }) => {
+                out.u8(19);
+                term.encode(out);
+                out.numbers(cuts);
+                out.u8((*has_member).into());
+            }
+            Refusal::NoSuchCut { cut, base } => {
+                out.u8(20);
+                out.u64(*cut);
+                out.u64(*base);
+            }
         }
     }
 
@@ -108,6 +120,11 @@ impl Body for Refusal {
                 let (meeting, round_of) = (list(input)?, list(input)?);
                 Refusal::Stuck { meeting, round_of, round: input.u64()? }
             }
+            19 => {
+                let (term, cuts) = (Term::decode(input)?, input.numbers()?);
+                Refusal::OtherTerm(Standing { term, cuts, has_member: input.flag()? })
+            }
+            20 => Refusal::NoSuchCut { cut: input.u64()?, base: input.u64()? },
             _ => return Err(Error::Malformed("an unknown refusal")),
         })
     }

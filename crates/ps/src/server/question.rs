@@ -5,7 +5,9 @@ use std::collections::btree_map::Entry;
 
 use super::{Asker, NewsAsked, Outcome, Purpose, Question, Server, Task, Waiting};
 use crate::ids::TrainerId;
-use crate::message::{Done, MISSING_MAX, Meet, Pong, Reply, Request, Values};
+use crate::message::{
+    Cancel, Done, MISSING_MAX, Meet, Notice, Pong, Recalled, Reply, Request, Values,
+};
 use crate::refusal::Refusal;
 
 impl Server {
@@ -14,13 +16,17 @@ impl Server {
         match request {
             Request::Ping(_) => {
                 let missing = self.missing();
-                self.reply(conn, id, Pong { round: self.rounds.applied(), missing });
+                let (round, notice) = (self.rounds.applied(), Notice::default());
+                self.reply(conn, id, Pong { round, missing, notice });
             }
             Request::AskStats(_) => self.run(Purpose::Answer(asker), Task::Size),
             Request::Pull(pull) => self.ask(asker, pull.after, Question::Pull(pull)),
             Request::LookUp(keys) => self.ask(asker, keys.after, Question::LookUp(keys)),
             Request::Meet(meet) => self.meet(asker, meet),
             Request::Trade(trade) => self.trade(asker, trade),
+            Request::Ready(ready) => self.reply(conn, id, Cancel { cut: ready.cut }),
+            Request::WantCut(_) => self.reply(conn, id, Done),
+            Request::Recall(_) => self.reply(conn, id, Recalled::default()),
             Request::Save(save) => self.run(Purpose::Answer(asker), Task::Save(save)),
             _ => self.turn_away(conn, id, Refusal::Malformed("out of place".to_string())),
         }

@@ -25,6 +25,37 @@ pub struct TableGrads {
     pub grads: Vec<Named>,
 }
 
+/// What a store is given to keep with a cut, beside its own state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CutRecord {
+    /// The cut, which was marked.
+    pub cut: u64,
+    /// The term that it was made in.
+    pub term: u64,
+    /// The greatest cut that all servers have kept: older ones are never asked for again.
+    pub complete: u64,
+    /// What the server and its trainers need to go on from this cut.
+    pub state: Vec<u8>,
+    /// What must be kept beside that of all cuts before: see [`Store::journal`].
+    pub journal: Vec<u8>,
+}
+
+/// A cut that was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes that went to disk for it.
+    pub bytes: u64,
+}
+
+/// What a server finds on its disk when it starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OnDisk {
+    /// The last term that was rolled back to; 0 if there was none.
+    pub term: u64,
+    /// Cuts that are whole, ascending.
+    pub cuts: Vec<u64>,
+}
+
 /// What a server holds. `train` implements it with the program's optimize blocks. Threads work on it at
 /// the same time; it locks what it must, for as long as it must.
 pub trait Store: Send + Sync {
@@ -67,4 +98,41 @@ pub trait Store: Send + Sync {
     fn params(&self) -> Option<Vec<Held>> {
         None
     }
+
+    /// What is on disk. Asked once, before anything else; what a crash left unfinished is not listed and
+    /// may be removed.
+    fn on_disk(&self) -> Result<OnDisk, Refusal> {
+        Ok(OnDisk::default())
+    }
+
+    /// Remembers the state as it is now as this cut: quick, whatever it holds. Nothing is under way; what
+    /// changes from now on is not in the cut. A mark replaces one before it that was not written.
+    fn mark(&self, _cut: u64) -> Result<(), Refusal> {
+        Err(no_cuts())
+    }
+
+    /// Writes the cut that was marked; it is durable when this returns. Takes long; others change the
+    /// data meanwhile. What is older than `record.complete` may be removed, and nothing else. If it
+    /// fails, the cut does not exist, and the next one has what this one would have had.
+    fn write_cut(&self, _record: &CutRecord) -> Result<Written, Refusal> {
+        Err(no_cuts())
+    }
+
+    /// Makes the state that of a cut, and the term durable; returns the `state` of the cut's record. All
+    /// cuts after it, and what is marked, are gone for ever when this returns: their numbers are used
+    /// again. Takes long; nobody uses the store meanwhile. If it fails, all cuts are as they were, except
+    /// one that turned out to be damaged: that one is not listed again.
+    fn roll_back(&self, _cut: u64, _term: u64) -> Result<Vec<u8>, Refusal> {
+        Err(no_cuts())
+    }
+
+    /// The `journal`s of the records of all cuts up to this one that there ever were, one after the other
+    /// without anything between them. Those of removed cuts are kept for it.
+    fn journal(&self, _cut: u64) -> Result<Vec<u8>, Refusal> {
+        Err(no_cuts())
+    }
+}
+
+fn no_cuts() -> Refusal {
+    Refusal::Failed("this server keeps no cuts".to_string())
 }

@@ -19,7 +19,8 @@ use crate::error::{Error, Missing, Result};
 use crate::frame::{self, FRAME_BYTES_MAX, Frame};
 use crate::ids::Millis;
 use crate::link::{Broken, Config as LinkConfig, Link};
-use crate::message::{Hello, Lend, Reply, Request};
+use crate::message::{Hello, Lend, Notice, Reply, Request};
+use crate::recovery::Term;
 use crate::refusal::Refusal;
 use crate::shm::{Sharing, Window};
 
@@ -34,11 +35,19 @@ pub struct Patience {
     pub lease_ms: u64,
     /// For an answer (`FLAGS_rpc_deadline`).
     pub answer_ms: u64,
+    /// For a process that died, where the job recovers.
+    pub recover_ms: u64,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { connect_ms: 60_000, grace_ms: 2_500, lease_ms: 20_000, answer_ms: 180_000 }
+        Self {
+            connect_ms: 60_000,
+            grace_ms: 2_500,
+            lease_ms: 20_000,
+            answer_ms: 180_000,
+            recover_ms: 300_000,
+        }
     }
 }
 
@@ -192,6 +201,28 @@ impl Client {
         self.state().link.round()
     }
 
+    /// What the server last said of cuts.
+    pub fn notice(&self) -> Notice {
+        self.state().link.notice().clone()
+    }
+
+    /// The term that this trainer takes part in, or wants to; of number 0 where the job does not recover.
+    pub fn term(&self) -> Term {
+        self.state().link.term()
+    }
+
+    /// Begins the conversation anew, in another term: what was under way in the one before is
+    /// forgotten, and whoever waits for it waits in vain.
+    pub fn turn_to(&self, term: Term) {
+        let mut state = self.state();
+        if let Some(stream) = state.stream.take() {
+            stream.shut_down();
+        }
+        state.link = state.link.of_term(term);
+        state.generation += 1;
+        state.next_try = Millis(0);
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -337,6 +368,9 @@ impl Client {
         match state.link.broken() {
             Some(Broken::Refused(refusal)) => {
                 return Err(Error::Refused { endpoint: endpoint(), refusal: refusal.clone() });
+            }
+            Some(Broken::OtherTerm(standing)) => {
+                return Err(Error::OtherTerm { endpoint: endpoint(), standing: standing.clone() });
             }
             Some(Broken::Restarted) => {
                 let last = "it was started again and has lost what it held".to_string();

@@ -5,6 +5,7 @@
 
 mod client;
 mod companions;
+mod joining;
 mod serve;
 
 use std::io::{self, Read, Write};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 pub use client::{Client, Patience, Ticket};
 pub use companions::{Companions, Loss, Stops};
+pub use joining::join;
 pub use serve::{Listener, Stop};
 
 use crate::endpoint::Endpoint;

@@ -4,6 +4,7 @@ use ps::link::{Broken, Config, Link};
 use ps::message::{
     Barrier, Complete, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade, VERSION,
 };
+use ps::recovery::Term;
 use ps::{ConnId, Millis, Refusal};
 use tensor::Value;
 
@@ -101,7 +102,14 @@ impl Trainer {
     pub fn new(id: u32, incarnation: u64, size: Size, script: Vec<Step>) -> Self {
         let line = |_| {
             let (version, job) = (VERSION, "sim".to_string());
-            let hello = Hello { version, job, trainer: id, incarnation, vars: Vec::new() };
+            let hello = Hello {
+                version,
+                job,
+                trainer: id,
+                incarnation,
+                term: Term::default(),
+                vars: Vec::new(),
+            };
             Line { link: Link::new(hello, LINK), conn: None, was_up: false }
         };
         Self {
@@ -127,7 +135,7 @@ impl Trainer {
             if let Some(broken) = self.lines.iter().find_map(|line| line.link.broken()) {
                 let outcome = match broken {
                     Broken::Refused(refusal) => Outcome::Refused(refusal.clone()),
-                    Broken::Restarted => Outcome::Restarted,
+                    Broken::Restarted | Broken::OtherTerm(_) => Outcome::Restarted,
                 };
                 self.outcome = Some((outcome, now));
                 return;

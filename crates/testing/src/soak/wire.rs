@@ -8,9 +8,10 @@ use program::distributed::Mode;
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::link::{Config as LinkConfig, Link};
 use ps::message::{
-    Ack, AskStats, Barrier, Complete, Done, Hello, LookUp, Meet, Met, Named, Ping, Pong, Pull,
-    Push, Reply, Request, Stats, Trade, VERSION, Values, Welcome,
+    Ack, AskStats, Barrier, Complete, Done, Hello, LookUp, Meet, Met, Named, Notice, Ping, Pong,
+    Pull, Push, Reply, Request, Stats, Trade, VERSION, Values, Welcome,
 };
+use ps::recovery::Term;
 use ps::server::{Action, Apply, Config, Server, Store};
 use ps::{ConnId, Millis, Refusal};
 use tensor::{Rows, Tensor, Value};
@@ -69,7 +70,14 @@ impl Start {
 }
 
 fn hello() -> Hello {
-    Hello { version: VERSION, job: String::new(), trainer: 0, incarnation: 1, vars: Vec::new() }
+    Hello {
+        version: VERSION,
+        job: String::new(),
+        trainer: 0,
+        incarnation: 1,
+        term: Term::default(),
+        vars: Vec::new(),
+    }
 }
 
 fn named(name: &str, value: impl Into<Value>) -> Named {
@@ -168,7 +176,7 @@ pub(super) fn replies() -> Target {
         Welcome { accepted: 0, round: 3 }.into(),
         Ack.into(),
         Values(vec![Arc::new(tensor), Arc::new(rows(&[1], 9))]).into(),
-        Pong { round: 4, missing: vec![0, 1] }.into(),
+        Pong { round: 4, missing: vec![0, 1], notice: Notice::default() }.into(),
     ];
     let second: Vec<Reply> = vec![
         Welcome { accepted: 2, round: 1 }.into(),

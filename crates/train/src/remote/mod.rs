@@ -24,6 +24,7 @@ use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
 use ps::lines::{self, Line};
 use ps::message::{Complete, Held, Hello, Leave, Meet, Reply, Stats, VERSION};
+use ps::recovery::Term;
 use ps::tcp::{Client, Companions, Loss, Patience, Stops};
 use ps::{Endpoint, SharedMemory, TrainerId};
 use tensor::{Tensor, Value};
@@ -328,7 +329,14 @@ impl Cluster {
         let at: Endpoint = me.endpoints.get(server.0).ok_or(Error::NoJob)?.parse()?;
         let incarnation = self.0.incarnation;
         let vars = me.vars.get(server.0).cloned().unwrap_or_default();
-        let hello = Hello { version: VERSION, job: me.job, trainer, incarnation, vars };
+        let hello = Hello {
+            version: VERSION,
+            job: me.job,
+            trainer,
+            incarnation,
+            term: Term::default(),
+            vars,
+        };
         if state.open().next().is_none() {
             (state.log)(&lines::client_starts(trainer));
         }

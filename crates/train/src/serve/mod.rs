@@ -134,6 +134,7 @@ fn config(program: &Program, op: &OpDesc, serving: &Serving) -> Result<Config> {
         grace_ms: serving.grace_ms,
         go_on: serving.go_on,
         check_finite: serving.check_finite,
+        ..Config::default()
     })
 }
 

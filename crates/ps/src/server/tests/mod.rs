@@ -8,9 +8,10 @@ use tensor::Tensor;
 
 use super::*;
 use crate::message::{
-    Ack, Barrier, Complete, Leave, Meet, Named, Phase, Ping, Pong, Push, Save, Trade, Traded,
-    Values,
+    Ack, Barrier, Complete, Leave, Meet, Named, Notice, Phase, Ping, Pong, Push, Save, Trade,
+    Traded, Values,
 };
+use crate::recovery::Term;
 
 /// A store with one number: gradients are added to it.
 #[derive(Default)]
@@ -104,6 +105,7 @@ impl Bench {
             job: "job".to_string(),
             trainer,
             incarnation: conn + 100,
+            term: Term::default(),
             vars: Vec::new(),
         };
         self.say(conn, 0, hello)
@@ -150,7 +152,7 @@ fn a_round_ends_when_all_have_closed_it() {
     bench.say(0, 1, push(1.0));
     bench.say(0, 2, Barrier { round: 1 });
     assert_eq!(bench.say(0, 9, pull(1)), [], "waits for trainer 1");
-    let pong = Pong { round: 0, missing: vec![1] };
+    let pong = Pong { round: 0, missing: vec![1], notice: Notice::default() };
     assert_eq!(bench.say(0, 10, Ping), [(0, 10, pong.into())]);
     bench.say(1, 1, push(2.0));
     assert_eq!(bench.say(1, 2, Barrier { round: 1 }), [(0, 9, value(3.0)), (1, 2, Ack.into())]);
@@ -173,8 +175,14 @@ fn strangers_are_refused() {
     assert_eq!(bench.say(0, 7, Ping), [(0, 7, Refusal::HelloFirst.into())]);
     let out = Refusal::TrainerOutOfRange { trainer: 2, n_trainers: 2 };
     assert_eq!(bench.hello(0, 2), [(0, 0, out.into())]);
-    let hello =
-        Hello { version: 9, job: "job".to_string(), trainer: 0, incarnation: 1, vars: Vec::new() };
+    let hello = Hello {
+        version: 9,
+        job: "job".to_string(),
+        trainer: 0,
+        incarnation: 1,
+        term: Term::default(),
+        vars: Vec::new(),
+    };
     let version = Refusal::Version { ours: VERSION, theirs: 9 };
     assert_eq!(bench.say(0, 0, hello), [(0, 0, version.into())]);
     let hello = Hello {
@@ -182,6 +190,7 @@ fn strangers_are_refused() {
         job: "other".to_string(),
         trainer: 0,
         incarnation: 1,
+        term: Term::default(),
         vars: Vec::new(),
     };
     let refused = bench.say(0, 0, hello);
@@ -304,6 +313,7 @@ fn a_trainer_started_again_learns_which_round_it_is_in() {
         job: "job".to_string(),
         trainer: 1,
         incarnation: 101,
+        term: Term::default(),
         vars: Vec::new(),
     };
     bench.server.closed(Millis(0), ConnId(2));
@@ -450,7 +460,7 @@ fn traders() -> Bench {
 fn trainers_trade_and_lost_answers_come_again() {
     let mut bench = traders();
     assert_eq!(bench.say(1, 5, trade(1, &[b"a", b"bb"])), []);
-    let pong = Pong { round: 0, missing: vec![0] };
+    let pong = Pong { round: 0, missing: vec![0], notice: Notice::default() };
     assert_eq!(bench.say(1, 9, Ping), [(1, 9, pong.into())]);
     assert_eq!(bench.say(1, 5, trade(1, &[b"a", b"bb"])), [], "asked again: it waits already");
     let (to_0, to_1) = (traded(&[b"ccc", b"a"]), traded(&[b"", b"bb"]));
@@ -542,8 +552,14 @@ fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
         Held { name: name.to_string(), dims: dims.to_vec() }
     }
     let greet = |vars: Vec<Held>| {
-        let hello =
-            Hello { version: VERSION, job: String::new(), trainer: 0, incarnation: 1, vars };
+        let hello = Hello {
+            version: VERSION,
+            job: String::new(),
+            trainer: 0,
+            incarnation: 1,
+            term: Term::default(),
+            vars,
+        };
         let ours = vec![held("w", &[4, 1]), held("bias", &[1]), held("table", &[])];
         let mut server = Server::new(Config::default(), Some(ours));
         server.handle(Millis(0), ConnId(1), 0, hello.into())

@@ -1,0 +1,54 @@
+//! `notice`: what a server tells its trainers of cuts, unasked.
+
+use super::Body;
+use crate::codec::{Reader, Writer};
+use crate::error::Result;
+
+/// A cut that trainers should take part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// Its number.
+    pub cut: u64,
+    /// When: at the boundary after this round of the trainer's own; 0: at the next boundary.
+    pub after: u64,
+}
+
+/// What a server tells of cuts, whenever it changes and with every [`super::Pong`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notice {
+    /// The next cut, from the server that leads.
+    pub due: Option<Due>,
+    /// Cuts that are durable here, ascending.
+    pub kept: Vec<u64>,
+}
+
+impl Body for Notice {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        out.u8(self.due.is_some().into());
+        if let Some(Due { cut, after }) = self.due {
+            out.u64(cut);
+            out.u64(after);
+        }
+        out.numbers(&self.kept);
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let due = match input.flag()? {
+            true => Some(Due { cut: input.u64()?, after: input.u64()? }),
+            false => None,
+        };
+        Ok(Self { due, kept: input.numbers()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::check::answer_survives;
+
+    #[test]
+    fn survives_the_wire() {
+        answer_survives(Notice::default());
+        answer_survives(Notice { due: Some(Due { cut: 3, after: 70 }), kept: vec![1, 2] });
+    }
+}

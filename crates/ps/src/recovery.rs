@@ -1,0 +1,135 @@
+//! Where a job stands when processes of it died: terms, cuts, and what to do next, as pure rules.
+//!
+//! A *cut* is a state of the whole job at a moment when nothing is under way; cuts are numbered from 0.
+//! A *term* is the time between two rollbacks; terms are numbered from 1. Each term begins from a cut, its
+//! base: all servers load it, all trainers go back to it, and the job goes on from there.
+//!
+//! A new term has two phases. It is *opened* on every server: the server serves nobody any more, and the
+//! list of its cuts stands still. Only when it is open everywhere is its base chosen: the greatest cut
+//! that all have. So whoever chooses, chooses the same, and a cut that all servers have kept is never
+//! gone behind.
+
+use std::fmt;
+
+/// A term, with the cut that it began from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Term {
+    /// Its number, from 1; 0 in a greeting that only asks.
+    pub number: u64,
+    /// The cut that it began from; none while it is open and nothing is loaded.
+    pub base: Option<u64>,
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.base {
+            Some(base) => write!(f, "term {} from cut {base}", self.number),
+            None => write!(f, "term {}, not loaded", self.number),
+        }
+    }
+}
+
+/// What a server tells a trainer that is not of its term.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The server's term.
+    pub term: Term,
+    /// Cuts that are durable there, ascending.
+    pub cuts: Vec<u64>,
+    /// Whether another process of the trainer's rank took part in this term: what it did since the base
+    /// is lost with it.
+    pub has_member: bool,
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, with cuts {:?}", self.term, self.cuts)
+    }
+}
+
+/// The job cannot go on: the servers have no cut in common. The cuts of each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoCommonCut(pub Vec<Vec<u64>>);
+
+/// What a trainer says to all servers next, by what each has said: it greets them with this term. It has
+/// joined when all have welcomed it.
+pub fn decide(standings: &[Standing]) -> Result<Term, NoCommonCut> {
+    let number = standings.iter().map(|standing| standing.term.number).max().unwrap_or(0);
+    let newest = || standings.iter().filter(|standing| standing.term.number == number);
+    let is_everywhere = newest().count() == standings.len();
+    let base = newest().find_map(|standing| standing.term.base);
+    let Some(base) = base else {
+        // It is being opened: where it is not open yet, it is now.
+        return Ok(Term { number, base: is_everywhere.then_some(common_of(standings)?) });
+    };
+    let fits = |standing: &Standing| match standing.term.base {
+        Some(loaded) => loaded == base && !standing.has_member,
+        None => standing.cuts.contains(&base),
+    };
+    match is_everywhere && newest().all(fits) {
+        true => Ok(Term { number, base: Some(base) }),
+        false => Ok(Term { number: number + 1, base: None }),
+    }
+}
+
+fn common_of(standings: &[Standing]) -> Result<u64, NoCommonCut> {
+    let cuts = || standings.iter().map(|standing| standing.cuts.clone()).collect::<Vec<_>>();
+    common(&cuts()).ok_or_else(|| NoCommonCut(cuts()))
+}
+
+/// The greatest cut that is in all lists: what everybody has kept is *complete*. What is older is of no
+/// use any more.
+pub fn common(lists: &[impl AsRef<[u64]>]) -> Option<u64> {
+    let (first, others) = lists.split_first()?;
+    let is_everywhere = |cut: &&u64| others.iter().all(|list| list.as_ref().contains(cut));
+    first.as_ref().iter().filter(is_everywhere).max().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(number: u64, base: Option<u64>, cuts: &[u64]) -> Standing {
+        Standing { term: Term { number, base }, cuts: cuts.to_vec(), has_member: false }
+    }
+
+    fn next(standings: &[Standing]) -> (u64, Option<u64>) {
+        let term = decide(standings).unwrap();
+        (term.number, term.base)
+    }
+
+    #[test]
+    fn who_comes_joins_the_term_that_all_servers_are_in() {
+        assert_eq!(next(&[standing(1, Some(0), &[0]), standing(1, Some(0), &[0])]), (1, Some(0)));
+        // One has not loaded yet.
+        assert_eq!(next(&[standing(3, Some(4), &[4]), standing(3, None, &[4, 5])]), (3, Some(4)));
+    }
+
+    #[test]
+    fn a_term_is_opened_everywhere_before_its_base_is_chosen() {
+        let restarted = standing(2, None, &[0, 1]);
+        let loaded = standing(1, Some(0), &[0, 1, 2]);
+        assert_eq!(next(&[restarted.clone(), loaded]), (2, None));
+        assert_eq!(next(&[restarted, standing(2, None, &[0, 1, 2])]), (2, Some(1)));
+    }
+
+    #[test]
+    fn what_is_lost_ends_a_term() {
+        // A process of the asking rank took part.
+        let has_member = |standing: Standing| Standing { has_member: true, ..standing };
+        let a = standing(1, Some(0), &[0, 1]);
+        assert_eq!(next(&[a.clone(), has_member(a.clone())]), (2, None));
+        // A server that has not heard of the term, or knows another base, or lacks it.
+        assert_eq!(next(&[standing(5, Some(3), &[3]), standing(1, Some(0), &[0])]), (6, None));
+        assert_eq!(next(&[standing(5, Some(3), &[3]), standing(5, Some(2), &[2, 3])]), (6, None));
+        assert_eq!(next(&[standing(5, Some(3), &[3]), standing(5, None, &[2])]), (6, None));
+    }
+
+    #[test]
+    fn without_a_common_cut_the_job_cannot_go_on() {
+        let error = decide(&[standing(2, None, &[0]), standing(2, None, &[3])]).unwrap_err();
+        assert_eq!(error, NoCommonCut(vec![vec![0], vec![3]]));
+        assert_eq!(common(&[vec![0, 2, 4], vec![2, 3, 4], vec![2, 4]]), Some(4));
+        assert_eq!(common(&[] as &[Vec<u64>]), None);
+    }
+}
