@@ -52,7 +52,8 @@ pub struct EntryFilter {
     /// What changed since somebody asked, if anybody does.
     log: Option<Log>,
     /// What rows were when somebody began to write them down, of those that changed or moved since.
-    scan: Option<Scan>,
+    scans: Vec<Scan>,
+    n_scans: u64,
 }
 
 /// Rows with how often each was named; 0 of those that do not wait. A later one is newer.
@@ -65,6 +66,7 @@ struct Log {
 
 #[derive(Debug, Default)]
 struct Scan {
+    id: u64,
     next: usize,
     before: Vec<(u64, u32)>,
 }
@@ -97,8 +99,17 @@ impl EntryFilter {
     /// A rule for the part of `table` that begins with row `first`.
     pub fn new(entry: Entry, seed: u64, table: &str, first: u64) -> Self {
         let salt = table.bytes().fold(mix(seed), |salt, byte| mix(salt ^ u64::from(byte)));
-        let (waiting, counts) = (KeyMap::default(), Vec::new());
-        Self { entry, salt, first, waiting, counts, n_dropped: 0, log: None, scan: None }
+        Self {
+            entry,
+            salt,
+            first,
+            waiting: KeyMap::default(),
+            counts: Vec::new(),
+            n_dropped: 0,
+            log: None,
+            scans: Vec::new(),
+            n_scans: 0,
+        }
     }
 
     /// Whether a row that nobody has named yet is taken in at once.
@@ -120,7 +131,7 @@ impl EntryFilter {
         if is_new {
             self.counts.push(0);
         }
-        if let Some(scan) = &mut self.scan {
+        for scan in &mut self.scans {
             scan.before.push((row, self.counts[at]));
         }
         self.counts[at] += 1;
@@ -139,8 +150,8 @@ impl EntryFilter {
         let last = self.waiting.keys().last().copied().zip(self.counts.last().copied());
         let Some(at) = self.waiting.remove(row) else { return };
         self.counts.swap_remove(at);
-        if let (Some(scan), Some(moved)) = (&mut self.scan, last.filter(|&(last, _)| last != row)) {
-            scan.before.push(moved);
+        if let Some(moved) = last.filter(|&(last, _)| last != row) {
+            self.scans.iter_mut().for_each(|scan| scan.before.push(moved));
         }
     }
 
@@ -170,14 +181,17 @@ impl EntryFilter {
     }
 
     /// Begins to list all rows as they are now: [`EntryFilter::scan`] until nothing comes, then
-    /// [`EntryFilter::end_scan`].
-    pub fn begin_scan(&mut self) {
-        self.scan = Some(Scan::default());
+    /// [`EntryFilter::end_scan`], with the number that is returned.
+    pub fn begin_scan(&mut self) -> u64 {
+        self.n_scans += 1;
+        self.scans.push(Scan { id: self.n_scans, ..Scan::default() });
+        self.n_scans
     }
 
     /// The next rows with their counts. Some may have changed since the beginning.
-    pub fn scan(&mut self, n_max: usize) -> Vec<(u64, u32)> {
-        let Some(scan) = &mut self.scan else { return Vec::new() };
+    pub fn scan(&mut self, id: u64, n_max: usize) -> Vec<(u64, u32)> {
+        let scan = self.scans.iter_mut().find(|scan| scan.id == id);
+        let Some(scan) = scan else { return Vec::new() };
         let keys = self.waiting.keys().get(scan.next..).unwrap_or(&[]).iter().copied();
         let counts = self.counts.get(scan.next..).unwrap_or(&[]).iter().copied();
         let found: Vec<(u64, u32)> = keys.zip(counts).take(n_max).collect();
@@ -186,15 +200,16 @@ impl EntryFilter {
     }
 
     /// What must be corrected: rows with the counts they had at the beginning, 0 if none.
-    pub fn end_scan(&mut self) -> Vec<(u64, u32)> {
-        let mut before = self.scan.take().unwrap_or_default().before;
+    pub fn end_scan(&mut self, id: u64) -> Vec<(u64, u32)> {
+        let at = self.scans.iter().position(|scan| scan.id == id);
+        let mut before = at.map_or(Vec::new(), |at| self.scans.swap_remove(at).before);
         keep_first(&mut before);
         before
     }
 
     /// Forgets all rows.
     pub fn clear(&mut self) {
-        (self.waiting, self.counts, self.scan) = (KeyMap::default(), Vec::new(), None);
+        (self.waiting, self.counts, self.scans) = (KeyMap::default(), Vec::new(), Vec::new());
         if self.log.is_some() {
             self.track();
         }
@@ -295,15 +310,15 @@ mod tests {
         filter.take_changes();
         for cut in 0..20 {
             let before = filter.waiting();
-            filter.begin_scan();
+            let scan = filter.begin_scan();
             let (mut scanned, mut n) = (new(), usize::MAX);
             while n > 0 {
                 drop_some(&mut filter, 30);
-                let found = filter.scan(7);
+                let found = filter.scan(scan, 7);
                 n = found.len();
                 found.into_iter().for_each(|(row, count)| scanned.wait(row, count));
             }
-            filter.end_scan().into_iter().for_each(|(row, count)| scanned.wait(row, count));
+            filter.end_scan(scan).into_iter().for_each(|(row, count)| scanned.wait(row, count));
             assert_eq!(scanned.waiting(), before, "cut {cut}");
             match cut {
                 0 => copy = scanned,

@@ -5,6 +5,8 @@
 
 mod blocks;
 mod changes;
+mod cuts;
+mod identity;
 mod port_file;
 mod schedule;
 mod snapshot;

@@ -7,27 +7,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use program::distributed::Applies;
 use program::{OpDesc, Program};
 use ps::message::{Held, LookUp, Named, Phase, Pull, Save};
-use ps::server::{ServerMemory, Size, Store, TableGrads, Unit};
+use ps::server::{CutRecord, OnDisk, ServerMemory, Size, Store, TableGrads, Unit, Written};
 use ps::{Refusal, TrainerId};
 use tensor::{DType, Tensor, Value};
 
 use super::blocks::{Blocks, Update};
+use super::cuts::{self, Cuts, Tables};
+use super::identity::{layout, owner};
 use super::schedule::Schedule;
+use super::snapshot::{Layout, Owner};
 use super::table::{Accepts, Answer, Files, Policy, RowTables, Shared, Snapshot, Table, Updater};
 use super::units::Groups;
 use super::values::{check_answer, check_counter, n_bytes_of};
-use crate::error::{Error, Result};
+use crate::error::{BadSnapshot, Error, Result};
 use crate::io;
+use crate::remote::Log;
 use crate::scope::Scope;
 
 /// The tables of a server and what changes them.
 pub struct BlockStore {
-    tables: Vec<Mutex<Box<dyn Table>>>,
+    tables: Tables,
     /// Which of them must be changed one after the other.
     groups: Groups,
     /// Held while a table is written.
     saving: Vec<Mutex<()>>,
-    schedule: Mutex<Schedule>,
+    schedule: Arc<Mutex<Schedule>>,
     /// Which table takes a gradient, and what it must be; which table has a variable.
     by_grad: HashMap<String, (usize, Accepts)>,
     by_var: HashMap<String, usize>,
@@ -37,6 +41,9 @@ pub struct BlockStore {
     counters: BTreeSet<String>,
     params: Vec<Held>,
     memory: ServerMemory,
+    /// Whose cuts they are, if there are any.
+    identity: (Owner, Layout),
+    cuts: Option<Arc<Cuts>>,
 }
 
 impl std::fmt::Debug for BlockStore {
@@ -63,6 +70,9 @@ impl BlockStore {
         let groups = Groups::new(&updates);
         let (shared, by_var) = shared(&updates, &schedule.names());
         let by_rows = RowTables::new(program, op)?;
+        schedule.keep(shared.iter().flatten().map(|shared| shared.name.clone()).collect());
+        let layout = layout(&updates, &shared, job);
+        let owner = owner(program, op, &layout)?;
         let (mut tables, mut by_grad) = (Vec::with_capacity(updates.len()), HashMap::new());
         for (update, shared) in updates.into_iter().zip(shared) {
             let mut table = by_rows.table(Updater::new(update, shared, scope, &memory), policy)?;
@@ -79,24 +89,37 @@ impl BlockStore {
         let by_origin = here.into_iter().flatten();
         let by_origin = by_origin.map(|placed| (placed.origin.clone(), placed.slice.clone()));
         let by_origin = by_origin.collect();
-        let schedule = Mutex::new(schedule);
         let saving = tables.iter().map(|_| Mutex::default()).collect();
         Ok(Self {
-            tables,
+            tables: Arc::new(tables),
             groups,
             saving,
-            schedule,
+            schedule: Arc::new(Mutex::new(schedule)),
             by_grad,
             by_var,
             by_origin,
             counters,
             params,
             memory,
+            identity: (owner, layout),
+            cuts: None,
         })
+    }
+
+    /// Keeps cuts in a folder from now on; what is there must be this server's own.
+    pub fn keep_cuts(&mut self, folder: &Path, log: Log) -> Result<()> {
+        let held = cuts::Held { tables: self.tables.clone(), schedule: self.schedule.clone() };
+        self.cuts = Some(Cuts::open(folder, self.identity.clone(), held, log)?);
+        Ok(())
+    }
+
+    fn cuts(&self) -> Answer<&Arc<Cuts>> {
+        self.cuts.as_ref().ok_or_else(|| failed(BadSnapshot::None))
     }
 
     /// Gives the scope its variables back, when nobody is served any more.
     pub fn give_back(&self) {
+        self.cuts.iter().for_each(|cuts| cuts.stop());
         (0..self.tables.len()).for_each(|at| self.table(at).updater().give_back());
     }
 
@@ -227,6 +250,27 @@ impl Store for BlockStore {
         Some(self.params.clone())
     }
 
+    fn on_disk(&self) -> Answer<OnDisk> {
+        self.cuts()?.on_disk().map_err(failed)
+    }
+
+    fn mark(&self, cut: u64) -> Answer<()> {
+        self.cuts()?.mark(cut);
+        Ok(())
+    }
+
+    fn write_cut(&self, record: &CutRecord) -> Answer<Written> {
+        self.cuts()?.write(record).map_err(failed)
+    }
+
+    fn roll_back(&self, cut: u64, term: u64) -> Answer<Vec<u8>> {
+        self.cuts()?.roll_back(cut, term).map_err(failed)
+    }
+
+    fn journal(&self, cut: u64) -> Answer<Vec<u8>> {
+        self.cuts()?.journal(cut).map_err(failed)
+    }
+
     fn size(&self) -> Size {
         let sizes = (0..self.tables.len()).map(|at| self.table(at).size());
         sizes.fold(Size::default(), |all, size| Size {
@@ -238,6 +282,10 @@ impl Store for BlockStore {
             dropped: all.dropped + size.dropped,
         })
     }
+}
+
+fn failed(error: BadSnapshot) -> Refusal {
+    Refusal::Failed(error.to_string())
 }
 
 /// For each block, the variables that it shares with another one or with the schedule; and which block

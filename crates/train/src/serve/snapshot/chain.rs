@@ -192,7 +192,10 @@ mod tests {
         assert_eq!(all.useless(3), [], "base.2 is the only one that may be gone back to");
         assert_eq!(names(&all.useless(4)), ["base.0", "cut.1", "cut.2"]);
         assert_eq!(names(&all.useless(5)), ["base.0", "cut.1", "cut.2"]);
-        assert_eq!(names(&all.useless(6)), ["base.0", "cut.1", "cut.2", "base.2", "cut.3", "cut.4"]);
+        assert_eq!(
+            names(&all.useless(6)),
+            ["base.0", "cut.1", "cut.2", "base.2", "cut.3", "cut.4"]
+        );
         let mut rest = Chain(all.files().to_vec());
         all.useless(4).iter().for_each(|file| rest.remove(file));
         assert_eq!((cuts(&rest), rest.gap()), (vec![2, 3, 4, 5, 6], None));

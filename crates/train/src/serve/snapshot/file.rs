@@ -46,13 +46,15 @@ pub(in crate::serve) enum Kind {
     Waiting = 8,
     /// Rows that a trainer has not seen since others changed them.
     Unseen = 9,
-    /// What the server knows besides its data.
+    /// What the server and its trainers know besides the data.
     State = 10,
+    /// What must be kept when the file is gone.
+    Journal = 11,
     /// The last: how many sections there are, and a checksum of their checksums.
-    End = 11,
+    End = 12,
 }
 
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 12] = [
     Kind::Header,
     Kind::Layout,
     Kind::Value,
@@ -63,6 +65,7 @@ const KINDS: [Kind; 11] = [
     Kind::Waiting,
     Kind::Unseen,
     Kind::State,
+    Kind::Journal,
     Kind::End,
 ];
 

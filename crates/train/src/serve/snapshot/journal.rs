@@ -41,8 +41,10 @@ impl Journal {
         journal.n_records = records.len();
         journal.last = records.last().map_or(CutId::default(), |record| record.at);
         let head = if journal.path.exists() { MAGIC.len() + size_of::<u32>() } else { 0 };
-        let n_bytes: usize =
-            records.iter().map(|record| HEAD_BYTES + record.contents.len() + size_of::<u32>()).sum();
+        let n_bytes: usize = records
+            .iter()
+            .map(|record| HEAD_BYTES + record.contents.len() + size_of::<u32>())
+            .sum();
         journal.n_bytes = (head + n_bytes) as u64;
         Ok(journal)
     }

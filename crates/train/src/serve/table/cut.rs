@@ -33,6 +33,8 @@ pub(super) struct RowsCut {
     pub(super) first_made: usize,
     /// Rows that wait, of which the number changed.
     pub(super) waiting: Vec<(u64, u32)>,
+    /// Names the list of all rows that wait.
+    pub(super) scan: Option<u64>,
     pub(super) step: Step,
 }
 
@@ -40,7 +42,7 @@ impl RowsCut {
     /// A cut of a table in which no row was made.
     pub(super) fn new(head: RowsHead, capture: u64, step: Step) -> Self {
         let (made, waiting) = (Vec::new(), Vec::new());
-        Self { head, capture, made, first_made: 0, waiting, step }
+        Self { head, capture, made, first_made: 0, waiting, scan: None, step }
     }
 }
 
@@ -72,12 +74,13 @@ impl TableCut {
         let mut sections = Vec::new();
         if let Some(rows) = &self.rows {
             sections.push((Kind::RowsHead, rows.head.to_bytes()));
-            if !rows.made.is_empty() {
+            let has_changes = self.extent == Extent::Changed;
+            if has_changes && !rows.made.is_empty() {
                 let (first, made) = (rows.first_made, rows.made.clone());
                 let names = Names::ByPlace { first, rows: made };
                 sections.push(names_section(&names, u64::MAX));
             }
-            if !rows.waiting.is_empty() {
+            if has_changes && !rows.waiting.is_empty() {
                 let settled = EntryFilter::settle(rows.waiting.clone());
                 sections.push((Kind::Waiting, waiting_to_bytes(&settled)));
             }
@@ -105,7 +108,7 @@ impl Updater {
 
     /// Bytes of the variables that a cut has as a whole.
     pub(super) fn n_cut_bytes(&self, extent: Extent) -> u64 {
-        let kept = self.kept.iter().filter(|var| var.is_changed || extent == Extent::Whole);
+        let kept = self.kept.iter().filter(|var| var.is_changed || extent != Extent::Changed);
         let n_bytes = |value: &Value| n_bytes_of(value) as u64;
         kept.filter_map(|var| self.scope.read(&var.name, n_bytes)).sum()
     }
@@ -114,11 +117,9 @@ impl Updater {
     pub(super) fn mark(&mut self, extent: Extent) -> Vec<(String, Value)> {
         let mut values = Vec::new();
         for var in &mut self.kept {
-            let is_changed = match extent {
-                Extent::Changed => std::mem::take(&mut var.is_changed),
-                Extent::Whole => true,
-            };
-            if is_changed && self.scope.find(&var.name).is_some() {
+            let is_wanted = var.is_changed || extent != Extent::Changed;
+            var.is_changed &= extent == Extent::Copy;
+            if is_wanted && self.scope.find(&var.name).is_some() {
                 let shared = self.scope.write(&var.name, |value| match value.share() {
                     Some(tensor) => Value::Shared(tensor),
                     None => value.clone(),
@@ -131,7 +132,7 @@ impl Updater {
 
     /// Values of a cut that is not durable have changed since the last one that is.
     pub(super) fn put_back(&mut self, cut: &TableCut) {
-        if cut.extent == Extent::Changed {
+        if cut.extent != Extent::Copy {
             cut.values.iter().for_each(|(name, _)| self.note_change(name));
         }
     }

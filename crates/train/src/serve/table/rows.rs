@@ -141,8 +141,8 @@ impl Table for RowTable {
     }
 
     fn next_part(&mut self, cut: &mut TableCut) -> Part {
-        let (scope, extent) = (&self.updater.scope, cut.extent);
-        cut.rows.as_mut().map_or(Part::End, |rows| self.slab.next_part(scope, rows, extent))
+        let scope = &self.updater.scope;
+        cut.rows.as_mut().map_or(Part::End, |rows| self.slab.next_part(scope, rows))
     }
 
     fn end_cut(&mut self, cut: TableCut, is_durable: bool) {

@@ -70,8 +70,10 @@ pub(super) fn row_bytes(tensor: &Tensor) -> usize {
 pub(in crate::serve) enum Extent {
     /// What changed since the last one.
     Changed,
-    /// Everything.
+    /// Everything; the next one has what changes from now on.
     Whole,
+    /// Everything; what the next one has is not touched by it.
+    Copy,
 }
 
 /// See the module.
@@ -90,8 +92,8 @@ pub(super) struct Tracking {
 struct Capture {
     id: u64,
     extent: Extent,
-    /// Those that belong to it; none: all.
-    listed: Option<RowSet>,
+    /// Those that had changed; none: all.
+    changed: Option<RowSet>,
     n_places: usize,
     /// All before are written.
     next: usize,
@@ -131,9 +133,9 @@ impl Tracking {
 
     /// Begins a cut of a table with so many places.
     pub(super) fn mark(&mut self, n_vars: usize, n_places: usize, extent: Extent) -> u64 {
-        let listed = match extent {
-            Extent::Whole => None,
-            Extent::Changed => {
+        let changed = match extent {
+            Extent::Copy => None,
+            Extent::Whole | Extent::Changed => {
                 let touched = std::mem::take(&mut self.touched);
                 let is_all = std::mem::take(&mut self.is_all_touched);
                 (!is_all).then_some(touched)
@@ -144,7 +146,7 @@ impl Tracking {
         self.captures.push(Capture {
             id,
             extent,
-            listed,
+            changed,
             n_places,
             next: 0,
             left_behind: RowSet::default(),
@@ -165,9 +167,9 @@ impl Tracking {
     pub(super) fn end(&mut self, id: u64, is_durable: bool) {
         let Some(at) = self.captures.iter().position(|capture| capture.id == id) else { return };
         let capture = self.captures.swap_remove(at);
-        if !is_durable && capture.extent == Extent::Changed {
-            match capture.listed {
-                Some(listed) => self.touched.unite(&listed),
+        if !is_durable && capture.extent != Extent::Copy {
+            match capture.changed {
+                Some(changed) => self.touched.unite(&changed),
                 None => self.is_all_touched = true,
             }
         }
@@ -181,9 +183,14 @@ impl Tracking {
 }
 
 impl Capture {
+    /// Those that belong to it; none: all.
+    fn listed(&self) -> Option<&RowSet> {
+        self.changed.as_ref().filter(|_| self.extent == Extent::Changed)
+    }
+
     /// Whether a row is still to be written.
     fn has(&self, place: usize) -> bool {
-        let is_listed = self.listed.as_ref().is_none_or(|listed| listed.contains(place));
+        let is_listed = self.listed().is_none_or(|listed| listed.contains(place));
         is_listed && (self.next..self.n_places).contains(&place)
     }
 
@@ -242,7 +249,7 @@ impl Capture {
 
     /// The first place not before `from` that belongs to the cut.
     fn next_from(&self, from: usize) -> Option<usize> {
-        let next = match &self.listed {
+        let next = match self.listed() {
             Some(listed) => listed.next_from(from)?,
             None => from,
         };
@@ -352,8 +359,9 @@ mod tests {
         for cut in 0..60 {
             change(&mut tracking, 40);
             let now = ["w", "m"].map(|name| scope.get(name).unwrap());
-            let base = (cut % 7 == 3).then(|| tracking.mark(2, N, Extent::Whole));
-            let id = tracking.mark(2, N, Extent::Changed);
+            let base = (cut % 7 == 3).then(|| tracking.mark(2, N, Extent::Copy));
+            let extent = if cut % 4 == 1 { Extent::Whole } else { Extent::Changed };
+            let id = tracking.mark(2, N, extent);
             let whole = Scope::new();
             ["w", "m"].iter().for_each(|name| whole.set(name, copy.get(name).unwrap()));
             loop {
@@ -395,7 +403,7 @@ mod tests {
         let chunk = tracking.chunk(&vars(&scope), id).unwrap().unwrap();
         assert_eq!((chunk.places, chunk.values[1].len()), (Places::List(vec![7, 8, 9, 300]), 16));
         assert!(tracking.chunk(&vars(&scope), id).unwrap().is_none());
-        let id = tracking.mark(2, N, Extent::Whole);
+        let id = tracking.mark(2, N, Extent::Copy);
         let chunk = tracking.chunk(&vars(&scope), id).unwrap().unwrap();
         assert_eq!(chunk.places, Places::Run(0..N));
     }

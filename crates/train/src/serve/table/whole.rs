@@ -198,7 +198,7 @@ impl Table for WholeTable {
         let rows = self.by_rows.as_ref().map_or(0, |ByRows { names, n_rows, tracking }| {
             let row_bytes = ByRows::vars(names, &self.updater.scope).row_bytes() as u64;
             let n_rows = match extent {
-                Extent::Whole => *n_rows,
+                Extent::Whole | Extent::Copy => *n_rows,
                 Extent::Changed => tracking.n_touched(*n_rows),
             };
             n_rows as u64 * row_bytes
@@ -209,7 +209,7 @@ impl Table for WholeTable {
     fn mark(&mut self, extent: Extent) -> TableCut {
         let values = self.updater.mark(extent);
         let rows = self.by_rows.as_mut().map(|ByRows { names, n_rows, tracking }| {
-            let is_whole = extent == Extent::Whole;
+            let is_whole = extent != Extent::Changed;
             let head = RowsHead { is_whole, n_rows: *n_rows as u64, ..RowsHead::default() };
             let capture = tracking.mark(names.len(), *n_rows, extent);
             RowsCut::new(head, capture, Step::Rows)

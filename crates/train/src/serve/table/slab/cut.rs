@@ -1,7 +1,7 @@
 //! Cuts of a table of which the touched rows exist.
 
 use ps::table::{NamesCursor, RowIndex};
-use tensor::RowInit;
+use tensor::{RowInit, Value};
 
 use super::{GROW_ROWS, Slab, row_vars};
 use crate::error::BadSnapshot;
@@ -11,7 +11,6 @@ use crate::serve::snapshot::{
 };
 use crate::serve::table::cut::{Part, RowsCut, Step};
 use crate::serve::table::tracking::{Extent, Tracking};
-use tensor::Value;
 
 /// Rows whose numbers are copied at once, while nobody changes the table.
 const N_NAMES: usize = 1 << 17;
@@ -40,7 +39,7 @@ impl Slab {
         let n_places = self.n_rows() + 1;
         let n_touched = |tracking: &Tracking| tracking.n_touched(n_places);
         let n_rows = match extent {
-            Extent::Whole => n_places,
+            Extent::Whole | Extent::Copy => n_places,
             Extent::Changed => self.tracking.as_ref().map_or(0, n_touched),
         };
         let row_bytes = self.width() * size_of::<f32>() * self.vars.len();
@@ -50,7 +49,7 @@ impl Slab {
     /// Begins a cut.
     pub(in crate::serve::table) fn mark(&mut self, extent: Extent) -> RowsCut {
         let head = RowsHead {
-            is_whole: extent == Extent::Whole,
+            is_whole: extent != Extent::Changed,
             n_rows: self.n_rows() as u64,
             absent: Some(self.absent as u64),
             has_stepped: self.has_stepped,
@@ -61,16 +60,19 @@ impl Slab {
         let tracking = self.tracking.get_or_insert_default();
         let capture = tracking.mark(n_vars, n_places, extent);
         let step = match extent {
-            Extent::Whole => Step::Names(NamesCursor::default()),
+            Extent::Whole | Extent::Copy => Step::Names(NamesCursor::default()),
             Extent::Changed => Step::Rows,
         };
         let mut cut = RowsCut::new(head, capture, step);
-        match (extent, &mut self.filter) {
-            (Extent::Whole, Some(filter)) => filter.begin_scan(),
-            (Extent::Changed, Some(filter)) => cut.waiting = filter.take_changes(),
-            (_, None) => {}
+        if let Some(filter) = &mut self.filter {
+            if extent != Extent::Changed {
+                cut.scan = Some(filter.begin_scan());
+            }
+            if extent != Extent::Copy {
+                cut.waiting = filter.take_changes();
+            }
         }
-        if extent == Extent::Changed {
+        if extent != Extent::Copy {
             cut.made = std::mem::take(&mut self.made);
             cut.first_made = self.n_rows() - cut.made.len();
         }
@@ -78,12 +80,7 @@ impl Slab {
     }
 
     /// The next part of a cut.
-    pub(in crate::serve::table) fn next_part(
-        &mut self,
-        scope: &Scope,
-        cut: &mut RowsCut,
-        extent: Extent,
-    ) -> Part {
+    pub(in crate::serve::table) fn next_part(&mut self, scope: &Scope, cut: &mut RowsCut) -> Part {
         loop {
             match &mut cut.step {
                 Step::Names(cursor) => match self.index.names(cursor, N_NAMES) {
@@ -102,12 +99,12 @@ impl Slab {
                         Some(None) => cut.step = Step::Waiting,
                     }
                 }
-                Step::Waiting => match self.filter.as_mut().filter(|_| extent == Extent::Whole) {
+                Step::Waiting => match self.filter.as_mut().zip(cut.scan) {
                     None => cut.step = Step::End,
-                    Some(filter) => {
-                        let mut found = filter.scan(N_NAMES);
+                    Some((filter, scan)) => {
+                        let mut found = filter.scan(scan, N_NAMES);
                         if found.is_empty() {
-                            found = filter.end_scan();
+                            found = filter.end_scan(scan);
                             cut.step = Step::End;
                         }
                         return Part::Section(Kind::Waiting, waiting_to_bytes(&found));
@@ -128,12 +125,16 @@ impl Slab {
         if let Some(tracking) = &mut self.tracking {
             tracking.end(cut.capture, is_durable);
         }
-        match (extent, &mut self.filter) {
-            (Extent::Whole, Some(filter)) => drop(filter.end_scan()),
-            (Extent::Changed, Some(filter)) if !is_durable => filter.put_back(cut.waiting),
-            _ => {}
+        let is_taken = extent != Extent::Copy && !is_durable;
+        if let Some(filter) = &mut self.filter {
+            if let Some(scan) = cut.scan {
+                filter.end_scan(scan);
+            }
+            if is_taken {
+                filter.put_back(cut.waiting);
+            }
         }
-        if extent == Extent::Changed && !is_durable {
+        if is_taken {
             let newer = std::mem::replace(&mut self.made, cut.made);
             self.made.extend(newer);
         }
