@@ -243,6 +243,13 @@ impl Parse for CsvParser {
         self.places.clear();
     }
 
+    fn pass_over(&mut self, line: &[u8]) {
+        if self.places.is_empty() {
+            // A header that is none was counted when it was read.
+            let _ = self.parse(line, &mut Records::default());
+        }
+    }
+
     fn parse(&mut self, line: &[u8], out: &mut Records) -> std::result::Result<bool, Refusal> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         self.cells.split(line, self.separator)?;

@@ -304,6 +304,42 @@ pub enum Error {
         /// Which trainer.
         from: usize,
     },
+    /// Bytes that are no positions of readers.
+    #[error("these are no positions of readers: {reason}")]
+    BadPositions {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A pass that was begun with other data than the dataset has now.
+    #[error(
+        "the pass was begun with another {about}: to go on in the middle of it, the script must set \
+         up its datasets as it did before"
+    )]
+    OtherData {
+        /// What differs.
+        about: &'static str,
+    },
+    /// A file that has fewer lines than were read of it before.
+    #[error(
+        "`{file}` has {found} lines or rows now, but {expected} of it were read before the pass was \
+         interrupted: the pass cannot go on in a file that has changed"
+    )]
+    FileShorter {
+        /// The file.
+        file: String,
+        /// What was read before.
+        expected: u64,
+        /// What there is.
+        found: u64,
+    },
+    /// A file with the samples of a trainer that is damaged or of another shuffle.
+    #[error("`{file}` cannot be read as the samples that this trainer has shuffled: {reason}")]
+    BadShare {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// Somebody asked for an end.
     #[error("reading was stopped")]
     Stopped,

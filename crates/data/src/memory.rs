@@ -7,7 +7,8 @@ use std::thread;
 use crate::batch::Batcher;
 use crate::error::{Error, Result};
 use crate::feed::Feed;
-use crate::pass::{Pass, Sink};
+use crate::pass::{Pass, Seen, Sink, Skipped};
+use crate::position::Position;
 use crate::random::{self, Random};
 use crate::records::{Records, fields};
 use crate::shuffle::{self, Exchange, PIECE_WORDS, Scatter};
@@ -22,7 +23,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    fn new(pieces: impl IntoIterator<Item = Records>) -> Self {
+    pub(crate) fn new(pieces: impl IntoIterator<Item = Records>) -> Self {
         let pieces: Vec<Arc<Records>> = pieces.into_iter().map(Arc::new).collect();
         let places = |(piece, records): (usize, &Arc<Records>)| {
             (0..records.len() as u32).map(move |at| (piece as u32, at))
@@ -70,6 +71,12 @@ impl Memory {
         self.pieces[piece as usize].get(place as usize)
     }
 
+    /// A sample as bytes.
+    pub(crate) fn write_bytes(&self, at: usize, out: &mut Vec<u8>) {
+        let (piece, place) = self.order[at];
+        self.pieces[piece as usize].write_bytes(place as usize, out);
+    }
+
     pub(crate) fn shuffle(&mut self, seed: u64) {
         random::shuffle(&mut self.order, seed);
     }
@@ -79,7 +86,8 @@ impl Memory {
         &self,
         exchange: &dyn Exchange,
         slots: &[Slot],
-        (seed, n_round): (u64, usize),
+        seed: u64,
+        n_round: usize,
     ) -> Result<Self> {
         let mut order = self.order.iter();
         let own = Scatter { seed, n_round: n_round.max(1), n_own: self.len() };
@@ -97,7 +105,8 @@ impl Memory {
         &self,
         slots: &[Slot],
         wanted: &[bool],
-        (seed, n_candidates): (u64, usize),
+        seed: u64,
+        n_candidates: usize,
     ) -> Self {
         let mut random = Random::new(seed);
         let mut candidates: Vec<usize> = (0..self.len()).collect();
@@ -192,15 +201,16 @@ fn load_files(pass: &Pass) -> Result<Vec<(usize, Vec<Records>)>> {
     let mut loaded = Vec::new();
     while let Some((at, file)) = pass.files.take() {
         let (mut pieces, mut records) = (Vec::new(), Records::default());
-        let mut taken = |records: &mut Records| {
+        let mut taken = |records: &mut Records, _: Seen<'_>| {
             if records.n_words() > PIECE_WORDS {
                 records.shrink();
                 pieces.push(std::mem::take(records));
             }
             Ok(())
         };
-        let parser = &mut parser;
-        pass.read(file, &mut Sink { parser, records: &mut records, taken: &mut taken })?;
+        let (parser, skipped) = (&mut parser, &mut Skipped::default());
+        let (records_mut, taken) = (&mut records, &mut taken);
+        pass.read(file, &mut Sink { parser, records: records_mut, n_before: 0, skipped, taken })?;
         records.shrink();
         pieces.push(records);
         let n_rows: usize = pieces.iter().map(Records::len).sum();
@@ -213,7 +223,8 @@ fn load_files(pass: &Pass) -> Result<Vec<(usize, Vec<Records>)>> {
 /// Batches of a range of samples.
 pub(crate) struct Range {
     memory: Arc<Memory>,
-    next: usize,
+    /// The next sample, and what came before it.
+    position: Position,
     end: usize,
     batch_size: usize,
     batcher: Batcher,
@@ -230,25 +241,41 @@ pub(crate) fn ranges(
     let (each, extra) = (memory.len() / n, memory.len() % n);
     let mut next = 0;
     let mut range = |at: usize| {
-        let from = next;
+        let position = Position { at: next as u64, ..Position::default() };
         next += each + usize::from(at < extra);
         let (memory, batcher, used) = (memory.clone(), Batcher::new(slots), Vec::new());
-        Range { memory, next: from, end: next, batch_size, batcher, used }
+        Range { memory, position, end: next, batch_size, batcher, used }
     };
     (0..n).map(&mut range).collect()
 }
 
 impl Range {
     pub(crate) fn next(&mut self) -> Result<Option<Feed>> {
-        let end = self.end.min(self.next + self.batch_size);
-        if self.next == end {
+        let next = self.position.at as usize;
+        let end = self.end.min(next + self.batch_size);
+        if next == end {
             return Ok(None);
         }
-        let records: Vec<&[u32]> = (self.next..end).map(|at| self.memory.get(at)).collect();
+        let records: Vec<&[u32]> = (next..end).map(|at| self.memory.get(at)).collect();
         let mut batch = self.used.pop().unwrap_or_default();
         self.batcher.fill(&records, &mut batch)?;
-        self.next = end;
+        self.position.at = end as u64;
+        self.position.n_batches += 1;
+        self.position.n_samples += (end - next) as u64;
         Ok(Some(batch))
+    }
+
+    pub(crate) fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// Goes on behind what was read before; whether that is in this range.
+    pub(crate) fn begin_at(&mut self, position: &Position) -> bool {
+        let is_here = (self.position.at..=self.end as u64).contains(&position.at);
+        if is_here {
+            self.position = position.clone();
+        }
+        is_here
     }
 
     pub(crate) fn recycle(&mut self, batch: Feed) {

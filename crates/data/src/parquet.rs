@@ -5,6 +5,7 @@
 
 mod pages;
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parquet::basic::{Compression, ConvertedType, LogicalType, Type as Physical};
@@ -95,11 +96,22 @@ impl BadRow {
 
 /// Gets the rows of a file.
 pub(crate) trait Rows {
-    /// A row was added to the records; an error ends reading.
-    fn taken(&mut self, records: &mut Records) -> Result<()>;
+    /// Rows at the beginning that are passed over.
+    fn n_before(&self) -> u64 {
+        0
+    }
+
+    /// A row was added to the records, the `n_rows`th of the file; an error ends reading.
+    fn taken(&mut self, records: &mut Records, n_rows: u64) -> Result<()>;
 
     /// A row could not be; an error ends reading.
     fn bad(&mut self, bad: BadRow) -> Result<()>;
+
+    /// The file has so many rows.
+    fn ended(&mut self, n_rows: u64) -> Result<()> {
+        let _ = n_rows;
+        Ok(())
+    }
 }
 
 /// Reads files.
@@ -135,21 +147,26 @@ impl Table {
         let mut n_rows = 0;
         for at in 0..reader.num_row_groups() {
             let group = reader.get_row_group(at).map_err(failed)?;
+            let end = n_rows + group.metadata().num_rows().max(0) as u64;
+            if end <= rows.n_before() {
+                n_rows = end;
+                continue;
+            }
             let mut columns = places
                 .iter()
                 .map(|slot| slot.iter().map(|&place| Strip::open(file, &*group, place)).collect())
                 .collect::<Result<Vec<Vec<Strip>>>>()?;
-            let end = n_rows + group.metadata().num_rows().max(0) as u64;
             while n_rows < end {
                 let n = ROWS_AT_ONCE.min((end - n_rows) as usize);
                 for strip in columns.iter_mut().flatten() {
                     strip.fill(n).map_err(failed)?;
                 }
-                self.add(&columns, (n_rows, n), records, rows)?;
-                n_rows += n as u64;
+                let next = n_rows + n as u64;
+                self.add(&columns, n_rows..next, records, rows)?;
+                n_rows = next;
             }
         }
-        Ok(())
+        rows.ended(n_rows)
     }
 
     /// Where the columns of each slot are.
@@ -190,24 +207,24 @@ impl Table {
         self.slots.iter().map(places).collect()
     }
 
-    /// Makes samples of the rows that are decoded.
+    /// Makes samples of the rows that are decoded; `which` rows of the file they are.
     fn add(
         &self,
         columns: &[Vec<Strip>],
-        (before, n): (u64, usize),
+        which: Range<u64>,
         records: &mut Records,
         rows: &mut dyn Rows,
     ) -> Result<()> {
-        for row in 0..n {
+        let n_before = rows.n_before();
+        for (at, row) in which.enumerate().filter(|&(_, row)| row >= n_before) {
+            let number = row + 1;
             records.begin(0);
-            match self.add_row(columns, row, records) {
+            match self.add_row(columns, at, records) {
                 Ok(()) => {
                     records.commit();
-                    rows.taken(records)?;
+                    rows.taken(records, number)?;
                 }
-                Err((column, refusal)) => {
-                    rows.bad(BadRow { row: before + row as u64 + 1, column, refusal })?;
-                }
+                Err((column, refusal)) => rows.bad(BadRow { row: number, column, refusal })?,
             }
         }
         Ok(())

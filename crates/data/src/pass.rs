@@ -2,7 +2,9 @@
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use tensor::EvenIfPoisoned;
 
 use crate::error::{Error, Refusal, Result, shown};
 use crate::files::{self, Files, LINE_BYTES_MAX, Line, Lines, Opened};
@@ -27,8 +29,23 @@ pub struct Skipped {
 pub(crate) struct Sink<'a> {
     pub(crate) parser: &'a mut Parser,
     pub(crate) records: &'a mut Records,
-    /// Sees the records after each new one and may take them out.
-    pub(crate) taken: &'a mut dyn FnMut(&mut Records) -> Result<()>,
+    /// Lines or rows at the beginning of the file that were read before, and are passed over.
+    pub(crate) n_before: u64,
+    /// What this thread has left out.
+    pub(crate) skipped: &'a mut Skipped,
+    pub(crate) taken: Taken<'a>,
+}
+
+/// Sees the records after each new one, with what was read until there, and may take them out.
+pub(crate) type Taken<'a> = &'a mut dyn FnMut(&mut Records, Seen<'_>) -> Result<()>;
+
+/// What was read so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<'a> {
+    /// Lines or rows of the present file.
+    pub(crate) n_lines: u64,
+    /// What this thread has left out.
+    pub(crate) skipped: &'a Skipped,
 }
 
 /// What the threads of a pass share.
@@ -45,25 +62,27 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    pub(crate) fn new(settings: &Settings) -> Result<Self> {
+    /// Of all files, or of what is left of them: `before` was read or left out before.
+    pub(crate) fn new(settings: &Settings, before: (u64, Skipped)) -> Result<Self> {
         settings.check()?;
         let format = Format::of(&settings.pipe_command)?;
         // Refuses slots that do not fit before anything starts.
-        format.parser(&settings.slots, (settings.ins_id, settings.content))?;
+        format.parser(&settings.slots, settings.ins_id, settings.content)?;
         Ok(Self {
             settings: settings.clone(),
             format,
             files: Files::new(&settings.files),
             stop: Arc::default(),
-            n_rows: AtomicU64::new(0),
-            skipped: Arc::default(),
+            n_rows: AtomicU64::new(before.0),
+            skipped: Arc::new(Mutex::new(before.1)),
             group: OnceLock::new(),
             starting: Mutex::new(()),
         })
     }
 
     pub(crate) fn parser(&self) -> Result<Parser> {
-        self.format.parser(&self.settings.slots, (self.settings.ins_id, self.settings.content))
+        let Settings { slots, ins_id, content, .. } = &self.settings;
+        self.format.parser(slots, *ins_id, *content)
     }
 
     pub(crate) fn stopped(&self) -> bool {
@@ -90,18 +109,20 @@ impl Pass {
     }
 
     /// Counts what is left out, or says that it was too much.
-    fn skip(&self, error: Error, count: impl FnOnce(&mut Skipped)) -> Result<()> {
+    fn skip(&self, error: Error, own: &mut Skipped, count: fn(&mut Skipped)) -> Result<()> {
         let max = self.settings.skips_max;
         if max == 0 || matches!(error, Error::Stopped) {
             return Err(error);
         }
-        let mut skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut skipped = self.skipped.lock().even_if_poisoned();
         if skipped.n_lines + skipped.n_files >= max {
             return Err(Error::TooManySkipped { max, last: Box::new(error) });
         }
-        count(&mut skipped);
-        if skipped.first.is_empty() {
-            skipped.first = error.to_string();
+        for skipped in [&mut *skipped, own] {
+            count(skipped);
+            if skipped.first.is_empty() {
+                skipped.first = error.to_string();
+            }
         }
         Ok(())
     }
@@ -118,9 +139,10 @@ impl Pass {
                 | Error::BadLine { .. }
                 | Error::BadRow { .. }
                 | Error::DenseFill { .. }
+                | Error::FileShorter { .. }
                 | Error::Stopped),
             ) => Err(error),
-            Err(error) => self.skip(error, |skipped| skipped.n_files += 1),
+            Err(error) => self.skip(error, sink.skipped, |skipped| skipped.n_files += 1),
             Ok(()) => Ok(()),
         }
     }
@@ -140,14 +162,17 @@ impl Pass {
                 let reason = "only files of this machine can be, as they are".to_string();
                 return Err(Error::BadParquet { file: file.to_string(), reason });
             };
-            let mut rows = TableSink { pass: self, file, taken: sink.taken };
+            let Sink { n_before, .. } = *sink;
+            let (skipped, taken) = (&mut *sink.skipped, &mut *sink.taken);
+            let mut rows = TableSink { pass: self, file, n_before, skipped, taken };
             return table.read(file, source, sink.records, &mut rows);
         }
         let input = match input {
             Input::Opened(opened) if self.format != Format::Piped => {
                 let mut lines = Lines::new(opened.reader());
                 let read = self.lines(file, &mut lines, sink);
-                return read?.map_err(failed);
+                read?.map_err(failed)?;
+                return whole(file, sink.n_before, lines.n_lines);
             }
             input => input,
         };
@@ -155,13 +180,14 @@ impl Pass {
         if let Err(source) = self.lines(file, &mut lines, sink)? {
             return Err(lines.into_source().error(source));
         }
+        let n_lines = lines.n_lines;
         let pipe = lines.into_source();
         let silent = pipe.n_bytes == 0 && filled;
         pipe.finish()?;
         if silent {
             return Err(Error::PipeSilent { command: self.command(), file: file.to_string() });
         }
-        Ok(())
+        whole(file, sink.n_before, n_lines)
     }
 
     fn start(&self, file: &str, input: Input) -> Result<Pipe> {
@@ -182,7 +208,7 @@ impl Pass {
     }
 
     fn group(&self, command: &str) -> Result<&Group> {
-        let _one = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.starting.lock().even_if_poisoned();
         if let Some(group) = self.group.get() {
             return Ok(group);
         }
@@ -213,15 +239,19 @@ impl Pass {
                 }
                 Err(error) => return Ok(Err(error)),
             };
+            if at <= sink.n_before {
+                parser.pass_over(line);
+                continue;
+            }
             match parser.parse(line, sink.records) {
                 Ok(true) => {
                     sink.records.commit();
-                    (sink.taken)(sink.records)?;
+                    (sink.taken)(sink.records, Seen { n_lines: at, skipped: sink.skipped })?;
                 }
                 Ok(false) => {}
                 Err(refusal) => {
                     let error = self.bad(file, at, line, refusal);
-                    self.skip(error, |skipped| skipped.n_lines += 1)?;
+                    self.skip(error, sink.skipped, |skipped| skipped.n_lines += 1)?;
                 }
             }
         }
@@ -233,23 +263,41 @@ impl Pass {
     }
 }
 
+/// Refuses a file that ends before the place from which it should be read.
+fn whole(file: &str, expected: u64, found: u64) -> Result<()> {
+    if found < expected {
+        return Err(Error::FileShorter { file: file.to_string(), expected, found });
+    }
+    Ok(())
+}
+
 /// Where the rows of a table go.
 struct TableSink<'a> {
     pass: &'a Pass,
     file: &'a str,
-    taken: &'a mut dyn FnMut(&mut Records) -> Result<()>,
+    n_before: u64,
+    skipped: &'a mut Skipped,
+    taken: Taken<'a>,
 }
 
 impl Rows for TableSink<'_> {
-    fn taken(&mut self, records: &mut Records) -> Result<()> {
+    fn n_before(&self) -> u64 {
+        self.n_before
+    }
+
+    fn taken(&mut self, records: &mut Records, n_rows: u64) -> Result<()> {
         if self.pass.stopped() {
             return Err(Error::Stopped);
         }
-        (self.taken)(records)
+        (self.taken)(records, Seen { n_lines: n_rows, skipped: self.skipped })
     }
 
     fn bad(&mut self, bad: BadRow) -> Result<()> {
         let error = bad.error(self.file, &self.pass.command());
-        self.pass.skip(error, |skipped| skipped.n_lines += 1)
+        self.pass.skip(error, self.skipped, |skipped| skipped.n_lines += 1)
+    }
+
+    fn ended(&mut self, n_rows: u64) -> Result<()> {
+        whole(self.file, self.n_before, n_rows)
     }
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use crate::batch::Batcher;
 use crate::error::{Error, Result};
 use crate::feed::Feed;
-use crate::pass::{Pass, Sink};
+use crate::pass::{Pass, Seen, Sink};
+use crate::position::Position;
 use crate::records::Records;
 
 /// Batches that lie ready for a reader, at most.
@@ -19,33 +20,72 @@ const LOOK_MAX: Duration = Duration::from_secs(3600);
 
 /// Batches of one thread.
 pub(crate) struct Stream {
-    batches: Receiver<Result<Feed>>,
+    batches: Receiver<Result<Read>>,
     /// Batches that were used, for their memory.
     used: SyncSender<Feed>,
     thread: Option<JoinHandle<()>>,
     pass: Arc<Pass>,
     waited: Duration,
     /// What was found there when somebody only looked.
-    found: Option<Result<Feed>>,
+    found: Option<Result<Read>>,
+    /// Behind the last batch that was given out; none if chance decides which files are read here.
+    position: Option<Position>,
+}
+
+/// A batch, and where reading goes on behind it.
+struct Read {
+    batch: Feed,
+    after: Position,
+}
+
+/// Which files a thread reads.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// One of its own, then those that nobody has taken: whoever is fast reads more.
+    Free,
+    /// Its own and every `n`th behind it. So where a thread stands needs no list of files, says
+    /// what is left for the others, and the batches of a thread are the same in every run.
+    Every(usize),
 }
 
 /// Starts `n_threads` threads, at most one per file.
 pub(crate) fn start(pass: &Arc<Pass>, n_threads: usize) -> Vec<Stream> {
-    let n = n_threads.min(pass.files.paths().len()).max(1);
-    let n_running = Arc::new(AtomicUsize::new(n));
+    let n = n_readers(pass, n_threads);
     // Each begins with a file of its own: who is slow to start has work too, and where files and
     // threads are equally many every run is the same.
     pass.files.set_aside(n);
-    (0..n).map(|first| Stream::start(pass.clone(), first, n_running.clone())).collect()
+    start_all(pass, Turn::Free, beginnings(n))
+}
+
+/// How many threads there are at most: one per file.
+pub(crate) fn n_readers(pass: &Pass, n_threads: usize) -> usize {
+    n_threads.min(pass.files.paths().len()).max(1)
+}
+
+/// Where `n` threads stand at the beginning.
+pub(crate) fn beginnings(n: usize) -> Vec<Position> {
+    (0..n as u64).map(|file| Position { file, ..Position::default() }).collect()
+}
+
+/// Starts a thread at each position.
+pub(crate) fn start_at(pass: &Arc<Pass>, positions: Vec<Position>) -> Vec<Stream> {
+    start_all(pass, Turn::Every(positions.len()), positions)
+}
+
+fn start_all(pass: &Arc<Pass>, turn: Turn, positions: Vec<Position>) -> Vec<Stream> {
+    let n_running = Arc::new(AtomicUsize::new(positions.len()));
+    let start = |from| Stream::start(pass.clone(), turn, from, n_running.clone());
+    positions.into_iter().map(start).collect()
 }
 
 impl Stream {
-    fn start(pass: Arc<Pass>, first: usize, n_running: Arc<AtomicUsize>) -> Self {
+    fn start(pass: Arc<Pass>, turn: Turn, from: Position, n_running: Arc<AtomicUsize>) -> Self {
         let (batches, taken) = mpsc::sync_channel(N_AHEAD);
         let (used, again) = mpsc::sync_channel(N_AHEAD + 1);
         let shared = pass.clone();
+        let position = matches!(turn, Turn::Every(_)).then(|| from.clone());
         let thread = thread::spawn(move || {
-            let read = Ahead { pass: &shared, first, batches: &batches, again }.read_all();
+            let read = Ahead::new(&shared, from, &batches, again).read_all(turn);
             let last = n_running.fetch_sub(1, Ordering::AcqRel) == 1;
             let empty = shared.n_rows.load(Ordering::Relaxed) == 0;
             match read {
@@ -67,15 +107,22 @@ impl Stream {
             pass,
             waited: Duration::ZERO,
             found: None,
+            position,
         }
     }
 
     pub(crate) fn next(&mut self) -> Result<Option<Feed>> {
         while !self.ready(LOOK_MAX) {}
-        match self.found.take() {
-            Some(batch) => batch.map(Some),
-            None => self.ended().map(|()| None),
+        let Some(found) = self.found.take() else { return self.ended().map(|()| None) };
+        let Read { batch, after } = found?;
+        if let Some(position) = &mut self.position {
+            *position = after;
         }
+        Ok(Some(batch))
+    }
+
+    pub(crate) fn position(&self) -> Option<&Position> {
+        self.position.as_ref()
     }
 
     /// Waits for the next batch or the end, for so long; whether one of them is there.
@@ -131,39 +178,66 @@ impl Drop for Stream {
 /// The thread that reads ahead.
 struct Ahead<'a> {
     pass: &'a Pass,
-    /// Its own file in the list.
-    first: usize,
-    batches: &'a SyncSender<Result<Feed>>,
+    batcher: Batcher,
+    /// Behind the last batch that was made.
+    position: Position,
+    batches: &'a SyncSender<Result<Read>>,
     again: Receiver<Feed>,
 }
 
-impl Ahead<'_> {
-    fn read_all(&self) -> Result<()> {
-        let settings = &self.pass.settings;
-        let mut parser = self.pass.parser()?;
-        let mut batcher = Batcher::new(&settings.slots);
-        let mut records = Records::default();
-        let mut taken = |records: &mut Records| {
-            if records.len() < settings.batch_size {
-                return Ok(());
-            }
-            self.send(&mut batcher, records)
-        };
-        let mut next = self.pass.files.paths().get(self.first).map(String::as_str);
-        while let Some(file) = next {
-            let parser = &mut parser;
-            self.pass.read(file, &mut Sink { parser, records: &mut records, taken: &mut taken })?;
-            next = self.pass.files.take().map(|(_, file)| file);
-        }
-        if records.is_empty() { Ok(()) } else { self.send(&mut batcher, &mut records) }
+impl<'a> Ahead<'a> {
+    fn new(
+        pass: &'a Pass,
+        position: Position,
+        batches: &'a SyncSender<Result<Read>>,
+        again: Receiver<Feed>,
+    ) -> Self {
+        let batcher = Batcher::new(&pass.settings.slots);
+        Self { pass, batcher, position, batches, again }
     }
 
-    fn send(&self, batcher: &mut Batcher, records: &mut Records) -> Result<()> {
+    fn read_all(mut self, turn: Turn) -> Result<()> {
+        let (pass, batch_size) = (self.pass, self.pass.settings.batch_size);
+        let mut parser = pass.parser()?;
+        let mut records = Records::default();
+        let (mut n_before, mut skipped) = (self.position.at, self.position.skipped.clone());
+        let mut next = usize::try_from(self.position.file).ok();
+        while let Some((at, file)) = next.and_then(|at| Some((at, pass.files.paths().get(at)?))) {
+            let mut taken = |records: &mut Records, seen: Seen<'_>| {
+                if records.len() < batch_size {
+                    return Ok(());
+                }
+                self.position.file = at as u64;
+                self.send(records, seen)
+            };
+            let (parser, skipped) = (&mut parser, &mut skipped);
+            let (records, taken) = (&mut records, &mut taken);
+            pass.read(file, &mut Sink { parser, records, n_before, skipped, taken })?;
+            n_before = 0;
+            next = match turn {
+                Turn::Free => pass.files.take().map(|(at, _)| at),
+                Turn::Every(n) => Some(at + n),
+            };
+        }
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.position.file = pass.files.paths().len() as u64;
+        self.send(&mut records, Seen { n_lines: 0, skipped: &skipped })
+    }
+
+    fn send(&mut self, records: &mut Records, seen: Seen<'_>) -> Result<()> {
         let mut batch = self.again.try_recv().unwrap_or_default();
         let all: Vec<&[u32]> = (0..records.len()).map(|at| records.get(at)).collect();
-        batcher.fill(&all, &mut batch)?;
-        self.pass.n_rows.fetch_add(records.len() as u64, Ordering::Relaxed);
+        self.batcher.fill(&all, &mut batch)?;
+        let n_samples = records.len() as u64;
+        self.pass.n_rows.fetch_add(n_samples, Ordering::Relaxed);
         records.clear();
-        self.batches.send(Ok(batch)).map_err(|_| Error::Stopped)
+        self.position.n_batches += 1;
+        self.position.n_samples += n_samples;
+        self.position.at = seen.n_lines;
+        self.position.skipped.clone_from(seen.skipped);
+        let after = self.position.clone();
+        self.batches.send(Ok(Read { batch, after })).map_err(|_| Error::Stopped)
     }
 }

@@ -9,6 +9,15 @@ use crate::slot::{self, Slot};
 /// For how long a pipe command may print nothing.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 
+/// Whether samples pass through or stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Files are read while they are trained on, each pass anew, in little memory.
+    Queue,
+    /// Files are loaded once, can be shuffled, and are trained on as often as wanted.
+    InMemory,
+}
+
 /// What is read, how, and by how many.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {

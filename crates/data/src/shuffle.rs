@@ -34,10 +34,10 @@ fn trade(exchange: &dyn Exchange, purpose: &str, parts: Vec<Vec<u8>>) -> Result<
 }
 
 /// The sum of a number over all trainers.
-pub(crate) fn sum(exchange: &dyn Exchange, number: u64) -> Result<u64> {
+pub(crate) fn sum(exchange: &dyn Exchange, purpose: &str, number: u64) -> Result<u64> {
     let parts = vec![number.to_le_bytes().to_vec(); exchange.n_trainers()];
     let mut sum = 0;
-    for (from, part) in trade(exchange, "count", parts)?.into_iter().enumerate() {
+    for (from, part) in trade(exchange, purpose, parts)?.into_iter().enumerate() {
         let part = part.try_into().map_err(|_| Error::ForeignSamples { from })?;
         sum += u64::from_le_bytes(part);
     }

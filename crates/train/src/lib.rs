@@ -12,13 +12,15 @@ mod gradients;
 pub mod io;
 pub mod metrics;
 pub mod parallel;
+mod recover;
 pub mod remote;
+mod replicas;
 mod row_set;
 mod scope;
 pub mod serve;
 pub mod transpile;
 
-pub use error::{BadSnapshot, Error, Result};
+pub use error::{BadSnapshot, Error, FileState, Result};
 pub use executor::{Executor, Feed, Options};
 pub use remote::Cluster;
 pub use scope::{Reader, Scope};

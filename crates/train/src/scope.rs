@@ -1,10 +1,10 @@
 //! Where variables live between runs.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use tensor::{Tensor, Value};
+use tensor::{EvenIfPoisoned, Tensor, Value};
 
 use crate::cell::Cell;
 use crate::error::{Error, Result};
@@ -28,6 +28,9 @@ struct Node {
     returned: Condvar,
     readers: Mutex<HashMap<String, Box<dyn Reader>>>,
     kids: Mutex<Vec<Scope>>,
+    /// Whether changes are noted.
+    is_watched: AtomicBool,
+    changed: Mutex<BTreeSet<String>>,
 }
 
 /// Where the batches of a `read` op come from.
@@ -75,7 +78,51 @@ impl Scope {
         let (vars, kids, readers) = (Mutex::default(), Mutex::default(), Mutex::default());
         let generation = AtomicU64::new(0);
         let returned = Condvar::new();
-        Self(Arc::new(Node { id, generation, parent, vars, returned, readers, kids }))
+        let (is_watched, changed) = (AtomicBool::new(false), Mutex::default());
+        Self(Arc::new(Node {
+            id,
+            generation,
+            parent,
+            vars,
+            returned,
+            readers,
+            kids,
+            is_watched,
+            changed,
+        }))
+    }
+
+    /// From now on, or no longer, changes of this scope's own variables are noted.
+    pub(crate) fn watch(&self, is_on: bool) {
+        self.0.is_watched.store(is_on, Ordering::Relaxed);
+    }
+
+    /// The variables that were changed or removed while somebody watched, since the last call.
+    pub(crate) fn take_changed(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.changed())
+    }
+
+    fn note(&self, name: &str) {
+        if self.0.is_watched.load(Ordering::Relaxed) {
+            self.changed().insert(name.to_string());
+        }
+    }
+
+    fn changed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.changed.lock().even_if_poisoned()
+    }
+
+    /// Copies of the variables of this scope itself that hold something and are wanted.
+    pub(crate) fn own_vars(&self, is_wanted: impl Fn(&str) -> bool) -> BTreeMap<String, Value> {
+        let names = self.names().into_iter().filter(|name| is_wanted(name));
+        let vars = names.filter_map(|name| self.get_own(&name).map(|value| (name, value)));
+        vars.filter(|(_, value)| !value.is_empty()).collect()
+    }
+
+    /// A copy of a variable of this scope itself.
+    pub(crate) fn get_own(&self, name: &str) -> Option<Value> {
+        let is_own = self.lock().index.contains_key(name);
+        if is_own { self.get(name) } else { None }
     }
 
     /// A scope inside this one; it lives until [`Scope::drop_kids`] or this scope's end.
@@ -96,7 +143,7 @@ impl Scope {
     }
 
     fn kids(&self) -> MutexGuard<'_, Vec<Scope>> {
-        self.0.kids.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.kids.lock().even_if_poisoned()
     }
 
     /// Gives the reader variable `name` its batches; what it read from before is gone.
@@ -121,7 +168,7 @@ impl Scope {
     }
 
     fn readers(&self) -> MutexGuard<'_, HashMap<String, Box<dyn Reader>>> {
-        self.0.readers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.readers.lock().even_if_poisoned()
     }
 
     /// Unlike that of any other scope in this process.
@@ -170,6 +217,7 @@ impl Scope {
 
     /// Changes a variable of this scope itself, made if need be.
     pub(crate) fn write_own<R>(&self, name: &str, change: impl FnOnce(&mut Value) -> R) -> R {
+        self.note(name);
         let mut vars = self.lock();
         let at = self.create(&mut vars, name);
         if let Some(cell) = vars.lent.get(&at).cloned() {
@@ -200,6 +248,7 @@ impl Scope {
         self.0.generation.fetch_add(1, Ordering::Relaxed);
         for name in names {
             if let Some(at) = vars.index.remove(*name) {
+                self.note(name);
                 vars.values[at] = Value::Empty;
             }
         }
@@ -260,7 +309,7 @@ impl Scope {
     fn lock_whole(&self) -> MutexGuard<'_, Vars> {
         let mut vars = self.lock();
         while !vars.lent.is_empty() {
-            vars = self.0.returned.wait(vars).unwrap_or_else(PoisonError::into_inner);
+            vars = self.0.returned.wait(vars).even_if_poisoned();
         }
         vars
     }
@@ -291,7 +340,7 @@ impl Scope {
         let mut vars = self.lock();
         let is_own = |cell: &Arc<Cell>| own.cells.iter().any(|(_, known)| Arc::ptr_eq(known, cell));
         while !vars.lent.values().all(is_own) {
-            vars = self.0.returned.wait(vars).unwrap_or_else(PoisonError::into_inner);
+            vars = self.0.returned.wait(vars).even_if_poisoned();
         }
         vars
     }
@@ -313,7 +362,7 @@ impl Scope {
 
     fn lock(&self) -> MutexGuard<'_, Vars> {
         // A kernel that panicked leaves variables as they were between two ops: still usable.
-        self.0.vars.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.vars.lock().even_if_poisoned()
     }
 }
 
@@ -389,6 +438,24 @@ mod tests {
         assert_eq!(root.get("w"), Some(Tensor::full([1], 3.0f32).into()));
         assert_eq!(kid.get("new"), Some(Value::Empty));
         assert!(!kid.hold().is_empty(), "nobody is waited for");
+    }
+
+    #[test]
+    fn what_is_changed_meanwhile_is_noted() {
+        let root = Scope::new();
+        root.set("before", Tensor::full([1], 1.0f32));
+        root.watch(true);
+        let kid = root.new_scope();
+        kid.set("before", Tensor::full([1], 2.0f32));
+        kid.set("own", Tensor::full([1], 2.0f32));
+        root.set("gone", Tensor::full([1], 2.0f32));
+        root.erase(&["gone", "never"]);
+        assert_eq!(root.take_changed(), ["before", "gone"].map(str::to_string).into());
+        root.watch(false);
+        root.set("before", Tensor::full([1], 3.0f32));
+        assert!(root.take_changed().is_empty() && kid.take_changed().is_empty());
+        assert_eq!(root.own_vars(|name| name == "before").len(), 1);
+        assert_eq!(kid.get_own("before"), None);
     }
 
     #[test]

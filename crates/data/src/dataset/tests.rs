@@ -1,11 +1,12 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::Barrier;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::error::Refusal;
 use crate::error::TradeError;
+use crate::feed::Feed;
 use crate::slot::Slot;
 
 /// A folder with files of the given texts, and their paths.

@@ -149,7 +149,7 @@ fn append(
     let prefix = "grad/".repeat(program.n_backwards as usize);
     program.n_backwards += 1;
     for op in ops {
-        append_grad_op(program, 0, op, (&names, &prefix))?;
+        append_grad_op(program, 0, op, &names, &prefix)?;
     }
     Ok(Written { prefix, names })
 }
@@ -166,7 +166,7 @@ fn collect(
     let mut written: HashSet<String> = targets.outputs.iter().map(|var| names::grad(var)).collect();
     for &index in path.iter().rev() {
         let forward = program.block(block).ops[index].clone();
-        let emitted = differentiate(program, (block, index), &forward, no_grad)?;
+        let emitted = differentiate(program, block, index, &forward, no_grad)?;
         for mut op in emitted {
             // Who looks for the mistake looks where the layer is, not where it was differentiated.
             op.site = forward.site.clone();
@@ -181,7 +181,8 @@ fn collect(
 
 fn differentiate(
     program: &mut Program,
-    (block, index): (BlockId, usize),
+    block: BlockId,
+    index: usize,
     forward: &OpDesc,
     no_grad: &HashSet<String>,
 ) -> Result<Vec<OpDesc>> {
@@ -225,7 +226,8 @@ fn append_grad_op(
     program: &mut Program,
     block: BlockId,
     mut op: OpDesc,
-    (written, prefix): (&HashSet<String>, &str),
+    written: &HashSet<String>,
+    prefix: &str,
 ) -> Result<()> {
     for (_, vars) in &op.outputs {
         for var in vars.iter().filter(|var| *var != EMPTY) {

@@ -147,7 +147,7 @@ pub fn conv2d(
         .attr("data_format", options.data_format);
     b.op(options.padding.attrs(op, "conv2d", layout)?)?;
     let out = match &options.bias_attr {
-        Some(attr) => add_channel_bias(b, &layer, &out, (attr, layout.channel_axis()))?,
+        Some(attr) => add_channel_bias(b, &layer, &out, attr, layout.channel_axis())?,
         None => out,
     };
     activate(b, &layer, out, options.act)
@@ -157,7 +157,8 @@ fn add_channel_bias(
     b: &mut Builder<'_>,
     layer: &str,
     x: &Var,
-    (attr, axis): (&ParamAttr, usize),
+    attr: &ParamAttr,
+    axis: usize,
 ) -> Result<Var> {
     let meta = b.meta(x)?;
     let bias = b.parameter(&NewParam {
@@ -232,7 +233,7 @@ pub fn pool2d(b: &mut Builder<'_>, input: &Var, options: Pool2d<'_>) -> Result<V
         .attr("exclusive", options.exclusive)
         .attr("data_format", options.data_format);
     let op = options.pool_padding.attrs(op, "pool2d", layout)?;
-    append(b, ("pool2d", options.name), dtype, op)
+    append(b, "pool2d", options.name, dtype, op)
 }
 
 /// Pools an image into `pool_size` windows that share it out.
@@ -250,7 +251,7 @@ pub fn adaptive_pool2d(
         .attr("pooling_type", pool_type)
         .attr("ksize", pool_size.to_vec())
         .attr("adaptive", true);
-    append(b, ("pool2d", name), dtype, op)
+    append(b, "pool2d", name, dtype, op)
 }
 
 fn check_pool_type(layer: &'static str, pool_type: &str) -> Result<()> {

@@ -50,7 +50,7 @@ pub fn print(b: &mut Builder<'_>, input: &Var, options: Print<'_>) -> Result<Var
         .attr("print_tensor_lod", options.print_tensor_lod)
         .attr("print_phase", options.print_phase.to_ascii_uppercase())
         .attr("is_forward", true);
-    append(b, (&format!("print_{}", input.name()), None), dtype, op)
+    append(b, &format!("print_{}", input.name()), None, dtype, op)
 }
 
 #[cfg(test)]

@@ -45,10 +45,10 @@ pub fn dynamic_gru(
 ) -> Result<Var> {
     let layer = b.layer_name("gru", None);
     let dtype = b.meta(x)?.dtype;
-    let weight = weight(b, &layer, &options.param_attr, (&[size, size.saturating_mul(3)], dtype))?;
+    let weight = weight(b, &layer, &options.param_attr, &[size, size.saturating_mul(3)], dtype)?;
     let mut op = OpDesc::new("gru").input("Input", x).input("Weight", &weight);
     if let Some(attr) = &options.bias_attr {
-        op = op.input("Bias", &bias(b, &layer, attr, (&[1, size.saturating_mul(3)], dtype))?);
+        op = op.input("Bias", &bias(b, &layer, attr, &[1, size.saturating_mul(3)], dtype)?);
     }
     if let Some(h_0) = &options.h_0 {
         op = op.input("H0", h_0);
@@ -70,7 +70,8 @@ fn weight(
     b: &mut Builder<'_>,
     layer: &str,
     attr: &ParamAttr,
-    (dims, dtype): (&[i64], DType),
+    dims: &[i64],
+    dtype: DType,
 ) -> Result<Var> {
     let default_init = Initializer::XAVIER;
     b.parameter(&NewParam { layer, suffix: "w", attr, dims, dtype, default_init })
@@ -80,7 +81,8 @@ fn bias(
     b: &mut Builder<'_>,
     layer: &str,
     attr: &ParamAttr,
-    (dims, dtype): (&[i64], DType),
+    dims: &[i64],
+    dtype: DType,
 ) -> Result<Var> {
     let default_init = Initializer::ZERO;
     b.parameter(&NewParam { layer, suffix: "b", attr, dims, dtype, default_init })
@@ -129,12 +131,12 @@ pub fn gru_unit(
 ) -> Result<GruStep> {
     let layer = b.layer_name("gru_unit", None);
     let (dtype, size) = (b.meta(x)?.dtype, size / 3);
-    let weight = weight(b, &layer, &options.param_attr, (&[size, size.saturating_mul(3)], dtype))?;
+    let weight = weight(b, &layer, &options.param_attr, &[size, size.saturating_mul(3)], dtype)?;
     let [gate, reset_hidden_prev, hidden] = [(); 3].map(|()| b.temp(&layer, dtype));
     let mut op = OpDesc::new("gru_unit").input("Input", x).input("HiddenPrev", hidden_prev);
     op = op.input("Weight", &weight);
     if let Some(attr) = &options.bias_attr {
-        op = op.input("Bias", &bias(b, &layer, attr, (&[1, size.saturating_mul(3)], dtype))?);
+        op = op.input("Bias", &bias(b, &layer, attr, &[1, size.saturating_mul(3)], dtype)?);
     }
     b.op(op
         .output("Gate", &gate)
@@ -203,9 +205,9 @@ pub fn dynamic_lstm(
 ) -> Result<(Var, Var)> {
     let layer = b.layer_name("lstm", options.name);
     let (d, dtype) = (size / 4, options.dtype);
-    let weight = weight(b, &layer, &options.param_attr, (&[d, d.saturating_mul(4)], dtype))?;
+    let weight = weight(b, &layer, &options.param_attr, &[d, d.saturating_mul(4)], dtype)?;
     let width = d.saturating_mul(if options.use_peepholes { 7 } else { 4 });
-    let bias = bias(b, &layer, &options.bias_attr, (&[1, width], dtype))?;
+    let bias = bias(b, &layer, &options.bias_attr, &[1, width], dtype)?;
     let [hidden, cell, gate, pre_act] = [(); 4].map(|()| b.temp(&layer, dtype));
     let mut op = OpDesc::new("lstm").input("Input", x).input("Weight", &weight);
     op = op.input("Bias", &bias);

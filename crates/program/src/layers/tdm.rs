@@ -32,7 +32,7 @@ pub fn tdm_child(
 ) -> Result<(Var, Var)> {
     let layer = b.layer_name("tdm_child", None);
     let dims = [node_nums, 3 + i64::from(child_nums)];
-    let tree = tree_parameter(b, &layer, &options.param_attr, (&dims, DType::I32))?;
+    let tree = tree_parameter(b, &layer, &options.param_attr, dims, DType::I32)?;
     if let Some(tree) = b.main.block_mut(0).var_mut(tree.name()) {
         tree.stop_gradient = true;
     }
@@ -52,10 +52,11 @@ fn tree_parameter(
     b: &mut Builder<'_>,
     layer: &str,
     attr: &ParamAttr,
-    (dims, dtype): (&[i64], DType),
+    dims: [i64; 2],
+    dtype: DType,
 ) -> Result<Var> {
     let default_init = Initializer::ZERO;
-    b.parameter(&NewParam { layer, suffix: "w", attr, dims, dtype, default_init })
+    b.parameter(&NewParam { layer, suffix: "w", attr, dims: &dims, dtype, default_init })
 }
 
 /// The tree that [`tdm_sampler`] samples.
@@ -115,10 +116,10 @@ pub fn tdm_sampler(
         offsets.push(offsets[offsets.len() - 1] + n);
     }
     let n_nodes = i64::from(offsets[nodes.len()]);
-    let travel = (&[tree.leaf_node_num, nodes.len() as i64][..], options.tree_dtype);
-    let travel = tree_parameter(b, &layer, &options.tree_travel_attr, travel)?;
-    let layers = (&[n_nodes, 1][..], options.tree_dtype);
-    let layers = tree_parameter(b, &layer, &options.tree_layer_attr, layers)?;
+    let dtype = options.tree_dtype;
+    let dims = [tree.leaf_node_num, nodes.len() as i64];
+    let travel = tree_parameter(b, &layer, &options.tree_travel_attr, dims, dtype)?;
+    let layers = tree_parameter(b, &layer, &options.tree_layer_attr, [n_nodes, 1], dtype)?;
     let outputs = [(); 3].map(|()| b.temp_stopped(&layer, options.dtype));
     let mut op = OpDesc::new("tdm_sampler").input("X", x).input("Travel", &travel);
     op = op.input("Layer", &layers);
@@ -148,7 +149,7 @@ pub fn tdm_sampler_list(
         let end = start + n_others + i32::from(options.output_positive);
         let mut parts = Vec::new();
         for out in &outputs {
-            parts.push(slice_columns(b, out, (start, end))?);
+            parts.push(slice_columns(b, out, start, end)?);
         }
         for (list, part) in lists.iter_mut().zip(&parts) {
             list.push(reshape(b, part, vec![-1, end - start, 1])?);
@@ -158,7 +159,7 @@ pub fn tdm_sampler_list(
     Ok(lists)
 }
 
-fn slice_columns(b: &mut Builder<'_>, x: &Var, (start, end): (i32, i32)) -> Result<Var> {
+fn slice_columns(b: &mut Builder<'_>, x: &Var, start: i32, end: i32) -> Result<Var> {
     let layer = b.layer_name("slice", None);
     let out = b.temp(&layer, b.meta(x)?.dtype);
     b.op(OpDesc::new("slice")

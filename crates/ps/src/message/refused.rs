@@ -67,14 +67,19 @@ impl Body for Refusal {
                 ranks(out, round_of);
                 out.u64(*round);
             }
-            Refusal::OtherTerm(Standing { term, cuts, has_member }) => {
+            Refusal::UnknownNumber { number, n_vars } => {
                 out.u8(19);
+                out.u32(*number);
+                out.u32(*n_vars);
+            }
+            Refusal::OtherTerm(Standing { term, cuts, has_member }) => {
+                out.u8(20);
                 term.encode(out);
                 out.numbers(cuts);
                 out.u8((*has_member).into());
             }
             Refusal::NoSuchCut { cut, base } => {
-                out.u8(20);
+                out.u8(21);
                 out.u64(*cut);
                 out.u64(*base);
             }
@@ -120,11 +125,12 @@ impl Body for Refusal {
                 let (meeting, round_of) = (list(input)?, list(input)?);
                 Refusal::Stuck { meeting, round_of, round: input.u64()? }
             }
-            19 => {
+            19 => Refusal::UnknownNumber { number: input.u32()?, n_vars: input.u32()? },
+            20 => {
                 let (term, cuts) = (Term::decode(input)?, input.numbers()?);
                 Refusal::OtherTerm(Standing { term, cuts, has_member: input.flag()? })
             }
-            20 => Refusal::NoSuchCut { cut: input.u64()?, base: input.u64()? },
+            21 => Refusal::NoSuchCut { cut: input.u64()?, base: input.u64()? },
             _ => return Err(Error::Malformed("an unknown refusal")),
         })
     }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::path::Path;
 
-use data::{FeedDesc, MultiSlot, Native, Records, Slot};
+use data::{Dataset, FeedDesc, Kind, MultiSlot, Native, Positions, Records, Slot};
 use program::{Program, stream};
 use tensor::{Rows, Tensor, Value};
 
@@ -99,7 +99,28 @@ pub(super) fn text() -> Target {
             }
             black_box(records.len());
         }),
-        share: 200,
+        share: 190,
+    }
+}
+
+/// Where readers stand, as trainers keep it in the state of a cut.
+pub(super) fn positions() -> Target {
+    let mut dataset = Dataset::new(Kind::Queue);
+    let settings = dataset.settings_mut();
+    (settings.slots, settings.files) = (vec![Slot::ids("c")], vec!["/nowhere".to_string(); 3]);
+    let begun = |dataset: &mut Dataset, n| dataset.start_at(n, None).expect("slots and files").1;
+    let (one, three) = (begun(&mut dataset, 1), begun(&mut dataset, 3));
+    Target {
+        name: "positions",
+        inputs: vec![one.to_bytes(), three.to_bytes()],
+        words: &[b"\xff\xff\xff\xff", b"\x00\x00\x00\x00", b"\x01"],
+        read: Box::new(|bytes: &[u8]| {
+            if let Ok(positions) = Positions::from_bytes(bytes) {
+                assert_eq!(positions.to_bytes(), bytes);
+                black_box(positions.n_samples());
+            }
+        }),
+        share: 10,
     }
 }
 

@@ -15,13 +15,13 @@ mod worker;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use data::{Reader, Stopper};
 use program::{Program, role};
-use tensor::Tensor;
+use tensor::{EvenIfPoisoned, Tensor};
 
 pub use bar::Bar;
 pub use progress::{Progress, Report};
@@ -317,7 +317,7 @@ impl Stops {
     }
 
     fn all(&self) {
-        if let Some(stopper) = &*self.stopper.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(stopper) = &*self.stopper.lock().even_if_poisoned() {
             stopper.stop();
         }
         self.interrupts.iter().for_each(Interrupt::set);

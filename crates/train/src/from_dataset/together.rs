@@ -5,10 +5,10 @@
 //! order and runs what runs once: sending and receiving. Who has no more data is not waited for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use program::Program;
-use tensor::{Tensor, Value};
+use tensor::{EvenIfPoisoned, Tensor, Value};
 
 use super::{Pass, TICK};
 use crate::error::{Error, Result};
@@ -71,7 +71,7 @@ impl Together {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().even_if_poisoned()
     }
 
     /// One step of one thread.
@@ -108,7 +108,7 @@ impl Together {
                 return Err(Error::PassStopped);
             }
             let waited = self.round_over.wait_timeout(state, TICK);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = waited.even_if_poisoned().0;
         }
         Ok(())
     }

@@ -10,14 +10,15 @@ pub(crate) mod loss;
 mod split;
 pub(crate) mod stage;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use program::{Error as ProgramError, Program};
-use tensor::{DidYouMean, Tensor, Value};
+use tensor::{DidYouMean, EvenIfPoisoned, Tensor, Value};
 
+pub use crate::replicas::Replicas;
 pub use loss::LossScale;
 pub use split::{join, split};
 
@@ -62,16 +63,6 @@ struct Key {
     program: u64,
     version: u64,
     fetch: Names,
-}
-
-/// The variables of which each device has its own: those of all devices but the first.
-#[derive(Clone, Debug, Default)]
-pub struct Replicas(Arc<Mutex<BTreeMap<String, Vec<Value>>>>);
-
-impl Replicas {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Value>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Parallel {
@@ -147,7 +138,7 @@ impl Parallel {
         let executors = self.devices.iter_mut().map(Device::executor_mut);
         for executor in executors.chain([&mut self.once]) {
             let stop = stop.clone();
-            executor.poll(every, move || (stop.lock().unwrap_or_else(PoisonError::into_inner))());
+            executor.poll(every, move || (stop.lock().even_if_poisoned())());
         }
         self.stop = Some(Asked(stop));
     }

@@ -3,12 +3,12 @@
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use ps::lines::{Line, Severity};
 use ps::server::{CutRecord, OnDisk, Written};
-use tensor::Value;
+use tensor::{EvenIfPoisoned, Value};
 
 use super::schedule::Schedule;
 use super::snapshot::{
@@ -58,8 +58,8 @@ impl Held {
     }
 }
 
-fn locked<T: ?Sized>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().even_if_poisoned()
 }
 
 /// Everything at a cut, or what changed.

@@ -8,35 +8,42 @@ use tensor::Tensor;
 
 use super::*;
 use crate::message::{
-    Ack, Barrier, Complete, Leave, Meet, Named, Notice, Phase, Ping, Pong, Push, Save, Trade,
+    Ack, Barrier, Complete, Grad, Leave, Meet, Notice, Phase, Ping, Pong, Push, Save, Trade,
     Traded, Values,
 };
 use crate::recovery::Term;
 
 /// A store with one number: gradients are added to it.
-#[derive(Default)]
-struct Sum(Mutex<f64>);
+struct Sum {
+    sum: Mutex<f64>,
+    vars: Vec<Held>,
+}
 
 impl Sum {
+    fn new() -> Self {
+        Self { sum: Mutex::default(), vars: vec![Held::other("w")] }
+    }
+
     fn value(&self) -> f64 {
-        *self.0.lock().unwrap()
+        *self.sum.lock().unwrap()
     }
 }
 
 impl Store for Sum {
-    fn check(&self, grad: &Named) -> Result<(), Refusal> {
-        match grad.name.as_str() {
-            "w" => Ok(()),
-            other => Err(Refusal::UnknownVar(other.to_string())),
-        }
+    fn vars(&self) -> &[Held] {
+        &self.vars
     }
 
-    fn apply(&self, _trainer: TrainerId, grad: Named) -> Result<(), Refusal> {
-        *self.0.lock().unwrap() += grad.value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
+    fn check(&self, _grad: &Grad) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>, Refusal> {
+    fn apply(&self, _trainer: TrainerId, grad: Grad) -> Result<(), Refusal> {
+        *self.sum.lock().unwrap() += grad.value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
+        Ok(())
+    }
+
+    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Grad>)>) -> Result<Vec<Unit>, Refusal> {
         for (trainer, grads) in grads {
             for grad in grads {
                 self.apply(trainer, grad)?;
@@ -47,11 +54,11 @@ impl Store for Sum {
 
     fn read(&self, _trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
         let value = Arc::new(Value::Tensor(Tensor::full([1], self.value())));
-        Ok(pull.names.iter().map(|_| value.clone()).collect())
+        Ok(pull.vars.iter().map(|_| value.clone()).collect())
     }
 
     fn look_up(&self, look_up: &LookUp) -> Result<Tensor, Refusal> {
-        Err(Refusal::UnknownVar(look_up.table.clone()))
+        Err(Refusal::UnknownVar(self.name(look_up.table)))
     }
 
     fn save(&self, save: &Save) -> Result<(), Refusal> {
@@ -73,7 +80,8 @@ impl Bench {
     fn new(n_trainers: u32, sync: bool) -> Self {
         let apply = if sync { Apply::ByRound { ahead: 0 } } else { Apply::AtOnce };
         let config = Config { n_trainers, apply, job: "job".to_string(), ..Config::default() };
-        Self { server: Server::new(config, None), store: Sum::default(), now: 0 }
+        let store = Sum::new();
+        Self { server: Server::new(config, store.vars.clone()), store, now: 0 }
     }
 
     /// Sends a message; trainer `i` speaks on connection `i`.
@@ -106,7 +114,8 @@ impl Bench {
             trainer,
             incarnation: conn + 100,
             term: Term::default(),
-            vars: Vec::new(),
+            // Its numbers are not those of the server.
+            vars: vec![Held::other("v"), Held::other("w")],
         };
         self.say(conn, 0, hello)
     }
@@ -133,11 +142,11 @@ fn replies(actions: Vec<Action>) -> Vec<(u64, u64, Reply)> {
 
 fn push(x: f64) -> Push {
     let value = Value::Tensor(Tensor::full([1], x));
-    Push { grads: vec![Named { name: "w".to_string(), value }], behind: 0 }
+    Push { grads: vec![Grad { var: VarId(1), value }], behind: 0 }
 }
 
 fn pull(after: u64) -> Pull {
-    Pull { after, changed: false, names: vec!["w".to_string()] }
+    Pull { after, changed: false, vars: vec![VarId(1)] }
 }
 
 fn value(x: f64) -> Reply {
@@ -207,7 +216,7 @@ fn a_bad_gradient_is_refused_and_the_server_goes_on() {
     bench.server.config.check_finite = true;
     bench.hello(0, 0);
     let value = Value::Tensor(Tensor::full([1], 1.0));
-    let stray = Push { grads: vec![Named { name: "v".to_string(), value }], behind: 0 };
+    let stray = Push { grads: vec![Grad { var: VarId(0), value }], behind: 0 };
     assert_eq!(bench.say(0, 1, stray), [(0, 1, Refusal::UnknownVar("v".into()).into())]);
     let refusal = Refusal::NotFinite { var: "w".into(), trainer: 0 };
     assert_eq!(bench.say(0, 2, push(f64::NAN)), [(0, 2, refusal.into())]);
@@ -286,7 +295,7 @@ fn a_server_that_slept_does_not_take_its_sleep_for_silence() {
 fn a_refusal_that_was_lost_is_said_again() {
     let mut bench = Bench::new(1, false);
     bench.hello(0, 0);
-    let stray = Named { name: "v".to_string(), value: Value::Empty };
+    let stray = Grad { var: VarId(0), value: Value::Empty };
     bench.say(0, 1, Push { grads: vec![stray.clone()], behind: 0 });
     let refusal = || Reply::from(Refusal::UnknownVar("v".into()));
     assert_eq!(bench.say(0, 1, Push { grads: vec![stray], behind: 0 }), [(0, 1, refusal())]);
@@ -548,9 +557,7 @@ fn trainers_that_wait_for_each_other_are_told() {
 
 #[test]
 fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
-    fn held(name: &str, dims: &[i64]) -> Held {
-        Held { name: name.to_string(), dims: dims.to_vec() }
-    }
+    let held = Held::param;
     let greet = |vars: Vec<Held>| {
         let hello = Hello {
             version: VERSION,
@@ -561,7 +568,7 @@ fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
             vars,
         };
         let ours = vec![held("w", &[4, 1]), held("bias", &[1]), held("table", &[])];
-        let mut server = Server::new(Config::default(), Some(ours));
+        let mut server = Server::new(Config::default(), ours);
         server.handle(Millis(0), ConnId(1), 0, hello.into())
     };
     for (name, dims) in [("w", vec![5, 1]), ("w2", vec![4, 1])] {
@@ -571,7 +578,8 @@ fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
         };
         assert_eq!(var, name);
     }
-    let actions = greet(vec![held("w", &[4, 1]), held("table", &[9, 9])]);
+    let stray = Held::other("a state of an optimizer that the server does not have");
+    let actions = greet(vec![held("w", &[4, 1]), held("table", &[9, 9]), stray]);
     let warned = actions.iter().any(|action| match action {
         Action::Log(Severity::Warning, line) => line.contains("has no parameter bias"),
         _ => false,

@@ -1,0 +1,133 @@
+//! Another order of the samples in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Dataset, memory_len};
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::random::Random;
+use crate::share::{self, Head};
+use crate::shuffle::{self, Exchange};
+
+impl Dataset {
+    /// Puts the samples of this trainer in random order.
+    pub fn local_shuffle(&mut self) -> Result<()> {
+        self.only_in_memory("local shuffle", "local_shuffle")?;
+        let seed = self.next_seed();
+        Arc::make_mut(self.loaded()?).shuffle(seed);
+        self.n_shuffled = memory_len(self.memory.as_ref());
+        Ok(())
+    }
+
+    /// Puts the samples of all trainers in random order; each ends up at any of them. Without an
+    /// exchange this trainer is the only one. Afterwards samples of one name become one, if wanted.
+    pub fn global_shuffle(&mut self, exchange: Option<&dyn Exchange>) -> Result<()> {
+        let (memory, n_unmerged) = self.shuffled(exchange)?;
+        self.hold(memory, n_unmerged);
+        Ok(())
+    }
+
+    /// The same, and keeps in a file what came here, so that a new process can have it again
+    /// ([`Dataset::take_kept`]).
+    ///
+    /// Returns when all trainers have their files. Trainers that do it again, because one of them
+    /// died meanwhile, trade again if a file is missing, and use their files if none is.
+    pub fn global_shuffle_kept(
+        &mut self,
+        exchange: Option<&dyn Exchange>,
+        path: &Path,
+    ) -> Result<()> {
+        self.only_in_memory("global shuffle", "global_shuffle")?;
+        self.loaded()?;
+        let (facts, slots) = (self.facts(), self.settings.slots.clone());
+        loop {
+            // A file that is damaged is made again.
+            let kept = share::read(path, &facts, &slots).ok().flatten();
+            let missing = u64::from(kept.is_none());
+            let n_missing =
+                exchange.map_or(Ok(missing), |all| shuffle::sum(all, "kept", missing))?;
+            if let (0, Some((head, memory))) = (n_missing, kept) {
+                self.hold(memory, head.n_unmerged);
+                return Ok(());
+            }
+            let (memory, n_unmerged) = self.shuffled(exchange)?;
+            let head = Head { facts, n_samples: memory.len() as u64, n_unmerged };
+            share::write(path, head, &memory)?;
+        }
+    }
+
+    /// Holds what [`Dataset::global_shuffle_kept`] kept in a file, and asks nobody for it. Before it
+    /// the dataset must hold what it held before that shuffle.
+    pub fn take_kept(&mut self, path: &Path) -> Result<()> {
+        self.only_in_memory("global shuffle", "global_shuffle")?;
+        self.loaded()?;
+        let missing = || Error::ReadFile {
+            file: path.display().to_string(),
+            source: std::io::ErrorKind::NotFound.into(),
+        };
+        let kept = share::read(path, &self.facts(), &self.settings.slots)?;
+        let (head, memory) = kept.ok_or_else(missing)?;
+        self.hold(memory, head.n_unmerged);
+        Ok(())
+    }
+
+    /// The samples after a global shuffle, and how many it left out; those here stay as they are.
+    fn shuffled(&mut self, exchange: Option<&dyn Exchange>) -> Result<(Memory, u64)> {
+        self.only_in_memory("global shuffle", "global_shuffle")?;
+        let (seed, n_trade) = (self.seed_of(self.n_shuffles + 1), self.settings.n_trade);
+        let (slots, merge_size) = (self.settings.slots.clone(), self.merge_size);
+        let memory = self.loaded()?;
+        let mut shuffled = match exchange {
+            Some(exchange) => memory.scatter(exchange, &slots, seed, n_trade)?,
+            None => Memory::clone(memory),
+        };
+        let mut n_unmerged = 0;
+        if let Some(size) = merge_size {
+            (shuffled, n_unmerged) = shuffled.merged(&slots, size);
+        }
+        shuffled.shuffle(seed);
+        Ok((shuffled, n_unmerged as u64))
+    }
+
+    /// A global shuffle is done.
+    fn hold(&mut self, memory: Memory, n_unmerged: u64) {
+        self.n_shuffles += 1;
+        (self.memory, self.original) = (Some(Arc::new(memory)), None);
+        (self.n_unmerged, self.n_shuffled) = (n_unmerged, memory_len(self.memory.as_ref()));
+    }
+
+    /// Gives some slots the values of other samples; those mixed before get their own back.
+    pub fn mix_slots(&mut self, names: &[String]) -> Result<()> {
+        self.only_in_memory("slots shuffle", "slots_shuffle")?;
+        let n_candidates = self.n_candidates.ok_or(Error::NoFeatureEval)?;
+        let slots = self.settings.slots.clone();
+        let used: Vec<&str> =
+            slots.iter().filter(|slot| slot.used).map(|slot| slot.name.as_str()).collect();
+        if let Some(slot) = names.iter().find(|name| !used.contains(&name.as_str())) {
+            let slot = slot.clone();
+            return Err(Error::NoSuchSlot { slot, slots: used.join(", ") });
+        }
+        let wanted: Vec<bool> =
+            used.iter().map(|&name| names.iter().any(|wanted| wanted == name)).collect();
+        let seed = self.next_seed();
+        let now = self.loaded()?.clone();
+        let original = self.original.get_or_insert(now).clone();
+        let mixed = original.mixed(&slots, &wanted, seed, n_candidates);
+        self.memory = Some(Arc::new(mixed));
+        Ok(())
+    }
+
+    /// Every shuffle has an order of its own.
+    fn next_seed(&mut self) -> u64 {
+        self.n_shuffles += 1;
+        self.seed_of(self.n_shuffles)
+    }
+
+    fn seed_of(&self, shuffle: u64) -> u64 {
+        Random::new(self.settings.seed ^ (shuffle << 32)).next()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! Where the readers of a pass stand, so that a new process can begin right there.
+//!
+//! A position is that behind the last batch that a reader gave out. What was read ahead does not
+//! count: whoever begins there reads it again.
+
+use crate::error::{Error, Result};
+use crate::pass::Skipped;
+use crate::random::{hash, mix};
+use crate::settings::{Kind, Settings};
+
+/// The first byte of positions as bytes.
+const VERSION: u8 = 1;
+/// Readers of a pass, at most: more threads than any machine has.
+const READERS_MAX: usize = 1 << 16;
+/// More than can be counted in any file: sums of such numbers are numbers.
+const NUMBER_MAX: u64 = 1 << 62;
+/// Bytes of a text about what was left out.
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// Where one reader stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Batches it has given out.
+    pub n_batches: u64,
+    /// Samples in them.
+    pub n_samples: u64,
+    /// The file in progress, by its number in the list; none of a dataset in memory.
+    pub(crate) file: u64,
+    /// Lines or rows of that file that were read; in memory, the next sample.
+    pub(crate) at: u64,
+    /// What was left out before.
+    pub(crate) skipped: Skipped,
+}
+
+/// Where all readers of a pass stand, and what they read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Positions {
+    pub(crate) facts: Facts,
+    readers: Vec<Position>,
+}
+
+/// What decides which samples a pass reads, and in which batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts([u64; 6]);
+
+/// What they are about, in the order they are kept.
+const ABOUT: [&str; 6] =
+    ["kind", "list of files", "slots", "way of reading", "batch size", "samples in memory"];
+
+impl Facts {
+    /// As bytes.
+    pub(crate) const N_BYTES: usize = 8 * ABOUT.len();
+
+    /// Those of a dataset. `memory`: how many samples it holds, and how often they were shuffled.
+    pub(crate) fn of(kind: Kind, settings: &Settings, memory: (u64, u64)) -> Self {
+        let Settings { files, slots, pipe_command, download, hadoop, .. } = settings;
+        let names = (settings.ins_id, settings.content, settings.skips_max > 0);
+        let shuffled = mix(settings.seed ^ mix(memory.1)) ^ mix(memory.0);
+        Self([
+            u64::from(kind == Kind::InMemory),
+            hash(files.join("\n").as_bytes()),
+            hash(format!("{slots:?}").as_bytes()),
+            hash(format!("{pipe_command:?} {download:?} {hadoop:?} {names:?}").as_bytes()),
+            settings.batch_size as u64,
+            if kind == Kind::InMemory { shuffled } else { 0 },
+        ])
+    }
+
+    /// Refuses what was found out about other data.
+    pub(crate) fn check(&self, other: &Self) -> Result<()> {
+        let mut differing = self.0.iter().zip(&other.0).zip(ABOUT).filter(|((a, b), _)| a != b);
+        match differing.next() {
+            Some((_, about)) => Err(Error::OtherData { about }),
+            None => Ok(()),
+        }
+    }
+
+    /// To be kept in a file.
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        self.0.iter().flat_map(|fact| fact.to_le_bytes()).collect()
+    }
+
+    pub(crate) fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let mut facts = [0; ABOUT.len()];
+        for fact in &mut facts {
+            *fact = number(bytes)?;
+        }
+        Some(Self(facts))
+    }
+}
+
+impl Positions {
+    pub(crate) fn new(facts: Facts, readers: Vec<Position>) -> Self {
+        Self { facts, readers }
+    }
+
+    /// How many readers there are.
+    pub fn len(&self) -> usize {
+        self.readers.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.readers.is_empty()
+    }
+
+    /// Of each reader.
+    pub fn readers(&self) -> &[Position] {
+        &self.readers
+    }
+
+    /// A reader has moved on.
+    pub fn set(&mut self, reader: usize, position: Position) {
+        self.readers[reader] = position;
+    }
+
+    /// Samples of all batches that were given out.
+    pub fn n_samples(&self) -> u64 {
+        self.readers.iter().fold(0, |sum, reader| sum.saturating_add(reader.n_samples))
+    }
+
+    /// What was left out before, by all readers.
+    pub(crate) fn skipped(&self) -> Skipped {
+        let mut sum = Skipped::default();
+        for Position { skipped, .. } in &self.readers {
+            sum.n_lines = sum.n_lines.saturating_add(skipped.n_lines);
+            sum.n_files = sum.n_files.saturating_add(skipped.n_files);
+            if sum.first.is_empty() {
+                sum.first.clone_from(&skipped.first);
+            }
+        }
+        sum
+    }
+
+    /// To be kept; [`Positions::from_bytes`] reads it.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        out.extend(self.facts.to_bytes());
+        out.extend((self.readers.len() as u32).to_le_bytes());
+        for Position { n_batches, n_samples, file, at, skipped } in &self.readers {
+            let numbers = [*n_batches, *n_samples, *file, *at, skipped.n_lines, skipped.n_files];
+            out.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+            let text = shortened(&skipped.first);
+            out.extend((text.len() as u32).to_le_bytes());
+            out.extend(text.as_bytes());
+        }
+        out
+    }
+
+    /// What [`Positions::to_bytes`] wrote.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let bad = |reason: &str| Error::BadPositions { reason: reason.to_string() };
+        let Some((&version, mut rest)) = bytes.split_first() else { return Err(bad("no bytes")) };
+        if version != VERSION {
+            return Err(bad(&format!("version {version}, and {VERSION} is the newest known here")));
+        }
+        let read =
+            read(&mut rest).ok_or_else(|| bad("they end early or hold numbers too large"))?;
+        if rest.is_empty() { Ok(read) } else { Err(bad("there are bytes behind the last")) }
+    }
+}
+
+/// The beginning of a text, short enough to be kept.
+fn shortened(text: &str) -> &str {
+    let end = (0..=text.len().min(TEXT_BYTES_MAX)).rev().find(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or(0)]
+}
+
+fn read(bytes: &mut &[u8]) -> Option<Positions> {
+    let facts = Facts::read(bytes)?;
+    let n = size(bytes).filter(|&n| n <= READERS_MAX)?;
+    let mut readers = Vec::new();
+    for _ in 0..n {
+        let mut next = || number(bytes).filter(|&number| number <= NUMBER_MAX);
+        let (n_batches, n_samples, file, at) = (next()?, next()?, next()?, next()?);
+        let (n_lines, n_files) = (next()?, next()?);
+        let n_bytes = size(bytes).filter(|&n| n <= TEXT_BYTES_MAX)?;
+        let (text, rest) = bytes.split_at_checked(n_bytes)?;
+        *bytes = rest;
+        let first = std::str::from_utf8(text).ok()?.to_string();
+        let skipped = Skipped { n_lines, n_files, first };
+        readers.push(Position { n_batches, n_samples, file, at, skipped });
+    }
+    Some(Positions { facts, readers })
+}
+
+/// The next eight bytes.
+fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let (number, rest) = bytes.split_first_chunk::<8>()?;
+    *bytes = rest;
+    Some(u64::from_le_bytes(*number))
+}
+
+/// The next four bytes.
+fn size(bytes: &mut &[u8]) -> Option<usize> {
+    let (size, rest) = bytes.split_first_chunk::<4>()?;
+    *bytes = rest;
+    Some(u32::from_le_bytes(*size) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::Slot;
+
+    fn settings() -> Settings {
+        let files = vec!["a".to_string(), "b".to_string()];
+        Settings { slots: vec![Slot::ids("c")], files, ..Settings::default() }
+    }
+
+    fn positions() -> Positions {
+        let skipped = Skipped { n_lines: 3, n_files: 1, first: "a:3: \u{e9}".to_string() };
+        let first = Position { n_batches: 7, n_samples: 13, file: 2, at: 5, skipped };
+        let second = Position { file: 1, n_samples: 2, ..Position::default() };
+        Positions::new(Facts::of(Kind::Queue, &settings(), (0, 0)), vec![first, second])
+    }
+
+    #[test]
+    fn bytes_come_back() {
+        let positions = positions();
+        assert_eq!(Positions::from_bytes(&positions.to_bytes()).unwrap(), positions);
+        assert_eq!((positions.n_samples(), positions.skipped().n_lines), (15, 3));
+    }
+
+    #[test]
+    fn broken_bytes_are_refused() {
+        let bytes = positions().to_bytes();
+        let refused = |bytes: &[u8]| {
+            assert!(matches!(Positions::from_bytes(bytes), Err(Error::BadPositions { .. })));
+        };
+        (0..bytes.len()).for_each(|n| refused(&bytes[..n]));
+        refused(&[&bytes[..], &[0]].concat());
+        refused(&[&[VERSION + 1], &bytes[1..]].concat());
+        // More readers than bytes are there for.
+        let n_readers = 1 + Facts::N_BYTES;
+        let many = [&bytes[..n_readers], &[255; 4], &bytes[n_readers + 4..]].concat();
+        refused(&many);
+    }
+
+    #[test]
+    fn a_long_text_is_shortened() {
+        let mut long = positions();
+        long.readers[0].skipped.first = "\u{e9}".repeat(TEXT_BYTES_MAX);
+        let back = Positions::from_bytes(&long.to_bytes()).unwrap();
+        assert_eq!(back.readers[0].skipped.first.len(), TEXT_BYTES_MAX);
+        assert_eq!(back.readers[1], long.readers[1]);
+    }
+
+    #[test]
+    fn other_data_is_named() {
+        let facts = |change: fn(&mut Settings)| {
+            let mut settings = settings();
+            change(&mut settings);
+            Facts::of(Kind::InMemory, &settings, (10, 1))
+        };
+        let own = facts(|_| {});
+        let refused = |other: Facts| match own.check(&other) {
+            Err(Error::OtherData { about }) => about,
+            found => panic!("{found:?}"),
+        };
+        own.check(&facts(|settings| settings.n_threads = 5)).unwrap();
+        assert_eq!(refused(facts(|settings| settings.files.reverse())), "list of files");
+        assert_eq!(refused(facts(|settings| settings.batch_size = 5)), "batch size");
+        assert_eq!(refused(facts(|settings| settings.seed = 5)), "samples in memory");
+        assert_eq!(refused(Facts::of(Kind::InMemory, &settings(), (10, 2))), "samples in memory");
+        assert_eq!(refused(Facts::of(Kind::Queue, &settings(), (10, 1))), "kind");
+    }
+}

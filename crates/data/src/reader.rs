@@ -1,0 +1,98 @@
+//! The batches of one thread of a pass, and what ends a pass early.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::feed::Feed;
+use crate::memory::Range;
+use crate::position::Position;
+use crate::queue::Stream;
+
+/// Ends a load or a pass early.
+#[derive(Clone, Debug)]
+pub struct Stopper(pub(crate) Arc<AtomicBool>);
+
+impl Stopper {
+    /// Ends it: readers give no more batches, commands are ended.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The batches of one thread.
+pub struct Reader(pub(crate) Source);
+
+/// Where they come from.
+pub(crate) enum Source {
+    Stream(Stream),
+    Memory(Range, Arc<AtomicBool>),
+}
+
+impl Reader {
+    /// The next batch; `None` after the last. An error is the end.
+    #[allow(clippy::should_implement_trait)] // Batches come back: an iterator could not take them.
+    pub fn next(&mut self) -> Result<Option<Feed>> {
+        match &mut self.0 {
+            Source::Stream(stream) => stream.next(),
+            Source::Memory(_, stop) if stop.load(Ordering::Relaxed) => Ok(None),
+            Source::Memory(range, _) => range.next(),
+        }
+    }
+
+    /// Waits for so long; whether [`Reader::next`] would answer at once. For those who must look after
+    /// something else meanwhile.
+    pub fn ready(&mut self, max: Duration) -> bool {
+        match &mut self.0 {
+            Source::Stream(stream) => stream.ready(max),
+            Source::Memory(..) => true,
+        }
+    }
+
+    /// Puts the next batch in the place of one that was used, whose memory is used again; whether
+    /// there was one.
+    pub fn next_into(&mut self, batch: &mut Feed) -> Result<bool> {
+        if !batch.is_empty() {
+            self.recycle(std::mem::take(batch));
+        }
+        match self.next()? {
+            Some(next) => *batch = next,
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Gives back a batch for its memory.
+    pub fn recycle(&mut self, batch: Feed) {
+        match &mut self.0 {
+            Source::Stream(stream) => stream.recycle(batch),
+            Source::Memory(range, _) => range.recycle(batch),
+        }
+    }
+
+    /// Where it stands: behind the last batch that it gave out. None if chance decides which files it
+    /// reads: the pass was not begun with [`Dataset::start_at`].
+    pub fn position(&self) -> Option<&Position> {
+        match &self.0 {
+            Source::Stream(stream) => stream.position(),
+            Source::Memory(range, _) => Some(range.position()),
+        }
+    }
+
+    /// How long [`Reader::next`] waited for data in all.
+    pub fn waited(&self) -> Duration {
+        match &self.0 {
+            Source::Stream(stream) => stream.waited(),
+            Source::Memory(..) => Duration::ZERO,
+        }
+    }
+
+    /// What ends this pass early, for all its readers and from any thread.
+    pub fn stopper(&self) -> Stopper {
+        match &self.0 {
+            Source::Stream(stream) => Stopper(stream.pass().stop.clone()),
+            Source::Memory(_, stop) => Stopper(stop.clone()),
+        }
+    }
+}

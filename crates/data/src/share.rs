@@ -1,0 +1,154 @@
+//! The samples that a trainer holds after a global shuffle, kept in a file.
+//!
+//! Trainers get them from each other, through servers: a trainer that is started again could not get
+//! them a second time. A file is written beside its place, made durable and put there by a rename.
+//! [docs/formats.md](../../../docs/formats.md) describes the bytes.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::checksum::crc32;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::position::Facts;
+use crate::records::Records;
+use crate::shuffle::PIECE_WORDS;
+use crate::slot::Slot;
+
+/// How a file begins; the last byte is the version.
+const MAGIC: [u8; 8] = *b"pwshare\x01";
+/// Bytes after which a block ends.
+const BLOCK_BYTES: usize = 1 << 20;
+/// A longer block is none of ours: it ends with the sample that makes it longer than it should be.
+const BLOCK_BYTES_MAX: u32 = 1 << 30;
+
+/// What a file holds besides samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Before the shuffle.
+    pub(crate) facts: Facts,
+    pub(crate) n_samples: u64,
+    pub(crate) n_unmerged: u64,
+}
+
+impl Head {
+    fn to_bytes(self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend(self.facts.to_bytes());
+        out.extend(self.n_samples.to_le_bytes());
+        out.extend(self.n_unmerged.to_le_bytes());
+        out.extend(crc32(0, &out).to_le_bytes());
+        out
+    }
+}
+
+/// Writes a file.
+pub(crate) fn write(path: &Path, head: Head, memory: &Memory) -> Result<()> {
+    let failed = |source| Error::WriteFile { file: path.display().to_string(), source };
+    let beside = beside(path);
+    let written = write_to(&beside, head, memory).and_then(|()| put(&beside, path));
+    written.map_err(failed)
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    path.with_file_name(name)
+}
+
+fn put(beside: &Path, path: &Path) -> io::Result<()> {
+    fs::rename(beside, path)?;
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+fn write_to(path: &Path, head: Head, memory: &Memory) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut file = BufWriter::new(File::create(path)?);
+    file.write_all(&head.to_bytes())?;
+    let (mut block, mut sum) = (Vec::new(), 0);
+    for at in 0..memory.len() {
+        memory.write_bytes(at, &mut block);
+        if block.len() >= BLOCK_BYTES || at + 1 == memory.len() {
+            // A sum goes on with the next block: one that is missing is missed.
+            sum = crc32(sum, &block);
+            file.write_all(&(block.len() as u32).to_le_bytes())?;
+            file.write_all(&sum.to_le_bytes())?;
+            file.write_all(&block)?;
+            block.clear();
+        }
+    }
+    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+}
+
+/// Reads a file; `None` if there is none. One of other data or of another shuffle is refused.
+pub(crate) fn read(path: &Path, facts: &Facts, slots: &[Slot]) -> Result<Option<(Head, Memory)>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(Error::ReadFile { file: path.display().to_string(), source }),
+    };
+    let bad = |reason: &str| Error::BadShare {
+        file: path.display().to_string(),
+        reason: reason.to_string(),
+    };
+    let mut file = BufReader::new(file);
+    let head = read_head(&mut file).ok_or_else(|| bad("its head is damaged"))?;
+    facts.check(&head.facts)?;
+    let pieces = read_blocks(&mut file, head.n_samples, slots);
+    let memory = Memory::new(pieces.ok_or_else(|| bad("its samples are damaged or cut off"))?);
+    Ok(Some((head, memory)))
+}
+
+fn read_head(file: &mut impl Read) -> Option<Head> {
+    let n_bytes = MAGIC.len() + Facts::N_BYTES + 16;
+    let mut bytes = vec![0; n_bytes + 4];
+    file.read_exact(&mut bytes).ok()?;
+    let (head, sum) = bytes.split_at(n_bytes);
+    if crc32(0, head).to_le_bytes() != sum {
+        return None;
+    }
+    let mut rest = head.strip_prefix(&MAGIC)?;
+    let facts = Facts::read(&mut rest)?;
+    let (&[n_samples, n_unmerged], []) = rest.as_chunks::<8>() else { return None };
+    let (n_samples, n_unmerged) = (u64::from_le_bytes(n_samples), u64::from_le_bytes(n_unmerged));
+    Some(Head { facts, n_samples, n_unmerged })
+}
+
+/// Reads blocks until all samples are there.
+fn read_blocks(file: &mut impl Read, n_samples: u64, slots: &[Slot]) -> Option<Vec<Records>> {
+    let (mut pieces, mut piece, mut block) = (Vec::new(), Records::default(), Vec::new());
+    let (mut n_read, mut sum) = (0, 0);
+    while n_read < n_samples {
+        let mut head = [[0; 4]; 2];
+        file.read_exact(head.as_flattened_mut()).ok()?;
+        let [n_bytes, expected] = head.map(u32::from_le_bytes);
+        block.clear();
+        if n_bytes > BLOCK_BYTES_MAX {
+            return None;
+        }
+        // Memory grows with what is there, whatever the file says.
+        file.by_ref().take(n_bytes.into()).read_to_end(&mut block).ok()?;
+        sum = crc32(sum, &block);
+        let before = piece.len();
+        let is_whole = block.len() as u64 == u64::from(n_bytes) && sum == expected;
+        piece.read_bytes(&block, slots).filter(|()| is_whole)?;
+        n_read += (piece.len() - before) as u64;
+        if piece.len() == before || n_read > n_samples {
+            return None;
+        }
+        if piece.n_words() > PIECE_WORDS {
+            piece.shrink();
+            pieces.push(std::mem::take(&mut piece));
+        }
+    }
+    piece.shrink();
+    pieces.push(piece);
+    let is_end = file.read(&mut [0]).ok()? == 0;
+    is_end.then_some(pieces)
+}

@@ -1,0 +1,272 @@
+//! What a script asked for and what it was answered: a script that is started again gets the same
+//! answers without anything being computed.
+//!
+//! A trainer sends its journal in parts, one with each cut. A part begins at the cut that was last
+//! known to be kept, so parts may overlap: what stands in two of them is the same.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::bytes::{Reader, Writer};
+use super::print::{Kind, Print};
+use crate::error::{Error, Result};
+
+/// The form of a part.
+const VERSION: u8 = 1;
+
+/// How an event ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// With this answer.
+    Answer(Vec<u8>),
+    /// With an error of these words.
+    Error(String),
+}
+
+/// Events that are not known to be kept by a server.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    first: u64,
+    entries: VecDeque<Entry>,
+    n_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    print: Print,
+    label: String,
+    outcome: Outcome,
+}
+
+impl Entry {
+    fn n_bytes(&self) -> usize {
+        let answer = match &self.outcome {
+            Outcome::Answer(bytes) => bytes.len(),
+            Outcome::Error(text) => text.len(),
+        };
+        answer + self.label.len() + 32
+    }
+}
+
+impl Journal {
+    /// Begins with this event.
+    pub(super) fn starting(first: u64) -> Self {
+        Self { first, ..Self::default() }
+    }
+
+    pub(super) fn push(&mut self, print: Print, label: String, outcome: Outcome) {
+        let entry = Entry { print, label, outcome };
+        self.n_bytes += entry.n_bytes();
+        self.entries.push_back(entry);
+    }
+
+    /// Events before this one are kept by a server.
+    pub(super) fn forget_before(&mut self, event: u64) {
+        while self.first < event
+            && let Some(entry) = self.entries.pop_front()
+        {
+            self.n_bytes -= entry.n_bytes();
+            self.first += 1;
+        }
+    }
+
+    pub(super) fn n_bytes(&self) -> usize {
+        self.n_bytes
+    }
+
+    /// What is here, for a server to keep.
+    pub(super) fn part(&self) -> Vec<u8> {
+        let (mut body, mut labels) = (Writer::default(), HashSet::new());
+        body.u64(self.first);
+        body.count(self.entries.len());
+        for Entry { print, label, outcome } in &self.entries {
+            body.u8(print.kind.code());
+            body.u64(print.names);
+            body.u64(print.values);
+            // Most events look like the one before: their names are written once.
+            let is_new = labels.insert(print.names);
+            body.u8(u8::from(is_new));
+            if is_new {
+                body.str(label);
+            }
+            match outcome {
+                Outcome::Answer(bytes) => {
+                    body.u8(0);
+                    body.bytes(bytes);
+                }
+                Outcome::Error(text) => {
+                    body.u8(1);
+                    body.str(text);
+                }
+            }
+        }
+        let mut part = Writer::default();
+        part.u8(VERSION);
+        part.bytes(&body.0);
+        part.0
+    }
+}
+
+/// Answers of events that were, in order.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    parts: VecDeque<Vec<u8>>,
+    /// Bytes of the first part that were read, and events that are left in it.
+    at: usize,
+    n_left: usize,
+    /// The event that comes next.
+    next: u64,
+    labels: HashMap<u64, String>,
+}
+
+/// An event as it was.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Past {
+    pub(super) print: Print,
+    pub(super) label: String,
+    pub(super) outcome: Outcome,
+}
+
+impl Answers {
+    /// Reads parts, one after the other, that tell of all events from the first to `end`.
+    pub(super) fn read(journal: &[u8], end: u64) -> Result<Self> {
+        let (mut reader, mut parts, mut known) = (Reader::new(journal), VecDeque::new(), 0);
+        while !reader.is_empty() {
+            if reader.u8()? != VERSION {
+                return Err(Error::BadState("a journal of another release"));
+            }
+            let part = reader.bytes()?;
+            let mut body = Reader::new(part);
+            let (first, n) = (body.u64()?, body.count()? as u64);
+            if first > known {
+                return Err(Error::BadState("a part of the journal is missing"));
+            }
+            for _ in 0..n {
+                read_entry(&mut body)?;
+            }
+            known = known.max(first.saturating_add(n));
+            parts.push_back(part.to_vec());
+        }
+        match known >= end {
+            true => Ok(Self { parts, ..Self::default() }),
+            false => Err(Error::BadState("the end of the journal is missing")),
+        }
+    }
+
+    /// The event that comes next.
+    pub(super) fn next(&mut self) -> Result<Past> {
+        let over = Error::BadState("the journal is over");
+        loop {
+            let Some(part) = self.parts.front() else { return Err(over) };
+            let mut body = Reader::new(&part[self.at..]);
+            if self.at == 0 {
+                let (first, n) = (body.u64()?, body.count()?);
+                self.at = 16;
+                self.n_left = n;
+                // What an earlier part has told.
+                for _ in 0..self.next.saturating_sub(first).min(n as u64) {
+                    let n_bytes = self.skip(&mut body)?;
+                    self.at += n_bytes;
+                    self.n_left -= 1;
+                }
+            }
+            if self.n_left == 0 {
+                self.parts.pop_front();
+                self.at = 0;
+                continue;
+            }
+            let (past, n_bytes) = self.take()?;
+            (self.at, self.n_left, self.next) = (self.at + n_bytes, self.n_left - 1, self.next + 1);
+            return Ok(past);
+        }
+    }
+
+    fn take(&mut self) -> Result<(Past, usize)> {
+        let part = self.parts.front().map_or(&[][..], |part| &part[self.at..]);
+        let mut body = Reader::new(part);
+        let (print, label, outcome) = read_entry(&mut body)?;
+        let n_bytes = part.len() - body.n_left();
+        if let Some(label) = label {
+            self.labels.insert(print.names, label);
+        }
+        let label = self.labels.get(&print.names).cloned().unwrap_or_default();
+        Ok((Past { print, label, outcome }, n_bytes))
+    }
+
+    fn skip(&self, body: &mut Reader<'_>) -> Result<usize> {
+        let n_before = body.n_left();
+        read_entry(body)?;
+        Ok(n_before - body.n_left())
+    }
+}
+
+type Read = (Print, Option<String>, Outcome);
+
+fn read_entry(body: &mut Reader<'_>) -> Result<Read> {
+    let kind = Kind::from_code(body.u8()?).ok_or(Error::BadState("an event of unknown kind"))?;
+    let print = Print { kind, names: body.u64()?, values: body.u64()? };
+    let label = match body.u8()? {
+        0 => None,
+        _ => Some(body.str()?.to_string()),
+    };
+    let outcome = match body.u8()? {
+        0 => Outcome::Answer(body.bytes()?.to_vec()),
+        _ => Outcome::Error(body.str()?.to_string()),
+    };
+    Ok((print, label, outcome))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(journal: &mut Journal, events: std::ops::Range<u64>) {
+        for event in events {
+            let print = Print { kind: Kind::Run, names: event % 2, values: event };
+            let outcome = match event % 5 {
+                4 => Outcome::Error(format!("event {event} failed")),
+                _ => Outcome::Answer(event.to_le_bytes().to_vec()),
+            };
+            journal.push(print, format!("names {}", event % 2), outcome);
+        }
+    }
+
+    #[test]
+    fn a_journal_in_overlapping_parts_is_one_journal() {
+        let mut journal = Journal::default();
+        fill(&mut journal, 0..6);
+        let mut bytes = journal.part();
+        journal.forget_before(3);
+        fill(&mut journal, 6..9);
+        bytes.extend(journal.part());
+        bytes.extend(journal.part());
+        journal.forget_before(9);
+        assert_eq!(journal.n_bytes(), 0);
+        fill(&mut journal, 9..12);
+        bytes.extend(journal.part());
+        let mut answers = Answers::read(&bytes, 12).unwrap();
+        for event in 0..12u64 {
+            let past = answers.next().unwrap();
+            assert_eq!((past.print.values, past.label), (event, format!("names {}", event % 2)));
+            let is_error = matches!(past.outcome, Outcome::Error(_));
+            assert_eq!(is_error, event % 5 == 4);
+        }
+        assert!(answers.next().is_err());
+    }
+
+    #[test]
+    fn a_gap_or_a_lost_end_is_found_at_once() {
+        let mut journal = Journal::default();
+        fill(&mut journal, 0..4);
+        let first = journal.part();
+        assert!(Answers::read(&first, 5).is_err());
+        let mut later = Journal::starting(5);
+        fill(&mut later, 5..7);
+        assert!(Answers::read(&[first.clone(), later.part()].concat(), 7).is_err());
+        for end in 1..first.len() {
+            assert!(Answers::read(&first[..end], 4).is_err(), "cut at {end}");
+        }
+        let mut other = first;
+        other[0] = 9;
+        assert!(Answers::read(&other, 4).is_err(), "of another release");
+    }
+}

@@ -1,0 +1,33 @@
+//! A trainer's part of recovery: what it did, what only it has, and how both come back.
+//!
+//! Everything a script asks of its job is an *event* with a number: a run, a pass, a meeting, a
+//! save. A [`Timeline`] counts them. For each it writes an entry of the *journal* (what it was, and
+//! its answer) and keeps what is needed to do it again (the *redo list*). At a *cut* the whole job
+//! is quiet, and the trainer gives a server what only it has ([`LocalState`]) and its journal.
+//!
+//! When a process of the job has died, all go back to the last cut that every server has kept:
+//! - A trainer that lives restores its state at the cut and does its redo list again. Its script
+//!   has the answers and notices nothing.
+//! - A trainer that was started again runs its script from the beginning. Events before the cut are
+//!   answered from the journal, and nothing is computed; then the state is restored.
+//!
+//! This module holds data. Who talks to servers is [`crate::remote`]; who runs events are the
+//! executor and its like.
+
+#![allow(dead_code, unused_imports)] // Until the executor uses it.
+
+mod bytes;
+mod journal;
+mod print;
+mod redo;
+mod scopes;
+mod state;
+mod timeline;
+
+pub(crate) use bytes::{Reader, Writer};
+pub(crate) use journal::Outcome;
+pub(crate) use print::{Kind, Print, digest, digest_tensor};
+pub(crate) use redo::{Repeat, n_bytes};
+pub(crate) use scopes::Uses;
+pub(crate) use state::{GeoState, GeoTable, LocalState, Position};
+pub(crate) use timeline::{Begun, Timeline};

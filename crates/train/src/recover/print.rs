@@ -1,0 +1,130 @@
+//! What an event was, in a few bytes: two runs of a script are compared by it.
+
+use tensor::{Tensor, mix};
+
+/// What a script asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One run of a program.
+    Run,
+    /// A pass over a dataset.
+    Pass,
+    /// All trainers waited for each other.
+    Meet,
+    /// All trainers gave parts of their data to each other.
+    Trade,
+    /// A model was saved.
+    Save,
+    /// A model was loaded.
+    Load,
+    /// This trainer was through with its job.
+    Complete,
+}
+
+impl Kind {
+    const ALL: [(Kind, &'static str); 7] = [
+        (Kind::Run, "a run"),
+        (Kind::Pass, "a pass over a dataset"),
+        (Kind::Meet, "a meeting of all trainers"),
+        (Kind::Trade, "a trade between all trainers"),
+        (Kind::Save, "a save"),
+        (Kind::Load, "a load"),
+        (Kind::Complete, "the end of the job"),
+    ];
+
+    pub(super) fn code(self) -> u8 {
+        Self::ALL.iter().position(|(kind, _)| *kind == self).unwrap_or(0) as u8
+    }
+
+    pub(super) fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).map(|(kind, _)| *kind)
+    }
+
+    /// For messages.
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL[usize::from(self.code())].1
+    }
+}
+
+/// What an event was: equal if a script does the same again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Print {
+    pub(crate) kind: Kind,
+    /// Of names: what was fed and fetched, where it was saved.
+    pub(crate) names: u64,
+    /// Of the values that were fed.
+    pub(crate) values: u64,
+}
+
+impl Print {
+    /// Of something that has no values.
+    pub(crate) fn named(kind: Kind, name: &str) -> Self {
+        Self { kind, names: digest(0, name.as_bytes()), values: 0 }
+    }
+}
+
+/// A number that almost certainly differs if bytes differ; the same in every process.
+pub(crate) fn digest(before: u64, bytes: &[u8]) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut lanes = [before, before ^ ODD, !before, before.wrapping_add(ODD)];
+    let (words, rest) = bytes.as_chunks::<8>();
+    let (blocks, words) = words.as_chunks::<4>();
+    for block in blocks {
+        for (lane, word) in lanes.iter_mut().zip(block) {
+            *lane = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(ODD).rotate_left(29);
+        }
+    }
+    let mut sum = mix(bytes.len() as u64);
+    lanes.iter().for_each(|lane| sum = mix(sum ^ lane));
+    words.iter().for_each(|word| sum = mix(sum ^ u64::from_le_bytes(*word)));
+    rest.iter().fold(sum, |sum, byte| mix(sum ^ u64::from(*byte)))
+}
+
+/// The same for a tensor: its type, shape, sequences and elements.
+pub(crate) fn digest_tensor(before: u64, tensor: &Tensor) -> u64 {
+    let mut sum = mix(before ^ tensor.dtype().code() as u64);
+    tensor.dims().iter().for_each(|&dim| sum = mix(sum ^ dim as u64));
+    for offsets in tensor.lod().levels() {
+        sum = offsets.iter().fold(mix(sum), |sum, &offset| mix(sum ^ offset as u64));
+    }
+    digest(sum, tensor.bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tensor::Lod;
+
+    #[test]
+    fn one_bit_makes_a_difference_wherever_it_is() {
+        let bytes: Vec<u8> = (0..77).map(|at| at * 3).collect();
+        let whole = digest(1, &bytes);
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 1;
+            assert_ne!(digest(1, &other), whole, "byte {at}");
+            assert_ne!(digest(1, &bytes[..at]), whole);
+        }
+        assert_ne!(digest(2, &bytes), whole);
+        // Journals of running jobs depend on it.
+        assert_eq!(digest(0, b"0123456789abcdef0123456789abcdef!"), 0x0126_d53e_425a_46d6);
+    }
+
+    #[test]
+    fn shapes_and_sequences_count() {
+        let tensor = Tensor::new([2, 3], &[1.0f32; 6]).unwrap();
+        let mut ragged = tensor.clone();
+        ragged.set_lod(Lod::from_lengths([2]));
+        let flat = Tensor::new([6], &[1.0f32; 6]).unwrap();
+        let prints = [&tensor, &ragged, &flat].map(|tensor| digest_tensor(0, tensor));
+        assert!(prints[0] != prints[1] && prints[0] != prints[2]);
+    }
+
+    #[test]
+    fn every_kind_has_a_number() {
+        for (kind, _) in Kind::ALL {
+            assert_eq!(Kind::from_code(kind.code()), Some(kind));
+        }
+        assert_eq!(Kind::from_code(99), None);
+    }
+}

@@ -1,0 +1,151 @@
+//! The variables that only a trainer has: of the scopes and devices that its events use.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use program::Distributed;
+
+use super::redo::Written;
+use super::state::{LocalState, Vars};
+use crate::error::{Error, Result};
+use crate::replicas::Replicas;
+use crate::scope::Scope;
+
+/// What an event works on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Uses<'a> {
+    pub(crate) scope: &'a Scope,
+    /// The job of the program, if it has one: its parameters are on servers.
+    pub(crate) job: Option<&'a Arc<Distributed>>,
+    /// Variables of which several devices have their own.
+    pub(crate) devices: Option<&'a Replicas>,
+}
+
+/// Scopes and devices in the order of their first use: a script that is run again uses its own in
+/// the same order.
+#[derive(Debug, Default)]
+pub(super) struct Scopes {
+    scopes: Vec<Used>,
+    devices: Vec<Replicas>,
+    job: Option<Arc<Distributed>>,
+    /// Variables that servers have.
+    placed: HashSet<String>,
+}
+
+#[derive(Debug)]
+struct Used {
+    scope: Scope,
+    /// Programs of the job ran here: what servers have is theirs.
+    is_of_job: bool,
+    /// They ran in this one, not only in one inside of it.
+    is_run_in: bool,
+    /// What was here before the first use, until that is older than every cut that counts.
+    before: Option<Vars>,
+}
+
+impl Scopes {
+    /// An event uses this from now on.
+    pub(super) fn add(&mut self, uses: &Uses<'_>) {
+        if let Some(job) = uses.job.filter(|job| !self.is_joined(job)) {
+            self.placed = job.placement.iter().map(|placed| placed.origin.clone()).collect();
+            self.job = Some(job.clone());
+        }
+        let mut chain = vec![uses.scope];
+        while let Some(parent) = chain.last().and_then(|scope| scope.parent()) {
+            chain.push(parent);
+        }
+        for scope in chain.into_iter().rev() {
+            let used = self.add_scope(scope, uses.job.is_some());
+            used.is_run_in |= uses.job.is_some() && scope.id() == uses.scope.id();
+        }
+        if let Some(devices) = uses.devices
+            && !self.devices.iter().any(|known| known.is(devices))
+        {
+            self.devices.push(devices.clone());
+        }
+    }
+
+    fn is_joined(&self, job: &Arc<Distributed>) -> bool {
+        self.job.as_ref().is_some_and(|own| Arc::ptr_eq(own, job) || own.digest == job.digest)
+    }
+
+    fn add_scope(&mut self, scope: &Scope, is_of_job: bool) -> &mut Used {
+        let known = self.scopes.iter().position(|used| used.scope.id() == scope.id());
+        let at = known.unwrap_or(self.scopes.len());
+        if known.is_none() {
+            let is_elsewhere = |name: &str| is_of_job && self.placed.contains(name);
+            let before = Some(scope.own_vars(|name| !is_elsewhere(name)));
+            let (scope, is_run_in) = (scope.clone(), false);
+            self.scopes.push(Used { scope, is_of_job, is_run_in, before });
+        }
+        let used = &mut self.scopes[at];
+        used.is_of_job |= is_of_job;
+        used
+    }
+
+    /// The job, and the scopes that its parameters belong in.
+    pub(super) fn of_job(&self) -> Option<(Arc<Distributed>, Vec<Scope>)> {
+        let scopes = self.scopes.iter().filter(|used| used.is_run_in);
+        Some((self.job.clone()?, scopes.map(|used| used.scope.clone()).collect()))
+    }
+
+    /// From now on, or no longer, changes are noted that a script makes by itself.
+    pub(super) fn watch(&self, is_on: bool) {
+        self.scopes.iter().for_each(|used| used.scope.watch(is_on));
+    }
+
+    /// What a script has changed by itself.
+    pub(super) fn written(&self) -> Vec<Written> {
+        let mut written = Vec::new();
+        for Used { scope, .. } in &self.scopes {
+            for name in scope.take_changed() {
+                let value = scope.get_own(&name);
+                written.push(Written { scope: scope.clone(), name, value });
+            }
+        }
+        written
+    }
+
+    /// Adds everything to a state.
+    pub(super) fn save(&self, state: &mut LocalState) {
+        let vars = |used: &Used| used.scope.own_vars(|name| !self.is_elsewhere(used, name));
+        state.scopes = self.scopes.iter().map(vars).collect();
+        state.devices = self.devices.iter().map(|devices| devices.lock().clone()).collect();
+    }
+
+    fn is_elsewhere(&self, used: &Used, name: &str) -> bool {
+        used.is_of_job && self.placed.contains(name)
+    }
+
+    /// Makes everything what it was; what was not used yet gets what it had before its first use.
+    pub(super) fn restore(&self, state: &LocalState) -> Result<()> {
+        if state.scopes.len() > self.scopes.len() || state.devices.len() > self.devices.len() {
+            return Err(Error::BadState("it has more scopes than the script"));
+        }
+        for (at, used) in self.scopes.iter().enumerate() {
+            let vars = state.scopes.get(at).or(used.before.as_ref());
+            let Some(vars) = vars else { continue };
+            for name in used.scope.names() {
+                if !vars.contains_key(&name) && !self.is_elsewhere(used, &name) {
+                    used.scope.erase(&[&name]);
+                }
+            }
+            for (name, value) in vars {
+                used.scope.write_own(name, |own| *own = value.clone());
+            }
+        }
+        for (at, devices) in self.devices.iter().enumerate() {
+            *devices.lock() = state.devices.get(at).cloned().unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Nobody goes back behind a cut that had so many scopes.
+    pub(super) fn forget_before(&mut self, n_scopes: usize) {
+        self.scopes.iter_mut().take(n_scopes).for_each(|used| used.before = None);
+    }
+
+    pub(super) fn n_scopes(&self) -> usize {
+        self.scopes.len()
+    }
+}

@@ -1,0 +1,213 @@
+//! What only a trainer has at a cut, as bytes that a server keeps for it.
+
+use std::collections::BTreeMap;
+
+use tensor::{Rows, Tensor, Value};
+
+use super::bytes::{Reader, Writer};
+use crate::error::{Error, Result};
+
+/// The form of the bytes.
+const VERSION: u8 = 1;
+
+/// Where a script stood at a cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// Events that were over.
+    pub(crate) event: u64,
+    /// The next event had begun: what the script changed between both is in the state.
+    pub(crate) is_at_start: bool,
+    /// What the next event, a pass, said of how far it was.
+    pub(crate) inside: Option<Vec<u8>>,
+}
+
+/// Variables by name.
+pub(crate) type Vars = BTreeMap<String, Value>;
+
+/// Variables of which several devices have their own, by name.
+pub(crate) type DeviceVars = BTreeMap<String, Vec<Value>>;
+
+/// What only a trainer has at a cut.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LocalState {
+    pub(crate) position: Position,
+    /// This trainer has completed its job.
+    pub(crate) is_over: bool,
+    /// How often trainers have met, and traded.
+    pub(crate) n_meetings: u64,
+    pub(crate) n_trades: u64,
+    /// Of each scope, in the order of their first use: what servers do not have.
+    pub(crate) scopes: Vec<Vars>,
+    /// Of each set of devices, in the same order.
+    pub(crate) devices: Vec<DeviceVars>,
+    pub(crate) geo: Option<GeoState>,
+}
+
+/// What GEO has learnt that servers do not know.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct GeoState {
+    /// Steps since the last exchange.
+    pub(crate) n_steps: u32,
+    /// Dense parameters: x - old.
+    pub(crate) dense: BTreeMap<String, Tensor>,
+    /// Tables.
+    pub(crate) tables: BTreeMap<String, GeoTable>,
+}
+
+/// A table of GEO.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct GeoTable {
+    /// Rows used since the last exchange.
+    pub(crate) touched: Vec<i64>,
+    /// x - old, where that is not zero.
+    pub(crate) rows: Rows,
+}
+
+impl LocalState {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        to.u8(VERSION);
+        to.u64(self.position.event);
+        to.u8(u8::from(self.position.is_at_start));
+        to.opt_bytes(self.position.inside.as_deref());
+        to.u8(u8::from(self.is_over));
+        to.u64(self.n_meetings);
+        to.u64(self.n_trades);
+        to.count(self.scopes.len());
+        for vars in &self.scopes {
+            write_map(&mut to, vars, Writer::value);
+        }
+        to.count(self.devices.len());
+        for vars in &self.devices {
+            write_map(&mut to, vars, |to, values| to.values(values.iter()));
+        }
+        to.u8(u8::from(self.geo.is_some()));
+        if let Some(geo) = &self.geo {
+            to.u32(geo.n_steps);
+            write_map(&mut to, &geo.dense, Writer::tensor);
+            write_map(&mut to, &geo.tables, |to, table| {
+                to.count(table.touched.len());
+                table.touched.iter().for_each(|&row| to.u64(row as u64));
+                to.rows(&table.rows);
+            });
+        }
+        to.0
+    }
+
+    /// Back from bytes; of no bytes: the state before the first event.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        if bytes.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut from = Reader::new(bytes);
+        if from.u8()? != VERSION {
+            return Err(Error::BadState("it was written by another release"));
+        }
+        let position = Position {
+            event: from.u64()?,
+            is_at_start: from.u8()? != 0,
+            inside: from.opt_bytes()?.map(<[u8]>::to_vec),
+        };
+        let is_over = from.u8()? != 0;
+        let (n_meetings, n_trades) = (from.u64()?, from.u64()?);
+        let scopes = (0..from.count()?).map(|_| read_map(&mut from, Reader::value)).collect();
+        let scopes: Result<_> = scopes;
+        let scopes = scopes?;
+        let devices = (0..from.count()?).map(|_| read_map(&mut from, Reader::values)).collect();
+        let devices: Result<_> = devices;
+        let devices = devices?;
+        let geo = match from.u8()? {
+            0 => None,
+            _ => Some(GeoState {
+                n_steps: from.u32()?,
+                dense: read_map(&mut from, Reader::tensor)?,
+                tables: read_map(&mut from, read_table)?,
+            }),
+        };
+        match from.is_empty() {
+            true => Ok(Self { position, is_over, n_meetings, n_trades, scopes, devices, geo }),
+            false => Err(Error::BadState("something follows its end")),
+        }
+    }
+}
+
+fn write_map<T>(
+    to: &mut Writer,
+    map: &BTreeMap<String, T>,
+    mut write: impl FnMut(&mut Writer, &T),
+) {
+    to.count(map.len());
+    for (name, value) in map {
+        to.str(name);
+        write(to, value);
+    }
+}
+
+fn read_map<'a, T>(
+    from: &mut Reader<'a>,
+    mut read: impl FnMut(&mut Reader<'a>) -> Result<T>,
+) -> Result<BTreeMap<String, T>> {
+    let mut map = BTreeMap::new();
+    for _ in 0..from.count()? {
+        let name = from.str()?.to_string();
+        map.insert(name, read(from)?);
+    }
+    Ok(map)
+}
+
+fn read_table(from: &mut Reader<'_>) -> Result<GeoTable> {
+    let n = from.count()?;
+    let (touched, _) = from.take(n.saturating_mul(8))?.as_chunks::<8>();
+    let touched = touched.iter().map(|row| i64::from_le_bytes(*row)).collect();
+    Ok(GeoTable { touched, rows: from.rows()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> LocalState {
+        let value = Tensor::new([2, 1], &[0.5f32, -1.5]).unwrap();
+        let rows = Rows { ids: vec![3, 900], height: 1000, value: value.clone() };
+        LocalState {
+            position: Position { event: 7, is_at_start: true, inside: Some(vec![1, 2, 3]) },
+            is_over: true,
+            n_meetings: 4,
+            n_trades: 2,
+            scopes: vec![
+                [("auc".to_string(), Value::from(Tensor::full([3000], 0i64)))].into(),
+                Vars::new(),
+            ],
+            devices: vec![[("mean".to_string(), vec![value.clone().into(), Value::Empty])].into()],
+            geo: Some(GeoState {
+                n_steps: 3,
+                dense: [("w".to_string(), value)].into(),
+                tables: [("t".to_string(), GeoTable { touched: vec![3], rows })].into(),
+            }),
+        }
+    }
+
+    #[test]
+    fn a_state_survives_to_the_bit() {
+        let bytes = state().to_bytes();
+        assert_eq!(LocalState::from_bytes(&bytes).unwrap(), state());
+        assert_eq!(LocalState::from_bytes(&[]).unwrap(), LocalState::default());
+        let plain = LocalState::default().to_bytes();
+        assert_eq!(LocalState::from_bytes(&plain).unwrap(), LocalState::default());
+    }
+
+    #[test]
+    fn damage_is_an_error() {
+        let bytes = state().to_bytes();
+        for end in 1..bytes.len() {
+            assert!(LocalState::from_bytes(&bytes[..end]).is_err(), "cut at {end}");
+        }
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 0xff;
+            // Not every change can be seen, but none does harm.
+            let _ = LocalState::from_bytes(&other);
+        }
+        assert!(LocalState::from_bytes(&[bytes, vec![0]].concat()).is_err());
+    }
+}
