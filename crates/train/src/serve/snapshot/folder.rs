@@ -191,9 +191,9 @@ impl Folder {
             }
         }
         let useless = self.chain.useless(complete);
-        let kept = self.journal.last().map_or(0, |last| last.cut);
+        let next = self.journal.last().map_or(0, |last| last.cut + 1);
         let mut records = Vec::new();
-        for file in useless.iter().filter(|file| file.at.cut > kept) {
+        for file in useless.iter().filter(|file| file.at.cut >= next) {
             let contents = journal_of(&self.path, file)?;
             records.extend(contents.map(|contents| Record {
                 at: file.at,
@@ -242,10 +242,9 @@ impl Folder {
     pub(in crate::serve) fn journal(&self, cut: u64) -> Checked<Vec<u8>> {
         let mut all = Vec::new();
         let records = self.journal.read()?;
-        let last = records.last().map_or(0, |record| record.at.cut);
+        let next = records.last().map_or(0, |record| record.at.cut + 1);
         records.iter().for_each(|record| all.extend(&record.contents));
-        for file in self.chain.files().iter().filter(|file| (last + 1..=cut).contains(&file.at.cut))
-        {
+        for file in self.chain.files().iter().filter(|file| (next..=cut).contains(&file.at.cut)) {
             all.extend(journal_of(&self.path, file)?.unwrap_or_default());
         }
         Ok(all)
