@@ -5,9 +5,12 @@
 
 mod blocks;
 mod changes;
+mod cuts;
+mod identity;
 mod port_file;
 mod saves;
 mod schedule;
+mod snapshot;
 mod store;
 mod table;
 mod units;
