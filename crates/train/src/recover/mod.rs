@@ -27,7 +27,7 @@ mod timeline;
 pub(crate) use bytes::{Reader, Writer};
 pub(crate) use journal::Outcome;
 pub(crate) use print::{Kind, Print, digest, digest_tensor};
-pub(crate) use redo::{Repeat, n_bytes};
+pub(crate) use redo::{Redoing, Repeat, n_bytes};
 pub(crate) use scopes::Uses;
 pub(crate) use state::{GeoState, GeoTable, LocalState, Position};
 pub(crate) use timeline::{Begun, Timeline};
