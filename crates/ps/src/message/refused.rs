@@ -72,11 +72,9 @@ impl Body for Refusal {
                 out.u32(*number);
                 out.u32(*n_vars);
             }
-            Refusal::OtherTerm(Standing { term, cuts, has_member }) => {
+            Refusal::OtherTerm(standing) => {
                 out.u8(20);
-                term.encode(out);
-                out.numbers(cuts);
-                out.u8((*has_member).into());
+                standing.encode(out);
             }
             Refusal::NoSuchCut { cut, base } => {
                 out.u8(21);
@@ -126,13 +124,23 @@ impl Body for Refusal {
                 Refusal::Stuck { meeting, round_of, round: input.u64()? }
             }
             19 => Refusal::UnknownNumber { number: input.u32()?, n_vars: input.u32()? },
-            20 => {
-                let (term, cuts) = (Term::decode(input)?, input.numbers()?);
-                Refusal::OtherTerm(Standing { term, cuts, has_member: input.flag()? })
-            }
+            20 => Refusal::OtherTerm(Standing::decode(input)?),
             21 => Refusal::NoSuchCut { cut: input.u64()?, base: input.u64()? },
             _ => return Err(Error::Malformed("an unknown refusal")),
         })
+    }
+}
+
+impl Body for Standing {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        self.term.encode(out);
+        out.numbers(&self.cuts);
+        out.u8(self.has_member.into());
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let (term, cuts) = (Term::decode(input)?, input.numbers()?);
+        Ok(Self { term, cuts, has_member: input.flag()? })
     }
 }
 

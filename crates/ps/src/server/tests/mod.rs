@@ -70,6 +70,13 @@ impl Store for Sum {
     }
 }
 
+fn hello(trainer: u32, incarnation: u64) -> Hello {
+    let (version, job, term) = (VERSION, "job".to_string(), Term::default());
+    // Its numbers are not those of the server.
+    let vars = vec![Held::other("v"), Held::other("w")];
+    Hello { version, job, trainer, incarnation, term, vars }
+}
+
 struct Bench {
     server: Server,
     store: Sum,
@@ -108,16 +115,7 @@ impl Bench {
     }
 
     fn hello(&mut self, conn: u64, trainer: u32) -> Vec<(u64, u64, Reply)> {
-        let hello = Hello {
-            version: VERSION,
-            job: "job".to_string(),
-            trainer,
-            incarnation: conn + 100,
-            term: Term::default(),
-            // Its numbers are not those of the server.
-            vars: vec![Held::other("v"), Held::other("w")],
-        };
-        self.say(conn, 0, hello)
+        self.say(conn, 0, hello(trainer, conn + 100))
     }
 
     fn tick(&mut self, ms: u64) -> Vec<(u64, u64, Reply)> {
@@ -184,25 +182,10 @@ fn strangers_are_refused() {
     assert_eq!(bench.say(0, 7, Ping), [(0, 7, Refusal::HelloFirst.into())]);
     let out = Refusal::TrainerOutOfRange { trainer: 2, n_trainers: 2 };
     assert_eq!(bench.hello(0, 2), [(0, 0, out.into())]);
-    let hello = Hello {
-        version: 9,
-        job: "job".to_string(),
-        trainer: 0,
-        incarnation: 1,
-        term: Term::default(),
-        vars: Vec::new(),
-    };
+    let other = Hello { version: 9, ..hello(0, 1) };
     let version = Refusal::Version { ours: VERSION, theirs: 9 };
-    assert_eq!(bench.say(0, 0, hello), [(0, 0, version.into())]);
-    let hello = Hello {
-        version: VERSION,
-        job: "other".to_string(),
-        trainer: 0,
-        incarnation: 1,
-        term: Term::default(),
-        vars: Vec::new(),
-    };
-    let refused = bench.say(0, 0, hello);
+    assert_eq!(bench.say(0, 0, other), [(0, 0, version.into())]);
+    let refused = bench.say(0, 0, Hello { job: "other".to_string(), ..hello(0, 1) });
     assert!(matches!(&refused[0].2, Reply::Refused(Refusal::OtherJob { .. })), "{refused:?}");
     bench.hello(0, 0);
     let refused = bench.hello(1, 0);
@@ -317,14 +300,7 @@ fn a_trainer_started_again_learns_which_round_it_is_in() {
     assert_eq!(bench.hello(2, 1), [(2, 0, welcome)], "its part of round 1 is here");
     bench.say(0, 1, Barrier { round: 1 });
     assert_eq!(bench.say(2, 9, pull(1)), [(2, 9, value(1.0))], "half a part counts for nothing");
-    let former = Hello {
-        version: VERSION,
-        job: "job".to_string(),
-        trainer: 1,
-        incarnation: 101,
-        term: Term::default(),
-        vars: Vec::new(),
-    };
+    let former = hello(1, 101);
     bench.server.closed(Millis(0), ConnId(2));
     let refused = bench.say(3, 0, former);
     let duplicate =
@@ -559,14 +535,7 @@ fn trainers_that_wait_for_each_other_are_told() {
 fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
     let held = Held::param;
     let greet = |vars: Vec<Held>| {
-        let hello = Hello {
-            version: VERSION,
-            job: String::new(),
-            trainer: 0,
-            incarnation: 1,
-            term: Term::default(),
-            vars,
-        };
+        let hello = Hello { job: String::new(), vars, ..hello(0, 1) };
         let ours = vec![held("w", &[4, 1]), held("bias", &[1]), held("table", &[])];
         let mut server = Server::new(Config::default(), ours);
         server.handle(Millis(0), ConnId(1), 0, hello.into())
