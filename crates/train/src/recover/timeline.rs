@@ -31,6 +31,8 @@ pub(crate) struct Timeline<World: ?Sized> {
     cuts: Vec<Cut>,
     /// The next event is done from here on, because a cut lies inside of it.
     from: Option<Vec<u8>>,
+    /// The state that this process goes back to, until it is where it was.
+    target: Option<LocalState>,
 }
 
 impl<World: ?Sized> Default for Timeline<World> {
@@ -46,6 +48,7 @@ impl<World: ?Sized> Default for Timeline<World> {
             scopes: Scopes::default(),
             cuts: Vec::new(),
             from: None,
+            target: None,
         }
     }
 }
@@ -237,6 +240,16 @@ impl<World: ?Sized> Timeline<World> {
         }
     }
 
+    /// The job has gone back to a cut.
+    pub(crate) fn go_back_to(&mut self, state: LocalState) {
+        self.target = Some(state);
+    }
+
+    /// The state that this process must go back to.
+    pub(crate) fn gone_back_to(&self) -> Option<LocalState> {
+        self.target.clone()
+    }
+
     /// Goes back to a cut: variables are what they were. What happened since is done again by
     /// [`Timeline::redo`].
     pub(crate) fn restore(&mut self, state: &LocalState) -> Result<()> {
@@ -270,10 +283,9 @@ impl<World: ?Sized> Timeline<World> {
         (self.n_redone, self.is_in_event) = (Some(event + 1), false);
     }
 
-    /// The redo list is done, or given up.
+    /// The redo list is done, or given up: then it is done again from another cut.
     pub(crate) fn redone(&mut self, Undone { redo, is_in_event }: Undone<World>) {
-        // A cut that was kept meanwhile is known to the next one.
-        self.redo = redo;
+        (self.redo, self.target) = (redo, None);
         (self.n_redone, self.is_in_event) = (None, is_in_event);
         self.scopes.watch(!self.is_in_event && self.replay.is_none());
     }

@@ -27,7 +27,7 @@ pub(crate) trait Act {
     fn uses(&self) -> Option<Uses<'_>>;
 
     /// Whether it can be done again; asked before it is done the first time.
-    fn check(&self) -> Result<()> {
+    fn check(&mut self) -> Result<()> {
         Ok(())
     }
 

@@ -23,6 +23,8 @@ const GLANCE: Duration = Duration::from_millis(5);
 /// What a trainer remembers of cuts.
 #[derive(Debug, Default)]
 pub(super) struct Cuts {
+    /// The one that the term began from.
+    pub(super) base: u64,
     /// The last one that it took part in, or that was cancelled.
     handled: u64,
     /// The last one that it took part in.
@@ -38,7 +40,7 @@ pub(super) struct Cuts {
 impl Cuts {
     /// Of a term that began from this cut.
     pub(super) fn since(base: u64) -> Self {
-        Self { handled: base, taken: base, complete: base, ..Self::default() }
+        Self { base, handled: base, taken: base, complete: base, ..Self::default() }
     }
 }
 
@@ -62,6 +64,7 @@ impl Cluster {
         Some(due).filter(|due| is_here && due.cut > handled)
     }
 
+    #[allow(dead_code)] // Passes use it.
     /// Whether a cut is to be made at this boundary between two steps. Cheap: asked at every step.
     ///
     /// All threads of a trainer that step together get the same answer at the same boundary.
@@ -69,6 +72,7 @@ impl Cluster {
         self.due().is_some()
     }
 
+    #[allow(dead_code)] // Passes use it.
     /// Takes part in the cut that is due, inside of an act. Nothing of this trainer runs meanwhile:
     /// an act with several threads has stopped them at a boundary. `inside` says how far the act is;
     /// it is asked for when all trainers are ready, and may be large.
@@ -133,7 +137,8 @@ impl Cluster {
         let complete = self.cuts().complete;
         for (server, client) in self.all()?.into_iter().enumerate() {
             let is_home = server == self.home();
-            let give = |bytes: &mut Vec<u8>| if is_home { std::mem::take(bytes) } else { Vec::new() };
+            let give =
+                |bytes: &mut Vec<u8>| if is_home { std::mem::take(bytes) } else { Vec::new() };
             let (state, journal) = (give(&mut state), give(&mut journal));
             client.change(Cut { cut, complete, state, journal })?;
         }
@@ -213,7 +218,8 @@ impl Cluster {
             return Ok(());
         }
         self.want_cut()?;
-        let waits_for_rounds = self.timeline().of_job().is_some_and(|(job, _)| job.mode.waits_for_all());
+        let waits_for_rounds =
+            self.timeline().of_job().is_some_and(|(job, _)| job.mode.waits_for_all());
         // Where trainers keep step, a cut comes with the next rounds, and not without them.
         match n_bytes < REDO_BYTES_MAX || waits_for_rounds {
             true => Ok(()),

@@ -4,7 +4,7 @@
 //! servers, wait until all are there, join them in one term, get what they have kept of this trainer,
 //! and go on from there. Whatever fails meanwhile is a reason to do the same again.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use super::geo::Geo;
 use super::traffic::Traffic;
 use super::{Cluster, Timeline, install, said, unexpected};
 use crate::error::{Error, Result};
-use crate::recover::{LocalState, Redoing, Sender};
+use crate::recover::{LocalState, Position, Redoing, Sender};
 
 /// Between two lines about servers that are away.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -52,6 +52,8 @@ pub(super) struct Recovery {
     pub(super) sender: Mutex<Option<(Arc<Distributed>, CommunicatorConfig)>>,
     /// Whether this process was asked to end.
     ends: Mutex<Option<Ends>>,
+    /// How often this process has gone back.
+    n_back: AtomicU64,
 }
 
 /// Says whether this process was asked to end.
@@ -60,6 +62,12 @@ pub type Ends = Arc<dyn Fn() -> bool + Send + Sync>;
 impl Recovery {
     pub(super) fn is_unknown(&self) -> bool {
         self.standing.load(Ordering::Relaxed) == UNKNOWN
+    }
+
+    /// The job is over for this trainer: what comes is no event.
+    pub(super) fn end(&self) {
+        self.standing.store(OFF, Ordering::Relaxed);
+        *self.timeline.lock().even_if_poisoned() = Timeline::default();
     }
 
     /// Another job begins.
@@ -72,8 +80,13 @@ impl Recovery {
 
 impl Cluster {
     /// Whether the job of this trainer goes on after deaths; `false` as long as that is not known.
-    pub(crate) fn recovers(&self) -> bool {
+    pub fn recovers(&self) -> bool {
         self.recovery().standing.load(Ordering::Relaxed) == ON
+    }
+
+    /// Whether nothing is an event: a death ends the job.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.recovery().standing.load(Ordering::Relaxed) == OFF
     }
 
     /// In a job that recovers, this process leaves at the next boundary when `ends` says so, with
@@ -151,8 +164,14 @@ impl Cluster {
         }
     }
 
+    /// How often this process has gone back: what was asked before is not answered any more.
+    pub(super) fn n_back(&self) -> u64 {
+        self.recovery().n_back.load(Ordering::Relaxed)
+    }
+
     /// Leaves all servers; what was under way is forgotten.
     fn abandon(&self) {
+        self.recovery().n_back.fetch_add(1, Ordering::Relaxed);
         self.state().is_away = true;
         self.close();
         if let Some(sender) = self.communicator().take() {
@@ -172,8 +191,9 @@ impl Cluster {
             self.endpoints().iter().map(|endpoint| endpoint.parse()).collect::<ps::Result<_>>()?;
         let (stops, mut said_at) = (self.state().stops.clone(), None::<Instant>);
         loop {
-            let is_away =
-                |endpoint: &&Endpoint| tcp::reach(endpoint, Duration::from_secs(1)) != Reach::Answers;
+            let is_away = |endpoint: &&Endpoint| {
+                tcp::reach(endpoint, Duration::from_secs(1)) != Reach::Answers
+            };
             let away: Vec<Endpoint> = endpoints.iter().filter(is_away).cloned().collect();
             let Some(first) = away.first() else { return Ok(()) };
             let waited = start.elapsed();
@@ -234,7 +254,8 @@ impl Cluster {
             }
             return Ok(());
         }
-        timeline.go_back_to(state)
+        timeline.go_back_to(state);
+        Ok(())
     }
 
     fn recall(&self, clients: &[Arc<Client>], cut: u64) -> Result<(Vec<u8>, Vec<u8>)> {
@@ -265,7 +286,7 @@ impl Cluster {
         });
         self.timeline().redone(undone);
         done?;
-        (self.log())(&said::went_back(self.cuts().base(), n_events, start.elapsed()));
+        (self.log())(&said::went_back(self.cuts().base, n_events, start.elapsed()));
         Ok(())
     }
 
@@ -281,7 +302,8 @@ impl Cluster {
             (own.n_meetings, own.n_trades) = (state.n_meetings, state.n_trades);
         }
         self.cuts().has_completed = state.is_over;
-        if let Some((job, scopes)) = of_job.filter(|_| state.position.event > 0) {
+        let Position { event, is_at_start, .. } = state.position;
+        if let Some((job, scopes)) = of_job.filter(|_| event > 0 || is_at_start) {
             let is_alone = job.mode.exchanges_every().is_some();
             let wanted = |placed: &Placement| match is_alone {
                 true => placed.kind != PlacedKind::Optimizer,
@@ -290,7 +312,8 @@ impl Cluster {
             let fetch = Fetch::new(&job, wanted);
             let params = fetch.run(self, Vec::new())?;
             if let (Some(geo), Some(scope)) = (&state.geo, scopes.first()) {
-                self.geo().restore(&job, scope, (fetch.names(), params), geo);
+                let params = fetch.names().iter().cloned().zip(params);
+                self.geo().restore(&job, scope, params, geo);
             } else {
                 for scope in &scopes {
                     install(fetch.names(), params.clone(), scope);
@@ -342,7 +365,7 @@ fn is_ps_death(error: &ps::Error) -> bool {
     match error {
         ps::Error::OtherTerm { .. } | ps::Error::ServerLost { .. } => true,
         ps::Error::Refused { refusal, .. } => {
-            matches!(refusal, Refusal::OtherTerm(_) | Refusal::TrainerLost { .. })
+            matches!(refusal, Refusal::OtherTerm(_))
         }
         _ => false,
     }
