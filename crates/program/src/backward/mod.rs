@@ -19,9 +19,10 @@ use crate::var::VarDesc;
 
 /// A parameter and the variable that holds its gradient.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct ParamGrad {
+    /// Name of the parameter.
     pub param: String,
+    /// Name of its gradient.
     pub grad: String,
 }
 

@@ -309,6 +309,13 @@ fn read_save(op: &OpDesc, servers: &Servers<'_>) -> Result<Save> {
     })
 }
 
+/// The names in an op's attributes, for tests.
+#[cfg(test)]
+pub(crate) fn named(op: &OpDesc) -> Result<Vec<String>> {
+    let lists = ["send_varnames", "recv_varnames", "table_names"].map(|attr| op.attrs.strs(attr));
+    Ok(lists.into_iter().collect::<Result<Vec<_>>>()?.concat())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,6 @@ use crate::param::{Initializer, ParamAttr};
 
 /// Options of [`fc`]; defaults as in `fluid.layers.fc`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Fc<'a> {
     /// How many dimensions are rows; -1 for all but the last.
     pub num_flatten_dims: i32,
@@ -16,7 +15,9 @@ pub struct Fc<'a> {
     pub param_attr: Vec<ParamAttr>,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,
+    /// The activation that is applied to the result.
     pub act: Option<&'a str>,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
 }
 

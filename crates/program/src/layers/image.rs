@@ -63,18 +63,26 @@ fn layout_named(layer: &'static str, name: &str) -> Result<Layout> {
 
 /// Options of [`conv2d`]; defaults as in `fluid.layers.conv2d`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Conv2d<'a> {
+    /// How far windows are apart, down and across.
     pub stride: [i32; 2],
+    /// What surrounds the image.
     pub padding: Padding,
+    /// How far the taps of a window are apart, down and across.
     pub dilation: [i32; 2],
+    /// How many groups the channels fall into; one if `None`.
     pub groups: Option<i32>,
+    /// How the weights are named, filled and trained.
     pub param_attr: ParamAttr,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,
+    /// Changes nothing here; the program keeps it for Fluid.
     pub use_cudnn: bool,
+    /// The activation that is applied to the result.
     pub act: Option<&'a str>,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
+    /// `NCHW` or `NHWC`.
     pub data_format: &'a str,
 }
 
@@ -175,17 +183,26 @@ fn add_channel_bias(
 
 /// Options of [`pool2d`]; defaults as in `fluid.layers.pool2d`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Pool2d<'a> {
+    /// Height and width of a window; -1 only with `global_pooling`.
     pub pool_size: [i32; 2],
+    /// `max` or `avg`.
     pub pool_type: &'a str,
+    /// How far windows are apart, down and across.
     pub pool_stride: [i32; 2],
+    /// What surrounds the image.
     pub pool_padding: Padding,
+    /// One window covers the whole image.
     pub global_pooling: bool,
+    /// Changes nothing here; the program keeps it for Fluid.
     pub use_cudnn: bool,
+    /// A window that the image ends in counts, too.
     pub ceil_mode: bool,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
+    /// An average leaves out the padding.
     pub exclusive: bool,
+    /// `NCHW` or `NHWC`.
     pub data_format: &'a str,
 }
 

@@ -8,7 +8,7 @@ use tensor::{Shape, Tensor, Value};
 use super::{Host, Run, Spare, Wiring, host_error};
 use crate::block::OpDesc;
 use crate::distributed::ServerId;
-use crate::distributed::route::{LookUp, Recv, Route, Save, Send, Servers as Known};
+use crate::distributed::route::{self, LookUp, Recv, Route, Save, Send, Servers as Known};
 use crate::error::Result;
 use crate::remote::Remote;
 
@@ -101,9 +101,7 @@ pub(crate) fn run_on(op: &OpDesc, names: &[&str], vars: &mut [Value], log: &mut 
     // Whatever the op speaks of is there.
     let mut known: BTreeSet<String> = names.iter().map(|name| name.to_string()).collect();
     known.insert(crate::names::EMPTY.to_string());
-    for attr in ["send_varnames", "recv_varnames", "table_names"] {
-        known.extend(op.attrs.strs(attr)?.iter().cloned());
-    }
+    known.extend(route::named(op)?);
     let vars_of_server = [known.into_iter().collect()];
     let servers = Known { job: None, endpoints: &endpoints, vars: &vars_of_server };
     let wiring = wiring.with_route(Route::read(op, &servers)?);

@@ -15,7 +15,7 @@ use program::Distributed;
 use program::distributed::{Piece, PlacedKind, Placement, ServerId};
 use ps::lines;
 use ps::message::{Grad, Push};
-use tensor::{Pool, Tensor, Value};
+use tensor::{Pool, Value};
 
 use super::arrivals::Arrivals;
 use super::rows_of::rows_of;
@@ -162,11 +162,11 @@ impl Communicator {
     }
 
     /// Sends what is left, fetches once more, and reports the first error if there was one.
-    pub(super) fn stop(self) -> (Result<()>, (Arc<[String]>, Vec<Tensor>)) {
+    pub(super) fn stop(self) -> (Result<()>, Arrivals) {
         let Door { inbox, arrivals, .. } = self.door;
         drop(inbox);
         let result = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (result, arrivals.take())
+        (result, arrivals)
     }
 }
 
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
     use crate::error::Error;
     use program::distributed::VarId;
-    use tensor::Rows;
+    use tensor::{Rows, Tensor};
 
     /// A dense gradient, and rows of a table: one that every step has, one of its own.
     fn bundle(step: u64) -> Bundle {
