@@ -17,6 +17,7 @@ pub mod reference;
 pub mod session;
 pub mod sim;
 pub mod soak;
+pub mod stores;
 pub mod turns;
 
 /// The number of a variable in a store.
