@@ -32,7 +32,7 @@ pub(super) fn map(
     Ok(())
 }
 
-/// The same for an op that wants each row id of X once: rows with equal ids are added up first.
+/// Like [`map`], for an op that needs each row id of X once: rows with equal ids are added up first.
 pub(super) fn map_merged(
     run: &mut Run<'_>,
     fill: impl Fn(&Run<'_>, &Tensor, &mut Tensor) -> Result<()>,

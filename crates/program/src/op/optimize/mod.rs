@@ -57,9 +57,9 @@ enum Sparse {
     InSequence,
     /// Rows of one id are added up; rows that are not listed stay as they are.
     Merged,
-    /// The same, and rows that are not listed get a gradient of 0.
+    /// Equal ids are added up first, and rows that are not listed get a gradient of 0.
     WithZeros,
-    /// The same for a rule that must see the parameter as a whole.
+    /// The gradient is made dense first: the rule must see the parameter as a whole.
     AsDense,
 }
 
