@@ -432,7 +432,7 @@ mod tests {
         let pid = wait_for(|| std::fs::read_to_string(&mark).ok()?.trim().parse::<u32>().ok());
         let alive = || {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // A zombie is dead, whoever should have waited for it.
+            // A zombie is dead, even if no parent has waited for it.
             !stat.is_empty() && !stat.contains(") Z ")
         };
         assert!(alive());

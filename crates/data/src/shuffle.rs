@@ -5,7 +5,7 @@ use crate::random::{mix, shuffle};
 use crate::records::Records;
 use crate::slot::Slot;
 
-/// How trainers trade: whoever connects them implements it.
+/// How trainers trade; the code that connects them implements it.
 pub trait Exchange {
     /// Which trainer this is.
     fn rank(&self) -> usize;

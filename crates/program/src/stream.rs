@@ -1,8 +1,7 @@
 //! Variables as bytes: the streams of Fluid's model files, all integers little-endian.
 //!
-//! Bytes in, values out, and back; whoever has the bytes of a file (`save` and `load` ops,
-//! `train::io`) comes here. Nothing is allocated because a header says so: a claim is compared with
-//! the bytes that are really there first.
+//! Bytes in, values out, and back. The `save` and `load` ops and `train::io` use it. A length in a
+//! header is compared with the bytes that are there before memory is allocated.
 
 use tensor::{DType, Lod, Rows, Shape, Tensor, Value};
 

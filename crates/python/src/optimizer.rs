@@ -276,7 +276,7 @@ impl PyOptimizer {
         self.apply(py, &main, &context::default_startup_program(py)?, &pairs)
     }
 
-    /// The same in the program of `loss`.
+    /// Applies gradients in the program of `loss`.
     fn apply_optimize(
         &self,
         py: Python<'_>,

@@ -117,7 +117,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// The same with the type as a value.
+    /// Resizes to a shape and an element type that is known when the program runs.
     pub fn resize_as(&mut self, dtype: DType, shape: Shape) {
         self.dtype = dtype;
         self.shape = shape;

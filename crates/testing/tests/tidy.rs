@@ -412,7 +412,7 @@ fn arguments_are_not_hidden_in_tuples() {
     none("arguments with names of their own instead of tuples", found);
 }
 
-/// A mode is asked what it does; whoever compares modes is forgotten when one is added.
+/// A mode is asked what it does. Code that compares modes is forgotten when one is added.
 #[test]
 fn nobody_but_the_mode_compares_modes() {
     let bound = |name: &str| {

@@ -197,7 +197,7 @@ impl Distributed {
         self.endpoints.iter().position(|known| self.ps_endpoint.as_ref() == Some(known))
     }
 
-    /// The same job seen from a server.
+    /// The job as a server sees it.
     pub fn for_server(&self, endpoint: &str) -> Arc<Self> {
         Arc::new(Self { ps_endpoint: Some(endpoint.to_string()), ..self.clone() })
     }

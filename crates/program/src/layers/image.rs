@@ -23,7 +23,7 @@ pub enum Padding {
 }
 
 impl Padding {
-    /// The same on both sides, per dimension.
+    /// Equal padding on both sides of each dimension.
     pub fn both(height: i32, width: i32) -> Self {
         Padding::Explicit(vec![height, width])
     }

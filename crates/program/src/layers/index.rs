@@ -84,7 +84,7 @@ fn refuse(rule: &'static str, actual: String) -> Error {
     Error::BadArgument { layer: "Variable", argument: "index", rule, actual }
 }
 
-/// The same index with one place for each dimension.
+/// The index written out: one entry for each dimension.
 fn one_for_each(places: &[Index], rank: usize) -> Result<Vec<Index>> {
     let n_rests = places.iter().filter(|&place| *place == Index::Rest).count();
     if n_rests > 1 {

@@ -82,7 +82,7 @@ impl Broadcast {
         self.shape
     }
 
-    /// The same with X and Y in each other's place.
+    /// The plan with X and Y in each other's place.
     pub(super) fn swapped(mut self) -> Self {
         std::mem::swap(&mut self.x, &mut self.y);
         for dim in &mut self.dims {
@@ -102,7 +102,7 @@ impl Broadcast {
         self.zip_3([x, y, y], out, |x, y, _| f(x, y));
     }
 
-    /// The same with a third operand, which lies as Y does.
+    /// `out = f(x, y, z)` wherever they meet; the third operand lies as Y does.
     pub(super) fn zip_3<T: Element, U>(
         &self,
         [x, y, z]: [&[T]; 3],

@@ -66,7 +66,7 @@ random! { UniformRandom, UniformRandomBatchSizeLike = draw }
 /// Attribute of ops that start tables of servers: their rows are made when somebody asks for them.
 pub(super) const ON_TOUCH: &str = "on_touch";
 
-/// No row exists yet: who looks at the table sees one without rows.
+/// No row exists yet: the table is seen without rows.
 pub(super) fn no_rows(run: &mut Run<'_>) -> Result<()> {
     let mut dims = run.attrs().ints("shape")?;
     if let Some(n_rows) = dims.first_mut() {
