@@ -134,10 +134,11 @@ impl StagePart {
         let (text, _) = Manifest { saves: vec![save], ..Manifest::default() }.to_text();
         let path = list_path(&self.path, list);
         let folder = self.path.join(LISTS);
-        let written = create_dir_all(&folder).and_then(|()| disk::write(&path, text.as_bytes()));
+        let written = create_dir_all(&folder)
+            .and_then(|()| disk::write(&path, text.as_bytes()))
+            .and_then(|()| sync(&path))
+            .and_then(|()| sync(&folder));
         written.map_err(write_failed(&path))?;
-        sync(&path)?;
-        sync(&folder)?;
         self.files.lock().even_if_poisoned().extend(files);
         Ok(())
     }

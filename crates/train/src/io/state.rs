@@ -199,7 +199,11 @@ pub fn load(scope: &Scope, program: &Program, prefix: &Path, vars: Option<&[&str
             if !folder.has(&optimizer) {
                 return Err(Error::NoOptimizerFile { path });
             }
-            found.extend(pick(state, read_pickle(folder, &optimizer)?, &path)?);
+            let pickled = read_pickle(folder, &optimizer).map_err(|error| match error {
+                Error::FileLost { path, .. } => Error::NoOptimizerFile { path },
+                error => error,
+            });
+            found.extend(pick(state, pickled?, &path)?);
         }
         Ok(Some(found))
     })?;
