@@ -320,7 +320,10 @@ fn train(
     }
     let dir = shared.folder.join("model");
     cluster.stop_communicator(&scope).unwrap_or_else(|error| fail("stop", error));
-    cluster.meet("end", Vec::new()).unwrap_or_else(|error| fail("meeting", error));
+    // Who is at a meeting sends no rounds: others must not wait for one.
+    if shared.plan.n_steps.iter().all(|&n_steps| n_steps == shared.plan.n_steps[0]) {
+        cluster.meet("end", Vec::new()).unwrap_or_else(|error| fail("meeting", error));
+    }
     if id == 0 {
         let save = || io::save_distributed(&cluster, &scope, (&dir, None), &net.main, &job);
         let saved = cluster.saves("model", &mut || save().map(|()| Vec::new()));
