@@ -1,6 +1,8 @@
 //! Servers and trainers die at any moment, and the job goes on as if they had not.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
+use std::sync::Mutex;
+
 use program::distributed::Mode;
 use program::optimizer::{Adam, Optimizer};
 use program::{Net, Var};
@@ -8,9 +10,10 @@ use tensor::{Lod, Tensor, mix};
 use testing::close::{Tolerance, assert_tensor};
 use testing::linear::{self, COMMON, LR, Linear, N_FEATURES, ROW_GRAD, own_row};
 use testing::models::{self, Ctr};
-use testing::recovery::{Death, Outcome, Plan, Victim, run};
-use train::Feed;
+use testing::recovery::{Death, Died, Outcome, Plan, Trainer as Process, Victim, run, run_script};
+use train::parallel::{LossScale, Parallel, split};
 use train::transpile::Config;
+use train::{Error, Feed};
 
 use Victim::{Server, Trainer};
 
@@ -75,8 +78,12 @@ fn clicks(id: usize, step: usize) -> Feed {
 /// The same model, and every trainer saw the same losses, as in a job in which nobody died.
 #[track_caller]
 fn same_as_calm(plan: &Plan) {
-    let disturbed = run(plan, ctr, clicks);
-    let calm = run(&Plan { deaths: Vec::new(), ..plan.clone() }, ctr, clicks);
+    same_by(plan, |plan| run(plan, ctr, clicks));
+}
+
+#[track_caller]
+fn same_by(plan: &Plan, run: impl Fn(&Plan) -> Outcome) {
+    let (disturbed, calm) = (run(plan), run(&Plan { deaths: Vec::new(), ..plan.clone() }));
     let log = || disturbed.lines.join("\n");
     assert_deaths(plan, &disturbed);
     assert_eq!(disturbed.losses, calm.losses, "{}", log());
@@ -177,4 +184,90 @@ fn every_step_counts_once_in_geo() {
         let what = format!("{name}\n{}", disturbed.lines.join("\n"));
         assert_tensor(&what, &disturbed.saved[name], &calm.saved[name], Tolerance::of(1e-5));
     }
+}
+
+/// Counters that a script sets back by itself, metrics that all trainers have together, and several
+/// devices with statistics of their own.
+#[test]
+fn what_a_script_does_between_steps_comes_back_too() {
+    let deaths =
+        [death(0, 60, 1, Server(1)), death(1, 110, 0, Trainer(0)), death(1, 160, 0, Trainer(1))];
+    let plan = Plan { n_steps: vec![200; 2], ..plan(Config::default(), &deaths) };
+    same_by(&plan, |plan| run_script(plan, ctr, by_hand));
+}
+
+fn by_hand(trainer: &mut Process) -> Result<(), Died> {
+    trainer.start();
+    let mut parallel = Parallel::new(2, Some(LossScale::PerDevice));
+    parallel.set_cluster(&trainer.cluster);
+    let ops = &trainer.net.main.block(0).ops;
+    let stat = ops.iter().find_map(|op| op.input_names("StatPos").first().cloned()).unwrap();
+    for step in 0..trainer.n_steps() {
+        let feed = clicks(trainer.id, step);
+        let mut feeds = split(&feed, 2, false, |_| false).unwrap();
+        let ran = parallel.run(&trainer.net.main, &trainer.scope, &mut feeds, &[&trainer.loss]);
+        let parts = ran.unwrap_or_else(|error| trainer.fail("step", &error)).remove(0);
+        trainer.losses.extend(parts.iter().map(|part| part.get_f64(0)));
+        if step % 10 == 9 {
+            let bring = &mut || {
+                let sum = trainer.scope.read(&stat, |value| value.tensor().map(total));
+                Ok(sum.flatten().unwrap_or(-1.0).to_le_bytes().to_vec())
+            };
+            let met = trainer.cluster.meet_with("sum", bring);
+            let met = met.unwrap_or_else(|error| trainer.fail("meeting", &error));
+            let bytes = met.iter().map(|bytes| f64::from_le_bytes(bytes[..8].try_into().unwrap()));
+            trainer.losses.extend(bytes);
+            // In a repeated script nothing was computed: there is nothing to set back.
+            trainer.scope.write(&stat, |value| {
+                if let Some(tensor) = value.tensor() {
+                    *value = Tensor::full(tensor.shape(), 0i64).into();
+                }
+            });
+        }
+        trainer.stepped(step)?;
+    }
+    Ok(())
+}
+
+fn total(tensor: &Tensor) -> f64 {
+    (0..tensor.shape().n_elements()).map(|at| tensor.get_f64(at)).sum()
+}
+
+/// A script that does something else when it is started again must not go on.
+#[test]
+fn a_script_that_does_not_repeat_itself_is_told_so() {
+    let plan = Plan {
+        n_trainers: 1,
+        n_steps: vec![200],
+        ..plan(Config::default(), &[death(0, 50, 1, Trainer(0))])
+    };
+    let told = Mutex::new(Vec::new());
+    let outcome = run_script(&plan, ctr, |trainer| {
+        trainer.start();
+        for step in 0..trainer.n_steps() {
+            let (is_other, is_shorter) = (trainer.n_starts == 2, trainer.n_starts == 3);
+            let mut feed = clicks(usize::from(is_other && step == 7), step);
+            let loss = [trainer.loss.as_str()];
+            let fetch = if is_shorter && step == 9 { &[][..] } else { &loss };
+            let ran = trainer.exe.run(&trainer.net.main, &trainer.scope, &mut feed, fetch);
+            if let Err(error) = ran {
+                told.lock().unwrap().push(error);
+                return Err(Died);
+            }
+            trainer.stepped(step)?;
+        }
+        Ok(())
+    });
+    assert_eq!(outcome.n_starts, [4]);
+    // Event 0 is the startup program.
+    let told = told.into_inner().unwrap();
+    assert!(matches!(told[0], Error::OtherValues { event: 8, .. }), "{}", told[0]);
+    assert!(matches!(told[1], Error::OtherEvent { event: 10, .. }), "{}", told[1]);
+    let text = told[1].to_string();
+    assert!(text.contains(&format!("fetches {}", trainer_loss())), "{text}");
+    assert!(text.contains("fetches nothing"), "{text}");
+}
+
+fn trainer_loss() -> String {
+    ctr().1.name().to_string()
 }
