@@ -7,20 +7,31 @@ use crate::param::ParamInfo;
 /// What kind of thing a variable holds; the number is Fluid's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub enum VarKind {
+    /// A dense tensor, with or without sequences.
     #[default]
     LodTensor = 7,
+    /// Ids with one row of values each.
     SelectedRows = 8,
+    /// What is fed, in a saved program.
     FeedMinibatch = 9,
+    /// What is fetched, in a saved program.
     FetchList = 10,
+    /// What the steps of a block leave for its gradient.
     StepScopes = 11,
+    /// Sequences by length, for programs that sort them.
     LodRankTable = 12,
+    /// A list of tensors.
     LodTensorArray = 13,
+    /// Devices.
     PlaceList = 14,
+    /// Gives batches.
     Reader = 15,
+    /// Of Fluid's threads in programs, which are gone.
     Channel = 16,
+    /// Known to the op that made it only.
     Raw = 17,
+    /// Several values.
     Tuple = 18,
 }
 
@@ -89,17 +100,17 @@ impl Meta {
         Self { kind: VarKind::LodTensor, dtype, dims: dims.to_vec(), lod_level: 0 }
     }
 
-    /// The same with other sizes.
+    /// A copy with other sizes.
     pub fn with_dims(&self, dims: Vec<i64>) -> Self {
         Self { dims, ..self.clone() }
     }
 
-    /// The same with another element type.
+    /// A copy with another element type.
     pub fn with_dtype(&self, dtype: DType) -> Self {
         Self { dtype, ..self.clone() }
     }
 
-    /// The same with another number of ragged levels.
+    /// A copy with another number of sequence levels.
     pub fn with_lod_level(&self, lod_level: i32) -> Self {
         Self { lod_level, ..self.clone() }
     }
@@ -164,7 +175,7 @@ impl VarDesc {
         Self { name: name.to_string(), meta, ..Self::default() }
     }
 
-    /// The same, living between runs.
+    /// Makes it live between runs.
     pub fn persistable(mut self) -> Self {
         self.persistable = true;
         self

@@ -14,6 +14,7 @@ pub mod models;
 pub mod modules;
 pub mod nets;
 pub mod reference;
+pub mod saver;
 pub mod session;
 pub mod sim;
 pub mod soak;

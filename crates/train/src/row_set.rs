@@ -90,6 +90,11 @@ impl RowSet {
         Some(word * BITS + self.words[word].trailing_zeros() as usize)
     }
 
+    /// All rows, in order.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = usize> {
+        self.words().flat_map(|(at, bits)| bits_of(bits).map(move |bit| at * BITS + bit))
+    }
+
     /// The first `n_max` rows, in order; they are no longer noted.
     pub(crate) fn take(&mut self, n_max: usize) -> Vec<i64> {
         let mut rows = Vec::with_capacity(self.n.min(n_max));
@@ -136,6 +141,7 @@ mod tests {
         assert_eq!(are_new, [true, true, true, false, true]);
         assert_eq!(rows.take(2), [0, 3]);
         rows.insert(1);
+        assert_eq!(rows.rows().collect::<Vec<_>>(), [1, 64, 700]);
         assert_eq!(rows.len(), 3);
         assert_eq!(rows.take(9), [1, 64, 700]);
         assert_eq!(rows.take(9), []);

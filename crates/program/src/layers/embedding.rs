@@ -10,19 +10,21 @@ use crate::param::{Initializer, ParamAttr};
 
 /// Options of [`embedding`]; defaults as in `fluid.layers.embedding`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Embedding {
+    /// Gradients are the rows that were looked up, not a dense table.
     pub is_sparse: bool,
+    /// The table has no fixed vocabulary and lives on servers only.
     pub is_distributed: bool,
     /// This id reads as zeros; a negative one counts from the end of the table.
     pub padding_idx: Option<i64>,
+    /// How the table is named, filled and trained.
     pub param_attr: ParamAttr,
+    /// Element type of the table.
     pub dtype: DType,
 }
 
 /// Options of [`sparse_embedding`]; defaults as in `fluid.contrib.layers.sparse_embedding`.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct SparseEmbedding {
     /// This id reads as zeros; a negative one counts from the end of the table.
     pub padding_idx: Option<i64>,
@@ -30,7 +32,9 @@ pub struct SparseEmbedding {
     pub is_test: bool,
     /// Which rows servers take in: `count_filter_entry:<n>`, `probability_entry:<p>`.
     pub entry: Option<String>,
+    /// How the table is named, filled and trained.
     pub param_attr: ParamAttr,
+    /// Element type of the table.
     pub dtype: DType,
 }
 

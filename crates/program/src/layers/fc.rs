@@ -8,7 +8,6 @@ use crate::param::{Initializer, ParamAttr};
 
 /// Options of [`fc`]; defaults as in `fluid.layers.fc`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Fc<'a> {
     /// How many dimensions are rows; -1 for all but the last.
     pub num_flatten_dims: i32,
@@ -16,7 +15,9 @@ pub struct Fc<'a> {
     pub param_attr: Vec<ParamAttr>,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,
+    /// The activation that is applied to the result.
     pub act: Option<&'a str>,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
 }
 
@@ -92,7 +93,7 @@ fn product(b: &mut Builder<'_>, x: &Var, new: &NewParam<'_>, n_row_dims: usize) 
     Ok(out)
 }
 
-/// Adds a bias as wide as the dimensions of `x` from `axis` on.
+/// Adds a bias along one dimension of `x`.
 pub(crate) fn add_bias(
     b: &mut Builder<'_>,
     layer: &str,
@@ -105,7 +106,7 @@ pub(crate) fn add_bias(
         layer,
         suffix: "b",
         attr,
-        dims: meta.dims.get(axis..).unwrap_or_default(),
+        dims: meta.dims.get(axis..=axis).unwrap_or_default(),
         dtype: meta.dtype,
         default_init: Initializer::ZERO,
     })?;

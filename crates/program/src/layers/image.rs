@@ -2,6 +2,7 @@
 
 use super::activate;
 use super::append::append;
+use super::fc::add_bias;
 use crate::block::OpDesc;
 use crate::builder::{Builder, NewParam, Var};
 use crate::error::{Error, Result};
@@ -22,7 +23,7 @@ pub enum Padding {
 }
 
 impl Padding {
-    /// The same on both sides, per dimension.
+    /// Equal padding on both sides of each dimension.
     pub fn both(height: i32, width: i32) -> Self {
         Padding::Explicit(vec![height, width])
     }
@@ -63,18 +64,26 @@ fn layout_named(layer: &'static str, name: &str) -> Result<Layout> {
 
 /// Options of [`conv2d`]; defaults as in `fluid.layers.conv2d`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Conv2d<'a> {
+    /// How far windows are apart, down and across.
     pub stride: [i32; 2],
+    /// What surrounds the image.
     pub padding: Padding,
+    /// How far the taps of a window are apart, down and across.
     pub dilation: [i32; 2],
+    /// How many groups the channels fall into; one if `None`.
     pub groups: Option<i32>,
+    /// How the weights are named, filled and trained.
     pub param_attr: ParamAttr,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,
+    /// Changes nothing here; the program keeps it for Fluid.
     pub use_cudnn: bool,
+    /// The activation that is applied to the result.
     pub act: Option<&'a str>,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
+    /// `NCHW` or `NHWC`.
     pub data_format: &'a str,
 }
 
@@ -147,45 +156,34 @@ pub fn conv2d(
         .attr("data_format", options.data_format);
     b.op(options.padding.attrs(op, "conv2d", layout)?)?;
     let out = match &options.bias_attr {
-        Some(attr) => add_channel_bias(b, &layer, &out, attr, layout.channel_axis())?,
+        Some(attr) => add_bias(b, &layer, &out, attr, layout.channel_axis())?,
         None => out,
     };
     activate(b, &layer, out, options.act)
 }
 
-fn add_channel_bias(
-    b: &mut Builder<'_>,
-    layer: &str,
-    x: &Var,
-    attr: &ParamAttr,
-    axis: usize,
-) -> Result<Var> {
-    let meta = b.meta(x)?;
-    let bias = b.parameter(&NewParam {
-        layer,
-        suffix: "b",
-        attr,
-        dims: &meta.dims[axis..axis + 1],
-        dtype: meta.dtype,
-        default_init: Initializer::ZERO,
-    })?;
-    let op = OpDesc::new("elementwise_add").input("Y", &bias).attr("axis", axis as i32);
-    super::append(b, layer, x, op)
-}
-
 /// Options of [`pool2d`]; defaults as in `fluid.layers.pool2d`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Pool2d<'a> {
+    /// Height and width of a window; -1 only with `global_pooling`.
     pub pool_size: [i32; 2],
+    /// `max` or `avg`.
     pub pool_type: &'a str,
+    /// How far windows are apart, down and across.
     pub pool_stride: [i32; 2],
+    /// What surrounds the image.
     pub pool_padding: Padding,
+    /// One window covers the whole image.
     pub global_pooling: bool,
+    /// Changes nothing here; the program keeps it for Fluid.
     pub use_cudnn: bool,
+    /// A window that the image ends in counts, too.
     pub ceil_mode: bool,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
+    /// An average leaves out the padding.
     pub exclusive: bool,
+    /// `NCHW` or `NHWC`.
     pub data_format: &'a str,
 }
 

@@ -84,10 +84,12 @@ fn drawn(layer: &str, dtype: Option<DType>) -> Result<DType> {
 
 /// Options of [`randint`]; defaults as in `fluid.layers.randint`.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Randint<'a> {
+    /// Element type.
     pub dtype: DType,
+    /// Where the random stream starts; 0 takes that of the program.
     pub seed: i32,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
 }
 

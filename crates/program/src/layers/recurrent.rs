@@ -10,15 +10,20 @@ use crate::param::{Initializer, ParamAttr};
 
 /// Options of [`dynamic_gru`]; defaults as in `fluid.layers.dynamic_gru`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct DynamicGru<'a> {
+    /// How the weights are named, filled and trained.
     pub param_attr: ParamAttr,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,
+    /// Runs from the end of each sequence.
     pub is_reverse: bool,
+    /// Activation of the gates.
     pub gate_activation: &'a str,
+    /// Activation of the candidate state.
     pub candidate_activation: &'a str,
+    /// States before the first step, a row for each sequence; zeros if `None`.
     pub h_0: Option<Var>,
+    /// The update gate keeps the old state, as in the first paper.
     pub origin_mode: bool,
 }
 
@@ -90,13 +95,16 @@ fn bias(
 
 /// Options of [`gru_unit`]; defaults as in `fluid.layers.gru_unit`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct GruUnit<'a> {
+    /// How the weights are named, filled and trained.
     pub param_attr: ParamAttr,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,
+    /// Activation of the candidate state.
     pub activation: &'a str,
+    /// Activation of the gates.
     pub gate_activation: &'a str,
+    /// The update gate keeps the old state, as in the first paper.
     pub origin_mode: bool,
 }
 
@@ -114,10 +122,12 @@ impl Default for GruUnit<'_> {
 
 /// What [`gru_unit`] returns, in Fluid's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The names are the op's.
 pub struct GruStep {
+    /// The new state.
     pub hidden: Var,
+    /// The old state times the reset gate.
     pub reset_hidden_prev: Var,
+    /// The gates and the candidate state.
     pub gate: Var,
 }
 
@@ -162,18 +172,28 @@ fn activation(argument: &'static str, name: &str) -> Result<i32> {
 
 /// Options of [`dynamic_lstm`]; defaults as in `fluid.layers.dynamic_lstm`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct DynamicLstm<'a> {
+    /// States before the first step, a row for each sequence; zeros if `None`.
     pub h_0: Option<Var>,
+    /// Cells before the first step; given together with `h_0`.
     pub c_0: Option<Var>,
+    /// How the weights are named, filled and trained.
     pub param_attr: ParamAttr,
+    /// How the bias is named, filled and trained.
     pub bias_attr: ParamAttr,
+    /// Gates see the cell.
     pub use_peepholes: bool,
+    /// Runs from the end of each sequence.
     pub is_reverse: bool,
+    /// Activation of the gates.
     pub gate_activation: &'a str,
+    /// Activation of the cell.
     pub cell_activation: &'a str,
+    /// Activation of the candidate.
     pub candidate_activation: &'a str,
+    /// Element type.
     pub dtype: DType,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
 }
 
@@ -231,12 +251,14 @@ pub fn dynamic_lstm(
 
 /// Options of [`lstm_unit`]; defaults as in `fluid.layers.lstm_unit`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct LstmUnit<'a> {
+    /// Added to the forget gate.
     pub forget_bias: f32,
+    /// How the weights are named, filled and trained.
     pub param_attr: ParamAttr,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
 }
 

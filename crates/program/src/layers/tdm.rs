@@ -9,9 +9,10 @@ use crate::param::{Initializer, ParamAttr};
 
 /// Options of [`tdm_child`]; defaults as in `fluid.contrib.layers.tdm_child`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct TdmChild {
+    /// How the tree is named and filled.
     pub param_attr: ParamAttr,
+    /// Element type of the results.
     pub dtype: DType,
 }
 
@@ -61,22 +62,29 @@ fn tree_parameter(
 
 /// The tree that [`tdm_sampler`] samples.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Layers<'a> {
+    /// How many wrong nodes are drawn in each layer.
     pub neg_samples_num_list: &'a [i32],
+    /// How many nodes each layer has.
     pub layer_node_num_list: &'a [i32],
+    /// How many leaves there are.
     pub leaf_node_num: i64,
 }
 
 /// Options of [`tdm_sampler`]; defaults as in `fluid.contrib.layers.tdm_sampler`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct TdmSampler {
+    /// How the paths from leaves to the root are named and filled.
     pub tree_travel_attr: ParamAttr,
+    /// How the nodes of the layers are named and filled.
     pub tree_layer_attr: ParamAttr,
+    /// Results also hold the right node of each layer.
     pub output_positive: bool,
+    /// Where the random stream starts; 0 takes that of the program.
     pub seed: i32,
+    /// Element type of the tree.
     pub tree_dtype: DType,
+    /// Element type of the results.
     pub dtype: DType,
 }
 
@@ -135,7 +143,7 @@ pub fn tdm_sampler(
     Ok(outputs)
 }
 
-/// The same as lists with one variable [-1, samples, 1] per layer (Fluid's `output_list=True`).
+/// What [`tdm_sampler`] gives, as lists with one variable [-1, samples, 1] per layer (Fluid's `output_list=True`).
 pub fn tdm_sampler_list(
     b: &mut Builder<'_>,
     x: &Var,

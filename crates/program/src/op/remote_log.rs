@@ -8,7 +8,7 @@ use tensor::{Shape, Tensor, Value};
 use super::{Host, Run, Spare, Wiring, host_error};
 use crate::block::OpDesc;
 use crate::distributed::ServerId;
-use crate::distributed::route::{LookUp, Recv, Route, Save, Send, Servers as Known};
+use crate::distributed::route::{self, LookUp, Recv, Route, Save, Send, Servers as Known};
 use crate::error::Result;
 use crate::remote::Remote;
 
@@ -94,16 +94,14 @@ pub(crate) fn run_op(
     Ok(names.iter().map(|name| name.to_string()).zip(vars).collect())
 }
 
-/// The same on places that the caller looks at also after an error.
+/// Runs an op on variables that the caller can look at after an error, too.
 pub(crate) fn run_on(op: &OpDesc, names: &[&str], vars: &mut [Value], log: &mut Log) -> Result<()> {
     let wiring = Wiring::new(op, |name| names.iter().position(|n| *n == name).expect("listed"));
     let endpoints = ["127.0.0.1:1".to_string()];
     // Whatever the op speaks of is there.
     let mut known: BTreeSet<String> = names.iter().map(|name| name.to_string()).collect();
     known.insert(crate::names::EMPTY.to_string());
-    for attr in ["send_varnames", "recv_varnames", "table_names"] {
-        known.extend(op.attrs.strs(attr)?.iter().cloned());
-    }
+    known.extend(route::named(op)?);
     let vars_of_server = [known.into_iter().collect()];
     let servers = Known { job: None, endpoints: &endpoints, vars: &vars_of_server };
     let wiring = wiring.with_route(Route::read(op, &servers)?);

@@ -59,11 +59,6 @@ impl Arrivals {
     pub(super) fn spare(&self) -> Vec<Tensor> {
         self.held().old.pop().unwrap_or_default()
     }
-
-    /// What came and was not used, with its names.
-    pub(super) fn take(&self) -> (Arc<[String]>, Vec<Tensor>) {
-        (self.names.clone(), std::mem::take(&mut self.held().arrived))
-    }
 }
 
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! The server's promises, one message at a time.
 
+mod agreement;
 mod work;
 
 use std::sync::Mutex;
@@ -11,6 +12,7 @@ use crate::message::{
     Ack, Barrier, Complete, Grad, Leave, Meet, Notice, Phase, Ping, Pong, Push, Save, Trade,
     Traded, Values,
 };
+use crate::message::{Hello, VERSION, Welcome};
 use crate::recovery::Term;
 
 /// A store with one number: gradients are added to it.
@@ -70,6 +72,13 @@ impl Store for Sum {
     }
 }
 
+fn hello(trainer: u32, incarnation: u64) -> Hello {
+    let (version, job, term) = (VERSION, "job".to_string(), Term::default());
+    // Its numbers are not those of the server.
+    let vars = vec![Held::other("v"), Held::other("w")];
+    Hello { version, job, trainer, incarnation, term, vars }
+}
+
 struct Bench {
     server: Server,
     store: Sum,
@@ -108,16 +117,7 @@ impl Bench {
     }
 
     fn hello(&mut self, conn: u64, trainer: u32) -> Vec<(u64, u64, Reply)> {
-        let hello = Hello {
-            version: VERSION,
-            job: "job".to_string(),
-            trainer,
-            incarnation: conn + 100,
-            term: Term::default(),
-            // Its numbers are not those of the server.
-            vars: vec![Held::other("v"), Held::other("w")],
-        };
-        self.say(conn, 0, hello)
+        self.say(conn, 0, hello(trainer, conn + 100))
     }
 
     fn tick(&mut self, ms: u64) -> Vec<(u64, u64, Reply)> {
@@ -184,25 +184,10 @@ fn strangers_are_refused() {
     assert_eq!(bench.say(0, 7, Ping), [(0, 7, Refusal::HelloFirst.into())]);
     let out = Refusal::TrainerOutOfRange { trainer: 2, n_trainers: 2 };
     assert_eq!(bench.hello(0, 2), [(0, 0, out.into())]);
-    let hello = Hello {
-        version: 9,
-        job: "job".to_string(),
-        trainer: 0,
-        incarnation: 1,
-        term: Term::default(),
-        vars: Vec::new(),
-    };
+    let other = Hello { version: 9, ..hello(0, 1) };
     let version = Refusal::Version { ours: VERSION, theirs: 9 };
-    assert_eq!(bench.say(0, 0, hello), [(0, 0, version.into())]);
-    let hello = Hello {
-        version: VERSION,
-        job: "other".to_string(),
-        trainer: 0,
-        incarnation: 1,
-        term: Term::default(),
-        vars: Vec::new(),
-    };
-    let refused = bench.say(0, 0, hello);
+    assert_eq!(bench.say(0, 0, other), [(0, 0, version.into())]);
+    let refused = bench.say(0, 0, Hello { job: "other".to_string(), ..hello(0, 1) });
     assert!(matches!(&refused[0].2, Reply::Refused(Refusal::OtherJob { .. })), "{refused:?}");
     bench.hello(0, 0);
     let refused = bench.hello(1, 0);
@@ -317,14 +302,7 @@ fn a_trainer_started_again_learns_which_round_it_is_in() {
     assert_eq!(bench.hello(2, 1), [(2, 0, welcome)], "its part of round 1 is here");
     bench.say(0, 1, Barrier { round: 1 });
     assert_eq!(bench.say(2, 9, pull(1)), [(2, 9, value(1.0))], "half a part counts for nothing");
-    let former = Hello {
-        version: VERSION,
-        job: "job".to_string(),
-        trainer: 1,
-        incarnation: 101,
-        term: Term::default(),
-        vars: Vec::new(),
-    };
+    let former = hello(1, 101);
     bench.server.closed(Millis(0), ConnId(2));
     let refused = bench.say(3, 0, former);
     let duplicate =
@@ -539,53 +517,6 @@ fn the_dead_end_a_trade() {
     let found = bench.tick(2_500);
     let lost = |reply: &Reply| matches!(reply, Reply::Refused(Refusal::TrainerLost { .. }));
     assert!(matches!(&found[..], [(0, 1, reply)] if lost(reply)), "{found:?}");
-}
-
-#[test]
-fn trainers_that_wait_for_each_other_are_told() {
-    let mut bench = Bench::new(2, true);
-    bench.hello(0, 0);
-    bench.hello(1, 1);
-    // Trainer 1 was started again and does its script anew: a round more than trainer 0.
-    bench.say(1, 1, push(1.0));
-    bench.say(1, 2, Barrier { round: 1 });
-    assert_eq!(bench.say(1, 9, pull(1)), []);
-    let told = bench.say(0, 9, Meet { place: "end".into(), turn: 1, bytes: Vec::new() });
-    let stuck = Refusal::Stuck { meeting: vec![0], round_of: vec![1], round: 1 };
-    assert_eq!(told, [(1, 9, stuck.clone().into()), (0, 9, stuck.into())]);
-}
-
-#[test]
-fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
-    let held = Held::param;
-    let greet = |vars: Vec<Held>| {
-        let hello = Hello {
-            version: VERSION,
-            job: String::new(),
-            trainer: 0,
-            incarnation: 1,
-            term: Term::default(),
-            vars,
-        };
-        let ours = vec![held("w", &[4, 1]), held("bias", &[1]), held("table", &[])];
-        let mut server = Server::new(Config::default(), ours);
-        server.handle(Millis(0), ConnId(1), 0, hello.into())
-    };
-    for (name, dims) in [("w", vec![5, 1]), ("w2", vec![4, 1])] {
-        let said = replies(greet(vec![held("bias", &[1]), held(name, &dims)]));
-        let [(_, _, Reply::Refused(Refusal::OtherModel { var, .. }))] = &said[..] else {
-            panic!("{said:?}");
-        };
-        assert_eq!(var, name);
-    }
-    let stray = Held::other("a state of an optimizer that the server does not have");
-    let actions = greet(vec![held("w", &[4, 1]), held("table", &[9, 9]), stray]);
-    let warned = actions.iter().any(|action| match action {
-        Action::Log(Severity::Warning, line) => line.contains("has no parameter bias"),
-        _ => false,
-    });
-    assert!(warned, "{actions:?}");
-    assert!(matches!(replies(actions)[..], [(1, 0, Reply::Welcome(_))]));
 }
 
 /// A trainer that may be ahead is answered before the others have sent; further ahead it waits for the

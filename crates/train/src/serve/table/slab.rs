@@ -429,11 +429,11 @@ fn row_vars<'a>(scope: &'a Scope, vars: &'a [Var]) -> RowVars<'a> {
 
 #[cfg(test)]
 mod tests {
-    use ps::message::Phase;
     use ps::table::Entry;
     use tensor::Distribution;
 
     use super::*;
+    use crate::folder::{About, Folder, Transaction};
     use crate::io::rows;
 
     fn extent() -> Extent {
@@ -531,16 +531,16 @@ mod tests {
         waits.count(&scope, &[9]);
         set(&scope, "w", 2, 6.5);
         let snapshot = waits.begin_save(&scope);
-        snapshot.write(dir.path(), |var, rows| waits.chunk(&scope, var, rows)).unwrap();
+        let save = Transaction::begin(dir.path()).unwrap();
+        snapshot.write(save.stage(), |var, rows| waits.chunk(&scope, var, rows)).unwrap();
         waits.end_save();
-        for phase in [Phase::Place, Phase::Tidy] {
-            waits.files().settle(dir.path(), phase).unwrap();
-        }
+        save.commit(About::new("tables")).unwrap();
         let before = waits.whole(&scope, "w").unwrap();
 
         let read = |var: &str, form| {
             let piece = snapshot.files.piece(var, Naming::Counted);
-            rows::read_pieces(dir.path(), piece, form, &share).unwrap().unwrap()
+            let folder = Folder::open(dir.path()).unwrap();
+            rows::read_pieces(&folder, piece, form, &share).unwrap().unwrap()
         };
         let loaded = ["w", "m"].map(|var| read(var, snapshot.form));
         let waiting = read("w@WAITING", Form { width: 1, dtype: DType::I64, ..snapshot.form });
