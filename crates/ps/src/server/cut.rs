@@ -20,6 +20,9 @@ pub(super) struct Cuts {
     collecting: Option<Collecting>,
     /// The one that is being written, and what is complete.
     writing: Option<(u64, u64)>,
+    /// What trainers gave last: who is gone gives nothing more, and may still be asked for by a process that
+    /// does not know it.
+    states: BTreeMap<TrainerId, Vec<u8>>,
 }
 
 /// A cut of which not all parts are here.
@@ -89,6 +92,11 @@ impl Cuts {
         self.begun = base;
     }
 
+    /// The term began with these.
+    pub(super) fn set_states(&mut self, states: BTreeMap<TrainerId, Vec<u8>>) {
+        self.states = states;
+    }
+
     /// This one turned out to be damaged.
     pub(super) fn forget_one(&mut self, damaged: u64) {
         self.kept.retain(|&cut| cut != damaged);
@@ -153,7 +161,7 @@ impl Server {
     pub(super) fn mark(&mut self) {
         let parts = self.rounds.parts();
         let of_trainer = |(trainer, parts): (TrainerId, Vec<Vec<_>>)| {
-            let push = |grads| Push { grads, behind: 0 };
+            let push = |grads| Push::new(grads);
             (trainer, parts.into_iter().map(push).collect())
         };
         let protocol = Protocol {
@@ -197,15 +205,16 @@ impl Server {
         protocol.gone.retain(|(trainer, _)| was_here(trainer));
         let gone = self.members.gone().into_iter().filter(|(trainer, _)| !was_here(trainer));
         protocol.gone.extend(gone);
-        let (mut states, mut journal) = (Vec::new(), Vec::new());
+        let mut journal = Vec::new();
         for (trainer, part) in parts {
             if !part.state.is_empty() {
-                states.push((trainer, part.state));
+                self.cuts.states.insert(trainer, part.state);
             }
             if !part.journal.is_empty() {
                 add_entry(&mut journal, trainer, &part.journal);
             }
         }
+        let states = self.cuts.states.clone().into_iter().collect();
         self.cuts.writing = Some((cut, complete));
         let (term, state) = (self.terms.number(), Kept { protocol, states }.to_bytes());
         let record = CutRecord { cut, term, complete, state, journal };
