@@ -263,11 +263,6 @@ impl FileReader {
         Ok((reader, header))
     }
 
-    /// The file.
-    pub(in crate::serve) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// An error that names the file.
     pub(in crate::serve) fn damaged(&self, problem: &'static str) -> BadSnapshot {
         BadSnapshot::Damaged { path: self.path.clone(), problem }

@@ -47,11 +47,6 @@ pub(in crate::serve) struct RowsChunk {
 }
 
 impl RowsChunk {
-    /// Bytes of the rows.
-    pub(in crate::serve) fn n_bytes(&self) -> u64 {
-        self.values.iter().map(|values| values.len() as u64).sum()
-    }
-
     /// Writes them.
     pub(in crate::serve) fn write(&self, file: &mut FileWriter, table: usize) -> io::Result<()> {
         let n = self.places.len() as u64;
@@ -106,11 +101,6 @@ impl RowsHead {
             parts.end().map(|()| head)
         };
         parse(&mut Parts(&bytes)).ok_or_else(|| file.damaged("a table cannot be read"))
-    }
-
-    /// Places of rows: one more than there are rows where one stands for all others.
-    pub(in crate::serve) fn n_places(&self) -> u64 {
-        self.n_rows.saturating_add(self.absent.is_some().into())
     }
 }
 
