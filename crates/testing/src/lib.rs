@@ -13,6 +13,7 @@ pub mod linear;
 pub mod models;
 pub mod modules;
 pub mod nets;
+pub mod recovery;
 pub mod reference;
 pub mod saver;
 pub mod session;

@@ -171,8 +171,8 @@ impl Cluster {
         self.recovery().n_back.load(Ordering::Relaxed)
     }
 
-    /// Leaves all servers; what was under way is forgotten.
-    fn abandon(&self) {
+    /// Leaves all servers without a word, as a process that dies does; what was under way is forgotten.
+    pub fn abandon(&self) {
         self.recovery().n_back.fetch_add(1, Ordering::Relaxed);
         self.state().is_away = true;
         self.close();

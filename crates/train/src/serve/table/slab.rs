@@ -6,12 +6,14 @@
 //! New rows take over its state, and its weights where the update has forgotten those of the start.
 
 mod cut;
+mod loading;
 
 use std::ops::Range;
 
 use ps::table::{EntryFilter, RowIndex};
 use tensor::{DType, RowInit, Rows, Shape, Tensor, Value};
 
+use self::loading::Loading;
 use super::saving::{Files, Moment, RowsSnapshot};
 use super::tracking::{RowVars, Tracking};
 use crate::error::{Error, Result};
@@ -66,8 +68,8 @@ pub(super) struct Slab {
     tracking: Option<Tracking>,
     /// Rows made since the last cut, in order of their places.
     made: Vec<u64>,
-    /// Numbers of rows by their places, while a cut is loaded.
-    loading: Option<Vec<u64>>,
+    /// Numbers of rows, while a cut is loaded.
+    loading: Loading,
 }
 
 impl Slab {
@@ -87,7 +89,7 @@ impl Slab {
             moment: None,
             tracking: None,
             made: Vec::new(),
-            loading: None,
+            loading: Loading::default(),
         };
         slab.start(scope);
         slab
