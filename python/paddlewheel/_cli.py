@@ -10,6 +10,7 @@ ALIAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_alias")
 USAGE = """usage: paddlewheel run [python options] script.py [arguments]
        paddlewheel launch_ps [options] script [arguments]
        paddlewheel launch [options] script [arguments]
+       paddlewheel scale DIR --servers N
        paddlewheel criteo-reader N [options], paddlewheel csv-reader SLOT=COLUMN …,
        paddlewheel parquet-reader SLOT=COLUMN …
        paddlewheel make-criteo FOLDER [--rows N] [--files N] [--seed N]
@@ -17,13 +18,14 @@ USAGE = """usage: paddlewheel run [python options] script.py [arguments]
 
 `paddlewheel run` is `python` with `import paddle` meaning `import paddlewheel`; so it does in
 scripts that the launchers start. `launch_ps` starts parameter servers and trainers, `launch`
-trainers alone; `--help` behind either says more. The readers are pipe commands of a dataset: text
+trainers alone; `scale` gives a running job another number of servers; `--help` behind them says
+more. The readers are pipe commands of a dataset: text
 on standard input becomes samples on standard output; a dataset that is told to use one does the
 same without a process. `make-criteo` makes up click logs to try things with."""
 
 
 READERS = ["criteo-reader", "csv-reader", "parquet-reader"]
-COMMANDS = ["run", "launch_ps", "launch", *READERS, "make-criteo", "version", "help"]
+COMMANDS = ["run", "launch_ps", "launch", "scale", *READERS, "make-criteo", "version", "help"]
 
 
 def is_ours(spec):
@@ -85,7 +87,7 @@ def main(argv=None):
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["run"] and len(arguments) > 1:
         return run(arguments[1:])
-    if arguments[:1] in (["launch_ps"], ["launch"]):
+    if arguments[:1] in (["launch_ps"], ["launch"], ["scale"]):
         return start(arguments[0], arguments[1:])
     if arguments[:1] in (["criteo-reader"], ["csv-reader"], ["parquet-reader"], ["make-criteo"]):
         return work(arguments)

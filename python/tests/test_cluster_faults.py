@@ -26,6 +26,8 @@ TRANSPILED = os.path.join(PROGRAMS, "transpiled.py")
 class Job:
     """Servers and trainers that train until they are told that it is enough."""
 
+    script = STEADY
+
     def __init__(self, cluster, servers, trainers):
         self.cluster = cluster
         self.endpoints = free_endpoints(servers)
@@ -33,12 +35,12 @@ class Job:
 
     def server(self, at, *arguments, mode="sync", **variables):
         variables.update(server_variables(self.endpoints, at, self.trainers))
-        self.cluster.start("server %d" % at, STEADY, mode, *arguments, **variables)
+        self.cluster.start("server %d" % at, self.script, mode, *arguments, **variables)
 
     def trainer(self, at, *arguments, name=None, mode="sync", **variables):
         name = name or "trainer %d" % at
         variables.update(trainer_variables(self.endpoints, at, self.trainers))
-        self.cluster.start(name, STEADY, mode, *arguments, **variables)
+        self.cluster.start(name, self.script, mode, *arguments, **variables)
 
     def start(self, *arguments, mode="sync", **variables):
         for at in range(len(self.endpoints)):
@@ -263,6 +265,24 @@ def test_a_trainer_dies_between_its_writes_to_two_servers(cluster, job):
     mine.trainer(1, "tolerant")
     mine.goes_on("trainer 0", "trainer 1")
     mine.end("trainer 0", "trainer 1", "server 0", "server 1")
+
+
+TABLES_ALONE = os.path.join(HERE, "jobs", "tables_alone.py")
+
+
+@pytest.mark.parametrize("mode", ["sync", "ssp"])
+def test_a_server_that_steps_take_nothing_from_is_waited_for(cluster, job, mode):
+    mine = job(2, 2)
+    mine.script = TABLES_ALONE
+    mine.start(mode=mode)
+    cluster.signal("server 1", signal.SIGSTOP)
+    # What trainers close meanwhile must not be more than a server keeps for them.
+    until, steps = time.monotonic() + 1, cluster.log("trainer 0").count("step ")
+    more = lambda: cluster.log("trainer 0").count("step ") > steps + 5  # noqa: E731
+    wait_until("steps, or none", lambda: more() or time.monotonic() > until)
+    cluster.signal("server 1", signal.SIGCONT)
+    mine.goes_on("trainer 0", "trainer 1")
+    mine.end()
 
 
 SAVES = os.path.join(HERE, "jobs", "saves.py")

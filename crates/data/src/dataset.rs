@@ -4,9 +4,11 @@ mod shuffles;
 mod starts;
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use tensor::EvenIfPoisoned;
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -162,7 +164,7 @@ impl Dataset {
 
     /// Bad lines and files that the last load or pass left out.
     pub fn skipped(&self) -> Skipped {
-        self.skipped.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.skipped.lock().even_if_poisoned().clone()
     }
 
     /// What an earlier process left out in a pass that is not made again.

@@ -86,7 +86,8 @@ impl Memory {
         &self,
         exchange: &dyn Exchange,
         slots: &[Slot],
-        (seed, n_round): (u64, usize),
+        seed: u64,
+        n_round: usize,
     ) -> Result<Self> {
         let mut order = self.order.iter();
         let own = Scatter { seed, n_round: n_round.max(1), n_own: self.len() };
@@ -104,7 +105,8 @@ impl Memory {
         &self,
         slots: &[Slot],
         wanted: &[bool],
-        (seed, n_candidates): (u64, usize),
+        seed: u64,
+        n_candidates: usize,
     ) -> Self {
         let mut random = Random::new(seed);
         let mut candidates: Vec<usize> = (0..self.len()).collect();

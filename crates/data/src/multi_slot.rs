@@ -111,7 +111,7 @@ fn floats(
 ) -> std::result::Result<(), Refusal> {
     for at in 0..count {
         let Some(value) = line.float() else {
-            return Err(bad_value(line, slot, (count, at), "a number"));
+            return Err(bad_value(line, slot, count, at, "a number"));
         };
         if slot.used {
             out.push(value.to_bits());
@@ -134,7 +134,7 @@ fn ids(
                 let slot = slot.name.clone();
                 return Err(Refusal::IdTooLarge { slot, position: at + 1, found });
             }
-            Id::No => return Err(bad_value(line, slot, (count, at), "a whole number")),
+            Id::No => return Err(bad_value(line, slot, count, at, "a whole number")),
         };
         if slot.used {
             out.push_id(value);
@@ -147,7 +147,8 @@ fn ids(
 fn bad_value(
     line: &Cursor<'_>,
     slot: &Slot,
-    (count, at): (usize, usize),
+    count: usize,
+    at: usize,
     expected: &'static str,
 ) -> Refusal {
     let slot = slot.name.clone();

@@ -208,10 +208,10 @@ impl Format {
     }
 
     /// What reads the lines.
-    pub(crate) fn parser(&self, slots: &[Slot], names: (bool, bool)) -> Result<Parser> {
+    pub(crate) fn parser(&self, slots: &[Slot], ins_id: bool, content: bool) -> Result<Parser> {
         match self {
             Format::Plain | Format::Piped => {
-                let lines = MultiSlot::new(slots)?.with_names(names.0, names.1);
+                let lines = MultiSlot::new(slots)?.with_names(ins_id, content);
                 Ok(Parser::Lines(Box::new(lines)))
             }
             Format::Native(native) => {
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn refuses_a_dataset_of_other_slots() {
         let native = Format::of("paddlewheel criteo-reader 1000").unwrap();
-        let error = native.parser(&[Slot::ids("c")], (false, false)).err().unwrap();
+        let error = native.parser(&[Slot::ids("c")], false, false).err().unwrap();
         assert!(matches!(error, Error::NativeSlots { .. }), "{error}");
     }
 }

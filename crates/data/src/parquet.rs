@@ -5,6 +5,7 @@
 
 mod pages;
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parquet::basic::{Compression, ConvertedType, LogicalType, Type as Physical};
@@ -160,8 +161,9 @@ impl Table {
                 for strip in columns.iter_mut().flatten() {
                     strip.fill(n).map_err(failed)?;
                 }
-                self.add(&columns, (n_rows, n), records, rows)?;
-                n_rows += n as u64;
+                let next = n_rows + n as u64;
+                self.add(&columns, n_rows..next, records, rows)?;
+                n_rows = next;
             }
         }
         rows.ended(n_rows)
@@ -205,19 +207,19 @@ impl Table {
         self.slots.iter().map(places).collect()
     }
 
-    /// Makes samples of the rows that are decoded.
+    /// Makes samples of the rows that are decoded; `which` rows of the file they are.
     fn add(
         &self,
         columns: &[Vec<Strip>],
-        (before, n): (u64, usize),
+        which: Range<u64>,
         records: &mut Records,
         rows: &mut dyn Rows,
     ) -> Result<()> {
-        let n_before = rows.n_before().saturating_sub(before);
-        for row in usize::try_from(n_before).unwrap_or(n)..n {
-            let number = before + row as u64 + 1;
+        let n_before = rows.n_before();
+        for (at, row) in which.enumerate().filter(|&(_, row)| row >= n_before) {
+            let number = row + 1;
             records.begin(0);
-            match self.add_row(columns, row, records) {
+            match self.add_row(columns, at, records) {
                 Ok(()) => {
                     records.commit();
                     rows.taken(records, number)?;

@@ -2,7 +2,9 @@
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use tensor::EvenIfPoisoned;
 
 use crate::error::{Error, Refusal, Result, shown};
 use crate::files::{self, Files, LINE_BYTES_MAX, Line, Lines, Opened};
@@ -65,7 +67,7 @@ impl Pass {
         settings.check()?;
         let format = Format::of(&settings.pipe_command)?;
         // Refuses slots that do not fit before anything starts.
-        format.parser(&settings.slots, (settings.ins_id, settings.content))?;
+        format.parser(&settings.slots, settings.ins_id, settings.content)?;
         Ok(Self {
             settings: settings.clone(),
             format,
@@ -79,7 +81,8 @@ impl Pass {
     }
 
     pub(crate) fn parser(&self) -> Result<Parser> {
-        self.format.parser(&self.settings.slots, (self.settings.ins_id, self.settings.content))
+        let Settings { slots, ins_id, content, .. } = &self.settings;
+        self.format.parser(slots, *ins_id, *content)
     }
 
     pub(crate) fn stopped(&self) -> bool {
@@ -111,7 +114,7 @@ impl Pass {
         if max == 0 || matches!(error, Error::Stopped) {
             return Err(error);
         }
-        let mut skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut skipped = self.skipped.lock().even_if_poisoned();
         if skipped.n_lines + skipped.n_files >= max {
             return Err(Error::TooManySkipped { max, last: Box::new(error) });
         }
@@ -205,7 +208,7 @@ impl Pass {
     }
 
     fn group(&self, command: &str) -> Result<&Group> {
-        let _one = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.starting.lock().even_if_poisoned();
         if let Some(group) = self.group.get() {
             return Ok(group);
         }

@@ -9,12 +9,13 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
+use tensor::EvenIfPoisoned;
 
 use crate::error::{Error, Result};
 use crate::files::Opened;
@@ -228,7 +229,7 @@ impl Pipe {
             return Ok(());
         }
         self.tee.take().and_then(settle);
-        let stderr = last_lines(&self.tail.lock().unwrap_or_else(PoisonError::into_inner));
+        let stderr = last_lines(&self.tail.lock().even_if_poisoned());
         let python = self.python.take();
         if status.code() == Some(NOT_FOUND) {
             return Err(Error::PipeMissing { command, file, stderr });
@@ -296,7 +297,7 @@ fn tee(mut errors: ChildStderr, tail: &Mutex<Vec<u8>>, hushed: &AtomicBool) {
             continue;
         }
         let _ = io::stderr().write_all(&buffer[..n]);
-        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = tail.lock().even_if_poisoned();
         tail.extend(&buffer[..n]);
         let extra = tail.len().saturating_sub(TAIL_BYTES);
         tail.drain(..extra);

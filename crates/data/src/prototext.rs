@@ -93,7 +93,7 @@ impl Parser {
                 (_, Token::End) if close.is_none() => return Ok(fields),
                 (_, Token::Sign(sign)) if close == Some(sign) => return Ok(fields),
                 (place, Token::Word(name)) => {
-                    self.field((name, place), depth, &mut fields)?;
+                    self.field(name, place, depth, &mut fields)?;
                     self.pass(&[',', ';']);
                 }
                 (place, other) => {
@@ -108,7 +108,8 @@ impl Parser {
     /// What stands behind a name.
     fn field(
         &mut self,
-        (name, place): (String, Place),
+        name: String,
+        place: Place,
         depth: usize,
         out: &mut Vec<Field>,
     ) -> Result<()> {

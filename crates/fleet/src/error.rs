@@ -255,9 +255,31 @@ pub enum Error {
     /// A folder of snapshots that cannot be used.
     #[error(transparent)]
     Snapshots(#[from] SnapshotError),
+    /// A job whose number of servers could not be changed.
+    #[error(transparent)]
+    Scale(#[from] ScaleError),
     /// The system would not let signals be watched.
     #[error("cannot watch for signals: {0}")]
     Signals(io::Error),
+}
+
+/// Why a job does not get another number of servers.
+#[derive(Debug, thiserror::Error)]
+pub enum ScaleError {
+    /// Nobody would do it.
+    #[error("no job runs with the snapshots in {}: start it with launch_ps --resume and the number of servers", .0.display())]
+    NotRunning(PathBuf),
+    /// The launcher cannot do it.
+    #[error("the job keeps its servers: {0}")]
+    Refused(String),
+    /// The launcher has not done it in time.
+    #[error("the launcher of the job in {} did not answer within {seconds} s; look at its output", .folder.display())]
+    NoAnswer {
+        /// The folder of snapshots.
+        folder: PathBuf,
+        /// How long it was waited for.
+        seconds: u64,
+    },
 }
 
 /// Why a folder of snapshots cannot be used.
@@ -381,6 +403,12 @@ pub enum Usage {
     /// Recovery without anything to recover from.
     #[error("{0} needs --snapshot_dir: without snapshots there is nothing to go on from")]
     NeedsSnapshots(&'static str),
+    /// `scale` without the folder of a job.
+    #[error("the folder of the job's snapshots is missing")]
+    NoFolder,
+    /// A word too many.
+    #[error("`{0}` is not expected here")]
+    Surplus(String),
     /// A job without trainers or without servers.
     #[error("a job needs at least one {0}")]
     Nobody(&'static str),

@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use ps::tcp::Patience;
-use tensor::DidYouMean;
+use tensor::{DidYouMean, EvenIfPoisoned};
 use train::serve::Serving;
 
 use crate::env;
@@ -288,7 +288,7 @@ pub fn change(name: &str, text: &str) -> Result<()> {
 }
 
 fn held() -> Result<MutexGuard<'static, Option<Flags>>> {
-    let mut held = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut held = CURRENT.lock().even_if_poisoned();
     if held.is_none() {
         *held = Some(Flags::from_environment(&env::process)?);
     }

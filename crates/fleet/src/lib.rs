@@ -19,7 +19,7 @@ mod signals;
 pub mod strategy;
 mod together;
 
-pub use error::{Error, Result, SnapshotError, Usage};
+pub use error::{Error, Result, ScaleError, SnapshotError, Usage};
 pub use flags::Flags;
 pub use lifecycle::Fleet;
 pub use recovery::Recovery;

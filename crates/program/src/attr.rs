@@ -6,19 +6,30 @@ use crate::error::{Error, Result};
 
 /// One attribute, in Fluid's twelve types.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // The names say it.
 pub enum Attr {
+    /// A whole number.
     Int(i32),
+    /// A number.
     Float(f32),
+    /// Text.
     Str(String),
+    /// Whole numbers.
     Ints(Vec<i32>),
+    /// Numbers.
     Floats(Vec<f32>),
+    /// Texts.
     Strs(Vec<String>),
+    /// A truth value.
     Bool(bool),
+    /// Truth values.
     Bools(Vec<bool>),
+    /// The number of a block of the program.
     Block(i32),
+    /// A large whole number.
     Long(i64),
+    /// Numbers of blocks.
     Blocks(Vec<i32>),
+    /// Large whole numbers.
     Longs(Vec<i64>),
 }
 

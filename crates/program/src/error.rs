@@ -123,6 +123,9 @@ pub enum Error {
     )]
     UnknownServer { endpoint: String, known: Vec<String> },
 
+    #[error("this job has no variable `{var}` on server `{endpoint}`")]
+    NotOnServer { var: String, endpoint: String },
+
     #[error("op `{op}` needs {what}, which is not there when a program runs here")]
     NoHost { op: String, what: &'static str },
 

@@ -8,10 +8,12 @@ use crate::var::{VarDesc, VarKind};
 
 /// An estimate: between `low` and `high`, in `unit`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs)] // Said above.
 pub struct Usage {
+    /// The lower bound.
     pub low: f64,
+    /// The upper bound.
     pub high: f64,
+    /// `B`, `KB` or `MB`.
     pub unit: &'static str,
 }
 

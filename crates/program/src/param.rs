@@ -4,39 +4,23 @@ use tensor::Tensor;
 
 /// How a parameter is filled by the startup program. A seed of 0 takes the startup program's.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // The fields are the formula's.
+#[allow(missing_docs)] // The fields are the formula's, which is said above each.
 pub enum Initializer {
-    Constant {
-        value: f32,
-    },
-    Uniform {
-        low: f32,
-        high: f32,
-        seed: i32,
-    },
-    Normal {
-        loc: f32,
-        scale: f32,
-        seed: i32,
-    },
-    TruncatedNormal {
-        loc: f32,
-        scale: f32,
-        seed: i32,
-    },
-    /// Fans default to those of the shape.
-    Xavier {
-        uniform: bool,
-        fan_in: Option<f32>,
-        fan_out: Option<f32>,
-        seed: i32,
-    },
-    Msra {
-        uniform: bool,
-        fan_in: Option<f32>,
-        seed: i32,
-    },
+    /// `value` everywhere.
+    Constant { value: f32 },
+    /// Uniform in [low, high).
+    Uniform { low: f32, high: f32, seed: i32 },
+    /// Normal with mean `loc` and standard deviation `scale`.
+    Normal { loc: f32, scale: f32, seed: i32 },
+    /// Normal, drawn again beyond two standard deviations.
+    TruncatedNormal { loc: f32, scale: f32, seed: i32 },
+    /// Variance 2 / (fan_in + fan_out), uniform or normal. Fans default to those of the shape.
+    Xavier { uniform: bool, fan_in: Option<f32>, fan_out: Option<f32>, seed: i32 },
+    /// Variance 2 / fan_in, uniform or normal. The fan defaults to that of the shape.
+    Msra { uniform: bool, fan_in: Option<f32>, seed: i32 },
+    /// The weights of a bilinear interpolation.
     Bilinear,
+    /// These numbers.
     Array(Tensor),
 }
 
@@ -59,23 +43,32 @@ pub enum Regularizer {
 
 /// How a gradient is bounded.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // The fields are the formula's.
+#[allow(missing_docs)] // The fields are the formula's, which is said above each.
 pub enum GradClip {
+    /// Each number is kept between `min` and `max`.
     Value { min: f32, max: f32 },
+    /// A gradient longer than `max_norm` is scaled to that length.
     Norm { max_norm: f32 },
+    /// All gradients of the group together are scaled to `max_norm`, if they are longer.
     GlobalNorm { max_norm: f32, group: String },
 }
 
 /// What a user says of a parameter (`fluid.ParamAttr`).
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct ParamAttr {
+    /// Its name; a new one is made if `None`.
     pub name: Option<String>,
+    /// What fills it; the choice of the layer if `None`.
     pub initializer: Option<Initializer>,
+    /// Factor of the learning rate.
     pub learning_rate: f32,
+    /// Weight decay, instead of that of the optimizer.
     pub regularizer: Option<Regularizer>,
+    /// The optimizer changes it.
     pub trainable: bool,
+    /// How its gradient is clipped, instead of the rule for all.
     pub gradient_clip: Option<GradClip>,
+    /// It takes part in model averages.
     pub do_model_average: bool,
 }
 
@@ -107,13 +100,18 @@ impl ParamAttr {
 
 /// What a program remembers of a parameter.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct ParamInfo {
+    /// The optimizer changes it.
     pub trainable: bool,
+    /// Factor of the learning rate.
     pub learning_rate: f32,
+    /// Weight decay, instead of that of the optimizer.
     pub regularizer: Option<Regularizer>,
+    /// How its gradient is clipped, instead of the rule for all.
     pub gradient_clip: Option<GradClip>,
+    /// It takes part in model averages.
     pub do_model_average: bool,
+    /// A table that lives on servers only.
     pub is_distributed: bool,
 }
 

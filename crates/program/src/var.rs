@@ -7,20 +7,31 @@ use crate::param::ParamInfo;
 /// What kind of thing a variable holds; the number is Fluid's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub enum VarKind {
+    /// A dense tensor, with or without sequences.
     #[default]
     LodTensor = 7,
+    /// Ids with one row of values each.
     SelectedRows = 8,
+    /// What is fed, in a saved program.
     FeedMinibatch = 9,
+    /// What is fetched, in a saved program.
     FetchList = 10,
+    /// What the steps of a block leave for its gradient.
     StepScopes = 11,
+    /// Sequences by length, for programs that sort them.
     LodRankTable = 12,
+    /// A list of tensors.
     LodTensorArray = 13,
+    /// Devices.
     PlaceList = 14,
+    /// Gives batches.
     Reader = 15,
+    /// Of Fluid's threads in programs, which are gone.
     Channel = 16,
+    /// Known to the op that made it only.
     Raw = 17,
+    /// Several values.
     Tuple = 18,
 }
 

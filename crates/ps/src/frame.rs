@@ -17,8 +17,9 @@ use crate::shm::Lender;
 
 /// A frame longer than this is a broken or hostile peer. Larger variables go in parts.
 pub const FRAME_BYTES_MAX: u64 = 1 << 30;
-/// The longest frame before a peer has said who it is.
-pub const HELLO_BYTES_MAX: u64 = 1 << 20;
+/// The longest frame before a peer has said who it is. It names every variable of a server's part of
+/// a model; memory for it grows as its bytes come.
+pub const HELLO_BYTES_MAX: u64 = 8 << 20;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"PWL1");
 /// Bytes of the head.

@@ -17,6 +17,6 @@ pub mod tcp;
 
 pub use endpoint::Endpoint;
 pub use error::{Error, Missing, Result};
-pub use ids::{ConnId, Millis, TrainerId};
+pub use ids::{ConnId, Millis, TrainerId, VarId};
 pub use refusal::Refusal;
 pub use shm::SharedMemory;

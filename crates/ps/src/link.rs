@@ -386,7 +386,7 @@ mod tests {
     }
 
     fn pull() -> Request {
-        Pull { after: 0, changed: false, names: Vec::new() }.into()
+        Pull { after: 0, changed: false, vars: Vec::new() }.into()
     }
 
     fn sent(link: &mut Link) -> Vec<(u64, &'static str)> {

@@ -68,6 +68,15 @@ pub enum Refusal {
     #[error("no variable `{0}` on this server")]
     UnknownVar(String),
 
+    /// A number that no variable of the greeting has.
+    #[error("variable number {number} was asked for, but the greeting named {n_vars} variables")]
+    UnknownNumber {
+        /// The number.
+        number: u32,
+        /// How many variables there were.
+        n_vars: u32,
+    },
+
     /// A gradient that does not fit its variable.
     #[error("`{var}`: {detail}")]
     BadValue {

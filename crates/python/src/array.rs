@@ -35,8 +35,8 @@ pub(crate) fn copy_array(object: &Bound<'_, PyAny>, out: &mut Tensor) -> PyResul
         DType::I8 => copy_typed::<i8>(object, shape, out)?,
         DType::U8 => copy_typed::<u8>(object, shape, out)?,
         // Of these numpy's Rust face has no elements: they travel as numbers of the same size.
-        DType::Bool => copy_as::<u8>(object, "uint8", (dtype, shape), out)?,
-        DType::F16 => copy_as::<i16>(object, "int16", (dtype, shape), out)?,
+        DType::Bool => copy_as::<u8>(object, "uint8", dtype, shape, out)?,
+        DType::F16 => copy_as::<i16>(object, "int16", dtype, shape, out)?,
     }
     Ok(true)
 }
@@ -77,7 +77,8 @@ fn copy_typed<T: Element + numpy::Element>(
 fn copy_as<T: Element + numpy::Element>(
     object: &Bound<'_, PyAny>,
     name: &str,
-    (dtype, shape): (DType, Shape),
+    dtype: DType,
+    shape: Shape,
     out: &mut Tensor,
 ) -> PyResult<()> {
     let native = in_native_order(object)?;

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use data::{ClickLog, Dataset, Exchange, Kind, Native, Reader, Settings, Slot};
@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
-use tensor::DType;
+use tensor::{DType, EvenIfPoisoned};
 
 use crate::cluster::raised_in_wait;
 use crate::convert::Whole;
@@ -40,7 +40,7 @@ pub(crate) struct PyDataset {
 impl PyDataset {
     /// The dataset; the interpreter is free while somebody else has it.
     pub(crate) fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Dataset> {
-        self.dataset.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+        self.dataset.lock_py_attached(py).even_if_poisoned()
     }
 
     fn set(&self, py: Python<'_>, change: impl FnOnce(&mut Settings)) {
@@ -348,7 +348,7 @@ impl PyBatches {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let mut held = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.0.lock_py_attached(py).even_if_poisoned();
         let (readers, turn) = &mut *held;
         while !readers.is_empty() {
             let at = *turn % readers.len();

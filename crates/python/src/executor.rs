@@ -1,7 +1,7 @@
 //! The executor as Python sees it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use fleet::flags::checks_nan_inf;
 use fleet::lifecycle::{self, Served};
@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PySystemExit};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyList;
-use tensor::Value;
+use tensor::{EvenIfPoisoned, Value};
 use train::serve::Serving;
 use train::{Executor, Feed, Scope};
 
@@ -173,8 +173,8 @@ impl PyExecutor {
         let wanted = Wanted { fetch, labels, print_period, debug, infers, handler };
         let mut state = self.ready(py)?;
         let State { executor, raised, .. } = &mut *state;
-        let what = (&*program, &scope.get().0);
-        let report = from_dataset::run(py, executor, raised, what, dataset, wanted)?;
+        let scope = &scope.get().0;
+        let report = from_dataset::run(py, executor, raised, &program, scope, dataset, wanted)?;
         let mut fetched = Vec::with_capacity(report.fetched.len());
         for whole in report.fetched {
             // Sequences are no array.
@@ -201,7 +201,7 @@ impl PyExecutor {
 impl PyExecutor {
     /// The state for a run, with the flags as they are now.
     fn ready(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
-        let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock_py_attached(py).even_if_poisoned();
         state.executor.options_mut().check_nan_inf = checks_nan_inf().map_err(from_fleet)?;
         Ok(state)
     }

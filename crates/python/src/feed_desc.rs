@@ -1,11 +1,12 @@
 //! Descriptions of datasets as Python sees them.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use data::{Error, FeedDesc, SlotDesc};
 use pyo3::exceptions::{PyKeyError, PyOSError};
 use pyo3::prelude::*;
+use tensor::EvenIfPoisoned;
 
 use crate::error::from_data;
 
@@ -15,7 +16,7 @@ pub(crate) struct PyFeedDesc(Mutex<FeedDesc>);
 
 impl PyFeedDesc {
     fn lock(&self) -> MutexGuard<'_, FeedDesc> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().even_if_poisoned()
     }
 
     fn change(

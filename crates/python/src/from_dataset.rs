@@ -1,12 +1,11 @@
 //! Passes over datasets as Python calls for them.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use tensor::Tensor;
+use tensor::{EvenIfPoisoned, Tensor};
 use train::from_dataset::{Audience, Bar, Pass, Progress, Report, Whole, fetched_text};
 use train::{Error, Executor, Scope};
 
@@ -52,7 +51,7 @@ impl Shown {
     fn tell(&mut self, call: impl FnOnce(Python<'_>, &Self) -> PyResult<()>) {
         self.bar.clear();
         if let Err(error) = Python::attach(|py| call(py, self)) {
-            *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            *self.raised.lock().even_if_poisoned() = Some(error);
         }
     }
 }
@@ -83,7 +82,7 @@ impl Audience for Shown {
 
     fn goes_on(&mut self, progress: &Progress) -> bool {
         self.bar.draw(progress);
-        let has_raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let has_raised = self.raised.lock().even_if_poisoned().is_some();
         !has_raised && !signalled(&self.raised)
     }
 }
@@ -119,7 +118,8 @@ pub(crate) fn run(
     py: Python<'_>,
     executor: &mut Executor,
     raised: &Raised,
-    (program, scope): (&program::Program, &Scope),
+    program: &program::Program,
+    scope: &Scope,
     dataset: &Bound<'_, PyAny>,
     wanted: Wanted<'_>,
 ) -> PyResult<Report> {

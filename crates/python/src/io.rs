@@ -57,7 +57,7 @@ fn save_vars(
 ) -> PyResult<Option<Py<PyBytes>>> {
     let program = program_arg(py, main_program)?;
     let vars = chosen(&program, vars, predicate)?;
-    save_chosen(executor, (dirname, filename), &program, vars)
+    save_chosen(executor, dirname, filename, &program, vars)
 }
 
 /// Saves the parameters of a program.
@@ -71,7 +71,7 @@ fn save_params(
     filename: Option<String>,
 ) -> PyResult<Option<Py<PyBytes>>> {
     let program = program_arg(py, main_program)?;
-    save_chosen(executor, (dirname, filename), &program, params_of(&program))
+    save_chosen(executor, dirname, filename, &program, params_of(&program))
 }
 
 /// Saves all that lives between runs: parameters, optimizer state, statistics.
@@ -92,7 +92,7 @@ fn save_persistables(
         let saved = py.detach(|| io::save_distributed(cluster, scope, (dir, file), &shared, job));
         return saved.map(|()| None).map_err(from_train);
     }
-    save_chosen(executor, (dirname, filename), &program, persistables_of(&program))
+    save_chosen(executor, dirname, filename, &program, persistables_of(&program))
 }
 
 /// Loads variables that `save_vars` saved; changes all of them or none.
@@ -149,7 +149,8 @@ fn load_persistables(
 
 fn save_chosen(
     executor: &Bound<'_, PyAny>,
-    (dir, filename): (Option<PathBuf>, Option<String>),
+    dir: Option<PathBuf>,
+    filename: Option<String>,
     program: &Py<PyProgram>,
     vars: Vec<VarDesc>,
 ) -> PyResult<Option<Py<PyBytes>>> {

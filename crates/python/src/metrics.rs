@@ -1,12 +1,12 @@
 //! `fluid.metrics` and `fluid.average`: arrays in, figures out.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyIndexError, PyValueError, PyZeroDivisionError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use tensor::{Shape, Tensor};
+use tensor::{EvenIfPoisoned, Shape, Tensor};
 use train::metrics::{Answers, Auc, Chunks, EditDistances, WeightedMean};
 
 use crate::array::{copy_array, to_numpy};
@@ -57,7 +57,7 @@ fn number(object: &Bound<'_, PyAny>, text: &str) -> PyResult<f64> {
 }
 
 fn hold<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
+    held.lock().even_if_poisoned()
 }
 
 /// A weighted mean of numbers or arrays.

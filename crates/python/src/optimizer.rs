@@ -1,7 +1,7 @@
 //! `fluid.optimizer`: what the Python classes hold.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use program::backward::ParamGrad;
 use program::optimizer::{self as kinds, LearningRate, Lookahead, MovingAverage};
@@ -9,6 +9,7 @@ use program::{Builder, Optimizer, Program, Regularizer};
 use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use tensor::EvenIfPoisoned;
 
 use crate::backward::{Pair, check_callbacks, limits, parameter_names, wrap_pairs};
 use crate::error::from_program;
@@ -92,7 +93,7 @@ pub(crate) struct PyOptimizer {
 
 impl PyOptimizer {
     fn lock(&self) -> MutexGuard<'_, Optimizer> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().even_if_poisoned()
     }
 
     /// Asks the script's functions about each parameter; no lock is held while they answer.
@@ -112,7 +113,7 @@ impl PyOptimizer {
             self.lock().undecayed = undecayed;
         }
         let need_clip = {
-            let held = self.need_clip.lock().unwrap_or_else(PoisonError::into_inner);
+            let held = self.need_clip.lock().even_if_poisoned();
             held.as_ref().map(|ask| ask.clone_ref(py))
         };
         let unclipped = need_clip.map(|ask| answers(&ask, false)).transpose()?;
@@ -197,7 +198,7 @@ impl PyOptimizer {
         let held = clip.map(|clip| grad_clip(clip, "grad_clip")).transpose()?;
         let ask = clip.map(|clip| clip.getattr_opt("_need_clip_func")).transpose()?.flatten();
         let ask = ask.filter(|ask| !ask.is_none()).map(Bound::unbind);
-        *self.need_clip.lock().unwrap_or_else(PoisonError::into_inner) = ask;
+        *self.need_clip.lock().even_if_poisoned() = ask;
         self.lock().grad_clip = held.map(|clip| clip.get().0.clone());
         Ok(())
     }
@@ -205,13 +206,13 @@ impl PyOptimizer {
     /// The learning rate as the script gave it.
     #[getter]
     fn learning_rate(&self, py: Python<'_>) -> Py<PyAny> {
-        self.rate.lock().unwrap_or_else(PoisonError::into_inner).clone_ref(py)
+        self.rate.lock().even_if_poisoned().clone_ref(py)
     }
 
     #[setter]
     fn set_learning_rate(&self, rate: &Bound<'_, PyAny>) -> PyResult<()> {
         self.lock().set_learning_rate(learning_rate(rate)?);
-        *self.rate.lock().unwrap_or_else(PoisonError::into_inner) = rate.clone().unbind();
+        *self.rate.lock().even_if_poisoned() = rate.clone().unbind();
         Ok(())
     }
 

@@ -1,13 +1,13 @@
 //! Programs for several places as Python sees them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use program::Program;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use tensor::{Tensor, Value};
+use tensor::{EvenIfPoisoned, Tensor, Value};
 use train::Feed;
 use train::parallel::{LossScale, Parallel, join, split};
 use train::remote::Cluster;
@@ -91,7 +91,7 @@ impl PyParallel {
                 );
                 return Err(PyValueError::new_err(text));
             }
-            let other = other.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let other = other.state.lock().even_if_poisoned();
             parallel.share(other.parallel.replicas());
         }
         let raised = Raised::default();
@@ -138,7 +138,7 @@ pub(crate) fn run(
     let read = from_readers(py, &program, devices, feed)?;
     let program = program.get().shared();
     warn_if_empty(py, &program)?;
-    let mut state = devices.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+    let mut state = devices.state.lock_py_attached(py).even_if_poisoned();
     let State { parallel, raised } = &mut *state;
     let mut feeds = feeds(&program, parallel, read.as_ref().or(feed))?;
     let fetch: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -148,8 +148,7 @@ pub(crate) fn run(
     let ran = py.detach(|| parallel.run(&program, scope, &mut feeds, &fetch));
     let raised = taken(raised);
     let fetched = ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
-    let (merged, numpy) = (call.return_merged, call.return_numpy);
-    answer(py, &names, fetched, (merged, numpy)).map(Some)
+    answer(py, &names, fetched, call.return_merged, call.return_numpy).map(Some)
 }
 
 fn is_list(feed: &Bound<'_, PyAny>) -> bool {
@@ -262,7 +261,8 @@ fn answer(
     py: Python<'_>,
     names: &[String],
     fetched: Vec<Vec<Tensor>>,
-    (merged, numpy): (bool, bool),
+    merged: bool,
+    numpy: bool,
 ) -> PyResult<Py<PyList>> {
     if merged {
         let whole = names.iter().zip(&fetched);

@@ -1,9 +1,10 @@
 //! Python's signal handlers while the core is at work.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use tensor::EvenIfPoisoned;
 
 /// How often a run looks for Ctrl-C.
 pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(100);
@@ -14,11 +15,11 @@ pub(crate) type Raised = Arc<Mutex<Option<PyErr>>>;
 /// Lets Python's signal handlers run; whether one of them raised.
 pub(crate) fn signalled(raised: &Raised) -> bool {
     let Err(error) = Python::attach(|py| py.check_signals()) else { return false };
-    *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    *raised.lock().even_if_poisoned() = Some(error);
     true
 }
 
 /// Takes what a signal handler raised, if one did.
 pub(crate) fn taken(raised: &Raised) -> Option<PyErr> {
-    raised.lock().unwrap_or_else(PoisonError::into_inner).take()
+    raised.lock().even_if_poisoned().take()
 }

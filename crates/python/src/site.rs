@@ -4,12 +4,13 @@
 //! them are kept, and become files and lines when an error wants to name them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use program::{Frame, Program, Site, Trace};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use tensor::EvenIfPoisoned;
 
 /// The line that calls a layer, and the one that calls its function.
 const N_USERS: usize = 2;
@@ -98,7 +99,7 @@ fn spots(py: Python<'_>) -> PyResult<Vec<Spot>> {
 fn is_own(code: &Bound<'_, PyAny>) -> PyResult<bool> {
     // Held, so that no other function can come to lie where one was.
     static KNOWN: Mutex<BTreeMap<usize, (Py<PyAny>, bool)>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.lock().even_if_poisoned();
     let address = code.as_ptr() as usize;
     if let Some((_, is_own)) = known.get(&address) {
         return Ok(*is_own);

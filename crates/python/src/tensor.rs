@@ -1,10 +1,10 @@
 //! Tensors, places and scopes as Python sees them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use tensor::{DType, Lod, Rows, Shape, Tensor, Value};
+use tensor::{DType, EvenIfPoisoned, Lod, Rows, Shape, Tensor, Value};
 use train::Scope;
 
 use crate::array::{copy_array, to_numpy};
@@ -29,7 +29,7 @@ impl PyTensor {
     /// Looks at the tensor; a variable that holds nothing is an empty tensor.
     pub(crate) fn read<R>(&self, look: impl FnOnce(&Tensor) -> R) -> R {
         match &self.0 {
-            Home::Own(tensor) => look(&tensor.lock().unwrap_or_else(PoisonError::into_inner)),
+            Home::Own(tensor) => look(&tensor.lock().even_if_poisoned()),
             Home::Scope { scope, name } => {
                 let mut look = Some(look);
                 let found = scope.read(name, |value| match value {
@@ -49,7 +49,7 @@ impl PyTensor {
 
     fn write<R>(&self, change: impl FnOnce(&mut Tensor) -> R) -> R {
         match &self.0 {
-            Home::Own(tensor) => change(&mut tensor.lock().unwrap_or_else(PoisonError::into_inner)),
+            Home::Own(tensor) => change(&mut tensor.lock().even_if_poisoned()),
             Home::Scope { scope, name } => scope.write(name, |value| {
                 if let Value::Rows(rows) = value {
                     return change(&mut rows.value);
@@ -445,15 +445,15 @@ impl PyTensorArray {
 
     /// Puts a tensor at the end.
     fn append(&self, tensor: Py<PyTensor>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(tensor);
+        self.0.lock().even_if_poisoned().push(tensor);
     }
 
     fn __len__(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.0.lock().even_if_poisoned().len()
     }
 
     fn __getitem__(&self, py: Python<'_>, index: usize) -> PyResult<Py<PyTensor>> {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.0.lock().even_if_poisoned();
         let tensor = held.get(index).map(|tensor| tensor.clone_ref(py));
         tensor.ok_or_else(|| pyo3::exceptions::PyIndexError::new_err("list index out of range"))
     }

@@ -98,7 +98,7 @@ pub fn merge<'a, T>(
 {
     scratch.index(inputs.clone().flat_map(|(ids, _)| ids));
     scratch.order(scratch.unique.len() < scratch.target.len());
-    add_up(inputs.map(|input| whole(input, width)), width, scratch, out);
+    add_up(inputs.map(|(ids, values)| whole(ids, values, width)), width, scratch, out);
 }
 
 /// The same with ids always ascending, for who walks a table along with them.
@@ -112,10 +112,10 @@ pub fn merge_sorted<'a, T>(
 {
     scratch.index(inputs.clone().flat_map(|(ids, _)| ids));
     scratch.order(true);
-    add_up(inputs.map(|input| whole(input, width)), width, scratch, out);
+    add_up(inputs.map(|(ids, values)| whole(ids, values, width)), width, scratch, out);
 }
 
-/// The same as [`merge`] for rows that lie inside of a wider matrix. A reader that takes each row
+/// Adds up rows as [`merge`] does, for rows that lie inside of a wider matrix. A reader that takes each row
 /// by itself does without sorted ids: `ordered` is false for it.
 pub fn merge_sources<'a, T>(
     inputs: impl Iterator<Item = Source<'a, T>> + Clone,
@@ -132,7 +132,7 @@ pub fn merge_sources<'a, T>(
 }
 
 /// Rows that fill their matrix.
-fn whole<'a, T>((ids, values): (&'a [i64], &'a [T]), width: usize) -> Source<'a, T> {
+fn whole<'a, T>(ids: &'a [i64], values: &'a [T], width: usize) -> Source<'a, T> {
     Source { ids, values, stride: width, offset: 0 }
 }
 

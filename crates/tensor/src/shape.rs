@@ -74,14 +74,41 @@ impl Shape {
         Self::new(&dims[..=rows])
     }
 
-    /// How many elements one step along `axis` spans, and how many such steps repeat before it.
-    ///
-    /// `(outer, size, inner)`: the tensor is `outer` blocks of `size` slices of `inner` elements.
-    pub fn around(&self, axis: usize) -> (usize, usize, usize) {
+    /// The shape seen from one of its axes.
+    pub fn around(&self, axis: usize) -> Around {
         let dims = self.dims();
         let outer = dims[..axis].iter().product();
         let inner = dims[axis + 1..].iter().product();
-        (outer, dims[axis], inner)
+        Around { outer, size: dims[axis], inner }
+    }
+}
+
+/// A shape seen from one of its axes: `outer` blocks of `size` slices of `inner` elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Around {
+    /// The dimensions before the axis, multiplied.
+    pub outer: usize,
+    /// The axis itself.
+    pub size: usize,
+    /// The dimensions after the axis, multiplied: how far neighbours along the axis are apart.
+    pub inner: usize,
+}
+
+impl Around {
+    /// How many vectors lie along the axis.
+    pub fn n_vectors(&self) -> usize {
+        self.outer * self.inner
+    }
+
+    /// Where the vector of this number begins. Its elements are `inner` apart.
+    pub fn start(&self, vector: usize) -> usize {
+        vector / self.inner * self.size * self.inner + vector % self.inner
+    }
+
+    /// The places of the elements of a vector.
+    pub fn places(&self, vector: usize) -> impl Iterator<Item = usize> + Clone + use<> {
+        let (start, inner) = (self.start(vector), self.inner);
+        (0..self.size).map(move |k| start + k * inner)
     }
 }
 
@@ -118,8 +145,15 @@ mod tests {
         let shape = Shape::from([2, 3, 4]);
         assert_eq!(shape.n_elements(), 24);
         assert_eq!(shape.flatten_2d(1), (2, 12));
-        assert_eq!(shape.around(1), (2, 3, 4));
         assert_eq!(Shape::default().n_elements(), 0);
+    }
+
+    #[test]
+    fn vectors_lie_along_an_axis() {
+        let around = Shape::from([2, 3, 4]).around(1);
+        assert_eq!(around, Around { outer: 2, size: 3, inner: 4 });
+        assert_eq!(around.n_vectors(), 8);
+        assert_eq!(around.places(5).collect::<Vec<_>>(), [13, 17, 21]);
     }
 
     #[test]

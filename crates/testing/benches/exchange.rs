@@ -12,12 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ps::Endpoint;
-use ps::message::{Hello, LookUp, Named, Push, Reply, VERSION};
+use ps::message::{Grad, Hello, LookUp, Push, Reply, VERSION};
 use ps::recovery::Term;
 use ps::server::{Apply, Config, Server};
 use ps::tcp::{Client, Listener, Patience, Stop};
 use tensor::{Rows, Tensor, Value};
-use testing::sim::Book;
+use testing::sim::{Book, GRAD, TABLE, vars};
 
 const SIZES: [usize; 4] = [64, 10_000, 100_000, 1_000_000];
 const N_TURNS: usize = 9;
@@ -38,9 +38,9 @@ fn main() {
         let stopped = stop.clone();
         let server = thread::spawn(move || {
             let store = Arc::new(Book::new(1));
-            listener.serve(Server::new(config, None), store, &stopped, |_, _| ());
+            listener.serve(Server::new(config, vars(1)), store, &stopped, |_, _| ());
         });
-        let (version, job, vars) = (VERSION, String::new(), Vec::new());
+        let (version, job, vars) = (VERSION, String::new(), vars(1));
         let hello = Hello { version, job, trainer: 0, incarnation: 1, term: Term::default(), vars };
         let client = Client::new(endpoint, hello, Patience::default());
         for n_bytes in SIZES {
@@ -83,9 +83,9 @@ fn time(n: usize, mut work: impl FnMut()) -> f64 {
 /// A gradient, and as many rows: a key takes twice the bytes of its row.
 fn exchange(client: &Client, n_bytes: usize) {
     let rows = Rows { ids: vec![1], height: i64::MAX, value: Tensor::full([1, n_bytes / 4], 1f32) };
-    let grads = vec![Named { name: "grad".to_string(), value: Value::Rows(rows) }];
+    let grads = vec![Grad { var: GRAD, value: Value::Rows(rows) }];
     client.change_soon(Push { grads, behind: 0 }).expect("it is there");
-    let (table, keys) = ("table".to_string(), vec![0; n_bytes / 4]);
+    let (table, keys) = (TABLE, vec![0; n_bytes / 4]);
     let ticket = client.ask(LookUp { after: 0, table, keys, peek: false }).expect("it is there");
     assert!(matches!(client.wait(ticket, "rows").expect("it answers"), Reply::Rows(_)));
 }

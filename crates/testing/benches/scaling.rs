@@ -212,9 +212,10 @@ fn train(size: Size, number: usize, endpoints: &str) {
         let server = job.server(&piece.endpoint).expect("a server of the job");
         let client = cluster.client(server).expect("a server");
         let n_rows = piece.slice_dims[0];
+        let table = ps::VarId(job.var(server, &piece.slice).expect("it has a number").0);
         for from in (0..n_rows).step_by(FILL_KEYS) {
             let keys = (from..n_rows.min(from + FILL_KEYS as i64)).collect();
-            let look_up = LookUp { after: 0, table: piece.slice.clone(), keys, peek: false };
+            let look_up = LookUp { after: 0, table, keys, peek: false };
             let ticket = client.ask(look_up).expect("a question");
             client.wait(ticket, "rows").expect("rows");
         }

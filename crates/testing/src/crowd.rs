@@ -7,37 +7,55 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use ps::message::{Barrier, Complete, Hello, LookUp, Named, Pull, Push, Save, VERSION};
+use ps::message::{Barrier, Complete, Grad, Held, Hello, LookUp, Pull, Push, Save, VERSION};
 use ps::recovery::Term;
 use ps::server::{Size, Store, Unit};
 use ps::tcp::{Client, Patience};
-use ps::{Endpoint, Refusal, TrainerId};
+use ps::{Endpoint, Refusal, TrainerId, VarId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tensor::{Tensor, Value};
 
 /// A store of one number, to which gradients are added.
-#[derive(Debug, Default)]
-pub struct Sum(Mutex<f64>);
+#[derive(Debug)]
+pub struct Sum {
+    sum: Mutex<f64>,
+    vars: Vec<Held>,
+}
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self { sum: Mutex::default(), vars: vars() }
+    }
+}
+
+/// The only variable of the job.
+pub fn vars() -> Vec<Held> {
+    vec![Held::other("w")]
+}
 
 impl Sum {
     /// The number.
     pub fn value(&self) -> f64 {
-        *self.0.lock().expect("no addition fails")
+        *self.sum.lock().expect("no addition fails")
     }
 }
 
 impl Store for Sum {
-    fn check(&self, _grad: &Named) -> Result<(), Refusal> {
+    fn vars(&self) -> &[Held] {
+        &self.vars
+    }
+
+    fn check(&self, _grad: &Grad) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn apply(&self, _trainer: TrainerId, grad: Named) -> Result<(), Refusal> {
-        *self.0.lock().expect("no addition fails") +=
+    fn apply(&self, _trainer: TrainerId, grad: Grad) -> Result<(), Refusal> {
+        *self.sum.lock().expect("no addition fails") +=
             grad.value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
         Ok(())
     }
 
-    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>, Refusal> {
+    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Grad>)>) -> Result<Vec<Unit>, Refusal> {
         let all = grads.into_iter().flat_map(|(id, grads)| grads.into_iter().map(move |g| (id, g)));
         all.into_iter().try_for_each(|(id, grad)| self.apply(id, grad))?;
         Ok(Vec::new())
@@ -48,7 +66,7 @@ impl Store for Sum {
     }
 
     fn look_up(&self, look_up: &LookUp) -> Result<Tensor, Refusal> {
-        Err(Refusal::UnknownVar(look_up.table.clone()))
+        Err(Refusal::UnknownVar(self.name(look_up.table)))
     }
 
     fn save(&self, save: &Save) -> Result<(), Refusal> {
@@ -165,14 +183,8 @@ impl Trainers {
         let trainer = |trainer: usize| {
             let connect = |at: &Endpoint| {
                 let (job, trainer) = (String::new(), trainer as u32);
-                let hello = Hello {
-                    version: VERSION,
-                    job,
-                    trainer,
-                    incarnation: 1,
-                    term: Term::default(),
-                    vars: Vec::new(),
-                };
+                let (version, term) = (VERSION, Term::default());
+                let hello = Hello { version, job, trainer, incarnation: 1, term, vars: vars() };
                 Client::new(at.clone(), hello, Patience::default())
             };
             servers.iter().map(connect).collect()
@@ -206,14 +218,14 @@ impl Trainers {
             .flatten()
             .map(|client| {
                 let value = Value::Tensor(Tensor::full([1], 1f64));
-                let grads = vec![Named { name: "w".to_string(), value }];
+                let grads = vec![Grad { var: VarId(0), value }];
                 client.change_soon(Push { grads, behind: 0 }).expect("it is there");
                 let mut after = 0;
                 if self.sync {
                     after = client.round() + 1;
                     client.change_soon(Barrier { round: after }).expect("it is there");
                 }
-                let pull = Pull { after, changed: false, names: vec!["w".to_string()] };
+                let pull = Pull { after, changed: false, vars: vec![VarId(0)] };
                 (client, client.ask(pull).expect("it is there"))
             })
             .collect();

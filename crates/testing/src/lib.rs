@@ -18,3 +18,9 @@ pub mod session;
 pub mod sim;
 pub mod soak;
 pub mod turns;
+
+/// The number of a variable in a store.
+pub fn id_of(store: &impl ps::server::Store, name: &str) -> ps::VarId {
+    let at = store.vars().iter().position(|held| held.name == name);
+    ps::VarId(at.unwrap_or_else(|| panic!("the store has no `{name}`")) as u32)
+}

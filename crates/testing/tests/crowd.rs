@@ -5,13 +5,13 @@
 use std::sync::{Arc, Barrier as Wall, Mutex};
 use std::thread;
 
-use ps::Endpoint;
-use ps::message::{Barrier, Complete, Hello, Named, Pull, Push, VERSION};
+use ps::message::{Barrier, Complete, Grad, Hello, Pull, Push, VERSION};
 use ps::recovery::Term;
 use ps::server::{Config, End, Server};
 use ps::tcp::{Client, Listener, Patience, Stop};
+use ps::{Endpoint, VarId};
 use tensor::{Tensor, Value};
-use testing::crowd::{Sum, Use};
+use testing::crowd::{Sum, Use, vars};
 
 const TRAINERS: u32 = 64;
 const SERVERS: usize = 4;
@@ -26,19 +26,17 @@ fn train(id: u32, servers: &[Endpoint], at_rest: &Wall, marks: &Mutex<Vec<Use>>)
         trainer: id,
         incarnation: 1,
         term: Term::default(),
-        vars: Vec::new(),
+        vars: vars(),
     };
     let clients = servers.iter().map(|at| Client::new(at.clone(), hello(at), Patience::default()));
     let clients: Vec<_> = clients.collect();
     for round in 1..=ROUNDS {
         for client in &clients {
             let value = Value::Tensor(Tensor::full([1], 1f64));
-            client
-                .change(Push { grads: vec![Named { name: "w".to_string(), value }], behind: 0 })
-                .unwrap();
+            client.change(Push { grads: vec![Grad { var: VarId(0), value }], behind: 0 }).unwrap();
             client.change(Barrier { round: client.round() + 1 }).unwrap();
         }
-        let pull = || Pull { after: round, changed: false, names: vec!["w".to_string()] };
+        let pull = || Pull { after: round, changed: false, vars: vec![VarId(0)] };
         let asked: Vec<_> = clients.iter().map(|client| client.ask(pull()).unwrap()).collect();
         for (client, ticket) in clients.iter().zip(asked) {
             client.wait(ticket, "parameters").unwrap();
@@ -62,7 +60,7 @@ fn a_crowd_neither_hangs_nor_leaks() {
     let config = Config { n_trainers: TRAINERS, ..Config::default() };
     let start = |_| {
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
-        let (at, server) = (listener.endpoint().clone(), Server::new(config.clone(), None));
+        let (at, server) = (listener.endpoint().clone(), Server::new(config.clone(), vars()));
         let serve = move || {
             let store = Arc::<Sum>::default();
             let end = listener.serve(server, store.clone(), &Stop::default(), |_, _| ());

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use ps::Error;
 use ps::frame::{self, Frame, Message};
 use ps::message::{
-    Ack, AskStats, Barrier, Hello, LookUp, Meet, Met, Named, Notice, Phase, Pong, Pull, Push,
+    Ack, AskStats, Barrier, Grad, Held, Hello, LookUp, Meet, Met, Notice, Phase, Pong, Pull, Push,
     Reply, Request, Save, Stats, Trade, Traded, VERSION, Values, Welcome,
 };
 use ps::recovery::Term;
-use ps::{Refusal, TrainerId};
+use ps::{Refusal, TrainerId, VarId};
 use tensor::{Rows, Tensor, Value};
 use testing::sim::Rng;
 
@@ -24,27 +24,21 @@ const N_BYTES_MAX: u64 = 1 << 16;
 
 fn requests() -> Vec<Request> {
     let rows = Rows { ids: vec![1, 2], height: 9, value: Tensor::full([2, 3], 0.5f32) };
-    let named = |name: &str, value| Named { name: name.to_string(), value };
+    let grad = |var, value| Grad { var: VarId(var), value };
     let grads = vec![
-        named("dense", Value::Tensor(Tensor::full([4, 2], 1f64))),
-        named("sparse", Value::Rows(rows)),
-        named("nothing", Value::Empty),
+        grad(0, Value::Tensor(Tensor::full([4, 2], 1f64))),
+        grad(1, Value::Rows(rows)),
+        grad(2, Value::Empty),
     ];
     let name = || "table".to_string();
+    let term = Term::default();
+    let vars = vec![Held::param("table", &[9, 3]), Held::other("table@GRAD")];
     vec![
-        Hello {
-            version: VERSION,
-            job: name(),
-            trainer: 1,
-            incarnation: 5,
-            term: Term::default(),
-            vars: Vec::new(),
-        }
-        .into(),
+        Hello { version: VERSION, job: name(), trainer: 1, incarnation: 5, term, vars }.into(),
         Push { grads, behind: 0 }.into(),
         Barrier { round: 3 }.into(),
-        Pull { after: 3, changed: true, names: vec![name(), name()] }.into(),
-        LookUp { after: 1, table: name(), keys: vec![1, -2, 3], peek: false }.into(),
+        Pull { after: 3, changed: true, vars: vec![VarId(0), VarId(7)] }.into(),
+        LookUp { after: 1, table: VarId(0), keys: vec![1, -2, 3], peek: false }.into(),
         Meet { place: name(), turn: 2, bytes: vec![1, 2, 3] }.into(),
         Save { table: name(), dir: name(), phase: Phase::Tidy }.into(),
         Trade { place: name(), turn: 2, parts: vec![vec![1, 2], Vec::new()] }.into(),

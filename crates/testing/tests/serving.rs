@@ -10,11 +10,12 @@ use program::distributed::Mode;
 use program::layers::{self, Data, Decay, Embedding, Fc};
 use program::optimizer::{Adam, Optimizer};
 use program::{Net, ParamAttr, Program, Var};
-use ps::message::{LookUp, Named, Phase, Pull, Save};
+use ps::message::{Grad, Held, LookUp, Phase, Pull, Save};
 use ps::server::{Config as ServerConfig, Server, Size, Store, Unit};
 use ps::tcp::{Listener, Stop};
-use ps::{Refusal, TrainerId};
+use ps::{Refusal, TrainerId, VarId};
 use tensor::{DType, Rows, Tensor, Value};
+use testing::id_of;
 use testing::linear::{LR, Linear, N_ROWS, grad};
 use train::serve::{BlockStore, server_op};
 use train::transpile::{Config, Job, RoundRobin, Threads, transpile};
@@ -39,23 +40,24 @@ fn store(linear: Linear, config: &Config) -> BlockStore {
     BlockStore::new(&main, server_op(&main).unwrap(), &scope).unwrap()
 }
 
-fn named(name: &str, value: impl Into<Value>) -> Named {
-    Named { name: name.to_string(), value: value.into() }
+fn named(store: &BlockStore, name: &str, value: impl Into<Value>) -> Grad {
+    Grad { var: id_of(store, name), value: value.into() }
 }
 
-fn pull(names: &[&str]) -> Pull {
-    let names = names.iter().map(ToString::to_string).collect();
-    Pull { after: 0, changed: false, names }
+fn look_up(store: &BlockStore, table: &str, keys: Vec<i64>) -> LookUp {
+    LookUp { after: 0, table: id_of(store, table), keys, peek: false }
 }
 
 fn read(store: &BlockStore, name: &str) -> Vec<f64> {
-    let values = store.read(TrainerId(0), &pull(&[name])).unwrap();
+    let vars = vec![id_of(store, name)];
+    let pull = Pull { after: 0, changed: false, vars };
+    let values = store.read(TrainerId(0), &pull).unwrap();
     let tensor = values[0].tensor().unwrap();
     (0..tensor.len()).map(|at| tensor.get_f64(at)).collect()
 }
 
 fn round(store: &BlockStore, step: usize) {
-    let w = named("w@GRAD", Tensor::new([4, 1], &grad(0, step)).unwrap());
+    let w = named(store, "w@GRAD", Tensor::new([4, 1], &grad(0, step)).unwrap());
     store.check(&w).unwrap();
     run_round(store, vec![(TrainerId(0), vec![w])], |_| {});
 }
@@ -63,7 +65,7 @@ fn round(store: &BlockStore, step: usize) {
 /// Applies a round, its units in some order.
 fn run_round(
     store: &BlockStore,
-    grads: Vec<(TrainerId, Vec<Named>)>,
+    grads: Vec<(TrainerId, Vec<Grad>)>,
     arrange: impl FnOnce(&mut Vec<Unit>),
 ) -> usize {
     let mut units = store.begin_round(grads).unwrap();
@@ -97,25 +99,27 @@ fn what_is_no_counter_is_refused() {
     let name = "@LR_DECAY_COUNTER@.trainer_0";
     let empty = Tensor::new([0], &[0i64; 0]).unwrap();
     let rows = Rows { ids: vec![0], height: 1, value: Tensor::full([1, 1], 1.0f32) };
-    let wrong = [
-        named(name, empty),
-        named(name, Tensor::full([2], 1i64)),
-        named(name, Tensor::full([1], f32::NAN)),
-        named(name, Tensor::full([1], -1i64)),
-        named(name, Value::Rows(rows)),
-        named(name, Value::Empty),
+    let wrong: [Value; 6] = [
+        empty.into(),
+        Tensor::full([2], 1i64).into(),
+        Tensor::full([1], f32::NAN).into(),
+        Tensor::full([1], -1i64).into(),
+        Value::Rows(rows),
+        Value::Empty,
     ];
-    for grad in wrong {
-        let refused = asynchronous.check(&grad).unwrap_err();
+    for value in wrong {
+        let refused = asynchronous.check(&named(&asynchronous, name, value)).unwrap_err();
         assert!(matches!(refused, Refusal::BadValue { .. }), "{refused}");
     }
-    let one = named(name, Tensor::full([1], 1i64));
+    let one = named(&asynchronous, name, Tensor::full([1], 1i64));
     asynchronous.check(&one).unwrap();
     read(&asynchronous, name);
     asynchronous.apply(TrainerId(0), one.clone()).unwrap();
     assert_eq!(read(&asynchronous, name), [1.0]);
     // Servers of a synchronous job count for themselves.
-    let refused = store(HALVING, &Config::default()).check(&one).unwrap_err();
+    let synchronous = store(HALVING, &Config::default());
+    let counter = named(&synchronous, "@LR_DECAY_COUNTER@", Tensor::full([1], 1i64));
+    let refused = synchronous.check(&counter).unwrap_err();
     assert!(matches!(refused, Refusal::UnknownVar(_)), "{refused}");
 }
 
@@ -128,31 +132,31 @@ fn no_question_takes_more_memory_than_an_answer_holds() {
     for linear in tables {
         let store = store(linear, &Config::default());
         let keys = vec![1; 1 << 27];
-        let ask = LookUp { after: 0, table: "table".to_string(), keys, peek: false };
-        let refused = store.look_up(&ask).unwrap_err();
+        let refused = store.look_up(&look_up(&store, "table", keys)).unwrap_err();
         assert!(refused.to_string().contains("ask for fewer"), "{refused}");
-        for table in ["w", "nobody", ""] {
+        for table in [id_of(&store, "w"), VarId(store.vars().len() as u32), VarId(u32::MAX)] {
             let keys = vec![-1, i64::MAX, N_ROWS];
-            let ask = LookUp { after: 0, table: table.to_string(), keys, peek: true };
+            let ask = LookUp { after: 0, table, keys, peek: true };
             store.look_up(&ask).unwrap_err();
         }
         let rows = store.size().table_rows;
-        let ask = LookUp { after: 0, table: "table".to_string(), keys: vec![3], peek: false };
+        let ask = look_up(&store, "table", vec![3]);
         assert_eq!(store.look_up(&ask).unwrap(), Tensor::full([1, 4], 0.5f32));
         assert!(rows <= 1, "what was refused made no rows");
     }
 }
 
 #[test]
-fn names_that_nobody_knows_are_not_made() {
+fn numbers_that_nobody_knows_are_refused() {
     let (main, scope) = server(HALVING.build().0, &Config::default());
     let store = BlockStore::new(&main, server_op(&main).unwrap(), &scope).unwrap();
     let n_vars = scope.names().len();
-    let refused = store.read(TrainerId(0), &pull(&["w", "nobody"])).unwrap_err();
-    assert_eq!(refused, Refusal::UnknownVar("nobody".to_string()));
-    let names = vec!["nobody".to_string()];
-    let changed = Pull { changed: true, ..Pull { after: 0, changed: true, names } };
-    assert!(store.read(TrainerId(0), &changed).is_err());
+    let vars = vec![id_of(&store, "w"), VarId(store.vars().len() as u32)];
+    for changed in [false, true] {
+        let pull = Pull { after: 0, changed, vars: vars.clone() };
+        let refused = store.read(TrainerId(0), &pull).unwrap_err();
+        assert!(matches!(refused, Refusal::UnknownVar(_)), "{refused}");
+    }
     assert_eq!(scope.names().len(), n_vars);
 }
 
@@ -191,15 +195,19 @@ struct Notes {
 }
 
 impl Store for Notes {
-    fn check(&self, grad: &Named) -> Result<(), Refusal> {
-        Err(Refusal::UnknownVar(grad.name.clone()))
+    fn vars(&self) -> &[Held] {
+        &[]
     }
 
-    fn apply(&self, _trainer: TrainerId, _grad: Named) -> Result<(), Refusal> {
+    fn check(&self, grad: &Grad) -> Result<(), Refusal> {
+        Err(Refusal::UnknownVar(self.name(grad.var)))
+    }
+
+    fn apply(&self, _trainer: TrainerId, _grad: Grad) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn begin_round(&self, _grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>, Refusal> {
+    fn begin_round(&self, _grads: Vec<(TrainerId, Vec<Grad>)>) -> Result<Vec<Unit>, Refusal> {
         Ok(Vec::new())
     }
 
@@ -208,7 +216,7 @@ impl Store for Notes {
     }
 
     fn look_up(&self, look_up: &LookUp) -> Result<Tensor, Refusal> {
-        Err(Refusal::UnknownVar(look_up.table.clone()))
+        Err(Refusal::UnknownVar(self.name(look_up.table)))
     }
 
     fn save(&self, save: &Save) -> Result<(), Refusal> {
@@ -239,7 +247,7 @@ fn phases(fails: bool) -> (train::Result<()>, Vec<(usize, Phase)>) {
     let threads = listeners.into_iter().enumerate().map(|(number, listener)| {
         let store = Notes { number, fails: fails && number == 1, asked: Arc::clone(&asked) };
         let config = ServerConfig { job: job.job.clone(), ..ServerConfig::default() };
-        let (server, stop) = (Server::new(config, None), stop.clone());
+        let (server, stop) = (Server::new(config, Vec::new()), stop.clone());
         thread::spawn(move || drop(listener.serve(server, Arc::new(store), &stop, |_, _| ())))
     });
     let threads: Vec<_> = threads.collect();
@@ -293,11 +301,11 @@ const HEIGHT: i64 = 2000;
 const WIDTH: usize = 64;
 
 /// Gradients of a trainer for [`three_tables`], each of some 200 kB.
-fn table_grads(step: i64) -> Vec<(TrainerId, Vec<Named>)> {
+fn table_grads(store: &BlockStore, step: i64) -> Vec<(TrainerId, Vec<Grad>)> {
     let of_table = |at: i64| {
         let ids: Vec<i64> = (0..800).map(|row| (row * (at + 3) + step) % HEIGHT).collect();
         let value = Tensor::full([ids.len(), WIDTH], 0.01 * (at + step + 1) as f32);
-        named(&format!("table{at}@GRAD"), Value::Rows(Rows { ids, height: HEIGHT, value }))
+        named(store, &format!("table{at}@GRAD"), Value::Rows(Rows { ids, height: HEIGHT, value }))
     };
     vec![(TrainerId(0), (0..3).map(of_table).collect())]
 }
@@ -307,10 +315,12 @@ fn table_grads(step: i64) -> Vec<(TrainerId, Vec<Named>)> {
 fn units_of_a_round_do_not_depend_on_each_other() {
     let stores: Vec<BlockStore> = (0..3).map(|_| three_tables()).collect();
     for step in 0..4 {
-        let n_units = run_round(&stores[0], table_grads(step), |_| {});
+        let n_units = run_round(&stores[0], table_grads(&stores[0], step), |_| {});
         assert_eq!(n_units, 3);
-        run_round(&stores[1], table_grads(step), |units| units.rotate_left(step as usize));
-        let units = stores[2].begin_round(table_grads(step)).unwrap();
+        run_round(&stores[1], table_grads(&stores[1], step), |units| {
+            units.rotate_left(step as usize)
+        });
+        let units = stores[2].begin_round(table_grads(&stores[2], step)).unwrap();
         let store = &stores[2];
         thread::scope(|scope| {
             for unit in units {

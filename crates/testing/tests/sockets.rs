@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{
-    Barrier, Complete, Hello, LookUp, Named, Ping, Pull, Push, Reply, Request, VERSION,
+    Barrier, Complete, Grad, Held, Hello, LookUp, Ping, Pull, Push, Reply, Request, VERSION,
 };
 use ps::recovery::Term;
 use ps::server::{Apply, Config, End, Server};
 use ps::tcp::{Client, Companions, Listener, Loss, Patience, Stop};
-use ps::{Endpoint, Error, Refusal};
+use ps::{Endpoint, Error, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
-use testing::sim::{Book, Ledger, SHARED, grad};
+use testing::sim::{Book, GRAD, Ledger, SHARED_VAR, TABLE, grad, vars};
 
 struct Served {
     endpoint: Endpoint,
@@ -32,9 +32,10 @@ impl Served {
         let (log, stopped) = (Arc::<Mutex<Vec<String>>>::default(), stop.clone());
         let lines = log.clone();
         let thread = thread::spawn(move || {
-            let book = Arc::new(Book::new(config.n_trainers));
+            let book_size = config.n_trainers;
+            let book = Arc::new(Book::new(book_size));
             let note = move |_, line: &str| lines.lock().unwrap().push(line.into());
-            let server = Server::new(config, None);
+            let server = Server::new(config, vars(book_size));
             let end = listener.serve(server, book.clone(), &stopped, note);
             let ledger = book.ledger().clone();
             (end, ledger)
@@ -65,14 +66,10 @@ fn config(n_trainers: u32, sync: bool) -> Config {
 }
 
 fn hello(trainer: u32, incarnation: u64) -> Hello {
-    Hello {
-        version: VERSION,
-        job: "job".to_string(),
-        trainer,
-        incarnation,
-        term: Term::default(),
-        vars: Vec::new(),
-    }
+    let mut vars = vars(0);
+    vars.push(Held::other("nope"));
+    let (version, term) = (VERSION, Term::default());
+    Hello { version, job: "job".to_string(), trainer, incarnation, term, vars }
 }
 
 fn client(endpoint: &Endpoint, trainer: u32) -> Arc<Client> {
@@ -90,11 +87,11 @@ fn client(endpoint: &Endpoint, trainer: u32) -> Arc<Client> {
 fn large(tag: i64, n: usize) -> Push {
     let value = Tensor::full([1, n], tag as f32);
     let rows = Rows { ids: vec![tag], height: i64::MAX, value };
-    Push { grads: vec![Named { name: "grad".to_string(), value: Value::Rows(rows) }], behind: 0 }
+    Push { grads: vec![Grad { var: GRAD, value: Value::Rows(rows) }], behind: 0 }
 }
 
 fn pull(after: u64) -> Pull {
-    Pull { after, changed: false, names: vec![SHARED.to_string()] }
+    Pull { after, changed: false, vars: vec![SHARED_VAR] }
 }
 
 fn fetch(client: &Client, after: u64) -> f64 {
@@ -202,8 +199,7 @@ fn who_sends_much_before_reading_is_served() {
         let served = Served::start(config(1, false));
         let client = client(&way(&served), 0);
         let keys = vec![0; 100_000];
-        let look_up =
-            || LookUp { after: 0, table: "table".to_string(), keys: keys.clone(), peek: false };
+        let look_up = || LookUp { after: 0, table: TABLE, keys: keys.clone(), peek: false };
         let tickets: Vec<_> = (0..30).map(|_| client.ask(look_up()).unwrap()).collect();
         for tag in 0..30 {
             client.change(large(tag, 250_000)).unwrap();
@@ -224,7 +220,7 @@ fn who_sends_much_before_reading_is_served() {
 const CROWD: u32 = 100;
 
 fn rows_of(n_keys: usize) -> LookUp {
-    LookUp { after: 0, table: "table".to_string(), keys: vec![0; n_keys], peek: false }
+    LookUp { after: 0, table: TABLE, keys: vec![0; n_keys], peek: false }
 }
 
 /// A trainer works, whatever the others do.
@@ -419,7 +415,7 @@ fn keys_and_values_of_different_length_cost_the_connection() {
     say(&mut stream, 0, hello(0, 1));
     assert!(matches!(hear(&mut stream), Reply::Welcome(_)));
     let rows = Rows { ids: vec![1, 2], height: 9, value: Tensor::full([1, 1], 1f32) };
-    let grads = vec![Named { name: "grad".to_string(), value: Value::Rows(rows) }];
+    let grads = vec![Grad { var: GRAD, value: Value::Rows(rows) }];
     say(&mut stream, 1, Push { grads, behind: 0 });
     let refused = hear(&mut stream);
     assert!(matches!(refused, Reply::Refused(Refusal::Malformed(_))), "{refused:?}");
@@ -431,12 +427,17 @@ fn keys_and_values_of_different_length_cost_the_connection() {
 fn unknown_tables_and_numbers_that_are_none_are_refused_to_their_sender() {
     let served = Served::start(Config { check_finite: true, ..config(2, false) });
     let (good, bad) = (client(&served.endpoint, 0), client(&served.endpoint, 1));
-    let look_up = LookUp { after: 0, table: "nope".to_string(), keys: vec![1], peek: false };
-    let error = bad.wait(bad.ask(look_up).unwrap(), "rows").unwrap_err();
+    let nope = VarId(vars(0).len() as u32);
+    let look_up = |table| LookUp { after: 0, table, keys: vec![1], peek: false };
+    let error = bad.wait(bad.ask(look_up(nope)).unwrap(), "rows").unwrap_err();
     let unknown = Refusal::UnknownVar("nope".to_string());
     assert!(matches!(&error, Error::Refused { refusal, .. } if *refusal == unknown), "{error}");
+    let beyond = VarId(nope.0 + 1);
+    let error = bad.wait(bad.ask(look_up(beyond)).unwrap(), "rows").unwrap_err();
+    let unknown = Refusal::UnknownNumber { number: beyond.0, n_vars: beyond.0 };
+    assert!(matches!(&error, Error::Refused { refusal, .. } if *refusal == unknown), "{error}");
     let rows = Rows { ids: vec![1], height: 9, value: Tensor::full([1, 1], f32::NAN) };
-    let grads = vec![Named { name: "grad".to_string(), value: Value::Rows(rows) }];
+    let grads = vec![Grad { var: GRAD, value: Value::Rows(rows) }];
     bad.change(Push { grads, behind: 0 }).unwrap();
     let error = bad.settle().unwrap_err();
     let not_finite = Refusal::NotFinite { var: "grad".to_string(), trainer: 1 };

@@ -185,6 +185,16 @@ fn only_one_module_opens_sockets() {
     none("`std::net` belongs to `crates/ps/src/tcp/`", uses(&["std::net"], bound));
 }
 
+/// Everybody goes on after a panic in the same way (`EvenIfPoisoned`).
+#[test]
+fn only_one_module_knows_poisoned_locks() {
+    let home = "crates/tensor/src/poison.rs";
+    none(
+        &format!("`PoisonError` belongs to `{home}`"),
+        uses(&["PoisonError"], |name| name != home),
+    );
+}
+
 #[test]
 fn the_pure_crates_touch_no_file_thread_or_clock() {
     let pure = ["crates/tensor/src/", "crates/program/src/"];
@@ -368,6 +378,38 @@ fn nobody_but_the_ops_keeps_lists_of_op_names() {
         }
     }
     none("what is known of an op stands in its file", found);
+}
+
+/// The text up to the body of a function, or to the end of its declaration.
+fn signature(text: &str) -> &str {
+    let mut depth = 0;
+    let end = text.find(|c| {
+        depth += i32::from(matches!(c, '(' | '[')) - i32::from(matches!(c, ')' | ']'));
+        depth <= 0 && matches!(c, '{' | ';')
+    });
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// Two arguments in one pair have no names where they are called. More than five arguments are a
+/// struct; a pair that hides them from the lint is worse.
+#[test]
+fn arguments_are_not_hidden_in_tuples() {
+    let free = ["crates/ps/", "crates/train/", "crates/fleet/", "crates/testing/"];
+    let bound = |name: &str| {
+        name.starts_with("crates/") && !free.iter().any(|folder| name.starts_with(folder))
+    };
+    let mut found = Vec::new();
+    for (name, text) in texts(&[".rs"]).into_iter().filter(|(name, _)| bound(name)) {
+        for (at, _) in text.match_indices("fn ") {
+            let signature = signature(&text[at..]);
+            if signature.contains("): ") {
+                let line = text[..at].lines().count();
+                let head = signature.split('(').next().unwrap_or_default();
+                found.push(format!("{name}:{line}: {head}"));
+            }
+        }
+    }
+    none("arguments with names of their own instead of tuples", found);
 }
 
 /// A mode is asked what it does; whoever compares modes is forgotten when one is added.

@@ -4,9 +4,9 @@
 //! and the writer goes on with a copy, unless nobody reads. Of a table, which is too large to copy,
 //! a writer waits until its readers are done. No change is ever lost.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use tensor::{Tensor, Value};
+use tensor::{EvenIfPoisoned, Tensor, Value};
 
 #[derive(Debug)]
 pub(crate) struct Cell {
@@ -34,14 +34,14 @@ impl Cell {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().even_if_poisoned()
     }
 
     fn wait_until(&self, is_free: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         while !is_free(&state) {
             state.n_waiting += 1;
-            state = self.free.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.free.wait(state).even_if_poisoned();
             state.n_waiting -= 1;
         }
         state

@@ -331,6 +331,71 @@ pub enum Error {
 
     #[error("{} holds several variables; say which (`var_list`)", path.display())]
     WhichVars { path: PathBuf },
+
+    #[error(
+        "{}: this folder was saved in format {found}, only format {known} is known here; use a newer \
+         release to read it or to save into it", path.display()
+    )]
+    ManifestVersion { path: PathBuf, found: u32, known: u32 },
+
+    #[error("{}, line {line}: {problem}", path.display())]
+    BadManifest { path: PathBuf, line: usize, problem: &'static str },
+
+    #[error(
+        "{}: the list of saved files is damaged: its hash should be {expected:016x}, it is {found:016x}",
+        path.display()
+    )]
+    ManifestHash { path: PathBuf, expected: u64, found: u64 },
+
+    #[error(
+        "{}: {expected} were saved, but {} there; the file was changed, lost or not copied since. If \
+         that was on purpose, remove the folder .paddlewheel beside it{}",
+        path.display(), found_file(found), offered(offer)
+    )]
+    FileDiffers {
+        path: PathBuf,
+        expected: FileState,
+        found: Option<FileState>,
+        offer: Option<PathBuf>,
+    },
+
+    #[error(
+        "everything was saved, but {} could not be moved to its place ({source}); the next save does \
+         it, and until then only Paddlewheel finds it", path.display()
+    )]
+    NotPlaced { path: PathBuf, source: io::Error },
+
+    #[error("{}: another process has been saving into this folder for {secs} s", path.display())]
+    FolderInUse { path: PathBuf, secs: u64 },
+
+    #[error("{} is no folder of a save under way", path.display())]
+    NoStage { path: PathBuf },
+
+    #[error("{} was written, but the save does not hold it", path.display())]
+    NotSaved { path: PathBuf },
+}
+
+/// How large a file is, and the CRC-32 of its contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct FileState {
+    pub n_bytes: u64,
+    pub checksum: u32,
+}
+
+impl std::fmt::Display for FileState {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} bytes with checksum {:08x}", self.n_bytes, self.checksum)
+    }
+}
+
+fn found_file(found: &Option<FileState>) -> String {
+    found.map_or("nothing is".to_string(), |found| format!("{found} are"))
+}
+
+fn offered(offer: &Option<PathBuf>) -> String {
+    let text = |path: &PathBuf| format!("; {} holds an older save that is whole", path.display());
+    offer.as_ref().map_or(String::new(), text)
 }
 
 /// A shape as Python shows it.

@@ -1,9 +1,9 @@
 //! Variables of which each device of a trainer has its own.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use tensor::Value;
+use tensor::{EvenIfPoisoned, Value};
 
 /// The variables of which each device has its own: those of all devices but the first.
 #[derive(Clone, Debug, Default)]
@@ -11,7 +11,7 @@ pub struct Replicas(Arc<Mutex<BTreeMap<String, Vec<Value>>>>);
 
 impl Replicas {
     pub(crate) fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Value>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().even_if_poisoned()
     }
 
     /// Whether both are the same variables.

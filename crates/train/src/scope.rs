@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use tensor::{Tensor, Value};
+use tensor::{EvenIfPoisoned, Tensor, Value};
 
 use crate::cell::Cell;
 use crate::error::{Error, Result};
@@ -109,7 +109,7 @@ impl Scope {
     }
 
     fn changed(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.0.changed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.changed.lock().even_if_poisoned()
     }
 
     /// Copies of the variables of this scope itself that hold something and are wanted.
@@ -143,7 +143,7 @@ impl Scope {
     }
 
     fn kids(&self) -> MutexGuard<'_, Vec<Scope>> {
-        self.0.kids.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.kids.lock().even_if_poisoned()
     }
 
     /// Gives the reader variable `name` its batches; what it read from before is gone.
@@ -168,7 +168,7 @@ impl Scope {
     }
 
     fn readers(&self) -> MutexGuard<'_, HashMap<String, Box<dyn Reader>>> {
-        self.0.readers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.readers.lock().even_if_poisoned()
     }
 
     /// Unlike that of any other scope in this process.
@@ -309,7 +309,7 @@ impl Scope {
     fn lock_whole(&self) -> MutexGuard<'_, Vars> {
         let mut vars = self.lock();
         while !vars.lent.is_empty() {
-            vars = self.0.returned.wait(vars).unwrap_or_else(PoisonError::into_inner);
+            vars = self.0.returned.wait(vars).even_if_poisoned();
         }
         vars
     }
@@ -340,7 +340,7 @@ impl Scope {
         let mut vars = self.lock();
         let is_own = |cell: &Arc<Cell>| own.cells.iter().any(|(_, known)| Arc::ptr_eq(known, cell));
         while !vars.lent.values().all(is_own) {
-            vars = self.0.returned.wait(vars).unwrap_or_else(PoisonError::into_inner);
+            vars = self.0.returned.wait(vars).even_if_poisoned();
         }
         vars
     }
@@ -362,7 +362,7 @@ impl Scope {
 
     fn lock(&self) -> MutexGuard<'_, Vars> {
         // A kernel that panicked leaves variables as they were between two ops: still usable.
-        self.0.vars.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.vars.lock().even_if_poisoned()
     }
 }
 

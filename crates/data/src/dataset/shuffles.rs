@@ -79,7 +79,7 @@ impl Dataset {
         let (slots, merge_size) = (self.settings.slots.clone(), self.merge_size);
         let memory = self.loaded()?;
         let mut shuffled = match exchange {
-            Some(exchange) => memory.scatter(exchange, &slots, (seed, n_trade))?,
+            Some(exchange) => memory.scatter(exchange, &slots, seed, n_trade)?,
             None => Memory::clone(memory),
         };
         let mut n_unmerged = 0;
@@ -113,7 +113,7 @@ impl Dataset {
         let seed = self.next_seed();
         let now = self.loaded()?.clone();
         let original = self.original.get_or_insert(now).clone();
-        let mixed = original.mixed(&slots, &wanted, (seed, n_candidates));
+        let mixed = original.mixed(&slots, &wanted, seed, n_candidates);
         self.memory = Some(Arc::new(mixed));
         Ok(())
     }

@@ -14,6 +14,7 @@ mod plan;
 mod ports;
 mod recover;
 mod restarts;
+mod scale;
 mod snapshots;
 mod supervisor;
 
@@ -23,6 +24,7 @@ pub use plan::Host;
 use crate::error::{Error, Result};
 use crate::flags::Flags;
 use logs::Logs;
+use options::PsOptions;
 
 /// Exit code of a command line that makes no sense.
 const USAGE: i32 = 2;
@@ -33,22 +35,54 @@ pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i3
     let run = |console: &mut Console| match options::ps(arguments)? {
         None => help(options::PS_USAGE, console),
         Some(mut options) => {
-            let flags = Flags::from_environment(&crate::env::process)?;
             let logs = Logs::take(&options.log_dir, options.node.as_deref());
             options.log_dir = logs.folder.clone();
-            let (node, recovery) = (options.node.clone(), options.recovery.clone());
-            let mut job = plan::ps(options)?;
-            job.lines.extend(logs.line.clone());
-            job.tolerates_lost_trainers = flags.tolerate_lost_trainers();
-            let snapshots = recover::prepare(&mut job, node.as_deref(), &recovery, &flags)?;
-            let ended = supervisor::run(&job, host, console)?;
-            if let Some(snapshots) = snapshots.filter(|_| ended.is_done) {
-                snapshots.finish()?;
-            }
-            Ok(ended.code)
+            run_ps(options, logs.line.clone(), host, console)
         }
     };
     finish(run(console), options::PS_USAGE, console)
+}
+
+/// Runs a job with servers to its end, with other numbers of servers if somebody wants them.
+fn run_ps(
+    mut options: PsOptions,
+    mut line: Option<String>,
+    host: &Host,
+    console: &mut Console,
+) -> Result<i32> {
+    let flags = Flags::from_environment(&crate::env::process)?;
+    loop {
+        let mut job = plan::ps(options.clone())?;
+        job.lines.extend(line.take());
+        job.tolerates_lost_trainers = flags.tolerate_lost_trainers();
+        let node = options.node.as_deref();
+        let snapshots = recover::prepare(&mut job, node, &options.recovery, &flags)?;
+        if let Some(folder) = &job.snapshots {
+            // Whoever asked for this size has it; what was asked for before this launcher came is old.
+            scale::answer(folder, &format!("the job has {} servers", job.n_servers))?;
+        }
+        let ended = supervisor::run(&job, host, console)?;
+        if let Some(snapshots) = snapshots.filter(|_| ended.is_done) {
+            snapshots.finish()?;
+        }
+        match (ended.scale, job.snapshots) {
+            (Some(n), Some(folder)) => {
+                options.n_servers = Some(n);
+                options.recovery.snapshot_dir = Some(folder.clone());
+                options.recovery.resume = Some(folder);
+            }
+            _ => return Ok(ended.code),
+        }
+    }
+}
+
+/// Gives a running job another number of servers; returns the exit code.
+pub fn scale(arguments: &[String], _host: &Host, console: &mut Console) -> i32 {
+    let run = |console: &mut Console| match options::scale(arguments)? {
+        None => help(options::SCALE_USAGE, console),
+        Some(options) => scale::ask(&options, console).map(|()| 0),
+    };
+    finish(run(console), options::SCALE_USAGE, console)
 }
 
 /// Runs a job of trainers alone; returns the exit code.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ps::Endpoint;
 use tensor::DidYouMean;
 
-use crate::error::{Result, Usage};
+use crate::error::{Error, Result, Usage};
 
 /// What `launch_ps --help` says.
 pub const PS_USAGE: &str = "\
@@ -43,6 +43,16 @@ usage: launch [options] script [arguments]
   --use_paddlecloud       machines from PADDLE_TRAINERS, this one from POD_IP
   --print_config BOOL     say what is started (True)
 The script is a Python script (.py) or any executable.";
+
+/// What `scale --help` says.
+pub const SCALE_USAGE: &str = "\
+usage: scale DIR --servers N [--wait_secs S]
+  DIR            the folder of snapshots (--snapshot_dir) of a job that runs on this machine
+  --servers N    how many servers it should have from now on
+  --wait_secs S  how long to wait for that (120)";
+
+/// How long a job may take to change its size.
+const SCALE_PATIENCE: Duration = Duration::from_secs(120);
 
 const FROM_ZERO: &str = "a number of seconds, 0 or more";
 const ABOVE_ZERO: &str = "a number of seconds above 0";
@@ -117,6 +127,42 @@ pub struct CollectiveOptions {
     pub is_verbose: bool,
     /// What to start.
     pub script: Script,
+}
+
+/// What `scale` was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScaleOptions {
+    /// The folder of snapshots of the job.
+    pub folder: PathBuf,
+    /// Servers it should have.
+    pub n_servers: usize,
+    /// How long to wait for it.
+    pub patience: Duration,
+}
+
+/// Reads the command line of `scale`; None when it asks for help.
+pub fn scale(arguments: &[String]) -> Result<Option<ScaleOptions>> {
+    // Options may stand on both sides of the folder.
+    let at = arguments.iter().position(|argument| !argument.starts_with('-'));
+    let arguments = match at {
+        Some(0) => [&arguments[1..], &arguments[..1]].concat(),
+        _ => arguments.to_vec(),
+    };
+    let read = Given::read(&arguments, &["--servers", "--wait_secs"], &[]);
+    let missing = |error| match error {
+        Error::Usage(Usage::NoScript) => Usage::NoFolder.into(),
+        other => other,
+    };
+    let Some(given) = read.map_err(missing)? else { return Ok(None) };
+    if let Some(surplus) = given.script.arguments.first() {
+        return Err(Usage::Surplus(surplus.clone()).into());
+    }
+    let n_servers = given.number("--servers")?.ok_or(Usage::NoValue("--servers".to_string()))?;
+    if n_servers == 0 {
+        return Err(Usage::Nobody("server").into());
+    }
+    let patience = given.seconds("--wait_secs", ABOVE_ZERO)?.unwrap_or(SCALE_PATIENCE);
+    Ok(Some(ScaleOptions { folder: given.script.path, n_servers, patience }))
 }
 
 /// Reads the command line of `launch_ps`; None when it asks for help.
@@ -290,7 +336,6 @@ impl Given {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
 
     fn words(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_string).collect()
@@ -339,6 +384,24 @@ mod tests {
             grace: Some(Duration::ZERO),
         };
         assert_eq!(ps(&words(line)).unwrap().unwrap().recovery, all);
+    }
+
+    #[test]
+    fn a_job_is_scaled_by_its_folder() {
+        let wanted =
+            ScaleOptions { folder: "snap".into(), n_servers: 3, patience: Duration::from_secs(7) };
+        for line in ["snap --servers 3 --wait_secs 7", "--servers=3 --wait_secs 7 snap"] {
+            assert_eq!(scale(&words(line)).unwrap().unwrap(), wanted, "{line}");
+        }
+        assert_eq!(scale(&words("-h")).unwrap(), None);
+        let refused = |line: &str| match scale(&words(line)) {
+            Err(Error::Usage(usage)) => usage,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(refused("--servers 3"), Usage::NoFolder);
+        assert_eq!(refused("snap"), Usage::NoValue("--servers".into()));
+        assert_eq!(refused("snap --servers 0"), Usage::Nobody("server"));
+        assert_eq!(refused("--servers 2 snap more"), Usage::Surplus("more".into()));
     }
 
     #[test]

@@ -52,6 +52,10 @@ pub(crate) struct Job {
     pub(crate) tolerates_lost_trainers: bool,
     /// What happens when a process dies.
     pub(crate) policy: Policy,
+    /// The folder of snapshots, if there is one.
+    pub(crate) snapshots: Option<PathBuf>,
+    /// Why it cannot get another number of servers while it runs, if so.
+    pub(crate) fixed_size: Option<&'static str>,
     /// What is told at the start.
     pub(crate) lines: Vec<String>,
     /// The ports, ours until the job is over.
@@ -148,6 +152,13 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
             options.n_trainers
         ));
     }
+    let fixed_size = match (is_listed, nodes.is_wide()) {
+        (_, true) => Some("it runs on several machines; stop it and start it again with --resume"),
+        (true, _) => {
+            Some("--endpoints lists its servers; stop it and start it again with --resume")
+        }
+        (false, false) => None,
+    };
     let whole = Whole { nodes: &nodes, servers: &servers, n_trainers };
     let processes = whole.processes(&options, &own);
     Ok(Job {
@@ -158,6 +169,8 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
         is_wide: nodes.is_wide(),
         tolerates_lost_trainers: false,
         policy: Policy::default(),
+        snapshots: None,
+        fixed_size,
         lines,
         _ports: ports,
     })
@@ -301,6 +314,8 @@ pub(crate) fn collective(
         is_wide: nodes.is_wide(),
         tolerates_lost_trainers: false,
         policy: Policy::default(),
+        snapshots: None,
+        fixed_size: Some("it has no servers"),
         lines,
         _ports: ports,
     })

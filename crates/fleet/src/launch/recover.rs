@@ -63,6 +63,7 @@ pub(super) fn prepare(
     for process in &mut job.processes {
         process.variables.extend(told.variables());
     }
+    job.snapshots = Some(snapshots.folder.clone());
     let flagged = usize::try_from(flags.max_restarts()).unwrap_or(usize::MAX);
     job.policy = Policy {
         max_restarts: options.max_restarts.unwrap_or(flagged),

@@ -207,6 +207,18 @@ impl Snapshots {
     }
 }
 
+/// Whether a launcher of this machine runs with this folder.
+pub(super) fn is_in_use(folder: &Path) -> bool {
+    let lock = File::options().append(true).open(folder.join("launcher.lock"));
+    lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+/// How many servers the job in a folder has.
+pub(super) fn n_servers(folder: &Path) -> Result<usize> {
+    let nothing = || SnapshotError::Nothing { folder: folder.to_path_buf() };
+    Ok(read_job(folder)?.ok_or_else(nothing)?.n_servers)
+}
+
 /// Takes a lock; whether somebody else has it. A process that was just started may hold the locks of
 /// the one that started it for a moment.
 fn is_locked(lock: &File) -> bool {

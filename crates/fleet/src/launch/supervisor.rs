@@ -10,6 +10,7 @@ use super::console::Console;
 use super::group::Group;
 use super::member::{Member, Starter};
 use super::plan::{Host, Job};
+use super::scale;
 use crate::error::{Error, Result};
 use crate::lines;
 use crate::role::Part;
@@ -28,6 +29,8 @@ pub(super) struct Ended {
     pub(super) code: i32,
     /// All trainers came to their end.
     pub(super) is_done: bool,
+    /// It ended, in order, to go on with so many servers.
+    pub(super) scale: Option<usize>,
 }
 
 /// Runs a job to its end.
@@ -51,9 +54,12 @@ pub(super) fn run(job: &Job, host: &Host, console: &mut Console) -> Result<Ended
             console.say("ending the other processes");
         }
         End::Signal(signal) => console.say(&format!("got {}, ending the job", name_of(*signal))),
+        End::Scale(n) => {
+            console.say(&format!("the job is to have {n} servers: it is saved and goes on"))
+        }
     }
     // A job that is done or failed needs no time for snapshots.
-    let grace = job.policy.grace.filter(|_| matches!(end, End::Signal(_)));
+    let grace = job.policy.grace.filter(|_| matches!(end, End::Signal(_) | End::Scale(_)));
     let late = processes.end(grace.unwrap_or(GRACE), &signals);
     if matches!(end, End::Done) && has_servers {
         console.say(lines::SERVERS_KILLED);
@@ -61,13 +67,18 @@ pub(super) fn run(job: &Job, host: &Host, console: &mut Console) -> Result<Ended
     let code = match end {
         End::Done => 0,
         End::Failed(_) => 1,
-        End::Signal(SIGTERM) if job.policy.has_snapshots => {
+        End::Signal(SIGTERM) | End::Scale(_) if job.policy.has_snapshots => {
             late.iter().for_each(|name| console.say(&format!("{name} did not end in time")));
             processes.code_when_asked(console)
         }
         End::Signal(signal) => 128 + signal,
+        End::Scale(_) => 1,
     };
-    Ok(Ended { code, is_done: matches!(end, End::Done) })
+    let scale = match end {
+        End::Scale(n) if code == 0 => Some(n),
+        _ => None,
+    };
+    Ok(Ended { code, is_done: matches!(end, End::Done), scale })
 }
 
 fn check(script: &Path) -> Result<()> {
@@ -83,6 +94,8 @@ enum End {
     Failed(usize),
     /// Somebody wants it to end.
     Signal(i32),
+    /// Somebody wants it to have so many servers.
+    Scale(usize),
 }
 
 /// All processes of the job on this machine.
@@ -118,6 +131,9 @@ impl<'a> Processes<'a> {
             if let Some(signal) = signals.take() {
                 return Ok(End::Signal(signal));
             }
+            if let Some(n) = self.size_wanted()? {
+                return Ok(End::Scale(n));
+            }
             let trainers_done = self.are_through(Part::Trainer);
             // A server may fail when its last trainer is gone; then the job is done all the same.
             if trainers_done && !self.job.is_wide {
@@ -147,6 +163,20 @@ impl<'a> Processes<'a> {
             }
             console.progress(|| self.progress());
             thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Another number of servers that somebody wants, if this job can have it.
+    fn size_wanted(&self) -> Result<Option<usize>> {
+        let Some(folder) = &self.job.snapshots else { return Ok(None) };
+        let Some(n) = scale::wanted(folder) else { return Ok(None) };
+        match &self.job.fixed_size {
+            _ if n == self.job.n_servers => {
+                scale::answer(folder, &format!("the job has {n} servers"))?;
+                Ok(None)
+            }
+            Some(why) => scale::refuse(folder, why).map(|()| None),
+            None => Ok(Some(n)),
         }
     }
 

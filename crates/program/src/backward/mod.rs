@@ -19,9 +19,10 @@ use crate::var::VarDesc;
 
 /// A parameter and the variable that holds its gradient.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct ParamGrad {
+    /// Name of the parameter.
     pub param: String,
+    /// Name of its gradient.
     pub grad: String,
 }
 
@@ -149,7 +150,7 @@ fn append(
     let prefix = "grad/".repeat(program.n_backwards as usize);
     program.n_backwards += 1;
     for op in ops {
-        append_grad_op(program, 0, op, (&names, &prefix))?;
+        append_grad_op(program, 0, op, &names, &prefix)?;
     }
     Ok(Written { prefix, names })
 }
@@ -166,7 +167,7 @@ fn collect(
     let mut written: HashSet<String> = targets.outputs.iter().map(|var| names::grad(var)).collect();
     for &index in path.iter().rev() {
         let forward = program.block(block).ops[index].clone();
-        let emitted = differentiate(program, (block, index), &forward, no_grad)?;
+        let emitted = differentiate(program, block, index, &forward, no_grad)?;
         for mut op in emitted {
             // Who looks for the mistake looks where the layer is, not where it was differentiated.
             op.site = forward.site.clone();
@@ -181,7 +182,8 @@ fn collect(
 
 fn differentiate(
     program: &mut Program,
-    (block, index): (BlockId, usize),
+    block: BlockId,
+    index: usize,
     forward: &OpDesc,
     no_grad: &HashSet<String>,
 ) -> Result<Vec<OpDesc>> {
@@ -225,7 +227,8 @@ fn append_grad_op(
     program: &mut Program,
     block: BlockId,
     mut op: OpDesc,
-    (written, prefix): (&HashSet<String>, &str),
+    written: &HashSet<String>,
+    prefix: &str,
 ) -> Result<()> {
     for (_, vars) in &op.outputs {
         for var in vars.iter().filter(|var| *var != EMPTY) {

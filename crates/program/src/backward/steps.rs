@@ -18,14 +18,15 @@ pub(super) fn grad(
 ) -> Result<Vec<OpDesc>> {
     let mut outputs = op.output_names("outputs").to_vec();
     outputs.extend(op.attrs.strs("states")?.iter().cloned());
-    let backward = inside(program, (block, op), outputs, no_grad)?;
+    let backward = inside(program, block, op, outputs, no_grad)?;
     Ok(vec![op_for(op, backward, no_grad)])
 }
 
 /// Adds a block with the gradient ops of the block that `op` runs.
 fn inside(
     program: &mut Program,
-    (block, op): (BlockId, &OpDesc),
+    block: BlockId,
+    op: &OpDesc,
     outputs: Vec<String>,
     no_grad: &HashSet<String>,
 ) -> Result<BlockId> {
@@ -45,7 +46,7 @@ fn inside(
     let targets = Targets { outputs, inputs: None, seeds: Vec::new() };
     let (ops, written) = collect(program, forward, &targets, &mut stays)?;
     for step_op in ops {
-        append_grad_op(program, backward, step_op, (&written, ""))?;
+        append_grad_op(program, backward, step_op, &written, "")?;
     }
     Ok(backward)
 }
@@ -62,7 +63,7 @@ pub(super) fn grad_of_branch(
         // What was there before the block changed it is gone.
         return Err(Error::NotDifferentiable { op: op.kind.clone() });
     }
-    let backward = inside(program, (block, op), outs.to_vec(), no_grad)?;
+    let backward = inside(program, block, op, outs.to_vec(), no_grad)?;
     let mut grad = OpDesc::new("conditional_block_grad");
     for port in ["Cond", "Input"] {
         grad = grad.input(port, op.input_names(port));

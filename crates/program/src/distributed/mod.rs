@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tensor::mix;
 
 pub use mode::{Applies, BadSwitch, Mode, Split, Switch, Switches};
-pub use piece::{Piece, ServerId};
+pub use piece::{Piece, ServerId, VarId};
 
 use crate::attr::Attrs;
 use crate::error::Result;
@@ -54,6 +54,11 @@ impl Spread {
 /// modulo the number of servers. Saved tables and running jobs depend on it.
 pub fn server_of(row: i64, n_servers: usize) -> usize {
     (mix(row as u64) % n_servers.max(1) as u64) as usize
+}
+
+/// The variable in which a difference for another one travels (GEO).
+pub fn difference_of(var: &str) -> String {
+    format!("{var}.delta")
 }
 
 /// Why a variable is on a server.
@@ -115,6 +120,9 @@ pub struct Distributed {
     pub ps_endpoint: Option<String>,
     /// Every piece of every variable on a server, in order of the parameters.
     pub placement: Vec<Placement>,
+    /// For each server, the names of all its variables that this trainer may speak of, sorted: the
+    /// number of a variable is its place here.
+    pub vars: Vec<Vec<String>>,
     /// The table made with `is_distributed`.
     pub lookup_table: Option<String>,
     /// Tables, and states of their optimizers, that servers save and load themselves, row by row.
@@ -151,7 +159,14 @@ impl Distributed {
         let width: i64 = placed.origin_dims.iter().skip(1).product::<i64>().max(1);
         let first = placed.offset / width;
         let rows = first..first + placed.slice_dims.first().copied().unwrap_or(0);
-        Some(Piece { name: placed.slice.clone(), server: self.server(&placed.endpoint)?, rows })
+        let (name, server) = (placed.slice.clone(), self.server(&placed.endpoint)?);
+        let var = self.var(server, &name)?;
+        Some(Piece { name, server, var, rows })
+    }
+
+    /// The number of a variable of a server.
+    pub fn var(&self, server: ServerId, name: &str) -> Option<VarId> {
+        VarId::find(self.vars.get(server.0)?, name)
     }
 
     /// What all processes of a job must agree on, besides the parameters: how many they are, and
@@ -203,6 +218,7 @@ mod tests {
             endpoints: vec!["127.0.0.1:6174".to_string()],
             ps_endpoint: None,
             placement: Vec::new(),
+            vars: Vec::new(),
             lookup_table: None,
             by_rows: Vec::new(),
             job: String::new(),

@@ -6,26 +6,39 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(pub usize);
 
+/// A variable of a server, by its place in the sorted list of all that a trainer may speak of there.
+/// The trainer gives the list to the server when it connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VarId(pub u32);
+
+impl VarId {
+    /// The number of a name in such a list.
+    pub fn find(names: &[String], name: &str) -> Option<Self> {
+        let at = names.binary_search_by(|known| known.as_str().cmp(name)).ok()?;
+        u32::try_from(at).ok().map(Self)
+    }
+}
+
 /// Rows of a variable that one server has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// What the server calls them.
+    /// What the server calls them, for messages to users.
     pub name: String,
     /// The server.
     pub server: ServerId,
+    /// Their number there.
+    pub var: VarId,
     /// Which rows of the whole.
     pub rows: Range<i64>,
 }
 
 impl Piece {
-    /// A variable that is not cut, however many rows it has.
-    pub fn whole(name: &str, server: ServerId) -> Self {
-        Self { name: name.to_string(), server, rows: 0..i64::MAX }
-    }
+    /// The rows of a variable that is not cut, however many there are.
+    pub const ALL: Range<i64> = 0..i64::MAX;
 
     /// Whether it is a variable that is not cut, however many rows that has.
     pub fn is_whole(&self) -> bool {
-        self.rows == (0..i64::MAX)
+        self.rows == Self::ALL
     }
 
     /// How many rows.

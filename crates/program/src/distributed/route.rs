@@ -1,11 +1,12 @@
 //! What a remote op does, read from its attributes once, when the program is prepared.
 //!
 //! The attributes are Fluid's, and text: names, end points, numbers of rows. This is the only place
-//! that reads them; while a program runs, servers are numbers and pieces are ready.
+//! that reads them; while a program runs, servers and variables are numbers and pieces are ready.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Distributed, Piece, ServerId, Spread};
+use super::{Distributed, Piece, ServerId, Spread, VarId};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::names;
@@ -106,8 +107,10 @@ pub enum Deal {
 /// Parts of a table that servers write to their disks.
 #[derive(Clone, Debug)]
 pub struct Save {
-    /// The parts.
-    pub pieces: Vec<Piece>,
+    /// The table.
+    pub table: String,
+    /// Who has a part of it.
+    pub servers: Vec<ServerId>,
     /// The folder.
     pub dir: String,
 }
@@ -119,6 +122,8 @@ pub struct Servers<'a> {
     pub job: Option<&'a Distributed>,
     /// The end points of the job, by number.
     pub endpoints: &'a [String],
+    /// The names of each server's variables, by their numbers.
+    pub vars: &'a [Vec<String>],
 }
 
 impl Servers<'_> {
@@ -132,6 +137,36 @@ impl Servers<'_> {
 
     fn numbers(&self, endpoints: &[String]) -> Result<Vec<ServerId>> {
         endpoints.iter().map(|endpoint| self.number(endpoint)).collect()
+    }
+
+    fn piece(&self, name: &str, server: ServerId, rows: Range<i64>) -> Result<Piece> {
+        let names = self.vars.get(server.0).map_or(&[][..], Vec::as_slice);
+        let var = VarId::find(names, name).ok_or_else(|| Error::NotOnServer {
+            var: name.to_string(),
+            endpoint: self.endpoints.get(server.0).cloned().unwrap_or_default(),
+        })?;
+        Ok(Piece { name: name.to_string(), server, var, rows })
+    }
+
+    fn whole(&self, name: &str, server: ServerId) -> Result<Piece> {
+        self.piece(name, server, Piece::ALL)
+    }
+
+    /// One variable on several servers, whole.
+    fn copies(&self, name: &str, on: &[ServerId]) -> Result<Vec<Piece>> {
+        on.iter().map(|&server| self.whole(name, server)).collect()
+    }
+
+    /// Pieces with their servers; `sections` are the rows of each, or none if it is not cut.
+    fn pieces(&self, names: &[String], on: &[ServerId], sections: &[i64]) -> Result<Vec<Piece>> {
+        let mut start = 0i64;
+        let each = names.iter().zip(on).enumerate().map(|(at, (name, &server))| {
+            let Some(&n_rows) = sections.get(at) else { return self.whole(name, server) };
+            let rows = start..start.saturating_add(n_rows.max(0));
+            start = rows.end;
+            self.piece(name, server, rows)
+        });
+        each.collect()
     }
 
     fn sends_in_background(&self) -> bool {
@@ -165,18 +200,6 @@ pub fn is_remote_look_up(op: &OpDesc) -> Result<bool> {
     Ok(op.traits().looks_up && is_named("epmap")? && is_named("table_names")?)
 }
 
-/// Names of pieces and their servers; `sections` are the rows of each, or none if it is not cut.
-fn pieces(names: &[String], servers: &[ServerId], sections: &[i64]) -> Arc<[Piece]> {
-    let mut start = 0i64;
-    let each = names.iter().zip(servers).enumerate().map(|(at, (name, &server))| {
-        let Some(&n_rows) = sections.get(at) else { return Piece::whole(name, server) };
-        let rows = start..start.saturating_add(n_rows.max(0));
-        start = rows.end;
-        Piece { name: name.clone(), server, rows }
-    });
-    each.collect()
-}
-
 fn read_send(op: &OpDesc, servers: &Servers<'_>) -> Result<Send> {
     let (vars, names) = (op.input_names("X"), op.attrs.strs("send_varnames")?);
     if servers.job.is_some_and(|job| job.mode.exchanges_every().is_some()) {
@@ -187,29 +210,27 @@ fn read_send(op: &OpDesc, servers: &Servers<'_>) -> Result<Send> {
     }
     let to = servers.numbers(op.attrs.strs("epmap")?)?;
     let grads = |vars, may_queue| Ok(Send::Grads(Grads { vars, may_queue, for_good: false }));
-    let apart = |names: &[String]| {
+    let apart = |names: &[String]| -> Result<Vec<Sent>> {
         let whole = |(name, &server): (&String, &ServerId)| {
-            Sent::Pieces(Arc::new([Piece::whole(name, server)]))
+            Ok(Sent::Pieces(Arc::new([servers.whole(name, server)?])))
         };
         names.iter().zip(&to).map(whole).collect()
     };
     if names.is_empty() {
-        return grads(apart(vars), false);
+        return grads(apart(vars)?, false);
     }
     let may_queue = servers.sends_in_background();
     if !op.attrs.bool("use_send_handler", true)? {
-        let copies = |var: &String| {
-            let name = names.first().unwrap_or(var);
-            Sent::Copies(to.iter().map(|&server| Piece::whole(name, server)).collect())
-        };
-        return grads(vars.iter().map(copies).collect(), may_queue);
+        let copies =
+            |var: &String| Ok(Sent::Copies(servers.copies(names.first().unwrap_or(var), &to)?));
+        return grads(vars.iter().map(copies).collect::<Result<_>>()?, may_queue);
     }
     let sections = op.attrs.ints("sections")?;
     // Without sections every variable is a piece by itself.
     if sections.is_empty() && names.len() == vars.len() {
-        return grads(apart(names), may_queue);
+        return grads(apart(names)?, may_queue);
     }
-    let cut = pieces(names, &to, &sections);
+    let cut: Arc<[Piece]> = servers.pieces(names, &to, &sections)?.into();
     grads(vars.iter().map(|_| Sent::Pieces(cut.clone())).collect(), may_queue)
 }
 
@@ -220,10 +241,12 @@ fn read_barrier(op: &OpDesc, servers: &Servers<'_>) -> Result<Route> {
 fn read_recv(op: &OpDesc, servers: &Servers<'_>) -> Result<Recv> {
     let from = servers.numbers(op.attrs.strs("epmap")?)?;
     let names = op.attrs.strs("recv_varnames")?;
-    let whole = |(name, &server): (&String, &ServerId)| Piece::whole(name, server);
     let vars = match names {
-        [] => op.output_names("Out").iter().zip(&from).map(|pair| vec![whole(pair)]).collect(),
-        names => vec![names.iter().zip(&from).map(whole).collect()],
+        [] => {
+            let all = servers.pieces(op.output_names("Out"), &from, &[])?;
+            all.into_iter().map(|piece| vec![piece]).collect()
+        }
+        names => vec![servers.pieces(names, &from, &[])?],
     };
     let may_skip = !names.is_empty() && servers.sends_in_background();
     Ok(Recv { vars, may_skip, is_off: op.attrs.int("do_not_run", 0)? != 0 })
@@ -240,22 +263,19 @@ fn read_look_up(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUp> {
         // A part without rows is never asked.
         Spread::Range => {
             let names = &names[..names.len().min(sections.len())];
-            (Deal::Rows, pieces(names, &from, &sections))
+            (Deal::Rows, servers.pieces(names, &from, &sections)?)
         }
         Spread::Hash => {
             let rows = 0..sections.iter().sum();
-            let part = |(name, &server): (&String, &ServerId)| Piece {
-                rows: rows.clone(),
-                ..Piece::whole(name, server)
-            };
-            (Deal::Hash, names.iter().zip(&from).map(part).collect())
+            let part = |(name, &server): (&String, _)| servers.piece(name, server, rows.clone());
+            (Deal::Hash, names.iter().zip(&from).map(part).collect::<Result<_>>()?)
         }
     };
     let table = op.input_names("W").first();
     let placed = servers.job.zip(table).and_then(|(job, table)| job.pieces(table).next());
     let width = placed.and_then(|piece| piece.origin_dims.get(1).copied()).unwrap_or(0);
     Ok(LookUp {
-        pieces: pieces.to_vec(),
+        pieces,
         deal,
         padding: Some(op.attrs.int("padding_idx", -1)?).filter(|&id| id != -1),
         peek: op.attrs.bool("is_test", false)?,
@@ -271,7 +291,7 @@ fn read_shards(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUp> {
     let table = table.map_or(names::EMPTY, String::as_str);
     let from = servers.numbers(op.attrs.strs("epmap")?)?;
     Ok(LookUp {
-        pieces: from.into_iter().map(|server| Piece::whole(table, server)).collect(),
+        pieces: servers.copies(table, &from)?,
         deal: Deal::Done,
         padding: None,
         peek: false,
@@ -282,10 +302,18 @@ fn read_shards(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUp> {
 }
 
 fn read_save(op: &OpDesc, servers: &Servers<'_>) -> Result<Save> {
-    let table = op.attrs.str("lookup_table", "")?;
-    let on = servers.numbers(op.attrs.strs("epmap")?)?;
-    let pieces = on.into_iter().map(|server| Piece::whole(table, server)).collect();
-    Ok(Save { pieces, dir: op.attrs.str("dir", "")?.to_string() })
+    Ok(Save {
+        table: op.attrs.str("lookup_table", "")?.to_string(),
+        servers: servers.numbers(op.attrs.strs("epmap")?)?,
+        dir: op.attrs.str("dir", "")?.to_string(),
+    })
+}
+
+/// The names in an op's attributes, for tests.
+#[cfg(test)]
+pub(crate) fn named(op: &OpDesc) -> Result<Vec<String>> {
+    let lists = ["send_varnames", "recv_varnames", "table_names"].map(|attr| op.attrs.strs(attr));
+    Ok(lists.into_iter().collect::<Result<Vec<_>>>()?.concat())
 }
 
 #[cfg(test)]
@@ -298,9 +326,12 @@ mod tests {
         names.iter().map(|name| name.to_string()).collect()
     }
 
+    const VARS: [&str; 8] = ["p", "q", "t.block0", "t.block1", "w.block0", "w.block1", "x", "y"];
+
     fn read(op: &OpDesc) -> Route {
-        let endpoints = list(&SERVERS);
-        Route::read(op, &Servers { job: None, endpoints: &endpoints }).unwrap().unwrap()
+        let (endpoints, vars) = (list(&SERVERS), [list(&VARS), list(&VARS)]);
+        let servers = Servers { job: None, endpoints: &endpoints, vars: &vars };
+        Route::read(op, &servers).unwrap().unwrap()
     }
 
     fn sent(op: &OpDesc) -> Vec<Sent> {
@@ -311,7 +342,8 @@ mod tests {
     }
 
     fn piece(name: &str, server: usize, rows: std::ops::Range<i64>) -> Piece {
-        Piece { name: name.to_string(), server: ServerId(server), rows }
+        let var = VarId(VARS.iter().position(|known| *known == name).unwrap() as u32);
+        Piece { name: name.to_string(), server: ServerId(server), var, rows }
     }
 
     #[test]
@@ -358,11 +390,14 @@ mod tests {
     #[test]
     fn servers_of_another_job_are_refused_and_other_ops_have_no_route() {
         let endpoints = list(&SERVERS);
-        let servers = Servers { job: None, endpoints: &endpoints };
+        let servers = Servers { job: None, endpoints: &endpoints, vars: &[] };
         let op = OpDesc::new("send_barrier").attr("endpoints", list(&["c:1"]));
         let error = Route::read(&op, &servers).unwrap_err();
         assert!(matches!(error, Error::UnknownServer { .. }), "{error}");
         assert!(Route::read(&op, &Servers::default()).unwrap().is_none(), "there are no servers");
+        let recv = OpDesc::new("recv").output("Out", "w").attr("epmap", list(&["a:1"]));
+        let error = Route::read(&recv, &servers).unwrap_err();
+        assert!(matches!(&error, Error::NotOnServer { var, .. } if var == "w"), "{error}");
         let local = OpDesc::new("lookup_table").input("Ids", "C1");
         assert!(Route::read(&local, &servers).unwrap().is_none());
     }

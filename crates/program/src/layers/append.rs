@@ -160,7 +160,8 @@ impl<'b, 'p> OneOp<'b, 'p> {
 /// Appends `op` as a layer of this kind; its result, at port `Out`, is of type `dtype`.
 pub(super) fn append(
     b: &mut Builder<'_>,
-    (kind, name): (&str, Option<&str>),
+    kind: &str,
+    name: Option<&str>,
     dtype: DType,
     op: OpDesc,
 ) -> Result<Var> {

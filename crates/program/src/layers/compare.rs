@@ -18,13 +18,13 @@ layers! { comparisons;
     fn less_equal
     /// Where x != y; written into `cond` if it is given.
     fn not_equal
-    (x: Input, y: Input; cond: MaybeInput = None) -> Var { |b, kind| compare(b, kind, (x, y), cond) }
+    (x: Input, y: Input; cond: MaybeInput = None) -> Var { |b, kind| compare(b, kind, x, y, cond) }
 
     /// Where x < y; written into `cond` if it is given. `force_cpu` changes nothing.
     fn less_than(x: Input, y: Input; force_cpu: MaybeBool = None, cond: MaybeInput = None)
     -> Var { |b|
         let _ = force_cpu;
-        compare(b, "less_than", (x, y), cond)
+        compare(b, "less_than", x, y, cond)
     }
 
     /// Where both hold; written into `out` if it is given.
@@ -58,12 +58,7 @@ layers! { comparisons;
     }
 }
 
-fn compare(
-    b: &mut Builder<'_>,
-    kind: &str,
-    (x, y): (&Var, &Var),
-    cond: Option<&Var>,
-) -> Result<Var> {
+fn compare(b: &mut Builder<'_>, kind: &str, x: &Var, y: &Var, cond: Option<&Var>) -> Result<Var> {
     let layer = b.layer_name(kind, None);
     let out = match cond {
         Some(cond) => cond.clone(),

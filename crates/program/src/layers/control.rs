@@ -91,7 +91,7 @@ impl Switch {
 
 fn logical(b: &mut Builder<'_>, op: OpDesc) -> Result<Var> {
     let kind = op.kind.clone();
-    append(b, (&kind, None), DType::Bool, op)
+    append(b, &kind, None, DType::Bool, op)
 }
 
 /// Builds a block inside of the current one.
@@ -229,7 +229,7 @@ pub fn choose(
         });
     }
     let cast = OpDesc::new("cast").input("X", pred).attr("in_dtype", DType::Bool.code());
-    let mask = append(b, ("cast", None), DType::I32, cast.attr("out_dtype", DType::I32.code()))?;
+    let mask = append(b, "cast", None, DType::I32, cast.attr("out_dtype", DType::I32.code()))?;
     let mut chosen = Vec::new();
     for (yes, no) in held.into_iter().zip(failed) {
         let out = generated(b, b.meta(&yes)?);

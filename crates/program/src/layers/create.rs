@@ -25,11 +25,14 @@ pub fn create_tensor(
 
 /// Options of [`create_parameter`]; defaults as in `fluid.layers.create_parameter`.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct CreateParameter<'a> {
+    /// Name of the parameter, unless `attr` has one.
     pub name: Option<&'a str>,
+    /// How it is named, filled and trained.
     pub attr: Option<ParamAttr>,
+    /// Named and filled as a bias: `b`, zeros.
     pub is_bias: bool,
+    /// What fills it unless `attr` says something; zeros for a bias, else Xavier.
     pub default_initializer: Option<Initializer>,
 }
 
@@ -56,10 +59,12 @@ pub fn create_parameter(
 
 /// Options of [`create_global_var`]; defaults as in `fluid.layers.create_global_var`.
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct CreateGlobalVar<'a> {
+    /// It is kept between runs, and saved.
     pub persistable: bool,
+    /// Changes nothing here; the program keeps it for Fluid.
     pub force_cpu: bool,
+    /// Its name; a new one is made if `None`.
     pub name: Option<&'a str>,
 }
 

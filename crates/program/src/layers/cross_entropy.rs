@@ -22,11 +22,14 @@ layers! { cross_entropies;
 
 /// Options of [`softmax_with_cross_entropy`]; defaults as in Fluid.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct SoftmaxWithCrossEntropy {
+    /// Labels are probabilities of all classes, not the number of one.
     pub soft_label: bool,
+    /// Rows with this label cost nothing.
     pub ignore_index: i32,
+    /// Changes nothing: the loss is always computed from the logits.
     pub numeric_stable_mode: bool,
+    /// Where the classes are.
     pub axis: i32,
 }
 

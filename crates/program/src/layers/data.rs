@@ -8,12 +8,16 @@ use crate::var::{Meta, VarDesc, VarKind};
 
 /// What an input may be besides its name and shape; defaults as in `fluid.layers.data`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Data {
+    /// The shape is that of one sample: -1 is put before it.
     pub append_batch_size: bool,
+    /// Element type.
     pub dtype: DType,
+    /// How deep sequences are nested; 0 for none.
     pub lod_level: i32,
+    /// No gradient is computed for it.
     pub stop_gradient: bool,
+    /// Shape and type of what is fed are checked.
     pub need_check_feed: bool,
 }
 

@@ -10,19 +10,21 @@ use crate::param::{Initializer, ParamAttr};
 
 /// Options of [`embedding`]; defaults as in `fluid.layers.embedding`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Embedding {
+    /// Gradients are the rows that were looked up, not a dense table.
     pub is_sparse: bool,
+    /// The table has no fixed vocabulary and lives on servers only.
     pub is_distributed: bool,
     /// This id reads as zeros; a negative one counts from the end of the table.
     pub padding_idx: Option<i64>,
+    /// How the table is named, filled and trained.
     pub param_attr: ParamAttr,
+    /// Element type of the table.
     pub dtype: DType,
 }
 
 /// Options of [`sparse_embedding`]; defaults as in `fluid.contrib.layers.sparse_embedding`.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct SparseEmbedding {
     /// This id reads as zeros; a negative one counts from the end of the table.
     pub padding_idx: Option<i64>,
@@ -30,7 +32,9 @@ pub struct SparseEmbedding {
     pub is_test: bool,
     /// Which rows servers take in: `count_filter_entry:<n>`, `probability_entry:<p>`.
     pub entry: Option<String>,
+    /// How the table is named, filled and trained.
     pub param_attr: ParamAttr,
+    /// Element type of the table.
     pub dtype: DType,
 }
 
@@ -55,10 +59,10 @@ pub fn embedding(
     options: Embedding,
 ) -> Result<Var> {
     let op = OpDesc::new("lookup_table");
-    look_up(b, (op, "embedding"), input, size, options)
+    LookUp { op, name: "embedding", size }.append(b, input, options)
 }
 
-/// The same for ids of any shape (`fluid.embedding`).
+/// Rows of a table of `size` for ids of any shape (`fluid.embedding`).
 pub fn embedding_v2(
     b: &mut Builder<'_>,
     input: &Var,
@@ -66,7 +70,7 @@ pub fn embedding_v2(
     options: Embedding,
 ) -> Result<Var> {
     let op = OpDesc::new("lookup_table_v2");
-    look_up(b, (op, "embedding"), input, size, options)
+    LookUp { op, name: "embedding", size }.append(b, input, options)
 }
 
 /// Rows of a table that servers make when they are first used, for ids that end in a dimension of 1
@@ -83,57 +87,61 @@ pub fn sparse_embedding(
         .attr("entry", entry.as_deref().unwrap_or("none"));
     let options =
         Embedding { is_sparse: true, is_distributed: false, padding_idx, param_attr, dtype };
-    look_up(b, (op, "sparse_embedding"), input, size, options)
+    LookUp { op, name: "sparse_embedding", size }.append(b, input, options)
 }
 
 /// What tables hold.
 const TABLES: &[DType] = &[DType::F16, DType::F32, DType::F64];
 
-fn look_up(
-    b: &mut Builder<'_>,
-    (op, name): (OpDesc, &'static str),
-    ids: &Var,
+/// The op that looks up rows of a table of `size`, for the layer `name`.
+struct LookUp {
+    op: OpDesc,
+    name: &'static str,
     size: [i64; 2],
-    options: Embedding,
-) -> Result<Var> {
-    let Embedding { is_sparse, is_distributed, padding_idx, param_attr, dtype } = options;
-    if !TABLES.contains(&dtype) {
-        let (op, var) = (name.to_string(), "dtype".to_string());
-        return Err(Error::LayerDType { op, var, allowed: TABLES, actual: dtype });
-    }
-    let padding = match padding_idx {
-        None => -1,
-        Some(id) if (-size[0]..size[0]).contains(&id) => id.rem_euclid(size[0]),
-        Some(id) => {
-            return Err(Error::BadArgument {
-                layer: name,
-                argument: "padding_idx",
-                rule: "it must be a row of the table",
-                actual: id.to_string(),
-            });
+}
+
+impl LookUp {
+    fn append(self, b: &mut Builder<'_>, ids: &Var, options: Embedding) -> Result<Var> {
+        let Self { op, name, size } = self;
+        let Embedding { is_sparse, is_distributed, padding_idx, param_attr, dtype } = options;
+        if !TABLES.contains(&dtype) {
+            let (op, var) = (name.to_string(), "dtype".to_string());
+            return Err(Error::LayerDType { op, var, allowed: TABLES, actual: dtype });
         }
-    };
-    let layer = b.layer_name(name, None);
-    let table = b.parameter(&NewParam {
-        layer: &layer,
-        suffix: "w",
-        attr: &param_attr,
-        dims: &size,
-        dtype,
-        default_init: Initializer::XAVIER,
-    })?;
-    let desc = b.main.block_mut(0).var_mut(table.name());
-    if let Some(info) = desc.and_then(|desc| desc.param.as_mut()) {
-        info.is_distributed |= is_distributed;
+        let padding = match padding_idx {
+            None => -1,
+            Some(id) if (-size[0]..size[0]).contains(&id) => id.rem_euclid(size[0]),
+            Some(id) => {
+                return Err(Error::BadArgument {
+                    layer: name,
+                    argument: "padding_idx",
+                    rule: "it must be a row of the table",
+                    actual: id.to_string(),
+                });
+            }
+        };
+        let layer = b.layer_name(name, None);
+        let table = b.parameter(&NewParam {
+            layer: &layer,
+            suffix: "w",
+            attr: &param_attr,
+            dims: &size,
+            dtype,
+            default_init: Initializer::XAVIER,
+        })?;
+        let desc = b.main.block_mut(0).var_mut(table.name());
+        if let Some(info) = desc.and_then(|desc| desc.param.as_mut()) {
+            info.is_distributed |= is_distributed;
+        }
+        let op = op
+            .input("W", &table)
+            .input("Ids", ids)
+            .attr("is_sparse", is_sparse)
+            .attr("is_distributed", is_distributed)
+            .attr("remote_prefetch", is_sparse && !is_distributed)
+            .attr("padding_idx", padding);
+        append(b, name, Some(&layer), dtype, op)
     }
-    let op = op
-        .input("W", &table)
-        .input("Ids", ids)
-        .attr("is_sparse", is_sparse)
-        .attr("is_distributed", is_distributed)
-        .attr("remote_prefetch", is_sparse && !is_distributed)
-        .attr("padding_idx", padding);
-    append(b, (name, Some(&layer)), dtype, op)
 }
 
 #[cfg(test)]

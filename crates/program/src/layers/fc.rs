@@ -8,7 +8,6 @@ use crate::param::{Initializer, ParamAttr};
 
 /// Options of [`fc`]; defaults as in `fluid.layers.fc`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Fc<'a> {
     /// How many dimensions are rows; -1 for all but the last.
     pub num_flatten_dims: i32,
@@ -16,7 +15,9 @@ pub struct Fc<'a> {
     pub param_attr: Vec<ParamAttr>,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,
+    /// The activation that is applied to the result.
     pub act: Option<&'a str>,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
 }
 
@@ -44,7 +45,17 @@ pub fn fc(b: &mut Builder<'_>, inputs: &[Var], size: i64, options: Fc<'_>) -> Re
     for (k, x) in inputs.iter().enumerate() {
         let attr = options.param_attr.get(k).or(options.param_attr.first());
         let attr = attr.cloned().unwrap_or_default();
-        products.push(product(b, &layer, x, &attr, (size, n_row_dims))?);
+        let meta = b.meta(x)?;
+        let columns = meta.dims.get(n_row_dims..).unwrap_or(&[]).iter().product();
+        let weight = NewParam {
+            layer: &layer,
+            suffix: "w",
+            attr: &attr,
+            dims: &[columns, size],
+            dtype: meta.dtype,
+            default_init: Initializer::XAVIER,
+        };
+        products.push(product(b, x, &weight, n_row_dims)?);
     }
     let mut out = match products.as_slice() {
         [one] => one.clone(),
@@ -70,24 +81,9 @@ fn n_row_dims(given: i32, rank: usize) -> Result<usize> {
     Err(Error::BadArgument { layer, argument, rule, actual: given.to_string() })
 }
 
-fn product(
-    b: &mut Builder<'_>,
-    layer: &str,
-    x: &Var,
-    attr: &ParamAttr,
-    (size, n_row_dims): (i64, usize),
-) -> Result<Var> {
-    let meta = b.meta(x)?;
-    let columns = meta.dims.get(n_row_dims..).unwrap_or(&[]).iter().product();
-    let weight = b.parameter(&NewParam {
-        layer,
-        suffix: "w",
-        attr,
-        dims: &[columns, size],
-        dtype: meta.dtype,
-        default_init: Initializer::XAVIER,
-    })?;
-    let out = b.temp(layer, meta.dtype);
+fn product(b: &mut Builder<'_>, x: &Var, new: &NewParam<'_>, n_row_dims: usize) -> Result<Var> {
+    let weight = b.parameter(new)?;
+    let out = b.temp(new.layer, new.dtype);
     b.op(OpDesc::new("mul")
         .input("X", x)
         .input("Y", &weight)

@@ -3,7 +3,7 @@
 use tensor::{DType, Tensor};
 
 use super::append::one_op;
-use super::sizes::Amount;
+use super::sizes::{Amount, SizePorts};
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
@@ -29,7 +29,7 @@ layers! { fills;
                 }
                 Amount::Is(value) => with_value(op, dtype, value),
             };
-            shape.on(b, layer, op, ("ShapeTensor", "ShapeTensorList"))
+            shape.on(b, layer, op, SizePorts { whole: "ShapeTensor", list: "ShapeTensorList" })
         })?;
         let Some(out) = out else { return op.out_stopped("Out", dtype) };
         op.out_into("Out", Some(out))?;

@@ -57,7 +57,7 @@ impl IfElse {
         Ok((b.main.block(block).parent.max(0) as usize, holds))
     }
 
-    fn outside(&self, b: &mut Builder<'_>, block: BlockId, (key, meta): (&str, Meta)) -> Var {
+    fn outside(&self, b: &mut Builder<'_>, block: BlockId, key: &str, meta: Meta) -> Var {
         let name = b.names.generate(key);
         b.main.block_mut(block).put_var(VarDesc::new(&name, meta));
         Var::from(name)
@@ -72,8 +72,8 @@ impl IfElse {
         }
         let meta = b.main.need_var(around, x.name())?.meta.clone();
         let key = format!("ifelse_input{}", self.layer);
-        let yes = self.outside(b, around, (&key, meta.clone()));
-        let no = self.outside(b, around, (&key, meta));
+        let yes = self.outside(b, around, &key, meta.clone());
+        let no = self.outside(b, around, &key, meta);
         let op = OpDesc::new("split_lod_tensor")
             .input("X", x)
             .input("Mask", &self.condition)
@@ -91,7 +91,7 @@ impl IfElse {
     pub fn output(&mut self, b: &mut Builder<'_>, out: &Var) -> Result<()> {
         let (around, holds) = self.around(b)?;
         let meta = b.meta(out)?;
-        let outside = self.outside(b, around, (&format!("{}_output", self.layer), meta));
+        let outside = self.outside(b, around, &format!("{}_output", self.layer), meta);
         b.op(OpDesc::new("assign").input("X", out).output("Out", &outside))?;
         self.outputs[usize::from(holds)].push(outside);
         Ok(())

@@ -63,18 +63,26 @@ fn layout_named(layer: &'static str, name: &str) -> Result<Layout> {
 
 /// Options of [`conv2d`]; defaults as in `fluid.layers.conv2d`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Conv2d<'a> {
+    /// How far windows are apart, down and across.
     pub stride: [i32; 2],
+    /// What surrounds the image.
     pub padding: Padding,
+    /// How far the taps of a window are apart, down and across.
     pub dilation: [i32; 2],
+    /// How many groups the channels fall into; one if `None`.
     pub groups: Option<i32>,
+    /// How the weights are named, filled and trained.
     pub param_attr: ParamAttr,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,
+    /// Changes nothing here; the program keeps it for Fluid.
     pub use_cudnn: bool,
+    /// The activation that is applied to the result.
     pub act: Option<&'a str>,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
+    /// `NCHW` or `NHWC`.
     pub data_format: &'a str,
 }
 
@@ -147,7 +155,7 @@ pub fn conv2d(
         .attr("data_format", options.data_format);
     b.op(options.padding.attrs(op, "conv2d", layout)?)?;
     let out = match &options.bias_attr {
-        Some(attr) => add_channel_bias(b, &layer, &out, (attr, layout.channel_axis()))?,
+        Some(attr) => add_channel_bias(b, &layer, &out, attr, layout.channel_axis())?,
         None => out,
     };
     activate(b, &layer, out, options.act)
@@ -157,7 +165,8 @@ fn add_channel_bias(
     b: &mut Builder<'_>,
     layer: &str,
     x: &Var,
-    (attr, axis): (&ParamAttr, usize),
+    attr: &ParamAttr,
+    axis: usize,
 ) -> Result<Var> {
     let meta = b.meta(x)?;
     let bias = b.parameter(&NewParam {
@@ -174,17 +183,26 @@ fn add_channel_bias(
 
 /// Options of [`pool2d`]; defaults as in `fluid.layers.pool2d`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Pool2d<'a> {
+    /// Height and width of a window; -1 only with `global_pooling`.
     pub pool_size: [i32; 2],
+    /// `max` or `avg`.
     pub pool_type: &'a str,
+    /// How far windows are apart, down and across.
     pub pool_stride: [i32; 2],
+    /// What surrounds the image.
     pub pool_padding: Padding,
+    /// One window covers the whole image.
     pub global_pooling: bool,
+    /// Changes nothing here; the program keeps it for Fluid.
     pub use_cudnn: bool,
+    /// A window that the image ends in counts, too.
     pub ceil_mode: bool,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
+    /// An average leaves out the padding.
     pub exclusive: bool,
+    /// `NCHW` or `NHWC`.
     pub data_format: &'a str,
 }
 
@@ -232,7 +250,7 @@ pub fn pool2d(b: &mut Builder<'_>, input: &Var, options: Pool2d<'_>) -> Result<V
         .attr("exclusive", options.exclusive)
         .attr("data_format", options.data_format);
     let op = options.pool_padding.attrs(op, "pool2d", layout)?;
-    append(b, ("pool2d", options.name), dtype, op)
+    append(b, "pool2d", options.name, dtype, op)
 }
 
 /// Pools an image into `pool_size` windows that share it out.
@@ -250,7 +268,7 @@ pub fn adaptive_pool2d(
         .attr("pooling_type", pool_type)
         .attr("ksize", pool_size.to_vec())
         .attr("adaptive", true);
-    append(b, ("pool2d", name), dtype, op)
+    append(b, "pool2d", name, dtype, op)
 }
 
 fn check_pool_type(layer: &'static str, pool_type: &str) -> Result<()> {

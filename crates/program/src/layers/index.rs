@@ -62,7 +62,7 @@ pub fn index(b: &mut Builder<'_>, x: &Var, places: &[Place]) -> Result<Var> {
         let cut = Cut { axes: &parts.axes, starts: &starts, ends: &ends };
         let layer = format!("{}_slice", x.name());
         let op = OpDesc::new("slice").input("Input", x);
-        let op = slice_op(b, &layer, op, (cut, &parts.dropped))?;
+        let op = slice_op(b, &layer, op, cut, &parts.dropped)?;
         out = named(b, &layer, meta.dtype, op)?;
     }
     if !parts.reversed.is_empty() {

@@ -1,7 +1,7 @@
 //! Several variables into one, and back: `concat`, `sums`, `stack`, `multiplex`, `split`, `unstack`.
 
 use super::append::one_op;
-use super::sizes::{Size, Sizes};
+use super::sizes::{Size, SizePorts, Sizes};
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
@@ -120,7 +120,7 @@ pub fn split(
         Size::Is(_) => op.attr("axis", axis as i32),
         Size::In(dim) => op.input("AxisTensor", &dim).attr("axis", 0),
     };
-    let op = sections.on(b, &layer, op, ("", "SectionsTensorList"))?;
+    let op = sections.on(b, &layer, op, SizePorts { whole: "", list: "SectionsTensorList" })?;
     b.op(op.attr("num", num).attr("sections", known))?;
     Ok(outs)
 }

@@ -14,20 +14,32 @@ use crate::var::{Meta, VarDesc};
 
 /// An operator between two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The names say it.
 pub enum Operator {
+    /// `+`
     Add,
+    /// `-`
     Sub,
+    /// `*`
     Mul,
+    /// `/`
     Div,
+    /// `**`
     Pow,
+    /// `%`
     Mod,
+    /// `//`
     FloorDiv,
+    /// `<`
     LessThan,
+    /// `<=`
     LessEqual,
+    /// `>`
     GreaterThan,
+    /// `>=`
     GreaterEqual,
+    /// `==`
     Equal,
+    /// `!=`
     NotEqual,
 }
 

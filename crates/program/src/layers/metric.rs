@@ -35,10 +35,12 @@ layers! { metrics;
 
 /// Options of [`auc`]; defaults as in `fluid.layers.auc`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Auc<'a> {
+    /// `ROC`; no other is known.
     pub curve: &'a str,
+    /// Into how many parts probabilities are divided.
     pub num_thresholds: i32,
+    /// Over how many batches `batch_auc` goes; 0 for all.
     pub slide_steps: i32,
 }
 

@@ -6,11 +6,14 @@ use crate::param::ParamAttr;
 
 /// Options of [`simple_img_conv_pool`]; defaults as in `fluid.nets.simple_img_conv_pool`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct SimpleImgConvPool<'a> {
+    /// What surrounds the image before pooling.
     pub pool_padding: Padding,
+    /// `max` or `avg`.
     pub pool_type: &'a str,
+    /// One window covers the whole image.
     pub global_pooling: bool,
+    /// Options of the convolution.
     pub conv: Conv2d<'a>,
 }
 
@@ -24,11 +27,14 @@ impl Default for SimpleImgConvPool<'_> {
 
 /// What [`simple_img_conv_pool`] must be told.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct ConvPoolSizes {
+    /// Channels of the result.
     pub num_filters: i64,
+    /// Height and width of the convolution.
     pub filter_size: [i64; 2],
+    /// Height and width of a pooling window.
     pub pool_size: [i32; 2],
+    /// How far pooling windows are apart.
     pub pool_stride: [i32; 2],
 }
 
@@ -56,16 +62,24 @@ pub fn simple_img_conv_pool(
 /// Options of [`img_conv_group`]; defaults as in `fluid.nets.img_conv_group`. Lists hold one value
 /// for all convolutions, or one each.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct ImgConvGroup<'a> {
+    /// Padding of each convolution.
     pub conv_padding: Vec<i32>,
+    /// Height and width of each convolution.
     pub conv_filter_size: Vec<i64>,
+    /// Activation of each convolution, after its batch norm if it has one.
     pub conv_act: Option<&'a str>,
+    /// How the filters are named, filled and trained.
     pub param_attr: Vec<ParamAttr>,
+    /// Whether a batch norm follows each convolution.
     pub conv_with_batchnorm: Vec<bool>,
+    /// Dropout after each batch norm.
     pub conv_batchnorm_drop_rate: Vec<f32>,
+    /// How far pooling windows are apart.
     pub pool_stride: [i32; 2],
+    /// `max` or `avg`.
     pub pool_type: &'a str,
+    /// Changes nothing here; the program keeps it for Fluid.
     pub use_cudnn: bool,
 }
 
@@ -150,9 +164,10 @@ pub fn glu(b: &mut Builder<'_>, input: &Var, dim: i32) -> Result<Var> {
 
 /// Options of [`scaled_dot_product_attention`]; defaults as in Fluid.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Attention {
+    /// Into how many heads the columns are split.
     pub num_heads: i64,
+    /// Dropout of the weights.
     pub dropout_rate: f32,
 }
 

@@ -14,22 +14,34 @@ const ONE: Initializer = Initializer::Constant { value: 1.0 };
 
 /// Options of [`batch_norm`]; defaults as in `fluid.layers.batch_norm`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct BatchNorm<'a> {
+    /// The activation that is applied to the result.
     pub act: Option<&'a str>,
+    /// The running statistics are used, not those of the batch.
     pub is_test: bool,
+    /// How much of the running statistics stays in each step.
     pub momentum: f32,
     /// A variable in the place of the number `momentum`.
     pub momentum_var: Option<&'a Var>,
+    /// Added to the variance.
     pub epsilon: f32,
+    /// How the scale is named, filled and trained.
     pub param_attr: ParamAttr,
+    /// How the bias is named, filled and trained.
     pub bias_attr: ParamAttr,
+    /// `NCHW` or `NHWC`.
     pub data_layout: &'a str,
+    /// Changes nothing here; the program keeps it for Fluid.
     pub in_place: bool,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
+    /// Name of the running mean; a new one is made if `None`.
     pub moving_mean_name: Option<&'a str>,
+    /// Name of the running variance; a new one is made if `None`.
     pub moving_variance_name: Option<&'a str>,
+    /// The running statistics take part in model averages.
     pub do_model_average_for_mean_and_var: bool,
+    /// The running statistics are used in training, too.
     pub use_global_stats: bool,
 }
 
@@ -114,15 +126,22 @@ pub fn batch_norm(b: &mut Builder<'_>, input: &Var, options: BatchNorm<'_>) -> R
 
 /// Options of [`layer_norm`]; defaults as in `fluid.layers.layer_norm`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct LayerNorm<'a> {
+    /// Whether there is a scale.
     pub scale: bool,
+    /// Whether there is a bias.
     pub shift: bool,
+    /// The first dimension that is normalised.
     pub begin_norm_axis: i32,
+    /// Added to the variance.
     pub epsilon: f32,
+    /// How the scale is named, filled and trained.
     pub param_attr: ParamAttr,
+    /// How the bias is named, filled and trained.
     pub bias_attr: ParamAttr,
+    /// The activation that is applied to the result.
     pub act: Option<&'a str>,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
 }
 
@@ -171,16 +190,22 @@ pub fn layer_norm(b: &mut Builder<'_>, input: &Var, options: LayerNorm<'_>) -> R
 
 /// Options of [`data_norm`]; defaults as in `fluid.layers.data_norm`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct DataNorm<'a> {
+    /// The activation that is applied to the result.
     pub act: Option<&'a str>,
+    /// Added to the sum of squares for each sample.
     pub epsilon: f32,
-    /// What the sums start with, and the start of their names.
+    /// The count of samples starts here.
     pub batch_size: f32,
+    /// The sums start here.
     pub batch_sum: f32,
+    /// The sums of squares start here.
     pub batch_square: f32,
+    /// Start of the names of the sums; `dn` if `None`.
     pub name: Option<&'a str>,
+    /// How many columns a slot has; its first one counts shows. -1 if columns stand alone.
     pub slot_dim: i32,
+    /// Changes nothing here; the program keeps it for Fluid.
     pub summary_decay_rate: f32,
 }
 

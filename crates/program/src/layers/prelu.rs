@@ -30,9 +30,10 @@ impl PreluMode {
 
 /// Options of [`prelu`]; defaults as in `fluid.layers.prelu`.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Prelu<'a> {
+    /// How the slopes are named, filled and trained.
     pub param_attr: ParamAttr,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
 }
 

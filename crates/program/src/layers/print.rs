@@ -8,14 +8,20 @@ use super::append::append;
 
 /// Options of [`print`]; defaults as in `fluid.layers.Print`.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Print<'a> {
+    /// How many runs show it; -1 for all.
     pub first_n: i32,
+    /// Text in front.
     pub message: Option<&'a str>,
+    /// How many elements are shown; -1 for all.
     pub summarize: i32,
+    /// Shows the name of the variable.
     pub print_tensor_name: bool,
+    /// Shows the element type.
     pub print_tensor_type: bool,
+    /// Shows the shape.
     pub print_tensor_shape: bool,
+    /// Shows the sequence offsets.
     pub print_tensor_lod: bool,
     /// `forward`, `backward` or `both`.
     pub print_phase: &'a str,
@@ -50,7 +56,7 @@ pub fn print(b: &mut Builder<'_>, input: &Var, options: Print<'_>) -> Result<Var
         .attr("print_tensor_lod", options.print_tensor_lod)
         .attr("print_phase", options.print_phase.to_ascii_uppercase())
         .attr("is_forward", true);
-    append(b, (&format!("print_{}", input.name()), None), dtype, op)
+    append(b, &format!("print_{}", input.name()), None, dtype, op)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use tensor::DType;
 
 use super::append::one_op;
 use super::fill::BatchSizeLike;
+use super::sizes::SizePorts;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
@@ -17,7 +18,7 @@ layers! { randoms;
         let (shape, dtype) = (shape.into(), drawn(kind, dtype)?);
         let op = one_op(b, kind, None).attr("shape", shape.known()).attr("dtype", dtype.code());
         let op = op.attr("min", min).attr("max", max).attr("seed", seed);
-        let ports = ("ShapeTensor", "ShapeTensorList");
+        let ports = SizePorts { whole: "ShapeTensor", list: "ShapeTensorList" };
         op.with(|b, layer, op| shape.on(b, layer, op, ports))?.out_of("Out", dtype)
     }
 
@@ -39,7 +40,7 @@ layers! { randoms;
         let (shape, dtype) = (shape.into(), drawn(kind, dtype)?);
         let op = one_op(b, kind, None).attr("shape", shape.known()).attr("dtype", dtype.code());
         let op = op.attr("mean", mean).attr("std", std).attr("seed", seed);
-        let ports = ("ShapeTensor", "ShapeTensorList");
+        let ports = SizePorts { whole: "ShapeTensor", list: "ShapeTensorList" };
         op.with(|b, layer, op| shape.on(b, layer, op, ports))?.out_of("Out", dtype)
     }
 
@@ -83,10 +84,12 @@ fn drawn(layer: &str, dtype: Option<DType>) -> Result<DType> {
 
 /// Options of [`randint`]; defaults as in `fluid.layers.randint`.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Randint<'a> {
+    /// Element type.
     pub dtype: DType,
+    /// Where the random stream starts; 0 takes that of the program.
     pub seed: i32,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
 }
 
@@ -99,7 +102,8 @@ impl Default for Randint<'_> {
 /// Integers in [low, high).
 pub fn randint(
     b: &mut Builder<'_>,
-    (low, high): (i32, i32),
+    low: i32,
+    high: i32,
     shape: &[i64],
     options: Randint<'_>,
 ) -> Result<Var> {
@@ -136,7 +140,7 @@ mod tests {
         let usual = GaussianRandomBatchSizeLike::default();
         let y = gaussian_random_batch_size_like(&mut b, &x, &[-1, 2], usual).unwrap();
         is(&b, y, "gaussian_random_batch_size_like_0.tmp_0", &[-1, 2]);
-        let y = randint(&mut b, (0, 10), &[6], Randint::default()).unwrap();
+        let y = randint(&mut b, 0, 10, &[6], Randint::default()).unwrap();
         is(&b, y, "randint_0.tmp_0", &[6]);
         let y = shuffle_batch(&mut b, &x, Some(5)).unwrap();
         is(&b, y, "shuffle_batch_0.tmp_0", &[-1, 6]);

@@ -10,15 +10,20 @@ use crate::param::{Initializer, ParamAttr};
 
 /// Options of [`dynamic_gru`]; defaults as in `fluid.layers.dynamic_gru`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct DynamicGru<'a> {
+    /// How the weights are named, filled and trained.
     pub param_attr: ParamAttr,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,
+    /// Runs from the end of each sequence.
     pub is_reverse: bool,
+    /// Activation of the gates.
     pub gate_activation: &'a str,
+    /// Activation of the candidate state.
     pub candidate_activation: &'a str,
+    /// States before the first step, a row for each sequence; zeros if `None`.
     pub h_0: Option<Var>,
+    /// The update gate keeps the old state, as in the first paper.
     pub origin_mode: bool,
 }
 
@@ -45,10 +50,10 @@ pub fn dynamic_gru(
 ) -> Result<Var> {
     let layer = b.layer_name("gru", None);
     let dtype = b.meta(x)?.dtype;
-    let weight = weight(b, &layer, &options.param_attr, (&[size, size.saturating_mul(3)], dtype))?;
+    let weight = weight(b, &layer, &options.param_attr, &[size, size.saturating_mul(3)], dtype)?;
     let mut op = OpDesc::new("gru").input("Input", x).input("Weight", &weight);
     if let Some(attr) = &options.bias_attr {
-        op = op.input("Bias", &bias(b, &layer, attr, (&[1, size.saturating_mul(3)], dtype))?);
+        op = op.input("Bias", &bias(b, &layer, attr, &[1, size.saturating_mul(3)], dtype)?);
     }
     if let Some(h_0) = &options.h_0 {
         op = op.input("H0", h_0);
@@ -70,7 +75,8 @@ fn weight(
     b: &mut Builder<'_>,
     layer: &str,
     attr: &ParamAttr,
-    (dims, dtype): (&[i64], DType),
+    dims: &[i64],
+    dtype: DType,
 ) -> Result<Var> {
     let default_init = Initializer::XAVIER;
     b.parameter(&NewParam { layer, suffix: "w", attr, dims, dtype, default_init })
@@ -80,7 +86,8 @@ fn bias(
     b: &mut Builder<'_>,
     layer: &str,
     attr: &ParamAttr,
-    (dims, dtype): (&[i64], DType),
+    dims: &[i64],
+    dtype: DType,
 ) -> Result<Var> {
     let default_init = Initializer::ZERO;
     b.parameter(&NewParam { layer, suffix: "b", attr, dims, dtype, default_init })
@@ -88,13 +95,16 @@ fn bias(
 
 /// Options of [`gru_unit`]; defaults as in `fluid.layers.gru_unit`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct GruUnit<'a> {
+    /// How the weights are named, filled and trained.
     pub param_attr: ParamAttr,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,
+    /// Activation of the candidate state.
     pub activation: &'a str,
+    /// Activation of the gates.
     pub gate_activation: &'a str,
+    /// The update gate keeps the old state, as in the first paper.
     pub origin_mode: bool,
 }
 
@@ -112,10 +122,12 @@ impl Default for GruUnit<'_> {
 
 /// What [`gru_unit`] returns, in Fluid's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The names are the op's.
 pub struct GruStep {
+    /// The new state.
     pub hidden: Var,
+    /// The old state times the reset gate.
     pub reset_hidden_prev: Var,
+    /// The gates and the candidate state.
     pub gate: Var,
 }
 
@@ -129,12 +141,12 @@ pub fn gru_unit(
 ) -> Result<GruStep> {
     let layer = b.layer_name("gru_unit", None);
     let (dtype, size) = (b.meta(x)?.dtype, size / 3);
-    let weight = weight(b, &layer, &options.param_attr, (&[size, size.saturating_mul(3)], dtype))?;
+    let weight = weight(b, &layer, &options.param_attr, &[size, size.saturating_mul(3)], dtype)?;
     let [gate, reset_hidden_prev, hidden] = [(); 3].map(|()| b.temp(&layer, dtype));
     let mut op = OpDesc::new("gru_unit").input("Input", x).input("HiddenPrev", hidden_prev);
     op = op.input("Weight", &weight);
     if let Some(attr) = &options.bias_attr {
-        op = op.input("Bias", &bias(b, &layer, attr, (&[1, size.saturating_mul(3)], dtype))?);
+        op = op.input("Bias", &bias(b, &layer, attr, &[1, size.saturating_mul(3)], dtype)?);
     }
     b.op(op
         .output("Gate", &gate)
@@ -160,18 +172,28 @@ fn activation(argument: &'static str, name: &str) -> Result<i32> {
 
 /// Options of [`dynamic_lstm`]; defaults as in `fluid.layers.dynamic_lstm`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct DynamicLstm<'a> {
+    /// States before the first step, a row for each sequence; zeros if `None`.
     pub h_0: Option<Var>,
+    /// Cells before the first step; given together with `h_0`.
     pub c_0: Option<Var>,
+    /// How the weights are named, filled and trained.
     pub param_attr: ParamAttr,
+    /// How the bias is named, filled and trained.
     pub bias_attr: ParamAttr,
+    /// Gates see the cell.
     pub use_peepholes: bool,
+    /// Runs from the end of each sequence.
     pub is_reverse: bool,
+    /// Activation of the gates.
     pub gate_activation: &'a str,
+    /// Activation of the cell.
     pub cell_activation: &'a str,
+    /// Activation of the candidate.
     pub candidate_activation: &'a str,
+    /// Element type.
     pub dtype: DType,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
 }
 
@@ -203,9 +225,9 @@ pub fn dynamic_lstm(
 ) -> Result<(Var, Var)> {
     let layer = b.layer_name("lstm", options.name);
     let (d, dtype) = (size / 4, options.dtype);
-    let weight = weight(b, &layer, &options.param_attr, (&[d, d.saturating_mul(4)], dtype))?;
+    let weight = weight(b, &layer, &options.param_attr, &[d, d.saturating_mul(4)], dtype)?;
     let width = d.saturating_mul(if options.use_peepholes { 7 } else { 4 });
-    let bias = bias(b, &layer, &options.bias_attr, (&[1, width], dtype))?;
+    let bias = bias(b, &layer, &options.bias_attr, &[1, width], dtype)?;
     let [hidden, cell, gate, pre_act] = [(); 4].map(|()| b.temp(&layer, dtype));
     let mut op = OpDesc::new("lstm").input("Input", x).input("Weight", &weight);
     op = op.input("Bias", &bias);
@@ -229,12 +251,14 @@ pub fn dynamic_lstm(
 
 /// Options of [`lstm_unit`]; defaults as in `fluid.layers.lstm_unit`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct LstmUnit<'a> {
+    /// Added to the forget gate.
     pub forget_bias: f32,
+    /// How the weights are named, filled and trained.
     pub param_attr: ParamAttr,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
 }
 

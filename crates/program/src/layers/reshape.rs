@@ -1,7 +1,7 @@
 //! Other shapes and other orders: `reshape`, `transpose`, `squeeze`, `slice`, `expand` and the like.
 
 use super::append::one_op;
-use super::sizes::Sizes;
+use super::sizes::{SizePorts, Sizes};
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ layers! { shapes;
         check_shape(&shape, b.meta(x)?.dims.len())?;
         let actual = actual_shape.filter(|_| matches!(shape, Sizes::List(_)));
         let op = one_op(b, "reshape2", name).input("X", x);
-        let op = op.with(|b, layer, op| shape.on(b, layer, op, ("Shape", "ShapeTensor")))?;
+        let op = op.with(|b, layer, op| shape.on(b, layer, op, SizePorts { whole: "Shape", list: "ShapeTensor" }))?;
         let op = if inplace { op.write("Out", x) } else { op.also("Out")? };
         let op = op.also("XShape")?.maybe("Shape", actual).attr("shape", shape.known_ints());
         op.first_activated(act)
@@ -47,7 +47,7 @@ layers! { shapes;
     fn unsqueeze(input: Input, axes: Places; name: Name = None) -> Var { |b|
         let axes = axes.into();
         let op = one_op(b, "unsqueeze2", name).input("X", input).attr("axes", axes.known_ints());
-        let op = op.with(|b, layer, op| axes.on(b, layer, op, ("AxesTensor", "AxesTensorList")))?;
+        let op = op.with(|b, layer, op| axes.on(b, layer, op, SizePorts { whole: "AxesTensor", list: "AxesTensorList" }))?;
         op.also("Out")?.also("XShape")?.first()
     }
 
@@ -61,7 +61,7 @@ layers! { shapes;
     fn expand(x: Input, expand_times: Dims; name: Name = None) -> Var { |b|
         let times = expand_times.into();
         let op = one_op(b, "expand", name).input("X", x).attr("expand_times", times.known_ints());
-        let ports = ("ExpandTimes", "expand_times_tensor");
+        let ports = SizePorts { whole: "ExpandTimes", list: "expand_times_tensor" };
         op.with(|b, layer, op| times.on(b, layer, op, ports))?.out("Out")
     }
 
@@ -76,7 +76,7 @@ layers! { shapes;
         let (starts, ends) = (starts.into(), ends.into());
         let cut = Cut { axes, starts: &starts, ends: &ends };
         let op = one_op(b, "slice", None).input("Input", input);
-        op.with(|b, layer, op| slice_op(b, layer, op, (cut, &[])))?.out("Out")
+        op.with(|b, layer, op| slice_op(b, layer, op, cut, &[]))?.out("Out")
     }
 
     /// The input with a value around it: `paddings` before and after each dimension.
@@ -131,7 +131,8 @@ pub(super) fn slice_op(
     b: &mut Builder<'_>,
     layer: &str,
     op: OpDesc,
-    (cut, decrease): (Cut<'_>, &[i32]),
+    cut: Cut<'_>,
+    decrease: &[i32],
 ) -> Result<OpDesc> {
     let n = cut.axes.len();
     let known = cut.starts.are_known(n).into_iter().zip(cut.ends.are_known(n));
@@ -142,8 +143,13 @@ pub(super) fn slice_op(
         .attr("ends", cut.ends.known_ints())
         .attr("infer_flags", flags)
         .attr("decrease_axis", decrease.to_vec());
-    let op = cut.starts.on(b, layer, op, ("StartsTensor", "StartsTensorList"))?;
-    cut.ends.on(b, layer, op, ("EndsTensor", "EndsTensorList"))
+    let op = cut.starts.on(
+        b,
+        layer,
+        op,
+        SizePorts { whole: "StartsTensor", list: "StartsTensorList" },
+    )?;
+    cut.ends.on(b, layer, op, SizePorts { whole: "EndsTensor", list: "EndsTensorList" })
 }
 
 #[cfg(test)]

@@ -8,16 +8,20 @@ use crate::param::{Initializer, ParamAttr};
 
 /// Options of [`sequence_conv`]; defaults as in `fluid.layers.sequence_conv`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct SequenceConv<'a> {
+    /// How many steps a window covers.
     pub filter_size: i32,
+    /// How far windows are apart; only 1 is known, as in Fluid.
     pub filter_stride: i32,
     /// First step of the window relative to the current one; centred if `None`.
     pub padding_start: Option<i32>,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,
+    /// How the weights are named, filled and trained.
     pub param_attr: ParamAttr,
+    /// The activation that is applied to the result.
     pub act: Option<&'a str>,
+    /// Start of the names of its variables; a new one is made if `None`.
     pub name: Option<&'a str>,
 }
 

@@ -7,10 +7,12 @@ use crate::param::ParamAttr;
 
 /// Options of [`sequence_conv_pool`]; defaults as in `fluid.nets.sequence_conv_pool`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct SequenceConvPool<'a> {
+    /// How the weights are named, filled and trained.
     pub param_attr: ParamAttr,
+    /// The activation that is applied to the result.
     pub act: &'a str,
+    /// How steps become one: `sum`, `average`, `sqrt`, `max`, `last` or `first`.
     pub pool_type: &'a str,
     /// `None` for no bias.
     pub bias_attr: Option<ParamAttr>,

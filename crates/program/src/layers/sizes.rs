@@ -70,6 +70,15 @@ impl<T: Copy + Into<i64>> From<&Vec<T>> for Sizes {
     }
 }
 
+/// The ports at which an op takes sizes from variables.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SizePorts {
+    /// One variable holds all sizes.
+    pub(super) whole: &'static str,
+    /// One variable for each size.
+    pub(super) list: &'static str,
+}
+
 impl Sizes {
     /// What is known: -1 for a number that a variable holds, nothing if one holds them all.
     pub(super) fn known(&self) -> Vec<i64> {
@@ -97,23 +106,23 @@ impl Sizes {
         }
     }
 
-    /// Gives an op what variables hold: all at port `whole`, or one variable per number at `list`.
+    /// Gives an op what variables hold.
     pub(super) fn on(
         &self,
         b: &mut Builder<'_>,
         layer: &str,
         op: OpDesc,
-        (whole, list): (&str, &str),
+        ports: SizePorts,
     ) -> Result<OpDesc> {
         let sizes = match self {
-            Sizes::In(var) => return Ok(op.input(whole, var)),
+            Sizes::In(var) => return Ok(op.input(ports.whole, var)),
             Sizes::List(sizes) if sizes.iter().all(|size| matches!(size, Size::Is(_))) => {
                 return Ok(op);
             }
             Sizes::List(sizes) => sizes,
         };
         let vars: Result<Vec<Var>> = sizes.iter().map(|size| constant(b, layer, size)).collect();
-        Ok(op.input(list, &*vars?))
+        Ok(op.input(ports.list, &*vars?))
     }
 }
 
@@ -138,7 +147,7 @@ mod tests {
         let mut net = Net::default();
         let op = OpDesc::new("reshape2");
         let sizes = Sizes::from(&[2, -1]);
-        let ports = ("Shape", "ShapeTensor");
+        let ports = SizePorts { whole: "Shape", list: "ShapeTensor" };
         assert_eq!(sizes.on(&mut net.builder(), "l", op.clone(), ports).unwrap(), op);
         assert_eq!(sizes.known(), [2, -1]);
         assert!(net.main.block(0).ops.is_empty());
@@ -148,7 +157,7 @@ mod tests {
     fn a_list_with_a_variable_becomes_variables() {
         let mut net = Net::default();
         let sizes = Sizes::from(vec![Size::Is(3), Size::In(Var::from("n"))]);
-        let ports = ("Shape", "ShapeTensor");
+        let ports = SizePorts { whole: "Shape", list: "ShapeTensor" };
         let op = sizes.on(&mut net.builder(), "l", OpDesc::new("reshape2"), ports).unwrap();
         assert_eq!(op.input_names("ShapeTensor"), ["l.tmp_0", "n"]);
         assert_eq!((sizes.known(), sizes.are_known(2)), (vec![3, -1], vec![true, false]));

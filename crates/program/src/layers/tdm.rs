@@ -9,9 +9,10 @@ use crate::param::{Initializer, ParamAttr};
 
 /// Options of [`tdm_child`]; defaults as in `fluid.contrib.layers.tdm_child`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct TdmChild {
+    /// How the tree is named and filled.
     pub param_attr: ParamAttr,
+    /// Element type of the results.
     pub dtype: DType,
 }
 
@@ -32,7 +33,7 @@ pub fn tdm_child(
 ) -> Result<(Var, Var)> {
     let layer = b.layer_name("tdm_child", None);
     let dims = [node_nums, 3 + i64::from(child_nums)];
-    let tree = tree_parameter(b, &layer, &options.param_attr, (&dims, DType::I32))?;
+    let tree = tree_parameter(b, &layer, &options.param_attr, dims, DType::I32)?;
     if let Some(tree) = b.main.block_mut(0).var_mut(tree.name()) {
         tree.stop_gradient = true;
     }
@@ -52,30 +53,38 @@ fn tree_parameter(
     b: &mut Builder<'_>,
     layer: &str,
     attr: &ParamAttr,
-    (dims, dtype): (&[i64], DType),
+    dims: [i64; 2],
+    dtype: DType,
 ) -> Result<Var> {
     let default_init = Initializer::ZERO;
-    b.parameter(&NewParam { layer, suffix: "w", attr, dims, dtype, default_init })
+    b.parameter(&NewParam { layer, suffix: "w", attr, dims: &dims, dtype, default_init })
 }
 
 /// The tree that [`tdm_sampler`] samples.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Layers<'a> {
+    /// How many wrong nodes are drawn in each layer.
     pub neg_samples_num_list: &'a [i32],
+    /// How many nodes each layer has.
     pub layer_node_num_list: &'a [i32],
+    /// How many leaves there are.
     pub leaf_node_num: i64,
 }
 
 /// Options of [`tdm_sampler`]; defaults as in `fluid.contrib.layers.tdm_sampler`.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct TdmSampler {
+    /// How the paths from leaves to the root are named and filled.
     pub tree_travel_attr: ParamAttr,
+    /// How the nodes of the layers are named and filled.
     pub tree_layer_attr: ParamAttr,
+    /// Results also hold the right node of each layer.
     pub output_positive: bool,
+    /// Where the random stream starts; 0 takes that of the program.
     pub seed: i32,
+    /// Element type of the tree.
     pub tree_dtype: DType,
+    /// Element type of the results.
     pub dtype: DType,
 }
 
@@ -115,10 +124,10 @@ pub fn tdm_sampler(
         offsets.push(offsets[offsets.len() - 1] + n);
     }
     let n_nodes = i64::from(offsets[nodes.len()]);
-    let travel = (&[tree.leaf_node_num, nodes.len() as i64][..], options.tree_dtype);
-    let travel = tree_parameter(b, &layer, &options.tree_travel_attr, travel)?;
-    let layers = (&[n_nodes, 1][..], options.tree_dtype);
-    let layers = tree_parameter(b, &layer, &options.tree_layer_attr, layers)?;
+    let dtype = options.tree_dtype;
+    let dims = [tree.leaf_node_num, nodes.len() as i64];
+    let travel = tree_parameter(b, &layer, &options.tree_travel_attr, dims, dtype)?;
+    let layers = tree_parameter(b, &layer, &options.tree_layer_attr, [n_nodes, 1], dtype)?;
     let outputs = [(); 3].map(|()| b.temp_stopped(&layer, options.dtype));
     let mut op = OpDesc::new("tdm_sampler").input("X", x).input("Travel", &travel);
     op = op.input("Layer", &layers);
@@ -148,7 +157,7 @@ pub fn tdm_sampler_list(
         let end = start + n_others + i32::from(options.output_positive);
         let mut parts = Vec::new();
         for out in &outputs {
-            parts.push(slice_columns(b, out, (start, end))?);
+            parts.push(slice_columns(b, out, start, end)?);
         }
         for (list, part) in lists.iter_mut().zip(&parts) {
             list.push(reshape(b, part, vec![-1, end - start, 1])?);
@@ -158,7 +167,7 @@ pub fn tdm_sampler_list(
     Ok(lists)
 }
 
-fn slice_columns(b: &mut Builder<'_>, x: &Var, (start, end): (i32, i32)) -> Result<Var> {
+fn slice_columns(b: &mut Builder<'_>, x: &Var, start: i32, end: i32) -> Result<Var> {
     let layer = b.layer_name("slice", None);
     let out = b.temp(&layer, b.meta(x)?.dtype);
     b.op(OpDesc::new("slice")

@@ -2,7 +2,7 @@
 //!
 //! The first of equal ones wins. `keepdims` leaves the axis in, with size 1.
 
-use tensor::{DType, Number, RANK_MAX, Shape};
+use tensor::{Around, DType, Number, RANK_MAX, Shape};
 
 use super::{Grad, Infer, Op, Run, dims, for_int, for_number};
 use crate::attr::Attrs;
@@ -39,7 +39,7 @@ fn run(run: &mut Run<'_>, largest: bool) -> Result<()> {
     let keep = run.attrs().bool("keepdims", false)? || x.shape().rank() == 1;
     let around = x.shape().around(axis);
     let shape = if keep { x.shape().with_dim(axis, 1) } else { without(x.shape(), axis) };
-    if around.1 == 0 && shape.n_elements() > 0 {
+    if around.size == 0 && shape.n_elements() > 0 {
         return Err(run.shape("there is nothing to choose from", "X"));
     }
     for_number!(x.dtype(), run.input_name("X"), T => {
@@ -64,16 +64,11 @@ fn without(shape: Shape, axis: usize) -> Shape {
 }
 
 /// The place of the extreme among the elements that result `at` stands for.
-fn find<T: Number>(
-    x: &[T],
-    at: usize,
-    (_, size, inner): (usize, usize, usize),
-    largest: bool,
-) -> usize {
-    let start = at / inner * size * inner + at % inner;
+fn find<T: Number>(x: &[T], at: usize, around: Around, largest: bool) -> usize {
+    let (start, step) = (around.start(at), around.inner);
     let mut best = 0;
-    for k in 1..size {
-        let (new, old) = (x[start + k * inner], x[start + best * inner]);
+    for k in 1..around.size {
+        let (new, old) = (x[start + k * step], x[start + best * step]);
         if if largest { new > old } else { new < old } {
             best = k;
         }

@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use tensor::{DType, Number};
+use tensor::{Around, DType, Number};
 
 use super::{Grad, Infer, Keep, Op, Run, dims, for_float, for_number};
 use crate::error::{Error, Result};
@@ -27,8 +27,8 @@ impl Op for Argsort {
         let axis = dims::axis(run.attrs(), "axis", -1, x.shape().rank())?;
         let around = x.shape().around(axis);
         for_number!(x.dtype(), run.input_name("X"), T => {
-            let outputs = (out.resize::<T>(x.shape()), indices.resize::<i64>(x.shape()));
-            sort(x.data::<T>()?, outputs, around, descending);
+            let (out, indices) = (out.resize::<T>(x.shape()), indices.resize::<i64>(x.shape()));
+            sort(x.data::<T>()?, out, indices, around, descending);
             Ok(())
         })?;
         out.set_lod(x.lod().clone());
@@ -43,16 +43,12 @@ impl Op for Argsort {
     }
 }
 
-fn sort<T: Number>(
-    x: &[T],
-    (out, indices): (&mut [T], &mut [i64]),
-    (outer, size, inner): (usize, usize, usize),
-    descending: bool,
-) {
+fn sort<T: Number>(x: &[T], out: &mut [T], indices: &mut [i64], around: Around, descending: bool) {
     let mut places: Vec<usize> = Vec::new();
-    for start in (0..outer).flat_map(|o| (0..inner).map(move |i| o * size * inner + i)) {
+    let inner = around.inner;
+    for start in (0..around.n_vectors()).map(|vector| around.start(vector)) {
         places.clear();
-        places.extend(0..size);
+        places.extend(0..around.size);
         places.sort_by(|&a, &b| {
             let order = order(x[start + a * inner], x[start + b * inner]);
             if descending { order.reverse() } else { order }
@@ -77,7 +73,7 @@ impl Op for ArgsortGrad {
         dims::run_same(run, "X", "Out@GRAD")?;
         run.fill("X@GRAD", "X", |run, x, d_x| {
             let axis = dims::axis(run.attrs(), "axis", -1, x.shape().rank())?;
-            let (_, size, inner) = x.shape().around(axis);
+            let Around { size, inner, .. } = x.shape().around(axis);
             for_float!(x.dtype(), run.input_name("X"), T => {
                 let (indices, d_out) = (run.data::<i64>("Indices")?, run.data::<T>("Out@GRAD")?);
                 let d_x = d_x.resize_zeroed::<T>(x.shape());

@@ -6,9 +6,8 @@
 
 use tensor::{DType, Shape, Tensor, Value};
 
-use super::concat::Part;
 use super::sizes;
-use super::strips::{copy_strips, insert};
+use super::strips::{Section, insert};
 use super::{Grad, Infer, Op, Run};
 use crate::error::{Error, Result};
 use crate::var::{Meta, VarKind};
@@ -150,8 +149,8 @@ impl Op for TensorArrayToTensor {
         let counts = index.resize::<i32>(Shape::from([list.len()]));
         let mut at = 0;
         for (x, count) in list.iter().zip(counts) {
-            let part = Part::new(x.dtype(), shape(x)?, axis, (total, at));
-            copy_strips(part.runs, (x.bytes(), part.alone), (out.bytes_mut(), part.joined));
+            let section = Section::new(x.dtype(), shape(x)?, axis, total, at);
+            section.join(x.bytes(), out.bytes_mut());
             *count = shape(x)?.dim(axis) as i32;
             at += shape(x)?.dim(axis);
         }

@@ -5,7 +5,7 @@
 //! MeanOut = momentum Mean + (1 - momentum) mean. With `is_test` or `use_global_stats` the running
 //! ones are used instead and stay as they are. A batch of one number per channel passes unchanged.
 
-use tensor::{Float, Shape, Tensor};
+use tensor::{Around, Float, Shape, Tensor};
 
 use super::{Grad, Infer, Keep, Op, Run, Traits, dims, for_float};
 use crate::attr::Attrs;
@@ -66,7 +66,7 @@ impl Op for BatchNorm {
             (run.take("Y"), run.take("SavedMean"), run.take("SavedVariance"));
         let mut spare = run.spare().tensor();
         let x = run.input("X")?;
-        let stat = Shape::from([around.1]);
+        let stat = Shape::from([around.size]);
         let running = uses_running(run.attrs())?;
         let momentum = match run.opt_input("MomentumTensor") {
             Some(_) => run.scalar("MomentumTensor")? as f32,
@@ -76,24 +76,26 @@ impl Op for BatchNorm {
             let epsilon = T::from(run.attrs().float("epsilon", 1e-5)?);
             let data = x.data::<T>()?;
             let variance = spare.resize::<T>(stat);
-            let stats = (mean.resize_zeroed::<T>(stat), inv_std.resize_zeroed::<T>(stat));
+            let mean = mean.resize_zeroed::<T>(stat);
+            let inv_std = inv_std.resize_zeroed::<T>(stat);
             let out = y.resize::<T>(x.shape());
             if running {
                 variance.copy_from_slice(run.data::<T>("Variance")?);
                 variance.iter_mut().for_each(|v| *v = 1.0 / (*v + epsilon).sqrt());
-                scale_and_shift(run, (data, out), (run.data("Mean")?, variance), around)?;
-            } else if around.0 * around.2 == 1 {
+                let stats = Stats { mean: run.data("Mean")?, inv_std: variance, around };
+                stats.normalise(run, data, out)?;
+            } else if around.n_vectors() == 1 {
                 out.copy_from_slice(data);
             } else {
-                batch_stats(data, (&mut *stats.0, variance), around);
-                let pairs = stats.1.iter_mut().zip(&*variance);
+                batch_stats(data, mean, variance, around);
+                let pairs = inv_std.iter_mut().zip(&*variance);
                 pairs.for_each(|(inv_std, &v)| *inv_std = 1.0 / (v + epsilon).sqrt());
-                scale_and_shift(run, (data, out), (stats.0, stats.1), around)?;
+                Stats { mean, inv_std, around }.normalise(run, data, out)?;
             }
             Ok::<(), Error>(())
         })?;
         y.set_lod(x.lod().clone());
-        if !running && around.0 * around.2 > 1 {
+        if !running && around.n_vectors() > 1 {
             follow(run, momentum, [&mean, &spare])?;
         }
         run.spare().keep(spare);
@@ -117,17 +119,17 @@ impl Op for BatchNorm {
 }
 
 /// X around its channels; the ports must have a number for each of them.
-fn around(run: &Run<'_>, ports: &[&str]) -> Result<(usize, usize, usize)> {
+fn around(run: &Run<'_>, ports: &[&str]) -> Result<Around> {
     let x = run.input("X")?.shape();
     if !(2..=5).contains(&x.rank()) {
         return Err(run.shape(RANK, "X"));
     }
     let around = x.around(channel_axis(run.attrs(), x.rank())?);
-    if around.0 * around.2 == 0 {
+    if around.n_vectors() == 0 {
         return Err(run.shape("statistics of an empty batch are not defined", "X"));
     }
     for port in ports {
-        if run.input(port)?.len() != around.1 {
+        if run.input(port)?.len() != around.size {
             return Err(run.shapes(CHANNELS, "X", port));
         }
     }
@@ -152,22 +154,16 @@ fn follow(run: &mut Run<'_>, momentum: f32, batch: [&Tensor; 2]) -> Result<()> {
 }
 
 /// Calls `f(channel, range of elements)` in the order of memory.
-fn for_each_channel(
-    (outer, n_channels, inner): (usize, usize, usize),
-    mut f: impl FnMut(usize, std::ops::Range<usize>),
-) {
+fn for_each_channel(around: Around, mut f: impl FnMut(usize, std::ops::Range<usize>)) {
+    let Around { outer, size: n_channels, inner } = around;
     for block in 0..outer * n_channels {
         f(block % n_channels, block * inner..(block + 1) * inner);
     }
 }
 
 /// Mean and biased variance of each channel.
-fn batch_stats<T: Float>(
-    x: &[T],
-    (mean, variance): (&mut [T], &mut [T]),
-    around: (usize, usize, usize),
-) {
-    let n = T::of((around.0 * around.2) as f64);
+fn batch_stats<T: Float>(x: &[T], mean: &mut [T], variance: &mut [T], around: Around) {
+    let n = T::of(around.n_vectors() as f64);
     mean.fill(T::zero());
     variance.fill(T::zero());
     for_each_channel(around, |c, at| x[at].iter().for_each(|&x| mean[c] += x));
@@ -178,19 +174,23 @@ fn batch_stats<T: Float>(
     variance.iter_mut().for_each(|variance| *variance = *variance / n);
 }
 
-fn scale_and_shift<T: Float>(
-    run: &Run<'_>,
-    (x, y): (&[T], &mut [T]),
-    (mean, inv_std): (&[T], &[T]),
-    around: (usize, usize, usize),
-) -> Result<()> {
-    let (scale, bias) = (run.data::<T>("Scale")?, run.data::<T>("Bias")?);
-    for_each_channel(around, |c, at| {
-        let factor = scale[c] * inv_std[c];
-        let pairs = y[at.clone()].iter_mut().zip(&x[at]);
-        pairs.for_each(|(y, &x)| *y = (x - mean[c]) * factor + bias[c]);
-    });
-    Ok(())
+/// A mean and 1 / sqrt(variance + epsilon) for each channel.
+struct Stats<'a, T> {
+    mean: &'a [T],
+    inv_std: &'a [T],
+    around: Around,
+}
+
+impl<T: Float> Stats<'_, T> {
+    fn normalise(&self, run: &Run<'_>, x: &[T], y: &mut [T]) -> Result<()> {
+        let (scale, bias) = (run.data::<T>("Scale")?, run.data::<T>("Bias")?);
+        for_each_channel(self.around, |c, at| {
+            let factor = scale[c] * self.inv_std[c];
+            let pairs = y[at.clone()].iter_mut().zip(&x[at]);
+            pairs.for_each(|(y, &x)| *y = (x - self.mean[c]) * factor + bias[c]);
+        });
+        Ok(())
+    }
 }
 
 /// With x̂ the normalised X: dBias = sum(dY), dScale = sum(dY x̂), and
@@ -206,7 +206,7 @@ impl Op for BatchNormGrad {
             (run.take("X@GRAD"), run.take("Scale@GRAD"), run.take("Bias@GRAD"));
         let mut spare = run.spare().tensor();
         let x = run.input("X")?;
-        let stat = Shape::from([around.1]);
+        let stat = Shape::from([around.size]);
         for_float!(x.dtype(), run.input_name("X"), T => {
             let epsilon = T::from(run.attrs().float("epsilon", 1e-5)?);
             let inv_std = spare.resize::<T>(stat);
@@ -217,17 +217,17 @@ impl Op for BatchNormGrad {
             let batch = Batch {
                 x: x.data::<T>()?,
                 d_y: run.data::<T>("Y@GRAD")?,
-                mean: run.data::<T>(mean)?,
-                inv_std,
-                around,
+                stats: Stats { mean: run.data::<T>(mean)?, inv_std, around },
+                running,
             };
-            let sums = (d_scale.resize_zeroed::<T>(stat), d_bias.resize_zeroed::<T>(stat));
+            let d_scale = d_scale.resize_zeroed::<T>(stat);
+            let d_bias = d_bias.resize_zeroed::<T>(stat);
             let d_x = d_x.resize::<T>(x.shape());
-            if !running && around.0 * around.2 == 1 {
+            if !running && around.n_vectors() == 1 {
                 d_x.copy_from_slice(batch.d_y);
             } else {
-                batch.sums(&mut *sums.0, &mut *sums.1);
-                batch.input_grad(run.data::<T>("Scale")?, (sums.0, sums.1), running, d_x);
+                batch.sums(d_scale, d_bias);
+                batch.input_grad(run.data::<T>("Scale")?, d_scale, d_bias, d_x);
             }
             Ok::<(), Error>(())
         })?;
@@ -244,35 +244,32 @@ impl Op for BatchNormGrad {
 struct Batch<'a, T> {
     x: &'a [T],
     d_y: &'a [T],
-    mean: &'a [T],
-    inv_std: &'a [T],
-    around: (usize, usize, usize),
+    stats: Stats<'a, T>,
+    /// The statistics are the running ones, which do not depend on X.
+    running: bool,
 }
 
 impl<T: Float> Batch<'_, T> {
     fn sums(&self, d_scale: &mut [T], d_bias: &mut [T]) {
-        for_each_channel(self.around, |c, at| {
+        let Stats { mean, inv_std, around } = self.stats;
+        for_each_channel(around, |c, at| {
             for (&x, &d_y) in self.x[at.clone()].iter().zip(&self.d_y[at]) {
-                d_scale[c] += d_y * (x - self.mean[c]) * self.inv_std[c];
+                d_scale[c] += d_y * (x - mean[c]) * inv_std[c];
                 d_bias[c] += d_y;
             }
         });
     }
 
-    fn input_grad(
-        &self,
-        scale: &[T],
-        (d_scale, d_bias): (&[T], &[T]),
-        running: bool,
-        d_x: &mut [T],
-    ) {
-        let n = T::of((self.around.0 * self.around.2) as f64);
-        for_each_channel(self.around, |c, at| {
-            let factor = scale[c] * self.inv_std[c];
+    fn input_grad(&self, scale: &[T], d_scale: &[T], d_bias: &[T], d_x: &mut [T]) {
+        let Stats { mean, inv_std, around } = self.stats;
+        let n = T::of(around.n_vectors() as f64);
+        for_each_channel(around, |c, at| {
+            let factor = scale[c] * inv_std[c];
             for i in at {
-                let x_hat = (self.x[i] - self.mean[c]) * self.inv_std[c];
+                let x_hat = (self.x[i] - mean[c]) * inv_std[c];
                 let through_stats = (d_bias[c] + x_hat * d_scale[c]) / n;
-                d_x[i] = factor * (self.d_y[i] - if running { T::zero() } else { through_stats });
+                d_x[i] =
+                    factor * (self.d_y[i] - if self.running { T::zero() } else { through_stats });
             }
         });
     }

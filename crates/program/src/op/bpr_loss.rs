@@ -23,7 +23,7 @@ impl Op for BprLoss {
         let mut y = run.take("Y");
         let x = run.input("X")?;
         let n = x.shape().last();
-        let shape = label::loss_shape(run, ("X", "Label"), x.shape().rank() - 1, false)?;
+        let shape = label::loss_shape(run, "X", x.shape().rank() - 1, false)?;
         if n < 2 {
             return Err(run.shape(TWO_CLASSES, "X"));
         }
@@ -57,14 +57,14 @@ impl Op for BprLossGrad {
         let mut d_x = run.take("X@GRAD");
         let x = run.input("X")?;
         let n = x.shape().last();
-        let shape = label::loss_shape(run, ("X", "Label"), x.shape().rank() - 1, false)?;
+        let shape = label::loss_shape(run, "X", x.shape().rank() - 1, false)?;
         if n < 2 || shape != run.input("Y@GRAD")?.shape() {
             return Err(run.shapes(dims::LOSS, "X", "Y@GRAD"));
         }
         for_float!(x.dtype(), run.input_name("X"), T => {
             let labels = Labels::new(run, "Label", n, None)?;
-            let inputs = (x.data::<T>()?, run.data::<T>("Y@GRAD")?);
-            backward(inputs, &labels, d_x.resize::<T>(x.shape()), n)
+            let d_y = run.data::<T>("Y@GRAD")?;
+            backward(x.data::<T>()?, &labels, d_y, d_x.resize::<T>(x.shape()), n)
         })?;
         d_x.set_lod(x.lod().clone());
         run.put("X@GRAD", d_x);
@@ -73,8 +73,9 @@ impl Op for BprLossGrad {
 }
 
 fn backward<T: Float>(
-    (x, d_y): (&[T], &[T]),
+    x: &[T],
     labels: &Labels<'_>,
+    d_y: &[T],
     d_x: &mut [T],
     n: usize,
 ) -> Result<()> {

@@ -94,17 +94,18 @@ impl Broadcast {
     /// `out = f(x, y)` wherever they meet. Slices are as long as the planned shapes.
     pub(super) fn zip<T: Element, U>(
         &self,
-        (x, y): (&[T], &[T]),
+        x: &[T],
+        y: &[T],
         out: &mut [U],
         f: impl Fn(T, T) -> U,
     ) {
-        self.zip_3((x, y, y), out, |x, y, _| f(x, y));
+        self.zip_3([x, y, y], out, |x, y, _| f(x, y));
     }
 
     /// The same with a third operand, which lies as Y does.
     pub(super) fn zip_3<T: Element, U>(
         &self,
-        (x, y, z): (&[T], &[T], &[T]),
+        [x, y, z]: [&[T]; 3],
         out: &mut [U],
         f: impl Fn(T, T, T) -> U,
     ) {
@@ -332,7 +333,7 @@ mod tests {
         };
         let sum = plan.map(|plan| {
             let mut out = vec![-1; plan.shape().n_elements()];
-            plan.zip((&numbers(x, 1), &numbers(y, 10)), &mut out, |x, y| x + y);
+            plan.zip(&numbers(x, 1), &numbers(y, 10), &mut out, |x, y| x + y);
             (plan.shape(), out)
         });
         let expected = expected.map(|(dims, sum)| (Shape::new(dims), sum.to_vec()));

@@ -48,8 +48,8 @@ fn fill<T: Element>(
     let plan = Broadcast::of(x.shape(), run.input("Y")?.shape(), axis);
     let plan = plan.ok_or_else(|| run.shapes(RULE, "X", "Y"))?;
     let x = x.data::<T>().map_err(|source| run.in_var("X", source.into()))?;
-    let operands = (x, run.data::<T>("Y")?);
-    plan.zip(operands, out.resize::<Bool>(plan.shape()), |x, y| Bool::from(holds(x, y)));
+    let (y, out) = (run.data::<T>("Y")?, out.resize::<Bool>(plan.shape()));
+    plan.zip(x, y, out, |x, y| Bool::from(holds(x, y)));
     Ok(())
 }
 

@@ -3,10 +3,10 @@
 //! Along axis 0 the sequences of the X's follow each other too; else Out has those of the first.
 //! Gradient: each dXᵢ is its part of dOut.
 
-use tensor::{DType, Lod, Shape, Tensor};
+use tensor::{Lod, Shape, Tensor};
 
 use super::sizes;
-use super::strips::{Strips, copy_strips};
+use super::strips::Section;
 use super::{Grad, Infer, Keep, Op, Run};
 use crate::error::{Error, Result};
 
@@ -27,9 +27,7 @@ impl Op for Concat {
         let axis = sizes::axis("axis", infer.attrs().int("axis", 0)?, out.dims.len())?;
         for (index, x) in inputs.iter().enumerate().skip(1) {
             if !join(&mut out.dims, &x.dims, axis) {
-                let names = infer.op().input_names("X");
-                let dims = (inputs[0].dims.clone(), x.dims.clone());
-                return Err(differ((&names[0], dims.0), (&names[index], dims.1)));
+                return Err(infer.shapes_at(RULE, "X", index));
             }
         }
         infer.set_output("Out", out)
@@ -51,8 +49,8 @@ impl Op for Concat {
         let mut at = 0;
         for index in 0..run.n_inputs("X") {
             let x = run.input_at("X", index)?;
-            let part = Part::new(x.dtype(), x.shape(), axis, (total, at));
-            copy_strips(part.runs, (x.bytes(), part.alone), (out.bytes_mut(), part.joined));
+            let section = Section::new(x.dtype(), x.shape(), axis, total, at);
+            section.join(x.bytes(), out.bytes_mut());
             at += x.shape().dim(axis);
         }
         out.set_lod(joined_lod(run, axis)?);
@@ -101,7 +99,7 @@ fn joined_lod(run: &Run<'_>, axis: usize) -> Result<Lod> {
             continue;
         }
         if lod.n_levels() != levels.len() {
-            return Err(differ_in_levels(run, index, (levels.len(), lod.n_levels())));
+            return Err(differ_in_levels(run, index, levels.len(), lod.n_levels()));
         }
         for (joined, offsets) in levels.iter_mut().zip(lod.levels()) {
             let end = joined.last().copied().unwrap_or(0);
@@ -111,7 +109,7 @@ fn joined_lod(run: &Run<'_>, axis: usize) -> Result<Lod> {
     Ok(Lod::from_offsets(levels))
 }
 
-fn differ_in_levels(run: &Run<'_>, index: usize, (first, other): (usize, usize)) -> Error {
+fn differ_in_levels(run: &Run<'_>, index: usize, first: usize, other: usize) -> Error {
     let (name, first_name) = (run.input_name_at("X", index), run.input_name("X"));
     let text = format!(
         "concat along axis 0 joins sequences: `{name}` has {other} levels of them, but \
@@ -132,12 +130,6 @@ fn axis_of(run: &Run<'_>, rank: usize) -> Result<usize> {
     sizes::axis("axis", axis, rank)
 }
 
-fn differ(left: (&str, Vec<i64>), right: (&str, Vec<i64>)) -> Error {
-    let (left, left_dims) = (left.0.to_string(), left.1);
-    let (right, right_dims) = (right.0.to_string(), right.1);
-    Error::Shapes { rule: RULE, left, left_dims, right, right_dims }
-}
-
 fn mismatch(run: &Run<'_>, first: &Tensor, index: usize) -> Error {
     let name = run.input_name_at("X", index);
     match run.input_at("X", index) {
@@ -146,39 +138,8 @@ fn mismatch(run: &Run<'_>, first: &Tensor, index: usize) -> Error {
             let source = tensor::Error::DTypeMismatch { expected, actual: x.dtype() };
             Error::InVar { var: name.to_string(), source: Box::new(source.into()) }
         }
-        Ok(x) => {
-            let left = (run.input_name("X"), first.shape().to_i64());
-            differ(left, (name, x.shape().to_i64()))
-        }
+        Ok(_) => run.shapes_at(RULE, "X", index),
         Err(error) => error,
-    }
-}
-
-/// Where a tensor's bytes lie when it is a part of a joined one.
-pub(super) struct Part {
-    /// How many strips, and bytes in each.
-    pub(super) runs: (usize, usize),
-    /// In the tensor itself.
-    pub(super) alone: Strips,
-    /// In the joined tensor.
-    pub(super) joined: Strips,
-}
-
-impl Part {
-    /// A tensor of this shape, `at` steps after the beginning of `total` along `axis`.
-    pub(super) fn new(
-        dtype: DType,
-        shape: Shape,
-        axis: usize,
-        (total, at): (usize, usize),
-    ) -> Self {
-        let (outer, size, inner) = shape.around(axis);
-        let inner = inner * dtype.size();
-        Self {
-            runs: (outer, size * inner),
-            alone: Strips { offset: 0, stride: size * inner },
-            joined: Strips { offset: at * inner, stride: total * inner },
-        }
     }
 }
 
@@ -192,7 +153,7 @@ impl Op for ConcatGrad {
             };
             if run.wants_at("X@GRAD", index) {
                 let mut d_x = run.take_at("X@GRAD", index);
-                cut(run, (index, axis, at), &mut d_x)?;
+                cut(run, index, axis, at, &mut d_x)?;
                 run.put_at("X@GRAD", index, d_x);
             }
             at += size;
@@ -201,7 +162,7 @@ impl Op for ConcatGrad {
     }
 }
 
-fn cut(run: &Run<'_>, (index, axis, at): (usize, usize, usize), d_x: &mut Tensor) -> Result<()> {
+fn cut(run: &Run<'_>, index: usize, axis: usize, at: usize, d_x: &mut Tensor) -> Result<()> {
     let (x, d_out) = (run.input_at("X", index)?, run.input("Out@GRAD")?);
     let fits = d_out.shape().rank() == x.shape().rank()
         && alike(d_out.shape(), x.shape(), axis)
@@ -211,8 +172,8 @@ fn cut(run: &Run<'_>, (index, axis, at): (usize, usize, usize), d_x: &mut Tensor
     }
     let total = d_out.shape().dim(axis);
     d_x.resize_as(d_out.dtype(), x.shape());
-    let part = Part::new(d_out.dtype(), x.shape(), axis, (total, at));
-    copy_strips(part.runs, (d_out.bytes(), part.joined), (d_x.bytes_mut(), part.alone));
+    let section = Section::new(d_out.dtype(), x.shape(), axis, total, at);
+    section.cut(d_out.bytes(), d_x.bytes_mut());
     d_x.set_lod(x.lod().clone());
     Ok(())
 }

@@ -195,7 +195,7 @@ fn run(run: &mut Run<'_>) -> Result<()> {
         let data = sizes.front(x.data::<T>()?, sizes.input(), &mut moved);
         let written = out.try_resize::<T>(sizes.output())?;
         spare.try_resize::<T>(sizes.columns())?;
-        convolve(&sizes, (data, run.data::<T>("Filter")?), written, &mut spare);
+        convolve(&sizes, data, run.data::<T>("Filter")?, written, &mut spare);
         sizes.store::<T>(&mut out, &mut moved)
     })?;
     out.set_lod(x.lod().clone());
@@ -205,7 +205,7 @@ fn run(run: &mut Run<'_>) -> Result<()> {
     Ok(())
 }
 
-fn convolve<T: Float>(sizes: &Sizes, (x, filter): (&[T], &[T]), out: &mut [T], spare: &mut Tensor) {
+fn convolve<T: Float>(sizes: &Sizes, x: &[T], filter: &[T], out: &mut [T], spare: &mut Tensor) {
     let (taps, places) = (sizes.taps(), sizes.places());
     let columns = spare.resize::<T>(sizes.columns());
     for (group, x_at, out_at) in sizes.blocks() {
@@ -235,7 +235,7 @@ fn run_grad(run: &mut Run<'_>) -> Result<()> {
             "Input",
         ));
     }
-    let wants = (run.wants("Input@GRAD"), run.wants("Filter@GRAD"));
+    let (wants_x, wants_filter) = (run.wants("Input@GRAD"), run.wants("Filter@GRAD"));
     for_float!(x.dtype(), run.input_name("Input"), T => {
         let known = Known {
             x: sizes.front(x.data::<T>()?, sizes.input(), x_front),
@@ -245,7 +245,8 @@ fn run_grad(run: &mut Run<'_>) -> Result<()> {
         columns.try_resize::<T>(sizes.columns())?;
         let front = d_x.resize_zeroed::<T>(sizes.input());
         let d_filter = d_filter.resize_zeroed::<T>(filter.shape());
-        convolve_grad(&sizes, &known, wants, (front, d_filter), columns);
+        let (front, d_filter) = (wants_x.then_some(front), wants_filter.then_some(d_filter));
+        convolve_grad(&sizes, &known, front, d_filter, columns);
         sizes.store::<T>(&mut d_x, x_front)
     })?;
     d_x.set_lod(x.lod().clone());
@@ -265,8 +266,8 @@ struct Known<'a, T> {
 fn convolve_grad<T: Float>(
     sizes: &Sizes,
     known: &Known<'_, T>,
-    (want_x, want_filter): (bool, bool),
-    (d_x, d_filter): (&mut [T], &mut [T]),
+    mut d_x: Option<&mut [T]>,
+    mut d_filter: Option<&mut [T]>,
     spare: &mut Tensor,
 ) {
     let (taps, places) = (sizes.taps(), sizes.places());
@@ -274,12 +275,12 @@ fn convolve_grad<T: Float>(
     for (group, x_at, out_at) in sizes.blocks() {
         let d_out = Matrix::new(&known.d_out[out_at], sizes.m, places);
         let of_group = group * sizes.m * taps..(group + 1) * sizes.m * taps;
-        if want_filter {
+        if let Some(d_filter) = &mut d_filter {
             sizes.im2col(&known.x[x_at.clone()], columns);
             let columns = Matrix::new(columns, taps, places);
             gemm(T::one(), d_out, columns.t(), T::one(), &mut d_filter[of_group.clone()]);
         }
-        if want_x {
+        if let Some(d_x) = &mut d_x {
             let filter = Matrix::new(&known.filter[of_group], sizes.m, taps);
             gemm(T::one(), filter.t(), d_out, T::zero(), columns);
             sizes.col2im(columns, &mut d_x[x_at]);

@@ -37,10 +37,10 @@ impl Op for CrfDecoding {
         let tags = path.resize_zeroed::<i64>(shape);
         for_float!(emission.dtype(), run.input_name("Emission"), T => {
             let (x, w) = (emission.data::<T>()?, run.data::<T>("Transition")?);
-            let (mut score, mut from) = (Vec::new(), Vec::new());
+            let mut decoder = Decoder { score: Vec::new(), from: Vec::new() };
             for &(start, n) in &chains.spans {
                 let x = &x[start * d..(start + n) * d];
-                decode(w, x, (&mut score, &mut from), &mut tags[start..start + n]);
+                decoder.decode(w, x, &mut tags[start..start + n]);
                 if let Some(labels) = labels {
                     for row in start..start + n {
                         tags[row] = i64::from(tags[row] == labels[row]);
@@ -55,31 +55,37 @@ impl Op for CrfDecoding {
     }
 }
 
-/// Writes the best tags of one chain; `score` and `from` are memory.
-fn decode<T: Float>(
-    w: &[T],
-    x: &[T],
-    (score, from): (&mut Vec<T>, &mut Vec<usize>),
-    tags: &mut [i64],
-) {
-    let Some(last) = tags.len().checked_sub(1) else { return };
-    let d = x.len() / tags.len();
-    let (ends, pairs) = w.split_at(2 * d);
-    score.clear();
-    from.clear();
-    score.extend(x[..d].iter().zip(ends).map(|(&x, &start)| start + x));
-    from.resize(d, 0);
-    for at in (d..x.len()).step_by(d) {
-        for j in 0..d {
-            let (tag, best) = best((0..d).map(|i| score[at - d + i] + pairs[i * d + j]));
-            score.push(best + x[at + j]);
-            from.push(tag);
+/// Memory of the search, used for one chain after the other.
+struct Decoder<T> {
+    /// The score of the best path to each tag of each row.
+    score: Vec<T>,
+    /// The tag before it on that path.
+    from: Vec<usize>,
+}
+
+impl<T: Float> Decoder<T> {
+    /// Writes the best tags of one chain.
+    fn decode(&mut self, w: &[T], x: &[T], tags: &mut [i64]) {
+        let Some(last) = tags.len().checked_sub(1) else { return };
+        let d = x.len() / tags.len();
+        let (ends, pairs) = w.split_at(2 * d);
+        let Self { score, from } = self;
+        score.clear();
+        from.clear();
+        score.extend(x[..d].iter().zip(ends).map(|(&x, &start)| start + x));
+        from.resize(d, 0);
+        for at in (d..x.len()).step_by(d) {
+            for j in 0..d {
+                let (tag, best) = best((0..d).map(|i| score[at - d + i] + pairs[i * d + j]));
+                score.push(best + x[at + j]);
+                from.push(tag);
+            }
         }
-    }
-    let (mut tag, _) = best(score[last * d..].iter().zip(&ends[d..]).map(|(&s, &end)| s + end));
-    for row in (0..tags.len()).rev() {
-        tags[row] = tag as i64;
-        tag = from[row * d + tag];
+        let (mut tag, _) = best(score[last * d..].iter().zip(&ends[d..]).map(|(&s, &end)| s + end));
+        for row in (0..tags.len()).rev() {
+            tags[row] = tag as i64;
+            tag = from[row * d + tag];
+        }
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn infer_loss(infer: &Infer<'_>, soft: bool) -> Result<crate::var::Me
     if x.dims.is_empty() {
         return Err(infer.shape(NEEDS_CLASSES, "X"));
     }
-    label::infer_loss(infer, ("X", "Label"), x.dims.len() - 1, soft)
+    label::infer_loss(infer, "X", x.dims.len() - 1, soft)
 }
 
 impl Op for CrossEntropy {
@@ -47,7 +47,7 @@ impl Op for CrossEntropy {
         let ignored = run.attrs().int("ignore_index", -100)?;
         run.fill("Y", "X", |run, x, y| {
             let n_classes = x.shape().last();
-            let shape = label::loss_shape(run, ("X", "Label"), x.shape().rank() - 1, soft)?;
+            let shape = label::loss_shape(run, "X", x.shape().rank() - 1, soft)?;
             for_float!(x.dtype(), run.input_name("X"), T => {
                 let (x, y) = (x.data::<T>()?, y.resize::<T>(shape));
                 if soft {
@@ -90,7 +90,7 @@ impl Op for CrossEntropyGrad {
         let mut d_x = run.take("X@GRAD");
         let (x, d_y) = (run.input("X")?, run.input("Y@GRAD")?);
         let n = x.shape().last();
-        if label::loss_shape(run, ("X", "Label"), x.shape().rank() - 1, soft)? != d_y.shape() {
+        if label::loss_shape(run, "X", x.shape().rank() - 1, soft)? != d_y.shape() {
             return Err(run.shapes(dims::LOSS, "X", "Y@GRAD"));
         }
         for_float!(x.dtype(), run.input_name("X"), T => {

@@ -31,13 +31,13 @@ impl Op for CrossEntropy2 {
             (run.take("Y"), run.take("MatchX"), run.take("XShape"));
         let x = run.input("X")?;
         let n = x.shape().last();
-        let shape = label::loss_shape(run, ("X", "Label"), x.shape().rank() - 1, false)?;
+        let shape = label::loss_shape(run, "X", x.shape().rank() - 1, false)?;
         for_float!(x.dtype(), run.input_name("X"), T => {
             let labels = Labels::new(run, "Label", n, Some(ignored))?;
             // One column even where Label and Y have none, as in Fluid.
             let rows = x.shape().with_dim(x.shape().rank() - 1, 1);
             let (y, match_x) = (y.resize::<T>(shape), match_x.resize::<T>(rows));
-            forward(x.data::<T>()?, &labels, (y, match_x), n)
+            forward(x.data::<T>()?, &labels, y, match_x, n)
         })?;
         x_shape.resize_as(x.dtype(), with_zero(x.shape())?);
         y.set_lod(x.lod().clone());
@@ -73,7 +73,8 @@ fn with_zero(shape: Shape) -> Result<Shape> {
 fn forward<T: Float>(
     x: &[T],
     labels: &Labels<'_>,
-    (y, match_x): (&mut [T], &mut [T]),
+    y: &mut [T],
+    match_x: &mut [T],
     n: usize,
 ) -> Result<()> {
     for (row, (y, match_x)) in y.iter_mut().zip(match_x).enumerate() {

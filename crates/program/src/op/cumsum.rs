@@ -25,15 +25,15 @@ impl Op for Cumsum {
         let reverse = attrs.bool("reverse", false)?;
         run.fill("Out", "X", |run, x, out| {
             let axis = sizes::axis("axis", attrs.int("axis", -1)?, x.shape().rank())?;
-            let (outer, size, inner) = x.shape().around(axis);
+            let around = x.shape().around(axis);
             for_number!(x.dtype(), run.input_name("X"), T => {
                 let (x, out) = (x.data::<T>()?, out.resize::<T>(x.shape()));
-                for lane in 0..outer * inner {
-                    let start = lane / inner * size * inner + lane % inner;
+                for vector in 0..around.n_vectors() {
+                    let start = around.start(vector);
                     let mut sum = T::of(0.0);
-                    for step in 0..size {
-                        let step = if reverse { size - 1 - step } else { step };
-                        let at = start + step * inner;
+                    for step in 0..around.size {
+                        let step = if reverse { around.size - 1 - step } else { step };
+                        let at = start + step * around.inner;
                         let before = sum;
                         sum += x[at];
                         out[at] = if exclusive { before } else { sum };

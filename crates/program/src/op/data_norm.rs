@@ -131,7 +131,7 @@ impl Op for DataNormGrad {
                 outputs.for_each(|(at, (d_x, &d_y))| *d_x = d_y * scales[at % columns]);
             }
             let [size, sum, squares] = sums.each_mut().map(|t| t.resize_zeroed::<T>(stat));
-            count((data, means), slot_dim, [size, sum, squares]);
+            count(data, means, slot_dim, [size, sum, squares]);
             for k in 0..columns {
                 // Per show where slots have counts, else plain sums.
                 if slot_dim.is_some() && size[k] >= 1.0 {
@@ -155,7 +155,8 @@ impl Op for DataNormGrad {
 }
 
 fn count<T: Float>(
-    (x, means): (&[T], &[T]),
+    x: &[T],
+    means: &[T],
     slot_dim: Option<usize>,
     [size, sum, squares]: [&mut [T]; 3],
 ) {

@@ -92,7 +92,7 @@ fn compute<B: Binary, T: Arith>(
         let (rule, var) = ("integers cannot be divided by 0", run.input_name("Y").to_string());
         return Err(Error::BadValue { rule, var, position, value: 0.0 });
     }
-    plan.zip((x.data::<T>()?, y), out.resize::<T>(plan.shape()), B::apply);
+    plan.zip(x.data::<T>()?, y, out.resize::<T>(plan.shape()), B::apply);
     Ok(())
 }
 

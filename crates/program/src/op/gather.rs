@@ -107,8 +107,9 @@ fn collect(run: &mut Run<'_>, rows: &[i64], shape: Shape, width: usize) -> Resul
     let mut out: Tensor = run.take("Out");
     let x = run.input("X")?;
     out.try_resize_as(x.dtype(), shape)?;
-    let table = (x.bytes(), width * x.dtype().size());
-    gather_rows(table, rows, None, out.bytes_mut()).map_err(|bad| not_there(run, bad))?;
+    let row_bytes = width * x.dtype().size();
+    gather_rows(x.bytes(), row_bytes, rows, None, out.bytes_mut())
+        .map_err(|bad| not_there(run, bad))?;
     run.put("Out", out);
     Ok(())
 }
@@ -132,9 +133,9 @@ fn give_back(run: &mut Run<'_>, rows: &[i64], width: usize, overwrite: bool) -> 
     for_float!(d_out.dtype(), run.input_name("Out@GRAD"), T => {
         let (table, d_out) = (d_x.resize_zeroed::<T>(x.shape()), d_out.data::<T>()?);
         let given = if overwrite {
-            put_rows((table, width), rows, d_out)
+            put_rows(table, width, rows, d_out)
         } else {
-            scatter_add_rows((table, width), rows, None, d_out)
+            scatter_add_rows(table, width, rows, None, d_out)
         };
         given.map_err(|bad| not_there(run, bad))
     })?;
@@ -145,7 +146,8 @@ fn give_back(run: &mut Run<'_>, rows: &[i64], width: usize, overwrite: bool) -> 
 
 /// Copies row `i` of `values` to row `rows[i]` of the table, in the order listed.
 fn put_rows<T: Element>(
-    (table, width): (&mut [T], usize),
+    table: &mut [T],
+    width: usize,
     rows: &[i64],
     values: &[T],
 ) -> std::result::Result<(), BadId> {

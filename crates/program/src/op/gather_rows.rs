@@ -28,7 +28,8 @@ where
 
 /// Copies row `ids[i]` of `table` to row `i` of `out`; the padding id reads as zeros.
 pub fn gather_rows<T, I>(
-    (table, width): (&[T], usize),
+    table: &[T],
+    width: usize,
     ids: &[I],
     padding: Option<i64>,
     out: &mut [T],
@@ -79,7 +80,8 @@ where
 /// Adds row `i` of `values` to row `ids[i]` of `table`, in the order listed, leaving out the padding
 /// id.
 pub fn scatter_add_rows<T, I>(
-    (table, width): (&mut [T], usize),
+    table: &mut [T],
+    width: usize,
     ids: &[I],
     padding: Option<i64>,
     values: &[T],
@@ -110,7 +112,7 @@ mod tests {
         for width in 1..=65 {
             let table: Vec<f32> = (0..5 * width).map(|i| i as f32).collect();
             let mut out = vec![-1.0; 3 * width];
-            gather_rows((&table, width), &[4i64, 1, 4], Some(1), &mut out).unwrap();
+            gather_rows(&table, width, &[4i64, 1, 4], Some(1), &mut out).unwrap();
             assert_eq!(out[..width], table[4 * width..], "width {width}");
             assert!(out[width..2 * width].iter().all(|&x| x == 0.0), "padding is zero");
             assert_eq!(out[2 * width..], table[4 * width..]);
@@ -121,7 +123,7 @@ mod tests {
     fn scatters_repeated_ids_in_order() {
         let mut table = [0.0f64; 6];
         let values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
-        scatter_add_rows((&mut table, 2), &[2i32, 0, 2], Some(0), &values).unwrap();
+        scatter_add_rows(&mut table, 2, &[2i32, 0, 2], Some(0), &values).unwrap();
         assert_eq!(table, [0.0, 0.0, 0.0, 0.0, 6.0, 8.0]);
     }
 

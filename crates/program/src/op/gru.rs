@@ -76,7 +76,8 @@ impl Op for Gru {
             }
             let first = first_states::<T>(run, &steps, d, &mut first)?;
             let (reset, batch) = (reset.resize::<T>(state), batch.resize::<T>(state));
-            forward(&cell, (&steps, first), Written { gate, reset, hidden: &mut *batch }, scratch);
+            let written = Written { gate, reset, hidden: &mut *batch };
+            forward(&cell, &steps, first, written, scratch);
             steps.scatter(batch, d, hidden.resize::<T>(state));
             Ok(())
         })?;
@@ -102,7 +103,8 @@ impl Op for Gru {
 /// All steps, batch by batch.
 fn forward<T: Float>(
     cell: &Cell<'_, T>,
-    (steps, first): (&Steps, &[T]),
+    steps: &Steps,
+    first: &[T],
     all: Written<'_, T>,
     scratch: &mut [T],
 ) {
@@ -139,6 +141,7 @@ impl Op for GruGrad {
             let d_batch = d_batch.resize::<T>(Shape::from([n, d]));
             steps.gather(data_of_len(run, "Hidden@GRAD", n * d)?, d, d_batch);
             let saved = Saved {
+                steps: &steps,
                 first: first_states(run, &steps, d, first)?,
                 gate: data_of_len(run, "BatchGate", 3 * n * d)?,
                 reset: data_of_len(run, "BatchResetHiddenPrev", n * d)?,
@@ -150,7 +153,7 @@ impl Op for GruGrad {
                 d_previous: &mut *d_first,
                 d_weight: d_weight.resize_zeroed::<T>(Shape::from([d, 3 * d])),
             };
-            backward(&cell, (&steps, &saved), (d_batch, grads), scratch);
+            backward(&cell, &saved, d_batch, grads, scratch);
             steps.scatter(d_gate, 3 * d, d_x.resize::<T>(x.shape()));
             if run.n_inputs("Bias") > 0 {
                 sum_rows(d_gate, d_bias.resize::<T>(run.input("Bias")?.shape()));
@@ -172,6 +175,7 @@ impl Op for GruGrad {
 
 /// What the forward pass left, in the order of the batches.
 struct Saved<'a, T> {
+    steps: &'a Steps,
     first: &'a [T],
     gate: &'a [T],
     reset: &'a [T],
@@ -182,12 +186,13 @@ struct Saved<'a, T> {
 /// back in time, `grads.d_previous` those of the first states.
 fn backward<T: Float>(
     cell: &Cell<'_, T>,
-    (steps, saved): (&Steps, &Saved<'_, T>),
-    (d_batch, grads): (&mut [T], Grads<'_, T>),
+    saved: &Saved<'_, T>,
+    d_batch: &mut [T],
+    grads: Grads<'_, T>,
     scratch: &mut [T],
 ) {
     let d = cell.size;
-    let (d_first, first) = (grads.d_previous, saved.first);
+    let (steps, first, d_first) = (saved.steps, saved.first, grads.d_previous);
     // What flows back from one batch; the first is the largest.
     let (scratch, flowing) = scratch.split_at_mut(4 * first.len());
     for t in (0..steps.len()).rev() {

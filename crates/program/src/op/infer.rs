@@ -138,6 +138,15 @@ impl Infer<'_> {
         }
     }
 
+    /// The error that a rule between the first and the `index`-th input at a port does not hold.
+    pub fn shapes_at(&self, rule: &'static str, port: &str, index: usize) -> Error {
+        let name = |index| self.op.input_names(port).get(index).cloned().unwrap_or_default();
+        let all = self.inputs(port).unwrap_or_default();
+        let dims = |index| all.get(index).map(|meta: &Meta| meta.dims.clone()).unwrap_or_default();
+        let (left, left_dims) = (name(0), dims(0));
+        Error::Shapes { rule, left, left_dims, right: name(index), right_dims: dims(index) }
+    }
+
     /// The error that a rule about one input does not hold.
     pub fn shape(&self, rule: &'static str, port: &str) -> Error {
         let dims = self.opt_input(port).ok().flatten().map(|meta| meta.dims).unwrap_or_default();

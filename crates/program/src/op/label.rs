@@ -65,13 +65,8 @@ impl<'a> Labels<'a> {
 /// The shape of a loss with one number for all classes along `axis`.
 ///
 /// Hard labels may leave the axis out; the loss then does so too.
-pub(super) fn infer_loss(
-    infer: &Infer<'_>,
-    (x_port, label_port): (&str, &str),
-    axis: usize,
-    soft: bool,
-) -> Result<Meta> {
-    let (x, label) = (infer.input(x_port)?, infer.input(label_port)?);
+pub(super) fn infer_loss(infer: &Infer<'_>, x_port: &str, axis: usize, soft: bool) -> Result<Meta> {
+    let (x, label) = (infer.input(x_port)?, infer.input("Label")?);
     let mut one = x.dims.clone();
     one[axis] = 1;
     let mut without = x.dims.clone();
@@ -82,19 +77,14 @@ pub(super) fn infer_loss(
         dims::agree(&one, &label.dims) || dims::agree(&without, &label.dims)
     };
     if !fits {
-        return Err(infer.shapes(RULE, x_port, label_port));
+        return Err(infer.shapes(RULE, x_port, "Label"));
     }
     Ok(x.with_dims(if label.dims.len() == x.dims.len() { one } else { without }))
 }
 
-/// The same when the op runs.
-pub(super) fn loss_shape(
-    run: &Run<'_>,
-    (x_port, label_port): (&str, &str),
-    axis: usize,
-    soft: bool,
-) -> Result<Shape> {
-    let (x, label) = (run.input(x_port)?.shape(), run.input(label_port)?.shape());
+/// What [`infer_loss`] says, for the shapes of a batch.
+pub(super) fn loss_shape(run: &Run<'_>, x_port: &str, axis: usize, soft: bool) -> Result<Shape> {
+    let (x, label) = (run.input(x_port)?.shape(), run.input("Label")?.shape());
     let one = x.with_dim(axis, 1);
     if if soft { label == x } else { label == one } {
         return Ok(one);
@@ -103,5 +93,5 @@ pub(super) fn loss_shape(
     let left_out = label.rank() + 1 == x.rank()
         && label.dims().starts_with(outer)
         && label.dims().ends_with(&inner[1..]);
-    if !soft && left_out { Ok(label) } else { Err(run.shapes(RULE, x_port, label_port)) }
+    if !soft && left_out { Ok(label) } else { Err(run.shapes(RULE, x_port, "Label")) }
 }

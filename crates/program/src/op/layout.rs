@@ -63,11 +63,15 @@ impl Layout {
         }
     }
 
-    /// Where channel `c` of image `n` begins, and how far apart its pixels are.
-    pub(super) fn plane(self, (n, c): (usize, usize), n_channels: usize, pixels: usize) -> Plane {
+    /// Where a channel begins, and how far apart its pixels are. `channel` counts those of all
+    /// images, `n_channels` those of one.
+    pub(super) fn plane(self, channel: usize, n_channels: usize, pixels: usize) -> Plane {
         match self {
-            Layout::ChannelsFirst => Plane { start: (n * n_channels + c) * pixels, step: 1 },
-            Layout::ChannelsLast => Plane { start: n * n_channels * pixels + c, step: n_channels },
+            Layout::ChannelsFirst => Plane { start: channel * pixels, step: 1 },
+            Layout::ChannelsLast => {
+                let (n, c) = (channel / n_channels, channel % n_channels);
+                Plane { start: n * n_channels * pixels + c, step: n_channels }
+            }
         }
     }
 }
@@ -89,17 +93,17 @@ impl Plane {
 /// Moves the channels from behind the pixels to before them; `shape` is that of the result.
 pub(super) fn channels_to_front<T: Element>(from: &[T], to: &mut [T], shape: Shape) {
     let (pixels, channels) = (shape.dim(2) * shape.dim(3), shape.dim(1));
-    transpose_each(from, to, (pixels, channels));
+    transpose_each(from, to, pixels, channels);
 }
 
 /// Moves the channels from before the pixels to behind them; `shape` is that of `from`.
 pub(super) fn channels_to_back<T: Element>(from: &[T], to: &mut [T], shape: Shape) {
     let (pixels, channels) = (shape.dim(2) * shape.dim(3), shape.dim(1));
-    transpose_each(from, to, (channels, pixels));
+    transpose_each(from, to, channels, pixels);
 }
 
 /// Transposes each matrix of `rows` by `columns`.
-fn transpose_each<T: Element>(from: &[T], to: &mut [T], (rows, columns): (usize, usize)) {
+fn transpose_each<T: Element>(from: &[T], to: &mut [T], rows: usize, columns: usize) {
     let size = (rows * columns).max(1);
     for (from, to) in from.chunks_exact(size).zip(to.chunks_exact_mut(size)) {
         for (row, values) in from.chunks_exact(columns).enumerate() {
@@ -127,9 +131,9 @@ mod tests {
 
     #[test]
     fn planes_of_both_layouts() {
-        let first = Layout::ChannelsFirst.plane((1, 2), 3, 4);
+        let first = Layout::ChannelsFirst.plane(5, 3, 4);
         assert_eq!((first.at(0), first.at(3)), (20, 23));
-        let last = Layout::ChannelsLast.plane((1, 2), 3, 4);
+        let last = Layout::ChannelsLast.plane(5, 3, 4);
         assert_eq!((last.at(0), last.at(3)), (14, 23));
     }
 }

@@ -99,8 +99,8 @@ fn look_up(run: &mut Run<'_>, outer: Shape) -> Result<()> {
     let padding = padding(run.attrs())?;
     let mut out = run.take("Out");
     match run.value("W")? {
-        Value::Rows(rows) => look_up_keys(run, rows, (outer, padding), &mut out)?,
-        _ => look_up_rows(run, (outer, padding), &mut out)?,
+        Value::Rows(rows) => look_up_keys(run, rows, outer, padding, &mut out)?,
+        _ => look_up_rows(run, outer, padding, &mut out)?,
     }
     out.set_lod(run.input("Ids")?.lod().clone());
     run.put("Out", out);
@@ -108,26 +108,22 @@ fn look_up(run: &mut Run<'_>, outer: Shape) -> Result<()> {
 }
 
 /// Rows of a dense table.
-fn look_up_rows(
-    run: &Run<'_>,
-    (outer, padding): (Shape, Option<i64>),
-    out: &mut Tensor,
-) -> Result<()> {
+fn look_up_rows(run: &Run<'_>, outer: Shape, padding: Option<i64>, out: &mut Tensor) -> Result<()> {
     let (w, ids) = (run.input("W")?, run.input("Ids")?);
     let &[_, width] = w.dims() else { return Err(run.shape(TABLE_RULE, "W")) };
     let shape = with_width(outer, width)?;
     if !w.dtype().is_float() {
         // A table of bytes, say: rows are copied, whatever is in them.
         out.try_resize_as(w.dtype(), shape)?;
-        let table = (w.bytes(), width * w.dtype().size());
+        let row_bytes = width * w.dtype().size();
         let ids = sizes::integers(ids, run.input_name("Ids"))?;
-        return gather_rows(table, &ids, padding, out.bytes_mut())
+        return gather_rows(w.bytes(), row_bytes, &ids, padding, out.bytes_mut())
             .map_err(|bad| out_of_range(run, bad));
     }
     for_float!(w.dtype(), run.input_name("W"), T => {
         let (table, out) = (w.data::<T>()?, out.try_resize::<T>(shape)?);
         for_int!(ids.dtype(), run.input_name("Ids"), I => {
-            gather_rows((table, width), ids.data::<I>()?, padding, out)
+            gather_rows(table, width, ids.data::<I>()?, padding, out)
                 .map_err(|bad| out_of_range(run, bad))
         })
     })
@@ -137,7 +133,8 @@ fn look_up_rows(
 fn look_up_keys(
     run: &Run<'_>,
     rows: &Rows,
-    (outer, padding): (Shape, Option<i64>),
+    outer: Shape,
+    padding: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
     /// Stands for the padding id, which reads as zeros.
@@ -156,8 +153,8 @@ fn look_up_keys(
     };
     let places: Vec<i64> = ids.iter().enumerate().map(place).collect::<Result<_>>()?;
     out.try_resize_as(rows.value.dtype(), with_width(outer, width)?)?;
-    let table = (rows.value.bytes(), width * rows.value.dtype().size());
-    gather_rows(table, &places, Some(PADDING), out.bytes_mut())
+    let row_bytes = width * rows.value.dtype().size();
+    gather_rows(rows.value.bytes(), row_bytes, &places, Some(PADDING), out.bytes_mut())
         .map_err(|bad| out_of_range(run, bad))
 }
 
@@ -254,7 +251,7 @@ fn dense_grad(run: &mut Run<'_>, width: usize) -> Result<()> {
     for_float!(w.dtype(), run.input_name("W"), T => {
         let (table, d_out) = (d_w.resize_zeroed::<T>(w.shape()), run.data::<T>("Out@GRAD")?);
         for_int!(ids.dtype(), run.input_name("Ids"), I => {
-            scatter_add_rows((table, width), ids.data::<I>()?, padding, d_out)
+            scatter_add_rows(table, width, ids.data::<I>()?, padding, d_out)
                 .map_err(|bad| out_of_range(run, bad))
         })
     })?;

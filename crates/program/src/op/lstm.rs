@@ -117,7 +117,8 @@ impl Layout {
     fn timeline<'a, T: Float>(
         &self,
         run: &Run<'_>,
-        (first, all): (Option<&str>, Option<&str>),
+        first: Option<&str>,
+        all: Option<&str>,
         tensor: &'a mut Tensor,
     ) -> Result<&'a mut [T]> {
         let n_rows = self.steps.n_first() + self.n;
@@ -179,8 +180,8 @@ impl Op for Lstm {
             let (rules, bias) = Cell::<T>::of(run, *d)?;
             let written = Written {
                 gate: gate.resize::<T>(x.shape()),
-                hidden: layout.timeline(run, (Some("H0"), None), all_hidden)?,
-                cell: layout.timeline(run, (Some("C0"), None), all_cell)?,
+                hidden: layout.timeline(run, Some("H0"), None, all_hidden)?,
+                cell: layout.timeline(run, Some("C0"), None, all_cell)?,
                 acted: acted.resize::<T>(state),
             };
             steps.gather(x.data::<T>()?, 4 * d, written.gate);
@@ -261,16 +262,16 @@ impl Op for LstmGrad {
             let [d_x, d_h0, d_c0, d_weight, d_bias] = &mut grads;
             let (rules, _) = Cell::<T>::of(run, *d)?;
             let known = Known {
-                hidden: layout.timeline(run, (Some("H0"), Some("Hidden")), all_hidden)?,
-                cell: layout.timeline(run, (Some("C0"), Some("Cell")), all_cell)?,
+                hidden: layout.timeline(run, Some("H0"), Some("Hidden"), all_hidden)?,
+                cell: layout.timeline(run, Some("C0"), Some("Cell"), all_cell)?,
                 gate: data_of_len(run, "BatchGate", 4 * n * d)?,
                 acted: data_of_len(run, "BatchCellPreAct", n * d)?,
             };
             let bias = d_bias.resize_zeroed::<T>(run.input("Bias")?.shape());
             let (d_bias, d_peepholes) = bias.split_at_mut(4 * d);
             let flow = Flow {
-                d_hidden: layout.timeline(run, (None, Some("Hidden@GRAD")), d_hidden)?,
-                d_cell: layout.timeline(run, (None, None), d_cell)?,
+                d_hidden: layout.timeline(run, None, Some("Hidden@GRAD"), d_hidden)?,
+                d_cell: layout.timeline(run, None, None, d_cell)?,
                 d_gate: d_gate.resize::<T>(x.shape()),
                 d_weight: d_weight.resize_zeroed::<T>(Shape::from([*d, 4 * d])),
                 d_peepholes,

@@ -116,24 +116,30 @@ impl<'a, T> Operand<'a, T> {
     }
 }
 
+/// Where products go: a matrix for each batch, or one for all.
+struct Product<'a, T> {
+    data: &'a mut [T],
+    batched: bool,
+}
+
 /// `out = alpha a b` for each batch; summed over them if `out` is one matrix.
 fn multiply<T: Float>(
     alpha: T,
     a: Operand<'_, T>,
     b: Operand<'_, T>,
-    out: &mut [T],
-    (n_batches, out_batched): (usize, bool),
+    n_batches: usize,
+    out: Product<'_, T>,
 ) {
     let ((m, k), (_, n)) = (a.side.seen(), b.side.seen());
     let size = (m * n) as usize;
     if k == 0 || n_batches == 0 {
-        out.fill(T::zero());
+        out.data.fill(T::zero());
         return;
     }
     for batch in 0..n_batches {
-        let start = if out_batched { batch * size } else { 0 };
-        let beta = if out_batched || batch == 0 { T::zero() } else { T::one() };
-        gemm(alpha, a.matrix(batch), b.matrix(batch), beta, &mut out[start..start + size]);
+        let start = if out.batched { batch * size } else { 0 };
+        let beta = if out.batched || batch == 0 { T::zero() } else { T::one() };
+        gemm(alpha, a.matrix(batch), b.matrix(batch), beta, &mut out.data[start..start + size]);
     }
 }
 
@@ -153,8 +159,8 @@ impl Op for Matmul {
             for_float!(x.dtype(), run.input_name("X"), T => {
                 let x = Operand { data: x.data::<T>()?, side: plan.x };
                 let y = Operand { data: run.data::<T>("Y")?, side: plan.y };
-                let batches = (plan.n_batches as usize, true);
-                multiply(T::from(alpha), x, y, out.try_resize::<T>(shape)?, batches);
+                let out = Product { data: out.try_resize::<T>(shape)?, batched: true };
+                multiply(T::from(alpha), x, y, plan.n_batches as usize, out);
                 Ok(())
             })
         })
@@ -186,14 +192,14 @@ impl Op for MatmulGrad {
             if run.wants("X@GRAD") {
                 let y = Operand { data: run.data::<T>("Y")?, side: plan.y };
                 let (a, b) = if plan.x.transposed { (y, d_out.t()) } else { (d_out, y.t()) };
-                let out = d_x.resize::<T>(x.shape());
-                multiply(alpha, a, b, out, (n_batches, plan.x.batched));
+                let d_x = Product { data: d_x.resize::<T>(x.shape()), batched: plan.x.batched };
+                multiply(alpha, a, b, n_batches, d_x);
             }
             if run.wants("Y@GRAD") {
                 let x = Operand { data: x.data::<T>()?, side: plan.x };
                 let (a, b) = if plan.y.transposed { (d_out.t(), x) } else { (x.t(), d_out) };
-                let out = d_y.resize::<T>(y.shape());
-                multiply(alpha, a, b, out, (n_batches, plan.y.batched));
+                let d_y = Product { data: d_y.resize::<T>(y.shape()), batched: plan.y.batched };
+                multiply(alpha, a, b, n_batches, d_y);
             }
             Ok(())
         })?;

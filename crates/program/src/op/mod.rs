@@ -31,6 +31,7 @@ mod strips;
 mod table;
 mod traits;
 mod wiring;
+mod zip;
 
 // One file per op (a few hold a family); `table.rs` lists what they define.
 mod accuracy;
@@ -70,7 +71,6 @@ mod gaussian_random;
 mod get_places;
 mod gru;
 mod gru_unit;
-mod huber_loss;
 mod increment;
 mod is_empty;
 mod kldiv_loss;
@@ -81,11 +81,10 @@ mod linspace;
 mod load;
 mod lod_rank_table;
 mod lod_reset;
-mod log_loss;
 mod lookup_table;
+mod losses;
 mod lstm;
 mod lstm_unit;
-mod margin_rank_loss;
 mod matmul;
 mod mean;
 mod minus;

@@ -37,7 +37,7 @@ impl Op for Mul {
         let mut out = run.take("Out");
         let (x_rows, y_rows) = row_dims(run.attrs())?;
         let (x, y) = (run.input("X")?, run.input("Y")?);
-        let [m, k, n] = sizes(run, (x_rows, y_rows))?;
+        let [m, k, n] = sizes(run, x_rows, y_rows)?;
         let shape = product_shape(x.shape(), x_rows, y.shape(), y_rows)?;
         for_float!(x.dtype(), run.input_name("X"), T => {
             let (x, y) = (Matrix::new(x.data::<T>()?, m, k), Matrix::new(run.data::<T>("Y")?, k, n));
@@ -55,7 +55,7 @@ impl Op for Mul {
 }
 
 /// Rows of X, its columns and the rows of Y, columns of Y.
-fn sizes(run: &Run<'_>, (x_rows, y_rows): (usize, usize)) -> Result<[usize; 3]> {
+fn sizes(run: &Run<'_>, x_rows: usize, y_rows: usize) -> Result<[usize; 3]> {
     let (x, y) = (run.input("X")?.shape(), run.input("Y")?.shape());
     let ((m, k), (k_y, n)) = (x.flatten_2d(x_rows), y.flatten_2d(y_rows));
     if x.rank() <= x_rows || y.rank() <= y_rows || k != k_y {
@@ -79,7 +79,7 @@ impl Op for MulGrad {
         let (x_rows, y_rows) = row_dims(run.attrs())?;
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
         let (x, y) = (run.input("X")?, run.input("Y")?);
-        let [m, k, n] = sizes(run, (x_rows, y_rows))?;
+        let [m, k, n] = sizes(run, x_rows, y_rows)?;
         if run.input("Out@GRAD")?.len() != m * n {
             return Err(run.shapes("the gradient must have the product's shape", "Out@GRAD", "X"));
         }

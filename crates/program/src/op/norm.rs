@@ -21,13 +21,12 @@ impl Op for Norm {
         let (mut out, mut norm) = (run.take("Out"), run.take("Norm"));
         let x = run.input("X")?;
         let axis = dims::axis(run.attrs(), "axis", -1, x.shape().rank())?;
-        let (_, size, inner) = x.shape().around(axis);
+        let around = x.shape().around(axis);
         for_float!(x.dtype(), run.input_name("X"), T => {
             let (data, out) = (x.data::<T>()?, out.resize::<T>(x.shape()));
             let norms = norm.resize::<T>(x.shape().with_dim(axis, 1)).iter_mut();
             for (at, norm) in norms.enumerate() {
-                let start = at / inner * size * inner + at % inner;
-                let places = (0..size).map(|k| start + k * inner);
+                let places = around.places(at);
                 let sum: T = places.clone().map(|i| data[i] * data[i]).sum();
                 *norm = (sum + T::from(epsilon)).sqrt();
                 places.for_each(|i| out[i] = data[i] / *norm);
@@ -54,13 +53,12 @@ impl Op for NormGrad {
         if norm.shape() != x.shape().with_dim(axis, 1) {
             return Err(run.shapes("a norm for each vector is needed", "X", "Norm"));
         }
-        let (_, size, inner) = x.shape().around(axis);
+        let around = x.shape().around(axis);
         for_float!(x.dtype(), run.input_name("X"), T => {
             let (data, d_out) = (x.data::<T>()?, run.data::<T>("Out@GRAD")?);
             let d_x = d_x.resize::<T>(x.shape());
             for (at, &norm) in run.data::<T>("Norm")?.iter().enumerate() {
-                let start = at / inner * size * inner + at % inner;
-                let places = (0..size).map(|k| start + k * inner);
+                let places = around.places(at);
                 let dot: T = places.clone().map(|i| data[i] * d_out[i]).sum();
                 places.for_each(|i| d_x[i] = (d_out[i] - data[i] * dot / (norm * norm)) / norm);
             }

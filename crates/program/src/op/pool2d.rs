@@ -113,8 +113,8 @@ impl Windows {
         let [n_images, n_channels, ..] = self.layout.nchw(dims);
         let [h, w] = self.slides;
         let (before, after) = ((h.size * w.size) as usize, (h.out * w.out) as usize);
-        for at in (0..n_images).flat_map(|n| (0..n_channels).map(move |c| (n, c))) {
-            let plane = |pixels| self.layout.plane(at, n_channels, pixels);
+        for channel in 0..n_images * n_channels {
+            let plane = |pixels| self.layout.plane(channel, n_channels, pixels);
             f(plane(before), plane(after));
         }
     }
@@ -165,7 +165,7 @@ impl Op for Pool2d {
         run.fill("Out", "X", |run, x, out| {
             for_float!(x.dtype(), run.input_name("X"), T => {
                 let out = out.try_resize::<T>(windows.output(x.shape()))?;
-                pool((x.data::<T>()?, x.shape()), out, windows);
+                pool(x.data::<T>()?, x.shape(), out, windows);
                 Ok(())
             })
         })
@@ -185,7 +185,7 @@ fn windows(run: &Run<'_>) -> Result<Windows> {
     Ok(windows)
 }
 
-fn pool<T: Float>((x, shape): (&[T], Shape), out: &mut [T], windows: Windows) {
+fn pool<T: Float>(x: &[T], shape: Shape, out: &mut [T], windows: Windows) {
     windows.for_each_plane(shape, |before, after| {
         windows.for_each(|place, window| {
             out[after.at(place)] = if windows.largest {
@@ -211,9 +211,9 @@ impl Op for Pool2dGrad {
             return Err(run.shapes("the output must be that of the input", "X", "Out"));
         }
         for_float!(x.dtype(), run.input_name("X"), T => {
-            let inputs = (x.data::<T>()?, run.data::<T>("Out@GRAD")?);
+            let (data, d_out) = (x.data::<T>()?, run.data::<T>("Out@GRAD")?);
             let d_x = d_x.resize_zeroed::<T>(x.shape());
-            pool_grad(inputs, (d_x, x.shape()), windows);
+            pool_grad(data, x.shape(), d_out, d_x, windows);
             Ok::<(), Error>(())
         })?;
         d_x.set_lod(x.lod().clone());
@@ -222,11 +222,7 @@ impl Op for Pool2dGrad {
     }
 }
 
-fn pool_grad<T: Float>(
-    (x, d_out): (&[T], &[T]),
-    (d_x, shape): (&mut [T], Shape),
-    windows: Windows,
-) {
+fn pool_grad<T: Float>(x: &[T], shape: Shape, d_out: &[T], d_x: &mut [T], windows: Windows) {
     windows.for_each_plane(shape, |before, after| {
         windows.for_each(|place, window| {
             let d_out = d_out[after.at(place)];

@@ -44,9 +44,9 @@ impl Op for Prelu {
         let (x, alpha) = (run.input("X")?, run.input("Alpha")?);
         let plan = spread(run, x, alpha)?;
         for_float!(x.dtype(), run.input_name("X"), T => {
-            let operands = (x.data::<T>()?, run.data::<T>("Alpha")?);
+            let (data, alpha) = (x.data::<T>()?, run.data::<T>("Alpha")?);
             let bend = |x, alpha| if x > 0.0 { x } else { alpha * x };
-            plan.zip(operands, out.resize::<T>(x.shape()), bend);
+            plan.zip(data, alpha, out.resize::<T>(x.shape()), bend);
             Ok(())
         })?;
         out.set_lod(x.lod().clone());

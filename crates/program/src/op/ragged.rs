@@ -69,14 +69,15 @@ pub(super) fn offsets<'r>(
     op: &'static str,
     port: &'static str,
 ) -> Result<&'r [usize]> {
-    offsets_at(run, op, (port, 0))
+    offsets_at(run, op, port, 0)
 }
 
-/// The same for the `index`-th variable of the port.
+/// The innermost offsets of the `index`-th variable at `port`.
 pub(super) fn offsets_at<'r>(
     run: &'r Run<'_>,
     op: &'static str,
-    (port, index): (&'static str, usize),
+    port: &'static str,
+    index: usize,
 ) -> Result<&'r [usize]> {
     let tensor = run.input_at(port, index)?;
     let var = || run.input_name_at(port, index).to_string();
@@ -91,16 +92,17 @@ pub(super) fn only_offsets<'r>(
     op: &'static str,
     port: &'static str,
 ) -> Result<&'r [usize]> {
-    only_offsets_at(run, op, (port, 0))
+    only_offsets_at(run, op, port, 0)
 }
 
-/// The same for the `index`-th variable of the port.
+/// The offsets of the `index`-th variable at `port`, which must have one level.
 pub(super) fn only_offsets_at<'r>(
     run: &'r Run<'_>,
     op: &'static str,
-    (port, index): (&'static str, usize),
+    port: &'static str,
+    index: usize,
 ) -> Result<&'r [usize]> {
-    let offsets = offsets_at(run, op, (port, index))?;
+    let offsets = offsets_at(run, op, port, index)?;
     match run.input_at(port, index)?.lod().n_levels() {
         1 => Ok(offsets),
         actual => {

@@ -1,10 +1,19 @@
 //! `rank_loss` (RankNet): with o = Left - Right, Out = log(1 + exp(o)) - Label o.
 
+use super::zip::Zip;
 use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
 use crate::error::Result;
 
 pub(super) struct RankLoss;
 pub(super) struct RankLossGrad;
+
+const COSTS: Zip<3, 1> =
+    Zip { inputs: ["Left", "Right", "Label"], outputs: ["Out"], sequences: false };
+const SLOPES: Zip<4, 2> = Zip {
+    inputs: ["Left", "Right", "Label", "Out@GRAD"],
+    outputs: ["Left@GRAD", "Right@GRAD"],
+    sequences: false,
+};
 
 impl Op for RankLoss {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
@@ -17,22 +26,16 @@ impl Op for RankLoss {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let mut out = run.take("Out");
         dims::run_same(run, "Left", "Right")?;
         same_column(run, "Label")?;
-        let (left, shape) = (run.input("Left")?, run.input("Label")?.shape());
-        for_float!(left.dtype(), run.input_name("Left"), T => {
-            let inputs = left.data::<T>()?.iter().zip(run.data::<T>("Right")?);
-            let inputs = inputs.zip(run.data::<T>("Label")?);
-            for (out, ((&l, &r), &label)) in out.resize::<T>(shape).iter_mut().zip(inputs) {
-                let o: T = l - r;
+        let shape = run.input("Label")?.shape();
+        for_float!(run.input("Left")?.dtype(), run.input_name("Left"), T => {
+            COSTS.fill(run, shape, |[left, right, label]: [T; 3]| {
+                let o = left - right;
                 // log(1 + e^o), without e^o growing beyond all bounds.
-                *out = o.max(0.0) + (-o.abs()).exp().ln_1p() - label * o;
-            }
-            Ok(())
-        })?;
-        run.put("Out", out);
-        Ok(())
+                [o.max(0.0) + (-o.abs()).exp().ln_1p() - label * o]
+            })
+        })
     }
 
     fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
@@ -67,24 +70,13 @@ impl Op for RankLossGrad {
         dims::run_same(run, "Left", "Right")?;
         same_column(run, "Label")?;
         same_column(run, "Out@GRAD")?;
-        for (port, sign) in [("Left@GRAD", 1.0f32), ("Right@GRAD", -1.0)] {
-            if !run.wants(port) {
-                continue;
-            }
-            let mut d = run.take(port);
-            let left = run.input("Left")?;
-            for_float!(left.dtype(), run.input_name("Left"), T => {
-                let inputs = left.data::<T>()?.iter().zip(run.data::<T>("Right")?);
-                let inputs = inputs.zip(run.data::<T>("Label")?).zip(run.data::<T>("Out@GRAD")?);
-                let d = d.resize::<T>(left.shape()).iter_mut();
-                for (d, (((&l, &r), &label), &d_out)) in d.zip(inputs) {
-                    *d = T::from(sign) * d_out * (1.0 / (1.0 + (r - l).exp()) - label);
-                }
-                Ok(())
-            })?;
-            run.put(port, d);
-        }
-        Ok(())
+        let shape = run.input("Left")?.shape();
+        for_float!(run.input("Left")?.dtype(), run.input_name("Left"), T => {
+            SLOPES.fill(run, shape, |[left, right, label, d]: [T; 4]| {
+                let d_left = d * (1.0 / (1.0 + (right - left).exp()) - label);
+                [d_left, -d_left]
+            })
+        })
     }
 }
 

@@ -72,7 +72,7 @@ fn order(run: &Run<'_>) -> Result<Vec<usize>> {
 }
 
 /// One step of a tensor of so many steps; `None` if it has others.
-fn step_of(whole: &Tensor, (step, n): (usize, usize)) -> Option<Tensor> {
+fn step_of(whole: &Tensor, step: usize, n: usize) -> Option<Tensor> {
     let (&steps, dims) = whole.dims().split_first()?;
     if steps != n || step >= n {
         return None;
@@ -92,7 +92,7 @@ fn inside(shape: Shape) -> Shape {
 }
 
 /// Puts one step into its place in a tensor of all steps.
-fn put_step(part: &Tensor, (step, n): (usize, usize), whole: &mut Tensor) -> Result<()> {
+fn put_step(part: &Tensor, step: usize, n: usize, whole: &mut Tensor) -> Result<()> {
     let dims = [&[n as i64][..], &part.shape().to_i64()].concat();
     let shape = Shape::from_dims(&dims)?;
     if !whole.is_initialized() {
@@ -108,10 +108,10 @@ fn put_step(part: &Tensor, (step, n): (usize, usize), whole: &mut Tensor) -> Res
     Ok(())
 }
 
-fn copy(run: &mut Run<'_>, from: (&str, usize), to: (&str, usize)) -> Result<()> {
+fn copy(run: &mut Run<'_>, from: &str, to: &str, index: usize) -> Result<()> {
     let mut tensor = Tensor::default();
-    tensor.copy_from(run.input_at(from.0, from.1)?);
-    run.put_at(to.0, to.1, tensor);
+    tensor.copy_from(run.input_at(from, index)?);
+    run.put_at(to, index, tensor);
     Ok(())
 }
 
@@ -147,17 +147,17 @@ impl Op for Recurrent {
         let mut saved = Vec::new();
         for (nth, &step) in steps.iter().enumerate() {
             for k in 0..run.n_inputs("inputs") {
-                let x = step_of(run.input_at("inputs", k)?, (step, steps.len()));
+                let x = step_of(run.input_at("inputs", k)?, step, steps.len());
                 let x = x.ok_or_else(|| run.shape("it must have as many steps", "inputs"))?;
                 run.put_at("step_inputs", k, x);
             }
             for k in 0..n_states {
                 let before = if nth == 0 { "initial_states" } else { "states" };
-                copy(run, (before, k), ("ex_states", k))?;
+                copy(run, before, "ex_states", k)?;
             }
             run.run_block(block)?;
             for (k, out) in outs.iter_mut().enumerate() {
-                put_step(run.input_at("step_outputs", k)?, (step, steps.len()), out)?;
+                put_step(run.input_at("step_outputs", k)?, step, steps.len(), out)?;
             }
             for k in 0..run.n_inputs("saved") {
                 saved.push(run.value_at("saved", k)?.tensor().cloned().unwrap_or_default());
@@ -201,7 +201,7 @@ impl Op for RecurrentGrad {
         for (nth, &step) in steps.iter().enumerate().rev() {
             restore(run, nth, steps.len())?;
             for k in 0..run.n_inputs("step_output_grads") {
-                let part = step_of(run.input_at("outputs@GRAD", k)?, (step, steps.len()));
+                let part = step_of(run.input_at("outputs@GRAD", k)?, step, steps.len());
                 let rule = "it must have as many steps as the inputs";
                 let part = part.ok_or_else(|| run.shape(rule, "outputs@GRAD"))?;
                 run.put_at("step_output_grads", k, part);
@@ -213,7 +213,7 @@ impl Op for RecurrentGrad {
                 }
             }
             run.run_block(block)?;
-            sums.collect(run, (step, steps.len()))?;
+            sums.collect(run, step, steps.len())?;
         }
         sums.put(run)
     }
@@ -268,7 +268,7 @@ impl Sums {
     }
 
     /// Takes what the block computed for one step.
-    fn collect(&mut self, run: &Run<'_>, (step, n): (usize, usize)) -> Result<()> {
+    fn collect(&mut self, run: &Run<'_>, step: usize, n: usize) -> Result<()> {
         let grad = |port: &str, k| run.value_at(port, k).ok().and_then(Value::tensor);
         for (k, state) in self.states.iter_mut().enumerate() {
             *state = grad("ex_state_grads", k).cloned();
@@ -278,7 +278,7 @@ impl Sums {
         }
         for (k, whole) in self.inputs.iter_mut().enumerate() {
             if let Some(part) = grad("step_input_grads", k) {
-                put_step(part, (step, n), whole)?;
+                put_step(part, step, n, whole)?;
             }
         }
         for (k, parts) in self.parameters.iter_mut().enumerate() {
@@ -378,13 +378,13 @@ mod tests {
         let whole = t(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
         let mut copy = Tensor::default();
         for step in [1, 0] {
-            let part = step_of(&whole, (step, 2)).expect("it is there");
+            let part = step_of(&whole, step, 2).expect("it is there");
             assert_eq!(part.dims(), [2]);
-            put_step(&part, (step, 2), &mut copy).expect("it fits");
+            put_step(&part, step, 2, &mut copy).expect("it fits");
         }
         assert_eq!(copy, whole);
-        assert!(step_of(&whole, (0, 3)).is_none());
-        let error = put_step(&t(&[3], &[0.0; 3]), (0, 2), &mut copy).expect_err("another shape");
+        assert!(step_of(&whole, 0, 3).is_none());
+        let error = put_step(&t(&[3], &[0.0; 3]), 0, 2, &mut copy).expect_err("another shape");
         assert!(matches!(error, Error::Shape { .. }), "{error}");
     }
 

@@ -185,7 +185,7 @@ fn backward<R: Slope>(run: &mut Run<'_>) -> Result<()> {
         }
     }
     for_float!(x.dtype(), run.input_name("X"), T => {
-        let operands = (x.data::<T>()?, out.data::<T>()?, run.data::<T>("Out@GRAD")?);
+        let operands = [x.data::<T>()?, out.data::<T>()?, run.data::<T>("Out@GRAD")?];
         let slope = |x, out, d| R::d_x(x, out, d, plan.n);
         plan.spread.zip_3(operands, d_x.resize::<T>(x.shape()), slope);
         Ok(())

@@ -1,6 +1,6 @@
 //! For tests of ops that talk to servers: a list that notes what it is asked.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tensor::{Shape, Tensor, Value};
@@ -8,7 +8,7 @@ use tensor::{Shape, Tensor, Value};
 use super::{Host, Run, Spare, Wiring, host_error};
 use crate::block::OpDesc;
 use crate::distributed::ServerId;
-use crate::distributed::route::{LookUp, Recv, Route, Save, Send, Servers as Known};
+use crate::distributed::route::{self, LookUp, Recv, Route, Save, Send, Servers as Known};
 use crate::error::Result;
 use crate::remote::Remote;
 
@@ -98,7 +98,13 @@ pub(crate) fn run_op(
 pub(crate) fn run_on(op: &OpDesc, names: &[&str], vars: &mut [Value], log: &mut Log) -> Result<()> {
     let wiring = Wiring::new(op, |name| names.iter().position(|n| *n == name).expect("listed"));
     let endpoints = ["127.0.0.1:1".to_string()];
-    let wiring = wiring.with_route(Route::read(op, &Known { job: None, endpoints: &endpoints })?);
+    // Whatever the op speaks of is there.
+    let mut known: BTreeSet<String> = names.iter().map(|name| name.to_string()).collect();
+    known.insert(crate::names::EMPTY.to_string());
+    known.extend(route::named(op)?);
+    let vars_of_server = [known.into_iter().collect()];
+    let servers = Known { job: None, endpoints: &endpoints, vars: &vars_of_server };
+    let wiring = wiring.with_route(Route::read(op, &servers)?);
     let (mut spare, mut host) = (Spare::default(), Servers(log));
     super::find(&op.kind)?.run(&mut Run::new(op, &wiring, vars, &mut spare, &mut host))
 }

@@ -22,9 +22,9 @@ impl Op for Reverse {
         out.copy_from(x);
         for axis in run.attrs().ints("axis")? {
             let axis = sizes::axis("axis", axis, x.shape().rank())?;
-            let (_, size, inner) = x.shape().around(axis);
-            let inner = inner * x.dtype().size();
-            for block in out.bytes_mut().chunks_exact_mut((size * inner).max(1)) {
+            let around = x.shape().around(axis);
+            let inner = around.inner * x.dtype().size();
+            for block in out.bytes_mut().chunks_exact_mut((around.size * inner).max(1)) {
                 turn(block, inner.max(1));
             }
         }

@@ -382,6 +382,19 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The error that a rule between the first and the `index`-th input at a port does not hold.
+    pub fn shapes_at(&self, rule: &'static str, port: &str, index: usize) -> Error {
+        let name = |index| self.input_name_at(port, index).to_string();
+        let dims = |index| self.input_at(port, index).map(|x| x.shape().to_i64());
+        Error::Shapes {
+            rule,
+            left: name(0),
+            left_dims: dims(0).unwrap_or_default(),
+            right: name(index),
+            right_dims: dims(index).unwrap_or_default(),
+        }
+    }
+
     /// The error that a rule about one input does not hold.
     pub fn shape(&self, rule: &'static str, port: &str) -> Error {
         Error::Shape { rule, var: self.input_name(port).to_string(), dims: self.dims(port) }

@@ -40,7 +40,7 @@ impl Op for Scatter {
                 if overwrite { to.copy_from_slice(update) } else { to.fill(T::default()) }
             }
             if !overwrite {
-                scatter_add_rows((out, width), &rows, None, updates)
+                scatter_add_rows(out, width, &rows, None, updates)
                     .map_err(|bad| not_there(run, bad))?;
             }
             Ok(())
@@ -71,8 +71,8 @@ impl Op for ScatterGrad {
             let rows = sizes::integers(run.input("Ids")?, run.input_name("Ids"))?;
             let shape = d_out.shape();
             d_updates.resize_as(d_out.dtype(), shape.with_dim(0, rows.len()));
-            let table = (d_out.bytes(), shape.flatten_2d(1).1 * d_out.dtype().size());
-            gather_rows(table, &rows, None, d_updates.bytes_mut())
+            let row_bytes = shape.flatten_2d(1).1 * d_out.dtype().size();
+            gather_rows(d_out.bytes(), row_bytes, &rows, None, d_updates.bytes_mut())
                 .map_err(|bad| not_there(run, bad))?;
         }
         if run.wants("X@GRAD") {

@@ -39,7 +39,7 @@ impl Op for ScatterNdAdd {
         for_number!(x.dtype(), run.input_name("X"), T => {
             let out = out.data_mut::<T>()?;
             // The places were checked.
-            scatter_add_rows((out, width), &rows, None, run.data::<T>("Updates")?)
+            scatter_add_rows(out, width, &rows, None, run.data::<T>("Updates")?)
                 .map_err(|_| run.shapes(RULE, "Index", "X"))
         })?;
         run.put("Out", out);
@@ -71,8 +71,8 @@ impl Op for ScatterNdAddGrad {
         let (d_out, updates) = (run.input("Out@GRAD")?, run.input("Updates")?);
         let (rows, width) = targets(run, d_out.shape(), updates)?;
         d_updates.resize_as(d_out.dtype(), updates.shape());
-        let table = (d_out.bytes(), width * d_out.dtype().size());
-        gather_rows(table, &rows, None, d_updates.bytes_mut())
+        let row_bytes = width * d_out.dtype().size();
+        gather_rows(d_out.bytes(), row_bytes, &rows, None, d_updates.bytes_mut())
             .map_err(|_| run.shapes(RULE, "Index", "Updates"))?;
         d_x.copy_from(d_out);
         run.put("X@GRAD", d_x);

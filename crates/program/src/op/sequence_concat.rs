@@ -62,7 +62,7 @@ fn all_offsets<'r>(run: &'r Run<'_>) -> Result<Vec<&'r [usize]>> {
     let first = run.input("X")?;
     for index in 0..run.n_inputs("X") {
         let x = run.input_at("X", index)?;
-        let offsets = ragged::only_offsets_at(run, OP, ("X", index))?;
+        let offsets = ragged::only_offsets_at(run, OP, "X", index)?;
         let alike = all.first().is_none_or(|first| first.len() == offsets.len());
         if !alike || x.dims().get(1..) != first.dims().get(1..) {
             return Err(Error::Shapes {

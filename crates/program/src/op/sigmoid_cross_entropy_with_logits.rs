@@ -5,31 +5,28 @@
 
 use tensor::Float;
 
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::zip::Zip;
+use super::{Grad, Infer, Keep, Op, Run, for_float};
 use crate::error::Result;
 
 pub(super) struct SigmoidCrossEntropyWithLogits;
 pub(super) struct SigmoidCrossEntropyWithLogitsGrad;
 
+const COSTS: Zip<2, 1> = Zip { inputs: ["X", "Label"], outputs: ["Out"], sequences: true };
+const SLOPES: Zip<3, 1> =
+    Zip { inputs: ["X", "Label", "Out@GRAD"], outputs: ["X@GRAD"], sequences: true };
+
 impl Op for SigmoidCrossEntropyWithLogits {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        dims::infer_same(infer, "X", "Label")?;
-        let x = infer.input("X")?;
-        infer.set_output("Out", x)
+        COSTS.infer(infer)
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        dims::run_same(run, "X", "Label")?;
-        run.fill("Out", "X", |run, x, out| {
-            for_float!(x.dtype(), run.input_name("X"), T => {
-                let (data, label) = (x.data::<T>()?, run.data::<T>("Label")?);
-                let rule = Rule::new(run, label)?;
-                let out = out.resize::<T>(x.shape());
-                for ((out, &x), &label) in out.iter_mut().zip(data).zip(label) {
-                    let loss = x.max(0.0) - x * label + (-x.abs()).exp().ln_1p();
-                    *out = rule.apply(label, loss);
-                }
-                Ok(())
+        for_float!(run.input("X")?.dtype(), run.input_name("X"), T => {
+            let rule = Rule::<T>::new(run)?;
+            COSTS.run(run, |[x, label]: [T; 2]| {
+                let loss = x.max(0.0) - x * label + (-x.abs()).exp().ln_1p();
+                [rule.apply(label, loss)]
             })
         })
     }
@@ -42,18 +39,11 @@ impl Op for SigmoidCrossEntropyWithLogits {
 /// dX = (sigmoid(X) - Label) dOut, 0 where ignored.
 impl Op for SigmoidCrossEntropyWithLogitsGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        dims::run_same(run, "X", "Label")?;
-        dims::run_same(run, "X", "Out@GRAD")?;
-        run.fill("X@GRAD", "X", |run, x, d_x| for_float!(x.dtype(), run.input_name("X"), T => {
-            let (data, label) = (x.data::<T>()?, run.data::<T>("Label")?);
-            let rule = Rule::new(run, label)?;
-            let d_out = run.data::<T>("Out@GRAD")?;
-            let d_x = d_x.resize::<T>(x.shape());
-            for (((d_x, &x), &label), &d_out) in d_x.iter_mut().zip(data).zip(label).zip(d_out) {
-                *d_x = rule.apply(label, (1.0 / (1.0 + (-x).exp()) - label) * d_out);
-            }
-            Ok(())
-        }))
+        for_float!(run.input("X")?.dtype(), run.input_name("X"), T => {
+            let rule = Rule::<T>::new(run)?;
+            let slope = |x: T, label: T| 1.0 / (1.0 + (-x).exp()) - label;
+            SLOPES.run(run, |[x, label, d]| [rule.apply(label, slope(x, label) * d)])
+        })
     }
 }
 
@@ -64,12 +54,12 @@ struct Rule<T> {
 }
 
 impl<T: Float> Rule<T> {
-    fn new(run: &Run<'_>, label: &[T]) -> Result<Self> {
+    fn new(run: &Run<'_>) -> Result<Self> {
         let ignored = T::of(run.attrs().int("ignore_index", -100)? as f64);
         if !run.attrs().bool("normalize", false)? {
             return Ok(Self { ignored, divisor: T::one() });
         }
-        let n = label.iter().filter(|&&label| label != ignored).count();
+        let n = run.data::<T>("Label")?.iter().filter(|&&label| label != ignored).count();
         Ok(Self { ignored, divisor: T::of((n as f64).max(1e-5)) })
     }
 

@@ -31,7 +31,7 @@ impl Op for Slice {
                 dims[sizes::axis("axes", axis, input.dims.len())?] = -1;
             }
         } else {
-            for (axis, start, end) in cuts(attrs, (None, None), dims.len())? {
+            for (axis, start, end) in cuts(attrs, None, None, dims.len())? {
                 if dims[axis] >= 0 {
                     dims[axis] = place(dims[axis], start, end)?.1 as i64;
                 }
@@ -84,10 +84,15 @@ impl Op for Slice {
 }
 
 /// Axes with their ends, from the attributes unless tensors say other places.
-fn cuts(attrs: &Attrs, said: (Option<Vec<i64>>, Option<Vec<i64>>), rank: usize) -> Result<Cuts> {
+fn cuts(
+    attrs: &Attrs,
+    starts: Option<Vec<i64>>,
+    ends: Option<Vec<i64>>,
+    rank: usize,
+) -> Result<Cuts> {
     let axes = attrs.ints("axes")?;
-    let starts = said.0.map_or_else(|| attrs.ints("starts"), Ok)?;
-    let ends = said.1.map_or_else(|| attrs.ints("ends"), Ok)?;
+    let starts = starts.map_or_else(|| attrs.ints("starts"), Ok)?;
+    let ends = ends.map_or_else(|| attrs.ints("ends"), Ok)?;
     if starts.len() != axes.len() || ends.len() != axes.len() {
         return Err(bad_attr("starts", "one start and one end for each axis", starts));
     }
@@ -124,9 +129,9 @@ fn region(run: &Run<'_>, shape: Shape) -> Result<Vec<(usize, usize, usize)>> {
         Some(places) => Ok(Some(places)),
         None => sizes::integers_at(run, list),
     };
-    let said = (said(COMPUTED[0], COMPUTED[1])?, said(COMPUTED[2], COMPUTED[3])?);
+    let (starts, ends) = (said(COMPUTED[0], COMPUTED[1])?, said(COMPUTED[2], COMPUTED[3])?);
     let mut region: Vec<_> = shape.dims().iter().map(|&dim| (dim, 0, dim)).collect();
-    for (axis, start, end) in cuts(run.attrs(), said, shape.rank())? {
+    for (axis, start, end) in cuts(run.attrs(), starts, ends, shape.rank())? {
         let (start, len) = place(shape.dim(axis) as i64, start, end)?;
         region[axis] = (shape.dim(axis), start, len);
     }

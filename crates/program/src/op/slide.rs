@@ -4,7 +4,7 @@ use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
 /// How a window slides along one dimension. A size of -1 is not known yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slide {
     /// Pixels of the image.
     pub(super) size: i64,
@@ -26,8 +26,9 @@ impl Slide {
         (0 <= at && at < self.size).then_some(at as usize)
     }
 
-    fn new(size: i64, kernel: i64, steps: (i64, i64), padding: Padding, ceil: bool) -> Self {
-        let (stride, mut dilation) = steps;
+    /// `asked` has the size, the window and its steps; the rest follows from the padding.
+    fn new(asked: Self, padding: Padding, ceil: bool) -> Self {
+        let Self { size, kernel, stride, mut dilation, .. } = asked;
         let (before, after) = match padding {
             Padding::Explicit(before, after) => (before, after),
             Padding::Same if size < 0 => (0, 0),
@@ -64,8 +65,12 @@ pub(super) fn slides(attrs: &Attrs, sizes: [i64; 2], kernels: [i64; 2]) -> Resul
     if kernels.iter().any(|&kernel| kernel < 1) {
         return Err(bad("ksize", "positive", format!("{kernels:?}")));
     }
-    let slide =
-        |d: usize| Slide::new(sizes[d], kernels[d], (strides[d], dilations[d]), paddings[d], ceil);
+    let slide = |d: usize| {
+        let (stride, dilation) = (strides[d], dilations[d]);
+        let asked =
+            Slide { size: sizes[d], kernel: kernels[d], stride, dilation, ..Slide::default() };
+        Slide::new(asked, paddings[d], ceil)
+    };
     Ok([slide(0), slide(1)])
 }
 

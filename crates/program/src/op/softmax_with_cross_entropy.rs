@@ -3,7 +3,7 @@
 //! The loss is computed from the logits (log-sum-exp), so that it stays finite. Classes lie along
 //! `axis`; with soft labels Loss = -sum(label log Softmax).
 
-use tensor::Float;
+use tensor::{Around, Float};
 
 use super::label::{self, Labels};
 use super::softmax::softmax;
@@ -32,7 +32,7 @@ impl Op for SoftmaxWithCrossEntropy {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let logits = infer.input("Logits")?;
         let Options { axis, soft, .. } = options(infer.attrs(), logits.dims.len())?;
-        let loss = label::infer_loss(infer, ("Logits", "Label"), axis, soft)?;
+        let loss = label::infer_loss(infer, "Logits", axis, soft)?;
         infer.set_output("Softmax", logits)?;
         infer.set_output("Loss", loss)
     }
@@ -41,7 +41,7 @@ impl Op for SoftmaxWithCrossEntropy {
         let (mut out, mut loss) = (run.take("Softmax"), run.take("Loss"));
         let x = run.input("Logits")?;
         let Options { axis, soft, ignored } = options(run.attrs(), x.shape().rank())?;
-        let shape = label::loss_shape(run, ("Logits", "Label"), axis, soft)?;
+        let shape = label::loss_shape(run, "Logits", axis, soft)?;
         let around = x.shape().around(axis);
         for_float!(x.dtype(), run.input_name("Logits"), T => {
             let (data, loss) = (x.data::<T>()?, loss.resize::<T>(shape));
@@ -50,7 +50,7 @@ impl Op for SoftmaxWithCrossEntropy {
                 soft_loss(data, run.data::<T>("Label")?, loss, around);
                 Ok(())
             } else {
-                hard_loss(data, &Labels::new(run, "Label", around.1, Some(ignored))?, loss, around)
+                hard_loss(data, &Labels::new(run, "Label", around.size, Some(ignored))?, loss, around)
             }
         })?;
         out.set_lod(x.lod().clone());
@@ -67,42 +67,30 @@ impl Op for SoftmaxWithCrossEntropy {
     }
 }
 
-/// The classes of example `row` in the middle one of three dimensions: (start, step).
-fn classes(row: usize, (_, size, inner): (usize, usize, usize)) -> (usize, usize) {
-    let inner = inner.max(1);
-    (row / inner * size * inner + row % inner, inner)
-}
-
 /// log of the sum of exp over the classes of an example.
-fn log_sum_exp<T: Float>(x: &[T], (start, step): (usize, usize), size: usize) -> T {
-    let at = |k: usize| x[start + k * step];
-    let max = (0..size).fold(T::neg_infinity(), |max, k| max.max(at(k)));
-    let sum = (0..size).fold(T::zero(), |sum, k| sum + (at(k) - max).exp());
+fn log_sum_exp<T: Float>(x: &[T], classes: impl Iterator<Item = usize> + Clone) -> T {
+    let max = classes.clone().fold(T::neg_infinity(), |max, at| max.max(x[at]));
+    let sum = classes.fold(T::zero(), |sum, at| sum + (x[at] - max).exp());
     max + sum.ln()
 }
 
-fn hard_loss<T: Float>(
-    x: &[T],
-    labels: &Labels<'_>,
-    loss: &mut [T],
-    around: (usize, usize, usize),
-) -> Result<()> {
+fn hard_loss<T: Float>(x: &[T], labels: &Labels<'_>, loss: &mut [T], around: Around) -> Result<()> {
     for (row, loss) in loss.iter_mut().enumerate() {
-        let (start, step) = classes(row, around);
         *loss = match labels.class(row)? {
-            Some(class) => log_sum_exp(x, (start, step), around.1) - x[start + class * step],
+            Some(class) => {
+                let right = around.start(row) + class * around.inner;
+                log_sum_exp(x, around.places(row)) - x[right]
+            }
             None => T::zero(),
         };
     }
     Ok(())
 }
 
-fn soft_loss<T: Float>(x: &[T], label: &[T], loss: &mut [T], around: (usize, usize, usize)) {
+fn soft_loss<T: Float>(x: &[T], label: &[T], loss: &mut [T], around: Around) {
     for (row, loss) in loss.iter_mut().enumerate() {
-        let (start, step) = classes(row, around);
-        let log_sum = log_sum_exp(x, (start, step), around.1);
-        let places = (0..around.1).map(|k| start + k * step);
-        *loss = places.fold(T::zero(), |sum, at| sum + label[at] * (log_sum - x[at]));
+        let log_sum = log_sum_exp(x, around.places(row));
+        *loss = around.places(row).fold(T::zero(), |sum, at| sum + label[at] * (log_sum - x[at]));
     }
 }
 
@@ -113,7 +101,7 @@ impl Op for SoftmaxWithCrossEntropyGrad {
         let mut d_x = run.take("Logits@GRAD");
         let (out, d_loss) = (run.input("Softmax")?, run.input("Loss@GRAD")?);
         let Options { axis, soft, ignored } = options(run.attrs(), out.shape().rank())?;
-        if label::loss_shape(run, ("Softmax", "Label"), axis, soft)? != d_loss.shape() {
+        if label::loss_shape(run, "Softmax", axis, soft)? != d_loss.shape() {
             return Err(run.shapes(dims::LOSS, "Softmax", "Loss@GRAD"));
         }
         let around = out.shape().around(axis);
@@ -121,10 +109,10 @@ impl Op for SoftmaxWithCrossEntropyGrad {
             let (d_loss, data) = (run.data::<T>("Loss@GRAD")?, out.data::<T>()?);
             let d_x = d_x.resize::<T>(out.shape());
             if soft {
-                soft_grad((data, run.data::<T>("Label")?), d_loss, d_x, around);
+                soft_grad(data, run.data::<T>("Label")?, d_loss, d_x, around);
             } else {
-                let labels = Labels::new(run, "Label", around.1, Some(ignored))?;
-                hard_grad((data, &labels), d_loss, d_x, around)?;
+                let labels = Labels::new(run, "Label", around.size, Some(ignored))?;
+                hard_grad(data, &labels, d_loss, d_x, around)?;
             }
             Ok::<(), Error>(())
         })?;
@@ -135,31 +123,25 @@ impl Op for SoftmaxWithCrossEntropyGrad {
 }
 
 fn hard_grad<T: Float>(
-    (out, labels): (&[T], &Labels<'_>),
+    out: &[T],
+    labels: &Labels<'_>,
     d_loss: &[T],
     d_x: &mut [T],
-    around: (usize, usize, usize),
+    around: Around,
 ) -> Result<()> {
     for (row, &d_loss) in d_loss.iter().enumerate() {
-        let (start, step) = classes(row, around);
         let class = labels.class(row)?;
-        for k in 0..around.1 {
-            let (at, hit) = (start + k * step, if class == Some(k) { T::one() } else { T::zero() });
+        for (k, at) in around.places(row).enumerate() {
+            let hit = if class == Some(k) { T::one() } else { T::zero() };
             d_x[at] = if class.is_none() { T::zero() } else { (out[at] - hit) * d_loss };
         }
     }
     Ok(())
 }
 
-fn soft_grad<T: Float>(
-    (out, label): (&[T], &[T]),
-    d_loss: &[T],
-    d_x: &mut [T],
-    around: (usize, usize, usize),
-) {
+fn soft_grad<T: Float>(out: &[T], label: &[T], d_loss: &[T], d_x: &mut [T], around: Around) {
     for (row, &d_loss) in d_loss.iter().enumerate() {
-        let (start, step) = classes(row, around);
-        for at in (0..around.1).map(|k| start + k * step) {
+        for at in around.places(row) {
             d_x[at] = (out[at] - label[at]) * d_loss;
         }
     }

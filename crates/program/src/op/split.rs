@@ -3,9 +3,8 @@
 //! `num` equal parts, or parts of the sizes in `sections`, one of which may be -1 for the rest.
 //! Gradient: the dOut's joined again.
 
-use super::concat::Part;
 use super::sizes::{self, bad_attr};
-use super::strips::copy_strips;
+use super::strips::Section;
 use super::{Grad, Infer, Op, Run};
 use crate::block::OpDesc;
 use crate::error::Result;
@@ -56,9 +55,9 @@ impl Op for Split {
             let mut out = run.take_at("Out", index);
             let x = run.input("X")?;
             let shape = shape.with_dim(axis, size as usize);
-            let part = Part::new(x.dtype(), shape, axis, (total, at));
+            let section = Section::new(x.dtype(), shape, axis, total, at);
             out.resize_as(x.dtype(), shape);
-            copy_strips(part.runs, (x.bytes(), part.joined), (out.bytes_mut(), part.alone));
+            section.cut(x.bytes(), out.bytes_mut());
             if axis != 0 {
                 out.set_lod(x.lod().clone());
             }

@@ -2,6 +2,8 @@
 //! `merge_lod_tensor`: puts them together again, in the order of Mask. A piece is a row, or a sequence
 //! if there are sequences (of one level).
 
+use std::ops::Range;
+
 use tensor::{Bool, Lod, Shape, Tensor};
 
 use super::{Grad, Infer, Op, Run};
@@ -31,11 +33,11 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn push(&mut self, from: &Tensor, (start, end): (usize, usize)) {
-        let rows = from.shape().dims().first().copied().unwrap_or(0).max(1);
-        let width = from.bytes().len() / rows;
-        self.bytes.extend_from_slice(&from.bytes()[start * width..end * width]);
-        self.lengths.push(end - start);
+    fn push(&mut self, from: &Tensor, rows: Range<usize>) {
+        let height = from.shape().dims().first().copied().unwrap_or(0).max(1);
+        let width = from.bytes().len() / height;
+        self.bytes.extend_from_slice(&from.bytes()[rows.start * width..rows.end * width]);
+        self.lengths.push(rows.len());
     }
 
     /// All of them, in the shape of `like` and with sequences if it has some.
@@ -83,7 +85,7 @@ impl Op for SplitLodTensor {
         let (mut yes, mut no) = (Pieces::default(), Pieces::default());
         for (piece, truth) in offsets.windows(2).zip(mask) {
             let side = if truth.get() { &mut yes } else { &mut no };
-            side.push(x, (piece[0], piece[1]));
+            side.push(x, piece[0]..piece[1]);
         }
         let (yes, no) = (yes.tensor(x), no.tensor(x));
         run.put("OutTrue", yes);
@@ -144,7 +146,7 @@ impl Op for MergeLodTensor {
                     "Mask",
                 ));
             };
-            all.push(if side == 1 { yes } else { no }, (start, end));
+            all.push(if side == 1 { yes } else { no }, start..end);
             next[side] += 1;
         }
         let out = all.tensor(like);

@@ -2,13 +2,13 @@
 //!
 //! Each is the other's gradient.
 
-use tensor::{Shape, Tensor};
+use tensor::Shape;
 
-use super::concat::Part;
 use super::sizes::{self, bad_attr};
-use super::strips::{copy_strips, insert, remove};
+use super::strips::{Section, insert, remove};
 use super::{Grad, Infer, Keep, Op, Run};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::var::Meta;
 
 pub(super) struct Stack;
 pub(super) struct StackGrad;
@@ -25,9 +25,9 @@ impl Op for Stack {
             let near = |(&a, &b): (&i64, &i64)| a == b || a < 0 || b < 0;
             dims.len() == first.dims.len() && dims.iter().zip(&first.dims).all(near)
         };
-        if let Some(other) = inputs.iter().find(|x| !agrees(&x.dims) || x.dtype != first.dtype) {
-            let (left, right) = (infer.input_name("X"), "another input".to_string());
-            return Err(differ((left, &first.dims), (right, &other.dims)));
+        let differs = |x: &Meta| !agrees(&x.dims) || x.dtype != first.dtype;
+        if let Some(index) = inputs.iter().position(differs) {
+            return Err(infer.shapes_at(RULE, "X", index));
         }
         let mut dims = first.dims.clone();
         let axis = sizes::axis("axis", infer.attrs().int("axis", 0)?, dims.len() + 1)?;
@@ -44,11 +44,6 @@ impl Op for Stack {
     }
 }
 
-fn differ(left: (String, &[i64]), right: (String, &[i64])) -> Error {
-    let (left_dims, right_dims) = (left.1.to_vec(), right.1.to_vec());
-    Error::Shapes { rule: RULE, left: left.0, left_dims, right: right.0, right_dims }
-}
-
 /// Puts all tensors at `from` side by side.
 fn join(run: &mut Run<'_>, from: &str, to: &str) -> Result<()> {
     let mut out = run.take(to);
@@ -60,20 +55,13 @@ fn join(run: &mut Run<'_>, from: &str, to: &str) -> Result<()> {
     for index in 0..n {
         let x = run.input_at(from, index)?;
         if x.shape() != first.shape() || x.dtype() != first.dtype() {
-            let (a, b) = (first.shape().to_i64(), x.shape().to_i64());
-            let name = |index| run.input_name_at(from, index).to_string();
-            return Err(differ((name(0), &a), (name(index), &b)));
+            return Err(run.shapes_at(RULE, from, index));
         }
-        let part = layer(x, axis, (n, index))?;
-        copy_strips(part.runs, (x.bytes(), part.alone), (out.bytes_mut(), part.joined));
+        let section = Section::new(x.dtype(), insert(x.shape(), axis, 1)?, axis, n, index);
+        section.join(x.bytes(), out.bytes_mut());
     }
     run.put(to, out);
     Ok(())
-}
-
-/// Where one of `n` stacked tensors lies in the stack.
-fn layer(x: &Tensor, axis: usize, (n, index): (usize, usize)) -> Result<Part> {
-    Ok(Part::new(x.dtype(), insert(x.shape(), axis, 1)?, axis, (n, index)))
 }
 
 /// Gives each slice along `axis` to one output.
@@ -89,8 +77,8 @@ fn take_apart(run: &mut Run<'_>, from: &str, to: &str) -> Result<()> {
         let mut out = run.take_at(to, index);
         let x = run.input(from)?;
         out.resize_as(x.dtype(), remove(shape, axis));
-        let part = Part::new(x.dtype(), shape.with_dim(axis, 1), axis, (n, index));
-        copy_strips(part.runs, (x.bytes(), part.joined), (out.bytes_mut(), part.alone));
+        let section = Section::new(x.dtype(), shape.with_dim(axis, 1), axis, n, index);
+        section.cut(x.bytes(), out.bytes_mut());
         run.put_at(to, index, out);
     }
     Ok(())

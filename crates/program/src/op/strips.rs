@@ -2,29 +2,58 @@
 //!
 //! Joining, splitting, stacking and cutting are such moves for every element type alike.
 
-use tensor::{RANK_MAX, Shape, Tensor};
+use std::ops::Range;
+
+use tensor::{DType, RANK_MAX, Shape, Tensor};
 
 use crate::error::Result;
 
-/// Where strips lie in a tensor's bytes: the first at `offset`, the next `stride` further.
+/// Where a tensor's bytes lie in one that it is a section of: strips at regular distances.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Strips {
-    pub(super) offset: usize,
-    pub(super) stride: usize,
+pub(super) struct Section {
+    n_strips: usize,
+    /// Bytes of a strip.
+    len: usize,
+    /// Where the first strip begins in the joined tensor.
+    offset: usize,
+    /// How far strips are apart there.
+    stride: usize,
 }
 
-/// Copies `n` strips of `len` bytes.
-pub(super) fn copy_strips(
-    (n, len): (usize, usize),
-    (from, from_at): (&[u8], Strips),
-    (to, to_at): (&mut [u8], Strips),
-) {
-    if len == 0 {
-        return;
+impl Section {
+    /// A tensor of this shape, `at` steps after the beginning of `total` along `axis`.
+    pub(super) fn new(dtype: DType, shape: Shape, axis: usize, total: usize, at: usize) -> Self {
+        let around = shape.around(axis);
+        let step = around.inner * dtype.size();
+        Self {
+            n_strips: around.outer,
+            len: around.size * step,
+            offset: at * step,
+            stride: total * step,
+        }
     }
-    for i in 0..n {
-        let (f, t) = (from_at.offset + i * from_at.stride, to_at.offset + i * to_at.stride);
-        to[t..t + len].copy_from_slice(&from[f..f + len]);
+
+    /// Copies the tensor into the joined one.
+    pub(super) fn join(self, tensor: &[u8], joined: &mut [u8]) {
+        for (strip, at) in self.strips() {
+            joined[at].copy_from_slice(&tensor[strip]);
+        }
+    }
+
+    /// Copies the tensor out of the joined one.
+    pub(super) fn cut(self, joined: &[u8], tensor: &mut [u8]) {
+        for (strip, at) in self.strips() {
+            tensor[strip].copy_from_slice(&joined[at]);
+        }
+    }
+
+    /// Each strip: its place in the tensor, and in the joined one.
+    fn strips(self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+        let n = if self.len == 0 { 0 } else { self.n_strips };
+        (0..n).map(move |i| {
+            let (alone, joined) = (i * self.len, self.offset + i * self.stride);
+            (alone..alone + self.len, joined..joined + self.len)
+        })
     }
 }
 
@@ -88,6 +117,16 @@ pub(super) fn copy_as(from: &Tensor, shape: Shape, to: &mut Tensor) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_section_is_joined_and_cut_out_again() {
+        let section = Section::new(DType::U8, Shape::from([2, 2]), 1, 3, 1);
+        let (mut joined, mut alone) = ([0; 6], [0; 4]);
+        section.join(&[1, 2, 3, 4], &mut joined);
+        assert_eq!(joined, [0, 1, 2, 0, 3, 4]);
+        section.cut(&joined, &mut alone);
+        assert_eq!(alone, [1, 2, 3, 4]);
+    }
 
     #[test]
     fn a_box_is_walked_run_by_run() {

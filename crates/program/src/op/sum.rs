@@ -26,8 +26,7 @@ impl Op for Sum {
         let mut dims = first.dims.clone();
         for (k, x) in inputs.iter().enumerate() {
             if !agree(&mut dims, &x.dims) {
-                let names = infer.op().input_names("X");
-                return Err(differ((&names[0], first.dims.clone()), (&names[k], x.dims.clone())));
+                return Err(infer.shapes_at(RULE, "X", k));
             }
         }
         let all_rows = inputs.iter().all(|x| x.kind == VarKind::SelectedRows);
@@ -69,9 +68,10 @@ fn agree(known: &mut [i64], dims: &[i64]) -> bool {
     })
 }
 
-fn differ(left: (&str, Vec<i64>), right: (&str, Vec<i64>)) -> Error {
-    let (left, left_dims) = (left.0.to_string(), left.1);
-    let (right, right_dims) = (right.0.to_string(), right.1);
+/// The error that the `index`-th input at a port, of these dims, does not fit the first.
+fn differ(run: &Run<'_>, port: &str, index: usize, dims: [Vec<i64>; 2]) -> Error {
+    let name = |index| run.input_name_at(port, index).to_string();
+    let (left, right, [left_dims, right_dims]) = (name(0), name(index), dims);
     Error::Shapes { rule: RULE, left, left_dims, right, right_dims }
 }
 
@@ -123,8 +123,7 @@ fn check_rows(run: &Run<'_>, port: &str, index: usize) -> Result<()> {
     let alike = rows.value.dtype() == first.value.dtype() && rows.width() == first.width();
     if n != rows.ids.len() || rows.height != first.height || !(alike || empty) {
         let dims = |rows: &Rows| [vec![rows.height], rows.value.shape().to_i64()].concat();
-        let left = (run.input_name_at(port, 0), dims(first));
-        return Err(differ(left, (run.input_name_at(port, index), dims(rows))));
+        return Err(differ(run, port, index, [dims(first), dims(rows)]));
     }
     Ok(())
 }
@@ -163,8 +162,8 @@ fn add<T: Number>(run: &Run<'_>, index: usize, out: &mut Tensor) -> Result<()> {
             let values = rows.value.data::<T>().map_err(|error| in_var(error.into()))?;
             let width = shape.flatten_2d(1).1;
             if rows.height != shape.dim(0) as i64 || values.len() != rows.ids.len() * width {
-                let dims = rows.value.shape().to_i64();
-                return Err(differ((run.input_name("X"), shape.to_i64()), (name, dims)));
+                let dims = [shape.to_i64(), rows.value.shape().to_i64()];
+                return Err(differ(run, "X", index, dims));
             }
             rows.check_ids().map_err(|error| in_var(error.into()))?;
             for (value, &id) in values.chunks_exact(width.max(1)).zip(&rows.ids) {
@@ -174,8 +173,8 @@ fn add<T: Number>(run: &Run<'_>, index: usize, out: &mut Tensor) -> Result<()> {
         _ => {
             let x = run.input_at("X", index)?;
             if x.shape() != shape {
-                let (left, right) = (shape.to_i64(), x.shape().to_i64());
-                return Err(differ((run.input_name("X"), left), (name, right)));
+                let dims = [shape.to_i64(), x.shape().to_i64()];
+                return Err(differ(run, "X", index, dims));
             }
             add_to(sums, x.data::<T>().map_err(|error| in_var(error.into()))?);
         }

@@ -1,18 +1,12 @@
 //! `hello`: who speaks. The first message of every connection.
 
-use tensor::RANK_MAX;
-
 use super::Body;
-use crate::codec::{LIST_MAX, Reader, Writer};
+use crate::codec::{Reader, Writer};
 use crate::error::Result;
 use crate::recovery::Term;
 
 /// The protocol this build speaks.
 pub const VERSION: u32 = 4;
-
-/// Bytes of a greeting that name variables, at most: who greets is a stranger still. What does not
-/// fit is compared when it is used.
-const VARS_BYTES_MAX: usize = 512 << 10;
 
 /// A variable, as a process of a job sees it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,11 +15,19 @@ pub struct Held {
     pub name: String,
     /// Its shape there; empty where that does not matter.
     pub dims: Vec<i64>,
+    /// It is a parameter: who has it must find it on the other side, with the same shape.
+    pub is_param: bool,
 }
 
 impl Held {
-    fn n_bytes(&self) -> usize {
-        self.name.len() + 8 * self.dims.len() + 5
+    /// A parameter.
+    pub fn param(name: &str, dims: &[i64]) -> Self {
+        Self { name: name.to_string(), dims: dims.to_vec(), is_param: true }
+    }
+
+    /// A gradient, or state of an optimizer: the other side may not know it.
+    pub fn other(name: &str) -> Self {
+        Self { name: name.to_string(), dims: Vec::new(), is_param: false }
     }
 }
 
@@ -42,7 +44,8 @@ pub struct Hello {
     pub incarnation: u64,
     /// The term that it wants to take part in; of number 0 to ask how the server stands.
     pub term: Term,
-    /// Parameters that the trainer will look for on this server.
+    /// Every variable of this server that the trainer will speak of. From now on it is known by its
+    /// place in this list.
     pub vars: Vec<Held>,
 }
 
@@ -56,15 +59,10 @@ impl Body for Hello {
             return;
         }
         self.term.encode(out);
-        let mut n_bytes = 0;
-        let fits = |var: &&Held| {
-            n_bytes += var.n_bytes();
-            n_bytes <= VARS_BYTES_MAX && var.dims.len() <= RANK_MAX
-        };
-        let vars: Vec<&Held> = self.vars.iter().filter(fits).take(LIST_MAX).collect();
-        out.count(vars.len());
-        for var in vars {
+        out.count(self.vars.len());
+        for var in &self.vars {
             out.str(&var.name);
+            out.u8(var.is_param.into());
             out.u8(var.dims.len() as u8);
             var.dims.iter().for_each(|&dim| out.u64(dim as u64));
         }
@@ -97,9 +95,9 @@ impl Body for Term {
 }
 
 fn held(input: &mut Reader<'_>) -> Result<Held> {
-    let (name, rank) = (input.str()?, input.u8()?);
+    let (name, is_param, rank) = (input.str()?, input.u8()? != 0, input.u8()?);
     let dims = (0..rank).map(|_| Ok(input.u64()? as i64)).collect::<Result<_>>()?;
-    Ok(Held { name, dims })
+    Ok(Held { name, dims, is_param })
 }
 
 /// Where the server stands with this trainer.
@@ -130,8 +128,8 @@ mod tests {
     #[test]
     fn survives_the_wire() {
         let job = "a1b2".to_string();
-        let held = |name: &str, dims: &[i64]| Held { name: name.to_string(), dims: dims.to_vec() };
-        let vars = vec![held("w.block0", &[1 << 40, 4]), held("table", &[])];
+        let (w, table) = (Held::param("w.block0", &[1 << 40, 4]), Held::param("table", &[]));
+        let vars = vec![w, table, Held::other("w@GRAD.block0")];
         for base in [None, Some(u64::MAX)] {
             let (job, vars, term) = (job.clone(), vars.clone(), Term { number: 7, base });
             let (version, incarnation) = (VERSION, u64::MAX);
@@ -141,11 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn a_greeting_stays_small_whatever_the_model() {
-        let name = "n".repeat(1000);
-        let vars = (0..2000).map(|_| Held { name: name.clone(), dims: vec![1] }).collect();
+    fn the_greeting_of_a_large_model_is_taken() {
+        let name = |at| Held::param(&format!("{}{at}", "n".repeat(60)), &[1, 1, 1, 1]);
+        let (job, vars) = (String::new(), (0..50_000).map(name).collect());
         let (version, term) = (VERSION, Term::default());
-        let hello = Hello { version, job: name, trainer: 0, incarnation: 1, term, vars };
+        let hello = Hello { version, job, trainer: 0, incarnation: 1, term, vars };
         let frame = crate::frame::Frame { id: 0, body: &crate::message::Request::Hello(hello) };
         let n_bytes = crate::frame::to_bytes(&frame).len() as u64;
         assert!(n_bytes < crate::frame::HELLO_BYTES_MAX, "{n_bytes}");

@@ -3,6 +3,7 @@
 use super::Body;
 use crate::codec::{Blobs, Reader, Writer, keys_blob};
 use crate::error::Result;
+use crate::ids::VarId;
 
 /// Answered by a tensor with a row for each key, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +11,7 @@ pub struct LookUp {
     /// Answered when this many rounds have been applied.
     pub after: u64,
     /// The table, or a block of one.
-    pub table: String,
+    pub table: VarId,
     /// Rows, counted from the first of the block.
     pub keys: Vec<i64>,
     /// Rows that do not exist yet read as zeros and are not made.
@@ -20,13 +21,13 @@ pub struct LookUp {
 impl Body for LookUp {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         out.u64(self.after);
-        out.str(&self.table);
+        out.u32(self.table.0);
         out.keys(&self.keys);
         out.u8(self.peek.into());
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        let (after, table, keys) = (input.u64()?, input.str()?, input.keys()?);
+        let (after, table, keys) = (input.u64()?, VarId(input.u32()?), input.keys()?);
         Ok(Self { after, table, keys, peek: input.u8()? != 0 })
     }
 
@@ -44,7 +45,7 @@ mod tests {
     #[test]
     fn survives_the_wire() {
         for peek in [false, true] {
-            let (table, keys) = ("emb.block0".to_string(), vec![3, -1, i64::MAX]);
+            let (table, keys) = (VarId(4), vec![3, -1, i64::MAX]);
             survives(LookUp { after: 1, table, keys, peek });
         }
         answer_survives(Tensor::full([2, 4], 0.5f32));

@@ -30,7 +30,7 @@ pub use notice::{Due, Notice};
 pub(crate) use ping::MISSING_MAX;
 pub use ping::{Ping, Pong};
 pub use pull::{CHANGED_MAX, Pull, Values};
-pub use push::{Named, Push};
+pub use push::{Grad, Push};
 pub use save::{Phase, Save};
 pub use stats::{AskStats, Stats};
 pub use trade::{TRADE_BYTES_MAX, Trade, Traded};

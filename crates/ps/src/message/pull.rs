@@ -7,11 +7,12 @@ use tensor::Value;
 use super::Body;
 use crate::codec::{Blobs, Reader, Writer, value_blobs};
 use crate::error::Result;
+use crate::ids::VarId;
 
 /// Rows in an answer about changes: what a server holds of them at a time.
 pub const CHANGED_MAX: usize = 1 << 13;
 
-/// Answered by [`Values`], in the order of `names`.
+/// Answered by [`Values`], in the order of `vars`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pull {
     /// Answered when this many rounds have been applied.
@@ -20,23 +21,21 @@ pub struct Pull {
     /// [`CHANGED_MAX`] of them: who gets as many asks again.
     pub changed: bool,
     /// The variables.
-    pub names: Vec<String>,
+    pub vars: Vec<VarId>,
 }
 
 impl Body for Pull {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         out.u64(self.after);
         out.u8(self.changed.into());
-        out.count(self.names.len());
-        for name in &self.names {
-            out.str(name);
-        }
+        out.count(self.vars.len());
+        self.vars.iter().for_each(|var| out.u32(var.0));
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
         let (after, changed, n) = (input.u64()?, input.u8()? != 0, input.count()?);
-        let names: Result<Vec<_>> = (0..n).map(|_| input.str()).collect();
-        Ok(Self { after, changed, names: names? })
+        let vars: Result<Vec<_>> = (0..n).map(|_| input.u32().map(VarId)).collect();
+        Ok(Self { after, changed, vars: vars? })
     }
 }
 
@@ -73,8 +72,7 @@ mod tests {
 
     #[test]
     fn survives_the_wire() {
-        let names = vec!["a".to_string(), "b.block1".to_string()];
-        survives(Pull { after: 3, changed: true, names });
+        survives(Pull { after: 3, changed: true, vars: vec![VarId(0), VarId(u32::MAX)] });
         let one = Value::Tensor(Tensor::full([3], 2i64));
         answer_survives(Values(vec![Arc::new(one), Arc::new(Value::Empty)]));
     }

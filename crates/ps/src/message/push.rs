@@ -5,17 +5,18 @@ use tensor::Value;
 use super::Body;
 use crate::codec::{Blobs, Reader, Writer, value_blobs};
 use crate::error::Result;
+use crate::ids::VarId;
 
-/// A value and the variable it is for.
+/// A gradient, or a difference, and the variable it is for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Named {
-    /// The variable's name on the server.
-    pub name: String,
+pub struct Grad {
+    /// The variable.
+    pub var: VarId,
     /// A tensor or keyed rows.
     pub value: Value,
 }
 
-impl Named {
+impl Grad {
     /// Whether all its numbers are; what holds no floats is.
     pub fn is_finite(&self) -> bool {
         let tensor = match &self.value {
@@ -36,7 +37,7 @@ impl Named {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Push {
     /// In the order in which they are to be applied.
-    pub grads: Vec<Named>,
+    pub grads: Vec<Grad>,
     /// The sender's own updates that what they were computed with does not contain.
     pub behind: u64,
 }
@@ -46,7 +47,7 @@ impl Body for Push {
         out.u64(self.behind);
         out.count(self.grads.len());
         for grad in &self.grads {
-            out.str(&grad.name);
+            out.u32(grad.var.0);
             out.value(&grad.value);
         }
     }
@@ -54,7 +55,7 @@ impl Body for Push {
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
         let (behind, n) = (input.u64()?, input.count()?);
         let grads: Result<Vec<_>> =
-            (0..n).map(|_| Ok(Named { name: input.str()?, value: input.value()? })).collect();
+            (0..n).map(|_| Ok(Grad { var: VarId(input.u32()?), value: input.value()? })).collect();
         Ok(Self { grads: grads?, behind })
     }
 
@@ -74,12 +75,12 @@ mod tests {
         let dense = Tensor::new([2, 1], &[1.5f32, -2.0]).unwrap();
         let value = Tensor::new([2, 3], &[1.0f64; 6]).unwrap();
         let rows = Rows { ids: vec![7, i64::MAX], height: 10, value };
-        let named = |name: &str, value| Named { name: name.to_string(), value };
+        let grad = |var, value| Grad { var: VarId(var), value };
         survives(Push {
             grads: vec![
-                named("fc_0.w_0@GRAD", Value::Tensor(dense)),
-                named("emb@GRAD.block1", Value::Rows(rows)),
-                named("nothing", Value::Empty),
+                grad(0, Value::Tensor(dense)),
+                grad(7, Value::Rows(rows)),
+                grad(u32::MAX, Value::Empty),
             ],
             behind: 3,
         });

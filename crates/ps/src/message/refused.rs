@@ -67,14 +67,17 @@ impl Body for Refusal {
                 ranks(out, round_of);
                 out.u64(*round);
             }
-            Refusal::OtherTerm(Standing { term, cuts, has_member }) => {
+            Refusal::UnknownNumber { number, n_vars } => {
                 out.u8(19);
-                term.encode(out);
-                out.numbers(cuts);
-                out.u8((*has_member).into());
+                out.u32(*number);
+                out.u32(*n_vars);
+            }
+            Refusal::OtherTerm(standing) => {
+                out.u8(20);
+                standing.encode(out);
             }
             Refusal::NoSuchCut { cut, base } => {
-                out.u8(20);
+                out.u8(21);
                 out.u64(*cut);
                 out.u64(*base);
             }
@@ -120,13 +123,24 @@ impl Body for Refusal {
                 let (meeting, round_of) = (list(input)?, list(input)?);
                 Refusal::Stuck { meeting, round_of, round: input.u64()? }
             }
-            19 => {
-                let (term, cuts) = (Term::decode(input)?, input.numbers()?);
-                Refusal::OtherTerm(Standing { term, cuts, has_member: input.flag()? })
-            }
-            20 => Refusal::NoSuchCut { cut: input.u64()?, base: input.u64()? },
+            19 => Refusal::UnknownNumber { number: input.u32()?, n_vars: input.u32()? },
+            20 => Refusal::OtherTerm(Standing::decode(input)?),
+            21 => Refusal::NoSuchCut { cut: input.u64()?, base: input.u64()? },
             _ => return Err(Error::Malformed("an unknown refusal")),
         })
+    }
+}
+
+impl Body for Standing {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        self.term.encode(out);
+        out.numbers(&self.cuts);
+        out.u8(self.has_member.into());
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let (term, cuts) = (Term::decode(input)?, input.numbers()?);
+        Ok(Self { term, cuts, has_member: input.flag()? })
     }
 }
 

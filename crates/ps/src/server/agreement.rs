@@ -14,17 +14,24 @@ use crate::refusal::Refusal;
 /// Names that a line of the log mentions.
 const MENTIONED_MAX: usize = 5;
 
+/// What both sides must have.
+fn params(vars: &[Held]) -> impl Iterator<Item = &Held> {
+    vars.iter().filter(|held| held.is_param)
+}
+
 impl Server {
     /// Why a trainer that looks for these parameters cannot take part.
     pub(super) fn other_model(&self, theirs: &[Held]) -> Option<Refusal> {
-        let params = self.params.as_ref().filter(|_| !theirs.is_empty())?;
         let ours: BTreeMap<&str, &[i64]> =
-            params.iter().map(|held| (held.name.as_str(), held.dims.as_slice())).collect();
+            params(&self.vars.ours).map(|held| (held.name.as_str(), &held.dims[..])).collect();
+        if ours.is_empty() {
+            return None;
+        }
         let differs = |held: &&Held| match ours.get(held.name.as_str()) {
             None => true,
             Some(dims) => !dims.is_empty() && !held.dims.is_empty() && **dims != held.dims,
         };
-        let first = theirs.iter().find(differs)?;
+        let first = params(theirs).find(differs)?;
         let found = ours.get(first.name.as_str());
         Some(Refusal::OtherModel {
             var: first.name.clone(),
@@ -35,11 +42,10 @@ impl Server {
 
     /// Says what only the server has: it will not change by this trainer's doing.
     pub(super) fn mention_differences(&mut self, trainer: TrainerId, theirs: &[Held]) {
-        let Some(params) = self.params.as_ref().filter(|_| !theirs.is_empty()) else { return };
-        let known: BTreeSet<&str> = theirs.iter().map(|held| held.name.as_str()).collect();
-        let all = params.iter().map(|held| held.name.as_str());
+        let known: BTreeSet<&str> = params(theirs).map(|held| held.name.as_str()).collect();
+        let all = params(&self.vars.ours).map(|held| held.name.as_str());
         let only_ours: Vec<&str> = all.filter(|name| !known.contains(name)).collect();
-        if only_ours.is_empty() {
+        if known.is_empty() || only_ours.is_empty() {
             return;
         }
         let mentioned = only_ours[..only_ours.len().min(MENTIONED_MAX)].join(", ");

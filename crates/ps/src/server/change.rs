@@ -75,11 +75,12 @@ impl Server {
         self.next_turn(now, trainer);
     }
 
-    fn push(&mut self, change: Change, push: Push) -> Result<Progress, Refusal> {
+    fn push(&mut self, change: Change, mut push: Push) -> Result<Progress, Refusal> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
         let (trainer, finite) = (change.trainer, self.config.check_finite);
+        self.vars.resolve_push(trainer, &mut push)?;
         let n = push.grads.len() as u64;
         let task = match self.config.apply.waits() {
             true => Task::Check { trainer, grads: push.grads, finite },

@@ -1,8 +1,8 @@
 //! Memory that the connections of a server and its store share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use tensor::{Pool, Tensor, Value};
+use tensor::{EvenIfPoisoned, Pool, Tensor, Value};
 
 use crate::shm::SharedMemory;
 
@@ -45,6 +45,6 @@ impl ServerMemory {
 
     /// Memory for gradients that come.
     pub(crate) fn pool(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pool.lock().even_if_poisoned()
     }
 }

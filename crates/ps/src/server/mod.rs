@@ -19,6 +19,7 @@ mod size;
 mod staleness;
 mod store;
 mod trading;
+mod vars;
 mod work;
 
 #[cfg(test)]
@@ -35,7 +36,7 @@ use std::sync::Arc;
 
 use tensor::Value;
 
-use crate::ids::{ConnId, Millis, TrainerId};
+use crate::ids::{ConnId, Millis, TrainerId, VarId};
 use crate::lines::Severity;
 use crate::message::{Held, Hello, LookUp, Pull, Reply, Request, Stats, VERSION, Welcome};
 use crate::refusal::Refusal;
@@ -44,6 +45,7 @@ use members::Members;
 use round::Rounds;
 use staleness::Staleness;
 use trading::Trades;
+use vars::Vars;
 use work::{Outcome, Task};
 
 /// How a server behaves.
@@ -169,7 +171,7 @@ struct NewsAsked {
     asker: Asker,
     /// Which process of this rank asks.
     incarnation: u64,
-    names: Vec<String>,
+    vars: Vec<VarId>,
 }
 
 /// A message that waits for its turn.
@@ -183,8 +185,8 @@ struct Queued {
 /// The state machine; see the module.
 pub struct Server {
     config: Config,
-    /// The parameters that trainers are compared with.
-    params: Option<Vec<Held>>,
+    /// What the numbers of variables stand for.
+    vars: Vars,
     members: Members,
     rounds: Rounds,
     meetings: Meetings,
@@ -201,8 +203,8 @@ pub struct Server {
     failure: Option<Refusal>,
     stats: Stats,
     staleness: Staleness,
-    /// By trainer, and by the names that were asked for.
-    news: BTreeMap<TrainerId, BTreeMap<Vec<String>, News>>,
+    /// By trainer, and by what was asked for.
+    news: BTreeMap<TrainerId, BTreeMap<Vec<VarId>, News>>,
     ticked: Millis,
     /// What was said of refused connections.
     turned_away: BTreeSet<String>,
@@ -231,11 +233,11 @@ pub enum End {
 }
 
 impl Server {
-    /// A server nobody has spoken to; `params` are those that trainers must have too.
-    pub fn new(config: Config, params: Option<Vec<Held>>) -> Self {
+    /// A server nobody has spoken to; `vars` are those of its store, by number.
+    pub fn new(config: Config, vars: Vec<Held>) -> Self {
         let n = config.n_trainers;
         Self {
-            params,
+            vars: Vars::new(vars),
             members: Members::new(n),
             rounds: Rounds::new(n, config.apply.ahead()),
             meetings: Meetings::default(),
@@ -258,12 +260,8 @@ impl Server {
 
     /// A server of a store that keeps cuts, if `config` says so: it goes on from what is on disk, or
     /// writes its first cut. Takes as long as that; nobody should be able to connect before.
-    pub fn start(
-        config: Config,
-        params: Option<Vec<Held>>,
-        _store: &impl Store,
-    ) -> Result<Self, Refusal> {
-        Ok(Self::new(config, params))
+    pub fn start(config: Config, vars: Vec<Held>, _store: &impl Store) -> Result<Self, Refusal> {
+        Ok(Self::new(config, vars))
     }
 
     /// Counters, without what the store holds.
@@ -331,11 +329,11 @@ impl Server {
             (Some(Purpose::Round(change)), Outcome::Begun(units)) => self.run_units(change, units),
             (Some(Purpose::Unit), Outcome::Served(served)) => self.unit_done(now, served),
             (Some(Purpose::Answer(asker)), outcome) => self.answered(asker, outcome),
-            (Some(Purpose::News(NewsAsked { asker, incarnation, names })), outcome) => {
+            (Some(Purpose::News(NewsAsked { asker, incarnation, vars })), outcome) => {
                 let is_current = self.members.incarnation(asker.trainer) == incarnation;
                 if let (Outcome::Values(Ok(values)), true) = (&outcome, is_current) {
                     let news = News { id: asker.id, values: values.clone() };
-                    self.news.entry(asker.trainer).or_default().insert(names, news);
+                    self.news.entry(asker.trainer).or_default().insert(vars, news);
                 }
                 self.answered(asker, outcome);
                 self.next_turn(now, asker.trainer);
@@ -510,6 +508,7 @@ impl Server {
                     self.inform(format!("{trainer} joined"));
                     self.mention_differences(trainer, &hello.vars);
                 }
+                self.vars.greet(trainer, hello.vars);
                 let (accepted, round) =
                     (self.members.accepted(trainer), self.rounds.reached(trainer));
                 self.reply(conn, id, Welcome { accepted, round });

@@ -20,8 +20,16 @@ impl Server {
                 self.reply(conn, id, Pong { round, missing, notice });
             }
             Request::AskStats(_) => self.run(Purpose::Answer(asker), Task::Size),
-            Request::Pull(pull) => self.ask(asker, pull.after, Question::Pull(pull)),
-            Request::LookUp(keys) => self.ask(asker, keys.after, Question::LookUp(keys)),
+            Request::Pull(mut pull) => match self.vars.resolve_pull(asker.trainer, &mut pull) {
+                Ok(()) => self.ask(asker, pull.after, Question::Pull(pull)),
+                Err(refusal) => self.reply(conn, id, refusal),
+            },
+            Request::LookUp(mut keys) => {
+                match self.vars.resolve_look_up(asker.trainer, &mut keys) {
+                    Ok(()) => self.ask(asker, keys.after, Question::LookUp(keys)),
+                    Err(refusal) => self.reply(conn, id, refusal),
+                }
+            }
             Request::Meet(meet) => self.meet(asker, meet),
             Request::Trade(trade) => self.trade(asker, trade),
             Request::Ready(ready) => self.reply(conn, id, Cancel { cut: ready.cut }),
@@ -69,7 +77,7 @@ impl Server {
             }
             Question::Pull(pull) => {
                 self.staleness.pull(trainer);
-                let told = self.news.get(&trainer).and_then(|news| news.get(&pull.names));
+                let told = self.news.get(&trainer).and_then(|news| news.get(&pull.vars));
                 // An older question is one that came late: what it would be told must not be lost with
                 // it.
                 if let Some(news) = told.filter(|news| news.id >= id) {
@@ -79,7 +87,7 @@ impl Server {
                 // Nobody asks again before the answer is here to be repeated.
                 self.busy.entry(trainer).or_default();
                 let incarnation = self.members.incarnation(trainer);
-                let asked = NewsAsked { asker, incarnation, names: pull.names.clone() };
+                let asked = NewsAsked { asker, incarnation, vars: pull.vars.clone() };
                 self.run(Purpose::News(asked), Task::Read(trainer, pull));
             }
         }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::ids::TrainerId;
-use crate::message::Named;
+use crate::message::Grad;
 use crate::refusal::Refusal;
 
 /// Closed parts of a trainer beyond those that it may be ahead. One is usual: it closed its part and
@@ -29,8 +29,8 @@ pub(super) struct Rounds {
 
 #[derive(Debug, Default)]
 struct Contribution {
-    closed: VecDeque<Vec<Named>>,
-    open: Vec<Named>,
+    closed: VecDeque<Vec<Grad>>,
+    open: Vec<Grad>,
 }
 
 impl Rounds {
@@ -58,7 +58,7 @@ impl Rounds {
     }
 
     /// Gradients for the part that the trainer has not closed yet.
-    pub(super) fn stage(&mut self, trainer: TrainerId, grads: Vec<Named>) -> Result<(), Refusal> {
+    pub(super) fn stage(&mut self, trainer: TrainerId, grads: Vec<Grad>) -> Result<(), Refusal> {
         self.near(trainer)?.open.extend(grads);
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Rounds {
     pub(super) fn begin(
         &mut self,
         active: impl Fn(TrainerId) -> bool,
-    ) -> Option<Vec<(TrainerId, Vec<Named>)>> {
+    ) -> Option<Vec<(TrainerId, Vec<Grad>)>> {
         if self.is_running || self.n_closed == 0 || !self.awaited.is_empty() {
             return None;
         }
@@ -151,37 +151,38 @@ impl Rounds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::VarId;
     use tensor::Value;
 
-    fn grad(name: &str) -> Vec<Named> {
-        vec![Named { name: name.to_string(), value: Value::Empty }]
+    fn grad(var: u32) -> Vec<Grad> {
+        vec![Grad { var: VarId(var), value: Value::Empty }]
     }
 
     /// Begins a round and ends it.
     fn complete(
         rounds: &mut Rounds,
         active: impl Fn(TrainerId) -> bool,
-    ) -> Option<Vec<(TrainerId, Vec<Named>)>> {
+    ) -> Option<Vec<(TrainerId, Vec<Grad>)>> {
         let begun = rounds.begin(active)?;
         rounds.finish();
         Some(begun)
     }
 
-    fn names(grads: Option<Vec<(TrainerId, Vec<Named>)>>) -> Vec<(u32, String)> {
+    fn vars(grads: Option<Vec<(TrainerId, Vec<Grad>)>>) -> Vec<(u32, Vec<u32>)> {
         let flat = grads.into_iter().flatten();
-        flat.map(|(id, grads)| (id.0, grads.into_iter().map(|grad| grad.name).collect())).collect()
+        flat.map(|(id, grads)| (id.0, grads.iter().map(|grad| grad.var.0).collect())).collect()
     }
 
     #[test]
     fn a_round_waits_for_everybody_and_comes_in_the_order_of_ranks() {
         let mut rounds = Rounds::new(2, 0);
-        rounds.stage(TrainerId(1), grad("b")).unwrap();
+        rounds.stage(TrainerId(1), grad(2)).unwrap();
         rounds.close(TrainerId(1), 1).unwrap();
         assert!(complete(&mut rounds, |_| true).is_none());
         assert!(rounds.missing().eq([TrainerId(0)]));
-        rounds.stage(TrainerId(0), grad("a")).unwrap();
+        rounds.stage(TrainerId(0), grad(1)).unwrap();
         rounds.close(TrainerId(0), 1).unwrap();
-        assert_eq!(names(complete(&mut rounds, |_| true)), [(0, "a".into()), (1, "b".into())]);
+        assert_eq!(vars(complete(&mut rounds, |_| true)), [(0, vec![1]), (1, vec![2])]);
         assert_eq!(rounds.applied(), 1);
         assert!(complete(&mut rounds, |_| true).is_none(), "nobody began another");
     }
@@ -189,16 +190,16 @@ mod tests {
     #[test]
     fn a_trainer_that_is_gone_is_not_waited_for_and_its_closed_part_counts() {
         let mut rounds = Rounds::new(2, 0);
-        rounds.stage(TrainerId(1), grad("b")).unwrap();
+        rounds.stage(TrainerId(1), grad(2)).unwrap();
         rounds.close(TrainerId(1), 1).unwrap();
-        rounds.stage(TrainerId(1), grad("half a part")).unwrap();
+        rounds.stage(TrainerId(1), grad(7)).unwrap();
         rounds.forget_open(TrainerId(1));
         rounds.excuse(TrainerId(1));
         rounds.close(TrainerId(0), 1).unwrap();
         let gone = |id: TrainerId| id.0 == 0;
-        assert_eq!(names(complete(&mut rounds, gone)), [(0, String::new()), (1, "b".into())]);
+        assert_eq!(vars(complete(&mut rounds, gone)), [(0, vec![]), (1, vec![2])]);
         rounds.close(TrainerId(0), 2).unwrap();
-        assert_eq!(names(complete(&mut rounds, gone)), [(0, String::new())]);
+        assert_eq!(vars(complete(&mut rounds, gone)), [(0, vec![])]);
         // It comes back.
         rounds.expect(TrainerId(1));
         rounds.close(TrainerId(0), 3).unwrap();
@@ -246,7 +247,7 @@ mod tests {
         let mut rounds = Rounds::new(1, 0);
         let trainer = TrainerId(0);
         for round in 1..=2 {
-            rounds.stage(trainer, grad("a")).unwrap();
+            rounds.stage(trainer, grad(1)).unwrap();
             rounds.close(trainer, round).unwrap();
         }
         assert!(rounds.begin(|_| true).is_some());
@@ -261,12 +262,12 @@ mod tests {
     fn nobody_runs_far_ahead() {
         let mut rounds = Rounds::new(2, 0);
         for round in 1..=WAITING_MAX as u64 {
-            rounds.stage(TrainerId(0), grad("a")).unwrap();
+            rounds.stage(TrainerId(0), grad(1)).unwrap();
             rounds.close(TrainerId(0), round).unwrap();
         }
         let next = WAITING_MAX as u64 + 1;
         let closed = rounds.close(TrainerId(0), next).map(drop);
-        for refused in [rounds.stage(TrainerId(0), grad("a")), closed] {
+        for refused in [rounds.stage(TrainerId(0), grad(1)), closed] {
             assert!(matches!(refused, Err(Refusal::Ahead { trainer: 0, .. })), "{refused:?}");
         }
     }
@@ -274,19 +275,19 @@ mod tests {
     #[test]
     fn a_part_counts_once_however_often_it_is_closed() {
         let mut rounds = Rounds::new(2, 0);
-        rounds.stage(TrainerId(1), grad("b")).unwrap();
+        rounds.stage(TrainerId(1), grad(2)).unwrap();
         assert_eq!(rounds.close(TrainerId(1), 1), Ok(true));
         // Its process is started again, and another server does not have that part.
-        rounds.stage(TrainerId(1), grad("again")).unwrap();
+        rounds.stage(TrainerId(1), grad(8)).unwrap();
         assert_eq!(rounds.close(TrainerId(1), 1), Ok(false));
         rounds.close(TrainerId(0), 1).unwrap();
-        assert_eq!(names(complete(&mut rounds, |_| true)), [(0, String::new()), (1, "b".into())]);
-        rounds.stage(TrainerId(1), grad("late")).unwrap();
+        assert_eq!(vars(complete(&mut rounds, |_| true)), [(0, vec![]), (1, vec![2])]);
+        rounds.stage(TrainerId(1), grad(9)).unwrap();
         assert_eq!(rounds.close(TrainerId(1), 1), Ok(false), "the round is over");
-        rounds.stage(TrainerId(1), grad("c")).unwrap();
+        rounds.stage(TrainerId(1), grad(3)).unwrap();
         rounds.close(TrainerId(1), 2).unwrap();
         rounds.close(TrainerId(0), 2).unwrap();
-        assert_eq!(names(complete(&mut rounds, |_| true)), [(0, String::new()), (1, "c".into())]);
+        assert_eq!(vars(complete(&mut rounds, |_| true)), [(0, vec![]), (1, vec![3])]);
         let gap = rounds.close(TrainerId(0), 4);
         assert_eq!(gap, Err(Refusal::MissingPart { trainer: 0, round: 4, expected: 3 }));
         assert_eq!(rounds.close(TrainerId(0), 0), Ok(false));

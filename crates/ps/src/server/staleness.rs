@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::ids::TrainerId;
+use crate::ids::{TrainerId, VarId};
 use crate::message::{Push, Stats};
 
 /// Pulls of a trainer that are remembered; one whose gradients are older than this is out of step.
@@ -22,7 +22,7 @@ pub(super) struct Staleness {
 #[derive(Debug, Default)]
 struct Trainer {
     /// The variable that its updates are counted by.
-    measure: String,
+    measure: Option<VarId>,
     n_updates: u64,
     /// Those that its gradients may have been computed with, oldest first.
     pulls: VecDeque<Pulled>,
@@ -53,10 +53,8 @@ impl Staleness {
     pub(super) fn push(&mut self, trainer: TrainerId, push: &Push, stats: &mut Stats) {
         let Some(first) = push.grads.first() else { return };
         let own = self.trainers.entry(trainer).or_default();
-        if own.measure.is_empty() {
-            own.measure = first.name.clone();
-        }
-        if !push.grads.iter().any(|grad| grad.name == own.measure) {
+        let measure = *own.measure.get_or_insert(first.var);
+        if !push.grads.iter().any(|grad| grad.var == measure) {
             return;
         }
         let known = own.n_updates.saturating_sub(push.behind);
@@ -81,27 +79,25 @@ impl Staleness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Named;
+    use crate::message::Grad;
     use tensor::Value;
 
-    fn push(names: &[&str]) -> Push {
-        let named = |name: &&str| Named { name: name.to_string(), value: Value::Empty };
-        Push { grads: names.iter().map(named).collect(), behind: 0 }
+    fn push(vars: &[u32]) -> Push {
+        let grad = |&var: &u32| Grad { var: VarId(var), value: Value::Empty };
+        Push { grads: vars.iter().map(grad).collect(), behind: 0 }
     }
 
     /// Two trainers in turns, whose steps come in one message or in several.
     #[test]
     fn a_step_counts_once_however_many_messages_it_comes_in() {
-        for messages in
-            [&[&["a", "b", "c"][..]][..], &[&["a"], &["b"], &["c"]], &[&["a", "b"], &["c"]]]
-        {
+        for messages in [&[&[0, 1, 2][..]][..], &[&[0], &[1], &[2]], &[&[0, 1], &[2]]] {
             let (mut staleness, mut stats) = (Staleness::default(), Stats::default());
             let trainers = [TrainerId(0), TrainerId(1)];
             trainers.iter().for_each(|&trainer| staleness.pull(trainer));
             for turn in 0..10 {
                 let trainer = trainers[turn % 2];
-                for names in messages {
-                    staleness.push(trainer, &push(names), &mut stats);
+                for vars in messages {
+                    staleness.push(trainer, &push(vars), &mut stats);
                 }
                 staleness.pull(trainer);
             }
@@ -115,13 +111,13 @@ mod tests {
     fn a_new_process_has_read_nothing_yet() {
         let (mut staleness, mut stats) = (Staleness::default(), Stats::default());
         staleness.pull(TrainerId(0));
-        staleness.push(TrainerId(0), &push(&["a"]), &mut stats);
+        staleness.push(TrainerId(0), &push(&[0]), &mut stats);
         for _ in 0..5 {
-            staleness.push(TrainerId(1), &push(&["a"]), &mut stats);
+            staleness.push(TrainerId(1), &push(&[0]), &mut stats);
         }
         staleness.forget(TrainerId(0));
         staleness.pull(TrainerId(0));
-        staleness.push(TrainerId(0), &push(&["a"]), &mut stats);
+        staleness.push(TrainerId(0), &push(&[0]), &mut stats);
         assert_eq!((stats.updates, stats.staleness_max), (7, 0));
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tensor::{Tensor, Value};
 
 use super::{ServerMemory, Size};
-use crate::ids::TrainerId;
-use crate::message::{Held, LookUp, Named, Pull, Save};
+use crate::ids::{TrainerId, VarId};
+use crate::message::{Grad, Held, LookUp, Pull, Save};
 use crate::refusal::Refusal;
 
 /// Tables that one thread changes in a round, one after the other.
@@ -22,7 +22,7 @@ pub struct TableGrads {
     /// The table, by the store's numbers.
     pub table: usize,
     /// Everybody's, in the order of their ranks.
-    pub grads: Vec<Named>,
+    pub grads: Vec<Grad>,
 }
 
 /// What a store is given to keep with a cut, beside its own state.
@@ -59,16 +59,25 @@ pub struct OnDisk {
 /// What a server holds. `train` implements it with the program's optimize blocks. Threads work on it at
 /// the same time; it locks what it must, for as long as it must.
 pub trait Store: Send + Sync {
+    /// Every variable that trainers may speak of. Its place in this list is its number in all that the
+    /// store is asked; parameters are compared with those of trainers.
+    fn vars(&self) -> &[Held];
+
+    /// The name of a variable, for messages.
+    fn name(&self, var: VarId) -> String {
+        self.vars().get(var.0 as usize).map_or_else(String::new, |held| held.name.clone())
+    }
+
     /// Whether such a gradient can be taken; asked before it counts as accepted.
-    fn check(&self, grad: &Named) -> Result<(), Refusal>;
+    fn check(&self, grad: &Grad) -> Result<(), Refusal>;
 
     /// Applies a gradient at once.
-    fn apply(&self, trainer: TrainerId, grad: Named) -> Result<(), Refusal>;
+    fn apply(&self, trainer: TrainerId, grad: Grad) -> Result<(), Refusal>;
 
     /// Begins a round: everybody's gradients, in the order of their ranks. What is left to do comes in
     /// units, of which none depends on another: threads apply them at the same time. A store whose
     /// rounds are short applies all of it here, and leaves none.
-    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>, Refusal>;
+    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Grad>)>) -> Result<Vec<Unit>, Refusal>;
 
     /// Applies a unit of a round.
     fn apply_unit(&self, _unit: Unit) -> Result<(), Refusal> {
@@ -92,12 +101,6 @@ pub trait Store: Send + Sync {
 
     /// What all tables hold.
     fn size(&self) -> Size;
-
-    /// The parameters of this server, for trainers to be compared with; `None` if there is nothing to
-    /// compare.
-    fn params(&self) -> Option<Vec<Held>> {
-        None
-    }
 
     /// What is on disk. Asked once, before anything else; what a crash left unfinished is not listed and
     /// may be removed.

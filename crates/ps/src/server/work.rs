@@ -10,7 +10,7 @@ use tensor::{Tensor, Value};
 
 use super::{Size, Store, Unit};
 use crate::ids::TrainerId;
-use crate::message::{LookUp, Named, Pull, Save};
+use crate::message::{Grad, LookUp, Pull, Save};
 use crate::refusal::Refusal;
 
 /// Something to be done with the data.
@@ -26,18 +26,18 @@ pub(super) enum Task {
     /// Looks whether gradients can be taken, and hands them back for their round.
     Check {
         trainer: TrainerId,
-        grads: Vec<Named>,
+        grads: Vec<Grad>,
         finite: bool,
     },
     /// The same, and applies them at once.
     Apply {
         trainer: TrainerId,
-        grads: Vec<Named>,
+        grads: Vec<Grad>,
         finite: bool,
     },
     /// Applies a round: everybody's gradients, in the order of their ranks. If it has several units, it
     /// is only begun.
-    Round(Vec<(TrainerId, Vec<Named>)>),
+    Round(Vec<(TrainerId, Vec<Grad>)>),
     /// Applies a unit of a round that was begun.
     Unit(Unit),
     Read(TrainerId, Pull),
@@ -56,7 +56,7 @@ pub struct Done {
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// Gradients that are in order.
-    Checked(Result<Vec<Named>, Refusal>),
+    Checked(Result<Vec<Grad>, Refusal>),
     /// Gradients were applied, a round was, or a table was saved.
     Served(Result<(), Refusal>),
     /// A round was begun, and has these units.
@@ -102,7 +102,7 @@ impl Work {
 }
 
 /// Applies a round, or begins it if there is something to do for several threads.
-fn round(store: &impl Store, grads: Vec<(TrainerId, Vec<Named>)>) -> Outcome {
+fn round(store: &impl Store, grads: Vec<(TrainerId, Vec<Grad>)>) -> Outcome {
     match store.begin_round(grads) {
         Ok(units) if units.len() > 1 => Outcome::Begun(units),
         Ok(units) => Outcome::Served(units.into_iter().try_for_each(|unit| store.apply_unit(unit))),
@@ -114,13 +114,13 @@ fn round(store: &impl Store, grads: Vec<(TrainerId, Vec<Named>)>) -> Outcome {
 fn check(
     store: &impl Store,
     trainer: TrainerId,
-    grads: &[Named],
+    grads: &[Grad],
     finite: bool,
 ) -> Result<(), Refusal> {
     for grad in grads {
         store.check(grad)?;
         if finite && !grad.is_finite() {
-            return Err(Refusal::NotFinite { var: grad.name.clone(), trainer: trainer.0 });
+            return Err(Refusal::NotFinite { var: store.name(grad.var), trainer: trainer.0 });
         }
     }
     Ok(())

@@ -19,11 +19,11 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fs::{MemfdFlags, OFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
-use tensor::Memory;
+use tensor::{EvenIfPoisoned, Memory};
 
 use super::lender::Place;
 use super::sharing::Offer;
@@ -205,7 +205,7 @@ impl Region {
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.0.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.slots.lock().even_if_poisoned()
     }
 
     /// A slot of `n_bytes` or more, unless the region is full.

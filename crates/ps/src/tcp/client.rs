@@ -5,11 +5,11 @@
 
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use tensor::{Pool, Tensor};
+use tensor::{EvenIfPoisoned, Pool, Tensor};
 
 use super::companions::{Companions, Loss, Stops};
 use super::{Clock, Patient, READ_TIMEOUT, Stream, WholeFrame, is_timeout};
@@ -224,7 +224,7 @@ impl Client {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().even_if_poisoned()
     }
 
     /// Connects and exchanges greetings, unless that was done.
@@ -329,7 +329,7 @@ impl Client {
         if tensor.lender().is_some() {
             return;
         }
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = self.spare.lock().even_if_poisoned();
         if spare.len() < SPARE_MAX {
             spare.push(tensor);
         }
@@ -411,7 +411,7 @@ impl Client {
                 if state.n_reads == n_reads {
                     state.n_waiting += 1;
                     let waited = self.answered.wait_timeout(state, READ_TIMEOUT);
-                    waited.unwrap_or_else(PoisonError::into_inner).0.n_waiting -= 1;
+                    waited.even_if_poisoned().0.n_waiting -= 1;
                 }
                 return;
             }
@@ -475,7 +475,7 @@ impl Client {
         }
         let Inbox { input, pool, window, .. } = inbox;
         let Some(input) = input else { return };
-        let spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        let spare = std::mem::take(&mut *self.spare.lock().even_if_poisoned());
         spare.into_iter().for_each(|tensor| pool.keep(tensor));
         match input.fill_buf() {
             Ok([]) => return self.broke(generation, "the server closed the connection"),
@@ -541,7 +541,7 @@ impl Client {
 
     /// Writes what the link has to say, in its order.
     fn flush(&self) {
-        let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.writing.lock().even_if_poisoned();
         loop {
             let (out, stream, generation, lender) = {
                 let mut state = self.state();

@@ -1,6 +1,8 @@
 //! What the clients of one trainer have together.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use tensor::EvenIfPoisoned;
 
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
@@ -17,12 +19,12 @@ pub struct Loss(Arc<Mutex<Option<(Endpoint, Refusal)>>>);
 
 impl Loss {
     pub(super) fn note(&self, endpoint: &Endpoint, refusal: &Refusal) {
-        let mut loss = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loss = self.0.lock().even_if_poisoned();
         loss.get_or_insert_with(|| (endpoint.clone(), refusal.clone()));
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        let loss = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let loss = self.0.lock().even_if_poisoned().clone();
         loss.map_or(Ok(()), |(endpoint, refusal)| Err(Error::Refused { endpoint, refusal }))
     }
 }

@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(launch_ps, m)?)?;
-    m.add_function(wrap_pyfunction!(launch, m)?)
+    m.add_function(wrap_pyfunction!(launch, m)?)?;
+    m.add_function(wrap_pyfunction!(scale, m)?)
 }
 
 type Launch = fn(&[String], &Host, &mut Console) -> i32;
@@ -29,4 +30,10 @@ fn launch_ps(py: Python<'_>, arguments: Vec<String>, python: PathBuf, alias: Pat
 #[pyfunction]
 fn launch(py: Python<'_>, arguments: Vec<String>, python: PathBuf, alias: PathBuf) -> i32 {
     run(py, start::launch, &arguments, &Host { python, alias: Some(alias) })
+}
+
+/// Gives a running job another number of servers; returns the exit code.
+#[pyfunction]
+fn scale(py: Python<'_>, arguments: Vec<String>, python: PathBuf, alias: PathBuf) -> i32 {
+    run(py, start::scale, &arguments, &Host { python, alias: Some(alias) })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use fleet::lifecycle::Served;
 use fleet::metrics::ClickVars;
@@ -14,6 +14,7 @@ use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
+use tensor::EvenIfPoisoned;
 use train::io::SaveInference;
 use train::metrics::Clicks;
 use train::remote::Peers;
@@ -36,7 +37,7 @@ pub(crate) struct PyFleet {
 
 impl PyFleet {
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Fleet> {
-        self.fleet.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+        self.fleet.lock_py_attached(py).even_if_poisoned()
     }
 
     /// Calls something that waits; what a signal handler raised meanwhile goes first.

@@ -1,6 +1,6 @@
 //! How trainers and servers keep step.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use fleet::strategy::{ServerConfig, TrainerConfig};
 use fleet::{env, flags, lines};
@@ -8,6 +8,7 @@ use program::distributed::{Mode, Switch};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
+use tensor::EvenIfPoisoned;
 
 use crate::convert::Whole;
 use crate::error::from_fleet;
@@ -62,7 +63,7 @@ impl PyTrainerConfig {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, TrainerConfig> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().even_if_poisoned()
     }
 }
 

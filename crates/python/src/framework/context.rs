@@ -3,11 +3,12 @@
 //! Fluid keeps them as process globals; so must we. Python's `program_guard` and `unique_name.guard`
 //! switch them and switch them back.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use program::{Builder, UniqueNames, Var};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use tensor::EvenIfPoisoned;
 
 use super::program::PyProgram;
 use super::variable::PyVariable;
@@ -25,7 +26,7 @@ struct Context {
 static CURRENT: Mutex<Option<Context>> = Mutex::new(None);
 
 fn current(py: Python<'_>) -> PyResult<MutexGuard<'static, Option<Context>>> {
-    let mut held = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut held = CURRENT.lock().even_if_poisoned();
     if held.is_none() {
         let main = Py::new(py, PyProgram::default())?;
         let startup = Py::new(py, PyProgram::default())?;

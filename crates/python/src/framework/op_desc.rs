@@ -1,6 +1,6 @@
 //! Descriptions of operators: `core.OpDesc`, in a program or by themselves.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use program::block::OpId;
 use program::op::{ATTR_TYPES, proto};
@@ -8,6 +8,7 @@ use program::{Attr, OpDesc};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use tensor::EvenIfPoisoned;
 
 use super::attr::{attr_from_py, attr_to_py};
 use super::desc::PyBlockDesc;
@@ -72,7 +73,7 @@ impl PyOpDesc {
 
     pub(crate) fn read<R>(&self, look: impl FnOnce(&OpDesc) -> R) -> PyResult<R> {
         match &self.0 {
-            Home::Own(desc) => Ok(look(&desc.lock().unwrap_or_else(PoisonError::into_inner))),
+            Home::Own(desc) => Ok(look(&desc.lock().even_if_poisoned())),
             Home::In { program, block, id } => {
                 let program = program.get().lock();
                 let op = program.block(*block).ops.iter().find(|op| op.id.is(*id));
@@ -83,7 +84,7 @@ impl PyOpDesc {
 
     fn write<R>(&self, change: impl FnOnce(&mut OpDesc) -> R) -> PyResult<R> {
         match &self.0 {
-            Home::Own(desc) => Ok(change(&mut desc.lock().unwrap_or_else(PoisonError::into_inner))),
+            Home::Own(desc) => Ok(change(&mut desc.lock().even_if_poisoned())),
             Home::In { program, block, id } => {
                 let mut program = program.get().lock();
                 let op = program.block_mut(*block).ops.iter_mut().find(|op| op.id.is(*id));

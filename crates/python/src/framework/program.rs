@@ -1,11 +1,12 @@
 //! Program, Block and Operator as Python sees them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use program::{Meta, OpDesc, Program, VarDesc};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use tensor::EvenIfPoisoned;
 
 use super::attr::attr_from_py;
 use super::declare::{More, check_parameter, kind_of, name_or_new};
@@ -34,17 +35,17 @@ impl PyProgram {
     }
 
     pub(crate) fn lock(&self) -> Held<'_> {
-        Held(self.program.lock().unwrap_or_else(PoisonError::into_inner))
+        Held(self.program.lock().even_if_poisoned())
     }
 
     /// The program as it is now, to run without holding it.
     pub(crate) fn shared(&self) -> Arc<Program> {
-        self.program.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.program.lock().even_if_poisoned().clone()
     }
 
     /// The readers that feed runs of this program.
     pub(crate) fn readers(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
-        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let readers = self.readers.lock().even_if_poisoned();
         readers.iter().map(|reader| reader.clone_ref(py)).collect()
     }
 }
@@ -179,7 +180,7 @@ impl PyProgram {
 
     /// From now on each run takes a batch of this reader.
     fn _attach_reader(&self, reader: Py<PyAny>) {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+        self.readers.lock().even_if_poisoned().push(reader);
     }
 
     /// Whether operators compute gradients.

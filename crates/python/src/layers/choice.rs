@@ -4,7 +4,7 @@ use program::layers::{self, FillConstant};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyList, PyTuple};
-use tensor::DType;
+use tensor::{DType, EvenIfPoisoned};
 
 use super::control::cond;
 use crate::framework::context::{build, wrap};
@@ -29,7 +29,7 @@ fn choose<'py>(py: Python<'py>, mut choice: Choice) -> PyResult<Bound<'py, PyAny
     let (condition, part) = choice.pairs.remove(0);
     let rest = std::sync::Mutex::new(Some(choice));
     let others = PyCFunction::new_closure(py, None, None, move |args, _| {
-        let rest = rest.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let rest = rest.lock().even_if_poisoned().take();
         let rest = rest.ok_or_else(|| PyValueError::new_err("a branch was asked for twice"))?;
         choose(args.py(), rest).map(Bound::unbind)
     })?;

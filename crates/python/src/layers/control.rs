@@ -1,14 +1,14 @@
 //! Parts of a program that run on a condition, lists of tensors, and `Print`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use program::layers::{self, Print, Switch};
 use program::{BlockId, Builder, Var};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use tensor::DType;
+use tensor::{DType, EvenIfPoisoned};
 
 use crate::convert::any_dtype_from_py;
 use crate::error::from_program;
@@ -47,7 +47,7 @@ impl BlockGuard {
     }
 
     fn opened(&self) -> MutexGuard<'_, Option<BlockId>> {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+        self.opened.lock().even_if_poisoned()
     }
 
     fn open(&self) -> PyResult<BlockId> {
@@ -136,7 +136,7 @@ impl PySwitch {
         self.check_inside("case")?;
         let condition =
             truth("condition", "the member function case of fluid.layers.Switch", condition)?;
-        let mut switch = self.switch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut switch = self.switch.lock().even_if_poisoned();
         let condition = build(py, |b| switch.condition(b, &condition))?;
         BlockGuard::new(py, When::If(condition))
     }
@@ -144,7 +144,7 @@ impl PySwitch {
     /// The part that runs if no condition held.
     fn default(&self, py: Python<'_>) -> PyResult<BlockGuard> {
         self.check_inside("default")?;
-        let switch = self.switch.lock().unwrap_or_else(PoisonError::into_inner);
+        let switch = self.switch.lock().even_if_poisoned();
         let condition = switch.otherwise_condition().map_err(from_program)?.clone();
         BlockGuard::new(py, When::If(condition))
     }

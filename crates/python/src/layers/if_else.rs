@@ -1,11 +1,12 @@
 //! `IfElse` and `ConditionalBlock`: parts of a program for some rows, or for some cases.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use program::layers::IfElse;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
+use tensor::EvenIfPoisoned;
 
 use super::control::{BlockGuard, When};
 use crate::framework::context::{build, build_in, default_main_program, layer, wrap};
@@ -24,7 +25,7 @@ pub(crate) struct PyIfElse(Mutex<IfElse>);
 
 impl PyIfElse {
     fn ways(&self) -> MutexGuard<'_, IfElse> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().even_if_poisoned()
     }
 }
 

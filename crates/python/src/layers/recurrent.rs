@@ -76,8 +76,8 @@ fn gru_unit(
     Ok((wrap(py, step.hidden)?, wrap(py, step.reset_hidden_prev)?, wrap(py, step.gate)?))
 }
 
-fn pair(py: Python<'_>, (first, second): (Var, Var)) -> PyResult<(PyVariable, PyVariable)> {
-    Ok((wrap(py, first)?, wrap(py, second)?))
+fn pair(py: Python<'_>, vars: (Var, Var)) -> PyResult<(PyVariable, PyVariable)> {
+    Ok((wrap(py, vars.0)?, wrap(py, vars.1)?))
 }
 
 /// States and cells of a long short-term memory along each sequence; `size` is the input's width.

@@ -1,11 +1,12 @@
 //! `StaticRNN`: a network that is run for each step of its inputs.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use program::layers::{Boot, StaticRnn};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use tensor::EvenIfPoisoned;
 
 use crate::error::from_program;
 use crate::framework::context::{build, build_in, default_main_program, layer, wrap};
@@ -23,7 +24,7 @@ pub(crate) struct PyStaticRnn(Mutex<StaticRnn>);
 
 impl PyStaticRnn {
     fn rnn(&self) -> MutexGuard<'_, StaticRnn> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().even_if_poisoned()
     }
 }
 

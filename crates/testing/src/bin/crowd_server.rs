@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ps::server::{Apply, Config, End, Server};
 use ps::tcp::{Listener, Stop};
-use testing::crowd::Sum;
+use testing::crowd::{Sum, vars};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -18,7 +18,7 @@ fn main() {
     let here = "127.0.0.1:0".parse().expect("an end point");
     let listener = Listener::bind(&here).expect("a free port");
     println!("{}", listener.endpoint());
-    let server = Server::new(config, None);
+    let server = Server::new(config, vars());
     let end = listener.serve(server, Arc::new(Sum::default()), &Stop::default(), |_, _| ());
     assert_eq!(end, Some(End::Completed));
 }

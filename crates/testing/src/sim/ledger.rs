@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use ps::message::{LookUp, Named, Pull, Save};
+use ps::message::{Grad, Held, LookUp, Pull, Save};
 use ps::server::{Size, Store, TableGrads, Unit};
-use ps::{Refusal, TrainerId};
+use ps::{Refusal, TrainerId, VarId};
 use tensor::{Rows, Tensor, Value};
 
 use super::trainer::whose;
@@ -23,6 +23,19 @@ pub struct Applied {
 
 /// The variable that all trainers change.
 pub const SHARED: &str = "shared";
+
+/// The numbers of the first variables of [`vars`]: gradients, what all share, a table, news.
+pub const GRAD: VarId = VarId(0);
+/// What all trainers change.
+pub const SHARED_VAR: VarId = VarId(1);
+/// A table.
+pub const TABLE: VarId = VarId(2);
+
+/// The variables of a server with so many trainers.
+pub fn vars(n_trainers: u32) -> Vec<Held> {
+    let first = ["grad", SHARED, "table", "news"].map(Held::other);
+    first.into_iter().chain((0..n_trainers).map(|trainer| Held::other(&own(trainer)))).collect()
+}
 
 /// One number per trainer and one for all; the order of gradients shows in their bits.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +67,7 @@ impl Ledger {
         }
     }
 
-    fn change(&mut self, name: &str, grad: &Named) {
+    fn change(&mut self, name: &str, grad: &Grad) {
         let param = self.params.entry(name.to_string()).or_default();
         *param = *param * 0.9 + rows(grad).value.get_f64(0) as f32;
     }
@@ -76,7 +89,7 @@ impl Ledger {
     }
 }
 
-fn rows(grad: &Named) -> &Rows {
+fn rows(grad: &Grad) -> &Rows {
     match &grad.value {
         Value::Rows(rows) => rows,
         _ => panic!("trainers send rows"),
@@ -89,43 +102,50 @@ pub fn own(trainer: u32) -> String {
 }
 
 /// A gradient with its number.
-pub fn grad(tag: i64, server: usize) -> Named {
+pub fn grad(tag: i64, server: usize) -> Grad {
     let hash = (tag as u64 * 31 + server as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let x = hash as f32 / (1u64 << 24) as f32 - 0.5;
     let rows = Rows { ids: vec![tag], height: i64::MAX, value: Tensor::full([1, 1], x) };
-    Named { name: "grad".to_string(), value: Value::Rows(rows) }
+    Grad { var: GRAD, value: Value::Rows(rows) }
 }
 
 /// A ledger that threads write in.
 #[derive(Debug)]
-pub struct Book(Mutex<Ledger>);
+pub struct Book {
+    ledger: Mutex<Ledger>,
+    vars: Vec<Held>,
+}
 
 impl Book {
     /// For so many trainers.
     pub fn new(n_trainers: u32) -> Self {
-        Self(Mutex::new(Ledger::new(n_trainers)))
+        Self { ledger: Mutex::new(Ledger::new(n_trainers)), vars: vars(n_trainers) }
     }
 
     /// What was written.
     pub fn into_ledger(self) -> Ledger {
-        self.0.into_inner().expect("nobody failed while writing")
+        self.ledger.into_inner().expect("nobody failed while writing")
     }
 
     /// What is written now.
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.0.lock().expect("nobody failed while writing")
+        self.ledger.lock().expect("nobody failed while writing")
     }
 }
 
 impl Store for Book {
-    fn check(&self, grad: &Named) -> Result<(), Refusal> {
-        match grad.name.as_str() {
-            "grad" => Ok(()),
-            other => Err(Refusal::UnknownVar(other.to_string())),
+    fn vars(&self) -> &[Held] {
+        &self.vars
+    }
+
+    fn check(&self, grad: &Grad) -> Result<(), Refusal> {
+        match grad.var {
+            GRAD => Ok(()),
+            other => Err(Refusal::UnknownVar(self.name(other))),
         }
     }
 
-    fn apply(&self, trainer: TrainerId, grad: Named) -> Result<(), Refusal> {
+    fn apply(&self, trainer: TrainerId, grad: Grad) -> Result<(), Refusal> {
         let mut ledger = self.ledger();
         ledger.change(&own(trainer.0), &grad);
         ledger.change(SHARED, &grad);
@@ -134,9 +154,9 @@ impl Store for Book {
     }
 
     /// A unit for what all share, and one for each trainer's own.
-    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>, Refusal> {
+    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Grad>)>) -> Result<Vec<Unit>, Refusal> {
         self.ledger().rounds.push(grads.iter().map(|(trainer, _)| trainer.0).collect());
-        let all: Vec<Named> = grads.iter().flat_map(|(_, grads)| grads).cloned().collect();
+        let all: Vec<Grad> = grads.iter().flat_map(|(_, grads)| grads).cloned().collect();
         let shared = TableGrads { table: 0, grads: all };
         let own = |(TrainerId(id), grads)| TableGrads { table: id as usize + 1, grads };
         let tables = std::iter::once(shared).chain(grads.into_iter().map(own));
@@ -155,17 +175,17 @@ impl Store for Book {
             let value = Tensor::full([ids.len(), 1], 0f32);
             return Ok(vec![Arc::new(Value::Rows(Rows { ids, height: i64::MAX, value }))]);
         }
-        let value = |name: &String| {
-            let x = ledger.params.get(name).copied().unwrap_or_default();
+        let value = |&var: &VarId| {
+            let x = ledger.params.get(&self.name(var)).copied().unwrap_or_default();
             Arc::new(Value::Tensor(Tensor::full([1], x)))
         };
-        Ok(pull.names.iter().map(value).collect())
+        Ok(pull.vars.iter().map(value).collect())
     }
 
     fn look_up(&self, look_up: &LookUp) -> Result<Tensor, Refusal> {
-        match look_up.table.as_str() {
-            "table" => Ok(Tensor::full([look_up.keys.len(), 1], self.ledger().rounds.len() as f32)),
-            other => Err(Refusal::UnknownVar(other.to_string())),
+        match look_up.table {
+            TABLE => Ok(Tensor::full([look_up.keys.len(), 1], self.ledger().rounds.len() as f32)),
+            other => Err(Refusal::UnknownVar(self.name(other))),
         }
     }
 

@@ -12,7 +12,7 @@ use ps::message::{Reply, Request};
 use ps::server::{Action, Apply, Config, Done, End, Server, Work};
 use ps::{ConnId, Millis, Refusal};
 
-pub use ledger::{Applied, Book, Ledger, SHARED, grad, own};
+pub use ledger::{Applied, Book, GRAD, Ledger, SHARED, SHARED_VAR, TABLE, grad, own, vars};
 pub use rng::Rng;
 pub use trainer::{Outcome, Seen, Step, Trainer, tag};
 
@@ -183,7 +183,7 @@ impl World {
             grace_ms: GRACE_MS,
             ..Config::default()
         };
-        let server = |_| Server::new(config.clone(), None);
+        let server = |_| Server::new(config.clone(), vars(n_trainers));
         let mut world = Self {
             rng: Rng::new(plan.seed),
             now: 0,

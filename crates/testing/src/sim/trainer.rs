@@ -2,14 +2,14 @@
 
 use ps::link::{Broken, Config, Link};
 use ps::message::{
-    Barrier, Complete, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade, VERSION,
+    Barrier, Complete, Grad, Held, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade, VERSION,
 };
 use ps::recovery::Term;
-use ps::{ConnId, Millis, Refusal};
+use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::Value;
 
 use super::Size;
-use super::ledger::{self, SHARED, own};
+use super::ledger::{self, SHARED, own, vars};
 
 /// What a trainer does next.
 #[derive(Clone, Debug)]
@@ -82,6 +82,8 @@ pub struct Trainer {
     at: usize,
     /// Questions by server and number, with their answers.
     waiting: Vec<(usize, u64, Option<Reply>)>,
+    /// What it speaks of, by its numbers.
+    vars: Vec<Held>,
 }
 
 /// Faster than the shipping one: a simulated network loses more than a real one.
@@ -100,16 +102,14 @@ pub(super) fn whose(tag: i64) -> u32 {
 impl Trainer {
     /// A process that has just started.
     pub fn new(id: u32, incarnation: u64, size: Size, script: Vec<Step>) -> Self {
+        // Every process has numbers of its own.
+        let mut vars = vars(size.trainers);
+        let n_vars = vars.len();
+        vars.rotate_left(incarnation as usize % n_vars);
         let line = |_| {
-            let (version, job) = (VERSION, "sim".to_string());
-            let hello = Hello {
-                version,
-                job,
-                trainer: id,
-                incarnation,
-                term: Term::default(),
-                vars: Vec::new(),
-            };
+            let (version, job, vars) = (VERSION, "sim".to_string(), vars.clone());
+            let term = Term::default();
+            let hello = Hello { version, job, trainer: id, incarnation, term, vars };
             Line { link: Link::new(hello, LINK), conn: None, was_up: false }
         };
         Self {
@@ -121,6 +121,7 @@ impl Trainer {
             script,
             at: 0,
             waiting: Vec::new(),
+            vars,
         }
     }
 
@@ -206,11 +207,16 @@ impl Trainer {
         let id = self.id;
         // As shipping trainers number their parts: the same on all servers.
         let after = self.lines.iter().map(|line| line.link.round()).min().unwrap_or(0);
+        let number = |name: &str| {
+            let at = self.vars.iter().position(|held| held.name == name);
+            VarId(at.expect("it greets with all names") as u32)
+        };
         for (server, line) in self.lines.iter_mut().enumerate() {
             let link = &mut line.link;
             let push = |link: &mut Link, step, n| {
                 for k in 0..n {
-                    let grads = vec![ledger::grad(tag(id, step, k), server)];
+                    let grad = ledger::grad(tag(id, step, k), server);
+                    let grads = vec![Grad { var: number("grad"), ..grad }];
                     link.change(now, Push { grads, behind: 0 });
                 }
             };
@@ -224,15 +230,15 @@ impl Trainer {
                 }
                 Step::Push(step, n) => push(link, step, n),
                 Step::Fetch => {
-                    let names = vec![own(id), SHARED.to_string()];
-                    let pull = Pull { after, changed: false, names };
+                    let vars = vec![number(&own(id)), number(SHARED)];
+                    let pull = Pull { after, changed: false, vars };
                     self.waiting.push((server, link.ask(now, pull), None));
-                    let rows =
-                        LookUp { after, table: "table".to_string(), keys: vec![1, 2], peek: false };
+                    let (table, keys) = (number("table"), vec![1, 2]);
+                    let rows = LookUp { after, table, keys, peek: false };
                     self.waiting.push((server, link.ask(now, rows), None));
                 }
                 Step::News => {
-                    let pull = Pull { after, changed: true, names: vec!["news".to_string()] };
+                    let pull = Pull { after, changed: true, vars: vec![number("news")] };
                     self.waiting.push((server, link.ask(now, pull), None));
                 }
                 Step::Meet(turn) if server == 0 => {

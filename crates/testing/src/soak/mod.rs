@@ -12,10 +12,11 @@ use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::sim::Rng;
 use mutate::mutated;
+use tensor::EvenIfPoisoned;
 
 /// Reads an input.
 pub type Read = Box<dyn Fn(&[u8])>;
@@ -91,7 +92,7 @@ impl Target {
         // The hook is the process's.
         static TURN: Mutex<()> = Mutex::new(());
         thread_local!(static SAID: RefCell<String> = const { RefCell::new(String::new()) });
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = TURN.lock().even_if_poisoned();
         let usual = panic::take_hook();
         panic::set_hook(Box::new(|info| SAID.with(|said| *said.borrow_mut() = info.to_string())));
         let mut failures = Vec::new();

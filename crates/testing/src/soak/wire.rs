@@ -8,12 +8,12 @@ use program::distributed::Mode;
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::link::{Config as LinkConfig, Link};
 use ps::message::{
-    Ack, AskStats, Barrier, Complete, Done, Hello, LookUp, Meet, Met, Named, Notice, Ping, Pong,
-    Pull, Push, Reply, Request, Stats, Trade, VERSION, Values, Welcome,
+    Ack, AskStats, Barrier, Complete, Done, Grad, Held, Hello, LookUp, Meet, Met, Notice, Ping,
+    Pong, Pull, Push, Reply, Request, Stats, Trade, VERSION, Values, Welcome,
 };
 use ps::recovery::Term;
 use ps::server::{Action, Apply, Config, Server, Store};
-use ps::{ConnId, Millis, Refusal};
+use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
 use train::serve::{BlockStore, server_op};
 use train::transpile::{Config as SplitConfig, Job, RoundRobin, Threads, transpile};
@@ -63,25 +63,28 @@ impl Start {
         }
         let op = server_op(&self.main).expect("a server's program");
         let store = BlockStore::new(&self.main, op, &scope).expect("a store");
-        let mut server = Server::new(self.config.clone(), store.params());
+        let mut server = Server::new(self.config.clone(), store.vars().to_vec());
         server.handle(Millis(1), ConnId(1), 0, Request::Hello(hello()));
         (server, store)
     }
 }
 
 fn hello() -> Hello {
-    Hello {
-        version: VERSION,
-        job: String::new(),
-        trainer: 0,
-        incarnation: 1,
-        term: Term::default(),
-        vars: Vec::new(),
-    }
+    let vars = NAMES.map(Held::other).to_vec();
+    let (version, term) = (VERSION, Term::default());
+    Hello { version, job: String::new(), trainer: 0, incarnation: 1, term, vars }
 }
 
-fn named(name: &str, value: impl Into<Value>) -> Named {
-    Named { name: name.to_string(), value: value.into() }
+/// What the trainer speaks of.
+const NAMES: [&str; 6] =
+    ["w@GRAD", "table@GRAD", "@LR_DECAY_COUNTER@.trainer_0", "table", "w", "nobody has it"];
+
+fn number(name: &str) -> VarId {
+    VarId(NAMES.iter().position(|known| *known == name).expect("one of ours") as u32)
+}
+
+fn named(name: &str, value: impl Into<Value>) -> Grad {
+    Grad { var: number(name), value: value.into() }
 }
 
 fn rows(ids: &[i64], height: i64) -> Value {
@@ -99,9 +102,9 @@ pub(super) fn requests() -> Target {
     let w = || named("w@GRAD", Tensor::new([4, 1], &grad(0, 0)).expect("four numbers"));
     let table = || named("table@GRAD", rows(&[3, 9], 10_001));
     let steps = || named("@LR_DECAY_COUNTER@.trainer_0", Tensor::full([1], 1i64));
-    let look_up = |keys| LookUp { after: 0, table: "table".to_string(), keys, peek: false };
-    let names = vec!["w".to_string(), "table".to_string()];
-    let pull = |changed| Pull { after: 0, changed, names: names.clone() };
+    let look_up = |keys| LookUp { after: 0, table: number("table"), keys, peek: false };
+    let vars = vec![number("w"), number("table")];
+    let pull = |changed| Pull { after: 0, changed, vars: vars.clone() };
     let meet = Meet { place: "here".to_string(), turn: 1, bytes: vec![1, 2] };
     let trade = Trade { place: "here".to_string(), turn: 1, parts: vec![vec![7; 9]] };
     let round: Vec<Request> = vec![

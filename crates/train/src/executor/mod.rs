@@ -110,6 +110,8 @@ struct Key {
     options: Options,
     feed: Layout,
     fetch: Vec<String>,
+    /// The job whose servers it speaks to, if it has none of its own.
+    joined: Option<u64>,
 }
 
 /// Stops a run from another thread (or a signal handler): the run ends before its next op.
@@ -288,9 +290,10 @@ impl Executor {
 
     /// The place of the prepared program in the cache, made if it is not there; it becomes the last.
     fn ready(&mut self, program: &Program, feed: &Feed, fetch: &[&str]) -> Result<usize> {
+        let joined = self.joined(program);
         let hit = self.cache.iter().rposition(|(key, _)| {
             (key.program, key.version) == (program.id(), program.version())
-                && key.options == self.options
+                && (&key.options, key.joined) == (&self.options, joined)
                 && key.feed == *feed.layout()
                 && key.fetch.iter().map(String::as_str).eq(fetch.iter().copied())
         });
@@ -304,9 +307,10 @@ impl Executor {
             None => {
                 let job = program.distributed.as_deref();
                 // A program that was read from bytes speaks to the servers of the job at hand.
-                let joined = self.cluster.endpoints();
+                let (joined, named) = (self.cluster.endpoints(), self.cluster.vars());
                 let endpoints = job.map_or(&joined, |job| &job.endpoints);
-                let servers = Servers { job, endpoints };
+                let vars = job.map_or(&named, |job| &job.vars);
+                let servers = Servers { job, endpoints, vars };
                 let prepared = Prepared::new(program, feed, fetch, self.options, &servers)?;
                 if self.cache.len() == PREPARED_MAX {
                     self.cache.remove(0);
@@ -324,7 +328,13 @@ impl Executor {
             options: self.options,
             feed: feed.layout().clone(),
             fetch: fetch.iter().map(|name| name.to_string()).collect(),
+            joined: self.joined(program),
         }
+    }
+
+    /// Which job gave a program its servers and the numbers of their variables, if not its own.
+    fn joined(&self, program: &Program) -> Option<u64> {
+        program.distributed.is_none().then(|| self.cluster.n_joined())
     }
 }
 

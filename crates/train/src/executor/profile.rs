@@ -5,12 +5,16 @@ use std::time::Duration;
 
 /// How often an op of a program ran and how long it took.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct OpTime {
+    /// The block it is in.
     pub block: usize,
+    /// Its place in the block.
     pub index: usize,
+    /// What kind of op it is.
     pub op: String,
+    /// How often it ran.
     pub calls: u64,
+    /// How long all runs took.
     pub total: Duration,
 }
 

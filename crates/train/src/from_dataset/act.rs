@@ -64,8 +64,8 @@ impl Act for PassAct<'_> {
         let cluster = self.executor.cluster().clone();
         let cuts = cluster.recovers().then_some(&cluster as &dyn Cuts);
         let Self { executor, what, dataset, audience, course, report } = self;
-        let report =
-            report.insert(course.run(executor, *what, dataset, (cuts, from), *audience)?);
+        let ran = course.run(executor, *what, (dataset, *audience), (cuts, from))?;
+        let report = report.insert(ran);
         Ok(if cuts.is_some() { answer::to_bytes(report, dataset) } else { Vec::new() })
     }
 
@@ -107,7 +107,8 @@ impl Repeat<Cluster> for PassAgain {
         let (program, scope, pass) = (&self.program, &self.scope, &self.pass);
         let what = What { program, scope, pass };
         let cuts = Some(world as &dyn Cuts);
-        self.course.run(&mut executor, what, &mut self.dataset, (cuts, from), &mut Nobody)?;
+        let shown = (&mut self.dataset, &mut Nobody as &mut dyn Audience);
+        self.course.run(&mut executor, what, shown, (cuts, from))?;
         Ok(())
     }
 

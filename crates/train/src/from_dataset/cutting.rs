@@ -1,10 +1,11 @@
 //! Where the threads of a pass stop, so that a cut of the job finds nothing under way.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use data::{Position, Positions};
+use tensor::EvenIfPoisoned;
 
 use super::TICK;
 use super::shared::Shared;
@@ -121,7 +122,7 @@ impl<'a> Cutting<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().even_if_poisoned()
     }
 
     /// A thread runs the batch before this position.
@@ -201,7 +202,7 @@ impl<'a> Cutting<'a> {
                 return Err(Error::PassStopped);
             }
             let waited = self.moved.wait_timeout(state, TICK);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = waited.even_if_poisoned().0;
         }
     }
 

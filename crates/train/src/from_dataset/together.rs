@@ -5,10 +5,10 @@
 //! order and runs what runs once: sending and receiving. Who has no more data is not waited for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use program::Program;
-use tensor::{Tensor, Value};
+use tensor::{EvenIfPoisoned, Tensor, Value};
 
 use super::cutting::Cutting;
 use super::{Pass, TICK};
@@ -74,7 +74,7 @@ impl<'a> Together<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().even_if_poisoned()
     }
 
     /// One step of one thread.
@@ -111,7 +111,7 @@ impl<'a> Together<'a> {
                 return Err(Error::PassStopped);
             }
             let waited = self.round_over.wait_timeout(state, TICK);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = waited.even_if_poisoned().0;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use program::distributed::{Piece, PlacedKind, Placement, Spread};
+use program::distributed::{PlacedKind, Placement, Spread};
 use program::{Distributed, Meta, Program, VarDesc, stream};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
@@ -15,7 +15,7 @@ use super::rows::{self, Form, Naming, PieceFile, Share, WAITING, read_pieces};
 use super::shards;
 use super::vars::{is_persistable, save_vars};
 use crate::error::{Error, Result};
-use crate::remote::{Cluster, Saving, fetch};
+use crate::remote::{Cluster, Fetch, SavedPart, Saving};
 use crate::scope::Scope;
 
 /// Saves what a trainer's program knows, parameters as they are on the servers now. Trainer 0 also
@@ -33,7 +33,7 @@ pub fn save_distributed(
     let by_rows = |placed: &Placement| job.by_rows.contains(&placed.origin);
     let wanted =
         |placed: &Placement| (is_chief || placed.kind == PlacedKind::Param) && !by_rows(placed);
-    let fetched = fetch(cluster, job, wanted, &mut BTreeMap::new())?;
+    let fetched = fetched(cluster, &Fetch::new(job, wanted))?;
     let remote: BTreeSet<&str> = job.placement.iter().map(|p| p.origin.as_str()).collect();
     let is_local = |var: &&VarDesc| is_persistable(var) && !remote.contains(var.name.as_str());
     let local = program.list_vars().filter(is_local);
@@ -43,7 +43,7 @@ pub fn save_distributed(
     if is_chief {
         let tables = job.placement.iter().filter(|p| by_rows(p));
         let tables = tables.filter(|p| p.kind == PlacedKind::RemotePrefetch);
-        parts.extend(tables.filter_map(|placed| job.piece(placed)));
+        parts.extend(tables.filter_map(|placed| saved_part(job, placed)));
     }
     // What servers write is in its place only when all that can fail has not.
     let saving = Saving::begin(cluster, parts, to.0)?;
@@ -75,9 +75,9 @@ pub fn save_vars_of_job(
     cluster.join(job);
     cluster.settle()?;
     let wanted = |placed: &Placement| !by_rows(placed) && is_missing(&placed.origin);
-    let fetched = fetch(cluster, job, wanted, &mut BTreeMap::new())?;
+    let fetched = fetched(cluster, &Fetch::new(job, wanted))?;
     let tables = remote.filter(|p| by_rows(p) && p.kind == PlacedKind::RemotePrefetch);
-    let parts: Vec<Piece> = tables.filter_map(|placed| job.piece(placed)).collect();
+    let parts = tables.filter_map(|placed| saved_part(job, placed)).collect();
     let on_servers =
         |name: &str| fetched.contains_key(name) || job.by_rows.iter().any(|table| table == name);
     let local = vars.iter().filter(|var| !on_servers(&var.name)).cloned().collect();
@@ -89,6 +89,17 @@ pub fn save_vars_of_job(
             Err(error)
         }
     }
+}
+
+/// Whole variables of servers, by name.
+fn fetched(cluster: &Cluster, fetch: &Fetch) -> Result<BTreeMap<String, Tensor>> {
+    let values = fetch.run(cluster, Vec::new())?;
+    Ok(fetch.names().iter().cloned().zip(values).collect())
+}
+
+/// A part of a table that its server writes.
+fn saved_part(job: &Distributed, placed: &Placement) -> Option<SavedPart> {
+    Some(SavedPart { server: job.server(&placed.endpoint)?, table: placed.slice.clone() })
 }
 
 /// Saves variables of a scope together with fetched ones, which hide the scope's.

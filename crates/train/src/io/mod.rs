@@ -5,6 +5,7 @@
 
 mod distributed;
 mod file;
+pub mod folder;
 mod inference;
 mod pickle;
 pub(crate) mod rows;

@@ -1,12 +1,12 @@
 //! The devices: each runs its part of a stage with variables of its own.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use program::Program;
-use tensor::Value;
+use tensor::{EvenIfPoisoned, Value};
 
 use crate::error::Result;
 use crate::executor::{Executor, Feed, Interrupt};
@@ -126,7 +126,7 @@ pub(super) fn run_all(
 fn wait(ended: &mpsc::Receiver<()>, stop: Option<&Stop>, others: &[Interrupt]) {
     let every = Duration::from_millis(100);
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(every) {
-        let stops = |stop: &Stop| (stop.lock().unwrap_or_else(PoisonError::into_inner))();
+        let stops = |stop: &Stop| (stop.lock().even_if_poisoned())();
         if stop.is_some_and(stops) {
             others.iter().for_each(Interrupt::set);
         }

@@ -12,11 +12,11 @@ pub(crate) mod stage;
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use program::{Error as ProgramError, Program};
-use tensor::{DidYouMean, Tensor, Value};
+use tensor::{DidYouMean, EvenIfPoisoned, Tensor, Value};
 
 pub use crate::replicas::Replicas;
 pub use loss::LossScale;
@@ -138,7 +138,7 @@ impl Parallel {
         let executors = self.devices.iter_mut().map(Device::executor_mut);
         for executor in executors.chain([&mut self.once]) {
             let stop = stop.clone();
-            executor.poll(every, move || (stop.lock().unwrap_or_else(PoisonError::into_inner))());
+            executor.poll(every, move || (stop.lock().even_if_poisoned())());
         }
         self.stop = Some(Asked(stop));
     }

@@ -1,39 +1,41 @@
 //! Parameters that came in the background, until a step uses them.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use tensor::Tensor;
+use tensor::{EvenIfPoisoned, Tensor};
 
 use super::under_way::Seen;
 
 /// Parameters that came and were not used yet, and memory for those to come.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Arrivals {
+    /// Of the parameters, in their order.
+    names: Arc<[String]>,
     held: Arc<Mutex<Arrived>>,
     /// Held while parameters are put to use: those that came later are used later.
     turn: Arc<Mutex<()>>,
 }
 
 impl Arrivals {
+    pub(super) fn new(names: Arc<[String]>) -> Self {
+        Self { names, held: Arc::default(), turn: Arc::default() }
+    }
+
     fn held(&self) -> MutexGuard<'_, Arrived> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().even_if_poisoned()
     }
 
     /// Gives what came since the last call to `put`, and takes back what it took the place of; what
     /// is used from then on contains so much. The caller holds nothing that another one waits for.
-    pub(super) fn empty(
-        &self,
-        put: impl FnOnce(BTreeMap<String, Tensor>) -> BTreeMap<String, Tensor>,
-    ) -> Seen {
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn empty(&self, put: impl FnOnce(&[String], Vec<Tensor>) -> Vec<Tensor>) -> Seen {
+        let turn = self.turn.lock().even_if_poisoned();
         let (arrived, seen) = {
             let mut held = self.held();
             held.used = held.seen;
             (std::mem::take(&mut held.arrived), held.seen)
         };
         if !arrived.is_empty() {
-            let old = put(arrived);
+            let old = put(&self.names, arrived);
             self.held().keep(old);
         }
         drop(turn);
@@ -41,7 +43,7 @@ impl Arrivals {
     }
 
     /// Parameters have come that contain so much; those that were not used are old.
-    pub(super) fn put(&self, params: BTreeMap<String, Tensor>, seen: Seen) {
+    pub(super) fn put(&self, params: Vec<Tensor>, seen: Seen) {
         let mut held = self.held();
         held.seen = seen;
         let unused = std::mem::replace(&mut held.arrived, params);
@@ -54,31 +56,26 @@ impl Arrivals {
     }
 
     /// Memory of old parameters.
-    pub(super) fn spare(&self) -> BTreeMap<String, Tensor> {
+    pub(super) fn spare(&self) -> Vec<Tensor> {
         self.held().old.pop().unwrap_or_default()
-    }
-
-    /// What came and was not used.
-    pub(super) fn take(&self) -> BTreeMap<String, Tensor> {
-        std::mem::take(&mut self.held().arrived)
     }
 }
 
 #[derive(Debug, Default)]
 struct Arrived {
-    arrived: BTreeMap<String, Tensor>,
+    arrived: Vec<Tensor>,
     /// What the last ones that came contain.
     seen: Seen,
     /// What the last ones that were put to use contain.
     used: Seen,
-    old: Vec<BTreeMap<String, Tensor>>,
+    old: Vec<Vec<Tensor>>,
 }
 
 /// Sets of parameters whose memory is kept: one may be under way while another comes back.
 const OLD_MAX: usize = 2;
 
 impl Arrived {
-    fn keep(&mut self, old: BTreeMap<String, Tensor>) {
+    fn keep(&mut self, old: Vec<Tensor>) {
         if !old.is_empty() && self.old.len() < OLD_MAX {
             self.old.push(old);
         }

@@ -14,13 +14,13 @@ use std::time::Duration;
 use program::Distributed;
 use program::distributed::{Piece, PlacedKind, Placement, ServerId};
 use ps::lines;
-use ps::message::{Named, Push};
-use tensor::{Pool, Tensor, Value};
+use ps::message::{Grad, Push};
+use tensor::{Pool, Value};
 
 use super::arrivals::Arrivals;
 use super::rows_of::rows_of;
 use super::under_way::{Read, Seen, Staleness, UnderWay};
-use super::{Cluster, fetch};
+use super::{Cluster, Fetch, wire_id};
 use crate::error::Result;
 use crate::gradients;
 
@@ -62,7 +62,8 @@ pub(super) struct Outgoing {
 impl Outgoing {
     /// Whether both are gradients of one variable.
     fn is_like(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.pieces, &other.pieces) || self.pieces == other.pieces
+        let numbers = |pieces: &[Piece]| pieces.first().map(|piece| (piece.server, piece.var));
+        numbers(&self.pieces) == numbers(&other.pieces)
     }
 
     /// The name of the gradient, for messages.
@@ -132,12 +133,15 @@ impl Communicator {
         (cluster.log())(&lines::communicator_starts());
         let (inbox, outbox) = channel();
         let way = Arc::new(UnderWay::new(config.queue_max));
-        let door = Door { inbox, way: way.clone(), arrivals: Arrivals::default() };
+        let fetch = Fetch::new(&job, is_dense);
+        let arrivals = Arrivals::new(fetch.names().clone());
+        let door = Door { inbox, way: way.clone(), arrivals };
         let arrivals = door.arrivals.clone();
         let thread = thread::spawn(move || {
             let has_dense = |endpoint: &String| job.on(endpoint).any(is_dense);
             let dense = job.endpoints.iter().map(has_dense).collect();
-            let mut worker = Worker { cluster, job, config, arrivals, way, dense, n_unfetched: 0 };
+            let mut worker =
+                Worker { cluster, fetch, config, arrivals, way, dense, n_unfetched: 0 };
             worker.run(&outbox)
         });
         Self { door, thread }
@@ -158,17 +162,18 @@ impl Communicator {
     }
 
     /// Sends what is left, fetches once more, and reports the first error if there was one.
-    pub(super) fn stop(self) -> (Result<()>, BTreeMap<String, Tensor>) {
+    pub(super) fn stop(self) -> (Result<()>, Arrivals) {
         let Door { inbox, arrivals, .. } = self.door;
         drop(inbox);
         let result = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (result, arrivals.take())
+        (result, arrivals)
     }
 }
 
 struct Worker {
     cluster: Cluster,
-    job: Arc<Distributed>,
+    /// The parameters that are fetched.
+    fetch: Fetch,
     config: CommunicatorConfig,
     arrivals: Arrivals,
     way: Arc<UnderWay>,
@@ -221,7 +226,7 @@ impl Worker {
 
     /// One message to each server; with the question that follows, if one does.
     fn push(&self, bundle: Bundle, asks: bool) -> Result<()> {
-        let mut by_server: BTreeMap<ServerId, Vec<Named>> = BTreeMap::new();
+        let mut by_server: BTreeMap<ServerId, Vec<Grad>> = BTreeMap::new();
         for Outgoing { value, pieces } in bundle.grads {
             for (server, grad) in cut(value, &pieces) {
                 by_server.entry(server).or_default().push(grad);
@@ -243,8 +248,8 @@ impl Worker {
     /// All dense parameters, into the arrivals.
     fn fetch(&mut self) -> Result<()> {
         self.n_unfetched = 0;
-        let (seen, mut old) = (self.way.written(), self.arrivals.spare());
-        let params = fetch(&self.cluster, &self.job, is_dense, &mut old)?;
+        let (seen, old) = (self.way.written(), self.arrivals.spare());
+        let params = self.fetch.run(&self.cluster, old)?;
         self.arrivals.put(params, seen);
         Ok(())
     }
@@ -299,14 +304,14 @@ fn merge(bundles: Vec<Bundle>, is_sum: bool) -> Result<Bundle> {
 }
 
 /// The pieces of a gradient, each for its server.
-pub(super) fn cut(value: Value, pieces: &[Piece]) -> impl Iterator<Item = (ServerId, Named)> + '_ {
+pub(super) fn cut(value: Value, pieces: &[Piece]) -> impl Iterator<Item = (ServerId, Grad)> + '_ {
     let mut value = value;
     pieces.iter().map(move |piece| {
         let part = match pieces.len() {
             1 => std::mem::take(&mut value),
             _ => rows_of(&value, piece.rows.start, piece.n_rows()),
         };
-        (piece.server, Named { name: piece.name.clone(), value: part })
+        (piece.server, Grad { var: wire_id(piece), value: part })
     })
 }
 
@@ -314,7 +319,8 @@ pub(super) fn cut(value: Value, pieces: &[Piece]) -> impl Iterator<Item = (Serve
 mod tests {
     use super::*;
     use crate::error::Error;
-    use tensor::Rows;
+    use program::distributed::VarId;
+    use tensor::{Rows, Tensor};
 
     /// A dense gradient, and rows of a table: one that every step has, one of its own.
     fn bundle(step: u64) -> Bundle {
@@ -323,11 +329,13 @@ mod tests {
         let value = Tensor::new([2, 1], &[x, x]).unwrap();
         let rows = Rows { ids: vec![7, 100 + step as i64], height: 1000, value };
         // Threads have routes of their own.
-        let outgoing = |var: &str, value| Outgoing {
-            value,
-            pieces: Arc::new([Piece::whole(var, ServerId(0))]),
+        let outgoing = |name: &str, var, value| {
+            let (name, server) = (name.to_string(), ServerId(0));
+            let piece = Piece { name, server, var: VarId(var), rows: Piece::ALL };
+            Outgoing { value, pieces: Arc::new([piece]) }
         };
-        let grads = vec![outgoing("w", Value::Tensor(dense)), outgoing("table", Value::Rows(rows))];
+        let dense = outgoing("w", 1, Value::Tensor(dense));
+        let grads = vec![dense, outgoing("table", 0, Value::Rows(rows))];
         let params = Seen { steps: step, updates: step };
         Bundle { grads, read: Read { params, rows: None } }
     }

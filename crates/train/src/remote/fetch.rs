@@ -1,82 +1,157 @@
 //! Whole variables from their pieces on servers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use program::Distributed;
-use program::distributed::{Placement, ServerId, Spread, server_of};
+use program::distributed::{Piece, Placement, ServerId, Spread, server_of};
+use ps::VarId;
 use ps::message::{Pull, Reply};
 use tensor::Tensor;
 
 use super::session::{join, tensor_of};
-use super::{Cluster, unexpected};
+use super::{Cluster, unexpected, wire_id};
 use crate::error::{Error, Result};
 
 /// Bytes asked for in one question; a table comes in several answers.
 const ANSWER_BYTES: i64 = 64 << 20;
 
-/// The variables whose pieces `wanted` picks, whole: all servers are asked at once, small pieces
-/// together. Memory of `old` ones is used again.
-pub(crate) fn fetch(
-    cluster: &Cluster,
-    job: &Distributed,
-    wanted: impl Fn(&Placement) -> bool,
-    old: &mut BTreeMap<String, Tensor>,
-) -> Result<BTreeMap<String, Tensor>> {
-    let mut tickets = Vec::new();
-    for (server, endpoint) in job.endpoints.iter().enumerate() {
-        let placed: Vec<&Placement> = job.on(endpoint).filter(|placed| wanted(placed)).collect();
-        for group in groups(&placed) {
-            let client = cluster.client(ServerId(server))?;
-            let names: Vec<String> = group.iter().map(|placed| placed.slice.clone()).collect();
-            let ticket = client.ask(Pull { after: 0, changed: false, names })?;
-            tickets.push((client, group, ticket));
-        }
-    }
-    let mut pieces: BTreeMap<&str, BTreeMap<usize, Tensor>> = BTreeMap::new();
-    let mut dims: BTreeMap<&str, &[i64]> = BTreeMap::new();
-    let mut hashed: BTreeSet<&str> = BTreeSet::new();
-    for (client, group, ticket) in tickets {
-        let values = match client.wait(ticket, "parameters")? {
-            Reply::Values(values) => values.0,
-            other => return Err(unexpected(&client, &other)),
-        };
-        for (placed, value) in group.into_iter().zip(values) {
-            let tensor = tensor_of(value).map_err(|actual| Error::NotDense {
-                endpoint: placed.endpoint.clone(),
-                var: placed.slice.clone(),
-                actual,
-            })?;
-            pieces.entry(&placed.origin).or_default().insert(placed.block, tensor);
-            dims.insert(&placed.origin, &placed.origin_dims);
-            if placed.spread == Spread::Hash {
-                hashed.insert(&placed.origin);
+/// Variables of a job that are fetched whole: what is asked for, and how it is put together.
+#[derive(Debug)]
+pub(crate) struct Fetch {
+    /// In the order of their names.
+    vars: Vec<Var>,
+    questions: Vec<Question>,
+    names: Arc<[String]>,
+}
+
+#[derive(Debug)]
+struct Var {
+    n_rows: i64,
+    is_hashed: bool,
+    /// In the order of their blocks.
+    pieces: Vec<Piece>,
+}
+
+/// Pieces on one server that are asked for together.
+#[derive(Debug)]
+struct Question {
+    server: ServerId,
+    vars: Vec<VarId>,
+    places: Vec<Place>,
+}
+
+/// Which piece of which variable an answer is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    var: usize,
+    piece: usize,
+}
+
+/// Pieces of a variable, by block.
+type Blocks<'a> = BTreeMap<usize, (&'a Placement, Piece)>;
+
+impl Fetch {
+    /// The variables whose pieces `wanted` picks.
+    pub(crate) fn new(job: &Distributed, wanted: impl Fn(&Placement) -> bool) -> Self {
+        let mut by_origin: BTreeMap<&str, Blocks<'_>> = BTreeMap::new();
+        for placed in job.placement.iter().filter(|placed| wanted(placed)) {
+            if let Some(piece) = job.piece(placed) {
+                by_origin.entry(&placed.origin).or_default().insert(placed.block, (placed, piece));
             }
         }
+        let mut by_server: BTreeMap<ServerId, Vec<(i64, VarId, Place)>> = BTreeMap::new();
+        let (mut vars, mut names) = (Vec::new(), Vec::new());
+        for (var, (origin, blocks)) in by_origin.into_iter().enumerate() {
+            let first = blocks.values().next().map(|(placed, _)| *placed);
+            for (piece, (placed, at)) in blocks.values().enumerate() {
+                let n_bytes = placed.slice_dims.iter().product::<i64>().saturating_mul(4);
+                let asked = (n_bytes, wire_id(at), Place { var, piece });
+                by_server.entry(at.server).or_default().push(asked);
+            }
+            vars.push(Var {
+                n_rows: first.and_then(|placed| placed.origin_dims.first().copied()).unwrap_or(0),
+                is_hashed: first.is_some_and(|placed| placed.spread == Spread::Hash),
+                pieces: blocks.into_values().map(|(_, piece)| piece).collect(),
+            });
+            names.push(origin.to_string());
+        }
+        let questions = by_server.into_iter().flat_map(|(server, all)| questions(server, all));
+        Self { vars, questions: questions.collect(), names: names.into() }
     }
-    let give_back = |origin: &str, whole, rest: Vec<Tensor>| {
-        for (piece, placed) in rest.into_iter().zip(job.pieces(origin)) {
-            if let Some(server) = job.server(&placed.endpoint) {
-                cluster.client(server)?.recycle(piece);
+
+    /// The names of the variables, in the order in which they are fetched.
+    pub(crate) fn names(&self) -> &Arc<[String]> {
+        &self.names
+    }
+
+    /// Fetches them: all servers are asked at once, small pieces together. Memory of `old` ones is used
+    /// again.
+    pub(crate) fn run(&self, cluster: &Cluster, mut old: Vec<Tensor>) -> Result<Vec<Tensor>> {
+        let mut tickets = Vec::with_capacity(self.questions.len());
+        for question in &self.questions {
+            let client = cluster.client(question.server)?;
+            let vars = question.vars.clone();
+            let ticket = client.ask(Pull { after: 0, changed: false, vars })?;
+            tickets.push((client, ticket));
+        }
+        let mut parts: Vec<Vec<Tensor>> =
+            self.vars.iter().map(|var| vec![Tensor::default(); var.pieces.len()]).collect();
+        for (question, (client, ticket)) in self.questions.iter().zip(tickets) {
+            let values = match client.wait(ticket, "parameters")? {
+                Reply::Values(values) if values.0.len() == question.places.len() => values.0,
+                other => return Err(unexpected(&client, &other)),
+            };
+            for (&Place { var, piece }, value) in question.places.iter().zip(values) {
+                parts[var][piece] = tensor_of(value).map_err(|actual| Error::NotDense {
+                    endpoint: client.endpoint().to_string(),
+                    var: self.vars[var].pieces[piece].name.clone(),
+                    actual,
+                })?;
             }
         }
-        Ok((origin.to_string(), whole))
-    };
-    let whole = |(origin, pieces): (&str, BTreeMap<usize, Tensor>)| {
-        let mut whole = old.remove(origin).unwrap_or_default();
-        let n_rows = dims.get(origin).and_then(|dims| dims.first().copied()).unwrap_or(0);
-        let mut parts: Vec<Tensor> = pieces.into_values().collect();
-        if hashed.contains(origin) {
-            let rest = deal(parts, n_rows, &mut whole)?;
-            return give_back(origin, whole, rest);
+        old.resize(self.vars.len(), Tensor::default());
+        let all = self.vars.iter().zip(parts).zip(old);
+        all.map(|((var, parts), mut whole)| {
+            for (rest, piece) in var.assemble(parts, &mut whole)?.into_iter().zip(&var.pieces) {
+                cluster.client(piece.server)?.recycle(rest);
+            }
+            Ok(whole)
+        })
+        .collect()
+    }
+}
+
+impl Var {
+    /// Makes the whole of its pieces; what is left of them comes back.
+    fn assemble(&self, mut parts: Vec<Tensor>, whole: &mut Tensor) -> Result<Vec<Tensor>> {
+        if self.is_hashed {
+            return deal(parts, self.n_rows, whole);
         }
-        if parts.first().is_some_and(|first| first.dims().first() == Some(&(n_rows as usize))) {
+        if parts.first().is_some_and(|first| first.dims().first() == Some(&(self.n_rows as usize)))
+        {
             // State that is not cut (a power of Adam's) has a copy beside each piece.
             parts.truncate(1);
         }
-        let rest = join(parts, &mut whole)?;
-        give_back(origin, whole, rest)
-    };
-    pieces.into_iter().map(whole).collect()
+        Ok(join(parts, whole)?)
+    }
+}
+
+/// Pieces on one server, in as few questions as answers have room.
+fn questions(server: ServerId, all: Vec<(i64, VarId, Place)>) -> Vec<Question> {
+    let (mut questions, mut n_bytes) = (Vec::<Question>::new(), 0i64);
+    for (size, var, place) in all {
+        n_bytes = n_bytes.saturating_add(size);
+        if questions.is_empty() || n_bytes > ANSWER_BYTES {
+            questions.push(Question { server, vars: Vec::new(), places: Vec::new() });
+            n_bytes = size;
+        }
+        if let Some(question) = questions.last_mut() {
+            question.vars.push(var);
+            question.places.push(place);
+        }
+    }
+    questions
 }
 
 /// A table spread by hash: a server sends its rows in the order of their numbers, or all if it holds
@@ -102,21 +177,4 @@ fn deal(pieces: Vec<Tensor>, n_rows: i64, whole: &mut Tensor) -> Result<Vec<Tens
         })?);
     }
     Ok(pieces)
-}
-
-/// Pieces to be asked for together.
-fn groups<'a>(placed: &[&'a Placement]) -> Vec<Vec<&'a Placement>> {
-    let (mut groups, mut n_bytes) = (Vec::<Vec<&Placement>>::new(), i64::MAX);
-    for &placed in placed {
-        let size = placed.slice_dims.iter().product::<i64>().saturating_mul(4);
-        n_bytes = n_bytes.saturating_add(size);
-        match groups.last_mut() {
-            Some(group) if n_bytes <= ANSWER_BYTES => group.push(placed),
-            _ => {
-                groups.push(vec![placed]);
-                n_bytes = size;
-            }
-        }
-    }
-    groups
 }

@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use program::Distributed;
-use program::distributed::{PlacedKind, Placement, ServerId};
-use ps::message::{CHANGED_MAX, Named, Pull, Push, Reply};
+use program::distributed::{PlacedKind, Placement, ServerId, difference_of};
+use ps::VarId;
+use ps::message::{CHANGED_MAX, Grad, Pull, Push, Reply};
 use ps::tcp::{Client, Ticket};
 use tensor::{Rows, Tensor, Value};
 
 use super::rows_of::{add_tensor, pick, rows_of, slice, subtract};
-use super::{Cluster, unexpected};
+use super::{Cluster, unexpected, wire_id};
 use crate::error::{Error, Result};
 use crate::gradients::scale_tensor;
 use crate::row_set::RowSet;
@@ -82,7 +83,7 @@ impl Geo {
     /// Sends what this trainer learnt and fetches what the others did.
     fn exchange(&mut self, cluster: &Cluster, job: &Distributed, scope: &Scope) -> Result<()> {
         self.n_steps = 0;
-        let mut by_server: BTreeMap<ServerId, Vec<Named>> = BTreeMap::new();
+        let mut by_server: BTreeMap<ServerId, Vec<Grad>> = BTreeMap::new();
         for origin in origins(job) {
             let touched = self.touched.get_mut(origin).map(|touched| touched.take(usize::MAX));
             let delta = scope.read(origin, |value| {
@@ -91,9 +92,11 @@ impl Geo {
             });
             let Some(delta) = delta.flatten() else { continue };
             for piece in job.pieces(origin).filter_map(|placed| job.piece(placed)) {
-                let name = format!("{}.delta", piece.name);
+                let Some(var) = job.var(piece.server, &difference_of(&piece.name)) else {
+                    continue;
+                };
                 let value = rows_of(&delta, piece.rows.start, piece.n_rows());
-                by_server.entry(piece.server).or_default().push(Named { name, value });
+                by_server.entry(piece.server).or_default().push(Grad { var: VarId(var.0), value });
             }
         }
         for (server, grads) in by_server {
@@ -109,7 +112,7 @@ impl Geo {
             let Some(piece) = job.piece(placed) else { continue };
             let client = cluster.client(piece.server)?;
             let changed = self.touched.contains_key(&placed.origin);
-            let pull = Pull { after: 0, changed, names: vec![placed.slice.clone()] };
+            let pull = Pull { after: 0, changed, vars: vec![wire_id(&piece)] };
             let ticket = client.ask(pull.clone())?;
             tickets.push((client, (placed, piece.rows.start), pull, ticket));
         }
@@ -155,20 +158,18 @@ impl Geo {
 }
 
 /// Sends differences, those of many rows in several messages: neither side needs memory for all.
-fn push(client: &Client, grads: Vec<Named>) -> Result<()> {
+fn push(client: &Client, grads: Vec<Grad>) -> Result<()> {
     let mut together = Vec::new();
-    for Named { name, value } in grads {
+    for Grad { var, value } in grads {
         let Value::Rows(rows) = &value else {
-            together.push(Named { name, value });
+            together.push(Grad { var, value });
             continue;
         };
         for (at, ids) in rows.ids.chunks(CHANGED_MAX).enumerate() {
             let some = slice(&rows.value, at * CHANGED_MAX, ids.len());
             let some = Rows { ids: ids.to_vec(), height: rows.height, value: some };
-            client.change(Push {
-                grads: vec![Named { name: name.clone(), value: Value::Rows(some) }],
-                behind: 0,
-            })?;
+            client
+                .change(Push { grads: vec![Grad { var, value: Value::Rows(some) }], behind: 0 })?;
             client.settle()?;
         }
     }

@@ -19,24 +19,24 @@ mod traffic;
 mod under_way;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use program::Distributed;
-use program::distributed::{PlacedKind, Placement, ServerId};
+use program::distributed::{Piece, PlacedKind, Placement, ServerId};
 use ps::lines::{self, Line};
 use ps::message::{Complete, Held, Hello, Leave, Meet, Reply, Stats, VERSION};
 use ps::recovery::Term;
 use ps::tcp::{Client, Companions, Loss, Patience, Stops};
-use ps::{Endpoint, SharedMemory, TrainerId};
-use tensor::{Tensor, Value};
+use ps::{Endpoint, SharedMemory, TrainerId, VarId};
+use tensor::{EvenIfPoisoned, Tensor, Value};
 
 #[allow(unused_imports)] // Until the executor uses it.
 pub(crate) use acts::Act;
 pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
-pub(crate) use fetch::fetch;
-pub(crate) use saving::Saving;
+pub(crate) use fetch::Fetch;
+pub(crate) use saving::{SavedPart, Saving};
 pub(crate) use session::Session;
 pub use trade::Peers;
 pub use under_way::Staleness;
@@ -70,6 +70,8 @@ pub struct Cluster(Arc<Inner>);
 
 struct Inner {
     incarnation: u64,
+    /// Jobs that were joined so far.
+    n_joined: AtomicU64,
     /// Whoever waits for a server gives up.
     halt: Arc<AtomicBool>,
     state: Mutex<State>,
@@ -116,7 +118,7 @@ struct Me {
     job: String,
     /// Differs also between jobs whose processes could be taken for those of one.
     digest: String,
-    /// Parameters that each server should hold.
+    /// What this trainer may speak of, by server: the number of a variable is its place.
     vars: Arc<Vec<Vec<Held>>>,
     trainer: TrainerId,
     endpoints: Vec<String>,
@@ -127,7 +129,10 @@ struct Me {
 impl Me {
     fn is_of(&self, job: &Distributed) -> bool {
         let trainer = TrainerId(job.trainer_id as u32);
-        (&self.digest, self.trainer, &self.endpoints) == (&job.digest, trainer, &job.endpoints)
+        let is_same =
+            (&self.digest, self.trainer, &self.endpoints) == (&job.digest, trainer, &job.endpoints);
+        let names = self.vars.iter().map(|held| held.iter().map(|held| &held.name));
+        is_same && names.len() == job.vars.len() && names.zip(&job.vars).all(|(a, b)| a.eq(b))
     }
 }
 
@@ -163,6 +168,7 @@ impl Cluster {
         };
         Self(Arc::new(Inner {
             incarnation: fresh_incarnation(),
+            n_joined: AtomicU64::default(),
             halt: Arc::default(),
             state: Mutex::new(state),
             traffic: Mutex::default(),
@@ -213,11 +219,11 @@ impl Cluster {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().even_if_poisoned()
     }
 
     fn traffic(&self) -> MutexGuard<'_, Traffic> {
-        self.0.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.traffic.lock().even_if_poisoned()
     }
 
     fn shared_memory(&self) -> SharedMemory {
@@ -229,7 +235,7 @@ impl Cluster {
     }
 
     fn communicator(&self) -> MutexGuard<'_, Option<Communicator>> {
-        self.0.communicator.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.communicator.lock().even_if_poisoned()
     }
 
     /// Where gradients are handed over to be sent in the background; nothing stays locked.
@@ -244,7 +250,7 @@ impl Cluster {
     }
 
     fn geo(&self) -> MutexGuard<'_, Geo> {
-        self.0.geo.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.geo.lock().even_if_poisoned()
     }
 
     /// Sends gradients of asynchronous programs in the background from now on; `false` if that is
@@ -265,8 +271,8 @@ impl Cluster {
         self.geo().finish(self, scope)?;
         let Some(communicator) = self.communicator().take() else { return Ok(()) };
         (self.log())(&lines::communicator_stops());
-        let (result, arrived) = communicator.stop();
-        install(arrived, scope);
+        let (result, arrivals) = communicator.stop();
+        arrivals.empty(|names, arrived| install(names, arrived, scope));
         (self.log())(&lines::communicator_stopped());
         result
     }
@@ -292,6 +298,7 @@ impl Cluster {
                 endpoints: job.endpoints.clone(),
                 is_ready: false,
             });
+            self.0.n_joined.fetch_add(1, Ordering::Relaxed);
             state.joined = None;
             state.is_over = false;
             state.loss = Loss::default();
@@ -307,6 +314,18 @@ impl Cluster {
     /// The end points of the job's servers, by number; none if there is no job.
     pub(crate) fn endpoints(&self) -> Vec<String> {
         self.state().me.as_ref().map_or_else(Vec::new, |me| me.endpoints.clone())
+    }
+
+    /// The names of each server's variables, by their numbers; none if there is no job.
+    pub(crate) fn vars(&self) -> Vec<Vec<String>> {
+        let vars = self.state().me.as_ref().map(|me| me.vars.clone()).unwrap_or_default();
+        let names = |held: &Vec<Held>| held.iter().map(|held| held.name.clone()).collect();
+        vars.iter().map(names).collect()
+    }
+
+    /// How many jobs were joined so far: what was read of the last one is old when it grows.
+    pub(crate) fn n_joined(&self) -> u64 {
+        self.0.n_joined.load(Ordering::Relaxed)
     }
 
     /// The end point of a server, for messages.
@@ -473,27 +492,36 @@ impl Cluster {
 }
 
 /// Puts parameters into the scope that a trainer trains in; what was there comes back.
-fn install(params: BTreeMap<String, Tensor>, scope: &Scope) -> BTreeMap<String, Tensor> {
-    let mut old = BTreeMap::new();
-    for (name, tensor) in params {
+fn install(names: &[String], params: Vec<Tensor>, scope: &Scope) -> Vec<Tensor> {
+    let install = |(name, tensor): (&String, Tensor)| {
         let mut value = Value::Tensor(tensor);
-        scope.write(&name, |own| std::mem::swap(own, &mut value));
-        if let Value::Tensor(tensor) = value {
-            old.insert(name, tensor);
+        scope.write(name, |own| std::mem::swap(own, &mut value));
+        match value {
+            Value::Tensor(old) => old,
+            _ => Tensor::default(),
         }
-    }
-    old
+    };
+    names.iter().zip(params).map(install).collect()
 }
 
-/// The parameters that each server of a job should hold, by the server's number.
+/// What a trainer speaks of, by server and number.
 fn held(job: &Distributed) -> Vec<Vec<Held>> {
-    let held =
-        |placed: &Placement| Held { name: placed.slice.clone(), dims: placed.slice_dims.clone() };
-    let of = |endpoint: &String| {
+    let of = |(names, endpoint): (&Vec<String>, &String)| {
         let placed = job.on(endpoint).filter(|placed| placed.kind != PlacedKind::Optimizer);
-        placed.map(held).collect()
+        let params: BTreeMap<&str, &Placement> =
+            placed.map(|placed| (placed.slice.as_str(), placed)).collect();
+        let held = |name: &String| match params.get(name.as_str()) {
+            Some(placed) => Held::param(name, &placed.slice_dims),
+            None => Held::other(name),
+        };
+        names.iter().map(held).collect()
     };
-    job.endpoints.iter().map(of).collect()
+    job.vars.iter().zip(&job.endpoints).map(of).collect()
+}
+
+/// The number of a piece's variable, as frames have it.
+fn wire_id(piece: &Piece) -> VarId {
+    VarId(piece.var.0)
 }
 
 /// A reply of the wrong kind: the server is not what it says.

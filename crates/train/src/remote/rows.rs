@@ -11,7 +11,7 @@ use tensor::{MergeScratch, Shape, Tensor};
 
 use super::ahead::Ahead;
 use super::under_way::Seen;
-use super::{Cluster, unexpected};
+use super::{Cluster, unexpected, wire_id};
 
 /// Rows that were asked for.
 #[derive(Debug)]
@@ -149,7 +149,7 @@ fn ask(cluster: &Cluster, look_up: &LookUp, keys: Keys) -> crate::error::Result<
         }
         let client = cluster.client(piece.server)?;
         client.meet()?;
-        let (after, table, n) = (cluster.round(), piece.name.clone(), keys.len());
+        let (after, table, n) = (cluster.round(), wire_id(piece), keys.len());
         let ticket = client.ask(message::LookUp { after, table, keys, peek: look_up.peek })?;
         asked.push(Some((client, ticket, n)));
     }

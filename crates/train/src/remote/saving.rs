@@ -2,22 +2,30 @@
 
 use std::path::Path;
 
-use program::distributed::Piece;
+use program::distributed::ServerId;
 use ps::message::{Phase, Reply, Save};
 
 use super::{Cluster, unexpected};
 use crate::error::Result;
 
+/// A part of a table that a server saves. It is asked for by its name, which need not be one that
+/// steps speak of.
+#[derive(Clone, Debug)]
+pub(crate) struct SavedPart {
+    pub(crate) server: ServerId,
+    pub(crate) table: String,
+}
+
 /// Parts of tables that are written and not in their places yet.
 pub(crate) struct Saving<'a> {
     cluster: &'a Cluster,
-    parts: Vec<Piece>,
+    parts: Vec<SavedPart>,
     dir: String,
 }
 
 impl<'a> Saving<'a> {
     /// Has all parts written beside those of an earlier save.
-    pub(crate) fn begin(cluster: &'a Cluster, parts: Vec<Piece>, dir: &Path) -> Result<Self> {
+    pub(crate) fn begin(cluster: &'a Cluster, parts: Vec<SavedPart>, dir: &Path) -> Result<Self> {
         let saving = Self { cluster, parts, dir: dir.to_string_lossy().into_owned() };
         if let Err(error) = saving.all(Phase::Write) {
             saving.give_up();
@@ -44,9 +52,10 @@ impl<'a> Saving<'a> {
         self.parts.iter().try_for_each(|part| self.one(part, phase))
     }
 
-    fn one(&self, part: &Piece, phase: Phase) -> Result<()> {
+    fn one(&self, part: &SavedPart, phase: Phase) -> Result<()> {
         let client = self.cluster.client(part.server)?;
-        let ticket = client.ask(Save { table: part.name.clone(), dir: self.dir.clone(), phase })?;
+        let ticket =
+            client.ask(Save { table: part.table.clone(), dir: self.dir.clone(), phase })?;
         match client.wait(ticket, "a saved table")? {
             Reply::Done(_) => Ok(()),
             other => Err(unexpected(&client, &other)),

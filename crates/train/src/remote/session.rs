@@ -14,7 +14,7 @@ use super::ahead::Ahead;
 use super::communicator::{Bundle, Outgoing, cut};
 use super::rows::Question;
 use super::under_way::Seen;
-use super::{Cluster, Saving, install, rows};
+use super::{Cluster, SavedPart, Saving, install, rows};
 use crate::error::Error;
 use crate::gradients::merged;
 use crate::scope::Scope;
@@ -63,7 +63,8 @@ impl<'a> Session<'a> {
         if let Some(door) = self.cluster.door() {
             door.catch_up();
             self.start = Instant::now();
-            self.seen = Some(door.arrivals().empty(|arrived| install(arrived, scope)));
+            self.seen =
+                Some(door.arrivals().empty(|names, arrived| install(names, arrived, scope)));
         }
     }
 
@@ -253,7 +254,9 @@ impl Remote for Session<'_> {
     }
 
     fn checkpoint_notify(&mut self, save: &Save) -> Result<()> {
-        let saving = Saving::begin(self.cluster, save.pieces.clone(), Path::new(&save.dir));
+        let part = |&server: &ServerId| SavedPart { server, table: save.table.clone() };
+        let parts = save.servers.iter().map(part).collect();
+        let saving = Saving::begin(self.cluster, parts, Path::new(&save.dir));
         saving.and_then(Saving::finish).map_err(host)
     }
 }

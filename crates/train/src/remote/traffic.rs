@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use program::distributed::{Piece, ServerId};
-use ps::SharedMemory;
-use ps::message::{Barrier, Named, Pull, Push, Reply};
+use ps::message::{Barrier, Grad, Pull, Push, Reply};
 use ps::tcp::{Client, Ticket};
+use ps::{SharedMemory, VarId};
 use tensor::{Pool, Tensor, Value};
 
-use super::{Cluster, unexpected};
+use super::{Cluster, unexpected, wire_id};
 use crate::error::Result;
 use crate::gradients::merged;
 
@@ -37,13 +37,13 @@ pub(super) struct Traffic {
 /// What is under way to and from one server.
 #[derive(Debug, Default)]
 struct ServerQueue {
-    grads: Vec<Named>,
+    grads: Vec<Grad>,
     n_bytes: usize,
     /// What this step has received so far, for the next one.
-    received: BTreeSet<String>,
+    received: BTreeSet<VarId>,
     /// What was asked for when the step's gradients had gone.
-    asked: Option<(Vec<String>, Ticket)>,
-    arrived: BTreeMap<String, Arc<Value>>,
+    asked: Option<(Vec<VarId>, Ticket)>,
+    arrived: BTreeMap<VarId, Arc<Value>>,
     /// Memory of gradients that were served.
     pool: Pool,
 }
@@ -99,7 +99,7 @@ impl Traffic {
             (_, Some(tensor)) => Value::Tensor(self.copy(cluster, piece, tensor)?),
             (_, None) => merged(value),
         };
-        self.push(cluster, piece.server, Named { name: piece.name.clone(), value })
+        self.push(cluster, piece.server, Grad { var: wire_id(piece), value })
     }
 
     /// A copy of some rows of a gradient, in memory of one that was served.
@@ -123,7 +123,7 @@ impl Traffic {
     }
 
     /// A gradient for a server; sent at once or with the next ones.
-    pub(super) fn push(&mut self, cluster: &Cluster, server: ServerId, grad: Named) -> Result<()> {
+    pub(super) fn push(&mut self, cluster: &Cluster, server: ServerId, grad: Grad) -> Result<()> {
         let queue = self.queue(server);
         queue.n_bytes += n_bytes(&grad.value);
         queue.grads.push(grad);
@@ -153,6 +153,9 @@ impl Traffic {
         let clients: Vec<Arc<Client>> =
             servers.iter().map(|&server| cluster.client(server)).collect::<Result<_>>()?;
         clients.iter().try_for_each(|client| client.meet())?;
+        for (&server, client) in servers.iter().zip(&clients) {
+            self.queue(server).wait_asked(client)?;
+        }
         // One number for all servers. Some may have this part from an earlier process of this rank,
         // which ended between two of them: they drop it.
         let round = 1 + clients.iter().map(|client| client.round()).min().unwrap_or(0);
@@ -160,14 +163,9 @@ impl Traffic {
             let queue = self.queue(server);
             queue.send_soon(&client)?;
             queue.arrived.clear();
-            let names: Vec<String> = std::mem::take(&mut queue.received).into_iter().collect();
-            if names.is_empty() {
-                client.change(Barrier { round })?;
-                queue.asked = None;
-                continue;
-            }
+            let vars: Vec<VarId> = std::mem::take(&mut queue.received).into_iter().collect();
             client.change_soon(Barrier { round })?;
-            queue.asked = Some((names.clone(), ask((&*client, round), names)?));
+            queue.asked = Some((vars.clone(), ask((&*client, round), vars)?));
         }
         Ok(())
     }
@@ -175,23 +173,32 @@ impl Traffic {
     /// A variable of a server as it is after this step.
     pub(super) fn pull(&mut self, cluster: &Cluster, piece: &Piece) -> Result<Arc<Value>> {
         self.flush(cluster)?;
-        let (client, name) = (cluster.client(piece.server)?, &piece.name);
+        let (client, var) = (cluster.client(piece.server)?, wire_id(piece));
         let queue = self.queue(piece.server);
-        queue.received.insert(name.clone());
-        if queue.asked.as_ref().is_some_and(|(names, _)| names.contains(name)) {
-            let (names, ticket) = queue.asked.take().expect("just seen");
-            queue.arrived.extend(names.into_iter().zip(answer(&client, ticket)?));
+        queue.received.insert(var);
+        if queue.asked.as_ref().is_some_and(|(vars, _)| vars.contains(&var)) {
+            let (vars, ticket) = queue.asked.take().expect("just seen");
+            queue.arrived.extend(vars.into_iter().zip(answer(&client, ticket)?));
         }
-        if let Some(value) = queue.arrived.remove(name) {
+        if let Some(value) = queue.arrived.remove(&var) {
             return Ok(value);
         }
-        let ticket = ask((&*client, cluster.round()), vec![name.clone()])?;
+        let ticket = ask((&*client, cluster.round()), vec![var])?;
         let value = answer(&client, ticket)?.into_iter().next();
         value.ok_or_else(|| unexpected(&client, &Reply::Values(ps::message::Values(Vec::new()))))
     }
 }
 
 impl ServerQueue {
+    /// Waits for what the last step asked for and did not use. A server that a step takes nothing from would fall behind
+    /// those that it waits for, by more rounds than it keeps.
+    fn wait_asked(&mut self, client: &Client) -> Result<()> {
+        match self.asked.take() {
+            Some((_, ticket)) => answer(client, ticket).map(drop),
+            None => Ok(()),
+        }
+    }
+
     fn send(&mut self, client: &Client) -> Result<()> {
         self.n_bytes = 0;
         match std::mem::take(&mut self.grads) {
@@ -210,9 +217,9 @@ impl ServerQueue {
     }
 }
 
-fn ask((client, after): (&Client, u64), names: Vec<String>) -> Result<Ticket> {
+fn ask((client, after): (&Client, u64), vars: Vec<VarId>) -> Result<Ticket> {
     client.meet()?;
-    Ok(client.ask(Pull { after, changed: false, names })?)
+    Ok(client.ask(Pull { after, changed: false, vars })?)
 }
 
 fn answer(client: &Client, ticket: Ticket) -> Result<Vec<Arc<Value>>> {

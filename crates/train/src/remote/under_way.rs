@@ -7,8 +7,10 @@
 //! Fewer are better: before a step, what is under way is waited for, as long as that costs next to
 //! nothing ([`UnderWay::catch_up`]).
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
+
+use tensor::EvenIfPoisoned;
 
 /// What is under way is waited for during at most this part of the time that a step takes: training
 /// gets slower by no more, and less where there are more processes than cores.
@@ -99,13 +101,13 @@ impl UnderWay {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock().even_if_poisoned()
     }
 
     /// Waits while `is_early`; nobody waits any more when the sender has ended.
     fn wait(&self, is_early: impl Fn(&Counts) -> bool) -> MutexGuard<'_, Counts> {
         let is_early = |counts: &mut Counts| !counts.is_over && is_early(counts);
-        self.moved.wait_while(self.counts(), is_early).unwrap_or_else(PoisonError::into_inner)
+        self.moved.wait_while(self.counts(), is_early).even_if_poisoned()
     }
 
     /// Before a step: waits until all that is under way is there, but only for a part of the time that
@@ -123,7 +125,7 @@ impl UnderWay {
         let patience = counts.step_time / PATIENCE_PART;
         let is_early = |counts: &mut Counts| !counts.is_over && counts.served < all;
         let waited = self.moved.wait_timeout_while(counts, patience, is_early);
-        let (mut counts, late) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (mut counts, late) = waited.even_if_poisoned();
         match late.timed_out() {
             true => {
                 counts.n_late = (counts.n_late + 1).min(LATE_MAX);

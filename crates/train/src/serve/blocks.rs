@@ -73,7 +73,7 @@ impl Update {
 
     /// What trainers know of it: its parameter, or what differences are added to.
     pub(super) fn params(&self) -> Vec<Held> {
-        let held = |var: &VarDesc| Held { name: var.name.clone(), dims: var.meta.dims.clone() };
+        let held = |var: &VarDesc| Held::param(&var.name, &var.meta.dims);
         match self.param() {
             Some(param) => vec![held(param)],
             None => self

@@ -11,6 +11,7 @@ mod store;
 mod table;
 mod units;
 mod values;
+mod vars;
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -85,7 +86,7 @@ pub fn serve(
     let listener = bind(op.attrs.str("endpoint", "")?.parse()?, serving, &mut stops)?;
     let _port = PortFile::write(listener.endpoint().port);
     (serving.log)(&lines::listening(listener.endpoint(), listener.endpoint().port));
-    let server = Server::new(config(program, op, serving)?, store.params());
+    let server = Server::new(config(program, op, serving)?, store.vars().to_vec());
     let store = Arc::new(store);
     let served = store.clone();
     let (stop, log) = (Stop::default(), serving.log.clone());

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use program::Program;
-use ps::SharedMemory;
-use ps::message::Named;
+use ps::{SharedMemory, VarId};
 use tensor::{DType, Tensor, Value};
 
-use super::table::{Answer, lend};
+use super::table::{Answer, Var, lend};
 use super::values::{counter, first_number, make_own};
 use crate::error::Result;
 use crate::executor::{Executor, Feed};
@@ -24,7 +23,7 @@ pub(super) struct Schedule {
     /// Computes the learning rates.
     program: Option<Program>,
     /// Values that were asked for and have not changed since.
-    cache: BTreeMap<String, Arc<Value>>,
+    cache: BTreeMap<VarId, Arc<Value>>,
     memory: SharedMemory,
 }
 
@@ -73,8 +72,8 @@ impl Schedule {
     /// Computes the learning rates of the next step.
     pub(super) fn run(&mut self) -> Result<()> {
         let Some(program) = &self.program else { return Ok(()) };
+        self.cache.clear();
         for name in program.block(0).ops.iter().flat_map(|op| op.writes()) {
-            self.cache.remove(name);
             if self.scope.find(name).is_some() {
                 self.scope.write(name, |value| make_own(value, &self.memory));
             }
@@ -83,10 +82,10 @@ impl Schedule {
     }
 
     /// A trainer has made some more steps.
-    pub(super) fn count(&mut self, grad: &Named) -> Result<()> {
-        let more = first_number(&grad.value).unwrap_or(0.0);
-        self.cache.remove(&grad.name);
-        self.scope.write(&grad.name, |value| {
+    pub(super) fn count(&mut self, counter: &str, steps: &Value) -> Result<()> {
+        let more = first_number(steps).unwrap_or(0.0);
+        self.cache.clear();
+        self.scope.write(counter, |value| {
             make_own(value, &self.memory);
             let sum = first_number(value).unwrap_or(0.0) + more;
             if let Value::Tensor(tensor) = value {
@@ -100,12 +99,12 @@ impl Schedule {
     }
 
     /// A variable as it is now.
-    pub(super) fn value(&mut self, name: &str) -> Answer<Arc<Value>> {
-        if let Some(value) = self.cache.get(name) {
+    pub(super) fn value(&mut self, var: Var<'_>) -> Answer<Arc<Value>> {
+        if let Some(value) = self.cache.get(&var.id) {
             return Ok(value.clone());
         }
-        let value = lend(&self.scope, name, Some(&self.memory))?;
-        self.cache.insert(name.to_string(), value.clone());
+        let value = lend(&self.scope, var.name, Some(&self.memory))?;
+        self.cache.insert(var.id, value.clone());
         Ok(value)
     }
 }

@@ -2,20 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use program::distributed::Applies;
 use program::{OpDesc, Program};
-use ps::message::{Held, LookUp, Named, Phase, Pull, Save};
+use ps::message::{Grad, Held, LookUp, Phase, Pull, Save};
 use ps::server::{ServerMemory, Size, Store, TableGrads, Unit};
-use ps::{Refusal, TrainerId};
-use tensor::{DType, Tensor, Value};
+use ps::{Refusal, TrainerId, VarId};
+use tensor::{DType, EvenIfPoisoned, Tensor, Value};
 
 use super::blocks::{Blocks, Update};
 use super::schedule::Schedule;
-use super::table::{Accepts, Answer, Files, Policy, RowTables, Shared, Snapshot, Table, Updater};
+use super::table::{Answer, Files, Policy, RowTables, Shared, Snapshot, Table, Updater, Var};
 use super::units::Groups;
 use super::values::{check_answer, check_counter, n_bytes_of};
+use super::vars::{Names, StoreVars, Use};
 use crate::error::{Error, Result};
 use crate::io;
 use crate::scope::Scope;
@@ -28,14 +29,12 @@ pub struct BlockStore {
     /// Held while a table is written.
     saving: Vec<Mutex<()>>,
     schedule: Mutex<Schedule>,
-    /// Which table takes a gradient, and what it must be; which table has a variable.
-    by_grad: HashMap<String, (usize, Accepts)>,
+    /// All variables, by number.
+    vars: StoreVars,
+    /// Which table has a variable.
     by_var: HashMap<String, usize>,
     /// What servers call the variables of the program that is not distributed.
     by_origin: BTreeMap<String, String>,
-    /// Counters of steps that trainers send.
-    counters: BTreeSet<String>,
-    params: Vec<Held>,
     memory: ServerMemory,
 }
 
@@ -59,17 +58,17 @@ impl BlockStore {
         };
         let memory = ServerMemory::default();
         let mut schedule = Schedule::new(lr, scope, memory.shared());
-        let params = updates.iter().flat_map(Update::params).collect();
+        let params: Vec<Held> = updates.iter().flat_map(Update::params).collect();
         let groups = Groups::new(&updates);
         let (shared, by_var) = shared(&updates, &schedule.names());
         let by_rows = RowTables::new(program, op)?;
-        let (mut tables, mut by_grad) = (Vec::with_capacity(updates.len()), HashMap::new());
+        let mut all: BTreeSet<String> = scope.names().into_iter().chain(schedule.names()).collect();
+        all.extend(updates.iter().flat_map(Update::names).map(str::to_string));
+        let mut tables = Vec::with_capacity(updates.len());
         for (update, shared) in updates.into_iter().zip(shared) {
             let mut table = by_rows.table(Updater::new(update, shared, scope, &memory), policy)?;
             check_started(table.updater())?;
-            let accepts = table.accepts().into_iter();
-            by_grad.extend(accepts.map(|it| (it.var.name.clone(), (tables.len(), it))));
-            tables.push(Mutex::new(table));
+            tables.push(table);
         }
         let counters = match Applies::told(op)? {
             Applies::Round { .. } => BTreeSet::new(),
@@ -79,18 +78,17 @@ impl BlockStore {
         let by_origin = here.into_iter().flatten();
         let by_origin = by_origin.map(|placed| (placed.origin.clone(), placed.slice.clone()));
         let by_origin = by_origin.collect();
-        let schedule = Mutex::new(schedule);
         let saving = tables.iter().map(|_| Mutex::default()).collect();
+        let names = Names { by_var: &by_var, params: &params, counters: &counters, all };
+        let vars = StoreVars::new(&mut tables, &names);
         Ok(Self {
-            tables,
+            tables: tables.into_iter().map(Mutex::new).collect(),
             groups,
             saving,
-            schedule,
-            by_grad,
+            schedule: Mutex::new(schedule),
+            vars,
             by_var,
             by_origin,
-            counters,
-            params,
             memory,
         })
     }
@@ -101,33 +99,31 @@ impl BlockStore {
     }
 
     fn table(&self, at: usize) -> MutexGuard<'_, Box<dyn Table>> {
-        self.tables[at].lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables[at].lock().even_if_poisoned()
     }
 
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+        self.schedule.lock().even_if_poisoned()
     }
 
-    /// The table that has a variable.
-    fn table_of(&self, var: &str) -> Answer<MutexGuard<'_, Box<dyn Table>>> {
-        let at = self.by_var.get(var).ok_or_else(|| Refusal::UnknownVar(var.to_string()))?;
-        Ok(self.table(*at))
+    fn unknown(&self, var: VarId) -> Refusal {
+        Refusal::UnknownVar(self.vars.name(var).to_string())
     }
 
-    fn apply_one(&self, trainer: TrainerId, grad: Named) -> Result<()> {
-        if self.counters.contains(&grad.name) {
-            return self.schedule().count(&grad);
-        }
-        match self.by_grad.get(&grad.name) {
-            Some((at, _)) => self.table(*at).apply(trainer, grad),
-            None => Err(Error::NotInScope { var: grad.name }),
+    fn apply_one(&self, trainer: TrainerId, grad: Grad) -> Result<()> {
+        match self.vars.used(grad.var) {
+            Some(Use { is_counter: true, .. }) => {
+                self.schedule().count(self.vars.name(grad.var), &grad.value)
+            }
+            Some(Use { grad: Some((at, _)), .. }) => self.table(*at).apply(trainer, grad),
+            _ => Err(Error::NotInScope { var: self.vars.name(grad.var).to_string() }),
         }
     }
 
-    fn start_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>> {
-        let mut by_table: Vec<Vec<Named>> = self.tables.iter().map(|_| Vec::new()).collect();
+    fn start_round(&self, grads: Vec<(TrainerId, Vec<Grad>)>) -> Result<Vec<Unit>> {
+        let mut by_table: Vec<Vec<Grad>> = self.tables.iter().map(|_| Vec::new()).collect();
         for grad in grads.into_iter().flat_map(|(_, grads)| grads) {
-            if let Some((at, _)) = self.by_grad.get(&grad.name) {
+            if let Some((at, _)) = self.vars.used(grad.var).and_then(|used| used.grad.as_ref()) {
                 by_table[*at].push(grad);
             }
         }
@@ -138,7 +134,7 @@ impl BlockStore {
     /// Writes a table as it is now. It is locked for moments only.
     fn write(&self, at: usize, files: &Files, dir: &Path) -> Result<()> {
         // One save of a table after the other.
-        let _saving = self.saving[at].lock().unwrap_or_else(PoisonError::into_inner);
+        let _saving = self.saving[at].lock().even_if_poisoned();
         let snapshot = self.table(at).begin_save();
         match snapshot {
             Snapshot::Whole(value) => match files.vars.first() {
@@ -153,34 +149,37 @@ impl BlockStore {
         }
     }
 
-    fn value(&self, trainer: TrainerId, name: &str, pull: &Pull) -> Answer<Arc<Value>> {
-        match self.by_var.get(name) {
-            Some(&at) => self.table(at).read(trainer, name, pull),
-            None if pull.changed => Err(Refusal::UnknownVar(name.to_string())),
-            None => self.schedule().value(name),
+    fn value(&self, trainer: TrainerId, id: VarId, pull: &Pull) -> Answer<Arc<Value>> {
+        let var = Var { id, name: self.vars.name(id) };
+        match self.vars.used(id).and_then(|used| used.table) {
+            Some(at) => self.table(at).read(trainer, var, pull),
+            None if pull.changed => Err(self.unknown(id)),
+            None => self.schedule().value(var),
         }
     }
 }
 
 impl Store for BlockStore {
-    fn check(&self, grad: &Named) -> Answer<()> {
-        if self.counters.contains(&grad.name) {
-            let bad = |detail| Refusal::BadValue { var: grad.name.clone(), detail };
-            return check_counter(&grad.value).map_err(bad);
-        }
-        match self.by_grad.get(&grad.name) {
-            Some((_, accepts)) => accepts.check(&grad.value),
-            None => Err(Refusal::UnknownVar(grad.name.clone())),
+    fn vars(&self) -> &[Held] {
+        &self.vars.list
+    }
+
+    fn check(&self, grad: &Grad) -> Answer<()> {
+        match self.vars.used(grad.var) {
+            Some(Use { is_counter: true, .. }) => check_counter(&grad.value)
+                .map_err(|detail| Refusal::BadValue { var: self.name(grad.var), detail }),
+            Some(Use { grad: Some((_, accepts)), .. }) => accepts.check(&grad.value),
+            _ => Err(self.unknown(grad.var)),
         }
     }
 
-    fn apply(&self, trainer: TrainerId, grad: Named) -> Answer<()> {
-        let var = grad.name.clone();
-        let applied = self.apply_one(trainer, grad);
-        applied.map_err(|error| Refusal::BadValue { var, detail: error.to_string() })
+    fn apply(&self, trainer: TrainerId, grad: Grad) -> Answer<()> {
+        let var = grad.var;
+        self.apply_one(trainer, grad)
+            .map_err(|error| Refusal::BadValue { var: self.name(var), detail: error.to_string() })
     }
 
-    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Answer<Vec<Unit>> {
+    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Grad>)>) -> Answer<Vec<Unit>> {
         self.start_round(grads).map_err(|error| Refusal::Failed(error.to_string()))
     }
 
@@ -192,19 +191,22 @@ impl Store for BlockStore {
     }
 
     fn read(&self, trainer: TrainerId, pull: &Pull) -> Answer<Vec<Arc<Value>>> {
-        let (mut values, mut n_bytes) = (Vec::with_capacity(pull.names.len()), 0);
-        for name in &pull.names {
-            let value = self.value(trainer, name, pull)?;
+        let (mut values, mut n_bytes) = (Vec::with_capacity(pull.vars.len()), 0);
+        for &var in &pull.vars {
+            let value = self.value(trainer, var, pull)?;
             n_bytes += n_bytes_of(&value);
             values.push(value);
             check_answer(n_bytes, 1, DType::U8)
-                .map_err(|detail| Refusal::BadValue { var: name.clone(), detail })?;
+                .map_err(|detail| Refusal::BadValue { var: self.name(var), detail })?;
         }
         Ok(values)
     }
 
     fn look_up(&self, look_up: &LookUp) -> Answer<Tensor> {
-        self.table_of(&look_up.table)?.look_up(look_up)
+        let var = look_up.table;
+        let at = self.vars.used(var).and_then(|used| used.table);
+        let at = at.ok_or_else(|| self.unknown(var))?;
+        self.table(at).look_up(self.vars.name(var), look_up)
     }
 
     fn save(&self, save: &Save) -> Answer<()> {
@@ -221,10 +223,6 @@ impl Store for BlockStore {
 
     fn memory(&self) -> ServerMemory {
         self.memory.clone()
-    }
-
-    fn params(&self) -> Option<Vec<Held>> {
-        Some(self.params.clone())
     }
 
     fn size(&self) -> Size {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ps::message::Named;
+use ps::message::Grad;
 use ps::server::{TableGrads, Unit};
 
 use super::blocks::Update;
@@ -46,7 +46,7 @@ impl Groups {
     }
 
     /// The units of a round, the longest first; `grads` are by table.
-    pub(super) fn units(&self, mut grads: Vec<Vec<Named>>) -> Vec<Unit> {
+    pub(super) fn units(&self, mut grads: Vec<Vec<Grad>>) -> Vec<Unit> {
         let (mut long, mut short) = (Vec::new(), Weighed { unit: Unit::default(), n_bytes: 0 });
         for group in &self.0 {
             let take = |&table: &usize| {
@@ -107,9 +107,9 @@ mod tests {
         assert_eq!(Groups::new(&updates).0, together);
     }
 
-    fn grad(n_bytes: usize) -> Vec<Named> {
+    fn grad(n_bytes: usize) -> Vec<Grad> {
         let value = Value::Tensor(Tensor::full([n_bytes / 4], 0f32));
-        vec![Named { name: String::new(), value }]
+        vec![Grad { var: ps::VarId(0), value }]
     }
 
     fn tables(units: &[Unit]) -> Vec<Vec<usize>> {

@@ -125,11 +125,11 @@ pub(super) fn gather(
     let found = match table.dtype() {
         DType::F32 => {
             let data = table.data::<f32>().map_err(|error| fail(&error))?;
-            gather_rows((data, width), keys, absent, out.resize::<f32>(shape))
+            gather_rows(data, width, keys, absent, out.resize::<f32>(shape))
         }
         DType::F64 => {
             let data = table.data::<f64>().map_err(|error| fail(&error))?;
-            gather_rows((data, width), keys, absent, out.resize::<f64>(shape))
+            gather_rows(data, width, keys, absent, out.resize::<f64>(shape))
         }
         other => return Err(format!("{other} tables cannot be looked up")),
     };
@@ -146,7 +146,7 @@ pub(super) fn add_in_place(param: &mut Tensor, delta: &Value) -> Result<()> {
             Value::Rows(rows) => {
                 let values = rows.value.data::<T>()?;
                 // Ids were checked before the difference was accepted.
-                let _ = scatter_add_rows((table, width), &rows.ids, None, values);
+                let _ = scatter_add_rows(table, width, &rows.ids, None, values);
             }
             other => {
                 let values = other.tensor().map(|delta| delta.data::<T>()).transpose()?;

@@ -1,19 +1,13 @@
 //! GEO: trainers keep their whole program and exchange differences; servers add them up.
 
+use program::distributed::difference_of;
+use program::distributed::route::PARAM_INIT;
 use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
 
 use super::make::{self, Sent, with_role};
 use super::plan::{Param, Plan};
 use super::server::Server;
 use crate::error::Result;
-
-/// The pseudo variable that says: these are the values to differ from.
-const PARAM_INIT: &str = "param_init";
-
-/// The difference of a variable.
-fn delta(var: &str) -> String {
-    format!("{var}.delta")
-}
 
 impl Param {
     fn delta_meta(&self, meta: &Meta, dims: &[i64]) -> Meta {
@@ -75,12 +69,12 @@ impl Plan {
             let meta = program.need_var(0, &param.name)?.meta.clone();
             let block = program.block_mut(0);
             let whole = param.delta_meta(&meta, &param.dims);
-            block.put_var(VarDesc::new(&delta(&param.name), whole));
+            block.put_var(VarDesc::new(&difference_of(&param.name), whole));
             for piece in param.pieces.iter().filter(|_| blocks && param.is_cut()) {
                 let name = param.block(&param.name, piece.block);
                 block.put_var(VarDesc::new(&name, meta.with_dims(piece.dims.clone())));
                 let part = param.delta_meta(&meta, &piece.dims);
-                block.put_var(VarDesc::new(&delta(&name), part));
+                block.put_var(VarDesc::new(&difference_of(&name), part));
             }
         }
         Ok(())
@@ -93,7 +87,7 @@ impl Server<'_> {
         for (param, piece) in self.plan.held_by(self.endpoint) {
             let meta = self.main.need_var(0, &param.name)?.meta.clone();
             let value = param.block(&param.name, piece.block);
-            let arrived = delta(&value);
+            let arrived = difference_of(&value);
             self.declare(&value, meta.with_dims(piece.dims.clone()), true);
             self.declare(&arrived, param.delta_meta(&meta, &piece.dims), false);
             let block = self.open_block(0);

@@ -1,9 +1,9 @@
 //! Reads a program with an optimizer in it: which parameters there are, what happens to their
 //! gradients, and which block of what goes to which server.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use program::distributed::{Distributed, PlacedKind, Placement, Spread};
+use program::distributed::{Distributed, PlacedKind, Placement, Spread, difference_of};
 use program::{OpDesc, Program, VarKind, role};
 
 use super::config::{Config, Job};
@@ -157,6 +157,7 @@ impl Plan {
             (counts && has_counter && main.block(0).var(COUNTER).is_some()).then(|| COUNTER.into());
         plan.place(main, startup);
         plan.keep_rows(main, startup)?;
+        plan.job.vars = plan.vars();
         (plan.job.job, plan.job.digest) = (plan.job.terms(), plan.job.hash_job());
         Ok(plan)
     }
@@ -337,6 +338,25 @@ impl Plan {
             self.place_shared(main, startup, &mut placement);
         }
         self.job.placement = placement;
+    }
+
+    /// For each server, the sorted names of all that this trainer may send it or ask it for.
+    fn vars(&self) -> Vec<Vec<String>> {
+        let of_server = |endpoint: &String| {
+            let placed = self.job.on(endpoint).map(|placed| &placed.slice);
+            let mut names: BTreeSet<String> = placed.cloned().collect();
+            if self.is_geo() {
+                names.extend(self.job.on(endpoint).map(|placed| difference_of(&placed.slice)));
+            }
+            for param in &self.params {
+                let sent = param.pieces.iter().zip(self.sent_names(param));
+                let here = sent.filter(|(piece, _)| piece.endpoint == *endpoint);
+                names.extend(here.map(|(_, name)| name));
+            }
+            names.extend(self.counter.iter().map(|it| of_trainer(it, self.job.trainer_id)));
+            names.into_iter().collect()
+        };
+        self.job.endpoints.iter().map(of_server).collect()
     }
 
     /// The optimizer's state of one parameter.
@@ -542,6 +562,7 @@ fn describe(config: &Config, job: &Job) -> Distributed {
         endpoints: job.endpoints.clone(),
         ps_endpoint: job.current_endpoint.clone(),
         placement: Vec::new(),
+        vars: Vec::new(),
         lookup_table: None,
         by_rows: Vec::new(),
         job: String::new(),

@@ -56,7 +56,7 @@ pub(super) fn compare(b: &mut Builder<'_>, kind: &str, x: &Var, y: &Var) -> Resu
 
 /// A layer of one input: `floor_0.tmp_0`.
 pub(super) fn unary(b: &mut Builder<'_>, kind: &str, x: &Var) -> Result<Var> {
-    append(b, (kind, None), DType::F32, OpDesc::new(kind).input("X", x))
+    append(b, kind, None, DType::F32, OpDesc::new(kind).input("X", x))
 }
 
 /// Copies a value into a variable that exists already.

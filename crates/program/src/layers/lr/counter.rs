@@ -13,11 +13,12 @@ const LR_COUNTER: &str = "@LR_DECAY_COUNTER@";
 
 /// Options of [`autoincreased_step_counter`]; defaults as in Fluid.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct StepCounter<'a> {
+    /// Name of the variable that counts.
     pub counter_name: &'a str,
     /// What the first run sees.
     pub begin: i64,
+    /// What each run adds.
     pub step: i64,
 }
 

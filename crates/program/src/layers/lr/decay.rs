@@ -7,10 +7,12 @@ use crate::error::Result;
 
 /// How a rate decays. Fluid has no defaults but `staircase: false`.
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct Decay {
+    /// The rate at the start.
     pub learning_rate: f64,
+    /// After how many steps it has decayed once.
     pub decay_steps: f64,
+    /// What it decays by.
     pub decay_rate: f64,
     /// Decays in jumps, every `decay_steps`.
     pub staircase: bool,

@@ -8,11 +8,14 @@ use crate::layers::{Elementwise, Switch, elementwise_min};
 
 /// Options of [`polynomial_decay`]; defaults as in Fluid, which has none for the first two.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // The names are Fluid's.
 pub struct PolynomialDecay {
+    /// The rate at the start.
     pub learning_rate: f64,
+    /// After how many steps the end is reached.
     pub decay_steps: f64,
+    /// The rate at the end.
     pub end_learning_rate: f64,
+    /// How the curve is bent; 1 is a line.
     pub power: f64,
     /// Starts over, each time towards a later end.
     pub cycle: bool,

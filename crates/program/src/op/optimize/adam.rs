@@ -77,7 +77,7 @@ impl Op for Adam {
                 return Ok(());
             }
             for_float!(param.dtype(), run.input_name("Param"), T => {
-                let betas = (beta::<T>(run, BETA1, self.beta1)?, beta::<T>(run, BETA2, self.beta2)?);
+                let betas = [beta::<T>(run, BETA1, self.beta1)?, beta::<T>(run, BETA2, self.beta2)?];
                 let is_sparse = matches!(run.value("Grad")?, Value::Rows(_));
                 let before = is_sparse
                     && in_place(run, "Beta1Pow", "Beta1PowOut")
@@ -98,7 +98,8 @@ fn in_place(run: &Run<'_>, input: &str, output: &str) -> bool {
 }
 
 /// A beta: from its variable if there is one, else from the attribute.
-fn beta<T: Float>(run: &Run<'_>, (port, attr): (&str, &str), default: f32) -> Result<T> {
+fn beta<T: Float>(run: &Run<'_>, from: (&str, &str), default: f32) -> Result<T> {
+    let (port, attr) = from;
     match run.opt_input(port) {
         Some(_) => Ok(T::of(run.scalar(port)?)),
         None => constant(run, attr, default),
@@ -111,16 +112,16 @@ fn power<'a, T: Float>(run: &Run<'_>, port: &str, pow: &'a mut Tensor) -> Result
     power.first_mut().ok_or_else(|| run.shape("one element is needed", port))
 }
 
-fn multiply<T: Float>(run: &Run<'_>, pows: [&mut Tensor; 2], betas: (T, T)) -> Result<()> {
+fn multiply<T: Float>(run: &Run<'_>, pows: [&mut Tensor; 2], [beta1, beta2]: [T; 2]) -> Result<()> {
     let [pow1, pow2] = pows;
-    *power::<T>(run, "Beta1Pow", pow1)? *= betas.0;
-    *power::<T>(run, "Beta2Pow", pow2)? *= betas.1;
+    *power::<T>(run, "Beta1Pow", pow1)? *= beta1;
+    *power::<T>(run, "Beta2Pow", pow2)? *= beta2;
     Ok(())
 }
 
 fn step<T: Float>(
     run: &mut Run<'_>,
-    betas: (T, T),
+    [beta1, beta2]: [T; 2],
     [pow1, pow2]: [&mut Tensor; 2],
     param: &mut Tensor,
     moments: [&mut Tensor; 2],
@@ -129,8 +130,8 @@ fn step<T: Float>(
     let pows = (*power(run, "Beta1Pow", pow1)?, *power(run, "Beta2Pow", pow2)?);
     let rule = update::Adam::<T> {
         lr: update::Adam::corrected_lr(lr, pows.0, pows.1),
-        beta1: betas.0,
-        beta2: betas.1,
+        beta1,
+        beta2,
         epsilon: constant(run, "epsilon", Adam::USUAL.epsilon)?,
     };
     let lazy = run.attrs().bool("lazy_mode", false)?;

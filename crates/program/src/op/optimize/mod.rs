@@ -159,7 +159,11 @@ struct Table<'a, T, const N: usize> {
 const PREFETCH_ROWS: usize = 8;
 
 /// A gradient as rows: each id with `width` values.
-type Listed<'a, T> = (&'a [i64], &'a [T]);
+#[derive(Clone, Copy)]
+struct Listed<'a, T> {
+    ids: &'a [i64],
+    values: &'a [T],
+}
 
 impl<T: Float, const N: usize> Table<'_, T, N> {
     fn apply_rows(
@@ -173,13 +177,13 @@ impl<T: Float, const N: usize> Table<'_, T, N> {
         let mut extra = spare.tensor();
         let steps = !is_without_rows(run)?;
         let result = self.listed(run).and_then(|listed| {
-            let (ids, values) = listed;
-            let ascending = ids.windows(2).all(|pair| pair[0] < pair[1]);
+            let ascending = listed.ids.windows(2).all(|pair| pair[0] < pair[1]);
             let listed = if sparse == Sparse::InSequence || ascending {
                 listed
             } else {
-                merge_sorted(iter::once((ids, values)), self.width, &mut scratch, &mut merged);
-                (&merged.ids[..], merged.value.data()?)
+                let one = iter::once((listed.ids, listed.values));
+                merge_sorted(one, self.width, &mut scratch, &mut merged);
+                Listed { ids: &merged.ids, values: merged.value.data()? }
             };
             if steps {
                 self.step(rule, sparse, listed, &mut extra);
@@ -195,9 +199,10 @@ impl<T: Float, const N: usize> Table<'_, T, N> {
 
     /// The gradient's rows, every id and the width checked.
     fn listed<'g>(&self, run: &'g Run<'_>) -> Result<Listed<'g, T>> {
-        let Value::Rows(rows) = run.value("Grad")? else { return Ok((&[], &[])) };
+        let none = Listed { ids: &[], values: &[] };
+        let Value::Rows(rows) = run.value("Grad")? else { return Ok(none) };
         if rows.ids.is_empty() || self.width == 0 {
-            return Ok((&[], &[]));
+            return Ok(none);
         }
         let values = rows.value.data::<T>().map_err(|e| run.in_var("Grad", e.into()))?;
         if values.len() != rows.ids.len() * self.width {
@@ -210,7 +215,7 @@ impl<T: Float, const N: usize> Table<'_, T, N> {
             });
         }
         check_ids(rows, self.height).map_err(|e| run.in_var("Grad", e))?;
-        Ok((&rows.ids, values))
+        Ok(Listed { ids: &rows.ids, values })
     }
 
     /// Asks for a row and its state before they are needed: both miss every cache in a large table.
@@ -223,9 +228,10 @@ impl<T: Float, const N: usize> Table<'_, T, N> {
         &mut self,
         rule: &impl Rule<T, N>,
         sparse: Sparse,
-        (ids, values): Listed<'_, T>,
+        listed: Listed<'_, T>,
         extra: &mut Tensor,
     ) {
+        let Listed { ids, values } = listed;
         let rows = ids.iter().map(|&id| id as usize).zip(values.chunks_exact(self.width.max(1)));
         match sparse {
             Sparse::InSequence | Sparse::Merged => {

@@ -1,5 +1,6 @@
 //! The server's promises, one message at a time.
 
+mod agreement;
 mod work;
 
 use std::sync::Mutex;
@@ -8,35 +9,42 @@ use tensor::Tensor;
 
 use super::*;
 use crate::message::{
-    Ack, Barrier, Complete, Leave, Meet, Named, Notice, Phase, Ping, Pong, Push, Save, Trade,
+    Ack, Barrier, Complete, Grad, Leave, Meet, Notice, Phase, Ping, Pong, Push, Save, Trade,
     Traded, Values,
 };
 use crate::recovery::Term;
 
 /// A store with one number: gradients are added to it.
-#[derive(Default)]
-struct Sum(Mutex<f64>);
+struct Sum {
+    sum: Mutex<f64>,
+    vars: Vec<Held>,
+}
 
 impl Sum {
+    fn new() -> Self {
+        Self { sum: Mutex::default(), vars: vec![Held::other("w")] }
+    }
+
     fn value(&self) -> f64 {
-        *self.0.lock().unwrap()
+        *self.sum.lock().unwrap()
     }
 }
 
 impl Store for Sum {
-    fn check(&self, grad: &Named) -> Result<(), Refusal> {
-        match grad.name.as_str() {
-            "w" => Ok(()),
-            other => Err(Refusal::UnknownVar(other.to_string())),
-        }
+    fn vars(&self) -> &[Held] {
+        &self.vars
     }
 
-    fn apply(&self, _trainer: TrainerId, grad: Named) -> Result<(), Refusal> {
-        *self.0.lock().unwrap() += grad.value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
+    fn check(&self, _grad: &Grad) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Named>)>) -> Result<Vec<Unit>, Refusal> {
+    fn apply(&self, _trainer: TrainerId, grad: Grad) -> Result<(), Refusal> {
+        *self.sum.lock().unwrap() += grad.value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
+        Ok(())
+    }
+
+    fn begin_round(&self, grads: Vec<(TrainerId, Vec<Grad>)>) -> Result<Vec<Unit>, Refusal> {
         for (trainer, grads) in grads {
             for grad in grads {
                 self.apply(trainer, grad)?;
@@ -47,11 +55,11 @@ impl Store for Sum {
 
     fn read(&self, _trainer: TrainerId, pull: &Pull) -> Result<Vec<Arc<Value>>, Refusal> {
         let value = Arc::new(Value::Tensor(Tensor::full([1], self.value())));
-        Ok(pull.names.iter().map(|_| value.clone()).collect())
+        Ok(pull.vars.iter().map(|_| value.clone()).collect())
     }
 
     fn look_up(&self, look_up: &LookUp) -> Result<Tensor, Refusal> {
-        Err(Refusal::UnknownVar(look_up.table.clone()))
+        Err(Refusal::UnknownVar(self.name(look_up.table)))
     }
 
     fn save(&self, save: &Save) -> Result<(), Refusal> {
@@ -61,6 +69,13 @@ impl Store for Sum {
     fn size(&self) -> Size {
         Size { rows: 1, bytes: 8, ..Size::default() }
     }
+}
+
+fn hello(trainer: u32, incarnation: u64) -> Hello {
+    let (version, job, term) = (VERSION, "job".to_string(), Term::default());
+    // Its numbers are not those of the server.
+    let vars = vec![Held::other("v"), Held::other("w")];
+    Hello { version, job, trainer, incarnation, term, vars }
 }
 
 struct Bench {
@@ -73,7 +88,8 @@ impl Bench {
     fn new(n_trainers: u32, sync: bool) -> Self {
         let apply = if sync { Apply::ByRound { ahead: 0 } } else { Apply::AtOnce };
         let config = Config { n_trainers, apply, job: "job".to_string(), ..Config::default() };
-        Self { server: Server::new(config, None), store: Sum::default(), now: 0 }
+        let store = Sum::new();
+        Self { server: Server::new(config, store.vars.clone()), store, now: 0 }
     }
 
     /// Sends a message; trainer `i` speaks on connection `i`.
@@ -100,15 +116,7 @@ impl Bench {
     }
 
     fn hello(&mut self, conn: u64, trainer: u32) -> Vec<(u64, u64, Reply)> {
-        let hello = Hello {
-            version: VERSION,
-            job: "job".to_string(),
-            trainer,
-            incarnation: conn + 100,
-            term: Term::default(),
-            vars: Vec::new(),
-        };
-        self.say(conn, 0, hello)
+        self.say(conn, 0, hello(trainer, conn + 100))
     }
 
     fn tick(&mut self, ms: u64) -> Vec<(u64, u64, Reply)> {
@@ -133,11 +141,11 @@ fn replies(actions: Vec<Action>) -> Vec<(u64, u64, Reply)> {
 
 fn push(x: f64) -> Push {
     let value = Value::Tensor(Tensor::full([1], x));
-    Push { grads: vec![Named { name: "w".to_string(), value }], behind: 0 }
+    Push { grads: vec![Grad { var: VarId(1), value }], behind: 0 }
 }
 
 fn pull(after: u64) -> Pull {
-    Pull { after, changed: false, names: vec!["w".to_string()] }
+    Pull { after, changed: false, vars: vec![VarId(1)] }
 }
 
 fn value(x: f64) -> Reply {
@@ -175,25 +183,10 @@ fn strangers_are_refused() {
     assert_eq!(bench.say(0, 7, Ping), [(0, 7, Refusal::HelloFirst.into())]);
     let out = Refusal::TrainerOutOfRange { trainer: 2, n_trainers: 2 };
     assert_eq!(bench.hello(0, 2), [(0, 0, out.into())]);
-    let hello = Hello {
-        version: 9,
-        job: "job".to_string(),
-        trainer: 0,
-        incarnation: 1,
-        term: Term::default(),
-        vars: Vec::new(),
-    };
+    let other = Hello { version: 9, ..hello(0, 1) };
     let version = Refusal::Version { ours: VERSION, theirs: 9 };
-    assert_eq!(bench.say(0, 0, hello), [(0, 0, version.into())]);
-    let hello = Hello {
-        version: VERSION,
-        job: "other".to_string(),
-        trainer: 0,
-        incarnation: 1,
-        term: Term::default(),
-        vars: Vec::new(),
-    };
-    let refused = bench.say(0, 0, hello);
+    assert_eq!(bench.say(0, 0, other), [(0, 0, version.into())]);
+    let refused = bench.say(0, 0, Hello { job: "other".to_string(), ..hello(0, 1) });
     assert!(matches!(&refused[0].2, Reply::Refused(Refusal::OtherJob { .. })), "{refused:?}");
     bench.hello(0, 0);
     let refused = bench.hello(1, 0);
@@ -207,7 +200,7 @@ fn a_bad_gradient_is_refused_and_the_server_goes_on() {
     bench.server.config.check_finite = true;
     bench.hello(0, 0);
     let value = Value::Tensor(Tensor::full([1], 1.0));
-    let stray = Push { grads: vec![Named { name: "v".to_string(), value }], behind: 0 };
+    let stray = Push { grads: vec![Grad { var: VarId(0), value }], behind: 0 };
     assert_eq!(bench.say(0, 1, stray), [(0, 1, Refusal::UnknownVar("v".into()).into())]);
     let refusal = Refusal::NotFinite { var: "w".into(), trainer: 0 };
     assert_eq!(bench.say(0, 2, push(f64::NAN)), [(0, 2, refusal.into())]);
@@ -286,7 +279,7 @@ fn a_server_that_slept_does_not_take_its_sleep_for_silence() {
 fn a_refusal_that_was_lost_is_said_again() {
     let mut bench = Bench::new(1, false);
     bench.hello(0, 0);
-    let stray = Named { name: "v".to_string(), value: Value::Empty };
+    let stray = Grad { var: VarId(0), value: Value::Empty };
     bench.say(0, 1, Push { grads: vec![stray.clone()], behind: 0 });
     let refusal = || Reply::from(Refusal::UnknownVar("v".into()));
     assert_eq!(bench.say(0, 1, Push { grads: vec![stray], behind: 0 }), [(0, 1, refusal())]);
@@ -308,14 +301,7 @@ fn a_trainer_started_again_learns_which_round_it_is_in() {
     assert_eq!(bench.hello(2, 1), [(2, 0, welcome)], "its part of round 1 is here");
     bench.say(0, 1, Barrier { round: 1 });
     assert_eq!(bench.say(2, 9, pull(1)), [(2, 9, value(1.0))], "half a part counts for nothing");
-    let former = Hello {
-        version: VERSION,
-        job: "job".to_string(),
-        trainer: 1,
-        incarnation: 101,
-        term: Term::default(),
-        vars: Vec::new(),
-    };
+    let former = hello(1, 101);
     bench.server.closed(Millis(0), ConnId(2));
     let refused = bench.say(3, 0, former);
     let duplicate =
@@ -530,54 +516,6 @@ fn the_dead_end_a_trade() {
     let found = bench.tick(2_500);
     let lost = |reply: &Reply| matches!(reply, Reply::Refused(Refusal::TrainerLost { .. }));
     assert!(matches!(&found[..], [(0, 1, reply)] if lost(reply)), "{found:?}");
-}
-
-#[test]
-fn trainers_that_wait_for_each_other_are_told() {
-    let mut bench = Bench::new(2, true);
-    bench.hello(0, 0);
-    bench.hello(1, 1);
-    // Trainer 1 was started again and does its script anew: a round more than trainer 0.
-    bench.say(1, 1, push(1.0));
-    bench.say(1, 2, Barrier { round: 1 });
-    assert_eq!(bench.say(1, 9, pull(1)), []);
-    let told = bench.say(0, 9, Meet { place: "end".into(), turn: 1, bytes: Vec::new() });
-    let stuck = Refusal::Stuck { meeting: vec![0], round_of: vec![1], round: 1 };
-    assert_eq!(told, [(1, 9, stuck.clone().into()), (0, 9, stuck.into())]);
-}
-
-#[test]
-fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
-    fn held(name: &str, dims: &[i64]) -> Held {
-        Held { name: name.to_string(), dims: dims.to_vec() }
-    }
-    let greet = |vars: Vec<Held>| {
-        let hello = Hello {
-            version: VERSION,
-            job: String::new(),
-            trainer: 0,
-            incarnation: 1,
-            term: Term::default(),
-            vars,
-        };
-        let ours = vec![held("w", &[4, 1]), held("bias", &[1]), held("table", &[])];
-        let mut server = Server::new(Config::default(), Some(ours));
-        server.handle(Millis(0), ConnId(1), 0, hello.into())
-    };
-    for (name, dims) in [("w", vec![5, 1]), ("w2", vec![4, 1])] {
-        let said = replies(greet(vec![held("bias", &[1]), held(name, &dims)]));
-        let [(_, _, Reply::Refused(Refusal::OtherModel { var, .. }))] = &said[..] else {
-            panic!("{said:?}");
-        };
-        assert_eq!(var, name);
-    }
-    let actions = greet(vec![held("w", &[4, 1]), held("table", &[9, 9])]);
-    let warned = actions.iter().any(|action| match action {
-        Action::Log(Severity::Warning, line) => line.contains("has no parameter bias"),
-        _ => false,
-    });
-    assert!(warned, "{actions:?}");
-    assert!(matches!(replies(actions)[..], [(1, 0, Reply::Welcome(_))]));
 }
 
 /// A trainer that may be ahead is answered before the others have sent; further ahead it waits for the

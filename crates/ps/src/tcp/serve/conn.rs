@@ -3,7 +3,9 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tensor::EvenIfPoisoned;
 
 use super::input::Input;
 use super::output::Output;
@@ -73,11 +75,11 @@ impl Conn {
 
     /// What came so far.
     pub(super) fn input(&self) -> MutexGuard<'_, Input> {
-        self.input.lock().unwrap_or_else(PoisonError::into_inner)
+        self.input.lock().even_if_poisoned()
     }
 
     pub(super) fn output(&self) -> MutexGuard<'_, Output> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+        self.output.lock().even_if_poisoned()
     }
 
     /// A worker has read what there was: sets the time for what is missing.

@@ -173,17 +173,18 @@ mod tests {
     use super::*;
     use crate::error::Error;
     use crate::frame::{FRAME_BYTES_MAX, Frame, to_bytes};
-    use crate::message::{LookUp, Named, Ping, Push};
+    use crate::ids::VarId;
+    use crate::message::{Grad, LookUp, Ping, Push};
     use tensor::{Rows, Tensor, Value};
 
     fn requests() -> Vec<Request> {
         let rows = Rows { ids: vec![1, 2], height: 9, value: Tensor::full([2, 3], 0.5f32) };
-        let named = |value| Named { name: "w".to_string(), value };
+        let grad = |value| Grad { var: VarId(3), value };
         let grads = [Value::Rows(rows), Value::Tensor(Tensor::full([50], 7f64)), Value::Empty];
-        let (table, keys) = ("t".to_string(), (0..40).collect());
+        let (table, keys) = (VarId(1), (0..40).collect());
         vec![
             Ping.into(),
-            Push { grads: grads.map(named).into(), behind: 1 }.into(),
+            Push { grads: grads.map(grad).into(), behind: 1 }.into(),
             LookUp { after: 0, table, keys, peek: false }.into(),
             Push { grads: Vec::new(), behind: 0 }.into(),
         ]

@@ -17,7 +17,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ use crate::message::Reply;
 use crate::server::{Action, End, Server, ServerMemory, Store, Work};
 use conn::{Conn, Need};
 use poller::{Poller, Token};
+use tensor::EvenIfPoisoned;
 
 /// Answers to others up to this size are written at once; longer ones by their own workers.
 const SHORT_BYTES_MAX: usize = 64 << 10;
@@ -205,19 +206,19 @@ type Log = Box<dyn Fn(Severity, &str) + Send + Sync>;
 
 impl<S: Store + 'static> Driver<S> {
     fn server(&self) -> MutexGuard<'_, Server> {
-        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+        self.server.lock().even_if_poisoned()
     }
 
     fn long(&self) -> MutexGuard<'_, Option<Sender<Work>>> {
-        self.long.lock().unwrap_or_else(PoisonError::into_inner)
+        self.long.lock().even_if_poisoned()
     }
 
     fn units(&self) -> MutexGuard<'_, VecDeque<Work>> {
-        self.units.lock().unwrap_or_else(PoisonError::into_inner)
+        self.units.lock().even_if_poisoned()
     }
 
     fn conns(&self) -> RwLockReadGuard<'_, BTreeMap<ConnId, Arc<Conn>>> {
-        self.conns.read().unwrap_or_else(PoisonError::into_inner)
+        self.conns.read().even_if_poisoned()
     }
 
     fn conn(&self, id: ConnId) -> Option<Arc<Conn>> {
@@ -272,23 +273,23 @@ impl<S: Store + 'static> Driver<S> {
 
     /// Waits for the end, looking on the way for dead trainers and for connections whose time is up.
     fn run(&self, stop: &Stop) -> Option<End> {
-        let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut over = self.over.lock().even_if_poisoned();
         loop {
             if *over || stop.is_set() {
                 *over = true;
                 return self.server().end();
             }
             let waited = self.changed.wait_timeout(over, TICK);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            drop(waited.even_if_poisoned());
             self.act(None, |server, now| server.tick(now));
             self.look_after_conns();
             self.arm_listeners();
-            over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+            over = self.over.lock().even_if_poisoned();
         }
     }
 
     fn is_over(&self) -> bool {
-        *self.over.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.over.lock().even_if_poisoned()
     }
 
     /// Feeds an event and carries out what comes back; `own` is the connection that it came from.
@@ -307,7 +308,7 @@ impl<S: Store + 'static> Driver<S> {
             self.do_units(own);
         }
         if ended {
-            *self.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            *self.over.lock().even_if_poisoned() = true;
             self.changed.notify_all();
         }
     }
@@ -348,7 +349,7 @@ impl<S: Store + 'static> Driver<S> {
 
     /// Says something about a bad connection, once.
     fn complain(&self, line: &str) {
-        let mut said = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.complaints.lock().even_if_poisoned();
         if said.len() < COMPLAINTS_MAX && said.insert(line.to_string()) {
             (self.log)(Severity::Warning, line);
         }

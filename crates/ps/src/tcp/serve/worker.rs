@@ -2,8 +2,10 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+
+use tensor::EvenIfPoisoned;
 
 use super::conn::Conn;
 use super::input::Input;
@@ -150,7 +152,7 @@ impl<S: Store + 'static> Driver<S> {
     fn drop_conn(&self, conn: &Conn) {
         conn.close();
         let removed = {
-            let mut conns = self.conns.write().unwrap_or_else(PoisonError::into_inner);
+            let mut conns = self.conns.write().even_if_poisoned();
             conns.remove(&conn.id)
         };
         if removed.is_some() {
@@ -224,7 +226,7 @@ impl<S: Store + 'static> Driver<S> {
         let memory = self.memory.shared().clone();
         let conn = Arc::new(Conn::new(id, stream, poller, memory, self.clock.now()));
         {
-            let mut conns = self.conns.write().unwrap_or_else(PoisonError::into_inner);
+            let mut conns = self.conns.write().even_if_poisoned();
             conns.insert(id, conn.clone());
         }
         if conn.open().is_err() {

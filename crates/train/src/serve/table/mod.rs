@@ -14,9 +14,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use program::{VarDesc, VarKind};
-use ps::message::{LookUp, Named, Pull, Save};
+use ps::message::{Grad, LookUp, Pull, Save};
 use ps::server::{ServerMemory, Size};
-use ps::{Refusal, SharedMemory, TrainerId};
+use ps::{Refusal, SharedMemory, TrainerId, VarId};
 use tensor::{Tensor, Value};
 
 pub(super) use describe::RowTables;
@@ -38,17 +38,17 @@ pub(super) trait Table: Send {
     /// What gradients it takes.
     fn accepts(&self) -> Vec<Accepts>;
 
-    /// Rows by their numbers.
-    fn look_up(&mut self, look_up: &LookUp) -> Answer<Tensor>;
+    /// Rows of a variable by their numbers.
+    fn look_up(&mut self, name: &str, look_up: &LookUp) -> Answer<Tensor>;
 
     /// Applies a gradient at once.
-    fn apply(&mut self, trainer: TrainerId, grad: Named) -> Result<()>;
+    fn apply(&mut self, trainer: TrainerId, grad: Grad) -> Result<()>;
 
     /// Applies the gradients of a round, which stand in the order of ranks.
-    fn round(&mut self, grads: Vec<Named>) -> Result<()>;
+    fn round(&mut self, grads: Vec<Grad>) -> Result<()>;
 
     /// A variable as it is now; `pull` says whether all of it or what others changed.
-    fn read(&mut self, trainer: TrainerId, name: &str, pull: &Pull) -> Answer<Arc<Value>>;
+    fn read(&mut self, trainer: TrainerId, var: Var<'_>, pull: &Pull) -> Answer<Arc<Value>>;
 
     /// The files of a save.
     fn files(&self, save: &Save) -> Files;
@@ -70,6 +70,13 @@ pub(super) trait Table: Send {
 
     /// Its part that all tables have.
     fn updater(&mut self) -> &mut Updater;
+}
+
+/// A variable that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Var<'a> {
+    pub(super) id: VarId,
+    pub(super) name: &'a str,
 }
 
 /// A gradient that a table takes. It never changes, so nobody is waited for who asks.
@@ -101,9 +108,19 @@ pub(super) struct Updater {
     /// change.
     pub(super) server: Scope,
     shared: Vec<Shared>,
+    numbers: Numbers,
     /// Values that were asked for and have not changed since.
-    cache: BTreeMap<String, Arc<Value>>,
+    cache: BTreeMap<VarId, Arc<Value>>,
     memory: ServerMemory,
+}
+
+/// What the store calls the variables of a table.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// The first of its gradients; the others follow.
+    first_grad: u32,
+    /// Those that it changes, in their order; none if they are shared.
+    writes: Vec<Option<VarId>>,
 }
 
 /// A variable that others use too.
@@ -134,9 +151,21 @@ impl Updater {
             executor: Executor::new(),
             server: server.clone(),
             shared,
+            numbers: Numbers::default(),
             cache: BTreeMap::new(),
             memory: memory.clone(),
         }
+    }
+
+    /// Its gradients have numbers from `first_grad` on, and other variables those that `id_of` says.
+    pub(super) fn number(&mut self, first_grad: u32, id_of: impl Fn(&str) -> Option<VarId>) {
+        let writes = self.update.writes.iter().map(|name| id_of(name)).collect();
+        self.numbers = Numbers { first_grad, writes };
+    }
+
+    /// Which of its gradients this is.
+    fn slot(&self, grad: &Grad) -> usize {
+        grad.var.0.saturating_sub(self.numbers.first_grad) as usize
     }
 
     /// Gives the server's scope its variables back.
@@ -150,8 +179,8 @@ impl Updater {
 
     /// Runs the block on the gradients that were placed.
     pub(super) fn run(&mut self) -> Result<()> {
-        for name in &self.update.writes {
-            self.cache.remove(name);
+        for (name, id) in self.update.writes.iter().zip(&self.numbers.writes) {
+            id.map(|id| self.cache.remove(&id));
             if self.scope.find(name).is_some() {
                 self.scope.write(name, |value| make_own(value, self.memory.shared()));
             }
@@ -167,9 +196,12 @@ impl Updater {
     }
 
     /// Puts a gradient where the block looks for it.
-    pub(super) fn place(&mut self, grad: Named) {
+    pub(super) fn place(&mut self, grad: Grad) {
+        let slot = self.slot(&grad);
         let mut value = grad.value;
-        self.scope.write(&grad.name, |old| std::mem::swap(old, &mut value));
+        if let Some(var) = self.update.grads.get(slot) {
+            self.scope.write(&var.name, |old| std::mem::swap(old, &mut value));
+        }
         self.recycle(value);
     }
 
@@ -178,9 +210,21 @@ impl Updater {
         self.memory.recycle(value);
     }
 
+    /// For each gradient, whether it is among these.
+    pub(super) fn placed(&self, grads: &[Grad]) -> Vec<bool> {
+        let mut placed = vec![false; self.update.grads.len()];
+        for grad in grads {
+            if let Some(is_placed) = placed.get_mut(self.slot(grad)) {
+                *is_placed = true;
+            }
+        }
+        placed
+    }
+
     /// A trainer that is gone, or sent nothing, has gradients of zero.
-    pub(super) fn place_zeros(&self, placed: &[String]) {
-        for grad in self.update.grads.iter().filter(|grad| !placed.contains(&grad.name)) {
+    pub(super) fn place_zeros(&self, placed: &[bool]) {
+        let all = self.update.grads.iter().zip(placed);
+        for (grad, _) in all.filter(|(_, is_placed)| !**is_placed) {
             self.scope.write(&grad.name, |value| {
                 *value = match grad.meta.kind {
                     VarKind::SelectedRows => Value::Rows(empty_rows(grad)),
@@ -214,23 +258,36 @@ impl Updater {
         }
     }
 
-    /// Changes a variable without the block: what was answered of it is old.
-    pub(super) fn change<R>(&mut self, name: &str, change: impl FnOnce(&mut Value) -> R) -> R {
-        self.cache.remove(name);
-        self.scope.write(name, |value| {
-            make_own(value, self.memory.shared());
-            change(value)
-        })
+    /// Changes the variables that the block would, without it: what was answered of them is old.
+    pub(super) fn change(&mut self, change: impl Fn(&mut Value) -> Result<()>) -> Result<()> {
+        for (name, id) in self.update.writes.iter().zip(&self.numbers.writes) {
+            id.map(|id| self.cache.remove(&id));
+            self.scope.write(name, |value| {
+                make_own(value, self.memory.shared());
+                change(value)
+            })?;
+        }
+        Ok(())
     }
 
     /// A variable as it is now. Tensors are lent, not copied; whoever changes one gets it back first.
-    pub(super) fn value(&mut self, name: &str, is_asked_again: bool) -> Answer<Arc<Value>> {
-        if let Some(value) = self.cache.get(name) {
+    pub(super) fn value(&mut self, var: Var<'_>, is_asked_again: bool) -> Answer<Arc<Value>> {
+        if let Some(value) = self.cache.get(&var.id) {
             return Ok(value.clone());
         }
-        let value = lend(&self.scope, name, is_asked_again.then_some(self.memory.shared()))?;
-        self.cache.insert(name.to_string(), value.clone());
+        let value = lend(&self.scope, var.name, is_asked_again.then_some(self.memory.shared()))?;
+        self.cache.insert(var.id, value.clone());
         Ok(value)
+    }
+
+    /// The parameter as it is now, lent likewise.
+    pub(super) fn param_value(&mut self) -> Option<Arc<Value>> {
+        let name = self.update.param().map(|param| param.name.clone())?;
+        let at = self.update.writes.iter().position(|written| *written == name);
+        match at.and_then(|at| self.numbers.writes[at]) {
+            Some(id) => self.value(Var { id, name: &name }, true).ok(),
+            None => lend(&self.scope, &name, Some(self.memory.shared())).ok(),
+        }
     }
 }
 

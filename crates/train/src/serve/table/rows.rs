@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ps::message::{LookUp, Named, Pull, Save};
+use ps::message::{Grad, LookUp, Pull, Save};
 use ps::server::Size;
 use ps::{Refusal, TrainerId};
 use tensor::{DType, Tensor, Value};
 
 use super::saving::{Files, Snapshot};
 use super::slab::{ABSENT, Slab};
-use super::{Accepts, Answer, Table, Updater};
+use super::{Accepts, Answer, Table, Updater, Var};
 use crate::error::Result;
 use crate::serve::values::{check_answer, gather};
 
@@ -27,7 +27,7 @@ impl RowTable {
 
     /// Places a gradient, whose rows' numbers become their places; the numbers of those that the table
     /// has not taken in are the answer.
-    fn place(&mut self, mut grad: Named) -> Result<Vec<i64>> {
+    fn place(&mut self, mut grad: Grad) -> Result<Vec<i64>> {
         let left_out = match &mut grad.value {
             Value::Rows(rows) => {
                 let taken = self.slab.take(&self.updater.scope, rows);
@@ -54,8 +54,8 @@ impl Table for RowTable {
         self.updater.accepts(Some(self.slab.share()))
     }
 
-    fn look_up(&mut self, look_up: &LookUp) -> Answer<Tensor> {
-        let bad = |detail| Refusal::BadValue { var: look_up.table.clone(), detail };
+    fn look_up(&mut self, name: &str, look_up: &LookUp) -> Answer<Tensor> {
+        let bad = |detail| Refusal::BadValue { var: name.to_string(), detail };
         // Before rows are made for them.
         check_answer(look_up.keys.len(), self.slab.width(), DType::F32).map_err(bad)?;
         let places = match look_up.peek {
@@ -64,14 +64,14 @@ impl Table for RowTable {
         };
         let foreign = |row| bad(format!("row {row} was asked for, which the table does not have"));
         let places = places.map_err(foreign)?;
-        let unknown = || Refusal::UnknownVar(look_up.table.clone());
+        let unknown = || Refusal::UnknownVar(name.to_string());
         let found = self.updater.scope.read(self.slab.weights(), |value| {
             gather(value.tensor().ok_or_else(unknown)?, &places, Some(ABSENT)).map_err(bad)
         });
         found.unwrap_or_else(|| Err(unknown()))
     }
 
-    fn apply(&mut self, trainer: TrainerId, grad: Named) -> Result<()> {
+    fn apply(&mut self, trainer: TrainerId, grad: Grad) -> Result<()> {
         self.updater.name_trainer(trainer);
         let left_out = self.place(grad)?;
         self.run()?;
@@ -79,8 +79,8 @@ impl Table for RowTable {
         Ok(())
     }
 
-    fn round(&mut self, grads: Vec<Named>) -> Result<()> {
-        let placed: Vec<String> = grads.iter().map(|grad| grad.name.clone()).collect();
+    fn round(&mut self, grads: Vec<Grad>) -> Result<()> {
+        let placed = self.updater.placed(&grads);
         let mut left_out = Vec::with_capacity(grads.len());
         for grad in grads {
             left_out.push(self.place(grad)?);
@@ -92,10 +92,11 @@ impl Table for RowTable {
         Ok(())
     }
 
-    fn read(&mut self, _: TrainerId, name: &str, pull: &Pull) -> Answer<Arc<Value>> {
+    fn read(&mut self, _: TrainerId, var: Var<'_>, pull: &Pull) -> Answer<Arc<Value>> {
+        let name = var.name;
         let unknown = || Refusal::UnknownVar(name.to_string());
         if !self.slab.holds(name) {
-            return self.updater.value(name, true);
+            return self.updater.value(var, true);
         }
         if pull.changed {
             return Err(unknown());

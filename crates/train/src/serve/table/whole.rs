@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use program::distributed::Spread;
-use ps::message::{CHANGED_MAX, LookUp, Named, Pull, Save};
+use ps::message::{CHANGED_MAX, Grad, LookUp, Pull, Save};
 use ps::server::Size;
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
 
 use super::saving::{Files, Snapshot};
-use super::{Accepts, Answer, Table, Updater};
+use super::{Accepts, Answer, Table, Updater, Var};
 use crate::error::Result;
 use crate::io::rows::Naming;
 use crate::serve::changes::Changes;
@@ -42,17 +42,15 @@ impl WholeTable {
     }
 
     /// Adds a difference to its parameter, in place, and remembers which rows others have not seen.
-    fn add(&mut self, trainer: TrainerId, grad: Named) -> Result<()> {
-        let writes = self.updater.update.writes.clone();
-        if let (Value::Rows(rows), Some(table)) = (&grad.value, writes.first()) {
+    fn add(&mut self, trainer: TrainerId, grad: Grad) -> Result<()> {
+        let table = self.updater.update.writes.first();
+        if let (Value::Rows(rows), Some(table)) = (&grad.value, table) {
             self.changed.note(trainer, table, &rows.ids);
         }
-        for name in &writes {
-            self.updater.change(name, |value| match value {
-                Value::Tensor(param) => add_in_place(param, &grad.value),
-                _ => Ok(()),
-            })?;
-        }
+        self.updater.change(|value| match value {
+            Value::Tensor(param) => add_in_place(param, &grad.value),
+            _ => Ok(()),
+        })?;
         self.updater.recycle(grad.value);
         Ok(())
     }
@@ -88,11 +86,11 @@ impl Table for WholeTable {
         self.updater.accepts(None)
     }
 
-    fn look_up(&mut self, look_up: &LookUp) -> Answer<Tensor> {
-        self.gather(&look_up.table, &look_up.keys)
+    fn look_up(&mut self, name: &str, look_up: &LookUp) -> Answer<Tensor> {
+        self.gather(name, &look_up.keys)
     }
 
-    fn apply(&mut self, trainer: TrainerId, grad: Named) -> Result<()> {
+    fn apply(&mut self, trainer: TrainerId, grad: Grad) -> Result<()> {
         if self.policy.adds_differences {
             return self.add(trainer, grad);
         }
@@ -101,14 +99,15 @@ impl Table for WholeTable {
         self.updater.run()
     }
 
-    fn round(&mut self, grads: Vec<Named>) -> Result<()> {
-        let placed: Vec<String> = grads.iter().map(|grad| grad.name.clone()).collect();
+    fn round(&mut self, grads: Vec<Grad>) -> Result<()> {
+        let placed = self.updater.placed(&grads);
         grads.into_iter().for_each(|grad| self.updater.place(grad));
         self.updater.place_zeros(&placed);
         self.updater.run()
     }
 
-    fn read(&mut self, trainer: TrainerId, name: &str, pull: &Pull) -> Answer<Arc<Value>> {
+    fn read(&mut self, trainer: TrainerId, var: Var<'_>, pull: &Pull) -> Answer<Arc<Value>> {
+        let name = var.name;
         if self.policy.keeps_backups {
             self.back_up(trainer, name);
         }
@@ -118,7 +117,7 @@ impl Table for WholeTable {
         // A table of GEO is asked for once: it is not worth a copy that can be read again.
         let is_table = self.updater.update.takes_rows()
             && self.updater.update.writes.iter().any(|written| written == name);
-        self.updater.value(name, !(self.policy.adds_differences && is_table))
+        self.updater.value(var, !(self.policy.adds_differences && is_table))
     }
 
     fn files(&self, save: &Save) -> Files {
@@ -132,9 +131,7 @@ impl Table for WholeTable {
     }
 
     fn begin_save(&mut self) -> Snapshot {
-        let name = self.updater.update.param().map(|param| param.name.clone());
-        let value = name.and_then(|name| self.updater.value(&name, true).ok());
-        Snapshot::Whole(value.unwrap_or_default())
+        Snapshot::Whole(self.updater.param_value().unwrap_or_default())
     }
 
     fn size(&self) -> Size {

@@ -1,0 +1,43 @@
+//! What processes must agree on, and who waits for whom.
+
+use super::*;
+
+#[test]
+fn trainers_that_wait_for_each_other_are_told() {
+    let mut bench = Bench::new(2, true);
+    bench.hello(0, 0);
+    bench.hello(1, 1);
+    // Trainer 1 was started again and does its script anew: a round more than trainer 0.
+    bench.say(1, 1, push(1.0));
+    bench.say(1, 2, Barrier { round: 1 });
+    assert_eq!(bench.say(1, 9, pull(1)), []);
+    let told = bench.say(0, 9, Meet { place: "end".into(), turn: 1, bytes: Vec::new() });
+    let stuck = Refusal::Stuck { meeting: vec![0], round_of: vec![1], round: 1 };
+    assert_eq!(told, [(1, 9, stuck.clone().into()), (0, 9, stuck.into())]);
+}
+
+#[test]
+fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
+    let held = Held::param;
+    let greet = |vars: Vec<Held>| {
+        let hello = Hello { job: String::new(), vars, ..hello(0, 1) };
+        let ours = vec![held("w", &[4, 1]), held("bias", &[1]), held("table", &[])];
+        let mut server = Server::new(Config::default(), ours);
+        server.handle(Millis(0), ConnId(1), 0, hello.into())
+    };
+    for (name, dims) in [("w", vec![5, 1]), ("w2", vec![4, 1])] {
+        let said = replies(greet(vec![held("bias", &[1]), held(name, &dims)]));
+        let [(_, _, Reply::Refused(Refusal::OtherModel { var, .. }))] = &said[..] else {
+            panic!("{said:?}");
+        };
+        assert_eq!(var, name);
+    }
+    let stray = Held::other("a state of an optimizer that the server does not have");
+    let actions = greet(vec![held("w", &[4, 1]), held("table", &[9, 9]), stray]);
+    let warned = actions.iter().any(|action| match action {
+        Action::Log(Severity::Warning, line) => line.contains("has no parameter bias"),
+        _ => false,
+    });
+    assert!(warned, "{actions:?}");
+    assert!(matches!(replies(actions)[..], [(1, 0, Reply::Welcome(_))]));
+}

@@ -1,0 +1,114 @@
+//! Every change of a folder goes through here, so that tests can stop between any two.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+pub(super) fn write_failed(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| Error::WriteFile { path: path.to_path_buf(), source }
+}
+
+/// Makes a folder.
+pub(super) fn create_dir(path: &Path) -> io::Result<()> {
+    before(&Change::Make)?;
+    fs::create_dir(path)
+}
+
+/// Makes a folder and those around it.
+pub(super) fn create_dir_all(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    before(&Change::Make)?;
+    fs::create_dir_all(path)
+}
+
+/// Writes a whole file, which is not durable yet.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    before(&Change::Write(path))?;
+    fs::write(path, bytes)
+}
+
+/// Begins a file, which is written bit by bit.
+pub(super) fn create(path: &Path) -> io::Result<File> {
+    before(&Change::Write(path))?;
+    File::create(path)
+}
+
+/// Gives a file or a folder another name, and replaces what has that name.
+pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    before(&Change::Rename(from, to))?;
+    fs::rename(from, to)
+}
+
+/// Removes a file that others may have removed meanwhile.
+pub(super) fn remove_file(path: &Path) -> io::Result<()> {
+    before(&Change::Remove)?;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Removes a folder with all that is in it, as far as that goes: nobody will look at it.
+pub(super) fn remove_dir_all(path: &Path) {
+    let _ = before(&Change::Remove).and_then(|()| fs::remove_dir_all(path));
+}
+
+/// Makes a file or a folder durable.
+pub(super) fn sync(path: &Path) -> Result<()> {
+    let sync = || {
+        before(&Change::Sync(path))?;
+        File::open(path)?.sync_all()
+    };
+    sync().map_err(write_failed(path))
+}
+
+/// What happens to the disk.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(test), allow(dead_code))] // Tests read the paths.
+pub(super) enum Change<'a> {
+    Make,
+    Write(&'a Path),
+    Rename(&'a Path, &'a Path),
+    Remove,
+    Sync(&'a Path),
+}
+
+#[cfg(not(test))]
+fn before(_: &Change<'_>) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+pub(super) use watched::{before, watch};
+
+#[cfg(test)]
+mod watched {
+    use std::cell::RefCell;
+    use std::io;
+
+    use super::Change;
+
+    type Watcher = Box<dyn FnMut(&Change<'_>) -> io::Result<()>>;
+
+    thread_local! {
+        static WATCHER: RefCell<Option<Watcher>> = const { RefCell::new(None) };
+    }
+
+    /// Calls a function before every change that this thread makes, until the next one is set. An error of
+    /// the function is an error of the disk, and the change does not happen.
+    pub(in super::super) fn watch(watcher: Option<Watcher>) {
+        WATCHER.set(watcher);
+    }
+
+    pub(in super::super) fn before(change: &Change<'_>) -> io::Result<()> {
+        // A watcher that looks at the disk through these functions is not watched.
+        let Some(mut watcher) = WATCHER.take() else { return Ok(()) };
+        let answer = watcher(change);
+        WATCHER.set(Some(watcher));
+        answer
+    }
+}

@@ -1,0 +1,44 @@
+//! A saved folder is a transaction: a reader sees what one save left, whole, or what the save before it
+//! left, whole; whenever a process or the machine stops.
+//!
+//! Files have their usual names directly in the folder, so other programs can read it. Beside them is
+//! the folder `.paddlewheel`:
+//!
+//! | entry | what it is |
+//! |---|---|
+//! | `manifest` | the files of the folder with sizes and checksums: what is listed here was saved |
+//! | `lock` | held while a save is committed |
+//! | `stage-<n>/` | files of a save that is not committed; `owner` in it is locked while its process lives |
+//! | `commit-<hash>/` | files of the save that the manifest of that hash lists, until all are under their usual names |
+//!
+//! A save writes its files into a stage and makes them durable. Then it renames the stage to the hash of the
+//! new manifest, and the new manifest over the old one: that is the moment of the commit. Last, it moves the
+//! files to their usual names. Readers look into the commit folder of the manifest first, so it does not
+//! matter how many files were moved. Whoever saves next finishes what a dead process had committed, and
+//! removes what it had not.
+//!
+//! Decision: `docs/decisions/037-saved-folders.md`. Format: `docs/formats.md`.
+
+mod disk;
+mod lock;
+mod manifest;
+mod parts;
+mod place;
+mod read;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod text;
+mod transaction;
+
+pub use manifest::{About, FolderSave, Manifest, SavedFile, SavedPart, SavedVar};
+pub use read::{FileReader, Folder};
+pub use stage::{FileWriter, Stage};
+pub use transaction::{StagePart, Transaction};
+
+/// The folder beside the saved files.
+pub(crate) const PRIVATE: &str = ".paddlewheel";
+/// The list of what was saved, in it.
+const MANIFEST: &str = "manifest";
+/// Bytes that are read or written at once.
+const BLOCK_BYTES: usize = 1 << 20;

@@ -1,0 +1,285 @@
+//! A folder as one save left it.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::manifest::{Flaw, Manifest, SavedFile, VERSION, is_safe};
+use super::place::committed;
+use super::{BLOCK_BYTES, MANIFEST, PRIVATE, lock};
+use crate::error::{Error, FileState, Result};
+
+/// How often a folder may change while it is read, before those who save must wait.
+const ATTEMPTS: usize = 8;
+/// Larger lists are not read into memory.
+const MANIFEST_BYTES_MAX: u64 = 1 << 30;
+
+/// The manifest of a folder with its hash and its bytes; `None` if it has none.
+pub(super) fn read_manifest(dir: &Path) -> Result<Option<(Manifest, u64, Vec<u8>)>> {
+    let path = dir.join(PRIVATE).join(MANIFEST);
+    let bytes = match read_small(&path) {
+        Err(error) if is_absent(&error) => return Ok(None),
+        bytes => bytes.map_err(|source| Error::ReadFile { path: path.clone(), source })?,
+    };
+    match Manifest::from_bytes(&bytes) {
+        Ok((manifest, hash)) => Ok(Some((manifest, hash, bytes))),
+        Err(Flaw::Version(found)) => Err(Error::ManifestVersion { path, found, known: VERSION }),
+        Err(Flaw::Line(line, problem)) => Err(Error::BadManifest { path, line, problem }),
+        Err(Flaw::Hash { expected, found }) => Err(Error::ManifestHash { path, expected, found }),
+    }
+}
+
+fn read_small(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MANIFEST_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether there is no such file, for whatever reason.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A folder with files, as one save left it. What was saved by us is compared with its checksum.
+#[derive(Debug)]
+pub struct Folder {
+    dir: PathBuf,
+    /// The list with its hash and its bytes.
+    manifest: Option<(Manifest, u64, Vec<u8>)>,
+    /// Where each file is in the list.
+    places: HashMap<String, (usize, usize)>,
+    /// Whether something was asked for that is on no list.
+    is_unlisted: AtomicBool,
+}
+
+impl Folder {
+    /// Reads which files there are. A folder without a list is one that others wrote.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let manifest = read_manifest(dir)?;
+        let mut places = HashMap::new();
+        for (at, save) in manifest.iter().flat_map(|(list, ..)| list.saves.iter().enumerate()) {
+            let names = save.files.iter().enumerate();
+            places.extend(names.map(|(i, file)| (file.name.clone(), (at, i))));
+        }
+        let is_unlisted = AtomicBool::new(manifest.is_none());
+        Ok(Self { dir: dir.to_path_buf(), manifest, places, is_unlisted })
+    }
+
+    /// Reads files of a folder so that all are of one save, though others save into it at the same time.
+    /// `read` may be called several times.
+    pub fn consistently<T>(dir: &Path, read: impl Fn(&Folder) -> Result<T>) -> Result<T> {
+        for _ in 0..ATTEMPTS {
+            let folder = Self::open(dir)?;
+            let result = read(&folder);
+            // What the checksums of one list agree to is of one save.
+            let is_certain = result.is_ok() && !folder.is_unlisted.load(Ordering::Relaxed);
+            if is_certain || !folder.has_changed() {
+                return result.map_err(|error| offered(error, &folder));
+            }
+        }
+        let _shared = lock::shared(&dir.join(PRIVATE))?;
+        let folder = Self::open(dir)?;
+        read(&folder).map_err(|error| offered(error, &folder))
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What was saved into it, as far as we saved it.
+    pub fn manifest(&self) -> Option<&Manifest> {
+        self.manifest.as_ref().map(|(manifest, ..)| manifest)
+    }
+
+    /// What is known of a file that we saved.
+    pub fn saved(&self, name: &str) -> Option<&SavedFile> {
+        let &(save, at) = self.places.get(name)?;
+        self.manifest()?.saves.get(save)?.files.get(at)
+    }
+
+    /// Whether there is a file of this name, or should be.
+    pub fn has(&self, name: &str) -> bool {
+        self.saved(name).is_some() || {
+            self.is_unlisted.store(true, Ordering::Relaxed);
+            !self.is_removed(name) && self.dir.join(name).is_file()
+        }
+    }
+
+    /// Whether a save removed this file, though it may still be there.
+    pub(crate) fn is_removed(&self, name: &str) -> bool {
+        self.manifest().is_some_and(|manifest| manifest.removed.contains(name))
+    }
+
+    /// Reads a file whole.
+    pub fn read(&self, name: &str) -> Result<Vec<u8>> {
+        let mut reader = self.reader(name)?;
+        let mut bytes = Vec::new();
+        let read = reader.read_all(&mut bytes);
+        read.map_err(|source| Error::ReadFile { path: reader.path.clone(), source })?;
+        reader.finish()?;
+        Ok(bytes)
+    }
+
+    /// Opens a file that is read bit by bit; what was read counts when the reader is finished.
+    pub fn reader(&self, name: &str) -> Result<FileReader> {
+        let path = self.dir.join(name);
+        if !is_safe(name) {
+            return Err(Error::UnsafeName { var: name.to_string() });
+        }
+        let saved = self.saved(name).cloned();
+        let opened = match (&saved, &self.manifest) {
+            (Some(_), Some((_, hash, _))) => match open(&committed(&self.dir, *hash).join(name)) {
+                Err(error) if is_absent(&error) => open(&path),
+                opened => opened,
+            },
+            _ => {
+                self.is_unlisted.store(true, Ordering::Relaxed);
+                match self.is_removed(name) {
+                    true => Err(io::ErrorKind::NotFound.into()),
+                    false => open(&path),
+                }
+            }
+        };
+        match (opened, saved) {
+            (Ok((file, n_bytes)), saved) => {
+                let checksum = crc32fast::Hasher::new();
+                Ok(FileReader { path, file, n_bytes, n_read: 0, checksum, saved })
+            }
+            (Err(error), Some(saved)) if is_absent(&error) => {
+                let expected = FileState { n_bytes: saved.n_bytes, checksum: saved.checksum };
+                Err(Error::FileDiffers { path, expected, found: None, offer: None })
+            }
+            (Err(source), _) => Err(Error::ReadFile { path, source }),
+        }
+    }
+
+    /// Compares every file that was saved with its checksum.
+    pub fn verify(&self) -> Result<()> {
+        let mut files = self.manifest().into_iter().flat_map(Manifest::files);
+        files.try_for_each(|file| self.reader(&file.name)?.finish())
+    }
+
+    /// Whether another save was committed since the folder was opened.
+    fn has_changed(&self) -> bool {
+        let now = read_small(&self.dir.join(PRIVATE).join(MANIFEST)).ok();
+        now.as_deref() != self.manifest.as_ref().map(|(_, _, bytes)| &bytes[..])
+    }
+}
+
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    // A pipe or a device would never end, and opening one may wait for ever.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let file = File::open(path)?;
+    let n_bytes = file.metadata()?.len();
+    Ok((file, n_bytes))
+}
+
+/// A file of a folder, while it is read.
+#[derive(Debug)]
+pub struct FileReader {
+    path: PathBuf,
+    file: File,
+    n_bytes: u64,
+    n_read: u64,
+    checksum: crc32fast::Hasher,
+    saved: Option<SavedFile>,
+}
+
+impl FileReader {
+    /// Where the file is, or will be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size.
+    pub fn n_bytes(&self) -> u64 {
+        self.n_bytes
+    }
+
+    /// Reads what is left.
+    fn read_all(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        let left = usize::try_from(self.n_bytes - self.n_read).unwrap_or(usize::MAX);
+        bytes.try_reserve_exact(left).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        loop {
+            let before = bytes.len();
+            self.file.by_ref().take(BLOCK_BYTES as u64).read_to_end(bytes)?;
+            let block = &bytes[before..];
+            if block.is_empty() {
+                return Ok(());
+            }
+            self.n_read += block.len() as u64;
+            if self.saved.is_some() {
+                self.checksum.update(block);
+            }
+        }
+    }
+
+    /// Compares what was read, and what is left, with what was saved.
+    pub fn finish(mut self) -> Result<()> {
+        let Some(saved) = self.saved.take() else { return Ok(()) };
+        let mut block = vec![0; BLOCK_BYTES];
+        loop {
+            let n = self.file.read(&mut block);
+            let n = n.map_err(|source| Error::ReadFile { path: self.path.clone(), source })?;
+            if n == 0 {
+                break;
+            }
+            self.n_read += n as u64;
+            self.checksum.update(&block[..n]);
+        }
+        let expected = FileState { n_bytes: saved.n_bytes, checksum: saved.checksum };
+        let found = FileState { n_bytes: self.n_read, checksum: self.checksum.finalize() };
+        if found == expected {
+            return Ok(());
+        }
+        Err(Error::FileDiffers { path: self.path, expected, found: Some(found), offer: None })
+    }
+}
+
+impl Read for FileReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read(buffer)?;
+        self.n_read += n as u64;
+        if self.saved.is_some() {
+            self.checksum.update(&buffer[..n]);
+        }
+        Ok(n)
+    }
+}
+
+/// The error, with a folder beside this one that holds the same files, whole, if there is one.
+fn offered(error: Error, folder: &Folder) -> Error {
+    match error {
+        Error::FileDiffers { path, expected, found, offer: None } => {
+            let offer = whole_beside(folder);
+            Error::FileDiffers { path, expected, found, offer }
+        }
+        error => error,
+    }
+}
+
+fn whole_beside(folder: &Folder) -> Option<PathBuf> {
+    let own = fs::canonicalize(&folder.dir).ok()?;
+    let names = |folder: &Folder| {
+        let mut names: Vec<String> = folder.places.keys().cloned().collect();
+        names.sort_unstable();
+        names
+    };
+    let wanted = names(folder);
+    let mut beside = Vec::new();
+    for entry in fs::read_dir(own.parent()?).ok()?.flatten() {
+        let Ok(other) = Folder::open(&entry.path()) else { continue };
+        if entry.path() != own && other.manifest.is_some() && names(&other) == wanted {
+            let list = entry.path().join(PRIVATE).join(MANIFEST);
+            let written = fs::metadata(list).and_then(|list| list.modified()).ok();
+            beside.push((written, entry.path(), other));
+        }
+    }
+    beside.sort_by(|a, b| (&b.0, &b.1).cmp(&(&a.0, &a.1)));
+    beside.into_iter().find(|(_, _, other)| other.verify().is_ok()).map(|(_, path, _)| path)
+}

@@ -1,0 +1,198 @@
+//! Files of a save that is not committed yet.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirEntry, File};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use tensor::EvenIfPoisoned;
+
+use super::disk::{self, create_dir, create_dir_all, remove_dir_all, sync, write_failed};
+use super::manifest::{SavedFile, SavedPart, SavedVar, is_safe};
+use super::{BLOCK_BYTES, lock};
+use crate::error::{Error, Result};
+
+/// Where the files of a stage are, as they will be in the folder.
+pub(super) const FILES: &str = "files";
+/// Where the lists of those are who added files.
+pub(super) const LISTS: &str = "lists";
+/// How the names of files begin that are locked while the processes live that write into the stage.
+const OWNER: &str = "owner-";
+/// How the name of a stage begins.
+const PREFIX: &str = "stage-";
+
+/// A folder with files of a save.
+#[derive(Debug)]
+pub struct Stage {
+    pub(super) path: PathBuf,
+    /// What was written whole.
+    files: Mutex<Vec<SavedFile>>,
+}
+
+impl Stage {
+    /// A path for a new stage. No other has it, not even on another disk.
+    pub(super) fn new_path(private: &Path) -> PathBuf {
+        // Only names of files that are gone when the save is done depend on it.
+        let id = RandomState::new().build_hasher().finish();
+        private.join(format!("{PREFIX}{id:016x}"))
+    }
+
+    /// The stage at a path, which is made if it is not there; it belongs to this process as long as the
+    /// file is open. The caller holds the lock.
+    pub(super) fn own(path: &Path) -> Result<(Self, File)> {
+        match create_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(write_failed(path))?,
+        }
+        let id = RandomState::new().build_hasher().finish();
+        let owner = lock::own(&path.join(format!("{OWNER}{id:016x}")));
+        Ok((Self::at(path), owner.map_err(write_failed(path))?))
+    }
+
+    /// The stage at a path.
+    pub(super) fn at(path: &Path) -> Self {
+        Self { path: path.to_path_buf(), files: Mutex::default() }
+    }
+
+    /// Begins a file.
+    pub fn create(&self, name: &str) -> Result<FileWriter<'_>> {
+        if !is_safe(name) {
+            return Err(Error::UnsafeName { var: name.to_string() });
+        }
+        let path = self.path.join(FILES).join(name);
+        let create = || {
+            if let Some(parent) = path.parent() {
+                create_dir_all(parent)?;
+            }
+            disk::create(&path)
+        };
+        let file = create().map_err(write_failed(&path))?;
+        let saved = SavedFile {
+            name: name.to_string(),
+            n_bytes: 0,
+            checksum: 0,
+            vars: Vec::new(),
+            part: None,
+        };
+        let (checksum, block) = (crc32fast::Hasher::new(), Vec::new());
+        Ok(FileWriter { stage: self, path, file, checksum, block, saved })
+    }
+
+    fn files(&self) -> MutexGuard<'_, Vec<SavedFile>> {
+        self.files.lock().even_if_poisoned()
+    }
+
+    /// Makes what was written durable, and says what it is, in order of the names.
+    pub(super) fn synced(&self) -> Result<Vec<SavedFile>> {
+        let mut files = self.files().clone();
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        // The last of several with one name is the one that is there.
+        files.reverse();
+        files.dedup_by(|a, b| a.name == b.name);
+        files.reverse();
+        let root = self.path.join(FILES);
+        let mut folders = BTreeSet::from([self.path.clone()]);
+        for file in &files {
+            let path = root.join(&file.name);
+            sync(&path)?;
+            let inside = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&root));
+            folders.extend(inside.map(Path::to_path_buf));
+        }
+        folders.iter().try_for_each(|folder| sync(folder))?;
+        Ok(files)
+    }
+
+    /// Removes the stage with all that is in it.
+    pub(super) fn remove(&self) {
+        remove_dir_all(&self.path);
+    }
+}
+
+/// Removes stages of processes that are gone. The caller holds the lock.
+pub(super) fn clean(private: &Path) {
+    let Ok(entries) = fs::read_dir(private) else { return };
+    for entry in entries.flatten() {
+        let is_stage = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if is_stage && is_left(&entry.path()) {
+            remove_dir_all(&entry.path());
+        }
+    }
+}
+
+/// Whether all processes that wrote into a stage are gone.
+fn is_left(stage: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(stage) else { return false };
+    let is_owner = |entry: &DirEntry| entry.file_name().to_string_lossy().starts_with(OWNER);
+    let mut owners = entries.flatten().filter(is_owner);
+    owners.all(|owner| lock::is_left(&owner.path()))
+}
+
+/// A file of a save, while it is written. It counts when it is finished.
+#[derive(Debug)]
+pub struct FileWriter<'a> {
+    stage: &'a Stage,
+    path: PathBuf,
+    file: File,
+    checksum: crc32fast::Hasher,
+    /// What is not written yet.
+    block: Vec<u8>,
+    saved: SavedFile,
+}
+
+impl FileWriter<'_> {
+    /// Says that a variable is in the file.
+    pub fn holds(&mut self, var: SavedVar) {
+        self.saved.vars.push(var);
+    }
+
+    /// Says that the file is a part of a variable.
+    pub fn is_part(&mut self, part: SavedPart) {
+        self.saved.part = Some(part);
+    }
+
+    /// The file is whole.
+    pub fn finish(mut self) -> Result<()> {
+        self.flush().map_err(write_failed(&self.path))?;
+        self.saved.checksum = self.checksum.finalize();
+        self.stage.files().push(self.saved);
+        Ok(())
+    }
+
+    /// The error for what writing into this file answered.
+    pub fn failed(&self, source: io::Error) -> Error {
+        write_failed(&self.path)(source)
+    }
+
+    fn write_block(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Blocks are small enough to be in the cache for the second of the two.
+        for block in bytes.chunks(BLOCK_BYTES) {
+            self.checksum.update(block);
+            self.file.write_all(block)?;
+            self.saved.n_bytes += block.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Write for FileWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.block.len() + bytes.len() > BLOCK_BYTES {
+            self.flush()?;
+        }
+        match bytes.len() < BLOCK_BYTES {
+            true => self.block.extend_from_slice(bytes),
+            false => self.write_block(bytes)?,
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let block = std::mem::take(&mut self.block);
+        self.write_block(&block)?;
+        self.block = block;
+        self.block.clear();
+        Ok(())
+    }
+}

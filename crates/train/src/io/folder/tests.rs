@@ -1,0 +1,428 @@
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use tempfile::tempdir;
+use tensor::DType;
+
+use super::disk::{Change, watch};
+use super::*;
+use crate::error::Error;
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn files(of: &[(&str, &str)]) -> Files {
+    of.iter().map(|(name, text)| (name.to_string(), text.as_bytes().to_vec())).collect()
+}
+
+fn save(dir: &Path, files: &Files) -> crate::error::Result<()> {
+    let transaction = Transaction::begin(dir)?;
+    for (name, bytes) in files {
+        transaction.write(name, bytes)?;
+    }
+    transaction.commit(About::new("variables"))
+}
+
+/// What our readers see.
+fn load(dir: &Path) -> crate::error::Result<Files> {
+    Folder::consistently(dir, |folder| {
+        let names = folder.manifest().into_iter().flat_map(Manifest::files);
+        names.map(|file| Ok((file.name.clone(), folder.read(&file.name)?))).collect()
+    })
+}
+
+/// What other programs see: every file but ours.
+fn visible(dir: &Path) -> Files {
+    let mut found = Files::new();
+    let mut folders = vec![dir.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.ends_with(PRIVATE) {
+                continue;
+            }
+            match path.is_dir() {
+                true => folders.push(path),
+                false => {
+                    let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_string();
+                    found.insert(name, fs::read(&path).unwrap());
+                }
+            }
+        }
+    }
+    found
+}
+
+fn private_names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir.join(PRIVATE)).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+#[test]
+fn what_is_saved_is_there_under_its_name() {
+    let dir = tempdir().unwrap();
+    let saved = files(&[("w", "one"), ("a/b", "two")]);
+    save(dir.path(), &saved).unwrap();
+    assert_eq!(load(dir.path()).unwrap(), saved);
+    assert_eq!(visible(dir.path()), saved);
+    assert_eq!(private_names(dir.path()), ["lock", "manifest"]);
+    let folder = Folder::open(dir.path()).unwrap();
+    assert_eq!(folder.manifest().unwrap().newest(), Some(&About::new("variables")));
+}
+
+#[test]
+fn saves_of_other_files_add_up_and_files_of_others_stay() {
+    let dir = tempdir().unwrap();
+    fs::write(dir.path().join("notes.txt"), "mine").unwrap();
+    save(dir.path(), &files(&[("a", "1"), ("b", "1")])).unwrap();
+    save(dir.path(), &files(&[("b", "2"), ("c", "2")])).unwrap();
+    assert_eq!(load(dir.path()).unwrap(), files(&[("a", "1"), ("b", "2"), ("c", "2")]));
+    assert_eq!(fs::read(dir.path().join("notes.txt")).unwrap(), b"mine");
+    // What somebody deleted is not missed after the next save.
+    fs::remove_file(dir.path().join("a")).unwrap();
+    save(dir.path(), &files(&[("b", "3")])).unwrap();
+    assert_eq!(load(dir.path()).unwrap(), files(&[("b", "3"), ("c", "2")]));
+}
+
+#[test]
+fn the_same_save_gives_the_same_bytes() {
+    let dirs = [tempdir().unwrap(), tempdir().unwrap()];
+    let text = dirs.map(|dir| {
+        save(dir.path(), &files(&[("a", "1"), ("b", "2")])).unwrap();
+        save(dir.path(), &files(&[("a", "3")])).unwrap();
+        fs::read(dir.path().join(PRIVATE).join(MANIFEST)).unwrap()
+    });
+    assert_eq!(text[0], text[1]);
+}
+
+#[test]
+fn a_manifest_survives_and_every_flipped_bit_of_it_is_found() {
+    let dir = tempdir().unwrap();
+    let transaction = Transaction::begin(dir.path()).unwrap();
+    let mut file = transaction.create("two words\n").unwrap();
+    file.holds(SavedVar { name: "x y".to_string(), dtype: DType::F32, dims: vec![2, -1] });
+    file.holds(SavedVar { name: "s".to_string(), dtype: DType::I64, dims: vec![] });
+    file.is_part(SavedPart { var: "x y".to_string(), number: 1, n: 3 });
+    file.finish().unwrap();
+    let about = About { step: Some(7), mode: "sync".to_string(), n_servers: 2, ..About::new("m") };
+    transaction.commit(about.clone()).unwrap();
+    let path = dir.path().join(PRIVATE).join(MANIFEST);
+    let folder = Folder::open(dir.path()).unwrap();
+    let saved = folder.saved("two words\n").unwrap();
+    assert_eq!((saved.vars.len(), saved.vars[0].dims.clone()), (2, vec![2, -1]));
+    assert_eq!(folder.manifest().unwrap().parts("x y").len(), 1);
+    assert_eq!(folder.manifest().unwrap().newest(), Some(&about));
+    let bytes = fs::read(&path).unwrap();
+    for at in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[at / 8] ^= 1 << (at % 8);
+        assert!(Manifest::from_bytes(&damaged).is_err(), "bit {at}");
+    }
+    for n in 0..bytes.len() {
+        assert!(Manifest::from_bytes(&bytes[..n]).is_err(), "{n} bytes");
+    }
+    // A damaged list keeps nobody from saving again.
+    fs::write(&path, &bytes[..20]).unwrap();
+    assert!(matches!(Folder::open(dir.path()), Err(Error::BadManifest { .. })));
+    save(dir.path(), &files(&[("a", "1")])).unwrap();
+    assert_eq!(load(dir.path()).unwrap(), files(&[("a", "1")]));
+}
+
+#[test]
+fn a_newer_format_is_refused_and_left_alone() {
+    let dir = tempdir().unwrap();
+    save(dir.path(), &files(&[("a", "1")])).unwrap();
+    let path = dir.path().join(PRIVATE).join(MANIFEST);
+    fs::write(&path, "paddlewheel folder 2\n\u{1}whatever").unwrap();
+    let read = Folder::open(dir.path()).unwrap_err();
+    assert!(matches!(read, Error::ManifestVersion { found: 2, known: 1, .. }), "{read}");
+    let saved = save(dir.path(), &files(&[("a", "2")])).unwrap_err();
+    assert!(matches!(saved, Error::ManifestVersion { .. }), "{saved}");
+    assert_eq!(visible(dir.path()), files(&[("a", "1")]));
+}
+
+#[test]
+fn what_others_changed_is_named_with_both_sides() {
+    let root = tempdir().unwrap();
+    let dir = root.path().join("2");
+    save(&dir, &files(&[("a", "12"), ("b", "12")])).unwrap();
+    fs::write(dir.join("a"), "13").unwrap();
+    let error = load(&dir).unwrap_err();
+    let Error::FileDiffers { path, expected, found: Some(found), offer: None } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!((path, expected.n_bytes, found.n_bytes), (&dir.join("a"), 2, 2));
+    assert_ne!(expected.checksum, found.checksum);
+    fs::remove_file(dir.join("a")).unwrap();
+    // The same files beside it, whole, and damaged.
+    save(&root.path().join("1"), &files(&[("a", "0"), ("b", "0")])).unwrap();
+    save(&root.path().join("0"), &files(&[("a", "0"), ("b", "0")])).unwrap();
+    fs::write(root.path().join("0/a"), "9").unwrap();
+    save(&root.path().join("other"), &files(&[("a", "0")])).unwrap();
+    let error = load(&dir).unwrap_err();
+    let Error::FileDiffers { found: None, offer: Some(offer), .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(offer.ends_with("1"), "{}", offer.display());
+    assert!(error.to_string().contains("older save that is whole"), "{error}");
+}
+
+#[test]
+fn folders_without_a_list_and_files_that_are_on_none_are_read_as_they_are() {
+    let dir = tempdir().unwrap();
+    fs::write(dir.path().join("a"), "fluid").unwrap();
+    let read = |name: &str| Folder::consistently(dir.path(), |folder| folder.read(name));
+    assert_eq!(read("a").unwrap(), b"fluid");
+    save(dir.path(), &files(&[("b", "1")])).unwrap();
+    assert_eq!(read("a").unwrap(), b"fluid");
+    assert!(matches!(read("c"), Err(Error::ReadFile { .. })));
+    for name in ["../a", "/etc/passwd", "", ".paddlewheel/manifest"] {
+        assert!(matches!(read(name), Err(Error::UnsafeName { .. })), "{name}");
+        let transaction = Transaction::begin(dir.path()).unwrap();
+        assert!(matches!(transaction.create(name), Err(Error::UnsafeName { .. })), "{name}");
+    }
+}
+
+#[test]
+fn a_save_that_is_given_up_leaves_nothing() {
+    let dir = tempdir().unwrap();
+    save(dir.path(), &files(&[("a", "1")])).unwrap();
+    let transaction = Transaction::begin(dir.path()).unwrap();
+    transaction.write("a", b"2").unwrap();
+    drop(transaction);
+    assert_eq!(visible(dir.path()), files(&[("a", "1")]));
+    assert_eq!(private_names(dir.path()), ["lock", "manifest"]);
+    // A folder in the place of a file is found before the commit.
+    fs::create_dir(dir.path().join("taken")).unwrap();
+    let error = save(dir.path(), &files(&[("a", "2"), ("taken", "2")])).unwrap_err();
+    assert!(matches!(error, Error::WriteFile { .. }), "{error}");
+    assert_eq!(load(dir.path()).unwrap(), files(&[("a", "1")]));
+    assert_eq!(private_names(dir.path()), ["lock", "manifest"]);
+}
+
+#[test]
+fn two_saves_at_once_are_one_after_the_other() {
+    let dir = tempdir().unwrap();
+    let one = Transaction::begin(dir.path()).unwrap();
+    let two = Transaction::begin(dir.path()).unwrap();
+    one.write("a", b"1").unwrap();
+    two.write("b", b"2").unwrap();
+    two.write("c", b"2").unwrap();
+    two.commit(About::new("variables")).unwrap();
+    one.write("c", b"1").unwrap();
+    one.commit(About::new("variables")).unwrap();
+    assert_eq!(load(dir.path()).unwrap(), files(&[("a", "1"), ("b", "2"), ("c", "1")]));
+}
+
+#[test]
+fn parts_of_another_number_and_whole_files_are_replaced() {
+    let dir = tempdir().unwrap();
+    let save = |n: usize| {
+        let transaction = Transaction::begin(dir.path()).unwrap();
+        for number in 0..n {
+            let mut file = transaction.create(&format!("t/emb_{number}of{n}")).unwrap();
+            file.is_part(SavedPart { var: "emb".to_string(), number, n });
+            file.finish().unwrap();
+        }
+        transaction.commit(About::new("variables")).unwrap();
+    };
+    let whole = || {
+        let transaction = Transaction::begin(dir.path()).unwrap();
+        let mut file = transaction.create("emb").unwrap();
+        file.holds(SavedVar { name: "emb".to_string(), dtype: DType::F32, dims: vec![1] });
+        file.finish().unwrap();
+        transaction.commit(About::new("variables")).unwrap();
+    };
+    let names = || visible(dir.path()).into_keys().collect::<Vec<_>>();
+    fs::create_dir(dir.path().join("t")).unwrap();
+    // One of an older version, which is on no list, and one of another variable.
+    fs::write(dir.path().join("t/emb_0of3"), "").unwrap();
+    fs::write(dir.path().join("t/emb_1_0of3"), "").unwrap();
+    save(2);
+    assert_eq!(names(), ["t/emb_0of2", "t/emb_1_0of3", "t/emb_1of2"]);
+    save(1);
+    assert_eq!(names(), ["t/emb_0of1", "t/emb_1_0of3"]);
+    whole();
+    assert_eq!(names(), ["emb", "t/emb_1_0of3"]);
+    save(1);
+    assert_eq!(names(), ["t/emb_0of1", "t/emb_1_0of3"]);
+}
+
+#[test]
+fn other_processes_add_files() {
+    let dir = tempdir().unwrap();
+    let mut transaction = Transaction::begin(dir.path()).unwrap();
+    let part = StagePart::begin(transaction.stage_path()).unwrap();
+    let write = |stage: &stage::Stage| {
+        let file = stage.create("t/emb_0")?;
+        file.finish()
+    };
+    part.add("emb/0", write).unwrap();
+    transaction.write("a", b"1").unwrap();
+    assert!(transaction.take_list("emb/0").unwrap());
+    assert!(!transaction.take_list("emb/1").unwrap());
+    transaction.commit(About::new("variables")).unwrap();
+    part.commit(About::new("variables")).unwrap();
+    assert_eq!(load(dir.path()).unwrap(), files(&[("a", "1"), ("t/emb_0", "")]));
+    assert_eq!(private_names(dir.path()), ["lock", "manifest"]);
+}
+
+#[test]
+fn other_processes_commit_on_disks_of_their_own() {
+    let dir = tempdir().unwrap();
+    let stage = dir.path().join(PRIVATE).join("stage-7");
+    let parts = [0, 1].map(|n| {
+        let part = StagePart::begin(&stage).unwrap();
+        part.add(&format!("emb{n}"), |stage| stage.create(&format!("t/emb_{n}"))?.finish())
+            .unwrap();
+        part
+    });
+    for part in parts {
+        part.commit(About::new("variables")).unwrap();
+    }
+    assert_eq!(load(dir.path()).unwrap(), files(&[("t/emb_0", ""), ("t/emb_1", "")]));
+    // One that is given up, one that somebody removed, and one that was left behind.
+    let part = StagePart::begin(&stage).unwrap();
+    part.add("emb0", |stage| stage.create("t/emb_0")?.finish()).unwrap();
+    part.give_up();
+    assert_eq!(private_names(dir.path()), ["lock", "manifest"]);
+    let part = StagePart::begin(&stage).unwrap();
+    part.add("emb9", |stage| stage.create("t/emb_9")?.finish()).unwrap();
+    fs::remove_dir_all(&stage).unwrap();
+    let error = part.commit(About::new("variables")).unwrap_err();
+    assert!(matches!(error, Error::NotSaved { .. }), "{error}");
+    drop(StagePart::begin(&stage).unwrap());
+    save(dir.path(), &files(&[("a", "1")])).unwrap();
+    assert_eq!(private_names(dir.path()), ["lock", "manifest"]);
+    let error = StagePart::begin(dir.path()).unwrap_err();
+    assert!(matches!(error, Error::NoStage { .. }), "{error}");
+}
+
+/// The folder before every change of a save, as a crash of the machine would leave it: files that were not
+/// made durable are torn.
+fn crashes(dir: &Path, save: impl FnOnce()) -> Vec<tempfile::TempDir> {
+    let states: Rc<RefCell<Vec<tempfile::TempDir>>> = Rc::default();
+    let (kept, root) = (states.clone(), dir.to_path_buf());
+    let mut torn: BTreeSet<PathBuf> = BTreeSet::new();
+    watch(Some(Box::new(move |change| {
+        let state = tempdir().unwrap();
+        copy(&root, state.path());
+        for path in torn.iter().filter_map(|path| path.strip_prefix(&root).ok()) {
+            let path = state.path().join(path);
+            if let Ok(bytes) = fs::read(&path) {
+                fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+            }
+        }
+        kept.borrow_mut().push(state);
+        match change {
+            Change::Write(path) => drop(torn.insert(path.to_path_buf())),
+            Change::Sync(path) => drop(torn.remove(*path)),
+            Change::Rename(from, to) => {
+                torn = torn.iter().map(|path| moved(path, from, to)).collect();
+            }
+            Change::Make | Change::Remove => {}
+        }
+        Ok(())
+    })));
+    save();
+    watch(None);
+    states.take()
+}
+
+fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
+    match path.strip_prefix(from) {
+        Ok(rest) if rest.as_os_str().is_empty() => to.to_path_buf(),
+        Ok(rest) => to.join(rest),
+        Err(_) => path.to_path_buf(),
+    }
+}
+
+#[test]
+fn a_crash_at_any_change_leaves_the_old_save_or_the_new_one() {
+    let dir = tempdir().unwrap();
+    fs::write(dir.path().join("other"), "mine").unwrap();
+    let old = files(&[("a", "old"), ("b/c", "old"), ("keep", "old")]);
+    save(dir.path(), &old).unwrap();
+    let new = files(&[("a", "new one"), ("b/c", "new one"), ("d/e", "new one")]);
+    let mut both = new.clone();
+    both.insert("keep".to_string(), b"old".to_vec());
+    let states = crashes(dir.path(), || save(dir.path(), &new).unwrap());
+    assert!(states.len() > 15, "{}", states.len());
+    let mut n_new = 0;
+    for (at, state) in states.iter().enumerate() {
+        let found = load(state.path()).unwrap();
+        assert!(found == old || found == both, "crash {at}: {found:?}");
+        n_new += usize::from(found == both);
+        // A crash of the save that comes after the crash, at any change of it.
+        let again = files(&[("a", "again")]);
+        for (second, state) in
+            crashes(state.path(), || save(state.path(), &again).unwrap()).iter().enumerate()
+        {
+            let mut after = found.clone();
+            let seen = load(state.path()).unwrap();
+            let is_found = seen == after;
+            after.extend(again.clone());
+            assert!(is_found || seen == after, "crash {at}, then {second}: {seen:?}");
+        }
+        assert_eq!(private_names(state.path()), ["lock", "manifest"], "crash {at}");
+        let mut expected = found.clone();
+        expected.extend(files(&[("a", "again"), ("other", "mine")]));
+        assert_eq!(visible(state.path()), expected, "crash {at}");
+    }
+    assert!((4..states.len() - 10).contains(&n_new), "{n_new} of {}", states.len());
+}
+
+#[test]
+fn an_error_of_the_disk_at_any_change_leaves_the_old_save_or_the_new_one() {
+    let (old, new) =
+        (files(&[("a", "old"), ("b/c", "old")]), files(&[("a", "new"), ("d/e", "new")]));
+    for at in 0.. {
+        let dir = tempdir().unwrap();
+        save(dir.path(), &old).unwrap();
+        let mut n = 0;
+        watch(Some(Box::new(move |_| {
+            n += 1;
+            let full = io::Error::from(io::ErrorKind::StorageFull);
+            if n == at + 1 { Err(full) } else { Ok(()) }
+        })));
+        let saved = save(dir.path(), &new);
+        watch(None);
+        let found = load(dir.path()).unwrap();
+        let is_new = found.get("a").is_some_and(|text| text == b"new");
+        let mut expected = old.clone();
+        if is_new {
+            expected.extend(new.clone());
+        }
+        assert_eq!(found, expected, "error {at}");
+        match saved {
+            Ok(()) => assert!(is_new, "error {at}"),
+            Err(Error::NotPlaced { .. }) => assert!(is_new, "error {at}"),
+            Err(error) => assert!(matches!(error, Error::WriteFile { .. }), "error {at}: {error}"),
+        }
+        save(dir.path(), &new).unwrap();
+        expected.extend(new.clone());
+        assert_eq!(visible(dir.path()), expected, "error {at}");
+        assert_eq!(private_names(dir.path()), ["lock", "manifest"], "error {at}");
+        if is_new && at > 30 {
+            break;
+        }
+    }
+}

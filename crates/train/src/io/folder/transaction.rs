@@ -1,0 +1,184 @@
+//! A save, from the first file to the commit.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use tensor::EvenIfPoisoned;
+
+use super::disk::{self, create_dir_all, sync, write_failed};
+use super::manifest::{About, FolderSave, Manifest, SavedFile};
+use super::place::{commit, finish};
+use super::read::Folder;
+use super::stage::{FileWriter, LISTS, Stage, clean};
+use super::text::word;
+use super::{PRIVATE, lock};
+use crate::error::{Error, Result};
+
+/// A save into a folder. Without [`Transaction::commit`], the folder stays as it was.
+#[derive(Debug)]
+pub struct Transaction {
+    dir: PathBuf,
+    stage: Stage,
+    /// Files that others wrote into the stage.
+    others: Vec<SavedFile>,
+    /// Locked: this process lives.
+    _owner: File,
+}
+
+impl Transaction {
+    /// Begins a save, and removes what a save left behind whose process is gone. Makes the folder.
+    pub fn begin(dir: &Path) -> Result<Self> {
+        let private = dir.join(PRIVATE);
+        create_dir_all(&private).map_err(write_failed(dir))?;
+        let _lock = lock::exclusive(&private)?;
+        finish(dir)?;
+        clean(&private);
+        let (stage, owner) = Stage::own(&Stage::new_path(&private))?;
+        Ok(Self { dir: dir.to_path_buf(), stage, others: Vec::new(), _owner: owner })
+    }
+
+    /// Begins a file. A name with a slash makes a folder.
+    pub fn create(&self, name: &str) -> Result<FileWriter<'_>> {
+        self.stage.create(name)
+    }
+
+    /// Writes a whole file.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let mut file = self.create(name)?;
+        file.write_all(bytes).map_err(|source| file.failed(source))?;
+        file.finish()
+    }
+
+    /// Where other processes write their files of this save: see [`StagePart`].
+    pub fn stage_path(&self) -> &Path {
+        &self.stage.path
+    }
+
+    /// Takes over the files that another process wrote under this name of a list. False if there is no
+    /// such list here: the other process has a disk of its own.
+    pub fn take_list(&mut self, list: &str) -> Result<bool> {
+        let files = read_list(&list_path(&self.stage.path, list))?;
+        self.others.extend(files.iter().flatten().cloned());
+        Ok(files.is_some())
+    }
+
+    /// Makes all files durable and puts them into the folder, together.
+    pub fn commit(self, about: About) -> Result<()> {
+        let mut files = self.stage.synced()?;
+        files.extend(self.others.iter().cloned());
+        let _lock = lock::exclusive(&self.dir.join(PRIVATE))?;
+        commit_files(&self.dir, &self.stage.path, files, about)
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        // After a commit it has another name.
+        self.stage.remove();
+    }
+}
+
+/// The caller holds the lock.
+fn commit_files(dir: &Path, stage: &Path, mut files: Vec<SavedFile>, about: About) -> Result<()> {
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    // Several processes may write the same small file.
+    files.dedup_by(|a, b| a.name == b.name);
+    commit(dir, stage, FolderSave { about, files })
+}
+
+fn list_path(stage: &Path, list: &str) -> PathBuf {
+    stage.join(LISTS).join(word(list).replace('/', "%2F"))
+}
+
+/// What another process adds to a transaction. Where it shares the disk, the transaction's process commits;
+/// where it has a disk of its own, it commits what it wrote there itself.
+#[derive(Debug)]
+pub struct StagePart {
+    dir: PathBuf,
+    path: PathBuf,
+    /// What was added.
+    files: Mutex<Vec<SavedFile>>,
+    /// Locked: this process lives.
+    _owner: File,
+}
+
+impl StagePart {
+    /// Joins the save with this stage. Makes it where it is not there.
+    pub fn begin(stage: &Path) -> Result<Self> {
+        let no_stage = || Error::NoStage { path: stage.to_path_buf() };
+        let private = stage.parent().filter(|path| path.ends_with(PRIVATE)).ok_or_else(no_stage)?;
+        let dir = private.parent().ok_or_else(no_stage)?;
+        create_dir_all(private).map_err(write_failed(dir))?;
+        let _lock = lock::exclusive(private)?;
+        if !stage.exists() {
+            clean(private);
+        }
+        let (_, owner) = Stage::own(stage)?;
+        let (dir, path) = (dir.to_path_buf(), stage.to_path_buf());
+        Ok(Self { dir, path, files: Mutex::default(), _owner: owner })
+    }
+
+    /// Writes files and then a list of them, all durable.
+    pub fn add(&self, list: &str, write: impl FnOnce(&Stage) -> Result<()>) -> Result<()> {
+        let stage = Stage::at(&self.path);
+        write(&stage)?;
+        let files = stage.synced()?;
+        let save = FolderSave { about: About::default(), files: files.clone() };
+        let (text, _) = Manifest { saves: vec![save], ..Manifest::default() }.to_text();
+        let path = list_path(&self.path, list);
+        let folder = self.path.join(LISTS);
+        let written = create_dir_all(&folder).and_then(|()| disk::write(&path, text.as_bytes()));
+        written.map_err(write_failed(&path))?;
+        sync(&path)?;
+        sync(&folder)?;
+        self.files.lock().even_if_poisoned().extend(files);
+        Ok(())
+    }
+
+    /// Commits what is on a disk of its own. Where the transaction's process has committed, it makes sure
+    /// that everything is in the folder.
+    pub fn commit(self, about: About) -> Result<()> {
+        let own = self.files.into_inner().even_if_poisoned();
+        if own.is_empty() {
+            return Ok(());
+        }
+        let _lock = lock::exclusive(&self.dir.join(PRIVATE))?;
+        if self.path.exists() {
+            let files = listed(&self.path)?;
+            return commit_files(&self.dir, &self.path, files, about);
+        }
+        let folder = Folder::open(&self.dir)?;
+        match own.into_iter().find(|file| folder.saved(&file.name) != Some(file)) {
+            Some(file) => Err(Error::NotSaved { path: self.dir.join(file.name) }),
+            None => Ok(()),
+        }
+    }
+
+    /// The save was given up.
+    pub fn give_up(self) {
+        Stage::at(&self.path).remove();
+    }
+}
+
+/// All files on the lists of a stage.
+fn listed(stage: &Path) -> Result<Vec<SavedFile>> {
+    let folder = stage.join(LISTS);
+    let failed = |source| Error::ReadFile { path: folder.clone(), source };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(failed)? {
+        files.extend(read_list(&entry.map_err(failed)?.path())?.unwrap_or_default());
+    }
+    Ok(files)
+}
+
+/// The files on a list; `None` if there is no such list.
+fn read_list(path: &Path) -> Result<Option<Vec<SavedFile>>> {
+    let Ok(bytes) = fs::read(path) else { return Ok(None) };
+    let (path, problem) = (path.to_path_buf(), "the list of another process's files is damaged");
+    match Manifest::from_bytes(&bytes) {
+        Ok((manifest, _)) => Ok(Some(manifest.files().cloned().collect())),
+        Err(_) => Err(Error::BadManifest { path, line: 1, problem }),
+    }
+}
