@@ -79,6 +79,7 @@ const DEFAULTS: &[(&str, Value)] = &[
     ("eager_delete_tensor_gb", Value::Float(0.0)),
     ("inner_op_parallelism", Value::Count(0)),
     ("max_restarts", Value::Count(5)),
+    ("recovery_deadline_secs", Value::Count(300)),
     ("resume", Value::Text(String::new())),
     ("rpc_deadline", Value::Count(180_000)),
     ("rpc_disable_reuse_port", Value::Bool(false)),
@@ -217,6 +218,11 @@ impl Flags {
         self.count("max_restarts")
     }
 
+    /// How long a process that died is waited for, in a job that recovers (`recovery_deadline_secs`).
+    pub fn recovery_deadline(&self) -> Duration {
+        Duration::from_secs(self.count("recovery_deadline_secs"))
+    }
+
     /// Where snapshots are written (`snapshot_dir`).
     pub fn snapshot_dir(&self) -> Option<PathBuf> {
         self.path("snapshot_dir")
@@ -252,7 +258,8 @@ impl Flags {
     pub fn patience(&self) -> Patience {
         let answer_ms = millis(self.rpc_deadline());
         let usual = Patience::default();
-        Patience { answer_ms, connect_ms: usual.connect_ms.min(answer_ms), ..usual }
+        let recover_ms = millis(self.recovery_deadline());
+        Patience { answer_ms, connect_ms: usual.connect_ms.min(answer_ms), recover_ms, ..usual }
     }
 
     /// Tells a server what flags say about it.

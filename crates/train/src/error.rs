@@ -132,8 +132,15 @@ pub enum Error {
     #[error("this trainer was asked to end, and its job can go on from here")]
     Ended,
 
-    #[error("the job goes back to cut {cut}")]
-    GoesBack { cut: u64 },
+    /// Whoever recovers is told so; users are not.
+    #[error("the job goes back to its last cut")]
+    GoesBack,
+
+    #[error(
+        "waited {waited_ms} ms for a cut of the whole job: do all trainers still run, and can all servers \
+         write to their folders?"
+    )]
+    NoCut { waited_ms: u64 },
 
     #[error(transparent)]
     Data(#[from] data::Error),

@@ -13,6 +13,14 @@ impl RowSet {
         self.0[word] |= 1 << (row % 64);
     }
 
+    /// All rows, in order.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = usize> {
+        let of_word = |(at, &word): (usize, &u64)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
+        };
+        self.0.iter().enumerate().flat_map(of_word)
+    }
+
     /// The first `n_max` rows, in order; they are no longer noted.
     pub(crate) fn take(&mut self, n_max: usize) -> Vec<i64> {
         let n: usize = self.0.iter().map(|word| word.count_ones() as usize).sum();
@@ -37,6 +45,7 @@ mod tests {
         [700, 3, 64, 3, 0].into_iter().for_each(|row| rows.insert(row));
         assert_eq!(rows.take(2), [0, 3]);
         rows.insert(1);
+        assert_eq!(rows.rows().collect::<Vec<_>>(), [1, 64, 700]);
         assert_eq!(rows.take(9), [1, 64, 700]);
         assert_eq!(rows.take(9), []);
     }

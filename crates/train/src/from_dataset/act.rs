@@ -8,6 +8,7 @@ use super::course::{Course, What};
 use super::cutting::Cuts;
 use super::{Audience, Pass, Report, answer};
 use crate::error::Result;
+use crate::executor::event::talks;
 use crate::executor::{Executor, Options};
 use crate::recover::{Kind, Print, Repeat, Uses, digest};
 use crate::remote::{Act, Cluster};
@@ -40,6 +41,10 @@ struct PassAct<'a> {
 }
 
 impl Act for PassAct<'_> {
+    fn talks(&self) -> bool {
+        talks(self.what.program, self.executor.cluster())
+    }
+
     fn print(&self) -> Print {
         let names = digest(u64::from(self.what.pass.infers), self.label().as_bytes());
         Print { kind: Kind::Pass, names, values: self.dataset.digest() }

@@ -4,6 +4,8 @@
 //! the servers' values p come back, x += p - old, and old = p. Of tables only the rows travel that
 //! this trainer used, and those come back that anybody changed.
 
+mod state;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -28,6 +30,8 @@ pub(super) struct Geo {
     old: BTreeMap<String, Tensor>,
     /// Rows of tables used since. What has no entry is no table: all of it travels.
     touched: BTreeMap<String, RowSet>,
+    /// Rows of tables that may differ from `old`.
+    used: BTreeMap<String, RowSet>,
     n_steps: u32,
     /// The job whose parameters were noted.
     job: Option<Arc<Distributed>>,
@@ -38,12 +42,17 @@ impl Geo {
     pub(super) fn touch(&mut self, table: &str, ids: &[i64]) {
         if !self.touched.contains_key(table) {
             self.touched.insert(table.to_string(), RowSet::default());
+            self.used.insert(table.to_string(), RowSet::default());
         }
-        let height = self.old.get(table).and_then(|old| old.dims().first().copied());
-        if let (Some(touched), Some(height)) = (self.touched.get_mut(table), height) {
+        let height = self.old.get(table).and_then(|old| old.dims().first().copied()).unwrap_or(0);
+        if let (Some(touched), Some(used)) = (self.touched.get_mut(table), self.used.get_mut(table))
+        {
             // Those that the table does not have are nobody's.
             let rows = ids.iter().filter_map(|&id| usize::try_from(id).ok());
-            rows.filter(|&row| row < height).for_each(|row| touched.insert(row));
+            for row in rows.filter(|&row| row < height) {
+                touched.insert(row);
+                used.insert(row);
+            }
         }
     }
 
