@@ -165,6 +165,15 @@ pub fn staleness(n_steps: u64, own: (f64, u64, u64), servers: (f64, u64)) -> Lin
     Line::info("train_from_dataset", format!("staleness of {n_steps} steps: {own}; {all}"))
 }
 
+/// A server is away, and is waited for: since when, for how long still, and what was last seen of it.
+pub fn server_away(endpoint: &Endpoint, since_ms: u64, for_ms: u64, last: &str) -> Line {
+    let (since, left) = (since_ms / 1000, for_ms / 1000);
+    let text = format!(
+        "server {endpoint} is away, for {since} s by now ({last}); it is waited for, for another {left} s"
+    );
+    Line::warning("trainer", text)
+}
+
 /// The sender in the background has stopped.
 pub fn communicator_stopped() -> Line {
     Line::info("communicator", "Communicator stop done")

@@ -1,10 +1,14 @@
 //! What can go wrong while a program is prepared or run.
 
+mod snapshot;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use program::Program;
 use tensor::{DType, DidYouMean};
+
+pub use snapshot::BadSnapshot;
 
 /// A fact about a run that does not hold.
 #[derive(Debug, thiserror::Error)]
@@ -144,6 +148,9 @@ pub enum Error {
 
     #[error(transparent)]
     Data(#[from] data::Error),
+
+    #[error(transparent)]
+    Snapshot(#[from] BadSnapshot),
 
     #[error("the pass over the dataset was stopped")]
     PassStopped,

@@ -20,7 +20,7 @@ mod scope;
 pub mod serve;
 pub mod transpile;
 
-pub use error::{Error, FileState, Result};
+pub use error::{BadSnapshot, Error, FileState, Result};
 pub use executor::{Executor, Feed, Options};
 pub use remote::Cluster;
 pub use scope::{Reader, Scope};

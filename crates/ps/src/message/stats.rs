@@ -37,13 +37,20 @@ pub struct Stats {
     pub waiting: u64,
     /// Rows of gradients that were dropped because their table had not taken them in.
     pub dropped: u64,
+    /// Cuts that were kept.
+    pub cuts: u64,
+    /// Bytes that were written for them.
+    pub cut_bytes: u64,
+    /// Milliseconds that writing the last one took.
+    pub cut_ms: u64,
 }
 
 impl Stats {
-    fn fields(&self) -> [u64; 12] {
+    fn fields(&self) -> [u64; 15] {
         let Stats { rounds, pushes, repeated, updates, .. } = *self;
         let Stats { staleness_sum, staleness_max, rows, bytes, .. } = *self;
         let Stats { table_rows, table_bytes, waiting, dropped, .. } = *self;
+        let Stats { cuts, cut_bytes, cut_ms, .. } = *self;
         [
             rounds,
             pushes,
@@ -57,6 +64,9 @@ impl Stats {
             table_bytes,
             waiting,
             dropped,
+            cuts,
+            cut_bytes,
+            cut_ms,
         ]
     }
 
@@ -87,6 +97,9 @@ impl Body for Stats {
             table_bytes: input.u64()?,
             waiting: input.u64()?,
             dropped: input.u64()?,
+            cuts: input.u64()?,
+            cut_bytes: input.u64()?,
+            cut_ms: input.u64()?,
         })
     }
 }
@@ -112,6 +125,9 @@ mod tests {
             table_bytes: 9,
             waiting: 10,
             dropped: 11,
+            cuts: 13,
+            cut_bytes: 14,
+            cut_ms: 15,
         });
     }
 }

@@ -7,7 +7,7 @@ use crate::message::{Ack, Push, Request};
 use crate::refusal::Refusal;
 
 /// How far a change got.
-enum Progress {
+pub(super) enum Progress {
     Served,
     /// It is served when work under way is done.
     UnderWay,
@@ -31,13 +31,15 @@ impl Server {
         let progress = match request {
             Request::Push(push) => self.push(change, push),
             Request::Barrier(barrier) => self.barrier(change, barrier.round),
-            Request::Cut(_) => Ok(Progress::Served),
+            Request::Cut(cut) => Ok(self.part_of_cut(change, cut)),
             Request::Complete(_) => {
                 self.inform(format!("{trainer} completed"));
                 self.go(now, change, Membership::Completed)
             }
             _ => {
-                self.warn(format!("{trainer} left without completing its job"));
+                if !(self.config.recovers && self.members.has_completed(trainer)) {
+                    self.warn(format!("{trainer} left without completing its job"));
+                }
                 self.go(now, change, Membership::Left)
             }
         };
@@ -177,6 +179,7 @@ impl Server {
         self.members.go(change.trainer, membership, now);
         self.excuse(change.trainer);
         self.rounds.forget_open(change.trainer);
+        self.excuse_from_cuts(change.trainer);
         Ok(self.settle(Some(change)))
     }
 
@@ -186,9 +189,40 @@ impl Server {
             self.reply(conn, id, met);
         }
         self.settle_trades();
+        self.check_cut();
+        self.check_ready();
         match self.failure {
             None => self.end_round(change),
             Some(_) => Progress::Served,
+        }
+    }
+
+    /// No part of a cut is to be expected of who is gone. Who has completed stays until a cut says so.
+    fn excuse_from_cuts(&mut self, trainer: TrainerId) {
+        if !self.members.takes_part(trainer) {
+            self.cuts.excuse(trainer);
+            self.schedule.excuse(trainer);
+        }
+    }
+
+    /// A trainer that had completed is gone for good.
+    pub(super) fn leave_cuts(&mut self, trainer: TrainerId) {
+        self.excuse_from_cuts(trainer);
+        self.settle(None);
+    }
+
+    /// A trainer died, and is waited for.
+    pub(super) fn wait_for(&mut self, trainer: TrainerId) {
+        let seconds = self.config.recover_ms / 1000;
+        if let Refusal::TrainerLost { trainer, how, silent_ms, round } =
+            self.members.loss(trainer, self.rounds.applied())
+        {
+            self.warn(format!(
+                "trainer {trainer} died: {how} {silent_ms} ms ago, in round {round}; it is waited for, for {seconds} s"
+            ));
+        }
+        if let Some(conn) = self.members.conn(trainer) {
+            self.actions.push(Action::Close(conn));
         }
     }
 
@@ -212,6 +246,7 @@ impl Server {
             return self.set_failure(refusal);
         }
         self.rounds.forget_open(trainer);
+        self.excuse_from_cuts(trainer);
         self.settle(None);
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Config;
+use super::kept::Gone;
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::refusal::Refusal;
 
@@ -13,7 +14,9 @@ pub(super) enum Membership {
     Awaited,
     /// Takes part.
     Here,
-    /// Its connection broke or it fell silent, and it did not come back.
+    /// Its connection broke or it fell silent, and it is waited for.
+    Away,
+    /// It did not come back.
     Lost,
     /// Ended its job.
     Completed,
@@ -39,6 +42,10 @@ struct Entry {
     refused: Option<(u64, Refusal)>,
     /// Whether it knows that the job failed.
     is_told: bool,
+    /// Since when it is waited for.
+    away: Millis,
+    /// Whether it takes part in cuts, although it has completed.
+    stays: bool,
 }
 
 /// Processes of a rank that are remembered.
@@ -50,6 +57,8 @@ pub(super) struct Members {
     entries: Vec<Entry>,
     counts: Counts,
     conns: BTreeMap<ConnId, TrainerId>,
+    /// Who died is waited for.
+    recovers: bool,
 }
 
 /// How many trainers are what. It is kept up to date, so that no message needs a look at all of them.
@@ -58,6 +67,8 @@ struct Counts {
     active: usize,
     here: usize,
     completed: usize,
+    /// Those of them who take part in cuts.
+    staying: usize,
     lost: usize,
     /// Those who could still be told that the job failed.
     untold: usize,
@@ -70,19 +81,21 @@ impl Counts {
         let here = is(Membership::Here);
         let is_untold = entry.conn.is_some() || !entry.is_told;
         Self {
-            active: here + is(Membership::Awaited),
+            active: here + is(Membership::Awaited) + is(Membership::Away),
             here,
             completed: is(Membership::Completed),
+            staying: if entry.stays { is(Membership::Completed) } else { 0 },
             lost: is(Membership::Lost),
             untold: if is_untold { here } else { 0 },
         }
     }
 
     fn replace(&mut self, old: Self, new: Self) {
-        let Self { active, here, completed, lost, untold } = new;
+        let Self { active, here, completed, staying, lost, untold } = new;
         self.active = self.active + active - old.active;
         self.here = self.here + here - old.here;
         self.completed = self.completed + completed - old.completed;
+        self.staying = self.staying + staying - old.staying;
         self.lost = self.lost + lost - old.lost;
         self.untold = self.untold + untold - old.untold;
     }
@@ -101,6 +114,11 @@ impl Entry {
         (self.refused, self.is_told) = (None, false);
     }
 
+    /// Whether it has said nothing for so long.
+    fn is_silent_for(&self, now: Millis, ms: u64) -> bool {
+        now.since(self.heard) >= ms
+    }
+
     /// How it has just died, if it has, and for how long it was silent.
     fn death(&self, now: Millis, config: &Config) -> Option<(&'static str, u64)> {
         match self.cut {
@@ -116,6 +134,17 @@ impl Entry {
     }
 }
 
+/// Trainers whose silence was noticed.
+#[derive(Debug, Default)]
+pub(super) struct Expired {
+    /// They died, and are waited for.
+    pub(super) away: Vec<TrainerId>,
+    /// They died, or were waited for for too long.
+    pub(super) lost: Vec<TrainerId>,
+    /// They had completed, and do not stay for cuts any more.
+    pub(super) left: Vec<TrainerId>,
+}
+
 /// What admitting a trainer means for others.
 #[derive(Debug)]
 pub(super) struct Admitted {
@@ -126,7 +155,7 @@ pub(super) struct Admitted {
 }
 
 impl Members {
-    pub(super) fn new(n_trainers: u32) -> Self {
+    pub(super) fn new(n_trainers: u32, recovers: bool) -> Self {
         let entry = |_| Entry {
             state: Membership::Awaited,
             incarnation: 0,
@@ -138,10 +167,30 @@ impl Members {
             death: None,
             refused: None,
             is_told: false,
+            away: Millis(0),
+            stays: false,
         };
         let entries: Vec<Entry> = (0..n_trainers).map(entry).collect();
         let counts = Counts { active: entries.len(), ..Counts::default() };
-        Self { entries, counts, conns: BTreeMap::new() }
+        Self { entries, counts, conns: BTreeMap::new(), recovers }
+    }
+
+    /// Those of a job that goes on from a cut: who was not gone then is waited for.
+    pub(super) fn restored(n_trainers: u32, gone: &[(TrainerId, Gone)], now: Millis) -> Self {
+        let mut members = Self::new(n_trainers, true);
+        for trainer in (0..n_trainers).map(TrainerId) {
+            let gone = gone.iter().find(|(other, _)| *other == trainer);
+            members.edit(trainer, |entry| {
+                entry.state = match gone {
+                    None => Membership::Away,
+                    Some((_, Gone::Completed)) => Membership::Completed,
+                    Some((_, Gone::Left)) => Membership::Left,
+                };
+                (entry.away, entry.heard) = (now, now);
+                entry.death = Some(("the job went back to a cut", 0));
+            });
+        }
+        members
     }
 
     fn entry(&self, trainer: TrainerId) -> &Entry {
@@ -171,17 +220,25 @@ impl Members {
     ) -> Result<Admitted, Refusal> {
         let entry = self.entry(trainer);
         let is_same = entry.incarnation == incarnation && entry.state != Membership::Awaited;
-        let is_taken = entry.state == Membership::Here && entry.conn.is_some();
-        if !is_same && (is_taken || entry.former.contains(&incarnation)) {
+        let is_former = !is_same && entry.former.contains(&incarnation);
+        if let Some(refusal) = self.rival(trainer, incarnation, now).filter(|_| !is_same) {
+            return Err(refusal);
+        }
+        if is_former {
             let heard_ms = now.since(entry.heard);
             return Err(Refusal::DuplicateTrainer { trainer: trainer.0, heard_ms });
         }
-        let replaced = entry.conn.filter(|&old| old != conn);
+        let (recovers, replaced) = (self.recovers, entry.conn);
+        let replaced = replaced.filter(|&old| old != conn);
         self.edit(trainer, |entry| {
             if !is_same {
                 entry.begin(incarnation);
             }
-            if !is_same || entry.state == Membership::Lost {
+            // Who had completed at the cut that the job went back to has nothing to do.
+            let is_done = entry.state == Membership::Completed && recovers;
+            entry.stays |= is_done;
+            let is_back = matches!(entry.state, Membership::Lost | Membership::Away);
+            if !is_done && (!is_same || is_back) {
                 entry.state = Membership::Here;
             }
             (entry.conn, entry.heard, entry.cut) = (Some(conn), now, None);
@@ -191,6 +248,31 @@ impl Members {
         }
         self.conns.insert(conn, trainer);
         Ok(Admitted { replaced, is_new: !is_same })
+    }
+
+    /// Why a process cannot have this rank: another one has it and is here.
+    pub(super) fn rival(
+        &self,
+        trainer: TrainerId,
+        incarnation: u64,
+        now: Millis,
+    ) -> Option<Refusal> {
+        let entry = self.entry(trainer);
+        let is_taken = entry.state == Membership::Here && entry.conn.is_some();
+        let heard_ms = now.since(entry.heard);
+        let refusal = Refusal::DuplicateTrainer { trainer: trainer.0, heard_ms };
+        (is_taken && entry.incarnation != incarnation).then_some(refusal)
+    }
+
+    /// Whether another process of this rank took part.
+    pub(super) fn has_other(&self, trainer: TrainerId, incarnation: u64) -> bool {
+        let entry = self.entry(trainer);
+        entry.incarnation != 0 && entry.incarnation != incarnation
+    }
+
+    /// The connections of all members.
+    pub(super) fn conns(&self) -> Vec<(ConnId, TrainerId)> {
+        self.conns.iter().map(|(&conn, &trainer)| (conn, trainer)).collect()
     }
 
     /// Who speaks on a connection.
@@ -244,11 +326,22 @@ impl Members {
         for entry in &mut self.entries {
             entry.heard = now.min(entry.heard + ms);
             entry.cut = entry.cut.map(|cut| now.min(cut + ms));
+            entry.away = now.min(entry.away + ms);
         }
     }
 
+    /// A trainer ends. Who has completed stays for cuts, where there are any, until it leaves.
     pub(super) fn go(&mut self, trainer: TrainerId, state: Membership, now: Millis) {
-        self.edit(trainer, |entry| (entry.state, entry.heard) = (state, now));
+        let recovers = self.recovers;
+        self.edit(trainer, |entry| {
+            let leaves =
+                recovers && entry.state == Membership::Completed && state == Membership::Left;
+            entry.stays = recovers && state == Membership::Completed;
+            if !leaves {
+                entry.state = state;
+            }
+            entry.heard = now;
+        });
     }
 
     pub(super) fn closed(&mut self, conn: ConnId, now: Millis) {
@@ -261,17 +354,67 @@ impl Members {
         }
     }
 
-    /// Finds trainers that have just died.
-    pub(super) fn expire(&mut self, now: Millis, config: &Config) -> Vec<TrainerId> {
-        let mut dead = Vec::new();
+    /// Finds trainers that have just died, or were waited for for too long.
+    pub(super) fn expire(&mut self, now: Millis, config: &Config) -> Expired {
+        let mut expired = Expired::default();
         for trainer in (0..self.entries.len() as u32).map(TrainerId) {
-            let Some(death) = self.entry(trainer).death(now, config) else { continue };
-            self.edit(trainer, |entry| {
-                (entry.state, entry.death) = (Membership::Lost, Some(death));
-            });
-            dead.push(trainer);
+            let entry = self.entry(trainer);
+            if let Some(death) = entry.death(now, config) {
+                let state = if config.recovers { Membership::Away } else { Membership::Lost };
+                self.edit(trainer, |entry| {
+                    (entry.state, entry.death, entry.away) = (state, Some(death), now);
+                });
+                let dead = if config.recovers { &mut expired.away } else { &mut expired.lost };
+                dead.push(trainer);
+            } else if entry.state == Membership::Away && now.since(entry.away) >= config.recover_ms
+            {
+                let waited = now.since(entry.away);
+                self.edit(trainer, |entry| {
+                    entry.state = Membership::Lost;
+                    entry.death = entry.death.map(|(how, silent_ms)| (how, silent_ms + waited));
+                });
+                expired.lost.push(trainer);
+            } else if entry.stays && entry.is_silent_for(now, config.recover_ms) {
+                self.edit(trainer, |entry| entry.stays = false);
+                expired.left.push(trainer);
+            }
         }
-        dead
+        expired
+    }
+
+    pub(super) fn has_completed(&self, trainer: TrainerId) -> bool {
+        self.entry(trainer).state == Membership::Completed
+    }
+
+    /// Whether cuts need this trainer.
+    pub(super) fn takes_part(&self, trainer: TrainerId) -> bool {
+        self.is_active(trainer) || self.entry(trainer).stays
+    }
+
+    /// All trainers that cuts need.
+    pub(super) fn taking_part(&self) -> BTreeSet<TrainerId> {
+        let ids = (0..self.entries.len() as u32).map(TrainerId);
+        ids.filter(|&trainer| self.takes_part(trainer)).collect()
+    }
+
+    /// How many those are.
+    pub(super) fn n_taking_part(&self) -> usize {
+        self.counts.active + self.counts.staying
+    }
+
+    /// Whether all of them are here.
+    pub(super) fn all_here(&self) -> bool {
+        self.counts.here == self.counts.active && self.n_taking_part() > 0
+    }
+
+    /// Trainers that nobody waits for, and why.
+    pub(super) fn gone(&self) -> Vec<(TrainerId, Gone)> {
+        let gone = |(trainer, entry): (TrainerId, &Entry)| match entry.state {
+            Membership::Completed => Some((trainer, Gone::Completed)),
+            Membership::Left | Membership::Lost => Some((trainer, Gone::Left)),
+            Membership::Awaited | Membership::Here | Membership::Away => None,
+        };
+        (0..).map(TrainerId).zip(&self.entries).filter_map(gone).collect()
     }
 
     /// What to say of a trainer that died.
@@ -283,7 +426,8 @@ impl Members {
 
     /// Whether rounds wait for this trainer.
     pub(super) fn is_active(&self, trainer: TrainerId) -> bool {
-        matches!(self.entry(trainer).state, Membership::Awaited | Membership::Here)
+        let state = self.entry(trainer).state;
+        matches!(state, Membership::Awaited | Membership::Here | Membership::Away)
     }
 
     /// All trainers that rounds wait for.
@@ -312,7 +456,8 @@ impl Members {
 
     /// Whether no trainer will come any more and not all have merely left.
     pub(super) fn all_gone(&self) -> bool {
-        self.counts.active == 0 && (self.anybody_completed() || self.counts.lost > 0)
+        let ended = self.anybody_completed() || self.counts.lost > 0;
+        self.n_taking_part() == 0 && ended
     }
 
     /// A trainer that died, if one did.
@@ -338,7 +483,7 @@ mod tests {
     /// Whatever happens, the counts are those of a look at everybody.
     #[test]
     fn counts_are_those_of_the_entries() {
-        let mut members = Members::new(4);
+        let mut members = Members::new(4, false);
         let mut x = 1u64;
         let config = Config { lease_ms: 40, grace_ms: 10, ..Config::default() };
         let mut seen = Counts::default();

@@ -10,6 +10,10 @@
 mod agreement;
 mod apply;
 mod change;
+mod cut;
+mod due;
+mod greeting;
+mod kept;
 mod meeting;
 mod members;
 mod memory;
@@ -18,6 +22,7 @@ mod round;
 mod size;
 mod staleness;
 mod store;
+mod term;
 mod trading;
 mod vars;
 mod work;
@@ -38,12 +43,15 @@ use tensor::Value;
 
 use crate::ids::{ConnId, Millis, TrainerId, VarId};
 use crate::lines::Severity;
-use crate::message::{Held, Hello, LookUp, Pull, Reply, Request, Stats, VERSION, Welcome};
+use crate::message::{Held, LookUp, Pull, Reply, Request, Stats};
 use crate::refusal::Refusal;
+use cut::Cuts;
+use due::Schedule;
 use meeting::Meetings;
-use members::Members;
+use members::{Expired, Members};
 use round::Rounds;
 use staleness::Staleness;
+use term::Terms;
 use trading::Trades;
 use vars::Vars;
 use work::{Outcome, Task};
@@ -151,6 +159,18 @@ enum Purpose {
     Unit,
     /// An answer.
     Answer(Asker),
+    /// A table is being saved.
+    Save(Asker),
+    /// What a trainer gave to the cut that the term began from.
+    Recall(Asker),
+    /// The cut whose parts are being collected.
+    Mark(u64),
+    /// A cut that is being written, since when.
+    WriteCut(Millis),
+    /// The base of this term.
+    RollBack,
+    /// Something of a term that is over.
+    Stale,
     /// An answer that must not be lost: what others changed.
     News(NewsAsked),
 }
@@ -209,6 +229,9 @@ pub struct Server {
     /// What was said of refused connections.
     turned_away: BTreeSet<String>,
     actions: Vec<Action>,
+    terms: Terms,
+    cuts: Cuts,
+    schedule: Schedule,
 }
 
 /// What a trainer was last told of changes, for when the answer was lost: a store tells them once.
@@ -238,7 +261,7 @@ impl Server {
         let n = config.n_trainers;
         Self {
             vars: Vars::new(vars),
-            members: Members::new(n),
+            members: Members::new(n, config.recovers),
             rounds: Rounds::new(n, config.apply.ahead()),
             meetings: Meetings::default(),
             trades: Trades::new(n),
@@ -254,14 +277,11 @@ impl Server {
             ticked: Millis(0),
             turned_away: BTreeSet::new(),
             actions: Vec::new(),
+            terms: Terms::default(),
+            cuts: Cuts::default(),
+            schedule: Schedule::default(),
             config,
         }
-    }
-
-    /// A server of a store that keeps cuts, if `config` says so: it goes on from what is on disk, or
-    /// writes its first cut. Takes as long as that; nobody should be able to connect before.
-    pub fn start(config: Config, vars: Vec<Held>, _store: &impl Store) -> Result<Self, Refusal> {
-        Ok(Self::new(config, vars))
     }
 
     /// Counters, without what the store holds.
@@ -282,7 +302,7 @@ impl Server {
         match &self.failure {
             Some(failure) if self.members.all_told() => Some(End::Failed(failure.clone())),
             Some(_) => None,
-            None if !self.members.all_gone() => None,
+            None if !self.members.all_gone() || !self.is_serving() => None,
             None => match self.members.lost() {
                 Some(trainer) if !(self.config.go_on && self.members.anybody_completed()) => {
                     Some(End::Failed(self.members.loss(trainer, self.rounds.applied())))
@@ -328,7 +348,18 @@ impl Server {
             }
             (Some(Purpose::Round(change)), Outcome::Begun(units)) => self.run_units(change, units),
             (Some(Purpose::Unit), Outcome::Served(served)) => self.unit_done(now, served),
-            (Some(Purpose::Answer(asker)), outcome) => self.answered(asker, outcome),
+            (Some(Purpose::Answer(asker) | Purpose::Save(asker)), outcome) => {
+                self.answered(asker, outcome);
+            }
+            (Some(Purpose::Mark(cut)), Outcome::Served(marked)) => self.marked(now, cut, marked),
+            (Some(Purpose::WriteCut(since)), Outcome::Written(written)) => {
+                self.cut_written(now, now.since(since), written);
+            }
+            (Some(Purpose::RollBack), Outcome::Bytes(state)) => self.rolled_back(now, state),
+            (Some(Purpose::Recall(asker)), Outcome::Bytes(journal)) => {
+                self.recalled(asker, journal);
+            }
+            (Some(Purpose::Stale), _) => {}
             (Some(Purpose::News(NewsAsked { asker, incarnation, vars })), outcome) => {
                 let is_current = self.members.incarnation(asker.trainer) == incarnation;
                 if let (Outcome::Values(Ok(values)), true) = (&outcome, is_current) {
@@ -340,6 +371,7 @@ impl Server {
             }
             (purpose, outcome) => unreachable!("{purpose:?} never has {outcome:?}"),
         }
+        self.go_on_when_quiet();
         std::mem::take(&mut self.actions)
     }
 
@@ -389,6 +421,7 @@ impl Server {
     /// A connection broke.
     pub fn closed(&mut self, now: Millis, conn: ConnId) -> Vec<Action> {
         self.members.closed(conn, now);
+        self.terms.closed(conn);
         let ids = self.waiting.range((conn, 0)..=(conn, u64::MAX));
         let ids: Vec<(ConnId, u64)> = ids.map(|(&id, _)| id).collect();
         ids.iter().for_each(|id| drop(self.waiting.remove(id)));
@@ -402,12 +435,19 @@ impl Server {
         // What came while the server was busy or stopped has not been read yet.
         if slept > SLEPT_MS {
             self.members.forgive(now, slept);
+            self.terms.forgive(now, slept);
         }
         // Who is being served cannot say anything.
         self.busy.keys().for_each(|&trainer| self.members.heard(trainer, now));
-        let dead = self.members.expire(now, &self.config);
-        dead.iter().for_each(|&trainer| self.excuse(trainer));
-        dead.into_iter().for_each(|trainer| self.lose(trainer));
+        let Expired { away, lost, left } = self.members.expire(now, &self.config);
+        away.into_iter().for_each(|trainer| self.wait_for(trainer));
+        lost.iter().for_each(|&trainer| self.excuse(trainer));
+        lost.into_iter().for_each(|trainer| self.lose(trainer));
+        left.into_iter().for_each(|trainer| self.leave_cuts(trainer));
+        if self.config.recovers {
+            self.check_term(now);
+            self.check_schedule(now);
+        }
         std::mem::take(&mut self.actions)
     }
 
@@ -461,61 +501,5 @@ impl Server {
         }
         self.reply(conn, id, refusal);
         self.actions.push(Action::Close(conn));
-    }
-
-    fn greet(&mut self, now: Millis, conn: ConnId, id: u64, hello: Hello) {
-        let n_trainers = self.config.n_trainers;
-        if hello.version != VERSION {
-            let refusal = Refusal::Version { ours: VERSION, theirs: hello.version };
-            return self.turn_away(conn, id, refusal);
-        }
-        if hello.job != self.config.job {
-            let theirs = hello.job.clone();
-            let refusal = Refusal::OtherJob { ours: self.config.job.clone(), theirs };
-            return self.turn_away(conn, id, refusal);
-        }
-        if hello.trainer >= n_trainers {
-            let refusal = Refusal::TrainerOutOfRange { trainer: hello.trainer, n_trainers };
-            return self.turn_away(conn, id, refusal);
-        }
-        if let Some(refusal) = self.other_model(&hello.vars) {
-            return self.turn_away(conn, id, refusal);
-        }
-        let trainer = TrainerId(hello.trainer);
-        if self.members.who(conn).is_some_and(|who| who != trainer) {
-            let refusal = Refusal::Malformed("two trainers on one connection".to_string());
-            return self.turn_away(conn, id, refusal);
-        }
-        let was_active = self.members.is_active(trainer);
-        match self.members.admit(trainer, hello.incarnation, conn, now) {
-            Err(refusal) => self.turn_away(conn, id, refusal),
-            Ok(admitted) => {
-                if !was_active && self.members.is_active(trainer) {
-                    self.expect(trainer);
-                }
-                if let Some(old) = admitted.replaced {
-                    self.actions.push(Action::Close(old));
-                }
-                if admitted.is_new {
-                    // What an earlier process of this rank began and did not end is not a part of a round.
-                    self.rounds.forget_open(trainer);
-                    self.news.remove(&trainer);
-                    self.staleness.forget(trainer);
-                    if self.members.is_alone(trainer) {
-                        self.meetings.forget();
-                        self.trades.forget();
-                    }
-                    self.inform(format!("{trainer} joined"));
-                    self.mention_differences(trainer, &hello.vars);
-                }
-                self.vars.greet(trainer, hello.vars);
-                let (accepted, round) =
-                    (self.members.accepted(trainer), self.rounds.reached(trainer));
-                self.reply(conn, id, Welcome { accepted, round });
-                if let Some((seq, refusal)) = self.members.refused(trainer) {
-                    self.reply(conn, seq, refusal);
-                }
-            }
-        }
     }
 }

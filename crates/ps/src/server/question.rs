@@ -5,9 +5,7 @@ use std::collections::btree_map::Entry;
 
 use super::{Asker, NewsAsked, Outcome, Purpose, Question, Server, Task, Waiting};
 use crate::ids::TrainerId;
-use crate::message::{
-    Cancel, Done, MISSING_MAX, Meet, Notice, Pong, Recalled, Reply, Request, Values,
-};
+use crate::message::{Done, MISSING_MAX, Meet, Pong, Reply, Request, Values};
 use crate::refusal::Refusal;
 
 impl Server {
@@ -16,7 +14,7 @@ impl Server {
         match request {
             Request::Ping(_) => {
                 let missing = self.missing();
-                let (round, notice) = (self.rounds.applied(), Notice::default());
+                let (round, notice) = (self.rounds.applied(), self.notice());
                 self.reply(conn, id, Pong { round, missing, notice });
             }
             Request::AskStats(_) => self.run(Purpose::Answer(asker), Task::Size),
@@ -32,10 +30,13 @@ impl Server {
             }
             Request::Meet(meet) => self.meet(asker, meet),
             Request::Trade(trade) => self.trade(asker, trade),
-            Request::Ready(ready) => self.reply(conn, id, Cancel { cut: ready.cut }),
-            Request::WantCut(_) => self.reply(conn, id, Done),
-            Request::Recall(_) => self.reply(conn, id, Recalled::default()),
-            Request::Save(save) => self.run(Purpose::Answer(asker), Task::Save(save)),
+            Request::Ready(ready) => self.ready(asker, ready.cut),
+            Request::WantCut(_) => {
+                self.want_cut();
+                self.reply(conn, id, Done);
+            }
+            Request::Recall(recall) => self.recall(asker, recall.cut),
+            Request::Save(save) => self.run(Purpose::Save(asker), Task::Save(save)),
             _ => self.turn_away(conn, id, Refusal::Malformed("out of place".to_string())),
         }
     }
@@ -101,7 +102,7 @@ impl Server {
             Outcome::Size(size) => Ok(self.stats_with(size).into()),
             Outcome::Served(served) => served.map(|()| Done.into()),
             Outcome::Checked(checked) => checked.map(|_| Done.into()),
-            Outcome::Begun(_) => Ok(Done.into()),
+            Outcome::Begun(_) | Outcome::Written(_) | Outcome::Bytes(_) => Ok(Done.into()),
         };
         self.reply(asker.conn, asker.id, answer.unwrap_or_else(Reply::Refused));
     }

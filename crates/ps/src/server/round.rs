@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::ids::TrainerId;
-use crate::message::Grad;
+use crate::message::{Grad, Push};
 use crate::refusal::Refusal;
 
 /// Closed parts of a trainer beyond those that it may be ahead. One is usual: it closed its part and
@@ -51,6 +51,27 @@ impl Rounds {
     pub(super) fn reached(&self, trainer: TrainerId) -> u64 {
         let begun = self.applied + u64::from(self.is_running);
         begun + self.contributions[trainer.0 as usize].closed.len() as u64
+    }
+
+    /// Closed parts that were not applied yet, in their order.
+    pub(super) fn parts(&self) -> Vec<(TrainerId, Vec<Vec<Grad>>)> {
+        let ids = (0..).map(TrainerId).zip(&self.contributions);
+        let closed = ids.filter(|(_, part)| !part.closed.is_empty());
+        closed.map(|(id, part)| (id, part.closed.iter().cloned().collect())).collect()
+    }
+
+    /// Goes on from where rounds were, with such parts; what does not fit is left out.
+    pub(super) fn restore(&mut self, applied: u64, parts: Vec<(TrainerId, Vec<Push>)>) {
+        let (n_trainers, waiting_max) = (self.contributions.len(), self.waiting_max);
+        *self = Self { applied, waiting_max, ..Self::new(n_trainers as u32, 0) };
+        for (trainer, parts) in parts {
+            let Some(part) = self.contributions.get_mut(trainer.0 as usize) else { continue };
+            part.closed = parts.into_iter().map(|part| part.grads).collect();
+            if !part.closed.is_empty() {
+                self.n_closed += 1;
+                self.awaited.remove(&trainer);
+            }
+        }
     }
 
     fn part(&mut self, trainer: TrainerId) -> &mut Contribution {

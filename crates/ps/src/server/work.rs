@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tensor::{Tensor, Value};
 
-use super::{Size, Store, Unit};
+use super::{CutRecord, Size, Store, Unit, Written};
 use crate::ids::TrainerId;
 use crate::message::{Grad, LookUp, Pull, Save};
 use crate::refusal::Refusal;
@@ -44,6 +44,15 @@ pub(super) enum Task {
     LookUp(LookUp),
     Save(Save),
     Size,
+    /// Remembers the state as this cut.
+    Mark(u64),
+    WriteCut(CutRecord),
+    RollBack {
+        cut: u64,
+        term: u64,
+    },
+    /// Reads the journal up to this cut.
+    Journal(u64),
 }
 
 /// What became of it.
@@ -64,12 +73,20 @@ pub(super) enum Outcome {
     Values(Result<Vec<Arc<Value>>, Refusal>),
     Rows(Result<Tensor, Refusal>),
     Size(Size),
+    Written(Result<Written, Refusal>),
+    /// What was kept with a cut, or a journal.
+    Bytes(Result<Vec<u8>, Refusal>),
 }
 
 impl Work {
     /// Whether it takes long and keeps nobody waiting but who asked for it: it gets a thread of its own.
     pub fn is_long(&self) -> bool {
-        matches!(self.task, Task::Save(_))
+        matches!(self.task, Task::Save(_)) || self.is_of_cuts()
+    }
+
+    /// Whether it reads or writes cuts, which takes long, too: it gets another thread.
+    pub fn is_of_cuts(&self) -> bool {
+        matches!(self.task, Task::WriteCut(_) | Task::RollBack { .. } | Task::Journal(_))
     }
 
     /// Whether it is a unit of a round, which has others: threads that are free should help.
@@ -96,6 +113,10 @@ impl Work {
             Task::LookUp(look_up) => Outcome::Rows(store.look_up(&look_up)),
             Task::Save(save) => Outcome::Served(store.save(&save)),
             Task::Size => Outcome::Size(store.size()),
+            Task::Mark(cut) => Outcome::Served(store.mark(cut)),
+            Task::WriteCut(record) => Outcome::Written(store.write_cut(&record)),
+            Task::RollBack { cut, term } => Outcome::Bytes(store.roll_back(cut, term)),
+            Task::Journal(cut) => Outcome::Bytes(store.journal(cut)),
         };
         Done { id: self.id, outcome }
     }

@@ -30,7 +30,11 @@ impl Cluster {
     fn finish(&self, scope: Option<&Scope>) -> Result<()> {
         let done = self.act(&mut Completing { cluster: self, scope, completes: true });
         self.state().is_over = true;
-        self.close();
+        match done.is_ok() && self.recovers() {
+            // It stayed for a cut; servers must know that it does not any more.
+            true => self.leave(),
+            false => self.close(),
+        }
         self.recovery().end();
         done
     }

@@ -106,10 +106,11 @@ impl Cluster {
         }
     }
 
-    /// This process ends, in order; the job can go on from a cut.
+    /// This process ends, in order; the job can go on from a cut. Servers are not told: they wait for
+    /// it to be started again.
     fn end(&self, cut: Option<u64>) -> Result<()> {
         (self.log())(&said::ends(cut));
-        self.leave();
+        self.close();
         Err(Error::Ended)
     }
 

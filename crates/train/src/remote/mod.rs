@@ -393,7 +393,8 @@ impl Cluster {
             vars,
         };
         let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
-        let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops());
+        let ends = self.ends_joining();
+        let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends());
         let (loss, memory) = (state.loss.clone(), state.shared_memory.clone());
         let companions = Companions { stops, loss, memory };
         let patience = match self.recovers() {

@@ -4,16 +4,16 @@
 //! servers, wait until all are there, join them in one term, get what they have kept of this trainer,
 //! and go on from there. Whatever fails meanwhile is a reason to do the same again.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::{self, ThreadId};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
 use ps::message::{Recall, Reply};
-use ps::tcp::{self, Client, Loss, Patience, Reach};
-use ps::{Endpoint, Refusal, SharedMemory};
+use ps::tcp::{self, Client, Loss, Patience};
+use ps::{Refusal, SharedMemory};
 use tensor::EvenIfPoisoned;
 
 use super::communicator::CommunicatorConfig;
@@ -24,11 +24,6 @@ use super::traffic::Traffic;
 use super::{Cluster, Timeline, install, said, unexpected};
 use crate::error::{Error, Result};
 use crate::recover::{LocalState, Position, Redoing, Sender};
-
-/// Between two lines about servers that are away.
-const LINE_EVERY: Duration = Duration::from_secs(10);
-/// Between two looks whether they are back.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Nobody has talked to a server yet.
 const UNKNOWN: u8 = 0;
@@ -43,6 +38,7 @@ pub(super) struct Recovery {
     standing: AtomicU8,
     /// Held while servers are joined.
     pub(super) joining: Mutex<()>,
+    is_joining: Arc<AtomicBool>,
     timeline: Mutex<Timeline>,
     cuts: Mutex<Cuts>,
     /// Who performs an event, and told when it is over.
@@ -99,6 +95,13 @@ impl Cluster {
         self.recovery().ends.lock().even_if_poisoned().as_ref().is_some_and(|ends| ends())
     }
 
+    /// Whether nobody waits for servers to be joined: this process was asked to end.
+    pub(super) fn ends_joining(&self) -> Ends {
+        let ends = self.recovery().ends.lock().even_if_poisoned().clone();
+        let is_joining = self.recovery().is_joining.clone();
+        Arc::new(move || is_joining.load(Ordering::Relaxed) && ends.as_ref().is_some_and(|it| it()))
+    }
+
     pub(super) fn timeline(&self) -> MutexGuard<'_, Timeline> {
         self.recovery().timeline.lock().even_if_poisoned()
     }
@@ -144,20 +147,19 @@ impl Cluster {
         let limit = Duration::from_millis(self.state().patience.recover_ms);
         log(&said::goes_back(&why.to_string()));
         loop {
-            if self.ends() {
-                // Nothing is lost: the job goes on from the last cut when it is started again.
-                self.abandon();
-                log(&said::ends(None));
-                return Err(Error::Ended);
-            }
             self.abandon();
-            let tried = self.wait_for_all(start, limit).and_then(|()| {
+            let tried = {
                 let _turn = self.recovery().joining.lock().even_if_poisoned();
                 self.arrive()
-            });
+            };
             match tried.and_then(|()| self.do_again(start)) {
                 Err(error) if self.may_go_back(&error) && start.elapsed() < limit => {
                     log(&said::goes_back(&error.to_string()));
+                }
+                // Nothing is lost: the job goes on from the last cut when it is started again.
+                Err(_) if self.ends() => {
+                    log(&said::ends(None));
+                    return Err(Error::Ended);
                 }
                 done => return done,
             }
@@ -169,8 +171,8 @@ impl Cluster {
         self.recovery().n_back.load(Ordering::Relaxed)
     }
 
-    /// Leaves all servers; what was under way is forgotten.
-    fn abandon(&self) {
+    /// Leaves all servers without a word, as a process that dies does; what was under way is forgotten.
+    pub fn abandon(&self) {
         self.recovery().n_back.fetch_add(1, Ordering::Relaxed);
         self.state().is_away = true;
         self.close();
@@ -185,44 +187,15 @@ impl Cluster {
         state.shared_memory = SharedMemory::default();
     }
 
-    /// Waits until all servers accept connections, and says for whom.
-    fn wait_for_all(&self, start: Instant, limit: Duration) -> Result<()> {
-        let endpoints: Vec<Endpoint> =
-            self.endpoints().iter().map(|endpoint| endpoint.parse()).collect::<ps::Result<_>>()?;
-        let (stops, mut said_at) = (self.state().stops.clone(), None::<Instant>);
-        loop {
-            let is_away = |endpoint: &&Endpoint| {
-                tcp::reach(endpoint, Duration::from_secs(1)) != Reach::Answers
-            };
-            let away: Vec<Endpoint> = endpoints.iter().filter(is_away).cloned().collect();
-            let Some(first) = away.first() else { return Ok(()) };
-            let waited = start.elapsed();
-            if waited >= limit {
-                let (endpoint, silent_ms) = (first.clone(), waited.as_millis() as u64);
-                let last = "it was not started again".to_string();
-                return Err(ps::Error::ServerLost { endpoint, silent_ms, last }.into());
-            }
-            if stops() {
-                return Err(ps::Error::Interrupted { endpoint: first.clone() }.into());
-            }
-            if self.ends() {
-                return Err(Error::GoesBack);
-            }
-            if said_at.is_none_or(|at| at.elapsed() >= LINE_EVERY) {
-                said_at = Some(Instant::now());
-                (self.log())(&said::waits(&away, waited, limit - waited));
-            }
-            thread::sleep(LOOK_EVERY);
-        }
-    }
-
     /// Joins all servers in one term, and gets what they have kept of this trainer.
     fn arrive(&self) -> Result<()> {
         let clients = self.new_clients()?;
+        self.recovery().is_joining.store(true, Ordering::Relaxed);
         let joined = tcp::join(&clients).map_err(Error::from).and_then(|term| {
             let base = term.and_then(|term| term.base).ok_or(Error::GoesBack)?;
             Ok((base, self.recall(&clients, base)?))
         });
+        self.recovery().is_joining.store(false, Ordering::Relaxed);
         let (base, (state, journal)) = match joined {
             Ok(joined) => joined,
             Err(error) => {
@@ -343,11 +316,9 @@ impl Cluster {
         }
     }
 
-    /// How long to wait for what in a job that recovers: answers may need a process that is started
-    /// again.
+    /// How long to wait for what in a job that recovers: servers are started again.
     pub(super) fn patience_of_recovery(patience: Patience) -> Patience {
-        let answer_ms = patience.answer_ms.max(patience.recover_ms);
-        Patience { connect_ms: patience.recover_ms, answer_ms, ..patience }
+        Patience { connect_ms: patience.recover_ms, ..patience }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ps::Endpoint;
 use ps::lines::Line;
 
 const SITE: &str = "recovery";
@@ -33,18 +32,6 @@ pub(super) fn went_back(cut: u64, n_events: u64, took: Duration) -> Line {
         took.as_millis()
     );
     Line::info(SITE, text)
-}
-
-/// Servers that are away.
-pub(super) fn waits(servers: &[Endpoint], waited: Duration, left: Duration) -> Line {
-    let names: Vec<String> = servers.iter().map(ToString::to_string).collect();
-    let text = format!(
-        "waits for {} to be started again, for {} s so far and {} s more",
-        names.join(", "),
-        waited.as_secs(),
-        left.as_secs()
-    );
-    Line::warning(SITE, text)
 }
 
 /// SIGTERM came.

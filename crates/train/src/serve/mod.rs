@@ -5,8 +5,11 @@
 
 mod blocks;
 mod changes;
+mod cuts;
+mod identity;
 mod port_file;
 mod schedule;
+mod snapshot;
 mod store;
 mod table;
 mod units;

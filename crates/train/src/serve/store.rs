@@ -7,28 +7,32 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use program::distributed::Applies;
 use program::{OpDesc, Program};
 use ps::message::{Grad, Held, LookUp, Phase, Pull, Save};
-use ps::server::{ServerMemory, Size, Store, TableGrads, Unit};
+use ps::server::{CutRecord, OnDisk, ServerMemory, Size, Store, TableGrads, Unit, Written};
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{DType, EvenIfPoisoned, Tensor, Value};
 
 use super::blocks::{Blocks, Update};
+use super::cuts::{self, Cuts, Tables};
+use super::identity::{layout, owner};
 use super::schedule::Schedule;
+use super::snapshot::{Layout, Owner};
 use super::table::{Answer, Files, Policy, RowTables, Shared, Snapshot, Table, Updater, Var};
 use super::units::Groups;
 use super::values::{check_answer, check_counter, n_bytes_of};
 use super::vars::{Names, StoreVars, Use};
-use crate::error::{Error, Result};
+use crate::error::{BadSnapshot, Error, Result};
 use crate::io;
+use crate::remote::Log;
 use crate::scope::Scope;
 
 /// The tables of a server and what changes them.
 pub struct BlockStore {
-    tables: Vec<Mutex<Box<dyn Table>>>,
+    tables: Tables,
     /// Which of them must be changed one after the other.
     groups: Groups,
     /// Held while a table is written.
     saving: Vec<Mutex<()>>,
-    schedule: Mutex<Schedule>,
+    schedule: Arc<Mutex<Schedule>>,
     /// All variables, by number.
     vars: StoreVars,
     /// Which table has a variable.
@@ -36,6 +40,9 @@ pub struct BlockStore {
     /// What servers call the variables of the program that is not distributed.
     by_origin: BTreeMap<String, String>,
     memory: ServerMemory,
+    /// Whose cuts they are, if there are any.
+    identity: (Owner, Layout),
+    cuts: Option<Arc<Cuts>>,
 }
 
 impl std::fmt::Debug for BlockStore {
@@ -62,6 +69,9 @@ impl BlockStore {
         let groups = Groups::new(&updates);
         let (shared, by_var) = shared(&updates, &schedule.names());
         let by_rows = RowTables::new(program, op)?;
+        schedule.keep(shared.iter().flatten().map(|shared| shared.name.clone()).collect());
+        let layout = layout(&updates, &shared, job);
+        let owner = owner(program, op, &layout)?;
         let mut all: BTreeSet<String> = scope.names().into_iter().chain(schedule.names()).collect();
         all.extend(updates.iter().flat_map(Update::names).map(str::to_string));
         let mut tables = Vec::with_capacity(updates.len());
@@ -82,19 +92,33 @@ impl BlockStore {
         let names = Names { by_var: &by_var, params: &params, counters: &counters, all };
         let vars = StoreVars::new(&mut tables, &names);
         Ok(Self {
-            tables: tables.into_iter().map(Mutex::new).collect(),
+            tables: Arc::new(tables.into_iter().map(Mutex::new).collect()),
             groups,
             saving,
-            schedule: Mutex::new(schedule),
+            schedule: Arc::new(Mutex::new(schedule)),
             vars,
             by_var,
             by_origin,
             memory,
+            identity: (owner, layout),
+            cuts: None,
         })
+    }
+
+    /// Keeps cuts in a folder from now on; what is there must be this server's own.
+    pub fn keep_cuts(&mut self, folder: &Path, log: Log) -> Result<()> {
+        let held = cuts::Held { tables: self.tables.clone(), schedule: self.schedule.clone() };
+        self.cuts = Some(Cuts::open(folder, self.identity.clone(), held, log)?);
+        Ok(())
+    }
+
+    fn cuts(&self) -> Answer<&Arc<Cuts>> {
+        self.cuts.as_ref().ok_or_else(|| failed(BadSnapshot::None))
     }
 
     /// Gives the scope its variables back, when nobody is served any more.
     pub fn give_back(&self) {
+        self.cuts.iter().for_each(|cuts| cuts.stop());
         (0..self.tables.len()).for_each(|at| self.table(at).updater().give_back());
     }
 
@@ -225,6 +249,27 @@ impl Store for BlockStore {
         self.memory.clone()
     }
 
+    fn on_disk(&self) -> Answer<OnDisk> {
+        self.cuts()?.on_disk().map_err(failed)
+    }
+
+    fn mark(&self, cut: u64) -> Answer<()> {
+        self.cuts()?.mark(cut);
+        Ok(())
+    }
+
+    fn write_cut(&self, record: &CutRecord) -> Answer<Written> {
+        self.cuts()?.write(record).map_err(failed)
+    }
+
+    fn roll_back(&self, cut: u64, term: u64) -> Answer<Vec<u8>> {
+        self.cuts()?.roll_back(cut, term).map_err(failed)
+    }
+
+    fn journal(&self, cut: u64) -> Answer<Vec<u8>> {
+        self.cuts()?.journal(cut).map_err(failed)
+    }
+
     fn size(&self) -> Size {
         let sizes = (0..self.tables.len()).map(|at| self.table(at).size());
         sizes.fold(Size::default(), |all, size| Size {
@@ -236,6 +281,10 @@ impl Store for BlockStore {
             dropped: all.dropped + size.dropped,
         })
     }
+}
+
+fn failed(error: BadSnapshot) -> Refusal {
+    Refusal::Failed(error.to_string())
 }
 
 /// For each block, the variables that it shares with another one or with the schedule; and which block

@@ -12,6 +12,7 @@ use crate::message::{
     Ack, Barrier, Complete, Grad, Leave, Meet, Notice, Phase, Ping, Pong, Push, Save, Trade,
     Traded, Values,
 };
+use crate::message::{Hello, VERSION, Welcome};
 use crate::recovery::Term;
 
 /// A store with one number: gradients are added to it.

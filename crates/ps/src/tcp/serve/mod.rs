@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
@@ -27,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConnId, Millis};
 use crate::lines::Severity;
 use crate::message::Reply;
+use crate::refusal::Refusal;
 use crate::server::{Action, End, Server, ServerMemory, Store, Work};
 use conn::{Conn, Need};
 use poller::{Poller, Token};
@@ -109,7 +111,7 @@ impl Listener {
         stop: &Stop,
         log: impl Fn(Severity, &str) + Send + Sync + 'static,
     ) -> Option<End> {
-        let (long, works) = channel();
+        let ((saves, works), (cuts, works_of_cuts)) = (channel(), channel());
         allow_descriptors(CONN_DESCRIPTORS * CONNS_MAX as u64);
         let n_cores = thread::available_parallelism().map_or(1, |n| n.get());
         let n_workers = (2 * n_cores).clamp(*WORKERS.start(), *WORKERS.end());
@@ -120,7 +122,7 @@ impl Listener {
             memory: store.memory(),
             server: Mutex::new(server),
             store,
-            long: Mutex::new(Some(long)),
+            long: Mutex::new(Some(Long { saves, cuts })),
             units: Mutex::default(),
             conns: RwLock::default(),
             n_conns: AtomicU64::new(0),
@@ -132,7 +134,8 @@ impl Listener {
         });
         driver.listen();
         let mut workers = driver.start();
-        workers.extend(driver.start_long(works));
+        workers.extend(driver.start_long("save", works));
+        workers.extend(driver.start_long("cuts", works_of_cuts));
         let end = driver.run(stop);
         driver.deafen();
         // Whoever stops a server does not wait for its peers to close.
@@ -175,6 +178,12 @@ fn allow_descriptors(n: u64) {
     }
 }
 
+/// Where work goes that takes long: what trainers ask for does not hold up cuts.
+struct Long {
+    saves: Sender<Work>,
+    cuts: Sender<Work>,
+}
+
 /// Everything that the workers share.
 struct Driver<S> {
     listener: Listener,
@@ -186,7 +195,7 @@ struct Driver<S> {
     /// The data, which locks itself.
     store: Arc<S>,
     /// Where work goes that takes long.
-    long: Mutex<Option<Sender<Work>>>,
+    long: Mutex<Option<Long>>,
     /// Units of a round that nobody has begun.
     units: Mutex<VecDeque<Work>>,
     conns: RwLock<BTreeMap<ConnId, Arc<Conn>>>,
@@ -209,7 +218,7 @@ impl<S: Store + 'static> Driver<S> {
         self.server.lock().even_if_poisoned()
     }
 
-    fn long(&self) -> MutexGuard<'_, Option<Sender<Work>>> {
+    fn long(&self) -> MutexGuard<'_, Option<Long>> {
         self.long.lock().even_if_poisoned()
     }
 
@@ -239,11 +248,18 @@ impl<S: Store + 'static> Driver<S> {
     }
 
     /// A thread for work that takes long: nobody waits for it but who asked.
-    fn start_long(self: &Arc<Self>, works: Receiver<Work>) -> Option<JoinHandle<()>> {
+    fn start_long(self: &Arc<Self>, name: &str, works: Receiver<Work>) -> Option<JoinHandle<()>> {
         let driver = self.clone();
-        let thread = thread::Builder::new().name("save".to_string());
-        let all = move || works.into_iter().for_each(|work| driver.do_work(None, work));
-        thread.spawn(all).ok()
+        let one = move |work: Work| {
+            let done = AssertUnwindSafe(|| driver.do_work(None, work));
+            if catch_unwind(done).is_err() {
+                // A bug of ours, and work that never ends.
+                let refusal = Refusal::Failed("work on files came to no end".to_string());
+                driver.act(None, |server, _| server.fail(refusal));
+            }
+        };
+        let thread = thread::Builder::new().name(name.to_string());
+        thread.spawn(move || works.into_iter().for_each(one)).ok()
     }
 
     /// Does work with the data, while nobody waits for the protocol, and goes on with the outcome.
@@ -317,7 +333,8 @@ impl<S: Store + 'static> Driver<S> {
         match action {
             Action::Reply(conn, id, reply) => self.reply(own, conn, id, reply),
             Action::Run(work) if work.is_long() => {
-                if let Some(long) = &*self.long() {
+                if let Some(Long { saves, cuts }) = &*self.long() {
+                    let long = if work.is_of_cuts() { cuts } else { saves };
                     // Its thread ends after all who send.
                     let _ = long.send(work);
                 }

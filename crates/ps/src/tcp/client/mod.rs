@@ -3,53 +3,29 @@
 //! Whoever has something to say writes it; whoever waits for an answer reads, also for others who
 //! wait. A heartbeat thread says now and then that we are there, and makes broken connections anew.
 
-use std::io::{BufRead, BufReader};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError, Weak};
+mod reading;
+mod waiting;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::Duration;
 
 use tensor::{EvenIfPoisoned, Pool, Tensor};
 
 use super::companions::{Companions, Loss, Stops};
-use super::{Clock, Patient, READ_TIMEOUT, Stream, WholeFrame, is_timeout};
-use crate::codec::Destination;
+use super::{Clock, Patient, Stream};
 use crate::endpoint::Endpoint;
-use crate::error::{Error, Missing, Result};
-use crate::frame::{self, FRAME_BYTES_MAX, Frame};
+use crate::error::{Error, Result};
+use crate::frame::{self, Frame};
 use crate::ids::Millis;
-use crate::link::{Broken, Config as LinkConfig, Link};
+use crate::link::{Config as LinkConfig, Link};
 use crate::message::{Hello, Lend, Notice, Reply, Request};
-use crate::recovery::Term;
-use crate::refusal::Refusal;
-use crate::shm::{Sharing, Window};
+use crate::recovery::{Standing, Term};
+use crate::shm::Sharing;
+use reading::Inbox;
 
-/// How long a trainer waits for what.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// For the first connection.
-    pub connect_ms: u64,
-    /// For a server whose connection broke to take a new one.
-    pub grace_ms: u64,
-    /// For a sign of life on a connection that stands.
-    pub lease_ms: u64,
-    /// For an answer (`FLAGS_rpc_deadline`).
-    pub answer_ms: u64,
-    /// For a process that died, where the job recovers.
-    pub recover_ms: u64,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            connect_ms: 60_000,
-            grace_ms: 2_500,
-            lease_ms: 20_000,
-            answer_ms: 180_000,
-            recover_ms: 300_000,
-        }
-    }
-}
+pub use waiting::Patience;
 
 /// A question that was asked.
 #[derive(Debug)]
@@ -57,6 +33,8 @@ impl Default for Patience {
 pub struct Ticket {
     id: u64,
     asked: Millis,
+    /// In which conversation.
+    n_turns: u64,
 }
 
 /// One server, as a trainer's threads see it.
@@ -96,24 +74,12 @@ struct State {
     sharing: Sharing,
     /// Whether it was offered on this connection.
     offered: bool,
-}
-
-#[derive(Debug, Default)]
-struct Inbox {
-    generation: u64,
-    input: Option<BufReader<Input>>,
-    pool: Pool,
-    /// What the server lends.
-    window: Option<Arc<Window>>,
-}
-
-#[derive(Debug)]
-struct Input(Arc<Stream>);
-
-impl std::io::Read for Input {
-    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
-        (&mut &*self.0).read(bytes)
-    }
+    /// How often the conversation was begun anew.
+    n_turns: u64,
+    /// Whether the job goes on after a death: servers that are away are waited for.
+    recovers: bool,
+    /// When a line says next that the server is away.
+    next_line: Option<Millis>,
 }
 
 impl std::fmt::Debug for Client {
@@ -170,6 +136,9 @@ impl Client {
             n_waiting: 0,
             sharing: Sharing::new(memory),
             offered: false,
+            n_turns: 0,
+            recovers: false,
+            next_line: None,
         };
         let client = Arc::new(Self {
             endpoint,
@@ -212,7 +181,8 @@ impl Client {
     }
 
     /// Begins the conversation anew, in another term: what was under way in the one before is
-    /// forgotten, and whoever waits for it waits in vain.
+    /// forgotten, and whoever waits for it gets [`Error::OtherTerm`]. Nobody else may be about to say
+    /// something: it would be said in the new term.
     pub fn turn_to(&self, term: Term) {
         let mut state = self.state();
         if let Some(stream) = state.stream.take() {
@@ -220,7 +190,10 @@ impl Client {
         }
         state.link = state.link.of_term(term);
         state.generation += 1;
+        state.n_turns += 1;
         state.next_try = Millis(0);
+        state.down = Some(self.clock.now());
+        state.recovers |= term.number > 0;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -253,9 +226,12 @@ impl Client {
     pub fn ask(&self, request: impl Into<Request>) -> Result<Ticket> {
         self.meet()?;
         let asked = self.clock.now();
-        let id = self.state().link.ask(asked, request);
+        let (id, n_turns) = {
+            let mut state = self.state();
+            (state.link.ask(asked, request), state.n_turns)
+        };
         self.flush();
-        Ok(Ticket { id, asked })
+        Ok(Ticket { id, asked, n_turns })
     }
 
     /// Waits for the answer to a question; `what` is for the message if none comes.
@@ -271,7 +247,8 @@ impl Client {
                     refusal,
                 });
             }
-            let still = self.check(ticket.asked).and_then(|()| self.in_time(ticket.asked, what));
+            let still = self.check(ticket.asked).and_then(|()| self.same_turn(ticket.n_turns));
+            let still = still.and_then(|()| self.in_time(ticket.asked, what));
             let still = still.and_then(|()| self.loss.check());
             if let Err(error) = still {
                 self.state().link.forget(ticket.id);
@@ -283,26 +260,47 @@ impl Client {
 
     /// Waits until the server has served every change.
     pub fn settle(&self) -> Result<()> {
+        let n_turns = self.state().n_turns;
         self.until(Some("an acknowledgement"), Link::is_settled)?;
-        self.check(self.clock.now())
+        self.check(self.clock.now())?;
+        self.same_turn(n_turns)
     }
 
     /// Reads until the link is as it should be; only what is named has a deadline of its own.
     fn until(&self, what: Option<&'static str>, there: impl Fn(&Link) -> bool) -> Result<()> {
         let start = self.clock.now();
+        let n_turns = self.state().n_turns;
         loop {
             let n_reads = {
-                let state = self.state();
+                let mut state = self.state();
                 if there(&state.link) {
                     return Ok(());
+                }
+                // A greeting that is not answered is repeated, so that we hear that the server is there.
+                if state.stream.is_some() && !state.link.is_up() {
+                    state.link.tick(self.clock.now());
                 }
                 state.n_reads
             };
             self.check(start)?;
+            self.same_turn(n_turns)?;
+            self.flush();
             if let Some(what) = what {
                 self.in_time(start, what)?;
             }
             self.progress(n_reads);
+        }
+    }
+
+    /// Whether the conversation is the one it was.
+    fn same_turn(&self, n_turns: u64) -> Result<()> {
+        let state = self.state();
+        match state.n_turns == n_turns {
+            true => Ok(()),
+            false => {
+                let standing = Standing { term: state.link.term(), ..Standing::default() };
+                Err(Error::OtherTerm { endpoint: self.endpoint.clone(), standing })
+            }
         }
     }
 
@@ -342,201 +340,6 @@ impl Client {
         if let Some(stream) = state.stream.take() {
             stream.shut_down();
         }
-    }
-
-    fn in_time(&self, start: Millis, what: &'static str) -> Result<()> {
-        let waited_ms = self.clock.now().since(start);
-        if waited_ms < self.patience.answer_ms {
-            return Ok(());
-        }
-        let missing = Missing(self.state().link.pong().missing.clone());
-        Err(Error::Deadline { endpoint: self.endpoint.clone(), what, waited_ms, missing })
-    }
-
-    /// Whether there is hope for an answer.
-    fn check(&self, start: Millis) -> Result<()> {
-        let now = self.clock.now();
-        let endpoint = || self.endpoint.clone();
-        let due = now.since(Millis(self.asked.load(Ordering::Relaxed))) >= ASK_MS;
-        if due && now.since(start) >= ASK_MS {
-            self.asked.store(now.0, Ordering::Relaxed);
-            if (self.stops)() {
-                return Err(Error::Interrupted { endpoint: endpoint() });
-            }
-        }
-        let state = self.state();
-        match state.link.broken() {
-            Some(Broken::Refused(refusal)) => {
-                return Err(Error::Refused { endpoint: endpoint(), refusal: refusal.clone() });
-            }
-            Some(Broken::OtherTerm(standing)) => {
-                return Err(Error::OtherTerm { endpoint: endpoint(), standing: standing.clone() });
-            }
-            Some(Broken::Restarted) => {
-                let last = "it was started again and has lost what it held".to_string();
-                return Err(Error::ServerLost { endpoint: endpoint(), silent_ms: 0, last });
-            }
-            None => {}
-        }
-        if state.is_closed {
-            let last = "this trainer ended the conversation".to_string();
-            return Err(Error::ServerLost { endpoint: endpoint(), silent_ms: 0, last });
-        }
-        let limit = match (state.was_up, &state.stream) {
-            (false, _) => self.patience.connect_ms,
-            (true, None) => self.patience.grace_ms,
-            (true, Some(_)) => self.patience.lease_ms,
-        };
-        let since = match (state.was_up, state.down) {
-            (false, _) => start,
-            (true, Some(down)) => down,
-            (true, None) => state.link.heard(),
-        };
-        let silent_ms = now.since(since);
-        // A process that slept wakes with old news: what came meanwhile is read first.
-        if silent_ms < limit || (state.stream.is_some() && now.since(start) < limit) {
-            return Ok(());
-        }
-        Err(Error::ServerLost { endpoint: endpoint(), silent_ms, last: state.last.clone() })
-    }
-
-    /// Reads something for whoever waits, or waits for whoever reads; up to 100 ms. Returns at
-    /// once if something was read since `n_reads` was looked at.
-    fn progress(&self, n_reads: u64) {
-        let mut inbox = match self.reading.try_lock() {
-            Ok(inbox) => inbox,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                let mut state = self.state();
-                if state.n_reads == n_reads {
-                    state.n_waiting += 1;
-                    let waited = self.answered.wait_timeout(state, READ_TIMEOUT);
-                    waited.even_if_poisoned().0.n_waiting -= 1;
-                }
-                return;
-            }
-        };
-        self.connect();
-        self.read_one(&mut inbox);
-        drop(inbox);
-        let n_waiting = {
-            let mut state = self.state();
-            state.n_reads += 1;
-            state.n_waiting
-        };
-        if n_waiting > 0 {
-            self.answered.notify_all();
-        }
-    }
-
-    /// Makes a connection if there is none and the last attempt is a while ago.
-    fn connect(&self) {
-        let now = self.clock.now();
-        {
-            let mut state = self.state();
-            if state.stream.is_some() || state.is_closed || state.link.broken().is_some() {
-                return;
-            }
-            if now < state.next_try {
-                drop(state);
-                thread::sleep(Duration::from_millis(10));
-                return;
-            }
-            state.next_try = now + RETRY_MS;
-            state.down.get_or_insert(now);
-        }
-        let stream = Stream::connect(&self.endpoint, Duration::from_secs(2));
-        let mut state = self.state();
-        match stream {
-            Ok(stream) => {
-                state.sharing.connected(stream.is_local());
-                state.stream = Some(Arc::new(stream));
-                state.generation += 1;
-                state.offered = false;
-                state.link.connected(self.clock.now());
-                state.last = "connected, no greeting came back".to_string();
-                drop(state);
-                self.flush();
-            }
-            Err(error) => state.last = format!("connecting failed: {error}"),
-        }
-    }
-
-    fn read_one(&self, inbox: &mut Inbox) {
-        let (generation, stream) = {
-            let state = self.state();
-            (state.generation, state.stream.clone())
-        };
-        let Some(stream) = stream else { return };
-        if inbox.generation != generation || inbox.input.is_none() {
-            inbox.generation = generation;
-            inbox.input = Some(BufReader::with_capacity(64 << 10, Input(stream)));
-            inbox.window = None;
-        }
-        let Inbox { input, pool, window, .. } = inbox;
-        let Some(input) = input else { return };
-        let spare = std::mem::take(&mut *self.spare.lock().even_if_poisoned());
-        spare.into_iter().for_each(|tensor| pool.keep(tensor));
-        match input.fill_buf() {
-            Ok([]) => return self.broke(generation, "the server closed the connection"),
-            Ok(_) => {}
-            Err(error) if is_timeout(&error) => return,
-            Err(error) => return self.broke(generation, &error.to_string()),
-        }
-        // Everything that is here already: answers come in groups.
-        loop {
-            let mut whole = WholeFrame::new(input);
-            let into = Destination { pool, window: window.as_ref() };
-            match frame::read_into::<Reply>(&mut whole, FRAME_BYTES_MAX, into) {
-                Ok((_, Reply::Lent(lend))) => *window = self.lent(generation, &lend),
-                Ok((id, reply)) => self.take(generation, id, reply),
-                Err(error) => return self.broke(generation, &error.to_string()),
-            }
-            if input.buffer().is_empty() {
-                break;
-            }
-        }
-        self.flush();
-    }
-
-    fn take(&self, generation: u64, id: u64, reply: Reply) {
-        if let Reply::Refused(refusal @ Refusal::TrainerLost { .. }) = &reply {
-            self.loss.note(&self.endpoint, refusal);
-        }
-        let mut state = self.state();
-        if state.generation == generation {
-            state.link.received(self.clock.now(), id, reply);
-            if state.link.is_up() {
-                (state.was_up, state.down) = (true, None);
-                state.last = "it was connected".to_string();
-                state.offer();
-            }
-        }
-    }
-
-    /// The server lends memory, or has opened ours.
-    fn lent(&self, generation: u64, lend: &Lend) -> Option<Arc<Window>> {
-        let mut state = self.state();
-        if state.generation != generation {
-            return None;
-        }
-        state.sharing.opened(lend.opened);
-        let window = state.sharing.open(&lend.offer)?;
-        state.link.tell(Lend { opened: lend.offer.id, ..Lend::default() });
-        Some(window)
-    }
-
-    fn broke(&self, generation: u64, why: &str) {
-        let mut state = self.state();
-        if state.generation != generation {
-            return;
-        }
-        if let Some(stream) = state.stream.take() {
-            stream.shut_down();
-        }
-        state.link.closed();
-        state.down.get_or_insert(self.clock.now());
-        state.last = format!("the connection broke: {why}");
     }
 
     /// Writes what the link has to say, in its order.

@@ -1,0 +1,248 @@
+//! Cuts, as every server makes them: parts of all trainers, a mark before the first of them counts, and a
+//! write in the background.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::change::Progress;
+use super::kept::{Kept, Protocol, add_entry};
+use super::{Change, CutRecord, Purpose, Server, Task, Written};
+use crate::ids::{ConnId, Millis, TrainerId};
+use crate::message::{Cut, Notice, Push};
+use crate::refusal::Refusal;
+
+/// The cuts of a server.
+#[derive(Debug, Default)]
+pub(super) struct Cuts {
+    /// Those that are durable, ascending.
+    kept: Vec<u64>,
+    /// The last one whose parts came.
+    begun: u64,
+    collecting: Option<Collecting>,
+    /// The one that is being written, and what is complete.
+    writing: Option<(u64, u64)>,
+}
+
+/// A cut of which not all parts are here.
+#[derive(Debug)]
+struct Collecting {
+    cut: u64,
+    /// What all servers have kept, as far as trainers know.
+    complete: u64,
+    mark: Mark,
+    /// Where the protocol stood when it was marked.
+    protocol: Protocol,
+    /// Who has sent no part yet.
+    awaited: BTreeSet<TrainerId>,
+    parts: BTreeMap<TrainerId, Part>,
+    /// Parts that are served when the cut is marked.
+    waiting: Vec<Change>,
+}
+
+#[derive(Debug)]
+struct Part {
+    state: Vec<u8>,
+    journal: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    /// Work is under way.
+    Due,
+    Running,
+    Made,
+}
+
+impl Cuts {
+    /// Of a server that finds these on its disk.
+    pub(super) fn of(kept: Vec<u64>) -> Self {
+        let begun = kept.last().copied().unwrap_or_default();
+        Self { kept, begun, ..Self::default() }
+    }
+
+    /// Those that are durable here.
+    pub(super) fn kept(&self) -> &[u64] {
+        &self.kept
+    }
+
+    /// The last one whose parts came.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Whether none is being made.
+    pub(super) fn is_idle(&self) -> bool {
+        self.collecting.is_none() && self.writing.is_none()
+    }
+
+    pub(super) fn is_to_be_marked(&self) -> bool {
+        self.collecting.as_ref().is_some_and(|collecting| collecting.mark == Mark::Due)
+    }
+
+    /// A term is over, and with it what was being made.
+    pub(super) fn forget_term(&mut self) {
+        (self.collecting, self.writing) = (None, None);
+    }
+
+    /// Those after this one are of no use any more.
+    pub(super) fn forget_after(&mut self, base: u64) {
+        self.kept.retain(|&cut| cut <= base);
+        self.begun = base;
+    }
+
+    /// This one turned out to be damaged.
+    pub(super) fn forget_one(&mut self, damaged: u64) {
+        self.kept.retain(|&cut| cut != damaged);
+    }
+
+    /// Nothing is to be expected of this trainer any more.
+    pub(super) fn excuse(&mut self, trainer: TrainerId) {
+        if let Some(collecting) = &mut self.collecting {
+            collecting.awaited.remove(&trainer);
+        }
+    }
+}
+
+impl Server {
+    /// A trainer's part of a cut.
+    pub(super) fn part_of_cut(&mut self, change: Change, part: Cut) -> Progress {
+        if !self.config.recovers {
+            return Progress::Served;
+        }
+        let Cut { cut, complete, state, journal } = part;
+        if cut > self.cuts.begun {
+            self.begin_cut(cut);
+        }
+        let Some(collecting) = self.cuts.collecting.as_mut().filter(|it| it.cut == cut) else {
+            return Progress::Served;
+        };
+        // What all servers have kept, this one has.
+        if self.cuts.kept.contains(&complete) {
+            collecting.complete = collecting.complete.max(complete);
+        }
+        collecting.awaited.remove(&change.trainer);
+        collecting.parts.insert(change.trainer, Part { state, journal });
+        if collecting.mark == Mark::Made {
+            self.check_cut();
+            return Progress::Served;
+        }
+        collecting.waiting.push(change);
+        self.go_on_when_quiet();
+        Progress::UnderWay
+    }
+
+    /// The first part of a cut is here.
+    fn begin_cut(&mut self, cut: u64) {
+        self.cuts.begun = cut;
+        if let Some((writing, _)) = self.cuts.writing {
+            let line = format!("cut {cut} is left out: cut {writing} is still being written");
+            return self.warn(line);
+        }
+        let before = self.cuts.collecting.take();
+        self.cuts.collecting = Some(Collecting {
+            cut,
+            complete: self.cuts.kept.first().copied().unwrap_or_default(),
+            mark: Mark::Due,
+            protocol: Protocol::default(),
+            awaited: self.members.taking_part(),
+            parts: BTreeMap::new(),
+            waiting: before.map_or_else(Vec::new, |before| before.waiting),
+        });
+    }
+
+    /// Has the store remember its state. Everybody is quiet until their own part is served.
+    pub(super) fn mark(&mut self) {
+        let parts = self.rounds.parts();
+        let of_trainer = |(trainer, parts): (TrainerId, Vec<Vec<_>>)| {
+            let push = |grads| Push { grads, behind: 0 };
+            (trainer, parts.into_iter().map(push).collect())
+        };
+        let protocol = Protocol {
+            applied: self.rounds.applied(),
+            stats: self.stats.clone(),
+            gone: self.members.gone(),
+            parts: parts.into_iter().map(of_trainer).collect(),
+        };
+        let Some(collecting) = &mut self.cuts.collecting else { return };
+        (collecting.mark, collecting.protocol) = (Mark::Running, protocol);
+        let cut = collecting.cut;
+        self.run(Purpose::Mark(cut), Task::Mark(cut));
+    }
+
+    pub(super) fn marked(&mut self, now: Millis, cut: u64, marked: Result<(), Refusal>) {
+        let Some(collecting) = self.cuts.collecting.as_mut().filter(|it| it.cut == cut) else {
+            return;
+        };
+        let waiting = std::mem::take(&mut collecting.waiting);
+        collecting.mark = Mark::Made;
+        if let Err(refusal) = marked {
+            self.cuts.collecting = None;
+            self.no_cut(now, cut, &refusal);
+        }
+        self.check_cut();
+        waiting.into_iter().for_each(|change| self.served(now, change, Ok(())));
+    }
+
+    fn no_cut(&mut self, now: Millis, cut: u64, refusal: &Refusal) {
+        self.warn(format!("there is no cut {cut}: {refusal}"));
+        self.cut_ended(now);
+    }
+
+    /// Writes a cut of which all parts are here.
+    pub(super) fn check_cut(&mut self) {
+        let is_whole = |it: &Collecting| it.mark == Mark::Made && it.awaited.is_empty();
+        let whole = self.cuts.collecting.take_if(|collecting| is_whole(collecting));
+        let Some(Collecting { cut, complete, mut protocol, parts, .. }) = whole else { return };
+        // Who gave no part was gone when the others were told to go, whenever we heard of it.
+        let was_here = |trainer: &TrainerId| parts.contains_key(trainer);
+        protocol.gone.retain(|(trainer, _)| was_here(trainer));
+        let gone = self.members.gone().into_iter().filter(|(trainer, _)| !was_here(trainer));
+        protocol.gone.extend(gone);
+        let (mut states, mut journal) = (Vec::new(), Vec::new());
+        for (trainer, part) in parts {
+            if !part.state.is_empty() {
+                states.push((trainer, part.state));
+            }
+            if !part.journal.is_empty() {
+                add_entry(&mut journal, trainer, &part.journal);
+            }
+        }
+        self.cuts.writing = Some((cut, complete));
+        let (term, state) = (self.terms.number(), Kept { protocol, states }.to_bytes());
+        let record = CutRecord { cut, term, complete, state, journal };
+        self.run(Purpose::WriteCut(self.ticked), Task::WriteCut(record));
+    }
+
+    pub(super) fn cut_written(&mut self, now: Millis, ms: u64, written: Result<Written, Refusal>) {
+        let Some((cut, complete)) = self.cuts.writing.take() else { return };
+        match written {
+            Ok(Written { bytes }) => {
+                self.cuts.kept.retain(|&kept| kept >= complete);
+                self.cuts.kept.push(cut);
+                self.stats.cuts += 1;
+                self.stats.cut_bytes += bytes;
+                self.stats.cut_ms = ms;
+                self.inform(format!("cut {cut} is kept: {bytes} bytes in {ms} ms"));
+                self.cut_ended(now);
+                self.tell_all();
+            }
+            Err(refusal) => self.no_cut(now, cut, &refusal),
+        }
+    }
+
+    /// What trainers are told of cuts.
+    pub(super) fn notice(&self) -> Notice {
+        Notice { due: self.schedule.due(), kept: self.cuts.kept.clone() }
+    }
+
+    pub(super) fn tell_notice(&mut self, conn: ConnId) {
+        if self.config.recovers {
+            let notice = self.notice();
+            self.reply(conn, 0, notice);
+        }
+    }
+
+    pub(super) fn tell_all(&mut self) {
+        let conns = self.members.conns();
+        conns.into_iter().for_each(|(conn, _)| self.tell_notice(conn));
+    }
+}

@@ -1,0 +1,147 @@
+//! When a cut is made: the server that leads gives notice, waits until all trainers are ready, and tells
+//! them to go, or that there will be no cut.
+
+use std::collections::BTreeMap;
+
+use super::{Apply, Asker, Server};
+use crate::ids::{Millis, TrainerId};
+use crate::message::{Cancel, Due, Go};
+
+/// With more cuts that not all servers have kept, no others are made.
+const KEPT_MAX: usize = 64;
+
+/// What the server that leads has in mind.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    attempt: Option<Attempt>,
+    /// The last number that was used.
+    last: u64,
+    /// The last cut that trainers were told to go for.
+    gone: Option<u64>,
+    is_wanted: bool,
+    /// When the next one is due; set when somebody looks.
+    next: Option<Millis>,
+    /// Not even if somebody wants one.
+    not_before: Millis,
+    n_cancelled: u32,
+}
+
+/// A cut that trainers know of.
+#[derive(Debug)]
+struct Attempt {
+    due: Due,
+    /// Who is ready, and where to say so.
+    ready: BTreeMap<TrainerId, Asker>,
+    /// Since when the first one waits.
+    since: Option<Millis>,
+}
+
+impl Schedule {
+    pub(super) fn due(&self) -> Option<Due> {
+        self.attempt.as_ref().map(|attempt| attempt.due)
+    }
+
+    /// This trainer takes no part any more.
+    pub(super) fn excuse(&mut self, trainer: TrainerId) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.ready.remove(&trainer);
+        }
+    }
+}
+
+impl Server {
+    /// A cut would be welcome.
+    pub fn want_cut(&mut self) {
+        self.schedule.is_wanted = true;
+    }
+
+    /// A trainer is at a boundary, with everything served.
+    pub(super) fn ready(&mut self, asker: Asker, cut: u64) {
+        let Asker { conn, trainer, id } = asker;
+        if self.schedule.gone == Some(cut) {
+            return self.reply(conn, id, Go { cut });
+        }
+        match self.schedule.attempt.as_mut().filter(|attempt| attempt.due.cut == cut) {
+            Some(attempt) => {
+                attempt.ready.insert(trainer, asker);
+                attempt.since.get_or_insert(self.ticked);
+                self.check_ready();
+            }
+            None => self.reply(conn, id, Cancel { cut }),
+        }
+    }
+
+    /// Tells everybody to go, if all are ready.
+    pub(super) fn check_ready(&mut self) {
+        let n = self.members.n_taking_part();
+        let is_ready = |attempt: &mut Attempt| n > 0 && attempt.ready.len() == n;
+        let Some(attempt) = self.schedule.attempt.take_if(is_ready) else { return };
+        let cut = attempt.due.cut;
+        self.schedule.gone = Some(cut);
+        for Asker { conn, id, .. } in attempt.ready.into_values() {
+            self.reply(conn, id, Go { cut });
+        }
+    }
+
+    /// A cut was made here, or failed.
+    pub(super) fn cut_ended(&mut self, now: Millis) {
+        let schedule = &mut self.schedule;
+        (schedule.n_cancelled, schedule.not_before) = (0, now);
+        schedule.next = Some(now + self.config.cut_every_ms);
+    }
+
+    /// Time passed: gives notice of a cut, or gives one up.
+    pub(super) fn check_schedule(&mut self, now: Millis) {
+        if !self.config.is_lead || !self.is_serving() || self.failure.is_some() {
+            return;
+        }
+        if let Some(attempt) = &self.schedule.attempt {
+            let due = attempt.due;
+            let is_passed = due.after > 0 && self.rounds.applied() > due.after;
+            let is_late = |since: Millis| now.since(since) >= self.config.ready_ms;
+            if is_passed || attempt.since.is_some_and(is_late) {
+                self.cancel(now);
+            }
+            return;
+        }
+        let next = *self.schedule.next.get_or_insert(now + self.config.cut_every_ms);
+        let is_time = now >= next || self.schedule.is_wanted && now >= self.schedule.not_before;
+        // Those who were told to go have not come yet.
+        let is_under_way = self.schedule.gone.is_some_and(|gone| gone > self.cuts.begun());
+        let is_idle = self.cuts.is_idle() && !is_under_way;
+        let is_useful = self.cuts.kept().len() < KEPT_MAX;
+        if is_time && is_idle && is_useful && self.members.all_here() {
+            self.give_notice();
+        }
+    }
+
+    fn give_notice(&mut self) {
+        let cut = self.schedule.last.max(self.cuts.begun()) + 1;
+        let after = match self.config.apply {
+            Apply::AtOnce => 0,
+            // Everybody hears of it before they are there.
+            Apply::ByRound { ahead } => self.rounds.applied() + 2 + u64::from(ahead),
+        };
+        let due = Due { cut, after };
+        self.schedule.last = cut;
+        self.schedule.is_wanted = false;
+        self.schedule.attempt = Some(Attempt { due, ready: BTreeMap::new(), since: None });
+        self.tell_all();
+    }
+
+    /// Not all were ready in time: later, and the next time later still.
+    fn cancel(&mut self, now: Millis) {
+        let Some(attempt) = self.schedule.attempt.take() else { return };
+        let cut = attempt.due.cut;
+        for Asker { conn, id, .. } in attempt.ready.into_values() {
+            self.reply(conn, id, Cancel { cut });
+        }
+        let Schedule { n_cancelled, not_before, next, .. } = &mut self.schedule;
+        *n_cancelled = (*n_cancelled + 1).min(16);
+        let longest = self.config.cut_every_ms.max(self.config.ready_ms);
+        let pause = (self.config.ready_ms << *n_cancelled).min(longest);
+        *not_before = now + pause;
+        *next = Some(*not_before);
+        self.tell_all();
+    }
+}

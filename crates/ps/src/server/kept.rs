@@ -1,0 +1,239 @@
+//! What a server keeps with a cut beside its data, as bytes: where the protocol stood, and what trainers
+//! gave.
+//!
+//! `version u32`, the protocol (`length u64`, bytes), `count u32`, and for each trainer that gave
+//! something: `rank u32`, `length u64`, bytes. A journal is a list of the same entries without a count.
+
+use crate::codec::{Blobs, Destination, LIST_MAX, Reader, Writer};
+use crate::error::{Error, Result};
+use crate::ids::TrainerId;
+use crate::message::{Body, Push, Stats};
+
+/// The form of these bytes.
+const VERSION: u32 = 1;
+
+/// Why a trainer is not waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    Completed,
+    Left,
+}
+
+/// Where the protocol stood at a cut.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Protocol {
+    /// Rounds that were applied.
+    pub(super) applied: u64,
+    /// Counters of what was applied.
+    pub(super) stats: Stats,
+    /// Trainers that are not waited for.
+    pub(super) gone: Vec<(TrainerId, Gone)>,
+    /// Closed parts of rounds that were not applied yet, in their order.
+    pub(super) parts: Vec<(TrainerId, Vec<Push>)>,
+}
+
+impl Body for Protocol {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        out.u64(self.applied);
+        self.stats.encode(out);
+        out.count(self.gone.len());
+        for (trainer, gone) in &self.gone {
+            out.u32(trainer.0);
+            out.u8((*gone == Gone::Left).into());
+        }
+        out.count(self.parts.len());
+        for (trainer, parts) in &self.parts {
+            out.u32(trainer.0);
+            out.count(parts.len());
+            parts.iter().for_each(|part| part.encode(out));
+        }
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let (applied, stats) = (input.u64()?, Stats::decode(input)?);
+        let gone = |input: &mut Reader<'_>| -> Result<(TrainerId, Gone)> {
+            let trainer = TrainerId(input.u32()?);
+            Ok((trainer, if input.flag()? { Gone::Left } else { Gone::Completed }))
+        };
+        let gone = (0..input.count()?).map(|_| gone(input)).collect::<Result<_>>()?;
+        let part = |input: &mut Reader<'_>| -> Result<(TrainerId, Vec<Push>)> {
+            let (trainer, n) = (TrainerId(input.u32()?), input.count()?);
+            Ok((trainer, (0..n).map(|_| Push::decode(input)).collect::<Result<_>>()?))
+        };
+        let parts = (0..input.count()?).map(|_| part(input)).collect::<Result<_>>()?;
+        Ok(Self { applied, stats, gone, parts })
+    }
+
+    fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
+        let parts = self.parts.iter_mut().flat_map(|(_, parts)| parts);
+        parts.for_each(|part| part.blobs(blobs));
+    }
+}
+
+impl Protocol {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        self.encode(&mut out);
+        let mut bytes = (out.meta.len() as u64).to_le_bytes().to_vec();
+        bytes.extend_from_slice(&out.meta);
+        out.blobs.iter().for_each(|blob| bytes.extend_from_slice(blob));
+        bytes
+    }
+
+    fn from_bytes(mut bytes: &[u8]) -> Result<Self> {
+        let n_meta = length(&mut bytes)?;
+        let meta = take(&mut bytes, n_meta)?;
+        let mut pool = tensor::Pool::default();
+        let mut input = Reader::new(meta, bytes.len(), Destination::new(&mut pool));
+        let mut protocol = Self::decode(&mut input)?;
+        input.finish()?;
+        let mut blobs = Blobs::new();
+        protocol.blobs(&mut blobs);
+        for blob in blobs {
+            blob.copy_from_slice(take(&mut bytes, blob.len())?);
+        }
+        Ok(protocol)
+    }
+}
+
+/// What a server keeps with a cut.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Kept {
+    pub(super) protocol: Protocol,
+    /// What each trainer gave.
+    pub(super) states: Vec<(TrainerId, Vec<u8>)>,
+}
+
+impl Kept {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let protocol = self.protocol.to_bytes();
+        let mut bytes = VERSION.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&(protocol.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&protocol);
+        bytes.extend_from_slice(&(self.states.len() as u32).to_le_bytes());
+        self.states.iter().for_each(|(trainer, state)| add_entry(&mut bytes, *trainer, state));
+        bytes
+    }
+
+    pub(super) fn from_bytes(mut bytes: &[u8]) -> Result<Self> {
+        let bytes = &mut bytes;
+        if number(bytes)? != VERSION {
+            return Err(Error::Malformed("a cut of another version"));
+        }
+        let n_protocol = length(bytes)?;
+        let protocol = Protocol::from_bytes(take(bytes, n_protocol)?)?;
+        let n = number(bytes)? as usize;
+        if n > LIST_MAX {
+            return Err(Error::Malformed("a list is too long"));
+        }
+        let mut states = Vec::new();
+        for _ in 0..n {
+            let (trainer, state) = entry(bytes)?;
+            states.push((trainer, state.to_vec()));
+        }
+        match bytes.is_empty() {
+            true => Ok(Self { protocol, states }),
+            false => Err(Error::Malformed("a cut is longer than it says")),
+        }
+    }
+}
+
+/// Adds what a trainer gave to a journal, or to what a cut keeps.
+pub(super) fn add_entry(bytes: &mut Vec<u8>, trainer: TrainerId, given: &[u8]) {
+    bytes.extend_from_slice(&trainer.0.to_le_bytes());
+    bytes.extend_from_slice(&(given.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(given);
+}
+
+/// What a trainer gave to a journal, all of it.
+pub(super) fn journal_of(mut journal: &[u8], trainer: TrainerId) -> Result<Vec<u8>> {
+    let mut all = Vec::new();
+    while !journal.is_empty() {
+        let (of, given) = entry(&mut journal)?;
+        if of == trainer {
+            all.extend_from_slice(given);
+        }
+    }
+    Ok(all)
+}
+
+fn entry<'a>(bytes: &mut &'a [u8]) -> Result<(TrainerId, &'a [u8])> {
+    let trainer = TrainerId(number(bytes)?);
+    let n = length(bytes)?;
+    Ok((trainer, take(bytes, n)?))
+}
+
+fn take<'a>(bytes: &mut &'a [u8], n: usize) -> Result<&'a [u8]> {
+    let (taken, rest) =
+        bytes.split_at_checked(n).ok_or(Error::Malformed("a cut ends too early"))?;
+    *bytes = rest;
+    Ok(taken)
+}
+
+fn number(bytes: &mut &[u8]) -> Result<u32> {
+    let mut four = [0; 4];
+    four.copy_from_slice(take(bytes, 4)?);
+    Ok(u32::from_le_bytes(four))
+}
+
+fn length(bytes: &mut &[u8]) -> Result<usize> {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(take(bytes, 8)?);
+    usize::try_from(u64::from_le_bytes(eight))
+        .map_err(|_| Error::Malformed("a length beyond bounds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::VarId;
+    use crate::message::Grad;
+    use tensor::{Tensor, Value};
+
+    fn kept() -> Kept {
+        let value = Value::Tensor(Tensor::full([3], 0.5f32));
+        let grad = || Grad { var: VarId(3), value: value.clone() };
+        let part = || Push { grads: vec![grad()], behind: 0 };
+        let stats = Stats { pushes: 7, ..Stats::default() };
+        let gone = vec![(TrainerId(1), Gone::Completed), (TrainerId(2), Gone::Left)];
+        let parts = vec![(TrainerId(1), vec![part(), part()])];
+        let states = vec![(TrainerId(0), vec![1, 2, 3]), (TrainerId(2), Vec::new())];
+        Kept { protocol: Protocol { applied: 9, stats, gone, parts }, states }
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again_and_nothing_else() {
+        for kept in [kept(), Kept::default()] {
+            let bytes = kept.to_bytes();
+            assert_eq!(Kept::from_bytes(&bytes).unwrap(), kept);
+            for n in 0..bytes.len() {
+                assert!(Kept::from_bytes(&bytes[..n]).is_err(), "the first {n} bytes passed");
+            }
+            let longer = [bytes.as_slice(), &[0]].concat();
+            assert!(Kept::from_bytes(&longer).is_err());
+        }
+    }
+
+    #[test]
+    fn damaged_bytes_are_an_error_or_something_else_but_no_panic() {
+        let bytes = kept().to_bytes();
+        for at in 0..bytes.len() {
+            for flip in [0x01, 0x80, 0xff] {
+                let mut bytes = bytes.clone();
+                bytes[at] ^= flip;
+                let _ = Kept::from_bytes(&bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn journals_are_one_after_the_other() {
+        let mut journal = Vec::new();
+        for (trainer, given) in [(0, [1, 2]), (1, [8, 8]), (0, [3, 4])] {
+            add_entry(&mut journal, TrainerId(trainer), &given);
+        }
+        assert_eq!(journal_of(&journal, TrainerId(0)).unwrap(), [1, 2, 3, 4]);
+        assert_eq!(journal_of(&journal, TrainerId(5)).unwrap(), []);
+        assert!(journal_of(&journal[..journal.len() - 1], TrainerId(0)).is_err());
+    }
+}

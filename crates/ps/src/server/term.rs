@@ -1,0 +1,276 @@
+//! Terms of a server: how it goes back to a cut, and whom it lets in meanwhile.
+//!
+//! See [`crate::recovery`] for what a term is. A term that is open has no base and no members; whoever
+//! greets with a base has it loaded, and is let in when that is done.
+
+use std::collections::BTreeMap;
+
+use super::cut::Cuts;
+use super::due::Schedule;
+use super::greeting::Greeting;
+use super::kept::{self, Kept};
+use super::meeting::Meetings;
+use super::members::Members;
+use super::round::Rounds;
+use super::staleness::Staleness;
+use super::trading::Trades;
+use super::{Action, Asker, Config, CutRecord, Purpose, Server, Store, Task};
+use crate::ids::{ConnId, Millis, TrainerId};
+use crate::message::{Held, Pong, Recalled};
+use crate::recovery::{Standing, Term};
+use crate::refusal::Refusal;
+
+#[derive(Debug, Default)]
+pub(super) struct Terms {
+    term: Term,
+    /// Since when nothing is loaded, while nothing is.
+    opened: Millis,
+    loading: Option<Loading>,
+    /// What trainers gave to the base.
+    states: BTreeMap<TrainerId, Vec<u8>>,
+}
+
+/// A base that is to be loaded.
+#[derive(Debug)]
+struct Loading {
+    /// Whether that was begun: work of the term before must have ended.
+    is_begun: bool,
+    /// Who waits for it.
+    greetings: Vec<Greeting>,
+}
+
+impl Terms {
+    pub(super) fn number(&self) -> u64 {
+        self.term.number
+    }
+
+    /// A connection broke.
+    pub(super) fn closed(&mut self, conn: ConnId) {
+        if let Some(loading) = &mut self.loading {
+            loading.greetings.retain(|greeting| greeting.conn != conn);
+        }
+    }
+
+    /// For so long nobody could have come.
+    pub(super) fn forgive(&mut self, now: Millis, ms: u64) {
+        self.opened = now.min(self.opened + ms);
+    }
+}
+
+impl Server {
+    /// A server of a store that keeps cuts, if `config` says so: it goes on from what is on disk, or
+    /// writes its first cut. Takes as long as that; nobody should be able to connect before.
+    pub fn start(config: Config, vars: Vec<Held>, store: &impl Store) -> Result<Self, Refusal> {
+        let mut server = Self::new(config, vars);
+        if !server.config.recovers {
+            return Ok(server);
+        }
+        let on_disk = store.on_disk()?;
+        if on_disk.cuts.is_empty() {
+            store.mark(0)?;
+            let state = Kept::default().to_bytes();
+            store.write_cut(&CutRecord { term: 1, state, ..CutRecord::default() })?;
+            server.terms.term = Term { number: 1, base: Some(0) };
+            server.cuts = Cuts::of(vec![0]);
+        } else {
+            // What it held in its last term is lost.
+            server.terms.term = Term { number: on_disk.term.max(1) + 1, base: None };
+            server.cuts = Cuts::of(on_disk.cuts);
+        }
+        Ok(server)
+    }
+
+    /// Whether trainers can be served.
+    pub(super) fn is_serving(&self) -> bool {
+        let Terms { term, loading, .. } = &self.terms;
+        !self.config.recovers || term.base.is_some() && loading.is_none()
+    }
+
+    fn standing(&self, trainer: TrainerId, incarnation: u64) -> Standing {
+        let has_member = self.members.has_other(trainer, incarnation);
+        Standing { term: self.terms.term, cuts: self.cuts.kept().to_vec(), has_member }
+    }
+
+    /// Who greets is let in, has a term opened or its base loaded, or learns how the server stands.
+    pub(super) fn greet_in_term(&mut self, now: Millis, greeting: Greeting) {
+        let (ours, theirs) = (self.terms.term, greeting.hello.term);
+        let (trainer, incarnation) =
+            (TrainerId(greeting.hello.trainer), greeting.hello.incarnation);
+        if let Some(refusal) = self.members.rival(trainer, incarnation, now) {
+            return self.turn_away(greeting.conn, greeting.id, refusal);
+        }
+        let is_ours = theirs == ours && theirs.base.is_some();
+        match &self.failure {
+            Some(failure) if !is_ours => {
+                let failure = failure.clone();
+                return self.turn_away(greeting.conn, greeting.id, failure);
+            }
+            _ => {}
+        }
+        match theirs.base {
+            None if theirs.number > ours.number => self.open(now, theirs.number),
+            Some(base) if theirs.number == ours.number && ours.base.is_none() => {
+                if self.cuts.kept().contains(&base) {
+                    return self.load(base, greeting);
+                }
+            }
+            Some(_) if is_ours && self.terms.loading.is_some() => return self.wait(greeting),
+            Some(_) if is_ours && !self.members.has_other(trainer, incarnation) => {
+                return self.admit(now, greeting);
+            }
+            _ => {}
+        }
+        self.refuse_term(greeting);
+    }
+
+    fn refuse_term(&mut self, greeting: Greeting) {
+        let Greeting { conn, id, hello } = greeting;
+        let standing = self.standing(TrainerId(hello.trainer), hello.incarnation);
+        self.reply(conn, id, Refusal::OtherTerm(standing));
+        self.actions.push(Action::Close(conn));
+    }
+
+    /// Who waits for the base to be loaded hears that it is being loaded, when it asks again.
+    fn wait(&mut self, greeting: Greeting) {
+        let Some(loading) = &mut self.terms.loading else { return };
+        let conn = greeting.conn;
+        match loading.greetings.iter().any(|waiting| waiting.conn == conn) {
+            true => self.reply(conn, greeting.id, Pong::default()),
+            false => loading.greetings.push(greeting),
+        }
+    }
+
+    /// Opens a term: nobody is served any more, and the list of cuts stands still.
+    fn open(&mut self, now: Millis, number: u64) {
+        let line = format!("term {number} begins: everybody goes back to a cut");
+        self.inform(line);
+        let waiting = self.terms.loading.take().map_or_else(Vec::new, |loading| loading.greetings);
+        self.terms.term = Term { number, base: None };
+        self.terms.opened = now;
+        waiting.into_iter().for_each(|greeting| self.refuse_term(greeting));
+        for (conn, trainer) in self.members.conns() {
+            let standing = self.standing(trainer, self.members.incarnation(trainer));
+            self.reply(conn, 0, Refusal::OtherTerm(standing));
+            self.actions.push(Action::Close(conn));
+        }
+        self.forget_term();
+    }
+
+    /// Forgets what belongs to a term.
+    fn forget_term(&mut self) {
+        let n = self.config.n_trainers;
+        self.members = Members::new(n, true);
+        self.rounds = Rounds::new(n, self.config.apply.ahead());
+        self.meetings = Meetings::default();
+        self.trades = Trades::new(n);
+        self.staleness = Staleness::default();
+        self.waiting.clear();
+        self.busy.clear();
+        self.news.clear();
+        self.units = None;
+        self.terms.states.clear();
+        self.cuts.forget_term();
+        self.schedule = Schedule::default();
+        self.running.values_mut().for_each(|purpose| *purpose = Purpose::Stale);
+    }
+
+    /// The base of this term is known.
+    fn load(&mut self, base: u64, greeting: Greeting) {
+        self.terms.term.base = Some(base);
+        // Those after it will never be asked for: not all servers have them.
+        self.cuts.forget_after(base);
+        self.terms.loading = Some(Loading { is_begun: false, greetings: vec![greeting] });
+        self.go_on_when_quiet();
+    }
+
+    /// Loads the base, or marks a cut, when no work is under way that would change what there is.
+    pub(super) fn go_on_when_quiet(&mut self) {
+        let Terms { term, loading, .. } = &mut self.terms;
+        if let (Some(loading), Some(cut)) = (loading, term.base) {
+            if !loading.is_begun && self.running.is_empty() {
+                loading.is_begun = true;
+                let term = term.number;
+                self.run(Purpose::RollBack, Task::RollBack { cut, term });
+            }
+            return;
+        }
+        let is_still = |purpose: &Purpose| {
+            matches!(purpose, Purpose::Save(_) | Purpose::Recall(_) | Purpose::WriteCut(_))
+        };
+        if self.cuts.is_to_be_marked() && self.running.values().all(is_still) {
+            self.mark();
+        }
+    }
+
+    /// The base was loaded.
+    pub(super) fn rolled_back(&mut self, now: Millis, state: Result<Vec<u8>, Refusal>) {
+        let Some(loading) = self.terms.loading.take() else { return };
+        let Term { number, base } = self.terms.term;
+        let base = base.unwrap_or_default();
+        let kept = state.and_then(|state| {
+            Kept::from_bytes(&state).map_err(|error| Refusal::Failed(error.to_string()))
+        });
+        match kept {
+            Ok(kept) => {
+                self.restore(now, kept);
+                self.inform(format!("at cut {base}: term {number} goes on from there"));
+            }
+            Err(refusal) => {
+                self.warn(format!("cut {base} cannot be loaded: {refusal}"));
+                self.cuts.forget_one(base);
+                self.terms.term.base = None;
+                self.terms.opened = now;
+            }
+        }
+        for greeting in loading.greetings {
+            self.greet_in_term(now, greeting);
+        }
+    }
+
+    /// Makes the protocol what it was at a cut.
+    fn restore(&mut self, now: Millis, kept: Kept) {
+        let Kept { protocol, states } = kept;
+        self.stats = protocol.stats;
+        self.members = Members::restored(self.config.n_trainers, &protocol.gone, now);
+        self.rounds.restore(protocol.applied, protocol.parts);
+        protocol.gone.iter().for_each(|&(trainer, _)| self.excuse(trainer));
+        self.terms.states = states.into_iter().collect();
+    }
+
+    /// Gives a trainer what it gave to the base.
+    pub(super) fn recall(&mut self, asker: Asker, cut: u64) {
+        match self.terms.term.base {
+            Some(base) if base == cut => self.run(Purpose::Recall(asker), Task::Journal(cut)),
+            base => {
+                let base = base.unwrap_or_default();
+                self.reply(asker.conn, asker.id, Refusal::NoSuchCut { cut, base });
+            }
+        }
+    }
+
+    pub(super) fn recalled(&mut self, asker: Asker, journal: Result<Vec<u8>, Refusal>) {
+        let Asker { conn, trainer, id } = asker;
+        let journal = journal.and_then(|journal| {
+            let own = kept::journal_of(&journal, trainer);
+            own.map_err(|error| Refusal::Failed(error.to_string()))
+        });
+        match journal {
+            Ok(journal) => {
+                let state = self.terms.states.get(&trainer).cloned().unwrap_or_default();
+                self.reply(conn, id, Recalled { state, journal });
+            }
+            Err(refusal) => self.reply(conn, id, refusal),
+        }
+    }
+
+    /// Gives up when nobody has come for too long to have a base loaded.
+    pub(super) fn check_term(&mut self, now: Millis) {
+        let Terms { term, loading, opened, .. } = &self.terms;
+        let waited = now.since(*opened);
+        let is_waiting = term.base.is_none() && loading.is_none() && self.failure.is_none();
+        if is_waiting && waited >= self.config.recover_ms {
+            let line = format!("no trainer has come back for {waited} ms to go on from a cut");
+            self.set_failure(Refusal::Failed(line));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What comes from a server: whoever waits for an answer reads, also for others who wait.
+
+use std::io::{BufRead, BufReader};
+use std::sync::{Arc, TryLockError};
+use std::thread;
+use std::time::Duration;
+
+use tensor::{EvenIfPoisoned, Pool};
+
+use super::{Client, RETRY_MS};
+use crate::codec::Destination;
+use crate::frame::{self, FRAME_BYTES_MAX};
+use crate::message::{Lend, Reply};
+use crate::refusal::Refusal;
+use crate::shm::Window;
+use crate::tcp::{READ_TIMEOUT, Stream, WholeFrame, is_timeout};
+
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    generation: u64,
+    input: Option<BufReader<Input>>,
+    pool: Pool,
+    /// What the server lends.
+    window: Option<Arc<Window>>,
+}
+
+#[derive(Debug)]
+struct Input(Arc<Stream>);
+
+impl std::io::Read for Input {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        (&mut &*self.0).read(bytes)
+    }
+}
+
+impl Client {
+    /// Reads something for whoever waits, or waits for whoever reads; up to 100 ms. Returns at
+    /// once if something was read since `n_reads` was looked at.
+    pub(super) fn progress(&self, n_reads: u64) {
+        let mut inbox = match self.reading.try_lock() {
+            Ok(inbox) => inbox,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let mut state = self.state();
+                if state.n_reads == n_reads {
+                    state.n_waiting += 1;
+                    let waited = self.answered.wait_timeout(state, READ_TIMEOUT);
+                    waited.even_if_poisoned().0.n_waiting -= 1;
+                }
+                return;
+            }
+        };
+        self.connect();
+        self.read_one(&mut inbox);
+        drop(inbox);
+        let n_waiting = {
+            let mut state = self.state();
+            state.n_reads += 1;
+            state.n_waiting
+        };
+        if n_waiting > 0 {
+            self.answered.notify_all();
+        }
+    }
+
+    /// Connects and greets, without waiting for an answer.
+    pub(in crate::tcp) fn reach(&self) {
+        if let Ok(_inbox) = self.reading.try_lock() {
+            self.connect();
+        }
+    }
+
+    /// Makes a connection if there is none and the last attempt is a while ago.
+    fn connect(&self) {
+        let now = self.clock.now();
+        {
+            let mut state = self.state();
+            if state.stream.is_some() || state.is_closed || state.link.broken().is_some() {
+                return;
+            }
+            if now < state.next_try {
+                drop(state);
+                thread::sleep(Duration::from_millis(10));
+                return;
+            }
+            state.next_try = now + RETRY_MS;
+            state.down.get_or_insert(now);
+        }
+        let stream = Stream::connect(&self.endpoint, Duration::from_secs(2));
+        let mut state = self.state();
+        match stream {
+            Ok(stream) => {
+                state.sharing.connected(stream.is_local());
+                state.stream = Some(Arc::new(stream));
+                state.generation += 1;
+                state.offered = false;
+                state.link.connected(self.clock.now());
+                state.last = "connected, no greeting came back".to_string();
+                drop(state);
+                self.flush();
+            }
+            Err(error) => state.last = format!("connecting failed: {error}"),
+        }
+    }
+
+    fn read_one(&self, inbox: &mut Inbox) {
+        let (generation, stream) = {
+            let state = self.state();
+            (state.generation, state.stream.clone())
+        };
+        let Some(stream) = stream else { return };
+        if inbox.generation != generation || inbox.input.is_none() {
+            inbox.generation = generation;
+            inbox.input = Some(BufReader::with_capacity(64 << 10, Input(stream)));
+            inbox.window = None;
+        }
+        let Inbox { input, pool, window, .. } = inbox;
+        let Some(input) = input else { return };
+        let spare = std::mem::take(&mut *self.spare.lock().even_if_poisoned());
+        spare.into_iter().for_each(|tensor| pool.keep(tensor));
+        match input.fill_buf() {
+            Ok([]) => return self.broke(generation, "the server closed the connection"),
+            Ok(_) => {}
+            Err(error) if is_timeout(&error) => return,
+            Err(error) => return self.broke(generation, &error.to_string()),
+        }
+        // Everything that is here already: answers come in groups.
+        loop {
+            let mut whole = WholeFrame::new(input);
+            let into = Destination { pool, window: window.as_ref() };
+            match frame::read_into::<Reply>(&mut whole, FRAME_BYTES_MAX, into) {
+                Ok((_, Reply::Lent(lend))) => *window = self.lent(generation, &lend),
+                Ok((id, reply)) => self.take(generation, id, reply),
+                Err(error) => return self.broke(generation, &error.to_string()),
+            }
+            if input.buffer().is_empty() {
+                break;
+            }
+        }
+        self.flush();
+    }
+
+    fn take(&self, generation: u64, id: u64, reply: Reply) {
+        if let Reply::Refused(refusal @ Refusal::TrainerLost { .. }) = &reply {
+            self.loss.note(&self.endpoint, refusal);
+        }
+        let mut state = self.state();
+        if state.generation == generation {
+            if let Reply::Refused(Refusal::OtherTerm(_)) = &reply {
+                state.recovers = true;
+            }
+            state.link.received(self.clock.now(), id, reply);
+            state.down = None;
+            if state.link.is_up() {
+                (state.was_up, state.down) = (true, None);
+                state.last = "it was connected".to_string();
+                state.offer();
+            }
+        }
+    }
+
+    /// The server lends memory, or has opened ours.
+    fn lent(&self, generation: u64, lend: &Lend) -> Option<Arc<Window>> {
+        let mut state = self.state();
+        if state.generation != generation {
+            return None;
+        }
+        state.sharing.opened(lend.opened);
+        let window = state.sharing.open(&lend.offer)?;
+        state.link.tell(Lend { opened: lend.offer.id, ..Lend::default() });
+        Some(window)
+    }
+
+    pub(super) fn broke(&self, generation: u64, why: &str) {
+        let mut state = self.state();
+        if state.generation != generation {
+            return;
+        }
+        if let Some(stream) = state.stream.take() {
+            stream.shut_down();
+        }
+        state.link.closed();
+        state.down.get_or_insert(self.clock.now());
+        state.last = format!("the connection broke: {why}");
+    }
+}

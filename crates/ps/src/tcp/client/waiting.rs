@@ -1,0 +1,119 @@
+//! How long a trainer waits for a server, and when it gives up.
+
+use std::sync::atomic::Ordering;
+
+use super::{ASK_MS, Client};
+use crate::error::{Error, Missing, Result};
+use crate::ids::Millis;
+use crate::lines;
+use crate::link::Broken;
+
+/// How long a trainer waits for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For the first connection.
+    pub connect_ms: u64,
+    /// For a server whose connection broke to take a new one.
+    pub grace_ms: u64,
+    /// For a sign of life on a connection that stands.
+    pub lease_ms: u64,
+    /// For an answer (`FLAGS_rpc_deadline`).
+    pub answer_ms: u64,
+    /// For a process that died, where the job recovers.
+    pub recover_ms: u64,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            connect_ms: 60_000,
+            grace_ms: 2_500,
+            lease_ms: 20_000,
+            answer_ms: 180_000,
+            recover_ms: 300_000,
+        }
+    }
+}
+
+/// A server that is away for so long is mentioned, and again after so long.
+const AWAY_MS: u64 = 1_000;
+const LINE_MS: u64 = 10_000;
+
+impl Client {
+    pub(super) fn in_time(&self, start: Millis, what: &'static str) -> Result<()> {
+        let waited_ms = self.clock.now().since(start);
+        if waited_ms < self.patience.answer_ms {
+            return Ok(());
+        }
+        let state = self.state();
+        // Whoever died first is waited for by the server, too.
+        if state.recovers && waited_ms < self.patience.answer_ms + self.patience.recover_ms {
+            return Ok(());
+        }
+        let missing = Missing(state.link.pong().missing.clone());
+        Err(Error::Deadline { endpoint: self.endpoint.clone(), what, waited_ms, missing })
+    }
+
+    /// Whether there is hope for an answer.
+    pub(super) fn check(&self, start: Millis) -> Result<()> {
+        let now = self.clock.now();
+        let endpoint = || self.endpoint.clone();
+        let due = now.since(Millis(self.asked.load(Ordering::Relaxed))) >= ASK_MS;
+        if due && now.since(start) >= ASK_MS {
+            self.asked.store(now.0, Ordering::Relaxed);
+            if (self.stops)() {
+                return Err(Error::Interrupted { endpoint: endpoint() });
+            }
+        }
+        let mut state = self.state();
+        match state.link.broken() {
+            Some(Broken::Refused(refusal)) => {
+                return Err(Error::Refused { endpoint: endpoint(), refusal: refusal.clone() });
+            }
+            Some(Broken::OtherTerm(standing)) => {
+                return Err(Error::OtherTerm { endpoint: endpoint(), standing: standing.clone() });
+            }
+            Some(Broken::Restarted) => {
+                let last = "it was started again and has lost what it held".to_string();
+                return Err(Error::ServerLost { endpoint: endpoint(), silent_ms: 0, last });
+            }
+            None => {}
+        }
+        if state.is_closed {
+            let last = "this trainer ended the conversation".to_string();
+            return Err(Error::ServerLost { endpoint: endpoint(), silent_ms: 0, last });
+        }
+        let recovers = state.recovers;
+        let limit = match (state.was_up, &state.stream) {
+            _ if recovers => self.patience.recover_ms,
+            (false, _) => self.patience.connect_ms,
+            (true, None) => self.patience.grace_ms,
+            (true, Some(_)) => self.patience.lease_ms,
+        };
+        let since = match (state.was_up, state.down) {
+            (false, _) => start,
+            (true, Some(down)) => down,
+            (true, None) => state.link.heard(),
+        };
+        let silent_ms = now.since(since);
+        if recovers && silent_ms >= AWAY_MS && silent_ms < limit {
+            if now >= *state.next_line.get_or_insert(now) {
+                state.next_line = Some(now + LINE_MS);
+                lines::server_away(&self.endpoint, silent_ms, limit - silent_ms, &state.last).say();
+            }
+            // Its machine may be gone, and nobody is left to say that the connection is.
+            if silent_ms >= self.patience.lease_ms && now.since(start) >= self.patience.lease_ms {
+                let generation = state.generation;
+                drop(state);
+                self.broke(generation, "it fell silent");
+            }
+            return Ok(());
+        }
+        state.next_line = None;
+        // A process that slept wakes with old news: what came meanwhile is read first.
+        if silent_ms < limit || (state.stream.is_some() && now.since(start) < limit) {
+            return Ok(());
+        }
+        Err(Error::ServerLost { endpoint: endpoint(), silent_ms, last: state.last.clone() })
+    }
+}
