@@ -81,6 +81,7 @@ pub struct Outcome {
 }
 
 /// What the threads of a job share.
+#[derive(Debug)]
 struct Shared {
     plan: Plan,
     list: String,
@@ -100,7 +101,34 @@ struct Shared {
 
 /// Ends a trainer where it stands.
 #[derive(Debug)]
-struct Died;
+pub struct Died;
+
+/// One process of a trainer, as its script sees it.
+#[derive(Debug)]
+pub struct Trainer<'a> {
+    /// Its rank.
+    pub id: usize,
+    /// Its programs.
+    pub net: &'a Net,
+    /// What is made small.
+    pub loss: &'a Var,
+    /// The scope of its variables.
+    pub scope: &'a Scope,
+    /// Its servers.
+    pub cluster: &'a Cluster,
+    /// The folder of the job.
+    pub folder: &'a Path,
+    shared: &'a Shared,
+    /// Set when it dies: it does not wait for anybody any more.
+    dead: Arc<AtomicBool>,
+}
+
+impl Trainer<'_> {
+    /// It has done a step: whoever is to die now dies. A trainer that does ends at once.
+    pub fn stepped(&self, step: usize) -> Result<(), Died> {
+        self.shared.stepped(self.id, step).inspect_err(|_| self.dead.store(true, Ordering::Relaxed))
+    }
+}
 
 impl Shared {
     fn log(self: &Arc<Self>, who: String) -> Log {
@@ -164,6 +192,30 @@ pub fn run(
     build: impl Fn() -> (Net, Var) + Sync,
     feed: impl Fn(usize, usize) -> Feed + Sync,
 ) -> Outcome {
+    run_script(plan, build, |trainer, exe| {
+        let (id, mut losses) = (trainer.id, Vec::new());
+        for step in 0..plan.n_steps[id] {
+            let (feed, fetch) = (&mut feed(id, step), [trainer.loss.name()]);
+            let ran = exe.run(&trainer.net.main, trainer.scope, feed, &fetch);
+            let values = ran.unwrap_or_else(|error| panic!("trainer {id}, step {step}: {error}"));
+            losses.push(values[0].get_f64(0));
+            trainer.stepped(step)?;
+        }
+        Ok(losses)
+    })
+}
+
+/// What a script does between its start and its end; returns the losses it saw.
+pub trait Script: Fn(&Trainer<'_>, &mut Executor) -> Result<Vec<f64>, Died> + Sync {}
+
+impl<F: Fn(&Trainer<'_>, &mut Executor) -> Result<Vec<f64>, Died> + Sync> Script for F {}
+
+/// The same for trainers that run any script.
+pub fn run_script(
+    plan: &Plan,
+    build: impl Fn() -> (Net, Var) + Sync,
+    script: impl Script,
+) -> Outcome {
     let endpoints = free_endpoints(plan.n_servers);
     let endpoints: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
     let folder = tempfile::tempdir().expect("a folder for the job");
@@ -181,11 +233,11 @@ pub fn run(
         endpoints,
     });
     let done = thread::scope(|scope| {
-        let (build, feed, shared) = (&build, &feed, &shared);
+        let (build, script, shared) = (&build, &script, &shared);
         for server in 0..plan.n_servers {
             scope.spawn(move || keep_server(shared, server, build));
         }
-        let start = |id| scope.spawn(move || keep_trainer(shared, id, build, feed));
+        let start = |id| scope.spawn(move || keep_trainer(shared, id, build, script));
         let trainers: Vec<_> = (0..plan.n_trainers).map(start).collect();
         let done = trainers.into_iter().map(|trainer| trainer.join());
         done.collect::<Vec<_>>()
@@ -275,11 +327,11 @@ fn keep_trainer(
     shared: &Arc<Shared>,
     id: usize,
     build: &(impl Fn() -> (Net, Var) + Sync),
-    feed: &(impl Fn(usize, usize) -> Feed + Sync),
+    script: &impl Script,
 ) -> (Vec<f64>, usize) {
     let _alarm = Alarm(shared.clone());
     for n_starts in 1.. {
-        match train(shared, id, build(), feed) {
+        match train(shared, id, build(), script) {
             Ok(losses) => return (losses, n_starts),
             Err(Died) => shared.say(&format!("trainer {id}"), "was killed"),
         }
@@ -292,15 +344,16 @@ fn train(
     shared: &Arc<Shared>,
     id: usize,
     (mut net, loss): (Net, Var),
-    feed: &impl Fn(usize, usize) -> Feed,
+    script: &impl Script,
 ) -> Result<Vec<f64>, Died> {
     shared.transpile(&mut net, id);
     let job = net.main.distributed.clone().expect("transpiled");
     let log = shared.log(format!("trainer {id}"));
     let patience = Patience { recover_ms: DEADLINE.as_millis() as u64, ..Patience::default() };
     let cluster = Cluster::new(patience, log);
-    let stops = shared.clone();
-    cluster.set_stops(Arc::new(move || stops.is_over()));
+    let dead = Arc::new(AtomicBool::new(false));
+    let (stops, is_dead) = (shared.clone(), dead.clone());
+    cluster.set_stops(Arc::new(move || is_dead.load(Ordering::Relaxed) || stops.is_over()));
     let (scope, mut exe) = (Scope::new(), Executor::new());
     exe.set_cluster(cluster.clone());
     if job.via_communicator && job.mode.sends_in_background() {
@@ -309,20 +362,15 @@ fn train(
     let fail = |what: &str, error: train::Error| -> ! { panic!("trainer {id}, {what}: {error}") };
     let started = exe.run(&net.startup, &scope, &mut Feed::new(), &[]);
     started.unwrap_or_else(|error| fail("startup", error));
-    let mut losses = Vec::new();
-    for step in 0..shared.plan.n_steps[id] {
-        let ran = exe.run(&net.main, &scope, &mut feed(id, step), &[loss.name()]);
-        losses.push(ran.unwrap_or_else(|error| fail("step", error))[0].get_f64(0));
-        if let Err(died) = shared.stepped(id, step) {
-            cluster.abandon();
-            return Err(died);
-        }
-    }
+    let (net, loss, scope, folder) = (&net, &loss, &scope, shared.folder.as_path());
+    let trainer = Trainer { id, net, loss, scope, cluster: &cluster, folder, shared, dead };
+    let ran = script(&trainer, &mut exe);
+    let losses = ran.inspect_err(|_| cluster.abandon())?;
     let dir = shared.folder.join("model");
-    cluster.stop_communicator(&scope).unwrap_or_else(|error| fail("stop", error));
+    cluster.stop_communicator(scope).unwrap_or_else(|error| fail("stop", error));
     cluster.meet("end", Vec::new()).unwrap_or_else(|error| fail("meeting", error));
     if id == 0 {
-        let save = || io::save_distributed(&cluster, &scope, (&dir, None), &net.main, &job);
+        let save = || io::save_distributed(&cluster, scope, (&dir, None), &net.main, &job);
         let saved = cluster.saves("model", &mut || save().map(|()| Vec::new()));
         saved.unwrap_or_else(|error| fail("save", error));
     }
