@@ -241,15 +241,15 @@ fn a_script_that_does_not_repeat_itself_is_told_so() {
         n_trainers: 1,
         // It dies when there is a cut, and not before.
         n_steps: vec![0],
-        ..plan(Config::default(), &[death(0, 50, 1, Trainer(0))])
+        ..plan(Config::default(), &[death(0, 50, 3, Trainer(0))])
     };
     let told = Mutex::new(Vec::new());
     let outcome = run_script(&plan, ctr, |trainer, exe| {
         for step in 0..1500 {
             let (is_other, is_shorter) = (trainer.n_starts == 2, trainer.n_starts == 3);
-            let mut feed = clicks(usize::from(is_other && step == 7), step);
+            let mut feed = clicks(usize::from(is_other && step == 0), step);
             let loss = [trainer.loss.name()];
-            let fetch = if is_shorter && step == 9 { &[][..] } else { &loss };
+            let fetch = if is_shorter && step == 1 { &[][..] } else { &loss };
             let ran = exe.run(&trainer.net.main, trainer.scope, &mut feed, fetch);
             if let Err(error) = ran {
                 told.lock().unwrap().push(error);
@@ -262,8 +262,8 @@ fn a_script_that_does_not_repeat_itself_is_told_so() {
     assert_eq!(outcome.n_starts, [4]);
     // Event 0 is the startup program.
     let told = told.into_inner().unwrap();
-    assert!(matches!(told[0], Error::OtherValues { event: 8, .. }), "{}", told[0]);
-    assert!(matches!(told[1], Error::OtherEvent { event: 10, .. }), "{}", told[1]);
+    assert!(matches!(told[0], Error::OtherValues { event: 1, .. }), "{}", told[0]);
+    assert!(matches!(told[1], Error::OtherEvent { event: 2, .. }), "{}", told[1]);
     let text = told[1].to_string();
     assert!(text.contains(&format!("fetches {}", trainer_loss())), "{text}");
     assert!(text.contains("fetches nothing"), "{text}");
