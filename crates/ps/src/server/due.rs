@@ -61,7 +61,9 @@ impl Server {
         if self.schedule.gone == Some(cut) {
             return self.reply(conn, id, Go { cut });
         }
-        match self.schedule.attempt.as_mut().filter(|attempt| attempt.due.cut == cut) {
+        let takes_part = self.members.takes_part(trainer);
+        let is_due = |attempt: &&mut Attempt| takes_part && attempt.due.cut == cut;
+        match self.schedule.attempt.as_mut().filter(is_due) {
             Some(attempt) => {
                 attempt.ready.insert(trainer, asker);
                 attempt.since.get_or_insert(self.ticked);
