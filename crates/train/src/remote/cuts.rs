@@ -64,15 +64,14 @@ impl Cluster {
         Some(due).filter(|due| is_here && due.cut > handled)
     }
 
-    #[allow(dead_code)] // Passes use it.
-    /// Whether a cut is to be made at this boundary between two steps. Cheap: asked at every step.
+    /// Whether a cut is to be made at this boundary between two steps, or asked for because this
+    /// process ends. Cheap: asked at every step.
     ///
     /// All threads of a trainer that step together get the same answer at the same boundary.
     pub(crate) fn is_cut_due(&self) -> bool {
-        self.due().is_some()
+        self.due().is_some() || self.recovers() && self.ends()
     }
 
-    #[allow(dead_code)] // Passes use it.
     /// Takes part in the cut that is due, inside of an act. Nothing of this trainer runs meanwhile:
     /// an act with several threads has stopped them at a boundary. `inside` says how far the act is;
     /// it is asked for when all trainers are ready, and may be large.
