@@ -167,6 +167,22 @@ impl Dataset {
         self.skipped.lock().even_if_poisoned().clone()
     }
 
+    /// What an earlier process left out in a pass that is not made again.
+    pub fn set_skipped(&mut self, skipped: Skipped) {
+        self.skipped = Arc::new(Mutex::new(skipped));
+    }
+
+    /// Another one with the same samples, whatever happens to this one.
+    pub fn twin(&self) -> Self {
+        let mut twin = Self::new(self.kind);
+        twin.settings = self.settings.clone();
+        (twin.memory, twin.original) = (self.memory.clone(), self.original.clone());
+        (twin.merge_size, twin.n_candidates) = (self.merge_size, self.n_candidates);
+        (twin.n_shuffles, twin.n_shuffled) = (self.n_shuffles, self.n_shuffled);
+        twin.n_unmerged = self.n_unmerged;
+        twin
+    }
+
     fn only_in_memory(&self, what: &'static str, method: &'static str) -> Result<()> {
         match self.kind {
             Kind::InMemory => Ok(()),

@@ -75,6 +75,10 @@ impl Facts {
         }
     }
 
+    pub(crate) fn digest(&self) -> u64 {
+        self.0.iter().fold(0, |sum, &fact| mix(sum ^ fact).wrapping_add(1))
+    }
+
     /// To be kept in a file.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         self.0.iter().flat_map(|fact| fact.to_le_bytes()).collect()

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ps::tcp::Patience;
 use tensor::{DidYouMean, EvenIfPoisoned};
-use train::serve::Serving;
+use train::serve::{Keeping, Serving};
 
 use crate::env;
 use crate::error::{Error, Result};
@@ -79,6 +79,7 @@ const DEFAULTS: &[(&str, Value)] = &[
     ("eager_delete_tensor_gb", Value::Float(0.0)),
     ("inner_op_parallelism", Value::Count(0)),
     ("max_restarts", Value::Count(5)),
+    ("recovery_deadline_secs", Value::Count(300)),
     ("resume", Value::Text(String::new())),
     ("rpc_deadline", Value::Count(180_000)),
     ("rpc_disable_reuse_port", Value::Bool(false)),
@@ -95,7 +96,7 @@ const DEFAULTS: &[(&str, Value)] = &[
     ("worker_update_interval_secs", Value::Count(900)),
 ];
 
-/// A trainer says so often that it is there that a shorter lease would bury the living.
+/// Trainers report at intervals. A shorter lease would end some that are alive.
 const LEASE_MIN: Duration = Duration::from_secs(3);
 
 /// Another spelling found in documents.
@@ -217,6 +218,11 @@ impl Flags {
         self.count("max_restarts")
     }
 
+    /// How long a process that died is waited for, in a job that recovers (`recovery_deadline_secs`).
+    pub fn recovery_deadline(&self) -> Duration {
+        Duration::from_secs(self.count("recovery_deadline_secs"))
+    }
+
     /// Where snapshots are written (`snapshot_dir`).
     pub fn snapshot_dir(&self) -> Option<PathBuf> {
         self.path("snapshot_dir")
@@ -252,7 +258,19 @@ impl Flags {
     pub fn patience(&self) -> Patience {
         let answer_ms = millis(self.rpc_deadline());
         let usual = Patience::default();
-        Patience { answer_ms, connect_ms: usual.connect_ms.min(answer_ms), ..usual }
+        let recover_ms = millis(self.recovery_deadline());
+        Patience { answer_ms, connect_ms: usual.connect_ms.min(answer_ms), recover_ms, ..usual }
+    }
+
+    /// Where and how often a server keeps cuts, if it does.
+    pub fn keeping(&self) -> Result<Option<Keeping>> {
+        let Some(folder) = self.snapshot_dir() else { return Ok(None) };
+        Ok(Some(Keeping {
+            every: self.snapshot_every()?,
+            resume: self.resume(),
+            patience: self.recovery_deadline(),
+            ..Keeping::new(folder)
+        }))
     }
 
     /// Tells a server what flags say about it.
@@ -368,6 +386,8 @@ mod tests {
         let mut flags = Flags::from_environment(&given).unwrap();
         assert_eq!(flags.snapshot_dir(), Some(PathBuf::from("/tmp/s")));
         assert_eq!(flags.snapshot_every().unwrap(), Duration::from_millis(250));
+        let keeping = flags.keeping().unwrap().unwrap();
+        assert_eq!((keeping.every, keeping.resume), (Duration::from_millis(250), None));
         for bad in ["-1", "0", "inf", "nan"] {
             flags.set("snapshot_secs", bad).unwrap();
             let error = flags.snapshot_every().unwrap_err();

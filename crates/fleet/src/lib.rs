@@ -24,4 +24,5 @@ pub use flags::Flags;
 pub use lifecycle::Fleet;
 pub use recovery::Recovery;
 pub use role::{Part, Role};
+pub use signals::wants_end;
 pub use strategy::Strategy;

@@ -68,6 +68,7 @@ impl Fleet {
     /// programs must share it ([`Executor::set_cluster`]).
     pub fn init(role: Role, flags: Flags, cluster: Cluster) -> Self {
         cluster.set_patience(flags.patience());
+        cluster.set_ends(Arc::new(signals::wants_end));
         let mut executor = Executor::new();
         executor.set_cluster(cluster.clone());
         let mut serving = Serving::default();
@@ -205,7 +206,8 @@ impl Fleet {
         let split = self.split.as_ref().ok_or(Error::NotMinimized("main_program"))?;
         self.need(Part::Server, "run_server")?;
         let (main, _) = split.server.as_ref().ok_or(Error::NotMinimized("main_program"))?;
-        serve(main, scope, &self.serving)
+        let serving = Serving { keeping: self.flags.keeping()?, ..self.serving.clone() };
+        serve(main, scope, &serving)
     }
 
     /// Gets a trainer ready to send: prints its settings and starts the sender of modes that send
@@ -243,13 +245,10 @@ impl Fleet {
             return Ok(());
         }
         let split = self.split.as_ref().ok_or(Error::NotMinimized("main_program"))?;
-        // A trainer that never ran a step must be counted out as well.
         self.cluster.join(&split.job);
-        let stopped = self.cluster.stop_communicator(scope);
-        self.cluster.all()?;
-        self.cluster.complete()?;
+        self.cluster.stop_and_complete(scope)?;
         self.is_started = false;
-        Ok(stopped?)
+        Ok(())
     }
 
     /// Counters of every server, among them how stale gradients were.
@@ -263,7 +262,11 @@ impl Fleet {
     pub fn save_persistables(&self, scope: &Scope, dir: &Path, program: &Program) -> Result<()> {
         let job = program.distributed.as_deref();
         let job = job.ok_or(Error::LocalProgram("save_persistables"))?;
-        Ok(io::save_distributed(&self.cluster, scope, (dir, None), program, job)?)
+        self.cluster.saves(&dir.to_string_lossy(), &mut || {
+            io::save_distributed(&self.cluster, scope, (dir, None), program, job)?;
+            Ok(Vec::new())
+        })?;
+        Ok(())
     }
 
     /// Saves a model to infer with: the program as it was before it was split, and its parameters
@@ -276,20 +279,29 @@ impl Fleet {
     ) -> Result<Vec<String>> {
         let split = self.split("main_program")?;
         let of = (&split.origin, &*split.job);
-        Ok(io::save_inference_model_of_job(&self.cluster, scope, dir, of, options)?)
+        Ok(self.cluster.saves(&dir.to_string_lossy(), &mut || {
+            io::save_inference_model_of_job(&self.cluster, scope, dir, of, options)
+        })?)
     }
 }
 
 /// Runs a server's program until all trainers have completed, the job failed, or a signal came.
 pub fn serve(main: &Program, scope: &Scope, serving: &Serving) -> Result<Served> {
     let signals = Signals::watch()?;
-    match train::serve::serve(main, scope, serving, signals.asker()) {
-        Ok(()) => Ok(Served::Completed),
-        Err(train::Error::Interrupted { .. }) if signals.get().is_some() => {
-            lines::signalled(&signals::name_of(signals.get().unwrap_or_default())).say();
+    let mut last = None;
+    // Each signal is a wish of its own: the second one means it.
+    let stops = || {
+        let signal = signals.take();
+        last = signal.or(last);
+        signal.is_some()
+    };
+    match (train::serve::serve(main, scope, serving, stops), last) {
+        (Ok(()), _) => Ok(Served::Completed),
+        (Err(train::Error::Interrupted { .. }), Some(signal)) => {
+            lines::signalled(&signals::name_of(signal)).say();
             Ok(Served::Signalled)
         }
-        Err(error) => Err(error.into()),
+        (Err(error), _) => Err(error.into()),
     }
 }
 

@@ -38,14 +38,17 @@ impl Fleet {
         [positives, negatives]: [&str; 2],
         sums: [&str; N],
     ) -> Result<(Auc, [f64; N])> {
-        let own = Auc::from_scope(scope, positives, negatives)?;
-        let n_buckets = own.positives().len();
-        let counts = [own.positives(), own.negatives()].concat();
-        let mut numbers: Vec<f64> = counts.iter().map(|&count| count as f64).collect();
-        for sum in sums {
-            numbers.push(train::metrics::first_number(scope, sum)?);
-        }
-        let all = self.all_reduce_worker(&numbers, "sum")?;
+        let mut bring = || {
+            let own = Auc::from_scope(scope, positives, negatives)?;
+            let counts = [own.positives(), own.negatives()].concat();
+            let mut numbers: Vec<f64> = counts.iter().map(|&count| count as f64).collect();
+            for sum in sums {
+                numbers.push(train::metrics::first_number(scope, sum)?);
+            }
+            Ok(numbers)
+        };
+        let all = self.all_reduce_with(&mut bring, "sum")?;
+        let n_buckets = all.len().saturating_sub(N) / 2;
         let (counts, rest) = all.split_at(2 * n_buckets);
         // Whole numbers far below 2^53: nothing is rounded.
         let mut positives: Vec<u64> = counts.iter().map(|&count| count as u64).collect();

@@ -1,7 +1,7 @@
 //! Notes that somebody wants this process to end.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 pub(crate) use signal_hook::consts::SIGTERM;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL};
@@ -33,12 +33,6 @@ impl Signals {
         (signal != 0).then_some(signal)
     }
 
-    /// The same for whoever cannot hold this.
-    pub(crate) fn asker(&self) -> impl Fn() -> bool + Send + 'static + use<> {
-        let last = self.last.clone();
-        move || last.load(Ordering::Relaxed) != 0
-    }
-
     /// The last one that came, once: from now on [`Signals::get`] waits for the next.
     pub(crate) fn take(&self) -> Option<i32> {
         let signal = self.last.swap(0, Ordering::Relaxed) as i32;
@@ -52,6 +46,19 @@ impl Drop for Signals {
             low_level::unregister(id);
         }
     }
+}
+
+/// Whether SIGTERM came since this was first asked. A second one ends the process at once. Where the
+/// signal cannot be watched, it ends the process as ever.
+pub fn wants_end() -> bool {
+    static CAME: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    let came = CAME.get_or_init(|| {
+        let came = Arc::<AtomicBool>::default();
+        let second = flag::register_conditional_default(SIGTERM, came.clone());
+        let _ = second.and_then(|_| flag::register(SIGTERM, came.clone()));
+        came
+    });
+    came.load(Ordering::Relaxed)
 }
 
 /// A signal as people know it.

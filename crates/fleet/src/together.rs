@@ -10,44 +10,59 @@ impl Fleet {
     /// Waits for all trainers. What any of them sent before, in whatever mode, is served then: who
     /// saves after a barrier saves all of it.
     pub fn barrier_worker(&self) -> Result<()> {
-        self.need(Part::Trainer, "meet the others")?;
-        self.cluster().settle()?;
-        self.meet("barrier", Vec::new()).map(drop)
+        self.meet("barrier", &mut || {
+            self.cluster().settle()?;
+            Ok(Vec::new())
+        })?;
+        Ok(())
     }
 
     /// Bytes of all trainers, in their order.
-    fn meet(&self, place: &str, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+    fn meet(
+        &self,
+        place: &str,
+        bring: &mut dyn FnMut() -> train::Result<Vec<u8>>,
+    ) -> Result<Vec<Vec<u8>>> {
         self.need(Part::Trainer, "meet the others")?;
         self.cluster().join(&self.split("main_program")?.job);
-        Ok(self.cluster().meet(place, bytes)?)
+        Ok(self.cluster().meet_with(place, bring)?)
     }
 
     /// Numbers of all trainers put together, place by place, in the trainers' order: the same bits
     /// for all of them. `how` is `sum`, `min` or `max`.
     pub fn all_reduce_worker(&self, numbers: &[f64], how: &str) -> Result<Vec<f64>> {
+        self.all_reduce_with(&mut || Ok(numbers.to_vec()), how)
+    }
+
+    /// The same with numbers that `bring` finds. In a job that recovers it is not asked where an
+    /// earlier process of this trainer has been.
+    pub(crate) fn all_reduce_with(
+        &self,
+        bring: &mut dyn FnMut() -> train::Result<Vec<f64>>,
+        how: &str,
+    ) -> Result<Vec<f64>> {
         let join: fn(f64, f64) -> f64 = match how {
             "sum" => |a, b| a + b,
             "min" => f64::min,
             "max" => f64::max,
             _ => return Err(Error::UnknownReduction(how.to_string())),
         };
-        if self.role().n_trainers == 1 {
+        if self.role().n_trainers == 1 && !self.cluster().recovers() {
             self.need(Part::Trainer, "meet the others")?;
-            return Ok(numbers.to_vec());
+            return Ok(bring()?);
         }
-        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-        let mut all = self.meet("all_reduce", bytes)?.into_iter().map(read_numbers).enumerate();
-        let mut result = all.next().map(|(_, first)| first).unwrap_or_default();
-        let uneven = |trainer, actual| {
-            Err(Error::UnevenReduction { trainer, expected: numbers.len(), actual })
-        };
-        if result.len() != numbers.len() {
-            return uneven(0, result.len());
+        let met = self.meet("all_reduce", &mut || {
+            Ok(bring()?.iter().flat_map(|number| number.to_le_bytes()).collect())
+        })?;
+        let all: Vec<Vec<f64>> = met.into_iter().map(read_numbers).collect();
+        let expected = all.get(self.role().id as usize).map_or(0, Vec::len);
+        if let Some(trainer) = all.iter().position(|one| one.len() != expected) {
+            let actual = all[trainer].len();
+            return Err(Error::UnevenReduction { trainer, expected, actual });
         }
-        for (trainer, other) in all {
-            if other.len() != numbers.len() {
-                return uneven(trainer, other.len());
-            }
+        let mut all = all.into_iter();
+        let mut result = all.next().unwrap_or_default();
+        for other in all {
             result.iter_mut().zip(other).for_each(|(own, other)| *own = join(*own, other));
         }
         Ok(result)

@@ -22,11 +22,12 @@ pub(crate) fn cluster() -> PyResult<&'static Cluster> {
     let flags = fleet::flags::current().map_err(from_fleet)?;
     let cluster = Cluster::new(flags.patience(), usual_log());
     cluster.set_stops(Arc::new(|| signalled(&RAISED)));
+    cluster.set_ends(Arc::new(fleet::wants_end));
     cluster.set_wait_ready(Arc::new(|endpoints| Ok(wait_for(endpoints)?)));
     Ok(CLUSTER.get_or_init(|| cluster))
 }
 
-/// A line for whoever waits; stderr is where Fluid's users look.
+/// A line for the waiting user; stderr is where Fluid's users look.
 #[allow(clippy::print_stderr)]
 pub(crate) fn tell(line: &str) {
     eprintln!("{line}");

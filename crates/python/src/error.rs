@@ -7,7 +7,7 @@ use fleet::Error as FleetError;
 use program::Error as ProgramError;
 use pyo3::exceptions::{
     PyAssertionError, PyException, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError,
-    PyTypeError, PyValueError,
+    PySystemExit, PyTypeError, PyValueError,
 };
 use pyo3::{PyErr, create_exception};
 use train::Error as TrainError;
@@ -77,6 +77,8 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::TranspiledTwice
         | TrainError::BadDispatch { .. }
         | TrainError::WhichVars { .. } => PyValueError::new_err(text),
+        // The process was asked to end, and its job can go on from here.
+        TrainError::Ended => PySystemExit::new_err(0),
         TrainError::SeveralTables { .. } | TrainError::NotReady(_) => PyRuntimeError::new_err(text),
         TrainError::NotAProbability { value, .. } if value > 1.0 => PyAssertionError::new_err(text),
         TrainError::NotAProbability { .. } => PyValueError::new_err(text),

@@ -144,12 +144,11 @@ pub(crate) fn run(
     let ran = {
         let mut dataset = dataset.get().lock(py);
         let dataset = &mut *dataset;
-        py.detach(|| {
-            let readers = dataset.start(0).map_err(Error::Data)?;
-            executor.run_dataset((program, scope), readers, &pass, &mut shown)
-        })
+        py.detach(|| executor.run_dataset((program, scope), dataset, &pass, &mut shown))
     };
-    if let Ok(report) = &ran {
+    if let Ok(report) = &ran
+        && !report.is_past
+    {
         shown.whole(&report.fetched);
     }
     // What a handler raised at the very end is not lost.

@@ -89,8 +89,8 @@ fn save_persistables(
     if let (Some(job), Some(dir)) = (&shared.distributed, &dirname) {
         let (scope, cluster) = (scope_of(executor)?, cluster::cluster()?);
         let (scope, file) = (&scope.get().0, filename.as_deref());
-        let saved = py.detach(|| io::save_distributed(cluster, scope, (dir, file), &shared, job));
-        return saved.map(|()| None).map_err(from_train);
+        let save = || io::save_distributed(cluster, scope, (dir, file), &shared, job);
+        return saved(py, dir, save).map(|()| None);
     }
     save_chosen(executor, dirname, filename, &program, persistables_of(&program))
 }
@@ -165,14 +165,23 @@ fn save_chosen(
         return Ok(None);
     }
     let (job, to) = (program.get().shared().distributed.clone(), (&*dir, filename.as_deref()));
-    let saved = match job {
-        Some(job) => {
-            let cluster = cluster::cluster()?;
-            py.detach(|| io::save_vars_of_job(cluster, scope, to, &vars, &job))
-        }
-        None => py.detach(|| io::save_vars(scope, to.0, &vars, to.1)),
-    };
-    saved.map(|()| None).map_err(from_train)
+    let cluster = cluster::cluster()?;
+    saved(py, &dir, || match &job {
+        Some(job) => io::save_vars_of_job(cluster, scope, to, &vars, job),
+        None => io::save_vars(scope, to.0, &vars, to.1),
+    })?;
+    Ok(None)
+}
+
+/// Saves something, once: a script that is started again does not save what it has saved.
+fn saved(
+    py: Python<'_>,
+    dir: &Path,
+    mut save: impl FnMut() -> train::Result<()> + Send,
+) -> PyResult<()> {
+    let (cluster, what) = (cluster::cluster()?, dir.to_string_lossy());
+    let mut save = || save().map(|()| Vec::new());
+    py.detach(|| cluster.saves(&what, &mut save)).map(drop).map_err(from_train)
 }
 
 fn load_chosen(
@@ -293,15 +302,16 @@ fn save_inference_model(
         program_only,
     };
     let scope = &scope.get().0;
-    let saved = match program.distributed.clone() {
+    let (cluster, job) = (cluster::cluster()?, program.distributed.clone());
+    let mut save = || match &job {
         Some(job) if !program_only => {
-            let cluster = cluster::cluster()?;
-            let of = (&program, &*job);
-            py.detach(|| io::save_inference_model_of_job(cluster, scope, &dirname, of, &options))
+            let of = (&program, &**job);
+            io::save_inference_model_of_job(cluster, scope, &dirname, of, &options)
         }
-        _ => py.detach(|| io::save_inference_model(scope, &dirname, &program, &options)),
+        _ => io::save_inference_model(scope, &dirname, &program, &options),
     };
-    saved.map_err(from_train)
+    let what = dirname.to_string_lossy();
+    py.detach(|| cluster.saves(&what, &mut save)).map_err(from_train)
 }
 
 fn feed_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
@@ -438,7 +448,7 @@ fn save(py: Python<'_>, program: &Bound<'_, PyAny>, model_path: PathBuf) -> PyRe
     let program = program_arg(py, Some(program))?;
     let scope = context::global_scope(py)?;
     let (program, scope) = (Program::clone(&program.get().lock()), &scope.get().0);
-    py.detach(|| io::save(scope, &program, &model_path)).map_err(from_train)
+    saved(py, &model_path, || io::save(scope, &program, &model_path))
 }
 
 /// Loads what `save` wrote, or what the other save functions wrote into a directory or a file.

@@ -185,11 +185,10 @@ pub fn run_pass(
 ) -> Outcome {
     run_work(plan, build, |trainer, steps, net, loss| {
         let (id, mut dataset) = (trainer.id, dataset(trainer.id));
-        let readers = dataset.start(0).unwrap_or_else(|error| panic!("readers of {id}: {error}"));
         let pass = Pass { fetch: vec![loss.name().into()], fetch_every: 1, ..Pass::default() };
         let mut losses = Losses::default();
         let what = (&net.main, &steps.scope);
-        let ran = steps.exe.run_dataset(what, readers, &pass, &mut losses);
+        let ran = steps.exe.run_dataset(what, &mut dataset, &pass, &mut losses);
         let report = ran.unwrap_or_else(|error| panic!("trainer {id}: {error}"));
         steps.staleness = report.staleness;
         losses.0
@@ -255,9 +254,9 @@ fn serve((plan, alarm): (&Plan, &Alarm), mut net: Net, list: &str, endpoint: &st
     exe.run(&startup, &scope, &mut Feed::new(), &[]).unwrap_or_else(|e| panic!("startup: {e}"));
     for placed in transpiled.job().on(endpoint) {
         if let Some(whole) = plan.init.get(&placed.origin) {
-            let width: i64 = placed.origin_dims.iter().skip(1).product::<i64>().max(1);
-            let first = (placed.offset / width) as usize;
-            scope.set(&placed.slice, rows(whole, first, placed.slice_dims[0] as usize));
+            let piece = &placed.piece;
+            let (first, n_rows) = (piece.rows.start as usize, piece.n_rows() as usize);
+            scope.set(&piece.name, rows(whole, first, n_rows));
         }
     }
     if let Some(dir) = &plan.model {

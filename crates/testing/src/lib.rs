@@ -13,10 +13,13 @@ pub mod linear;
 pub mod models;
 pub mod modules;
 pub mod nets;
+pub mod recovery;
 pub mod reference;
+pub mod saver;
 pub mod session;
 pub mod sim;
 pub mod soak;
+pub mod stores;
 pub mod turns;
 
 /// The number of a variable in a store.

@@ -45,12 +45,12 @@ fn named(store: &BlockStore, name: &str, value: impl Into<Value>) -> Grad {
 }
 
 fn look_up(store: &BlockStore, table: &str, keys: Vec<i64>) -> LookUp {
-    LookUp { after: 0, table: id_of(store, table), keys, peek: false }
+    LookUp::new(0, id_of(store, table), keys)
 }
 
 fn read(store: &BlockStore, name: &str) -> Vec<f64> {
     let vars = vec![id_of(store, name)];
-    let pull = Pull { after: 0, changed: false, vars };
+    let pull = Pull::new(0, vars);
     let values = store.read(TrainerId(0), &pull).unwrap();
     let tensor = values[0].tensor().unwrap();
     (0..tensor.len()).map(|at| tensor.get_f64(at)).collect()
@@ -136,7 +136,7 @@ fn no_question_takes_more_memory_than_an_answer_holds() {
         assert!(refused.to_string().contains("ask for fewer"), "{refused}");
         for table in [id_of(&store, "w"), VarId(store.vars().len() as u32), VarId(u32::MAX)] {
             let keys = vec![-1, i64::MAX, N_ROWS];
-            let ask = LookUp { after: 0, table, keys, peek: true };
+            let ask = LookUp { peek: true, ..LookUp::new(0, table, keys) };
             store.look_up(&ask).unwrap_err();
         }
         let rows = store.size().table_rows;
@@ -153,7 +153,7 @@ fn numbers_that_nobody_knows_are_refused() {
     let n_vars = scope.names().len();
     let vars = vec![id_of(&store, "w"), VarId(store.vars().len() as u32)];
     for changed in [false, true] {
-        let pull = Pull { after: 0, changed, vars: vars.clone() };
+        let pull = Pull { changed, ..Pull::new(0, vars.clone()) };
         let refused = store.read(TrainerId(0), &pull).unwrap_err();
         assert!(matches!(refused, Refusal::UnknownVar(_)), "{refused}");
     }
@@ -258,17 +258,18 @@ fn phases(fails: bool) -> (train::Result<()>, Vec<(usize, Phase)>) {
     let saved = train::io::save_vars_of_job(&cluster, &Scope::new(), to, &vars, &job);
     stop.set();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    let asked = std::mem::take(&mut *asked.lock().unwrap());
+    // Servers are asked at the same time.
+    let mut asked: Vec<(usize, Phase)> = std::mem::take(&mut *asked.lock().unwrap());
+    asked.chunks_mut(2).for_each(|phase| phase.sort_by_key(|&(server, _)| server));
     (saved, asked)
 }
 
 #[test]
 fn all_servers_replace_what_they_saved_or_none_does() {
-    use Phase::{GiveUp, Place, Tidy, Write};
+    use Phase::{GiveUp, Place, Write};
     let (saved, asked) = phases(false);
     saved.unwrap();
-    let all = [(0, Write), (1, Write), (0, Place), (1, Place), (0, Tidy), (1, Tidy)];
-    assert_eq!(asked, all);
+    assert_eq!(asked, [(0, Write), (1, Write), (0, Place), (1, Place)]);
     let (saved, asked) = phases(true);
     assert!(saved.unwrap_err().to_string().contains("no space left"));
     assert_eq!(asked, [(0, Write), (1, Write), (0, GiveUp), (1, GiveUp)]);

@@ -7,6 +7,7 @@
 mod cell;
 mod error;
 pub mod executor;
+pub mod folder;
 pub mod from_dataset;
 mod gradients;
 pub mod io;
@@ -20,7 +21,7 @@ mod scope;
 pub mod serve;
 pub mod transpile;
 
-pub use error::{Error, FileState, Result};
+pub use error::{BadSnapshot, Error, FileState, Result};
 pub use executor::{Executor, Feed, Options};
 pub use remote::Cluster;
 pub use scope::{Reader, Scope};

@@ -51,13 +51,11 @@ class Job:
         command = [sys.executable, "-m", "paddlewheel", "launch_ps", "--worker_num", "2", "--server_num", "2"]
         if options.kills:
             command += ["--snapshot_dir", "snapshots", "--snapshot_secs", str(options.snapshot_secs)]
-            command += ["--max_restarts", "1000000"]
+            command += ["--max_restarts", "10000"]
         command += [os.path.join(HERE, "job.py"), options.mode, options.source, "saved"]
-        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path[:1] + packages()))
-        environment["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
         with open(os.path.join(self.folder, "launcher.log"), "ab") as log:
             self.launcher = subprocess.Popen(
-                command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command, cwd=self.folder, env=environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def processes(self):
@@ -122,6 +120,14 @@ class Job:
                         digests[os.path.relpath(path, saved)] = hashlib.sha256(file.read()).hexdigest()
         return digests
 
+    def check(self, wanted):
+        """What was saved is what it should be."""
+        if wanted is not None and self.digest() != wanted:
+            differing = sorted(name for name in wanted if self.digest().get(name) != wanted[name])
+            raise Failed("other bytes in %s" % (differing or "the list of files"))
+        if self.options.mode != "sync":
+            self.check_ledger()
+
     def check_ledger(self):
         """Every sample was counted once."""
         counts = rows_of_table(os.path.join(self.folder, "saved", "ledger"))
@@ -143,11 +149,14 @@ class Job:
         return "\n".join(parts)
 
 
-def packages():
+def environment():
+    """Variables of a launcher: this Python, this package, `paddle` meaning it."""
     import paddlewheel
 
     package = os.path.dirname(os.path.abspath(paddlewheel.__file__))
-    return [HERE, os.path.dirname(package), os.path.join(package, "_alias")]
+    paths = [HERE, os.path.dirname(package), os.path.join(package, "_alias")]
+    path = [os.path.dirname(sys.executable), os.environ["PATH"]]
+    return dict(os.environ, PYTHONPATH=os.pathsep.join(paths), PATH=os.pathsep.join(path))
 
 
 def descendants(root):
@@ -227,11 +236,7 @@ def run(folder, options, rng, n_kills, wanted):
             time.sleep(rng.uniform(*options.between))
             left -= job.kill_one(rng)
         job.finish()
-        if wanted is not None and job.digest() != wanted:
-            differing = sorted(name for name in wanted if job.digest().get(name) != wanted[name])
-            raise Failed("other bytes in %s" % (differing or "the list of files"))
-        if options.mode != "sync":
-            job.check_ledger()
+        job.check(wanted)
         return job.digest(), n_kills - left
     except Failed as failure:
         failure.args = ("%s; killed: %s\n%s" % (failure, ", ".join(job.killed), job.tail()),)

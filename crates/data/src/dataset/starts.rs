@@ -97,6 +97,11 @@ impl Dataset {
         Ok((readers, from.clone()))
     }
 
+    /// A number that differs if a pass would read other samples, or in other batches.
+    pub fn digest(&self) -> u64 {
+        self.facts().digest()
+    }
+
     /// What decides which samples a pass reads now.
     pub(super) fn facts(&self) -> Facts {
         let memory = (memory_len(self.memory.as_ref()), self.n_shuffles);

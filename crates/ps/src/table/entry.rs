@@ -49,14 +49,67 @@ pub struct EntryFilter {
     waiting: KeyMap,
     counts: Vec<u32>,
     n_dropped: u64,
+    /// What changed since somebody asked, if anybody does.
+    log: Option<Log>,
+    /// What rows were when somebody began to write them down, of those that changed or moved since.
+    scans: Vec<Scan>,
+    n_scans: u64,
+}
+
+/// Rows with how often each was named; 0 of those that do not wait. A later one is newer.
+#[derive(Debug, Default)]
+struct Log {
+    counts: Vec<(u64, u32)>,
+    /// Entries when rows were last listed once each.
+    n_settled: usize,
+}
+
+#[derive(Debug, Default)]
+struct Scan {
+    id: u64,
+    next: usize,
+    before: Vec<(u64, u32)>,
+}
+
+/// Logs of fewer entries are left as they are.
+const LOG_MIN: usize = 1 << 16;
+
+impl Log {
+    fn push(&mut self, row: u64, count: u32) {
+        self.counts.push((row, count));
+        if self.counts.len() >= LOG_MIN.max(2 * self.n_settled) {
+            keep_last(&mut self.counts);
+            self.n_settled = self.counts.len();
+        }
+    }
+}
+
+/// Keeps the last entry of each row, in order of the rows.
+fn keep_last(counts: &mut Vec<(u64, u32)>) {
+    counts.reverse();
+    keep_first(counts);
+}
+
+fn keep_first(counts: &mut Vec<(u64, u32)>) {
+    counts.sort_by_key(|&(row, _)| row);
+    counts.dedup_by_key(|&mut (row, _)| row);
 }
 
 impl EntryFilter {
     /// A rule for the part of `table` that begins with row `first`.
     pub fn new(entry: Entry, seed: u64, table: &str, first: u64) -> Self {
         let salt = table.bytes().fold(mix(seed), |salt, byte| mix(salt ^ u64::from(byte)));
-        let (waiting, counts) = (KeyMap::default(), Vec::new());
-        Self { entry, salt, first, waiting, counts, n_dropped: 0 }
+        Self {
+            entry,
+            salt,
+            first,
+            waiting: KeyMap::default(),
+            counts: Vec::new(),
+            n_dropped: 0,
+            log: None,
+            scans: Vec::new(),
+            n_scans: 0,
+        }
     }
 
     /// Whether a row that nobody has named yet is taken in at once.
@@ -78,13 +131,93 @@ impl EntryFilter {
         if is_new {
             self.counts.push(0);
         }
+        for scan in &mut self.scans {
+            scan.before.push((row, self.counts[at]));
+        }
         self.counts[at] += 1;
         let enters = self.counts[at] + 1 >= n;
+        if let Some(log) = &mut self.log {
+            log.push(row, if enters { 0 } else { self.counts[at] });
+        }
         if enters {
-            self.waiting.remove(row);
-            self.counts.swap_remove(at);
+            self.remove(row);
         }
         enters
+    }
+
+    /// Takes a row out; the last one moves to its place.
+    fn remove(&mut self, row: u64) {
+        let last = self.waiting.keys().last().copied().zip(self.counts.last().copied());
+        let Some(at) = self.waiting.remove(row) else { return };
+        self.counts.swap_remove(at);
+        if let Some(moved) = last.filter(|&(last, _)| last != row) {
+            self.scans.iter_mut().for_each(|scan| scan.before.push(moved));
+        }
+    }
+
+    /// From now on changes are noted.
+    pub fn track(&mut self) {
+        self.log = Some(Log::default());
+    }
+
+    /// Rows whose count changed since the last call, with the counts they have now; 0 of rows that do
+    /// not wait any more. They may be listed several times: the last counts.
+    pub fn take_changes(&mut self) -> Vec<(u64, u32)> {
+        self.log.as_mut().map_or(Vec::new(), |log| std::mem::take(log).counts)
+    }
+
+    /// The same, each row once and in order.
+    pub fn settle(mut changes: Vec<(u64, u32)>) -> Vec<(u64, u32)> {
+        keep_last(&mut changes);
+        changes
+    }
+
+    /// Changes that were taken count as not taken.
+    pub fn put_back(&mut self, mut changes: Vec<(u64, u32)>) {
+        if let Some(log) = &mut self.log {
+            changes.append(&mut log.counts);
+            log.counts = changes;
+        }
+    }
+
+    /// Begins to list all rows as they are now: [`EntryFilter::scan`] until nothing comes, then
+    /// [`EntryFilter::end_scan`], with the number that is returned.
+    pub fn begin_scan(&mut self) -> u64 {
+        self.n_scans += 1;
+        self.scans.push(Scan { id: self.n_scans, ..Scan::default() });
+        self.n_scans
+    }
+
+    /// The next rows with their counts. Some may have changed since the beginning.
+    pub fn scan(&mut self, id: u64, n_max: usize) -> Vec<(u64, u32)> {
+        let scan = self.scans.iter_mut().find(|scan| scan.id == id);
+        let Some(scan) = scan else { return Vec::new() };
+        let keys = self.waiting.keys().get(scan.next..).unwrap_or(&[]).iter().copied();
+        let counts = self.counts.get(scan.next..).unwrap_or(&[]).iter().copied();
+        let found: Vec<(u64, u32)> = keys.zip(counts).take(n_max).collect();
+        scan.next += found.len();
+        found
+    }
+
+    /// What must be corrected: rows with the counts they had at the beginning, 0 if none.
+    pub fn end_scan(&mut self, id: u64) -> Vec<(u64, u32)> {
+        let at = self.scans.iter().position(|scan| scan.id == id);
+        let mut before = at.map_or(Vec::new(), |at| self.scans.swap_remove(at).before);
+        keep_first(&mut before);
+        before
+    }
+
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        (self.waiting, self.counts, self.scans) = (KeyMap::default(), Vec::new(), Vec::new());
+        if self.log.is_some() {
+            self.track();
+        }
+    }
+
+    /// So many rows of gradients were dropped before.
+    pub fn set_dropped(&mut self, n_dropped: u64) {
+        self.n_dropped = n_dropped;
     }
 
     /// Rows that were named and have not been taken in (by count).
@@ -110,8 +243,11 @@ impl EntryFilter {
         all
     }
 
-    /// Goes on with a row that waited in an earlier job.
+    /// Goes on with a row that waited in an earlier job; one that was named 0 times does not wait.
     pub fn wait(&mut self, row: u64, count: u32) {
+        if count == 0 {
+            return self.remove(row);
+        }
         if let Some((at, is_new)) = self.waiting.find_or_make(row) {
             match is_new {
                 true => self.counts.push(count),
@@ -155,6 +291,54 @@ mod tests {
         filter.waiting().into_iter().for_each(|(row, count)| again.wait(row, count));
         assert!(again.drop_one(9), "it had waited before");
         assert!(EntryFilter::new(Entry::Count(1), 0, "t", 0).is_open(5));
+    }
+
+    /// A copy that gets what was written down, and then what changed, is the same at every cut.
+    #[test]
+    fn what_is_written_down_while_it_changes_is_one_moment() {
+        let new = || EntryFilter::new(Entry::Count(4), 0, "t", 0);
+        let (mut filter, mut copy) = (new(), new());
+        filter.track();
+        let mut random = 0;
+        let mut drop_some = |filter: &mut EntryFilter, n: usize| {
+            for _ in 0..n {
+                random += 1;
+                filter.drop_one(mix(random) % 300);
+            }
+        };
+        drop_some(&mut filter, 500);
+        filter.take_changes();
+        for cut in 0..20 {
+            let before = filter.waiting();
+            let scan = filter.begin_scan();
+            let (mut scanned, mut n) = (new(), usize::MAX);
+            while n > 0 {
+                drop_some(&mut filter, 30);
+                let found = filter.scan(scan, 7);
+                n = found.len();
+                found.into_iter().for_each(|(row, count)| scanned.wait(row, count));
+            }
+            filter.end_scan(scan).into_iter().for_each(|(row, count)| scanned.wait(row, count));
+            assert_eq!(scanned.waiting(), before, "cut {cut}");
+            match cut {
+                0 => copy = scanned,
+                _ => assert_eq!(copy.waiting(), before, "cut {cut}"),
+            }
+            let mut changes = filter.take_changes();
+            if cut % 3 == 0 {
+                filter.put_back(std::mem::take(&mut changes));
+                drop_some(&mut filter, 9);
+                changes = filter.take_changes();
+            }
+            let changes = EntryFilter::settle(changes);
+            changes.into_iter().for_each(|(row, count)| copy.wait(row, count));
+        }
+        let mut log = Log::default();
+        (0..3 * LOG_MIN as u64).for_each(|n| log.push(n % 10, n as u32));
+        assert!(log.counts.len() < LOG_MIN);
+        filter.clear();
+        filter.set_dropped(7);
+        assert_eq!((filter.n_waiting(), filter.n_dropped()), (0, 7));
     }
 
     #[test]

@@ -23,6 +23,15 @@ pub struct KeyMap {
     segments: Vec<Segment>,
 }
 
+/// Where a key is to be.
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Placed {
+    key: u64,
+    place: u32,
+    _unused: u32,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Segment {
     slots: Vec<Slot>,
@@ -36,6 +45,43 @@ impl Default for KeyMap {
 }
 
 impl KeyMap {
+    /// A map of keys in the order of their places, made faster than one by one; `None` if one is there
+    /// twice, or if there are too many.
+    pub fn from_keys(keys: Vec<u64>) -> Option<Self> {
+        u32::try_from(keys.len()).ok()?.checked_add(1)?;
+        let mut ends = [0; 1 << N_SEGMENTS_LOG2];
+        keys.iter().for_each(|&key| ends[segment_of(mix(key))] += 1);
+        let mut segments: Vec<Segment> = ends.iter().map(|&n| Segment::with_room(n)).collect();
+        // Segment by segment: what is filled together stays in the processor's cache.
+        let mut n_before = 0;
+        for end in &mut ends {
+            (*end, n_before) = (n_before, n_before + *end);
+        }
+        let mut sorted: Vec<Placed> = bytemuck::zeroed_vec(keys.len());
+        for (&key, place) in keys.iter().zip(0..) {
+            let end = &mut ends[segment_of(mix(key))];
+            sorted[*end] = Placed { key, place, _unused: 0 };
+            *end += 1;
+        }
+        for Placed { key, place, .. } in sorted {
+            let hash = mix(key);
+            let segment = &mut segments[segment_of(hash)];
+            if segment.slot_of(&keys, key, hash).is_some() {
+                return None;
+            }
+            segment.n_keys += 1;
+            segment.put(hash, place + 1);
+        }
+        Some(Self { keys, segments })
+    }
+
+    /// Takes out all keys but the first.
+    pub fn truncate(&mut self, n: usize) {
+        while let Some(&last) = self.keys.get(n..).and_then(<[u64]>::last) {
+            self.remove(last);
+        }
+    }
+
     /// How many keys there are.
     pub fn len(&self) -> usize {
         self.keys.len()
@@ -115,6 +161,12 @@ fn place([a, b, c, d, _]: Slot) -> usize {
 }
 
 impl Segment {
+    /// An empty segment that so many keys fit into.
+    fn with_room(n_keys: usize) -> Self {
+        let n_slots = if n_keys == 0 { 0 } else { (n_keys + n_keys / 3).max(SLOTS_MIN) };
+        Self { slots: vec![EMPTY; n_slots], n_keys: 0 }
+    }
+
     /// The slot where a search begins: the bits below those that choose the segment, scaled.
     fn home(&self, hash: u64) -> usize {
         let fraction = u128::from(hash << N_SEGMENTS_LOG2);
@@ -212,6 +264,31 @@ mod tests {
         assert!(listed.len() > 5_000);
         for key in (0..9_000u64).map(|key| key.wrapping_sub(4_500)) {
             assert_eq!(map.find(key), model.get(&key).copied());
+        }
+    }
+
+    #[test]
+    fn a_map_of_many_keys_is_the_same_as_one_by_one() {
+        for n in [0, 1, 15, 16, 17, 50_000u64] {
+            let keys: Vec<u64> = (0..n).map(|n| mix(n) >> (n % 60)).collect();
+            let mut one_by_one = KeyMap::default();
+            let is_twice =
+                keys.iter().any(|&key| !one_by_one.find_or_make(key).is_some_and(|(_, new)| new));
+            let unique = one_by_one.keys().to_vec();
+            let mut map = KeyMap::from_keys(unique.clone()).unwrap();
+            for (&key, place) in unique.iter().zip(0..) {
+                assert_eq!(map.find(key), Some(place));
+            }
+            assert_eq!(map.find(u64::MAX), None);
+            for key in (0..2000).map(|key| key * 977) {
+                assert_eq!(map.find_or_make(key), one_by_one.find_or_make(key));
+            }
+            assert_eq!(KeyMap::from_keys(keys).is_none(), is_twice);
+            map.truncate(unique.len());
+            assert_eq!(map.keys(), unique);
+            assert!(unique.iter().zip(0..).all(|(&key, place)| map.find(key) == Some(place)));
+            map.truncate(3);
+            assert_eq!((map.len(), map.find(u64::MAX - 1)), (unique.len().min(3), None));
         }
     }
 

@@ -24,7 +24,102 @@ enum Form {
     Map(KeyMap),
 }
 
+/// Some rows of an index with their places, as they stand in it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Names {
+    /// Rows whose places follow one another.
+    ByPlace {
+        /// The place of the first.
+        first: usize,
+        /// Their numbers.
+        rows: Vec<u64>,
+    },
+    /// Rows in the order of their numbers.
+    ByRow {
+        /// The number that all others count from.
+        first: u64,
+        /// What to add to it, and the place.
+        rows: Vec<(u32, u32)>,
+    },
+}
+
+/// How far an index was written down.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NamesCursor {
+    by_row: bool,
+    next: usize,
+}
+
 impl RowIndex {
+    /// The index of a table with `height` rows, of which these exist, in the order of their places;
+    /// `None` if one is there twice, or is no row of the table.
+    pub fn from_rows(height: u64, rows: Vec<u64>) -> Option<Self> {
+        let mut index = Self { height, n_rows: rows.len(), form: Form::Map(KeyMap::default()) };
+        if rows.iter().any(|&row| row >= height) {
+            return None;
+        }
+        if height > SMALL_ROWS && !index.is_dense() {
+            index.form = Form::Map(KeyMap::from_keys(rows)?);
+            return Some(index);
+        }
+        let mut places: Vec<u32> = bytemuck::zeroed_vec(height as usize);
+        for (row, place) in rows.into_iter().zip(1..) {
+            let old = std::mem::replace(&mut places[row as usize], place);
+            if old != 0 {
+                return None;
+            }
+        }
+        index.form = Form::Array(places);
+        Some(index)
+    }
+
+    /// Has these rows, in the order of their places, and no others; false if one is there twice, or is no
+    /// row of the table. Rows that are where they were cost nothing.
+    pub fn reset(&mut self, rows: Vec<u64>) -> bool {
+        match &mut self.form {
+            Form::Map(map) if map.keys().starts_with(&rows) && rows.len() >= map.len() / 2 => {
+                map.truncate(rows.len());
+                self.n_rows = rows.len();
+            }
+            _ => match Self::from_rows(self.height, rows) {
+                Some(index) => *self = index,
+                None => return false,
+            },
+        }
+        true
+    }
+
+    /// The next rows of an index that is written down bit by bit: those made meanwhile may be among
+    /// them, and rows may come twice. Not more than `n_max` are looked at; `None` at the end.
+    pub fn names(&self, cursor: &mut NamesCursor, n_max: usize) -> Option<Names> {
+        let by_row = matches!(self.form, Form::Array(_));
+        if cursor.by_row != by_row {
+            *cursor = NamesCursor { by_row, next: 0 };
+        }
+        let first = cursor.next;
+        match &self.form {
+            Form::Map(map) => {
+                let rows = map.keys().get(first..).filter(|rows| !rows.is_empty())?;
+                let rows = rows[..rows.len().min(n_max)].to_vec();
+                cursor.next += rows.len();
+                Some(Names::ByPlace { first, rows })
+            }
+            Form::Array(places) => {
+                let places = places.get(first..).filter(|places| !places.is_empty())?;
+                let places = &places[..places.len().min(n_max)];
+                cursor.next += places.len();
+                let there = places.iter().zip(0..).filter(|(place, _)| **place > 0);
+                let rows = there.map(|(&place, offset)| (offset, place - 1)).collect();
+                Some(Names::ByRow { first: first as u64, rows })
+            }
+        }
+    }
+
+    /// Whether an array is smaller than a map.
+    fn is_dense(&self) -> bool {
+        self.n_rows as u64 > self.height / 4 && self.height <= ARRAY_ROWS_MAX
+    }
+
     /// An index of a table with `height` rows, none of which exists.
     pub fn new(height: u64) -> Self {
         let form = match height <= SMALL_ROWS {
@@ -90,7 +185,7 @@ impl RowIndex {
     /// Turns a map that is no longer smaller than an array into one.
     fn settle(&mut self) {
         let Form::Map(map) = &self.form else { return };
-        if self.n_rows as u64 <= self.height / 4 || self.height > ARRAY_ROWS_MAX {
+        if !self.is_dense() {
             return;
         }
         let mut places: Vec<u32> = bytemuck::zeroed_vec(self.height as usize);
@@ -138,6 +233,52 @@ mod tests {
         check(10, [7, 2]);
         let high = check(1 << 62, [(1 << 62) - 1, 1 << 40]);
         assert!(high.n_bytes() < 1000, "what does not exist costs nothing");
+    }
+
+    /// All rows by their places.
+    fn written_down(index: &RowIndex, n_max: usize) -> Vec<u64> {
+        let (mut cursor, mut all) = (NamesCursor::default(), vec![u64::MAX; index.n_rows()]);
+        while let Some(names) = index.names(&mut cursor, n_max) {
+            match names {
+                Names::ByPlace { first, rows } => {
+                    all[first..first + rows.len()].copy_from_slice(&rows);
+                }
+                Names::ByRow { first, rows } => {
+                    let rows = rows.into_iter();
+                    rows.for_each(|(offset, at)| all[at as usize] = first + u64::from(offset));
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn an_index_that_was_written_down_is_the_same() {
+        for (height, step) in [(1000, 7), (1 << 40, 1_000_003), (SMALL_ROWS + 100, 3)] {
+            let mut index = RowIndex::new(height);
+            let rows: Vec<u64> = (0..height).rev().step_by(step).take(400_000).collect();
+            for &row in &rows {
+                assert!(index.find_or_make(row).is_some());
+            }
+            assert_eq!(written_down(&index, 1000), rows);
+            let mut again = RowIndex::from_rows(height, rows.clone()).unwrap();
+            assert_eq!(
+                matches!(again.form, Form::Array(_)),
+                matches!(index.form, Form::Array(_)),
+                "height {height}"
+            );
+            assert_eq!(again.sorted(), index.sorted());
+            assert_eq!(again.find_or_make(0), index.find_or_make(0));
+            assert!(RowIndex::from_rows(height, vec![3, 4, 3]).is_none());
+            assert!(!again.reset(vec![3, 4, 3]));
+            for n in [rows.len(), rows.len() - 7, 5] {
+                assert!(again.reset(rows[..n].to_vec()));
+                assert_eq!((written_down(&again, 999), again.n_rows()), (rows[..n].to_vec(), n));
+                assert_eq!(again.find(rows[n - 1]), Some(n - 1));
+                assert!(rows[n..].iter().all(|&row| again.find(row).is_none()));
+            }
+            assert!(RowIndex::from_rows(height, vec![height]).is_none());
+        }
     }
 
     #[test]

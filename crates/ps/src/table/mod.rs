@@ -12,4 +12,4 @@ mod index;
 
 pub use entry::{Entry, EntryFilter};
 pub use hash::KeyMap;
-pub use index::RowIndex;
+pub use index::{Names, NamesCursor, RowIndex};

@@ -68,11 +68,10 @@ impl Trainer {
     }
 
     fn pass(&mut self, dataset: &mut Dataset) -> f64 {
-        let readers = dataset.start(N_THREADS).expect("readers");
-        assert_eq!(readers.len(), N_THREADS, "each thread has its reader");
         let what = (&self.net.main, &self.scope);
-        let report = self.exe.run_dataset(what, readers, &Pass::default(), &mut Nobody);
+        let report = self.exe.run_dataset(what, dataset, &Pass::default(), &mut Nobody);
         let report = report.expect("a pass");
+        assert_eq!(report.waited.len(), N_THREADS, "each thread has its reader");
         assert_eq!(report.n_samples, N_SAMPLES as u64);
         report.n_samples as f64 / report.seconds
     }

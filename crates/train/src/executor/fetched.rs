@@ -3,10 +3,15 @@
 
 use tensor::{Tensor, Value};
 
+use crate::recover::Writer;
+
 /// Something that the value of a variable can be handed over to.
 pub(super) trait Fetched: Default {
     /// Takes a value that holds something; false if it is of a kind that does not fit in here.
     fn take(&mut self, value: &mut Value, moves: bool) -> bool;
+
+    /// Writes what was taken, for a journal.
+    fn write(&self, journal: &mut Writer);
 }
 
 impl Fetched for Tensor {
@@ -18,6 +23,10 @@ impl Fetched for Tensor {
             _ => return false,
         }
         true
+    }
+
+    fn write(&self, journal: &mut Writer) {
+        journal.dense(self);
     }
 }
 
@@ -33,5 +42,9 @@ impl Fetched for Value {
         }
         let Value::Tensor(tensor) = self else { return false };
         tensor.take(value, moves)
+    }
+
+    fn write(&self, journal: &mut Writer) {
+        journal.value(self);
     }
 }

@@ -5,6 +5,7 @@
 //! variable name up and allocates no tensor.
 
 mod blame;
+pub(crate) mod event;
 mod fetched;
 mod fuse;
 mod hoist;
@@ -31,6 +32,7 @@ pub use prepared::Prepared;
 pub use profile::{OpTime, Profile};
 pub use single::run_op;
 
+use self::event::{Again, Asked, RunAct};
 use self::fetched::Fetched;
 use crate::error::Result;
 use crate::remote::{Ahead, Cluster, Session};
@@ -76,6 +78,10 @@ pub struct Executor {
     ahead: Ahead,
     /// It runs a part of a step, in a scope of its own: what servers send is not for that scope.
     is_part: bool,
+    /// Its runs are parts of something larger: they are no events of the job.
+    is_inner: bool,
+    /// What is needed to run things again.
+    again: Again<Executor>,
 }
 
 /// Asked now and then, between two ops, whether to go on.
@@ -161,12 +167,18 @@ impl Executor {
 
     /// Runs parts of steps from now on; whoever runs the whole takes what servers send.
     pub(crate) fn set_part(&mut self) {
-        self.is_part = true;
+        (self.is_part, self.is_inner) = (true, true);
+    }
+
+    /// Its runs are no events of the job from now on.
+    pub(crate) fn set_inner(&mut self) {
+        self.is_inner = true;
     }
 
     /// Another executor that does as this one does.
     pub(crate) fn twin(&self) -> Self {
-        Self { options: self.options, cluster: self.cluster.clone(), ..Self::default() }
+        let cluster = self.cluster.clone();
+        Self { options: self.options, cluster, is_inner: true, ..Self::default() }
     }
 
     /// The executors of other threads.
@@ -228,7 +240,7 @@ impl Executor {
         fetch: &[&str],
         fetched: &mut Vec<Tensor>,
     ) -> Result<()> {
-        self.run_for(program, scope, feed, fetch, fetched)
+        self.run_for(Asked { program, scope, feed, fetch, fetched })
     }
 
     /// The same for variables that may hold lists of tensors.
@@ -241,11 +253,21 @@ impl Executor {
         fetch: &[&str],
         fetched: &mut Vec<Value>,
     ) -> Result<()> {
-        self.run_for(program, scope, feed, fetch, fetched)
+        self.run_for(Asked { program, scope, feed, fetch, fetched })
+    }
+
+    /// Runs as an event, if the job recovers.
+    fn run_for<F: Fetched>(&mut self, asked: Asked<'_, F>) -> Result<()> {
+        if self.is_inner || self.cluster.is_plain() {
+            let Asked { program, scope, feed, fetch, fetched } = asked;
+            return self.run_plain(program, scope, feed, fetch, fetched);
+        }
+        let cluster = self.cluster.clone();
+        cluster.act(&mut RunAct { executor: self, asked })
     }
 
     #[allow(clippy::too_many_arguments)] // What runs, where, on what, for what, into what.
-    fn run_for<F: Fetched>(
+    fn run_plain<F: Fetched>(
         &mut self,
         program: &Program,
         scope: &Scope,

@@ -44,6 +44,8 @@ pub struct Report {
     pub fetched: Vec<Whole>,
     /// How old parameters were, where gradients are sent in the background.
     pub staleness: Option<Staleness>,
+    /// An earlier process of this trainer made this pass, and has told of it.
+    pub is_past: bool,
 }
 
 impl Report {

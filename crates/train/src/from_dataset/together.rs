@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use program::Program;
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
+use super::cutting::Cutting;
 use super::{Pass, TICK};
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
@@ -18,8 +19,9 @@ use crate::parallel::loss::{Loss, LossScale};
 use crate::parallel::stage::{Stage, Stages};
 use crate::scope::{Lent, Scope};
 
-pub(super) struct Together {
+pub(super) struct Together<'a> {
     stages: Stages,
+    cutting: &'a Cutting<'a>,
     state: Mutex<State>,
     round_over: Condvar,
     has_failed: AtomicBool,
@@ -38,12 +40,13 @@ struct State {
     n_rounds: u64,
 }
 
-impl Together {
+impl<'a> Together<'a> {
     pub(super) fn new(
         (program, scope): (&Program, &Scope),
         mut once: Executor,
         lent: &Arc<Lent>,
         (n_threads, pass): (usize, &Pass),
+        cutting: &'a Cutting<'a>,
     ) -> Result<Self> {
         let keep = pass.fetch.iter().chain(&pass.watch).cloned().collect();
         let loss =
@@ -67,7 +70,7 @@ impl Together {
             n_rounds: 0,
         };
         let (state, round_over) = (Mutex::new(state), Condvar::new());
-        Ok(Self { stages, state, round_over, has_failed: AtomicBool::new(false) })
+        Ok(Self { stages, cutting, state, round_over, has_failed: AtomicBool::new(false) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -114,10 +117,16 @@ impl Together {
     }
 
     /// A thread has no more batches, or failed.
-    pub(super) fn leave(&self, index: usize) -> Result<()> {
+    pub(super) fn leave(&self, index: usize, has_failed: bool) -> Result<()> {
         let mut state = self.lock();
         state.n_active -= 1;
         state.waiting[index] = None;
+        if has_failed {
+            // A round without this thread's part would be another one than was meant.
+            self.has_failed.store(true, Ordering::Relaxed);
+            self.round_over.notify_all();
+            return Ok(());
+        }
         let waits = state.waiting.iter().any(Option::is_some);
         match self.stages.stages.first() {
             Some(stage) if waits && state.is_full() => self.finish(&mut state, stage),
@@ -125,9 +134,13 @@ impl Together {
         }
     }
 
-    /// Averages, sends, receives, and lets all go on.
+    /// Averages, sends, receives, and lets all go on. Between two rounds all threads wait: so here
+    /// is where a cut is made.
     fn finish(&self, state: &mut State, stage: &Stage) -> Result<()> {
-        let result = state.run(stage);
+        let mut result = state.run(stage);
+        if result.is_ok() && self.cutting.is_due() {
+            result = self.cutting.cut();
+        }
         if result.is_err() {
             self.has_failed.store(true, Ordering::Relaxed);
         }

@@ -1,16 +1,19 @@
 //! One thread of a pass: takes batches and runs the program on them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use data::Reader;
+use data::Position;
 use program::Program;
 use tensor::{Tensor, Value};
 
+use super::batches::Batches;
+use super::cutting::Cutting;
+use super::shared::Shared;
 use super::together::Together;
 use super::whole::Gathered;
-use super::{Pass, Progress, TICK, text};
+use super::{Pass, text};
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
 use crate::scope::Scope;
@@ -25,26 +28,6 @@ pub(super) enum Event {
     Measured(String),
 }
 
-/// What all threads count together.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    n_batches: AtomicU64,
-    n_samples: AtomicU64,
-    waited_micros: AtomicU64,
-    pub(super) wants_watch: AtomicBool,
-}
-
-impl Shared {
-    pub(super) fn progress(&self, start: Instant) -> Progress {
-        Progress {
-            n_batches: self.n_batches.load(Ordering::Relaxed),
-            n_samples: self.n_samples.load(Ordering::Relaxed),
-            elapsed: start.elapsed(),
-            waited: Duration::from_micros(self.waited_micros.load(Ordering::Relaxed)),
-        }
-    }
-}
-
 /// What a thread has done.
 #[derive(Debug, Default)]
 pub(super) struct Done {
@@ -57,13 +40,14 @@ pub(super) struct Done {
 
 pub(super) struct Worker<'a> {
     pub(super) index: usize,
-    pub(super) reader: Reader,
+    pub(super) batches: &'a mut Batches,
     pub(super) executor: &'a mut Executor,
     pub(super) program: &'a Program,
     /// The user's, or one inside of it for what is this thread's own.
     pub(super) scope: Scope,
     pub(super) pass: &'a Pass,
-    pub(super) together: Option<&'a Together>,
+    pub(super) together: Option<&'a Together<'a>>,
+    pub(super) cutting: &'a Cutting<'a>,
     pub(super) shared: &'a Shared,
     /// Of the first thread.
     pub(super) events: Option<SyncSender<Event>>,
@@ -72,14 +56,15 @@ pub(super) struct Worker<'a> {
 impl Worker<'_> {
     pub(super) fn work(mut self) -> Result<Done> {
         let worked = self.all_batches();
+        self.cutting.leave();
         if let Some(together) = self.together {
-            together.leave(self.index)?;
+            together.leave(self.index, worked.is_err())?;
         }
         worked
     }
 
     fn all_batches(&mut self) -> Result<Done> {
-        let (mut batch, mut next, mut values) = (Feed::new(), Feed::new(), Vec::new());
+        let mut values = Vec::new();
         let fetch = self.shown();
         let program = self.program;
         let gathers = self.pass.infers && !self.pass.fetch.is_empty();
@@ -87,53 +72,60 @@ impl Worker<'_> {
         let mut done = Done { gathered, ..Done::default() };
         // A slot that the program does not have is read and left out.
         let is_known = |name: &str| program.find_var(0, name).is_some();
-        let mut known = None;
+        let (mut known, mut n_cuts) = (None, 0);
         let looks_ahead = program.distributed.as_ref().is_some_and(|job| job.mode.looks_ahead());
-        let start = Instant::now();
-        while self.next_of(&mut batch, looks_ahead.then_some(&mut next))? {
+        let (start, waited_before) = (Instant::now(), self.batches.waited());
+        (done.n_batches, done.n_samples) = counts(self.batches.position());
+        while self.next()? {
+            if looks_ahead {
+                let following = self.batches.following()?;
+                self.executor.ahead_mut().expect(following.into_iter().flat_map(Feed::iter));
+            }
+            let Some((batch, after)) = self.batches.present() else { break };
             let n_samples = batch.n_samples();
+            self.cutting.moves_to(self.index, after);
+            (done.n_batches, done.n_samples) = counts(after);
             batch.leave_out(&mut known, is_known);
-            self.step(&mut batch, &fetch, &mut values)?;
-            done.n_batches += 1;
-            done.n_samples += n_samples;
+            step(
+                self.together,
+                (self.index, self.executor, self.program),
+                &self.scope,
+                batch,
+                (&fetch, &mut values),
+            )?;
             if let Some(gathered) = &mut done.gathered {
                 gathered.add(&values, n_samples);
             }
-            self.count(&mut done, n_samples);
+            self.count(&mut done, n_samples, waited_before);
             self.show(&done, &values, start)?;
+            if n_cuts != self.cutting.n_cuts() {
+                n_cuts = self.cutting.n_cuts();
+                self.batches.forget_before(self.cutting.n_old(self.index));
+            }
         }
         // Whoever watches sees the end, however short the pass was.
         self.show_watched(&values, !self.pass.watch.is_empty())?;
-        done.waited = self.reader.waited();
+        done.waited = self.batches.waited().saturating_sub(waited_before);
         Ok(done)
     }
 
-    /// Waits for the next batch, which may have been looked at before; whether there is one.
-    fn next_of(&mut self, batch: &mut Feed, next: Option<&mut Feed>) -> Result<bool> {
-        let Some(next) = next else { return self.next(batch) };
-        if next.is_empty() {
-            if !self.next(batch)? {
-                return Ok(false);
-            }
-        } else {
-            // The batch before last is not needed any more: its memory is that of the one to come.
-            self.reader.recycle(std::mem::replace(batch, std::mem::take(next)));
-        }
-        if self.reader.ready(Duration::ZERO) && !self.reader.next_into(next)? {
-            *next = Feed::new();
-        }
-        self.executor.ahead_mut().expect(next.iter());
-        Ok(true)
-    }
-
-    /// Waits for the next batch; whether there is one.
-    fn next(&mut self, batch: &mut Feed) -> Result<bool> {
-        while !self.reader.ready(TICK) {
-            if self.executor.interrupt().is_set() {
+    /// Waits for the next batch; whether there is one. Before it, and while it is waited for, cuts
+    /// may be made; threads that step together make them elsewhere.
+    fn next(&mut self) -> Result<bool> {
+        let (interrupt, shared) = (self.executor.interrupt(), self.shared);
+        let stops = || interrupt.is_set() || shared.stops.load(Ordering::Relaxed);
+        let (together, cutting) = (self.together, self.cutting);
+        let mut at_boundary = || {
+            if stops() {
                 return Err(Error::PassStopped);
             }
-        }
-        Ok(self.reader.next_into(batch)?)
+            match together {
+                Some(_) => Ok(()),
+                None => cutting.at_boundary(&stops),
+            }
+        };
+        at_boundary()?;
+        self.batches.next(&mut at_boundary)
     }
 
     /// The variables somebody wants to see: those of the first thread, or of all if they are
@@ -147,26 +139,18 @@ impl Worker<'_> {
         names
     }
 
-    fn step(&mut self, feed: &mut Feed, fetch: &[String], values: &mut Vec<Tensor>) -> Result<()> {
-        if let Some(together) = self.together {
-            return together.step((self.index, self.executor), &self.scope, feed, (fetch, values));
-        }
-        let fetch: Vec<&str> = fetch.iter().map(String::as_str).collect();
-        self.executor.run_into(self.program, &self.scope, feed, &fetch, values)
-    }
-
-    fn count(&self, done: &mut Done, n_samples: u64) {
-        self.shared.n_batches.fetch_add(1, Ordering::Relaxed);
-        self.shared.n_samples.fetch_add(n_samples, Ordering::Relaxed);
-        let waited = self.reader.waited();
-        let more = waited.saturating_sub(done.waited).as_micros() as u64;
-        self.shared.waited_micros.fetch_add(more, Ordering::Relaxed);
+    fn count(&self, done: &mut Done, n_samples: u64, waited_before: Duration) {
+        let waited = self.batches.waited().saturating_sub(waited_before);
+        self.shared.add(n_samples, waited.saturating_sub(done.waited));
         done.waited = waited;
     }
 
     fn show(&mut self, done: &Done, values: &[Tensor], start: Instant) -> Result<()> {
         let Some(events) = &self.events else { return Ok(()) };
-        let is_time = |every: u64| every > 0 && done.n_batches.is_multiple_of(every);
+        // A batch that is run again after a death has been told of.
+        let is_new =
+            self.shared.n_told.fetch_max(done.n_batches, Ordering::Relaxed) < done.n_batches;
+        let is_time = |every: u64| is_new && every > 0 && done.n_batches.is_multiple_of(every);
         let n_fetched = self.pass.fetch.len().min(values.len());
         if n_fetched > 0 && is_time(self.pass.fetch_every) {
             tell(events, Event::Fetched(values[..n_fetched].to_vec()))?;
@@ -188,6 +172,25 @@ impl Worker<'_> {
         let watched = self.pass.watch.iter().map(|name| values.next().or_else(|| in_scope(name)));
         tell(events, Event::Watched(watched.collect()))
     }
+}
+
+/// One step of one thread.
+fn step(
+    together: Option<&Together<'_>>,
+    (index, executor, program): (usize, &mut Executor, &Program),
+    scope: &Scope,
+    feed: &mut Feed,
+    (fetch, values): (&[String], &mut Vec<Tensor>),
+) -> Result<()> {
+    if let Some(together) = together {
+        return together.step((index, executor), scope, feed, (fetch, values));
+    }
+    let fetch: Vec<&str> = fetch.iter().map(String::as_str).collect();
+    executor.run_into(program, scope, feed, &fetch, values)
+}
+
+fn counts(position: &Position) -> (u64, u64) {
+    (position.n_batches, position.n_samples)
 }
 
 fn done_of(done: &Done) -> (u64, u64, Duration) {

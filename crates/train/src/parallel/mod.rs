@@ -6,6 +6,7 @@
 //! `ReduceStrategy.Reduce` they share the counters of metrics, and count one after the other.
 
 mod device;
+mod event;
 pub(crate) mod loss;
 mod split;
 pub(crate) mod stage;
@@ -23,11 +24,13 @@ pub use loss::LossScale;
 pub use split::{join, split};
 
 use crate::error::{Error, Result};
+use crate::executor::event::Again;
 use crate::executor::{Executor, Feed};
 use crate::gradients;
 use crate::remote::{Ahead, Cluster, Session};
 use crate::scope::Scope;
 use device::{Device, Stop};
+use event::ParallelAct;
 use loss::Loss;
 use stage::{Names, Stage, Stages};
 
@@ -48,6 +51,8 @@ pub struct Parallel {
     stop: Option<Asked>,
     /// How many devices a fetched value is taken from.
     n_fetched: usize,
+    /// What is needed to run things again.
+    again: Again<Parallel>,
 }
 
 struct Asked(Stop);
@@ -72,16 +77,27 @@ impl Parallel {
         let mut devices = Vec::new();
         devices.resize_with(n_devices, Device::default);
         devices.iter_mut().for_each(|device| device.executor_mut().set_part());
+        let mut once = Executor::new();
+        once.set_inner();
         Self {
             loss: Loss { scale, n_devices, counts_together: false },
             devices,
-            once: Executor::new(),
+            once,
             replicas: Replicas::default(),
             cache: Vec::new(),
             inner: None,
             stop: None,
             n_fetched: n_devices,
+            again: Again::default(),
         }
+    }
+
+    /// Another one that does as this one does, with the same variables.
+    fn twin(&self) -> Self {
+        let mut twin = Self::new(self.loss.n_devices, self.loss.scale);
+        (twin.loss, twin.n_fetched) = (self.loss, self.n_fetched);
+        twin.replicas = self.replicas.clone();
+        twin
     }
 
     /// Lets devices count samples into the same counters (Fluid: `ReduceStrategy.Reduce` on CPUs).
@@ -161,6 +177,20 @@ impl Parallel {
     ///
     /// Returns, for each variable asked for, its value on each device that ran.
     pub fn run(
+        &mut self,
+        program: &Program,
+        scope: &Scope,
+        feeds: &mut [Feed],
+        fetch: &[&str],
+    ) -> Result<Vec<Vec<Tensor>>> {
+        let cluster = self.once.cluster().clone();
+        let fetched = Vec::new();
+        let mut act = ParallelAct { parallel: self, program, scope, feeds, fetch, fetched };
+        cluster.act(&mut act)?;
+        Ok(act.fetched)
+    }
+
+    fn run_plain(
         &mut self,
         program: &Program,
         scope: &Scope,

@@ -63,17 +63,17 @@ impl Writer {
         values.for_each(|value| self.value(value));
     }
 
+    /// A value that is a tensor.
+    pub(crate) fn dense(&mut self, tensor: &Tensor) {
+        self.u8(1);
+        self.tensor(tensor);
+    }
+
     pub(crate) fn value(&mut self, value: &Value) {
         match value {
             value if value.is_empty() => self.u8(0),
-            Value::Tensor(tensor) => {
-                self.u8(1);
-                self.tensor(tensor);
-            }
-            Value::Shared(tensor) => {
-                self.u8(1);
-                self.tensor(tensor);
-            }
+            Value::Tensor(tensor) => self.dense(tensor),
+            Value::Shared(tensor) => self.dense(tensor),
             Value::Rows(rows) => {
                 self.u8(2);
                 self.rows(rows);

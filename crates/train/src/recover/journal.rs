@@ -1,10 +1,11 @@
 //! What a script asked for and what it was answered: a script that is started again gets the same
 //! answers without anything being computed.
 //!
-//! A trainer sends its journal in parts, one with each cut. A part begins at the cut that was last
-//! known to be kept, so parts may overlap: what stands in two of them is the same.
+//! A trainer sends its journal in parts, one with each cut. A part begins at the last cut that the
+//! server is known to have kept, so parts may overlap: what stands in two of them is the same.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 
 use super::bytes::{Reader, Writer};
 use super::print::{Kind, Print};
@@ -22,7 +23,7 @@ pub(crate) enum Outcome {
     Error(String),
 }
 
-/// Events that are not known to be kept by a server.
+/// Events since the last cut that all servers have kept.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     first: u64,
@@ -59,7 +60,7 @@ impl Journal {
         self.entries.push_back(entry);
     }
 
-    /// Events before this one are kept by a server.
+    /// Nobody goes back further than this.
     pub(super) fn forget_before(&mut self, event: u64) {
         while self.first < event
             && let Some(entry) = self.entries.pop_front()
@@ -73,12 +74,15 @@ impl Journal {
         self.n_bytes
     }
 
-    /// What is here, for a server to keep.
-    pub(super) fn part(&self) -> Vec<u8> {
+    /// These events, as far as they are here, for a server to keep.
+    pub(super) fn part(&self, events: Range<u64>) -> Vec<u8> {
         let (mut body, mut labels) = (Writer::default(), HashSet::new());
-        body.u64(self.first);
-        body.count(self.entries.len());
-        for Entry { print, label, outcome } in &self.entries {
+        let first = events.start.max(self.first);
+        let at = |event: u64| (event.saturating_sub(self.first) as usize).min(self.entries.len());
+        let (start, end) = (at(first), at(events.end));
+        body.u64(first);
+        body.count(end.saturating_sub(start));
+        for Entry { print, label, outcome } in self.entries.range(start..end.max(start)) {
             body.u8(print.kind.code());
             body.u64(print.names);
             body.u64(print.values);
@@ -234,15 +238,16 @@ mod tests {
     fn a_journal_in_overlapping_parts_is_one_journal() {
         let mut journal = Journal::default();
         fill(&mut journal, 0..6);
-        let mut bytes = journal.part();
+        let mut bytes = journal.part(0..6);
         journal.forget_before(3);
         fill(&mut journal, 6..9);
-        bytes.extend(journal.part());
-        bytes.extend(journal.part());
+        bytes.extend(journal.part(0..7));
+        bytes.extend(journal.part(5..9));
+        bytes.extend(journal.part(9..9));
         journal.forget_before(9);
         assert_eq!(journal.n_bytes(), 0);
         fill(&mut journal, 9..12);
-        bytes.extend(journal.part());
+        bytes.extend(journal.part(9..20));
         let mut answers = Answers::read(&bytes, 12).unwrap();
         for event in 0..12u64 {
             let past = answers.next().unwrap();
@@ -257,11 +262,11 @@ mod tests {
     fn a_gap_or_a_lost_end_is_found_at_once() {
         let mut journal = Journal::default();
         fill(&mut journal, 0..4);
-        let first = journal.part();
+        let first = journal.part(0..4);
         assert!(Answers::read(&first, 5).is_err());
         let mut later = Journal::starting(5);
         fill(&mut later, 5..7);
-        assert!(Answers::read(&[first.clone(), later.part()].concat(), 7).is_err());
+        assert!(Answers::read(&[first.clone(), later.part(0..9)].concat(), 7).is_err());
         for end in 1..first.len() {
             assert!(Answers::read(&first[..end], 4).is_err(), "cut at {end}");
         }

@@ -14,8 +14,6 @@
 //! This module holds data. Who talks to servers is [`crate::remote`]; who runs events are the
 //! executor and its like.
 
-#![allow(dead_code, unused_imports)] // Until the executor uses it.
-
 mod bytes;
 mod journal;
 mod print;
@@ -27,7 +25,7 @@ mod timeline;
 pub(crate) use bytes::{Reader, Writer};
 pub(crate) use journal::Outcome;
 pub(crate) use print::{Kind, Print, digest, digest_tensor};
-pub(crate) use redo::{Repeat, n_bytes};
+pub(crate) use redo::{Redoing, Repeat};
 pub(crate) use scopes::Uses;
-pub(crate) use state::{GeoState, GeoTable, LocalState, Position};
+pub(crate) use state::{GeoState, GeoTable, LocalState, Position, Sender};
 pub(crate) use timeline::{Begun, Timeline};

@@ -15,20 +15,17 @@ pub(crate) enum Kind {
     Trade,
     /// A model was saved.
     Save,
-    /// A model was loaded.
-    Load,
     /// This trainer was through with its job.
     Complete,
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str); 7] = [
+    const ALL: [(Kind, &'static str); 6] = [
         (Kind::Run, "a run"),
         (Kind::Pass, "a pass over a dataset"),
         (Kind::Meet, "a meeting of all trainers"),
         (Kind::Trade, "a trade between all trainers"),
         (Kind::Save, "a save"),
-        (Kind::Load, "a load"),
         (Kind::Complete, "the end of the job"),
     ];
 

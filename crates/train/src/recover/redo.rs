@@ -35,6 +35,15 @@ impl Written {
     }
 }
 
+/// How far the redo list is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Redoing {
+    /// This event is about to be done.
+    Begins(u64),
+    /// It is done.
+    Ended(u64),
+}
+
 enum Entry<World: ?Sized> {
     Written(Written),
     Event(Box<dyn Repeat<World>>),
@@ -99,7 +108,12 @@ impl<World: ?Sized> Redo<World> {
     }
 
     /// Does everything again since then.
-    pub(super) fn repeat(&mut self, world: &World, position: &Position) -> Result<()> {
+    pub(super) fn repeat(
+        &mut self,
+        world: &World,
+        position: &Position,
+        tell: &mut dyn FnMut(Redoing) -> Result<()>,
+    ) -> Result<()> {
         for (event, entry) in &mut self.entries {
             if is_before(*event, entry, position) {
                 continue;
@@ -108,7 +122,9 @@ impl<World: ?Sized> Redo<World> {
                 Entry::Written(written) => written.repeat(),
                 Entry::Event(repeat) => {
                     let inside = position.inside.as_deref();
+                    tell(Redoing::Begins(*event))?;
                     repeat.repeat(world, inside.filter(|_| *event == position.event))?;
+                    tell(Redoing::Ended(*event))?;
                 }
             }
         }
@@ -123,7 +139,7 @@ fn is_before<World: ?Sized>(event: u64, entry: &Entry<World>, position: &Positio
 }
 
 /// The memory of a value.
-pub(crate) fn n_bytes(value: &Value) -> usize {
+fn n_bytes(value: &Value) -> usize {
     match value {
         Value::Tensor(tensor) => tensor.bytes().len(),
         Value::Shared(tensor) => tensor.bytes().len(),
@@ -177,12 +193,18 @@ mod tests {
     fn what_was_over_is_not_done_again() {
         let (scope, log) = (Scope::new(), Log::default());
         let mut redo = redo(&scope);
-        redo.repeat(&log, &at(2, true)).unwrap();
+        let mut told = Vec::new();
+        let mut tell = |redoing| {
+            told.push(redoing);
+            Ok(())
+        };
+        redo.repeat(&log, &at(2, true), &mut tell).unwrap();
         assert_eq!(scope.get("x"), None, "it is in the state");
-        redo.repeat(&log, &at(2, false)).unwrap();
+        redo.repeat(&log, &at(2, false), &mut tell).unwrap();
         assert!(scope.get("x").is_some());
         let inside = Position { inside: Some(vec![7]), ..at(4, true) };
-        redo.repeat(&log, &inside).unwrap();
+        redo.repeat(&log, &inside, &mut tell).unwrap();
+        assert_eq!(told[..2], [Redoing::Begins(2), Redoing::Ended(2)]);
         let log = log.into_inner();
         let events: Vec<u64> = log.iter().map(|(event, _)| *event).collect();
         assert_eq!(events, [2, 3, 4, 2, 3, 4, 4]);

@@ -21,6 +21,20 @@ pub(crate) struct Position {
     pub(crate) inside: Option<Vec<u8>>,
 }
 
+/// How gradients were sent in the background.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sender {
+    /// Nobody had asked for it.
+    #[default]
+    Never,
+    Runs,
+    Stopped,
+}
+
+impl Sender {
+    const ALL: [Sender; 3] = [Sender::Never, Sender::Runs, Sender::Stopped];
+}
+
 /// Variables by name.
 pub(crate) type Vars = BTreeMap<String, Value>;
 
@@ -36,6 +50,7 @@ pub(crate) struct LocalState {
     /// How often trainers have met, and traded.
     pub(crate) n_meetings: u64,
     pub(crate) n_trades: u64,
+    pub(crate) sender: Sender,
     /// Of each scope, in the order of their first use: what servers do not have.
     pub(crate) scopes: Vec<Vars>,
     /// Of each set of devices, in the same order.
@@ -73,6 +88,7 @@ impl LocalState {
         to.u8(u8::from(self.is_over));
         to.u64(self.n_meetings);
         to.u64(self.n_trades);
+        to.u8(self.sender as u8);
         to.count(self.scopes.len());
         for vars in &self.scopes {
             write_map(&mut to, vars, Writer::value);
@@ -110,6 +126,8 @@ impl LocalState {
         };
         let is_over = from.u8()? != 0;
         let (n_meetings, n_trades) = (from.u64()?, from.u64()?);
+        let sender = Sender::ALL.get(usize::from(from.u8()?)).copied();
+        let sender = sender.ok_or(Error::BadState("a sender of unknown kind"))?;
         let scopes = (0..from.count()?).map(|_| read_map(&mut from, Reader::value)).collect();
         let scopes: Result<_> = scopes;
         let scopes = scopes?;
@@ -125,7 +143,9 @@ impl LocalState {
             }),
         };
         match from.is_empty() {
-            true => Ok(Self { position, is_over, n_meetings, n_trades, scopes, devices, geo }),
+            true => {
+                Ok(Self { position, is_over, n_meetings, n_trades, sender, scopes, devices, geo })
+            }
             false => Err(Error::BadState("something follows its end")),
         }
     }
@@ -174,6 +194,7 @@ mod tests {
             is_over: true,
             n_meetings: 4,
             n_trades: 2,
+            sender: Sender::Stopped,
             scopes: vec![
                 [("auc".to_string(), Value::from(Tensor::full([3000], 0i64)))].into(),
                 Vars::new(),

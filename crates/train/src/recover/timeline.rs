@@ -6,7 +6,7 @@ use program::Distributed;
 
 use super::journal::{Answers, Journal, Outcome};
 use super::print::Print;
-use super::redo::{Redo, Repeat};
+use super::redo::{Redo, Redoing, Repeat};
 use super::scopes::{Scopes, Uses};
 use super::state::{LocalState, Position};
 use crate::error::{Error, Result};
@@ -22,11 +22,17 @@ pub(crate) struct Timeline<World: ?Sized> {
     replay: Option<Replay>,
     journal: Journal,
     redo: Redo<World>,
+    /// Events that are over again, while the redo list is done.
+    n_redone: Option<u64>,
     scopes: Scopes,
+    /// The server that keeps the journal has it up to this event.
+    kept_journal: u64,
     /// Where the script stood at cuts that may not be kept by all servers yet, oldest first.
     cuts: Vec<Cut>,
     /// The next event is done from here on, because a cut lies inside of it.
     from: Option<Vec<u8>>,
+    /// The state that this process goes back to, until it is where it was.
+    target: Option<LocalState>,
 }
 
 impl<World: ?Sized> Default for Timeline<World> {
@@ -37,9 +43,12 @@ impl<World: ?Sized> Default for Timeline<World> {
             replay: None,
             journal: Journal::default(),
             redo: Redo::default(),
+            n_redone: None,
+            kept_journal: 0,
             scopes: Scopes::default(),
             cuts: Vec::new(),
             from: None,
+            target: None,
         }
     }
 }
@@ -89,11 +98,26 @@ impl<World: ?Sized> Timeline<World> {
         self.redo.n_bytes() + self.journal.n_bytes()
     }
 
-    /// A process begins at a cut that an earlier process of this trainer took part in.
+    /// Whether there is nothing that could go back: no event has begun.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.n_done == 0 && !self.is_in_event && self.replay.is_none()
+    }
+
+    /// A process begins at a cut that an earlier process of this trainer took part in. It may have
+    /// been answered some events already, by what it was told of the cut before.
     pub(crate) fn begin_at(&mut self, state: LocalState, journal: &[u8]) -> Result<()> {
-        let answers = Answers::read(journal, state.position.event)?;
-        self.journal = Journal::starting(state.position.event);
-        self.redo.forget_before(&state.position);
+        let position = &state.position;
+        let mut answers = Answers::read(journal, position.event)?;
+        if position.event < self.n_done {
+            return Err(Error::BadState("it is of a time before what this process was told"));
+        }
+        for _ in 0..self.n_done {
+            answers.next()?;
+        }
+        self.journal = Journal::starting(position.event);
+        self.kept_journal = position.event;
+        self.redo.forget_before(position);
+        self.cuts.clear();
         self.replay = Some(Replay { answers, state });
         Ok(())
     }
@@ -176,9 +200,10 @@ impl<World: ?Sized> Timeline<World> {
         self.scopes.watch(self.replay.is_none());
     }
 
-    /// Where the script stands; `inside` is what an event under way says of itself.
+    /// Where the script stands, or the redo list; `inside` is what an event under way says of itself.
     pub(crate) fn position(&self, inside: Option<Vec<u8>>) -> Position {
-        Position { event: self.n_done, is_at_start: self.is_in_event, inside }
+        let event = self.n_redone.unwrap_or(self.n_done);
+        Position { event, is_at_start: self.is_in_event, inside }
     }
 
     /// What only this trainer has, apart from what [`crate::remote`] adds.
@@ -188,9 +213,9 @@ impl<World: ?Sized> Timeline<World> {
         state
     }
 
-    /// The journal for a server to keep.
+    /// The journal up to here, as far as the server that keeps it does not have it.
     pub(crate) fn journal_part(&self) -> Vec<u8> {
-        self.journal.part()
+        self.journal.part(self.kept_journal..self.position(None).event)
     }
 
     /// This trainer has taken part in a cut.
@@ -198,33 +223,44 @@ impl<World: ?Sized> Timeline<World> {
         self.cuts.push(Cut { number, position, n_scopes: self.scopes.n_scopes() });
     }
 
-    /// The server that keeps this trainer's journal has kept these cuts.
+    /// The server that keeps this trainer's journal has kept this cut.
     pub(crate) fn kept_at_home(&mut self, number: u64) {
-        let kept = self.cuts.iter().rev().find(|cut| cut.number <= number);
-        if let Some(cut) = kept {
-            self.journal.forget_before(cut.position.event);
+        if let Some(cut) = self.cuts.iter().find(|cut| cut.number == number) {
+            self.kept_journal = self.kept_journal.max(cut.position.event);
         }
     }
 
-    /// All servers have kept these cuts: nobody goes back further than the last of them.
+    /// All servers have kept this cut: nobody goes back further.
     pub(crate) fn kept_by_all(&mut self, number: u64) {
-        let Some(at) = self.cuts.iter().rposition(|cut| cut.number <= number) else { return };
-        let cut = self.cuts.drain(..=at).next_back();
-        if let Some(Cut { position, n_scopes, .. }) = cut {
+        let Some(at) = self.cuts.iter().position(|cut| cut.number == number) else { return };
+        if let Some(Cut { position, n_scopes, .. }) = self.cuts.drain(..=at).next_back() {
             self.redo.forget_before(&position);
+            self.journal.forget_before(position.event);
             self.scopes.forget_before(n_scopes);
         }
     }
 
+    /// The job has gone back to a cut.
+    pub(crate) fn go_back_to(&mut self, state: LocalState) {
+        self.target = Some(state);
+    }
+
+    /// The state that this process must go back to.
+    pub(crate) fn gone_back_to(&self) -> Option<LocalState> {
+        self.target.clone()
+    }
+
     /// Goes back to a cut: variables are what they were. What happened since is done again by
     /// [`Timeline::redo`].
-    pub(crate) fn restore(&mut self, state: &LocalState, cut: u64) -> Result<()> {
+    pub(crate) fn restore(&mut self, state: &LocalState) -> Result<()> {
         let position = &state.position;
-        let is_here = position.event <= self.n_done && self.redo.reaches(position);
-        if !is_here && self.replay.is_none() {
+        let is_known = position.event <= self.n_done && self.redo.reaches(position);
+        if !is_known && self.replay.is_none() {
             return Err(Error::BadState("it is of a time that this process does not remember"));
         }
-        self.cuts.retain(|known| known.number <= cut);
+        // Numbers of cuts that were gone back behind are given again.
+        self.cuts.clear();
+        self.kept_journal = position.event;
         self.scopes.watch(false);
         self.scopes.restore(state)?;
         let is_inside = position.event == self.n_done && position.inside.is_some();
@@ -232,14 +268,25 @@ impl<World: ?Sized> Timeline<World> {
         Ok(())
     }
 
-    /// The redo list, to be worked through while nothing is locked.
+    /// The redo list, to be done while nothing is locked.
     pub(crate) fn redo(&mut self) -> Undone<World> {
-        Undone(std::mem::take(&mut self.redo))
+        Undone { redo: std::mem::take(&mut self.redo), is_in_event: self.is_in_event }
     }
 
-    /// The redo list is back.
-    pub(crate) fn redone(&mut self, Undone(redo): Undone<World>) {
-        self.redo = redo;
+    /// An event of the redo list begins.
+    pub(crate) fn redo_event(&mut self, event: u64) {
+        (self.n_redone, self.is_in_event) = (Some(event), true);
+    }
+
+    /// It is over.
+    pub(crate) fn redid_event(&mut self, event: u64) {
+        (self.n_redone, self.is_in_event) = (Some(event + 1), false);
+    }
+
+    /// The redo list is done, or given up: then it is done again from another cut.
+    pub(crate) fn redone(&mut self, Undone { redo, is_in_event }: Undone<World>) {
+        (self.redo, self.target) = (redo, None);
+        (self.n_redone, self.is_in_event) = (None, is_in_event);
         self.scopes.watch(!self.is_in_event && self.replay.is_none());
     }
 
@@ -250,11 +297,20 @@ impl<World: ?Sized> Timeline<World> {
 }
 
 /// What is to be done again.
-pub(crate) struct Undone<World: ?Sized>(Redo<World>);
+pub(crate) struct Undone<World: ?Sized> {
+    redo: Redo<World>,
+    /// Whether an event waits for it to be done.
+    is_in_event: bool,
+}
 
 impl<World: ?Sized> Undone<World> {
-    /// Does it, from a cut on.
-    pub(crate) fn repeat(&mut self, world: &World, position: &Position) -> Result<()> {
-        self.0.repeat(world, position)
+    /// Does it, from a cut on; tells before and after each event.
+    pub(crate) fn repeat(
+        &mut self,
+        world: &World,
+        position: &Position,
+        tell: &mut dyn FnMut(Redoing) -> Result<()>,
+    ) -> Result<()> {
+        self.redo.repeat(world, position, tell)
     }
 }

@@ -1,13 +1,22 @@
 //! Events of a job that recovers: done once, answered from the journal, or done again.
 
-use super::Cluster;
-use crate::error::Result;
-use crate::recover::{Print, Repeat, Uses};
+use std::thread::{self, ThreadId};
+
+use tensor::EvenIfPoisoned;
+
+use super::{Cluster, said};
+use crate::error::{Error, Result};
+use crate::recover::{Begun, Outcome, Print, Repeat, Uses};
 
 /// Something that a script asks of its job: one event of its timeline (see [`crate::recover`]).
 ///
 /// In a job that does not recover, [`Cluster::act`] performs it and does nothing else.
 pub(crate) trait Act {
+    /// Whether it talks to servers. The first act that does is the first event.
+    fn talks(&self) -> bool {
+        true
+    }
+
     /// What it is, and on what: a script that is run again must ask for the same.
     fn print(&self) -> Print;
 
@@ -16,6 +25,11 @@ pub(crate) trait Act {
 
     /// The variables it works on, if any.
     fn uses(&self) -> Option<Uses<'_>>;
+
+    /// Whether it can be done again; asked before it is done the first time.
+    fn check(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Does it, and returns its answer for the journal. May be called again after an error, when the
     /// job has gone back to a cut: `from` is then what [`Cluster::cut`] was given inside of this
@@ -30,33 +44,128 @@ pub(crate) trait Act {
     fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>>;
 }
 
-impl Cluster {
-    /// Whether the job of this trainer goes on after deaths; `false` as long as that is not known.
-    pub(crate) fn recovers(&self) -> bool {
-        false
-    }
+/// The right to perform an event: one after the other.
+struct Turn<'a>(&'a Cluster);
 
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.recovery().acting.lock().even_if_poisoned() = None;
+        self.0.recovery().acted.notify_one();
+    }
+}
+
+impl Cluster {
     /// Performs an act as the next event of the script. Returns when it is done, however often the
     /// job has gone back meanwhile. Inside of another act (a callback) it is performed as a part of
     /// that one.
     pub(crate) fn act(&self, act: &mut dyn Act) -> Result<()> {
-        act.perform(None).map(drop)
+        if !self.is_event(act)? {
+            return act.perform(None).map(drop);
+        }
+        match self.turn(thread::current().id()) {
+            Some(_turn) => self.next_event(act),
+            None => act.perform(None).map(drop),
+        }
     }
 
-    /// Whether a cut is to be made at this boundary between two steps. Cheap: asked at every step.
-    ///
-    /// All threads of a trainer that step together get the same answer at the same boundary.
-    pub(crate) fn is_cut_due(&self) -> bool {
-        false
+    /// Whether an act is an event: the job recovers, which is found out when servers are first
+    /// talked to.
+    fn is_event(&self, act: &dyn Act) -> Result<bool> {
+        if self.recovery().is_unknown() && act.talks() {
+            if let Some(job) = act.uses().and_then(|uses| uses.job) {
+                self.join_shared(job);
+            }
+            self.find_out()?;
+        }
+        Ok(self.recovers())
     }
 
-    /// Takes part in the cut that is due, inside of an act. Nothing of this trainer runs meanwhile:
-    /// an act with several threads has stopped them at a boundary. `inside` says how far the act is;
-    /// it is asked for when all trainers are ready, and may be large.
-    ///
-    /// An error of which [`Cluster::act`] makes something (the job has gone back, or SIGTERM came)
-    /// is to be returned from [`Act::perform`].
-    pub(crate) fn cut(&self, inside: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<()> {
-        inside().map(drop)
+    /// Waits for its turn; none if this thread performs an event already.
+    fn turn(&self, own: ThreadId) -> Option<Turn<'_>> {
+        let mut acting = self.recovery().acting.lock().even_if_poisoned();
+        if *acting == Some(own) {
+            return None;
+        }
+        while acting.is_some() {
+            acting = self.recovery().acted.wait(acting).even_if_poisoned();
+        }
+        *acting = Some(own);
+        Some(Turn(self))
+    }
+
+    fn next_event(&self, act: &mut dyn Act) -> Result<()> {
+        let print = act.print();
+        let begun = self.timeline().begin(print, &|| act.label())?;
+        if let Begun::Past(outcome) = begun {
+            return self.past_event(act, outcome);
+        }
+        act.check()?;
+        self.timeline().enter(act.uses().as_ref());
+        let outcome = self.until_done(|| {
+            self.end_replay_here()?;
+            self.boundary()?;
+            let from = self.timeline().take_from();
+            act.perform(from.as_deref())
+        });
+        let (outcome, result) = match outcome {
+            Ok(answer) => (Outcome::Answer(answer), Ok(())),
+            // Nothing came of it: whoever ends now does this event when it is started again.
+            Err(error @ Error::Ended) => return Err(error),
+            Err(error) => (Outcome::Error(error.to_string()), Err(error)),
+        };
+        let repeat = if result.is_ok() { act.repeat() } else { None };
+        self.timeline().finish(print, act.label(), (outcome, repeat));
+        result?;
+        self.until_done(|| {
+            self.want_room()?;
+            self.boundary()
+        })
+    }
+
+    /// An event that an earlier process of this trainer has done.
+    fn past_event(&self, act: &mut dyn Act, outcome: Outcome) -> Result<()> {
+        {
+            let mut timeline = self.timeline();
+            timeline.enter(act.uses().as_ref());
+            timeline.leave();
+        }
+        let result = match outcome {
+            Outcome::Answer(answer) => act.answer(&answer),
+            Outcome::Error(text) => {
+                let event = self.timeline().n_done() - 1;
+                Err(Error::FailedBefore { event, text })
+            }
+        };
+        self.until_done(|| {
+            self.end_replay_here()?;
+            self.boundary()
+        })?;
+        result
+    }
+
+    /// Does something, again and again until the job does not go back meanwhile.
+    fn until_done<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            match act() {
+                Err(error) if self.may_go_back(&error) => self.go_back(&error)?,
+                done => return done,
+            }
+        }
+    }
+
+    /// Restores the state that the answers of a journal lead to, where the cut was.
+    fn end_replay_here(&self) -> Result<()> {
+        let state = {
+            let timeline = self.timeline();
+            match timeline.is_restored_here() {
+                true => timeline.replayed_state().cloned(),
+                false => None,
+            }
+        };
+        let Some(state) = state else { return Ok(()) };
+        self.restore(&state)?;
+        self.timeline().end_replay();
+        (self.log())(&said::caught_up(state.position.event));
+        Ok(())
     }
 }

@@ -4,6 +4,8 @@
 //! the servers' values p come back, x += p - old, and old = p. Of tables only the rows travel that
 //! this trainer used, and those come back that anybody changed.
 
+mod state;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -28,6 +30,8 @@ pub(super) struct Geo {
     old: BTreeMap<String, Tensor>,
     /// Rows of tables used since. What has no entry is no table: all of it travels.
     touched: BTreeMap<String, RowSet>,
+    /// Rows of tables that may differ from `old`.
+    used: BTreeMap<String, RowSet>,
     n_steps: u32,
     /// The job whose parameters were noted.
     job: Option<Arc<Distributed>>,
@@ -38,12 +42,17 @@ impl Geo {
     pub(super) fn touch(&mut self, table: &str, ids: &[i64]) {
         if !self.touched.contains_key(table) {
             self.touched.insert(table.to_string(), RowSet::default());
+            self.used.insert(table.to_string(), RowSet::default());
         }
-        let height = self.old.get(table).and_then(|old| old.dims().first().copied());
-        if let (Some(touched), Some(height)) = (self.touched.get_mut(table), height) {
+        let height = self.old.get(table).and_then(|old| old.dims().first().copied()).unwrap_or(0);
+        if let (Some(touched), Some(used)) = (self.touched.get_mut(table), self.used.get_mut(table))
+        {
             // Those that the table does not have are nobody's.
             let rows = ids.iter().filter_map(|&id| usize::try_from(id).ok());
-            rows.filter(|&row| row < height).for_each(|row| touched.insert(row));
+            for row in rows.filter(|&row| row < height) {
+                touched.insert(row);
+                used.insert(row);
+            }
         }
     }
 
@@ -91,7 +100,7 @@ impl Geo {
                 Some(difference(value.tensor()?, old, touched.as_deref(), job.n_trainers))
             });
             let Some(delta) = delta.flatten() else { continue };
-            for piece in job.pieces(origin).filter_map(|placed| job.piece(placed)) {
+            for piece in job.pieces(origin).map(|placed| &placed.piece) {
                 let Some(var) = job.var(piece.server, &difference_of(&piece.name)) else {
                     continue;
                 };
@@ -109,12 +118,12 @@ impl Geo {
     fn fetch(&mut self, cluster: &Cluster, job: &Distributed, scope: &Scope) -> Result<()> {
         let mut tickets = Vec::new();
         for placed in job.placement.iter().filter(|placed| is_param(placed)) {
-            let Some(piece) = job.piece(placed) else { continue };
+            let piece = &placed.piece;
             let client = cluster.client(piece.server)?;
             let changed = self.touched.contains_key(&placed.origin);
-            let pull = Pull { after: 0, changed, vars: vec![wire_id(&piece)] };
+            let pull = Pull { changed, ..Pull::new(0, vec![wire_id(piece)]) };
             let ticket = client.ask(pull.clone())?;
-            tickets.push((client, (placed, piece.rows.start), pull, ticket));
+            tickets.push((client, placed, pull, ticket));
         }
         for (client, placed, pull, mut ticket) in tickets {
             while let Some(value) = self.take_answer((&client, ticket), placed, scope)? {
@@ -133,7 +142,7 @@ impl Geo {
     fn take_answer(
         &mut self,
         (client, ticket): (&Client, Ticket),
-        (placed, first_row): (&Placement, i64),
+        placed: &Placement,
         scope: &Scope,
     ) -> Result<Option<Arc<Value>>> {
         let value = match client.wait(ticket, "parameters")? {
@@ -143,13 +152,13 @@ impl Geo {
         if let (Some(old), Some(value)) = (self.old.get_mut(&placed.origin), &value) {
             scope
                 .write(&placed.origin, |x| match x {
-                    Value::Tensor(x) => take_over(x, old, value, first_row),
+                    Value::Tensor(x) => take_over(x, old, value, placed.piece.rows.start),
                     _ => true,
                 })
                 .then_some(())
                 .ok_or_else(|| Error::NotDense {
-                    endpoint: placed.endpoint.clone(),
-                    var: placed.slice.clone(),
+                    endpoint: client.endpoint().to_string(),
+                    var: placed.piece.name.clone(),
                     actual: "rows that do not fit",
                 })?;
         }
@@ -168,14 +177,13 @@ fn push(client: &Client, grads: Vec<Grad>) -> Result<()> {
         for (at, ids) in rows.ids.chunks(CHANGED_MAX).enumerate() {
             let some = slice(&rows.value, at * CHANGED_MAX, ids.len());
             let some = Rows { ids: ids.to_vec(), height: rows.height, value: some };
-            client
-                .change(Push { grads: vec![Grad { var, value: Value::Rows(some) }], behind: 0 })?;
+            client.change(Push::new(vec![Grad { var, value: Value::Rows(some) }]))?;
             client.settle()?;
         }
     }
     match together.is_empty() {
         true => Ok(()),
-        false => Ok(client.change(Push { grads: together, behind: 0 })?),
+        false => Ok(client.change(Push::new(together))?),
     }
 }
 

@@ -3,15 +3,20 @@
 //! One [`Cluster`] holds the connections of a process (of a trainer, where a process has several);
 //! executors that share it share them.
 
-#[allow(dead_code)] // Until the executor uses it.
 mod acts;
 mod ahead;
 mod arrivals;
+mod aside;
 mod communicator;
+mod completing;
+mod cuts;
 mod fetch;
 mod geo;
+mod meeting;
+mod recovery;
 mod rows;
 mod rows_of;
+mod said;
 mod saving;
 mod session;
 mod trade;
@@ -25,29 +30,32 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use program::Distributed;
 use program::distributed::{Piece, PlacedKind, Placement, ServerId};
 use ps::lines::{self, Line};
-use ps::message::{Complete, Held, Hello, Leave, Meet, Reply, Stats, VERSION};
-use ps::recovery::Term;
+use ps::message::{Held, Hello, Leave, Reply, Stats};
 use ps::tcp::{Client, Companions, Loss, Patience, Stops};
 use ps::{Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
-#[allow(unused_imports)] // Until the executor uses it.
 pub(crate) use acts::Act;
 pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
 pub(crate) use fetch::Fetch;
+pub use recovery::Ends;
 pub(crate) use saving::{SavedPart, Saving};
 pub(crate) use session::Session;
 pub use trade::Peers;
 pub use under_way::Staleness;
 
-use communicator::{Communicator, Door};
+use communicator::{Communicator, StepSender};
 use geo::Geo;
+use recovery::Recovery;
 use traffic::Traffic;
 use under_way::Seen;
 
 use crate::error::{Error, Result};
 use crate::scope::Scope;
+
+/// What this trainer's script did.
+type Timeline = crate::recover::Timeline<Cluster>;
 
 /// Gets lines for the log.
 pub type Log = Arc<dyn Fn(&Line) + Send + Sync>;
@@ -69,7 +77,6 @@ pub type WaitReady = Arc<
 pub struct Cluster(Arc<Inner>);
 
 struct Inner {
-    incarnation: u64,
     /// Jobs that were joined so far.
     n_joined: AtomicU64,
     /// Whoever waits for a server gives up.
@@ -78,9 +85,12 @@ struct Inner {
     traffic: Mutex<Traffic>,
     communicator: Mutex<Option<Communicator>>,
     geo: Mutex<Geo>,
+    recovery: Recovery,
 }
 
 struct State {
+    /// Differs from process to process, and after every time that the job goes back.
+    incarnation: u64,
     patience: Patience,
     stops: Stops,
     /// Called before the first connection of a job.
@@ -98,6 +108,8 @@ struct State {
     n_meetings: u64,
     n_trades: u64,
     is_over: bool,
+    /// All servers were left, because the job goes back.
+    is_away: bool,
 }
 
 impl State {
@@ -153,6 +165,7 @@ impl Cluster {
     pub fn new(patience: Patience, log: Log) -> Self {
         let stops: Stops = Arc::new(|| false);
         let state = State {
+            incarnation: fresh_incarnation(),
             patience,
             stops,
             wait_ready: None,
@@ -165,15 +178,16 @@ impl Cluster {
             n_meetings: 0,
             n_trades: 0,
             is_over: false,
+            is_away: false,
         };
         Self(Arc::new(Inner {
-            incarnation: fresh_incarnation(),
             n_joined: AtomicU64::default(),
             halt: Arc::default(),
             state: Mutex::new(state),
             traffic: Mutex::default(),
             communicator: Mutex::default(),
             geo: Mutex::default(),
+            recovery: Recovery::default(),
         }))
     }
 
@@ -222,6 +236,10 @@ impl Cluster {
         self.0.state.lock().even_if_poisoned()
     }
 
+    fn recovery(&self) -> &Recovery {
+        &self.0.recovery
+    }
+
     fn traffic(&self) -> MutexGuard<'_, Traffic> {
         self.0.traffic.lock().even_if_poisoned()
     }
@@ -239,14 +257,14 @@ impl Cluster {
     }
 
     /// Where gradients are handed over to be sent in the background; nothing stays locked.
-    fn door(&self) -> Option<Door> {
-        self.communicator().as_ref().map(Communicator::door)
+    fn sender(&self) -> Option<StepSender> {
+        self.communicator().as_ref().map(Communicator::sender)
     }
 
     /// What servers' answers to questions asked from now on contain of this trainer's own steps: all
     /// of them. What is sent in the background is waited for until it is on its way.
     fn wait_written(&self) -> Seen {
-        self.door().map(|door| door.wait_written()).unwrap_or_default()
+        self.sender().map(|sender| sender.wait_written()).unwrap_or_default()
     }
 
     fn geo(&self) -> MutexGuard<'_, Geo> {
@@ -257,24 +275,13 @@ impl Cluster {
     /// done already.
     pub fn start_communicator(&self, job: &Arc<Distributed>, config: CommunicatorConfig) -> bool {
         self.join(job);
+        *self.recovery().sender.lock().even_if_poisoned() = Some((job.clone(), config.clone()));
         let mut communicator = self.communicator();
         let is_new = communicator.is_none();
         if is_new {
             *communicator = Some(Communicator::start(self.clone(), job.clone(), config));
         }
         is_new
-    }
-
-    /// Sends what is queued, fetches the parameters once more into the scope, and ends the sender.
-    /// Of GEO, which has no sender: exchanges what was learnt since the last time.
-    pub fn stop_communicator(&self, scope: &Scope) -> Result<()> {
-        self.geo().finish(self, scope)?;
-        let Some(communicator) = self.communicator().take() else { return Ok(()) };
-        (self.log())(&lines::communicator_stops());
-        let (result, arrivals) = communicator.stop();
-        arrivals.empty(|names, arrived| install(names, arrived, scope));
-        (self.log())(&lines::communicator_stopped());
-        result
     }
 
     /// The same for a job that is asked for at every step.
@@ -300,7 +307,7 @@ impl Cluster {
             });
             self.0.n_joined.fetch_add(1, Ordering::Relaxed);
             state.joined = None;
-            state.is_over = false;
+            (state.is_over, state.is_away) = (false, false);
             state.loss = Loss::default();
             for client in std::mem::take(&mut state.clients).into_iter().flatten() {
                 client.close();
@@ -308,6 +315,7 @@ impl Cluster {
             drop(state);
             *self.traffic() = Traffic::default();
             *self.geo() = Geo::default();
+            self.recovery().reset();
         }
     }
 
@@ -338,39 +346,64 @@ impl Cluster {
         if let Some(client) = self.state().client(server) {
             return Ok(client.clone());
         }
+        if self.state().is_away {
+            return Err(Error::GoesBack);
+        }
         self.wait_for_servers()?;
-        let mut state = self.state();
+        let _turn = self.recovery().joining.lock().even_if_poisoned();
         // Another thread may have been faster.
-        if let Some(client) = state.client(server) {
+        if let Some(client) = self.state().client(server) {
             return Ok(client.clone());
         }
+        let client = self.new_client(server)?;
+        if !self.is_connected() {
+            let trainer = self.state().me.as_ref().map_or(0, |me| me.trainer.0);
+            (self.log())(&lines::client_starts(trainer));
+        }
+        if self.recovery().is_unknown() {
+            self.first_contact(&client)?;
+        }
+        let mut state = self.state();
+        if let Some(joined) = state.client(server) {
+            return Ok(joined.clone());
+        }
+        let n_servers = state.me.as_ref().map_or(0, |me| me.endpoints.len());
+        state.clients.resize(n_servers, None);
+        state.clients[server.0] = Some(client.clone());
+        Ok(client)
+    }
+
+    /// A client of a server, which nobody has yet.
+    fn new_client(&self, server: ServerId) -> Result<Arc<Client>> {
+        let state = self.state();
         if state.is_over {
             return Err(Error::JobOver);
         }
         let me = state.me.clone().ok_or(Error::NoJob)?;
         let trainer = me.trainer.0;
         let at: Endpoint = me.endpoints.get(server.0).ok_or(Error::NoJob)?.parse()?;
-        let incarnation = self.0.incarnation;
         let vars = me.vars.get(server.0).cloned().unwrap_or_default();
-        let hello = Hello {
-            version: VERSION,
-            job: me.job,
-            trainer,
-            incarnation,
-            term: Term::default(),
-            vars,
-        };
-        if state.open().next().is_none() {
-            (state.log)(&lines::client_starts(trainer));
-        }
+        let hello = Hello::new(me.job, trainer, state.incarnation, vars);
         let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
-        let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops());
+        let ends = self.ends_joining();
+        let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends());
         let (loss, memory) = (state.loss.clone(), state.shared_memory.clone());
         let companions = Companions { stops, loss, memory };
-        let client = Client::among(at, hello, state.patience, companions);
-        state.clients.resize(me.endpoints.len(), None);
-        state.clients[server.0] = Some(client.clone());
-        Ok(client)
+        let patience = match self.recovers() {
+            true => Self::patience_of_recovery(state.patience),
+            false => state.patience,
+        };
+        Ok(Client::among(at, hello, patience, companions))
+    }
+
+    /// Clients of all servers, by another name than this trainer had before.
+    fn new_clients(&self) -> Result<Vec<Arc<Client>>> {
+        let n_servers = {
+            let mut state = self.state();
+            state.incarnation = fresh_incarnation();
+            state.me.as_ref().ok_or(Error::NoJob)?.endpoints.len()
+        };
+        (0..n_servers).map(|server| self.new_client(ServerId(server))).collect()
     }
 
     /// The last round of which all servers have this trainer's part, or will have.
@@ -415,18 +448,6 @@ impl Cluster {
         self.state().open().cloned().collect()
     }
 
-    /// This trainer's job is done: tells every server it has talked to, and closes.
-    pub fn complete(&self) -> Result<()> {
-        let settled = self.settle();
-        let told = self.open().iter().try_for_each(|client| {
-            client.change(Complete)?;
-            client.settle()
-        });
-        self.state().is_over = true;
-        self.close();
-        settled.and(told.map_err(Error::from))
-    }
-
     /// This process ends in order without having completed its job: tells so, briefly.
     pub fn leave(&self) {
         for client in self.open() {
@@ -442,26 +463,10 @@ impl Cluster {
         }
     }
 
-    /// Waits for all trainers at a place, through the first server; returns what each brought, in
-    /// the order of their ranks.
-    pub fn meet(&self, place: &str, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>> {
-        let first = self.all()?.into_iter().next().ok_or(Error::NoJob)?;
-        let turn = {
-            let mut state = self.state();
-            state.n_meetings += 1;
-            state.n_meetings
-        };
-        let ticket = first.ask(Meet { place: place.to_string(), turn, bytes })?;
-        match first.wait(ticket, "the other trainers")? {
-            Reply::Met(met) => Ok(met.0),
-            other => Err(unexpected(&first, &other)),
-        }
-    }
-
     /// How old the parameters of asynchronous steps were since the last time somebody asked; `None`
     /// if gradients are not sent in the background.
     pub fn take_staleness(&self) -> Option<Staleness> {
-        let staleness = self.door()?.take_staleness();
+        let staleness = self.sender()?.take_staleness();
         Some(staleness).filter(|staleness| staleness.n_steps > 0)
     }
 
@@ -509,9 +514,9 @@ fn held(job: &Distributed) -> Vec<Vec<Held>> {
     let of = |(names, endpoint): (&Vec<String>, &String)| {
         let placed = job.on(endpoint).filter(|placed| placed.kind != PlacedKind::Optimizer);
         let params: BTreeMap<&str, &Placement> =
-            placed.map(|placed| (placed.slice.as_str(), placed)).collect();
+            placed.map(|placed| (placed.piece.name.as_str(), placed)).collect();
         let held = |name: &String| match params.get(name.as_str()) {
-            Some(placed) => Held::param(name, &placed.slice_dims),
+            Some(placed) => Held::param(name, &placed.dims()),
             None => Held::other(name),
         };
         names.iter().map(held).collect()

@@ -25,6 +25,8 @@ pub(super) struct Question {
     asked: Asked,
     /// What the rows contain of this trainer's own steps.
     seen: Seen,
+    /// How often the job had gone back.
+    n_back: u64,
 }
 
 /// A row of an answer.
@@ -46,13 +48,14 @@ impl Question {
         let (distinct, positions) = scratch.distinct(ids.iter());
         let positions = positions.to_vec();
         let (keys, places) = deal(look_up, distinct)?;
-        let seen = cluster.wait_written();
+        let (seen, n_back) = (cluster.wait_written(), cluster.n_back());
         let asked = ask(cluster, look_up, keys).map_err(program::op::host_error)?;
-        Ok(Self { ids, positions, places, asked, seen })
+        Ok(Self { ids, positions, places, asked, seen, n_back })
     }
 
-    fn is_for(&self, all: &[&[i64]]) -> bool {
-        self.ids.len() == all.iter().map(|ids| ids.len()).sum::<usize>()
+    fn is_for(&self, cluster: &Cluster, all: &[&[i64]]) -> bool {
+        self.n_back == cluster.n_back()
+            && self.ids.len() == all.iter().map(|ids| ids.len()).sum::<usize>()
             && self.ids.iter().eq(all.iter().copied().flatten())
     }
 }
@@ -72,7 +75,7 @@ pub(super) fn prefetch(
     let all: Result<Vec<&[i64]>> = ids.iter().map(|ids| Ok(ids.data::<i64>()?)).collect();
     let all = all?;
     let question = match ahead.take(look_up) {
-        Some(question) if question.is_for(&all) => question,
+        Some(question) if question.is_for(cluster, &all) => question,
         _ => Question::ask(cluster, look_up, &all, ahead.scratch())?,
     };
     ahead.note(look_up);
@@ -150,7 +153,9 @@ fn ask(cluster: &Cluster, look_up: &LookUp, keys: Keys) -> crate::error::Result<
         let client = cluster.client(piece.server)?;
         client.meet()?;
         let (after, table, n) = (cluster.round(), wire_id(piece), keys.len());
-        let ticket = client.ask(message::LookUp { after, table, keys, peek: look_up.peek })?;
+        let ask =
+            message::LookUp { peek: look_up.peek, ..message::LookUp::new(after, table, keys) };
+        let ticket = client.ask(ask)?;
         asked.push(Some((client, ticket, n)));
     }
     Ok(asked)

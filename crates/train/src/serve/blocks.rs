@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use program::op::Untouched;
 use program::{Block, OpDesc, Program, VarDesc, VarKind};
 use ps::message::Held;
 
@@ -93,6 +94,55 @@ impl Update {
             updates.flat_map(|op| op.outputs.iter().flat_map(|(_, vars)| vars)).collect();
         // A difference is added to its parameter by an op that knows of no parameters.
         if held.is_empty() { self.writes.iter().collect() } else { held }
+    }
+
+    /// Variables that outlive a step: what the block reads before it writes it, and what it updates.
+    /// Gradients are not among them.
+    pub(super) fn state(&self) -> BTreeSet<&str> {
+        let ops = &self.program.block(0).ops;
+        let mut state: BTreeSet<&str> = self.holds().into_iter().map(String::as_str).collect();
+        let mut written = BTreeSet::new();
+        for op in ops {
+            state.extend(op.reads().filter(|name| !written.contains(name)));
+            // What an inner block writes, it may leave as it was.
+            if op.sub_blocks().is_empty() {
+                written.extend(op.writes());
+            } else {
+                state.extend(op.writes());
+            }
+        }
+        let grads = self.grads.iter().map(|grad| &grad.name);
+        for name in grads.chain(&self.trainer_ids) {
+            state.remove(name.as_str());
+        }
+        state
+    }
+
+    /// Variables with rows, of which a step changes those alone that gradients list; none if it may
+    /// change others too.
+    pub(super) fn row_vars(&self) -> Vec<String> {
+        let ops = &self.program.block(0).ops;
+        if !self.takes_rows() {
+            return Vec::new();
+        }
+        let Some(update) = ops.iter().find(|op| !op.input_names("Param").is_empty()) else {
+            // Differences are added, to the rows that they list.
+            return self.writes.clone();
+        };
+        let Some(param) = self.param() else { return Vec::new() };
+        let is_like = |name: &str| {
+            self.program.find_var(0, name).is_some_and(|var| var.meta.dims == param.meta.dims)
+        };
+        let is_grad = |name: &str| update.input_names("Grad").iter().any(|grad| grad == name);
+        let mut vars: Vec<&str> = update.reads().filter(|name| !is_grad(name)).collect();
+        vars.retain(|name| is_like(name));
+        let looks = |op: &OpDesc| op.reads().any(|name| vars.contains(&name));
+        let is_in_the_way = |op: &OpDesc| !op.traits().keeps_to_gradients || looks(op);
+        let mut others = ops.iter().filter(|op| *op != update);
+        match update.traits().update == Some(Untouched::Stay) && !others.any(is_in_the_way) {
+            true => vars.into_iter().map(str::to_string).collect(),
+            false => Vec::new(),
+        }
     }
 
     fn new(program: Program, block: &Block, wire: &BTreeSet<&str>) -> Self {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ps::TrainerId;
 
+use super::snapshot::{Fields, Parts};
 use crate::row_set::RowSet;
 
 #[derive(Debug)]
@@ -40,6 +41,36 @@ impl Changes {
     }
 }
 
+impl Changes {
+    /// What each trainer has not seen, for a file.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut fields = Fields::default();
+        for (trainer, tables) in &self.unseen {
+            for (table, rows) in tables.iter().filter(|(_, rows)| !rows.is_empty()) {
+                let words: Vec<(usize, u64)> = rows.words().collect();
+                fields = fields.u32(trainer.0).text(table);
+                fields = fields.list(&words, |fields, &(at, bits)| fields.u32(at as u32).u64(bits));
+            }
+        }
+        fields.0
+    }
+
+    /// The same back; nothing if these are no such bytes.
+    pub(super) fn from_bytes(n_trainers: u32, bytes: &[u8]) -> Option<Self> {
+        let (mut changes, parts) = (Self::new(n_trainers), &mut Parts(bytes));
+        while parts.end().is_none() {
+            let (trainer, table) = (TrainerId(parts.u32()?), parts.text()?);
+            let words = parts.list(|parts| Some((parts.u32()? as usize, parts.u64()?)))?;
+            let mut rows = RowSet::default();
+            words.into_iter().for_each(|(at, bits)| rows.insert_word(at, bits));
+            if trainer.0 < n_trainers {
+                changes.unseen.entry(trainer).or_default().insert(table, rows);
+            }
+        }
+        Some(changes)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +91,20 @@ mod tests {
         changes.note(TrainerId(2), "t", &[64, 65]);
         assert_eq!(changes.take(TrainerId(2), "t", 9), [9, 64], "another changed what it changed");
         assert_eq!(changes.take(TrainerId(7), "t", 9), []);
+    }
+
+    #[test]
+    fn what_nobody_has_seen_survives_a_file() {
+        let mut changes = Changes::new(3);
+        changes.note(TrainerId(2), "t", &[700, 3, 64, 3]);
+        changes.note(TrainerId(0), "u", &[1 << 20]);
+        changes.take(TrainerId(0), "t", 9);
+        let mut again = Changes::from_bytes(3, &changes.to_bytes()).unwrap();
+        for trainer in (0..3).map(TrainerId) {
+            for table in ["t", "u"] {
+                assert_eq!(again.take(trainer, table, 9), changes.take(trainer, table, 9));
+            }
+        }
+        assert!(Changes::from_bytes(3, &[1, 2, 3]).is_none());
     }
 }

@@ -24,13 +24,38 @@ pub(super) struct Schedule {
     program: Option<Program>,
     /// Values that were asked for and have not changed since.
     cache: BTreeMap<VarId, Arc<Value>>,
+    /// Variables that cuts have.
+    kept: BTreeSet<String>,
     memory: SharedMemory,
 }
 
 impl Schedule {
     pub(super) fn new(program: Option<Program>, scope: &Scope, memory: &SharedMemory) -> Self {
         let (executor, cache, memory) = (Executor::new(), BTreeMap::new(), memory.clone());
-        Self { scope: scope.clone(), executor, program, cache, memory }
+        let (scope, kept) = (scope.clone(), BTreeSet::new());
+        Self { scope, executor, program, cache, kept, memory }
+    }
+
+    /// Cuts have its variables, and those that tables share.
+    pub(super) fn keep(&mut self, shared: BTreeSet<String>) {
+        self.kept = self.names();
+        self.kept.extend(shared);
+    }
+
+    /// The variables as they are now.
+    pub(super) fn mark(&self) -> Vec<(String, Value)> {
+        let one = |name: &String| Some((name.clone(), self.scope.get(name)?));
+        self.kept.iter().filter_map(one).collect()
+    }
+
+    /// Takes a variable of a cut; false if it is not here.
+    pub(super) fn load(&mut self, name: &str, value: Value) -> bool {
+        self.cache.clear();
+        let is_here = self.kept.contains(name);
+        if is_here {
+            self.scope.set(name, value);
+        }
+        is_here
     }
 
     /// Every variable that its ops name.

@@ -7,28 +7,36 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use program::distributed::Applies;
 use program::{OpDesc, Program};
 use ps::message::{Grad, Held, LookUp, Phase, Pull, Save};
-use ps::server::{ServerMemory, Size, Store, TableGrads, Unit};
+use ps::server::{CutRecord, OnDisk, ServerMemory, Size, Store, TableGrads, Unit, Written};
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{DType, EvenIfPoisoned, Tensor, Value};
 
 use super::blocks::{Blocks, Update};
+use super::cuts::{self, Cuts, Tables};
+use super::identity::{layout, owner};
+use super::keeping::Keeping;
+use super::saves::Saves;
 use super::schedule::Schedule;
+use super::snapshot::{Layout, Owner};
 use super::table::{Answer, Files, Policy, RowTables, Shared, Snapshot, Table, Updater, Var};
 use super::units::Groups;
 use super::values::{check_answer, check_counter, n_bytes_of};
 use super::vars::{Names, StoreVars, Use};
-use crate::error::{Error, Result};
+use crate::error::{BadSnapshot, Error, Result};
+use crate::folder::{About, Stage};
 use crate::io;
+use crate::remote::Log;
 use crate::scope::Scope;
 
 /// The tables of a server and what changes them.
 pub struct BlockStore {
-    tables: Vec<Mutex<Box<dyn Table>>>,
+    tables: Tables,
     /// Which of them must be changed one after the other.
     groups: Groups,
     /// Held while a table is written.
     saving: Vec<Mutex<()>>,
-    schedule: Mutex<Schedule>,
+    saves: Saves,
+    schedule: Arc<Mutex<Schedule>>,
     /// All variables, by number.
     vars: StoreVars,
     /// Which table has a variable.
@@ -36,6 +44,9 @@ pub struct BlockStore {
     /// What servers call the variables of the program that is not distributed.
     by_origin: BTreeMap<String, String>,
     memory: ServerMemory,
+    /// Whose cuts they are, if there are any.
+    identity: (Owner, Layout),
+    cuts: Option<Arc<Cuts>>,
 }
 
 impl std::fmt::Debug for BlockStore {
@@ -62,6 +73,9 @@ impl BlockStore {
         let groups = Groups::new(&updates);
         let (shared, by_var) = shared(&updates, &schedule.names());
         let by_rows = RowTables::new(program, op)?;
+        schedule.keep(shared.iter().flatten().map(|shared| shared.name.clone()).collect());
+        let layout = layout(&updates, &shared, job);
+        let owner = owner(program, op, &layout)?;
         let mut all: BTreeSet<String> = scope.names().into_iter().chain(schedule.names()).collect();
         all.extend(updates.iter().flat_map(Update::names).map(str::to_string));
         let mut tables = Vec::with_capacity(updates.len());
@@ -76,25 +90,60 @@ impl BlockStore {
         };
         let here = job.and_then(|job| Some(job.on(job.ps_endpoint.as_deref()?)));
         let by_origin = here.into_iter().flatten();
-        let by_origin = by_origin.map(|placed| (placed.origin.clone(), placed.slice.clone()));
+        let by_origin = by_origin.map(|placed| (placed.origin.clone(), placed.piece.name.clone()));
         let by_origin = by_origin.collect();
         let saving = tables.iter().map(|_| Mutex::default()).collect();
         let names = Names { by_var: &by_var, params: &params, counters: &counters, all };
         let vars = StoreVars::new(&mut tables, &names);
         Ok(Self {
-            tables: tables.into_iter().map(Mutex::new).collect(),
+            tables: Arc::new(tables.into_iter().map(Mutex::new).collect()),
             groups,
             saving,
-            schedule: Mutex::new(schedule),
+            saves: Saves::default(),
+            schedule: Arc::new(Mutex::new(schedule)),
             vars,
             by_var,
             by_origin,
             memory,
+            identity: (owner, layout),
+            cuts: None,
         })
+    }
+
+    /// Keeps cuts in a folder from now on; what is there must be this server's own.
+    pub fn keep_cuts(&mut self, folder: &Path, log: Log) -> Result<()> {
+        let held = cuts::Held { tables: self.tables.clone(), schedule: self.schedule.clone() };
+        self.cuts = Some(Cuts::open(folder, self.identity.clone(), held, log)?);
+        Ok(())
+    }
+
+    /// Keeps cuts as a server is told to.
+    pub(super) fn keep_cuts_of(&mut self, keeping: &Keeping, log: Log) -> Result<()> {
+        self.keep_cuts(&keeping.folder_of(self.identity.0.server), log)
+    }
+
+    /// Cuts that were written so far.
+    pub(super) fn n_cuts(&self) -> u64 {
+        self.cuts.as_ref().map_or(0, |cuts| cuts.n_written())
+    }
+
+    /// Why the last cut was not written.
+    pub(super) fn take_error(&self) -> Option<BadSnapshot> {
+        self.cuts.as_ref().and_then(|cuts| cuts.take_error())
+    }
+
+    /// Whether a cut is under way.
+    pub(super) fn makes_cut(&self) -> bool {
+        self.cuts.as_ref().is_some_and(|cuts| cuts.is_under_way())
+    }
+
+    fn cuts(&self) -> Answer<&Arc<Cuts>> {
+        self.cuts.as_ref().ok_or_else(|| failed(BadSnapshot::None))
     }
 
     /// Gives the scope its variables back, when nobody is served any more.
     pub fn give_back(&self) {
+        self.cuts.iter().for_each(|cuts| cuts.stop());
         (0..self.tables.len()).for_each(|at| self.table(at).updater().give_back());
     }
 
@@ -132,17 +181,19 @@ impl BlockStore {
     }
 
     /// Writes a table as it is now. It is locked for moments only.
-    fn write(&self, at: usize, files: &Files, dir: &Path) -> Result<()> {
+    fn write(&self, at: usize, files: &Files, stage: &Stage) -> Result<()> {
         // One save of a table after the other.
         let _saving = self.saving[at].lock().even_if_poisoned();
         let snapshot = self.table(at).begin_save();
         match snapshot {
             Snapshot::Whole(value) => match files.vars.first() {
-                Some((var, naming)) => io::write_whole(dir, files.piece(var, *naming), &value),
+                Some((var, naming)) => {
+                    io::write_whole(stage, files.piece(var, *naming), files.spread, &value)
+                }
                 None => Ok(()),
             },
             Snapshot::Rows(rows) => {
-                let written = rows.write(dir, |var, rows| self.table(at).chunk(var, rows));
+                let written = rows.write(stage, |var, rows| self.table(at).chunk(var, rows));
                 self.table(at).end_save();
                 written
             }
@@ -213,16 +264,45 @@ impl Store for BlockStore {
         let name = self.by_origin.get(&save.table).unwrap_or(&save.table);
         let at = self.by_var.get(name).ok_or_else(|| Refusal::UnknownVar(name.clone()))?;
         let files = self.table(*at).files(save);
-        let dir = Path::new(&save.dir);
+        let stage = Path::new(&save.dir);
         let saved = match save.phase {
-            Phase::Write => self.write(*at, &files, dir),
-            phase => files.settle(dir, phase),
+            Phase::Write => self
+                .saves
+                .part(stage)
+                .and_then(|part| part.add(&save.table, |stage| self.write(*at, &files, stage))),
+            Phase::Place => self.saves.commit(stage, About::new("tables")),
+
+            Phase::GiveUp => {
+                self.saves.give_up(stage);
+                Ok(())
+            }
         };
         saved.map_err(|error| Refusal::Failed(error.to_string()))
     }
 
     fn memory(&self) -> ServerMemory {
         self.memory.clone()
+    }
+
+    fn on_disk(&self) -> Answer<OnDisk> {
+        Ok(self.cuts()?.on_disk())
+    }
+
+    fn mark(&self, cut: u64) -> Answer<()> {
+        self.cuts()?.mark(cut);
+        Ok(())
+    }
+
+    fn write_cut(&self, record: &CutRecord) -> Answer<Written> {
+        self.cuts()?.write(record).map_err(Refusal::Failed)
+    }
+
+    fn roll_back(&self, cut: u64, term: u64) -> Answer<Vec<u8>> {
+        self.cuts()?.roll_back(cut, term).map_err(failed)
+    }
+
+    fn journal(&self, cut: u64) -> Answer<Vec<u8>> {
+        self.cuts()?.journal(cut).map_err(failed)
     }
 
     fn size(&self) -> Size {
@@ -236,6 +316,10 @@ impl Store for BlockStore {
             dropped: all.dropped + size.dropped,
         })
     }
+}
+
+fn failed(error: BadSnapshot) -> Refusal {
+    Refusal::Failed(error.to_string())
 }
 
 /// For each block, the variables that it shares with another one or with the schedule; and which block

@@ -3,10 +3,12 @@
 //! A table has a scope and an executor of its own, so that tables do not wait for each other. What it
 //! shares with others (a learning rate) is copied from the server's scope before each step.
 
+mod cut;
 mod describe;
 mod rows;
 mod saving;
 mod slab;
+mod tracking;
 mod whole;
 
 use std::collections::BTreeMap;
@@ -19,13 +21,16 @@ use ps::server::{ServerMemory, Size};
 use ps::{Refusal, SharedMemory, TrainerId, VarId};
 use tensor::{Tensor, Value};
 
+pub(super) use cut::{Part, TableCut};
 pub(super) use describe::RowTables;
 pub(super) use saving::{Files, Snapshot};
+pub(super) use tracking::Extent;
 pub(super) use whole::Policy;
 
 use super::blocks::Update;
+use super::snapshot::{FileReader, Kind};
 use super::values::{check_fits, empty_rows, make_own, move_into, zeros};
-use crate::error::Result;
+use crate::error::{BadSnapshot, Result};
 use crate::executor::{Executor, Feed};
 use crate::io::rows::Share;
 use crate::scope::Scope;
@@ -64,6 +69,30 @@ pub(super) trait Table: Send {
 
     /// All is written.
     fn end_save(&mut self) {}
+
+    /// From now on what changes is noted, for cuts.
+    fn track(&mut self);
+
+    /// Bytes that a cut of this extent would have, about.
+    fn n_cut_bytes(&self, extent: Extent) -> u64;
+
+    /// Begins a cut: the table as it is now, or what changed. Nothing is copied.
+    fn mark(&mut self, extent: Extent) -> TableCut;
+
+    /// The next part of a cut, besides what the cut has itself.
+    fn next_part(&mut self, cut: &mut TableCut) -> Part;
+
+    /// Ends a cut; if it is not durable, the next one has all of it too.
+    fn end_cut(&mut self, cut: TableCut, is_durable: bool);
+
+    /// Begins to load a cut: what is being written of others is given up.
+    fn begin_load(&mut self);
+
+    /// Takes a section of a file.
+    fn load(&mut self, kind: Kind, file: &mut FileReader) -> std::result::Result<(), BadSnapshot>;
+
+    /// All files were read; the error is what is missing.
+    fn end_load(&mut self) -> std::result::Result<(), &'static str>;
 
     /// What it holds.
     fn size(&self) -> Size;
@@ -111,7 +140,19 @@ pub(super) struct Updater {
     numbers: Numbers,
     /// Values that were asked for and have not changed since.
     cache: BTreeMap<VarId, Arc<Value>>,
+    /// Variables that cuts have as a whole.
+    kept: Vec<KeptVar>,
     memory: ServerMemory,
+}
+
+/// A variable of which cuts have the whole value.
+#[derive(Debug)]
+struct KeptVar {
+    name: String,
+    /// The block writes it.
+    is_written: bool,
+    /// It has changed since the last cut.
+    is_changed: bool,
 }
 
 /// What the store calls the variables of a table.
@@ -153,6 +194,7 @@ impl Updater {
             shared,
             numbers: Numbers::default(),
             cache: BTreeMap::new(),
+            kept: Vec::new(),
             memory: memory.clone(),
         }
     }
@@ -185,6 +227,7 @@ impl Updater {
                 self.scope.write(name, |value| make_own(value, self.memory.shared()));
             }
         }
+        self.note_step();
         for Shared { name, .. } in &self.shared {
             self.server.read(name, |theirs| self.scope.write(name, |own| copy(theirs, own)));
         }
@@ -260,6 +303,7 @@ impl Updater {
 
     /// Changes the variables that the block would, without it: what was answered of them is old.
     pub(super) fn change(&mut self, change: impl Fn(&mut Value) -> Result<()>) -> Result<()> {
+        self.note_step();
         for (name, id) in self.update.writes.iter().zip(&self.numbers.writes) {
             id.map(|id| self.cache.remove(&id));
             self.scope.write(name, |value| {
@@ -268,6 +312,20 @@ impl Updater {
             })?;
         }
         Ok(())
+    }
+
+    /// What the block writes has changed, or will.
+    fn note_step(&mut self) {
+        for var in self.kept.iter_mut().filter(|var| var.is_written) {
+            var.is_changed = true;
+        }
+    }
+
+    /// A variable has changed, or will.
+    pub(super) fn note_change(&mut self, name: &str) {
+        if let Some(var) = self.kept.iter_mut().find(|var| var.name == name) {
+            var.is_changed = true;
+        }
     }
 
     /// A variable as it is now. Tensors are lent, not copied; whoever changes one gets it back first.

@@ -8,10 +8,13 @@ use ps::server::Size;
 use ps::{Refusal, TrainerId};
 use tensor::{DType, Tensor, Value};
 
+use super::cut::{Part, TableCut};
 use super::saving::{Files, Snapshot};
 use super::slab::{ABSENT, Slab};
+use super::tracking::Extent;
 use super::{Accepts, Answer, Table, Updater, Var};
-use crate::error::Result;
+use crate::error::{BadSnapshot, Result};
+use crate::serve::snapshot::{FileReader, Kind};
 use crate::serve::values::{check_answer, gather};
 
 /// See the module.
@@ -43,6 +46,7 @@ impl RowTable {
     }
 
     fn run(&mut self) -> Result<()> {
+        self.slab.keep_all(&self.updater.scope);
         self.updater.run()?;
         self.slab.note_step();
         Ok(())
@@ -121,6 +125,50 @@ impl Table for RowTable {
 
     fn end_save(&mut self) {
         self.slab.end_save();
+    }
+
+    fn track(&mut self) {
+        self.slab.track();
+        self.updater.track(|name| self.slab.holds(name));
+    }
+
+    fn n_cut_bytes(&self, extent: Extent) -> u64 {
+        self.updater.n_cut_bytes(extent) + self.slab.n_cut_bytes(extent)
+    }
+
+    fn mark(&mut self, extent: Extent) -> TableCut {
+        let values = self.updater.mark(extent);
+        TableCut { extent, values, rows: Some(self.slab.mark(extent)), unseen: None }
+    }
+
+    fn next_part(&mut self, cut: &mut TableCut) -> Part {
+        let scope = &self.updater.scope;
+        cut.rows.as_mut().map_or(Part::End, |rows| self.slab.next_part(scope, rows))
+    }
+
+    fn end_cut(&mut self, cut: TableCut, is_durable: bool) {
+        if !is_durable {
+            self.updater.put_back(&cut);
+        }
+        if let Some(rows) = cut.rows {
+            self.slab.end_cut(rows, cut.extent, is_durable);
+        }
+    }
+
+    fn begin_load(&mut self) {
+        self.updater.begin_load();
+        self.slab.begin_load();
+    }
+
+    fn load(&mut self, kind: Kind, file: &mut FileReader) -> std::result::Result<(), BadSnapshot> {
+        match kind {
+            Kind::Value => self.updater.load(file),
+            kind => self.slab.load_section(&self.updater.scope, kind, file),
+        }
+    }
+
+    fn end_load(&mut self) -> std::result::Result<(), &'static str> {
+        self.slab.end_load()
     }
 
     fn size(&self) -> Size {

@@ -5,12 +5,17 @@
 //! nobody's gradient lists it, so that it goes through what a row goes through that is never listed.
 //! New rows take over its state, and its weights where the update has forgotten those of the start.
 
+mod cut;
+mod loading;
+
 use std::ops::Range;
 
 use ps::table::{EntryFilter, RowIndex};
 use tensor::{DType, RowInit, Rows, Shape, Tensor, Value};
 
+use self::loading::Loading;
 use super::saving::{Files, Moment, RowsSnapshot};
+use super::tracking::{RowVars, Tracking};
 use crate::error::{Error, Result};
 use crate::io::rows::{Form, Naming, Share, WAITING};
 use crate::scope::Scope;
@@ -59,6 +64,12 @@ pub(super) struct Slab {
     changes_all: bool,
     /// What is being saved.
     moment: Option<Moment>,
+    /// What changed since the last cut, if there are cuts.
+    tracking: Option<Tracking>,
+    /// Rows made since the last cut, in order of their places.
+    made: Vec<u64>,
+    /// Numbers of rows, while a cut is loaded.
+    loading: Loading,
 }
 
 impl Slab {
@@ -66,9 +77,20 @@ impl Slab {
     pub(super) fn new(scope: &Scope, vars: Vec<Var>, extent: Extent) -> Self {
         let (filter, forgets, has_stepped) = (None, false, false);
         let index = RowIndex::new(extent.share.height().max(0) as u64);
-        let (absent, changes_all, moment) = (0, false, None);
-        let slab =
-            Self { index, vars, extent, filter, forgets, has_stepped, absent, changes_all, moment };
+        let mut slab = Self {
+            index,
+            vars,
+            extent,
+            filter,
+            forgets,
+            has_stepped,
+            absent: 0,
+            changes_all: false,
+            moment: None,
+            tracking: None,
+            made: Vec::new(),
+            loading: Loading::default(),
+        };
         slab.start(scope);
         slab
     }
@@ -153,18 +175,22 @@ impl Slab {
         scope: &Scope,
         rows: &[i64],
     ) -> std::result::Result<Vec<i64>, i64> {
+        // Before any is made: a row that was made must be filled.
+        if let Some(&row) = rows.iter().find(|row| !self.has(**row)) {
+            return Err(row);
+        }
         let (mut made, mut places) = (Vec::new(), Vec::with_capacity(rows.len()));
         for &row in rows {
-            if !self.has(row) {
-                return Err(row);
-            }
             let number = row as u64;
             if self.filter.as_ref().is_some_and(|filter| !filter.is_open(number)) {
                 let place = self.index.find(number).map(|place| self.at(place) as i64);
                 places.push(place.unwrap_or(ABSENT));
                 continue;
             }
-            let (place, is_new) = self.index.find_or_make(number).ok_or(row)?;
+            let Some((place, is_new)) = self.index.find_or_make(number) else {
+                self.fill(scope, &made);
+                return Err(row);
+            };
             if is_new {
                 made.push((self.at(place), number));
             }
@@ -219,7 +245,7 @@ impl Slab {
     }
 
     /// The variables with the one row that stands for all.
-    fn start(&self, scope: &Scope) {
+    fn start(&mut self, scope: &Scope) {
         for var in &self.vars {
             scope.write(&var.name, |value| {
                 let mut tensor = Tensor::default();
@@ -230,10 +256,11 @@ impl Slab {
         self.fill(scope, &[(self.absent, 0)]);
     }
 
-    fn fill(&self, scope: &Scope, made: &[(usize, u64)]) {
+    fn fill(&mut self, scope: &Scope, made: &[(usize, u64)]) {
         if made.is_empty() {
             return;
         }
+        self.note_made(scope, made);
         let (width, n_rows) = (self.width(), (self.n_rows() + 1).next_multiple_of(GROW_ROWS));
         for (at, var) in self.vars.iter().enumerate() {
             scope.write(&var.name, |value| {
@@ -336,6 +363,16 @@ impl Slab {
         if let Some(moment) = &mut self.moment {
             moment.keep(scope, self.vars.iter().map(|var| var.name.as_str()), places);
         }
+        if let Some(tracking) = self.tracking.as_mut().filter(|_| !self.changes_all) {
+            tracking.touch(&row_vars(scope, &self.vars), places);
+        }
+    }
+
+    /// An update is about to run.
+    pub(super) fn keep_all(&mut self, scope: &Scope) {
+        if let Some(tracking) = self.tracking.as_mut().filter(|_| self.changes_all) {
+            tracking.touch_all(&row_vars(scope, &self.vars));
+        }
     }
 
     /// Takes rows that were loaded into the scope, all variables in one order, and those that wait.
@@ -385,13 +422,18 @@ impl Slab {
     }
 }
 
+/// The variables of a table, in its scope.
+fn row_vars<'a>(scope: &'a Scope, vars: &'a [Var]) -> RowVars<'a> {
+    RowVars { scope, names: vars.iter().map(|var| var.name.as_str()).collect() }
+}
+
 #[cfg(test)]
 mod tests {
-    use ps::message::Phase;
     use ps::table::Entry;
     use tensor::Distribution;
 
     use super::*;
+    use crate::folder::{About, Folder, Transaction};
     use crate::io::rows;
 
     fn extent() -> Extent {
@@ -434,7 +476,7 @@ mod tests {
         assert_eq!(changed.data::<f32>().unwrap()[6], 8.0, "row 3, place 2");
         assert_eq!(slab.whole(&scope, "m").unwrap(), Tensor::full([5000, 2], 0.5f32));
         assert_eq!(slab.look_up(&scope, &[5000]), Err(5000));
-        assert_eq!(slab.look_up(&scope, &[-1]), Err(-1));
+        assert_eq!(slab.look_up(&scope, &[9, -1]), Err(-1));
         assert_eq!(slab.peek(&[3, 4]), Ok(vec![2, ABSENT]));
         assert_eq!(slab.n_rows(), 2);
     }
@@ -489,16 +531,16 @@ mod tests {
         waits.count(&scope, &[9]);
         set(&scope, "w", 2, 6.5);
         let snapshot = waits.begin_save(&scope);
-        snapshot.write(dir.path(), |var, rows| waits.chunk(&scope, var, rows)).unwrap();
+        let save = Transaction::begin(dir.path()).unwrap();
+        snapshot.write(save.stage(), |var, rows| waits.chunk(&scope, var, rows)).unwrap();
         waits.end_save();
-        for phase in [Phase::Place, Phase::Tidy] {
-            waits.files().settle(dir.path(), phase).unwrap();
-        }
+        save.commit(About::new("tables")).unwrap();
         let before = waits.whole(&scope, "w").unwrap();
 
         let read = |var: &str, form| {
             let piece = snapshot.files.piece(var, Naming::Counted);
-            rows::read_pieces(dir.path(), piece, form, &share).unwrap().unwrap()
+            let folder = Folder::open(dir.path()).unwrap();
+            rows::read_pieces(&folder, piece, form, &share).unwrap().unwrap()
         };
         let loaded = ["w", "m"].map(|var| read(var, snapshot.form));
         let waiting = read("w@WAITING", Form { width: 1, dtype: DType::I64, ..snapshot.form });

@@ -8,11 +8,15 @@ use ps::server::Size;
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
 
+use super::cut::{Part, RowsCut, Step, TableCut};
 use super::saving::{Files, Snapshot};
+use super::tracking::{Extent, RowVars, Tracking};
 use super::{Accepts, Answer, Table, Updater, Var};
-use crate::error::Result;
+use crate::error::{BadSnapshot, Result};
 use crate::io::rows::Naming;
+use crate::scope::Scope;
 use crate::serve::changes::Changes;
+use crate::serve::snapshot::{FileReader, Kind, RowsHead};
 use crate::serve::values::{add_in_place, gather, height};
 
 /// See the module.
@@ -21,6 +25,30 @@ pub(in crate::serve) struct WholeTable {
     policy: Policy,
     /// Rows that each trainer has not seen since somebody changed them (GEO).
     changed: Changes,
+    /// Variables of which steps change only the rows that gradients list, for cuts.
+    by_rows: Option<ByRows>,
+}
+
+/// See [`WholeTable::by_rows`].
+struct ByRows {
+    names: Vec<String>,
+    n_rows: usize,
+    tracking: Tracking,
+}
+
+impl ByRows {
+    fn vars<'a>(names: &'a [String], scope: &'a Scope) -> RowVars<'a> {
+        RowVars { scope, names: names.iter().map(String::as_str).collect() }
+    }
+
+    /// Rows that a gradient lists are about to change; all if it lists none.
+    fn touch(&mut self, scope: &Scope, grad: &Value) {
+        let vars = Self::vars(&self.names, scope);
+        match grad {
+            Value::Rows(rows) => self.tracking.touch(&vars, &rows.ids),
+            _ => self.tracking.touch_all(&vars),
+        }
+    }
 }
 
 /// What a server does with all of its tables.
@@ -38,11 +66,19 @@ pub(in crate::serve) struct Policy {
 
 impl WholeTable {
     pub(in crate::serve) fn new(updater: Updater, policy: Policy) -> Self {
-        Self { updater, changed: Changes::new(policy.n_trainers), policy }
+        Self { updater, changed: Changes::new(policy.n_trainers), policy, by_rows: None }
+    }
+
+    /// A gradient is about to change the table.
+    fn touch(&mut self, grad: &Value) {
+        if let Some(by_rows) = &mut self.by_rows {
+            by_rows.touch(&self.updater.scope, grad);
+        }
     }
 
     /// Adds a difference to its parameter, in place, and remembers which rows others have not seen.
     fn add(&mut self, trainer: TrainerId, grad: Grad) -> Result<()> {
+        self.touch(&grad.value);
         let table = self.updater.update.writes.first();
         if let (Value::Rows(rows), Some(table)) = (&grad.value, table) {
             self.changed.note(trainer, table, &rows.ids);
@@ -73,10 +109,11 @@ impl WholeTable {
     }
 
     /// A copy of a parameter as a trainer saw it last.
-    fn back_up(&self, trainer: TrainerId, name: &str) {
+    fn back_up(&mut self, trainer: TrainerId, name: &str) {
         let (scope, backup) = (&self.updater.scope, format!("{name}.trainer_{}_bak", trainer.0));
-        if let (Some(value), true) = (scope.get(name), scope.get(&backup).is_some()) {
+        if let (Some(value), true) = (scope.get(name), scope.find(&backup).is_some()) {
             scope.set(&backup, value);
+            self.updater.note_change(&backup);
         }
     }
 }
@@ -94,6 +131,7 @@ impl Table for WholeTable {
         if self.policy.adds_differences {
             return self.add(trainer, grad);
         }
+        self.touch(&grad.value);
         self.updater.name_trainer(trainer);
         self.updater.place(grad);
         self.updater.run()
@@ -101,7 +139,10 @@ impl Table for WholeTable {
 
     fn round(&mut self, grads: Vec<Grad>) -> Result<()> {
         let placed = self.updater.placed(&grads);
-        grads.into_iter().for_each(|grad| self.updater.place(grad));
+        for grad in grads {
+            self.touch(&grad.value);
+            self.updater.place(grad);
+        }
         self.updater.place_zeros(&placed);
         self.updater.run()
     }
@@ -132,6 +173,100 @@ impl Table for WholeTable {
 
     fn begin_save(&mut self) -> Snapshot {
         Snapshot::Whole(self.updater.param_value().unwrap_or_default())
+    }
+
+    fn track(&mut self) {
+        let names = self.updater.update.row_vars();
+        let n_rows = |name: &String| {
+            let height = |value: &Value| value.tensor()?.dims().first().copied();
+            self.updater.scope.read(name, height)?
+        };
+        let heights: Vec<Option<usize>> = names.iter().map(n_rows).collect();
+        let n_rows = heights.first().copied().flatten().filter(|&n| u32::try_from(n).is_ok());
+        // Values that are not there, or of several heights, are no rows of one table.
+        let n_rows = n_rows.filter(|_| heights.iter().all(|height| *height == heights[0]));
+        let by_rows = |n_rows| ByRows { names, n_rows, tracking: Tracking::default() };
+        self.by_rows = n_rows.map(by_rows);
+        let by_rows = self.by_rows.as_ref().map_or(&[][..], |by_rows| &by_rows.names);
+        self.updater.track(|name| by_rows.iter().any(|own| own == name));
+    }
+
+    fn n_cut_bytes(&self, extent: Extent) -> u64 {
+        let rows = self.by_rows.as_ref().map_or(0, |ByRows { names, n_rows, tracking }| {
+            let row_bytes = ByRows::vars(names, &self.updater.scope).row_bytes() as u64;
+            let n_rows = match extent {
+                Extent::Whole | Extent::Copy => *n_rows,
+                Extent::Changed => tracking.n_touched(*n_rows),
+            };
+            n_rows as u64 * row_bytes
+        });
+        self.updater.n_cut_bytes(extent) + rows
+    }
+
+    fn mark(&mut self, extent: Extent) -> TableCut {
+        let values = self.updater.mark(extent);
+        let rows = self.by_rows.as_mut().map(|ByRows { names, n_rows, tracking }| {
+            let is_whole = extent != Extent::Changed;
+            let head = RowsHead { is_whole, n_rows: *n_rows as u64, ..RowsHead::default() };
+            let capture = tracking.mark(names.len(), *n_rows, extent);
+            RowsCut::new(head, capture, Step::Rows)
+        });
+        let unseen = self.policy.adds_differences.then(|| self.changed.to_bytes());
+        TableCut { extent, values, rows, unseen }
+    }
+
+    fn next_part(&mut self, cut: &mut TableCut) -> Part {
+        let Some((rows, by_rows)) = cut.rows.as_ref().zip(self.by_rows.as_mut()) else {
+            return Part::End;
+        };
+        let vars = ByRows::vars(&by_rows.names, &self.updater.scope);
+        match by_rows.tracking.chunk(&vars, rows.capture) {
+            None => Part::GivenUp,
+            Some(None) => Part::End,
+            Some(Some(chunk)) => Part::Rows(chunk),
+        }
+    }
+
+    fn end_cut(&mut self, cut: TableCut, is_durable: bool) {
+        if !is_durable {
+            self.updater.put_back(&cut);
+        }
+        if let Some((rows, by_rows)) = cut.rows.as_ref().zip(self.by_rows.as_mut()) {
+            by_rows.tracking.end(rows.capture, is_durable);
+        }
+    }
+
+    fn begin_load(&mut self) {
+        self.updater.begin_load();
+        if let Some(by_rows) = &mut self.by_rows {
+            by_rows.tracking.reset();
+        }
+    }
+
+    fn load(&mut self, kind: Kind, file: &mut FileReader) -> std::result::Result<(), BadSnapshot> {
+        match (kind, &self.by_rows) {
+            (Kind::Value, _) => self.updater.load(file),
+            (Kind::Unseen, _) => {
+                let loaded = Changes::from_bytes(self.policy.n_trainers, &file.contents()?);
+                self.changed = loaded.ok_or_else(|| file.damaged("rows that nobody has seen"))?;
+                Ok(())
+            }
+            (Kind::RowsHead, Some(by_rows)) => {
+                match RowsHead::read(file)?.n_rows == by_rows.n_rows as u64 {
+                    true => Ok(()),
+                    false => Err(file.damaged("a table has another height")),
+                }
+            }
+            (Kind::Rows, Some(by_rows)) => {
+                let vars = ByRows::vars(&by_rows.names, &self.updater.scope);
+                vars.load(file, by_rows.n_rows)
+            }
+            _ => Err(file.damaged("a table has parts that it does not have here")),
+        }
+    }
+
+    fn end_load(&mut self) -> std::result::Result<(), &'static str> {
+        Ok(())
     }
 
     fn size(&self) -> Size {

@@ -10,7 +10,7 @@ use super::manifest::{FolderSave, Manifest, SavedFile};
 use super::parts::part_files;
 use super::read::read_manifest;
 use super::stage::FILES;
-use super::{MANIFEST, PRIVATE};
+use super::{MANIFEST, PRIVATE, private_of};
 use crate::error::{Error, Result};
 
 /// Where the next manifest is written.
@@ -22,12 +22,12 @@ const PROGRAM: &str = "__model__";
 
 /// Where the files of a manifest are until they are under their usual names.
 pub(super) fn committed(dir: &Path, hash: u64) -> PathBuf {
-    dir.join(PRIVATE).join(format!("{PREFIX}{hash:016x}")).join(FILES)
+    private_of(dir).join(format!("{PREFIX}{hash:016x}")).join(FILES)
 }
 
 /// Puts the files of a stage into a folder, together. The caller holds the lock.
 pub(super) fn commit(dir: &Path, stage: &Path, save: FolderSave) -> Result<()> {
-    let private = dir.join(PRIVATE);
+    let private = private_of(dir);
     let old = finish(dir)?.unwrap_or_default();
     let removed = replaced(dir, &old, &save.files);
     prepare(dir, &save.files)?;
@@ -41,8 +41,7 @@ pub(super) fn commit(dir: &Path, stage: &Path, save: FolderSave) -> Result<()> {
     let committed = (|| {
         rename(stage, folder).map_err(write_failed(folder))?;
         disk::write(&next, text.as_bytes()).map_err(write_failed(&next))?;
-        sync(&next)?;
-        sync(&private)?;
+        sync(&next).and_then(|()| sync(&private)).map_err(write_failed(&next))?;
         rename(&next, &list).map_err(write_failed(&list))
     })();
     if let Err(error) = committed {
@@ -51,13 +50,13 @@ pub(super) fn commit(dir: &Path, stage: &Path, save: FolderSave) -> Result<()> {
         remove_dir_all(folder);
         return Err(error);
     }
-    sync(&private)?;
+    sync(&private).map_err(write_failed(&list))?;
     place(dir, &own, &names, &removed)
 }
 
 /// Finishes a commit that another process could not finish, and removes what others left.
 pub(super) fn finish(dir: &Path) -> Result<Option<Manifest>> {
-    let private = dir.join(PRIVATE);
+    let private = private_of(dir);
     let found = match read_manifest(dir) {
         // A damaged list keeps nobody from saving again.
         Err(Error::BadManifest { .. } | Error::ManifestHash { .. }) => None,
@@ -162,7 +161,7 @@ fn place(dir: &Path, own: &Path, names: &[String], removed: &BTreeSet<String>) -
         remove_file(&path).map_err(not_placed(&path))?;
         folders.extend(path.parent().filter(|folder| folder.exists()).map(Path::to_path_buf));
     }
-    folders.iter().try_for_each(|folder| sync(folder))?;
+    folders.iter().try_for_each(|folder| sync(folder).map_err(not_placed(folder)))?;
     remove_dir_all(own.parent().unwrap_or(own));
     Ok(())
 }

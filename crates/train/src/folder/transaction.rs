@@ -1,7 +1,6 @@
 //! A save, from the first file to the commit.
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -13,7 +12,7 @@ use super::place::{commit, finish};
 use super::read::Folder;
 use super::stage::{FileWriter, LISTS, Stage, clean};
 use super::text::word;
-use super::{PRIVATE, lock};
+use super::{PRIVATE, lock, private_of};
 use crate::error::{Error, Result};
 
 /// A save into a folder. Without [`Transaction::commit`], the folder stays as it was.
@@ -30,7 +29,7 @@ pub struct Transaction {
 impl Transaction {
     /// Begins a save, and removes what a save left behind whose process is gone. Makes the folder.
     pub fn begin(dir: &Path) -> Result<Self> {
-        let private = dir.join(PRIVATE);
+        let private = private_of(dir);
         create_dir_all(&private).map_err(write_failed(dir))?;
         let _lock = lock::exclusive(&private)?;
         finish(dir)?;
@@ -46,9 +45,12 @@ impl Transaction {
 
     /// Writes a whole file.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let mut file = self.create(name)?;
-        file.write_all(bytes).map_err(|source| file.failed(source))?;
-        file.finish()
+        self.stage.write(name, bytes)
+    }
+
+    /// Where its files are until then.
+    pub fn stage(&self) -> &Stage {
+        &self.stage
     }
 
     /// Where other processes write their files of this save: see [`StagePart`].
@@ -68,7 +70,7 @@ impl Transaction {
     pub fn commit(self, about: About) -> Result<()> {
         let mut files = self.stage.synced()?;
         files.extend(self.others.iter().cloned());
-        let _lock = lock::exclusive(&self.dir.join(PRIVATE))?;
+        let _lock = lock::exclusive(&private_of(&self.dir))?;
         commit_files(&self.dir, &self.stage.path, files, about)
     }
 }
@@ -85,6 +87,9 @@ fn commit_files(dir: &Path, stage: &Path, mut files: Vec<SavedFile>, about: Abou
     files.sort_by(|a, b| a.name.cmp(&b.name));
     // Several processes may write the same small file.
     files.dedup_by(|a, b| a.name == b.name);
+    if files.is_empty() {
+        return Ok(());
+    }
     commit(dir, stage, FolderSave { about, files })
 }
 
@@ -108,7 +113,7 @@ impl StagePart {
     /// Joins the save with this stage. Makes it where it is not there.
     pub fn begin(stage: &Path) -> Result<Self> {
         let no_stage = || Error::NoStage { path: stage.to_path_buf() };
-        let private = stage.parent().filter(|path| path.ends_with(PRIVATE)).ok_or_else(no_stage)?;
+        let private = stage.parent().filter(|path| is_private(path)).ok_or_else(no_stage)?;
         let dir = private.parent().ok_or_else(no_stage)?;
         create_dir_all(private).map_err(write_failed(dir))?;
         let _lock = lock::exclusive(private)?;
@@ -129,37 +134,39 @@ impl StagePart {
         let (text, _) = Manifest { saves: vec![save], ..Manifest::default() }.to_text();
         let path = list_path(&self.path, list);
         let folder = self.path.join(LISTS);
-        let written = create_dir_all(&folder).and_then(|()| disk::write(&path, text.as_bytes()));
+        let written = create_dir_all(&folder)
+            .and_then(|()| disk::write(&path, text.as_bytes()))
+            .and_then(|()| sync(&path))
+            .and_then(|()| sync(&folder));
         written.map_err(write_failed(&path))?;
-        sync(&path)?;
-        sync(&folder)?;
         self.files.lock().even_if_poisoned().extend(files);
         Ok(())
     }
 
     /// Commits what is on a disk of its own. Where the transaction's process has committed, it makes sure
     /// that everything is in the folder.
-    pub fn commit(self, about: About) -> Result<()> {
-        let own = self.files.into_inner().even_if_poisoned();
-        if own.is_empty() {
-            return Ok(());
-        }
-        let _lock = lock::exclusive(&self.dir.join(PRIVATE))?;
+    pub fn commit(&self, about: About) -> Result<()> {
+        let _lock = lock::exclusive(&private_of(&self.dir))?;
         if self.path.exists() {
             let files = listed(&self.path)?;
             return commit_files(&self.dir, &self.path, files, about);
         }
         let folder = Folder::open(&self.dir)?;
-        match own.into_iter().find(|file| folder.saved(&file.name) != Some(file)) {
-            Some(file) => Err(Error::NotSaved { path: self.dir.join(file.name) }),
+        let own = self.files.lock().even_if_poisoned();
+        match own.iter().find(|file| folder.saved(&file.name) != Some(file)) {
+            Some(file) => Err(Error::NotSaved { path: self.dir.join(&file.name) }),
             None => Ok(()),
         }
     }
 
     /// The save was given up.
-    pub fn give_up(self) {
+    pub fn give_up(&self) {
         Stage::at(&self.path).remove();
     }
+}
+
+fn is_private(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PRIVATE))
 }
 
 /// All files on the lists of a stage.

@@ -1,0 +1,67 @@
+//! What can be wrong with the snapshots of a server.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a snapshot cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The fields are what the message names.
+pub enum BadSnapshot {
+    #[error("the folder of snapshots {} cannot be written to: {source}", folder.display())]
+    NotWritable { folder: PathBuf, source: io::Error },
+
+    #[error("there is no space for snapshots in {}: {source}", folder.display())]
+    NoSpace { folder: PathBuf, source: io::Error },
+
+    #[error("another server writes its snapshots to {}", folder.display())]
+    InUse { folder: PathBuf },
+
+    #[error("the snapshot {} cannot be read: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+
+    #[error("the snapshot {} is damaged: {problem}", path.display())]
+    Damaged { path: PathBuf, problem: &'static str },
+
+    #[error(
+        "the snapshot {} has format {version}, which is newer than what is known here ({known})",
+        path.display()
+    )]
+    Newer { path: PathBuf, version: u32, known: u32 },
+
+    #[error("the snapshot {} is of another job: {theirs}; this is {ours}", path.display())]
+    OtherJob { path: PathBuf, theirs: String, ours: String },
+
+    #[error("the snapshot {} is of another model: it has {theirs}, here is {ours}", path.display())]
+    OtherModel { path: PathBuf, theirs: String, ours: String },
+
+    #[error(
+        "the snapshot {} does not follow the one before: it was made after cut {needs}, here is {found}",
+        path.display()
+    )]
+    Gap { path: PathBuf, needs: String, found: String },
+
+    #[error("no snapshot of cut {cut} is in {}: there are {found:?}", folder.display())]
+    NoCut { folder: PathBuf, cut: u64, found: Vec<u64> },
+
+    #[error("{} has no snapshots of all {n_servers} servers of one job: {detail}", folder.display())]
+    Incomplete { folder: PathBuf, n_servers: usize, detail: String },
+
+    #[error("this server keeps no snapshots")]
+    None,
+
+    #[error("the snapshot was given up: the server goes back to an older one")]
+    GivenUp,
+}
+
+impl BadSnapshot {
+    /// What an error of the disk means for a folder that is written to.
+    pub(crate) fn writing(folder: &std::path::Path, source: io::Error) -> Self {
+        let folder = folder.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => Self::NoSpace { folder, source },
+            _ => Self::NotWritable { folder, source },
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! A run as an event of a job that recovers.
+
+use std::sync::{Arc, Mutex};
+
+use program::Program;
+use program::distributed::route::{Route, Servers};
+use tensor::{EvenIfPoisoned, Value};
+
+use super::fetched::Fetched;
+use super::{Executor, Feed, Options};
+use crate::error::{Error, Result};
+use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer, digest, digest_tensor};
+use crate::remote::{Act, Cluster};
+use crate::scope::Scope;
+
+/// Programs that are remembered; the oldest goes when there are more.
+const PROGRAMS_MAX: usize = 32;
+/// Feeds whose memory is kept for those to come.
+const SPARE_MAX: usize = 64;
+/// Bytes of names that a message shows.
+const LABEL_BYTES: usize = 300;
+
+/// What is needed to run things again, kept from run to run.
+#[derive(Debug)]
+pub(crate) struct Again<Runner> {
+    programs: Vec<(u64, u64, Arc<Kept>)>,
+    /// Runs what is run again, when that is necessary.
+    pub(crate) runner: Arc<Mutex<Option<Runner>>>,
+    spare: Spare,
+}
+
+impl<Runner> Default for Again<Runner> {
+    fn default() -> Self {
+        Self { programs: Vec::new(), runner: Arc::default(), spare: Spare::default() }
+    }
+}
+
+/// Memory of feeds that nobody needs any more.
+type Spare = Arc<Mutex<Vec<Feed>>>;
+
+/// A program as it was when it ran.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) program: Program,
+    /// Something is different after a run: on servers, or in a variable that lives on.
+    pub(crate) changes: bool,
+    /// The op that takes batches from somewhere else than the feed.
+    reads_inside: Option<String>,
+}
+
+impl Kept {
+    fn new(program: &Program, cluster: &Cluster) -> Self {
+        let ops = || program.blocks().iter().flat_map(|block| &block.ops);
+        let lives_on = |name: &str| program.find_var(0, name).is_some_and(|var| var.persistable);
+        let changes = talks(program, cluster) || ops().any(|op| op.writes().any(lives_on));
+        let reads =
+            ops().find(|op| op.traits().has_side_effect && !op.input_names("Reader").is_empty());
+        let reads_inside = reads.map(|op| op.kind.clone());
+        Self { program: program.clone(), changes, reads_inside }
+    }
+
+    /// That it can be run again.
+    pub(crate) fn check(&self) -> Result<()> {
+        match &self.reads_inside {
+            Some(op) => Err(Error::ReadsInside { op: op.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a program talks to servers.
+pub(crate) fn talks(program: &Program, cluster: &Cluster) -> bool {
+    let (job, joined) = (program.distributed.as_deref(), cluster.endpoints());
+    if job.is_none() && joined.is_empty() {
+        return false;
+    }
+    let named = cluster.vars();
+    let endpoints = job.map_or(&joined, |job| &job.endpoints);
+    let servers = Servers { job, endpoints, vars: job.map_or(&named, |job| &job.vars) };
+    let mut ops = program.blocks().iter().flat_map(|block| &block.ops);
+    ops.any(|op| Route::read(op, &servers).is_ok_and(|route| route.is_some()))
+}
+
+impl<Runner> Again<Runner> {
+    /// The program as it is now.
+    pub(crate) fn kept(&mut self, program: &Program, cluster: &Cluster) -> Arc<Kept> {
+        let (id, version) = (program.id(), program.version());
+        let known = self.programs.iter().find(|known| (known.0, known.1) == (id, version));
+        if let Some((_, _, kept)) = known {
+            return kept.clone();
+        }
+        if self.programs.len() == PROGRAMS_MAX {
+            self.programs.remove(0);
+        }
+        let kept = Arc::new(Kept::new(program, cluster));
+        self.programs.push((id, version, kept.clone()));
+        kept
+    }
+
+    /// What was fed, to be fed again.
+    pub(crate) fn copy(&self, feed: &Feed) -> Fed {
+        let mut copy = self.spare.lock().even_if_poisoned().pop().unwrap_or_default();
+        if copy.layout() == feed.layout() {
+            let pairs = copy.tensors_mut().zip(feed.tensors());
+            pairs.for_each(|(copy, tensor)| copy.copy_from(tensor));
+        } else {
+            copy = feed.iter().map(|(name, tensor)| (name, tensor.clone())).collect();
+        }
+        Fed { feed: copy, spare: self.spare.clone() }
+    }
+}
+
+/// A feed that is kept; its memory is used again.
+#[derive(Debug)]
+pub(crate) struct Fed {
+    pub(crate) feed: Feed,
+    spare: Spare,
+}
+
+impl Fed {
+    pub(crate) fn n_bytes(&self) -> usize {
+        self.feed.tensors().map(|tensor| tensor.bytes().len()).sum()
+    }
+}
+
+impl Drop for Fed {
+    fn drop(&mut self) {
+        let mut spare = self.spare.lock().even_if_poisoned();
+        if spare.len() < SPARE_MAX {
+            spare.push(std::mem::take(&mut self.feed));
+        }
+    }
+}
+
+/// What a run is: its program and names, and what it is fed.
+pub(crate) fn print<'a>(
+    program: &Program,
+    fetch: &[&str],
+    feeds: impl Iterator<Item = &'a Feed>,
+) -> Print {
+    let n_ops: usize = program.blocks().iter().map(|block| block.ops.len()).sum();
+    let (mut names, mut values) = (digest(n_ops as u64, b"run"), 0);
+    names = fetch.iter().fold(names, |sum, name| digest(sum, name.as_bytes()));
+    for feed in feeds {
+        for (name, tensor) in feed.iter() {
+            names = digest(names, name.as_bytes());
+            values = digest_tensor(values, tensor);
+        }
+        names = digest(names, b"fed");
+    }
+    Print { kind: Kind::Run, names, values }
+}
+
+/// The names of a run, as a message shows them.
+pub(crate) fn label(fetch: &[&str], feed: Option<&Feed>) -> String {
+    let fed: Vec<&str> = feed.map(|feed| feed.names().collect()).unwrap_or_default();
+    let mut text = format!("fed {}, fetches {}", listed(&fed), listed(fetch));
+    text.truncate(text.floor_char_boundary(LABEL_BYTES));
+    text
+}
+
+fn listed(names: &[&str]) -> String {
+    if names.is_empty() { "nothing".to_string() } else { names.join(" ") }
+}
+
+/// What a run was asked for.
+pub(super) struct Asked<'a, F> {
+    pub(super) program: &'a Program,
+    pub(super) scope: &'a Scope,
+    pub(super) feed: &'a mut Feed,
+    pub(super) fetch: &'a [&'a str],
+    pub(super) fetched: &'a mut Vec<F>,
+}
+
+/// A run that may be an event.
+pub(super) struct RunAct<'a, F> {
+    pub(super) executor: &'a mut Executor,
+    pub(super) asked: Asked<'a, F>,
+}
+
+impl<F: Fetched> Act for RunAct<'_, F> {
+    fn talks(&self) -> bool {
+        talks(self.asked.program, self.executor.cluster())
+    }
+
+    fn print(&self) -> Print {
+        print(self.asked.program, self.asked.fetch, std::iter::once(&*self.asked.feed))
+    }
+
+    fn label(&self) -> String {
+        label(self.asked.fetch, Some(self.asked.feed))
+    }
+
+    fn uses(&self) -> Option<Uses<'_>> {
+        let job = self.asked.program.distributed.as_ref();
+        Some(Uses { scope: self.asked.scope, job, devices: None })
+    }
+
+    fn check(&mut self) -> Result<()> {
+        let Executor { again, cluster, .. } = &mut *self.executor;
+        again.kept(self.asked.program, cluster).check()
+    }
+
+    fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
+        let Asked { program, scope, feed, fetch, fetched } = &mut self.asked;
+        self.executor.run_plain(program, scope, feed, fetch, fetched)?;
+        let mut answer = Writer::default();
+        if self.executor.cluster.recovers() {
+            answer.count(fetched.len());
+            fetched.iter().for_each(|fetched| fetched.write(&mut answer));
+        }
+        Ok(answer.0)
+    }
+
+    fn answer(&mut self, answer: &[u8]) -> Result<()> {
+        let values = Reader::new(answer).values()?;
+        let Asked { fetch, fetched, .. } = &mut self.asked;
+        fetched.resize_with(values.len(), F::default);
+        for (at, (mut value, fetched)) in values.into_iter().zip(fetched.iter_mut()).enumerate() {
+            if !fetched.take(&mut value, true) {
+                let var = fetch.get(at).map_or(String::new(), |name| name.to_string());
+                return Err(Error::FetchKind { var, actual: value.kind() });
+            }
+        }
+        Ok(())
+    }
+
+    fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
+        let Executor { again, cluster, options, .. } = &mut *self.executor;
+        let kept = again.kept(self.asked.program, cluster);
+        if !kept.changes {
+            return None;
+        }
+        Some(Box::new(RunAgain {
+            kept,
+            scope: self.asked.scope.clone(),
+            fed: again.copy(self.asked.feed),
+            fetch: self.asked.fetch.iter().map(|name| name.to_string()).collect(),
+            options: *options,
+            runner: again.runner.clone(),
+        }))
+    }
+}
+
+/// A run that was.
+struct RunAgain {
+    kept: Arc<Kept>,
+    scope: Scope,
+    fed: Fed,
+    fetch: Vec<String>,
+    options: Options,
+    runner: Arc<Mutex<Option<Executor>>>,
+}
+
+impl Repeat<Cluster> for RunAgain {
+    fn repeat(&mut self, cluster: &Cluster, _: Option<&[u8]>) -> Result<()> {
+        let mut runner = self.runner.lock().even_if_poisoned();
+        let executor = runner.get_or_insert_with(Executor::new);
+        executor.options = self.options;
+        executor.set_cluster(cluster.clone());
+        let fetch: Vec<&str> = self.fetch.iter().map(String::as_str).collect();
+        let (program, mut fetched) = (&self.kept.program, Vec::<Value>::new());
+        let ran =
+            executor.run_plain(program, &self.scope, &mut self.fed.feed, &fetch, &mut fetched);
+        // It must not keep the connections alive that know of it.
+        executor.set_cluster(Cluster::default());
+        ran
+    }
+
+    fn n_bytes(&self) -> usize {
+        self.fed.n_bytes()
+    }
+}

@@ -1,0 +1,50 @@
+//! What a pass came to, as bytes of the journal.
+
+use data::{Dataset, Skipped};
+
+use super::{Report, Whole};
+use crate::error::{Error, Result};
+use crate::recover::{Reader, Writer};
+
+/// The report of a pass and what it has changed of its dataset.
+pub(super) fn to_bytes(report: &Report, dataset: &Dataset) -> Vec<u8> {
+    let mut to = Writer::default();
+    to.u64(report.n_batches);
+    to.u64(report.n_samples);
+    to.u64(report.seconds.to_bits());
+    to.count(report.waited.len());
+    report.waited.iter().for_each(|waited| to.u64(waited.to_bits()));
+    to.count(report.fetched.len());
+    for whole in &report.fetched {
+        to.u8(u8::from(whole.by_sample));
+        to.tensor(&whole.value);
+    }
+    let skipped = dataset.skipped();
+    to.u64(skipped.n_lines);
+    to.u64(skipped.n_files);
+    to.str(&skipped.first);
+    to.u64(dataset.settings().n_threads as u64);
+    to.0
+}
+
+/// The report that an earlier process got. The dataset is what it was after that pass.
+pub(super) fn read(bytes: &[u8], dataset: &mut Dataset) -> Result<Report> {
+    let mut from = Reader::new(bytes);
+    let mut report = Report { n_batches: from.u64()?, n_samples: from.u64()?, ..Report::default() };
+    report.seconds = f64::from_bits(from.u64()?);
+    for _ in 0..from.count()? {
+        report.waited.push(f64::from_bits(from.u64()?));
+    }
+    for _ in 0..from.count()? {
+        let by_sample = from.u8()? != 0;
+        report.fetched.push(Whole { value: from.tensor()?, by_sample });
+    }
+    let (n_lines, n_files) = (from.u64()?, from.u64()?);
+    dataset.set_skipped(Skipped { n_lines, n_files, first: from.str()?.to_string() });
+    dataset.settings_mut().n_threads = from.u64()? as usize;
+    report.is_past = true;
+    match from.is_empty() {
+        true => Ok(report),
+        false => Err(Error::BadState("something follows the report of a pass")),
+    }
+}

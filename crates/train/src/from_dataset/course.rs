@@ -1,0 +1,149 @@
+//! The course of a pass: it begins, and goes on where a cut found it when the job has gone back.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use data::{Dataset, Kind, Positions};
+use program::{Program, role};
+
+use super::batches::Batches;
+use super::cutting::{Cuts, Inside};
+use super::shared::Shared;
+use super::tour::Tour;
+use super::whole::Aside;
+use super::{Audience, Pass, Report};
+use crate::error::Result;
+use crate::executor::Executor;
+use crate::scope::Scope;
+
+/// What is left of a pass that was interrupted.
+#[derive(Default)]
+pub(super) struct Course {
+    /// Empty before the first try.
+    threads: Vec<Batches>,
+    /// Where it began; none if the job does not go on after deaths.
+    begun: Option<Positions>,
+    shared: Shared,
+}
+
+/// What a pass runs.
+#[derive(Clone, Copy)]
+pub(super) struct What<'a> {
+    pub(super) program: &'a Program,
+    pub(super) scope: &'a Scope,
+    pub(super) pass: &'a Pass,
+}
+
+impl Course {
+    /// Runs the whole pass, or what follows a cut inside of it.
+    pub(super) fn run(
+        &mut self,
+        executor: &mut Executor,
+        what: What<'_>,
+        (dataset, audience): (&mut Dataset, &mut dyn Audience),
+        (cuts, from): (Option<&dyn Cuts>, Option<&[u8]>),
+    ) -> Result<Report> {
+        let What { program, scope, pass } = what;
+        let program = &*runnable(program, pass.infers);
+        let inside = self.start(dataset, cuts.is_some(), from)?;
+        let (n_batches, n_samples) = self.counts();
+        let waited = inside.as_ref().map(|inside| inside.waited).unwrap_or_default();
+        self.shared.begin(n_batches, n_samples, waited);
+        let mut executors = std::mem::take(executor.executors_mut());
+        executors.resize_with(self.threads.len().max(executors.len()), || executor.twin());
+        for executor in &mut executors {
+            // Rows that were asked for before a death are of a state that is gone.
+            *executor.ahead_mut() = Default::default();
+        }
+        // A pass that only looks begins to count at zero, and the training's counts come back.
+        let aside = pass.infers.then(|| Aside::put(program, scope));
+        let (shared, start) = (&self.shared, Instant::now());
+        // What only looks changes nothing: it begins again from its beginning.
+        let (recovers, cuts) = (cuts.is_some(), cuts.filter(|_| !pass.infers));
+        let tour = Tour {
+            program,
+            scope,
+            pass,
+            executor: &*executor,
+            shared,
+            recovers,
+            cuts,
+            inside,
+            start,
+        };
+        let result = tour.run(&mut executors, &mut self.threads, audience);
+        drop(aside);
+        *executor.executors_mut() = executors;
+        result
+    }
+
+    /// Batches and samples before the place where threads stand.
+    fn counts(&self) -> (u64, u64) {
+        let positions = self.threads.iter().map(Batches::position);
+        positions
+            .fold((0, 0), |sum, position| (sum.0 + position.n_batches, sum.1 + position.n_samples))
+    }
+
+    /// Gets readers to where the pass goes on. Those that are here go back if they can.
+    fn start(
+        &mut self,
+        dataset: &mut Dataset,
+        goes_on: bool,
+        from: Option<&[u8]>,
+    ) -> Result<Option<Inside>> {
+        if !goes_on {
+            self.threads = dataset.start(0)?.into_iter().map(Batches::new).collect();
+            return Ok(None);
+        }
+        let from = from.map(Inside::from_bytes).transpose()?;
+        let from = from.or_else(|| self.begun.clone().map(Inside::beginning));
+        if let Some(from) = &from
+            && self.rewind(&from.positions)
+        {
+            return Ok(Some(from.clone()));
+        }
+        // Their threads and commands end before others begin.
+        self.threads.clear();
+        let (readers, positions) =
+            dataset.start_at(0, from.as_ref().map(|from| &from.positions))?;
+        let n = readers.len();
+        let batches = |reader| match dataset.kind() {
+            Kind::Queue => Batches::kept(reader, n),
+            // Samples in memory are there anyway.
+            Kind::InMemory => Batches::new(reader),
+        };
+        self.threads = readers.into_iter().map(batches).collect();
+        Ok(Some(from.unwrap_or_else(|| {
+            self.begun = Some(positions.clone());
+            Inside::beginning(positions)
+        })))
+    }
+
+    fn rewind(&mut self, positions: &Positions) -> bool {
+        let mut threads = self.threads.iter_mut().zip(positions.readers());
+        positions.len() == threads.len() && threads.all(|(batches, to)| batches.rewind(to))
+    }
+
+    /// Nobody is told of what is done again.
+    pub(super) fn hush(&self) {
+        self.shared.n_told.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Memory of batches that are kept.
+    pub(super) fn n_bytes(&self) -> usize {
+        self.threads.iter().map(Batches::n_bytes).sum()
+    }
+}
+
+/// The program without what talks to servers, if nothing is to be sent.
+fn runnable(program: &Program, infers: bool) -> Cow<'_, Program> {
+    let is_sent = |op: &program::OpDesc| op.role() & role::RPC != 0;
+    let sends = infers && program.block(0).ops.iter().any(is_sent);
+    if !sends {
+        return Cow::Borrowed(program);
+    }
+    let mut program = program.clone();
+    program.block_mut(0).ops.retain(|op| !is_sent(op));
+    Cow::Owned(program)
+}

@@ -1,0 +1,215 @@
+//! Where the threads of a pass stop, so that a cut of the job finds nothing under way.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use tensor::EvenIfPoisoned;
+
+use data::{Position, Positions};
+
+use super::TICK;
+use super::shared::Shared;
+use crate::error::{Error, Result};
+use crate::remote::Cluster;
+
+/// The first byte of what a pass says of itself.
+const VERSION: u8 = 1;
+
+/// Who makes cuts.
+pub(super) trait Cuts: Sync {
+    /// Whether one is to be made now.
+    fn is_due(&self) -> bool;
+
+    /// Makes it; `inside` says how far the pass is.
+    fn cut(&self, inside: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<()>;
+}
+
+impl Cuts for Cluster {
+    fn is_due(&self) -> bool {
+        self.is_cut_due()
+    }
+
+    fn cut(&self, inside: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<()> {
+        Cluster::cut(self, inside)
+    }
+}
+
+/// How far a pass is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Inside {
+    pub(super) positions: Positions,
+    /// Since it began.
+    pub(super) elapsed: Duration,
+    /// How long its threads waited for data, all together.
+    pub(super) waited: Duration,
+}
+
+impl Inside {
+    pub(super) fn beginning(positions: Positions) -> Self {
+        Self { positions, elapsed: Duration::ZERO, waited: Duration::ZERO }
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        for time in [self.elapsed, self.waited] {
+            out.extend((time.as_micros() as u64).to_le_bytes());
+        }
+        out.extend(self.positions.to_bytes());
+        out
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let bad = Error::BadState("how far the pass was is told by another release");
+        let Some((&VERSION, rest)) = bytes.split_first() else { return Err(bad) };
+        let Some((times, rest)) = rest.split_at_checked(16) else { return Err(bad) };
+        let (times, _) = times.as_chunks::<8>();
+        let time = |at: usize| Duration::from_micros(u64::from_le_bytes(times[at]));
+        let positions = Positions::from_bytes(rest)?;
+        Ok(Self { positions, elapsed: time(0), waited: time(1) })
+    }
+}
+
+/// The threads of a pass, as far as cuts are concerned.
+pub(super) struct Cutting<'a> {
+    /// None: no cuts are made.
+    cuts: Option<&'a dyn Cuts>,
+    shared: &'a Shared,
+    start: Instant,
+    state: Mutex<State>,
+    moved: Condvar,
+    /// Somebody has seen that a cut is due: all stop at their next boundary.
+    is_wanted: AtomicBool,
+    n_cuts: AtomicU64,
+}
+
+struct State {
+    /// Of each thread, behind the batch that it runs or has run last; none if nobody asks.
+    inside: Option<Inside>,
+    /// Where threads stood at the cut before the last one, and at the last one.
+    cuts: [Option<Positions>; 2],
+    n_active: usize,
+    n_waiting: usize,
+    is_cutting: bool,
+    /// Cuts that were tried.
+    n_tried: u64,
+}
+
+impl<'a> Cutting<'a> {
+    /// Threads that begin there.
+    pub(super) fn new(
+        cuts: Option<&'a dyn Cuts>,
+        shared: &'a Shared,
+        inside: Option<Inside>,
+        n_threads: usize,
+    ) -> Self {
+        let state = State {
+            cuts: [inside.as_ref().map(|inside| inside.positions.clone()), None],
+            inside,
+            n_active: n_threads,
+            n_waiting: 0,
+            is_cutting: false,
+            n_tried: 0,
+        };
+        Self {
+            cuts,
+            shared,
+            start: Instant::now(),
+            state: Mutex::new(state),
+            moved: Condvar::new(),
+            is_wanted: AtomicBool::new(false),
+            n_cuts: AtomicU64::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().even_if_poisoned()
+    }
+
+    /// A thread runs the batch before this position.
+    pub(super) fn moves_to(&self, thread: usize, position: &Position) {
+        if let Some(inside) = &mut self.lock().inside {
+            inside.positions.set(thread, position.clone());
+        }
+    }
+
+    /// Whether a cut is due, where all threads are known to wait.
+    pub(super) fn is_due(&self) -> bool {
+        self.cuts.is_some_and(Cuts::is_due)
+    }
+
+    /// Makes a cut; all threads wait meanwhile.
+    pub(super) fn cut(&self) -> Result<()> {
+        let (Some(cuts), Some(mut inside)) = (self.cuts, self.lock().inside.clone()) else {
+            return Ok(());
+        };
+        inside.elapsed += self.start.elapsed();
+        inside.waited = self.shared.waited();
+        let mut is_made = false;
+        cuts.cut(&mut || {
+            is_made = true;
+            Ok(inside.to_bytes())
+        })?;
+        if !is_made {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        state.cuts.swap(0, 1);
+        state.cuts[1] = Some(inside.positions);
+        self.n_cuts.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How many cuts were made.
+    pub(super) fn n_cuts(&self) -> u64 {
+        self.n_cuts.load(Ordering::Relaxed)
+    }
+
+    /// Batches of a thread before the cut before the last one: nobody should go back further, and
+    /// who must nevertheless reads files again.
+    pub(super) fn n_old(&self, thread: usize) -> u64 {
+        let state = self.lock();
+        let old = state.cuts[0].as_ref().and_then(|old| old.readers().get(thread));
+        old.map_or(0, |position| position.n_batches)
+    }
+
+    /// A thread is between two batches: if a cut is due, it waits for the others, and the last one
+    /// makes it. Whoever is done is not waited for.
+    pub(super) fn at_boundary(&self, stops: &dyn Fn() -> bool) -> Result<()> {
+        if !self.is_wanted.load(Ordering::Relaxed) && !self.is_due() {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        self.is_wanted.store(true, Ordering::Relaxed);
+        state.n_waiting += 1;
+        let n_tried = state.n_tried;
+        loop {
+            if state.n_tried != n_tried {
+                return Ok(());
+            }
+            if state.n_waiting == state.n_active && !state.is_cutting {
+                state.is_cutting = true;
+                drop(state);
+                let made = self.cut();
+                let mut state = self.lock();
+                self.is_wanted.store(false, Ordering::Relaxed);
+                (state.is_cutting, state.n_waiting) = (false, 0);
+                state.n_tried += 1;
+                self.moved.notify_all();
+                return made;
+            }
+            if stops() {
+                state.n_waiting -= 1;
+                return Err(Error::PassStopped);
+            }
+            let waited = self.moved.wait_timeout(state, TICK);
+            state = waited.even_if_poisoned().0;
+        }
+    }
+
+    /// A thread has no more batches, or failed.
+    pub(super) fn leave(&self) {
+        self.lock().n_active -= 1;
+        self.moved.notify_all();
+    }
+}

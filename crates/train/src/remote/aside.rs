@@ -1,0 +1,66 @@
+//! What a script does beside training: it is done once, however often the script or the job repeats.
+
+use super::Cluster;
+use super::acts::Act;
+use crate::error::Result;
+use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
+
+impl Cluster {
+    /// Saves a model, as an event of a job that recovers: it is not saved again where an earlier
+    /// process of this trainer has done so. `what` names it; `save` returns names for the caller.
+    pub fn saves(
+        &self,
+        what: &str,
+        save: &mut dyn FnMut() -> Result<Vec<String>>,
+    ) -> Result<Vec<String>> {
+        let mut saving = Saves { what, save, names: Vec::new() };
+        self.act(&mut saving)?;
+        Ok(saving.names)
+    }
+}
+
+struct Saves<'a> {
+    what: &'a str,
+    save: &'a mut dyn FnMut() -> Result<Vec<String>>,
+    names: Vec<String>,
+}
+
+impl Act for Saves<'_> {
+    /// A save before anything was trained is nothing that is gone back behind.
+    fn talks(&self) -> bool {
+        false
+    }
+
+    fn print(&self) -> Print {
+        Print::named(Kind::Save, self.what)
+    }
+
+    fn label(&self) -> String {
+        self.what.to_string()
+    }
+
+    fn uses(&self) -> Option<Uses<'_>> {
+        None
+    }
+
+    fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
+        self.names = (self.save)()?;
+        let mut answer = Writer::default();
+        answer.count(self.names.len());
+        self.names.iter().for_each(|name| answer.str(name));
+        Ok(answer.0)
+    }
+
+    fn answer(&mut self, answer: &[u8]) -> Result<()> {
+        let mut reader = Reader::new(answer);
+        let names: Result<_> =
+            (0..reader.count()?).map(|_| reader.str().map(str::to_string)).collect();
+        self.names = names?;
+        Ok(())
+    }
+
+    /// What was saved is saved.
+    fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
+        None
+    }
+}

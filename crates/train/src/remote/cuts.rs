@@ -1,0 +1,282 @@
+//! A trainer's part in cuts of the whole job.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use program::distributed::ServerId;
+use ps::message::{AskStats, Cut, Due, Ready, Reply, WantCut};
+use ps::recovery::common;
+use ps::tcp::Client;
+
+use super::{Cluster, said, unexpected};
+use crate::error::{Error, Result};
+use crate::recover::LocalState;
+
+/// A cut is asked for when so much memory is held to do events again.
+const REDO_BYTES: usize = 128 << 20;
+/// Nobody trains on with more: a cut is waited for.
+const REDO_BYTES_MAX: usize = 1 << 30;
+/// How often somebody who waits for a cut looks.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// What a trainer remembers of cuts.
+#[derive(Debug, Default)]
+pub(super) struct Cuts {
+    /// The one that the term began from.
+    pub(super) base: u64,
+    /// The last one that it took part in, or that was cancelled.
+    handled: u64,
+    /// The last one that it took part in.
+    taken: u64,
+    /// The last one that all servers have kept.
+    complete: u64,
+    /// It has asked for one since.
+    is_wanted: bool,
+    /// This trainer has completed: it has nothing to do, and takes part whenever there is a cut.
+    pub(super) has_completed: bool,
+}
+
+impl Cuts {
+    /// Of a term that began from this cut.
+    pub(super) fn since(base: u64) -> Self {
+        Self { base, handled: base, taken: base, complete: base, ..Self::default() }
+    }
+}
+
+impl Cluster {
+    /// The server that says when cuts are.
+    fn lead(&self) -> Result<Arc<Client>> {
+        self.client(ServerId(0))
+    }
+
+    /// The cut that is to be made at this boundary.
+    fn due(&self) -> Option<Due> {
+        if !self.recovers() {
+            return None;
+        }
+        let due = self.state().client(ServerId(0))?.notice().due?;
+        let (handled, has_completed) = {
+            let cuts = self.cuts();
+            (cuts.handled, cuts.has_completed)
+        };
+        let is_here = due.after == 0 || has_completed || due.after == self.round();
+        Some(due).filter(|due| is_here && due.cut > handled)
+    }
+
+    /// Whether a cut is to be made at this boundary between two steps, or asked for because this
+    /// process ends. Cheap: asked at every step.
+    ///
+    /// All threads of a trainer that step together get the same answer at the same boundary.
+    pub(crate) fn is_cut_due(&self) -> bool {
+        self.due().is_some() || self.recovers() && self.ends()
+    }
+
+    /// Takes part in the cut that is due, inside of an act. Nothing of this trainer runs meanwhile:
+    /// an act with several threads has stopped them at a boundary. `inside` says how far the act is;
+    /// it is asked for when all trainers are ready, and may be large.
+    ///
+    /// An error of which [`Cluster::act`] makes something (the job has gone back, or SIGTERM came)
+    /// is to be returned from [`super::Act::perform`].
+    pub(crate) fn cut(&self, inside: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<()> {
+        self.boundary_with(&mut || inside().map(Some))
+    }
+
+    /// A boundary between two events.
+    pub(super) fn boundary(&self) -> Result<()> {
+        self.boundary_with(&mut || Ok(None))
+    }
+
+    fn boundary_with(&self, inside: &mut dyn FnMut() -> Result<Option<Vec<u8>>>) -> Result<()> {
+        let ends = self.ends();
+        if ends && self.timeline().is_replaying() {
+            return self.end(None);
+        }
+        if ends {
+            self.want_cut()?;
+        }
+        let Some(due) = self.due() else { return Ok(()) };
+        let is_made = self.take_part(due, inside)?;
+        match ends && is_made {
+            true => {
+                self.wait_kept(due.cut, inside)?;
+                self.end(Some(due.cut))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// This process ends, in order; the job can go on from a cut. Servers are not told: they wait for
+    /// it to be started again.
+    fn end(&self, cut: Option<u64>) -> Result<()> {
+        (self.log())(&said::ends(cut));
+        self.close();
+        Err(Error::Ended)
+    }
+
+    /// Waits until all are ready, and gives the servers what only this trainer has; whether the cut
+    /// was made.
+    fn take_part(
+        &self,
+        Due { cut, .. }: Due,
+        inside: &mut dyn FnMut() -> Result<Option<Vec<u8>>>,
+    ) -> Result<bool> {
+        self.settle()?;
+        let lead = self.lead()?;
+        let ticket = lead.ask(Ready { cut })?;
+        let answer = lead.wait(ticket, "the other trainers to be ready for a cut")?;
+        self.cuts().handled = cut;
+        match answer {
+            Reply::Go(_) => {}
+            Reply::Cancel(_) => return Ok(false),
+            other => return Err(unexpected(&lead, &other)),
+        }
+        self.note_kept();
+        let inside = inside()?;
+        let (mut state, mut journal) = self.kept_bytes(inside);
+        let complete = self.cuts().complete;
+        for (server, client) in self.all()?.into_iter().enumerate() {
+            let is_home = server == self.home();
+            let give =
+                |bytes: &mut Vec<u8>| if is_home { std::mem::take(bytes) } else { Vec::new() };
+            let (state, journal) = (give(&mut state), give(&mut journal));
+            client.change(Cut { cut, complete, state, journal })?;
+        }
+        let mut cuts = self.cuts();
+        (cuts.taken, cuts.is_wanted) = (cut, false);
+        Ok(true)
+    }
+
+    /// The number of the server that keeps what only this trainer has.
+    pub(super) fn home(&self) -> usize {
+        let state = self.state();
+        let me = state.me.as_ref();
+        me.map_or(0, |me| me.trainer.0 as usize % me.endpoints.len().max(1))
+    }
+
+    /// What the home server keeps: state and journal.
+    fn kept_bytes(&self, inside: Option<Vec<u8>>) -> (Vec<u8>, Vec<u8>) {
+        let mut timeline = self.timeline();
+        // A process that still catches up has changed nothing.
+        if let Some(state) = timeline.replayed_state() {
+            return (state.to_bytes(), Vec::new());
+        }
+        let mut state = timeline.state(inside);
+        let (bytes, journal) = (self.add_own(&mut state, &timeline), timeline.journal_part());
+        let cut = self.cuts().handled;
+        timeline.took_part(cut, state.position);
+        (bytes, journal)
+    }
+
+    /// Adds what the connections know to a state.
+    fn add_own(&self, state: &mut LocalState, timeline: &super::Timeline) -> Vec<u8> {
+        {
+            let own = self.state();
+            (state.n_meetings, state.n_trades) = (own.n_meetings, own.n_trades);
+        }
+        state.is_over = self.cuts().has_completed;
+        state.sender = self.sender_state();
+        if let Some((_, scopes)) = timeline.of_job() {
+            state.geo = scopes.first().and_then(|scope| self.geo().save(scope));
+        }
+        state.to_bytes()
+    }
+
+    /// Learns which cuts servers have kept, and forgets what nobody goes back to.
+    fn note_kept(&self) {
+        let kept: Vec<Vec<u64>> = self.open().iter().map(|client| client.notice().kept).collect();
+        let mut timeline = self.timeline();
+        if let Some(&cut) = kept.get(self.home()).and_then(|kept| kept.last()) {
+            timeline.kept_at_home(cut);
+        }
+        if let Some(cut) = common(&kept) {
+            timeline.kept_by_all(cut);
+            let mut cuts = self.cuts();
+            cuts.complete = cuts.complete.max(cut);
+        }
+    }
+
+    /// Asks for a cut, once.
+    fn want_cut(&self) -> Result<()> {
+        if std::mem::replace(&mut self.cuts().is_wanted, true) {
+            return Ok(());
+        }
+        let lead = self.lead()?;
+        let ticket = lead.ask(WantCut)?;
+        lead.wait(ticket, "a cut to be noted").map(drop)?;
+        Ok(())
+    }
+
+    /// Sees to it that what is held to do events again does not grow without end.
+    pub(super) fn want_room(&self) -> Result<()> {
+        if self.timeline().n_bytes() < REDO_BYTES {
+            return Ok(());
+        }
+        self.note_kept();
+        let n_bytes = self.timeline().n_bytes();
+        if n_bytes < REDO_BYTES {
+            return Ok(());
+        }
+        self.want_cut()?;
+        let waits_for_rounds =
+            self.timeline().of_job().is_some_and(|(job, _)| job.mode.waits_for_all());
+        // Where trainers keep step, a cut comes with the next rounds, and not without them.
+        match n_bytes < REDO_BYTES_MAX || waits_for_rounds {
+            true => Ok(()),
+            false => self.wait_for_a_cut().map(drop),
+        }
+    }
+
+    /// Takes part in the next cut, which one that has nothing to do waits for.
+    fn wait_for_a_cut(&self) -> Result<u64> {
+        let before = self.cuts().taken;
+        self.waits(&mut || {
+            self.want_cut()?;
+            if let Some(due) = self.due() {
+                self.take_part(due, &mut || Ok(None))?;
+            }
+            let taken = self.cuts().taken;
+            Ok((taken > before).then_some(taken))
+        })
+    }
+
+    /// Waits until all servers have kept a cut. If one of them has not, which it says in its log, a
+    /// later one is waited for.
+    fn wait_kept(
+        &self,
+        cut: u64,
+        inside: &mut dyn FnMut() -> Result<Option<Vec<u8>>>,
+    ) -> Result<()> {
+        self.waits(&mut || {
+            self.note_kept();
+            if let Some(due) = self.due() {
+                self.take_part(due, inside)?;
+            }
+            Ok((self.cuts().complete >= cut).then_some(()))
+        })
+    }
+
+    /// This trainer has completed, and servers know: stays until a cut that says so is kept by all.
+    pub(super) fn stay(&self) -> Result<()> {
+        let cut = self.wait_for_a_cut()?;
+        self.wait_kept(cut, &mut || Ok(None))
+    }
+
+    /// Looks again and again; servers are asked something meanwhile, so that what they tell is read.
+    fn waits<T>(&self, look: &mut dyn FnMut() -> Result<Option<T>>) -> Result<T> {
+        let (start, limit) = (Instant::now(), self.state().patience.recover_ms);
+        loop {
+            if let Some(found) = look()? {
+                return Ok(found);
+            }
+            for client in self.open() {
+                let ticket = client.ask(AskStats)?;
+                client.wait(ticket, "counters")?;
+            }
+            if start.elapsed() >= Duration::from_millis(limit) {
+                return Err(Error::NoCut { waited_ms: limit });
+            }
+            thread::sleep(GLANCE);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What GEO has learnt and servers do not know, for a cut.
+//!
+//! A trainer's values are x = old + d. At a cut the servers keep their values, and the trainer keeps d.
+//! After a rollback old is what servers have now, and x is that and d: what others had learnt by the
+//! cut is in it, as after an exchange.
+
+use std::sync::Arc;
+
+use program::Distributed;
+use tensor::{Rows, Tensor, Value};
+
+use super::{Geo, origins, put};
+use crate::recover::{GeoState, GeoTable};
+use crate::remote::rows_of::{add_tensor, pick, subtract};
+use crate::row_set::RowSet;
+use crate::scope::Scope;
+
+impl Geo {
+    /// What is to be kept; nothing if no parameter was noted yet.
+    pub(in crate::remote) fn save(&self, scope: &Scope) -> Option<GeoState> {
+        let job = self.job.as_ref()?;
+        let mut state = GeoState { n_steps: self.n_steps, ..GeoState::default() };
+        for origin in origins(job) {
+            let Some(old) = self.old.get(origin) else { continue };
+            let Some(Value::Tensor(x)) = scope.get(origin) else { continue };
+            let (touched, used) = (self.touched.get(origin), self.used.get(origin));
+            if let (Some(touched), Some(used)) = (touched, used) {
+                let touched = touched.rows().map(|row| row as i64).collect();
+                let table = GeoTable { touched, rows: learnt(&x, old, used) };
+                state.tables.insert(origin.to_string(), table);
+            } else {
+                let mut d = x;
+                subtract(&mut d, old);
+                state.dense.insert(origin.to_string(), d);
+            }
+        }
+        Some(state)
+    }
+
+    /// Goes on with what was kept, from the values that servers have.
+    pub(in crate::remote) fn restore(
+        &mut self,
+        job: &Arc<Distributed>,
+        scope: &Scope,
+        params: impl Iterator<Item = (String, Tensor)>,
+        state: &GeoState,
+    ) {
+        *self = Self { job: Some(job.clone()), ..Self::default() };
+        self.learn(scope, params, state);
+    }
+
+    fn learn(
+        &mut self,
+        scope: &Scope,
+        params: impl Iterator<Item = (String, Tensor)>,
+        state: &GeoState,
+    ) {
+        self.n_steps = state.n_steps;
+        for (name, old) in params {
+            let mut x = old.clone();
+            if let Some(d) = state.dense.get(&name).filter(|d| d.dims() == x.dims()) {
+                add_tensor(&mut x, d);
+            }
+            if let Some(table) = state.tables.get(&name) {
+                self.relearn(&name, &mut x, table);
+            }
+            self.old.insert(name.clone(), old);
+            scope.set(&name, x);
+        }
+    }
+
+    fn relearn(&mut self, name: &str, x: &mut Tensor, table: &GeoTable) {
+        let height = x.dims().first().copied().unwrap_or(0);
+        let is_here = |row: &usize| *row < height;
+        let set = |rows: &[i64]| {
+            let mut set = RowSet::default();
+            let rows = rows.iter().filter_map(|&row| usize::try_from(row).ok()).filter(is_here);
+            rows.for_each(|row| set.insert(row));
+            set
+        };
+        self.touched.insert(name.to_string(), set(&table.touched));
+        let mut used = set(&table.rows.ids);
+        set(&table.touched).rows().for_each(|row| used.insert(row));
+        self.used.insert(name.to_string(), used);
+        let positions: Vec<usize> = table.rows.ids.iter().map(|&row| row.max(0) as usize).collect();
+        if positions.iter().all(is_here) {
+            let mut rows = pick(x, &positions);
+            add_tensor(&mut rows, &table.rows.value);
+            put(x, &positions, &rows);
+        }
+    }
+}
+
+/// x - old of the rows that were used, where that is not zero.
+fn learnt(x: &Tensor, old: &Tensor, used: &RowSet) -> Rows {
+    let positions: Vec<usize> = used.rows().collect();
+    let mut d = pick(x, &positions);
+    subtract(&mut d, &pick(old, &positions));
+    let row_bytes = d.bytes().len().checked_div(positions.len()).unwrap_or(0).max(1);
+    let is_learnt = |at: &usize| {
+        let row = &d.bytes()[at * row_bytes..(at + 1) * row_bytes];
+        row.iter().any(|byte| *byte != 0)
+    };
+    let kept: Vec<usize> = (0..positions.len()).filter(is_learnt).collect();
+    let ids = kept.iter().map(|&at| positions[at] as i64).collect();
+    let height = x.dims().first().copied().unwrap_or(0) as i64;
+    Rows { ids, height, value: pick(&d, &kept) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(values: &[f32]) -> Tensor {
+        Tensor::new([values.len(), 1], values).unwrap()
+    }
+
+    #[test]
+    fn what_was_learnt_is_added_to_what_servers_have() {
+        let (x, old) = (table(&[1.0, 2.0, 3.5, 4.0]), table(&[1.0, 1.0, 1.0, 1.0]));
+        let mut used = RowSet::default();
+        [0, 2, 3].into_iter().for_each(|row| used.insert(row));
+        let rows = learnt(&x, &old, &used);
+        assert_eq!((rows.ids.clone(), rows.value.clone()), (vec![2, 3], table(&[2.5, 3.0])));
+        let tables = [("t".to_string(), GeoTable { touched: vec![0, 3], rows })].into();
+        let dense = [("w".to_string(), table(&[0.5]))].into();
+        let state = GeoState { n_steps: 7, dense, tables };
+        let scope = Scope::new();
+        let params = [("t", table(&[10.0, 20.0, 30.0, 40.0])), ("w", table(&[1.0]))];
+        let mut geo = Geo::default();
+        let named = params.into_iter().map(|(name, value)| (name.to_string(), value));
+        geo.learn(&scope, named, &state);
+        assert_eq!(scope.get("t"), Some(table(&[10.0, 20.0, 32.5, 43.0]).into()));
+        assert_eq!(scope.get("w"), Some(table(&[1.5]).into()));
+        assert_eq!((geo.n_steps, geo.touched["t"].rows().collect::<Vec<_>>()), (7, vec![0, 3]));
+        assert_eq!(geo.used["t"].rows().collect::<Vec<_>>(), [0, 2, 3]);
+        assert_eq!(geo.old["t"], table(&[10.0, 20.0, 30.0, 40.0]));
+    }
+}

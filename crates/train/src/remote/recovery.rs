@@ -1,0 +1,356 @@
+//! What a trainer does when a process of its job has died: all go back to the last cut.
+//!
+//! There is one way, for whatever happened, and also for a trainer that was started again: leave all
+//! servers, wait until all are there, join them in one term, get what they have kept of this trainer,
+//! and go on from there. Whatever fails meanwhile is a reason to do the same again.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use program::Distributed;
+use program::distributed::{PlacedKind, Placement, ServerId};
+use ps::message::{Recall, Reply};
+use ps::tcp::{self, Client, Loss, Patience};
+use ps::{Refusal, SharedMemory};
+use tensor::EvenIfPoisoned;
+
+use super::communicator::CommunicatorConfig;
+use super::cuts::Cuts;
+use super::fetch::Fetch;
+use super::geo::Geo;
+use super::traffic::Traffic;
+use super::{Cluster, Timeline, install, said, unexpected};
+use crate::error::{Error, Result};
+use crate::recover::{LocalState, Position, Redoing, Sender};
+
+/// Nobody has talked to a server yet.
+const UNKNOWN: u8 = 0;
+/// A death ends the job.
+const OFF: u8 = 1;
+/// The job goes back to a cut.
+const ON: u8 = 2;
+
+/// What a trainer has to know to go back.
+#[derive(Default)]
+pub(super) struct Recovery {
+    standing: AtomicU8,
+    /// Held while servers are joined.
+    pub(super) joining: Mutex<()>,
+    is_joining: Arc<AtomicBool>,
+    timeline: Mutex<Timeline>,
+    cuts: Mutex<Cuts>,
+    /// Who performs an event, and told when it is over.
+    pub(super) acting: Mutex<Option<ThreadId>>,
+    pub(super) acted: Condvar,
+    /// How gradients are sent in the background, if they are.
+    pub(super) sender: Mutex<Option<(Arc<Distributed>, CommunicatorConfig)>>,
+    /// Whether this process was asked to end.
+    ends: Mutex<Option<Ends>>,
+    /// How often this process has gone back.
+    n_back: AtomicU64,
+}
+
+/// Says whether this process was asked to end.
+pub type Ends = Arc<dyn Fn() -> bool + Send + Sync>;
+
+impl Recovery {
+    pub(super) fn is_unknown(&self) -> bool {
+        self.standing.load(Ordering::Relaxed) == UNKNOWN
+    }
+
+    /// The job is over for this trainer: what comes is no event.
+    pub(super) fn end(&self) {
+        self.standing.store(OFF, Ordering::Relaxed);
+        *self.timeline.lock().even_if_poisoned() = Timeline::default();
+    }
+
+    /// Another job begins.
+    pub(super) fn reset(&self) {
+        self.standing.store(UNKNOWN, Ordering::Relaxed);
+        *self.timeline.lock().even_if_poisoned() = Timeline::default();
+        *self.cuts.lock().even_if_poisoned() = Cuts::default();
+    }
+}
+
+impl Cluster {
+    /// Whether the job of this trainer goes on after deaths; `false` as long as that is not known.
+    pub fn recovers(&self) -> bool {
+        self.recovery().standing.load(Ordering::Relaxed) == ON
+    }
+
+    /// Whether nothing is an event: a death ends the job.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.recovery().standing.load(Ordering::Relaxed) == OFF
+    }
+
+    /// In a job that recovers, this process leaves at the next boundary when `ends` says so, with
+    /// [`Error::Ended`].
+    pub fn set_ends(&self, ends: Ends) {
+        *self.recovery().ends.lock().even_if_poisoned() = Some(ends);
+    }
+
+    pub(super) fn ends(&self) -> bool {
+        self.recovery().ends.lock().even_if_poisoned().as_ref().is_some_and(|ends| ends())
+    }
+
+    /// Whether nobody waits for servers to be joined: this process was asked to end.
+    pub(super) fn ends_joining(&self) -> Ends {
+        let ends = self.recovery().ends.lock().even_if_poisoned().clone();
+        let is_joining = self.recovery().is_joining.clone();
+        Arc::new(move || is_joining.load(Ordering::Relaxed) && ends.as_ref().is_some_and(|it| it()))
+    }
+
+    pub(super) fn timeline(&self) -> MutexGuard<'_, Timeline> {
+        self.recovery().timeline.lock().even_if_poisoned()
+    }
+
+    pub(super) fn cuts(&self) -> MutexGuard<'_, Cuts> {
+        self.recovery().cuts.lock().even_if_poisoned()
+    }
+
+    /// Finds out whether the job recovers, and joins it.
+    pub(super) fn find_out(&self) -> Result<()> {
+        match self.client(ServerId(0)) {
+            Err(error) if self.recovers() && self.may_go_back(&error) => self.go_back(&error),
+            found => found.map(drop),
+        }
+    }
+
+    /// The first connection of a job: does it recover? Joins all servers if so; the caller has locked
+    /// out others who want to.
+    pub(super) fn first_contact(&self, client: &Arc<Client>) -> Result<()> {
+        match client.meet() {
+            Ok(()) => {
+                self.recovery().standing.store(OFF, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(ps::Error::OtherTerm { .. }) => {
+                client.close();
+                self.recovery().standing.store(ON, Ordering::Relaxed);
+                self.arrive()
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether an error means that the job goes back, and not that it fails.
+    pub(super) fn may_go_back(&self, error: &Error) -> bool {
+        self.recovers() && is_of_a_death(error)
+    }
+
+    /// Goes back to the last cut that all servers have, and does again what came after it. Returns
+    /// when this trainer is where it was.
+    pub(super) fn go_back(&self, why: &Error) -> Result<()> {
+        let (log, start) = (self.log(), Instant::now());
+        let limit = Duration::from_millis(self.state().patience.recover_ms);
+        log(&said::goes_back(&why.to_string()));
+        loop {
+            self.abandon();
+            let tried = {
+                let _turn = self.recovery().joining.lock().even_if_poisoned();
+                self.arrive()
+            };
+            match tried.and_then(|()| self.do_again(start)) {
+                Err(error) if self.may_go_back(&error) && start.elapsed() < limit => {
+                    log(&said::goes_back(&error.to_string()));
+                }
+                // Nothing is lost: the job goes on from the last cut when it is started again.
+                Err(_) if self.ends() => {
+                    log(&said::ends(None));
+                    return Err(Error::Ended);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// How often this process has gone back: what was asked before is not answered any more.
+    pub(super) fn n_back(&self) -> u64 {
+        self.recovery().n_back.load(Ordering::Relaxed)
+    }
+
+    /// Leaves all servers without a word, as a process that dies does; what was under way is forgotten.
+    pub fn abandon(&self) {
+        self.recovery().n_back.fetch_add(1, Ordering::Relaxed);
+        self.state().is_away = true;
+        self.close();
+        if let Some(sender) = self.communicator().take() {
+            // Its servers are gone, and so is its work.
+            let _ = sender.stop();
+        }
+        *self.traffic() = Traffic::default();
+        *self.geo() = Geo::default();
+        let mut state = self.state();
+        state.loss = Loss::default();
+        state.shared_memory = SharedMemory::default();
+    }
+
+    /// Joins all servers in one term, and gets what they have kept of this trainer.
+    fn arrive(&self) -> Result<()> {
+        let clients = self.new_clients()?;
+        self.recovery().is_joining.store(true, Ordering::Relaxed);
+        let joined = tcp::join(&clients).map_err(Error::from).and_then(|term| {
+            let base = term.and_then(|term| term.base).ok_or(Error::GoesBack)?;
+            Ok((base, self.recall(&clients, base)?))
+        });
+        self.recovery().is_joining.store(false, Ordering::Relaxed);
+        let (base, (state, journal)) = match joined {
+            Ok(joined) => joined,
+            Err(error) => {
+                clients.iter().for_each(|client| client.close());
+                return Err(error);
+            }
+        };
+        {
+            let mut own = self.state();
+            own.clients = clients.into_iter().map(Some).collect();
+            own.is_away = false;
+        }
+        *self.cuts() = Cuts::since(base);
+        self.keep(base, LocalState::from_bytes(&state)?, &journal)
+    }
+
+    /// Takes note of what servers have kept; a process that was started again catches up with it.
+    fn keep(&self, base: u64, state: LocalState, journal: &[u8]) -> Result<()> {
+        let mut timeline = self.timeline();
+        let is_new = timeline.is_fresh();
+        if is_new && state.position.event == 0 && !state.position.is_at_start {
+            return Ok(());
+        }
+        if is_new || timeline.is_replaying() {
+            let n_events = state.position.event;
+            timeline.begin_at(state, journal)?;
+            if is_new && n_events > 0 {
+                (self.log())(&said::repeats(n_events, base));
+            }
+            return Ok(());
+        }
+        timeline.go_back_to(state);
+        Ok(())
+    }
+
+    fn recall(&self, clients: &[Arc<Client>], cut: u64) -> Result<(Vec<u8>, Vec<u8>)> {
+        let home = clients.get(self.home()).ok_or(Error::NoJob)?;
+        let ticket = home.ask(Recall { cut })?;
+        match home.wait(ticket, "what was kept of this trainer")? {
+            Reply::Recalled(kept) => Ok((kept.state, kept.journal)),
+            other => Err(unexpected(home, &other)),
+        }
+    }
+
+    /// Restores the state at the cut, if this process was there, and does again what came after.
+    fn do_again(&self, start: Instant) -> Result<()> {
+        let Some(state) = self.timeline().gone_back_to() else { return Ok(()) };
+        self.restore(&state)?;
+        let mut undone = self.timeline().redo();
+        let mut n_events = 0;
+        let done = undone.repeat(self, &state.position, &mut |redoing| {
+            match redoing {
+                Redoing::Begins(event) => self.timeline().redo_event(event),
+                Redoing::Ended(event) => {
+                    n_events += 1;
+                    self.timeline().redid_event(event);
+                    self.boundary()?;
+                }
+            }
+            Ok(())
+        });
+        self.timeline().redone(undone);
+        done?;
+        (self.log())(&said::went_back(self.cuts().base, n_events, start.elapsed()));
+        Ok(())
+    }
+
+    /// Makes everything of this trainer what it was at a cut.
+    pub(super) fn restore(&self, state: &LocalState) -> Result<()> {
+        let of_job = {
+            let mut timeline = self.timeline();
+            timeline.restore(state)?;
+            timeline.of_job()
+        };
+        {
+            let mut own = self.state();
+            (own.n_meetings, own.n_trades) = (state.n_meetings, state.n_trades);
+        }
+        self.cuts().has_completed = state.is_over;
+        let Position { event, is_at_start, .. } = state.position;
+        if let Some((job, scopes)) = of_job.filter(|_| event > 0 || is_at_start) {
+            let is_alone = job.mode.exchanges_every().is_some();
+            let wanted = |placed: &Placement| match is_alone {
+                true => placed.kind != PlacedKind::Optimizer,
+                false => placed.kind == PlacedKind::Param,
+            };
+            let fetch = Fetch::new(&job, wanted);
+            let params = fetch.run(self, Vec::new())?;
+            if let (Some(geo), Some(scope)) = (&state.geo, scopes.first()) {
+                let params = fetch.names().iter().cloned().zip(params);
+                self.geo().restore(&job, scope, params, geo);
+            } else {
+                for scope in &scopes {
+                    install(fetch.names(), params.clone(), scope);
+                }
+            }
+        }
+        if state.sender != Sender::Stopped {
+            self.restart_sender();
+        }
+        Ok(())
+    }
+
+    /// How gradients are sent, for a state.
+    pub(super) fn sender_state(&self) -> Sender {
+        let was_started = self.recovery().sender.lock().even_if_poisoned().is_some();
+        match (self.communicator().is_some(), was_started) {
+            (true, _) => Sender::Runs,
+            (false, true) => Sender::Stopped,
+            (false, false) => Sender::Never,
+        }
+    }
+
+    fn restart_sender(&self) {
+        let sender = self.recovery().sender.lock().even_if_poisoned().clone();
+        if let Some((job, config)) = sender {
+            self.start_communicator(&job, config);
+        }
+    }
+
+    /// How long to wait for what in a job that recovers: servers are started again.
+    pub(super) fn patience_of_recovery(patience: Patience) -> Patience {
+        Patience { connect_ms: patience.recover_ms, ..patience }
+    }
+}
+
+/// Whether an error tells of a process that died, or of a job that goes back.
+fn is_of_a_death(error: &Error) -> bool {
+    match error {
+        Error::GoesBack => true,
+        Error::Ps(error) => is_ps_death(error),
+        Error::Program(error) => is_program_death(error),
+        _ => false,
+    }
+}
+
+fn is_ps_death(error: &ps::Error) -> bool {
+    match error {
+        ps::Error::OtherTerm { .. } | ps::Error::ServerLost { .. } => true,
+        ps::Error::Refused { refusal, .. } => {
+            matches!(refusal, Refusal::OtherTerm(_))
+        }
+        _ => false,
+    }
+}
+
+fn is_program_death(error: &program::Error) -> bool {
+    match error {
+        program::Error::InOp { source, .. } | program::Error::InVar { source, .. } => {
+            is_program_death(source)
+        }
+        program::Error::Host(inner) => {
+            let ours = inner.downcast_ref::<Error>().is_some_and(is_of_a_death);
+            ours || inner.downcast_ref::<ps::Error>().is_some_and(is_ps_death)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,44 @@
+//! What a trainer tells of recovery.
+
+use std::time::Duration;
+
+use ps::lines::Line;
+
+const SITE: &str = "recovery";
+
+/// A process that was started again repeats its script.
+pub(super) fn repeats(n_events: u64, cut: u64) -> Line {
+    let text = format!(
+        "this trainer was started again: the first {n_events} events of its script are answered from the \
+         journal of cut {cut}, nothing is computed and nothing is saved"
+    );
+    Line::info(SITE, text)
+}
+
+/// It has caught up.
+pub(super) fn caught_up(n_events: u64) -> Line {
+    Line::info(SITE, format!("{n_events} events were answered; from here on this trainer computes"))
+}
+
+/// The job goes back, and why.
+pub(super) fn goes_back(why: &str) -> Line {
+    Line::warning(SITE, format!("{why}; this trainer goes back to the last cut with the others"))
+}
+
+/// It went back, and has done again what came after.
+pub(super) fn went_back(cut: u64, n_events: u64, took: Duration) -> Line {
+    let text = format!(
+        "went back to cut {cut} and did {n_events} events again, in {} ms",
+        took.as_millis()
+    );
+    Line::info(SITE, text)
+}
+
+/// SIGTERM came.
+pub(super) fn ends(cut: Option<u64>) -> Line {
+    let text = match cut {
+        Some(cut) => format!("this trainer was asked to end: cut {cut} is kept, it ends now"),
+        None => "this trainer was asked to end, it ends now".to_string(),
+    };
+    Line::info(SITE, text)
+}

@@ -1,0 +1,422 @@
+//! The cuts of a server: marked in a moment, written while others go on, loaded when a job goes back.
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use ps::lines::{Line, Severity};
+use ps::server::{CutRecord, OnDisk, Written};
+use tensor::{EvenIfPoisoned, Value};
+
+use super::schedule::Schedule;
+use super::snapshot::{
+    CutId, FileKind, FileReader, FileWriter, Folder, Header, Kind, Known, Layout, Owner,
+    read_value, write_value,
+};
+use super::table::{Extent, Part, Table, TableCut};
+use crate::error::BadSnapshot;
+use crate::remote::Log;
+
+type Checked<T> = Result<T, BadSnapshot>;
+
+/// The tables of a server, each behind a lock of its own.
+pub(super) type Tables = Arc<Vec<Mutex<Box<dyn Table>>>>;
+
+/// Stands for the variables that are no table's own.
+const NO_TABLE: usize = u32::MAX as usize;
+/// A base is not worth writing anew for fewer bytes of increments.
+const INCREMENT_BYTES_MIN: u64 = 16 << 20;
+
+/// Older cuts are not offered: servers of one job are never so far apart.
+const LISTED_MAX: usize = 256;
+/// A chain of more increments is worth a base, and one more for so many bytes of a base.
+const INCREMENTS_MAX: u64 = 64;
+const BYTES_AN_INCREMENT: u64 = 4 << 20;
+
+/// What cuts are made of.
+#[derive(Clone)]
+pub(super) struct Held {
+    pub(super) tables: Tables,
+    pub(super) schedule: Arc<Mutex<Schedule>>,
+}
+
+impl Held {
+    fn table(&self, at: usize) -> MutexGuard<'_, Box<dyn Table>> {
+        locked(&self.tables[at])
+    }
+
+    fn mark(&self, extent: Extent) -> Parts {
+        let values = locked(&self.schedule).mark();
+        let tables = (0..self.tables.len()).map(|at| self.table(at).mark(extent)).collect();
+        Parts { values, tables }
+    }
+
+    fn end(&self, parts: Parts, is_durable: bool) {
+        for (at, cut) in parts.tables.into_iter().enumerate() {
+            self.table(at).end_cut(cut, is_durable);
+        }
+    }
+
+    fn n_bytes(&self, extent: Extent) -> u64 {
+        (0..self.tables.len()).map(|at| self.table(at).n_cut_bytes(extent)).sum()
+    }
+}
+
+fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().even_if_poisoned()
+}
+
+/// Everything at a cut, or what changed.
+struct Parts {
+    /// What no table has for itself.
+    values: Vec<(String, Value)>,
+    tables: Vec<TableCut>,
+}
+
+/// A cut that was marked and is to be written.
+struct Marked {
+    at: CutId,
+    /// The cut that it has the changes since.
+    after: Option<CutId>,
+    kind: FileKind,
+    parts: Parts,
+    /// Everything, if it is time for a new base.
+    base: Option<Parts>,
+    epoch: u64,
+}
+
+/// See the module.
+pub(super) struct Cuts {
+    held: Held,
+    folder: Mutex<Folder>,
+    layout: Layout,
+    marked: Mutex<Option<Marked>>,
+    /// The cut that is being written.
+    writing: Mutex<Option<CutId>>,
+    /// Held while a cut is written or loaded.
+    busy: Mutex<()>,
+    /// The thread that writes a base.
+    base: Mutex<Option<JoinHandle<()>>>,
+    /// Grows when a cut is loaded: what was being written is not written any more.
+    epoch: AtomicU64,
+    n_written: AtomicU64,
+    /// Why the last cut was not written.
+    error: Mutex<Option<BadSnapshot>>,
+    log: Log,
+}
+
+impl Cuts {
+    /// Cuts of a store that is as its start left it. From now on what changes is noted.
+    pub(super) fn open(
+        folder: &Path,
+        (owner, layout): (Owner, Layout),
+        held: Held,
+        log: Log,
+    ) -> Checked<Arc<Self>> {
+        let folder = Folder::open(folder, (owner, &layout), &mut |text| warn(&log, text))?;
+        folder.check_own()?;
+        held.tables.iter().for_each(|table| locked(table).track());
+        Ok(Arc::new(Self {
+            held,
+            folder: Mutex::new(folder),
+            layout,
+            marked: Mutex::default(),
+            writing: Mutex::default(),
+            busy: Mutex::default(),
+            base: Mutex::default(),
+            epoch: AtomicU64::new(0),
+            n_written: AtomicU64::new(0),
+            error: Mutex::default(),
+            log,
+        }))
+    }
+
+    /// Why the last cut was not written, once.
+    pub(super) fn take_error(&self) -> Option<BadSnapshot> {
+        locked(&self.error).take()
+    }
+
+    /// An error in words; the first who asks gets it as it is.
+    fn noted(&self, error: BadSnapshot) -> String {
+        let words = error.to_string();
+        *locked(&self.error) = Some(error);
+        words
+    }
+
+    pub(super) fn on_disk(&self) -> OnDisk {
+        let folder = locked(&self.folder);
+        let cuts = folder.cuts();
+        let newest = cuts.len().saturating_sub(LISTED_MAX);
+        OnDisk { term: folder.term(), cuts: cuts[newest..].to_vec() }
+    }
+
+    /// Cuts that were written so far.
+    pub(super) fn n_written(&self) -> u64 {
+        self.n_written.load(Ordering::SeqCst)
+    }
+
+    /// Whether one is marked or being written.
+    pub(super) fn is_under_way(&self) -> bool {
+        locked(&self.marked).is_some() || locked(&self.writing).is_some()
+    }
+
+    /// Remembers everything as it is now.
+    pub(super) fn mark(&self, cut: u64) {
+        let mut marked = locked(&self.marked);
+        if let Some(older) = marked.take() {
+            self.give_up(older);
+        }
+        let (last, weight) = {
+            let folder = locked(&self.folder);
+            (locked(&self.writing).or(folder.last()), folder.weight())
+        };
+        let (n_changed, n_whole) =
+            (self.held.n_bytes(Extent::Changed), self.held.n_bytes(Extent::Whole));
+        // What is nearly everything is everything.
+        let kind = match last.is_none() || n_changed > n_whole / 2 {
+            true => FileKind::Base,
+            false => FileKind::Increment,
+        };
+        let is_heavy = weight.since + n_changed > weight.base.max(INCREMENT_BYTES_MIN);
+        let is_long = weight.n_since > INCREMENTS_MAX + weight.base / BYTES_AN_INCREMENT;
+        let wants_base =
+            kind == FileKind::Increment && (is_heavy || is_long) && !self.writes_base();
+        let base = wants_base.then(|| self.held.mark(Extent::Copy));
+        let extent = if kind == FileKind::Base { Extent::Whole } else { Extent::Changed };
+        *marked = Some(Marked {
+            at: CutId { cut, id: RandomState::new().hash_one(cut) },
+            after: last,
+            kind,
+            parts: self.held.mark(extent),
+            base,
+            epoch: self.epoch.load(Ordering::SeqCst),
+        });
+    }
+
+    /// A mark that will not be written.
+    fn give_up(&self, marked: Marked) {
+        if marked.epoch == self.epoch.load(Ordering::SeqCst) {
+            marked.base.into_iter().for_each(|base| self.held.end(base, false));
+            self.held.end(marked.parts, false);
+        }
+    }
+
+    fn writes_base(&self) -> bool {
+        locked(&self.base).as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Writes what was marked; it is durable when this returns.
+    pub(super) fn write(self: &Arc<Self>, record: &CutRecord) -> Result<Written, String> {
+        self.write_record(record).map_err(|error| self.noted(error))
+    }
+
+    fn write_record(self: &Arc<Self>, record: &CutRecord) -> Checked<Written> {
+        let _busy = locked(&self.busy);
+        let marked = locked(&self.marked).take_if(|marked| marked.at.cut == record.cut);
+        let mut marked = marked.ok_or(BadSnapshot::None)?;
+        *locked(&self.writing) = Some(marked.at);
+        let written = self.write_marked(&mut marked, record);
+        *locked(&self.writing) = None;
+        let (after, n_bytes) = match written {
+            Ok(written) => written,
+            Err(error) => {
+                self.give_up(marked);
+                return Err(error);
+            }
+        };
+        let Marked { at, kind, parts, base, epoch, .. } = marked;
+        self.held.end(parts, true);
+        locked(&self.folder).add(Known { kind, at, after, n_bytes }, true);
+        if let Some(base) = base {
+            self.start_base(base, at, record, epoch);
+        }
+        self.clean(record.complete);
+        self.n_written.fetch_add(1, Ordering::SeqCst);
+        Ok(Written { bytes: n_bytes })
+    }
+
+    /// Writes the file of a cut; the answer is the cut before it, and its bytes.
+    fn write_marked(&self, marked: &mut Marked, record: &CutRecord) -> Checked<(CutId, u64)> {
+        let after = match marked.kind {
+            FileKind::Base => CutId::default(),
+            // What it follows was not written: its changes are in neither.
+            _ if locked(&self.folder).last() != marked.after => return Err(BadSnapshot::GivenUp),
+            _ => marked.after.unwrap_or_default(),
+        };
+        let header = self.header((marked.kind, marked.at, after), record.term);
+        let texts = (record.state.as_slice(), Some(record.journal.as_slice()));
+        let n_bytes = self.write_file(&header, texts, &mut marked.parts, marked.epoch)?;
+        Ok((after, n_bytes))
+    }
+
+    fn header(&self, (kind, at, after): (FileKind, CutId, CutId), term: u64) -> Header {
+        let owner = locked(&self.folder).owner().clone();
+        Header { kind, owner, term, at, after }
+    }
+
+    /// Removes what is of no use any more. What cannot be removed takes space, and nothing else.
+    fn clean(&self, complete: u64) {
+        if let Err(error) = locked(&self.folder).clean(complete) {
+            warn(&self.log, format!("old snapshots stay: {error}"));
+        }
+    }
+
+    /// Writes a file; `state` and `journal` go before everything else.
+    fn write_file(
+        &self,
+        header: &Header,
+        (state, journal): (&[u8], Option<&[u8]>),
+        parts: &mut Parts,
+        epoch: u64,
+    ) -> Checked<u64> {
+        let path = locked(&self.folder).path().to_path_buf();
+        let failed = |source| BadSnapshot::writing(&path, source);
+        let name =
+            Known { kind: header.kind, at: header.at, after: header.after, n_bytes: 0 }.name();
+        let mut file = FileWriter::new(&path, &name, header).map_err(failed)?;
+        file.section(Kind::State, 0, &[state]).map_err(failed)?;
+        if let Some(journal) = journal {
+            file.section(Kind::Journal, 0, &[journal]).map_err(failed)?;
+        }
+        if header.kind == FileKind::Base {
+            file.section(Kind::Layout, 0, &[&self.layout.to_bytes()]).map_err(failed)?;
+        }
+        for (name, value) in &parts.values {
+            write_value(&mut file, NO_TABLE, name, value).map_err(failed)?;
+        }
+        for (at, cut) in parts.tables.iter_mut().enumerate() {
+            for (name, value) in &cut.values {
+                write_value(&mut file, at, name, value).map_err(failed)?;
+            }
+            // They are written: whoever changes them need not copy them any more.
+            cut.values.iter_mut().for_each(|(_, value)| *value = Value::Empty);
+            for (kind, bytes) in cut.own_sections() {
+                file.section(kind, at, &[&bytes]).map_err(failed)?;
+            }
+            loop {
+                let part = self.held.table(at).next_part(cut);
+                match part {
+                    _ if self.epoch.load(Ordering::SeqCst) != epoch => {
+                        return Err(BadSnapshot::GivenUp);
+                    }
+                    Part::Section(kind, bytes) => {
+                        file.section(kind, at, &[&bytes]).map_err(failed)?;
+                    }
+                    Part::Rows(rows) => rows.write(&mut file, at).map_err(failed)?,
+                    Part::End => break,
+                    Part::GivenUp => return Err(BadSnapshot::GivenUp),
+                }
+            }
+        }
+        file.finish().map_err(failed)
+    }
+
+    /// Writes a base in a thread of its own; cuts go on meanwhile.
+    fn start_base(self: &Arc<Self>, mut parts: Parts, at: CutId, record: &CutRecord, epoch: u64) {
+        let (own, state) = (self.clone(), record.state.clone());
+        let header = self.header((FileKind::Base, at, CutId::default()), record.term);
+        let thread = std::thread::spawn(move || {
+            let written = own.write_file(&header, (&state, None), &mut parts, epoch);
+            if own.epoch.load(Ordering::SeqCst) != epoch {
+                return;
+            }
+            own.held.end(parts, written.is_ok());
+            match written {
+                Ok(n_bytes) => {
+                    let after = CutId::default();
+                    let file = Known { kind: FileKind::Base, at, after, n_bytes };
+                    locked(&own.folder).add(file, false);
+                }
+                Err(error) => warn(&own.log, format!("no new base of snapshots: {error}")),
+            }
+        });
+        *locked(&self.base) = Some(thread);
+    }
+
+    /// Nothing is written any more when this returns.
+    pub(super) fn stop(&self) {
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        let thread = locked(&self.base).take();
+        if let Some(thread) = thread {
+            // It has nothing to tell.
+            let _ = thread.join();
+        }
+        *locked(&self.marked) = None;
+    }
+
+    /// Goes back to a cut, for ever; the answer is the state that was given with it.
+    pub(super) fn roll_back(&self, cut: u64, term: u64) -> Checked<Vec<u8>> {
+        let ways = locked(&self.folder).ways_to(cut)?;
+        self.stop();
+        let _busy = locked(&self.busy);
+        let mut failed = None;
+        for way in ways {
+            match self.load(&way) {
+                Ok(state) => {
+                    locked(&self.folder).begin_term(term, cut)?;
+                    return Ok(state);
+                }
+                Err((file, error)) => {
+                    if matches!(error, BadSnapshot::Damaged { .. }) {
+                        warn(&self.log, format!("{error}; it is put aside"));
+                        locked(&self.folder).put_aside(&file);
+                    }
+                    failed = Some(error);
+                }
+            }
+        }
+        Err(failed.unwrap_or(BadSnapshot::None))
+    }
+
+    /// Loads a base and increments; the error comes with the file that is to blame.
+    fn load(&self, way: &[Known]) -> Result<Vec<u8>, (Known, BadSnapshot)> {
+        (0..self.held.tables.len()).for_each(|at| self.held.table(at).begin_load());
+        let mut state = Vec::new();
+        for file in way {
+            let reader = locked(&self.folder).read(file);
+            let loaded = reader.and_then(|mut reader| self.load_file(&mut reader));
+            state = loaded.map_err(|error| (file.clone(), error))?;
+        }
+        let Some(last) = way.last() else { return Ok(state) };
+        for at in 0..self.held.tables.len() {
+            let ended = self.held.table(at).end_load();
+            ended.map_err(|problem| {
+                let path = locked(&self.folder).path().join(last.name());
+                (last.clone(), BadSnapshot::Damaged { path, problem })
+            })?;
+        }
+        Ok(state)
+    }
+
+    fn load_file(&self, file: &mut FileReader) -> Checked<Vec<u8>> {
+        let mut state = Vec::new();
+        while let Some(section) = file.next_section()? {
+            match (section.kind, section.table) {
+                (Kind::State, _) => state = file.contents()?,
+                (Kind::Journal | Kind::Layout, _) => file.skip()?,
+                (Kind::Value, NO_TABLE) => {
+                    let (name, value) = read_value(file)?;
+                    let is_known = locked(&self.held.schedule).load(&name, value);
+                    if !is_known {
+                        return Err(file.damaged("it has a variable that is not here"));
+                    }
+                }
+                (kind, at) if at < self.held.tables.len() => {
+                    self.held.table(at).load(kind, file)?;
+                }
+                _ => return Err(file.damaged("it has a table that is not here")),
+            }
+        }
+        Ok(state)
+    }
+
+    pub(super) fn journal(&self, cut: u64) -> Checked<Vec<u8>> {
+        locked(&self.folder).journal(cut)
+    }
+}
+
+fn warn(log: &Log, text: String) {
+    log(&Line { severity: Severity::Warning, site: "server", text });
+}

@@ -1,0 +1,385 @@
+//! The folder of a server's snapshots: what is in it, whose it is, and what a crash has left over.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::chain::{Chain, Known, Weight};
+use super::file::{self, FileReader, FileWriter, Kind, UNFINISHED};
+use super::header::{CutId, FileKind, Header, Owner};
+use super::journal::{Journal, Record};
+use super::layout::Layout;
+use crate::error::BadSnapshot;
+
+type Checked<T> = Result<T, BadSnapshot>;
+
+/// How long a lock is waited for: a process that was just started may hold those of its parent for a
+/// moment, and one that was killed may not be gone yet.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// Before the name of a file that cannot be used.
+const DAMAGED: &str = "damaged.";
+
+/// What a server finds in its folder.
+#[derive(Debug, Default)]
+struct Found {
+    files: Vec<(Known, Header)>,
+    /// Of the same model with other numbers of processes.
+    others: Vec<(String, Header)>,
+    term: Option<Header>,
+    /// Why a file is not among them.
+    damaged: Vec<BadSnapshot>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::serve) struct Folder {
+    path: PathBuf,
+    owner: Owner,
+    chain: Chain,
+    journal: Journal,
+    /// The term that was last served.
+    term: u64,
+    /// The cut that the next increment follows.
+    last: Option<CutId>,
+    /// Files of the same model with other numbers of processes: of no use once all servers have a cut.
+    others: Vec<(String, Header)>,
+    _lock: File,
+}
+
+impl Folder {
+    /// The folder of a server, made if need be. What was left over is removed; what cannot be read is
+    /// put aside, and `say` is told.
+    pub(in crate::serve) fn open(
+        path: &Path,
+        (owner, layout): (Owner, &Layout),
+        say: &mut dyn FnMut(String),
+    ) -> Checked<Self> {
+        let failed = |source| BadSnapshot::writing(path, source);
+        fs::create_dir_all(path).map_err(failed)?;
+        let lock = lock(path)?;
+        let found = look(path, &owner, layout)?;
+        for error in &found.damaged {
+            say(format!("{error}; it is put aside"));
+            if let BadSnapshot::Damaged { path, .. } = error {
+                put_aside(path);
+            }
+        }
+        let mut folder = Self {
+            path: path.to_path_buf(),
+            owner,
+            chain: Chain::default(),
+            journal: Journal::open(path)?,
+            term: found.term.as_ref().map_or(0, |header| header.term),
+            last: None,
+            others: found.others,
+            _lock: lock,
+        };
+        folder.take(found.files, found.term.as_ref())?;
+        folder.check_gap(say, !found.damaged.is_empty())?;
+        Ok(folder)
+    }
+
+    /// Takes the files in, but for those that a rollback was about to remove.
+    fn take(&mut self, files: Vec<(Known, Header)>, term: Option<&Header>) -> Checked<()> {
+        for (file, header) in files {
+            let is_left_over =
+                term.is_some_and(|term| header.term < term.term && file.at.cut > term.at.cut);
+            match is_left_over {
+                true => self.delete(&file)?,
+                false => self.chain.add(file),
+            }
+        }
+        Ok(())
+    }
+
+    /// Increments that follow nothing are refused, unless what they followed was damaged: then the cuts
+    /// before are what is left.
+    fn check_gap(&mut self, say: &mut dyn FnMut(String), was_damaged: bool) -> Checked<()> {
+        while let Some((alone, before)) = self.chain.gap() {
+            let error = BadSnapshot::Gap {
+                path: self.path.join(alone.name()),
+                needs: alone.after.to_string(),
+                found: before.map_or("nothing".to_string(), |before| format!("cut {before}")),
+            };
+            if !was_damaged {
+                return Err(error);
+            }
+            say(format!("{error}; it is put aside"));
+            let alone = alone.clone();
+            put_aside(&self.path.join(alone.name()));
+            self.chain.remove(&alone);
+        }
+        Ok(())
+    }
+
+    pub(in crate::serve) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(in crate::serve) fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// The term that was last served; 0 if none was.
+    pub(in crate::serve) fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// The cut that the next increment follows; none if the next one must be a base.
+    pub(in crate::serve) fn last(&self) -> Option<CutId> {
+        self.last
+    }
+
+    /// Cuts that can be brought back, ascending.
+    pub(in crate::serve) fn cuts(&self) -> Vec<u64> {
+        self.chain.cuts().iter().map(|at| at.cut).collect()
+    }
+
+    /// Whether there are files that this server cannot go on from as they are: an error that names one,
+    /// if there is nothing else.
+    pub(in crate::serve) fn check_own(&self) -> Checked<()> {
+        let word = |owner: &Owner| {
+            format!("{}, server {} of {}", owner.job, owner.server, owner.n_servers)
+        };
+        match self.others.first().filter(|_| self.chain.files().is_empty()) {
+            None => Ok(()),
+            Some((name, header)) => Err(BadSnapshot::OtherJob {
+                path: self.path.join(name),
+                theirs: word(&header.owner),
+                ours: word(&self.owner),
+            }),
+        }
+    }
+
+    /// Bytes of the newest base, and of the increments since.
+    pub(in crate::serve) fn weight(&self) -> Weight {
+        self.chain.weight()
+    }
+
+    /// Ways to bring a cut back, the shortest first.
+    pub(in crate::serve) fn ways_to(&self, cut: u64) -> Checked<Vec<Vec<Known>>> {
+        let ways = self.chain.ways_to(cut);
+        match ways.is_empty() {
+            false => Ok(ways),
+            true => {
+                let (folder, found) = (self.path.clone(), self.cuts());
+                Err(BadSnapshot::NoCut { folder, cut, found })
+            }
+        }
+    }
+
+    /// Opens a file to read it from its second section on.
+    pub(in crate::serve) fn read(&self, file: &Known) -> Checked<FileReader> {
+        open(&self.path, file)
+    }
+
+    /// A file of a cut was written.
+    pub(in crate::serve) fn add(&mut self, file: Known, is_last: bool) {
+        if is_last {
+            self.last = Some(file.at);
+        }
+        self.chain.add(file);
+    }
+
+    /// Removes what nobody will ask for when all servers have kept a cut.
+    pub(in crate::serve) fn clean(&mut self, complete: u64) -> Checked<()> {
+        if self.last.is_some_and(|last| last.cut <= complete) {
+            // All servers have cuts of this number of servers.
+            for (name, _) in std::mem::take(&mut self.others) {
+                remove(&self.path.join(name)).map_err(|e| BadSnapshot::writing(&self.path, e))?;
+            }
+        }
+        let useless = self.chain.useless(complete);
+        let next = self.journal.last().map_or(0, |last| last.cut + 1);
+        let mut records = Vec::new();
+        for file in useless.iter().filter(|file| file.at.cut >= next) {
+            let contents = journal_of(&self.path, file)?;
+            records.extend(contents.map(|contents| Record {
+                at: file.at,
+                after: file.after,
+                contents,
+            }));
+        }
+        if !records.is_empty() {
+            let added = self.journal.add(&records);
+            added.map_err(|source| BadSnapshot::writing(&self.path, source))?;
+        }
+        useless.iter().try_for_each(|file| self.delete(file))
+    }
+
+    /// A term begins from a cut: those after it are gone.
+    pub(in crate::serve) fn begin_term(&mut self, term: u64, cut: u64) -> Checked<()> {
+        let at = self.chain.cuts().into_iter().find(|at| at.cut == cut);
+        let at = at.unwrap_or(CutId { cut, id: 0 });
+        let owner = self.owner.clone();
+        let after = CutId::default();
+        let header = Header { kind: FileKind::Term, owner, term, at, after };
+        let name = term_name(&self.owner);
+        let written = FileWriter::new(&self.path, &name, &header).and_then(FileWriter::finish);
+        written.map_err(|source| BadSnapshot::writing(&self.path, source))?;
+        self.term = term;
+        for file in self.chain.after(cut) {
+            self.delete(&file)?;
+        }
+        self.last = Some(at);
+        Ok(())
+    }
+
+    /// A file turned out to be damaged: it is not used again.
+    pub(in crate::serve) fn put_aside(&mut self, file: &Known) {
+        put_aside(&self.path.join(file.name()));
+        self.chain.remove(file);
+        // What followed it alone cannot be brought back either; it is no gap that somebody made.
+        while let Some((alone, _)) = self.chain.gap() {
+            let alone = alone.clone();
+            put_aside(&self.path.join(alone.name()));
+            self.chain.remove(&alone);
+        }
+    }
+
+    /// The journals of all cuts up to one, one after the other.
+    pub(in crate::serve) fn journal(&self, cut: u64) -> Checked<Vec<u8>> {
+        let mut all = Vec::new();
+        let records = self.journal.read()?;
+        let next = records.last().map_or(0, |record| record.at.cut + 1);
+        records.iter().for_each(|record| all.extend(&record.contents));
+        for file in self.chain.files().iter().filter(|file| (next..=cut).contains(&file.at.cut)) {
+            all.extend(journal_of(&self.path, file)?.unwrap_or_default());
+        }
+        Ok(all)
+    }
+
+    fn delete(&mut self, file: &Known) -> Checked<()> {
+        self.chain.remove(file);
+        let removed = remove(&self.path.join(file.name()));
+        removed.map_err(|source| BadSnapshot::writing(&self.path, source))
+    }
+}
+
+fn term_name(owner: &Owner) -> String {
+    format!("term.{}.{}", owner.n_servers, owner.n_trainers)
+}
+
+fn lock(folder: &Path) -> Checked<File> {
+    let failed = |source| BadSnapshot::writing(folder, source);
+    let lock = File::options().create(true).append(true).open(folder.join("lock"));
+    let lock = lock.map_err(failed)?;
+    let deadline = Instant::now() + LOCK_WAIT;
+    loop {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(LOCK_WAIT / 100);
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(BadSnapshot::InUse { folder: folder.to_path_buf() });
+            }
+            // A file system without locks has nobody to keep away.
+            _ => return Ok(lock),
+        }
+    }
+}
+
+/// Looks at all files of a folder, and removes what was not finished.
+fn look(folder: &Path, owner: &Owner, layout: &Layout) -> Checked<Found> {
+    let failed = |source| BadSnapshot::Unreadable { path: folder.to_path_buf(), source };
+    let mut found = Found::default();
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        names.extend(entry.map_err(failed)?.file_name().into_string().ok());
+    }
+    names.sort_unstable();
+    for name in names {
+        let path = folder.join(&name);
+        if name.ends_with(UNFINISHED) {
+            remove(&path).map_err(|source| BadSnapshot::writing(folder, source))?;
+            continue;
+        }
+        let is_ours = ["base.", "cut.", "term."].iter().any(|start| name.starts_with(start));
+        if !is_ours {
+            continue;
+        }
+        let header = match file::read_header(&path) {
+            Ok(header) => header,
+            Err(error @ BadSnapshot::Damaged { .. }) => {
+                found.damaged.push(error);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        if header.owner.model != owner.model {
+            return Err(other_model(&path, &header.owner, (owner, layout)));
+        }
+        if header.owner != *owner {
+            found.others.push((name, header));
+            continue;
+        }
+        let n_bytes = fs::metadata(&path).map_err(failed)?.len();
+        let Header { kind, at, after, .. } = header;
+        match kind {
+            FileKind::Term => found.term = Some(header),
+            _ => found.files.push((Known { kind, at, after, n_bytes }, header)),
+        }
+    }
+    Ok(found)
+}
+
+/// What differs between the model of a file and ours.
+fn other_model(path: &Path, theirs: &Owner, (ours, layout): (&Owner, &Layout)) -> BadSnapshot {
+    let found = FileReader::open(path).and_then(|(mut reader, _)| layout_of(&mut reader));
+    let differs = found.ok().flatten().and_then(|theirs| layout.difference(&theirs));
+    let word = |owner: &Owner| format!("model {:016x}", owner.model);
+    let (ours, theirs) = differs.unwrap_or_else(|| (word(ours), word(theirs)));
+    BadSnapshot::OtherModel { path: path.to_path_buf(), theirs, ours }
+}
+
+/// The layout of a base, which is one of its first sections.
+pub(in crate::serve) fn layout_of(reader: &mut FileReader) -> Checked<Option<Layout>> {
+    while let Some(section) = reader.next_section()? {
+        match section.kind {
+            Kind::State | Kind::Journal => reader.skip()?,
+            Kind::Layout => {
+                let layout = Layout::from_bytes(&reader.contents()?);
+                return layout.ok_or_else(|| reader.damaged("its tables cannot be read")).map(Some);
+            }
+            _ => break,
+        }
+    }
+    Ok(None)
+}
+
+fn open(folder: &Path, file: &Known) -> Checked<FileReader> {
+    let (reader, header) = FileReader::open(&folder.join(file.name()))?;
+    match (header.kind, header.at, header.after) == (file.kind, file.at, file.after) {
+        true => Ok(reader),
+        false => Err(reader.damaged("it is not the file that was here before")),
+    }
+}
+
+/// The journal of a cut, if the file has it: it is the second section then, or the third.
+fn journal_of(folder: &Path, file: &Known) -> Checked<Option<Vec<u8>>> {
+    let mut reader = open(folder, file)?;
+    while let Some(section) = reader.next_section()? {
+        match section.kind {
+            Kind::State => reader.skip()?,
+            Kind::Journal => return reader.contents().map(Some),
+            _ => break,
+        }
+    }
+    Ok(None)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Gives a file another name, so that somebody can look at it.
+fn put_aside(path: &Path) {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let aside = path.with_file_name(format!("{DAMAGED}{}", name.unwrap_or_default()));
+    // It stays where it is if that fails, and is found again at the next start.
+    let _ = fs::rename(path, aside);
+}

@@ -1,0 +1,22 @@
+//! Snapshots of a server: its files, and what they hold. See `docs/formats.md`.
+
+mod chain;
+mod fields;
+mod file;
+mod folder;
+mod header;
+mod journal;
+mod layout;
+mod names;
+mod rows;
+mod value;
+
+pub(in crate::serve) use chain::Known;
+pub(in crate::serve) use fields::{Fields, Parts};
+pub(in crate::serve) use file::{FileReader, FileWriter, Kind};
+pub(in crate::serve) use folder::Folder;
+pub(in crate::serve) use header::{CutId, FileKind, Header, Owner};
+pub(in crate::serve) use layout::{Layout, VarLayout, digest};
+pub(in crate::serve) use names::{names_section, read_names, read_waiting, waiting_to_bytes};
+pub(in crate::serve) use rows::{Places, RowsChunk, RowsHead, read_places, read_rows};
+pub(in crate::serve) use value::{read_value, write_value};

@@ -1,0 +1,162 @@
+//! A cut of a table while it is written: what the cut has itself, and how far the rest of it is.
+
+use ps::table::{EntryFilter, Names, NamesCursor};
+use tensor::Value;
+
+use super::tracking::Extent;
+use super::{KeptVar, Shared, Updater};
+use crate::error::BadSnapshot;
+use crate::serve::snapshot::{
+    FileReader, Kind, RowsChunk, RowsHead, names_section, read_value, waiting_to_bytes,
+};
+use crate::serve::values::n_bytes_of;
+
+/// What a table was at a cut.
+#[derive(Debug)]
+pub(in crate::serve) struct TableCut {
+    pub(in crate::serve) extent: Extent,
+    /// Whole values: whoever changes one gets a copy.
+    pub(in crate::serve) values: Vec<(String, Value)>,
+    pub(super) rows: Option<RowsCut>,
+    /// Rows that trainers have not seen.
+    pub(super) unseen: Option<Vec<u8>>,
+}
+
+/// What a table of rows was, besides its rows.
+#[derive(Debug)]
+pub(super) struct RowsCut {
+    pub(super) head: RowsHead,
+    /// Names the rows in the table.
+    pub(super) capture: u64,
+    /// Rows made since the last cut, in order of their places, and the place of the first.
+    pub(super) made: Vec<u64>,
+    pub(super) first_made: usize,
+    /// Rows that wait, of which the number changed.
+    pub(super) waiting: Vec<(u64, u32)>,
+    /// Names the list of all rows that wait.
+    pub(super) scan: Option<u64>,
+    pub(super) step: Step,
+}
+
+impl RowsCut {
+    /// A cut of a table in which no row was made.
+    pub(super) fn new(head: RowsHead, capture: u64, step: Step) -> Self {
+        let (made, waiting) = (Vec::new(), Vec::new());
+        Self { head, capture, made, first_made: 0, waiting, scan: None, step }
+    }
+}
+
+/// What comes next of a cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// Numbers of all rows.
+    Names(NamesCursor),
+    Rows,
+    /// All rows that wait.
+    Waiting,
+    End,
+}
+
+/// A part of a cut, to be written.
+#[derive(Debug)]
+pub(in crate::serve) enum Part {
+    Section(Kind, Vec<u8>),
+    Rows(RowsChunk),
+    /// Nothing more.
+    End,
+    /// The table has been loaded: the cut cannot be written any more.
+    GivenUp,
+}
+
+impl TableCut {
+    /// What is written without asking the table, and before.
+    pub(in crate::serve) fn own_sections(&self) -> Vec<(Kind, Vec<u8>)> {
+        let mut sections = Vec::new();
+        if let Some(rows) = &self.rows {
+            sections.push((Kind::RowsHead, rows.head.to_bytes()));
+            let has_changes = self.extent == Extent::Changed;
+            if has_changes && !rows.made.is_empty() {
+                let (first, made) = (rows.first_made, rows.made.clone());
+                let names = Names::ByPlace { first, rows: made };
+                sections.push(names_section(&names, u64::MAX));
+            }
+            if has_changes && !rows.waiting.is_empty() {
+                let settled = EntryFilter::settle(rows.waiting.clone());
+                sections.push((Kind::Waiting, waiting_to_bytes(&settled)));
+            }
+        }
+        sections.extend(self.unseen.iter().map(|unseen| (Kind::Unseen, unseen.clone())));
+        sections
+    }
+}
+
+impl Updater {
+    /// From now on changes of variables are noted, but for those that have cuts by rows.
+    pub(super) fn track(&mut self, is_by_rows: impl Fn(&str) -> bool) {
+        let is_own = |name: &&str| {
+            let is_shared = |shared: &Shared| shared.name == **name;
+            !is_by_rows(name) && !self.shared.iter().any(is_shared)
+        };
+        let kept = self.update.state().into_iter().filter(is_own);
+        let one = |name: &str| KeptVar {
+            name: name.to_string(),
+            is_written: self.update.writes.iter().any(|written| written == name),
+            is_changed: false,
+        };
+        self.kept = kept.map(one).collect();
+    }
+
+    /// Bytes of the variables that a cut has as a whole.
+    pub(super) fn n_cut_bytes(&self, extent: Extent) -> u64 {
+        let kept = self.kept.iter().filter(|var| var.is_changed || extent != Extent::Changed);
+        let n_bytes = |value: &Value| n_bytes_of(value) as u64;
+        kept.filter_map(|var| self.scope.read(&var.name, n_bytes)).sum()
+    }
+
+    /// The variables that a cut has as a whole.
+    pub(super) fn mark(&mut self, extent: Extent) -> Vec<(String, Value)> {
+        let mut values = Vec::new();
+        for var in &mut self.kept {
+            let is_wanted = var.is_changed || extent != Extent::Changed;
+            var.is_changed &= extent == Extent::Copy;
+            if is_wanted && self.scope.find(&var.name).is_some() {
+                let shared = self.scope.write(&var.name, |value| match value.share() {
+                    Some(tensor) => Value::Shared(tensor),
+                    None => value.clone(),
+                });
+                values.push((var.name.clone(), shared));
+            }
+        }
+        values
+    }
+
+    /// Values of a cut that is not durable have changed since the last one that is.
+    pub(super) fn put_back(&mut self, cut: &TableCut) {
+        if cut.extent != Extent::Copy {
+            cut.values.iter().for_each(|(name, _)| self.note_change(name));
+        }
+    }
+
+    /// Nothing has changed since the cut that is being loaded.
+    pub(super) fn begin_load(&mut self) {
+        self.cache.clear();
+        self.kept.iter_mut().for_each(|var| var.is_changed = false);
+    }
+
+    /// Takes the value of a variable.
+    pub(super) fn load(&mut self, file: &mut FileReader) -> Result<(), BadSnapshot> {
+        let (name, value) = read_value(file)?;
+        if !self.kept.iter().any(|var| var.name == name) {
+            return Err(file.damaged("it has a variable that is not here"));
+        }
+        let form = |value: &Value| value.tensor().map(|tensor| (tensor.dtype(), tensor.shape()));
+        let fits = |own: &Value| {
+            form(own).is_none() || form(&value).is_none() || form(own) == form(&value)
+        };
+        if !self.scope.read(&name, fits).unwrap_or(true) {
+            return Err(file.damaged("a variable has another shape"));
+        }
+        self.scope.set(&name, value);
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! Cuts of a table of which the touched rows exist.
+
+use ps::table::NamesCursor;
+use tensor::{RowInit, Shape, Value};
+
+use super::loading::Loading;
+use super::{GROW_ROWS, Slab, row_vars};
+use crate::error::BadSnapshot;
+use crate::scope::Scope;
+use crate::serve::snapshot::{
+    FileReader, Kind, RowsHead, names_section, read_names, read_waiting, waiting_to_bytes,
+};
+use crate::serve::table::cut::{Part, RowsCut, Step};
+use crate::serve::table::tracking::{Extent, Tracking};
+
+/// Rows whose numbers are copied at once, while nobody changes the table.
+const N_NAMES: usize = 1 << 17;
+
+impl Slab {
+    /// From now on what changes is noted.
+    pub(in crate::serve::table) fn track(&mut self) {
+        self.tracking = Some(Tracking::default());
+        if let Some(filter) = &mut self.filter {
+            filter.track();
+        }
+    }
+
+    /// Notes rows that were just made.
+    pub(super) fn note_made(&mut self, scope: &Scope, made: &[(usize, u64)]) {
+        let Some(tracking) = &mut self.tracking else { return };
+        let places: Vec<i64> = made.iter().map(|&(place, _)| place as i64).collect();
+        tracking.touch(&row_vars(scope, &self.vars), &places);
+        self.made.extend(made.iter().map(|&(_, row)| row));
+    }
+
+    /// Bytes that a cut of this extent would have, about.
+    pub(in crate::serve::table) fn n_cut_bytes(&self, extent: Extent) -> u64 {
+        let n_places = self.n_rows() + 1;
+        let n_touched = |tracking: &Tracking| tracking.n_touched(n_places);
+        let n_rows = match extent {
+            Extent::Whole | Extent::Copy => n_places,
+            Extent::Changed => self.tracking.as_ref().map_or(0, n_touched),
+        };
+        let row_bytes = self.width() * size_of::<f32>() * self.vars.len();
+        n_rows as u64 * (row_bytes + size_of::<u64>()) as u64
+    }
+
+    /// Begins a cut.
+    pub(in crate::serve::table) fn mark(&mut self, extent: Extent) -> RowsCut {
+        let head = RowsHead {
+            is_whole: extent != Extent::Changed,
+            n_rows: self.n_rows() as u64,
+            absent: Some(self.absent as u64),
+            has_stepped: self.has_stepped,
+            n_dropped: self.refused().1,
+            inits: self.vars.iter().map(|var| var.init.to_text()).collect(),
+        };
+        let (n_vars, n_places) = (self.vars.len(), self.n_rows() + 1);
+        let tracking = self.tracking.get_or_insert_default();
+        let capture = tracking.mark(n_vars, n_places, extent);
+        let step = match extent {
+            Extent::Whole | Extent::Copy => Step::Names(NamesCursor::default()),
+            Extent::Changed => Step::Rows,
+        };
+        let mut cut = RowsCut::new(head, capture, step);
+        if let Some(filter) = &mut self.filter {
+            if extent != Extent::Changed {
+                cut.scan = Some(filter.begin_scan());
+            }
+            if extent != Extent::Copy {
+                cut.waiting = filter.take_changes();
+            }
+        }
+        if extent != Extent::Copy {
+            cut.made = std::mem::take(&mut self.made);
+            cut.first_made = self.n_rows() - cut.made.len();
+        }
+        cut
+    }
+
+    /// The next part of a cut.
+    pub(in crate::serve::table) fn next_part(&mut self, scope: &Scope, cut: &mut RowsCut) -> Part {
+        loop {
+            match &mut cut.step {
+                Step::Names(cursor) => match self.index.names(cursor, N_NAMES) {
+                    Some(names) => {
+                        let (kind, bytes) = names_section(&names, cut.head.n_rows);
+                        return Part::Section(kind, bytes);
+                    }
+                    None => cut.step = Step::Rows,
+                },
+                Step::Rows => {
+                    let vars = row_vars(scope, &self.vars);
+                    let tracking = self.tracking.get_or_insert_default();
+                    match tracking.chunk(&vars, cut.capture) {
+                        None => return Part::GivenUp,
+                        Some(Some(chunk)) => return Part::Rows(chunk),
+                        Some(None) => cut.step = Step::Waiting,
+                    }
+                }
+                Step::Waiting => match self.filter.as_mut().zip(cut.scan) {
+                    None => cut.step = Step::End,
+                    Some((filter, scan)) => {
+                        let mut found = filter.scan(scan, N_NAMES);
+                        if found.is_empty() {
+                            found = filter.end_scan(scan);
+                            cut.step = Step::End;
+                        }
+                        return Part::Section(Kind::Waiting, waiting_to_bytes(&found));
+                    }
+                },
+                Step::End => return Part::End,
+            }
+        }
+    }
+
+    /// Ends a cut; if it is not durable, the next one has all of it too.
+    pub(in crate::serve::table) fn end_cut(
+        &mut self,
+        cut: RowsCut,
+        extent: Extent,
+        is_durable: bool,
+    ) {
+        if let Some(tracking) = &mut self.tracking {
+            tracking.end(cut.capture, is_durable);
+        }
+        let is_taken = extent != Extent::Copy && !is_durable;
+        if let Some(filter) = &mut self.filter {
+            if let Some(scan) = cut.scan {
+                filter.end_scan(scan);
+            }
+            if is_taken {
+                filter.put_back(cut.waiting);
+            }
+        }
+        if is_taken {
+            let newer = std::mem::replace(&mut self.made, cut.made);
+            self.made.extend(newer);
+        }
+    }
+
+    /// Begins to load a cut.
+    pub(in crate::serve::table) fn begin_load(&mut self) {
+        self.tracking.get_or_insert_default().reset();
+        self.made.clear();
+        self.loading = Loading::default();
+        self.moment = None;
+        if let Some(filter) = &mut self.filter {
+            filter.clear();
+        }
+    }
+
+    /// Takes a section of a file.
+    pub(in crate::serve::table) fn load_section(
+        &mut self,
+        scope: &Scope,
+        kind: Kind,
+        file: &mut FileReader,
+    ) -> Result<(), BadSnapshot> {
+        match kind {
+            Kind::RowsHead => {
+                let head = RowsHead::read(file)?;
+                self.load_head(scope, &head).map_err(|problem| file.damaged(problem))
+            }
+            Kind::NamesByPlace | Kind::NamesByRow => {
+                let (start, rows) = self.loading.names();
+                read_names(file, kind, start, rows)
+            }
+            Kind::Rows => {
+                self.loading.begin_index(&self.index);
+                row_vars(scope, &self.vars).load(file, self.loading.n_rows() + 1)
+            }
+            Kind::Waiting => {
+                let waiting = read_waiting(file)?;
+                if let Some(filter) = &mut self.filter {
+                    waiting.into_iter().for_each(|(row, count)| filter.wait(row, count));
+                }
+                Ok(())
+            }
+            _ => Err(file.damaged("a table has parts that it does not have here")),
+        }
+    }
+
+    fn load_head(&mut self, scope: &Scope, head: &RowsHead) -> Result<(), &'static str> {
+        let inits = head.inits.iter().map(|text| RowInit::from_text(text, 0));
+        let inits: Option<Vec<RowInit>> = inits.collect();
+        let inits = inits.filter(|inits| inits.len() == self.vars.len());
+        let inits = inits.ok_or("a table has other variables")?;
+        let n_rows = usize::try_from(head.n_rows).ok().filter(|&n| u32::try_from(n).is_ok());
+        let n_rows = n_rows.ok_or("a table has too many rows")?;
+        let absent = head.absent.filter(|&absent| absent <= head.n_rows);
+        self.absent = absent.ok_or("no row stands for those that do not exist")? as usize;
+        self.has_stepped = head.has_stepped;
+        for (var, init) in self.vars.iter_mut().zip(inits) {
+            var.init = init;
+        }
+        if let Some(filter) = &mut self.filter {
+            filter.set_dropped(head.n_dropped);
+        }
+        self.loading.resize(n_rows)?;
+        self.resize(scope, (n_rows + 1).next_multiple_of(GROW_ROWS), head.is_whole);
+        Ok(())
+    }
+
+    /// Memory for so many rows. What is there stays, unless all of it comes anew.
+    fn resize(&self, scope: &Scope, n_rows: usize, is_whole: bool) {
+        for var in &self.vars {
+            scope.write(&var.name, |value| {
+                value.unshare();
+                let Value::Tensor(tensor) = value else { return };
+                if is_whole {
+                    tensor.resize::<f32>(Shape::from([n_rows, self.width()]));
+                } else {
+                    tensor.grow_rows(n_rows);
+                }
+            });
+        }
+    }
+
+    /// All files were read.
+    pub(in crate::serve::table) fn end_load(&mut self) -> Result<(), &'static str> {
+        std::mem::take(&mut self.loading).finish(&mut self.index)
+    }
+}
