@@ -92,6 +92,10 @@ impl Server {
     /// Gives a cut up if those who are not ready wait at a meeting for those who are.
     pub(super) fn check_met(&mut self) {
         let Some(attempt) = &self.schedule.attempt else { return };
+        // Only if these are all is a look at everybody worth it.
+        if attempt.ready.len() + self.meetings.n_waiting() < self.members.n_taking_part() {
+            return;
+        }
         let mut missing = self.members.taking_part();
         missing.retain(|trainer| !attempt.ready.contains_key(trainer));
         let meets = |trainer: &TrainerId| self.meetings.has(*trainer);

@@ -31,6 +31,11 @@ impl Meetings {
         self.0.values().all(|meeting| meeting.waiting.is_empty())
     }
 
+    /// How many wait; who waits at several counts for each.
+    pub(super) fn n_waiting(&self) -> usize {
+        self.0.values().map(|meeting| meeting.waiting.len()).sum()
+    }
+
     /// Whether a trainer waits at one.
     pub(super) fn has(&self, trainer: TrainerId) -> bool {
         self.0.values().any(|meeting| meeting.waiting.contains_key(&trainer))

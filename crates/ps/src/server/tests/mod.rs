@@ -2,6 +2,7 @@
 
 mod agreement;
 mod due;
+mod terms;
 mod work;
 
 use std::sync::Mutex;
