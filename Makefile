@@ -47,10 +47,11 @@ TARGET ?= all
 SEED ?= 0
 N ?= 10000000
 
-soak:  ## Hands broken bytes to all that reads bytes of others, 10 million times, and random inputs to every op; nothing may panic
+soak:  ## Hands broken bytes to all that reads bytes of others, 10 million times, random inputs to every op, and 10,000 jobs whose processes die; nothing may panic or be lost
 	$(CARGO) run --profile soak --locked --quiet -p testing --bin soak -- $(TARGET) $(SEED) $(N)
 ifeq ($(TARGET),all)
 	FUZZ_SEED=$(SEED) FUZZ_EXECUTIONS=$(N) $(CARGO) test --profile soak --locked --quiet -p testing --test fuzz_ops -- --nocapture
+	SEEDS=10000 $(CARGO) test --profile soak --locked --quiet -p testing --test simulation_recovery
 endif
 
 # Pythons with paddlepaddle 1.8.5 and 2.6.2; those named here are used instead of installing them.

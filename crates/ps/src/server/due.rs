@@ -7,8 +7,9 @@ use super::{Apply, Asker, Server};
 use crate::ids::{Millis, TrainerId};
 use crate::message::{Cancel, Due, Go};
 
-/// With more cuts that not all servers have kept, no others are made.
+/// With so many cuts that not all servers have kept, others are made less often.
 const KEPT_MAX: usize = 64;
+const SELDOM_MS: u64 = 60_000;
 
 /// After a cut that could not be: the next attempt.
 const PAUSE_MS: u64 = 50;
@@ -106,9 +107,11 @@ impl Server {
 
     /// A cut was made here, or failed.
     pub(super) fn cut_ended(&mut self, now: Millis) {
+        let is_crowded = self.cuts.kept().len() >= KEPT_MAX;
+        let pause = if is_crowded { SELDOM_MS } else { 0 };
         let schedule = &mut self.schedule;
-        (schedule.n_cancelled, schedule.not_before) = (0, now);
-        schedule.next = Some(now + self.config.cut_every_ms);
+        (schedule.n_cancelled, schedule.not_before) = (0, now + pause);
+        schedule.next = Some(now + pause.max(self.config.cut_every_ms));
     }
 
     /// Time passed: gives notice of a cut, or gives one up.
@@ -130,8 +133,7 @@ impl Server {
         // Those who were told to go have not come yet.
         let is_under_way = self.schedule.gone.is_some_and(|gone| gone > self.cuts.begun());
         let is_idle = self.cuts.is_idle() && !is_under_way;
-        let is_useful = self.cuts.kept().len() < KEPT_MAX;
-        if is_time && is_idle && is_useful && self.members.all_here() {
+        if is_time && is_idle && self.members.all_here() {
             self.give_notice();
         }
     }
