@@ -186,7 +186,7 @@ impl Server {
     pub(super) fn mark(&mut self) {
         let parts = self.rounds.parts();
         let of_trainer = |(trainer, parts): (TrainerId, Vec<Vec<_>>)| {
-            let push = |grads| Push { grads, behind: 0 };
+            let push = |grads| Push::new(grads);
             (trainer, parts.into_iter().map(push).collect())
         };
         let protocol = Protocol {

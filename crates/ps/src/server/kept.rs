@@ -197,7 +197,7 @@ mod tests {
     fn kept() -> Kept {
         let value = Value::Tensor(Tensor::full([3], 0.5f32));
         let grad = || Grad { var: VarId(3), value: value.clone() };
-        let part = || Push { grads: vec![grad()], behind: 0 };
+        let part = || Push::new(vec![grad()]);
         let stats = Stats { pushes: 7, ..Stats::default() };
         let gone = vec![(TrainerId(1), Gone::Completed), (TrainerId(2), Gone::Left)];
         let parts = vec![(TrainerId(1), vec![part(), part()])];

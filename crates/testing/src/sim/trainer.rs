@@ -2,9 +2,8 @@
 
 use ps::link::{Broken, Config, Link};
 use ps::message::{
-    Barrier, Complete, Grad, Held, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade, VERSION,
+    Barrier, Complete, Grad, Held, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade,
 };
-use ps::recovery::Term;
 use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::Value;
 
@@ -106,9 +105,7 @@ impl Trainer {
         let n_vars = vars.len();
         vars.rotate_left(incarnation as usize % n_vars);
         let line = |_| {
-            let (version, job, vars) = (VERSION, "sim".to_string(), vars.clone());
-            let term = Term::default();
-            let hello = Hello { version, job, trainer: id, incarnation, term, vars };
+            let hello = Hello::new("sim", id, incarnation, vars.clone());
             Line { link: Link::new(hello, LINK), conn: None, old: None, was_up: false }
         };
         Self {
@@ -270,7 +267,7 @@ impl Trainer {
                 for k in 0..n {
                     let grad = ledger::grad_after(tag(id, step, k), server, memory);
                     let grads = vec![Grad { var: number("grad"), ..grad }];
-                    link.change(now, Push { grads, behind: 0 });
+                    link.change(now, Push::new(grads));
                 }
             };
             match *step {
@@ -279,19 +276,19 @@ impl Trainer {
                 Step::Part(round, _) if after >= round => {}
                 Step::Part(round, n) => {
                     push(link, round, n);
-                    link.change(now, Barrier { round });
+                    link.change(now, Barrier::new(round));
                 }
                 Step::Push(step, n) => push(link, step, n),
                 Step::Fetch => {
                     let vars = vec![number(&own(id)), number(SHARED)];
-                    let pull = Pull { after, changed: false, vars };
+                    let pull = Pull::new(after, vars);
                     self.waiting.push((server, link.ask(now, pull), None));
                     let (table, keys) = (number("table"), vec![1, 2]);
-                    let rows = LookUp { after, table, keys, peek: false };
+                    let rows = LookUp::new(after, table, keys);
                     self.waiting.push((server, link.ask(now, rows), None));
                 }
                 Step::News => {
-                    let pull = Pull { after, changed: true, vars: vec![number("news")] };
+                    let pull = Pull { changed: true, ..Pull::new(after, vec![number("news")]) };
                     self.waiting.push((server, link.ask(now, pull), None));
                 }
                 Step::Meet(turn) if server == 0 => {
