@@ -485,6 +485,10 @@ impl Cluster {
 
     /// Counters of every server.
     pub fn stats(&self) -> Result<Vec<Stats>> {
+        self.steadily(|| self.stats_once())
+    }
+
+    fn stats_once(&self) -> Result<Vec<Stats>> {
         let ask = |client: Arc<Client>| {
             let ticket = client.ask(ps::message::AskStats)?;
             match client.wait(ticket, "counters")? {
