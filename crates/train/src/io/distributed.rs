@@ -11,9 +11,11 @@ use program::distributed::{PlacedKind, Placement, Spread};
 use program::{Distributed, Meta, Program, VarDesc, stream};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
-use super::file::{cannot_load, file_of};
+use super::file::file_of;
 use super::rows::{self, Form, Naming, PieceFile, Share, WAITING, read_pieces};
-use super::vars::{VARIABLES, by_name, check_savable, is_persistable, save_vars, write_vars};
+use super::vars::{
+    VARIABLES, by_name, check_savable, is_persistable, read_tensor, save_vars, write_vars,
+};
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Stage, Transaction};
 use crate::remote::{Cluster, Fetch, SavedPart, Saving};
@@ -194,10 +196,7 @@ pub fn load_slices(job: &Distributed, scope: &Scope, dir: &Path) -> Result<()> {
 
 /// A variable that was saved whole.
 fn whole(folder: &Folder, placed: &Placement) -> Result<Tensor> {
-    let name = file_of(&placed.origin)?;
-    let bytes = folder.read(name).map_err(|error| cannot_load(error, false))?;
-    let whole = stream::tensor_from_bytes(&bytes);
-    whole.map_err(|source| Error::in_file(&folder.dir().join(name), source))
+    read_tensor(folder, file_of(&placed.origin)?)
 }
 
 /// The folder of tables that servers save.

@@ -10,6 +10,7 @@ mod pickle;
 pub(crate) mod rows;
 mod shards;
 mod state;
+mod tensors;
 mod vars;
 
 pub use distributed::{load_slices, save_distributed, save_vars_of_job};

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use program::{Program, VarDesc, stream};
 use tensor::{Tensor, Value};
 
-use super::file::{cannot_load, file_of, read, read_failed, split};
+use super::file::{file_of, read, read_failed, split};
 use super::pickle;
-use super::vars::{by_name, check_shape, is_persistable, load_vars, put, read_vars};
+use super::vars::{by_name, check_shape, is_persistable, load_vars, put, read_tensor, read_vars};
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Manifest, SavedVar, Transaction};
 use crate::scope::Scope;
@@ -103,10 +103,7 @@ fn other_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String, T
                 None => files_in(folder)?,
             };
             let tensor = |name: String| {
-                let bytes = folder.read(file_of(&name)?);
-                let bytes = bytes.map_err(|error| cannot_load(error, false))?;
-                let tensor = stream::tensor_from_bytes(&bytes);
-                let tensor = tensor.map_err(|source| Error::in_file(&path.join(&name), source))?;
+                let tensor = read_tensor(folder, file_of(&name)?)?;
                 Ok((name, tensor))
             };
             names.into_iter().map(tensor).collect()
