@@ -14,7 +14,7 @@ demo: $(VENV)/ready  ## Trains a line, then click-through rate on two servers an
 	$(VENV)/bin/paddlewheel run examples/book/fit_a_line.py
 	$(VENV)/bin/paddlewheel run examples/ctr/demo.py
 
-# Whoever leaves a test out writes a line here, with the reason.
+# A test that is skipped writes a line here, with the reason.
 SKIPPED := $(CURDIR)/$(VENV)/skipped.txt
 
 test: py  ## Runs every test; the last lines say what was skipped and why

@@ -73,7 +73,7 @@ class Channel:
             self.changed.notify_all()
 
     def close(self):
-        """The reading side is done: whoever waits to put gives up."""
+        """The reading side is done: threads that wait to put give up."""
         with self.changed:
             self.closed = True
             self.items.clear()

@@ -1210,7 +1210,7 @@ class layers:
         ) -> Any:
             """What is left by a step for the next one."""
         def output(self, *outputs: Any) -> Any:
-            """The same for several."""
+            """Several results of a step."""
         def step(self) -> Any:
             """`with rnn.step():` holds what is done for each step."""
         def step_input(self, x: Any) -> Any:
@@ -2518,7 +2518,7 @@ class metrics:
         def add(self, value: Any, weight: Any) -> Any:
             """Adds a value that counts `weight` times."""
         def add_positive(self, value: Any, weight: Any) -> Any:
-            """The same, refusing a negative weight."""
+            """Adds a value, unless its weight is negative."""
         is_used: Any
         def mean(self) -> Any:
             """The mean: a float, or an array if arrays were added."""
@@ -2619,7 +2619,7 @@ class optimizer:
         def apply_gradients(self, params_grads: Any) -> Any:
             """Clips and regularizes gradients and adds the operators that apply them; returns those."""
         def apply_optimize(self, loss: Any, startup_program: Program, params_grads: Any) -> Any:
-            """The same in the program of `loss`."""
+            """Applies gradients in the program of `loss`."""
         def backward(
             self,
             loss: Any,

@@ -31,6 +31,11 @@ def pytest_terminal_summary(terminalreporter):
             file.write("%s: %s\n" % (report.nodeid, reason))
 
 
+def saved_in(folder):
+    """The names of what was saved into a folder, sorted, but for the list of it."""
+    return sorted(name for name in os.listdir(str(folder)) if name != ".paddlewheel")
+
+
 @pytest.fixture(autouse=True)
 def fresh():
     """Each test has its own programs, scope and names."""

@@ -16,7 +16,7 @@ from textwrap import dedent, indent
 
 import pytest
 from clusters import free_port
-from conftest import ROOT
+from conftest import ROOT, saved_in
 from test_ctr import EXAMPLES, aucs, logs, make
 
 DOCUMENTS = os.path.join(os.path.dirname(ROOT), "shared", "seeds")
@@ -102,7 +102,7 @@ def test_000_alone(child, tmp_path):
     shutil.rmtree(str(tmp_path / "fit_a_line.model"))
     result = child(script, alias=True)
     assert result.returncode == 0, result.stderr
-    assert sorted(os.listdir(tmp_path / "fit_a_line.model"))[:2] == ["fc_0.b_0", "fc_0.w_0"]
+    assert saved_in(tmp_path / "fit_a_line.model")[:2] == ["fc_0.b_0", "fc_0.w_0"]
 
 
 def program_000(form):

@@ -7,7 +7,7 @@ import sys
 
 import numpy
 import pytest
-from conftest import HERE, PACKAGES, PROGRAMS
+from conftest import HERE, PACKAGES, PROGRAMS, saved_in
 
 import paddlewheel.fluid as fluid
 from paddlewheel.fluid.incubate.fleet.base.role_maker import Role, RoleMakerBase
@@ -58,7 +58,7 @@ def test_a_job_learns(job, tmp_path, mode):
     kinds = {"none": "Sync", "sync": "Sync", "ssp": "Ssp", "half_async": "HalfAsync", "geo": "GeoSgd"}
     kind = kinds.get(mode, "Async")
     assert "{}Communicator Initialized\n".format(kind) in logs["workerlog.0"]
-    assert sorted(os.listdir(str(tmp_path / "model"))) == ["fc_0.b_0", "fc_0.w_0", "learning_rate_0"]
+    assert saved_in(tmp_path / "model") == ["fc_0.b_0", "fc_0.w_0", "learning_rate_0"]
     model = str(tmp_path / "infer")
     exe = fluid.Executor(fluid.CPUPlace())
     program, feeds, fetches = fluid.io.load_inference_model(model, exe)

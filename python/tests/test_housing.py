@@ -2,7 +2,7 @@
 
 import os
 
-from conftest import PROGRAMS
+from conftest import PROGRAMS, saved_in
 
 SCRIPT = os.path.join(PROGRAMS, "housing.py")
 
@@ -15,5 +15,5 @@ def test_it_trains_under_the_command(child):
 def test_it_trains_under_the_alias(child, tmp_path):
     result = child(SCRIPT, alias=True)
     assert result.returncode == 0, result.stderr
-    saved = sorted(os.listdir(tmp_path / "housing.model"))
+    saved = saved_in(tmp_path / "housing.model")
     assert saved == ["fc_0.b_0", "fc_0.w_0", "learning_rate_0"]

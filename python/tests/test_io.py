@@ -2,11 +2,13 @@
 
 import os
 import pickle
+import shutil
 
 import numpy as np
 import pytest
 
 import paddlewheel.fluid as fluid
+from conftest import saved_in
 from paddlewheel.fluid import io
 
 GOLDEN = os.path.join(
@@ -48,9 +50,9 @@ def test_each_variable_has_a_file(tmp_path):
     exe, _ = model()
     put("fc_0.w_0", 2.0)
     assert io.save_persistables(exe, str(tmp_path / "all")) is None
-    assert sorted(os.listdir(tmp_path / "all")) == sorted(PARAMS + STATE)
+    assert saved_in(tmp_path / "all") == sorted(PARAMS + STATE)
     io.save_params(exe, str(tmp_path / "params"))
-    assert sorted(os.listdir(tmp_path / "params")) == PARAMS
+    assert saved_in(tmp_path / "params") == PARAMS
     assert (tmp_path / "params" / "fc_0.w_0").stat().st_size == 78
     put("fc_0.w_0", 0.0)
     io.load_persistables(exe, tmp_path / "all")
@@ -61,7 +63,7 @@ def test_one_file_for_all(tmp_path):
     exe, _ = model()
     before = value("fc_0.w_0")
     io.save_params(exe, str(tmp_path), filename="params")
-    assert os.listdir(tmp_path) == ["params"]
+    assert saved_in(tmp_path) == ["params"]
     put("fc_0.w_0", 0.0)
     io.load_params(exe, str(tmp_path), filename="params")
     np.testing.assert_array_equal(value("fc_0.w_0"), before)
@@ -83,9 +85,9 @@ def test_variables_may_be_chosen(tmp_path):
     exe, _ = model()
     weight = fluid.default_main_program().all_parameters()[0]
     io.save_vars(exe, str(tmp_path / "a"), vars=[weight, "fc_0.b_0"])
-    assert sorted(os.listdir(tmp_path / "a")) == PARAMS
+    assert saved_in(tmp_path / "a") == PARAMS
     io.save_vars(exe, str(tmp_path / "b"), predicate=lambda v: v.name.endswith("velocity_0"))
-    assert sorted(os.listdir(tmp_path / "b")) == STATE[:2]
+    assert saved_in(tmp_path / "b") == STATE[:2]
     io.save_vars(exe, str(tmp_path / "c"), vars=[])
     assert not (tmp_path / "c").exists()
     put("fc_0.b_0", 3.0)
@@ -120,7 +122,7 @@ def test_saving_refuses(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError):
         io.save_params(exe, str(tmp_path / "file" / "below"))
-    assert os.listdir(tmp_path) == ["file"]
+    assert saved_in(tmp_path) == ["file"]
 
 
 def test_loading_refuses(tmp_path):
@@ -161,7 +163,7 @@ def test_an_inference_model_predicts_the_same(tmp_path):
     fetches = io.save_inference_model(str(tmp_path), ["x"], [predict], exe)
     assert fetches == ["save_infer_model/scale_0.tmp_0"]
     assert len(fluid.default_main_program().global_block().ops) == n_ops
-    assert sorted(os.listdir(tmp_path)) == ["__model__"] + PARAMS
+    assert saved_in(tmp_path) == ["__model__"] + PARAMS
     with fluid.scope_guard(fluid.Scope()):
         program, feeds, targets = io.load_inference_model(str(tmp_path), exe)
         assert feeds == ["x"] and [target.name for target in targets] == fetches
@@ -173,14 +175,14 @@ def test_other_file_names_of_a_model(tmp_path):
     exe, predict = model()
     save = io.save_inference_model
     save(str(tmp_path), "x", predict, exe, model_filename="m", params_filename="p")
-    assert sorted(os.listdir(tmp_path)) == ["m", "p"]
+    assert saved_in(tmp_path) == ["m", "p"]
     loaded = io.load_inference_model(str(tmp_path), exe, "m", "p")
     assert isinstance(loaded, list) and len(loaded) == 3
     with pytest.warns(UserWarning, match="program_only"):
         save(str(tmp_path / "only"), ["x"], [predict], exe, program_only=True)
-    assert os.listdir(tmp_path / "only") == ["__model__"]
+    assert saved_in(tmp_path / "only") == ["__model__"]
     save(str(tmp_path / "train"), ["x"], [predict], exe, export_for_deployment=False)
-    assert "__model__.main_program" in os.listdir(tmp_path / "train")
+    assert "__model__.main_program" in saved_in(tmp_path / "train")
 
 
 def test_models_refuse(tmp_path):
@@ -222,7 +224,7 @@ def test_pickled_state(tmp_path):
     main, prefix = fluid.default_main_program(), str(tmp_path / "s" / "model")
     put("fc_0.w_0", 2.0)
     fluid.save(main, prefix)
-    assert sorted(os.listdir(tmp_path / "s")) == ["model.pdmodel", "model.pdopt", "model.pdparams"]
+    assert saved_in(tmp_path / "s") == ["model.pdmodel", "model.pdopt", "model.pdparams"]
     with open(prefix + ".pdparams", "rb") as file:
         assert (pickle.load(file, encoding="latin1")["fc_0.w_0"] == 2.0).all()
     put("fc_0.w_0", 0.0)
@@ -264,6 +266,9 @@ def test_pickled_state_refuses(tmp_path):
         fluid.load(main, prefix)
     with open(prefix + ".pdparams", "wb") as file:
         pickle.dump({}, file, protocol=2)
+    with pytest.raises(RuntimeError, match="model.pdparams: .* were saved, but .* are there"):
+        fluid.load(main, prefix)
+    shutil.rmtree(str(tmp_path / ".paddlewheel"))
     with pytest.raises(AssertionError, match="Can not find"):
         fluid.load(main, prefix)
 
@@ -330,7 +335,8 @@ try:
 except OSError as error:
     print(error)
 assert open("model/large", "rb").read() == saved
-assert sorted(os.listdir("model")) == ["large", "small"]
+assert sorted(os.listdir("model")) == [".paddlewheel", "large", "small"]
+assert sorted(os.listdir("model/.paddlewheel")) == ["lock", "manifest"]
 """
 
 

@@ -1,4 +1,4 @@
-//! The list of files, taken one by one by whoever is free; their text, line by line.
+//! The list of files, which free threads take one by one; their text, line by line.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek};

@@ -32,7 +32,8 @@ impl Memory {
         Self { pieces, order }
     }
 
-    /// Reads all files with `n_threads` threads. The order is that of the files, whoever read them.
+    /// Reads all files with `n_threads` threads. The order is that of the files,
+    /// whichever thread read them.
     pub(crate) fn load(pass: &Pass, n_threads: usize) -> Result<Self> {
         let n = n_threads.min(pass.files.paths().len()).max(1);
         let mut loaded = thread::scope(|scope| {

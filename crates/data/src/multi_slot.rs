@@ -24,7 +24,7 @@ impl MultiSlot {
         Ok(Self { slots: slots.to_vec(), n_dense, n_names: 0 })
     }
 
-    /// The same for lines that begin with the sample's name, and perhaps with its content.
+    /// Reads lines that begin with the sample's name, and perhaps with its content.
     pub fn with_names(mut self, ins_id: bool, content: bool) -> Self {
         self.n_names = usize::from(ins_id) + usize::from(content);
         self

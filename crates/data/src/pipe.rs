@@ -103,7 +103,7 @@ pub(crate) struct Order<'a> {
 }
 
 /// Why reading ended early.
-enum Broke {
+enum EndedEarly {
     Stopped,
     Stalled,
 }
@@ -121,7 +121,7 @@ pub(crate) struct Pipe {
     python: Option<PathBuf>,
     silence_max: Duration,
     stop: Arc<AtomicBool>,
-    broke: Option<Broke>,
+    broke: Option<EndedEarly>,
     /// Nobody reads on: what the command then complains of is not its own fault.
     hushed: Arc<AtomicBool>,
 }
@@ -195,11 +195,11 @@ impl Pipe {
     /// Whether waiting since `start` should go on.
     fn look(&mut self, start: Instant) -> io::Result<()> {
         if self.stop.load(Ordering::Relaxed) {
-            self.broke = Some(Broke::Stopped);
+            self.broke = Some(EndedEarly::Stopped);
             return Err(io::Error::other("stopped"));
         }
         if start.elapsed() > self.silence_max {
-            self.broke = Some(Broke::Stalled);
+            self.broke = Some(EndedEarly::Stalled);
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(())
@@ -209,8 +209,10 @@ impl Pipe {
     pub(crate) fn error(self, source: io::Error) -> Error {
         let (command, file) = (self.command.clone(), self.file.clone());
         match self.broke {
-            Some(Broke::Stopped) => Error::Stopped,
-            Some(Broke::Stalled) => Error::PipeStalled { command, file, waited: self.silence_max },
+            Some(EndedEarly::Stopped) => Error::Stopped,
+            Some(EndedEarly::Stalled) => {
+                Error::PipeStalled { command, file, waited: self.silence_max }
+            }
             None => Error::ReadFile { file, source },
         }
     }
@@ -430,7 +432,7 @@ mod tests {
         let pid = wait_for(|| std::fs::read_to_string(&mark).ok()?.trim().parse::<u32>().ok());
         let alive = || {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // A zombie is dead, whoever should have waited for it.
+            // A zombie is dead, even if no parent has waited for it.
             !stat.is_empty() && !stat.contains(") Z ")
         };
         assert!(alive());

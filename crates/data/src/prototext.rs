@@ -8,12 +8,12 @@ const DEPTH_MAX: usize = 8;
 
 /// Where something stands, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     line: usize,
     column: usize,
 }
 
-impl Place {
+impl Position {
     pub(crate) fn error(self, reason: impl Into<String>) -> Error {
         Error::BadDesc { line: self.line, column: self.column, reason: reason.into() }
     }
@@ -32,7 +32,7 @@ pub(crate) enum Value {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Field {
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) place: Position,
     pub(crate) value: Value,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Field>> {
 
 struct Parser {
     /// The last one is the end.
-    tokens: Vec<(Place, Token)>,
+    tokens: Vec<(Position, Token)>,
     at: usize,
 }
 
@@ -70,7 +70,7 @@ impl Parser {
         &self.tokens[self.at].1
     }
 
-    fn take(&mut self) -> (Place, Token) {
+    fn take(&mut self) -> (Position, Token) {
         let taken = self.tokens[self.at].clone();
         self.at = (self.at + 1).min(self.tokens.len() - 1);
         taken
@@ -109,7 +109,7 @@ impl Parser {
     fn field(
         &mut self,
         name: String,
-        place: Place,
+        place: Position,
         depth: usize,
         out: &mut Vec<Field>,
     ) -> Result<()> {
@@ -161,9 +161,9 @@ fn is_of_word(char: char) -> bool {
 }
 
 /// Takes a text apart.
-fn tokens(text: &str) -> Result<Vec<(Place, Token)>> {
+fn tokens(text: &str) -> Result<Vec<(Position, Token)>> {
     let mut tokens = Vec::new();
-    let (mut rest, mut place) = (text, Place { line: 1, column: 1 });
+    let (mut rest, mut place) = (text, Position { line: 1, column: 1 });
     while let Some(first) = rest.chars().next() {
         let (token, n_bytes) = match first {
             '#' => (None, rest.find('\n').unwrap_or(rest.len())),
@@ -181,7 +181,7 @@ fn tokens(text: &str) -> Result<Vec<(Place, Token)>> {
         tokens.extend(token.map(|token| (place, token)));
         for char in rest[..n_bytes].chars() {
             match char {
-                '\n' => place = Place { line: place.line + 1, column: 1 },
+                '\n' => place = Position { line: place.line + 1, column: 1 },
                 _ => place.column += 1,
             }
         }
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     fn word(name: &str, place: (usize, usize), word: &str) -> Field {
-        let place = Place { line: place.0, column: place.1 };
+        let place = Position { line: place.0, column: place.1 };
         Field { name: name.to_string(), place, value: Value::Word(word.to_string()) }
     }
 

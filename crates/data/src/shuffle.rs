@@ -5,7 +5,7 @@ use crate::random::{mix, shuffle};
 use crate::records::Records;
 use crate::slot::Slot;
 
-/// How trainers trade: whoever connects them implements it.
+/// How trainers trade; the code that connects them implements it.
 pub trait Exchange {
     /// Which trainer this is.
     fn rank(&self) -> usize;
@@ -64,15 +64,15 @@ pub(crate) struct Scatter {
 
 /// Decides who gets which sample. Of as many samples as there are trainers, counted over all
 /// trainers, each gets one: shares differ by one at most.
-struct Dealer {
+struct Assigner {
     seed: u64,
     /// Samples before the next one.
-    n_dealt: usize,
+    n_assigned: usize,
     /// Who gets those of the present group.
     order: Vec<usize>,
 }
 
-impl Dealer {
+impl Assigner {
     /// Trainers tell each other how much they have.
     fn new(exchange: &dyn Exchange, own: &Scatter) -> Result<Self> {
         let n_trainers = exchange.n_trainers();
@@ -90,23 +90,23 @@ impl Dealer {
                 n_before += u64::from_le_bytes(n) as usize;
             }
         }
-        let mut dealer = Self { seed, n_dealt: n_before, order: (0..n_trainers).collect() };
-        dealer.shuffle();
-        Ok(dealer)
+        let mut assigner = Self { seed, n_assigned: n_before, order: (0..n_trainers).collect() };
+        assigner.shuffle();
+        Ok(assigner)
     }
 
     fn shuffle(&mut self) {
-        let group = self.n_dealt / self.order.len();
+        let group = self.n_assigned / self.order.len();
         self.order.sort_unstable();
         shuffle(&mut self.order, mix(self.seed ^ mix(group as u64)));
     }
 
     fn next(&mut self) -> usize {
-        let place = self.n_dealt % self.order.len();
+        let place = self.n_assigned % self.order.len();
         if place == 0 {
             self.shuffle();
         }
-        self.n_dealt += 1;
+        self.n_assigned += 1;
         self.order[place]
     }
 }
@@ -120,9 +120,9 @@ pub(crate) fn scatter(
     mut next: impl FnMut(&mut dyn FnMut(&Records, usize)) -> bool,
 ) -> Result<Vec<Records>> {
     let n_trainers = exchange.n_trainers();
-    let mut dealer = Dealer::new(exchange, &own)?;
+    let mut assigner = Assigner::new(exchange, &own)?;
     let mut receiver = |records: &Records, at| match records.key(at) {
-        0 => dealer.next(),
+        0 => assigner.next(),
         // Samples of one name meet at one trainer, where they can be merged.
         key => (mix(key) % n_trainers as u64) as usize,
     };

@@ -35,7 +35,7 @@ impl Slot {
         Self { kind: SlotKind::Float, ..Self::ids(name) }
     }
 
-    /// The same with a shape instead of sequences.
+    /// Gives the slot a shape instead of sequences.
     pub fn dense(mut self, shape: &[i64]) -> Self {
         self.dense = Some(shape.to_vec());
         self

@@ -100,7 +100,7 @@ impl Vars<'_> {
         })
     }
 
-    /// The same where there must be one.
+    /// The first of these variables that is set; it is an error if none is.
     pub(crate) fn need(self, names: &'static [&'static str]) -> Result<Found> {
         self.first(names).ok_or(Error::MissingVariable { name: names[0], aliases: &names[1..] })
     }

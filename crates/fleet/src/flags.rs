@@ -96,7 +96,7 @@ const DEFAULTS: &[(&str, Value)] = &[
     ("worker_update_interval_secs", Value::Count(900)),
 ];
 
-/// A trainer says so often that it is there that a shorter lease would bury the living.
+/// Trainers report at intervals. A shorter lease would end some that are alive.
 const LEASE_MIN: Duration = Duration::from_secs(3);
 
 /// Another spelling found in documents.

@@ -21,7 +21,7 @@ pub fn unresolved(endpoints: &[Endpoint]) -> Option<String> {
 /// A server was told to end before its trainers had; a launcher looks for it in the server's log.
 pub const SIGNALLED: &str = "this server ends because it was told to by";
 
-/// The same with the signal.
+/// A server that ends because of this signal.
 pub fn signalled(signal: &str) -> Line {
     Line::warning("server", format!("{SIGNALLED} {signal}"))
 }

@@ -33,7 +33,7 @@ impl Signals {
         (signal != 0).then_some(signal)
     }
 
-    /// The same for whoever cannot hold this.
+    /// A function that says whether a signal came, for code that cannot hold this.
     pub(crate) fn asker(&self) -> impl Fn() -> bool + Send + 'static + use<> {
         let last = self.last.clone();
         move || last.load(Ordering::Relaxed) != 0

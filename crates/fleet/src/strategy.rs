@@ -55,7 +55,7 @@ impl TrainerConfig {
         Self { mode, n_threads, values }
     }
 
-    /// The same for this process.
+    /// The settings of this process, from its environment.
     pub fn from_environment(
         mode: Option<Mode>,
         var: &dyn Fn(&str) -> Option<String>,
@@ -106,7 +106,7 @@ impl TrainerConfig {
         (0..TRAINER.len()).map(|at| self.setting(at)).collect()
     }
 
-    /// The same for the sender itself.
+    /// The settings as the background sender takes them.
     pub fn communicator(&self) -> CommunicatorConfig {
         let [merge, queue, _, fetch, _, _, sum, ..] = self.values;
         CommunicatorConfig {
@@ -215,7 +215,7 @@ impl ServerConfig {
         }
     }
 
-    /// The same for a server's program.
+    /// The thread counts as a server's program has them.
     pub fn threads(&self) -> Threads {
         let count = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
         Threads {

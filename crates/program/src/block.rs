@@ -268,7 +268,7 @@ impl Block {
         self.index.get(name).map(|&at| &self.vars[at])
     }
 
-    /// The same, to change. Changing its name is not possible this way: see [`Block::rename_var`].
+    /// A variable by name, to change. Changing its name is not possible this way: see [`Block::rename_var`].
     pub fn var_mut(&mut self, name: &str) -> Option<&mut VarDesc> {
         self.index.get(name).map(|&at| &mut self.vars[at])
     }

@@ -138,7 +138,7 @@ impl Builder<'_> {
         Var(name)
     }
 
-    /// The same for what gradients must not pass (a label's one-hot, a comparison).
+    /// A new variable that gradients do not pass (a label's one-hot, a comparison).
     pub fn temp_stopped(&mut self, layer: &str, dtype: DType) -> Var {
         let var = self.temp(layer, dtype);
         let block = self.main.current_block();

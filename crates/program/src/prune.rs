@@ -89,7 +89,7 @@ impl Program {
         found
     }
 
-    /// The same without the blocks no op runs; the others get new numbers.
+    /// The program without the blocks that no op runs; the others get new numbers.
     fn without_unused_blocks(self) -> Program {
         let mut kept = self.blocks_within(vec![0]);
         // A variable may be looked up in the blocks around a kept one, so those stay too.

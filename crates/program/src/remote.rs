@@ -1,7 +1,7 @@
 //! What ops that talk to parameter servers ask for.
 //!
 //! A program is data and knows no sockets: its `send`, `recv` and look-up ops hand their routes and
-//! their values to whoever runs the program. `train` answers with connections to real servers,
+//! their values to what runs the program. `train` answers with connections to real servers,
 //! op tests with a list.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub trait Remote {
     fn send(&mut self, send: &Send, values: &[&Value]) -> Result<()>;
 
     /// Memory for the next value of a variable that `send` has just handed over for good.
-    fn room(&mut self, _n_bytes: usize) -> Tensor {
+    fn memory(&mut self, _n_bytes: usize) -> Tensor {
         Tensor::default()
     }
 

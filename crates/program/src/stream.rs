@@ -1,8 +1,7 @@
 //! Variables as bytes: the streams of Fluid's model files, all integers little-endian.
 //!
-//! Bytes in, values out, and back; whoever has the bytes of a file (`save` and `load` ops,
-//! `train::io`) comes here. Nothing is allocated because a header says so: a claim is compared with
-//! the bytes that are really there first.
+//! Bytes in, values out, and back. The `save` and `load` ops and `train::io` use it. A length in a
+//! header is compared with the bytes that are there before memory is allocated.
 
 use tensor::{DType, Lod, Rows, Shape, Tensor, Value};
 
@@ -12,7 +11,13 @@ use crate::serial::wire::{Reader as Wire, Writer};
 
 /// Appends a tensor with its ragged offsets.
 pub fn write_tensor(out: &mut Vec<u8>, tensor: &Tensor) {
-    out.extend_from_slice(&0u32.to_le_bytes());
+    out.extend_from_slice(&head_of_tensor(tensor));
+    out.extend_from_slice(tensor.bytes());
+}
+
+/// What stands before the numbers of a tensor with its ragged offsets.
+pub fn head_of_tensor(tensor: &Tensor) -> Vec<u8> {
+    let mut out = 0u32.to_le_bytes().to_vec();
     out.extend_from_slice(&(tensor.lod().n_levels() as u64).to_le_bytes());
     for level in tensor.lod().levels() {
         out.extend_from_slice(&(8 * level.len() as u64).to_le_bytes());
@@ -20,17 +25,25 @@ pub fn write_tensor(out: &mut Vec<u8>, tensor: &Tensor) {
             out.extend_from_slice(&(offset as u64).to_le_bytes());
         }
     }
-    write_payload(out, tensor);
+    out.extend_from_slice(&payload_head(tensor.dtype(), tensor.dims()));
+    out
 }
 
 /// Appends keyed rows.
 pub fn write_rows(out: &mut Vec<u8>, rows: &Rows) {
-    out.extend_from_slice(&rows_head(rows.ids.len()));
+    out.extend_from_slice(&head_of_rows(rows));
+    out.extend_from_slice(rows.value.bytes());
+}
+
+/// What stands before the numbers of keyed rows.
+pub fn head_of_rows(rows: &Rows) -> Vec<u8> {
+    let mut out = rows_head(rows.ids.len());
     for id in &rows.ids {
         out.extend_from_slice(&id.to_le_bytes());
     }
     out.extend_from_slice(&rows.height.to_le_bytes());
-    write_payload(out, &rows.value);
+    out.extend_from_slice(&payload_head(rows.value.dtype(), rows.value.dims()));
+    out
 }
 
 /// What stands before the ids of keyed rows. Ids, height, [`payload_head`] and numbers follow, for
@@ -49,12 +62,6 @@ pub fn payload_head(dtype: DType, dims: &[usize]) -> Vec<u8> {
     let desc = desc.finish(&[]);
     let (version, size) = (0u32.to_le_bytes(), (desc.len() as i32).to_le_bytes());
     [&version[..], &size, &desc].concat()
-}
-
-/// Type, shape and numbers.
-fn write_payload(out: &mut Vec<u8>, tensor: &Tensor) {
-    out.extend_from_slice(&payload_head(tensor.dtype(), tensor.dims()));
-    out.extend_from_slice(tensor.bytes());
 }
 
 /// The bytes of a file of one variable; `None` for a value that files cannot hold.

@@ -100,17 +100,17 @@ impl Meta {
         Self { kind: VarKind::LodTensor, dtype, dims: dims.to_vec(), lod_level: 0 }
     }
 
-    /// The same with other sizes.
+    /// A copy with other sizes.
     pub fn with_dims(&self, dims: Vec<i64>) -> Self {
         Self { dims, ..self.clone() }
     }
 
-    /// The same with another element type.
+    /// A copy with another element type.
     pub fn with_dtype(&self, dtype: DType) -> Self {
         Self { dtype, ..self.clone() }
     }
 
-    /// The same with another number of ragged levels.
+    /// A copy with another number of sequence levels.
     pub fn with_lod_level(&self, lod_level: i32) -> Self {
         Self { lod_level, ..self.clone() }
     }
@@ -175,7 +175,7 @@ impl VarDesc {
         Self { name: name.to_string(), meta, ..Self::default() }
     }
 
-    /// The same, living between runs.
+    /// Makes it live between runs.
     pub fn persistable(mut self) -> Self {
         self.persistable = true;
         self

@@ -27,7 +27,7 @@ pub(crate) fn cluster() -> PyResult<&'static Cluster> {
     Ok(CLUSTER.get_or_init(|| cluster))
 }
 
-/// A line for whoever waits; stderr is where Fluid's users look.
+/// A line for the waiting user; stderr is where Fluid's users look.
 #[allow(clippy::print_stderr)]
 pub(crate) fn tell(line: &str) {
     eprintln!("{line}");

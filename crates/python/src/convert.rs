@@ -47,7 +47,7 @@ impl Whole {
         })
     }
 
-    /// The same for a number that 0 makes no sense for.
+    /// The number as a smaller type, if it is 1 or more.
     pub(crate) fn positive<T: TryFrom<i64>>(&self, name: &str) -> PyResult<T> {
         match &self.0 {
             Ok(..1) => Err(self.refuse(name, "1 or more")),

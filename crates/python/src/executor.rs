@@ -20,19 +20,19 @@ use crate::error::{from_fleet, from_train};
 use crate::feed::{fetch_names, fill, from_readers, keep, program_arg, results, warn_if_empty};
 use crate::framework::context;
 use crate::from_dataset::{self, Wanted};
-use crate::parallel::{self, Call, World};
+use crate::parallel::{self, Call, ExecutorSettings};
 use crate::signals::{Raised, SIGNALS_EVERY, signalled, taken};
 use crate::tensor::PyScope;
 
 /// Runs programs in a scope.
 #[pyclass(name = "Executor", module = "paddlewheel._core", frozen, subclass)]
 pub(crate) struct PyExecutor {
-    state: Mutex<State>,
+    state: Mutex<Runner>,
     closed: AtomicBool,
 }
 
 /// Kept between runs so that their memory is.
-struct State {
+struct Runner {
     executor: Executor,
     feed: Feed,
     fetched: Vec<Value>,
@@ -40,7 +40,7 @@ struct State {
     raised: Raised,
 }
 
-impl State {
+impl Runner {
     /// Ends a run when a signal handler of Python's raises.
     fn heed_signals(&mut self) {
         let asked = self.raised.clone();
@@ -75,7 +75,7 @@ impl PyExecutor {
         let _ = place;
         let (mut executor, raised) = (Executor::new(), Raised::default());
         executor.set_cluster(cluster::cluster()?.clone());
-        let mut state = State { executor, feed: Feed::new(), fetched: Vec::new(), raised };
+        let mut state = Runner { executor, feed: Feed::new(), fetched: Vec::new(), raised };
         state.heed_signals();
         Ok(Self { state: Mutex::new(state), closed: AtomicBool::new(false) })
     }
@@ -105,7 +105,7 @@ impl PyExecutor {
         if let Some(program) = program {
             let scope = scope.as_ref().map(|scope| scope.clone_ref(py));
             let call = Call { program, feed, fetch_list, scope, return_numpy, return_merged };
-            if let Some(fetched) = parallel::run(py, call, &self.world(py)?)? {
+            if let Some(fetched) = parallel::run(py, call, &self.settings(py)?)? {
                 return Ok(fetched);
             }
         }
@@ -121,10 +121,10 @@ impl PyExecutor {
         warn_if_empty(py, &program)?;
         let mut state = self.ready(py)?;
         if train::serve::server_op(&program).is_some() {
-            State::serve(py, &program, &scope.get().0)?;
+            Runner::serve(py, &program, &scope.get().0)?;
             return Ok(PyList::empty(py).unbind());
         }
-        let State { executor, feed: held, fetched, raised } = &mut *state;
+        let Runner { executor, feed: held, fetched, raised } = &mut *state;
         fill(&program, held, read.as_ref().or(feed))?;
         keep(&program, held, &scope.get().0);
         let fetch: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -172,7 +172,7 @@ impl PyExecutor {
         let (print_period, handler) = (print_period.fit("print_period")?, fetch_handler);
         let wanted = Wanted { fetch, labels, print_period, debug, infers, handler };
         let mut state = self.ready(py)?;
-        let State { executor, raised, .. } = &mut *state;
+        let Runner { executor, raised, .. } = &mut *state;
         let scope = &scope.get().0;
         let report = from_dataset::run(py, executor, raised, &program, scope, dataset, wanted)?;
         let mut fetched = Vec::with_capacity(report.fetched.len());
@@ -200,16 +200,16 @@ impl PyExecutor {
 
 impl PyExecutor {
     /// The state for a run, with the flags as they are now.
-    fn ready(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
+    fn ready(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Runner>> {
         let mut state = self.state.lock_py_attached(py).even_if_poisoned();
         state.executor.options_mut().check_nan_inf = checks_nan_inf().map_err(from_fleet)?;
         Ok(state)
     }
 
     /// What runs on several places share with this executor.
-    fn world(&self, py: Python<'_>) -> PyResult<World> {
+    fn settings(&self, py: Python<'_>) -> PyResult<ExecutorSettings> {
         let mut state = self.ready(py)?;
         let check_nan_inf = state.executor.options_mut().check_nan_inf;
-        Ok(World { cluster: state.executor.cluster().clone(), check_nan_inf })
+        Ok(ExecutorSettings { cluster: state.executor.cluster().clone(), check_nan_inf })
     }
 }

@@ -86,7 +86,7 @@ impl PyMean {
         Ok(())
     }
 
-    /// The same, refusing a negative weight.
+    /// Adds a value, unless its weight is negative.
     fn add_positive(&self, value: &Bound<'_, PyAny>, weight: &Bound<'_, PyAny>) -> PyResult<()> {
         if number(weight, "The 'weight' must be a number(int, float).")? < 0.0 {
             return Err(PyValueError::new_err("The 'weight' can not be negative"));

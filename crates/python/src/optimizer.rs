@@ -15,6 +15,7 @@ use crate::backward::{Pair, check_callbacks, limits, parameter_names, wrap_pairs
 use crate::error::from_program;
 use crate::feed::warn;
 use crate::framework::context;
+use crate::framework::op_desc::InProgram;
 use crate::framework::operator::PyOperator;
 use crate::framework::param::{PyGradClip, PyRegularizer, held};
 use crate::framework::program::PyProgram;
@@ -275,7 +276,7 @@ impl PyOptimizer {
         self.apply(py, &main, &context::default_startup_program(py)?, &pairs)
     }
 
-    /// The same in the program of `loss`.
+    /// Applies gradients in the program of `loss`.
     fn apply_optimize(
         &self,
         py: Python<'_>,
@@ -407,7 +408,7 @@ fn last_ops(py: Python<'_>, program: &Py<PyProgram>, n: usize) -> Vec<PyOperator
     let held = program.get().lock();
     let block = held.current_block();
     let ops = &held.block(block).ops;
-    let op = |id| PyOperator { program: program.clone_ref(py), block, id };
+    let op = |id| PyOperator(InProgram { program: program.clone_ref(py), block, id });
     ops[ops.len() - n..].iter().map(|desc| op(desc.id)).collect()
 }
 

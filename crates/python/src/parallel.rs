@@ -23,20 +23,20 @@ use crate::tensor::{PyScope, PyTensor};
 /// The devices of a compiled program: gradients are added up over them, parameters change once.
 #[pyclass(name = "DataParallel", module = "paddlewheel._core", frozen)]
 pub(crate) struct PyParallel {
-    state: Mutex<State>,
+    state: Mutex<Interruptible>,
     n_places: usize,
     /// Places may stay idle where nothing is trained.
     allows_idle: bool,
 }
 
-struct State {
+struct Interruptible {
     parallel: Parallel,
     /// What a signal handler raised during the run.
     raised: Raised,
 }
 
-/// What an executor brings along.
-pub(crate) struct World {
+/// What a run takes from its executor.
+pub(crate) struct ExecutorSettings {
     pub(crate) cluster: Cluster,
     pub(crate) check_nan_inf: bool,
 }
@@ -97,7 +97,7 @@ impl PyParallel {
         let raised = Raised::default();
         let asked = raised.clone();
         parallel.poll(SIGNALS_EVERY, move || signalled(&asked));
-        Ok(Self { state: Mutex::new(State { parallel, raised }), n_places, allows_idle })
+        Ok(Self { state: Mutex::new(Interruptible { parallel, raised }), n_places, allows_idle })
     }
 
     /// How many places there are.
@@ -111,7 +111,7 @@ impl PyParallel {
 pub(crate) fn run(
     py: Python<'_>,
     call: Call<'_, '_>,
-    world: &World,
+    settings: &ExecutorSettings,
 ) -> PyResult<Option<Py<PyList>>> {
     let compiled = call.program;
     if compiled.is_instance_of::<PyProgram>() || !compiled.hasattr("_devices")? {
@@ -139,12 +139,12 @@ pub(crate) fn run(
     let program = program.get().shared();
     warn_if_empty(py, &program)?;
     let mut state = devices.state.lock_py_attached(py).even_if_poisoned();
-    let State { parallel, raised } = &mut *state;
+    let Interruptible { parallel, raised } = &mut *state;
     let mut feeds = feeds(&program, parallel, read.as_ref().or(feed))?;
     let fetch: Vec<&str> = names.iter().map(String::as_str).collect();
     let scope = &scope.get().0;
-    parallel.check_nan_inf(world.check_nan_inf);
-    parallel.set_cluster(&world.cluster);
+    parallel.check_nan_inf(settings.check_nan_inf);
+    parallel.set_cluster(&settings.cluster);
     let ran = py.detach(|| parallel.run(&program, scope, &mut feeds, &fetch));
     let raised = taken(raised);
     let fetched = ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;

@@ -1,5 +1,7 @@
 //! The transpiler as Python sees it.
 
+use std::ops::Range;
+
 use fleet::ready::{self, Watch};
 use program::distributed::{PlacedKind, Switch, Switches};
 use program::{Distributed, Program};
@@ -62,7 +64,8 @@ impl PyTranspiled {
     #[getter]
     fn lines(&self) -> Vec<String> {
         let line = |placed: &program::distributed::Placement| {
-            format!("{} {:?} -> {}", placed.slice, placed.slice_dims, placed.endpoint)
+            let (name, at) = (&placed.piece.name, self.0.job().endpoint(placed.piece.server));
+            format!("{name} {:?} -> {at}", placed.dims())
         };
         self.0.job().placement.iter().map(line).collect()
     }
@@ -186,7 +189,10 @@ fn slice_shape(
         return Err(PyValueError::new_err(text));
     }
     let cuts = transpile::slice_variable(&shape, n_servers.fit("n_servers")?, min_block_size);
-    Ok(cuts.iter().map(|cut| (cut.block, cut.offset, cut.elements)).collect())
+    let width = shape.iter().skip(1).product::<i64>().max(1);
+    let block =
+        |(at, rows): (usize, Range<i64>)| (at, rows.start * width, (rows.end - rows.start) * width);
+    Ok(cuts.into_iter().enumerate().map(block).collect())
 }
 
 /// The servers that "RoundRobin" or "HashName" chooses after `step` blocks.
@@ -237,11 +243,11 @@ fn describe<'py>(py: Python<'py>, job: &Distributed) -> PyResult<Bound<'py, PyDi
         let one = PyDict::new(py);
         one.set_item("origin", &placed.origin)?;
         one.set_item("origin_shape", &placed.origin_dims)?;
-        one.set_item("slice", &placed.slice)?;
-        one.set_item("slice_shape", &placed.slice_dims)?;
-        one.set_item("block_id", placed.block)?;
-        one.set_item("offset", placed.offset)?;
-        one.set_item("endpoint", &placed.endpoint)?;
+        one.set_item("slice", &placed.piece.name)?;
+        one.set_item("slice_shape", placed.dims())?;
+        one.set_item("block_id", placed.piece.block)?;
+        one.set_item("offset", placed.offset())?;
+        one.set_item("endpoint", job.endpoint(placed.piece.server))?;
         one.set_item("vtype", kind)?;
         placement.push(one);
     }

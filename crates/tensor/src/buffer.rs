@@ -23,7 +23,7 @@ pub trait Memory: Send + Sync {
     fn bytes(&self) -> &[u8];
     /// The bytes to write; nothing if they may only be read.
     fn bytes_mut(&mut self) -> Option<&mut [u8]>;
-    /// Where it lies, for whoever passes it on: the region, the part of it, the offset.
+    /// Where it lies, for code that passes it on: the region, the part of it, the offset.
     fn place(&self) -> (u64, u32, u64);
 }
 

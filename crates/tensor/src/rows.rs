@@ -101,7 +101,7 @@ pub fn merge<'a, T>(
     add_up(inputs.map(|(ids, values)| whole(ids, values, width)), width, scratch, out);
 }
 
-/// The same with ids always ascending, for who walks a table along with them.
+/// Adds up rows as [`merge`] does, with ascending ids, for code that walks along a table.
 pub fn merge_sorted<'a, T>(
     inputs: impl Iterator<Item = (&'a [i64], &'a [T])> + Clone,
     width: usize,

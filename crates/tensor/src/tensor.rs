@@ -58,7 +58,7 @@ impl Tensor {
             return Err(Error::RowOutOfRange { row: rows.end as i64, height: height as i64 });
         }
         let bytes = rows.start * row_bytes..rows.end * row_bytes;
-        let memory = Part { whole: whole.clone(), bytes };
+        let memory = SharedBytes { whole: whole.clone(), bytes };
         Self::lent(whole.dtype, shape.with_dim(0, rows.len()), Box::new(memory))
     }
 
@@ -117,7 +117,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// The same with the type as a value.
+    /// Resizes to a shape and an element type that is known when the program runs.
     pub fn resize_as(&mut self, dtype: DType, shape: Shape) {
         self.dtype = dtype;
         self.shape = shape;
@@ -258,12 +258,12 @@ impl Tensor {
 }
 
 /// Bytes of a tensor that others hold too.
-struct Part {
+struct SharedBytes {
     whole: Arc<Tensor>,
     bytes: Range<usize>,
 }
 
-impl Memory for Part {
+impl Memory for SharedBytes {
     fn bytes(&self) -> &[u8] {
         &self.whole.bytes()[self.bytes.clone()]
     }

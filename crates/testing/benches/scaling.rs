@@ -208,11 +208,10 @@ fn train(size: Size, number: usize, endpoints: &str) {
     exe.run(&net.startup, &scope, &mut Feed::new(), &[]).expect("the trainer starts");
     let job = net.main.distributed.clone().expect("it was split");
     // Each trainer makes the rows of one server.
-    for piece in job.pieces(TABLE).filter(|piece| piece.block % N_PROCESSES == number) {
-        let server = job.server(&piece.endpoint).expect("a server of the job");
-        let client = cluster.client(server).expect("a server");
-        let n_rows = piece.slice_dims[0];
-        let table = ps::VarId(job.var(server, &piece.slice).expect("it has a number").0);
+    let pieces = job.pieces(TABLE).map(|placed| &placed.piece);
+    for piece in pieces.filter(|piece| piece.block % N_PROCESSES == number) {
+        let client = cluster.client(piece.server).expect("a server");
+        let (n_rows, table) = (piece.n_rows(), ps::VarId(piece.var.0));
         for from in (0..n_rows).step_by(FILL_KEYS) {
             let keys = (from..n_rows.min(from + FILL_KEYS as i64)).collect();
             let look_up = LookUp { after: 0, table, keys, peek: false };

@@ -254,9 +254,9 @@ fn serve((plan, alarm): (&Plan, &Alarm), mut net: Net, list: &str, endpoint: &st
     exe.run(&startup, &scope, &mut Feed::new(), &[]).unwrap_or_else(|e| panic!("startup: {e}"));
     for placed in transpiled.job().on(endpoint) {
         if let Some(whole) = plan.init.get(&placed.origin) {
-            let width: i64 = placed.origin_dims.iter().skip(1).product::<i64>().max(1);
-            let first = (placed.offset / width) as usize;
-            scope.set(&placed.slice, rows(whole, first, placed.slice_dims[0] as usize));
+            let piece = &placed.piece;
+            let (first, n_rows) = (piece.rows.start as usize, piece.n_rows() as usize);
+            scope.set(&piece.name, rows(whole, first, n_rows));
         }
     }
     if let Some(dir) = &plan.model {

@@ -15,6 +15,7 @@ pub mod modules;
 pub mod nets;
 pub mod recovery;
 pub mod reference;
+pub mod saver;
 pub mod session;
 pub mod sim;
 pub mod soak;

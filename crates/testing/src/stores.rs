@@ -188,7 +188,7 @@ impl Servers {
         let (own, mut told) = (&self.all[server], Vec::new());
         for piece in &own.pieces {
             let random = random.of(&piece.placed.origin);
-            let table = id_of(&own.store, &piece.placed.slice);
+            let table = id_of(&own.store, &piece.placed.piece.name);
             if piece.is_sparse && !self.is_geo {
                 let keys = self.local(server, &piece.placed, &random.of("look").ids(9)).1;
                 let look_up = LookUp { after: 0, table, keys, peek: random.one_in(4) };
@@ -215,17 +215,17 @@ impl Servers {
                 true => {
                     let ids = random.of("ids").ids(12);
                     let (kept, local) = self.local(server, &piece.placed, &ids);
-                    let width = piece.placed.slice_dims[1] as usize;
+                    let width = piece.placed.dims()[1] as usize;
                     let numbers = kept.iter().flat_map(|&at| random.floats(at as u64 * 100, width));
                     let numbers: Vec<f32> = numbers.collect();
                     let value = Tensor::new([local.len(), width], &numbers).expect("rows");
-                    Value::Rows(Rows { ids: local, height: piece.placed.slice_dims[0], value })
+                    Value::Rows(Rows { ids: local, height: piece.placed.dims()[0], value })
                 }
                 false => {
                     let dims: Vec<usize> =
-                        piece.placed.slice_dims.iter().map(|&dim| dim as usize).collect();
+                        piece.placed.dims().iter().map(|&dim| dim as usize).collect();
                     let n = dims.iter().product();
-                    let numbers = random.floats(piece.placed.offset as u64, n);
+                    let numbers = random.floats(piece.placed.offset() as u64, n);
                     Value::Tensor(Tensor::new(&dims[..], &numbers).expect("a tensor"))
                 }
             };
@@ -239,11 +239,11 @@ impl Servers {
 
     /// Which of these rows a piece has: which they are in the list, and the server's numbers for them.
     fn local(&self, server: usize, placed: &Placement, ids: &[i64]) -> (Vec<usize>, Vec<i64>) {
-        let first = placed.offset / placed.slice_dims[1];
+        let first = placed.offset() / placed.dims()[1];
         let own = |(at, &id): (usize, &i64)| match placed.spread {
             Spread::Hash => (server_of(id, self.all.len()) == server).then_some((at, id)),
             Spread::Range => {
-                let is_own = (first..first + placed.slice_dims[0]).contains(&id);
+                let is_own = (first..first + placed.dims()[0]).contains(&id);
                 is_own.then_some((at, id - first))
             }
         };
@@ -260,12 +260,12 @@ impl Servers {
             sum.waiting += size.waiting;
             sum.dropped += size.dropped;
             for placed in self.job.on(&self.job.endpoints[server]) {
-                let value = own.read(&placed.slice);
+                let value = own.read(&placed.piece.name);
                 let n_bytes = value.bytes().len() / value.dims()[0].max(1);
                 let height = placed.origin_dims[0].max(1) as usize;
                 let whole = all.entry(placed.origin.clone()).or_insert(vec![0; height * n_bytes]);
-                let width: i64 = placed.slice_dims.iter().skip(1).product();
-                let first = (placed.offset / width.max(1)) as usize;
+                let width: i64 = placed.dims().iter().skip(1).product();
+                let first = (placed.offset() / width.max(1)) as usize;
                 let numbers: Vec<usize> = match placed.spread {
                     Spread::Range => (first..first + value.dims()[0]).collect(),
                     Spread::Hash => (0..height)
@@ -295,13 +295,13 @@ impl Started {
         for placed in job.on(endpoint).filter(|placed| placed.kind != PlacedKind::Optimizer) {
             let entry = op.attrs.strs("grad_to_block_id").expect("a list").iter();
             let names = entry.filter_map(|entry| Some(entry.rsplit_once(':')?.0));
-            let suffix = placed.slice.strip_prefix(&placed.origin).unwrap_or("");
+            let suffix = placed.piece.name.strip_prefix(&placed.origin).unwrap_or("");
             let is_of = |name: &&str| {
                 let grad = format!("{}@GRAD{suffix}", placed.origin);
-                *name == grad || **name == format!("{}.delta", placed.slice)
+                *name == grad || **name == format!("{}.delta", placed.piece.name)
             };
             let name = names.clone().find(is_of);
-            let name = name.unwrap_or_else(|| panic!("no gradient of {}", placed.slice));
+            let name = name.unwrap_or_else(|| panic!("no gradient of {}", placed.piece.name));
             let per_trainer = (0..job.n_trainers).map(|n| format!("{name}.trainer_{n}"));
             let per_trainer: Vec<String> = per_trainer.filter(|name| is_grad(name)).collect();
             let grads = if per_trainer.is_empty() { vec![name.to_string()] } else { per_trainer };

@@ -125,8 +125,8 @@ fn run(mode: Option<Mode>, n_servers: usize, dir: &Path, model: Option<&Path>) -
 
 fn files(dir: &Path) -> Vec<String> {
     let names = std::fs::read_dir(dir).unwrap();
-    let mut names: Vec<_> =
-        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name != ".paddlewheel").collect();
     names.sort();
     names
 }

@@ -40,7 +40,7 @@ fn requests() -> Vec<Request> {
         Pull { after: 3, changed: true, vars: vec![VarId(0), VarId(7)] }.into(),
         LookUp { after: 1, table: VarId(0), keys: vec![1, -2, 3], peek: false }.into(),
         Meet { place: name(), turn: 2, bytes: vec![1, 2, 3] }.into(),
-        Save { table: name(), dir: name(), phase: Phase::Tidy }.into(),
+        Save { table: name(), dir: name(), phase: Phase::GiveUp }.into(),
         Trade { place: name(), turn: 2, parts: vec![vec![1, 2], Vec::new()] }.into(),
         AskStats.into(),
     ]

@@ -1,58 +1,273 @@
 //! Servers and trainers die at any moment, and the job goes on as if they had not.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
+use std::sync::Mutex;
+
+use program::distributed::Mode;
+use program::optimizer::{Adam, Optimizer};
 use program::{Net, Var};
-use testing::linear::Linear;
-use testing::recovery::{Death, Outcome, Plan, Victim, run};
-use train::Feed;
+use tensor::{Lod, Tensor, mix};
+use testing::close::{Tolerance, assert_tensor};
+use testing::linear::{self, COMMON, LR, Linear, N_FEATURES, ROW_GRAD, own_row};
+use testing::models::{self, Ctr};
+use testing::recovery::{Death, Died, Outcome, Plan, Trainer as Process, Victim, run, run_script};
+use train::parallel::{LossScale, Parallel, split};
 use train::transpile::Config;
+use train::{Error, Feed};
 
-const N_STEPS: usize = 120;
+use Victim::{Server, Trainer};
 
+/// Enough for some cuts.
+const N_STEPS: usize = 250;
+const N_QUICK_STEPS: usize = 800;
 const NET: Linear = Linear { table: true, is_distributed: false, halving: false };
-
-fn build() -> (Net, Var) {
-    NET.build()
-}
-
-fn feed(id: usize, step: usize) -> Feed {
-    NET.feed(id, step)
-}
 
 fn plan(config: Config, deaths: &[Death]) -> Plan {
     Plan {
         n_servers: 2,
         n_trainers: 2,
         config,
-        n_steps: vec![N_STEPS, N_STEPS],
+        n_steps: vec![N_STEPS; 2],
         cut_every_ms: 20,
         deaths: deaths.to_vec(),
     }
 }
 
+/// After a step of a trainer, with so many cuts kept.
 fn death(by: usize, step: usize, n_cuts: u64, victim: Victim) -> Death {
     Death { by, step, n_cuts, victim }
 }
 
-/// The same files, and every trainer saw the same losses.
+fn ctr() -> (Net, Var) {
+    let model = Ctr {
+        n_slots: 3,
+        n_dense: 4,
+        n_rows: 500,
+        dim: 4,
+        hidden: vec![8],
+        num_thresholds: 255,
+        slide_steps: 1,
+        pooled: true,
+        is_sparse: true,
+    };
+    let mut net = Net::with_seed(7);
+    let vars = models::ctr(&mut net, &model, Optimizer::new(Adam::default(), 0.01)).unwrap();
+    (net, vars.loss)
+}
+
+/// Eight samples that depend on nothing but their number.
+fn clicks(id: usize, step: usize) -> Feed {
+    let n = 8;
+    let draw = |what: usize, at: usize| {
+        mix(((id * 1_000_003 + step) * 64 + what) as u64 ^ (at as u64) << 40)
+    };
+    let mut feed = Feed::new();
+    for slot in 0..3 {
+        let ids: Vec<i64> = (0..n).map(|at| (draw(slot, at) % 500) as i64).collect();
+        let mut ids = Tensor::new([n, 1], &ids).unwrap();
+        ids.set_lod(Lod::from_lengths(vec![1; n]));
+        feed.set(&format!("C{}", slot + 1), ids);
+    }
+    let dense: Vec<f32> = (0..4 * n).map(|at| (draw(9, at) % 1000) as f32 / 1000.0).collect();
+    let labels: Vec<i64> = (0..n).map(|at| (draw(8, at) % 2) as i64).collect();
+    feed.set("dense_input", Tensor::new([n, 4], &dense).unwrap());
+    feed.set("label", Tensor::new([n, 1], &labels).unwrap());
+    feed
+}
+
+/// The same model, and every trainer saw the same losses, as in a job in which nobody died.
 #[track_caller]
-fn assert_same(disturbed: &Outcome, calm: &Outcome) {
+fn same_as_calm(plan: &Plan) {
+    same_by(plan, |plan| run(plan, ctr, clicks));
+}
+
+#[track_caller]
+fn same_by(plan: &Plan, run: impl Fn(&Plan) -> Outcome) {
+    let (disturbed, calm) = (run(plan), run(&Plan { deaths: Vec::new(), ..plan.clone() }));
     let log = || disturbed.lines.join("\n");
+    assert_deaths(plan, &disturbed);
     assert_eq!(disturbed.losses, calm.losses, "{}", log());
+    assert!(calm.saved.len() > 8, "{:?}", calm.saved.keys());
     assert_eq!(disturbed.saved, calm.saved, "{}", log());
 }
 
-#[test]
-fn an_undisturbed_job_makes_cuts() {
-    let calm = run(&plan(Config::default(), &[]), build, feed);
-    assert!(calm.lines.iter().any(|line| line.contains("is kept")), "{}", calm.lines.join("\n"));
-    assert_eq!(calm.losses[0].len(), N_STEPS);
+/// Everybody died who should have.
+#[track_caller]
+fn assert_deaths(plan: &Plan, outcome: &Outcome) {
+    let n = outcome.lines.iter().filter(|line| line.contains(" dies after step ")).count();
+    assert_eq!(n, plan.deaths.len(), "{}", outcome.lines.join("\n"));
 }
 
 #[test]
 fn a_killed_server_changes_nothing_in_sync() {
-    let calm = run(&plan(Config::default(), &[]), build, feed);
-    let deaths = [death(0, 10, 1, Victim::Server(1)), death(1, 60, 2, Victim::Server(0))];
-    let disturbed = run(&plan(Config::default(), &deaths), build, feed);
-    assert_same(&disturbed, &calm);
+    let deaths = [death(0, 10, 1, Server(1)), death(1, 120, 0, Server(0))];
+    same_as_calm(&plan(Config::default(), &deaths));
+}
+
+#[test]
+fn a_killed_trainer_changes_nothing_in_sync() {
+    let deaths = [death(0, 10, 1, Trainer(0)), death(0, 120, 0, Trainer(1))];
+    same_as_calm(&plan(Config::default(), &deaths));
+}
+
+#[test]
+fn who_dies_before_the_first_cut_begins_anew() {
+    let deaths = [death(1, 3, 0, Trainer(1)), death(0, 6, 0, Server(0))];
+    same_as_calm(&plan(Config::default(), &deaths));
+}
+
+#[test]
+fn all_may_die_at_once() {
+    let at = |victim| death(1, 60, 1, victim);
+    let deaths = [at(Server(0)), at(Server(1)), at(Trainer(0)), at(Trainer(1))];
+    same_as_calm(&plan(Config::default(), &deaths));
+}
+
+#[test]
+fn trainers_may_end_at_different_times() {
+    let deaths =
+        [death(0, 150, 1, Trainer(1)), death(0, 220, 0, Server(1)), death(0, 240, 0, Trainer(0))];
+    same_as_calm(&Plan { n_steps: vec![280, 200], ..plan(Config::default(), &deaths) });
+}
+
+/// What every step of every trainer has added up to, once each.
+#[track_caller]
+fn counted_once(plan: &Plan) {
+    let outcome = run(plan, || NET.build(), |id, step| NET.feed(id, step));
+    assert_deaths(plan, &outcome);
+    let log = || outcome.lines.join("\n");
+    let share = if plan.config.mode.waits_for_all() { 0.5 } else { 1.0 };
+    let all = (0..2).flat_map(|id| (0..N_QUICK_STEPS).map(move |step| (id, step)));
+    let w = linear::sum(all).map(|sum| 1.0 - LR * share * sum);
+    assert_eq!(outcome.saved["w"], Tensor::new([N_FEATURES, 1], &w).unwrap(), "{}", log());
+    let table = outcome.saved["table"].data::<f32>().unwrap();
+    let after = |n: usize| [0.5 - LR * ROW_GRAD * share * n as f32; 4];
+    assert_eq!(table[COMMON as usize * 4..][..4], after(2 * N_QUICK_STEPS), "{}", log());
+    for id in 0..2 {
+        assert_eq!(table[own_row(id) as usize * 4..][..4], after(N_QUICK_STEPS), "{}", log());
+    }
+}
+
+/// A job with many quick steps, in which everybody dies once.
+fn quick(mode: Mode) -> Plan {
+    let deaths = [
+        death(0, 10, 1, Server(0)),
+        death(0, 80, 0, Trainer(1)),
+        death(0, 150, 0, Trainer(0)),
+        death(1, 200, 0, Server(1)),
+    ];
+    Plan { n_steps: vec![N_QUICK_STEPS; 2], ..plan(Config::of(mode), &deaths) }
+}
+
+#[test]
+fn every_step_counts_once_in_bounded_staleness() {
+    counted_once(&quick(Mode::Ssp { staleness: 2 }));
+}
+
+#[test]
+fn every_step_counts_once_in_half_async() {
+    counted_once(&quick(Mode::HalfAsync));
+}
+
+#[test]
+fn every_step_counts_once_in_async() {
+    counted_once(&quick(Mode::Async));
+}
+
+#[test]
+fn every_step_counts_once_in_geo() {
+    let plan = quick(Mode::Geo { push_every: 3 });
+    let train = |plan: &Plan| run(plan, || NET.build(), |id, step| NET.feed(id, step));
+    let (disturbed, calm) = (train(&plan), train(&Plan { deaths: Vec::new(), ..plan.clone() }));
+    assert_deaths(&plan, &disturbed);
+    for name in ["w", "table"] {
+        let what = format!("{name}\n{}", disturbed.lines.join("\n"));
+        assert_tensor(&what, &disturbed.saved[name], &calm.saved[name], Tolerance::of(1e-5));
+    }
+}
+
+/// Counters that a script sets back by itself, metrics that all trainers have together, and several
+/// devices with statistics of their own.
+#[test]
+fn what_a_script_does_between_steps_comes_back_too() {
+    let deaths =
+        [death(0, 60, 1, Server(1)), death(1, 110, 0, Trainer(0)), death(1, 160, 0, Trainer(1))];
+    let plan = Plan { n_steps: vec![200; 2], ..plan(Config::default(), &deaths) };
+    same_by(&plan, |plan| run_script(plan, ctr, by_hand));
+}
+
+fn by_hand(trainer: &mut Process) -> Result<(), Died> {
+    trainer.start();
+    let mut parallel = Parallel::new(2, Some(LossScale::PerDevice));
+    parallel.set_cluster(&trainer.cluster);
+    let ops = &trainer.net.main.block(0).ops;
+    let stat = ops.iter().find_map(|op| op.input_names("StatPos").first().cloned()).unwrap();
+    for step in 0..trainer.n_steps() {
+        let feed = clicks(trainer.id, step);
+        let mut feeds = split(&feed, 2, false, |_| false).unwrap();
+        let ran = parallel.run(&trainer.net.main, &trainer.scope, &mut feeds, &[&trainer.loss]);
+        let parts = ran.unwrap_or_else(|error| trainer.fail("step", &error)).remove(0);
+        trainer.losses.extend(parts.iter().map(|part| part.get_f64(0)));
+        if step % 10 == 9 {
+            let bring = &mut || {
+                let sum = trainer.scope.read(&stat, |value| value.tensor().map(total));
+                Ok(sum.flatten().unwrap_or(-1.0).to_le_bytes().to_vec())
+            };
+            let met = trainer.cluster.meet_with("sum", bring);
+            let met = met.unwrap_or_else(|error| trainer.fail("meeting", &error));
+            let bytes = met.iter().map(|bytes| f64::from_le_bytes(bytes[..8].try_into().unwrap()));
+            trainer.losses.extend(bytes);
+            // In a repeated script nothing was computed: there is nothing to set back.
+            trainer.scope.write(&stat, |value| {
+                if let Some(tensor) = value.tensor() {
+                    *value = Tensor::full(tensor.shape(), 0i64).into();
+                }
+            });
+        }
+        trainer.stepped(step)?;
+    }
+    Ok(())
+}
+
+fn total(tensor: &Tensor) -> f64 {
+    (0..tensor.shape().n_elements()).map(|at| tensor.get_f64(at)).sum()
+}
+
+/// A script that does something else when it is started again must not go on.
+#[test]
+fn a_script_that_does_not_repeat_itself_is_told_so() {
+    let plan = Plan {
+        n_trainers: 1,
+        n_steps: vec![200],
+        ..plan(Config::default(), &[death(0, 50, 1, Trainer(0))])
+    };
+    let told = Mutex::new(Vec::new());
+    let outcome = run_script(&plan, ctr, |trainer| {
+        trainer.start();
+        for step in 0..trainer.n_steps() {
+            let (is_other, is_shorter) = (trainer.n_starts == 2, trainer.n_starts == 3);
+            let mut feed = clicks(usize::from(is_other && step == 7), step);
+            let loss = [trainer.loss.as_str()];
+            let fetch = if is_shorter && step == 9 { &[][..] } else { &loss };
+            let ran = trainer.exe.run(&trainer.net.main, &trainer.scope, &mut feed, fetch);
+            if let Err(error) = ran {
+                told.lock().unwrap().push(error);
+                return Err(Died);
+            }
+            trainer.stepped(step)?;
+        }
+        Ok(())
+    });
+    assert_eq!(outcome.n_starts, [4]);
+    // Event 0 is the startup program.
+    let told = told.into_inner().unwrap();
+    assert!(matches!(told[0], Error::OtherValues { event: 8, .. }), "{}", told[0]);
+    assert!(matches!(told[1], Error::OtherEvent { event: 10, .. }), "{}", told[1]);
+    let text = told[1].to_string();
+    assert!(text.contains(&format!("fetches {}", trainer_loss())), "{text}");
+    assert!(text.contains("fetches nothing"), "{text}");
+}
+
+fn trainer_loss() -> String {
+    ctr().1.name().to_string()
 }

@@ -4,15 +4,12 @@
 
 use data::{Dataset, Kind, Slot};
 use program::backward::Limits;
-use program::distributed::Mode;
 use program::layers::{self, Auc, CrossEntropy, Data, Embedding, Fc};
 use program::optimizer::{Adam, Optimizer};
 use program::{Net, Var};
 use tempfile::TempDir;
 use tensor::{DType, Tensor};
-use testing::linear::{self, LR, Linear, N_FEATURES};
 use testing::recovery::{Death, Died, Outcome, Plan, Trainer, Victim, run_script};
-use train::Executor;
 use train::from_dataset::{Audience, Pass, Progress, Report};
 use train::transpile::Config;
 
@@ -21,6 +18,10 @@ const N_BATCHES: usize = 240;
 const N_PASSES: usize = 3;
 const N_WORDS: i64 = 300;
 const N_FILES: usize = 4;
+
+/// What the AUC of the last batches has counted. Which batches these are is nobody's choice where there
+/// are several threads.
+const WINDOWS: [&str; 2] = ["_generated_var_0", "_generated_var_1"];
 
 /// One word and two numbers decide about a click; keeps the AUC.
 fn net() -> (Net, Var) {
@@ -86,15 +87,15 @@ impl Files {
 
 /// Sees the losses, and lets others die.
 struct Onlooker<'a> {
-    trainer: &'a Trainer<'a>,
-    losses: &'a mut Vec<f64>,
+    trainer: &'a Trainer,
+    n_seen: &'a mut usize,
     died: bool,
 }
 
 impl Audience for Onlooker<'_> {
-    fn fetched(&mut self, values: &[Tensor]) {
-        self.losses.push(values[0].get_f64(0));
-        self.died |= self.trainer.stepped(self.losses.len()).is_err();
+    fn fetched(&mut self, _: &[Tensor]) {
+        *self.n_seen += 1;
+        self.died |= self.trainer.stepped(*self.n_seen).is_err();
     }
 
     fn goes_on(&mut self, _: &Progress) -> bool {
@@ -102,20 +103,18 @@ impl Audience for Onlooker<'_> {
     }
 }
 
-/// One pass; what died is not told of it.
-fn pass(
-    trainer: &Trainer<'_>,
-    exe: &mut Executor,
-    dataset: &mut Dataset,
-    losses: &mut Vec<f64>,
-) -> Result<Report, Died> {
-    let pass = Pass { fetch: vec![trainer.loss.name().into()], fetch_every: 1, ..Pass::default() };
-    let mut onlooker = Onlooker { trainer, losses, died: false };
-    let ran = exe.run_dataset((&trainer.net.main, trainer.scope), dataset, &pass, &mut onlooker);
+/// One pass; who dies ends in the middle of it.
+fn pass(trainer: &mut Trainer, dataset: &mut Dataset, n_seen: &mut usize) -> Result<Report, Died> {
+    let pass = Pass { fetch: vec![trainer.loss.clone()], fetch_every: 1, ..Pass::default() };
+    let mut exe = std::mem::take(&mut trainer.exe);
+    let mut onlooker = Onlooker { trainer, n_seen, died: false };
+    let ran = exe.run_dataset((&trainer.net.main, &trainer.scope), dataset, &pass, &mut onlooker);
+    let has_died = onlooker.died;
+    trainer.exe = exe;
     match ran {
-        _ if onlooker.died => Err(Died),
+        _ if has_died => Err(Died),
         Ok(report) => Ok(report),
-        Err(error) => panic!("trainer {}: {error}", trainer.id),
+        Err(error) => trainer.fail("pass", &error),
     }
 }
 
@@ -133,42 +132,44 @@ fn plan(config: Config, deaths: &[Death]) -> Plan {
 /// Passes over a dataset; in memory it is shuffled before each. At the end what was learnt is judged.
 fn run(config: &Config, (kind, n_threads): (Kind, usize), deaths: &[Death]) -> Outcome {
     let files = Files::clicks();
-    run_script(&plan(config.clone(), deaths), net, |trainer, exe| {
+    run_script(&plan(config.clone(), deaths), net, |trainer| {
+        trainer.start();
         let mut dataset = files.dataset(trainer.id, kind, n_threads);
-        let mut losses = Vec::new();
         if kind == Kind::InMemory {
             dataset.load().unwrap();
         }
+        let mut n_seen = 0;
         for _ in 0..N_PASSES {
             if kind == Kind::InMemory {
                 dataset.local_shuffle().unwrap();
             }
-            let report = pass(trainer, exe, &mut dataset, &mut losses)?;
+            let report = pass(trainer, &mut dataset, &mut n_seen)?;
             assert_eq!(report.n_samples as usize, N_BATCHES * BATCH, "trainer {}", trainer.id);
             assert_eq!(report.waited.len(), n_threads);
         }
-        Ok(judged(trainer, exe, &mut dataset))
+        trainer.losses = judged(trainer, &mut dataset);
+        Ok(())
     })
 }
 
 /// The loss over all samples of a trainer, with the parameters that it has; and what its counters of
 /// clicks have counted.
-fn judged(trainer: &Trainer<'_>, exe: &mut Executor, dataset: &mut Dataset) -> Vec<f64> {
-    let pass = Pass { fetch: vec![trainer.loss.name().into()], infers: true, ..Pass::default() };
+fn judged(trainer: &mut Trainer, dataset: &mut Dataset) -> Vec<f64> {
     struct Nobody;
     impl Audience for Nobody {
         fn fetched(&mut self, _: &[Tensor]) {}
     }
-    let what = (&trainer.net.main, trainer.scope);
-    let report = exe.run_dataset(what, dataset, &pass, &mut Nobody).unwrap();
+    let pass = Pass { fetch: vec![trainer.loss.clone()], infers: true, ..Pass::default() };
+    let what = (&trainer.net.main, &trainer.scope);
+    let report = trainer.exe.run_dataset(what, dataset, &pass, &mut Nobody).unwrap();
     let mut numbers = vec![report.fetched[0].value.get_f64(0)];
-    for name in trainer.scope.names() {
-        let counts = trainer.scope.get(&name).filter(|_| name.starts_with("_generated_var"));
-        if let Some(tensor) = counts.as_ref().and_then(|value| value.tensor()) {
-            numbers.push((0..tensor.len()).map(|at| tensor.get_f64(at)).sum());
-            let weighted = |at: usize| tensor.get_f64(at) * (at + 1) as f64;
-            numbers.push((0..tensor.len()).map(weighted).sum());
-        }
+    // Those of all batches.
+    for name in ["_generated_var_2", "_generated_var_3"] {
+        let counted = trainer.scope.get(name).unwrap();
+        let counted = counted.tensor().unwrap();
+        numbers.push((0..counted.len()).map(|at| counted.get_f64(at)).sum());
+        let weighted = |at: usize| counted.get_f64(at) * (at + 1) as f64;
+        numbers.push((0..counted.len()).map(weighted).sum());
     }
     numbers
 }
@@ -184,7 +185,9 @@ fn assert_same(disturbed: &Outcome, calm: &Outcome, n_deaths: usize) {
     let n_died = disturbed.lines.iter().filter(|line| line.contains(" dies after ")).count();
     assert_eq!(n_died, n_deaths, "{}", log());
     assert_eq!(disturbed.losses, calm.losses, "{}", log());
-    assert!(disturbed.files == calm.files, "{}", log());
+    for (name, bytes) in calm.files.iter().filter(|(name, _)| !WINDOWS.contains(&name.as_str())) {
+        assert!(disturbed.files.get(name) == Some(bytes), "{name}\n{}", log());
+    }
 }
 
 /// Somebody dies early, in the middle and late.

@@ -88,6 +88,10 @@ fn what_is_missing_or_of_another_shape_is_said() {
     let other = program::stream::to_bytes(&Tensor::full([4, 4999], 0.0f32).into()).unwrap();
     std::fs::write(&moment, other).unwrap();
     let error = load(Some("127.0.0.1:7002")).unwrap_err();
+    assert!(matches!(&error, Error::FileDiffers { path, .. } if *path == moment), "{error}");
+    // Of a folder without a list of files, too.
+    std::fs::remove_dir_all(two.folder.path().join(".paddlewheel")).unwrap();
+    let error = load(Some("127.0.0.1:7002")).unwrap_err();
     let Error::LoadedShape { var, expected, found } = &error else { panic!("{error}") };
     assert_eq!((var.as_str(), &expected[..], &found[..]), (MOMENT, &[4, 5000][..], &[4, 4999][..]));
     std::fs::remove_file(&moment).unwrap();

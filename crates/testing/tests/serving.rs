@@ -258,17 +258,18 @@ fn phases(fails: bool) -> (train::Result<()>, Vec<(usize, Phase)>) {
     let saved = train::io::save_vars_of_job(&cluster, &Scope::new(), to, &vars, &job);
     stop.set();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    let asked = std::mem::take(&mut *asked.lock().unwrap());
+    // Servers are asked at the same time.
+    let mut asked: Vec<(usize, Phase)> = std::mem::take(&mut *asked.lock().unwrap());
+    asked.chunks_mut(2).for_each(|phase| phase.sort_by_key(|&(server, _)| server));
     (saved, asked)
 }
 
 #[test]
 fn all_servers_replace_what_they_saved_or_none_does() {
-    use Phase::{GiveUp, Place, Tidy, Write};
+    use Phase::{GiveUp, Place, Write};
     let (saved, asked) = phases(false);
     saved.unwrap();
-    let all = [(0, Write), (1, Write), (0, Place), (1, Place), (0, Tidy), (1, Tidy)];
-    assert_eq!(asked, all);
+    assert_eq!(asked, [(0, Write), (1, Write), (0, Place), (1, Place)]);
     let (saved, asked) = phases(true);
     assert!(saved.unwrap_err().to_string().contains("no space left"));
     assert_eq!(asked, [(0, Write), (1, Write), (0, GiveUp), (1, GiveUp)]);

@@ -82,12 +82,15 @@ fn a_saved_table_is_loaded_by_as_many_servers() {
     let other = 1 - with_rows;
     let file = |number: usize| folder.join(format!("table_{number}"));
     std::fs::copy(file(with_rows), file(other)).unwrap();
-    let error = load(&dir, &format!("127.0.0.1:700{}", other + 1)).unwrap_err();
-    assert!(matches!(error, Error::RowsFile { .. }), "{error}");
-    std::fs::remove_file(file(1)).unwrap();
-    let error = load(&dir, "127.0.0.1:7002").unwrap_err();
-    assert!(matches!(error, Error::CannotLoad { .. }), "{error}");
-    assert!(error.to_string().contains("table_1"), "{error}");
+    let load = || load(&dir, &format!("127.0.0.1:700{}", other + 1)).unwrap_err();
+    assert!(matches!(load(), Error::FileDiffers { path, .. } if path == file(other)));
+    std::fs::remove_file(file(other)).unwrap();
+    assert!(matches!(load(), Error::FileLost { path, .. } if path == file(other)));
+    // Without a list of files, what is inside must tell.
+    forget_list(&dir);
+    assert!(matches!(load(), Error::MissingPart { path, n: 2, .. } if path == file(other)));
+    std::fs::copy(file(with_rows), file(other)).unwrap();
+    assert!(matches!(load(), Error::RowsFile { path, .. } if path == file(other)));
 }
 
 #[test]
@@ -111,17 +114,25 @@ fn a_save_that_is_not_whole_is_refused() {
     assert_eq!(std::fs::read(folder.join("table_parts")).unwrap(), b"3 hash");
     let last = std::fs::read(file(2)).unwrap();
     std::fs::remove_file(file(2)).unwrap();
-    let error = load(&dir, "127.0.0.1:7001").unwrap_err();
-    assert!(matches!(error, Error::CannotLoad { .. }), "{error}");
-    assert!(error.to_string().contains("table_2"), "{error}");
-    // Files of different saves.
+    let load = || load(&dir, "127.0.0.1:7001").unwrap_err();
+    assert!(matches!(load(), Error::FileLost { path, .. } if path == file(2)));
+    // A part too many.
     std::fs::write(file(2), &last).unwrap();
+    std::fs::write(file(3), &last).unwrap();
+    assert!(matches!(load(), Error::SurplusPart { path, n: 3, .. } if path == file(3)));
+    std::fs::remove_file(file(3)).unwrap();
+    // Files of different saves.
     let with_rows = (0..3).find(|&k| !shard(&first, k).ids.is_empty()).unwrap();
     let other = (with_rows + 1) % 3;
     std::fs::copy(file(with_rows), file(other)).unwrap();
-    let error = load(&dir, "127.0.0.1:7001").unwrap_err();
-    let is_named = |path: &std::path::PathBuf| *path == file(other);
-    assert!(matches!(&error, Error::RowsFile { path, .. } if is_named(path)), "{error}");
+    assert!(matches!(load(), Error::FileDiffers { path, .. } if path == file(other)));
+    forget_list(&dir);
+    assert!(matches!(load(), Error::RowsFile { path, .. } if path == file(other)));
+}
+
+/// As a version left it that knew no list of files.
+fn forget_list(dir: &std::path::Path) {
+    std::fs::remove_dir_all(dir.join(".paddlewheel")).unwrap();
 }
 
 /// Files as servers wrote them when the server of an id was `id % n_servers`.
@@ -133,6 +144,7 @@ fn a_folder_of_the_former_layout_is_loaded_by_any_number_of_servers() {
         let dir = first.folder.path().to_path_buf();
         let all = shard(&first, 0);
         let folder = dir.join("__lookup_table__");
+        forget_list(&dir);
         std::fs::remove_file(folder.join("table_parts")).unwrap();
         for number in 0..n_before {
             let is_here = |id: i64| id % n_before as i64 == number as i64;

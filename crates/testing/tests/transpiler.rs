@@ -248,10 +248,10 @@ fn variables_are_cut_as_in_fluid() {
         let dims: Vec<i64> =
             case["shape"].as_array().unwrap().iter().flat_map(Json::as_i64).collect();
         let cuts = slice_variable(&dims, case["servers"].as_u64().unwrap() as usize, 8192);
-        let elements: Vec<i64> = cuts.iter().map(|cut| cut.elements).collect();
-        assert_eq!(json!(elements), case["elements"], "{case}");
+        let rows: Vec<i64> = cuts.iter().map(|rows| rows.end - rows.start).collect();
         let width: i64 = dims.iter().skip(1).product();
-        let rows: Vec<i64> = elements.iter().map(|n| n / width).collect();
+        let elements: Vec<i64> = rows.iter().map(|n| n * width).collect();
+        assert_eq!(json!(elements), case["elements"], "{case}");
         assert_eq!(json!(rows), case["rows"], "{case}");
     }
 }
@@ -314,10 +314,10 @@ fn blocks_start_as_parts_of_the_whole_for_any_number_of_servers() {
                     op.attrs.remove("on_touch");
                 }
                 for placed in split.job().on(endpoint) {
-                    let piece = &started(&startup, std::slice::from_ref(&placed.slice))[0];
+                    let piece = &started(&startup, std::slice::from_ref(&placed.piece.name))[0];
                     let all = &started(&local.startup, std::slice::from_ref(&placed.origin))[0];
-                    let at = placed.offset as usize * 4;
-                    assert_eq!(piece.shape().to_i64(), placed.slice_dims, "{placed:?}");
+                    let at = placed.offset() as usize * 4;
+                    assert_eq!(piece.shape().to_i64(), placed.dims(), "{placed:?}");
                     assert_eq!(
                         piece.bytes(),
                         &all.bytes()[at..][..piece.bytes().len()],
@@ -348,12 +348,12 @@ fn placement_says_where_everything_is() {
     assert_eq!((job.mode, job.n_trainers, job.is_chief()), (Mode::Sync, 2, true));
     let table: Vec<_> = job.pieces("SparseFeatFactors").collect();
     assert!(table.iter().all(|placed| placed.kind == PlacedKind::RemotePrefetch));
-    assert_eq!(table[1].slice, "SparseFeatFactors.block1");
-    assert_eq!((table[1].offset, &table[1].slice_dims), (5001 * 4, &vec![5000, 4]));
+    assert_eq!(table[1].piece.name, "SparseFeatFactors.block1");
+    assert_eq!((table[1].offset(), table[1].dims()), (5001 * 4, vec![5000, 4]));
     let moments: Vec<_> = job.pieces("SparseFeatFactors_moment1_0").collect();
-    assert_eq!((moments[1].offset, moments[1].kind), (5001 * 4, PlacedKind::Optimizer));
+    assert_eq!((moments[1].offset(), moments[1].kind), (5001 * 4, PlacedKind::Optimizer));
     let powers: Vec<_> = job.pieces("SparseFeatFactors_beta1_pow_acc_0").collect();
-    assert!(powers.iter().all(|placed| placed.is_whole() && placed.offset == 0));
+    assert!(powers.iter().all(|placed| placed.is_whole() && placed.offset() == 0));
     assert_eq!(job.pieces("learning_rate_0").count(), 2);
     // A copy remembers, and a server knows which one it is.
     assert_eq!(net.main.clone().distributed, net.main.distributed);

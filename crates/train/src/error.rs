@@ -362,16 +362,18 @@ pub enum Error {
     ManifestHash { path: PathBuf, expected: u64, found: u64 },
 
     #[error(
-        "{}: {expected} were saved, but {} there; the file was changed, lost or not copied since. If \
-         that was on purpose, remove the folder .paddlewheel beside it{}",
-        path.display(), found_file(found), offered(offer)
+        "{}: {expected} were saved, but {found} are there: the file was changed since. If that was on \
+         purpose, remove the folder .paddlewheel beside it{}", path.display(), offered(offer)
     )]
-    FileDiffers {
-        path: PathBuf,
-        expected: FileState,
-        found: Option<FileState>,
-        offer: Option<PathBuf>,
-    },
+    FileDiffers { path: PathBuf, expected: FileState, found: FileState, offer: Option<PathBuf> },
+
+    /// Fluid's wording; users search for it.
+    #[error(
+        "Load operator fail to open file {}, please check whether the model file is complete or \
+         damaged. ({expected} were saved, but nothing is there: the file was removed or not copied){}",
+        path.display(), offered(offer)
+    )]
+    FileLost { path: PathBuf, expected: FileState, offer: Option<PathBuf> },
 
     #[error(
         "everything was saved, but {} could not be moved to its place ({source}); the next save does \
@@ -384,6 +386,15 @@ pub enum Error {
 
     #[error("{} is no folder of a save under way", path.display())]
     NoStage { path: PathBuf },
+
+    #[error("{}: one of {n} parts of a table is missing ({source})", path.display())]
+    MissingPart { path: PathBuf, n: usize, source: io::Error },
+
+    #[error(
+        "{} looks like a part of table `{var}`, but it is not one of the {n} parts that were saved; \
+         remove it if it is not needed", path.display()
+    )]
+    SurplusPart { path: PathBuf, var: String, n: usize },
 
     #[error("{} was written, but the save does not hold it", path.display())]
     NotSaved { path: PathBuf },
@@ -401,10 +412,6 @@ impl std::fmt::Display for FileState {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{} bytes with checksum {:08x}", self.n_bytes, self.checksum)
     }
-}
-
-fn found_file(found: &Option<FileState>) -> String {
-    found.map_or("nothing is".to_string(), |found| format!("{found} are"))
 }
 
 fn offered(offer: &Option<PathBuf>) -> String {

@@ -7,6 +7,7 @@
 mod cell;
 mod error;
 pub mod executor;
+pub mod folder;
 pub mod from_dataset;
 mod gradients;
 pub mod io;

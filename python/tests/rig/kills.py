@@ -51,7 +51,7 @@ class Job:
         command = [sys.executable, "-m", "paddlewheel", "launch_ps", "--worker_num", "2", "--server_num", "2"]
         if options.kills:
             command += ["--snapshot_dir", "snapshots", "--snapshot_secs", str(options.snapshot_secs)]
-            command += ["--max_restarts", "1000000"]
+            command += ["--max_restarts", "10000"]
         command += [os.path.join(HERE, "job.py"), options.mode, options.source, "saved"]
         with open(os.path.join(self.folder, "launcher.log"), "ab") as log:
             self.launcher = subprocess.Popen(

@@ -74,7 +74,7 @@ class Job(kills.Job):
         command += ["--worker_num", "1", "--server_num", "1", "--log_dir", "logs"]
         if options.faults:
             command += ["--snapshot_dir", "snapshots.%d" % machine, "--snapshot_secs", str(options.snapshot_secs)]
-            command += ["--max_restarts", "1000000"]
+            command += ["--max_restarts", "10000"]
         command += [os.path.join(kills.HERE, "job.py"), options.mode, options.source, "saved"]
         with open(os.path.join(self.folder, "launcher.log"), "ab") as log:
             self.launchers[machine] = subprocess.Popen(

@@ -90,7 +90,7 @@ impl Identity {
         Err(damaged("it has no end"))
     }
 
-    /// The same in words.
+    /// The job in words.
     fn words(&self) -> String {
         let Self { script, arguments, n_servers, n_trainers } = self;
         let words = [&[script.to_string_lossy().into_owned()], &arguments[..]].concat().join(" ");

@@ -213,7 +213,7 @@ impl<'a> Processes<'a> {
     /// Ends all: politely, and after a while not. Returns the names of those that did not end in time.
     fn end(&mut self, grace: Duration, signals: &Signals) -> Vec<&'a str> {
         self.group.terminate();
-        // Whoever asks twice means it.
+        // A user who asks twice means it.
         self.wait(grace, signals);
         let late = self.members.iter().filter(|member| member.is_running());
         let late = late.map(|member| member.process.name.as_str()).collect();

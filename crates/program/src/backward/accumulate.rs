@@ -10,7 +10,7 @@ pub(super) const RENAME: &str = "@RENAME@block0@";
 
 /// One argument of an op's output.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Argument {
     op: usize,
     port: usize,
     arg: usize,
@@ -19,7 +19,7 @@ struct Place {
 /// Where a gradient was written since it was last complete.
 #[derive(Debug, Default)]
 struct Parts {
-    places: Vec<Place>,
+    places: Vec<Argument>,
     /// Parts named so far; names of a later sum go on from here.
     n_named: usize,
 }
@@ -57,11 +57,11 @@ pub(super) fn sum_repeated(mut ops: Vec<OpDesc>) -> Vec<OpDesc> {
     interleave(ops, sums)
 }
 
-fn outputs(op: &OpDesc, at: usize) -> Vec<(Place, String)> {
+fn outputs(op: &OpDesc, at: usize) -> Vec<(Argument, String)> {
     let ports = op.outputs.iter().enumerate();
     let places = ports.flat_map(|(port, (_, vars))| {
         let vars = vars.iter().enumerate().filter(|(_, var)| *var != EMPTY);
-        vars.map(move |(arg, var)| (Place { op: at, port, arg }, var.clone()))
+        vars.map(move |(arg, var)| (Argument { op: at, port, arg }, var.clone()))
     });
     places.collect()
 }

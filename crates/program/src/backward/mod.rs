@@ -169,7 +169,7 @@ fn collect(
         let forward = program.block(block).ops[index].clone();
         let emitted = differentiate(program, block, index, &forward, no_grad)?;
         for mut op in emitted {
-            // Who looks for the mistake looks where the layer is, not where it was differentiated.
+            // Errors name the line of the layer, not the line where it was differentiated.
             op.site = forward.site.clone();
             if forward.kind == "conditional_block" {
                 steps::leave_out(&mut op, &written);

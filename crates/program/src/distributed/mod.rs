@@ -5,6 +5,7 @@
 //! of a program's bytes, because a saved model belongs to no job.
 
 mod mode;
+pub mod ops;
 mod piece;
 pub mod route;
 
@@ -79,27 +80,28 @@ pub struct Placement {
     pub origin: String,
     /// Its whole shape.
     pub origin_dims: Vec<i64>,
-    /// The variable on the server.
-    pub slice: String,
-    /// The piece's shape: rows of the whole.
-    pub slice_dims: Vec<i64>,
-    /// Which piece it is, counted from 0.
-    pub block: usize,
-    /// Elements of the whole before this piece.
-    pub offset: i64,
-    /// Where it lives, `ip:port`.
-    pub endpoint: String,
+    /// Its rows on the server.
+    pub piece: Piece,
     /// What it is for.
     pub kind: PlacedKind,
-    /// Which rows of the whole it has. By hash, the piece is as high as the whole and has some of its
-    /// rows.
+    /// Who has which row. By hash, a piece is as high as the whole and has some of its rows.
     pub spread: Spread,
 }
 
 impl Placement {
     /// Whether this is the whole variable.
     pub fn is_whole(&self) -> bool {
-        self.origin_dims == self.slice_dims
+        self.origin_dims == self.dims()
+    }
+
+    /// The shape of the piece.
+    pub fn dims(&self) -> Vec<i64> {
+        self.piece.dims_of(&self.origin_dims)
+    }
+
+    /// Elements of the whole before the piece.
+    pub fn offset(&self) -> i64 {
+        self.piece.offset_in(&self.origin_dims)
     }
 }
 
@@ -141,7 +143,8 @@ impl Distributed {
 
     /// What lives on one server.
     pub fn on<'a>(&'a self, endpoint: &'a str) -> impl Iterator<Item = &'a Placement> {
-        self.placement.iter().filter(move |placed| placed.endpoint == endpoint)
+        let server = self.server(endpoint);
+        self.placement.iter().filter(move |placed| Some(placed.piece.server) == server)
     }
 
     /// The pieces of one variable, in order; empty if it is on no server.
@@ -154,14 +157,9 @@ impl Distributed {
         self.endpoints.iter().position(|known| known == endpoint).map(ServerId)
     }
 
-    /// Where the rows of a piece are.
-    pub fn piece(&self, placed: &Placement) -> Option<Piece> {
-        let width: i64 = placed.origin_dims.iter().skip(1).product::<i64>().max(1);
-        let first = placed.offset / width;
-        let rows = first..first + placed.slice_dims.first().copied().unwrap_or(0);
-        let (name, server) = (placed.slice.clone(), self.server(&placed.endpoint)?);
-        let var = self.var(server, &name)?;
-        Some(Piece { name, server, var, rows })
+    /// The end point of a server, `ip:port`.
+    pub fn endpoint(&self, server: ServerId) -> &str {
+        self.endpoints.get(server.0).map_or("", String::as_str)
     }
 
     /// The number of a variable of a server.
@@ -199,7 +197,7 @@ impl Distributed {
         self.endpoints.iter().position(|known| self.ps_endpoint.as_ref() == Some(known))
     }
 
-    /// The same job seen from a server.
+    /// The job as a server sees it.
     pub fn for_server(&self, endpoint: &str) -> Arc<Self> {
         Arc::new(Self { ps_endpoint: Some(endpoint.to_string()), ..self.clone() })
     }

@@ -1,6 +1,6 @@
 //! How trainers and servers keep step: one enum, and all that depends on it.
 //!
-//! Nobody else compares modes. Who has to know something asks a method here; a new mode is one more
+//! Nobody else compares modes. Code that has to know something asks a method here; a new mode is one more
 //! case, and the compiler lists the questions it must answer. Fluid says a mode with five booleans, a
 //! number for programs and another number for strategies: they are read and written here only.
 

@@ -12,6 +12,9 @@ pub struct ServerId(pub usize);
 pub struct VarId(pub u32);
 
 impl VarId {
+    /// Of a variable that has no number yet.
+    pub const NONE: Self = Self(u32::MAX);
+
     /// The number of a name in such a list.
     pub fn find(names: &[String], name: &str) -> Option<Self> {
         let at = names.binary_search_by(|known| known.as_str().cmp(name)).ok()?;
@@ -28,6 +31,8 @@ pub struct Piece {
     pub server: ServerId,
     /// Their number there.
     pub var: VarId,
+    /// Which piece of the variable it is, from 0.
+    pub block: usize,
     /// Which rows of the whole.
     pub rows: Range<i64>,
 }
@@ -39,6 +44,20 @@ impl Piece {
     /// Whether it is a variable that is not cut, however many rows that has.
     pub fn is_whole(&self) -> bool {
         self.rows == Self::ALL
+    }
+
+    /// Its shape, of a variable of this shape.
+    pub fn dims_of(&self, whole: &[i64]) -> Vec<i64> {
+        let mut dims = whole.to_vec();
+        if let Some(n_rows) = dims.first_mut().filter(|_| !self.is_whole()) {
+            *n_rows = self.n_rows();
+        }
+        dims
+    }
+
+    /// Elements of a variable of this shape that are before the piece.
+    pub fn offset_in(&self, whole: &[i64]) -> i64 {
+        self.rows.start * whole.iter().skip(1).product::<i64>().max(1)
     }
 
     /// How many rows.

@@ -139,17 +139,17 @@ impl Servers<'_> {
         endpoints.iter().map(|endpoint| self.number(endpoint)).collect()
     }
 
-    fn piece(&self, name: &str, server: ServerId, rows: Range<i64>) -> Result<Piece> {
+    fn piece(&self, name: &str, server: ServerId, block: usize, rows: Range<i64>) -> Result<Piece> {
         let names = self.vars.get(server.0).map_or(&[][..], Vec::as_slice);
         let var = VarId::find(names, name).ok_or_else(|| Error::NotOnServer {
             var: name.to_string(),
             endpoint: self.endpoints.get(server.0).cloned().unwrap_or_default(),
         })?;
-        Ok(Piece { name: name.to_string(), server, var, rows })
+        Ok(Piece { name: name.to_string(), server, var, block, rows })
     }
 
     fn whole(&self, name: &str, server: ServerId) -> Result<Piece> {
-        self.piece(name, server, Piece::ALL)
+        self.piece(name, server, 0, Piece::ALL)
     }
 
     /// One variable on several servers, whole.
@@ -164,7 +164,7 @@ impl Servers<'_> {
             let Some(&n_rows) = sections.get(at) else { return self.whole(name, server) };
             let rows = start..start.saturating_add(n_rows.max(0));
             start = rows.end;
-            self.piece(name, server, rows)
+            self.piece(name, server, at, rows)
         });
         each.collect()
     }
@@ -267,8 +267,11 @@ fn read_look_up(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUp> {
         }
         Spread::Hash => {
             let rows = 0..sections.iter().sum();
-            let part = |(name, &server): (&String, _)| servers.piece(name, server, rows.clone());
-            (Deal::Hash, names.iter().zip(&from).map(part).collect::<Result<_>>()?)
+            let part = |(block, (name, &server)): (usize, (&String, _))| {
+                servers.piece(name, server, block, rows.clone())
+            };
+            let all = names.iter().zip(&from).enumerate();
+            (Deal::Hash, all.map(part).collect::<Result<_>>()?)
         }
     };
     let table = op.input_names("W").first();
@@ -343,7 +346,8 @@ mod tests {
 
     fn piece(name: &str, server: usize, rows: std::ops::Range<i64>) -> Piece {
         let var = VarId(VARS.iter().position(|known| *known == name).unwrap() as u32);
-        Piece { name: name.to_string(), server: ServerId(server), var, rows }
+        let block = name.strip_suffix(".block1").map_or(0, |_| 1);
+        Piece { name: name.to_string(), server: ServerId(server), var, block, rows }
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(super) fn one_op<'b, 'p>(
 }
 
 impl<'b, 'p> OneOp<'b, 'p> {
-    /// The same as a layer of another name.
+    /// Makes the op one of another kind; the names of the layer stay.
     pub(super) fn of(self, kind: &str) -> Self {
         Self { op: OpDesc { kind: kind.to_string(), ..self.op }, ..self }
     }

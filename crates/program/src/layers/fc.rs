@@ -93,7 +93,7 @@ fn product(b: &mut Builder<'_>, x: &Var, new: &NewParam<'_>, n_row_dims: usize) 
     Ok(out)
 }
 
-/// Adds a bias as wide as the dimensions of `x` from `axis` on.
+/// Adds a bias along one dimension of `x`.
 pub(crate) fn add_bias(
     b: &mut Builder<'_>,
     layer: &str,
@@ -106,7 +106,7 @@ pub(crate) fn add_bias(
         layer,
         suffix: "b",
         attr,
-        dims: meta.dims.get(axis..).unwrap_or_default(),
+        dims: meta.dims.get(axis..=axis).unwrap_or_default(),
         dtype: meta.dtype,
         default_init: Initializer::ZERO,
     })?;

@@ -2,6 +2,7 @@
 
 use super::activate;
 use super::append::append;
+use super::fc::add_bias;
 use crate::block::OpDesc;
 use crate::builder::{Builder, NewParam, Var};
 use crate::error::{Error, Result};
@@ -22,7 +23,7 @@ pub enum Padding {
 }
 
 impl Padding {
-    /// The same on both sides, per dimension.
+    /// Equal padding on both sides of each dimension.
     pub fn both(height: i32, width: i32) -> Self {
         Padding::Explicit(vec![height, width])
     }
@@ -155,30 +156,10 @@ pub fn conv2d(
         .attr("data_format", options.data_format);
     b.op(options.padding.attrs(op, "conv2d", layout)?)?;
     let out = match &options.bias_attr {
-        Some(attr) => add_channel_bias(b, &layer, &out, attr, layout.channel_axis())?,
+        Some(attr) => add_bias(b, &layer, &out, attr, layout.channel_axis())?,
         None => out,
     };
     activate(b, &layer, out, options.act)
-}
-
-fn add_channel_bias(
-    b: &mut Builder<'_>,
-    layer: &str,
-    x: &Var,
-    attr: &ParamAttr,
-    axis: usize,
-) -> Result<Var> {
-    let meta = b.meta(x)?;
-    let bias = b.parameter(&NewParam {
-        layer,
-        suffix: "b",
-        attr,
-        dims: &meta.dims[axis..axis + 1],
-        dtype: meta.dtype,
-        default_init: Initializer::ZERO,
-    })?;
-    let op = OpDesc::new("elementwise_add").input("Y", &bias).attr("axis", axis as i32);
-    super::append(b, layer, x, op)
 }
 
 /// Options of [`pool2d`]; defaults as in `fluid.layers.pool2d`.

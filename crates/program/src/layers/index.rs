@@ -14,7 +14,7 @@ const END: i64 = 10_000_000;
 
 /// What is said of one dimension between the brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Index {
     /// One place; the dimension goes.
     At(Size),
     /// `start:end`.
@@ -36,7 +36,7 @@ struct Parts {
 }
 
 /// A part of `x`: `<x>_slice_0`; `x` itself if the index takes all of it.
-pub fn index(b: &mut Builder<'_>, x: &Var, places: &[Place]) -> Result<Var> {
+pub fn index(b: &mut Builder<'_>, x: &Var, places: &[Index]) -> Result<Var> {
     let meta = b.meta(x)?;
     let places = one_for_each(places, meta.dims.len())?;
     let mut parts = Parts::default();
@@ -44,16 +44,16 @@ pub fn index(b: &mut Builder<'_>, x: &Var, places: &[Place]) -> Result<Var> {
         let size = meta.dims[axis];
         let axis = axis as i32;
         match place {
-            Place::At(at) => {
+            Index::At(at) => {
                 let end = behind(b, &at, size)?;
                 parts.dropped.push(axis);
                 parts.cut(axis, at, end);
             }
-            Place::Range(None, None) | Place::Rest => {}
-            Place::Range(start, end) => {
+            Index::Range(None, None) | Index::Rest => {}
+            Index::Range(start, end) => {
                 parts.cut(axis, start.unwrap_or(Size::Is(0)), end.unwrap_or(Size::Is(END)));
             }
-            Place::Reversed => parts.reversed.push(axis),
+            Index::Reversed => parts.reversed.push(axis),
         }
     }
     let mut out = x.clone();
@@ -84,9 +84,9 @@ fn refuse(rule: &'static str, actual: String) -> Error {
     Error::BadArgument { layer: "Variable", argument: "index", rule, actual }
 }
 
-/// The same index with one place for each dimension.
-fn one_for_each(places: &[Place], rank: usize) -> Result<Vec<Place>> {
-    let n_rests = places.iter().filter(|&place| *place == Place::Rest).count();
+/// The index written out: one entry for each dimension.
+fn one_for_each(places: &[Index], rank: usize) -> Result<Vec<Index>> {
+    let n_rests = places.iter().filter(|&place| *place == Index::Rest).count();
     if n_rests > 1 {
         return Err(refuse("`...` can stand only once", n_rests.to_string()));
     }
@@ -95,11 +95,11 @@ fn one_for_each(places: &[Place], rank: usize) -> Result<Vec<Place>> {
         let rule = "more dimensions than the variable has";
         return Err(refuse(rule, format!("{n_said} for {rank}")));
     };
-    let at = places.iter().position(|place| *place == Place::Rest).unwrap_or(n_said);
-    let all = || Place::Range(None, None);
-    let mut full: Vec<Place> = places[..at].to_vec();
+    let at = places.iter().position(|place| *place == Index::Rest).unwrap_or(n_said);
+    let all = || Index::Range(None, None);
+    let mut full: Vec<Index> = places[..at].to_vec();
     full.extend((0..n_left).map(|_| all()));
-    full.extend(places[at..].iter().filter(|&place| *place != Place::Rest).cloned());
+    full.extend(places[at..].iter().filter(|&place| *place != Index::Rest).cloned());
     Ok(full)
 }
 
@@ -147,10 +147,10 @@ mod tests {
         let mut net = Net::default();
         let mut b = net.builder();
         let x = data(&mut b);
-        let at = |place| Place::At(Size::Is(place));
-        let range = |start: i64, end| Place::Range(Some(Size::Is(start)), end);
-        let all = || Place::Range(None, None);
-        let mut is = |places: &[Place], name: &str, dims: &[i64]| {
+        let at = |place| Index::At(Size::Is(place));
+        let range = |start: i64, end| Index::Range(Some(Size::Is(start)), end);
+        let all = || Index::Range(None, None);
+        let mut is = |places: &[Index], name: &str, dims: &[i64]| {
             let var = index(&mut b, &x, places).unwrap();
             assert_eq!((var.name(), &*b.meta(&var).unwrap().dims), (name, dims));
         };
@@ -159,8 +159,8 @@ mod tests {
         is(&[at(0), at(1), at(2)], "x_slice_2", &[1]);
         is(&[range(1, None)], "x_slice_3", &[2, 4, 5]);
         is(&[all(), range(1, Some(Size::Is(3)))], "x_slice_4", &[3, 2, 5]);
-        is(&[Place::Rest, at(0)], "x_slice_5", &[3, 4]);
-        is(&[Place::Reversed], "x_slice_reverse_0", &[3, 4, 5]);
+        is(&[Index::Rest, at(0)], "x_slice_5", &[3, 4]);
+        is(&[Index::Reversed], "x_slice_reverse_0", &[3, 4, 5]);
         is(&[all()], "x", &[3, 4, 5]);
         let ops = &net.main.block(0).ops;
         assert_eq!(ops[1].attrs.ints("ends").unwrap(), [END]);
@@ -173,7 +173,7 @@ mod tests {
         let mut b = net.builder();
         let x = data(&mut b);
         let i = layers::fill_constant(&mut b, &[1], DType::I32, 1.0, FillConstant::default());
-        let part = index(&mut b, &x, &[Place::At(Size::In(i.unwrap()))]).unwrap();
+        let part = index(&mut b, &x, &[Index::At(Size::In(i.unwrap()))]).unwrap();
         assert_eq!(b.meta(&part).unwrap().dims, [4, 5]);
         let op = b.main.block(0).ops.last().unwrap();
         assert_eq!(op.input_names("EndsTensorList"), ["_generated_var_1"]);
@@ -185,8 +185,8 @@ mod tests {
         let mut net = Net::default();
         let mut b = net.builder();
         let x = data(&mut b);
-        let at = |place| Place::At(Size::Is(place));
-        let bad = [vec![at(3)], vec![at(-4)], vec![Place::Rest, Place::Rest], vec![at(0); 4]];
+        let at = |place| Index::At(Size::Is(place));
+        let bad = [vec![at(3)], vec![at(-4)], vec![Index::Rest, Index::Rest], vec![at(0); 4]];
         for places in bad {
             let error = index(&mut b, &x, &places).unwrap_err();
             assert!(matches!(error.root(), Error::BadArgument { .. }), "{error}");

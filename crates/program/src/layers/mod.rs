@@ -88,7 +88,7 @@ pub use embedding::{Embedding, SparseEmbedding, embedding, embedding_v2, sparse_
 pub use fc::{Fc, fc};
 pub use if_else::IfElse;
 pub use image::{Conv2d, Padding, Pool2d, adaptive_pool2d, conv2d, pool2d};
-pub use index::{Place, index};
+pub use index::{Index, index};
 pub use lr::{
     Decay, LearningRate, PolynomialDecay, StepCounter, autoincreased_step_counter, cosine_decay,
     exponential_decay, inverse_time_decay, linear_lr_warmup, natural_exp_decay, noam_decay,

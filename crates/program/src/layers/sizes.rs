@@ -92,7 +92,7 @@ impl Sizes {
         }
     }
 
-    /// The same, as the attributes of most ops hold them.
+    /// What is known, as 32-bit numbers: the attributes of most ops hold those.
     pub(super) fn known_ints(&self) -> Vec<i32> {
         let within = |size: i64| size.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         self.known().into_iter().map(within).collect()

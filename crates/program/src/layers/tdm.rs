@@ -143,7 +143,7 @@ pub fn tdm_sampler(
     Ok(outputs)
 }
 
-/// The same as lists with one variable [-1, samples, 1] per layer (Fluid's `output_list=True`).
+/// What [`tdm_sampler`] gives, as lists with one variable [-1, samples, 1] per layer (Fluid's `output_list=True`).
 pub fn tdm_sampler_list(
     b: &mut Builder<'_>,
     x: &Var,

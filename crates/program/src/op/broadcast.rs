@@ -38,7 +38,7 @@ struct Segment {
 }
 
 /// An operand's part of a segment: a number per place, or one for all.
-enum Lane<'a, T> {
+enum Operand<'a, T> {
     Many(&'a [T]),
     One(T),
 }
@@ -82,7 +82,7 @@ impl Broadcast {
         self.shape
     }
 
-    /// The same with X and Y in each other's place.
+    /// The plan with X and Y in each other's place.
     pub(super) fn swapped(mut self) -> Self {
         std::mem::swap(&mut self.x, &mut self.y);
         for dim in &mut self.dims {
@@ -102,7 +102,7 @@ impl Broadcast {
         self.zip_3([x, y, y], out, |x, y, _| f(x, y));
     }
 
-    /// The same with a third operand, which lies as Y does.
+    /// `out = f(x, y, z)` wherever they meet; the third operand lies as Y does.
     pub(super) fn zip_3<T: Element, U>(
         &self,
         [x, y, z]: [&[T]; 3],
@@ -111,14 +111,14 @@ impl Broadcast {
     ) {
         self.for_each(|at| {
             let out = out[at.out..at.out + at.len].iter_mut();
-            match (self.x_lane(x, at), self.y_lane(y, at), self.y_lane(z, at)) {
-                (Lane::Many(x), Lane::Many(y), Lane::Many(z)) => {
+            match (self.x_part(x, at), self.y_part(y, at), self.y_part(z, at)) {
+                (Operand::Many(x), Operand::Many(y), Operand::Many(z)) => {
                     out.zip(x).zip(y).zip(z).for_each(|(((o, &x), &y), &z)| *o = f(x, y, z));
                 }
-                (Lane::One(x), Lane::Many(y), Lane::Many(z)) => {
+                (Operand::One(x), Operand::Many(y), Operand::Many(z)) => {
                     out.zip(y).zip(z).for_each(|((o, &y), &z)| *o = f(x, y, z));
                 }
-                (Lane::Many(x), Lane::One(y), Lane::One(z)) => {
+                (Operand::Many(x), Operand::One(y), Operand::One(z)) => {
                     out.zip(x).for_each(|(o, &x)| *o = f(x, y, z));
                 }
                 (x, y, z) => {
@@ -154,20 +154,20 @@ impl Broadcast {
             let target = &mut target[at.x..];
             let whole = at.out..at.out + at.len;
             let ab = a[whole.clone()].iter().zip(&b[whole]);
-            match (self.x_lane(x, at), self.y_lane(y, at)) {
-                (Lane::Many(x), Lane::Many(y)) => {
+            match (self.x_part(x, at), self.y_part(y, at)) {
+                (Operand::Many(x), Operand::Many(y)) => {
                     let values = x.iter().zip(y).zip(ab).map(|((&x, &y), (&a, &b))| f(x, y, a, b));
                     target.iter_mut().zip(values).for_each(|(old, new)| join(old, new));
                 }
-                (Lane::Many(x), Lane::One(y)) => {
+                (Operand::Many(x), Operand::One(y)) => {
                     let values = x.iter().zip(ab).map(|(&x, (&a, &b))| f(x, y, a, b));
                     target.iter_mut().zip(values).for_each(|(old, new)| join(old, new));
                 }
-                (Lane::One(x), Lane::Many(y)) => {
+                (Operand::One(x), Operand::Many(y)) => {
                     let values = y.iter().zip(ab).map(|(&y, (&a, &b))| f(x, y, a, b));
                     values.for_each(|new| join(&mut target[0], new));
                 }
-                (Lane::One(x), Lane::One(y)) => {
+                (Operand::One(x), Operand::One(y)) => {
                     ab.for_each(|(&a, &b)| join(&mut target[0], f(x, y, a, b)));
                 }
             }
@@ -199,12 +199,12 @@ impl Broadcast {
         }
     }
 
-    fn x_lane<'a, T: Copy>(&self, x: &'a [T], at: Segment) -> Lane<'a, T> {
-        Lane::of(x, at.x, self.inner().x_moves.then_some(at.len))
+    fn x_part<'a, T: Copy>(&self, x: &'a [T], at: Segment) -> Operand<'a, T> {
+        Operand::of(x, at.x, self.inner().x_moves.then_some(at.len))
     }
 
-    fn y_lane<'a, T: Copy>(&self, y: &'a [T], at: Segment) -> Lane<'a, T> {
-        Lane::of(y, at.y, self.inner().y_moves.then_some(at.len))
+    fn y_part<'a, T: Copy>(&self, y: &'a [T], at: Segment) -> Operand<'a, T> {
+        Operand::of(y, at.y, self.inner().y_moves.then_some(at.len))
     }
 
     /// Calls `f` for each segment, in the order of the result.
@@ -246,18 +246,18 @@ impl Broadcast {
     }
 }
 
-impl<'a, T: Copy> Lane<'a, T> {
+impl<'a, T: Copy> Operand<'a, T> {
     fn of(data: &'a [T], start: usize, len: Option<usize>) -> Self {
         match len {
-            Some(len) => Lane::Many(&data[start..start + len]),
-            None => Lane::One(data[start]),
+            Some(len) => Operand::Many(&data[start..start + len]),
+            None => Operand::One(data[start]),
         }
     }
 
     fn first(&self) -> T {
         match self {
-            Lane::Many(data) => data[0],
-            Lane::One(value) => *value,
+            Operand::Many(data) => data[0],
+            Operand::One(value) => *value,
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn ids(dims: &[usize], data: &[i64]) -> Tensor {
     Tensor::new(dims, data).expect("as many numbers as the shape has")
 }
 
-/// The same tensor as sequences of these lengths.
+/// A tensor as sequences of these lengths.
 pub(crate) fn seq(mut tensor: Tensor, lengths: &[usize]) -> Tensor {
     tensor.set_lod(Lod::from_lengths(lengths.iter().copied()));
     tensor
@@ -106,7 +106,7 @@ impl Check {
         self.gives_all(port, vec![expected])
     }
 
-    /// The same for a port of several variables.
+    /// Checks the outputs at a port of several variables.
     #[track_caller]
     pub(crate) fn gives_all(self, port: &str, expected: Vec<Tensor>) -> Self {
         let checked = self.outputs(port, expected.len());

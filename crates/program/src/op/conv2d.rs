@@ -288,7 +288,7 @@ fn convolve_grad<T: Float>(
     }
 }
 
-/// The same rules under two names.
+/// One set of rules under two names.
 macro_rules! convolution {
     ($op:ident, $grad_op:ident) => {
         impl Op for $op {

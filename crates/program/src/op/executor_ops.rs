@@ -1,4 +1,4 @@
-//! Ops that say something to whoever runs the program, and compute nothing.
+//! Ops that say something to the executor, and compute nothing.
 //!
 //! `feed`: Out = column `col` of what the caller gave. `fetch`: X becomes column `col` of what the
 //! caller gets. `delete_var`: X is not needed any more. `fake_init`: Out lives on a server; here it

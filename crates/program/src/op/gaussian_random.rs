@@ -8,54 +8,15 @@
 use tensor::{DType, Shape, rng};
 
 use super::sizes;
-use super::uniform_random::{ON_TOUCH, no_rows, skipped, stream};
+use super::uniform_random::{ON_TOUCH, no_rows, random, skipped, stream};
 use super::{Grad, Infer, Op, Run, Traits, for_float};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
-pub(super) struct GaussianRandom;
-pub(super) struct GaussianRandomBatchSizeLike;
 pub(super) struct TruncatedGaussianRandom;
 
-impl Op for GaussianRandom {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { draws_stream: true, ..Traits::NONE }
-    }
-
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        let dims = sizes::dims(infer)?;
-        infer.set_output("Out", Meta::dense(sizes::dtype(infer.attrs())?, &dims))
-    }
-
-    fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        if run.attrs().bool(ON_TOUCH, false)? {
-            return no_rows(run);
-        }
-        let shape = sizes::shape(run)?;
-        draw(run, shape)
-    }
-
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
-}
-
-impl Op for GaussianRandomBatchSizeLike {
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        let meta = sizes::batch_size_like(infer)?;
-        infer.set_output("Out", meta)
-    }
-
-    fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let shape = sizes::shape_of_batch_size_like(run)?;
-        draw(run, shape)
-    }
-
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
-}
+random! { GaussianRandom, GaussianRandomBatchSizeLike = draw }
 
 impl Op for TruncatedGaussianRandom {
     fn traits(&self, _attrs: &Attrs) -> Traits {

@@ -7,7 +7,7 @@ use tensor::{Tensor, Value};
 use crate::error::{Error, Result};
 use crate::remote::Remote;
 
-/// The world as ops see it: whoever runs a program implements it.
+/// What ops may ask for from outside; the code that runs programs implements it.
 ///
 /// Each method has a refusal as its default, so that a host offers only what it has.
 pub trait Host {

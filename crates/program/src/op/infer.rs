@@ -77,7 +77,7 @@ impl Infer<'_> {
             .ok_or_else(|| Error::MissingInput { op: self.op.kind.clone(), port: port.to_string() })
     }
 
-    /// The same for a port that may be absent.
+    /// Shape and type of the variable at an input port that may be absent.
     pub fn opt_input(&self, port: &str) -> Result<Option<Meta>> {
         Ok(self.inputs(port)?.into_iter().next())
     }
@@ -103,7 +103,7 @@ impl Infer<'_> {
         self.set_output_at(port, 0, meta)
     }
 
-    /// The same for the `index`-th variable of the port.
+    /// Says what the `index`-th variable at an output port will be.
     pub fn set_output_at(&mut self, port: &str, index: usize, meta: Meta) -> Result<()> {
         let Some(name) = self.op.output_names(port).get(index).filter(|name| *name != EMPTY) else {
             return Ok(());

@@ -25,8 +25,8 @@ use crate::var::{Meta, VarKind};
 
 pub(super) struct LookupTable;
 pub(super) struct LookupTableV2;
+/// The gradient of both.
 pub(super) struct LookupTableGrad;
-pub(super) struct LookupTableV2Grad;
 
 const TABLE_RULE: &str = "a table has two dimensions";
 const IDS_RULE: &str = "the last dimension of the ids must be 1";
@@ -187,45 +187,23 @@ impl Op for LookupTableGrad {
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        infer_grad(infer)
+        let w = infer.input("W")?;
+        let sparse = infer.attrs().bool("is_sparse", false)?;
+        let kind = if sparse { VarKind::SelectedRows } else { VarKind::LodTensor };
+        infer.set_output("W@GRAD", Meta { kind, ..w })
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        run_grad(run)
-    }
-}
-
-impl Op for LookupTableV2Grad {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { is_lookup_grad: true, ..Traits::NONE }
-    }
-
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        infer_grad(infer)
-    }
-
-    fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        run_grad(run)
-    }
-}
-
-fn infer_grad(infer: &mut Infer<'_>) -> Result<()> {
-    let w = infer.input("W")?;
-    let sparse = infer.attrs().bool("is_sparse", false)?;
-    let kind = if sparse { VarKind::SelectedRows } else { VarKind::LodTensor };
-    infer.set_output("W@GRAD", Meta { kind, ..w })
-}
-
-fn run_grad(run: &mut Run<'_>) -> Result<()> {
-    let (ids, d_out) = (run.input("Ids")?, run.input("Out@GRAD")?);
-    let (_, width) = table_size(run)?;
-    if d_out.len() != ids.len() * width {
-        return Err(run.shapes("the gradient must have a row for each id", "Out@GRAD", "Ids"));
-    }
-    if run.attrs().bool("is_sparse", false)? {
-        sparse_grad(run, width)
-    } else {
-        dense_grad(run, width)
+        let (ids, d_out) = (run.input("Ids")?, run.input("Out@GRAD")?);
+        let (_, width) = table_size(run)?;
+        if d_out.len() != ids.len() * width {
+            return Err(run.shapes("the gradient must have a row for each id", "Out@GRAD", "Ids"));
+        }
+        if run.attrs().bool("is_sparse", false)? {
+            sparse_grad(run, width)
+        } else {
+            dense_grad(run, width)
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tensor::{Rows, Tensor};
 
-use super::{Run, for_float};
+use super::{Run, dims, for_float};
 use crate::error::{Error, Result};
 
 /// Fills Out from X with `fill(x, out)`, which also shapes its target. Out keeps the ragged offsets
@@ -32,7 +32,7 @@ pub(super) fn map(
     Ok(())
 }
 
-/// The same for an op that wants each row id of X once: rows with equal ids are added up first.
+/// Like [`map`], for an op that needs each row id of X once: rows with equal ids are added up first.
 pub(super) fn map_merged(
     run: &mut Run<'_>,
     fill: impl Fn(&Run<'_>, &Tensor, &mut Tensor) -> Result<()>,
@@ -82,18 +82,10 @@ pub(super) fn map_grad(
 ) -> Result<()> {
     let mut d_x = run.take("X@GRAD");
     let (known, d_out) = (run.input(port)?, run.input("Out@GRAD")?);
-    same_shape(run, port, "Out@GRAD")?;
+    dims::run_same(run, port, "Out@GRAD")?;
     fill(known, d_out, &mut d_x).map_err(|source| run.in_var(port, source))?;
     d_x.set_lod(known.lod().clone());
     run.put("X@GRAD", d_x);
-    Ok(())
-}
-
-/// Fails unless the tensors at two ports have one shape.
-pub(super) fn same_shape(run: &Run<'_>, left: &str, right: &str) -> Result<()> {
-    if run.input(left)?.shape() != run.input(right)?.shape() {
-        return Err(run.shapes("the shapes must be equal", left, right));
-    }
     Ok(())
 }
 

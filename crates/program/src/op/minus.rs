@@ -1,30 +1,22 @@
 //! `minus`: Out = X - Y, of one shape.
 
-use super::map::{apply_2, same_shape};
+use super::zip::Zip;
 use super::{Grad, Infer, Op, Run, for_float};
 use crate::block::OpDesc;
 use crate::error::Result;
 
 pub(super) struct Minus;
 
+const PORTS: Zip<2, 1> = Zip { inputs: ["X", "Y"], outputs: ["Out"], sequences: true };
+
 impl Op for Minus {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        let (x, y) = (infer.input("X")?, infer.input("Y")?);
-        let agree = |(&x, &y): (&i64, &i64)| x == y || x < 0 || y < 0;
-        if x.dims.len() != y.dims.len() || !x.dims.iter().zip(&y.dims).all(agree) {
-            return Err(infer.shapes("the shapes must be equal", "X", "Y"));
-        }
-        infer.set_output("Out", x)
+        PORTS.infer(infer)
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        same_shape(run, "X", "Y")?;
-        run.fill("Out", "X", |run, x, out| {
-            for_float!(x.dtype(), run.input_name("X"), T => {
-                let y = run.data::<T>("Y")?;
-                apply_2(x.data::<T>()?, y, out.resize::<T>(x.shape()), |x, y| x - y);
-                Ok(())
-            })
+        for_float!(run.input("X")?.dtype(), run.input_name("X"), T => {
+            PORTS.run(run, |[x, y]: [T; 2]| [x - y])
         })
     }
 

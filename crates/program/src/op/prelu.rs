@@ -63,7 +63,7 @@ impl Op for Prelu {
 impl Op for PreluGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_alpha) = (run.take("X@GRAD"), run.take("Alpha@GRAD"));
-        super::map::same_shape(run, "X", "Out@GRAD")?;
+        super::dims::run_same(run, "X", "Out@GRAD")?;
         let (x, alpha) = (run.input("X")?, run.input("Alpha")?);
         let plan = spread(run, x, alpha)?;
         for_float!(x.dtype(), run.input_name("X"), T => {

@@ -89,7 +89,7 @@ fn scatter<T: Float>(rows: &[usize], from: &[T], width: usize, to: &mut [T]) {
 pub(super) enum Act {
     Identity,
     Sigmoid,
-    /// The same of inputs kept between [`GATE_MIN`] and [`GATE_MAX`]: that of `gru` and `lstm`.
+    /// The sigmoid of inputs kept between [`GATE_MIN`] and [`GATE_MAX`]: that of `gru` and `lstm`.
     ClippedSigmoid,
     Tanh,
     Relu,

@@ -338,7 +338,7 @@ fn add(parts: &mut Vec<Value>, part: &Tensor) -> Result<()> {
     })
 }
 
-/// Rows of all steps, one after another; whoever reads them merges equal ids.
+/// Rows of all steps, one after another; readers merge equal ids.
 fn joined(parts: Vec<Value>) -> Result<Value> {
     let mut all: Option<tensor::Rows> = None;
     for part in parts {

@@ -144,7 +144,7 @@ fn forward<R: Reduction>(run: &mut Run<'_>) -> Result<()> {
     put(run, plan.keeps_rows, out)
 }
 
-/// The same for truth values.
+/// Reduces truth values with `join`.
 fn forward_bool(run: &mut Run<'_>, start: bool, join: fn(bool, bool) -> bool) -> Result<()> {
     let mut out = run.take("Out");
     let x = run.input("X")?;

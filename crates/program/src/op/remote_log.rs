@@ -94,7 +94,7 @@ pub(crate) fn run_op(
     Ok(names.iter().map(|name| name.to_string()).zip(vars).collect())
 }
 
-/// The same on places that the caller looks at also after an error.
+/// Runs an op on variables that the caller can look at after an error, too.
 pub(crate) fn run_on(op: &OpDesc, names: &[&str], vars: &mut [Value], log: &mut Log) -> Result<()> {
     let wiring = Wiring::new(op, |name| names.iter().position(|n| *n == name).expect("listed"));
     let endpoints = ["127.0.0.1:1".to_string()];

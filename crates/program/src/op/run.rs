@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
         for &slot in slots.iter().filter(|_| for_good) {
             if let Value::Shared(tensor) = &self.vars[slot] {
                 let n_bytes = tensor.bytes().len();
-                self.vars[slot] = Value::Tensor(remote.room(n_bytes));
+                self.vars[slot] = Value::Tensor(remote.memory(n_bytes));
             }
         }
         Ok(())
@@ -246,7 +246,7 @@ impl<'a> Run<'a> {
         self.take_at(port, 0)
     }
 
-    /// The same for the `index`-th variable of the port.
+    /// A tensor to write the `index`-th variable of an output port into.
     pub fn take_at(&mut self, port: &str, index: usize) -> Tensor {
         match self.free_slot(port, index).map(|slot| std::mem::take(&mut self.vars[slot])) {
             Some(Value::Tensor(tensor)) => tensor,
@@ -274,7 +274,7 @@ impl<'a> Run<'a> {
         self.put_at(port, 0, tensor);
     }
 
-    /// The same for the `index`-th variable of the port.
+    /// Gives a tensor to the `index`-th variable of an output port.
     pub fn put_at(&mut self, port: &str, index: usize, tensor: Tensor) {
         self.put_value_at(port, index, Value::Tensor(tensor));
     }

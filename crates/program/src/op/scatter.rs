@@ -3,6 +3,8 @@
 //! With `overwrite` the last row of a repeated id stays; without it they are added up, X's own row
 //! not among them. Gradient as Fluid has it: dX = dOut everywhere, dUpdates[i] = dOut[Ids[i]].
 
+use tensor::Shape;
+
 use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 use super::sizes;
 use super::{Grad, Infer, Keep, Op, Run, for_number};
@@ -65,23 +67,34 @@ fn not_there(run: &Run<'_>, bad: BadId) -> Error {
 
 impl Op for ScatterGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let (mut d_x, mut d_updates) = (run.take("X@GRAD"), run.take("Updates@GRAD"));
-        let d_out = run.input("Out@GRAD")?;
-        if run.wants("Updates@GRAD") {
-            let rows = sizes::integers(run.input("Ids")?, run.input_name("Ids"))?;
-            let shape = d_out.shape();
-            d_updates.resize_as(d_out.dtype(), shape.with_dim(0, rows.len()));
-            let row_bytes = shape.flatten_2d(1).1 * d_out.dtype().size();
-            gather_rows(d_out.bytes(), row_bytes, &rows, None, d_updates.bytes_mut())
-                .map_err(|bad| not_there(run, bad))?;
-        }
-        if run.wants("X@GRAD") {
-            d_x.copy_from(d_out);
-        }
-        run.put("X@GRAD", d_x);
-        run.put("Updates@GRAD", d_updates);
-        Ok(())
+        let rows = sizes::integers(run.input("Ids")?, run.input_name("Ids"))?;
+        let shape = run.input("Out@GRAD")?.shape().with_dim(0, rows.len());
+        give_back(run, &rows, shape, not_there)
     }
+}
+
+/// The gradients of an op that puts the rows of Updates into X: dX = dOut, and dUpdates are the rows
+/// of dOut at those places. `shape` is that of Updates.
+pub(super) fn give_back(
+    run: &mut Run<'_>,
+    rows: &[i64],
+    shape: Shape,
+    bad: impl Fn(&Run<'_>, BadId) -> Error,
+) -> Result<()> {
+    let (mut d_x, mut d_updates) = (run.take("X@GRAD"), run.take("Updates@GRAD"));
+    let d_out = run.input("Out@GRAD")?;
+    if run.wants("Updates@GRAD") {
+        d_updates.resize_as(d_out.dtype(), shape);
+        let row_bytes = d_updates.bytes().len() / rows.len().max(1);
+        gather_rows(d_out.bytes(), row_bytes, rows, None, d_updates.bytes_mut())
+            .map_err(|id| bad(run, id))?;
+    }
+    if run.wants("X@GRAD") {
+        d_x.copy_from(d_out);
+    }
+    run.put("X@GRAD", d_x);
+    run.put("Updates@GRAD", d_updates);
+    Ok(())
 }
 
 #[cfg(test)]

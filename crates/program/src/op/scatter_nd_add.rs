@@ -6,7 +6,8 @@
 use tensor::{Shape, Tensor};
 
 use super::gather::places;
-use super::gather_rows::{gather_rows, scatter_add_rows};
+use super::gather_rows::scatter_add_rows;
+use super::scatter::give_back;
 use super::{Grad, Infer, Keep, Op, Run, dims, for_number};
 use crate::error::Result;
 
@@ -67,17 +68,10 @@ fn targets(run: &Run<'_>, x: Shape, updates: &Tensor) -> Result<(Vec<i64>, usize
 
 impl Op for ScatterNdAddGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let (mut d_x, mut d_updates) = (run.take("X@GRAD"), run.take("Updates@GRAD"));
         let (d_out, updates) = (run.input("Out@GRAD")?, run.input("Updates")?);
-        let (rows, width) = targets(run, d_out.shape(), updates)?;
-        d_updates.resize_as(d_out.dtype(), updates.shape());
-        let row_bytes = width * d_out.dtype().size();
-        gather_rows(d_out.bytes(), row_bytes, &rows, None, d_updates.bytes_mut())
-            .map_err(|_| run.shapes(RULE, "Index", "Updates"))?;
-        d_x.copy_from(d_out);
-        run.put("X@GRAD", d_x);
-        run.put("Updates@GRAD", d_updates);
-        Ok(())
+        let (rows, _) = targets(run, d_out.shape(), updates)?;
+        let shape = updates.shape();
+        give_back(run, &rows, shape, |run, _| run.shapes(RULE, "Index", "Updates"))
     }
 }
 

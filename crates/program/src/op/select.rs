@@ -2,8 +2,7 @@
 
 use tensor::{Bool, Element};
 
-use super::map::same_shape;
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Keep, Op, Run, dims, for_float, for_number};
 use crate::error::Result;
 
 pub(super) struct Where;
@@ -18,8 +17,8 @@ impl Op for Where {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        same_shape(run, "X", "Y")?;
-        same_shape(run, "X", "Condition")?;
+        dims::run_same(run, "X", "Y")?;
+        dims::run_same(run, "X", "Condition")?;
         run.fill("Out", "X", |run, x, out| for_number!(x.dtype(), run.input_name("X"), T => {
             let (condition, y) = (run.data::<Bool>("Condition")?, run.data::<T>("Y")?);
             let out = out.resize::<T>(x.shape());
@@ -40,7 +39,7 @@ impl Op for Where {
 impl Op for WhereGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
-        same_shape(run, "Condition", "Out@GRAD")?;
+        dims::run_same(run, "Condition", "Out@GRAD")?;
         let (condition, d_out) = (run.data::<Bool>("Condition")?, run.input("Out@GRAD")?);
         for_float!(d_out.dtype(), run.input_name("Out@GRAD"), T => {
             for (port, side, target) in [("X@GRAD", true, &mut d_x), ("Y@GRAD", false, &mut d_y)] {

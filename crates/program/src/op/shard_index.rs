@@ -1,4 +1,4 @@
-//! `shard_index`: ids of one of `nshards` parts of `index_num` ids, counted from the part's first;
+//! `shard_index`: ids of one of `nshards` parts of `index_num` ids, counted from the shard's first;
 //! ids of other parts become `ignore_value`.
 
 use super::sizes::bad_attr;
@@ -8,15 +8,15 @@ use crate::error::{Error, Result};
 
 pub(super) struct ShardIndex;
 
-/// A part: ids `first..first + size` of `index_num`.
-struct Part {
+/// One shard: ids `first..first + size` of `index_num`.
+struct Shard {
     index_num: i64,
     size: i64,
     shard_id: i64,
     ignored: i64,
 }
 
-impl Part {
+impl Shard {
     fn of(attrs: &Attrs) -> Result<Self> {
         let (index_num, n_shards) = (attrs.int("index_num", 0)?, attrs.int("nshards", 0)?);
         let shard_id = attrs.int("shard_id", 0)?;
@@ -41,20 +41,20 @@ impl Op for ShardIndex {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let part = Part::of(run.attrs())?;
+        let shard = Shard::of(run.attrs())?;
         let mut out = run.take("Out");
         let x = run.input("X")?;
         for_int!(x.dtype(), run.input_name("X"), T => {
             let out = out.resize::<T>(x.shape());
             for (position, (out, &id)) in out.iter_mut().zip(x.data::<T>()?).enumerate() {
                 let id = i64::from(id);
-                if !(0..part.index_num).contains(&id) {
+                if !(0..shard.index_num).contains(&id) {
                     let (rule, var) = ("an id must be below index_num", run.input_name("X"));
                     let (var, value) = (var.to_string(), id as f64);
                     return Err(Error::BadValue { rule, var, position, value });
                 }
-                let mine = id / part.size == part.shard_id;
-                *out = (if mine { id % part.size } else { part.ignored }) as T;
+                let mine = id / shard.size == shard.shard_id;
+                *out = (if mine { id % shard.size } else { shard.ignored }) as T;
             }
             Ok(())
         })?;

@@ -72,7 +72,7 @@ pub(super) fn shape(run: &Run<'_>) -> Result<Shape> {
     Ok(shape)
 }
 
-/// The same before the program runs; -1 for what a tensor will say.
+/// The sizes of the result before the program runs; -1 for what a tensor will say.
 pub(super) fn dims(infer: &Infer<'_>) -> Result<Vec<i64>> {
     for port in ["ShapeTensor", "ShapeTensorList"] {
         if let Some(rank) = n_integers_at(infer, port)? {
@@ -96,7 +96,7 @@ pub(super) fn batch_size_like(infer: &Infer<'_>) -> Result<Meta> {
     Ok(Meta::dense(dtype(attrs)?, &dims))
 }
 
-/// The same when the program runs.
+/// The shape of the result of a batch, with the size that `Input` has.
 pub(super) fn shape_of_batch_size_like(run: &Run<'_>) -> Result<Shape> {
     let input = run.input("Input")?;
     let attrs = run.attrs();

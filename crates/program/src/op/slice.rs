@@ -100,7 +100,7 @@ fn cuts(
     let mut cuts = Vec::new();
     for ((&axis, &start), &end) in axes.iter().zip(&starts).zip(&ends) {
         let axis = sizes::axis("axes", axis, rank)?;
-        // One place, the last: who asks for `x[-1]` adds 1 for the end and gets 0.
+        // One place, the last: for `x[-1]` the end is -1 + 1 = 0.
         let last = start == -1 && end == 0 && dropped.contains(&axis);
         cuts.push((axis, start, if last { i64::MAX } else { end }));
     }

@@ -1,7 +1,8 @@
 //! `uniform_random`: Out = numbers in [min, max), in the shape and type of the attributes.
 //!
 //! `uniform_random_batch_size_like` takes one size of the shape from `Input`. A `seed` of 0 asks the
-//! host for another one each time; `stream_offset` numbers are left out first. `diag_num` numbers, `diag_step + 1` apart, become `diag_val`.
+//! host for another one each time; `stream_offset` numbers are left out first. `diag_num` numbers,
+//! `diag_step + 1` apart, become `diag_val`.
 
 use tensor::{Shape, Tensor, rng};
 
@@ -11,52 +12,61 @@ use crate::attr::Attrs;
 use crate::error::Result;
 use crate::var::Meta;
 
-pub(super) struct UniformRandom;
-pub(super) struct UniformRandomBatchSizeLike;
+/// `Op, OpBatchSizeLike = draw;` two ops that fill Out with `draw(run, shape)`.
+macro_rules! random {
+    ($op:ident, $like:ident = $draw:path) => {
+        pub(super) struct $op;
+        pub(super) struct $like;
 
-impl Op for UniformRandom {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { draws_stream: true, ..Traits::NONE }
-    }
+        impl Op for $op {
+            fn traits(&self, _attrs: &Attrs) -> Traits {
+                Traits { draws_stream: true, ..Traits::NONE }
+            }
 
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        let dims = sizes::dims(infer)?;
-        infer.set_output("Out", Meta::dense(sizes::dtype(infer.attrs())?, &dims))
-    }
+            fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+                let dims = sizes::dims(infer)?;
+                infer.set_output("Out", Meta::dense(sizes::dtype(infer.attrs())?, &dims))
+            }
 
-    fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        if run.attrs().bool(ON_TOUCH, false)? {
-            return no_rows(run);
+            fn run(&self, run: &mut Run<'_>) -> Result<()> {
+                if run.attrs().bool(ON_TOUCH, false)? {
+                    return no_rows(run);
+                }
+                let shape = sizes::shape(run)?;
+                $draw(run, shape)
+            }
+
+            fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
+                Ok(())
+            }
         }
-        let shape = sizes::shape(run)?;
-        draw(run, shape)
-    }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+        impl Op for $like {
+            fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+                let meta = sizes::batch_size_like(infer)?;
+                infer.set_output("Out", meta)
+            }
+
+            fn run(&self, run: &mut Run<'_>) -> Result<()> {
+                let shape = sizes::shape_of_batch_size_like(run)?;
+                $draw(run, shape)
+            }
+
+            fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
+                Ok(())
+            }
+        }
+    };
 }
 
-impl Op for UniformRandomBatchSizeLike {
-    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        let meta = sizes::batch_size_like(infer)?;
-        infer.set_output("Out", meta)
-    }
+pub(super) use random;
 
-    fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let shape = sizes::shape_of_batch_size_like(run)?;
-        draw(run, shape)
-    }
-
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
-}
+random! { UniformRandom, UniformRandomBatchSizeLike = draw }
 
 /// Attribute of ops that start tables of servers: their rows are made when somebody asks for them.
 pub(super) const ON_TOUCH: &str = "on_touch";
 
-/// No row exists yet: who looks at the table sees one without rows.
+/// No row exists yet: the table is seen without rows.
 pub(super) fn no_rows(run: &mut Run<'_>) -> Result<()> {
     let mut dims = run.attrs().ints("shape")?;
     if let Some(n_rows) = dims.first_mut() {

@@ -43,7 +43,7 @@ impl Optimizer {
         Self::boxed(Box::new(kind), learning_rate)
     }
 
-    /// The same of a kind that was found by name ([`by_name`](super::by_name)).
+    /// An optimizer of a kind that was found by name ([`by_name`](super::by_name)).
     pub fn boxed(kind: Box<dyn Kind>, learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             kind,

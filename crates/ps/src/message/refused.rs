@@ -9,16 +9,10 @@ use crate::refusal::Refusal;
 impl Body for Refusal {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         match self {
-            Refusal::Version { ours, theirs } => {
-                out.u8(1);
-                out.u32(*ours);
-                out.u32(*theirs);
-            }
+            Refusal::Version { ours, theirs } => u32s(out, 1, &[*ours, *theirs]),
             Refusal::OtherJob { ours, theirs } => texts(out, 2, &[ours, theirs]),
             Refusal::TrainerOutOfRange { trainer, n_trainers } => {
-                out.u8(3);
-                out.u32(*trainer);
-                out.u32(*n_trainers);
+                u32s(out, 3, &[*trainer, *n_trainers])
             }
             Refusal::DuplicateTrainer { trainer, heard_ms } => {
                 out.u8(4);
@@ -32,11 +26,7 @@ impl Body for Refusal {
                 texts(out, 8, &[var]);
                 out.u32(*trainer);
             }
-            Refusal::Ahead { trainer, n } => {
-                out.u8(9);
-                out.u32(*trainer);
-                out.u32(*n);
-            }
+            Refusal::Ahead { trainer, n } => u32s(out, 9, &[*trainer, *n]),
             Refusal::Malformed(what) => texts(out, 10, &[what]),
             Refusal::TrainerLost { trainer, how, silent_ms, round } => {
                 texts(out, 11, &[how]);
@@ -50,10 +40,7 @@ impl Body for Refusal {
                 texts(out, 14, &[ours, theirs]);
                 out.u32(*trainer);
             }
-            Refusal::Absent { trainer } => {
-                out.u8(15);
-                out.u32(*trainer);
-            }
+            Refusal::Absent { trainer } => u32s(out, 15, &[*trainer]),
             Refusal::OtherModel { var, ours, theirs } => texts(out, 16, &[var, ours, theirs]),
             Refusal::MissingPart { trainer, round, expected } => {
                 out.u8(17);
@@ -67,11 +54,7 @@ impl Body for Refusal {
                 ranks(out, round_of);
                 out.u64(*round);
             }
-            Refusal::UnknownNumber { number, n_vars } => {
-                out.u8(19);
-                out.u32(*number);
-                out.u32(*n_vars);
-            }
+            Refusal::UnknownNumber { number, n_vars } => u32s(out, 19, &[*number, *n_vars]),
             Refusal::OtherTerm(standing) => {
                 out.u8(20);
                 standing.encode(out);
@@ -149,6 +132,11 @@ fn texts(out: &mut Writer<'_>, code: u8, texts: &[&str]) {
     for text in texts {
         out.str(text);
     }
+}
+
+fn u32s(out: &mut Writer<'_>, code: u8, numbers: &[u32]) {
+    out.u8(code);
+    numbers.iter().for_each(|&number| out.u32(number));
 }
 
 fn ranks(out: &mut Writer<'_>, ranks: &[u32]) {

@@ -7,12 +7,10 @@ use crate::error::{Error, Result};
 /// What of saving is to be done. All servers do one before the first does the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Write the part beside what is there.
+    /// Write the part into the stage of the save.
     Write,
-    /// Put it in its place.
+    /// The save was committed: what is on a disk of its own is put in its place.
     Place,
-    /// Remove what an older save left.
-    Tidy,
     /// Give up what was written and is not in its place.
     GiveUp,
 }
@@ -22,7 +20,7 @@ pub enum Phase {
 pub struct Save {
     /// The table.
     pub table: String,
-    /// The directory.
+    /// The stage of the save, below the directory that is saved into.
     pub dir: String,
     /// What to do.
     pub phase: Phase,
@@ -40,8 +38,7 @@ impl Body for Save {
         let phase = match input.u8()? {
             0 => Phase::Write,
             1 => Phase::Place,
-            2 => Phase::Tidy,
-            3 => Phase::GiveUp,
+            2 => Phase::GiveUp,
             _ => return Err(Error::Malformed("a way of saving that nobody knows")),
         };
         Ok(Self { table, dir, phase })
@@ -56,7 +53,7 @@ mod tests {
 
     #[test]
     fn survives_the_wire() {
-        for phase in [Phase::Write, Phase::Place, Phase::Tidy, Phase::GiveUp] {
+        for phase in [Phase::Write, Phase::Place, Phase::GiveUp] {
             survives(Save { table: "emb".to_string(), dir: "/tmp/model".to_string(), phase });
         }
         answer_survives(Done);

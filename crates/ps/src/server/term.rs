@@ -100,6 +100,7 @@ impl Server {
             return self.turn_away(greeting.conn, greeting.id, refusal);
         }
         let is_ours = theirs == ours && theirs.base.is_some();
+        let is_open = theirs.number == ours.number && ours.base.is_none();
         match &self.failure {
             Some(failure) if !is_ours => {
                 let failure = failure.clone();
@@ -109,10 +110,8 @@ impl Server {
         }
         match theirs.base {
             None if theirs.number > ours.number => self.open(now, theirs.number),
-            Some(base) if theirs.number == ours.number && ours.base.is_none() => {
-                if self.cuts.kept().contains(&base) {
-                    return self.load(base, greeting);
-                }
+            Some(base) if is_open && self.cuts.kept().contains(&base) => {
+                return self.load(base, greeting);
             }
             Some(_) if is_ours && self.terms.loading.is_some() => return self.wait(greeting),
             Some(_) if is_ours && !self.members.has_other(trainer, incarnation) => {

@@ -23,6 +23,15 @@ pub struct KeyMap {
     segments: Vec<Segment>,
 }
 
+/// Where a key is to be.
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Placed {
+    key: u64,
+    place: u32,
+    _unused: u32,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Segment {
     slots: Vec<Slot>,
@@ -43,19 +52,18 @@ impl KeyMap {
         let mut ends = [0; 1 << N_SEGMENTS_LOG2];
         keys.iter().for_each(|&key| ends[segment_of(mix(key))] += 1);
         let mut segments: Vec<Segment> = ends.iter().map(|&n| Segment::with_room(n)).collect();
-        // Places, segment by segment: what is filled together stays in the processor's cache.
+        // Segment by segment: what is filled together stays in the processor's cache.
         let mut n_before = 0;
         for end in &mut ends {
             (*end, n_before) = (n_before, n_before + *end);
         }
-        let mut places = vec![0u32; keys.len()];
+        let mut sorted: Vec<Placed> = bytemuck::zeroed_vec(keys.len());
         for (&key, place) in keys.iter().zip(0..) {
             let end = &mut ends[segment_of(mix(key))];
-            places[*end] = place;
+            sorted[*end] = Placed { key, place, _unused: 0 };
             *end += 1;
         }
-        for place in places {
-            let key = keys[place as usize];
+        for Placed { key, place, .. } in sorted {
             let hash = mix(key);
             let segment = &mut segments[segment_of(hash)];
             if segment.slot_of(&keys, key, hash).is_some() {
@@ -65,6 +73,13 @@ impl KeyMap {
             segment.put(hash, place + 1);
         }
         Some(Self { keys, segments })
+    }
+
+    /// Takes out all keys but the first.
+    pub fn truncate(&mut self, n: usize) {
+        while let Some(&last) = self.keys.get(n..).and_then(<[u64]>::last) {
+            self.remove(last);
+        }
     }
 
     /// How many keys there are.
@@ -269,6 +284,11 @@ mod tests {
                 assert_eq!(map.find_or_make(key), one_by_one.find_or_make(key));
             }
             assert_eq!(KeyMap::from_keys(keys).is_none(), is_twice);
+            map.truncate(unique.len());
+            assert_eq!(map.keys(), unique);
+            assert!(unique.iter().zip(0..).all(|(&key, place)| map.find(key) == Some(place)));
+            map.truncate(3);
+            assert_eq!((map.len(), map.find(u64::MAX - 1)), (unique.len().min(3), None));
         }
     }
 

@@ -73,6 +73,22 @@ impl RowIndex {
         Some(index)
     }
 
+    /// Has these rows, in the order of their places, and no others; false if one is there twice, or is no
+    /// row of the table. Rows that are where they were cost nothing.
+    pub fn reset(&mut self, rows: Vec<u64>) -> bool {
+        match &mut self.form {
+            Form::Map(map) if map.keys().starts_with(&rows) && rows.len() >= map.len() / 2 => {
+                map.truncate(rows.len());
+                self.n_rows = rows.len();
+            }
+            _ => match Self::from_rows(self.height, rows) {
+                Some(index) => *self = index,
+                None => return false,
+            },
+        }
+        true
+    }
+
     /// The next rows of an index that is written down bit by bit: those made meanwhile may be among
     /// them, and rows may come twice. Not more than `n_max` are looked at; `None` at the end.
     pub fn names(&self, cursor: &mut NamesCursor, n_max: usize) -> Option<Names> {
@@ -254,6 +270,13 @@ mod tests {
             assert_eq!(again.sorted(), index.sorted());
             assert_eq!(again.find_or_make(0), index.find_or_make(0));
             assert!(RowIndex::from_rows(height, vec![3, 4, 3]).is_none());
+            assert!(!again.reset(vec![3, 4, 3]));
+            for n in [rows.len(), rows.len() - 7, 5] {
+                assert!(again.reset(rows[..n].to_vec()));
+                assert_eq!((written_down(&again, 999), again.n_rows()), (rows[..n].to_vec(), n));
+                assert_eq!(again.find(rows[n - 1]), Some(n - 1));
+                assert!(rows[n..].iter().all(|&row| again.find(row).is_none()));
+            }
             assert!(RowIndex::from_rows(height, vec![height]).is_none());
         }
     }

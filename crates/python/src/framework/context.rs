@@ -122,7 +122,7 @@ pub(crate) fn build<R>(
     build_in(py, &main, f)
 }
 
-/// The same on a given main program: operators of a variable write where the variable lives.
+/// Builds on a given main program: operators of a variable write where the variable lives.
 pub(crate) fn build_in<R>(
     py: Python<'_>,
     main: &Py<PyProgram>,
@@ -132,7 +132,7 @@ pub(crate) fn build_in<R>(
     build_on(py, main, &startup, f)
 }
 
-/// The same on two given programs.
+/// Builds on two given programs.
 pub(crate) fn build_on<R>(
     py: Python<'_>,
     main: &Py<PyProgram>,

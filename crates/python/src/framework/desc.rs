@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use super::op_desc::PyOpDesc;
+use super::op_desc::{InProgram, PyOpDesc};
 use super::program::PyProgram;
 use crate::convert::{VarType, Whole, dtype_from_py};
 use crate::error::from_program;
@@ -141,7 +141,7 @@ impl PyBlockDesc {
             return Err(PyIndexError::new_err(text));
         }
         ops.insert(at, op);
-        Ok(PyOpDesc::of(self.program.clone_ref(py), self.block, id))
+        Ok(PyOpDesc::of(InProgram { program: self.program.clone_ref(py), block: self.block, id }))
     }
 
     fn variable(&self, py: Python<'_>, block: usize, name: &str) -> PyVarDesc {
@@ -213,7 +213,11 @@ impl PyBlockDesc {
         let op = program.block(self.block).ops.get(index);
         let op =
             op.ok_or_else(|| PyIndexError::new_err(format!("there is no operator {index}")))?;
-        Ok(PyOpDesc::of(self.program.clone_ref(py), self.block, op.id))
+        Ok(PyOpDesc::of(InProgram {
+            program: self.program.clone_ref(py),
+            block: self.block,
+            id: op.id,
+        }))
     }
 
     /// A variable of this block, made if it is not there.

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use program::block::OpId;
 use program::op::{ATTR_TYPES, proto};
-use program::{Attr, OpDesc};
+use program::{Attr, OpDesc, role};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -12,7 +12,6 @@ use tensor::EvenIfPoisoned;
 
 use super::attr::{attr_from_py, attr_to_py};
 use super::desc::PyBlockDesc;
-use super::operator::{all_attrs, attr_of, block_of, blocks_of};
 use super::program::PyProgram;
 use crate::error::from_program;
 
@@ -51,9 +50,49 @@ impl AttrType {
     }
 }
 
+/// An operator of a program, wherever in its block it is.
+pub(crate) struct InProgram {
+    pub(crate) program: Py<PyProgram>,
+    pub(crate) block: usize,
+    pub(crate) id: OpId,
+}
+
+impl InProgram {
+    /// Its place in the block.
+    pub(super) fn idx(&self) -> PyResult<usize> {
+        let program = self.program.get().lock();
+        let place = program.block(self.block).ops.iter().position(|op| op.id.is(self.id));
+        place.ok_or_else(gone)
+    }
+
+    pub(super) fn read<R>(&self, look: impl FnOnce(&OpDesc) -> R) -> PyResult<R> {
+        let program = self.program.get().lock();
+        let op = program.block(self.block).ops.iter().find(|op| op.id.is(self.id));
+        op.map(look).ok_or_else(gone)
+    }
+
+    pub(super) fn write<R>(&self, change: impl FnOnce(&mut OpDesc) -> R) -> PyResult<R> {
+        let mut program = self.program.get().lock();
+        let op = program.block_mut(self.block).ops.iter_mut().find(|op| op.id.is(self.id));
+        op.map(change).ok_or_else(gone)
+    }
+
+    pub(super) fn clone_ref(&self, py: Python<'_>) -> Self {
+        Self { program: self.program.clone_ref(py), block: self.block, id: self.id }
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.program.is(&other.program) && self.block == other.block && self.id.is(other.id)
+    }
+}
+
+fn gone() -> PyErr {
+    PyIndexError::new_err("this operator is no longer in its block")
+}
+
 enum Home {
     Own(Box<Mutex<OpDesc>>),
-    In { program: Py<PyProgram>, block: usize, id: OpId },
+    In(InProgram),
 }
 
 /// A description of an operator; it need not be one that can run.
@@ -62,8 +101,8 @@ pub(crate) struct PyOpDesc(Home);
 
 impl PyOpDesc {
     /// That of an operator of a program.
-    pub(crate) fn of(program: Py<PyProgram>, block: usize, id: OpId) -> Self {
-        Self(Home::In { program, block, id })
+    pub(crate) fn of(op: InProgram) -> Self {
+        Self(Home::In(op))
     }
 
     /// One that is in no program.
@@ -74,38 +113,26 @@ impl PyOpDesc {
     pub(crate) fn read<R>(&self, look: impl FnOnce(&OpDesc) -> R) -> PyResult<R> {
         match &self.0 {
             Home::Own(desc) => Ok(look(&desc.lock().even_if_poisoned())),
-            Home::In { program, block, id } => {
-                let program = program.get().lock();
-                let op = program.block(*block).ops.iter().find(|op| op.id.is(*id));
-                op.map(look).ok_or_else(gone)
-            }
+            Home::In(op) => op.read(look),
         }
     }
 
     fn write<R>(&self, change: impl FnOnce(&mut OpDesc) -> R) -> PyResult<R> {
         match &self.0 {
             Home::Own(desc) => Ok(change(&mut desc.lock().even_if_poisoned())),
-            Home::In { program, block, id } => {
-                let mut program = program.get().lock();
-                let op = program.block_mut(*block).ops.iter_mut().find(|op| op.id.is(*id));
-                op.map(change).ok_or_else(gone)
-            }
+            Home::In(op) => op.write(change),
         }
     }
 
     /// The operators that compute its gradient; those of variables that `stays` names are left out.
     pub(crate) fn grads(&self, stays: &dyn Fn(&str) -> bool) -> PyResult<Vec<OpDesc>> {
         let op = self.read(OpDesc::clone)?;
-        let Home::In { program, block, .. } = &self.0 else {
+        let Home::In(InProgram { program, block, .. }) = &self.0 else {
             return Err(PyValueError::new_err("only an operator of a program has a gradient"));
         };
         let program = program.get().shared();
         program::backward::grad_ops(&program, *block, &op, stays).map_err(from_program)
     }
-}
-
-fn gone() -> PyErr {
-    PyIndexError::new_err("this operator is no longer in its block")
 }
 
 fn put(ports: &mut Vec<(String, Vec<String>)>, port: &str, vars: Vec<String>) {
@@ -122,6 +149,60 @@ fn ports<'py>(py: Python<'py>, ports: Vec<(String, Vec<String>)>) -> PyResult<Bo
         dict.set_item(port, vars)?;
     }
     Ok(dict)
+}
+
+/// An attribute: as it was set, or as it is when nobody sets it.
+pub(super) fn attr_of(desc: &OpDesc, name: &str) -> PyResult<Attr> {
+    if let Some(attr) = desc.attrs.get(name) {
+        return Ok(attr.clone());
+    }
+    if name == role::CALLSTACK {
+        return Ok(desc.site.callstack().into());
+    }
+    let rule = proto(&desc.kind).and_then(|proto| proto.attr(name));
+    let default = rule.and_then(|rule| rule.default.clone());
+    default
+        .or_else(|| role::common(name))
+        .ok_or_else(|| PyValueError::new_err(format!("{} has no attribute `{name}`", desc.kind)))
+}
+
+/// All attributes, with those that nobody set, by name.
+pub(super) fn all_attrs(desc: &OpDesc) -> Vec<(String, Attr)> {
+    let mut named = desc.clone();
+    for name in role::COMMON {
+        if let (None, Some(value)) = (named.attrs.get(name), role::common(name)) {
+            named.attrs.set(name, value);
+        }
+    }
+    for rule in proto(&desc.kind).iter().flat_map(|proto| &proto.attrs) {
+        if let (None, Some(value)) = (named.attrs.get(rule.name), &rule.default) {
+            named.attrs.set(rule.name, value.clone());
+        }
+    }
+    named.attrs.iter().map(|(name, attr)| (name.to_string(), attr.clone())).collect()
+}
+
+/// Attributes as Python has them.
+pub(super) fn attr_map(py: Python<'_>, attrs: Vec<(String, Attr)>) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, attr) in attrs {
+        dict.set_item(name, attr_to_py(py, &attr)?)?;
+    }
+    Ok(dict)
+}
+
+pub(super) fn block_of(attr: Attr) -> PyResult<i32> {
+    match attr {
+        Attr::Block(block) => Ok(block),
+        other => Err(PyValueError::new_err(format!("{other:?} is no block"))),
+    }
+}
+
+pub(super) fn blocks_of(attr: Attr) -> PyResult<Vec<i32>> {
+    match attr {
+        Attr::Blocks(blocks) => Ok(blocks),
+        other => Err(PyValueError::new_err(format!("{other:?} is no list of blocks"))),
+    }
 }
 
 #[pymethods]
@@ -223,11 +304,7 @@ impl PyOpDesc {
 
     /// All attributes by name.
     fn get_attr_map<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
-        for (name, attr) in self.read(all_attrs)? {
-            dict.set_item(name, attr_to_py(py, &attr)?)?;
-        }
-        Ok(dict)
+        attr_map(py, self.read(all_attrs)?)
     }
 
     /// Sets an attribute.
@@ -304,18 +381,14 @@ impl PyOpDesc {
     fn block(&self, py: Python<'_>) -> Option<PyBlockDesc> {
         match &self.0 {
             Home::Own(_) => None,
-            Home::In { program, block, .. } => {
-                Some(PyBlockDesc::new(program.clone_ref(py), *block))
-            }
+            Home::In(op) => Some(PyBlockDesc::new(op.program.clone_ref(py), op.block)),
         }
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         let Ok(other) = other.cast::<Self>() else { return false };
         match (&self.0, &other.get().0) {
-            (Home::In { id, program, .. }, Home::In { id: other, program: of, .. }) => {
-                id.is(*other) && program.is(of)
-            }
+            (Home::In(op), Home::In(other)) => op.is(other),
             (own, other) => std::ptr::eq(own, other),
         }
     }

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 use tensor::Tensor;
 
+use super::op_desc::InProgram;
 use super::operator::PyOperator;
 use super::program::PyBlock;
 use super::variable::PyVariable;
@@ -85,7 +86,7 @@ impl PyInitializer {
         let op = init::op(&self.0, &desc, program.random_seed).map_err(from_program)?;
         program.insert_op(block.id, 0, op).map_err(from_program)?;
         let id = program.block(block.id).ops[0].id;
-        Ok(PyOperator { program: block.program.clone_ref(py), block: block.id, id })
+        Ok(PyOperator(InProgram { program: block.program.clone_ref(py), block: block.id, id }))
     }
 
     fn __repr__(&self) -> String {

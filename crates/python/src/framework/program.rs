@@ -11,6 +11,7 @@ use tensor::EvenIfPoisoned;
 use super::attr::attr_from_py;
 use super::declare::{More, check_parameter, kind_of, name_or_new};
 use super::desc::{PyBlockDesc, PyProgramDesc};
+use super::op_desc::InProgram;
 use super::operator::PyOperator;
 use super::variable::PyVariable;
 use crate::convert::{Whole, any_dtype_from_py};
@@ -280,7 +281,7 @@ impl PyBlock {
         let at = at.unwrap_or(program.block(self.id).ops.len());
         program.insert_op(self.id, at, op).map_err(from_program)?;
         let id = program.block(self.id).ops[at].id;
-        Ok(PyOperator { program: self.program.clone_ref(py), block: self.id, id })
+        Ok(PyOperator(InProgram { program: self.program.clone_ref(py), block: self.id, id }))
     }
 }
 
@@ -313,7 +314,8 @@ impl PyBlock {
     /// The operators in order.
     #[getter]
     fn ops(&self, py: Python<'_>) -> Vec<PyOperator> {
-        let op = |id| PyOperator { program: self.program.clone_ref(py), block: self.id, id };
+        let op =
+            |id| PyOperator(InProgram { program: self.program.clone_ref(py), block: self.id, id });
         self.program.get().lock().block(self.id).ops.iter().map(|desc| op(desc.id)).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Variables of a program as Python sees them, with their operators.
 
 use program::layers::math::{self, Operand, Operator};
-use program::layers::{self, Place, Size};
+use program::layers::{self, Index, Size};
 use program::{Var, VarDesc};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyList, PySlice, PyString, PyTuple};
 
 use super::context;
 use super::desc::PyVarDesc;
+use super::op_desc::InProgram;
 use super::operator::PyOperator;
 use super::param::{PyErrorClip, PyGradClip, PyRegularizer, wanted};
 use super::program::{PyBlock, PyProgram};
@@ -244,7 +245,7 @@ impl PyVariable {
             let ops = &program.block(self.block).ops;
             ops.iter().rfind(|op| op.writes().any(|name| name == self.name))?.id
         };
-        Some(PyOperator { program: self.program.clone_ref(py), block: self.block, id })
+        Some(PyOperator(InProgram { program: self.program.clone_ref(py), block: self.block, id }))
     }
 
     /// Bounds of its gradient between two operators of the backward pass (`ErrorClipByValue`).
@@ -379,7 +380,7 @@ impl PyVariable {
         }
         let own = self.var();
         let part = |at| {
-            let place = [Place::At(Size::Is(at))];
+            let place = [Index::At(Size::Is(at))];
             let part = context::build_in(py, &self.program, |b| layers::index(b, &own, &place));
             self.sibling(py, &part?)
         };
@@ -424,27 +425,27 @@ impl PyVariable {
 }
 
 /// What stands between the brackets of `x[...]`.
-fn places(key: &Bound<'_, PyAny>) -> PyResult<Vec<Place>> {
+fn places(key: &Bound<'_, PyAny>) -> PyResult<Vec<Index>> {
     match key.cast::<PyTuple>() {
         Ok(keys) => keys.iter().map(|key| place(&key)).collect(),
         Err(_) => Ok(vec![place(key)?]),
     }
 }
 
-fn place(key: &Bound<'_, PyAny>) -> PyResult<Place> {
+fn place(key: &Bound<'_, PyAny>) -> PyResult<Index> {
     if key.is(key.py().Ellipsis()) {
-        return Ok(Place::Rest);
+        return Ok(Index::Rest);
     }
     let Ok(range) = key.cast::<PySlice>() else {
-        return Ok(Place::At(size(key)?));
+        return Ok(Index::At(size(key)?));
     };
     let bound = |name: &str| -> PyResult<Option<Size>> {
         let bound = range.getattr(name)?;
         if bound.is_none() { Ok(None) } else { size(&bound).map(Some) }
     };
     match (bound("start")?, bound("stop")?, bound("step")?) {
-        (start, stop, None | Some(Size::Is(1))) => Ok(Place::Range(start, stop)),
-        (None, None, Some(Size::Is(-1))) => Ok(Place::Reversed),
+        (start, stop, None | Some(Size::Is(1))) => Ok(Index::Range(start, stop)),
+        (None, None, Some(Size::Is(-1))) => Ok(Index::Reversed),
         _ => {
             let text = "a Variable's slice has no step but 1, or -1 over all of a dimension";
             Err(PyValueError::new_err(text))

@@ -19,46 +19,32 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(linear_lr_warmup, m)?)
 }
 
-/// `learning_rate * decay_rate ^ (step / decay_steps)`.
-#[pyfunction]
-#[pyo3(signature = (learning_rate, decay_steps, decay_rate, staircase=false))]
-fn exponential_decay(
-    py: Python<'_>,
-    learning_rate: f64,
-    decay_steps: f64,
-    decay_rate: f64,
-    staircase: bool,
-) -> PyResult<PyVariable> {
-    let decay = Decay { learning_rate, decay_steps, decay_rate, staircase };
-    layer(py, |b| layers::exponential_decay(b, decay))
+/// Schedules that decay by a rate every so many steps.
+macro_rules! decays {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[pyfunction]
+        #[pyo3(signature = (learning_rate, decay_steps, decay_rate, staircase=false))]
+        fn $name(
+            py: Python<'_>,
+            learning_rate: f64,
+            decay_steps: f64,
+            decay_rate: f64,
+            staircase: bool,
+        ) -> PyResult<PyVariable> {
+            let decay = Decay { learning_rate, decay_steps, decay_rate, staircase };
+            layer(py, |b| layers::$name(b, decay))
+        }
+    )*};
 }
 
-/// `learning_rate * exp(-decay_rate * step / decay_steps)`.
-#[pyfunction]
-#[pyo3(signature = (learning_rate, decay_steps, decay_rate, staircase=false))]
-fn natural_exp_decay(
-    py: Python<'_>,
-    learning_rate: f64,
-    decay_steps: f64,
-    decay_rate: f64,
-    staircase: bool,
-) -> PyResult<PyVariable> {
-    let decay = Decay { learning_rate, decay_steps, decay_rate, staircase };
-    layer(py, |b| layers::natural_exp_decay(b, decay))
-}
-
-/// `learning_rate / (1 + decay_rate * step / decay_steps)`.
-#[pyfunction]
-#[pyo3(signature = (learning_rate, decay_steps, decay_rate, staircase=false))]
-fn inverse_time_decay(
-    py: Python<'_>,
-    learning_rate: f64,
-    decay_steps: f64,
-    decay_rate: f64,
-    staircase: bool,
-) -> PyResult<PyVariable> {
-    let decay = Decay { learning_rate, decay_steps, decay_rate, staircase };
-    layer(py, |b| layers::inverse_time_decay(b, decay))
+decays! {
+    /// `learning_rate * decay_rate ^ (step / decay_steps)`.
+    exponential_decay;
+    /// `learning_rate * exp(-decay_rate * step / decay_steps)`.
+    natural_exp_decay;
+    /// `learning_rate / (1 + decay_rate * step / decay_steps)`.
+    inverse_time_decay;
 }
 
 /// `(learning_rate - end) * (1 - step / decay_steps) ^ power + end`.

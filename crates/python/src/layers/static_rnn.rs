@@ -113,7 +113,7 @@ impl PyStaticRnn {
         build(py, |b| self.rnn().step_output(b, &o))
     }
 
-    /// The same for several.
+    /// Several results of a step.
     #[pyo3(signature = (*outputs))]
     fn output(&self, py: Python<'_>, outputs: &Bound<'_, PyTuple>) -> PyResult<()> {
         outputs.iter().try_for_each(|o| self.step_output(py, &o))

@@ -19,7 +19,7 @@ pub struct RmsProp<T> {
     pub momentum: T,
 }
 
-/// The same, centered. State: mean square, moment, mean gradient.
+/// [`RmsProp`], centered. State: mean square, moment, mean gradient.
 #[derive(Clone, Copy, Debug)]
 pub struct CenteredRmsProp<T>(pub RmsProp<T>);
 

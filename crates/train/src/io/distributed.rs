@@ -4,17 +4,18 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::Path;
 
 use program::distributed::{PlacedKind, Placement, Spread};
 use program::{Distributed, Meta, Program, VarDesc, stream};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
-use super::file::{path_of, read_vars, write_atomically};
+use super::file::{cannot_load, file_of};
 use super::rows::{self, Form, Naming, PieceFile, Share, WAITING, read_pieces};
-use super::shards;
-use super::vars::{is_persistable, save_vars};
+use super::vars::{VARIABLES, by_name, check_savable, is_persistable, save_vars, write_vars};
 use crate::error::{Error, Result};
+use crate::folder::{About, Folder, Stage, Transaction};
 use crate::remote::{Cluster, Fetch, SavedPart, Saving};
 use crate::scope::Scope;
 
@@ -23,72 +24,31 @@ use crate::scope::Scope;
 pub fn save_distributed(
     cluster: &Cluster,
     scope: &Scope,
-    to: (&Path, Option<&str>),
+    (dir, filename): (&Path, Option<&str>),
     program: &Program,
     job: &Distributed,
 ) -> Result<()> {
-    cluster.join(job);
-    cluster.settle()?;
-    let is_chief = job.is_chief();
-    let by_rows = |placed: &Placement| job.by_rows.contains(&placed.origin);
-    let wanted =
-        |placed: &Placement| (is_chief || placed.kind == PlacedKind::Param) && !by_rows(placed);
-    let fetched = fetched(cluster, &Fetch::new(job, wanted))?;
-    let remote: BTreeSet<&str> = job.placement.iter().map(|p| p.origin.as_str()).collect();
-    let is_local = |var: &&VarDesc| is_persistable(var) && !remote.contains(var.name.as_str());
-    let local = program.list_vars().filter(is_local);
-    let is_filled = |var: &&VarDesc| !scope.read(&var.name, Value::is_empty).unwrap_or(true);
-    let local = local.filter(is_filled).cloned().collect();
-    let mut parts = Vec::new();
-    if is_chief {
-        let tables = job.placement.iter().filter(|p| by_rows(p));
-        let tables = tables.filter(|p| p.kind == PlacedKind::RemotePrefetch);
-        parts.extend(tables.filter_map(|placed| saved_part(job, placed)));
-    }
-    // What servers write is in its place only when all that can fail has not.
-    let saving = Saving::begin(cluster, parts, to.0)?;
-    match save_with(scope, to, local, fetched) {
-        Ok(()) => saving.finish(),
-        Err(error) => {
-            saving.give_up();
-            Err(error)
-        }
-    }
+    let transaction = Transaction::begin(dir)?;
+    let save = JobSave { cluster, scope, job, filename, kind: VARIABLES };
+    save.persistables(program, transaction)
 }
 
 /// Saves variables of a trainer's program; those that only servers hold are fetched.
 pub fn save_vars_of_job(
     cluster: &Cluster,
     scope: &Scope,
-    to: (&Path, Option<&str>),
+    (dir, filename): (&Path, Option<&str>),
     vars: &[VarDesc],
     job: &Distributed,
 ) -> Result<()> {
     let is_missing = |name: &str| {
         vars.iter().any(|var| var.name == name) && scope.read(name, Value::is_empty).unwrap_or(true)
     };
-    let by_rows = |placed: &Placement| job.by_rows.contains(&placed.origin);
-    let mut remote = job.placement.iter().filter(|placed| is_missing(&placed.origin)).peekable();
-    if remote.peek().is_none() {
-        return save_vars(scope, to.0, vars, to.1);
+    if !job.placement.iter().any(|placed| is_missing(&placed.origin)) {
+        return save_vars(scope, dir, vars, filename);
     }
-    cluster.join(job);
-    cluster.settle()?;
-    let wanted = |placed: &Placement| !by_rows(placed) && is_missing(&placed.origin);
-    let fetched = fetched(cluster, &Fetch::new(job, wanted))?;
-    let tables = remote.filter(|p| by_rows(p) && p.kind == PlacedKind::RemotePrefetch);
-    let parts = tables.filter_map(|placed| saved_part(job, placed)).collect();
-    let on_servers =
-        |name: &str| fetched.contains_key(name) || job.by_rows.iter().any(|table| table == name);
-    let local = vars.iter().filter(|var| !on_servers(&var.name)).cloned().collect();
-    let saving = Saving::begin(cluster, parts, to.0)?;
-    match save_with(scope, to, local, fetched) {
-        Ok(()) => saving.finish(),
-        Err(error) => {
-            saving.give_up();
-            Err(error)
-        }
-    }
+    let save = JobSave { cluster, scope, job, filename, kind: VARIABLES };
+    save.vars(vars, is_missing, Transaction::begin(dir)?)
 }
 
 /// Whole variables of servers, by name.
@@ -98,54 +58,146 @@ fn fetched(cluster: &Cluster, fetch: &Fetch) -> Result<BTreeMap<String, Tensor>>
 }
 
 /// A part of a table that its server writes.
-fn saved_part(job: &Distributed, placed: &Placement) -> Option<SavedPart> {
-    Some(SavedPart { server: job.server(&placed.endpoint)?, table: placed.slice.clone() })
+fn saved_part(placed: &Placement) -> SavedPart {
+    SavedPart { server: placed.piece.server, table: placed.piece.name.clone() }
 }
 
-/// Saves variables of a scope together with fetched ones, which hide the scope's.
-fn save_with(
-    scope: &Scope,
-    (dir, filename): (&Path, Option<&str>),
-    mut vars: Vec<VarDesc>,
-    fetched: BTreeMap<String, Tensor>,
-) -> Result<()> {
-    let above = scope.new_scope();
-    for (name, tensor) in fetched {
-        vars.push(VarDesc::new(&name, Meta::default()));
-        above.var(&name);
-        above.set(&name, tensor);
+/// A save of a trainer's program.
+pub(super) struct JobSave<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) scope: &'a Scope,
+    pub(super) job: &'a Distributed,
+    /// One file for all that has a file.
+    pub(super) filename: Option<&'a str>,
+    /// What it is called.
+    pub(super) kind: &'a str,
+}
+
+impl JobSave<'_> {
+    fn by_rows(&self, placed: &Placement) -> bool {
+        self.job.by_rows.contains(&placed.origin)
     }
-    let saved = save_vars(&above, dir, &vars, filename);
-    scope.drop_kids();
-    saved
+
+    /// Saves all that persists, and commits.
+    pub(super) fn persistables(&self, program: &Program, transaction: Transaction) -> Result<()> {
+        let Self { cluster, scope, job, .. } = self;
+        cluster.join(job);
+        cluster.settle()?;
+        let is_chief = job.is_chief();
+        let wanted = |placed: &Placement| {
+            (is_chief || placed.kind == PlacedKind::Param) && !self.by_rows(placed)
+        };
+        let fetched = fetched(cluster, &Fetch::new(job, wanted))?;
+        let remote: BTreeSet<&str> = job.placement.iter().map(|p| p.origin.as_str()).collect();
+        let is_local = |var: &&VarDesc| is_persistable(var) && !remote.contains(var.name.as_str());
+        let local = program.list_vars().filter(is_local);
+        let is_filled = |var: &&VarDesc| !scope.read(&var.name, Value::is_empty).unwrap_or(true);
+        let local = local.filter(is_filled).cloned().collect();
+        let tables = job.placement.iter().filter(|_| is_chief);
+        self.commit(transaction, local, fetched, self.tables(tables))
+    }
+
+    /// Saves variables, and commits.
+    fn vars(
+        &self,
+        vars: &[VarDesc],
+        is_missing: impl Fn(&str) -> bool,
+        transaction: Transaction,
+    ) -> Result<()> {
+        let Self { cluster, job, .. } = self;
+        cluster.join(job);
+        cluster.settle()?;
+        let wanted = |placed: &Placement| !self.by_rows(placed) && is_missing(&placed.origin);
+        let fetched = fetched(cluster, &Fetch::new(job, wanted))?;
+        let tables = job.placement.iter().filter(|placed| is_missing(&placed.origin));
+        let parts = self.tables(tables);
+        let on_servers = |name: &str| {
+            fetched.contains_key(name) || job.by_rows.iter().any(|table| table == name)
+        };
+        let local = vars.iter().filter(|var| !on_servers(&var.name)).cloned().collect();
+        self.commit(transaction, local, fetched, parts)
+    }
+
+    /// The parts of tables that servers write themselves.
+    fn tables<'p>(&self, placed: impl Iterator<Item = &'p Placement>) -> Vec<SavedPart> {
+        let tables = placed.filter(|p| self.by_rows(p) && p.kind == PlacedKind::RemotePrefetch);
+        tables.map(saved_part).collect()
+    }
+
+    /// Writes variables of the scope together with fetched ones, which hide the scope's, while servers write
+    /// their parts; then all of it is there, or nothing.
+    fn commit(
+        &self,
+        transaction: Transaction,
+        vars: Vec<VarDesc>,
+        fetched: BTreeMap<String, Tensor>,
+        parts: Vec<SavedPart>,
+    ) -> Result<()> {
+        let Self { cluster, job, .. } = self;
+        let about = About {
+            kind: self.kind.to_string(),
+            step: job.mode.waits_for_all().then(|| cluster.round()),
+            mode: job.mode.name().to_string(),
+            n_servers: job.endpoints.len(),
+        };
+        let saving = Saving::begin(cluster, parts, transaction.stage_path())?;
+        match self.write(transaction.stage(), vars, fetched) {
+            Ok(()) => saving.commit(transaction, about),
+            Err(error) => {
+                saving.give_up();
+                Err(error)
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        stage: &Stage,
+        mut vars: Vec<VarDesc>,
+        fetched: BTreeMap<String, Tensor>,
+    ) -> Result<()> {
+        let above = self.scope.new_scope();
+        for (name, tensor) in fetched {
+            vars.push(VarDesc::new(&name, Meta::default()));
+            above.var(&name);
+            above.set(&name, tensor);
+        }
+        let vars = by_name(&vars);
+        let written = check_savable(&above, &vars, self.filename)
+            .and_then(|()| write_vars(stage, &above, &vars, self.filename));
+        self.scope.drop_kids();
+        written
+    }
 }
 
 /// Loads a server's pieces from whole variables on disk.
 pub fn load_slices(job: &Distributed, scope: &Scope, dir: &Path) -> Result<()> {
     let endpoint = job.ps_endpoint.as_deref().ok_or(Error::NoServerEndpoint)?;
-    let (mut loaded, mut by_rows) = (Vec::new(), Vec::new());
-    for placed in job.on(endpoint) {
-        if job.by_rows.contains(&placed.origin) || placed.spread == Spread::Hash {
-            by_rows.extend(load_rows(job, placed, dir)?);
-            continue;
+    let loaded = Folder::consistently(dir, |folder| {
+        let mut loaded = Vec::new();
+        for placed in job.on(endpoint) {
+            if job.by_rows.contains(&placed.origin) || placed.spread == Spread::Hash {
+                let rows = load_rows(job, placed, folder)?.into_iter();
+                loaded.extend(rows.map(|(name, rows)| (name, Value::Rows(rows))));
+                continue;
+            }
+            let piece = piece(&whole(folder, placed)?, placed)?;
+            loaded.push((placed.piece.name.clone(), Value::Tensor(piece)));
         }
-        loaded.push((placed.slice.as_str(), piece(&whole(dir, placed)?, placed)?));
-    }
-    for (name, tensor) in loaded {
-        scope.set(name, tensor);
-    }
-    for (name, rows) in by_rows {
-        scope.set(&name, Value::Rows(rows));
+        Ok(loaded)
+    })?;
+    for (name, value) in loaded {
+        scope.set(&name, value);
     }
     Ok(())
 }
 
 /// A variable that was saved whole.
-fn whole(dir: &Path, placed: &Placement) -> Result<Tensor> {
-    let path = path_of(dir, &placed.origin)?;
-    let bytes = read_vars(&path, false)?;
+fn whole(folder: &Folder, placed: &Placement) -> Result<Tensor> {
+    let name = file_of(&placed.origin)?;
+    let bytes = folder.read(name).map_err(|error| cannot_load(error, false))?;
     let whole = stream::tensor_from_bytes(&bytes);
-    whole.map_err(|source| Error::in_file(&path, source))
+    whole.map_err(|source| Error::in_file(&folder.dir().join(name), source))
 }
 
 /// The folder of tables that servers save.
@@ -161,24 +213,31 @@ pub(crate) fn naming(job: &Distributed, origin: &str) -> Naming {
 
 /// The rows of a server's part of a table, and those that an entry rule has not taken in yet. Of a
 /// model that was saved whole every row exists.
-fn load_rows(job: &Distributed, placed: &Placement, dir: &Path) -> Result<Vec<(String, Rows)>> {
+fn load_rows(
+    job: &Distributed,
+    placed: &Placement,
+    folder: &Folder,
+) -> Result<Vec<(String, Rows)>> {
     let server = job.server_number().ok_or(Error::NoServerEndpoint)?;
     let share = Share::of(placed, server, job.endpoints.len());
-    let width = placed.slice_dims.iter().skip(1).product::<i64>().max(1);
+    let width = placed.dims().iter().skip(1).product::<i64>().max(1);
     let height = placed.origin_dims.first().copied().unwrap_or(0);
-    let (number, n) = (placed.block, job.pieces(&placed.origin).count());
+    let (number, n) = (placed.piece.block, job.pieces(&placed.origin).count());
     let own = PieceFile { var: &placed.origin, number, n, naming: naming(job, &placed.origin) };
     let form = Form { height, width: width as usize, dtype: DType::F32 };
-    let Some(rows) = read_pieces(dir, own, form, &share)? else {
-        return Ok(vec![(placed.slice.clone(), rows_of(&whole(dir, placed)?, placed, &share)?)]);
+    let Some(rows) = read_pieces(folder, own, form, &share)? else {
+        return Ok(vec![(
+            placed.piece.name.clone(),
+            rows_of(&whole(folder, placed)?, placed, &share)?,
+        )]);
     };
-    let mut loaded = vec![(placed.slice.clone(), rows)];
+    let mut loaded = vec![(placed.piece.name.clone(), rows)];
     if placed.kind == PlacedKind::RemotePrefetch {
         let name = format!("{}{WAITING}", placed.origin);
         let form = Form { width: 1, dtype: DType::I64, ..form };
         let own = PieceFile { var: &name, naming: Naming::Counted, ..own };
-        let waiting = read_pieces(dir, own, form, &share)?;
-        loaded.extend(waiting.map(|rows| (format!("{}{WAITING}", placed.slice), rows)));
+        let waiting = read_pieces(folder, own, form, &share)?;
+        loaded.extend(waiting.map(|rows| (format!("{}{WAITING}", placed.piece.name), rows)));
     }
     Ok(loaded)
 }
@@ -204,7 +263,7 @@ fn rows_of(whole: &Tensor, placed: &Placement, share: &Share) -> Result<Rows> {
 /// The rows of a piece.
 fn piece(whole: &Tensor, placed: &Placement) -> Result<Tensor> {
     let found = whole.shape().to_i64();
-    if found == placed.slice_dims && placed.offset == 0 {
+    if found == placed.dims() && placed.offset() == 0 {
         return Ok(whole.clone());
     }
     let misfit = || Error::LoadedShape {
@@ -213,16 +272,16 @@ fn piece(whole: &Tensor, placed: &Placement) -> Result<Tensor> {
         found: found.clone(),
     };
     let (n_rows, width) = whole.shape().flatten_2d(1);
-    let is_copied = placed.origin_dims == placed.slice_dims;
+    let is_copied = placed.is_whole();
     // Fluid saves state that is not cut once for each piece: [n] instead of [1].
     let first = match is_copied {
-        true => placed.block.min(n_rows.saturating_sub(1)),
-        false => placed.offset.max(0) as usize / width.max(1),
+        true => placed.piece.block.min(n_rows.saturating_sub(1)),
+        false => placed.offset().max(0) as usize / width.max(1),
     };
     if !is_copied && found != placed.origin_dims {
         return Err(misfit());
     }
-    let n = placed.slice_dims.first().copied().unwrap_or(0).max(0) as usize;
+    let n = placed.dims().first().copied().unwrap_or(0).max(0) as usize;
     let row_bytes = width * whole.dtype().size();
     let bytes = whole.bytes().get(first * row_bytes..(first + n) * row_bytes).ok_or_else(misfit)?;
     let mut dims = whole.shape();
@@ -230,9 +289,16 @@ fn piece(whole: &Tensor, placed: &Placement) -> Result<Tensor> {
     Ok(Tensor::from_bytes(whole.dtype(), dims, bytes)?)
 }
 
-/// Writes a server's piece of a table that it keeps whole, beside the place it will have.
-pub(crate) fn write_whole(dir: &Path, piece: PieceFile<'_>, value: &Value) -> Result<()> {
+/// Writes a server's piece of a table that it keeps whole into a save.
+pub(crate) fn write_whole(
+    stage: &Stage,
+    piece: PieceFile<'_>,
+    spread: Spread,
+    value: &Value,
+) -> Result<()> {
     let bytes = stream::to_bytes(value);
     let bytes = bytes.ok_or_else(|| Error::NotInScope { var: piece.var.to_string() })?;
-    write_atomically(&shards::beside(&piece.path(dir)?), &bytes)
+    let mut file = piece.create(stage, spread)?;
+    file.write_all(&bytes).map_err(|source| file.failed(source))?;
+    file.finish()
 }

@@ -1,18 +1,23 @@
 //! A model to infer with: a pruned program with its feeds and fetches, and its parameters.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use program::{Distributed, Meta, OpDesc, Program, VarDesc, VarKind, role};
 
-use super::distributed::save_distributed;
-use super::file::{read, write_atomically};
-use super::vars::{load_persistables, save_persistables};
+use super::distributed::JobSave;
+use super::vars::{
+    by_name, check_savable, is_persistable, put, read_combined, read_vars, write_vars,
+};
 use crate::error::{Error, Result};
+use crate::folder::{About, Folder, Transaction};
 use crate::remote::Cluster;
 use crate::scope::Scope;
 
 /// File of the program unless another is named.
 const MODEL: &str = "__model__";
+/// What its save is called.
+const KIND: &str = "model";
 /// Variables that Fluid's feed and fetch ops go through.
 const FEED: &str = "feed";
 const FETCH: &str = "fetch";
@@ -67,8 +72,11 @@ pub fn save_inference_model(
     program: &Program,
     options: &SaveInference<'_>,
 ) -> Result<Vec<String>> {
-    save_inference(dir, program, options, |saved, params| {
-        save_persistables(scope, dir, saved, params)
+    save_inference(dir, program, options, |saved, params, transaction| {
+        let vars = persistables(saved);
+        check_savable(scope, &vars, params)?;
+        write_vars(transaction.stage(), scope, &vars, params)?;
+        transaction.commit(About::new(KIND))
     })
 }
 
@@ -80,40 +88,41 @@ pub fn save_inference_model_of_job(
     (program, job): (&Program, &Distributed),
     options: &SaveInference<'_>,
 ) -> Result<Vec<String>> {
-    save_inference(dir, program, options, |saved, params| {
+    save_inference(dir, program, options, |saved, params, transaction| {
         let mut job = job.clone();
         job.placement.retain(|placed| saved.find_var(0, &placed.origin).is_some());
         job.lookup_table = job.lookup_table.filter(|table| saved.find_var(0, table).is_some());
-        save_distributed(cluster, scope, (dir, params), saved, &job)
+        let save = JobSave { cluster, scope, job: &job, filename: params, kind: KIND };
+        save.persistables(saved, transaction)
     })
 }
 
-/// The program goes last: a folder that has one has the parameters too.
+/// The program is written first; `commit` adds the variables and commits.
 fn save_inference(
     dir: &Path,
     program: &Program,
     options: &SaveInference<'_>,
-    save_params: impl FnOnce(&Program, Option<&str>) -> Result<()>,
+    commit: impl FnOnce(&Program, Option<&str>, Transaction) -> Result<()>,
 ) -> Result<Vec<String>> {
     let (whole, fetches) = with_scaled_targets(program, options.targets)?;
-    let mut model = model_path(dir, options.model_filename);
+    let mut model = model_name(options.model_filename).to_string();
     let saved = if options.export_for_deployment {
         deployable(whole, options.feeds, &fetches)?
     } else {
-        let mut name = model.into_os_string();
-        name.push(".main_program");
-        model = PathBuf::from(name);
+        model.push_str(".main_program");
         whole
     };
-    if !options.program_only {
-        save_params(&saved, options.params_filename.map(base_name))?;
+    let transaction = Transaction::begin(dir)?;
+    transaction.write(&model, &saved.to_bytes())?;
+    match options.program_only {
+        true => transaction.commit(About::new(KIND))?,
+        false => commit(&saved, options.params_filename.map(base_name), transaction)?,
     }
-    write_atomically(&model, &saved.to_bytes())?;
     Ok(fetches)
 }
 
-fn model_path(dir: &Path, filename: Option<&str>) -> PathBuf {
-    dir.join(filename.map_or(MODEL, base_name))
+fn model_name(filename: Option<&str>) -> &str {
+    filename.map_or(MODEL, base_name)
 }
 
 /// Fluid takes the last part of a path given as a file name.
@@ -186,8 +195,29 @@ pub fn load_inference_model(
     if !dir.is_dir() {
         return Err(Error::NoDirectory { path: dir.to_path_buf() });
     }
-    let path = model_path(dir, model_filename);
-    let program = Program::from_bytes(&read(&path)?);
+    let (name, params) = (model_name(model_filename), params_filename.map(base_name));
+    // The program and its variables are of one save.
+    let (model, values) = Folder::consistently(dir, |folder| {
+        let model = read_model(folder, name)?;
+        let vars = persistables(&model.program);
+        let values = match params {
+            Some(_) if vars.is_empty() => Vec::new(),
+            Some(params) => read_combined(folder, params, &vars)?,
+            None => read_vars(folder, &vars)?,
+        };
+        Ok((model, values))
+    })?;
+    put(scope, &persistables(&model.program), values)?;
+    Ok(model)
+}
+
+fn persistables(program: &Program) -> BTreeMap<&str, &VarDesc> {
+    by_name(program.list_vars().filter(|var| is_persistable(var)))
+}
+
+fn read_model(folder: &Folder, name: &str) -> Result<InferenceModel> {
+    let path = folder.dir().join(name);
+    let program = Program::from_bytes(&folder.read(name)?);
     let program = program.map_err(|source| Error::in_file(&path, source))?;
     let version = program.format_version;
     if version != 0 && version < VERSION_MIN {
@@ -195,7 +225,6 @@ pub fn load_inference_model(
     }
     let feeds = by_column(&program, FEED, |op| op.output_names("Out"), &path)?;
     let fetches = by_column(&program, FETCH, |op| op.input_names("X"), &path)?;
-    load_persistables(scope, dir, &program, params_filename.map(base_name))?;
     Ok(InferenceModel { program, feeds, fetches })
 }
 

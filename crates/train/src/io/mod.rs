@@ -5,7 +5,6 @@
 
 mod distributed;
 mod file;
-pub mod folder;
 mod inference;
 mod pickle;
 pub(crate) mod rows;

@@ -5,25 +5,23 @@
 //! `__lookup_table__`. `<variable>_parts` says how many there are and whether a hash dealt the rows out.
 //! Neither writing nor reading holds a table twice.
 
-use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 
 use program::distributed::{Placement, Spread, server_of};
 use program::stream;
-use ps::message::Phase;
 use tensor::{DType, Rows, Shape, Tensor};
 
 use super::distributed::TABLES;
-use super::file::{path_of, write_atomically_with};
-use super::shards::{self, Note, beside};
+use super::file::{cannot_load, file_of};
+use super::shards::{self, Note};
 use crate::error::{Error, Result};
+use crate::folder::{FileWriter, Folder, PartFile, SavedPart, SavedVar, Stage, part_files};
 
 /// Suffix of the variable with the rows that an entry rule has not taken in, and how often they were
 /// named.
 pub(crate) const WAITING: &str = "@WAITING";
-/// Bytes read or written at once.
+/// Bytes read at once.
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// Which rows of a variable a server has.
@@ -38,12 +36,11 @@ pub(crate) enum Share {
 impl Share {
     /// What a server has of a variable; `server` is its number.
     pub(crate) fn of(placed: &Placement, server: usize, n_servers: usize) -> Self {
-        let height = placed.slice_dims.first().copied().unwrap_or(0);
+        let height = placed.dims().first().copied().unwrap_or(0);
         match placed.spread {
             Spread::Hash => Share::Hash { server, n_servers, height },
             Spread::Range => {
-                let width = placed.slice_dims.iter().skip(1).product::<i64>().max(1);
-                let first = placed.offset / width;
+                let first = placed.piece.rows.start;
                 Share::Range(first..first + height)
             }
         }
@@ -110,12 +107,21 @@ pub(crate) struct PieceFile<'a> {
 }
 
 impl PieceFile<'_> {
-    pub(super) fn path(&self, dir: &Path) -> Result<PathBuf> {
-        let name = match self.naming {
-            Naming::Counted => format!("{}_{}of{}", self.var, self.number, self.n),
-            Naming::Fluid => format!("{}_{}", self.var, self.number),
-        };
-        path_of(&dir.join(TABLES), &name)
+    /// The name of the file below the folder of a save.
+    pub(super) fn name(&self) -> Result<String> {
+        file_of(self.var)?;
+        Ok(match self.naming {
+            Naming::Counted => format!("{TABLES}/{}_{}of{}", self.var, self.number, self.n),
+            Naming::Fluid => format!("{TABLES}/{}_{}", self.var, self.number),
+        })
+    }
+
+    /// Begins the file in a save, and notes how the variable is saved.
+    pub(super) fn create<'s>(&self, stage: &'s Stage, spread: Spread) -> Result<FileWriter<'s>> {
+        shards::write_note(stage, self.var, Note { n_parts: self.n, spread })?;
+        let mut file = stage.create(&self.name()?)?;
+        file.is_part(SavedPart { var: self.var.to_string(), number: self.number, n: self.n });
+        Ok(file)
     }
 }
 
@@ -128,96 +134,36 @@ pub(crate) struct Form {
     pub(crate) dtype: DType,
 }
 
-/// Writes a piece beside the place it will have: ids in ascending order, and the bytes of
-/// their rows, as many at a time as may be.
+/// Writes a piece into a save: ids in ascending order, and the bytes of their rows, as many at a time as
+/// may be.
 pub(crate) fn write_piece(
-    dir: &Path,
-    piece: PieceFile<'_>,
+    stage: &Stage,
+    (piece, spread): (PieceFile<'_>, Spread),
     form: Form,
     ids: impl ExactSizeIterator<Item = i64>,
     rows: impl Iterator<Item = io::Result<Vec<u8>>>,
 ) -> Result<()> {
+    let mut file = piece.create(stage, spread)?;
     let n = ids.len();
-    write_atomically_with(&beside(&piece.path(dir)?), |file| {
-        let mut out = BufWriter::with_capacity(BLOCK_BYTES, file);
-        out.write_all(&stream::rows_head(n))?;
+    file.holds(SavedVar {
+        name: piece.var.to_string(),
+        dtype: form.dtype,
+        dims: vec![form.height, form.width as i64],
+    });
+    let write = || {
+        file.write_all(&stream::rows_head(n))?;
         for id in ids {
-            out.write_all(&id.to_le_bytes())?;
+            file.write_all(&id.to_le_bytes())?;
         }
-        out.write_all(&form.height.to_le_bytes())?;
-        out.write_all(&stream::payload_head(form.dtype, &[n, form.width]))?;
+        file.write_all(&form.height.to_le_bytes())?;
+        file.write_all(&stream::payload_head(form.dtype, &[n, form.width]))?;
         for row in rows {
-            out.write_all(&row?)?;
+            file.write_all(&row?)?;
         }
-        out.flush()
-    })
-}
-
-/// What comes after all pieces were written; see [`shards`].
-pub(crate) fn settle_piece(
-    dir: &Path,
-    piece: PieceFile<'_>,
-    spread: Spread,
-    phase: Phase,
-) -> Result<()> {
-    let path = piece.path(dir)?;
-    match phase {
-        Phase::Write => Ok(()),
-        Phase::Place => shards::place(&path),
-        Phase::GiveUp => {
-            shards::give_up(&path);
-            Ok(())
-        }
-        Phase::Tidy => {
-            shards::write_note(dir, piece.var, Note { n_parts: piece.n, spread })?;
-            // Files of another number of pieces are older: nobody may load them any more.
-            let is_older = |found: &Found| {
-                let is_of_this = match found.n {
-                    Some(n) => n == piece.n,
-                    None => found.number < piece.n,
-                };
-                found.naming() != piece.naming || !is_of_this
-            };
-            let mut older = found_in(dir, piece.var)?.into_iter().filter(is_older);
-            older.try_for_each(|found| shards::remove(&found.path))
-        }
-    }
-}
-
-/// A file of a variable.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
-    path: PathBuf,
-    number: usize,
-    /// How many pieces its name says there are.
-    n: Option<usize>,
-}
-
-impl Found {
-    fn naming(&self) -> Naming {
-        if self.n.is_some() { Naming::Counted } else { Naming::Fluid }
-    }
-}
-
-/// All files of a variable.
-fn found_in(dir: &Path, var: &str) -> Result<Vec<Found>> {
-    let whole = path_of(&dir.join(TABLES), var)?;
-    let (Some(folder), Some(stem)) = (whole.parent(), whole.file_name()) else {
-        return Ok(Vec::new());
+        Ok(())
     };
-    let prefix = format!("{}_", stem.to_string_lossy());
-    let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
-    let of_var = |path: PathBuf| {
-        let numbers = path.file_name()?.to_str()?.strip_prefix(&prefix)?;
-        let (number, n) = match numbers.split_once("of") {
-            Some((number, n)) => (number.parse().ok()?, Some(n.parse().ok()?)),
-            None => (numbers.parse().ok()?, None),
-        };
-        Some(Found { path, number, n })
-    };
-    let mut found: Vec<_> = entries.filter_map(|entry| of_var(entry.ok()?.path())).collect();
-    found.sort();
-    Ok(found)
+    write().map_err(|source| file.failed(source))?;
+    file.finish()
 }
 
 /// How files of a variable were dealt rows.
@@ -229,6 +175,35 @@ enum Dealt {
     Modulo,
 }
 
+fn dealt(spread: Option<Spread>, naming: Naming) -> Dealt {
+    match (spread, naming) {
+        (Some(Spread::Hash), _) => Dealt::Hash,
+        (_, Naming::Counted) => Dealt::Range,
+        (_, Naming::Fluid) => Dealt::Modulo,
+    }
+}
+
+fn naming_of(file: &PartFile) -> Naming {
+    if file.n.is_some() { Naming::Counted } else { Naming::Fluid }
+}
+
+/// How the list of a folder says that a variable was saved, if it does; `found` are the files that look
+/// like parts of it.
+fn listed(folder: &Folder, var: &str, found: &[PartFile]) -> Result<Option<(Naming, usize)>> {
+    let parts = folder.manifest().map(|list| list.parts(var)).unwrap_or_default();
+    let Some((first, file)) = parts.first() else { return Ok(None) };
+    let is_listed = |file: &PartFile| parts.iter().any(|(_, listed)| listed.name == file.name);
+    if let Some(surplus) = found.iter().find(|file| !is_listed(file)) {
+        let (path, var) = (folder.dir().join(&surplus.name), var.to_string());
+        return Err(Error::SurplusPart { path, var, n: first.n });
+    }
+    let naming = match file.name.ends_with(&format!("_{}of{}", first.number, first.n)) {
+        true => Naming::Counted,
+        false => Naming::Fluid,
+    };
+    Ok(Some((naming, first.n)))
+}
+
 /// A variable on disk.
 struct Saved {
     naming: Naming,
@@ -238,17 +213,24 @@ struct Saved {
 
 impl Saved {
     /// Finds out how a variable was saved; `None` if there is no file of it at all.
-    fn find(dir: &Path, own: PieceFile<'_>) -> Result<Option<Self>> {
-        let (note, found) = (shards::read_note(dir, own.var)?, found_in(dir, own.var)?);
-        let is_own = |found: &&Found| found.naming() == own.naming;
+    fn find(folder: &Folder, own: PieceFile<'_>) -> Result<Option<Self>> {
+        let note = shards::read_note(folder, own.var)?;
+        let files = part_files(folder.dir(), &format!("{TABLES}/{}", file_of(own.var)?));
+        let found: Vec<PartFile> =
+            files.into_iter().filter(|file| !folder.is_removed(&file.name)).collect();
+        if let Some((naming, n)) = listed(folder, own.var, &found)? {
+            let spread = note.map(|note| note.spread);
+            return Ok(Some(Self { naming, n, dealt: dealt(spread, naming) }));
+        }
+        let is_own = |found: &&PartFile| naming_of(found) == own.naming;
         let last = found.iter().rfind(is_own).or(found.last());
         let naming = match (last, note) {
             (None, None) => return Ok(None),
             (None, Some(_)) => own.naming,
-            (Some(last), _) => last.naming(),
+            (Some(last), _) => naming_of(last),
         };
         let numbers: Vec<usize> =
-            found.iter().filter(|f| f.naming() == naming).map(|f| f.number).collect();
+            found.iter().filter(|f| naming_of(f) == naming).map(|f| f.number).collect();
         let is_there = found.iter().any(|f| (f.number, f.n) == (own.number, Some(own.n)));
         let n = match (note, naming, last.and_then(|last| last.n)) {
             (Some(note), ..) => note.n_parts,
@@ -258,12 +240,7 @@ impl Saved {
             (None, Naming::Fluid, _) if numbers.contains(&0) => numbers.len(),
             (None, Naming::Fluid, _) => own.n,
         };
-        let dealt = match (note.map(|note| note.spread), naming) {
-            (Some(Spread::Hash), _) => Dealt::Hash,
-            (_, Naming::Counted) => Dealt::Range,
-            (_, Naming::Fluid) => Dealt::Modulo,
-        };
-        Ok(Some(Self { naming, n, dealt }))
+        Ok(Some(Self { naming, n, dealt: dealt(note.map(|note| note.spread), naming) }))
     }
 
     /// Whether a server of this share finds all its rows in one file, that of its number.
@@ -289,12 +266,12 @@ impl Saved {
 /// A server's rows of a variable that was written in pieces, however many; ids are those that the
 /// server gives them. `None` if there is no file of it at all.
 pub(crate) fn read_pieces(
-    dir: &Path,
+    folder: &Folder,
     own: PieceFile<'_>,
     form: Form,
     share: &Share,
 ) -> Result<Option<Rows>> {
-    let Some(saved) = Saved::find(dir, own)? else { return Ok(None) };
+    let Some(saved) = Saved::find(folder, own)? else { return Ok(None) };
     let mut rows = Rows { height: share.height(), ..Rows::default() };
     rows.value.resize_as(form.dtype, Shape::from([0, form.width]));
     let files = match saved.is_dealt_like(share, own.n) {
@@ -302,9 +279,9 @@ pub(crate) fn read_pieces(
         false => 0..saved.n,
     };
     for number in files {
-        let path = PieceFile { number, n: saved.n, naming: saved.naming, ..own }.path(dir)?;
+        let name = PieceFile { number, n: saved.n, naming: saved.naming, ..own }.name()?;
         let wanted = Wanted { form, share, saved: &saved, number };
-        read_piece(&path, &wanted, &mut rows)?;
+        read_piece(folder, &name, &wanted, &mut rows)?;
     }
     Ok(Some(rows))
 }
@@ -318,17 +295,22 @@ struct Wanted<'a> {
     number: usize,
 }
 
-fn read_piece(path: &Path, wanted: &Wanted<'_>, rows: &mut Rows) -> Result<()> {
-    let open = File::open(path).and_then(|file| {
-        let n_bytes = file.metadata()?.len();
-        Ok((BufReader::with_capacity(BLOCK_BYTES, file), n_bytes))
-    });
-    let path = || path.to_path_buf();
-    let (mut input, n_bytes) = open.map_err(|source| Error::CannotLoad { path: path(), source })?;
+fn read_piece(folder: &Folder, name: &str, wanted: &Wanted<'_>, rows: &mut Rows) -> Result<()> {
+    let file = folder.reader(name).map_err(|error| match error {
+        Error::ReadFile { path, source } if source.kind() == io::ErrorKind::NotFound => {
+            Error::MissingPart { path, n: wanted.saved.n, source }
+        }
+        error => cannot_load(error, false),
+    })?;
+    let path = || file.path().to_path_buf();
+    let (n_bytes, path) = (file.n_bytes(), path());
+    let mut input = BufReader::with_capacity(BLOCK_BYTES, file);
     let read = read_into(&mut input, n_bytes, wanted, rows);
-    match read.map_err(|source| Error::CannotLoad { path: path(), source })? {
+    // A file that is damaged says what is wrong with it only by chance.
+    input.into_inner().finish()?;
+    match read.map_err(|source| Error::CannotLoad { path: path.clone(), source })? {
         Ok(()) => Ok(()),
-        Err(problem) => Err(Error::RowsFile { path: path(), problem }),
+        Err(problem) => Err(Error::RowsFile { path, problem }),
     }
 }
 
@@ -406,33 +388,47 @@ pub(crate) fn rows_of<'a>(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
+    use crate::folder::{About, Transaction};
 
     const FORM: Form = Form { height: 1 << 40, width: 2, dtype: DType::F32 };
 
     const EMB: PieceFile<'_> = PieceFile { var: "emb", number: 0, n: 1, naming: Naming::Counted };
 
-    fn write(dir: &Path, (number, n): (usize, usize), ids: &[i64]) {
-        write_as(dir, PieceFile { number, n, ..EMB }, ids);
-    }
-
-    fn write_as(dir: &Path, piece: PieceFile<'_>, ids: &[i64]) {
+    fn write(transaction: &Transaction, (piece, spread): (PieceFile<'_>, Spread), ids: &[i64]) {
         let values: Vec<f32> = ids.iter().flat_map(|&id| [id as f32, 0.5]).collect();
         let tensor = Tensor::new([ids.len(), 2], &values).unwrap();
         let rows = rows_of(&tensor, 0..ids.len()).map(|row| Ok(row.to_vec()));
-        write_piece(dir, piece, FORM, ids.iter().copied(), rows).unwrap();
+        let ids = ids.iter().copied();
+        write_piece(transaction.stage(), (piece, spread), FORM, ids, rows).unwrap();
     }
 
-    fn settle(dir: &Path, n: usize, phase: Phase) {
-        for number in 0..n {
-            settle_piece(dir, PieceFile { number, n, ..EMB }, Spread::Range, phase).unwrap();
+    /// Saves all pieces: their ids, by number.
+    fn save(dir: &Path, (naming, spread): (Naming, Spread), ids: &[Vec<i64>]) {
+        let transaction = Transaction::begin(dir).unwrap();
+        for (number, part) in ids.iter().enumerate() {
+            write(&transaction, (PieceFile { number, n: ids.len(), naming, ..EMB }, spread), part);
         }
+        transaction.commit(About::new("tables")).unwrap();
+    }
+
+    const RANGES: (Naming, Spread) = (Naming::Counted, Spread::Range);
+
+    /// As a version left it that knew no list.
+    fn forget_list(dir: &Path) {
+        fs::remove_dir_all(dir.join(".paddlewheel")).unwrap();
+    }
+
+    fn pieces(dir: &Path, own: PieceFile<'_>, form: Form, share: &Share) -> Result<Option<Rows>> {
+        Folder::consistently(dir, |folder| read_pieces(folder, own, form, share))
     }
 
     fn read(dir: &Path, (number, n): (usize, usize), range: Range<i64>) -> Result<Rows> {
-        let share = Share::Range(range);
-        read_pieces(dir, PieceFile { number, n, ..EMB }, FORM, &share)
-            .map(|rows| rows.expect("files"))
+        let own = PieceFile { number, n, ..EMB };
+        pieces(dir, own, FORM, &Share::Range(range)).map(|rows| rows.expect("files"))
     }
 
     const IDS: [i64; 9] = [0, 1, 2, 3, 70, 71, 900, 1 << 30, 1 << 39];
@@ -450,31 +446,28 @@ mod tests {
     fn no_row_is_lost_between_layouts_and_numbers_of_servers() {
         for (n_before, n_after) in (1..=3).flat_map(|n| (1..=3).map(move |m| (n, m))) {
             let [hashed, fluids, ranges] = [0, 1, 2].map(|_| tempfile::tempdir().unwrap());
-            let fluid = PieceFile { n: n_before, naming: Naming::Fluid, ..EMB };
-            for number in 0..n_before {
-                let counted = PieceFile { number, n: n_before, ..EMB };
-                write_as(hashed.path(), counted, &dealt(number, n_before, server_of));
-                let fluid = PieceFile { number, ..fluid };
-                write_as(fluids.path(), fluid, &dealt(number, n_before, modulo));
-                let of_range = |id: i64, n: usize| (id as usize * n) >> 40;
-                write_as(ranges.path(), counted, &dealt(number, n_before, of_range));
-                for phase in [Phase::Place, Phase::Tidy] {
-                    settle_piece(hashed.path(), counted, Spread::Hash, phase).unwrap();
-                    settle_piece(fluids.path(), fluid, Spread::Range, phase).unwrap();
-                    settle_piece(ranges.path(), counted, Spread::Range, phase).unwrap();
-                }
-            }
-            for (dir, naming) in [
+            let of_range = |id: i64, n: usize| (id as usize * n) >> 40;
+            let ids = |by: fn(i64, usize) -> usize| {
+                (0..n_before).map(|number| dealt(number, n_before, by)).collect::<Vec<_>>()
+            };
+            save(hashed.path(), (Naming::Counted, Spread::Hash), &ids(server_of));
+            save(fluids.path(), (Naming::Fluid, Spread::Range), &ids(modulo));
+            save(ranges.path(), RANGES, &ids(of_range));
+            let dirs = [
                 (&hashed, Naming::Counted),
                 (&ranges, Naming::Counted),
                 (&fluids, Naming::Fluid),
                 (&fluids, Naming::Counted),
-            ] {
+            ];
+            for (at, (dir, naming)) in dirs.into_iter().cycle().take(8).enumerate() {
+                if at == 4 {
+                    [&hashed, &fluids, &ranges].into_iter().for_each(|dir| forget_list(dir.path()));
+                }
                 let mut all = Vec::new();
                 for server in 0..n_after {
                     let own = PieceFile { number: server, n: n_after, naming, ..EMB };
                     let share = Share::Hash { server, n_servers: n_after, height: FORM.height };
-                    let rows = read_pieces(dir.path(), own, FORM, &share).unwrap().unwrap();
+                    let rows = pieces(dir.path(), own, FORM, &share).unwrap().unwrap();
                     assert!(rows.ids.iter().all(|&id| server_of(id, n_after) == server));
                     let values = rows.value.data::<f32>().unwrap();
                     assert!(
@@ -491,26 +484,21 @@ mod tests {
     #[test]
     fn files_of_different_saves_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        for number in 0..2 {
-            let piece = PieceFile { number, n: 2, ..EMB };
-            write_as(dir.path(), piece, &dealt(0, 2, server_of));
-            settle_piece(dir.path(), piece, Spread::Hash, Phase::Place).unwrap();
-            settle_piece(dir.path(), piece, Spread::Hash, Phase::Tidy).unwrap();
-        }
+        let part = dealt(0, 2, server_of);
+        save(dir.path(), (Naming::Counted, Spread::Hash), &[part.clone(), part]);
+        forget_list(dir.path());
         let share = |server| Share::Hash { server, n_servers: 2, height: FORM.height };
         let own = PieceFile { number: 1, n: 2, ..EMB };
-        let error = read_pieces(dir.path(), own, FORM, &share(1)).unwrap_err();
+        let error = pieces(dir.path(), own, FORM, &share(1)).unwrap_err();
         assert!(matches!(error, Error::RowsFile { .. }), "{error}");
-        read_pieces(dir.path(), PieceFile { number: 0, ..own }, FORM, &share(0)).unwrap().unwrap();
+        pieces(dir.path(), PieceFile { number: 0, ..own }, FORM, &share(0)).unwrap().unwrap();
     }
 
     #[test]
     fn two_servers_write_what_three_read() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
-        write(dir, (0, 2), &[3, 500]);
-        write(dir, (1, 2), &[900, 901, 1 << 39]);
-        settle(dir, 2, Phase::Place);
+        save(dir, RANGES, &[vec![3, 500], vec![900, 901, 1 << 39]]);
         let rows = read(dir, (1, 3), 400..901).unwrap();
         assert_eq!((rows.ids, rows.height), (vec![100, 500], 501));
         assert_eq!(rows.value, Tensor::new([2, 2], &[500.0f32, 0.5, 900.0, 0.5]).unwrap());
@@ -518,15 +506,41 @@ mod tests {
         // As whole files they are what everybody can read.
         let bytes = fs::read(dir.join("__lookup_table__/emb_0of2")).unwrap();
         assert_eq!(stream::rows_from_bytes(&bytes).unwrap().ids, [3, 500]);
-        // Saved again by one server: until all is in its place the old save is what is loaded.
-        settle(dir, 2, Phase::Tidy);
-        write(dir, (0, 1), &[8]);
+        // Saved again by one server: until the commit the old save is what is loaded.
+        let transaction = Transaction::begin(dir).unwrap();
+        write(&transaction, (EMB, Spread::Range), &[8]);
         assert_eq!(read(dir, (0, 1), 0..600).unwrap().ids, [3, 500]);
-        settle(dir, 1, Phase::Place);
-        assert_eq!(read(dir, (0, 1), 0..600).unwrap().ids, [3, 500]);
-        settle(dir, 1, Phase::Tidy);
+        transaction.commit(About::new("tables")).unwrap();
         assert!(!dir.join("__lookup_table__/emb_0of2").exists());
         assert_eq!(read(dir, (1, 2), 0..1000).unwrap().ids, [8]);
+    }
+
+    #[test]
+    fn missing_and_surplus_parts_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        save(dir, RANGES, &[vec![3, 500], vec![900], vec![901]]);
+        let part = |name: &str| dir.join("__lookup_table__").join(name);
+        fs::copy(part("emb_0of3"), part("emb_3of4")).unwrap();
+        let error = read(dir, (0, 2), 0..9).unwrap_err();
+        let surplus = part("emb_3of4");
+        assert!(
+            matches!(error, Error::SurplusPart { ref path, n: 3, .. } if *path == surplus),
+            "{error}"
+        );
+        fs::remove_file(surplus).unwrap();
+        fs::remove_file(part("emb_1of3")).unwrap();
+        let error = read(dir, (0, 2), 0..9).unwrap_err();
+        assert!(
+            matches!(error, Error::FileLost { ref path, .. } if *path == part("emb_1of3")),
+            "{error}"
+        );
+        forget_list(dir);
+        let error = read(dir, (0, 2), 0..9).unwrap_err();
+        assert!(
+            matches!(error, Error::MissingPart { ref path, n: 3, .. } if *path == part("emb_1of3")),
+            "{error}"
+        );
     }
 
     #[test]
@@ -534,28 +548,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         let nine = Share::Range(0..9);
-        assert_eq!(read_pieces(dir, EMB, FORM, &nine).unwrap(), None);
-        write(dir, (0, 1), &[3, 500]);
-        settle(dir, 1, Phase::GiveUp);
-        assert_eq!(read_pieces(dir, EMB, FORM, &nine).unwrap(), None);
-        write(dir, (0, 1), &[3, 500]);
-        settle(dir, 1, Phase::Place);
+        assert_eq!(pieces(dir, EMB, FORM, &nine).unwrap(), None);
+        save(dir, RANGES, &[vec![3, 500]]);
         for form in [Form { height: 9, ..FORM }, Form { width: 1, ..FORM }] {
-            let error = read_pieces(dir, EMB, form, &nine).unwrap_err();
+            let error = pieces(dir, EMB, form, &nine).unwrap_err();
             assert!(matches!(error, Error::RowsFile { .. }), "{error}");
         }
-        write(dir, (1, 3), &[3]);
-        let piece = PieceFile { number: 1, n: 3, ..EMB };
-        settle_piece(dir, piece, Spread::Range, Phase::Place).unwrap();
-        let error = read(dir, (0, 2), 0..9).unwrap_err();
-        assert!(
-            matches!(error, Error::CannotLoad { ref path, .. } if path.ends_with(
-            "__lookup_table__/emb_0of3")),
-            "{error}"
-        );
         let path = dir.join("__lookup_table__/emb_0of1");
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
+        let error = read(dir, (0, 1), 0..9).unwrap_err();
+        assert!(matches!(error, Error::FileDiffers { .. }), "{error}");
+        forget_list(dir);
         let error = read(dir, (0, 1), 0..9).unwrap_err();
         assert!(matches!(error, Error::CannotLoad { .. }), "{error}");
         fs::write(&path, [&bytes[..4], &[0xff; 8]].concat()).unwrap();

@@ -1,15 +1,17 @@
 //! `fluid.save` and `fluid.load`: a program's state as pickled dictionaries of arrays.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use program::{Program, VarDesc, stream};
 use tensor::{Tensor, Value};
 
-use super::file::{path_of, read, read_vars, write_atomically};
+use super::file::{cannot_load, file_of, read, read_failed, split};
 use super::pickle;
-use super::vars::{check_shape, is_persistable, load_vars};
+use super::vars::{by_name, check_shape, is_persistable, load_vars, put, read_vars};
 use crate::error::{Error, Result};
+use crate::folder::{About, Folder, Manifest, SavedVar, Transaction};
 use crate::scope::Scope;
 
 const PARAMS: &str = ".pdparams";
@@ -25,9 +27,20 @@ pub fn save(scope: &Scope, program: &Program, prefix: &Path) -> Result<()> {
     }
     let params = collect(scope, program.parameters())?;
     let optimizer = collect(scope, optimizer_vars(program))?;
-    write_atomically(&with_suffix(prefix, PARAMS), &pickle::write(&params)?)?;
-    write_atomically(&with_suffix(prefix, OPTIMIZER), &pickle::write(&optimizer)?)?;
-    write_atomically(&with_suffix(prefix, MODEL), &program.to_bytes())
+    let failed = |source| Error::WriteFile { path: prefix.to_path_buf(), source };
+    let (dir, stem) = split(prefix).map_err(failed)?;
+    let transaction = Transaction::begin(&dir)?;
+    for (suffix, state) in [(PARAMS, &params), (OPTIMIZER, &optimizer)] {
+        let mut file = transaction.create(&format!("{stem}{suffix}"))?;
+        for (name, tensor) in state {
+            let (dtype, dims) = (tensor.dtype(), tensor.shape().to_i64());
+            file.holds(SavedVar { name: name.clone(), dtype, dims });
+        }
+        file.write_all(&pickle::write(state)?).map_err(|source| file.failed(source))?;
+        file.finish()?;
+    }
+    transaction.write(&format!("{stem}{MODEL}"), &program.to_bytes())?;
+    transaction.commit(About::new("state"))
 }
 
 fn ends_with_slash(path: &Path) -> bool {
@@ -67,30 +80,37 @@ fn collect<'a>(
 /// functions wrote; of a combined file `vars` must say which variables it holds.
 pub fn load_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String, Tensor>> {
     let prefix = without_suffix(path);
-    let params = with_suffix(&prefix, PARAMS);
-    if !params.exists() && path.exists() {
-        return other_state(path, vars);
-    }
-    let mut state = read_pickle(&params)?;
-    let optimizer = with_suffix(&prefix, OPTIMIZER);
-    if optimizer.exists() {
-        state.extend(read_pickle(&optimizer)?);
-    }
-    Ok(state)
+    let (dir, stem) = split(&prefix).map_err(|source| read_failed(path, source))?;
+    let state = Folder::consistently(&dir, |folder| {
+        if !folder.has(&format!("{stem}{PARAMS}")) && path.exists() {
+            return Ok(None);
+        }
+        let mut state = read_pickle(folder, &format!("{stem}{PARAMS}"))?;
+        let optimizer = format!("{stem}{OPTIMIZER}");
+        if folder.has(&optimizer) {
+            state.extend(read_pickle(folder, &optimizer)?);
+        }
+        Ok(Some(state))
+    })?;
+    state.map_or_else(|| other_state(path, vars), Ok)
 }
 
 fn other_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String, Tensor>> {
     if path.is_dir() {
-        let names = match vars {
-            Some(names) => names.to_vec(),
-            None => files_in(path)?,
-        };
-        let tensor = |name: String| {
-            let file = path_of(path, &name)?;
-            let tensor = stream::tensor_from_bytes(&read_vars(&file, false)?);
-            Ok((name, tensor.map_err(|source| Error::in_file(&file, source))?))
-        };
-        return names.into_iter().map(tensor).collect();
+        return Folder::consistently(path, |folder| {
+            let names = match vars {
+                Some(names) => names.to_vec(),
+                None => files_in(folder)?,
+            };
+            let tensor = |name: String| {
+                let bytes = folder.read(file_of(&name)?);
+                let bytes = bytes.map_err(|error| cannot_load(error, false))?;
+                let tensor = stream::tensor_from_bytes(&bytes);
+                let tensor = tensor.map_err(|source| Error::in_file(&path.join(&name), source))?;
+                Ok((name, tensor))
+            };
+            names.into_iter().map(tensor).collect()
+        });
     }
     let Some(names) = vars else { return Err(Error::WhichVars { path: path.to_path_buf() }) };
     let mut names = names.to_vec();
@@ -102,17 +122,19 @@ fn other_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String, T
 }
 
 /// Names of the variables in a directory; those with a slash in their name are in another one.
-fn files_in(dir: &Path) -> Result<Vec<String>> {
-    let failed = |source| Error::ReadFile { path: dir.to_path_buf(), source };
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(failed)? {
+fn files_in(folder: &Folder) -> Result<Vec<String>> {
+    let failed = |source| read_failed(folder.dir(), source);
+    let listed = folder.manifest().into_iter().flat_map(Manifest::files);
+    let mut names: BTreeSet<String> = listed.map(|file| file.name.clone()).collect();
+    for entry in std::fs::read_dir(folder.dir()).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.path().is_file() && name != INFERENCE {
-            names.push(name);
+        if entry.path().is_file() && folder.has(&name) {
+            names.insert(name);
         }
     }
-    Ok(names)
+    let is_var = |name: &String| name != INFERENCE && !name.contains('/');
+    Ok(names.into_iter().filter(is_var).collect())
 }
 
 /// Puts arrays into the variables of a program that the startup program has filled; changes all of
@@ -146,9 +168,9 @@ pub fn set_state(
     Ok(unused)
 }
 
-fn read_pickle(path: &Path) -> Result<HashMap<String, Tensor>> {
-    let parsed = pickle::read(&read(path)?);
-    parsed.map_err(|(offset, problem)| Error::BadPickle { path: path.into(), offset, problem })
+fn read_pickle(folder: &Folder, name: &str) -> Result<HashMap<String, Tensor>> {
+    let (parsed, path) = (pickle::read(&folder.read(name)?), folder.dir().join(name));
+    parsed.map_err(|(offset, problem)| Error::BadPickle { path, offset, problem })
 }
 
 fn without_suffix(prefix: &Path) -> PathBuf {
@@ -163,19 +185,29 @@ fn without_suffix(prefix: &Path) -> PathBuf {
 /// functions wrote; of a combined file `vars` must say which variables it holds.
 pub fn load(scope: &Scope, program: &Program, prefix: &Path, vars: Option<&[&str]>) -> Result<()> {
     let stem = without_suffix(prefix);
-    let params = with_suffix(&stem, PARAMS);
-    if !params.exists() {
-        return load_other(scope, program, prefix, vars);
-    }
-    let mut found = pick(program.parameters(), read_pickle(&params)?, &params)?;
-    let mut state = optimizer_vars(program).peekable();
-    if state.peek().is_some() {
-        let optimizer = with_suffix(&stem, OPTIMIZER);
-        if !optimizer.exists() {
-            return Err(Error::NoOptimizerFile { path: optimizer });
+    let (dir, stem) = split(&stem).map_err(|source| read_failed(prefix, source))?;
+    let (params, optimizer) = (format!("{stem}{PARAMS}"), format!("{stem}{OPTIMIZER}"));
+    let found = Folder::consistently(&dir, |folder| {
+        if !folder.has(&params) {
+            return Ok(None);
         }
-        found.extend(pick(state, read_pickle(&optimizer)?, &optimizer)?);
-    }
+        let path = dir.join(&params);
+        let mut found = pick(program.parameters(), read_pickle(folder, &params)?, &path)?;
+        let mut state = optimizer_vars(program).peekable();
+        if state.peek().is_some() {
+            let path = dir.join(&optimizer);
+            if !folder.has(&optimizer) {
+                return Err(Error::NoOptimizerFile { path });
+            }
+            let pickled = read_pickle(folder, &optimizer).map_err(|error| match error {
+                Error::FileLost { path, .. } => Error::NoOptimizerFile { path },
+                error => error,
+            });
+            found.extend(pick(state, pickled?, &path)?);
+        }
+        Ok(Some(found))
+    })?;
+    let Some(found) = found else { return load_other(scope, program, prefix, vars) };
     for (name, value) in found {
         scope.set(name, value);
     }
@@ -205,9 +237,13 @@ fn load_other(scope: &Scope, program: &Program, path: &Path, vars: Option<&[&str
     let wanted = |var: &&VarDesc| vars.is_none_or(|names| names.contains(&var.name.as_str()));
     if path.is_dir() {
         // As far as there are files: what is absent keeps its value.
-        let has_file = |var: &&VarDesc| path.join(&var.name).is_file();
-        let vars = program.list_vars().filter(wanted).filter(has_file);
-        return load_vars(scope, path, vars, None);
+        let (vars, values) = Folder::consistently(path, |folder| {
+            let has_file = |var: &&VarDesc| folder.has(&var.name);
+            let vars = by_name(program.list_vars().filter(wanted).filter(has_file));
+            let values = read_vars(folder, &vars)?;
+            Ok((vars, values))
+        })?;
+        return put(scope, &vars, values);
     }
     let (Some(dir), Some(name), true) = (path.parent(), path.file_name(), path.is_file()) else {
         return read(&with_suffix(&without_suffix(path), PARAMS)).map(|_| ());

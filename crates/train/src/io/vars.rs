@@ -1,13 +1,15 @@
 //! Variables to files and back: one file each under its name, or all in one file.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 
 use program::{Program, VarDesc, VarKind, stream};
 use tensor::Value;
 
-use super::file::{path_of, read_vars, write_atomically};
+use super::file::{cannot_load, file_of, place_of};
 use crate::error::{Error, Result};
+use crate::folder::{About, FileWriter, Folder, SavedVar, Stage, Transaction};
 use crate::scope::Scope;
 
 /// Whether a variable belongs to a saved model: it lives between runs and is no plumbing.
@@ -25,25 +27,65 @@ pub fn save_vars<'a>(
     filename: Option<&str>,
 ) -> Result<()> {
     let vars = by_name(vars);
+    check_savable(scope, &vars, filename)?;
+    let (dir, filename) = match filename {
+        Some(filename) => place_of(dir, filename).map(|(dir, name)| (dir, Some(name)))?,
+        None => (dir.to_path_buf(), None),
+    };
+    let transaction = Transaction::begin(&dir)?;
+    write_vars(transaction.stage(), scope, &vars, filename.as_deref())?;
+    transaction.commit(About::new(VARIABLES))
+}
+
+/// What a save of variables is called.
+pub(super) const VARIABLES: &str = "variables";
+
+/// Whatever is wrong is found before the first file is written.
+pub(super) fn check_savable(
+    scope: &Scope,
+    vars: &BTreeMap<&str, &VarDesc>,
+    filename: Option<&str>,
+) -> Result<()> {
     let op = if filename.is_some() { "save_combine" } else { "save" };
-    check_filled(scope, &vars, op)?;
-    for name in vars.keys() {
-        path_of(dir, name)?;
-    }
-    match filename {
-        Some(filename) => write_atomically(&dir.join(filename), &combined(scope, &vars)?),
-        None => {
-            std::fs::create_dir_all(dir)
-                .map_err(|source| Error::WriteFile { path: dir.to_path_buf(), source })?;
-            for name in vars.keys() {
-                let bytes = scope.read(name, |value| {
-                    stream::to_bytes(value).ok_or_else(|| wrong_kind(name, value, "a tensor"))
-                });
-                write_atomically(&path_of(dir, name)?, &bytes.transpose()?.unwrap_or_default())?;
-            }
-            Ok(())
+    check_filled(scope, vars, op)?;
+    vars.keys().try_for_each(|name| file_of(name).map(|_| ()))
+}
+
+/// Writes variables that are there.
+pub(super) fn write_vars(
+    stage: &Stage,
+    scope: &Scope,
+    vars: &BTreeMap<&str, &VarDesc>,
+    filename: Option<&str>,
+) -> Result<()> {
+    let Some(filename) = filename else {
+        for name in vars.keys() {
+            let mut file = stage.create(file_of(name)?)?;
+            write_var(&mut file, scope, name, true)?;
+            file.finish()?;
         }
-    }
+        return Ok(());
+    };
+    let mut file = stage.create(filename)?;
+    vars.keys().try_for_each(|name| write_var(&mut file, scope, name, false))?;
+    file.finish()
+}
+
+fn write_var(file: &mut FileWriter<'_>, scope: &Scope, name: &str, with_rows: bool) -> Result<()> {
+    let write = |value: &Value| {
+        let (head, tensor) = match value {
+            Value::Rows(rows) if with_rows => (stream::head_of_rows(rows), &rows.value),
+            other => {
+                let tensor = other.tensor().ok_or_else(|| wrong_kind(name, value, "a tensor"))?;
+                (stream::head_of_tensor(tensor), tensor)
+            }
+        };
+        let dims = tensor.shape().to_i64();
+        file.holds(SavedVar { name: name.to_string(), dtype: tensor.dtype(), dims });
+        let written = file.write_all(&head).and_then(|()| file.write_all(tensor.bytes()));
+        written.map_err(|source| file.failed(source))
+    };
+    scope.read(name, write).unwrap_or(Ok(()))
 }
 
 /// Whatever is missing is found before the first file is touched.
@@ -89,7 +131,9 @@ fn wrong_kind(var: &str, value: &Value, expected: &'static str) -> Error {
 }
 
 /// Each variable once, in byte order of the names. Raw ones are never saved.
-fn by_name<'a>(vars: impl IntoIterator<Item = &'a VarDesc>) -> BTreeMap<&'a str, &'a VarDesc> {
+pub(super) fn by_name<'a>(
+    vars: impl IntoIterator<Item = &'a VarDesc>,
+) -> BTreeMap<&'a str, &'a VarDesc> {
     let savable = vars.into_iter().filter(|var| var.meta.kind != VarKind::Raw);
     savable.map(|var| (var.name.as_str(), var)).collect()
 }
@@ -122,18 +166,31 @@ pub fn load_vars<'a>(
     filename: Option<&str>,
 ) -> Result<()> {
     let vars = by_name(vars);
-    let values = match filename {
-        None => vars.values().map(|var| read_one(dir, var)).collect::<Result<Vec<_>>>()?,
-        Some(_) if vars.is_empty() => Vec::new(),
-        Some(filename) => {
-            let path = dir.join(filename);
-            let bytes = read_vars(&path, true)?;
-            let tensors = stream::combined_from_bytes(&bytes, vars.len());
-            let tensors = tensors.map_err(|source| Error::in_file(&path, source))?;
-            tensors.into_iter().map(Value::Tensor).collect()
-        }
+    let Some(filename) = filename else {
+        return put(scope, &vars, Folder::consistently(dir, |folder| read_vars(folder, &vars))?);
     };
-    put(scope, &vars, values)
+    if vars.is_empty() {
+        return Ok(());
+    }
+    let (dir, name) = place_of(dir, filename)?;
+    put(scope, &vars, Folder::consistently(&dir, |folder| read_combined(folder, &name, &vars))?)
+}
+
+/// The values of variables that have a file each.
+pub(super) fn read_vars(folder: &Folder, vars: &BTreeMap<&str, &VarDesc>) -> Result<Vec<Value>> {
+    vars.values().map(|var| read_one(folder, var)).collect()
+}
+
+/// The values of variables that are in one file.
+pub(super) fn read_combined(
+    folder: &Folder,
+    name: &str,
+    vars: &BTreeMap<&str, &VarDesc>,
+) -> Result<Vec<Value>> {
+    let bytes = folder.read(name).map_err(|error| cannot_load(error, true))?;
+    let tensors = stream::combined_from_bytes(&bytes, vars.len());
+    let tensors = tensors.map_err(|source| Error::in_file(&folder.dir().join(name), source))?;
+    Ok(tensors.into_iter().map(Value::Tensor).collect())
 }
 
 /// Loads variables from what [`vars_to_bytes`] gave; changes all of them or none.
@@ -147,7 +204,11 @@ pub fn load_vars_from_bytes<'a>(
     put(scope, &vars, tensors.into_iter().map(Value::Tensor).collect())
 }
 
-fn put(scope: &Scope, vars: &BTreeMap<&str, &VarDesc>, values: Vec<Value>) -> Result<()> {
+pub(super) fn put(
+    scope: &Scope,
+    vars: &BTreeMap<&str, &VarDesc>,
+    values: Vec<Value>,
+) -> Result<()> {
     for (var, value) in vars.values().zip(&values) {
         check_shape(var, value)?;
     }
@@ -157,15 +218,15 @@ fn put(scope: &Scope, vars: &BTreeMap<&str, &VarDesc>, values: Vec<Value>) -> Re
     Ok(())
 }
 
-fn read_one(dir: &Path, var: &VarDesc) -> Result<Value> {
-    let path = path_of(dir, &var.name)?;
-    let bytes = read_vars(&path, false)?;
+fn read_one(folder: &Folder, var: &VarDesc) -> Result<Value> {
+    let name = file_of(&var.name)?;
+    let bytes = folder.read(name).map_err(|error| cannot_load(error, false))?;
     let value = if var.meta.kind == VarKind::SelectedRows {
         stream::rows_from_bytes(&bytes).map(Value::Rows)
     } else {
         stream::tensor_from_bytes(&bytes).map(Value::Tensor)
     };
-    value.map_err(|source| Error::in_file(&path, source))
+    value.map_err(|source| Error::in_file(&folder.dir().join(name), source))
 }
 
 /// A parameter must have the shape its program gives it.

@@ -82,13 +82,13 @@ enum Order {
 
 /// Where a step's gradients are handed over, and what there is to know before the next one.
 #[derive(Clone, Debug)]
-pub(super) struct Door {
+pub(super) struct StepSender {
     inbox: Sender<Order>,
     way: Arc<UnderWay>,
     arrivals: Arrivals,
 }
 
-impl Door {
+impl StepSender {
     /// Queues the gradients of a step that took so long, when there is room; `false` if the
     /// communicator has ended with an error.
     pub(super) fn send(&self, bundle: Bundle, took: Duration) -> bool {
@@ -120,7 +120,7 @@ impl Door {
 
 #[derive(Debug)]
 pub(super) struct Communicator {
-    door: Door,
+    sender: StepSender,
     thread: JoinHandle<Result<()>>,
 }
 
@@ -135,8 +135,8 @@ impl Communicator {
         let way = Arc::new(UnderWay::new(config.queue_max));
         let fetch = Fetch::new(&job, is_dense);
         let arrivals = Arrivals::new(fetch.names().clone());
-        let door = Door { inbox, way: way.clone(), arrivals };
-        let arrivals = door.arrivals.clone();
+        let sender = StepSender { inbox, way: way.clone(), arrivals };
+        let arrivals = sender.arrivals.clone();
         let thread = thread::spawn(move || {
             let has_dense = |endpoint: &String| job.on(endpoint).any(is_dense);
             let dense = job.endpoints.iter().map(has_dense).collect();
@@ -144,12 +144,12 @@ impl Communicator {
                 Worker { cluster, fetch, config, arrivals, way, dense, n_unfetched: 0 };
             worker.run(&outbox)
         });
-        Self { door, thread }
+        Self { sender, thread }
     }
 
     /// For whoever trains.
-    pub(super) fn door(&self) -> Door {
-        self.door.clone()
+    pub(super) fn sender(&self) -> StepSender {
+        self.sender.clone()
     }
 
     /// Asks for a sign when everything queued so far is served; none comes if the communicator
@@ -157,13 +157,13 @@ impl Communicator {
     pub(super) fn settle(&self) -> Receiver<()> {
         let (done, sign) = sync_channel(1);
         // Whoever has ended does not give it.
-        let _ = self.door.inbox.send(Order::Settle(done));
+        let _ = self.sender.inbox.send(Order::Settle(done));
         sign
     }
 
     /// Sends what is left, fetches once more, and reports the first error if there was one.
     pub(super) fn stop(self) -> (Result<()>, Arrivals) {
-        let Door { inbox, arrivals, .. } = self.door;
+        let StepSender { inbox, arrivals, .. } = self.sender;
         drop(inbox);
         let result = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         (result, arrivals)
@@ -331,7 +331,7 @@ mod tests {
         // Threads have routes of their own.
         let outgoing = |name: &str, var, value| {
             let (name, server) = (name.to_string(), ServerId(0));
-            let piece = Piece { name, server, var: VarId(var), rows: Piece::ALL };
+            let piece = Piece { name, server, var: VarId(var), block: 0, rows: Piece::ALL };
             Outgoing { value, pieces: Arc::new([piece]) }
         };
         let dense = outgoing("w", 1, Value::Tensor(dense));

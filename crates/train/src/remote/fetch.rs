@@ -49,30 +49,29 @@ struct Place {
 }
 
 /// Pieces of a variable, by block.
-type Blocks<'a> = BTreeMap<usize, (&'a Placement, Piece)>;
+type Blocks<'a> = BTreeMap<usize, &'a Placement>;
 
 impl Fetch {
     /// The variables whose pieces `wanted` picks.
     pub(crate) fn new(job: &Distributed, wanted: impl Fn(&Placement) -> bool) -> Self {
         let mut by_origin: BTreeMap<&str, Blocks<'_>> = BTreeMap::new();
         for placed in job.placement.iter().filter(|placed| wanted(placed)) {
-            if let Some(piece) = job.piece(placed) {
-                by_origin.entry(&placed.origin).or_default().insert(placed.block, (placed, piece));
-            }
+            let blocks = by_origin.entry(placed.origin.as_str()).or_default();
+            blocks.insert(placed.piece.block, placed);
         }
         let mut by_server: BTreeMap<ServerId, Vec<(i64, VarId, Place)>> = BTreeMap::new();
         let (mut vars, mut names) = (Vec::new(), Vec::new());
         for (var, (origin, blocks)) in by_origin.into_iter().enumerate() {
-            let first = blocks.values().next().map(|(placed, _)| *placed);
-            for (piece, (placed, at)) in blocks.values().enumerate() {
-                let n_bytes = placed.slice_dims.iter().product::<i64>().saturating_mul(4);
-                let asked = (n_bytes, wire_id(at), Place { var, piece });
-                by_server.entry(at.server).or_default().push(asked);
+            let first = blocks.values().next();
+            for (piece, placed) in blocks.values().enumerate() {
+                let n_bytes = placed.dims().iter().product::<i64>().saturating_mul(4);
+                let asked = (n_bytes, wire_id(&placed.piece), Place { var, piece });
+                by_server.entry(placed.piece.server).or_default().push(asked);
             }
             vars.push(Var {
                 n_rows: first.and_then(|placed| placed.origin_dims.first().copied()).unwrap_or(0),
                 is_hashed: first.is_some_and(|placed| placed.spread == Spread::Hash),
-                pieces: blocks.into_values().map(|(_, piece)| piece).collect(),
+                pieces: blocks.into_values().map(|placed| placed.piece.clone()).collect(),
             });
             names.push(origin.to_string());
         }

@@ -100,7 +100,7 @@ impl Geo {
                 Some(difference(value.tensor()?, old, touched.as_deref(), job.n_trainers))
             });
             let Some(delta) = delta.flatten() else { continue };
-            for piece in job.pieces(origin).filter_map(|placed| job.piece(placed)) {
+            for piece in job.pieces(origin).map(|placed| &placed.piece) {
                 let Some(var) = job.var(piece.server, &difference_of(&piece.name)) else {
                     continue;
                 };
@@ -118,12 +118,12 @@ impl Geo {
     fn fetch(&mut self, cluster: &Cluster, job: &Distributed, scope: &Scope) -> Result<()> {
         let mut tickets = Vec::new();
         for placed in job.placement.iter().filter(|placed| is_param(placed)) {
-            let Some(piece) = job.piece(placed) else { continue };
+            let piece = &placed.piece;
             let client = cluster.client(piece.server)?;
             let changed = self.touched.contains_key(&placed.origin);
-            let pull = Pull { after: 0, changed, vars: vec![wire_id(&piece)] };
+            let pull = Pull { after: 0, changed, vars: vec![wire_id(piece)] };
             let ticket = client.ask(pull.clone())?;
-            tickets.push((client, (placed, piece.rows.start), pull, ticket));
+            tickets.push((client, placed, pull, ticket));
         }
         for (client, placed, pull, mut ticket) in tickets {
             while let Some(value) = self.take_answer((&client, ticket), placed, scope)? {
@@ -142,7 +142,7 @@ impl Geo {
     fn take_answer(
         &mut self,
         (client, ticket): (&Client, Ticket),
-        (placed, first_row): (&Placement, i64),
+        placed: &Placement,
         scope: &Scope,
     ) -> Result<Option<Arc<Value>>> {
         let value = match client.wait(ticket, "parameters")? {
@@ -152,13 +152,13 @@ impl Geo {
         if let (Some(old), Some(value)) = (self.old.get_mut(&placed.origin), &value) {
             scope
                 .write(&placed.origin, |x| match x {
-                    Value::Tensor(x) => take_over(x, old, value, first_row),
+                    Value::Tensor(x) => take_over(x, old, value, placed.piece.rows.start),
                     _ => true,
                 })
                 .then_some(())
                 .ok_or_else(|| Error::NotDense {
-                    endpoint: placed.endpoint.clone(),
-                    var: placed.slice.clone(),
+                    endpoint: client.endpoint().to_string(),
+                    var: placed.piece.name.clone(),
                     actual: "rows that do not fit",
                 })?;
         }

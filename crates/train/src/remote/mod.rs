@@ -46,7 +46,7 @@ pub(crate) use session::Session;
 pub use trade::Peers;
 pub use under_way::Staleness;
 
-use communicator::{Communicator, Door};
+use communicator::{Communicator, StepSender};
 use geo::Geo;
 use recovery::Recovery;
 use traffic::Traffic;
@@ -258,14 +258,14 @@ impl Cluster {
     }
 
     /// Where gradients are handed over to be sent in the background; nothing stays locked.
-    fn door(&self) -> Option<Door> {
-        self.communicator().as_ref().map(Communicator::door)
+    fn sender(&self) -> Option<StepSender> {
+        self.communicator().as_ref().map(Communicator::sender)
     }
 
     /// What servers' answers to questions asked from now on contain of this trainer's own steps: all
     /// of them. What is sent in the background is waited for until it is on its way.
     fn wait_written(&self) -> Seen {
-        self.door().map(|door| door.wait_written()).unwrap_or_default()
+        self.sender().map(|sender| sender.wait_written()).unwrap_or_default()
     }
 
     fn geo(&self) -> MutexGuard<'_, Geo> {
@@ -474,7 +474,7 @@ impl Cluster {
     /// How old the parameters of asynchronous steps were since the last time somebody asked; `None`
     /// if gradients are not sent in the background.
     pub fn take_staleness(&self) -> Option<Staleness> {
-        let staleness = self.door()?.take_staleness();
+        let staleness = self.sender()?.take_staleness();
         Some(staleness).filter(|staleness| staleness.n_steps > 0)
     }
 
@@ -522,9 +522,9 @@ fn held(job: &Distributed) -> Vec<Vec<Held>> {
     let of = |(names, endpoint): (&Vec<String>, &String)| {
         let placed = job.on(endpoint).filter(|placed| placed.kind != PlacedKind::Optimizer);
         let params: BTreeMap<&str, &Placement> =
-            placed.map(|placed| (placed.slice.as_str(), placed)).collect();
+            placed.map(|placed| (placed.piece.name.as_str(), placed)).collect();
         let held = |name: &String| match params.get(name.as_str()) {
-            Some(placed) => Held::param(name, &placed.slice_dims),
+            Some(placed) => Held::param(name, &placed.dims()),
             None => Held::other(name),
         };
         names.iter().map(held).collect()

@@ -1,4 +1,4 @@
-//! Tables that servers write to their own disks: all servers replace what they saved before, or none.
+//! Tables that servers write themselves, as part of a save.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use ps::message::{Phase, Reply, Save};
 
 use super::{Cluster, unexpected};
 use crate::error::Result;
+use crate::folder::{About, Transaction};
 
 /// A part of a table that a server saves. It is asked for by its name, which need not be one that
 /// steps speak of.
@@ -16,17 +17,17 @@ pub(crate) struct SavedPart {
     pub(crate) table: String,
 }
 
-/// Parts of tables that are written and not in their places yet.
+/// Parts of tables that servers write into the stage of a save.
 pub(crate) struct Saving<'a> {
     cluster: &'a Cluster,
     parts: Vec<SavedPart>,
-    dir: String,
+    stage: String,
 }
 
 impl<'a> Saving<'a> {
-    /// Has all parts written beside those of an earlier save.
-    pub(crate) fn begin(cluster: &'a Cluster, parts: Vec<SavedPart>, dir: &Path) -> Result<Self> {
-        let saving = Self { cluster, parts, dir: dir.to_string_lossy().into_owned() };
+    /// Has all parts written.
+    pub(crate) fn begin(cluster: &'a Cluster, parts: Vec<SavedPart>, stage: &Path) -> Result<Self> {
+        let saving = Self { cluster, parts, stage: stage.to_string_lossy().into_owned() };
         if let Err(error) = saving.all(Phase::Write) {
             saving.give_up();
             return Err(error);
@@ -34,31 +35,44 @@ impl<'a> Saving<'a> {
         Ok(saving)
     }
 
-    /// Puts all parts in their places, and removes what an earlier save left.
-    pub(crate) fn finish(self) -> Result<()> {
-        self.all(Phase::Place)?;
-        self.all(Phase::Tidy)
+    /// Commits the save with the parts, which all count from then on; or none does.
+    pub(crate) fn commit(self, mut transaction: Transaction, about: About) -> Result<()> {
+        // Servers with disks of their own commit what they wrote there when they are told to.
+        let mut names = self.parts.iter().map(|part| &part.table);
+        let taken = names.try_for_each(|name| transaction.take_list(name).map(|_| ()));
+        match taken.and_then(|()| transaction.commit(about)) {
+            Ok(()) => self.all(Phase::Place),
+            Err(error) => {
+                self.give_up();
+                Err(error)
+            }
+        }
     }
 
     /// What was saved before stays.
     pub(crate) fn give_up(self) {
-        for part in &self.parts {
-            // The error that matters is the first one.
-            let _ = self.one(part, Phase::GiveUp);
-        }
+        // The error that matters is the first one.
+        let _ = self.all(Phase::GiveUp);
     }
 
+    /// All servers do it at the same time; all answers are waited for, and the first error is told.
     fn all(&self, phase: Phase) -> Result<()> {
-        self.parts.iter().try_for_each(|part| self.one(part, phase))
-    }
-
-    fn one(&self, part: &SavedPart, phase: Phase) -> Result<()> {
-        let client = self.cluster.client(part.server)?;
-        let ticket =
-            client.ask(Save { table: part.table.clone(), dir: self.dir.clone(), phase })?;
-        match client.wait(ticket, "a saved table")? {
-            Reply::Done(_) => Ok(()),
-            other => Err(unexpected(&client, &other)),
+        let ask = |part: &SavedPart| {
+            let client = self.cluster.client(part.server)?;
+            let (table, dir) = (part.table.clone(), self.stage.clone());
+            let ticket = client.ask(Save { table, dir, phase })?;
+            Ok((client, ticket))
+        };
+        let asked: Vec<Result<_>> = self.parts.iter().map(ask).collect();
+        let mut answer = Ok(());
+        for asked in asked {
+            let done =
+                asked.and_then(|(client, ticket)| match client.wait(ticket, "a saved table")? {
+                    Reply::Done(_) => Ok(()),
+                    other => Err(unexpected(&client, &other)),
+                });
+            answer = answer.and(done);
         }
+        answer
     }
 }

@@ -16,6 +16,7 @@ use super::rows::Question;
 use super::under_way::Seen;
 use super::{Cluster, SavedPart, Saving, install, rows};
 use crate::error::Error;
+use crate::folder::{About, Transaction};
 use crate::gradients::merged;
 use crate::scope::Scope;
 
@@ -60,11 +61,11 @@ impl<'a> Session<'a> {
         let Some(job) = &self.job else { return };
         self.cluster.join_shared(job);
         // Parameters are waited for here that ops of other threads have: those must not wait for us.
-        if let Some(door) = self.cluster.door() {
-            door.catch_up();
+        if let Some(sender) = self.cluster.sender() {
+            sender.catch_up();
             self.start = Instant::now();
             self.seen =
-                Some(door.arrivals().empty(|names, arrived| install(names, arrived, scope)));
+                Some(sender.arrivals().empty(|names, arrived| install(names, arrived, scope)));
         }
     }
 
@@ -104,10 +105,10 @@ impl<'a> Session<'a> {
     /// Hands the step's gradients to the communicator.
     fn enqueue(&mut self) -> crate::error::Result<()> {
         let mut bundle = std::mem::take(&mut self.bundle);
-        let Some(door) = self.cluster.door() else { return Ok(()) };
+        let Some(sender) = self.cluster.sender() else { return Ok(()) };
         // Of a step in several parts, one takes the arrivals and another one sends.
-        bundle.read.params = self.seen.unwrap_or_else(|| door.arrivals().used());
-        match door.send(bundle, self.start.elapsed()) {
+        bundle.read.params = self.seen.unwrap_or_else(|| sender.arrivals().used());
+        match sender.send(bundle, self.start.elapsed()) {
             true => Ok(()),
             // It has ended: its error is the step's.
             false => self.cluster.end_of_communicator(),
@@ -214,9 +215,9 @@ impl Remote for Session<'_> {
         }
     }
 
-    fn room(&mut self, n_bytes: usize) -> Tensor {
+    fn memory(&mut self, n_bytes: usize) -> Tensor {
         let memory = self.cluster.shared_memory();
-        self.cluster.traffic().room(&memory, n_bytes)
+        self.cluster.traffic().memory_for_next(&memory, n_bytes)
     }
 
     fn send_barrier(&mut self, servers: &[ServerId]) -> Result<()> {
@@ -256,8 +257,13 @@ impl Remote for Session<'_> {
     fn checkpoint_notify(&mut self, save: &Save) -> Result<()> {
         let part = |&server: &ServerId| SavedPart { server, table: save.table.clone() };
         let parts = save.servers.iter().map(part).collect();
-        let saving = Saving::begin(self.cluster, parts, Path::new(&save.dir));
-        saving.and_then(Saving::finish).map_err(host)
+        let save = || {
+            let transaction = Transaction::begin(Path::new(&save.dir))?;
+            let stage = transaction.stage_path();
+            let saving = Saving::begin(self.cluster, parts, stage)?;
+            saving.commit(transaction, About::new("tables"))
+        };
+        save().map_err(host)
     }
 }
 

@@ -57,7 +57,7 @@ impl Traffic {
     }
 
     /// Memory for the next gradient of this size.
-    pub(super) fn room(&mut self, memory: &SharedMemory, n_bytes: usize) -> Tensor {
+    pub(super) fn memory_for_next(&mut self, memory: &SharedMemory, n_bytes: usize) -> Tensor {
         if let Some(tensor) = memory.tensor(n_bytes) {
             return tensor;
         }

@@ -26,7 +26,7 @@ pub(super) fn layout(
 }
 
 fn var(update: &Update, name: &str, here: &[&Placement]) -> VarLayout {
-    let placed = |name: &str| here.iter().find(|placed| placed.slice == name);
+    let placed = |name: &str| here.iter().find(|placed| placed.piece.name == name);
     if let Some(placed) = placed(name) {
         return VarLayout::placed(placed);
     }
@@ -35,8 +35,8 @@ fn var(update: &Update, name: &str, here: &[&Placement]) -> VarLayout {
     // A copy of the parameter is cut as it is.
     let params = update.params();
     let param = params.first().and_then(|param| placed(&param.name));
-    match param.and_then(|param| Some((param, name.strip_prefix(param.slice.as_str())?))) {
-        Some((param, suffix)) if param.slice_dims == dims => VarLayout {
+    match param.and_then(|param| Some((param, name.strip_prefix(param.piece.name.as_str())?))) {
+        Some((param, suffix)) if param.dims() == dims => VarLayout {
             name: name.to_string(),
             origin: format!("{}{suffix}", param.origin),
             ..VarLayout::placed(param)

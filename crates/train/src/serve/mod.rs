@@ -8,6 +8,7 @@ mod changes;
 mod cuts;
 mod identity;
 mod port_file;
+mod saves;
 mod schedule;
 mod snapshot;
 mod store;

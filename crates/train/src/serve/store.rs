@@ -14,6 +14,7 @@ use tensor::{DType, EvenIfPoisoned, Tensor, Value};
 use super::blocks::{Blocks, Update};
 use super::cuts::{self, Cuts, Tables};
 use super::identity::{layout, owner};
+use super::saves::Saves;
 use super::schedule::Schedule;
 use super::snapshot::{Layout, Owner};
 use super::table::{Answer, Files, Policy, RowTables, Shared, Snapshot, Table, Updater, Var};
@@ -21,6 +22,7 @@ use super::units::Groups;
 use super::values::{check_answer, check_counter, n_bytes_of};
 use super::vars::{Names, StoreVars, Use};
 use crate::error::{BadSnapshot, Error, Result};
+use crate::folder::{About, Stage};
 use crate::io;
 use crate::remote::Log;
 use crate::scope::Scope;
@@ -32,6 +34,7 @@ pub struct BlockStore {
     groups: Groups,
     /// Held while a table is written.
     saving: Vec<Mutex<()>>,
+    saves: Saves,
     schedule: Arc<Mutex<Schedule>>,
     /// All variables, by number.
     vars: StoreVars,
@@ -86,7 +89,7 @@ impl BlockStore {
         };
         let here = job.and_then(|job| Some(job.on(job.ps_endpoint.as_deref()?)));
         let by_origin = here.into_iter().flatten();
-        let by_origin = by_origin.map(|placed| (placed.origin.clone(), placed.slice.clone()));
+        let by_origin = by_origin.map(|placed| (placed.origin.clone(), placed.piece.name.clone()));
         let by_origin = by_origin.collect();
         let saving = tables.iter().map(|_| Mutex::default()).collect();
         let names = Names { by_var: &by_var, params: &params, counters: &counters, all };
@@ -95,6 +98,7 @@ impl BlockStore {
             tables: Arc::new(tables.into_iter().map(Mutex::new).collect()),
             groups,
             saving,
+            saves: Saves::default(),
             schedule: Arc::new(Mutex::new(schedule)),
             vars,
             by_var,
@@ -156,17 +160,19 @@ impl BlockStore {
     }
 
     /// Writes a table as it is now. It is locked for moments only.
-    fn write(&self, at: usize, files: &Files, dir: &Path) -> Result<()> {
+    fn write(&self, at: usize, files: &Files, stage: &Stage) -> Result<()> {
         // One save of a table after the other.
         let _saving = self.saving[at].lock().even_if_poisoned();
         let snapshot = self.table(at).begin_save();
         match snapshot {
             Snapshot::Whole(value) => match files.vars.first() {
-                Some((var, naming)) => io::write_whole(dir, files.piece(var, *naming), &value),
+                Some((var, naming)) => {
+                    io::write_whole(stage, files.piece(var, *naming), files.spread, &value)
+                }
                 None => Ok(()),
             },
             Snapshot::Rows(rows) => {
-                let written = rows.write(dir, |var, rows| self.table(at).chunk(var, rows));
+                let written = rows.write(stage, |var, rows| self.table(at).chunk(var, rows));
                 self.table(at).end_save();
                 written
             }
@@ -237,10 +243,18 @@ impl Store for BlockStore {
         let name = self.by_origin.get(&save.table).unwrap_or(&save.table);
         let at = self.by_var.get(name).ok_or_else(|| Refusal::UnknownVar(name.clone()))?;
         let files = self.table(*at).files(save);
-        let dir = Path::new(&save.dir);
+        let stage = Path::new(&save.dir);
         let saved = match save.phase {
-            Phase::Write => self.write(*at, &files, dir),
-            phase => files.settle(dir, phase),
+            Phase::Write => self
+                .saves
+                .part(stage)
+                .and_then(|part| part.add(&save.table, |stage| self.write(*at, &files, stage))),
+            Phase::Place => self.saves.commit(stage, About::new("tables")),
+
+            Phase::GiveUp => {
+                self.saves.give_up(stage);
+                Ok(())
+            }
         };
         saved.map_err(|error| Refusal::Failed(error.to_string()))
     }

@@ -1,10 +1,11 @@
 //! GEO: trainers keep their whole program and exchange differences; servers add them up.
 
 use program::distributed::difference_of;
+use program::distributed::ops::SendOp;
 use program::distributed::route::PARAM_INIT;
 use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
 
-use super::make::{self, Sent, with_role};
+use super::make::{self, with_role};
 use super::plan::{Param, Plan};
 use super::server::Server;
 use crate::error::Result;
@@ -32,12 +33,12 @@ impl Plan {
         }
         self.declare_deltas(main, true)?;
         let control = make::control(0);
-        let op = self.send(Sent {
+        let op = self.job.send_op(SendOp {
             vars: ids,
             control: &control.name,
             epmap: self.job.endpoints.clone(),
-            cut: Some((Vec::new(), tables)),
-            role_var: None,
+            names: tables,
+            ..SendOp::default()
         });
         let block = main.block_mut(0);
         block.put_var(control);
@@ -50,12 +51,12 @@ impl Plan {
         self.rewrite_startup(startup)?;
         self.declare_deltas(startup, false)?;
         let control = make::control(1);
-        let op = self.send(Sent {
+        let op = self.job.send_op(SendOp {
             vars: vec![PARAM_INIT.to_string()],
             control: &control.name,
             epmap: self.job.endpoints.clone(),
-            cut: Some((Vec::new(), vec![PARAM_INIT.to_string()])),
-            role_var: None,
+            names: vec![PARAM_INIT.to_string()],
+            ..SendOp::default()
         });
         let block = startup.block_mut(0);
         block.put_var(control);
@@ -71,10 +72,10 @@ impl Plan {
             let whole = param.delta_meta(&meta, &param.dims);
             block.put_var(VarDesc::new(&difference_of(&param.name), whole));
             for piece in param.pieces.iter().filter(|_| blocks && param.is_cut()) {
-                let name = param.block(&param.name, piece.block);
-                block.put_var(VarDesc::new(&name, meta.with_dims(piece.dims.clone())));
-                let part = param.delta_meta(&meta, &piece.dims);
-                block.put_var(VarDesc::new(&difference_of(&name), part));
+                let dims = param.dims_of(piece);
+                block.put_var(VarDesc::new(&piece.name, meta.with_dims(dims.clone())));
+                let part = param.delta_meta(&meta, &dims);
+                block.put_var(VarDesc::new(&difference_of(&piece.name), part));
             }
         }
         Ok(())
@@ -86,10 +87,10 @@ impl Server<'_> {
     pub(super) fn exchange(&mut self) -> Result<()> {
         for (param, piece) in self.plan.held_by(self.endpoint) {
             let meta = self.main.need_var(0, &param.name)?.meta.clone();
-            let value = param.block(&param.name, piece.block);
+            let (value, dims) = (piece.name.clone(), param.dims_of(piece));
             let arrived = difference_of(&value);
-            self.declare(&value, meta.with_dims(piece.dims.clone()), true);
-            self.declare(&arrived, param.delta_meta(&meta, &piece.dims), false);
+            self.declare(&value, meta.with_dims(dims.clone()), true);
+            self.declare(&arrived, param.delta_meta(&meta, &dims), false);
             let block = self.open_block(0);
             let sum = OpDesc::new("sum")
                 .input("X", vec![value.clone(), arrived.clone()])

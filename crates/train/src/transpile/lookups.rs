@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use program::distributed::Spread;
-use program::{OpDesc, Program, role};
+use program::distributed::ops::{LookUpOp, TableParts};
+use program::{OpDesc, Program};
 
-use super::make::with_role;
 use super::plan::{Param, Plan};
 
 /// Look-ups that can be made at once, and where.
@@ -44,44 +43,38 @@ impl Plan {
             for op in &mut main.block_mut(block).ops {
                 let Some(table) = op.input_names("W").first().cloned() else { continue };
                 let remote = self.params.iter().find(|p| p.is_remote && p.name == table);
-                if let Some(param) = remote.filter(|_| op.traits().looks_up) {
-                    op.attrs.set("epmap", param.epmap());
-                    op.attrs.set("table_names", param.blocks());
-                    op.attrs.set("trainer_id", self.job.trainer_id as i32);
-                    op.attrs.set("job", self.job.job.as_str());
-                }
-                if let Some(param) =
-                    remote.filter(|_| op.traits().looks_up || op.traits().is_lookup_grad)
-                {
-                    op.attrs.set("height_sections", param.sections());
-                    if param.is_hashed() {
-                        op.attrs.set(Spread::ATTR, param.spread.name());
-                    }
+                let Some(param) = remote else { continue };
+                if op.traits().looks_up {
+                    self.job.address(op, &self.parts(param));
+                } else if op.traits().is_lookup_grad {
+                    self.parts(param).tell_rows(op);
                 }
             }
+        }
+    }
+
+    /// Where the parts of a table are.
+    fn parts(&self, param: &Param) -> TableParts {
+        TableParts {
+            names: param.blocks(),
+            epmap: self.epmap(param),
+            sections: param.sections(),
+            spread: param.spread,
         }
     }
 
     fn lookup_op(&self, main: &Program, param: &Param, group: &Group) -> OpDesc {
         let ops = &main.block(0).ops;
         let first = &ops[group.lookups[0]];
-        let mut op = OpDesc::new("distributed_lookup_table")
-            .input("Ids", all(ops, group, |op| op.input_names("Ids")))
-            .input("W", &param.name)
-            .output("Outputs", all(ops, group, |op| op.output_names("Out")))
-            .attr("table_names", param.blocks())
-            .attr("endpoints", param.epmap())
-            .attr("epmap", param.epmap())
-            .attr("height_sections", param.sections())
-            .attr("padding_idx", padding(first))
-            .attr("is_test", is_test(first))
-            .attr("lookup_table_version", first.kind.as_str())
-            .attr("trainer_id", self.job.trainer_id as i32)
-            .attr("job", self.job.job.as_str());
-        if param.is_hashed() {
-            op.attrs.set(Spread::ATTR, param.spread.name());
-        }
-        with_role(op, role::FORWARD)
+        let look_up = LookUpOp {
+            ids: all(ops, group, |op| op.input_names("Ids")),
+            table: &param.name,
+            outputs: all(ops, group, |op| op.output_names("Out")),
+            padding: padding(first),
+            is_test: is_test(first),
+            version: &first.kind,
+        };
+        self.job.look_up_op(look_up, &self.parts(param))
     }
 }
 

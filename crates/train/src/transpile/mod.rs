@@ -10,6 +10,7 @@ mod lookups;
 mod make;
 mod mt19937;
 pub(crate) mod on_touch;
+mod pieces;
 mod plan;
 mod server;
 mod split;
@@ -23,7 +24,7 @@ use program::{Distributed, Program};
 
 pub use config::{Config, Job};
 pub use server::Threads;
-pub use split::{Cut, Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, slice_variable};
+pub use split::{Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, slice_variable};
 
 use self::plan::Plan;
 use crate::error::Result;

@@ -52,7 +52,7 @@ fn tables(main: &Program, startup: &Program) -> Result<BTreeMap<String, Kept>> {
     let Some(job) = &main.distributed else { return Ok(all) };
     let table = |param: &str| {
         let mut placed = job.placement.iter();
-        placed.find(|p| p.slice == param && p.kind == PlacedKind::RemotePrefetch)
+        placed.find(|p| p.piece.name == param && p.kind == PlacedKind::RemotePrefetch)
     };
     for block in main.blocks().iter().skip(1) {
         let Some(update) = block.ops.iter().find(|op| !op.input_names("Param").is_empty()) else {
@@ -62,13 +62,13 @@ fn tables(main: &Program, startup: &Program) -> Result<BTreeMap<String, Kept>> {
         let Some(placed) = param.and_then(|param| table(param)) else { continue };
         let others = block.ops.iter().filter(|op| *op != update).collect();
         let table = Asked {
-            name: &placed.slice,
-            dims: &placed.slice_dims,
+            name: &placed.piece.name,
+            dims: &placed.dims(),
             n_bytes: bytes(&placed.origin_dims),
-            draws_rows: has_entry(main, &placed.slice)
+            draws_rows: has_entry(main, &placed.piece.name)
                 || job.lookup_table.as_ref() == Some(&placed.origin),
         };
-        all.insert(placed.slice.clone(), kept((main, startup), update, others, table)?);
+        all.insert(placed.piece.name.clone(), kept((main, startup), update, others, table)?);
     }
     Ok(all)
 }
@@ -260,7 +260,7 @@ impl Plan {
     pub(super) fn tell_entries(&self, server: &mut Program, endpoint: &str) {
         let here = self.job.on(endpoint).filter(|p| p.kind == PlacedKind::RemotePrefetch);
         let rule = |placed: &Placement| {
-            self.entries.get(&placed.origin).map(|rule| format!("{}={rule}", placed.slice))
+            self.entries.get(&placed.origin).map(|rule| format!("{}={rule}", placed.piece.name))
         };
         let rules: Vec<String> = here.filter_map(rule).collect();
         if let Some(op) = listen_op(server).filter(|_| !rules.is_empty()) {
@@ -284,7 +284,7 @@ impl Plan {
             self.tell_entries(&mut server, endpoint);
             let startup = self.server_startup(&server, startup, endpoint)?;
             for (slice, kept) in tables(&server, &startup)? {
-                let placed = self.job.on(endpoint).find(|placed| placed.slice == slice);
+                let placed = self.job.on(endpoint).find(|placed| placed.piece.name == slice);
                 kept_by_table.extend(placed.map(|placed| (placed.origin.clone(), kept)));
             }
         }

@@ -1,28 +1,20 @@
 //! Reads a program with an optimizer in it: which parameters there are, what happens to their
 //! gradients, and which block of what goes to which server.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use program::distributed::{Distributed, PlacedKind, Placement, Spread, difference_of};
+use program::distributed::{Distributed, Piece, PlacedKind, Placement, ServerId, Spread, VarId};
 use program::{OpDesc, Program, VarKind, role};
 
 use super::config::{Config, Job};
 use super::on_touch;
+use super::pieces::{pieces, rows_of, servers_of};
 use super::split::{self, Dispatch};
 use super::table;
 use crate::error::{Error, Result};
 
 /// Multiplies a gradient by a factor computed from those of all parameters.
 const GLOBAL_CLIP: &str = "elementwise_mul";
-
-/// One block of a parameter, and of its gradient.
-#[derive(Clone, Debug)]
-pub(super) struct Piece {
-    pub(super) block: usize,
-    pub(super) dims: Vec<i64>,
-    pub(super) offset: i64,
-    pub(super) endpoint: String,
-}
 
 /// A parameter that servers train.
 #[derive(Clone, Debug)]
@@ -63,7 +55,7 @@ impl Param {
 
     /// Names of all blocks of its value.
     pub(super) fn blocks(&self) -> Vec<String> {
-        self.pieces.iter().map(|piece| self.block(&self.name, piece.block)).collect()
+        self.pieces.iter().map(|piece| piece.name.clone()).collect()
     }
 
     /// Whether a hash says which server has a row.
@@ -76,22 +68,23 @@ impl Param {
         if self.is_hashed() {
             return self.dims[..1].to_vec();
         }
-        self.pieces.iter().map(|piece| piece.dims.first().copied().unwrap_or(1)).collect()
+        self.pieces.iter().map(Piece::n_rows).collect()
     }
 
-    pub(super) fn epmap(&self) -> Vec<String> {
-        self.pieces.iter().map(|piece| piece.endpoint.clone()).collect()
+    /// The shape of a block.
+    pub(super) fn dims_of(&self, piece: &Piece) -> Vec<i64> {
+        piece.dims_of(&self.dims)
     }
 
     /// A server's name for a variable beside a block: its own if the server holds one block only.
     pub(super) fn beside(&self, var: &str, piece: &Piece) -> String {
-        let here = self.pieces.iter().filter(|other| other.endpoint == piece.endpoint).count();
+        let here = self.pieces.iter().filter(|other| other.server == piece.server).count();
         if here > 1 { format!("{var}.block{}", piece.block) } else { var.to_string() }
     }
 
     /// The shape of a variable beside a block: what is like the parameter is cut like it.
     pub(super) fn dims_beside(&self, dims: &[i64], piece: &Piece) -> Vec<i64> {
-        if dims == self.dims { piece.dims.clone() } else { dims.to_vec() }
+        if dims == self.dims { self.dims_of(piece) } else { dims.to_vec() }
     }
 }
 
@@ -157,7 +150,7 @@ impl Plan {
             (counts && has_counter && main.block(0).var(COUNTER).is_some()).then(|| COUNTER.into());
         plan.place(main, startup);
         plan.keep_rows(main, startup)?;
-        plan.job.vars = plan.vars();
+        plan.number();
         (plan.job.job, plan.job.digest) = (plan.job.terms(), plan.job.hash_job());
         Ok(plan)
     }
@@ -245,37 +238,20 @@ impl Plan {
             let param = &mut self.params[at];
             if param.is_hashed() {
                 // Every server has some of its rows, and knows them by their numbers in the whole.
-                let piece = |(block, endpoint): (usize, &String)| Piece {
-                    block,
-                    dims: param.dims.clone(),
-                    offset: 0,
-                    endpoint: endpoint.clone(),
-                };
-                param.pieces = endpoints.iter().enumerate().map(piece).collect();
+                let rows = 0..param.dims.first().copied().unwrap_or(1);
+                let names = split::block_names(&param.name, endpoints.len()).into_iter();
+                let all = names.enumerate().map(|(at, name)| (name, ServerId(at), rows.clone()));
+                param.pieces = pieces(all);
                 continue;
             }
             let cut = self.config.slice_var_up && !param.is_whole;
             let n_servers = if cut { endpoints.len() } else { 1 };
             let cuts = split::slice_variable(&param.dims, n_servers, self.config.min_block_size);
-            let name = |cut: &split::Cut| match cuts.len() {
-                1 => param.name.clone(),
-                _ => format!("{}.block{}", param.name, cut.block),
-            };
-            let names: Vec<String> = cuts.iter().map(name).collect();
+            let names = split::block_names(&param.name, cuts.len());
             let chosen = dispatch.dispatch(&names, &endpoints);
-            check_dispatch(&chosen, cuts.len(), &endpoints)?;
-            let width = param.dims.iter().skip(1).product::<i64>().max(1);
-            param.pieces = cuts
-                .iter()
-                .zip(chosen)
-                .map(|(cut, endpoint)| {
-                    let mut dims = param.dims.clone();
-                    if let Some(rows) = dims.first_mut() {
-                        *rows = cut.elements / width;
-                    }
-                    Piece { block: cut.block, dims, offset: cut.offset, endpoint }
-                })
-                .collect();
+            let servers = servers_of(&chosen, cuts.len(), &endpoints)?;
+            let all = names.into_iter().zip(servers).zip(cuts);
+            param.pieces = pieces(all.map(|((name, server), rows)| (name, server, rows)));
         }
         Ok(())
     }
@@ -321,11 +297,7 @@ impl Plan {
                 placement.push(Placement {
                     origin: param.name.clone(),
                     origin_dims: param.dims.clone(),
-                    slice: param.block(&param.name, piece.block),
-                    slice_dims: piece.dims.clone(),
-                    block: piece.block,
-                    offset: piece.offset,
-                    endpoint: piece.endpoint.clone(),
+                    piece: piece.clone(),
                     kind,
                     spread: param.spread,
                 });
@@ -340,25 +312,6 @@ impl Plan {
         self.job.placement = placement;
     }
 
-    /// For each server, the sorted names of all that this trainer may send it or ask it for.
-    fn vars(&self) -> Vec<Vec<String>> {
-        let of_server = |endpoint: &String| {
-            let placed = self.job.on(endpoint).map(|placed| &placed.slice);
-            let mut names: BTreeSet<String> = placed.cloned().collect();
-            if self.is_geo() {
-                names.extend(self.job.on(endpoint).map(|placed| difference_of(&placed.slice)));
-            }
-            for param in &self.params {
-                let sent = param.pieces.iter().zip(self.sent_names(param));
-                let here = sent.filter(|(piece, _)| piece.endpoint == *endpoint);
-                names.extend(here.map(|(_, name)| name));
-            }
-            names.extend(self.counter.iter().map(|it| of_trainer(it, self.job.trainer_id)));
-            names.into_iter().collect()
-        };
-        self.job.endpoints.iter().map(of_server).collect()
-    }
-
     /// The optimizer's state of one parameter.
     fn place_states(&self, main: &Program, param: &Param, placement: &mut Vec<Placement>) {
         for state in states(main, param) {
@@ -369,11 +322,11 @@ impl Plan {
                 placement.push(Placement {
                     origin: state.clone(),
                     origin_dims: dims.clone(),
-                    slice: param.beside(&state, piece),
-                    slice_dims: param.dims_beside(&dims, piece),
-                    block: piece.block,
-                    offset: if is_cut { piece.offset } else { 0 },
-                    endpoint: piece.endpoint.clone(),
+                    piece: Piece {
+                        name: param.beside(&state, piece),
+                        rows: if is_cut { piece.rows.clone() } else { rows_of(&dims) },
+                        ..piece.clone()
+                    },
                     kind: PlacedKind::Optimizer,
                     spread: if is_cut { param.spread } else { Spread::Range },
                 });
@@ -403,19 +356,22 @@ impl Plan {
                 scheduled.contains(var.as_str())
                     || ops[param.update].input_names("LearningRate").contains(var)
             };
-            let used_at = |endpoint: &str| {
-                let here = |param: &Param| param.pieces.iter().any(|p| p.endpoint == endpoint);
+            let used_at = |endpoint: ServerId| {
+                let here = |param: &Param| param.pieces.iter().any(|p| p.server == endpoint);
                 self.params.iter().any(|param| uses(param) && here(param))
             };
-            for endpoint in self.job.endpoints.iter().filter(|endpoint| used_at(endpoint)) {
+            let servers = (0..self.job.endpoints.len()).map(ServerId);
+            for server in servers.filter(|&server| used_at(server)) {
                 placement.push(Placement {
                     origin: var.clone(),
                     origin_dims: desc.meta.dims.clone(),
-                    slice: var.clone(),
-                    slice_dims: desc.meta.dims.clone(),
-                    block: 0,
-                    offset: 0,
-                    endpoint: endpoint.clone(),
+                    piece: Piece {
+                        name: var.clone(),
+                        server,
+                        var: VarId::NONE,
+                        block: 0,
+                        rows: rows_of(&desc.meta.dims),
+                    },
                     kind: PlacedKind::Optimizer,
                     spread: Spread::Range,
                 });
@@ -567,19 +523,6 @@ fn describe(config: &Config, job: &Job) -> Distributed {
         by_rows: Vec::new(),
         job: String::new(),
         digest: String::new(),
-    }
-}
-
-fn check_dispatch(chosen: &[String], n_blocks: usize, endpoints: &[String]) -> Result<()> {
-    if chosen.len() != n_blocks {
-        return Err(Error::BadDispatch { expected: n_blocks, actual: chosen.len() });
-    }
-    match chosen.iter().find(|endpoint| !endpoints.contains(endpoint)) {
-        Some(endpoint) => Err(Error::UnknownEndpoint {
-            endpoint: endpoint.clone(),
-            endpoints: endpoints.to_vec(),
-        }),
-        None => Ok(()),
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use program::distributed::Piece;
 use program::op::STEPS_WITHOUT_ROWS;
 use program::{Attr, Block, BlockId, Meta, OpDesc, Program, VarDesc, role};
 
 use super::make::with_role;
-use super::plan::{Param, Piece, Plan, of_trainer};
+use super::plan::{Param, Plan, of_trainer};
 use super::trainer::rename_role_var;
 use crate::error::{Error, Result};
 
@@ -88,7 +89,7 @@ impl Plan {
         endpoint: &'a str,
     ) -> impl Iterator<Item = (&'a Param, &'a Piece)> {
         let pieces = |param: &'a Param| param.pieces.iter().map(move |piece| (param, piece));
-        self.params.iter().flat_map(pieces).filter(move |(_, piece)| piece.endpoint == endpoint)
+        self.params.iter().flat_map(pieces).filter(move |(_, piece)| self.is_at(piece, endpoint))
     }
 }
 
@@ -112,7 +113,7 @@ impl Server<'_> {
         for &at in &plan.order {
             let param = &plan.params[at];
             let endpoint = self.endpoint;
-            for piece in param.pieces.iter().filter(|piece| piece.endpoint == endpoint) {
+            for piece in param.pieces.iter().filter(|piece| plan.is_at(piece, endpoint)) {
                 self.declare_grad(param, piece)?;
             }
         }
@@ -125,7 +126,7 @@ impl Server<'_> {
             let merged = param.block(&param.grad, piece.block);
             self.grad_to_block.push(format!("{merged}:{block}"));
             if param.is_sparse {
-                let value = param.block(&param.name, piece.block);
+                let value = piece.name.clone();
                 self.sparse_grads.push(format!("{merged}:{value}"));
             }
             self.update(block, param, piece)?;
@@ -136,13 +137,9 @@ impl Server<'_> {
     /// The gradient, and what each trainer sends of it.
     fn declare_grad(&mut self, param: &Param, piece: &Piece) -> Result<()> {
         let (value, grad) = (self.meta(&param.name)?, self.meta(&param.grad)?);
-        self.declare(
-            &param.block(&param.name, piece.block),
-            value.with_dims(piece.dims.clone()),
-            true,
-        );
+        self.declare(&piece.name, value.with_dims(param.dims_of(piece)), true);
         let merged = param.block(&param.grad, piece.block);
-        let grad = grad.with_dims(piece.dims.clone());
+        let grad = grad.with_dims(param.dims_of(piece));
         self.declare(&merged, grad.clone(), true);
         let mut inputs = vec![merged.clone()];
         if self.plan.per_trainer() {
@@ -255,7 +252,7 @@ impl Server<'_> {
             self.merge(block, &merged, !param.is_distributed);
         }
         let mut names = HashMap::from([
-            (param.name.clone(), param.block(&param.name, piece.block)),
+            (param.name.clone(), piece.name.clone()),
             (param.grad.clone(), merged.clone()),
         ]);
         if self.plan.config.enable_dc_asgd && !param.is_sparse {
@@ -295,8 +292,8 @@ impl Server<'_> {
 
     /// Delay compensation: g + g * g * (p - what the trainer had when it computed g).
     fn correct(&mut self, block: BlockId, param: &Param, piece: &Piece, grad: &str) -> String {
-        let value = param.block(&param.name, piece.block);
-        let dims = &piece.dims;
+        let value = piece.name.clone();
+        let dims = &param.dims_of(piece);
         let meta = self.blocks[0].var(&value).map(|var| var.meta.with_dims(dims.clone()));
         let meta = meta.unwrap_or_default();
         let backup = |trainer| format!("{}_bak", of_trainer(&value, trainer));

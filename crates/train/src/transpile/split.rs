@@ -1,24 +1,15 @@
 //! Cutting variables into blocks of rows, and giving the blocks to servers.
 
+use std::ops::Range;
+
 use super::mt19937::Mt19937;
 
 /// Elements below which a block is not worth a request of its own; Fluid's.
 pub const MIN_BLOCK_SIZE: i64 = 8192;
 
-/// One block of a variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// Which one, from 0.
-    pub block: usize,
-    /// Elements before it.
-    pub offset: i64,
-    /// Elements in it.
-    pub elements: i64,
-}
-
 /// Cuts a variable into at most `n_servers` blocks of whole rows, each of `min_block` elements at
-/// least (but for the last).
-pub fn slice_variable(dims: &[i64], n_servers: usize, min_block: i64) -> Vec<Cut> {
+/// least (but for the last). Returns the rows of each.
+pub fn slice_variable(dims: &[i64], n_servers: usize, min_block: i64) -> Vec<Range<i64>> {
     let total = program::var::n_elements(dims);
     let width = program::var::n_elements(dims.get(1..).unwrap_or(&[])).max(1);
     let most = total / min_block.max(1);
@@ -28,12 +19,16 @@ pub fn slice_variable(dims: &[i64], n_servers: usize, min_block: i64) -> Vec<Cut
         size = ceil(size, width) * width;
     }
     let n_blocks = ceil(total, size.max(1));
-    let cut = |block: i64| Cut {
-        block: block as usize,
-        offset: block * size,
-        elements: size.min(total - block * size),
-    };
-    (0..n_blocks).map(cut).collect()
+    let rows = |block: i64| block * size / width..((block + 1) * size).min(total) / width;
+    (0..n_blocks).map(rows).collect()
+}
+
+/// What blocks of a variable are called: `w.block0`, or just `w` if it is not cut.
+pub(super) fn block_names(var: &str, n_blocks: usize) -> Vec<String> {
+    match n_blocks {
+        1 => vec![var.to_string()],
+        n => (0..n).map(|block| format!("{var}.block{block}")).collect(),
+    }
 }
 
 fn ceil(a: i64, b: i64) -> i64 {
@@ -131,7 +126,6 @@ mod tests {
     fn empty_and_odd_shapes_are_cut_into_whole_rows() {
         assert_eq!(slice_variable(&[1], 4, 8192).len(), 1);
         let cuts = slice_variable(&[3, 10000], 2, 8192);
-        assert_eq!(cuts.iter().map(|cut| cut.elements).collect::<Vec<_>>(), [20000, 10000]);
-        assert_eq!(cuts[1].offset, 20000);
+        assert_eq!(cuts, [0..2, 2..3]);
     }
 }

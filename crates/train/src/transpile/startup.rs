@@ -32,12 +32,12 @@ impl Plan {
             let Some(var) = block.var(&param.name) else { continue };
             let meta = var.meta.clone();
             for piece in param.pieces.iter().filter(|_| param.is_cut()) {
-                let name = param.block(&param.name, piece.block);
-                block.put_var(VarDesc::new(&name, meta.with_dims(piece.dims.clone())));
+                block.put_var(VarDesc::new(&piece.name, meta.with_dims(param.dims_of(piece))));
             }
-            block.ops.push(self.recv(param.blocks(), param.epmap(), Vec::new()));
+            block.ops.push(self.job.recv_op(param.blocks(), self.epmap(param), Vec::new()));
         }
-        block.ops.push(self.barrier("fetch_barrier", Vec::new(), vec![control.name.clone()]));
+        let out = vec![control.name.clone()];
+        block.ops.push(self.job.barrier_op("fetch_barrier", Vec::new(), out));
         block.put_var(control);
         for param in received.filter(|param| param.is_cut()) {
             block.ops.push(make::concat(param.blocks(), &param.name, role::FORWARD));
@@ -105,9 +105,9 @@ impl Plan {
         let mut held: HashMap<String, Vec<Start>> = HashMap::new();
         for placed in self.job.on(endpoint) {
             let start = Start {
-                var: placed.slice.clone(),
-                dims: placed.slice_dims.clone(),
-                offset: placed.offset,
+                var: placed.piece.name.clone(),
+                dims: placed.dims(),
+                offset: placed.offset(),
                 is_whole: placed.is_whole(),
             };
             held.entry(placed.origin.clone()).or_default().push(start);
@@ -163,11 +163,11 @@ impl Plan {
             return Ok(());
         }
         for param in self.params.iter().filter(|param| !param.is_sparse) {
-            for piece in param.pieces.iter().filter(|piece| piece.endpoint == endpoint) {
-                let block = param.block(&param.name, piece.block);
+            for piece in param.pieces.iter().filter(|piece| self.is_at(piece, endpoint)) {
+                let block = &piece.name;
                 for trainer in 0..self.job.n_trainers {
-                    let backup = format!("{}_bak", of_trainer(&block, trainer));
-                    let op = OpDesc::new("assign").input("X", &block).output(OUT, backup);
+                    let backup = format!("{}_bak", of_trainer(block, trainer));
+                    let op = OpDesc::new("assign").input("X", block).output(OUT, backup);
                     startup.block_mut(0).ops.push(with_role(op, role::FORWARD));
                 }
             }

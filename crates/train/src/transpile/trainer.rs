@@ -2,10 +2,11 @@
 //! end, and what servers do now is gone.
 
 use program::distributed::Spread;
+use program::distributed::ops::SendOp;
 use program::{OpDesc, Program, VarDesc, role};
 
 use super::lookups::Replaced;
-use super::make::{self, Sent, with_role};
+use super::make::{self, with_role};
 use super::plan::{Param, Plan, last_writers, of_trainer};
 use crate::error::{Error, Result};
 
@@ -81,8 +82,8 @@ impl Trainer<'_> {
                 false => self.plan.sent_names(param),
             };
             for ((piece, name), sent) in param.pieces.iter().zip(param.blocks()).zip(sent) {
-                self.vars.push(VarDesc::new(&name, value.meta.with_dims(piece.dims.clone())));
-                self.vars.push(VarDesc::new(&sent, grad.meta.with_dims(piece.dims.clone())));
+                self.vars.push(VarDesc::new(&name, value.meta.with_dims(param.dims_of(piece))));
+                self.vars.push(VarDesc::new(&sent, grad.meta.with_dims(param.dims_of(piece))));
             }
         }
         Ok(())
@@ -131,8 +132,16 @@ impl Trainer<'_> {
         // A whole gradient is renamed later, with every op that names it.
         let vars = if is_split { names.clone() } else { vec![param.grad.clone()] };
         let sections = if is_split { Vec::new() } else { param.sections() };
-        let cut = via.then_some((sections, names));
-        ops.push(plan.send(Sent { vars, control: &control, epmap: param.epmap(), cut, role_var }));
+        let (sections, names) = if via { (sections, names) } else { Default::default() };
+        ops.push(plan.job.send_op(SendOp {
+            vars,
+            control: &control,
+            epmap: plan.epmap(param),
+            sections,
+            names,
+            role_var,
+            is_counter: false,
+        }));
         self.controls[number] = control;
     }
 
@@ -147,15 +156,16 @@ impl Trainer<'_> {
         }
         let own = of_trainer(counter, plan.job.trainer_id);
         let control = self.control();
-        let cut = plan.job.via_communicator.then(|| (Vec::new(), vec![own.clone()]));
-        let op = plan.send(Sent {
+        let names = if plan.job.via_communicator { vec![own.clone()] } else { Vec::new() };
+        ops.push(plan.job.send_op(SendOp {
             vars: vec![own.clone()],
             control: &control,
             epmap: plan.job.endpoints.clone(),
-            cut,
+            sections: Vec::new(),
+            names,
             role_var: Some([own.clone(), own]),
-        });
-        ops.push(op.attr("merge_add", true).attr("use_send_handler", false));
+            is_counter: true,
+        }));
         Some(control)
     }
 
@@ -168,7 +178,7 @@ impl Trainer<'_> {
         let mut after = None;
         if barriers || half {
             let control = self.control();
-            let op = plan.barrier("send_barrier", sends, vec![control.clone()]);
+            let op = plan.job.barrier_op("send_barrier", sends, vec![control.clone()]);
             ops.push(op.attr("half_async", half));
             after = Some(control).filter(|_| barriers);
         }
@@ -182,12 +192,12 @@ impl Trainer<'_> {
                 false => (param.blocks(), Vec::new()),
             };
             all.extend(out.iter().cloned());
-            let mut op = plan.recv(out, param.epmap(), names).input("X", control);
+            let mut op = plan.job.recv_op(out, plan.epmap(param), names).input("X", control);
             op.attrs.set(role::ROLE_VAR, vec![param.name.clone(), param.grad.clone()]);
             ops.push(op);
         }
         if let Some(control) = after {
-            ops.push(plan.barrier("fetch_barrier", vec![control], all));
+            ops.push(plan.job.barrier_op("fetch_barrier", vec![control], all));
         }
         if !via {
             for (_, param) in received.iter().filter(|(_, param)| param.is_cut()) {

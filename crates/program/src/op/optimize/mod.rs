@@ -39,6 +39,7 @@ use tensor::update::Rule;
 use tensor::{DType, Float, Rows, Tensor, Value};
 
 use self::kind::Setting;
+use super::map::needed_float;
 use super::{Infer, Run};
 use crate::error::{Error, Result};
 use crate::var::VarKind;
@@ -57,9 +58,9 @@ enum Sparse {
     InSequence,
     /// Rows of one id are added up; rows that are not listed stay as they are.
     Merged,
-    /// The same, and rows that are not listed get a gradient of 0.
+    /// Equal ids are added up first, and rows that are not listed get a gradient of 0.
     WithZeros,
-    /// The same for a rule that must see the parameter as a whole.
+    /// The gradient is made dense first: the rule must see the parameter as a whole.
     AsDense,
 }
 
@@ -85,10 +86,7 @@ fn constant<T: Float>(run: &Run<'_>, attr: &str, default: f32) -> Result<T> {
 
 /// A float attribute that must be there.
 fn required<T: Float>(run: &Run<'_>, attr: &str) -> Result<T> {
-    if run.attrs().get(attr).is_none() {
-        return Err(Error::MissingAttr { attr: attr.to_string() });
-    }
-    constant(run, attr, 0.0)
+    Ok(T::of(f64::from(needed_float(run, attr)?)))
 }
 
 /// The learning rate in the type that is computed in.

@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
 
 use crc32fast::Hasher;
 
@@ -17,10 +19,12 @@ const MAGIC: [u8; 8] = *b"PWSNAP\r\n";
 pub(in crate::serve) const VERSION: u32 = 1;
 /// Bytes written or read at once.
 const BLOCK_BYTES: usize = 1 << 20;
+/// Longer reads go past the buffer, to where their bytes belong.
+const SMALL_BYTES: usize = 16 << 10;
 /// Behind the name of a file that is being written.
 pub(super) const UNFINISHED: &str = ".new";
-/// So many bytes may wait for the disk; the rest of the machine wants to write too.
-const WAITING_BYTES_MAX: u64 = 64 << 20;
+/// After so many bytes the disk is told to begin: it writes while the rest is put together.
+const SYNC_BYTES: u64 = 64 << 20;
 /// Bytes of a section before its contents, and behind.
 const HEAD_BYTES: usize = 16;
 const CHECK_BYTES: usize = 4;
@@ -76,10 +80,38 @@ pub(in crate::serve) struct FileWriter {
     folder: PathBuf,
     name: String,
     n_bytes: u64,
+    /// Bytes that the disk was not told of.
     n_waiting: u64,
+    disk: Option<Disk>,
     n_sections: u64,
     all: Hasher,
     is_finished: bool,
+}
+
+/// A thread that makes durable what is there, again and again.
+#[derive(Debug)]
+struct Disk {
+    begin: SyncSender<()>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Disk {
+    fn new(file: File) -> Self {
+        let (begin, begun) = sync_channel(1);
+        let thread = thread::spawn(move || begun.into_iter().try_for_each(|()| file.sync_data()));
+        Self { begin, thread }
+    }
+
+    /// Tells it to begin, when it is through with what it was told before.
+    fn begin(&self) {
+        // It says at its end what went wrong.
+        let _ = self.begin.send(());
+    }
+
+    fn end(self) -> io::Result<()> {
+        drop(self.begin);
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("writing was given up")))
+    }
 }
 
 impl FileWriter {
@@ -94,6 +126,7 @@ impl FileWriter {
             name,
             n_bytes: 0,
             n_waiting: 0,
+            disk: None,
             n_sections: 0,
             all: Hasher::new(),
             is_finished: false,
@@ -133,9 +166,12 @@ impl FileWriter {
         self.put(&check)?;
         self.all.update(&check);
         self.n_sections += 1;
-        if self.n_waiting >= WAITING_BYTES_MAX {
+        if self.n_waiting >= SYNC_BYTES {
             self.out.flush()?;
-            self.out.get_ref().sync_data()?;
+            if self.disk.is_none() {
+                self.disk = Some(Disk::new(self.out.get_ref().try_clone()?));
+            }
+            self.disk.iter().for_each(Disk::begin);
             self.n_waiting = 0;
         }
         Ok(())
@@ -147,6 +183,7 @@ impl FileWriter {
         end.extend(self.all.clone().finalize().to_le_bytes());
         self.section(Kind::End, 0, &[&end])?;
         self.out.flush()?;
+        self.disk.take().map_or(Ok(()), Disk::end)?;
         self.out.get_ref().sync_all()?;
         fs::rename(self.unfinished(), self.folder.join(&self.name))?;
         self.is_finished = true;
@@ -199,7 +236,7 @@ impl FileReader {
         let n_left = file.metadata().map_err(unreadable)?.len();
         let mut reader = Self {
             path: path.to_path_buf(),
-            input: BufReader::with_capacity(BLOCK_BYTES, file),
+            input: BufReader::with_capacity(SMALL_BYTES, file),
             n_left,
             section_left: 0,
             check: Hasher::new(),

@@ -37,15 +37,10 @@ impl Journal {
     pub(in crate::serve) fn open(folder: &Path) -> Result<Self, BadSnapshot> {
         let path = folder.join(NAME);
         let mut journal = Self { path, last: CutId::default(), n_records: 0, n_bytes: 0 };
-        let records = journal.read()?;
+        let (records, n_bytes) = journal.read_whole()?;
         journal.n_records = records.len();
         journal.last = records.last().map_or(CutId::default(), |record| record.at);
-        let head = if journal.path.exists() { MAGIC.len() + size_of::<u32>() } else { 0 };
-        let n_bytes: usize = records
-            .iter()
-            .map(|record| HEAD_BYTES + record.contents.len() + size_of::<u32>())
-            .sum();
-        journal.n_bytes = (head + n_bytes) as u64;
+        journal.n_bytes = n_bytes as u64;
         Ok(journal)
     }
 
@@ -56,33 +51,36 @@ impl Journal {
 
     /// All records that are whole.
     pub(in crate::serve) fn read(&self) -> Result<Vec<Record>, BadSnapshot> {
+        self.read_whole().map(|(records, _)| records)
+    }
+
+    /// All records that are whole, and the bytes of the file up to the end of the last.
+    fn read_whole(&self) -> Result<(Vec<Record>, usize), BadSnapshot> {
         let bytes = match fs::read(&self.path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
             Err(source) => {
                 return Err(BadSnapshot::Unreadable { path: self.path.clone(), source });
             }
         };
         let parts = &mut Parts(&bytes);
-        // A file that was just begun may be empty.
-        let Some(magic) = parts.bytes(MAGIC.len()) else { return Ok(Vec::new()) };
-        let version = parts.u32();
+        // A file that was just begun may have nothing yet.
+        let start = parts.bytes(MAGIC.len()).zip(parts.u32());
+        let Some((magic, version)) = start else { return Ok((Vec::new(), 0)) };
         if magic != MAGIC {
             let problem = "it does not say that it is a journal";
             return Err(BadSnapshot::Damaged { path: self.path.clone(), problem });
         }
-        match version {
-            Some(version) if version != VERSION => {
-                let (path, known) = (self.path.clone(), VERSION);
-                return Err(BadSnapshot::Newer { path, version, known });
-            }
-            _ => {}
+        if version != VERSION {
+            let (path, known) = (self.path.clone(), VERSION);
+            return Err(BadSnapshot::Newer { path, version, known });
         }
-        let mut records = Vec::new();
+        let (mut records, mut n_left) = (Vec::new(), parts.0.len());
         while let Some(record) = record(parts) {
             records.push(record);
+            n_left = parts.0.len();
         }
-        Ok(records)
+        Ok((records, bytes.len() - n_left))
     }
 
     /// Adds records; they are durable when this returns.

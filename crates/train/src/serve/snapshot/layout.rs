@@ -31,14 +31,13 @@ impl VarLayout {
 
     /// A variable that was placed here.
     pub(in crate::serve) fn placed(placed: &Placement) -> Self {
-        let width = placed.slice_dims.iter().skip(1).product::<i64>().max(1);
         let is_hashed = placed.spread == Spread::Hash;
         Self {
-            name: placed.slice.clone(),
-            dims: placed.slice_dims.clone(),
+            name: placed.piece.name.clone(),
+            dims: placed.dims(),
             origin: placed.origin.clone(),
             origin_dims: placed.origin_dims.clone(),
-            first: if is_hashed { 0 } else { placed.offset / width },
+            first: if is_hashed { 0 } else { placed.piece.rows.start },
             is_hashed,
         }
     }

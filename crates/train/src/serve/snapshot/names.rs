@@ -27,10 +27,11 @@ pub(in crate::serve) fn names_section(names: &Names, n_rows: u64) -> (Kind, Vec<
     }
 }
 
-/// Reads such a section; `rows` has a number for each place.
+/// Reads such a section; `rows` has a number for each place from `start` on.
 pub(in crate::serve) fn read_names(
     file: &mut FileReader,
     kind: Kind,
+    start: usize,
     rows: &mut [u64],
 ) -> Result<(), BadSnapshot> {
     let bytes = file.contents()?;
@@ -38,14 +39,15 @@ pub(in crate::serve) fn read_names(
     let first = parts.u64();
     let filled = first.filter(|_| parts.0.len().is_multiple_of(8)).and_then(|first| {
         if kind == Kind::NamesByPlace {
-            let first = usize::try_from(first).ok()?;
+            let first = usize::try_from(first).ok()?.checked_sub(start)?;
             let to = rows.get_mut(first..first.checked_add(parts.0.len() / 8)?)?;
             to.iter_mut().zip(u64s(parts.0)).for_each(|(to, row)| *to = row);
             return Some(());
         }
         let mut numbers = u32s(parts.0);
         while let (Some(offset), Some(place)) = (numbers.next(), numbers.next()) {
-            *rows.get_mut(place as usize)? = first.checked_add(offset.into())?;
+            *rows.get_mut((place as usize).checked_sub(start)?)? =
+                first.checked_add(offset.into())?;
         }
         Some(())
     });

@@ -97,8 +97,7 @@ impl<'a> RowTables<'a> {
 
     fn placed(&self, slice: &str) -> Option<&Placement> {
         let job = self.program.distributed.as_ref()?;
-        let here = |placed: &&Placement| job.ps_endpoint.as_ref() == Some(&placed.endpoint);
-        job.placement.iter().filter(here).find(|placed| placed.slice == slice)
+        job.on(job.ps_endpoint.as_deref()?).find(|placed| placed.piece.name == slice)
     }
 
     fn var(&self, name: &str) -> Var {
@@ -119,7 +118,7 @@ impl<'a> RowTables<'a> {
             share: Share::of(placed, server, job.endpoints.len()),
             origin_height: placed.origin_dims.first().copied().unwrap_or(height),
             width,
-            number: placed.block,
+            number: placed.piece.block,
             n: job.pieces(&placed.origin).count(),
         }
     }

@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use program::distributed::Spread;
-use ps::message::Phase;
 use tensor::{DType, Tensor, Value};
 
 use crate::error::Result;
+use crate::folder::Stage;
 use crate::io::rows::{self, Form, Naming, PieceFile};
 use crate::scope::Scope;
 
@@ -48,40 +47,33 @@ impl Files {
     pub(in crate::serve) fn piece<'a>(&self, var: &'a str, naming: Naming) -> PieceFile<'a> {
         PieceFile { var, number: self.number, n: self.n, naming }
     }
-
-    /// What comes after all pieces were written.
-    pub(in crate::serve) fn settle(&self, dir: &Path, phase: Phase) -> Result<()> {
-        let pieces = self.vars.iter().map(|(var, naming)| self.piece(var, *naming));
-        let waiting = self.waiting.as_deref().map(|name| self.piece(name, Naming::Counted));
-        let mut pieces = pieces.chain(waiting);
-        pieces.try_for_each(|piece| rows::settle_piece(dir, piece, self.spread, phase))
-    }
 }
 
 impl RowsSnapshot {
-    /// Writes all variables; `chunk` gives the bytes of some rows of a variable, and none if the table
-    /// is gone.
+    /// Writes all variables into a save; `chunk` gives the bytes of some rows of a variable, and none if
+    /// the table is gone.
     pub(in crate::serve) fn write(
         &self,
-        dir: &Path,
+        stage: &Stage,
         mut chunk: impl FnMut(usize, Range<usize>) -> Option<Vec<u8>>,
     ) -> Result<()> {
         let (n, row_bytes) = (self.ids.len(), self.form.width * self.form.dtype.size());
-        let n_rows = (CHUNK_BYTES / row_bytes.max(1)).max(1);
+        let (spread, n_rows) = (self.files.spread, (CHUNK_BYTES / row_bytes.max(1)).max(1));
         for (at, (var, naming)) in self.files.vars.iter().enumerate() {
             let piece = self.files.piece(var, *naming);
             let chunks = (0..n).step_by(n_rows).map(|from| {
                 let rows = from..n.min(from + n_rows);
                 chunk(at, rows).ok_or_else(|| std::io::Error::other("the table is gone"))
             });
-            rows::write_piece(dir, piece, self.form, self.ids.iter().copied(), chunks)?;
+            let ids = self.ids.iter().copied();
+            rows::write_piece(stage, (piece, spread), self.form, ids, chunks)?;
         }
         let Some(name) = &self.files.waiting else { return Ok(()) };
         let counts = rows::counts_to_bytes(self.waiting.iter().map(|&(_, count)| count));
         let ids = self.waiting.iter().map(|&(row, _)| row);
         let form = Form { width: 1, dtype: DType::I64, ..self.form };
         let piece = self.files.piece(name, Naming::Counted);
-        rows::write_piece(dir, piece, form, ids, std::iter::once(Ok(counts)))
+        rows::write_piece(stage, (piece, spread), form, ids, std::iter::once(Ok(counts)))
     }
 }
 

@@ -6,12 +6,14 @@
 //! New rows take over its state, and its weights where the update has forgotten those of the start.
 
 mod cut;
+mod loading;
 
 use std::ops::Range;
 
 use ps::table::{EntryFilter, RowIndex};
 use tensor::{DType, RowInit, Rows, Shape, Tensor, Value};
 
+use self::loading::Loading;
 use super::saving::{Files, Moment, RowsSnapshot};
 use super::tracking::{RowVars, Tracking};
 use crate::error::{Error, Result};
@@ -66,8 +68,8 @@ pub(super) struct Slab {
     tracking: Option<Tracking>,
     /// Rows made since the last cut, in order of their places.
     made: Vec<u64>,
-    /// Numbers of rows by their places, while a cut is loaded.
-    loading: Option<Vec<u64>>,
+    /// Numbers of rows, while a cut is loaded.
+    loading: Loading,
 }
 
 impl Slab {
@@ -87,7 +89,7 @@ impl Slab {
             moment: None,
             tracking: None,
             made: Vec::new(),
-            loading: None,
+            loading: Loading::default(),
         };
         slab.start(scope);
         slab
@@ -427,11 +429,11 @@ fn row_vars<'a>(scope: &'a Scope, vars: &'a [Var]) -> RowVars<'a> {
 
 #[cfg(test)]
 mod tests {
-    use ps::message::Phase;
     use ps::table::Entry;
     use tensor::Distribution;
 
     use super::*;
+    use crate::folder::{About, Folder, Transaction};
     use crate::io::rows;
 
     fn extent() -> Extent {
@@ -529,16 +531,16 @@ mod tests {
         waits.count(&scope, &[9]);
         set(&scope, "w", 2, 6.5);
         let snapshot = waits.begin_save(&scope);
-        snapshot.write(dir.path(), |var, rows| waits.chunk(&scope, var, rows)).unwrap();
+        let save = Transaction::begin(dir.path()).unwrap();
+        snapshot.write(save.stage(), |var, rows| waits.chunk(&scope, var, rows)).unwrap();
         waits.end_save();
-        for phase in [Phase::Place, Phase::Tidy] {
-            waits.files().settle(dir.path(), phase).unwrap();
-        }
+        save.commit(About::new("tables")).unwrap();
         let before = waits.whole(&scope, "w").unwrap();
 
         let read = |var: &str, form| {
             let piece = snapshot.files.piece(var, Naming::Counted);
-            rows::read_pieces(dir.path(), piece, form, &share).unwrap().unwrap()
+            let folder = Folder::open(dir.path()).unwrap();
+            rows::read_pieces(&folder, piece, form, &share).unwrap().unwrap()
         };
         let loaded = ["w", "m"].map(|var| read(var, snapshot.form));
         let waiting = read("w@WAITING", Form { width: 1, dtype: DType::I64, ..snapshot.form });

@@ -1,8 +1,9 @@
 //! Cuts of a table of which the touched rows exist.
 
-use ps::table::{NamesCursor, RowIndex};
-use tensor::{RowInit, Value};
+use ps::table::NamesCursor;
+use tensor::{RowInit, Shape, Value};
 
+use super::loading::Loading;
 use super::{GROW_ROWS, Slab, row_vars};
 use crate::error::BadSnapshot;
 use crate::scope::Scope;
@@ -14,8 +15,6 @@ use crate::serve::table::tracking::{Extent, Tracking};
 
 /// Rows whose numbers are copied at once, while nobody changes the table.
 const N_NAMES: usize = 1 << 17;
-/// No row has this number.
-const NO_ROW: u64 = u64::MAX;
 
 impl Slab {
     /// From now on what changes is noted.
@@ -144,7 +143,7 @@ impl Slab {
     pub(in crate::serve::table) fn begin_load(&mut self) {
         self.tracking.get_or_insert_default().reset();
         self.made.clear();
-        self.loading = Some(Vec::new());
+        self.loading = Loading::default();
         self.moment = None;
         if let Some(filter) = &mut self.filter {
             filter.clear();
@@ -164,11 +163,12 @@ impl Slab {
                 self.load_head(scope, &head).map_err(|problem| file.damaged(problem))
             }
             Kind::NamesByPlace | Kind::NamesByRow => {
-                read_names(file, kind, self.loading.as_mut().map_or(&mut [], Vec::as_mut_slice))
+                let (start, rows) = self.loading.names();
+                read_names(file, kind, start, rows)
             }
             Kind::Rows => {
-                let n_places = self.loading.as_ref().map_or(0, |rows| rows.len() + 1);
-                row_vars(scope, &self.vars).load(file, n_places)
+                self.loading.begin_index(&self.index);
+                row_vars(scope, &self.vars).load(file, self.loading.n_rows() + 1)
             }
             Kind::Waiting => {
                 let waiting = read_waiting(file)?;
@@ -197,29 +197,28 @@ impl Slab {
         if let Some(filter) = &mut self.filter {
             filter.set_dropped(head.n_dropped);
         }
-        self.loading.get_or_insert_default().resize(n_rows, NO_ROW);
-        self.resize(scope, n_rows + 1);
+        self.loading.resize(n_rows)?;
+        self.resize(scope, (n_rows + 1).next_multiple_of(GROW_ROWS), head.is_whole);
         Ok(())
     }
 
-    /// Memory for so many rows; what is there stays.
-    fn resize(&self, scope: &Scope, n_places: usize) {
-        let n_rows = n_places.next_multiple_of(GROW_ROWS);
+    /// Memory for so many rows. What is there stays, unless all of it comes anew.
+    fn resize(&self, scope: &Scope, n_rows: usize, is_whole: bool) {
         for var in &self.vars {
             scope.write(&var.name, |value| {
                 value.unshare();
                 let Value::Tensor(tensor) = value else { return };
-                tensor.truncate_rows(n_rows);
-                tensor.grow_rows(n_rows);
+                if is_whole {
+                    tensor.resize::<f32>(Shape::from([n_rows, self.width()]));
+                } else {
+                    tensor.grow_rows(n_rows);
+                }
             });
         }
     }
 
     /// All files were read.
     pub(in crate::serve::table) fn end_load(&mut self) -> Result<(), &'static str> {
-        let rows = self.loading.take().unwrap_or_default();
-        let index = RowIndex::from_rows(self.index.height(), rows);
-        self.index = index.ok_or("a table has a row twice, or one without a number")?;
-        Ok(())
+        std::mem::take(&mut self.loading).finish(&mut self.index)
     }
 }

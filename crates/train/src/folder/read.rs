@@ -150,7 +150,7 @@ impl Folder {
             }
             (Err(error), Some(saved)) if is_absent(&error) => {
                 let expected = FileState { n_bytes: saved.n_bytes, checksum: saved.checksum };
-                Err(Error::FileDiffers { path, expected, found: None, offer: None })
+                Err(Error::FileLost { path, expected, offer: None })
             }
             (Err(source), _) => Err(Error::ReadFile { path, source }),
         }
@@ -237,7 +237,7 @@ impl FileReader {
         if found == expected {
             return Ok(());
         }
-        Err(Error::FileDiffers { path: self.path, expected, found: Some(found), offer: None })
+        Err(Error::FileDiffers { path: self.path, expected, found, offer: None })
     }
 }
 
@@ -252,19 +252,27 @@ impl Read for FileReader {
     }
 }
 
-/// The error, with a folder beside this one that holds the same files, whole, if there is one.
+/// The error, with another folder that holds the same files, whole, if there is one.
 fn offered(error: Error, folder: &Folder) -> Error {
     match error {
-        Error::FileDiffers { path, expected, found, offer: None } => {
-            let offer = whole_beside(folder);
-            Error::FileDiffers { path, expected, found, offer }
+        Error::FileDiffers { path, expected, found, .. } => {
+            Error::FileDiffers { path, expected, found, offer: whole_beside(folder) }
+        }
+        Error::FileLost { path, expected, .. } => {
+            Error::FileLost { path, expected, offer: whole_beside(folder) }
         }
         error => error,
     }
 }
 
+/// The newest folder beside this one with another number in its name that holds the same files, whole.
 fn whole_beside(folder: &Folder) -> Option<PathBuf> {
     let own = fs::canonicalize(&folder.dir).ok()?;
+    let stem = |path: &Path| {
+        let name = path.file_name()?.to_str()?.replace(|c: char| c.is_ascii_digit(), "");
+        Some(name)
+    };
+    let is_alike = |path: &Path| path != own && stem(path).is_some() && stem(path) == stem(&own);
     let names = |folder: &Folder| {
         let mut names: Vec<String> = folder.places.keys().cloned().collect();
         names.sort_unstable();
@@ -273,8 +281,12 @@ fn whole_beside(folder: &Folder) -> Option<PathBuf> {
     let wanted = names(folder);
     let mut beside = Vec::new();
     for entry in fs::read_dir(own.parent()?).ok()?.flatten() {
-        let Ok(other) = Folder::open(&entry.path()) else { continue };
-        if entry.path() != own && other.manifest.is_some() && names(&other) == wanted {
+        let Some(other) =
+            is_alike(&entry.path()).then(|| Folder::open(&entry.path()).ok()).flatten()
+        else {
+            continue;
+        };
+        if other.manifest.is_some() && names(&other) == wanted {
             let list = entry.path().join(PRIVATE).join(MANIFEST);
             let written = fs::metadata(list).and_then(|list| list.modified()).ok();
             beside.push((written, entry.path(), other));

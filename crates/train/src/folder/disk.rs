@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 
 pub(super) fn write_failed(path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::WriteFile { path: path.to_path_buf(), source }
@@ -58,12 +58,9 @@ pub(super) fn remove_dir_all(path: &Path) {
 }
 
 /// Makes a file or a folder durable.
-pub(super) fn sync(path: &Path) -> Result<()> {
-    let sync = || {
-        before(&Change::Sync(path))?;
-        File::open(path)?.sync_all()
-    };
-    sync().map_err(write_failed(path))
+pub(super) fn sync(path: &Path) -> io::Result<()> {
+    before(&Change::Sync(path))?;
+    File::open(path)?.sync_all()
 }
 
 /// What happens to the disk.

@@ -36,8 +36,11 @@ pub use read::{FileReader, Folder};
 pub use stage::{FileWriter, Stage};
 pub use transaction::{StagePart, Transaction};
 
+pub(crate) use manifest::is_safe;
+pub(crate) use parts::{PartFile, part_files};
+
 /// The folder beside the saved files.
-pub(crate) const PRIVATE: &str = ".paddlewheel";
+const PRIVATE: &str = ".paddlewheel";
 /// The list of what was saved, in it.
 const MANIFEST: &str = "manifest";
 /// Bytes that are read or written at once.

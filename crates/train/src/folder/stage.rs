@@ -61,14 +61,14 @@ impl Stage {
         if !is_safe(name) {
             return Err(Error::UnsafeName { var: name.to_string() });
         }
-        let path = self.path.join(FILES).join(name);
+        let (path, target) = (self.path.join(FILES).join(name), self.target(name));
         let create = || {
             if let Some(parent) = path.parent() {
                 create_dir_all(parent)?;
             }
             disk::create(&path)
         };
-        let file = create().map_err(write_failed(&path))?;
+        let file = create().map_err(write_failed(&target))?;
         let saved = SavedFile {
             name: name.to_string(),
             n_bytes: 0,
@@ -77,7 +77,20 @@ impl Stage {
             part: None,
         };
         let (checksum, block) = (crc32fast::Hasher::new(), Vec::new());
-        Ok(FileWriter { stage: self, path, file, checksum, block, saved })
+        Ok(FileWriter { stage: self, target, file, checksum, block, saved })
+    }
+
+    /// Where a file will be.
+    fn target(&self, name: &str) -> PathBuf {
+        let dir = self.path.ancestors().nth(2).unwrap_or(&self.path);
+        dir.join(name)
+    }
+
+    /// Writes a whole file.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let mut file = self.create(name)?;
+        file.write_all(bytes).map_err(|source| file.failed(source))?;
+        file.finish()
     }
 
     fn files(&self) -> MutexGuard<'_, Vec<SavedFile>> {
@@ -96,11 +109,11 @@ impl Stage {
         let mut folders = BTreeSet::from([self.path.clone()]);
         for file in &files {
             let path = root.join(&file.name);
-            sync(&path)?;
+            sync(&path).map_err(write_failed(&self.target(&file.name)))?;
             let inside = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&root));
             folders.extend(inside.map(Path::to_path_buf));
         }
-        folders.iter().try_for_each(|folder| sync(folder))?;
+        folders.iter().try_for_each(|folder| sync(folder).map_err(write_failed(folder)))?;
         Ok(files)
     }
 
@@ -133,7 +146,8 @@ fn is_left(stage: &Path) -> bool {
 #[derive(Debug)]
 pub struct FileWriter<'a> {
     stage: &'a Stage,
-    path: PathBuf,
+    /// Where it will be.
+    target: PathBuf,
     file: File,
     checksum: crc32fast::Hasher,
     /// What is not written yet.
@@ -154,7 +168,7 @@ impl FileWriter<'_> {
 
     /// The file is whole.
     pub fn finish(mut self) -> Result<()> {
-        self.flush().map_err(write_failed(&self.path))?;
+        self.flush().map_err(write_failed(&self.target))?;
         self.saved.checksum = self.checksum.finalize();
         self.stage.files().push(self.saved);
         Ok(())
@@ -162,7 +176,7 @@ impl FileWriter<'_> {
 
     /// The error for what writing into this file answered.
     pub fn failed(&self, source: io::Error) -> Error {
-        write_failed(&self.path)(source)
+        write_failed(&self.target)(source)
     }
 
     fn write_block(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -1,7 +1,6 @@
 //! A save, from the first file to the commit.
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -46,9 +45,12 @@ impl Transaction {
 
     /// Writes a whole file.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let mut file = self.create(name)?;
-        file.write_all(bytes).map_err(|source| file.failed(source))?;
-        file.finish()
+        self.stage.write(name, bytes)
+    }
+
+    /// Where its files are until then.
+    pub fn stage(&self) -> &Stage {
+        &self.stage
     }
 
     /// Where other processes write their files of this save: see [`StagePart`].
@@ -85,6 +87,9 @@ fn commit_files(dir: &Path, stage: &Path, mut files: Vec<SavedFile>, about: Abou
     files.sort_by(|a, b| a.name.cmp(&b.name));
     // Several processes may write the same small file.
     files.dedup_by(|a, b| a.name == b.name);
+    if files.is_empty() {
+        return Ok(());
+    }
     commit(dir, stage, FolderSave { about, files })
 }
 
@@ -129,35 +134,33 @@ impl StagePart {
         let (text, _) = Manifest { saves: vec![save], ..Manifest::default() }.to_text();
         let path = list_path(&self.path, list);
         let folder = self.path.join(LISTS);
-        let written = create_dir_all(&folder).and_then(|()| disk::write(&path, text.as_bytes()));
+        let written = create_dir_all(&folder)
+            .and_then(|()| disk::write(&path, text.as_bytes()))
+            .and_then(|()| sync(&path))
+            .and_then(|()| sync(&folder));
         written.map_err(write_failed(&path))?;
-        sync(&path)?;
-        sync(&folder)?;
         self.files.lock().even_if_poisoned().extend(files);
         Ok(())
     }
 
     /// Commits what is on a disk of its own. Where the transaction's process has committed, it makes sure
     /// that everything is in the folder.
-    pub fn commit(self, about: About) -> Result<()> {
-        let own = self.files.into_inner().even_if_poisoned();
-        if own.is_empty() {
-            return Ok(());
-        }
+    pub fn commit(&self, about: About) -> Result<()> {
         let _lock = lock::exclusive(&self.dir.join(PRIVATE))?;
         if self.path.exists() {
             let files = listed(&self.path)?;
             return commit_files(&self.dir, &self.path, files, about);
         }
         let folder = Folder::open(&self.dir)?;
-        match own.into_iter().find(|file| folder.saved(&file.name) != Some(file)) {
-            Some(file) => Err(Error::NotSaved { path: self.dir.join(file.name) }),
+        let own = self.files.lock().even_if_poisoned();
+        match own.iter().find(|file| folder.saved(&file.name) != Some(file)) {
+            Some(file) => Err(Error::NotSaved { path: self.dir.join(&file.name) }),
             None => Ok(()),
         }
     }
 
     /// The save was given up.
-    pub fn give_up(self) {
+    pub fn give_up(&self) {
         Stage::at(&self.path).remove();
     }
 }

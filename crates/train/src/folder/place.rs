@@ -41,8 +41,7 @@ pub(super) fn commit(dir: &Path, stage: &Path, save: FolderSave) -> Result<()> {
     let committed = (|| {
         rename(stage, folder).map_err(write_failed(folder))?;
         disk::write(&next, text.as_bytes()).map_err(write_failed(&next))?;
-        sync(&next)?;
-        sync(&private)?;
+        sync(&next).and_then(|()| sync(&private)).map_err(write_failed(&next))?;
         rename(&next, &list).map_err(write_failed(&list))
     })();
     if let Err(error) = committed {
@@ -51,7 +50,7 @@ pub(super) fn commit(dir: &Path, stage: &Path, save: FolderSave) -> Result<()> {
         remove_dir_all(folder);
         return Err(error);
     }
-    sync(&private)?;
+    sync(&private).map_err(write_failed(&list))?;
     place(dir, &own, &names, &removed)
 }
 
@@ -162,7 +161,7 @@ fn place(dir: &Path, own: &Path, names: &[String], removed: &BTreeSet<String>) -
         remove_file(&path).map_err(not_placed(&path))?;
         folders.extend(path.parent().filter(|folder| folder.exists()).map(Path::to_path_buf));
     }
-    folders.iter().try_for_each(|folder| sync(folder))?;
+    folders.iter().try_for_each(|folder| sync(folder).map_err(not_placed(folder)))?;
     remove_dir_all(own.parent().unwrap_or(own));
     Ok(())
 }

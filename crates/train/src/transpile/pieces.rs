@@ -1,0 +1,82 @@
+//! Pieces of variables: who has them, and what trainers and servers call them.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use program::distributed::{Piece, ServerId, VarId, difference_of};
+
+use super::plan::{Param, Plan, of_trainer};
+use crate::error::{Error, Result};
+
+impl Plan {
+    /// For each server, the sorted names of all that this trainer may send it or ask it for.
+    fn vars(&self) -> Vec<Vec<String>> {
+        let of_server = |(number, endpoint): (usize, &String)| {
+            let placed = self.job.on(endpoint).map(|placed| &placed.piece.name);
+            let mut names: BTreeSet<String> = placed.cloned().collect();
+            if self.is_geo() {
+                names.extend(self.job.on(endpoint).map(|placed| difference_of(&placed.piece.name)));
+            }
+            for param in &self.params {
+                let sent = param.pieces.iter().zip(self.sent_names(param));
+                let here = sent.filter(|(piece, _)| piece.server == ServerId(number));
+                names.extend(here.map(|(_, name)| name));
+            }
+            names.extend(self.counter.iter().map(|it| of_trainer(it, self.job.trainer_id)));
+            names.into_iter().collect()
+        };
+        self.job.endpoints.iter().enumerate().map(of_server).collect()
+    }
+
+    /// Gives the variables of servers their numbers.
+    pub(super) fn number(&mut self) {
+        self.job.vars = self.vars();
+        let vars = &self.job.vars;
+        let placed = self.job.placement.iter_mut().map(|placed| &mut placed.piece);
+        for piece in placed.chain(self.params.iter_mut().flat_map(|param| &mut param.pieces)) {
+            let names = vars.get(piece.server.0).map_or(&[][..], Vec::as_slice);
+            piece.var = VarId::find(names, &piece.name).unwrap_or(VarId::NONE);
+        }
+    }
+
+    /// The servers of a parameter's blocks.
+    pub(super) fn epmap(&self, param: &Param) -> Vec<String> {
+        param.pieces.iter().map(|piece| self.job.endpoint(piece.server).to_string()).collect()
+    }
+
+    /// Whether a server has a piece.
+    pub(super) fn is_at(&self, piece: &Piece, endpoint: &str) -> bool {
+        self.job.endpoint(piece.server) == endpoint
+    }
+}
+
+/// Pieces that follow one another; they have no numbers yet.
+pub(super) fn pieces(all: impl Iterator<Item = (String, ServerId, Range<i64>)>) -> Vec<Piece> {
+    let piece =
+        |(block, (name, server, rows))| Piece { name, server, var: VarId::NONE, block, rows };
+    all.enumerate().map(piece).collect()
+}
+
+/// All rows of a variable of this shape.
+pub(super) fn rows_of(dims: &[i64]) -> Range<i64> {
+    0..dims.first().copied().unwrap_or(1)
+}
+
+/// The servers that were chosen for blocks.
+pub(super) fn servers_of(
+    chosen: &[String],
+    n_blocks: usize,
+    endpoints: &[String],
+) -> Result<Vec<ServerId>> {
+    if chosen.len() != n_blocks {
+        return Err(Error::BadDispatch { expected: n_blocks, actual: chosen.len() });
+    }
+    let server = |endpoint: &String| {
+        let at = endpoints.iter().position(|known| known == endpoint);
+        at.map(ServerId).ok_or_else(|| Error::UnknownEndpoint {
+            endpoint: endpoint.clone(),
+            endpoints: endpoints.to_vec(),
+        })
+    };
+    chosen.iter().map(server).collect()
+}
