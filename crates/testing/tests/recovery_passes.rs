@@ -4,17 +4,20 @@
 
 use data::{Dataset, Kind, Slot};
 use program::backward::Limits;
+use program::distributed::Mode;
 use program::layers::{self, Auc, CrossEntropy, Data, Embedding, Fc};
 use program::optimizer::{Adam, Optimizer};
 use program::{Net, Var};
 use tempfile::TempDir;
 use tensor::{DType, Tensor};
+use testing::close::{Tolerance, assert_tensor};
+use testing::linear::{self, COMMON, LR, Linear, N_FEATURES, own_row};
 use testing::recovery::{Death, Died, Outcome, Plan, Trainer, Victim, run_script};
 use train::from_dataset::{Audience, Pass, Progress, Report};
 use train::transpile::Config;
 
 const BATCH: usize = 4;
-const N_BATCHES: usize = 240;
+const N_BATCHES: usize = 320;
 const N_PASSES: usize = 3;
 const N_WORDS: i64 = 300;
 const N_FILES: usize = 4;
@@ -69,20 +72,30 @@ impl Files {
         })
     }
 
-    fn dataset(&self, trainer: usize, kind: Kind, n_threads: usize) -> Dataset {
+    /// Samples of [`Linear`]: all of a batch have its gradient.
+    fn ledger() -> Self {
+        Self::new(2, |trainer, at| {
+            let x = linear::grad(trainer, at / BATCH).map(|x| x.to_string()).join(" ");
+            let id = if at % 2 == 0 { COMMON } else { own_row(trainer) };
+            format!("{N_FEATURES} {x} 1 {id}\n")
+        })
+    }
+
+    fn dataset(&self, trainer: usize, slots: Vec<Slot>, kind: Kind, n_threads: usize) -> Dataset {
         let mut dataset = Dataset::new(kind);
         let settings = dataset.settings_mut();
-        settings.slots = vec![
-            Slot::ids("word"),
-            Slot::floats("x").dense(&[-1, 2]),
-            Slot::ids("label").dense(&[-1, 1]),
-        ];
+        settings.slots = slots;
         let path = |file: usize| self.0.path().join(format!("{trainer}-{file}"));
         settings.files =
             (0..N_FILES).map(|file| path(file).to_string_lossy().into_owned()).collect();
         (settings.batch_size, settings.n_threads) = (BATCH, n_threads);
         dataset
     }
+}
+
+fn click_slots() -> Vec<Slot> {
+    let x = Slot::floats("x").dense(&[-1, 2]);
+    vec![Slot::ids("word"), x, Slot::ids("label").dense(&[-1, 1])]
 }
 
 /// Sees the losses, and lets others die.
@@ -134,7 +147,7 @@ fn run(config: &Config, (kind, n_threads): (Kind, usize), deaths: &[Death]) -> O
     let files = Files::clicks();
     run_script(&plan(config.clone(), deaths), net, |trainer| {
         trainer.start();
-        let mut dataset = files.dataset(trainer.id, kind, n_threads);
+        let mut dataset = files.dataset(trainer.id, click_slots(), kind, n_threads);
         if kind == Kind::InMemory {
             dataset.load().unwrap();
         }
@@ -174,10 +187,6 @@ fn judged(trainer: &mut Trainer, dataset: &mut Dataset) -> Vec<f64> {
     numbers
 }
 
-fn death(by: usize, step: usize, n_cuts: u64, victim: Victim) -> Death {
-    Death { by, step, n_cuts, victim }
-}
-
 /// The same files, and every trainer has counted the same.
 #[track_caller]
 fn assert_same(disturbed: &Outcome, calm: &Outcome, n_deaths: usize) {
@@ -193,26 +202,107 @@ fn assert_same(disturbed: &Outcome, calm: &Outcome, n_deaths: usize) {
 /// Somebody dies early, in the middle and late.
 const DEATHS: [Death; 3] = [
     Death { by: 0, step: 5, n_cuts: 1, victim: Victim::Trainer(1) },
-    Death { by: 1, step: 20, n_cuts: 3, victim: Victim::Server(0) },
-    Death { by: 0, step: 25, n_cuts: 3, victim: Victim::Trainer(0) },
+    Death { by: 1, step: 50, n_cuts: 2, victim: Victim::Server(0) },
+    Death { by: 0, step: 250, n_cuts: 2, victim: Victim::Trainer(0) },
 ];
 
-#[test]
-fn sync_passes_of_one_thread_end_with_the_same_bits() {
+/// The same whoever dies.
+#[track_caller]
+fn same_as_calm(kind: Kind, n_threads: usize) {
     let sync = Config::default();
-    for kind in [Kind::Queue, Kind::InMemory] {
-        let calm = run(&sync, (kind, 1), &[]);
-        let disturbed = run(&sync, (kind, 1), &DEATHS);
-        assert_same(&disturbed, &calm, DEATHS.len());
+    let calm = run(&sync, (kind, n_threads), &[]);
+    let disturbed = run(&sync, (kind, n_threads), &DEATHS);
+    assert_same(&disturbed, &calm, DEATHS.len());
+}
+
+#[test]
+fn a_sync_pass_over_files_ends_with_the_same_bits() {
+    same_as_calm(Kind::Queue, 1);
+}
+
+#[test]
+fn a_sync_pass_of_two_threads_ends_with_the_same_bits() {
+    same_as_calm(Kind::Queue, 2);
+}
+
+#[test]
+fn a_sync_pass_over_shuffled_memory_ends_with_the_same_bits() {
+    same_as_calm(Kind::InMemory, 2);
+}
+
+const NET: Linear = Linear { table: true, is_distributed: false, halving: false };
+
+/// What trainer 0 saved after passes over samples that add up to something known.
+fn ledger(mode: Mode, n_threads: usize, deaths: &[Death]) -> Outcome {
+    let files = Files::ledger();
+    let outcome = run_script(
+        &plan(Config::of(mode), deaths),
+        || NET.build(),
+        |trainer| {
+            trainer.start();
+            let x = Slot::floats("x").dense(&[-1, N_FEATURES as i64]);
+            let slots = vec![x, Slot::ids("ids").dense(&[-1, 1])];
+            let mut dataset = files.dataset(trainer.id, slots, Kind::Queue, n_threads);
+            let mut n_seen = 0;
+            for _ in 0..N_PASSES {
+                let report = pass(trainer, &mut dataset, &mut n_seen)?;
+                assert_eq!(report.n_batches as usize, N_BATCHES, "trainer {}", trainer.id);
+            }
+            Ok(())
+        },
+    );
+    let n_died = outcome.lines.iter().filter(|line| line.contains(" dies after ")).count();
+    assert_eq!(n_died, deaths.len(), "{}", outcome.lines.join("\n"));
+    outcome
+}
+
+/// Every batch of every trainer has been applied once. `share`: what one counts where several are
+/// averaged.
+#[track_caller]
+fn counted_once(mode: Mode, n_threads: usize, share: f32) {
+    let outcome = ledger(mode, n_threads, &DEATHS);
+    let log = || outcome.lines.join("\n");
+    let steps = (0..2).flat_map(|id| (0..N_BATCHES).map(move |step| (id, step)));
+    let w = linear::sum(steps).map(|sum| 1.0 - LR * share * sum * N_PASSES as f32);
+    assert_eq!(outcome.saved["w"], Tensor::new([N_FEATURES, 1], &w).unwrap(), "{}", log());
+    let table = outcome.saved["table"].data::<f32>().unwrap();
+    let n = (N_BATCHES * N_PASSES) as f32;
+    let after = |n: f32| [0.5 - LR * share * n / 8.0; 4];
+    assert_eq!(table[COMMON as usize * 4..][..4], after(2.0 * n), "{}", log());
+    for id in 0..2 {
+        assert_eq!(table[own_row(id) as usize * 4..][..4], after(n), "{}", log());
     }
 }
 
 #[test]
-fn sync_passes_of_two_threads_end_with_the_same_bits() {
-    let sync = Config::default();
-    for kind in [Kind::Queue, Kind::InMemory] {
-        let calm = run(&sync, (kind, 2), &[]);
-        let disturbed = run(&sync, (kind, 2), &DEATHS);
-        assert_same(&disturbed, &calm, DEATHS.len());
+fn every_batch_counts_once_in_async() {
+    counted_once(Mode::Async, 2, 1.0);
+}
+
+#[test]
+fn every_batch_counts_once_in_half_async() {
+    counted_once(Mode::HalfAsync, 2, 0.5);
+}
+
+#[test]
+fn every_batch_counts_once_in_bounded_staleness() {
+    counted_once(Mode::Ssp { staleness: 2 }, 1, 0.5);
+}
+
+/// At the end of GEO, a part of what a trainer learnt last stays with it: servers have all the rest.
+#[test]
+fn every_batch_counts_once_in_geo() {
+    let mode = Mode::Geo { push_every: 3 };
+    let (disturbed, calm) = (ledger(mode, 1, &DEATHS), ledger(mode, 1, &[]));
+    for name in ["w", "table"] {
+        let what = format!("{name}\n{}", disturbed.lines.join("\n"));
+        assert_tensor(&what, &disturbed.saved[name], &calm.saved[name], Tolerance::of(1e-5));
+    }
+    // Which steps that part is of is nobody's choice where there are several threads.
+    let disturbed = ledger(mode, 2, &DEATHS);
+    let (found, expected) = (&disturbed.saved["w"], &calm.saved["w"]);
+    for (at, step) in [0.5, 80.0, 0.125, 0.25].into_iter().enumerate() {
+        let away = (found.get_f64(at) - expected.get_f64(at)).abs();
+        assert!(away <= 3.0 * step, "w[{at}] is {away} away\n{}", disturbed.lines.join("\n"));
     }
 }
