@@ -4,8 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use tensor::EvenIfPoisoned;
-
 use data::{Position, Positions};
 
 use super::TICK;
