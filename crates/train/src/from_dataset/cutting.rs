@@ -5,6 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use data::{Position, Positions};
+use tensor::EvenIfPoisoned;
 
 use super::TICK;
 use super::shared::Shared;

@@ -54,6 +54,21 @@ fn with_suffix(prefix: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// What [`save`] writes of a program.
+pub(super) fn state_vars(program: &Program) -> impl Iterator<Item = &VarDesc> {
+    program.parameters().chain(optimizer_vars(program))
+}
+
+/// Whether there is a pickled state of this name.
+pub(super) fn has_state(prefix: &Path) -> bool {
+    with_suffix(&without_suffix(prefix), PARAMS).exists()
+}
+
+/// All arrays of a pickled state.
+pub(super) fn pickled(prefix: &Path) -> Result<HashMap<String, Tensor>> {
+    load_state(&with_suffix(&without_suffix(prefix), PARAMS), None)
+}
+
 /// Fluid counts everything that persists and is no parameter as the optimizer's.
 fn optimizer_vars(program: &Program) -> impl Iterator<Item = &VarDesc> {
     let is_state = |var: &&VarDesc| var.param.is_none() && !var.need_check_feed;

@@ -222,7 +222,7 @@ pub(super) fn put(
     Ok(())
 }
 
-fn read_one(folder: &Folder, var: &VarDesc) -> Result<Value> {
+pub(super) fn read_one(folder: &Folder, var: &VarDesc) -> Result<Value> {
     let name = file_of(&var.name)?;
     if var.meta.kind != VarKind::SelectedRows {
         return read_tensor(folder, name).map(Value::Tensor);
