@@ -6,6 +6,7 @@
 //! New rows take over its state, and its weights where the update has forgotten those of the start.
 
 mod cut;
+mod import;
 mod loading;
 
 use std::ops::Range;
@@ -119,6 +120,11 @@ impl Slab {
     /// Whether a variable is one of this table's.
     pub(super) fn holds(&self, name: &str) -> bool {
         self.vars.iter().any(|var| var.name == name)
+    }
+
+    /// The variables of this table, the weights first.
+    pub(super) fn var_names(&self) -> Vec<String> {
+        self.vars.iter().map(|var| var.name.clone()).collect()
     }
 
     /// The variable with the weights.
