@@ -10,6 +10,7 @@ use program::optimizer::*;
 use program::{GradClip, Regularizer};
 use ps::server::{CutRecord, Store};
 use testing::stores::{Model, Servers, TableKind};
+use train::serve::Keeping;
 use train::transpile::Config;
 
 const ALL_TABLES: [TableKind; 5] = [
@@ -29,9 +30,8 @@ fn sgd(rate: LearningRate) -> Optimizer {
 }
 
 fn keep_cuts(servers: &mut Servers, folder: &Path) {
-    for (at, server) in servers.all.iter_mut().enumerate() {
-        let folder = folder.join(format!("server.{at}"));
-        server.store.keep_cuts(&folder, Arc::new(|_| ())).unwrap();
+    for server in &mut servers.all {
+        server.store.keep(&Keeping::new(folder), Arc::new(|_| ())).unwrap();
     }
 }
 

@@ -150,13 +150,16 @@ pub(super) fn add_entry(bytes: &mut Vec<u8>, trainer: TrainerId, given: &[u8]) {
 }
 
 /// What a trainer gave to a journal, all of it.
-pub(super) fn journal_of(mut journal: &[u8], trainer: TrainerId) -> Result<Vec<u8>> {
+pub(super) fn journal_of(journal: &[u8], trainer: TrainerId) -> Result<Vec<u8>> {
+    let own = entries(journal)?.into_iter().filter(|(of, _)| *of == trainer);
+    Ok(own.flat_map(|(_, given)| given).copied().collect())
+}
+
+/// What trainers gave to a journal, in its order.
+pub(super) fn entries(mut journal: &[u8]) -> Result<Vec<(TrainerId, &[u8])>> {
     let mut all = Vec::new();
     while !journal.is_empty() {
-        let (of, given) = entry(&mut journal)?;
-        if of == trainer {
-            all.extend_from_slice(given);
-        }
+        all.push(entry(&mut journal)?);
     }
     Ok(all)
 }

@@ -18,6 +18,7 @@ mod meeting;
 mod members;
 mod memory;
 mod question;
+mod redeal;
 mod round;
 mod size;
 mod staleness;
@@ -32,6 +33,7 @@ mod tests;
 
 pub use apply::Apply;
 pub use memory::ServerMemory;
+pub use redeal::{KeptBytes, ServerShare, redeal};
 pub use size::Size;
 pub use store::{CutRecord, OnDisk, Store, TableGrads, Unit, Written};
 pub use work::{Done, Work};

@@ -23,14 +23,27 @@ impl Changes {
     /// it added the same difference to what it had.
     pub(super) fn note(&mut self, by: TrainerId, table: &str, rows: &[i64]) {
         for trainer in (0..self.n_trainers).map(TrainerId).filter(|&trainer| trainer != by) {
-            let tables = self.unseen.entry(trainer).or_default();
-            if !tables.contains_key(table) {
-                tables.insert(table.to_string(), RowSet::default());
-            }
-            if let Some(unseen) = tables.get_mut(table) {
-                rows.iter().for_each(|&row| unseen.insert(row as usize));
-            }
+            self.note_for(trainer, table, rows);
         }
+    }
+
+    /// Notes that a trainer has not seen these rows.
+    pub(super) fn note_for(&mut self, trainer: TrainerId, table: &str, rows: &[i64]) {
+        let tables = self.unseen.entry(trainer).or_default();
+        if !tables.contains_key(table) {
+            tables.insert(table.to_string(), RowSet::default());
+        }
+        if let Some(unseen) = tables.get_mut(table) {
+            rows.iter().for_each(|&row| unseen.insert(row as usize));
+        }
+    }
+
+    /// Everything that was noted: trainer, table, and the rows in order.
+    pub(super) fn into_rows(self) -> Vec<(TrainerId, String, Vec<i64>)> {
+        let tables = self.unseen.into_iter().flat_map(|(trainer, tables)| {
+            tables.into_iter().map(move |(table, rows)| (trainer, table, rows))
+        });
+        tables.map(|(trainer, table, mut rows)| (trainer, table, rows.take(usize::MAX))).collect()
     }
 
     /// The first `n_max` of the rows that a trainer has not seen, in order; now it has.

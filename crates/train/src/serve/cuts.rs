@@ -10,9 +10,10 @@ use ps::lines::{Line, Severity};
 use ps::server::{CutRecord, OnDisk, Written};
 use tensor::{EvenIfPoisoned, Value};
 
+use super::resume::Resuming;
 use super::schedule::Schedule;
 use super::snapshot::{
-    CutId, FileKind, FileReader, FileWriter, Folder, Header, Kind, Known, Layout, Owner,
+    CutId, FileKind, FileReader, FileWriter, Folder, Header, Kind, Known, Layout, Owner, Source,
     read_value, write_value,
 };
 use super::table::{Extent, Part, Table, TableCut};
@@ -43,7 +44,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    fn table(&self, at: usize) -> MutexGuard<'_, Box<dyn Table>> {
+    pub(super) fn table(&self, at: usize) -> MutexGuard<'_, Box<dyn Table>> {
         locked(&self.tables[at])
     }
 
@@ -64,7 +65,7 @@ impl Held {
     }
 }
 
-fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().even_if_poisoned()
 }
 
@@ -85,6 +86,14 @@ struct Marked {
     /// Everything, if it is time for a new base.
     base: Option<Parts>,
     epoch: u64,
+}
+
+/// Where cuts are kept.
+pub(super) struct Place<'a> {
+    /// The folder of this server.
+    pub(super) folder: &'a Path,
+    /// A folder with those of other servers, to go on from.
+    pub(super) resume: Option<&'a Path>,
 }
 
 /// See the module.
@@ -110,15 +119,14 @@ pub(super) struct Cuts {
 impl Cuts {
     /// Cuts of a store that is as its start left it. From now on what changes is noted.
     pub(super) fn open(
-        folder: &Path,
+        place: &Place<'_>,
         (owner, layout): (Owner, Layout),
         held: Held,
         log: Log,
     ) -> Checked<Arc<Self>> {
-        let folder = Folder::open(folder, (owner, &layout), &mut |text| warn(&log, text))?;
-        folder.check_own()?;
+        let folder = Folder::open(place.folder, (owner, &layout), &mut |text| warn(&log, text))?;
         held.tables.iter().for_each(|table| locked(table).track());
-        Ok(Arc::new(Self {
+        let cuts = Arc::new(Self {
             held,
             folder: Mutex::new(folder),
             layout,
@@ -130,7 +138,53 @@ impl Cuts {
             n_written: AtomicU64::new(0),
             error: Mutex::default(),
             log,
-        }))
+        });
+        match place.resume {
+            Some(resume) => cuts.resume(resume)?,
+            None => locked(&cuts.folder).check_own()?,
+        }
+        Ok(cuts)
+    }
+
+    /// Goes on from other snapshots, unless this server has gone on from them already.
+    fn resume(self: &Arc<Self>, resume: &Path) -> Checked<()> {
+        let (owner, own_term, is_same) = {
+            let folder = locked(&self.folder);
+            let own = folder.path().parent().map(Path::canonicalize);
+            let is_same = own.is_some_and(|own| own.ok() == resume.canonicalize().ok());
+            (folder.owner().clone(), folder.own_term(), is_same)
+        };
+        if own_term.is_some() && !is_same {
+            return Ok(());
+        }
+        let source = Source::find(resume, (&owner, is_same))?;
+        let source = match (source, own_term) {
+            (None, Some(_)) => return Ok(()),
+            (Some(source), Some(own)) if own > source.term => return Ok(()),
+            (Some(source), _) => source,
+            (None, None) => {
+                let detail = "there are none of this model".to_string();
+                let (folder, n_servers) = (resume.to_path_buf(), owner.n_servers as usize);
+                return Err(BadSnapshot::Incomplete { folder, n_servers, detail });
+            }
+        };
+        locked(&self.folder).clear()?;
+        let resuming = Resuming {
+            held: &self.held,
+            owner: &owner,
+            layout: &self.layout,
+            source: &source,
+            folder: resume,
+        };
+        let record = resuming.load()?;
+        let mut line = format!("goes on from cut {} in {}", source.cut, resume.display());
+        if !resuming.keeps_trainers() {
+            line += "; there are other trainers now, they begin their scripts anew";
+        }
+        (self.log)(&Line { severity: Severity::Info, site: "server", text: line });
+        self.mark(record.cut);
+        self.write_record(&record)?;
+        locked(&self.folder).begin_term(record.term, record.cut)
     }
 
     /// Why the last cut was not written, once.

@@ -10,6 +10,7 @@ mod ending;
 mod identity;
 mod keeping;
 mod port_file;
+mod resume;
 mod saves;
 mod schedule;
 mod snapshot;
@@ -99,7 +100,7 @@ pub fn serve(
     let op = server_op(program).ok_or(Error::NoJob)?;
     let mut store = BlockStore::new(program, op, scope)?;
     if let Some(keeping) = &serving.keeping {
-        store.keep_cuts_of(keeping, serving.log.clone())?;
+        store.keep(keeping, serving.log.clone())?;
     }
     let config = config(program, op, serving)?;
     let server = Server::start(config, store.vars().to_vec(), &store);

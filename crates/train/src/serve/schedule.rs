@@ -58,6 +58,21 @@ impl Schedule {
         is_here
     }
 
+    /// The counter of a trainer's steps.
+    pub(super) fn counter_of(trainer: u32) -> String {
+        format!("{COUNTER}.trainer_{trainer}")
+    }
+
+    /// A trainer has made so many steps, if they are counted.
+    pub(super) fn set_steps(&mut self, trainer: u32, steps: f64) {
+        self.cache.clear();
+        let name = Self::counter_of(trainer);
+        let var = self.program.as_ref().and_then(|program| program.block(0).var(&name));
+        if let Some(var) = var {
+            self.scope.set(&name, counter(var, steps));
+        }
+    }
+
     /// Every variable that its ops name.
     pub(super) fn names(&self) -> BTreeSet<String> {
         let (mut names, mut seen, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![0]);

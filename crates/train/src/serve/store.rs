@@ -110,16 +110,22 @@ impl BlockStore {
         })
     }
 
-    /// Keeps cuts in a folder from now on; what is there must be this server's own.
+    /// Keeps cuts in this folder from now on; what is there must be this server's own.
     pub fn keep_cuts(&mut self, folder: &Path, log: Log) -> Result<()> {
-        let held = cuts::Held { tables: self.tables.clone(), schedule: self.schedule.clone() };
-        self.cuts = Some(Cuts::open(folder, self.identity.clone(), held, log)?);
-        Ok(())
+        self.keep_cuts_at(&cuts::Place { folder, resume: None }, log)
     }
 
-    /// Keeps cuts as a server is told to.
-    pub(super) fn keep_cuts_of(&mut self, keeping: &Keeping, log: Log) -> Result<()> {
-        self.keep_cuts(&keeping.folder_of(self.identity.0.server), log)
+    /// Keeps cuts as a server of a job is told to.
+    pub fn keep(&mut self, keeping: &Keeping, log: Log) -> Result<()> {
+        let folder = keeping.folder_of(self.identity.0.server);
+        let resume = keeping.resume.as_deref();
+        self.keep_cuts_at(&cuts::Place { folder: &folder, resume }, log)
+    }
+
+    fn keep_cuts_at(&mut self, place: &cuts::Place<'_>, log: Log) -> Result<()> {
+        let held = cuts::Held { tables: self.tables.clone(), schedule: self.schedule.clone() };
+        self.cuts = Some(Cuts::open(place, self.identity.clone(), held, log)?);
+        Ok(())
     }
 
     /// Cuts that were written so far.

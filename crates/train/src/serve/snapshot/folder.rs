@@ -40,6 +40,8 @@ pub(in crate::serve) struct Folder {
     journal: Journal,
     /// The term that was last served.
     term: u64,
+    /// The newest term of a file.
+    own_term: u64,
     /// The cut that the next increment follows.
     last: Option<CutId>,
     /// Files of the same model with other numbers of processes: of no use once all servers have a cut.
@@ -67,10 +69,11 @@ impl Folder {
         }
         let mut folder = Self {
             path: path.to_path_buf(),
+            journal: Journal::open(path, &owner)?,
             owner,
             chain: Chain::default(),
-            journal: Journal::open(path)?,
             term: found.term.as_ref().map_or(0, |header| header.term),
+            own_term: found.files.iter().map(|(_, header)| header.term).max().unwrap_or(0),
             last: None,
             others: found.others,
             _lock: lock,
@@ -83,9 +86,7 @@ impl Folder {
     /// Takes the files in, but for those that a rollback was about to remove.
     fn take(&mut self, files: Vec<(Known, Header)>, term: Option<&Header>) -> Checked<()> {
         for (file, header) in files {
-            let is_left_over =
-                term.is_some_and(|term| header.term < term.term && file.at.cut > term.at.cut);
-            match is_left_over {
+            match is_left_over(&header, term) {
                 true => self.delete(&file)?,
                 false => self.chain.add(file),
             }
@@ -184,11 +185,9 @@ impl Folder {
 
     /// Removes what nobody will ask for when all servers have kept a cut.
     pub(in crate::serve) fn clean(&mut self, complete: u64) -> Checked<()> {
-        if self.last.is_some_and(|last| last.cut <= complete) {
-            // All servers have cuts of this number of servers.
-            for (name, _) in std::mem::take(&mut self.others) {
-                remove(&self.path.join(name)).map_err(|e| BadSnapshot::writing(&self.path, e))?;
-            }
+        if self.chain.files().first().is_some_and(|first| first.at.cut <= complete) {
+            // There was a cut with these numbers of processes: nobody looks at others any more.
+            self.remove_others()?;
         }
         let useless = self.chain.useless(complete);
         let next = self.journal.last().map_or(0, |last| last.cut + 1);
@@ -206,6 +205,39 @@ impl Folder {
             added.map_err(|source| BadSnapshot::writing(&self.path, source))?;
         }
         useless.iter().try_for_each(|file| self.delete(file))
+    }
+
+    /// Removes files of the same model with other numbers of processes. The first server does it for those
+    /// that there are no more, and before its own are gone.
+    fn remove_others(&mut self) -> Checked<()> {
+        let failed = |source| BadSnapshot::writing(&self.path, source);
+        if !self.others.is_empty() && self.owner.server == 0 {
+            for folder in surplus(&self.path, self.owner.n_servers) {
+                fs::remove_dir_all(folder).map_err(failed)?;
+            }
+        }
+        for (name, header) in std::mem::take(&mut self.others) {
+            remove(&self.path.join(Journal::name(&header.owner))).map_err(failed)?;
+            remove(&self.path.join(name)).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Whether this server has files of its own from which it can go on, and the newest term of them.
+    pub(in crate::serve) fn own_term(&self) -> Option<u64> {
+        self.chain.files().last().map(|_| self.own_term)
+    }
+
+    /// Forgets what is here: the job goes on from other snapshots.
+    pub(in crate::serve) fn clear(&mut self) -> Checked<()> {
+        for file in self.chain.files().to_vec() {
+            self.delete(&file)?;
+        }
+        let journal = self.path.join(Journal::name(&self.owner));
+        remove(&journal).map_err(|source| BadSnapshot::writing(&self.path, source))?;
+        self.journal = Journal::open(&self.path, &self.owner)?;
+        self.last = None;
+        Ok(())
     }
 
     /// A term begins from a cut: those after it are gone.
@@ -257,6 +289,11 @@ impl Folder {
     }
 }
 
+/// Whether a file was about to be removed when a term began.
+pub(super) fn is_left_over(file: &Header, term: Option<&Header>) -> bool {
+    term.is_some_and(|term| file.term < term.term && file.at.cut > term.at.cut)
+}
+
 fn term_name(owner: &Owner) -> String {
     format!("term.{}.{}", owner.n_servers, owner.n_trainers)
 }
@@ -282,24 +319,15 @@ fn lock(folder: &Path) -> Checked<File> {
 
 /// Looks at all files of a folder, and removes what was not finished.
 fn look(folder: &Path, owner: &Owner, layout: &Layout) -> Checked<Found> {
-    let failed = |source| BadSnapshot::Unreadable { path: folder.to_path_buf(), source };
     let mut found = Found::default();
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        names.extend(entry.map_err(failed)?.file_name().into_string().ok());
-    }
-    names.sort_unstable();
-    for name in names {
+    for name in names_in(folder)? {
         let path = folder.join(&name);
         if name.ends_with(UNFINISHED) {
             remove(&path).map_err(|source| BadSnapshot::writing(folder, source))?;
             continue;
         }
-        let is_ours = ["base.", "cut.", "term."].iter().any(|start| name.starts_with(start));
-        if !is_ours {
-            continue;
-        }
-        let header = match file::read_header(&path) {
+        let Some(header) = header_of(&path, &name).transpose() else { continue };
+        let header = match header {
             Ok(header) => header,
             Err(error @ BadSnapshot::Damaged { .. }) => {
                 found.damaged.push(error);
@@ -314,14 +342,40 @@ fn look(folder: &Path, owner: &Owner, layout: &Layout) -> Checked<Found> {
             found.others.push((name, header));
             continue;
         }
-        let n_bytes = fs::metadata(&path).map_err(failed)?.len();
-        let Header { kind, at, after, .. } = header;
-        match kind {
+        match header.kind {
             FileKind::Term => found.term = Some(header),
-            _ => found.files.push((Known { kind, at, after, n_bytes }, header)),
+            _ => found.files.push((known(&path, &header)?, header)),
         }
     }
     Ok(found)
+}
+
+/// Names of all files of a folder, sorted.
+pub(super) fn names_in(folder: &Path) -> Checked<Vec<String>> {
+    let failed = |source| BadSnapshot::Unreadable { path: folder.to_path_buf(), source };
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        names.extend(entry.map_err(failed)?.file_name().into_string().ok());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The header of a file, if its name is that of a snapshot.
+pub(super) fn header_of(path: &Path, name: &str) -> Checked<Option<Header>> {
+    let is_ours = ["base.", "cut.", "term."].iter().any(|start| name.starts_with(start));
+    match is_ours && !name.ends_with(UNFINISHED) {
+        true => file::read_header(path).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// What is known of a file by its header.
+pub(super) fn known(path: &Path, header: &Header) -> Checked<Known> {
+    let size = fs::metadata(path).map(|data| data.len());
+    let n_bytes =
+        size.map_err(|source| BadSnapshot::Unreadable { path: path.to_path_buf(), source })?;
+    Ok(Known { kind: header.kind, at: header.at, after: header.after, n_bytes })
 }
 
 /// What differs between the model of a file and ours.
@@ -348,7 +402,7 @@ pub(in crate::serve) fn layout_of(reader: &mut FileReader) -> Checked<Option<Lay
     Ok(None)
 }
 
-fn open(folder: &Path, file: &Known) -> Checked<FileReader> {
+pub(super) fn open(folder: &Path, file: &Known) -> Checked<FileReader> {
     let (reader, header) = FileReader::open(&folder.join(file.name()))?;
     match (header.kind, header.at, header.after) == (file.kind, file.at, file.after) {
         true => Ok(reader),
@@ -357,7 +411,7 @@ fn open(folder: &Path, file: &Known) -> Checked<FileReader> {
 }
 
 /// The journal of a cut, if the file has it: it is the second section then, or the third.
-fn journal_of(folder: &Path, file: &Known) -> Checked<Option<Vec<u8>>> {
+pub(super) fn journal_of(folder: &Path, file: &Known) -> Checked<Option<Vec<u8>>> {
     let mut reader = open(folder, file)?;
     while let Some(section) = reader.next_section()? {
         match section.kind {
@@ -374,6 +428,17 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
+}
+
+/// Folders of servers that there are no more, beside the folder of the first.
+fn surplus(first: &Path, n_servers: u32) -> Vec<PathBuf> {
+    let is_surplus = |name: &String| {
+        let number = name.strip_prefix("server.").and_then(|number| number.parse::<u32>().ok());
+        number.is_some_and(|number| number >= n_servers)
+    };
+    let Some(all) = first.parent() else { return Vec::new() };
+    let names = names_in(all).unwrap_or_default();
+    names.iter().filter(|name| is_surplus(name)).map(|name| all.join(name)).collect()
 }
 
 /// Gives a file another name, so that somebody can look at it.

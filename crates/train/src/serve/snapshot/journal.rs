@@ -5,12 +5,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::fields::{Fields, Parts};
-use super::header::CutId;
+use super::header::{CutId, Owner};
 use crate::error::BadSnapshot;
 
 const MAGIC: [u8; 8] = *b"PWJRNL\r\n";
 const VERSION: u32 = 1;
-const NAME: &str = "journal";
 /// Bytes of a record before its contents: two cuts and a length.
 const HEAD_BYTES: usize = 40;
 
@@ -34,14 +33,19 @@ pub(in crate::serve) struct Journal {
 impl Journal {
     /// The journal of a folder. A record that was not finished is cut off: the file it is from is still
     /// there.
-    pub(in crate::serve) fn open(folder: &Path) -> Result<Self, BadSnapshot> {
-        let path = folder.join(NAME);
+    pub(in crate::serve) fn open(folder: &Path, owner: &Owner) -> Result<Self, BadSnapshot> {
+        let path = folder.join(Self::name(owner));
         let mut journal = Self { path, last: CutId::default(), n_records: 0, n_bytes: 0 };
         let (records, n_bytes) = journal.read_whole()?;
         journal.n_records = records.len();
         journal.last = records.last().map_or(CutId::default(), |record| record.at);
         journal.n_bytes = n_bytes as u64;
         Ok(journal)
+    }
+
+    /// The name of the file.
+    pub(in crate::serve) fn name(owner: &Owner) -> String {
+        format!("journal.{}.{}", owner.n_servers, owner.n_trainers)
     }
 
     /// The cut of the last record; none if there is no record.
@@ -134,33 +138,37 @@ mod tests {
         Record { at: id(cut), after: id(cut - 1), contents: vec![cut as u8; cut as usize] }
     }
 
+    fn open(folder: &Path) -> Result<Journal, BadSnapshot> {
+        Journal::open(folder, &Owner::default())
+    }
+
     #[test]
     fn records_come_back_and_unfinished_ones_are_cut_off() {
         let folder = tempfile::tempdir().unwrap();
-        let mut journal = Journal::open(folder.path()).unwrap();
+        let mut journal = open(folder.path()).unwrap();
         assert_eq!((journal.last(), journal.read().unwrap()), (None, Vec::new()));
         journal.add(&[record(1), record(2)]).unwrap();
         journal.add(&[record(3)]).unwrap();
-        let path = folder.path().join(NAME);
+        let path = folder.path().join(Journal::name(&Owner::default()));
         let bytes = fs::read(&path).unwrap();
         for n in 0..bytes.len() {
             fs::write(&path, &bytes[..n]).unwrap();
-            let mut journal = Journal::open(folder.path()).unwrap();
+            let mut journal = open(folder.path()).unwrap();
             let last = journal.last().map_or(0, |last| last.cut);
             assert!(last <= 2);
             let missing: Vec<Record> = (last + 1..=4).map(record).collect();
             journal.add(&missing).unwrap();
-            let again = Journal::open(folder.path()).unwrap();
+            let again = open(folder.path()).unwrap();
             assert_eq!(again.read().unwrap(), [record(1), record(2), record(3), record(4)]);
         }
         let mut damaged = bytes.clone();
         damaged[70] ^= 4;
         fs::write(&path, &damaged).unwrap();
-        assert_eq!(Journal::open(folder.path()).unwrap().last(), Some(record(1).at));
+        assert_eq!(open(folder.path()).unwrap().last(), Some(record(1).at));
         fs::write(&path, [&MAGIC[..], &[2, 0, 0, 0]].concat()).unwrap();
-        let error = Journal::open(folder.path()).unwrap_err();
+        let error = open(folder.path()).unwrap_err();
         assert!(matches!(error, BadSnapshot::Newer { version: 2, .. }), "{error}");
         fs::write(&path, [7; 30]).unwrap();
-        assert!(matches!(Journal::open(folder.path()), Err(BadSnapshot::Damaged { .. })));
+        assert!(matches!(open(folder.path()), Err(BadSnapshot::Damaged { .. })));
     }
 }

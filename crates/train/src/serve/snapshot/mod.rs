@@ -9,6 +9,7 @@ mod journal;
 mod layout;
 mod names;
 mod rows;
+mod source;
 mod value;
 
 pub(in crate::serve) use chain::Known;
@@ -19,4 +20,5 @@ pub(in crate::serve) use header::{CutId, FileKind, Header, Owner};
 pub(in crate::serve) use layout::{Layout, VarLayout, digest};
 pub(in crate::serve) use names::{names_section, read_names, read_waiting, waiting_to_bytes};
 pub(in crate::serve) use rows::{Places, RowsChunk, RowsHead, read_places, read_rows};
+pub(in crate::serve) use source::{RowsState, ServerState, Source, TableState};
 pub(in crate::serve) use value::{read_value, write_value};

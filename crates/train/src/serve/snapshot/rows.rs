@@ -76,6 +76,8 @@ pub(in crate::serve) struct RowsHead {
     pub(in crate::serve) has_stepped: bool,
     /// Rows of gradients that an entry rule has dropped.
     pub(in crate::serve) n_dropped: u64,
+    /// Variables with rows, and the bytes of a row of each.
+    pub(in crate::serve) vars: Vec<(String, u32)>,
     /// How new rows start, by variable; none where all rows exist.
     pub(in crate::serve) inits: Vec<String>,
 }
@@ -84,7 +86,10 @@ impl RowsHead {
     pub(in crate::serve) fn to_bytes(&self) -> Vec<u8> {
         let fields = Fields::default().u8(self.is_whole.into()).u64(self.n_rows);
         let fields = fields.u64(self.absent.unwrap_or(u64::MAX)).u8(self.has_stepped.into());
-        fields.u64(self.n_dropped).list(&self.inits, |fields, text| fields.text(text)).0
+        let fields = fields.u64(self.n_dropped);
+        let fields =
+            fields.list(&self.vars, |fields, (name, row_bytes)| fields.text(name).u32(*row_bytes));
+        fields.list(&self.inits, |fields, text| fields.text(text)).0
     }
 
     pub(in crate::serve) fn read(file: &mut FileReader) -> Result<Self, BadSnapshot> {
@@ -96,6 +101,7 @@ impl RowsHead {
                 absent: parts.u64().map(|place| (place != u64::MAX).then_some(place))?,
                 has_stepped: parts.u8()? == 1,
                 n_dropped: parts.u64()?,
+                vars: parts.list(|parts| Some((parts.text()?, parts.u32()?)))?,
                 inits: parts.list(Parts::text)?,
             };
             parts.end().map(|()| head)
@@ -117,7 +123,7 @@ pub(in crate::serve) fn read_places(
     let bad = |file: &FileReader| file.damaged("rows have no places");
     let (Some(kind), Some(first), Some(n)) = fields else { return Err(bad(file)) };
     let each = row_bytes as u64 + if kind == 0 { 0 } else { size_of::<u32>() as u64 };
-    if n.checked_mul(each) != Some(file.n_section_left()) {
+    if n.checked_mul(each) != Some(file.n_unread()) {
         return Err(file.damaged("rows of another width"));
     }
     let places = match kind {

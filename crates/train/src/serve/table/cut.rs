@@ -1,7 +1,7 @@
 //! A cut of a table while it is written: what the cut has itself, and how far the rest of it is.
 
 use ps::table::{EntryFilter, Names, NamesCursor};
-use tensor::Value;
+use tensor::{DType, Shape, Tensor, Value};
 
 use super::tracking::Extent;
 use super::{KeptVar, Shared, Updater};
@@ -66,6 +66,37 @@ pub(in crate::serve) enum Part {
     End,
     /// The table has been loaded: the cut cannot be written any more.
     GivenUp,
+}
+
+/// A variable put together from those of other servers.
+#[derive(Debug)]
+pub(in crate::serve) struct ImportedValue<'a> {
+    /// This server's name for it.
+    pub(in crate::serve) name: &'a str,
+    pub(in crate::serve) dims: &'a [i64],
+    /// Of its numbers, if that is known.
+    pub(in crate::serve) dtype: DType,
+    /// Its numbers; none if it had never been written.
+    pub(in crate::serve) bytes: Option<Vec<u8>>,
+}
+
+/// Rows of a table as another server had them.
+#[derive(Debug)]
+pub(in crate::serve) struct RowsImport<'a> {
+    /// What the other one knew of the table; nothing if others have told it before.
+    pub(in crate::serve) head: Option<&'a RowsHead>,
+    /// Where the rows are there, and their numbers here.
+    pub(in crate::serve) rows: Vec<(usize, u64)>,
+    /// The bytes of all rows there, by variable of this table.
+    pub(in crate::serve) values: Vec<&'a [u8]>,
+    /// Rows that wait, and how often each was named.
+    pub(in crate::serve) waiting: Vec<(u64, u32)>,
+    /// How the rows start there, by variable of this table.
+    pub(in crate::serve) inits: Vec<&'a str>,
+    /// How many rows after the first row there the first row here is.
+    pub(in crate::serve) n_rows_after: i64,
+    /// Rows of gradients that were dropped there.
+    pub(in crate::serve) n_dropped: u64,
 }
 
 impl TableCut {
@@ -158,5 +189,31 @@ impl Updater {
         }
         self.scope.set(&name, value);
         Ok(())
+    }
+
+    /// Puts numbers where as many are; the error is what is wrong with them.
+    pub(super) fn import(&mut self, value: &ImportedValue<'_>) -> Result<(), &'static str> {
+        let ImportedValue { name, dims, dtype, bytes } = value;
+        self.cache.clear();
+        let Some(bytes) = bytes else {
+            self.scope.set(name, Value::Empty);
+            return Ok(());
+        };
+        self.scope.write(name, |own| {
+            own.unshare();
+            if own.is_empty() {
+                let dims: Vec<usize> = dims.iter().map(|&dim| dim.max(0) as usize).collect();
+                let mut tensor = Tensor::default();
+                tensor.resize_as(*dtype, Shape::new(&dims));
+                *own = Value::Tensor(tensor);
+            }
+            match own {
+                Value::Tensor(own) if own.bytes().len() == bytes.len() => {
+                    own.bytes_mut().copy_from_slice(bytes);
+                    Ok(())
+                }
+                _ => Err("a variable has another shape"),
+            }
+        })
     }
 }

@@ -21,7 +21,7 @@ use ps::server::{ServerMemory, Size};
 use ps::{Refusal, SharedMemory, TrainerId, VarId};
 use tensor::{Tensor, Value};
 
-pub(super) use cut::{Part, TableCut};
+pub(super) use cut::{ImportedValue, Part, RowsImport, TableCut};
 pub(super) use describe::RowTables;
 pub(super) use saving::{Files, Snapshot};
 pub(super) use tracking::Extent;
@@ -93,6 +93,24 @@ pub(super) trait Table: Send {
 
     /// All files were read; the error is what is missing.
     fn end_load(&mut self) -> std::result::Result<(), &'static str>;
+
+    /// Variables that have only the rows that exist, in their order.
+    fn row_vars(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Takes the bytes of a variable from other snapshots; the error is what is wrong with them.
+    fn import_value(&mut self, value: &ImportedValue<'_>) -> std::result::Result<(), &'static str> {
+        self.updater().import(value)
+    }
+
+    /// Takes rows from other snapshots.
+    fn import_rows(&mut self, _rows: &RowsImport<'_>) -> std::result::Result<(), &'static str> {
+        Err("a table is kept in another way")
+    }
+
+    /// Notes rows that a trainer has not seen, from other snapshots.
+    fn import_unseen(&mut self, _trainer: TrainerId, _name: &str, _rows: &[i64]) {}
 
     /// What it holds.
     fn size(&self) -> Size;

@@ -8,7 +8,7 @@ use ps::server::Size;
 use ps::{Refusal, TrainerId};
 use tensor::{DType, Tensor, Value};
 
-use super::cut::{Part, TableCut};
+use super::cut::{Part, RowsImport, TableCut};
 use super::saving::{Files, Snapshot};
 use super::slab::{ABSENT, Slab};
 use super::tracking::Extent;
@@ -169,6 +169,14 @@ impl Table for RowTable {
 
     fn end_load(&mut self) -> std::result::Result<(), &'static str> {
         self.slab.end_load()
+    }
+
+    fn row_vars(&self) -> Vec<String> {
+        self.slab.var_names()
+    }
+
+    fn import_rows(&mut self, rows: &RowsImport<'_>) -> std::result::Result<(), &'static str> {
+        self.slab.import(&self.updater.scope, rows)
     }
 
     fn size(&self) -> Size {

@@ -40,6 +40,13 @@ impl RowVars<'_> {
         sum
     }
 
+    /// The variables, with the bytes of a row of each.
+    pub(super) fn described(&self) -> Vec<(String, u32)> {
+        let mut vars = Vec::new();
+        self.each(|at, _, row_bytes| vars.push((self.names[at].to_string(), row_bytes as u32)));
+        vars
+    }
+
     /// Reads a section with rows of a table that has so many places.
     pub(super) fn load(&self, file: &mut FileReader, n_places: usize) -> Result<(), BadSnapshot> {
         let places = read_places(file, self.row_bytes(), n_places)?;

@@ -205,9 +205,11 @@ impl Table for WholeTable {
 
     fn mark(&mut self, extent: Extent) -> TableCut {
         let values = self.updater.mark(extent);
+        let scope = &self.updater.scope;
         let rows = self.by_rows.as_mut().map(|ByRows { names, n_rows, tracking }| {
             let is_whole = extent != Extent::Changed;
-            let head = RowsHead { is_whole, n_rows: *n_rows as u64, ..RowsHead::default() };
+            let vars = ByRows::vars(names, scope).described();
+            let head = RowsHead { is_whole, n_rows: *n_rows as u64, vars, ..RowsHead::default() };
             let capture = tracking.mark(names.len(), *n_rows, extent);
             RowsCut::new(head, capture, Step::Rows)
         });
@@ -267,6 +269,10 @@ impl Table for WholeTable {
 
     fn end_load(&mut self) -> std::result::Result<(), &'static str> {
         Ok(())
+    }
+
+    fn import_unseen(&mut self, trainer: TrainerId, name: &str, rows: &[i64]) {
+        self.changed.note_for(trainer, name, rows);
     }
 
     fn size(&self) -> Size {

@@ -41,8 +41,12 @@ impl Slab {
             Extent::Whole | Extent::Copy => n_places,
             Extent::Changed => self.tracking.as_ref().map_or(0, n_touched),
         };
-        let row_bytes = self.width() * size_of::<f32>() * self.vars.len();
-        n_rows as u64 * (row_bytes + size_of::<u64>()) as u64
+        n_rows as u64 * (self.row_bytes() * self.vars.len() + size_of::<u64>()) as u64
+    }
+
+    /// Bytes of a row of one variable.
+    pub(super) fn row_bytes(&self) -> usize {
+        self.width() * size_of::<f32>()
     }
 
     /// Begins a cut.
@@ -53,6 +57,7 @@ impl Slab {
             absent: Some(self.absent as u64),
             has_stepped: self.has_stepped,
             n_dropped: self.refused().1,
+            vars: self.vars.iter().map(|var| (var.name.clone(), self.row_bytes() as u32)).collect(),
             inits: self.vars.iter().map(|var| var.init.to_text()).collect(),
         };
         let (n_vars, n_places) = (self.vars.len(), self.n_rows() + 1);
@@ -185,6 +190,10 @@ impl Slab {
         let inits = head.inits.iter().map(|text| RowInit::from_text(text, 0));
         let inits: Option<Vec<RowInit>> = inits.collect();
         let inits = inits.filter(|inits| inits.len() == self.vars.len());
+        let inits = inits.filter(|_| {
+            let names = head.vars.iter().map(|(name, _)| name);
+            names.eq(self.vars.iter().map(|var| &var.name))
+        });
         let inits = inits.ok_or("a table has other variables")?;
         let n_rows = usize::try_from(head.n_rows).ok().filter(|&n| u32::try_from(n).is_ok());
         let n_rows = n_rows.ok_or("a table has too many rows")?;

@@ -1,0 +1,115 @@
+//! What servers kept with a cut, dealt out to another number of servers.
+
+use super::kept::{Kept, add_entry, entries};
+use crate::error::{Error, Result};
+use crate::ids::TrainerId;
+
+/// What one server kept with a cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptBytes {
+    /// The state that was given with the cut.
+    pub state: Vec<u8>,
+    /// The journals of all cuts up to that one.
+    pub journal: Vec<u8>,
+}
+
+/// Who a server is among those that go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerShare {
+    /// Its number.
+    pub server: usize,
+    /// How many servers there are.
+    pub n_servers: usize,
+    /// Whether what trainers gave is theirs: there are as many as before.
+    pub keeps_trainers: bool,
+}
+
+/// What a server has of what all servers kept, in the order of their numbers. What a trainer gave is with the
+/// server of its own number, counted around.
+pub fn redeal(all: &[KeptBytes], share: ServerShare) -> Result<KeptBytes> {
+    let kept =
+        all.iter().map(|bytes| Kept::from_bytes(&bytes.state)).collect::<Result<Vec<_>>>()?;
+    let first = kept.first().ok_or(Error::Malformed("no server kept anything"))?;
+    if kept.iter().any(|kept| kept.protocol.parts.iter().any(|(_, parts)| !parts.is_empty())) {
+        // They are for variables as they were cut before.
+        return Err(Error::Malformed("rounds were under way"));
+    }
+    let mut protocol = first.protocol.clone();
+    let own = kept.get(share.server).map(|kept| kept.protocol.stats.clone());
+    protocol.stats = own.unwrap_or_default();
+    protocol.parts.clear();
+    if !share.keeps_trainers {
+        protocol.gone.clear();
+    }
+    let is_own = |trainer: TrainerId| {
+        share.keeps_trainers && trainer.0 as usize % share.n_servers.max(1) == share.server
+    };
+    let mut states: Vec<(TrainerId, Vec<u8>)> = Vec::new();
+    for kept in kept {
+        states.extend(kept.states.into_iter().filter(|(trainer, _)| is_own(*trainer)));
+    }
+    states.sort_by_key(|(trainer, _)| *trainer);
+    let mut journal = Vec::new();
+    for bytes in all {
+        for (trainer, given) in entries(&bytes.journal)? {
+            if is_own(trainer) {
+                add_entry(&mut journal, trainer, given);
+            }
+        }
+    }
+    Ok(KeptBytes { state: Kept { protocol, states }.to_bytes(), journal })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kept::{Gone, Protocol, journal_of};
+    use super::*;
+
+    /// Two servers and three trainers.
+    fn all() -> Vec<KeptBytes> {
+        let gone = vec![(TrainerId(1), Gone::Completed)];
+        let protocol = Protocol { applied: 9, gone, ..Protocol::default() };
+        let of_server = |server: u32| {
+            let own = (0..3).filter(|trainer| trainer % 2 == server).map(TrainerId);
+            let mut journal = Vec::new();
+            for (trainer, part) in own.clone().flat_map(|trainer| [(trainer, 5), (trainer, 6)]) {
+                add_entry(&mut journal, trainer, &[part, trainer.0 as u8]);
+            }
+            let states = own.map(|trainer| (trainer, vec![trainer.0 as u8; 2])).collect();
+            KeptBytes { state: Kept { protocol: protocol.clone(), states }.to_bytes(), journal }
+        };
+        (0..2).map(of_server).collect()
+    }
+
+    #[test]
+    fn what_trainers_gave_is_with_their_new_servers() {
+        let all = all();
+        for n_servers in 1..5 {
+            for trainer in 0..3u32 {
+                let server = trainer as usize % n_servers;
+                let share = ServerShare { server, n_servers, keeps_trainers: true };
+                let own = redeal(&all, share).unwrap();
+                let kept = Kept::from_bytes(&own.state).unwrap();
+                assert_eq!((kept.protocol.applied, kept.protocol.gone.len()), (9, 1));
+                assert!(kept.states.contains(&(TrainerId(trainer), vec![trainer as u8; 2])));
+                let journal = journal_of(&own.journal, TrainerId(trainer)).unwrap();
+                assert_eq!(journal, [5, trainer as u8, 6, trainer as u8]);
+            }
+        }
+        let share = ServerShare { server: 0, n_servers: 2, keeps_trainers: false };
+        let own = redeal(&all, share).unwrap();
+        let kept = Kept::from_bytes(&own.state).unwrap();
+        assert_eq!((kept.states.len(), own.journal.len(), kept.protocol.applied), (0, 0, 9));
+        assert!(kept.protocol.gone.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_state_is_refused() {
+        let share = ServerShare { server: 0, n_servers: 1, keeps_trainers: true };
+        assert!(redeal(&[], share).is_err());
+        assert!(redeal(&[KeptBytes::default()], share).is_err());
+        let mut all = all();
+        all[1].journal.pop();
+        assert!(redeal(&all, share).is_err());
+    }
+}

@@ -1,0 +1,251 @@
+//! Servers that go on from the snapshots of another number of servers: each takes what is its own now, and
+//! training goes on to the same bits.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use program::distributed::Mode;
+use program::optimizer::*;
+use ps::server::{Config as ServerConfig, CutRecord, Server, Store};
+use testing::stores::{Model, Servers, TableKind};
+use train::serve::Keeping;
+use train::transpile::Config;
+use train::{BadSnapshot, Error};
+
+type MakeOptimizer = fn(LearningRate) -> Optimizer;
+
+fn sgd(rate: LearningRate) -> Optimizer {
+    Optimizer::new(Sgd, rate)
+}
+
+const ALL_TABLES: [TableKind; 5] = [
+    TableKind::Touched,
+    TableKind::Spread,
+    TableKind::Whole,
+    TableKind::Filtered("count_filter_entry:3"),
+    TableKind::Filtered("probability_entry:0.5"),
+];
+
+fn model(optimizer: MakeOptimizer) -> Model {
+    Model { optimizer, tables: ALL_TABLES.to_vec(), falls: true, seed: 90 }
+}
+
+/// A job with so many servers.
+struct Job<'a> {
+    model: &'a Model,
+    config: &'a Config,
+    n_servers: usize,
+    n_trainers: usize,
+}
+
+impl Job<'_> {
+    fn start(&self) -> Servers {
+        Servers::start(self.model, self.config, self.n_servers, self.n_trainers)
+    }
+
+    /// Servers that keep cuts in a folder, and go on from another one.
+    fn keep(&self, folder: &Path, resume: Option<&Path>) -> Result<Servers, Error> {
+        let mut servers = self.start();
+        let resume = resume.map(Path::to_path_buf);
+        let keeping = Keeping { resume, ..Keeping::new(folder) };
+        for server in &mut servers.all {
+            server.store.keep(&keeping, Arc::new(|_| ()))?;
+        }
+        Ok(servers)
+    }
+}
+
+/// What a server knows besides its data, before anything happened.
+fn first_state() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = Model { tables: Vec::new(), falls: false, ..model(sgd) };
+    let config = Config::default();
+    let job = Job { model: &plain, config: &config, n_servers: 1, n_trainers: 1 };
+    let own = job.keep(folder.path(), None).unwrap();
+    let store = &own.all[0].store;
+    let config = ServerConfig { recovers: true, ..ServerConfig::default() };
+    Server::start(config, store.vars().to_vec(), store).unwrap();
+    store.roll_back(0, 2).unwrap()
+}
+
+/// Every server's part of a cut.
+fn cut(servers: &Servers, number: u64) {
+    let state = first_state();
+    for server in &servers.all {
+        server.store.mark(number).unwrap();
+        let (state, complete) = (state.clone(), number.saturating_sub(1));
+        let term = server.store.on_disk().unwrap().term.max(1);
+        let record = CutRecord { cut: number, term, complete, state, journal: Vec::new() };
+        server.store.write_cut(&record).unwrap();
+    }
+}
+
+/// Goes back to the last cut, in a new term.
+fn go_back(servers: &Servers) -> u64 {
+    let cuts: Vec<u64> = servers
+        .all
+        .iter()
+        .map(|server| {
+            let on_disk = server.store.on_disk().unwrap();
+            let last = *on_disk.cuts.last().unwrap();
+            server.store.roll_back(last, on_disk.term + 1).unwrap();
+            last
+        })
+        .collect();
+    assert!(cuts.iter().all(|cut| *cut == cuts[0]), "{cuts:?}");
+    cuts[0]
+}
+
+#[track_caller]
+fn assert_same(left: &Servers, right: &Servers, what: &str) {
+    let ((left, left_size), (right, right_size)) = (left.observe(), right.observe());
+    for (name, value) in &left {
+        assert!(right.get(name) == Some(value), "{what}: {name} differs");
+    }
+    assert_eq!((left.len(), left_size), (right.len(), right_size), "{what}");
+}
+
+/// Trains with some servers, goes on with others; all is as with the others from the start.
+fn check(from: &Job<'_>, to: &Job<'_>, is_same_folder: bool) {
+    let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let new = if is_same_folder { old.path() } else { new.path() };
+    let first = from.keep(old.path(), None).unwrap();
+    cut(&first, 0);
+    (0..4).for_each(|step| drop(first.step(step)));
+    cut(&first, 1);
+    (4..7).for_each(|step| drop(first.step(step)));
+    cut(&first, 2);
+    first.step(100);
+    drop(first);
+
+    let second = to.keep(new, Some(old.path())).unwrap();
+    assert_eq!(go_back(&second), 3, "a cut that nobody had");
+    let whole = to.start();
+    (0..7).for_each(|step| drop(whole.step(step)));
+    assert_same(&second, &whole, "resumed");
+    for step in 7..10 {
+        assert_eq!(second.step(step), whole.step(step), "step {step}");
+    }
+    cut(&second, 4);
+    drop(second);
+
+    // Processes that are started again go on from their own cuts, though they are told the same.
+    let third = to.keep(new, Some(old.path())).unwrap();
+    assert_eq!(go_back(&third), 4);
+    assert_same(&third, &whole, "started again");
+    assert_eq!(third.step(10), whole.step(10));
+    cut(&third, 5);
+    if is_same_folder {
+        let n_folders = std::fs::read_dir(new).unwrap().count();
+        assert_eq!(n_folders, to.n_servers, "what nobody needs is removed");
+    }
+    drop(third);
+
+    // And back.
+    if is_same_folder {
+        let fourth = from.keep(new, Some(new)).unwrap();
+        assert_eq!(go_back(&fourth), 6);
+        let whole = from.start();
+        (0..11).for_each(|step| drop(whole.step(step)));
+        assert_same(&fourth, &whole, "as at first");
+    }
+}
+
+#[test]
+fn any_number_of_servers_goes_on() {
+    let adam = |rate| Optimizer::new(Adam { lazy_mode: true, ..Adam::default() }, rate);
+    let momentum = |rate| Optimizer::new(Momentum { momentum: 0.9, use_nesterov: false }, rate);
+    let config = Config::default();
+    let cases: [(MakeOptimizer, usize, usize, bool); 4] =
+        [(sgd, 1, 2, false), (adam, 2, 3, true), (momentum, 3, 1, true), (sgd, 2, 1, false)];
+    for (optimizer, n_before, n_after, is_same_folder) in cases {
+        let model = &model(optimizer);
+        let job = |n_servers| Job { model, config: &config, n_servers, n_trainers: 2 };
+        check(&job(n_before), &job(n_after), is_same_folder);
+    }
+}
+
+#[test]
+fn every_mode_goes_on() {
+    let geo = Config::of(Mode::Geo { push_every: 1 });
+    let tables = vec![TableKind::Touched, TableKind::Whole];
+    let exchanged = &Model { tables, ..model(sgd) };
+    let job = |n_servers| Job { model: exchanged, config: &geo, n_servers, n_trainers: 3 };
+    check(&job(2), &job(3), true);
+    let compensated = Config { enable_dc_asgd: true, mode: Mode::Async, ..Config::default() };
+    let dense = &Model { tables: Vec::new(), ..model(sgd) };
+    let job = |n_servers| Job { model: dense, config: &compensated, n_servers, n_trainers: 2 };
+    check(&job(2), &job(1), true);
+    let asynchronous = Config::of(Mode::Async);
+    let model = &model(sgd);
+    let job = |n_servers| Job { model, config: &asynchronous, n_servers, n_trainers: 2 };
+    check(&job(1), &job(2), false);
+}
+
+/// Rows start as they did in the first process, whose seed nobody else has.
+#[test]
+fn seeds_go_along() {
+    let model = &Model { seed: 0, tables: ALL_TABLES.to_vec(), ..model(sgd) };
+    let config = &Config::default();
+    let job = |n_servers| Job { model, config, n_servers, n_trainers: 2 };
+    let folder = tempfile::tempdir().unwrap();
+    let first = job(1).keep(folder.path(), None).unwrap();
+    (0..4).for_each(|step| drop(first.step(step)));
+    cut(&first, 0);
+    let second_folder = tempfile::tempdir().unwrap();
+    let second = job(3).keep(second_folder.path(), Some(folder.path())).unwrap();
+    go_back(&second);
+    assert_same(&second, &first, "resumed");
+    (4..7).for_each(|step| drop((first.step(step), second.step(step))));
+    assert_same(&second, &first, "with rows that were made since");
+}
+
+#[test]
+fn other_trainers_go_on_without_what_was_the_old_ones() {
+    let (model, folder) = (&model(sgd), tempfile::tempdir().unwrap());
+    let config = &Config::of(Mode::Async);
+    let job = |n_trainers| Job { model, config, n_servers: 2, n_trainers };
+    let first = job(2).keep(folder.path(), None).unwrap();
+    (0..4).for_each(|step| drop(first.step(step)));
+    cut(&first, 0);
+    let (mut before, size) = first.observe();
+    drop(first);
+    let second = job(3).keep(folder.path(), Some(folder.path())).unwrap();
+    go_back(&second);
+    let (after, size_after) = second.observe();
+    before.retain(|name, _| !name.contains(".trainer_"));
+    for (name, value) in &before {
+        assert!(after.get(name) == Some(value), "{name} differs");
+    }
+    assert_eq!(size_after, size);
+    let steps = |trainer: usize| {
+        let name = format!("@LR_DECAY_COUNTER@.trainer_{trainer}");
+        i64::from_le_bytes(after[&name].as_slice().try_into().unwrap())
+    };
+    assert_eq!([0, 1, 2].map(steps), [8, 0, 0], "all steps count");
+}
+
+#[test]
+fn what_cannot_be_gone_on_from_is_refused() {
+    let (own, config) = (model(sgd), Config::default());
+    let job = |model, n_servers| Job { model, config: &config, n_servers, n_trainers: 2 };
+    let folder = tempfile::tempdir().unwrap();
+    let first = job(&own, 2).keep(folder.path(), None).unwrap();
+    cut(&first, 0);
+    drop(first);
+    let error = job(&own, 3).keep(folder.path(), None).unwrap_err();
+    let other_job = matches!(error, Error::Snapshot(BadSnapshot::OtherJob { .. }));
+    assert!(other_job && error.to_string().contains("2 servers"), "{error}");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let foreign = Model { tables: vec![TableKind::Touched], ..own.clone() };
+    let error = job(&foreign, 3).keep(elsewhere.path(), Some(folder.path())).unwrap_err();
+    assert!(matches!(error, Error::Snapshot(BadSnapshot::Incomplete { .. })), "{error}");
+    let error = job(&foreign, 2).keep(folder.path(), None).unwrap_err();
+    let other_model = matches!(error, Error::Snapshot(BadSnapshot::OtherModel { .. }));
+    assert!(other_model && error.to_string().contains("table"), "{error}");
+    // A server's folder is missing.
+    std::fs::remove_dir_all(folder.path().join("server.1")).unwrap();
+    let error = job(&own, 3).keep(elsewhere.path(), Some(folder.path())).unwrap_err();
+    assert!(matches!(error, Error::Snapshot(BadSnapshot::Incomplete { .. })), "{error}");
+}

@@ -1,0 +1,288 @@
+//! Goes on from the snapshots of other servers: whatever their number was, each server takes what is its
+//! own now.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use program::distributed::server_of;
+use ps::server::{CutRecord, KeptBytes, ServerShare, redeal};
+use tensor::{DType, Tensor, Value};
+
+use super::changes::Changes;
+use super::cuts::{Held, locked};
+use super::schedule::Schedule;
+use super::snapshot::{Layout, Owner, RowsState, ServerState, Source, TableState, VarLayout};
+use super::table::{ImportedValue, RowsImport};
+use crate::error::BadSnapshot;
+
+type Checked<T> = Result<T, BadSnapshot>;
+
+/// What this server is among those that go on.
+pub(super) struct Resuming<'a> {
+    pub(super) held: &'a Held,
+    pub(super) owner: &'a Owner,
+    pub(super) layout: &'a Layout,
+    pub(super) source: &'a Source,
+    pub(super) folder: &'a Path,
+}
+
+impl Resuming<'_> {
+    /// Loads this server's part; the answer is what to write as the first cut.
+    pub(super) fn load(&self) -> Checked<CutRecord> {
+        let mut kept = Vec::new();
+        let mut whole = Whole::default();
+        let mut is_first = vec![true; self.layout.0.len()];
+        let mut counted = BTreeMap::new();
+        for server in 0..self.source.n_servers() {
+            let mut state = self.source.read(server)?;
+            for (name, value) in std::mem::take(&mut state.values) {
+                counted.entry(name).or_insert(value);
+            }
+            let (state_bytes, journal) =
+                (std::mem::take(&mut state.state), std::mem::take(&mut state.journal));
+            kept.push(KeptBytes { state: state_bytes, journal });
+            for (at, is_first) in is_first.iter_mut().enumerate() {
+                self.take_rows(at, &state, is_first)?;
+                self.take_unseen(at, &state)?;
+            }
+            whole.collect(state);
+        }
+        self.take_values(&whole)?;
+        self.take_shared(&counted);
+        let KeptBytes { state, journal } = self.redealt(&kept)?;
+        let (cut, term) = (self.source.next_cut, self.source.term + 1);
+        Ok(CutRecord { cut, term, complete: 0, state, journal })
+    }
+
+    /// Whether the trainers are the same ones.
+    pub(super) fn keeps_trainers(&self) -> bool {
+        self.source.owner.n_trainers == self.owner.n_trainers
+    }
+
+    fn redealt(&self, kept: &[KeptBytes]) -> Checked<KeptBytes> {
+        let share = ServerShare {
+            server: self.owner.server as usize,
+            n_servers: self.owner.n_servers as usize,
+            keeps_trainers: self.keeps_trainers(),
+        };
+        redeal(kept, share).map_err(|error| self.wrong(error.to_string()))
+    }
+
+    fn wrong(&self, detail: impl Into<String>) -> BadSnapshot {
+        let n_servers = self.source.n_servers();
+        let folder = self.folder.to_path_buf();
+        BadSnapshot::Incomplete { folder, n_servers, detail: detail.into() }
+    }
+
+    /// This server's number for a row of the whole, if the row is here.
+    fn local(&self, var: &VarLayout, row: i64) -> Option<u64> {
+        let is_here = match var.is_hashed {
+            true => server_of(row, self.owner.n_servers as usize) == self.owner.server as usize,
+            false => row >= var.first && row - var.first < var.dims.first().copied().unwrap_or(0),
+        };
+        is_here.then_some((row - if var.is_hashed { 0 } else { var.first }) as u64)
+    }
+
+    /// Takes the rows of a table that exist row by row.
+    fn take_rows(&self, at: usize, state: &ServerState, is_first: &mut bool) -> Checked<()> {
+        let table = &mut *self.held.table(at);
+        let order = table.row_vars();
+        let own: Vec<&VarLayout> =
+            self.layout.0[at].iter().filter(|var| order.contains(&var.name)).collect();
+        for (theirs, layout) in state.tables.iter().zip(&state.layout.0) {
+            let Some(rows) = theirs.rows.as_ref().filter(|rows| !rows.head.inits.is_empty()) else {
+                continue;
+            };
+            let Some(import) = self.import(&order, &own, (rows, layout)) else {
+                continue;
+            };
+            let import = RowsImport { head: is_first.then_some(&rows.head), ..import };
+            table.import_rows(&import).map_err(|problem| self.wrong(problem))?;
+            *is_first = false;
+        }
+        Ok(())
+    }
+
+    /// Rows of another server's table that are this one's now; none if it is another table.
+    fn import<'a>(
+        &self,
+        order: &[String],
+        own: &[&VarLayout],
+        (rows, layout): (&'a RowsState, &[VarLayout]),
+    ) -> Option<RowsImport<'a>> {
+        let named = |name: &str| own.iter().find(|var| var.name == name);
+        let origin = |name: &str| layout.iter().find(|var| var.name == name);
+        let first = named(order.first()?)?;
+        let mut at = Vec::new();
+        for name in order {
+            let wanted = &named(name)?.origin;
+            let is_it = |(theirs, _): &(String, u32)| {
+                origin(theirs).is_some_and(|theirs| theirs.origin == *wanted)
+            };
+            at.push(rows.head.vars.iter().position(is_it)?);
+        }
+        let theirs = origin(&rows.head.vars.get(*at.first()?)?.0)?;
+        let whole = |number: u64| number as i64 + if theirs.is_hashed { 0 } else { theirs.first };
+        // Where the index's rows are: one place stands for rows that do not exist.
+        let absent = rows.head.absent.map_or(usize::MAX, |absent| absent as usize);
+        let place = |place: usize| place + usize::from(place >= absent);
+        let here = rows
+            .numbers
+            .iter()
+            .enumerate()
+            .filter_map(|(at, &number)| Some((place(at), self.local(first, whole(number))?)));
+        let waiting = rows
+            .waiting
+            .iter()
+            .filter_map(|(&row, &count)| Some((self.local(first, whole(row))?, count)));
+        // Counted once for the table, by its first part.
+        let is_first = first.first == 0 && (!first.is_hashed || self.owner.server == 0);
+        Some(RowsImport {
+            head: None,
+            rows: here.collect(),
+            values: at.iter().map(|&at| rows.values[at].as_slice()).collect(),
+            waiting: waiting.collect(),
+            inits: at
+                .iter()
+                .filter_map(|&at| rows.head.inits.get(at))
+                .map(String::as_str)
+                .collect(),
+            n_rows_after: first.first - theirs.first,
+            n_dropped: if is_first { rows.head.n_dropped } else { 0 },
+        })
+    }
+
+    /// Takes what trainers have not seen of a table.
+    fn take_unseen(&self, at: usize, state: &ServerState) -> Checked<()> {
+        if !self.keeps_trainers() {
+            return Ok(());
+        }
+        for (theirs, layout) in state.tables.iter().zip(&state.layout.0) {
+            let changes = Changes::from_bytes(self.owner.n_trainers, &theirs.unseen);
+            let changes = changes.ok_or_else(|| self.wrong("rows that nobody has seen"))?;
+            for (trainer, name, rows) in changes.into_rows() {
+                let Some(from) = layout.iter().find(|var| var.name == name) else { continue };
+                let own = self.layout.0[at].iter().find(|var| var.origin == from.origin);
+                let Some(own) = own else { continue };
+                let local = |row: &i64| Some(self.local(own, row + from.first)? as i64);
+                let rows: Vec<i64> = rows.iter().filter_map(local).collect();
+                self.held.table(at).import_unseen(trainer, &own.name, &rows);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts variables together that are whole values here.
+    fn take_values(&self, whole: &Whole) -> Checked<()> {
+        for (at, vars) in self.layout.0.iter().enumerate() {
+            let table = &mut *self.held.table(at);
+            let by_rows = table.row_vars();
+            for var in vars.iter().filter(|var| !by_rows.contains(&var.name)) {
+                let Some(pieces) = whole.0.get(&var.origin) else {
+                    if self.is_of_trainer(&var.name) {
+                        continue;
+                    }
+                    return Err(self.wrong(format!("there is no variable `{}`", var.origin)));
+                };
+                let misfit = || self.wrong(format!("`{}` is not all there", var.origin));
+                let value = assembled(var, pieces).ok_or_else(misfit)?;
+                table.import_value(&value).map_err(|problem| self.wrong(problem))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a variable is a trainer's, and there may be others now.
+    fn is_of_trainer(&self, name: &str) -> bool {
+        !self.keeps_trainers() && name.contains(".trainer_")
+    }
+
+    /// Takes what no table has for itself. Steps that trainers counted count, whoever counts on.
+    fn take_shared(&self, values: &BTreeMap<String, Value>) {
+        let mut schedule = locked(&self.held.schedule);
+        let counters = (0..self.source.owner.n_trainers).map(Schedule::counter_of);
+        let counters: Vec<String> = counters.collect();
+        for (name, value) in values {
+            if self.keeps_trainers() || !counters.contains(name) {
+                schedule.load(name, value.clone());
+            }
+        }
+        if !self.keeps_trainers() {
+            let number = |value: &Value| value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
+            let sum: f64 = counters.iter().filter_map(|name| values.get(name)).map(number).sum();
+            for trainer in 0..self.owner.n_trainers {
+                schedule.set_steps(trainer, if trainer == 0 { sum } else { 0.0 });
+            }
+        }
+    }
+}
+
+/// Pieces of variables, by what they are parts of.
+#[derive(Default)]
+struct Whole(BTreeMap<String, Vec<Piece>>);
+
+struct Piece {
+    layout: VarLayout,
+    dtype: DType,
+    /// None if it was never written.
+    bytes: Option<Vec<u8>>,
+}
+
+impl Piece {
+    fn of(layout: VarLayout, value: &Value) -> Self {
+        let tensor = value.tensor();
+        let dtype = tensor.map_or_else(DType::default, Tensor::dtype);
+        Self { layout, dtype, bytes: tensor.map(|tensor| tensor.bytes().to_vec()) }
+    }
+
+    fn rows(&self) -> std::ops::Range<i64> {
+        self.layout.first..self.layout.first + self.layout.dims.first().copied().unwrap_or(0)
+    }
+}
+
+impl Whole {
+    fn collect(&mut self, state: ServerState) {
+        for (table, layout) in state.tables.into_iter().zip(state.layout.0) {
+            let TableState { values, rows, .. } = table;
+            // A table of which all rows exist is a whole value too.
+            let rows = rows.filter(|rows| rows.head.inits.is_empty());
+            for var in layout {
+                let of_rows = rows.as_ref().and_then(|rows| {
+                    let at = rows.head.vars.iter().position(|(name, _)| *name == var.name)?;
+                    Some(rows.values[at].clone())
+                });
+                let piece = match (of_rows, values.get(&var.name)) {
+                    (Some(bytes), _) => {
+                        Piece { layout: var, dtype: DType::default(), bytes: Some(bytes) }
+                    }
+                    (None, Some(value)) => Piece::of(var, value),
+                    (None, None) => continue,
+                };
+                self.0.entry(piece.layout.origin.clone()).or_default().push(piece);
+            }
+        }
+    }
+}
+
+/// A variable of this server, put together from pieces; nothing if one is missing.
+fn assembled<'a>(var: &'a VarLayout, pieces: &[Piece]) -> Option<ImportedValue<'a>> {
+    let first = pieces.first()?;
+    let value =
+        |bytes| ImportedValue { name: &var.name, dims: &var.dims, dtype: first.dtype, bytes };
+    // What is not cut is the same on all servers.
+    if var.dims == var.origin_dims && first.layout.dims == first.layout.origin_dims {
+        return Some(value(first.bytes.clone()));
+    }
+    if pieces.iter().all(|piece| piece.bytes.is_none()) {
+        return Some(value(None));
+    }
+    let mut bytes = Vec::new();
+    for row in var.first..var.first + var.dims.first()? {
+        let piece = pieces.iter().find(|piece| piece.rows().contains(&row))?;
+        let own = piece.bytes.as_ref()?;
+        let row_bytes = own.len() / piece.rows().count().max(1);
+        let at = (row - piece.layout.first) as usize * row_bytes;
+        bytes.extend_from_slice(own.get(at..at + row_bytes)?);
+    }
+    Some(value(Some(bytes)))
+}
