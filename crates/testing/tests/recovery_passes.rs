@@ -4,13 +4,11 @@
 
 use data::{Dataset, Kind, Slot};
 use program::backward::Limits;
-use program::distributed::Mode;
 use program::layers::{self, Auc, CrossEntropy, Data, Embedding, Fc};
 use program::optimizer::{Adam, Optimizer};
 use program::{Net, Var};
 use tempfile::TempDir;
 use tensor::{DType, Tensor};
-use testing::linear::{self, LR, Linear, N_FEATURES};
 use testing::recovery::{Death, Died, Outcome, Plan, Trainer, Victim, run_script};
 use train::Executor;
 use train::from_dataset::{Audience, Pass, Progress, Report};
@@ -171,10 +169,6 @@ fn judged(trainer: &Trainer<'_>, exe: &mut Executor, dataset: &mut Dataset) -> V
         }
     }
     numbers
-}
-
-fn death(by: usize, step: usize, n_cuts: u64, victim: Victim) -> Death {
-    Death { by, step, n_cuts, victim }
 }
 
 /// The same files, and every trainer has counted the same.
