@@ -281,7 +281,7 @@ fn a_program_that_reads_by_itself_is_refused() {
     let one = Plan { n_trainers: 1, n_steps: vec![1], ..plan(Config::default(), &[]) };
     run_script(&one, ctr, |trainer, exe| {
         let mut net = Net::with_seed(1);
-        let mut b = net.builder();
+        let b = net.builder();
         b.main.block_mut(0).put_var(VarDesc::new("r", Meta::default()));
         b.main.block_mut(0).put_var(VarDesc::new("x", Meta::default()));
         b.main.block_mut(0).ops.push(OpDesc::new("read").input("Reader", "r").output("Out", "x"));
