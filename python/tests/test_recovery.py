@@ -13,7 +13,7 @@ from conftest import HERE, saved_in
 JOB = os.path.join(HERE, "jobs", "recovering.py")
 STEPS = 400
 #: Modes in which nobody waits are quick.
-QUICK_STEPS = 3000
+QUICK_STEPS = 1500
 
 
 class Job:
@@ -113,6 +113,16 @@ def test_a_killed_process_changes_nothing_in_sync(job, undisturbed, victims):
     disturbed = job("disturbed", "sync")
     disturbed.wait_for_step(60, n_cuts=1)
     disturbed.signal(*victims)
+    disturbed.finish()
+    assert disturbed.saved() == undisturbed, disturbed.logs()
+
+
+def test_batches_of_a_reader_come_again(job, undisturbed):
+    disturbed = job("disturbed", "sync", READER="1")
+    disturbed.wait_for_step(60, n_cuts=1)
+    disturbed.signal("trainer.0")
+    disturbed.wait_for_step(150)
+    disturbed.signal("server.0")
     disturbed.finish()
     assert disturbed.saved() == undisturbed, disturbed.logs()
 

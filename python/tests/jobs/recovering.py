@@ -1,7 +1,7 @@
 """A job to be killed: its own loop of steps, counters that it sets back, figures that all trainers have together.
 
-Arguments: the mode, the number of steps, the folder to save to. With `CHANGES` in the environment, a trainer that was started
-again feeds other numbers.
+Arguments: the mode, the number of steps, the folder to save to. With `READER` in the environment, a reader of the program has
+the batches. With `CHANGES`, a trainer that was started again feeds other numbers.
 
 The net of `w` is trained with gradients that do not depend on it: in any mode `w` says how often each step was counted. The rest is
 trained by Adam, with an AUC beside it: every bit of every step counts.
@@ -67,9 +67,15 @@ if fleet.is_worker():
     fleet.init_worker()
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fleet.startup_program)
-    seen = []
+    seen, has_reader = [], "READER" in os.environ
+    if has_reader:
+        loader = fluid.io.DataLoader.from_generator([x, ids, label], capacity=4, iterable=False)
+        batches = (tuple(feed_of(rank, step).values()) for step in range(n_steps))
+        loader.set_batch_generator(lambda: batches)
+        loader.start()
     for step in range(n_steps):
-        values = exe.run(fleet.main_program, feed=feed_of(rank, step), fetch_list=shown)
+        feed = None if has_reader else feed_of(rank, step)
+        values = exe.run(fleet.main_program, feed=feed, fetch_list=shown)
         seen.append([float(value[0]) for value in values])
         print("step", step, flush=True)
         if is_exact and step % 50 == 49:
