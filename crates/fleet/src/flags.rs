@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ps::tcp::Patience;
 use tensor::{DidYouMean, EvenIfPoisoned};
-use train::serve::Serving;
+use train::serve::{Keeping, Serving};
 
 use crate::env;
 use crate::error::{Error, Result};
@@ -262,6 +262,17 @@ impl Flags {
         Patience { answer_ms, connect_ms: usual.connect_ms.min(answer_ms), recover_ms, ..usual }
     }
 
+    /// Where and how often a server keeps cuts, if it does.
+    pub fn keeping(&self) -> Result<Option<Keeping>> {
+        let Some(folder) = self.snapshot_dir() else { return Ok(None) };
+        Ok(Some(Keeping {
+            every: self.snapshot_every()?,
+            resume: self.resume(),
+            patience: self.recovery_deadline(),
+            ..Keeping::new(folder)
+        }))
+    }
+
     /// Tells a server what flags say about it.
     pub fn configure(&self, serving: &mut Serving) {
         serving.check_finite = self.check_nan_inf();
@@ -375,6 +386,8 @@ mod tests {
         let mut flags = Flags::from_environment(&given).unwrap();
         assert_eq!(flags.snapshot_dir(), Some(PathBuf::from("/tmp/s")));
         assert_eq!(flags.snapshot_every().unwrap(), Duration::from_millis(250));
+        let keeping = flags.keeping().unwrap().unwrap();
+        assert_eq!((keeping.every, keeping.resume), (Duration::from_millis(250), None));
         for bad in ["-1", "0", "inf", "nan"] {
             flags.set("snapshot_secs", bad).unwrap();
             let error = flags.snapshot_every().unwrap_err();

@@ -206,7 +206,8 @@ impl Fleet {
         let split = self.split.as_ref().ok_or(Error::NotMinimized("main_program"))?;
         self.need(Part::Server, "run_server")?;
         let (main, _) = split.server.as_ref().ok_or(Error::NotMinimized("main_program"))?;
-        serve(main, scope, &self.serving)
+        let serving = Serving { keeping: self.flags.keeping()?, ..self.serving.clone() };
+        serve(main, scope, &serving)
     }
 
     /// Gets a trainer ready to send: prints its settings and starts the sender of modes that send
@@ -287,13 +288,20 @@ impl Fleet {
 /// Runs a server's program until all trainers have completed, the job failed, or a signal came.
 pub fn serve(main: &Program, scope: &Scope, serving: &Serving) -> Result<Served> {
     let signals = Signals::watch()?;
-    match train::serve::serve(main, scope, serving, signals.asker()) {
-        Ok(()) => Ok(Served::Completed),
-        Err(train::Error::Interrupted { .. }) if signals.get().is_some() => {
-            lines::signalled(&signals::name_of(signals.get().unwrap_or_default())).say();
+    let mut last = None;
+    // Each signal is a wish of its own: the second one means it.
+    let stops = || {
+        let signal = signals.take();
+        last = signal.or(last);
+        signal.is_some()
+    };
+    match (train::serve::serve(main, scope, serving, stops), last) {
+        (Ok(()), _) => Ok(Served::Completed),
+        (Err(train::Error::Interrupted { .. }), Some(signal)) => {
+            lines::signalled(&signals::name_of(signal)).say();
             Ok(Served::Signalled)
         }
-        Err(error) => Err(error.into()),
+        (Err(error), _) => Err(error.into()),
     }
 }
 

@@ -33,12 +33,6 @@ impl Signals {
         (signal != 0).then_some(signal)
     }
 
-    /// A function that says whether a signal came, for code that cannot hold this.
-    pub(crate) fn asker(&self) -> impl Fn() -> bool + Send + 'static + use<> {
-        let last = self.last.clone();
-        move || last.load(Ordering::Relaxed) != 0
-    }
-
     /// The last one that came, once: from now on [`Signals::get`] waits for the next.
     pub(crate) fn take(&self) -> Option<i32> {
         let signal = self.last.swap(0, Ordering::Relaxed) as i32;

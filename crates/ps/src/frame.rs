@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn refuses_a_frame_that_claims_too_much() {
-        let mut bytes = to_bytes(&Frame { id: 1, body: &Request::Barrier(Barrier { round: 1 }) });
+        let mut bytes = to_bytes(&Frame { id: 1, body: &Request::Barrier(Barrier::new(1)) });
         bytes[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
         let error = read::<Request>(&mut bytes.as_slice(), FRAME_BYTES_MAX).unwrap_err();
         let claimed = u64::from(u32::MAX) + 8;
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn refuses_a_kind_nobody_knows() {
-        let mut bytes = to_bytes(&Frame { id: 1, body: &Request::Barrier(Barrier { round: 1 }) });
+        let mut bytes = to_bytes(&Frame { id: 1, body: &Request::Barrier(Barrier::new(1)) });
         bytes[4] = 99;
         let error = read::<Request>(&mut bytes.as_slice(), FRAME_BYTES_MAX).unwrap_err();
         assert!(matches!(error, Error::Malformed(_)), "{error}");
@@ -252,9 +252,7 @@ mod tests {
     #[test]
     fn a_name_beyond_the_limit_is_cut_off() {
         let job = "ü".repeat(2000);
-        let term = crate::recovery::Term::default();
-        let (version, vars) = (1, Vec::new());
-        let hello = Hello { version, job, trainer: 0, incarnation: 0, term, vars };
+        let hello = Hello::new(job, 0, 0, Vec::new());
         let bytes = to_bytes(&Frame { id: 1, body: &Request::Hello(hello) });
         let (_, back) = read::<Request>(&mut bytes.as_slice(), FRAME_BYTES_MAX).unwrap();
         assert!(matches!(back, Request::Hello(hello) if hello.job.len() == 1024));

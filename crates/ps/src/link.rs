@@ -362,15 +362,7 @@ mod tests {
     use crate::message::{Ack, Barrier, Pull, Push, Values, Welcome};
 
     fn link() -> Link {
-        let hello = Hello {
-            version: 1,
-            job: String::new(),
-            trainer: 0,
-            incarnation: 5,
-            term: Term::default(),
-            vars: Vec::new(),
-        };
-        Link::new(hello, Config::default())
+        Link::new(Hello::new("", 0, 5, Vec::new()), Config::default())
     }
 
     fn up() -> Link {
@@ -382,11 +374,11 @@ mod tests {
     }
 
     fn push() -> Request {
-        Push { grads: Vec::new(), behind: 0 }.into()
+        Push::new(Vec::new()).into()
     }
 
     fn pull() -> Request {
-        Pull { after: 0, changed: false, vars: Vec::new() }.into()
+        Pull::new(0, Vec::new()).into()
     }
 
     fn sent(link: &mut Link) -> Vec<(u64, &'static str)> {
@@ -500,9 +492,9 @@ mod tests {
         link.connected(Millis(0));
         link.received(Millis(0), 0, Welcome { accepted: 0, round: 7 }.into());
         assert_eq!(link.round(), 7);
-        link.change(Millis(0), Barrier { round: 7 });
+        link.change(Millis(0), Barrier::new(7));
         assert_eq!(link.round(), 7, "an earlier process closed that part");
-        link.change(Millis(0), Barrier { round: 8 });
+        link.change(Millis(0), Barrier::new(8));
         assert_eq!(link.round(), 8);
         link.closed();
         link.connected(Millis(1));

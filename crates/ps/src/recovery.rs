@@ -51,6 +51,32 @@ impl fmt::Display for Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoCommonCut(pub Vec<Vec<u64>>);
 
+/// What a trainer does when all servers have answered its greeting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is let in everywhere.
+    Joined,
+    /// It greets all of them again, with this term.
+    Greet(Term),
+    /// It gives up: this server keeps no cuts, and others do.
+    KeepsNone(usize),
+}
+
+/// What a trainer does after it greeted all servers with a term, first with [`Term::default`]; a server
+/// that welcomed it has no standing.
+pub fn next(said: Term, answers: &[Option<Standing>]) -> Result<Next, NoCommonCut> {
+    let welcome = answers.iter().position(Option::is_none);
+    let standings: Vec<Standing> = answers.iter().flatten().cloned().collect();
+    match welcome {
+        None => decide(&standings).map(Next::Greet),
+        Some(_) if standings.is_empty() => Ok(Next::Joined),
+        // Who keeps cuts welcomes nobody who only asks.
+        Some(at) if said.number == 0 => Ok(Next::KeepsNone(at)),
+        // Who welcomed it says less than who did not.
+        Some(_) => Ok(Next::Greet(Term::default())),
+    }
+}
+
 /// What a trainer says to all servers next, by what each has said: it greets them with this term. It has
 /// joined when all have welcomed it.
 pub fn decide(standings: &[Standing]) -> Result<Term, NoCommonCut> {
@@ -103,6 +129,17 @@ mod tests {
         assert_eq!(next(&[standing(1, Some(0), &[0]), standing(1, Some(0), &[0])]), (1, Some(0)));
         // One has not loaded yet.
         assert_eq!(next(&[standing(3, Some(4), &[4]), standing(3, None, &[4, 5])]), (3, Some(4)));
+    }
+
+    #[test]
+    fn a_trainer_greets_until_all_welcome_it() {
+        let (asks, first) = (Term::default(), Term { number: 1, base: Some(0) });
+        let stands = || Some(standing(1, Some(0), &[0]));
+        assert_eq!(super::next(asks, &[stands(), stands()]), Ok(Next::Greet(first)));
+        assert_eq!(super::next(first, &[None, None]), Ok(Next::Joined));
+        assert_eq!(super::next(first, &[None, stands()]), Ok(Next::Greet(asks)));
+        assert_eq!(super::next(asks, &[None, None]), Ok(Next::Joined), "a job that keeps no cuts");
+        assert_eq!(super::next(asks, &[stands(), None]), Ok(Next::KeepsNone(1)));
     }
 
     #[test]

@@ -50,7 +50,8 @@ impl Runner {
     /// Serves trainers. As in Fluid a signal to end ends the process, in order.
     fn serve(py: Python<'_>, program: &Program, scope: &Scope) -> PyResult<()> {
         let flags = fleet::flags::current().map_err(from_fleet)?;
-        let mut serving = Serving::default();
+        let keeping = flags.keeping().map_err(from_fleet)?;
+        let mut serving = Serving { keeping, ..Serving::default() };
         flags.configure(&mut serving);
         let served = py.detach(|| lifecycle::serve(program, scope, &serving));
         match served.map_err(from_fleet)? {

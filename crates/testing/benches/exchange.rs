@@ -12,8 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ps::Endpoint;
-use ps::message::{Grad, Hello, LookUp, Push, Reply, VERSION};
-use ps::recovery::Term;
+use ps::message::{Grad, Hello, LookUp, Push, Reply};
 use ps::server::{Apply, Config, Server};
 use ps::tcp::{Client, Listener, Patience, Stop};
 use tensor::{Rows, Tensor, Value};
@@ -40,9 +39,7 @@ fn main() {
             let store = Arc::new(Book::new(1));
             listener.serve(Server::new(config, vars(1)), store, &stopped, |_, _| ());
         });
-        let (version, job, vars) = (VERSION, String::new(), vars(1));
-        let hello = Hello { version, job, trainer: 0, incarnation: 1, term: Term::default(), vars };
-        let client = Client::new(endpoint, hello, Patience::default());
+        let client = Client::new(endpoint, Hello::new("", 0, 1, vars(1)), Patience::default());
         for n_bytes in SIZES {
             compare(name, &client, n_bytes);
         }
@@ -84,9 +81,9 @@ fn time(n: usize, mut work: impl FnMut()) -> f64 {
 fn exchange(client: &Client, n_bytes: usize) {
     let rows = Rows { ids: vec![1], height: i64::MAX, value: Tensor::full([1, n_bytes / 4], 1f32) };
     let grads = vec![Grad { var: GRAD, value: Value::Rows(rows) }];
-    client.change_soon(Push { grads, behind: 0 }).expect("it is there");
+    client.change_soon(Push::new(grads)).expect("it is there");
     let (table, keys) = (TABLE, vec![0; n_bytes / 4]);
-    let ticket = client.ask(LookUp { after: 0, table, keys, peek: false }).expect("it is there");
+    let ticket = client.ask(LookUp::new(0, table, keys)).expect("it is there");
     assert!(matches!(client.wait(ticket, "rows").expect("it answers"), Reply::Rows(_)));
 }
 

@@ -214,7 +214,7 @@ fn train(size: Size, number: usize, endpoints: &str) {
         let (n_rows, table) = (piece.n_rows(), ps::VarId(piece.var.0));
         for from in (0..n_rows).step_by(FILL_KEYS) {
             let keys = (from..n_rows.min(from + FILL_KEYS as i64)).collect();
-            let look_up = LookUp { after: 0, table, keys, peek: false };
+            let look_up = LookUp::new(0, table, keys);
             let ticket = client.ask(look_up).expect("a question");
             client.wait(ticket, "rows").expect("rows");
         }

@@ -7,8 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use ps::message::{Barrier, Complete, Grad, Held, Hello, LookUp, Pull, Push, Save, VERSION};
-use ps::recovery::Term;
+use ps::message::{Barrier, Complete, Grad, Held, Hello, LookUp, Pull, Push, Save};
 use ps::server::{Size, Store, Unit};
 use ps::tcp::{Client, Patience};
 use ps::{Endpoint, Refusal, TrainerId, VarId};
@@ -182,9 +181,7 @@ impl Trainers {
     pub fn connect(ranks: Range<usize>, servers: &[Endpoint], sync: bool) -> Self {
         let trainer = |trainer: usize| {
             let connect = |at: &Endpoint| {
-                let (job, trainer) = (String::new(), trainer as u32);
-                let (version, term) = (VERSION, Term::default());
-                let hello = Hello { version, job, trainer, incarnation: 1, term, vars: vars() };
+                let hello = Hello::new("", trainer as u32, 1, vars());
                 Client::new(at.clone(), hello, Patience::default())
             };
             servers.iter().map(connect).collect()
@@ -219,13 +216,13 @@ impl Trainers {
             .map(|client| {
                 let value = Value::Tensor(Tensor::full([1], 1f64));
                 let grads = vec![Grad { var: VarId(0), value }];
-                client.change_soon(Push { grads, behind: 0 }).expect("it is there");
+                client.change_soon(Push::new(grads)).expect("it is there");
                 let mut after = 0;
                 if self.sync {
                     after = client.round() + 1;
-                    client.change_soon(Barrier { round: after }).expect("it is there");
+                    client.change_soon(Barrier::new(after)).expect("it is there");
                 }
-                let pull = Pull { after, changed: false, vars: vec![VarId(0)] };
+                let pull = Pull::new(after, vec![VarId(0)]);
                 (client, client.ask(pull).expect("it is there"))
             })
             .collect();

@@ -191,11 +191,11 @@ impl Servers {
             let table = id_of(&own.store, &piece.placed.piece.name);
             if piece.is_sparse && !self.is_geo {
                 let keys = self.local(server, &piece.placed, &random.of("look").ids(9)).1;
-                let look_up = LookUp { after: 0, table, keys, peek: random.one_in(4) };
+                let look_up = LookUp { peek: random.one_in(4), ..LookUp::new(0, table, keys) };
                 told.push(Value::Tensor(own.store.look_up(&look_up).expect("rows")));
             } else if random.one_in(2) {
                 let changed = self.is_geo && piece.is_sparse;
-                let pull = Pull { after: 0, changed, vars: vec![table] };
+                let pull = Pull { changed, ..Pull::new(0, vec![table]) };
                 let values = own.store.read(TrainerId(trainer as u32), &pull).expect("values");
                 told.extend(values.iter().map(|value| Value::clone(value)));
             }
@@ -317,7 +317,7 @@ impl Started {
 
     fn read(&self, name: &str) -> Tensor {
         let vars = vec![id_of(&self.store, name)];
-        let pull = Pull { after: 0, changed: false, vars };
+        let pull = Pull::new(0, vars);
         let values = self.store.read(TrainerId(0), &pull).unwrap_or_else(|e| panic!("{name}: {e}"));
         values[0].tensor().unwrap_or_else(|| panic!("{name} is no tensor")).clone()
     }

@@ -5,8 +5,7 @@
 use std::sync::{Arc, Barrier as Wall, Mutex};
 use std::thread;
 
-use ps::message::{Barrier, Complete, Grad, Hello, Pull, Push, VERSION};
-use ps::recovery::Term;
+use ps::message::{Barrier, Complete, Grad, Hello, Pull, Push};
 use ps::server::{Config, End, Server};
 use ps::tcp::{Client, Listener, Patience, Stop};
 use ps::{Endpoint, VarId};
@@ -20,23 +19,16 @@ const ROUNDS: u64 = 1000;
 const WARM: u64 = 200;
 
 fn train(id: u32, servers: &[Endpoint], at_rest: &Wall, marks: &Mutex<Vec<Use>>) {
-    let hello = |_| Hello {
-        version: VERSION,
-        job: String::new(),
-        trainer: id,
-        incarnation: 1,
-        term: Term::default(),
-        vars: vars(),
-    };
-    let clients = servers.iter().map(|at| Client::new(at.clone(), hello(at), Patience::default()));
+    let hello = || Hello::new("", id, 1, vars());
+    let clients = servers.iter().map(|at| Client::new(at.clone(), hello(), Patience::default()));
     let clients: Vec<_> = clients.collect();
     for round in 1..=ROUNDS {
         for client in &clients {
             let value = Value::Tensor(Tensor::full([1], 1f64));
-            client.change(Push { grads: vec![Grad { var: VarId(0), value }], behind: 0 }).unwrap();
-            client.change(Barrier { round: client.round() + 1 }).unwrap();
+            client.change(Push::new(vec![Grad { var: VarId(0), value }])).unwrap();
+            client.change(Barrier::new(client.round() + 1)).unwrap();
         }
-        let pull = || Pull { after: round, changed: false, vars: vec![VarId(0)] };
+        let pull = || Pull::new(round, vec![VarId(0)]);
         let asked: Vec<_> = clients.iter().map(|client| client.ask(pull()).unwrap()).collect();
         for (client, ticket) in clients.iter().zip(asked) {
             client.wait(ticket, "parameters").unwrap();

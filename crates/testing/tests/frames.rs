@@ -9,9 +9,8 @@ use ps::Error;
 use ps::frame::{self, Frame, Message};
 use ps::message::{
     Ack, AskStats, Barrier, Grad, Held, Hello, LookUp, Meet, Met, Notice, Phase, Pong, Pull, Push,
-    Reply, Request, Save, Stats, Trade, Traded, VERSION, Values, Welcome,
+    Reply, Request, Save, Stats, Trade, Traded, Values, Welcome,
 };
-use ps::recovery::Term;
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{Rows, Tensor, Value};
 use testing::sim::Rng;
@@ -31,14 +30,13 @@ fn requests() -> Vec<Request> {
         grad(2, Value::Empty),
     ];
     let name = || "table".to_string();
-    let term = Term::default();
     let vars = vec![Held::param("table", &[9, 3]), Held::other("table@GRAD")];
     vec![
-        Hello { version: VERSION, job: name(), trainer: 1, incarnation: 5, term, vars }.into(),
-        Push { grads, behind: 0 }.into(),
-        Barrier { round: 3 }.into(),
-        Pull { after: 3, changed: true, vars: vec![VarId(0), VarId(7)] }.into(),
-        LookUp { after: 1, table: VarId(0), keys: vec![1, -2, 3], peek: false }.into(),
+        Hello::new(name(), 1, 5, vars).into(),
+        Push::new(grads).into(),
+        Barrier::new(3).into(),
+        Pull { changed: true, ..Pull::new(3, vec![VarId(0), VarId(7)]) }.into(),
+        LookUp::new(1, VarId(0), vec![1, -2, 3]).into(),
         Meet { place: name(), turn: 2, bytes: vec![1, 2, 3] }.into(),
         Save { table: name(), dir: name(), phase: Phase::GiveUp }.into(),
         Trade { place: name(), turn: 2, parts: vec![vec![1, 2], Vec::new()] }.into(),

@@ -13,6 +13,7 @@ use tensor::{DType, Tensor};
 use testing::close::{Tolerance, assert_tensor};
 use testing::linear::{self, COMMON, LR, Linear, N_FEATURES, own_row};
 use testing::recovery::{Death, Died, Outcome, Plan, Trainer, Victim, run_script};
+use train::Executor;
 use train::from_dataset::{Audience, Pass, Progress, Report};
 use train::transpile::Config;
 
@@ -100,7 +101,7 @@ fn click_slots() -> Vec<Slot> {
 
 /// Sees the losses, and lets others die.
 struct Onlooker<'a> {
-    trainer: &'a Trainer,
+    trainer: &'a Trainer<'a>,
     n_seen: &'a mut usize,
     died: bool,
 }
@@ -117,17 +118,19 @@ impl Audience for Onlooker<'_> {
 }
 
 /// One pass; who dies ends in the middle of it.
-fn pass(trainer: &mut Trainer, dataset: &mut Dataset, n_seen: &mut usize) -> Result<Report, Died> {
-    let pass = Pass { fetch: vec![trainer.loss.clone()], fetch_every: 1, ..Pass::default() };
-    let mut exe = std::mem::take(&mut trainer.exe);
+fn pass(
+    trainer: &Trainer<'_>,
+    exe: &mut Executor,
+    dataset: &mut Dataset,
+    n_seen: &mut usize,
+) -> Result<Report, Died> {
+    let pass = Pass { fetch: vec![trainer.loss.name().into()], fetch_every: 1, ..Pass::default() };
     let mut onlooker = Onlooker { trainer, n_seen, died: false };
-    let ran = exe.run_dataset((&trainer.net.main, &trainer.scope), dataset, &pass, &mut onlooker);
-    let has_died = onlooker.died;
-    trainer.exe = exe;
+    let ran = exe.run_dataset((&trainer.net.main, trainer.scope), dataset, &pass, &mut onlooker);
     match ran {
-        _ if has_died => Err(Died),
+        _ if onlooker.died => Err(Died),
         Ok(report) => Ok(report),
-        Err(error) => trainer.fail("pass", &error),
+        Err(error) => panic!("trainer {}: {error}", trainer.id),
     }
 }
 
@@ -145,8 +148,7 @@ fn plan(config: Config, deaths: &[Death]) -> Plan {
 /// Passes over a dataset; in memory it is shuffled before each. At the end what was learnt is judged.
 fn run(config: &Config, (kind, n_threads): (Kind, usize), deaths: &[Death]) -> Outcome {
     let files = Files::clicks();
-    run_script(&plan(config.clone(), deaths), net, |trainer| {
-        trainer.start();
+    run_script(&plan(config.clone(), deaths), net, |trainer, exe| {
         let mut dataset = files.dataset(trainer.id, click_slots(), kind, n_threads);
         if kind == Kind::InMemory {
             dataset.load().unwrap();
@@ -156,25 +158,25 @@ fn run(config: &Config, (kind, n_threads): (Kind, usize), deaths: &[Death]) -> O
             if kind == Kind::InMemory {
                 dataset.local_shuffle().unwrap();
             }
-            let report = pass(trainer, &mut dataset, &mut n_seen)?;
+            let report = pass(trainer, exe, &mut dataset, &mut n_seen)?;
             assert_eq!(report.n_samples as usize, N_BATCHES * BATCH, "trainer {}", trainer.id);
             assert_eq!(report.waited.len(), n_threads);
         }
-        trainer.losses = judged(trainer, &mut dataset);
-        Ok(())
+        Ok(judged(trainer, exe, &mut dataset))
     })
 }
 
 /// The loss over all samples of a trainer, with the parameters that it has; and what its counters of
 /// clicks have counted.
-fn judged(trainer: &mut Trainer, dataset: &mut Dataset) -> Vec<f64> {
+fn judged(trainer: &Trainer<'_>, exe: &mut Executor, dataset: &mut Dataset) -> Vec<f64> {
     struct Nobody;
     impl Audience for Nobody {
         fn fetched(&mut self, _: &[Tensor]) {}
     }
-    let pass = Pass { fetch: vec![trainer.loss.clone()], infers: true, ..Pass::default() };
-    let what = (&trainer.net.main, &trainer.scope);
-    let report = trainer.exe.run_dataset(what, dataset, &pass, &mut Nobody).unwrap();
+    let fetch = vec![trainer.loss.name().into()];
+    let pass = Pass { fetch, infers: true, ..Pass::default() };
+    let what = (&trainer.net.main, trainer.scope);
+    let report = exe.run_dataset(what, dataset, &pass, &mut Nobody).unwrap();
     let mut numbers = vec![report.fetched[0].value.get_f64(0)];
     // Those of all batches.
     for name in ["_generated_var_2", "_generated_var_3"] {
@@ -238,17 +240,16 @@ fn ledger(mode: Mode, n_threads: usize, deaths: &[Death]) -> Outcome {
     let outcome = run_script(
         &plan(Config::of(mode), deaths),
         || NET.build(),
-        |trainer| {
-            trainer.start();
+        |trainer, exe| {
             let x = Slot::floats("x").dense(&[-1, N_FEATURES as i64]);
             let slots = vec![x, Slot::ids("ids").dense(&[-1, 1])];
             let mut dataset = files.dataset(trainer.id, slots, Kind::Queue, n_threads);
             let mut n_seen = 0;
             for _ in 0..N_PASSES {
-                let report = pass(trainer, &mut dataset, &mut n_seen)?;
+                let report = pass(trainer, exe, &mut dataset, &mut n_seen)?;
                 assert_eq!(report.n_batches as usize, N_BATCHES, "trainer {}", trainer.id);
             }
-            Ok(())
+            Ok(Vec::new())
         },
     );
     let n_died = outcome.lines.iter().filter(|line| line.contains(" dies after ")).count();

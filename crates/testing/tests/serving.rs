@@ -45,12 +45,12 @@ fn named(store: &BlockStore, name: &str, value: impl Into<Value>) -> Grad {
 }
 
 fn look_up(store: &BlockStore, table: &str, keys: Vec<i64>) -> LookUp {
-    LookUp { after: 0, table: id_of(store, table), keys, peek: false }
+    LookUp::new(0, id_of(store, table), keys)
 }
 
 fn read(store: &BlockStore, name: &str) -> Vec<f64> {
     let vars = vec![id_of(store, name)];
-    let pull = Pull { after: 0, changed: false, vars };
+    let pull = Pull::new(0, vars);
     let values = store.read(TrainerId(0), &pull).unwrap();
     let tensor = values[0].tensor().unwrap();
     (0..tensor.len()).map(|at| tensor.get_f64(at)).collect()
@@ -136,7 +136,7 @@ fn no_question_takes_more_memory_than_an_answer_holds() {
         assert!(refused.to_string().contains("ask for fewer"), "{refused}");
         for table in [id_of(&store, "w"), VarId(store.vars().len() as u32), VarId(u32::MAX)] {
             let keys = vec![-1, i64::MAX, N_ROWS];
-            let ask = LookUp { after: 0, table, keys, peek: true };
+            let ask = LookUp { peek: true, ..LookUp::new(0, table, keys) };
             store.look_up(&ask).unwrap_err();
         }
         let rows = store.size().table_rows;
@@ -153,7 +153,7 @@ fn numbers_that_nobody_knows_are_refused() {
     let n_vars = scope.names().len();
     let vars = vec![id_of(&store, "w"), VarId(store.vars().len() as u32)];
     for changed in [false, true] {
-        let pull = Pull { after: 0, changed, vars: vars.clone() };
+        let pull = Pull { changed, ..Pull::new(0, vars.clone()) };
         let refused = store.read(TrainerId(0), &pull).unwrap_err();
         assert!(matches!(refused, Refusal::UnknownVar(_)), "{refused}");
     }

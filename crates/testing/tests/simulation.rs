@@ -66,6 +66,7 @@ fn sync_plan(law: u64, seed: u64) -> Plan {
         scripts,
         faults: faults(&mut rng),
         kill: None,
+        survival: None,
     }
 }
 
@@ -85,7 +86,15 @@ fn async_plan(seed: u64) -> Plan {
         script
     };
     let scripts = (0..size.trainers).map(script).collect();
-    Plan { seed, size, apply: Apply::AtOnce, scripts, faults: faults(&mut rng), kill: None }
+    Plan {
+        seed,
+        size,
+        apply: Apply::AtOnce,
+        scripts,
+        faults: faults(&mut rng),
+        kill: None,
+        survival: None,
+    }
 }
 
 /// Each gradient that the script sends is applied, once, and in the trainer's order.

@@ -11,7 +11,6 @@ use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{
     Barrier, Complete, Grad, Held, Hello, LookUp, Ping, Pull, Push, Reply, Request, VERSION,
 };
-use ps::recovery::Term;
 use ps::server::{Apply, Config, End, Server};
 use ps::tcp::{Client, Companions, Listener, Loss, Patience, Stop};
 use ps::{Endpoint, Error, Refusal, VarId};
@@ -68,8 +67,7 @@ fn config(n_trainers: u32, sync: bool) -> Config {
 fn hello(trainer: u32, incarnation: u64) -> Hello {
     let mut vars = vars(0);
     vars.push(Held::other("nope"));
-    let (version, term) = (VERSION, Term::default());
-    Hello { version, job: "job".to_string(), trainer, incarnation, term, vars }
+    Hello::new("job", trainer, incarnation, vars)
 }
 
 fn client(endpoint: &Endpoint, trainer: u32) -> Arc<Client> {
@@ -87,11 +85,11 @@ fn client(endpoint: &Endpoint, trainer: u32) -> Arc<Client> {
 fn large(tag: i64, n: usize) -> Push {
     let value = Tensor::full([1, n], tag as f32);
     let rows = Rows { ids: vec![tag], height: i64::MAX, value };
-    Push { grads: vec![Grad { var: GRAD, value: Value::Rows(rows) }], behind: 0 }
+    Push::new(vec![Grad { var: GRAD, value: Value::Rows(rows) }])
 }
 
 fn pull(after: u64) -> Pull {
-    Pull { after, changed: false, vars: vec![SHARED_VAR] }
+    Pull::new(after, vec![SHARED_VAR])
 }
 
 fn fetch(client: &Client, after: u64) -> f64 {
@@ -129,8 +127,8 @@ fn sync_rounds(endpoint: impl Fn(&Served) -> Endpoint) {
                 let mut seen = Vec::new();
                 for round in 1..=20 {
                     let tag = i64::from(id) * 1000 + round;
-                    client.change(Push { grads: vec![grad(tag, 0)], behind: 0 }).unwrap();
-                    client.change(Barrier { round: client.round() + 1 }).unwrap();
+                    client.change(Push::new(vec![grad(tag, 0)])).unwrap();
+                    client.change(Barrier::new(client.round() + 1)).unwrap();
                     assert_eq!(client.round(), round as u64);
                     seen.push(fetch(&client, client.round()).to_bits());
                 }
@@ -199,7 +197,7 @@ fn who_sends_much_before_reading_is_served() {
         let served = Served::start(config(1, false));
         let client = client(&way(&served), 0);
         let keys = vec![0; 100_000];
-        let look_up = || LookUp { after: 0, table: TABLE, keys: keys.clone(), peek: false };
+        let look_up = || LookUp::new(0, TABLE, keys.clone());
         let tickets: Vec<_> = (0..30).map(|_| client.ask(look_up()).unwrap()).collect();
         for tag in 0..30 {
             client.change(large(tag, 250_000)).unwrap();
@@ -220,7 +218,7 @@ fn who_sends_much_before_reading_is_served() {
 const CROWD: u32 = 100;
 
 fn rows_of(n_keys: usize) -> LookUp {
-    LookUp { after: 0, table: TABLE, keys: vec![0; n_keys], peek: false }
+    LookUp::new(0, TABLE, vec![0; n_keys])
 }
 
 /// A trainer works, whatever the others do.
@@ -229,7 +227,7 @@ fn check_served(served: &Served) {
     let client = client(&served.endpoint, 0);
     let start = Instant::now();
     for tag in 0..200 {
-        client.change(Push { grads: vec![grad(tag, 0)], behind: 0 }).unwrap();
+        client.change(Push::new(vec![grad(tag, 0)])).unwrap();
         fetch(&client, 0);
     }
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
@@ -416,7 +414,7 @@ fn keys_and_values_of_different_length_cost_the_connection() {
     assert!(matches!(hear(&mut stream), Reply::Welcome(_)));
     let rows = Rows { ids: vec![1, 2], height: 9, value: Tensor::full([1, 1], 1f32) };
     let grads = vec![Grad { var: GRAD, value: Value::Rows(rows) }];
-    say(&mut stream, 1, Push { grads, behind: 0 });
+    say(&mut stream, 1, Push::new(grads));
     let refused = hear(&mut stream);
     assert!(matches!(refused, Reply::Refused(Refusal::Malformed(_))), "{refused:?}");
     check_cut(&mut stream);
@@ -428,7 +426,7 @@ fn unknown_tables_and_numbers_that_are_none_are_refused_to_their_sender() {
     let served = Served::start(Config { check_finite: true, ..config(2, false) });
     let (good, bad) = (client(&served.endpoint, 0), client(&served.endpoint, 1));
     let nope = VarId(vars(0).len() as u32);
-    let look_up = |table| LookUp { after: 0, table, keys: vec![1], peek: false };
+    let look_up = |table| LookUp::new(0, table, vec![1]);
     let error = bad.wait(bad.ask(look_up(nope)).unwrap(), "rows").unwrap_err();
     let unknown = Refusal::UnknownVar("nope".to_string());
     assert!(matches!(&error, Error::Refused { refusal, .. } if *refusal == unknown), "{error}");
@@ -438,11 +436,11 @@ fn unknown_tables_and_numbers_that_are_none_are_refused_to_their_sender() {
     assert!(matches!(&error, Error::Refused { refusal, .. } if *refusal == unknown), "{error}");
     let rows = Rows { ids: vec![1], height: 9, value: Tensor::full([1, 1], f32::NAN) };
     let grads = vec![Grad { var: GRAD, value: Value::Rows(rows) }];
-    bad.change(Push { grads, behind: 0 }).unwrap();
+    bad.change(Push::new(grads)).unwrap();
     let error = bad.settle().unwrap_err();
     let not_finite = Refusal::NotFinite { var: "grad".to_string(), trainer: 1 };
     assert!(matches!(&error, Error::Refused { refusal, .. } if *refusal == not_finite), "{error}");
-    good.change(Push { grads: vec![grad(1, 0)], behind: 0 }).unwrap();
+    good.change(Push::new(vec![grad(1, 0)])).unwrap();
     good.settle().unwrap();
     assert_eq!(served.end().1.applied.len(), 1, "the server goes on");
 }
@@ -460,7 +458,7 @@ fn a_loss_that_one_server_saw_ends_waiting_for_others() {
     let others = servers.each_ref().map(|served| client(&served.endpoint, 1));
     others.iter().for_each(|client| client.meet().unwrap());
     let tickets = waiting.each_ref().map(|client| {
-        client.change(Barrier { round: client.round() + 1 }).unwrap();
+        client.change(Barrier::new(client.round() + 1)).unwrap();
         client.ask(pull(client.round())).unwrap()
     });
     // The first server still has the other trainer; the second loses it.

@@ -12,6 +12,13 @@ pub struct Barrier {
     pub round: u64,
 }
 
+impl Barrier {
+    /// The end of a part of this round.
+    pub fn new(round: u64) -> Self {
+        Self { round }
+    }
+}
+
 impl Body for Barrier {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         out.u64(self.round);
@@ -29,6 +36,6 @@ mod tests {
 
     #[test]
     fn survives_the_wire() {
-        survives(Barrier { round: u64::MAX });
+        survives(Barrier::new(u64::MAX));
     }
 }

@@ -49,6 +49,14 @@ pub struct Hello {
     pub vars: Vec<Held>,
 }
 
+impl Hello {
+    /// The greeting of a trainer of this version that has not taken part in a term.
+    pub fn new(job: impl Into<String>, trainer: u32, incarnation: u64, vars: Vec<Held>) -> Self {
+        let term = Term::default();
+        Self { version: VERSION, job: job.into(), trainer, incarnation, term, vars }
+    }
+}
+
 impl Body for Hello {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         out.u32(self.version);
@@ -132,8 +140,7 @@ mod tests {
         let vars = vec![w, table, Held::other("w@GRAD.block0")];
         for base in [None, Some(u64::MAX)] {
             let (job, vars, term) = (job.clone(), vars.clone(), Term { number: 7, base });
-            let (version, incarnation) = (VERSION, u64::MAX);
-            survives(Hello { version, job, trainer: 3, incarnation, term, vars });
+            survives(Hello { term, ..Hello::new(job, 3, u64::MAX, vars) });
         }
         answer_survives(Welcome { accepted: 9, round: 4 });
     }
@@ -141,9 +148,7 @@ mod tests {
     #[test]
     fn the_greeting_of_a_large_model_is_taken() {
         let name = |at| Held::param(&format!("{}{at}", "n".repeat(60)), &[1, 1, 1, 1]);
-        let (job, vars) = (String::new(), (0..50_000).map(name).collect());
-        let (version, term) = (VERSION, Term::default());
-        let hello = Hello { version, job, trainer: 0, incarnation: 1, term, vars };
+        let hello = Hello::new("", 0, 1, (0..50_000).map(name).collect());
         let frame = crate::frame::Frame { id: 0, body: &crate::message::Request::Hello(hello) };
         let n_bytes = crate::frame::to_bytes(&frame).len() as u64;
         assert!(n_bytes < crate::frame::HELLO_BYTES_MAX, "{n_bytes}");

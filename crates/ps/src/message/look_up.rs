@@ -18,6 +18,13 @@ pub struct LookUp {
     pub peek: bool,
 }
 
+impl LookUp {
+    /// Rows of a table when `after` rounds have been applied; those that do not exist are made.
+    pub fn new(after: u64, table: VarId, keys: Vec<i64>) -> Self {
+        Self { after, table, keys, peek: false }
+    }
+}
+
 impl Body for LookUp {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         out.u64(self.after);
@@ -46,7 +53,7 @@ mod tests {
     fn survives_the_wire() {
         for peek in [false, true] {
             let (table, keys) = (VarId(4), vec![3, -1, i64::MAX]);
-            survives(LookUp { after: 1, table, keys, peek });
+            survives(LookUp { peek, ..LookUp::new(1, table, keys) });
         }
         answer_survives(Tensor::full([2, 4], 0.5f32));
     }

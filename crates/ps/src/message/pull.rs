@@ -24,6 +24,13 @@ pub struct Pull {
     pub vars: Vec<VarId>,
 }
 
+impl Pull {
+    /// Whole variables, when `after` rounds have been applied.
+    pub fn new(after: u64, vars: Vec<VarId>) -> Self {
+        Self { after, changed: false, vars }
+    }
+}
+
 impl Body for Pull {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         out.u64(self.after);
@@ -72,7 +79,7 @@ mod tests {
 
     #[test]
     fn survives_the_wire() {
-        survives(Pull { after: 3, changed: true, vars: vec![VarId(0), VarId(u32::MAX)] });
+        survives(Pull { changed: true, ..Pull::new(3, vec![VarId(0), VarId(u32::MAX)]) });
         let one = Value::Tensor(Tensor::full([3], 2i64));
         answer_survives(Values(vec![Arc::new(one), Arc::new(Value::Empty)]));
     }

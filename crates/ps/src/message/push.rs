@@ -42,6 +42,13 @@ pub struct Push {
     pub behind: u64,
 }
 
+impl Push {
+    /// Gradients that were computed with all of the sender's own updates.
+    pub fn new(grads: Vec<Grad>) -> Self {
+        Self { grads, behind: 0 }
+    }
+}
+
 impl Body for Push {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         out.u64(self.behind);
@@ -77,13 +84,13 @@ mod tests {
         let rows = Rows { ids: vec![7, i64::MAX], height: 10, value };
         let grad = |var, value| Grad { var: VarId(var), value };
         survives(Push {
-            grads: vec![
+            behind: 3,
+            ..Push::new(vec![
                 grad(0, Value::Tensor(dense)),
                 grad(7, Value::Rows(rows)),
                 grad(u32::MAX, Value::Empty),
-            ],
-            behind: 3,
+            ])
         });
-        survives(Push { grads: Vec::new(), behind: 0 });
+        survives(Push::new(Vec::new()));
     }
 }

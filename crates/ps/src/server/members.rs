@@ -236,7 +236,7 @@ impl Members {
             }
             // Who had completed at the cut that the job went back to has nothing to do.
             let is_done = entry.state == Membership::Completed && recovers;
-            entry.stays |= is_done;
+            entry.stays |= is_done && !is_same;
             let is_back = matches!(entry.state, Membership::Lost | Membership::Away);
             if !is_done && (!is_same || is_back) {
                 entry.state = Membership::Here;

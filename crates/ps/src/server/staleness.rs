@@ -84,7 +84,7 @@ mod tests {
 
     fn push(vars: &[u32]) -> Push {
         let grad = |&var: &u32| Grad { var: VarId(var), value: Value::Empty };
-        Push { grads: vars.iter().map(grad).collect(), behind: 0 }
+        Push::new(vars.iter().map(grad).collect())
     }
 
     /// Two trainers in turns, whose steps come in one message or in several.

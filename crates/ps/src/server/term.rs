@@ -234,6 +234,7 @@ impl Server {
         self.rounds.restore(protocol.applied, protocol.parts);
         protocol.gone.iter().for_each(|&(trainer, _)| self.excuse(trainer));
         self.terms.states = states.into_iter().collect();
+        self.cuts.set_states(self.terms.states.clone());
     }
 
     /// Gives a trainer what it gave to the base.

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn pull(vars: &[u32]) -> Pull {
-        Pull { after: 0, changed: false, vars: vars.iter().copied().map(VarId).collect() }
+        Pull::new(0, vars.iter().copied().map(VarId).collect())
     }
 
     #[test]

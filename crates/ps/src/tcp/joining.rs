@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Client;
 use crate::error::{Error, Result};
-use crate::recovery::{Standing, Term, decide};
+use crate::recovery::{Next, Standing, Term, next};
 use crate::refusal::Refusal;
 
 /// Greets all servers of a job until all have welcomed this trainer in one term, which is returned with the
@@ -15,18 +15,14 @@ pub fn join(clients: &[Arc<Client>]) -> Result<Option<Term>> {
     let mut term = Term::default();
     loop {
         let answers = greet(clients, term)?;
-        let welcome = answers.iter().position(Option::is_none);
-        let standings: Vec<Standing> = answers.into_iter().flatten().collect();
-        term = match welcome {
-            Some(_) if standings.is_empty() => return Ok(Some(term).filter(|it| it.number > 0)),
-            // Who keeps cuts welcomes nobody who only asks.
-            Some(at) if term.number == 0 => return Err(keeps_none(&clients[at])),
-            // Who welcomed us says less than who did not.
-            Some(_) => Term::default(),
-            None => decide(&standings).map_err(|cuts| {
-                let endpoints = clients.iter().map(|client| client.endpoint().clone()).collect();
-                Error::NoCommonCut { endpoints, cuts }
-            })?,
+        let next = next(term, &answers).map_err(|cuts| {
+            let endpoints = clients.iter().map(|client| client.endpoint().clone()).collect();
+            Error::NoCommonCut { endpoints, cuts }
+        })?;
+        term = match next {
+            Next::Joined => return Ok(Some(term).filter(|term| term.number > 0)),
+            Next::Greet(term) => term,
+            Next::KeepsNone(server) => return Err(keeps_none(&clients[server])),
         };
     }
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use ps::message::{Grad, Held, LookUp, Pull, Save};
-use ps::server::{Size, Store, TableGrads, Unit};
+use ps::server::{CutRecord, OnDisk, Size, Store, TableGrads, Unit, Written};
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{Rows, Tensor, Value};
 
+use super::disk::Disk;
 use super::trainer::whose;
 
 /// A gradient, as it was applied.
@@ -103,7 +104,14 @@ pub fn own(trainer: u32) -> String {
 
 /// A gradient with its number.
 pub fn grad(tag: i64, server: usize) -> Grad {
-    let hash = (tag as u64 * 31 + server as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    grad_after(tag, server, 0)
+}
+
+/// A gradient that depends on what its trainer saw.
+pub(super) fn grad_after(tag: i64, server: usize, seen: u64) -> Grad {
+    let hash =
+        (tag as u64 * 31 + server as u64).wrapping_add(seen).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            >> 40;
     let x = hash as f32 / (1u64 << 24) as f32 - 0.5;
     let rows = Rows { ids: vec![tag], height: i64::MAX, value: Tensor::full([1, 1], x) };
     Grad { var: GRAD, value: Value::Rows(rows) }
@@ -114,12 +122,29 @@ pub fn grad(tag: i64, server: usize) -> Grad {
 pub struct Book {
     ledger: Mutex<Ledger>,
     vars: Vec<Held>,
+    marked: Mutex<Option<(u64, Ledger)>>,
+    disk: Mutex<Disk>,
 }
 
 impl Book {
     /// For so many trainers.
     pub fn new(n_trainers: u32) -> Self {
-        Self { ledger: Mutex::new(Ledger::new(n_trainers)), vars: vars(n_trainers) }
+        Self::on(n_trainers, Disk::default())
+    }
+
+    /// Of a process that finds this disk.
+    pub fn on(n_trainers: u32, disk: Disk) -> Self {
+        Self {
+            ledger: Mutex::new(Ledger::new(n_trainers)),
+            vars: vars(n_trainers),
+            marked: Mutex::default(),
+            disk: Mutex::new(disk),
+        }
+    }
+
+    /// What it has on disk.
+    pub fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().expect("nobody failed while writing")
     }
 
     /// What was written.
@@ -191,6 +216,38 @@ impl Store for Book {
 
     fn save(&self, save: &Save) -> Result<(), Refusal> {
         Err(Refusal::UnknownVar(save.table.clone()))
+    }
+
+    fn on_disk(&self) -> Result<OnDisk, Refusal> {
+        Ok(self.disk().on_disk())
+    }
+
+    fn mark(&self, cut: u64) -> Result<(), Refusal> {
+        *self.marked.lock().expect("nobody failed") = Some((cut, self.ledger().clone()));
+        Ok(())
+    }
+
+    fn write_cut(&self, record: &CutRecord) -> Result<Written, Refusal> {
+        let marked = self.marked.lock().expect("nobody failed").take();
+        let (cut, ledger) = marked.expect("it was marked");
+        assert_eq!(cut, record.cut);
+        self.disk().begin_cut(record.clone(), ledger);
+        Ok(Written { bytes: 1 })
+    }
+
+    fn roll_back(&self, cut: u64, term: u64) -> Result<Vec<u8>, Refusal> {
+        let mut disk = self.disk();
+        let file = disk.file(cut).cloned();
+        let file = file.ok_or_else(|| Refusal::Failed(format!("no cut {cut}")))?;
+        disk.begin_rollback(cut, term);
+        *self.marked.lock().expect("nobody failed") = None;
+        *self.ledger() = file.ledger;
+        Ok(file.record.state)
+    }
+
+    fn journal(&self, cut: u64) -> Result<Vec<u8>, Refusal> {
+        let journal = self.disk().file(cut).map(|file| file.journal.clone());
+        journal.ok_or_else(|| Refusal::Failed(format!("no cut {cut}")))
     }
 
     fn size(&self) -> Size {

@@ -1,8 +1,14 @@
 //! A job in one thread: shipping servers and links, a clock that jumps, and a network that does
 //! its worst. The same seed gives the same run, to the bit.
 
+mod disk;
+mod going_back;
 mod ledger;
+mod network;
+mod processes;
 mod rng;
+mod seen;
+mod survival;
 mod trainer;
 
 use std::collections::BTreeMap;
@@ -14,7 +20,9 @@ use ps::{ConnId, Millis, Refusal};
 
 pub use ledger::{Applied, Book, GRAD, Ledger, SHARED, SHARED_VAR, TABLE, grad, own, vars};
 pub use rng::Rng;
-pub use trainer::{Outcome, Seen, Step, Trainer, tag};
+pub use seen::Seen;
+pub use survival::{Bug, Death, Moment, Partition, Pause, Survival, Who, surviving_plan};
+pub use trainer::{Outcome, Step, Trainer, tag};
 
 /// How many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,13 +82,15 @@ pub struct Plan {
     pub faults: Faults,
     /// Who dies.
     pub kill: Option<Kill>,
+    /// Whether the job survives deaths, and which.
+    pub survival: Option<Survival>,
 }
 
 /// A trainer whose connection broke has so long to come back.
 pub const GRACE_MS: u64 = 3_000;
 /// A trainer silent for so long is dead.
 pub const LEASE_MS: u64 = 6_000;
-/// A job that is not over by then hangs.
+/// A job that is not over by then hangs; one that survives, so long after nothing goes wrong any more.
 pub const DEADLINE_MS: u64 = 300_000;
 
 const SERVER_TICK_MS: u64 = 100;
@@ -103,6 +113,23 @@ pub struct Report {
     pub n_repeated: u64,
     /// What the servers said.
     pub log: Vec<String>,
+    /// Events that happened.
+    pub n_events: u64,
+    /// Deaths, how often trainers went back, steps that were computed again, and cuts.
+    pub survived: Survived,
+}
+
+/// What a job survived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Survived {
+    /// Processes that died.
+    pub deaths: u64,
+    /// Times that a living trainer went back to a cut.
+    pub back: u64,
+    /// Steps that were computed again.
+    pub redone: u64,
+    /// Cuts that the servers have on disk.
+    pub cuts: u64,
 }
 
 #[derive(Debug)]
@@ -117,8 +144,21 @@ enum Event {
     Stall(usize),
     Kill(u32),
     Start(u32),
-    Work(usize, Work),
-    Done(usize, Done),
+    Die(Death),
+    StartServer(usize),
+    Pause(Who, u64),
+    Work(Task),
+    Done(Task<Done>),
+}
+
+/// Work of a process of a server.
+#[derive(Debug)]
+struct Task<T = Work> {
+    server: usize,
+    /// Which process.
+    process: u64,
+    of_cuts: bool,
+    what: T,
 }
 
 #[derive(Debug)]
@@ -143,29 +183,77 @@ struct World {
     now: u64,
     n_events: u64,
     events: BTreeMap<(u64, u64), Event>,
-    servers: Vec<Server>,
-    stores: Vec<Book>,
-    stalled_until: Vec<u64>,
+    servers: Vec<Machine>,
     trainers: Vec<Option<Trainer>>,
+    /// Until when trainers stand still.
+    paused_until: Vec<u64>,
     conns: BTreeMap<ConnId, Conn>,
     n_processes: u64,
     killed: Option<Millis>,
     log: Vec<String>,
+    /// Events that happened.
+    n_happened: u64,
+    survived: Survived,
+}
+
+/// Where a server runs.
+struct Machine {
+    /// Its process, unless that died.
+    server: Option<Server>,
+    /// How many processes there were before.
+    process: u64,
+    book: Book,
+    stalled_until: u64,
 }
 
 impl Plan {
-    /// The same job on a perfect network.
+    /// The same job on a perfect network, where nobody dies.
     pub fn undisturbed(&self) -> Plan {
-        Plan { faults: Faults::default(), kill: None, ..self.clone() }
+        let survival = self.survival.as_ref().map(|_| Survival {
+            cut_every_ms: DEADLINE_MS,
+            disk_ms_max: 1,
+            ..Survival::default()
+        });
+        Plan { faults: Faults::default(), kill: None, survival, ..self.clone() }
+    }
+
+    fn config(&self, server: usize) -> Config {
+        let config = Config {
+            job: "sim".to_string(),
+            n_trainers: self.size.trainers,
+            apply: self.apply,
+            lease_ms: LEASE_MS,
+            grace_ms: GRACE_MS,
+            ..Config::default()
+        };
+        match &self.survival {
+            None => config,
+            Some(survival) => Config {
+                recovers: true,
+                is_lead: server == 0,
+                cut_every_ms: survival.cut_every_ms,
+                ready_ms: survival.ready_ms,
+                recover_ms: DEADLINE_MS,
+                ..config
+            },
+        }
+    }
+
+    /// From when on nothing goes wrong any more.
+    fn calm_ms(&self) -> u64 {
+        self.survival.as_ref().map_or(0, |survival| survival.calm_ms)
     }
 
     /// Runs the job. Panics if it hangs.
     pub fn run(&self) -> Report {
         let mut world = World::new(self.clone());
         while !world.is_over() {
+            world.die_by_number();
             let ((at, _), event) = world.events.pop_first().expect("clocks tick");
             world.now = at;
-            assert!(at < DEADLINE_MS, "the job hangs: SEED={}, {}", self.seed, world.state());
+            let is_late = at >= DEADLINE_MS + self.calm_ms();
+            assert!(!is_late, "the job hangs: SEED={}, {}", self.seed, world.state());
+            world.n_happened += 1;
             world.happen(event);
         }
         world.report()
@@ -175,33 +263,27 @@ impl Plan {
 impl World {
     fn new(plan: Plan) -> Self {
         let n_trainers = plan.size.trainers;
-        let config = Config {
-            job: "sim".to_string(),
-            n_trainers,
-            apply: plan.apply,
-            lease_ms: LEASE_MS,
-            grace_ms: GRACE_MS,
-            ..Config::default()
-        };
-        let server = |_| Server::new(config.clone(), vars(n_trainers));
         let mut world = Self {
             rng: Rng::new(plan.seed),
             now: 0,
             n_events: 0,
             events: BTreeMap::new(),
-            servers: (0..plan.size.servers).map(server).collect(),
-            stores: (0..plan.size.servers).map(|_| Book::new(n_trainers)).collect(),
-            stalled_until: vec![0; plan.size.servers],
+            servers: (0..plan.size.servers).map(|_| Machine::new(&plan)).collect(),
             trainers: (0..n_trainers).map(|_| None).collect(),
+            paused_until: vec![0; n_trainers as usize],
             conns: BTreeMap::new(),
             n_processes: 0,
             killed: None,
             log: Vec::new(),
+            n_happened: 0,
+            survived: Survived::default(),
             plan,
         };
         for server in 0..world.servers.len() {
+            world.start_server(server);
             world.later(0, SERVER_TICK_MS, Event::TickServer(server));
         }
+        world.plan_deaths();
         for trainer in 0..n_trainers {
             world.later(0, 20, Event::Start(trainer));
         }
@@ -230,19 +312,29 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        let to_come =
-            self.events.values().any(|event| matches!(event, Event::Start(_) | Event::Kill(_)));
         let last = |trainer: &Trainer| trainer.outcome.as_ref().map(|(_, at)| at.0);
         let last: Option<Vec<u64>> = self.trainers.iter().flatten().map(last).collect();
-        let (false, Some(last)) = (to_come, last) else { return false };
+        let Some(last) = last else { return false };
+        let to_come = |event: &Event| match event {
+            Event::Start(_) | Event::Kill(_) | Event::StartServer(_) => true,
+            Event::Die(death) => self.can_die(death.who),
+            _ => false,
+        };
+        if self.events.values().any(to_come) {
+            return false;
+        }
         // Servers end with their trainers, unless those only left or never came.
         let patience = 2 * (GRACE_MS + LEASE_MS + self.plan.faults.stall_ms);
         let until = last.into_iter().max().unwrap_or(0) + patience;
-        self.now > until || self.servers.iter().all(|server| server.end().is_some())
+        self.now > until || self.servers.iter().all(|machine| machine.end().is_some())
     }
 
     fn state(&self) -> String {
-        let trainers: Vec<_> = self.trainers.iter().flatten().collect();
+        let state = |trainer: &Option<Trainer>| match trainer {
+            Some(trainer) => trainer.state(),
+            None => "dead".to_string(),
+        };
+        let trainers: Vec<String> = self.trainers.iter().map(state).collect();
         format!("{:?}\n{trainers:#?}\n{:#?}", self.plan, self.log)
     }
 
@@ -258,41 +350,69 @@ impl World {
                 let Some(end) = end else { return };
                 (end.server_knows, end.is_open) = (false, false);
                 let server = end.server;
-                let actions = self.servers[server].closed(Millis(self.now), conn);
-                self.act(server, actions);
+                self.tell(server, |server, now| server.closed(now, conn));
             }
             Event::TrainerSeesEnd(conn) => self.trainer_sees_end(conn),
             Event::Connect(trainer, server) => self.connect(trainer, server),
             Event::TickServer(server) => {
-                let actions = self.servers[server].tick(Millis(self.now));
-                self.act(server, actions);
+                self.tell(server, |server, now| server.tick(now));
                 self.later(SERVER_TICK_MS, 5, Event::TickServer(server));
             }
             Event::TickTrainer(trainer) => self.tick_trainer(trainer),
             Event::Stall(server) => {
-                let until = self.now + self.plan.faults.stall_ms;
-                self.stalled_until[server] = until;
-                // The first thing it sees when it wakes is the clock.
-                self.at(until, Event::TickServer(server));
+                self.pause(Who::Server(server), self.plan.faults.stall_ms);
             }
             Event::Kill(trainer) => self.kill(trainer),
             Event::Start(trainer) => self.start(trainer),
-            Event::Work(server, work) => {
-                let done = work.run(&self.stores[server]);
-                self.later(0, self.plan.faults.work_ms_max, Event::Done(server, done));
+            Event::Die(death) => self.die(death),
+            Event::StartServer(server) => self.start_server(server),
+            Event::Pause(who, ms) => self.pause(who, ms),
+            Event::Work(Task { server, process, of_cuts, what }) => {
+                if self.servers[server].is_process(process) {
+                    let what = what.run(&self.servers[server].book);
+                    let ms = self.work_ms_max(of_cuts);
+                    self.later(0, ms, Event::Done(Task { server, process, of_cuts, what }));
+                }
             }
-            Event::Done(server, done) => self.done(server, done),
+            Event::Done(Task { server, process, of_cuts, what }) => {
+                if self.servers[server].is_process(process) {
+                    self.done(server, of_cuts, what);
+                }
+            }
         }
     }
 
-    /// When a server that stands still takes notice of this.
+    /// When a process that stands still takes notice of this.
     fn stalled(&self, event: &Event) -> Option<u64> {
-        let server = match event {
-            Event::ToServer(conn, _) | Event::ServerSeesEnd(conn) => self.conns.get(conn)?.server,
-            Event::TickServer(server) | Event::Work(server, _) | Event::Done(server, _) => *server,
+        let server = |server: usize| self.servers[server].stalled_until;
+        let trainer = |trainer: u32| self.paused_until[trainer as usize];
+        let until = match event {
+            Event::ToServer(conn, _) | Event::ServerSeesEnd(conn) => {
+                server(self.conns.get(conn)?.server)
+            }
+            Event::TickServer(at) => server(*at),
+            Event::Work(Task { server: at, .. }) => server(*at),
+            Event::Done(Task { server: at, .. }) => server(*at),
+            Event::ToTrainer(conn, _) | Event::TrainerSeesEnd(conn) => {
+                trainer(self.conns.get(conn)?.trainer?)
+            }
+            Event::TickTrainer(id) | Event::Connect(id, _) => trainer(*id),
             _ => return None,
         };
-        Some(self.stalled_until[server]).filter(|&until| self.now < until)
+        Some(until).filter(|&until| self.now < until)
+    }
+
+    /// Feeds an event to a server, if there is a process.
+    fn tell(&mut self, server: usize, event: impl FnOnce(&mut Server, Millis) -> Vec<Action>) {
+        let now = Millis(self.now);
+        let actions = self.servers[server].server.as_mut().map(|server| event(server, now));
+        self.act(server, actions.unwrap_or_default());
+    }
+
+    /// The longest that work waits for a thread, or takes.
+    fn work_ms_max(&self, of_cuts: bool) -> u64 {
+        let disk_ms = self.plan.survival.as_ref().map_or(0, |survival| survival.disk_ms_max);
+        if of_cuts { disk_ms } else { self.plan.faults.work_ms_max }
     }
 
     fn reach_server(&mut self, conn: ConnId, bytes: &[u8]) {
@@ -303,13 +423,14 @@ impl World {
         let (id, request) = frame::read::<Request>(&mut &*bytes, FRAME_BYTES_MAX)
             .unwrap_or_else(|error| panic!("{error}, SEED={}", self.plan.seed));
         let server = line.server;
-        let actions = self.servers[server].handle(Millis(self.now), conn, id, request);
-        self.act(server, actions);
+        self.tell(server, |server, now| server.handle(now, conn, id, request));
     }
 
-    fn done(&mut self, server: usize, done: Done) {
-        let actions = self.servers[server].done(Millis(self.now), done);
-        self.act(server, actions);
+    fn done(&mut self, server: usize, of_cuts: bool, done: Done) {
+        if of_cuts {
+            self.servers[server].book.disk().commit();
+        }
+        self.tell(server, |server, now| server.done(now, done));
     }
 
     fn act(&mut self, server: usize, actions: Vec<Action>) {
@@ -321,13 +442,16 @@ impl World {
                 }
                 Action::Close(conn) => self.hang_up(conn, 1),
                 Action::Log(_, line) => self.log.push(format!("{} ms: {line}", self.now)),
-                Action::Run(work) if self.plan.faults.work_ms_max == 0 => {
-                    let done = work.run(&self.stores[server]);
-                    self.done(server, done);
+                Action::Run(work) if self.work_ms_max(work.is_of_cuts()) == 0 => {
+                    let of_cuts = work.is_of_cuts();
+                    let done = work.run(&self.servers[server].book);
+                    self.done(server, of_cuts, done);
                 }
                 // As threads would: work overtakes work, and its outcome comes when it comes.
-                Action::Run(work) => {
-                    self.later(0, self.plan.faults.work_ms_max, Event::Work(server, work));
+                Action::Run(what) => {
+                    let (process, of_cuts) = (self.servers[server].process, what.is_of_cuts());
+                    let task = Task { server, process, of_cuts, what };
+                    self.later(0, self.work_ms_max(of_cuts), Event::Work(task));
                 }
             }
         }
@@ -365,6 +489,11 @@ impl World {
             }
         }
         let over = trainer.outcome.is_some();
+        let old: Vec<ConnId> =
+            trainer.lines.iter_mut().filter_map(|line| line.old.take()).collect();
+        let idle = |(_, line): &(usize, &trainer::Line)| line.conn.is_none();
+        let idle = trainer.lines.iter().enumerate().filter(idle).map(|(server, _)| server);
+        let idle: Vec<usize> = if old.is_empty() { Vec::new() } else { idle.collect() };
         // The server has not noticed yet that the process before is dead: whoever starts
         // processes starts this one again.
         let duplicate = |outcome: &Outcome| {
@@ -374,63 +503,16 @@ impl World {
         for (conn, bytes) in out {
             self.send(conn, 0, bytes);
         }
+        old.into_iter().for_each(|conn| self.hang_up(conn, 0));
+        idle.into_iter().for_each(|server| self.later(1, 5, Event::Connect(id, server)));
         if over {
             self.end_process(id);
         }
-        if again && self.plan.kill.is_some_and(|kill| kill.trainer == id) {
+        let survives = self.plan.survival.is_some();
+        if again && (survives || self.plan.kill.is_some_and(|kill| kill.trainer == id)) {
             self.trainers[id as usize] = None;
             self.later(100, 1, Event::Start(id));
         }
-    }
-
-    /// The system closes the connections of a process that is no more.
-    fn end_process(&mut self, id: u32) {
-        let Some(trainer) = self.trainers[id as usize].as_mut() else { return };
-        let conns: Vec<_> = trainer.lines.iter_mut().filter_map(|line| line.conn.take()).collect();
-        for conn in conns {
-            self.hang_up(conn, 0);
-        }
-    }
-
-    fn kill(&mut self, id: u32) {
-        let Some(trainer) = &self.trainers[id as usize] else { return };
-        if trainer.outcome.is_some() {
-            // It was done; nothing comes back.
-            self.events.retain(|_, event| !matches!(event, Event::Start(_)));
-            return;
-        }
-        let comes_back = self.plan.kill.is_some_and(|kill| kill.back_ms.is_some());
-        if !comes_back && !trainer.has_met_all() {
-            return self.later(20, 1, Event::Kill(id));
-        }
-        self.killed = Some(Millis(self.now));
-        self.end_process(id);
-        self.trainers[id as usize] = None;
-    }
-
-    fn start(&mut self, id: u32) {
-        self.n_processes += 1;
-        let script = self.plan.scripts[id as usize].clone();
-        let incarnation = self.n_processes * 1000 + u64::from(id);
-        let trainer = Trainer::new(id, incarnation, self.plan.size, script);
-        self.trainers[id as usize] = Some(trainer);
-        for server in 0..self.servers.len() {
-            self.later(0, 20, Event::Connect(id, server));
-        }
-        self.later(TRAINER_TICK_MS, 5, Event::TickTrainer(id));
-    }
-
-    fn connect(&mut self, id: u32, server: usize) {
-        let Some(trainer) = self.trainers[id as usize].as_mut() else { return };
-        let line = &mut trainer.lines[server];
-        if trainer.outcome.is_some() || line.conn.is_some() {
-            return;
-        }
-        let conn = ConnId(self.conns.len() as u64);
-        line.conn = Some(conn);
-        line.link.connected(Millis(self.now));
-        self.conns.insert(conn, Conn::new(Some(id), server));
-        self.go_on(id);
     }
 
     fn trainer_sees_end(&mut self, conn: ConnId) {
@@ -450,33 +532,44 @@ impl World {
         if trainer.outcome.is_some() {
             return;
         }
-        for line in trainer.lines.iter_mut().filter(|line| line.conn.is_some()) {
-            line.link.tick(Millis(self.now));
+        let (now, survives) = (Millis(self.now), self.plan.survival.is_some());
+        let mut silent = Vec::new();
+        for line in &mut trainer.lines {
+            let Some(conn) = line.conn else { continue };
+            line.link.tick(now);
+            // As a client does of a job that survives.
+            if survives && now.since(line.link.heard()) >= LEASE_MS {
+                silent.push(conn);
+            }
         }
+        silent.into_iter().for_each(|conn| self.trainer_sees_end(conn));
         self.go_on(id);
         self.later(TRAINER_TICK_MS, 5, Event::TickTrainer(id));
     }
 
     fn report(self) -> Report {
-        let n_repeated = self.servers.iter().map(|server| server.stats().repeated).sum();
-        let ledgers = self.stores.into_iter().map(Book::into_ledger);
-        let servers = self.servers.iter().map(Server::end).zip(ledgers);
-        let outcomes = self.trainers.iter().map(|t| t.as_ref().and_then(|t| t.outcome.clone()));
+        let Self { servers, trainers, mut survived, .. } = self;
+        let repeated = |machine: &Machine| machine.server.as_ref().map(|it| it.stats().repeated);
+        let n_repeated = servers.iter().filter_map(repeated).sum();
+        let backs = || trainers.iter().flatten().filter_map(|trainer| trainer.back.as_ref());
+        survived.back += backs().map(|back| back.n_back).sum::<u64>();
+        survived.redone += backs().map(|back| back.n_redone).sum::<u64>();
+        let cuts = |machine: &Machine| machine.book.disk().on_disk().cuts.last().copied();
+        survived.cuts = servers.iter().filter_map(cuts).min().unwrap_or(0);
+        let seen = |trainer: &Option<Trainer>| {
+            trainer.as_ref().map_or_else(Seen::default, |trainer| Seen::all(&trainer.steps))
+        };
+        let outcome = |trainer: &Option<Trainer>| trainer.as_ref()?.outcome.clone();
         Report {
-            outcomes: outcomes.collect(),
-            seen: self
-                .trainers
-                .iter()
-                .map(|t| t.as_ref().map(|t| t.seen.clone()))
-                .map(Option::unwrap_or_default)
-                .collect(),
-            servers: servers.collect(),
+            outcomes: trainers.iter().map(outcome).collect(),
+            seen: trainers.iter().map(seen).collect(),
+            servers: servers.into_iter().map(Machine::into_end).collect(),
             end: Millis(self.now),
             killed: self.killed,
             n_repeated,
             log: self.log,
+            n_events: self.n_happened,
+            survived,
         }
     }
 }
-
-mod network;

@@ -2,7 +2,7 @@
 
 use ps::ConnId;
 
-use super::{Conn, Event, World};
+use super::{Conn, Event, Faults, Partition, World};
 
 impl Conn {
     pub(super) fn new(trainer: Option<u32>, server: usize) -> Self {
@@ -15,7 +15,7 @@ impl Conn {
 impl World {
     /// Sends a frame; direction 0 is to the server.
     pub(super) fn send(&mut self, conn: ConnId, direction: usize, bytes: Vec<u8>) {
-        let faults = self.plan.faults;
+        let faults = self.faults();
         let Some(line) = self.conns.get_mut(&conn).filter(|line| line.is_open) else { return };
         if direction == 0 && line.trainer.is_some() {
             line.tape.push(bytes.clone());
@@ -33,8 +33,34 @@ impl World {
         }
         for _ in 0..copies {
             let at = self.now + 1 + self.rng.below(faults.delay_ms_max);
+            let at = at.max(self.way_is_cut(conn, direction).unwrap_or(0));
             self.carry(conn, direction, at, bytes.clone());
         }
+    }
+
+    /// What goes wrong now.
+    fn faults(&self) -> Faults {
+        let Faults { delay_ms_max, work_ms_max, .. } = self.plan.faults;
+        match self.plan.survival.is_some() && self.now >= self.plan.calm_ms() {
+            true => Faults { delay_ms_max, work_ms_max, ..Faults::default() },
+            false => self.plan.faults,
+        }
+    }
+
+    /// Until when nothing passes, if so.
+    fn way_is_cut(&self, conn: ConnId, direction: usize) -> Option<u64> {
+        let conn = self.conns.get(&conn)?;
+        self.cut_until(conn.trainer?, conn.server, direction)
+    }
+
+    /// The same, between two processes.
+    pub(super) fn cut_until(&self, trainer: u32, server: usize, direction: usize) -> Option<u64> {
+        let partitions = &self.plan.survival.as_ref()?.partitions;
+        let is_here = |it: &&Partition| {
+            let is_now = (it.at_ms..it.at_ms + it.for_ms).contains(&self.now);
+            is_now && it.trainer == trainer && it.server == server && it.cut[direction]
+        };
+        partitions.iter().filter(is_here).map(|it| it.at_ms + it.for_ms).max()
     }
 
     fn carry(&mut self, conn: ConnId, direction: usize, mut at: u64, bytes: Vec<u8>) {

@@ -24,6 +24,17 @@ impl Rng {
         self.bits() % n.max(1)
     }
 
+    /// One of these.
+    pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+
+    /// A number below one of these.
+    pub fn below_one_of(&mut self, all: &[u64]) -> u64 {
+        let n = self.one_of(all);
+        self.below(n)
+    }
+
     /// True in so many of a thousand cases.
     pub fn per_mille(&mut self, share: u64) -> bool {
         self.below(1000) < share

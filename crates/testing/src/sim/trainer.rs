@@ -2,14 +2,15 @@
 
 use ps::link::{Broken, Config, Link};
 use ps::message::{
-    Barrier, Complete, Grad, Held, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade, VERSION,
+    Barrier, Complete, Grad, Held, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade,
 };
-use ps::recovery::Term;
 use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::Value;
 
 use super::Size;
+use super::going_back::GoingBack;
 use super::ledger::{self, SHARED, own, vars};
+use super::seen::Seen;
 
 /// What a trainer does next.
 #[derive(Clone, Debug)]
@@ -41,19 +42,8 @@ pub enum Outcome {
     Refused(Refusal),
     /// A server had forgotten what it served.
     Restarted,
-}
-
-/// What a trainer saw.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
-    /// Bits of the parameters it fetched, a list for each [`Step::Fetch`].
-    pub params: Vec<Vec<u32>>,
-    /// What others changed, by server.
-    pub news: Vec<(usize, i64)>,
-    /// What was brought to each meeting.
-    pub met: Vec<Vec<Vec<u8>>>,
-    /// What it was given, by trade and server.
-    pub traded: Vec<Vec<Vec<u8>>>,
+    /// It cannot go back to where the others are.
+    Stranded(String),
 }
 
 /// A conversation with one server.
@@ -63,6 +53,8 @@ pub struct Line {
     pub link: Link,
     /// The connection, if there is one.
     pub conn: Option<ConnId>,
+    /// A connection that is of no use any more.
+    pub old: Option<ConnId>,
     was_up: bool,
 }
 
@@ -75,13 +67,19 @@ pub struct Trainer {
     pub lines: Vec<Line>,
     /// How it ended, and when.
     pub outcome: Option<(Outcome, Millis)>,
-    /// What it saw.
-    pub seen: Seen,
-    n_trainers: u32,
-    script: Vec<Step>,
-    at: usize,
+    /// What it saw, by step.
+    pub steps: Vec<Seen>,
+    /// How it goes back to cuts, if it does.
+    pub back: Option<GoingBack>,
+    /// When it has computed what comes before its next step.
+    pub thinks_until: Millis,
+    pub(super) script: Vec<Step>,
+    pub(super) at: usize,
     /// Questions by server and number, with their answers.
-    waiting: Vec<(usize, u64, Option<Reply>)>,
+    pub(super) waiting: Vec<(usize, u64, Option<Reply>)>,
+    /// What the gradients depend on: all that was fetched, where that is the same in every run.
+    pub(super) memory: u64,
+    n_trainers: u32,
     /// What it speaks of, by its numbers.
     vars: Vec<Held>,
 }
@@ -107,20 +105,21 @@ impl Trainer {
         let n_vars = vars.len();
         vars.rotate_left(incarnation as usize % n_vars);
         let line = |_| {
-            let (version, job, vars) = (VERSION, "sim".to_string(), vars.clone());
-            let term = Term::default();
-            let hello = Hello { version, job, trainer: id, incarnation, term, vars };
-            Line { link: Link::new(hello, LINK), conn: None, was_up: false }
+            let hello = Hello::new("sim", id, incarnation, vars.clone());
+            Line { link: Link::new(hello, LINK), conn: None, old: None, was_up: false }
         };
         Self {
             id,
             lines: (0..size.servers).map(line).collect(),
             n_trainers: size.trainers,
             outcome: None,
-            seen: Seen::default(),
+            steps: Vec::new(),
+            back: None,
+            thinks_until: Millis(0),
             script,
             at: 0,
             waiting: Vec::new(),
+            memory: 0,
             vars,
         }
     }
@@ -130,16 +129,34 @@ impl Trainer {
         self.lines.iter().all(|line| line.was_up)
     }
 
+    /// Where it stands, for messages.
+    pub(super) fn state(&self) -> String {
+        let line = |line: &Line| {
+            let (link, is_here) = (&line.link, line.conn.is_some());
+            let (up, settled, round) = (link.is_up(), link.is_settled(), link.round());
+            let (broken, notice, term) = (link.broken(), link.notice(), link.term());
+            format!(
+                "conn {is_here} up {up} settled {settled} round {round} {broken:?} {notice:?} {term}"
+            )
+        };
+        let lines: Vec<String> = self.lines.iter().map(line).collect();
+        let (at, n_waiting, outcome) = (self.at, self.waiting.len(), &self.outcome);
+        format!("at {at}, {n_waiting} answers missing, {outcome:?}, {lines:?}, {:?}", self.back)
+    }
+
     /// Goes on with the script as far as possible.
     pub fn advance(&mut self, now: Millis) {
         while self.outcome.is_none() {
-            if let Some(broken) = self.lines.iter().find_map(|line| line.link.broken()) {
+            if self.back.is_some() {
+                if !self.go_back(now) {
+                    return;
+                }
+            } else if let Some(broken) = self.lines.iter().find_map(|line| line.link.broken()) {
                 let outcome = match broken {
                     Broken::Refused(refusal) => Outcome::Refused(refusal.clone()),
                     Broken::Restarted | Broken::OtherTerm(_) => Outcome::Restarted,
                 };
-                self.outcome = Some((outcome, now));
-                return;
+                return self.end(now, outcome);
             }
             for line in &mut self.lines {
                 line.was_up |= line.link.is_up();
@@ -147,21 +164,29 @@ impl Trainer {
             if !self.has_met_all() || !self.take_answers(now) {
                 return;
             }
+            if self.back.is_some() && !self.stop_for_cut(now) {
+                return;
+            }
             let Some(step) = self.script.get(self.at).cloned() else {
-                if self.lines.iter().all(|line| line.link.is_settled()) {
-                    self.outcome = Some((Outcome::Done, now));
+                let is_settled = self.lines.iter().all(|line| line.link.is_settled());
+                if is_settled && self.may_end(now) {
+                    self.end(now, Outcome::Done);
                 }
                 return;
             };
             // Who meets others has done what it said it would.
             let must_settle = matches!(step, Step::Meet(_));
             let stays = |link: &Link| link.is_full() || must_settle && !link.is_settled();
-            if self.lines.iter().any(|line| stays(&line.link)) {
+            if now < self.thinks_until || self.lines.iter().any(|line| stays(&line.link)) {
                 return;
             }
             self.at += 1;
             self.take_step(now, &step);
         }
+    }
+
+    pub(super) fn end(&mut self, now: Millis, outcome: Outcome) {
+        self.outcome.get_or_insert((outcome, now));
     }
 
     /// Takes answers that are there; whether none is waited for any more.
@@ -172,7 +197,7 @@ impl Trainer {
                 None => {}
                 Some(Ok(reply)) => *answer = Some(reply),
                 Some(Err(refusal)) => {
-                    self.outcome = Some((Outcome::Refused(refusal), now));
+                    self.end(now, Outcome::Refused(refusal));
                     return false;
                 }
             }
@@ -181,43 +206,68 @@ impl Trainer {
             return false;
         }
         // In the order of asking, so that what was seen can be compared between runs.
-        let mut params = Vec::new();
+        let (mut params, mut seen) = (Vec::new(), Seen::default());
         for (server, _, reply) in std::mem::take(&mut self.waiting) {
             match reply {
                 Some(Reply::Values(values)) => values.0.iter().for_each(|value| match &**value {
                     Value::Rows(rows) => {
-                        self.seen.news.extend(rows.ids.iter().map(|&tag| (server, tag)));
+                        seen.news.extend(rows.ids.iter().map(|&tag| (server, tag)));
                     }
                     Value::Tensor(tensor) => params.push((tensor.get_f64(0) as f32).to_bits()),
                     other => panic!("{other:?} was never asked for"),
                 }),
                 Some(Reply::Rows(rows)) => params.push((rows.get_f64(0) as f32).to_bits()),
-                Some(Reply::Met(met)) => self.seen.met.push(met.0),
-                Some(Reply::Traded(traded)) => self.seen.traded.push(traded.0.to_vec()),
+                Some(Reply::Met(met)) => seen.met.push(met.0),
+                Some(Reply::Traded(traded)) => seen.traded.push(traded.0.to_vec()),
                 other => panic!("{other:?} answers nothing that was asked"),
             }
         }
         if !params.is_empty() {
-            self.seen.params.push(params);
+            seen.params.push(params);
         }
+        self.see(seen);
         true
+    }
+
+    /// The last step is over, and this is what came of it.
+    fn see(&mut self, seen: Seen) {
+        if self.at == 0 || self.back.as_ref().is_some_and(GoingBack::has_seen) {
+            return;
+        }
+        for bits in seen.params.iter().flatten() {
+            self.memory = (self.memory ^ u64::from(*bits)).wrapping_mul(0x0100_0000_01b3);
+        }
+        match &mut self.back {
+            Some(back) => back.see(&mut self.steps, self.at - 1, seen),
+            None => {
+                self.steps.resize_with(self.at, Seen::default);
+                let step = &mut self.steps[self.at - 1];
+                *step = Seen::all(&[step.clone(), seen]);
+            }
+        }
     }
 
     fn take_step(&mut self, now: Millis, step: &Step) {
         let id = self.id;
+        if let Some(back) = &mut self.back {
+            back.begin_step();
+            let pause = back.pause();
+            self.thinks_until = now + pause;
+        }
         // As shipping trainers number their parts: the same on all servers.
         let after = self.lines.iter().map(|line| line.link.round()).min().unwrap_or(0);
         let number = |name: &str| {
             let at = self.vars.iter().position(|held| held.name == name);
             VarId(at.expect("it greets with all names") as u32)
         };
+        let memory = self.back.as_ref().filter(|back| back.feeds_back).map_or(0, |_| self.memory);
         for (server, line) in self.lines.iter_mut().enumerate() {
             let link = &mut line.link;
             let push = |link: &mut Link, step, n| {
                 for k in 0..n {
-                    let grad = ledger::grad(tag(id, step, k), server);
+                    let grad = ledger::grad_after(tag(id, step, k), server, memory);
                     let grads = vec![Grad { var: number("grad"), ..grad }];
-                    link.change(now, Push { grads, behind: 0 });
+                    link.change(now, Push::new(grads));
                 }
             };
             match *step {
@@ -226,19 +276,19 @@ impl Trainer {
                 Step::Part(round, _) if after >= round => {}
                 Step::Part(round, n) => {
                     push(link, round, n);
-                    link.change(now, Barrier { round });
+                    link.change(now, Barrier::new(round));
                 }
                 Step::Push(step, n) => push(link, step, n),
                 Step::Fetch => {
                     let vars = vec![number(&own(id)), number(SHARED)];
-                    let pull = Pull { after, changed: false, vars };
+                    let pull = Pull::new(after, vars);
                     self.waiting.push((server, link.ask(now, pull), None));
                     let (table, keys) = (number("table"), vec![1, 2]);
-                    let rows = LookUp { after, table, keys, peek: false };
+                    let rows = LookUp::new(after, table, keys);
                     self.waiting.push((server, link.ask(now, rows), None));
                 }
                 Step::News => {
-                    let pull = Pull { after, changed: true, vars: vec![number("news")] };
+                    let pull = Pull { changed: true, ..Pull::new(after, vec![number("news")]) };
                     self.waiting.push((server, link.ask(now, pull), None));
                 }
                 Step::Meet(turn) if server == 0 => {

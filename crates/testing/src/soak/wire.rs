@@ -9,9 +9,8 @@ use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::link::{Config as LinkConfig, Link};
 use ps::message::{
     Ack, AskStats, Barrier, Complete, Done, Grad, Held, Hello, LookUp, Meet, Met, Notice, Ping,
-    Pong, Pull, Push, Reply, Request, Stats, Trade, VERSION, Values, Welcome,
+    Pong, Pull, Push, Reply, Request, Stats, Trade, Values, Welcome,
 };
-use ps::recovery::Term;
 use ps::server::{Action, Apply, Config, Server, Store};
 use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
@@ -70,9 +69,7 @@ impl Start {
 }
 
 fn hello() -> Hello {
-    let vars = NAMES.map(Held::other).to_vec();
-    let (version, term) = (VERSION, Term::default());
-    Hello { version, job: String::new(), trainer: 0, incarnation: 1, term, vars }
+    Hello::new("", 0, 1, NAMES.map(Held::other).to_vec())
 }
 
 /// What the trainer speaks of.
@@ -102,20 +99,20 @@ pub(super) fn requests() -> Target {
     let w = || named("w@GRAD", Tensor::new([4, 1], &grad(0, 0)).expect("four numbers"));
     let table = || named("table@GRAD", rows(&[3, 9], 10_001));
     let steps = || named("@LR_DECAY_COUNTER@.trainer_0", Tensor::full([1], 1i64));
-    let look_up = |keys| LookUp { after: 0, table: number("table"), keys, peek: false };
+    let look_up = |keys| LookUp::new(0, number("table"), keys);
     let vars = vec![number("w"), number("table")];
-    let pull = |changed| Pull { after: 0, changed, vars: vars.clone() };
+    let pull = |changed| Pull { changed, ..Pull::new(0, vars.clone()) };
     let meet = Meet { place: "here".to_string(), turn: 1, bytes: vec![1, 2] };
     let trade = Trade { place: "here".to_string(), turn: 1, parts: vec![vec![7; 9]] };
     let round: Vec<Request> = vec![
-        Push { grads: vec![w(), table()], behind: 0 }.into(),
-        Barrier { round: 1 }.into(),
-        Push { grads: vec![w()], behind: 0 }.into(),
-        Barrier { round: 2 }.into(),
+        Push::new(vec![w(), table()]).into(),
+        Barrier::new(1).into(),
+        Push::new(vec![w()]).into(),
+        Barrier::new(2).into(),
         pull(false).into(),
     ];
     let others: Vec<Request> = vec![
-        Push { grads: vec![steps(), table()], behind: 0 }.into(),
+        Push::new(vec![steps(), table()]).into(),
         look_up(vec![1, 2, 1]).into(),
         pull(true).into(),
         meet.into(),
@@ -196,8 +193,8 @@ pub(super) fn replies() -> Target {
         read: Box::new(|mut bytes: &[u8]| {
             let mut link = Link::new(hello(), LinkConfig::default());
             link.connected(Millis(0));
-            link.change(Millis(0), Push { grads: Vec::new(), behind: 0 });
-            link.change(Millis(0), Barrier { round: 1 });
+            link.change(Millis(0), Push::new(Vec::new()));
+            link.change(Millis(0), Barrier::new(1));
             let id = link.ask(Millis(0), Ping);
             let mut now = 0;
             while let Ok((id, reply)) = frame::read::<Reply>(&mut bytes, FRAME_BYTES_MAX) {

@@ -303,11 +303,10 @@ fn file_name(text: &str) -> Result<String, &'static str> {
 
 /// Whether a file of this name is in the folder, and none of the private ones.
 pub(crate) fn is_safe(name: &str) -> bool {
-    let mut parts = Path::new(name).components();
-    let is_plain = |part| matches!(part, Component::Normal(_));
+    let is_plain = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     let is_odd = name.is_empty() || name.ends_with('/') || name.contains('\0');
-    let is_private = parts.clone().next() == Some(Component::Normal(PRIVATE.as_ref()));
-    !is_odd && !is_private && parts.all(is_plain)
+    let is_private = name.starts_with(PRIVATE);
+    !is_odd && !is_private && is_plain
 }
 
 fn dims_of(text: &str) -> Result<Vec<i64>, &'static str> {

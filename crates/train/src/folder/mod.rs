@@ -19,6 +19,10 @@
 //!
 //! Decision: `docs/decisions/037-saved-folders.md`. Format: `docs/formats.md`.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
 mod disk;
 mod lock;
 mod manifest;
@@ -39,9 +43,22 @@ pub use transaction::{StagePart, Transaction};
 pub(crate) use manifest::is_safe;
 pub(crate) use parts::{PartFile, part_files};
 
-/// The folder beside the saved files.
+/// How the name of the folder beside the saved files begins.
 const PRIVATE: &str = ".paddlewheel";
 /// The list of what was saved, in it.
 const MANIFEST: &str = "manifest";
 /// Bytes that are read or written at once.
 const BLOCK_BYTES: usize = 1 << 20;
+
+/// The folder beside the saved files. Where everybody may write but only the owner of a file may remove it
+/// (`/tmp`), each user has one: they cannot share it.
+fn private_of(dir: &Path) -> PathBuf {
+    const STICKY_AND_OPEN: u32 = 0o1002;
+    let is_shared =
+        fs::metadata(dir).is_ok_and(|dir| dir.mode() & STICKY_AND_OPEN == STICKY_AND_OPEN);
+    let user = fs::metadata("/proc/self").map(|process| process.uid()).ok().filter(|_| is_shared);
+    match user {
+        Some(user) => dir.join(format!("{PRIVATE}-{user}")),
+        None => dir.join(PRIVATE),
+    }
+}

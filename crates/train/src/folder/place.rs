@@ -10,7 +10,7 @@ use super::manifest::{FolderSave, Manifest, SavedFile};
 use super::parts::part_files;
 use super::read::read_manifest;
 use super::stage::FILES;
-use super::{MANIFEST, PRIVATE};
+use super::{MANIFEST, PRIVATE, private_of};
 use crate::error::{Error, Result};
 
 /// Where the next manifest is written.
@@ -22,12 +22,12 @@ const PROGRAM: &str = "__model__";
 
 /// Where the files of a manifest are until they are under their usual names.
 pub(super) fn committed(dir: &Path, hash: u64) -> PathBuf {
-    dir.join(PRIVATE).join(format!("{PREFIX}{hash:016x}")).join(FILES)
+    private_of(dir).join(format!("{PREFIX}{hash:016x}")).join(FILES)
 }
 
 /// Puts the files of a stage into a folder, together. The caller holds the lock.
 pub(super) fn commit(dir: &Path, stage: &Path, save: FolderSave) -> Result<()> {
-    let private = dir.join(PRIVATE);
+    let private = private_of(dir);
     let old = finish(dir)?.unwrap_or_default();
     let removed = replaced(dir, &old, &save.files);
     prepare(dir, &save.files)?;
@@ -56,7 +56,7 @@ pub(super) fn commit(dir: &Path, stage: &Path, save: FolderSave) -> Result<()> {
 
 /// Finishes a commit that another process could not finish, and removes what others left.
 pub(super) fn finish(dir: &Path) -> Result<Option<Manifest>> {
-    let private = dir.join(PRIVATE);
+    let private = private_of(dir);
     let found = match read_manifest(dir) {
         // A damaged list keeps nobody from saving again.
         Err(Error::BadManifest { .. } | Error::ManifestHash { .. }) => None,

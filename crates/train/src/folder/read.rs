@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::manifest::{Flaw, Manifest, SavedFile, VERSION, is_safe};
 use super::place::committed;
-use super::{BLOCK_BYTES, MANIFEST, PRIVATE, lock};
+use super::{BLOCK_BYTES, MANIFEST, lock, private_of};
 use crate::error::{Error, FileState, Result};
 
 /// How often a folder may change while it is read, before those who save must wait.
@@ -18,7 +18,7 @@ const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 /// The manifest of a folder with its hash and its bytes; `None` if it has none.
 pub(super) fn read_manifest(dir: &Path) -> Result<Option<(Manifest, u64, Vec<u8>)>> {
-    let path = dir.join(PRIVATE).join(MANIFEST);
+    let path = private_of(dir).join(MANIFEST);
     let bytes = match read_small(&path) {
         Err(error) if is_absent(&error) => return Ok(None),
         bytes => bytes.map_err(|source| Error::ReadFile { path: path.clone(), source })?,
@@ -79,7 +79,7 @@ impl Folder {
                 return result.map_err(|error| offered(error, &folder));
             }
         }
-        let _shared = lock::shared(&dir.join(PRIVATE))?;
+        let _shared = lock::shared(&private_of(dir))?;
         let folder = Self::open(dir)?;
         read(&folder).map_err(|error| offered(error, &folder))
     }
@@ -164,7 +164,7 @@ impl Folder {
 
     /// Whether another save was committed since the folder was opened.
     fn has_changed(&self) -> bool {
-        let now = read_small(&self.dir.join(PRIVATE).join(MANIFEST)).ok();
+        let now = read_small(&private_of(&self.dir).join(MANIFEST)).ok();
         now.as_deref() != self.manifest.as_ref().map(|(_, _, bytes)| &bytes[..])
     }
 }
@@ -287,7 +287,7 @@ fn whole_beside(folder: &Folder) -> Option<PathBuf> {
             continue;
         };
         if other.manifest.is_some() && names(&other) == wanted {
-            let list = entry.path().join(PRIVATE).join(MANIFEST);
+            let list = private_of(&entry.path()).join(MANIFEST);
             let written = fs::metadata(list).and_then(|list| list.modified()).ok();
             beside.push((written, entry.path(), other));
         }

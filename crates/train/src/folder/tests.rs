@@ -225,6 +225,18 @@ fn a_save_that_is_given_up_leaves_nothing() {
 }
 
 #[test]
+fn in_a_folder_of_everybody_each_user_has_a_list() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    save(dir.path(), &files(&[("a", "1")])).unwrap();
+    assert_eq!(load(dir.path()).unwrap(), files(&[("a", "1")]));
+    let user = fs::metadata(dir.path()).unwrap().uid();
+    assert!(dir.path().join(format!("{PRIVATE}-{user}")).join(MANIFEST).exists());
+    assert!(!dir.path().join(PRIVATE).exists());
+}
+
+#[test]
 fn two_saves_at_once_are_one_after_the_other() {
     let dir = tempdir().unwrap();
     let one = Transaction::begin(dir.path()).unwrap();

@@ -12,7 +12,7 @@ use super::place::{commit, finish};
 use super::read::Folder;
 use super::stage::{FileWriter, LISTS, Stage, clean};
 use super::text::word;
-use super::{PRIVATE, lock};
+use super::{PRIVATE, lock, private_of};
 use crate::error::{Error, Result};
 
 /// A save into a folder. Without [`Transaction::commit`], the folder stays as it was.
@@ -29,7 +29,7 @@ pub struct Transaction {
 impl Transaction {
     /// Begins a save, and removes what a save left behind whose process is gone. Makes the folder.
     pub fn begin(dir: &Path) -> Result<Self> {
-        let private = dir.join(PRIVATE);
+        let private = private_of(dir);
         create_dir_all(&private).map_err(write_failed(dir))?;
         let _lock = lock::exclusive(&private)?;
         finish(dir)?;
@@ -70,7 +70,7 @@ impl Transaction {
     pub fn commit(self, about: About) -> Result<()> {
         let mut files = self.stage.synced()?;
         files.extend(self.others.iter().cloned());
-        let _lock = lock::exclusive(&self.dir.join(PRIVATE))?;
+        let _lock = lock::exclusive(&private_of(&self.dir))?;
         commit_files(&self.dir, &self.stage.path, files, about)
     }
 }
@@ -113,7 +113,7 @@ impl StagePart {
     /// Joins the save with this stage. Makes it where it is not there.
     pub fn begin(stage: &Path) -> Result<Self> {
         let no_stage = || Error::NoStage { path: stage.to_path_buf() };
-        let private = stage.parent().filter(|path| path.ends_with(PRIVATE)).ok_or_else(no_stage)?;
+        let private = stage.parent().filter(|path| is_private(path)).ok_or_else(no_stage)?;
         let dir = private.parent().ok_or_else(no_stage)?;
         create_dir_all(private).map_err(write_failed(dir))?;
         let _lock = lock::exclusive(private)?;
@@ -146,7 +146,7 @@ impl StagePart {
     /// Commits what is on a disk of its own. Where the transaction's process has committed, it makes sure
     /// that everything is in the folder.
     pub fn commit(&self, about: About) -> Result<()> {
-        let _lock = lock::exclusive(&self.dir.join(PRIVATE))?;
+        let _lock = lock::exclusive(&private_of(&self.dir))?;
         if self.path.exists() {
             let files = listed(&self.path)?;
             return commit_files(&self.dir, &self.path, files, about);
@@ -163,6 +163,10 @@ impl StagePart {
     pub fn give_up(&self) {
         Stage::at(&self.path).remove();
     }
+}
+
+fn is_private(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PRIVATE))
 }
 
 /// All files on the lists of a stage.

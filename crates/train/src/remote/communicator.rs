@@ -234,7 +234,8 @@ impl Worker {
         }
         let behind = self.way.written().updates.saturating_sub(bundle.read.params.updates);
         for (server, grads) in by_server {
-            let (client, push) = (self.cluster.client(server)?, Push { grads, behind });
+            let (client, push) =
+                (self.cluster.client(server)?, Push { behind, ..Push::new(grads) });
             // What was served is let go.
             client.reclaim(&mut Pool::default());
             match asks && self.dense.get(server.0).is_some_and(|&has_dense| has_dense) {

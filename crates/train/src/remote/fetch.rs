@@ -91,7 +91,7 @@ impl Fetch {
         for question in &self.questions {
             let client = cluster.client(question.server)?;
             let vars = question.vars.clone();
-            let ticket = client.ask(Pull { after: 0, changed: false, vars })?;
+            let ticket = client.ask(Pull::new(0, vars))?;
             tickets.push((client, ticket));
         }
         let mut parts: Vec<Vec<Tensor>> =

@@ -121,7 +121,7 @@ impl Geo {
             let piece = &placed.piece;
             let client = cluster.client(piece.server)?;
             let changed = self.touched.contains_key(&placed.origin);
-            let pull = Pull { after: 0, changed, vars: vec![wire_id(piece)] };
+            let pull = Pull { changed, ..Pull::new(0, vec![wire_id(piece)]) };
             let ticket = client.ask(pull.clone())?;
             tickets.push((client, placed, pull, ticket));
         }
@@ -177,14 +177,13 @@ fn push(client: &Client, grads: Vec<Grad>) -> Result<()> {
         for (at, ids) in rows.ids.chunks(CHANGED_MAX).enumerate() {
             let some = slice(&rows.value, at * CHANGED_MAX, ids.len());
             let some = Rows { ids: ids.to_vec(), height: rows.height, value: some };
-            client
-                .change(Push { grads: vec![Grad { var, value: Value::Rows(some) }], behind: 0 })?;
+            client.change(Push::new(vec![Grad { var, value: Value::Rows(some) }]))?;
             client.settle()?;
         }
     }
     match together.is_empty() {
         true => Ok(()),
-        false => Ok(client.change(Push { grads: together, behind: 0 })?),
+        false => Ok(client.change(Push::new(together))?),
     }
 }
 

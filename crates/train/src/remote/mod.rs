@@ -30,8 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use program::Distributed;
 use program::distributed::{Piece, PlacedKind, Placement, ServerId};
 use ps::lines::{self, Line};
-use ps::message::{Held, Hello, Leave, Reply, Stats, VERSION};
-use ps::recovery::Term;
+use ps::message::{Held, Hello, Leave, Reply, Stats};
 use ps::tcp::{Client, Companions, Loss, Patience, Stops};
 use ps::{Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
@@ -384,14 +383,7 @@ impl Cluster {
         let trainer = me.trainer.0;
         let at: Endpoint = me.endpoints.get(server.0).ok_or(Error::NoJob)?.parse()?;
         let vars = me.vars.get(server.0).cloned().unwrap_or_default();
-        let hello = Hello {
-            version: VERSION,
-            job: me.job,
-            trainer,
-            incarnation: state.incarnation,
-            term: Term::default(),
-            vars,
-        };
+        let hello = Hello::new(me.job, trainer, state.incarnation, vars);
         let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
         let ends = self.ends_joining();
         let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends());
@@ -493,6 +485,10 @@ impl Cluster {
 
     /// Counters of every server.
     pub fn stats(&self) -> Result<Vec<Stats>> {
+        self.steadily(|| self.stats_once())
+    }
+
+    fn stats_once(&self) -> Result<Vec<Stats>> {
         let ask = |client: Arc<Client>| {
             let ticket = client.ask(ps::message::AskStats)?;
             match client.wait(ticket, "counters")? {

@@ -153,7 +153,9 @@ fn ask(cluster: &Cluster, look_up: &LookUp, keys: Keys) -> crate::error::Result<
         let client = cluster.client(piece.server)?;
         client.meet()?;
         let (after, table, n) = (cluster.round(), wire_id(piece), keys.len());
-        let ticket = client.ask(message::LookUp { after, table, keys, peek: look_up.peek })?;
+        let ask =
+            message::LookUp { peek: look_up.peek, ..message::LookUp::new(after, table, keys) };
+        let ticket = client.ask(ask)?;
         asked.push(Some((client, ticket, n)));
     }
     Ok(asked)

@@ -164,7 +164,7 @@ impl Traffic {
             queue.send_soon(&client)?;
             queue.arrived.clear();
             let vars: Vec<VarId> = std::mem::take(&mut queue.received).into_iter().collect();
-            client.change_soon(Barrier { round })?;
+            client.change_soon(Barrier::new(round))?;
             queue.asked = Some((vars.clone(), ask((&*client, round), vars)?));
         }
         Ok(())
@@ -203,7 +203,7 @@ impl ServerQueue {
         self.n_bytes = 0;
         match std::mem::take(&mut self.grads) {
             grads if grads.is_empty() => Ok(()),
-            grads => Ok(client.change(Push { grads, behind: 0 })?),
+            grads => Ok(client.change(Push::new(grads))?),
         }
     }
 
@@ -212,14 +212,14 @@ impl ServerQueue {
         self.n_bytes = 0;
         match std::mem::take(&mut self.grads) {
             grads if grads.is_empty() => Ok(()),
-            grads => Ok(client.change_soon(Push { grads, behind: 0 })?),
+            grads => Ok(client.change_soon(Push::new(grads))?),
         }
     }
 }
 
 fn ask((client, after): (&Client, u64), vars: Vec<VarId>) -> Result<Ticket> {
     client.meet()?;
-    Ok(client.ask(Pull { after, changed: false, vars })?)
+    Ok(client.ask(Pull::new(after, vars))?)
 }
 
 fn answer(client: &Client, ticket: Ticket) -> Result<Vec<Arc<Value>>> {

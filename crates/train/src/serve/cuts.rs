@@ -29,6 +29,12 @@ const NO_TABLE: usize = u32::MAX as usize;
 /// A base is not worth writing anew for fewer bytes of increments.
 const INCREMENT_BYTES_MIN: u64 = 16 << 20;
 
+/// Older cuts are not offered: servers of one job are never so far apart.
+const LISTED_MAX: usize = 256;
+/// A chain of more increments is worth a base, and one more for so many bytes of a base.
+const INCREMENTS_MAX: u64 = 64;
+const BYTES_AN_INCREMENT: u64 = 4 << 20;
+
 /// What cuts are made of.
 #[derive(Clone)]
 pub(super) struct Held {
@@ -95,6 +101,9 @@ pub(super) struct Cuts {
     base: Mutex<Option<JoinHandle<()>>>,
     /// Grows when a cut is loaded: what was being written is not written any more.
     epoch: AtomicU64,
+    n_written: AtomicU64,
+    /// Why the last cut was not written.
+    error: Mutex<Option<BadSnapshot>>,
     log: Log,
 }
 
@@ -107,6 +116,7 @@ impl Cuts {
         log: Log,
     ) -> Checked<Arc<Self>> {
         let folder = Folder::open(folder, (owner, &layout), &mut |text| warn(&log, text))?;
+        folder.check_own()?;
         held.tables.iter().for_each(|table| locked(table).track());
         Ok(Arc::new(Self {
             held,
@@ -117,14 +127,39 @@ impl Cuts {
             busy: Mutex::default(),
             base: Mutex::default(),
             epoch: AtomicU64::new(0),
+            n_written: AtomicU64::new(0),
+            error: Mutex::default(),
             log,
         }))
     }
 
-    pub(super) fn on_disk(&self) -> Checked<OnDisk> {
+    /// Why the last cut was not written, once.
+    pub(super) fn take_error(&self) -> Option<BadSnapshot> {
+        locked(&self.error).take()
+    }
+
+    /// An error in words; the first who asks gets it as it is.
+    fn noted(&self, error: BadSnapshot) -> String {
+        let words = error.to_string();
+        *locked(&self.error) = Some(error);
+        words
+    }
+
+    pub(super) fn on_disk(&self) -> OnDisk {
         let folder = locked(&self.folder);
-        folder.check_own()?;
-        Ok(OnDisk { term: folder.term(), cuts: folder.cuts() })
+        let cuts = folder.cuts();
+        let newest = cuts.len().saturating_sub(LISTED_MAX);
+        OnDisk { term: folder.term(), cuts: cuts[newest..].to_vec() }
+    }
+
+    /// Cuts that were written so far.
+    pub(super) fn n_written(&self) -> u64 {
+        self.n_written.load(Ordering::SeqCst)
+    }
+
+    /// Whether one is marked or being written.
+    pub(super) fn is_under_way(&self) -> bool {
+        locked(&self.marked).is_some() || locked(&self.writing).is_some()
     }
 
     /// Remembers everything as it is now.
@@ -144,9 +179,10 @@ impl Cuts {
             true => FileKind::Base,
             false => FileKind::Increment,
         };
-        let (n_base, n_since) = weight;
-        let is_heavy = n_since + n_changed > n_base.max(INCREMENT_BYTES_MIN);
-        let wants_base = kind == FileKind::Increment && is_heavy && !self.writes_base();
+        let is_heavy = weight.since + n_changed > weight.base.max(INCREMENT_BYTES_MIN);
+        let is_long = weight.n_since > INCREMENTS_MAX + weight.base / BYTES_AN_INCREMENT;
+        let wants_base =
+            kind == FileKind::Increment && (is_heavy || is_long) && !self.writes_base();
         let base = wants_base.then(|| self.held.mark(Extent::Copy));
         let extent = if kind == FileKind::Base { Extent::Whole } else { Extent::Changed };
         *marked = Some(Marked {
@@ -172,7 +208,11 @@ impl Cuts {
     }
 
     /// Writes what was marked; it is durable when this returns.
-    pub(super) fn write(self: &Arc<Self>, record: &CutRecord) -> Checked<Written> {
+    pub(super) fn write(self: &Arc<Self>, record: &CutRecord) -> Result<Written, String> {
+        self.write_record(record).map_err(|error| self.noted(error))
+    }
+
+    fn write_record(self: &Arc<Self>, record: &CutRecord) -> Checked<Written> {
         let _busy = locked(&self.busy);
         let marked = locked(&self.marked).take_if(|marked| marked.at.cut == record.cut);
         let mut marked = marked.ok_or(BadSnapshot::None)?;
@@ -193,6 +233,7 @@ impl Cuts {
             self.start_base(base, at, record, epoch);
         }
         self.clean(record.complete);
+        self.n_written.fetch_add(1, Ordering::SeqCst);
         Ok(Written { bytes: n_bytes })
     }
 

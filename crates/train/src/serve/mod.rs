@@ -6,7 +6,9 @@
 mod blocks;
 mod changes;
 mod cuts;
+mod ending;
 mod identity;
+mod keeping;
 mod port_file;
 mod saves;
 mod schedule;
@@ -29,12 +31,17 @@ use ps::lines::{self, Line};
 use ps::server::{Apply, Config, End, Server, Store};
 use ps::tcp::{Listener, Stop};
 
+use ending::Ending;
+pub use keeping::Keeping;
 use port_file::PortFile;
 pub use store::BlockStore;
 
 use crate::error::{Error, Result};
 use crate::remote::{Log, usual_log};
 use crate::scope::Scope;
+
+/// Where nobody waits for others, nobody waits long for those who are not ready for a cut.
+const READY_AT_ONCE_MS: u64 = 500;
 
 /// How a server behaves beyond what its program says.
 #[derive(Clone)]
@@ -49,6 +56,8 @@ pub struct Serving {
     pub check_finite: bool,
     /// Attempts to bind the port, 3 s apart (`FLAGS_rpc_retry_bind_port`).
     pub bind_attempts: u32,
+    /// Where and how often cuts are kept; none: a process that dies ends the job.
+    pub keeping: Option<Keeping>,
     /// Gets what the server has to say.
     pub log: Log,
 }
@@ -62,6 +71,7 @@ impl Default for Serving {
             go_on: false,
             check_finite: false,
             bind_attempts: 3,
+            keeping: None,
             log: usual_log(),
         }
     }
@@ -78,7 +88,8 @@ pub fn server_op(program: &Program) -> Option<&OpDesc> {
     program.block(0).ops.last().filter(|op| op.kind == "listen_and_serv")
 }
 
-/// Serves until all trainers have completed, the job failed, or `stops` says so.
+/// Serves until all trainers have completed, the job failed, or `stops` says so. Where cuts are kept, a
+/// first wish to stop waits for one more of them; a second does not.
 pub fn serve(
     program: &Program,
     scope: &Scope,
@@ -86,11 +97,19 @@ pub fn serve(
     mut stops: impl FnMut() -> bool,
 ) -> Result<()> {
     let op = server_op(program).ok_or(Error::NoJob)?;
-    let store = BlockStore::new(program, op, scope)?;
+    let mut store = BlockStore::new(program, op, scope)?;
+    if let Some(keeping) = &serving.keeping {
+        store.keep_cuts_of(keeping, serving.log.clone())?;
+    }
+    let config = config(program, op, serving)?;
+    let server = Server::start(config, store.vars().to_vec(), &store);
+    let server = server.map_err(|refusal| match store.take_error() {
+        Some(error) => Error::Snapshot(error),
+        None => Error::JobFailed(refusal),
+    })?;
     let listener = bind(op.attrs.str("endpoint", "")?.parse()?, serving, &mut stops)?;
     let _port = PortFile::write(listener.endpoint().port);
     (serving.log)(&lines::listening(listener.endpoint(), listener.endpoint().port));
-    let server = Server::new(config(program, op, serving)?, store.vars().to_vec());
     let store = Arc::new(store);
     let served = store.clone();
     let (stop, log) = (Stop::default(), serving.log.clone());
@@ -103,12 +122,12 @@ pub fn serve(
         // The receiver waits until this comes.
         let _ = done.send(end);
     });
+    let mut ending = Ending::new(serving, &store, &stop);
     let end = loop {
         match result.recv_timeout(Duration::from_millis(50)) {
             Ok(end) => break end,
             Err(RecvTimeoutError::Disconnected) => break None,
-            Err(RecvTimeoutError::Timeout) if stops() => stop.set(),
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => ending.look(stops()),
         }
     };
     // It has sent its result and ends.
@@ -127,18 +146,26 @@ pub fn serve(
 
 fn config(program: &Program, op: &OpDesc, serving: &Serving) -> Result<Config> {
     let job = program.distributed.as_ref().map(|job| job.job.clone());
+    let usual = Config::default();
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let keeping = serving.keeping.as_ref();
+    let apply = match Applies::told(op)? {
+        Applies::Round { ahead } => Apply::ByRound { ahead },
+        Applies::Arrival | Applies::Difference => Apply::AtOnce,
+    };
     Ok(Config {
         job: op.attrs.str("job", job.as_deref().unwrap_or(""))?.to_string(),
         n_trainers: op.attrs.int("Fanin", 1)?.max(1) as u32,
-        apply: match Applies::told(op)? {
-            Applies::Round { ahead } => Apply::ByRound { ahead },
-            Applies::Arrival | Applies::Difference => Apply::AtOnce,
-        },
+        apply,
         lease_ms: serving.lease_ms,
         grace_ms: serving.grace_ms,
         go_on: serving.go_on,
         check_finite: serving.check_finite,
-        ..Config::default()
+        recovers: keeping.is_some(),
+        is_lead: op.attrs.int("pserver_id", 0)? == 0,
+        cut_every_ms: keeping.map_or(usual.cut_every_ms, |keeping| millis(keeping.every)),
+        ready_ms: if apply == Apply::AtOnce { READY_AT_ONCE_MS } else { usual.ready_ms },
+        recover_ms: keeping.map_or(usual.recover_ms, |keeping| millis(keeping.patience)),
     })
 }
 

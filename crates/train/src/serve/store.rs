@@ -14,6 +14,7 @@ use tensor::{DType, EvenIfPoisoned, Tensor, Value};
 use super::blocks::{Blocks, Update};
 use super::cuts::{self, Cuts, Tables};
 use super::identity::{layout, owner};
+use super::keeping::Keeping;
 use super::saves::Saves;
 use super::schedule::Schedule;
 use super::snapshot::{Layout, Owner};
@@ -114,6 +115,26 @@ impl BlockStore {
         let held = cuts::Held { tables: self.tables.clone(), schedule: self.schedule.clone() };
         self.cuts = Some(Cuts::open(folder, self.identity.clone(), held, log)?);
         Ok(())
+    }
+
+    /// Keeps cuts as a server is told to.
+    pub(super) fn keep_cuts_of(&mut self, keeping: &Keeping, log: Log) -> Result<()> {
+        self.keep_cuts(&keeping.folder_of(self.identity.0.server), log)
+    }
+
+    /// Cuts that were written so far.
+    pub(super) fn n_cuts(&self) -> u64 {
+        self.cuts.as_ref().map_or(0, |cuts| cuts.n_written())
+    }
+
+    /// Why the last cut was not written.
+    pub(super) fn take_error(&self) -> Option<BadSnapshot> {
+        self.cuts.as_ref().and_then(|cuts| cuts.take_error())
+    }
+
+    /// Whether a cut is under way.
+    pub(super) fn makes_cut(&self) -> bool {
+        self.cuts.as_ref().is_some_and(|cuts| cuts.is_under_way())
     }
 
     fn cuts(&self) -> Answer<&Arc<Cuts>> {
@@ -264,7 +285,7 @@ impl Store for BlockStore {
     }
 
     fn on_disk(&self) -> Answer<OnDisk> {
-        self.cuts()?.on_disk().map_err(failed)
+        Ok(self.cuts()?.on_disk())
     }
 
     fn mark(&self, cut: u64) -> Answer<()> {
@@ -273,7 +294,7 @@ impl Store for BlockStore {
     }
 
     fn write_cut(&self, record: &CutRecord) -> Answer<Written> {
-        self.cuts()?.write(record).map_err(failed)
+        self.cuts()?.write(record).map_err(Refusal::Failed)
     }
 
     fn roll_back(&self, cut: u64, term: u64) -> Answer<Vec<u8>> {

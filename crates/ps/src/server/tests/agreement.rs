@@ -9,7 +9,7 @@ fn trainers_that_wait_for_each_other_are_told() {
     bench.hello(1, 1);
     // Trainer 1 was started again and does its script anew: a round more than trainer 0.
     bench.say(1, 1, push(1.0));
-    bench.say(1, 2, Barrier { round: 1 });
+    bench.say(1, 2, Barrier::new(1));
     assert_eq!(bench.say(1, 9, pull(1)), []);
     let told = bench.say(0, 9, Meet { place: "end".into(), turn: 1, bytes: Vec::new() });
     let stuck = Refusal::Stuck { meeting: vec![0], round_of: vec![1], round: 1 };

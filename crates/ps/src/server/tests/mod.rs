@@ -1,6 +1,7 @@
 //! The server's promises, one message at a time.
 
 mod agreement;
+mod due;
 mod work;
 
 use std::sync::Mutex;
@@ -13,7 +14,6 @@ use crate::message::{
     Traded, Values,
 };
 use crate::message::{Hello, VERSION, Welcome};
-use crate::recovery::Term;
 
 /// A store with one number: gradients are added to it.
 struct Sum {
@@ -70,13 +70,19 @@ impl Store for Sum {
     fn size(&self) -> Size {
         Size { rows: 1, bytes: 8, ..Size::default() }
     }
+
+    fn mark(&self, _cut: u64) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn write_cut(&self, _record: &CutRecord) -> Result<Written, Refusal> {
+        Ok(Written::default())
+    }
 }
 
 fn hello(trainer: u32, incarnation: u64) -> Hello {
-    let (version, job, term) = (VERSION, "job".to_string(), Term::default());
     // Its numbers are not those of the server.
-    let vars = vec![Held::other("v"), Held::other("w")];
-    Hello { version, job, trainer, incarnation, term, vars }
+    Hello::new("job", trainer, incarnation, vec![Held::other("v"), Held::other("w")])
 }
 
 struct Bench {
@@ -142,11 +148,11 @@ fn replies(actions: Vec<Action>) -> Vec<(u64, u64, Reply)> {
 
 fn push(x: f64) -> Push {
     let value = Value::Tensor(Tensor::full([1], x));
-    Push { grads: vec![Grad { var: VarId(1), value }], behind: 0 }
+    Push::new(vec![Grad { var: VarId(1), value }])
 }
 
 fn pull(after: u64) -> Pull {
-    Pull { after, changed: false, vars: vec![VarId(1)] }
+    Pull::new(after, vec![VarId(1)])
 }
 
 fn value(x: f64) -> Reply {
@@ -159,12 +165,12 @@ fn a_round_ends_when_all_have_closed_it() {
     bench.hello(0, 0);
     bench.hello(1, 1);
     bench.say(0, 1, push(1.0));
-    bench.say(0, 2, Barrier { round: 1 });
+    bench.say(0, 2, Barrier::new(1));
     assert_eq!(bench.say(0, 9, pull(1)), [], "waits for trainer 1");
     let pong = Pong { round: 0, missing: vec![1], notice: Notice::default() };
     assert_eq!(bench.say(0, 10, Ping), [(0, 10, pong.into())]);
     bench.say(1, 1, push(2.0));
-    assert_eq!(bench.say(1, 2, Barrier { round: 1 }), [(0, 9, value(3.0)), (1, 2, Ack.into())]);
+    assert_eq!(bench.say(1, 2, Barrier::new(1)), [(0, 9, value(3.0)), (1, 2, Ack.into())]);
 }
 
 #[test]
@@ -201,7 +207,7 @@ fn a_bad_gradient_is_refused_and_the_server_goes_on() {
     bench.server.config.check_finite = true;
     bench.hello(0, 0);
     let value = Value::Tensor(Tensor::full([1], 1.0));
-    let stray = Push { grads: vec![Grad { var: VarId(0), value }], behind: 0 };
+    let stray = Push::new(vec![Grad { var: VarId(0), value }]);
     assert_eq!(bench.say(0, 1, stray), [(0, 1, Refusal::UnknownVar("v".into()).into())]);
     let refusal = Refusal::NotFinite { var: "w".into(), trainer: 0 };
     assert_eq!(bench.say(0, 2, push(f64::NAN)), [(0, 2, refusal.into())]);
@@ -214,7 +220,7 @@ fn a_dead_trainer_is_named_to_those_who_wait() {
     let mut bench = Bench::new(2, true);
     bench.hello(0, 0);
     bench.hello(1, 1);
-    bench.say(0, 1, Barrier { round: 1 });
+    bench.say(0, 1, Barrier::new(1));
     bench.say(0, 9, pull(1));
     bench.server.closed(Millis(0), ConnId(1));
     assert_eq!(bench.tick(1999), [], "it may come back");
@@ -234,7 +240,7 @@ fn a_job_that_tolerates_it_goes_on_without_a_dead_trainer() {
     bench.hello(0, 0);
     bench.hello(1, 1);
     bench.say(0, 1, push(4.0));
-    bench.say(0, 2, Barrier { round: 1 });
+    bench.say(0, 2, Barrier::new(1));
     bench.say(0, 9, pull(1));
     bench.server.closed(Millis(bench.now), ConnId(1));
     let told = bench.tick(2000);
@@ -267,7 +273,7 @@ fn a_server_that_slept_does_not_take_its_sleep_for_silence() {
     bench.hello(0, 0);
     bench.hello(1, 1);
     bench.tick(1000);
-    bench.say(0, 1, Barrier { round: 1 });
+    bench.say(0, 1, Barrier::new(1));
     bench.say(0, 9, pull(1));
     bench.now += 60_000;
     let actions = bench.server.tick(Millis(bench.now));
@@ -281,9 +287,9 @@ fn a_refusal_that_was_lost_is_said_again() {
     let mut bench = Bench::new(1, false);
     bench.hello(0, 0);
     let stray = Grad { var: VarId(0), value: Value::Empty };
-    bench.say(0, 1, Push { grads: vec![stray.clone()], behind: 0 });
+    bench.say(0, 1, Push::new(vec![stray.clone()]));
     let refusal = || Reply::from(Refusal::UnknownVar("v".into()));
-    assert_eq!(bench.say(0, 1, Push { grads: vec![stray], behind: 0 }), [(0, 1, refusal())]);
+    assert_eq!(bench.say(0, 1, Push::new(vec![stray])), [(0, 1, refusal())]);
     bench.server.closed(Millis(0), ConnId(0));
     let welcome = Welcome { accepted: 1, round: 0 }.into();
     assert_eq!(bench.hello(0, 0), [(0, 0, welcome), (0, 1, refusal())]);
@@ -295,12 +301,12 @@ fn a_trainer_started_again_learns_which_round_it_is_in() {
     bench.hello(0, 0);
     bench.hello(1, 1);
     bench.say(1, 1, push(1.0));
-    bench.say(1, 2, Barrier { round: 1 });
+    bench.say(1, 2, Barrier::new(1));
     bench.say(1, 3, push(5.0));
     bench.server.closed(Millis(0), ConnId(1));
     let welcome = Welcome { accepted: 0, round: 1 }.into();
     assert_eq!(bench.hello(2, 1), [(2, 0, welcome)], "its part of round 1 is here");
-    bench.say(0, 1, Barrier { round: 1 });
+    bench.say(0, 1, Barrier::new(1));
     assert_eq!(bench.say(2, 9, pull(1)), [(2, 9, value(1.0))], "half a part counts for nothing");
     let former = hello(1, 101);
     bench.server.closed(Millis(0), ConnId(2));
@@ -330,7 +336,7 @@ fn silence_beyond_the_lease_is_death() {
     bench.hello(1, 1);
     bench.tick(19_999);
     bench.say(0, 9, Ping);
-    bench.say(0, 1, Barrier { round: 1 });
+    bench.say(0, 1, Barrier::new(1));
     bench.say(0, 10, pull(1));
     let told = bench.tick(1);
     assert!(
@@ -346,7 +352,7 @@ fn rounds_go_on_without_a_dead_trainer_when_told_so() {
     bench.hello(0, 0);
     bench.hello(1, 1);
     bench.say(0, 1, push(1.0));
-    bench.say(0, 2, Barrier { round: 1 });
+    bench.say(0, 2, Barrier::new(1));
     bench.say(0, 9, pull(1));
     bench.server.closed(Millis(0), ConnId(1));
     assert_eq!(bench.tick(2000), [(0, 9, value(1.0))]);
@@ -357,7 +363,7 @@ fn the_server_ends_with_its_last_trainer() {
     let mut bench = Bench::new(2, true);
     bench.hello(0, 0);
     bench.hello(1, 1);
-    bench.say(0, 1, Barrier { round: 1 });
+    bench.say(0, 1, Barrier::new(1));
     bench.say(0, 9, pull(1));
     let told = bench.say(1, 1, Complete);
     assert_eq!(told[0], (0, 9, value(0.0)), "the round goes on without it");
@@ -530,16 +536,16 @@ fn a_trainer_that_may_be_ahead_waits_only_for_the_bound() {
         bench.hello(0, 0);
         bench.hello(1, 1);
         bench.say(0, 1, push(1.0));
-        bench.say(0, 2, Barrier { round: 1 });
+        bench.say(0, 2, Barrier::new(1));
         let told = bench.say(0, 9, pull(1));
         assert!(matches!(told[..], [(0, 9, Reply::Values(_))]), "a round ahead: {told:?}");
         bench.say(0, 3, push(1.0));
-        bench.say(0, 4, Barrier { round: 2 });
+        bench.say(0, 4, Barrier::new(2));
         assert_eq!(bench.say(0, 10, pull(2)), [], "two rounds ahead");
         bench.say(1, 1, push(1.0));
-        let told = bench.say(1, 2, Barrier { round: 1 });
+        let told = bench.say(1, 2, Barrier::new(1));
         assert!(told.iter().any(|(to, id, _)| (*to, *id) == (0, 10)), "{told:?}");
-        bench.say(0, 5, Barrier { round: 3 });
+        bench.say(0, 5, Barrier::new(3));
         assert_eq!(bench.say(0, 11, pull(3)), []);
         bench.server.closed(Millis(bench.now), ConnId(1));
         let told = bench.tick(2000);

@@ -54,7 +54,7 @@ fn what_a_process_before_had_under_way_is_not_told_to_the_next() {
         }
         // A part that was not closed by who began it is no part of a round.
         bench.say(1, 1, push(1.0));
-        bench.say(1, 2, Barrier { round: 1 });
+        bench.say(1, 2, Barrier::new(1));
         let all = if sync { 1.0 } else { 6.0 };
         assert_eq!(bench.say(1, 9, pull(0)), [(1, 9, value(all))]);
     }
@@ -67,7 +67,7 @@ fn who_waits_for_a_round_waits_until_it_was_applied() {
     bench.hello(0, 0);
     bench.say(0, 1, push(5.0));
     let now = Millis(0);
-    let round = works(bench.server.handle(now, ConnId(0), 2, Barrier { round: 1 }.into()));
+    let round = works(bench.server.handle(now, ConnId(0), 2, Barrier::new(1).into()));
     assert!(bench.server.handle(now, ConnId(0), 9, pull(1).into()).is_empty());
     // The next part may come while the round is applied; it is another round.
     assert!(bench.server.handle(now, ConnId(0), 3, push(1.0).into()).is_empty());

@@ -184,9 +184,9 @@ mod tests {
         let (table, keys) = (VarId(1), (0..40).collect());
         vec![
             Ping.into(),
-            Push { grads: grads.map(grad).into(), behind: 1 }.into(),
-            LookUp { after: 0, table, keys, peek: false }.into(),
-            Push { grads: Vec::new(), behind: 0 }.into(),
+            Push { behind: 1, ..Push::new(grads.map(grad).into()) }.into(),
+            LookUp::new(0, table, keys).into(),
+            Push::new(Vec::new()).into(),
         ]
     }
 

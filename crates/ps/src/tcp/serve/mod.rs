@@ -62,17 +62,35 @@ const FIRST_CONN: Token = 2;
 
 /// Ends a server from another thread or a signal handler.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<Wishes>);
+
+/// What is wanted of a server, and what it says to that.
+#[derive(Debug, Default)]
+struct Wishes {
+    end: AtomicBool,
+    cut: AtomicBool,
+    is_alone: AtomicBool,
+}
 
 impl Stop {
     /// Asks the server to end.
     pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.end.store(true, Ordering::Relaxed);
     }
 
     /// Whether it was asked.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.end.load(Ordering::Relaxed)
+    }
+
+    /// Asks for a cut, of the server that leads.
+    pub fn want_cut(&self) {
+        self.0.cut.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nobody is connected, with whom a cut could be made.
+    pub fn is_alone(&self) -> bool {
+        self.0.is_alone.load(Ordering::Relaxed)
     }
 }
 
@@ -297,6 +315,10 @@ impl<S: Store + 'static> Driver<S> {
             }
             let waited = self.changed.wait_timeout(over, TICK);
             drop(waited.even_if_poisoned());
+            stop.0.is_alone.store(self.conns().is_empty(), Ordering::Relaxed);
+            if stop.0.cut.swap(false, Ordering::Relaxed) {
+                self.server().want_cut();
+            }
             self.act(None, |server, now| server.tick(now));
             self.look_after_conns();
             self.arm_listeners();

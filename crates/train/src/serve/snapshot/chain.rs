@@ -118,12 +118,25 @@ impl Chain {
         self.0.iter().filter(|file| file.at.cut > cut).cloned().collect()
     }
 
-    /// Bytes of the newest base, and of the increments since.
-    pub(in crate::serve) fn weight(&self) -> (u64, u64) {
-        let Some(base) = self.bases().next_back() else { return (0, 0) };
-        let since = self.increments().filter(|file| file.at.cut > base.at.cut);
-        (base.n_bytes, since.map(|file| file.n_bytes).sum())
+    /// What would have to be read.
+    pub(in crate::serve) fn weight(&self) -> Weight {
+        let Some(base) = self.bases().next_back() else { return Weight::default() };
+        let since = || self.increments().filter(|file| file.at.cut > base.at.cut);
+        Weight {
+            base: base.n_bytes,
+            since: since().map(|file| file.n_bytes).sum(),
+            n_since: since().count() as u64,
+        }
     }
+}
+
+/// Bytes of the newest base, and of the increments since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::serve) struct Weight {
+    pub(in crate::serve) base: u64,
+    pub(in crate::serve) since: u64,
+    /// How many increments there are.
+    pub(in crate::serve) n_since: u64,
 }
 
 #[cfg(test)]
@@ -166,7 +179,7 @@ mod tests {
         assert_eq!(names(&ways[1]), ["base.0", "cut.1", "cut.2", "cut.4"]);
         assert_eq!(chain.ways_to(3), Vec::<Vec<Known>>::new());
         assert_eq!(chain.gap(), None);
-        assert_eq!(chain.weight(), (10, 2));
+        assert_eq!(chain.weight(), Weight { base: 10, since: 2, n_since: 2 });
         assert_eq!(names(&chain.after(2)), ["cut.4", "cut.5"]);
     }
 

@@ -263,11 +263,6 @@ impl FileReader {
         Ok((reader, header))
     }
 
-    /// The file.
-    pub(in crate::serve) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// An error that names the file.
     pub(in crate::serve) fn damaged(&self, problem: &'static str) -> BadSnapshot {
         BadSnapshot::Damaged { path: self.path.clone(), problem }
@@ -322,7 +317,7 @@ impl FileReader {
     }
 
     /// Bytes of the section that were not read.
-    pub(in crate::serve) fn n_left(&self) -> u64 {
+    pub(in crate::serve) fn n_section_left(&self) -> u64 {
         self.section_left
     }
 

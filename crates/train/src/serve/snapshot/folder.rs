@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::chain::{Chain, Known};
+use super::chain::{Chain, Known, Weight};
 use super::file::{self, FileReader, FileWriter, Kind, UNFINISHED};
 use super::header::{CutId, FileKind, Header, Owner};
 use super::journal::{Journal, Record};
@@ -153,7 +153,7 @@ impl Folder {
     }
 
     /// Bytes of the newest base, and of the increments since.
-    pub(in crate::serve) fn weight(&self) -> (u64, u64) {
+    pub(in crate::serve) fn weight(&self) -> Weight {
         self.chain.weight()
     }
 

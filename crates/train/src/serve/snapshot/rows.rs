@@ -47,11 +47,6 @@ pub(in crate::serve) struct RowsChunk {
 }
 
 impl RowsChunk {
-    /// Bytes of the rows.
-    pub(in crate::serve) fn n_bytes(&self) -> u64 {
-        self.values.iter().map(|values| values.len() as u64).sum()
-    }
-
     /// Writes them.
     pub(in crate::serve) fn write(&self, file: &mut FileWriter, table: usize) -> io::Result<()> {
         let n = self.places.len() as u64;
@@ -107,11 +102,6 @@ impl RowsHead {
         };
         parse(&mut Parts(&bytes)).ok_or_else(|| file.damaged("a table cannot be read"))
     }
-
-    /// Places of rows: one more than there are rows where one stands for all others.
-    pub(in crate::serve) fn n_places(&self) -> u64 {
-        self.n_rows.saturating_add(self.absent.is_some().into())
-    }
 }
 
 /// Reads where rows are, of a section that was just begun. They take `row_bytes` each, all variables
@@ -127,7 +117,7 @@ pub(in crate::serve) fn read_places(
     let bad = |file: &FileReader| file.damaged("rows have no places");
     let (Some(kind), Some(first), Some(n)) = fields else { return Err(bad(file)) };
     let each = row_bytes as u64 + if kind == 0 { 0 } else { size_of::<u32>() as u64 };
-    if n.checked_mul(each) != Some(file.n_left()) {
+    if n.checked_mul(each) != Some(file.n_section_left()) {
         return Err(file.damaged("rows of another width"));
     }
     let places = match kind {

@@ -1,0 +1,238 @@
+//! What may happen to a job that survives: who dies and when, who stands still, which way is cut.
+
+use ps::server::Apply;
+
+use super::{Faults, Plan, Rng, Size, Step};
+
+/// A process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// A server, by its number.
+    Server(usize),
+    /// A trainer, by its rank.
+    Trainer(u32),
+}
+
+/// When something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// At this time.
+    Ms(u64),
+    /// Before the event with this number.
+    Event(u64),
+}
+
+/// A process dies; another one takes its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Death {
+    /// Who.
+    pub who: Who,
+    /// When.
+    pub at: Moment,
+    /// The next process starts so much later.
+    pub back_ms: u64,
+}
+
+/// A process stands still.
+#[derive(Clone, Copy, Debug)]
+pub struct Pause {
+    /// Who.
+    pub who: Who,
+    /// When it stops.
+    pub at_ms: u64,
+    /// For how long.
+    pub for_ms: u64,
+}
+
+/// Nothing passes between two processes.
+#[derive(Clone, Copy, Debug)]
+pub struct Partition {
+    /// The rank.
+    pub trainer: u32,
+    /// The server.
+    pub server: usize,
+    /// Which ways are cut: to the server, from it.
+    pub cut: [bool; 2],
+    /// When.
+    pub at_ms: u64,
+    /// For how long.
+    pub for_ms: u64,
+}
+
+/// A mistake, to see that it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// A store says that a cut is durable before it is.
+    DurableTooEarly,
+    /// A store does not notice that a file is torn.
+    TornUnnoticed,
+    /// A trainer that goes back does not compute again what it had computed.
+    RedoSkipped,
+    /// A trainer forgets its inputs when it took part in a cut, not when all servers have kept it.
+    ForgetsTooEarly,
+}
+
+/// How a job survives, and what.
+#[derive(Clone, Debug)]
+pub struct Survival {
+    /// Between cuts.
+    pub cut_every_ms: u64,
+    /// How long trainers wait for each other before a cut.
+    pub ready_ms: u64,
+    /// The longest that a cut takes to be written, or to be loaded.
+    pub disk_ms_max: u64,
+    /// Of a thousand writes that are under way at a crash, so many are damaged.
+    pub torn_per_mille: u64,
+    /// Who dies.
+    pub deaths: Vec<Death>,
+    /// Who stands still.
+    pub pauses: Vec<Pause>,
+    /// Which ways are cut.
+    pub partitions: Vec<Partition>,
+    /// From then on nothing goes wrong any more.
+    pub calm_ms: u64,
+    /// The longest that a trainer computes between two steps.
+    pub pace_ms: u64,
+    /// A planted mistake.
+    pub bug: Option<Bug>,
+}
+
+impl Default for Survival {
+    fn default() -> Self {
+        Self {
+            cut_every_ms: 200,
+            ready_ms: 300,
+            disk_ms_max: 20,
+            torn_per_mille: 900,
+            deaths: Vec::new(),
+            pauses: Vec::new(),
+            partitions: Vec::new(),
+            calm_ms: 0,
+            pace_ms: 0,
+            bug: None,
+        }
+    }
+}
+
+/// One of these, or nothing of the kind.
+fn sometimes(rng: &mut Rng, per_mille: u64, below: u64) -> u64 {
+    if rng.per_mille(per_mille) { rng.below(below) } else { 0 }
+}
+
+fn faults(rng: &mut Rng) -> Faults {
+    Faults {
+        loose: rng.per_mille(300),
+        drop_per_mille: sometimes(rng, 500, 300),
+        double_per_mille: sometimes(rng, 500, 300),
+        cut_per_mille: sometimes(rng, 500, 30),
+        delay_ms_max: rng.one_of(&[1, 5, 30, 150]),
+        replay_per_mille: sometimes(rng, 200, 30),
+        stall_ms: 0,
+        work_ms_max: rng.one_of(&[0, 1, 10, 60]),
+    }
+}
+
+/// `step_ms` is about what a step takes without what goes wrong.
+fn survival(rng: &mut Rng, size: Size, n_steps: u64, step_ms: u64) -> Survival {
+    let pace_ms = rng.one_of(&[0, 20, 200]);
+    let calm_ms = 100 + rng.below(2 * n_steps * (step_ms + pace_ms / 2));
+    let who = |rng: &mut Rng| match rng.per_mille(500) {
+        true => Who::Server(rng.below(size.servers as u64) as usize),
+        false => Who::Trainer(rng.below(size.trainers.into()) as u32),
+    };
+    let n_deaths = rng.below_one_of(&[2, 4, 12]);
+    let deaths = (0..n_deaths).map(|_| Death {
+        who: who(rng),
+        at: Moment::Ms(rng.below(calm_ms)),
+        back_ms: 10 + rng.below_one_of(&[100, 1_000, 8_000]),
+    });
+    let deaths = deaths.collect();
+    let n_pauses = sometimes(rng, 400, 4);
+    let pauses = (0..n_pauses).map(|_| Pause {
+        who: who(rng),
+        at_ms: rng.below(calm_ms),
+        for_ms: 1 + rng.below_one_of(&[300, 3_000, 15_000]),
+    });
+    let pauses = pauses.collect();
+    let n_partitions = sometimes(rng, 400, 4);
+    let partitions = (0..n_partitions).map(|_| Partition {
+        trainer: rng.below(size.trainers.into()) as u32,
+        server: rng.below(size.servers as u64) as usize,
+        cut: [[true, true], [true, false], [false, true]][rng.below(3) as usize],
+        at_ms: rng.below(calm_ms),
+        for_ms: 1 + rng.below_one_of(&[300, 3_000, 15_000]),
+    });
+    let partitions = partitions.collect();
+    Survival {
+        cut_every_ms: rng.one_of(&[20, 100, 500, 3_000]),
+        ready_ms: rng.one_of(&[50, 300, 2_000]),
+        disk_ms_max: rng.one_of(&[1, 20, 400]),
+        torn_per_mille: 800 + rng.below(201),
+        deaths,
+        pauses,
+        partitions,
+        calm_ms,
+        pace_ms,
+        bug: None,
+    }
+}
+
+/// Rounds, with a fetch after each; trainers may have different numbers of them.
+fn rounds(rng: &mut Rng, size: Size) -> Vec<Vec<Step>> {
+    let (n_rounds, n_grads) = (3 + rng.below(40), 1 + rng.below(3));
+    let (is_even, meets) = (rng.per_mille(700), rng.per_mille(500));
+    let mut script = || {
+        let n_rounds = if is_even { n_rounds } else { 1 + rng.below(n_rounds) };
+        let mut script = vec![Step::Fetch];
+        if meets && is_even {
+            script.push(Step::Meet(0));
+        }
+        for round in 1..=n_rounds {
+            script.extend([Step::Part(round, n_grads), Step::Fetch]);
+            if meets && is_even && round == n_rounds / 2 {
+                script.push(Step::Meet(1));
+            }
+        }
+        script.push(Step::Complete);
+        script
+    };
+    (0..size.trainers).map(|_| script()).collect()
+}
+
+/// Steps that count when they come.
+fn pushes(rng: &mut Rng, size: Size) -> Vec<Vec<Step>> {
+    let (n_steps, n_grads) = (3 + rng.below(40), 1 + rng.below(3));
+    let (n_trades, asks_news) = (rng.below(3), rng.per_mille(500));
+    let mut script = || {
+        let mut script: Vec<Step> = (1..=n_trades).map(Step::Trade).collect();
+        for step in 1..=1 + rng.below(n_steps) {
+            script.extend([Step::Push(step, n_grads), Step::Fetch]);
+            if asks_news {
+                script.push(Step::News);
+            }
+        }
+        script.push(Step::Complete);
+        script
+    };
+    (0..size.trainers).map(|_| script()).collect()
+}
+
+/// A job of a seed that survives what the seed has in store.
+pub fn surviving_plan(seed: u64) -> Plan {
+    let mut rng = Rng::new(seed.wrapping_mul(15_485_863) ^ 0x5eed);
+    let size = Size { servers: 1 + rng.below(3) as usize, trainers: 1 + rng.below(3) as u32 };
+    let apply = match rng.below(4) {
+        0 | 1 => Apply::ByRound { ahead: 0 },
+        2 => Apply::ByRound { ahead: 1 + rng.below(3) as u32 },
+        _ => Apply::AtOnce,
+    };
+    let scripts = match apply {
+        Apply::AtOnce => pushes(&mut rng, size),
+        Apply::ByRound { .. } => rounds(&mut rng, size),
+    };
+    let faults = faults(&mut rng);
+    let n_steps = scripts.iter().map(Vec::len).max().unwrap_or(0) as u64;
+    let step_ms = 2 + faults.delay_ms_max + faults.work_ms_max;
+    let survival = Some(survival(&mut rng, size, n_steps, step_ms));
+    Plan { seed, size, apply, scripts, faults, kill: None, survival }
+}

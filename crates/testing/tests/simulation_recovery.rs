@@ -1,0 +1,162 @@
+//! Laws of a job whose processes die: shipping servers and links on simulated machines, disks and networks.
+//!
+//! `SEED=n cargo test -p testing --test simulation_recovery` repeats one run of each law; `SEEDS=n` tries so
+//! many (`make soak`).
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ps::server::Apply;
+use testing::sim::{
+    Bug, Death, Faults, Moment, Outcome, Plan, Report, Size, Step, Survival, Survived, Who,
+    surviving_plan, tag,
+};
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// The runs of a law: so many, or those that are asked for.
+fn seeds(n: u64) -> Vec<u64> {
+    match number("SEED") {
+        Some(seed) => vec![seed],
+        None => (0..number("SEEDS").unwrap_or(n)).collect(),
+    }
+}
+
+/// What a job that was disturbed must have in common with one that was not.
+fn check(plan: &Plan, report: &Report, expected: &Report) {
+    for (id, outcome) in report.outcomes.iter().enumerate() {
+        let outcome = outcome.as_ref().map(|(outcome, _)| outcome);
+        assert_eq!(outcome, Some(&Outcome::Done), "trainer {id}");
+    }
+    let is_exact = plan.apply != Apply::AtOnce;
+    for (server, ((_, ledger), (_, expected))) in
+        report.servers.iter().zip(&expected.servers).enumerate()
+    {
+        if is_exact {
+            assert_eq!(ledger.applied, expected.applied, "server {server}");
+            assert_eq!(ledger.rounds, expected.rounds, "server {server}");
+            assert_eq!(ledger.params, expected.params, "server {server}");
+        }
+        let mut applied: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+        for one in &ledger.applied {
+            applied.entry(one.trainer).or_default().push(one.tag);
+        }
+        for (id, script) in (0..).zip(&plan.scripts) {
+            let sent = script.iter().flat_map(|step| match *step {
+                Step::Part(step, n) | Step::Push(step, n) => {
+                    (0..n).map(|k| tag(id, step, k)).collect()
+                }
+                _ => Vec::new(),
+            });
+            let (sent, applied) =
+                (sent.collect::<Vec<_>>(), applied.remove(&id).unwrap_or_default());
+            assert_eq!(applied, sent, "trainer {id} on server {server}");
+        }
+    }
+    if plan.apply == (Apply::ByRound { ahead: 0 }) {
+        assert_eq!(report.seen, expected.seen, "what scripts were told");
+    }
+}
+
+/// Runs a job; what it survived, or why it did not.
+fn survives(plan: &Plan, expected: &Report) -> Result<Survived, String> {
+    let run = AssertUnwindSafe(|| {
+        let report = plan.run();
+        let checked = catch_unwind(AssertUnwindSafe(|| check(plan, &report, expected)));
+        checked
+            .map(|()| report.survived)
+            .map_err(|why| format!("{}\n{:#?}\n{:?}", said(&*why), report.log, report.outcomes))
+    });
+    catch_unwind(run).unwrap_or_else(|why| Err(said(&*why)))
+}
+
+/// What a panic said.
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default()
+}
+
+fn total(sum: &mut Survived, one: Survived) {
+    sum.deaths += one.deaths;
+    sum.back += one.back;
+    sum.redone += one.redone;
+    sum.cuts += one.cuts;
+}
+
+/// Whatever dies, stands still, is cut off or torn: sync and bounded staleness end with the bits of an
+/// undisturbed run, the other modes with every update counted once; and all of them end.
+#[test]
+fn a_job_survives_whatever_happens_to_it() {
+    let mut sum = Survived::default();
+    for seed in seeds(500) {
+        let plan = surviving_plan(seed);
+        let expected = plan.undisturbed().run();
+        match survives(&plan, &expected) {
+            Ok(survived) => total(&mut sum, survived),
+            Err(why) => panic!(
+                "SEED={seed} cargo test -p testing --test simulation_recovery whatever_happens\n{plan:#?}\n{why}"
+            ),
+        }
+    }
+    let is_proof = sum.deaths > 200 && sum.back > 100 && sum.redone > 200 && sum.cuts > 500;
+    assert!(is_proof || seeds(2).len() == 1, "the world was too kind to prove anything: {sum:?}");
+}
+
+fn small_job() -> Plan {
+    let rounds = (1..=3).flat_map(|round| [Step::Part(round, 1), Step::Fetch]);
+    let script: Vec<Step> =
+        [Step::Fetch].into_iter().chain(rounds).chain([Step::Complete]).collect();
+    Plan {
+        seed: 1,
+        size: Size { servers: 2, trainers: 2 },
+        apply: Apply::ByRound { ahead: 0 },
+        scripts: vec![script; 2],
+        faults: Faults { delay_ms_max: 3, work_ms_max: 2, ..Faults::default() },
+        kill: None,
+        survival: Some(Survival { cut_every_ms: 1, pace_ms: 60, ..Survival::default() }),
+    }
+}
+
+/// A crash before every single event of a small job: of each server, of each trainer, and of both at once.
+#[test]
+fn a_crash_at_every_event_of_a_small_job_is_survived() {
+    let plan = small_job();
+    let (whole, expected) = (plan.run(), plan.undisturbed().run());
+    check(&plan, &whole, &expected);
+    let (servers, trainers) =
+        ([Who::Server(0), Who::Server(1)], [Who::Trainer(0), Who::Trainer(1)]);
+    let alone = servers.into_iter().chain(trainers).map(|who| vec![who]);
+    let both = servers.into_iter().flat_map(|server| trainers.map(|trainer| vec![server, trainer]));
+    let mut sum = Survived::default();
+    for dead in alone.chain(both) {
+        for event in 0..whole.n_events {
+            let death = |&who: &Who| Death { who, at: Moment::Event(event), back_ms: 40 };
+            let deaths = dead.iter().map(death).collect();
+            let survival = plan.survival.clone().map(|survival| Survival { deaths, ..survival });
+            match survives(&Plan { survival, ..plan.clone() }, &expected) {
+                Ok(survived) => total(&mut sum, survived),
+                Err(why) => panic!("{dead:?} at event {event}: {why}"),
+            }
+        }
+    }
+    assert!(sum.back > 100 && sum.redone > 100 && sum.cuts > 1000, "{sum:?} of {}", whole.n_events);
+}
+
+/// A planted mistake is found: otherwise these laws prove nothing.
+#[test]
+fn planted_bugs_are_found() {
+    for bug in [Bug::DurableTooEarly, Bug::TornUnnoticed, Bug::RedoSkipped, Bug::ForgetsTooEarly] {
+        let is_found = |seed: u64| {
+            let mut plan = surviving_plan(seed);
+            let expected = plan.undisturbed().run();
+            plan.survival.as_mut().expect("it survives").bug = Some(bug);
+            survives(&plan, &expected).is_err()
+        };
+        std::panic::set_hook(Box::new(|_| ()));
+        let found = (0..2_000).find(|&seed| is_found(seed));
+        drop(std::panic::take_hook());
+        assert!(found.is_some(), "{bug:?} was not found");
+    }
+}

@@ -1,0 +1,72 @@
+//! How a server ends that somebody asks to: where cuts are kept, after one more of them.
+
+use std::time::{Duration, Instant};
+
+use ps::lines::{Line, Severity};
+use ps::tcp::Stop;
+
+use super::{BlockStore, Serving};
+
+/// For so long a server without trainers waits for them.
+const ALONE: Duration = Duration::from_secs(2);
+
+/// Watches a server that may be asked to end.
+pub(super) struct Ending<'a> {
+    serving: &'a Serving,
+    store: &'a BlockStore,
+    stop: &'a Stop,
+    asked: Option<Asked>,
+}
+
+/// It was asked to end.
+struct Asked {
+    at: Instant,
+    /// So many cuts will have been written when it ends.
+    n_cuts: u64,
+    alone_since: Option<Instant>,
+}
+
+impl<'a> Ending<'a> {
+    pub(super) fn new(serving: &'a Serving, store: &'a BlockStore, stop: &'a Stop) -> Self {
+        Self { serving, store, stop, asked: None }
+    }
+
+    /// Looks again; `is_wanted` is true once for each time that somebody asks.
+    pub(super) fn look(&mut self, is_wanted: bool) {
+        let now = Instant::now();
+        let Some(keeping) = &self.serving.keeping else {
+            if is_wanted {
+                self.stop.set();
+            }
+            return;
+        };
+        match &mut self.asked {
+            Some(_) if is_wanted => self.stop.set(),
+            Some(asked) => {
+                let since = self.stop.is_alone().then(|| asked.alone_since.unwrap_or(now));
+                asked.alone_since = since;
+                let is_alone = since.is_some_and(|since| now.duration_since(since) >= ALONE);
+                let is_late = now.duration_since(asked.at) >= keeping.grace;
+                let is_kept = self.store.n_cuts() >= asked.n_cuts;
+                if is_late && !is_kept {
+                    self.say(Severity::Warning, "no cut was made in time; the last one counts");
+                }
+                if is_kept || is_alone || is_late {
+                    self.stop.set();
+                }
+            }
+            None if is_wanted => {
+                self.say(Severity::Info, "asked to end: waits for a cut first");
+                // One that is under way may not have what was done until now.
+                let n_cuts = self.store.n_cuts() + 1 + u64::from(self.store.makes_cut());
+                self.asked = Some(Asked { at: now, n_cuts, alone_since: None });
+                self.stop.want_cut();
+            }
+            None => {}
+        }
+    }
+
+    fn say(&self, severity: Severity, text: &str) {
+        (self.serving.log)(&Line { severity, site: "server", text: text.to_string() });
+    }
+}

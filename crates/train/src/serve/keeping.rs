@@ -1,0 +1,37 @@
+//! Where and how often a server keeps cuts.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a server is told about recovery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keeping {
+    /// The folder of the job's snapshots; each server has a folder of its own in it.
+    pub folder: PathBuf,
+    /// From the end of a cut to the next.
+    pub every: Duration,
+    /// The snapshots of another job to go on from, or of this one with other numbers of processes.
+    pub resume: Option<PathBuf>,
+    /// How long a process that died is waited for.
+    pub patience: Duration,
+    /// How long a server that was asked to end waits for one more cut.
+    pub grace: Duration,
+}
+
+impl Keeping {
+    /// Cuts in this folder, as usual.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+            every: Duration::from_secs(10),
+            resume: None,
+            patience: Duration::from_secs(300),
+            grace: Duration::from_secs(20),
+        }
+    }
+
+    /// The folder of a server.
+    pub(super) fn folder_of(&self, server: u32) -> PathBuf {
+        self.folder.join(format!("server.{server}"))
+    }
+}
