@@ -14,7 +14,7 @@ use testing::close::{Tolerance, assert_tensor};
 use testing::linear::{self, COMMON, LR, Linear, N_FEATURES, own_row};
 use testing::recovery::{Death, Died, Outcome, Plan, Trainer, Victim, run_script};
 use train::Executor;
-use train::from_dataset::{Audience, Pass, Progress, Report};
+use train::from_dataset::{self, Audience, Pass, Progress, Report};
 use train::transpile::Config;
 
 const BATCH: usize = 4;
@@ -230,6 +230,42 @@ fn a_sync_pass_of_two_threads_ends_with_the_same_bits() {
 #[test]
 fn a_sync_pass_over_shuffled_memory_ends_with_the_same_bits() {
     same_as_calm(Kind::InMemory, 2);
+}
+
+/// Samples change trainers before each pass.
+fn run_shuffled(deaths: &[Death]) -> Outcome {
+    let files = Files::clicks();
+    run_script(&plan(Config::default(), deaths), net, |trainer, exe| {
+        let mut dataset = files.dataset(trainer.id, click_slots(), Kind::InMemory, 2);
+        dataset.load().unwrap();
+        let job = trainer.net.main.distributed.clone().unwrap();
+        let folder = trainer.folder.join(format!("trainer.{}", trainer.id));
+        let peers = trainer.cluster.peers(&job).keeping_in(Some(folder.clone()));
+        let (mut n_seen, n_all) = (0, 2 * (N_BATCHES * BATCH) as u64);
+        for at in 0..N_PASSES {
+            // Whoever is to die around a shuffle dies at these steps.
+            trainer.stepped(1000 * at)?;
+            from_dataset::global_shuffle(&mut dataset, &peers).unwrap();
+            trainer.stepped(1000 * at + 500)?;
+            assert_eq!(dataset.n_shuffled(Some(&peers)).unwrap(), n_all);
+            pass(trainer, exe, &mut dataset, &mut n_seen)?;
+        }
+        let files = std::fs::read_dir(&folder).unwrap().count();
+        assert!(files <= 2, "old files are removed: {files}");
+        Ok(judged(trainer, exe, &mut dataset))
+    })
+}
+
+#[test]
+fn samples_that_changed_trainers_are_there_again() {
+    let death = |by, step, victim| Death { by, step, n_cuts: 1, victim };
+    let deaths = [
+        Death { by: 0, step: 5, n_cuts: 1, victim: Victim::Trainer(1) },
+        death(0, 1000, Victim::Server(1)),
+        death(1, 1500, Victim::Trainer(1)),
+        death(0, 2000, Victim::Trainer(0)),
+    ];
+    assert_same(&run_shuffled(&deaths), &run_shuffled(&[]), deaths.len());
 }
 
 const NET: Linear = Linear { table: true, is_distributed: false, halving: false };
