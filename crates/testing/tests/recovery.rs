@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use program::distributed::Mode;
 use program::optimizer::{Adam, Optimizer};
-use program::{Net, Var};
+use program::{Meta, Net, OpDesc, Var, VarDesc};
 use tensor::{Lod, Tensor, mix};
 use testing::close::{Tolerance, assert_tensor};
 use testing::linear::{self, COMMON, LR, Linear, N_FEATURES, ROW_GRAD, own_row};
@@ -267,6 +267,29 @@ fn a_script_that_does_not_repeat_itself_is_told_so() {
     let text = told[1].to_string();
     assert!(text.contains(&format!("fetches {}", trainer_loss())), "{text}");
     assert!(text.contains("fetches nothing"), "{text}");
+}
+
+/// Batches that a program reads by itself cannot be had again.
+#[test]
+fn a_program_that_reads_by_itself_is_refused() {
+    struct Endless;
+    impl train::Reader for Endless {
+        fn next(&mut self) -> train::Result<Option<Vec<Tensor>>> {
+            Ok(Some(vec![Tensor::full([1], 1.0f32)]))
+        }
+    }
+    let one = Plan { n_trainers: 1, n_steps: vec![1], ..plan(Config::default(), &[]) };
+    run_script(&one, ctr, |trainer, exe| {
+        let mut net = Net::with_seed(1);
+        let mut b = net.builder();
+        b.main.block_mut(0).put_var(VarDesc::new("r", Meta::default()));
+        b.main.block_mut(0).put_var(VarDesc::new("x", Meta::default()));
+        b.main.block_mut(0).ops.push(OpDesc::new("read").input("Reader", "r").output("Out", "x"));
+        trainer.scope.attach_reader("r", Box::new(Endless));
+        let ran = exe.run(&net.main, trainer.scope, &mut Feed::new(), &["x"]);
+        assert!(matches!(ran, Err(Error::ReadsInside { .. })), "{ran:?}");
+        Ok(Vec::new())
+    });
 }
 
 fn trainer_loss() -> String {

@@ -23,5 +23,6 @@ pub mod transpile;
 
 pub use error::{BadSnapshot, Error, FileState, Result};
 pub use executor::{Executor, Feed, Options};
+pub use recover::check as kept;
 pub use remote::Cluster;
 pub use scope::{Reader, Scope};

@@ -51,6 +51,7 @@ pub fn targets() -> Vec<Target> {
         readers::feed_desc(),
         readers::text(),
         readers::positions(),
+        readers::kept(),
         readers::csv(),
         readers::parquet(),
     ]

@@ -99,7 +99,20 @@ pub(super) fn text() -> Target {
             }
             black_box(records.len());
         }),
-        share: 190,
+        share: 140,
+    }
+}
+
+/// What servers keep of a trainer: its state at a cut, and the journal of its script.
+pub(super) fn kept() -> Target {
+    Target {
+        name: "kept",
+        inputs: train::kept::examples(),
+        words: &[b"\x01", b"\x00\x00\x00\x00\x00\x00\x00\x00", b"\xff\xff\xff\xff\xff\xff\xff\xff"],
+        read: Box::new(|bytes: &[u8]| {
+            black_box(train::kept::read(bytes).is_ok());
+        }),
+        share: 50,
     }
 }
 

@@ -15,6 +15,7 @@
 //! executor and its like.
 
 mod bytes;
+pub mod check;
 mod journal;
 mod print;
 mod redo;

@@ -99,13 +99,14 @@ impl Cluster {
         }
         let Some(due) = self.due() else { return Ok(()) };
         let is_made = self.take_part(due, inside)?;
-        match ends && is_made {
-            true => {
-                self.wait_kept(due.cut, inside)?;
-                self.end(Some(due.cut))
-            }
-            false => Ok(()),
+        if !(ends && is_made) {
+            return Ok(());
         }
+        // Servers may end as well, when they have kept it: they are not waited for.
+        self.recovery().hurry(true);
+        let kept = self.wait_kept(due.cut, inside);
+        self.recovery().hurry(false);
+        self.end(kept.ok().map(|()| due.cut))
     }
 
     /// This process ends, in order; the job can go on from a cut. Servers are not told: they wait for
@@ -243,7 +244,7 @@ impl Cluster {
     /// Takes part in the next cut, which one that has nothing to do waits for.
     fn wait_for_a_cut(&self) -> Result<u64> {
         let before = self.cuts().taken;
-        self.waits(&mut || {
+        self.waits(&|_| true, &mut || {
             self.want_cut()?;
             if let Some(due) = self.due() {
                 self.take_part(due, &mut || Ok(None))?;
@@ -260,7 +261,7 @@ impl Cluster {
         cut: u64,
         inside: &mut dyn FnMut() -> Result<Option<Vec<u8>>>,
     ) -> Result<()> {
-        self.waits(&mut || {
+        self.waits(&|client| client.notice().kept.last() < Some(&cut), &mut || {
             self.note_kept();
             if let Some(due) = self.due() {
                 self.take_part(due, inside)?;
@@ -275,14 +276,19 @@ impl Cluster {
         self.wait_kept(cut, &mut || Ok(None))
     }
 
-    /// Looks again and again; servers are asked something meanwhile, so that what they tell is read.
-    fn waits<T>(&self, look: &mut dyn FnMut() -> Result<Option<T>>) -> Result<T> {
+    /// Looks again and again; those servers are asked something meanwhile of which news are wanted, so
+    /// that what they tell is read.
+    fn waits<T>(
+        &self,
+        is_wanted: &dyn Fn(&Client) -> bool,
+        look: &mut dyn FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
         let (start, limit) = (Instant::now(), self.state().patience.recover_ms);
         loop {
             if let Some(found) = look()? {
                 return Ok(found);
             }
-            for client in self.open() {
+            for client in self.open().iter().filter(|client| is_wanted(client)) {
                 let ticket = client.ask(AskStats)?;
                 client.wait(ticket, "counters")?;
             }

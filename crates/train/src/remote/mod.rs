@@ -40,6 +40,7 @@ pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
 pub(crate) use fetch::Fetch;
 pub use recovery::Ends;
+pub use said::ENDS;
 pub(crate) use saving::{SavedPart, Saving};
 pub(crate) use session::Session;
 pub use trade::Peers;
@@ -393,7 +394,7 @@ impl Cluster {
         let vars = me.vars.get(server.0).cloned().unwrap_or_default();
         let hello = Hello::new(me.job, trainer, state.incarnation, vars);
         let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
-        let ends = self.ends_joining();
+        let ends = self.ends_soon();
         let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends());
         let (loss, memory) = (state.loss.clone(), state.shared_memory.clone());
         let companions = Companions { stops, loss, memory };

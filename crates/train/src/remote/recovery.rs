@@ -38,7 +38,8 @@ pub(super) struct Recovery {
     standing: AtomicU8,
     /// Held while servers are joined.
     pub(super) joining: Mutex<()>,
-    is_joining: Arc<AtomicBool>,
+    /// Who waits for servers gives up if this process was asked to end.
+    hurries: Arc<AtomicBool>,
     timeline: Mutex<Timeline>,
     cuts: Mutex<Cuts>,
     /// Who performs an event, and told when it is over.
@@ -58,6 +59,11 @@ pub type Ends = Arc<dyn Fn() -> bool + Send + Sync>;
 impl Recovery {
     pub(super) fn is_unknown(&self) -> bool {
         self.standing.load(Ordering::Relaxed) == UNKNOWN
+    }
+
+    /// From now on, or no longer, nobody waits for servers if this process was asked to end.
+    pub(super) fn hurry(&self, is_on: bool) {
+        self.hurries.store(is_on, Ordering::Relaxed);
     }
 
     /// The job is over for this trainer: what comes is no event.
@@ -95,11 +101,11 @@ impl Cluster {
         self.recovery().ends.lock().even_if_poisoned().as_ref().is_some_and(|ends| ends())
     }
 
-    /// Whether nobody waits for servers to be joined: this process was asked to end.
-    pub(super) fn ends_joining(&self) -> Ends {
+    /// Whether nobody waits for servers now, because this process was asked to end.
+    pub(super) fn ends_soon(&self) -> Ends {
         let ends = self.recovery().ends.lock().even_if_poisoned().clone();
-        let is_joining = self.recovery().is_joining.clone();
-        Arc::new(move || is_joining.load(Ordering::Relaxed) && ends.as_ref().is_some_and(|it| it()))
+        let hurries = self.recovery().hurries.clone();
+        Arc::new(move || hurries.load(Ordering::Relaxed) && ends.as_ref().is_some_and(|it| it()))
     }
 
     pub(super) fn timeline(&self) -> MutexGuard<'_, Timeline> {
@@ -190,12 +196,12 @@ impl Cluster {
     /// Joins all servers in one term, and gets what they have kept of this trainer.
     fn arrive(&self) -> Result<()> {
         let clients = self.new_clients()?;
-        self.recovery().is_joining.store(true, Ordering::Relaxed);
+        self.recovery().hurry(true);
         let joined = tcp::join(&clients).map_err(Error::from).and_then(|term| {
             let base = term.and_then(|term| term.base).ok_or(Error::GoesBack)?;
             Ok((base, self.recall(&clients, base)?))
         });
-        self.recovery().is_joining.store(false, Ordering::Relaxed);
+        self.recovery().hurry(false);
         let (base, (state, journal)) = match joined {
             Ok(joined) => joined,
             Err(error) => {
