@@ -3,6 +3,7 @@
 mod shuffles;
 mod starts;
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -17,7 +18,7 @@ use crate::reader::Stopper;
 use crate::settings::{Kind, Settings};
 use crate::shuffle::{self, Exchange};
 
-pub use shuffles::Held;
+pub use shuffles::{Held, n_lacking};
 
 /// Files and slots.
 pub struct Dataset {
@@ -26,6 +27,8 @@ pub struct Dataset {
     memory: Option<Arc<Memory>>,
     /// Samples that an earlier process held here and that nobody needs any more.
     n_gone: Option<u64>,
+    /// Where the last global shuffle has kept its samples.
+    share: Option<PathBuf>,
     /// What was there before values of slots were mixed.
     original: Option<Arc<Memory>>,
     loading: Option<Loading>,
@@ -53,6 +56,7 @@ impl Dataset {
             settings: Settings::default(),
             memory: None,
             n_gone: None,
+            share: None,
             original: None,
             loading: None,
             merge_size: None,

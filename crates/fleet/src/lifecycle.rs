@@ -77,6 +77,11 @@ impl Fleet {
         Self { role, flags, cluster, executor, serving, split, is_started, log }
     }
 
+    /// What it was told by flags.
+    pub(crate) fn flags(&self) -> &Flags {
+        &self.flags
+    }
+
     /// What this process has to say goes there instead of stderr.
     pub fn set_log(&mut self, log: Log) {
         self.serving.log = log.clone();

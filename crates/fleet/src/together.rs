@@ -74,7 +74,10 @@ impl Fleet {
         if self.role().n_trainers == 1 {
             return Ok(None);
         }
-        Ok(Some(self.cluster().peers(&self.split("main_program")?.job)))
+        let peers = self.cluster().peers(&self.split("main_program")?.job);
+        let folder = self.flags().snapshot_dir();
+        let folder = folder.map(|folder| folder.join(format!("trainer.{}", self.role().id)));
+        Ok(Some(peers.keeping_in(folder)))
     }
 }
 

@@ -12,10 +12,12 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
 use tensor::{DType, EvenIfPoisoned};
+use train::from_dataset::global_shuffle;
+use train::remote::Peers;
 
 use crate::cluster::raised_in_wait;
 use crate::convert::Whole;
-use crate::error::from_data;
+use crate::error::{from_data, from_train};
 use crate::fleet::PyFleet;
 use crate::framework::variable::PyVariable;
 use crate::signals::SIGNALS_EVERY;
@@ -63,14 +65,19 @@ impl PyDataset {
         &self,
         py: Python<'_>,
         fleet: Option<&PyFleet>,
-        call: impl FnOnce(&mut Dataset, Option<&dyn Exchange>) -> data::Result<R> + Send,
+        call: impl FnOnce(&mut Dataset, Option<&Peers>) -> train::Result<R> + Send,
     ) -> PyResult<R> {
         let peers = fleet.map_or(Ok(None), |fleet| fleet.peers(py))?;
         let mut dataset = self.lock(py);
         let dataset = &mut *dataset;
-        let done = py.detach(|| call(dataset, peers.as_ref().map(|peers| peers as &dyn Exchange)));
+        let done = py.detach(|| call(dataset, peers.as_ref()));
         let raised = raised_in_wait().filter(|_| done.is_err());
-        done.map_err(|error| raised.unwrap_or_else(|| from_data(error)))
+        let raise = |error| match error {
+            train::Error::Data(error) if !is_end(&error) => from_data(error),
+            train::Error::Data(_) => from_train(train::Error::Ended),
+            other => from_train(other),
+        };
+        done.map_err(|error| raised.unwrap_or_else(|| raise(error)))
     }
 
     /// Waits for a load; Ctrl-C ends it.
@@ -265,7 +272,10 @@ impl PyDataset {
     #[pyo3(signature = (fleet = None))]
     fn shuffle_among(&self, py: Python<'_>, fleet: Option<&PyFleet>) -> PyResult<()> {
         self.wait(py)?;
-        self.together(py, fleet, |dataset, exchange| dataset.global_shuffle(exchange))
+        self.together(py, fleet, |dataset, peers| match peers {
+            Some(peers) => global_shuffle(dataset, peers),
+            None => Ok(dataset.global_shuffle(None)?),
+        })
     }
 
     /// Forgets the samples.
@@ -278,13 +288,13 @@ impl PyDataset {
     /// Samples in memory: of this trainer, or with a fleet of all.
     #[pyo3(signature = (fleet = None))]
     fn n_rows(&self, py: Python<'_>, fleet: Option<&PyFleet>) -> PyResult<u64> {
-        self.together(py, fleet, |dataset, exchange| dataset.n_rows(exchange))
+        self.together(py, fleet, |dataset, peers| Ok(dataset.n_rows(exchange(peers))?))
     }
 
     /// Samples in memory after the last shuffle: of this trainer, or with a fleet of all.
     #[pyo3(signature = (fleet = None))]
     fn n_shuffled(&self, py: Python<'_>, fleet: Option<&PyFleet>) -> PyResult<u64> {
-        self.together(py, fleet, |dataset, exchange| dataset.n_shuffled(exchange))
+        self.together(py, fleet, |dataset, peers| Ok(dataset.n_shuffled(exchange(peers))?))
     }
 
     /// Samples that the last global shuffle left out: `set_merge_by_lineid` wants another number of
@@ -317,6 +327,16 @@ impl PyDataset {
     fn set_parse_content(&self, py: Python<'_>, parse_content: bool) {
         self.set(py, |settings| settings.content = parse_content);
     }
+}
+
+/// Whether a trade failed because this process was asked to end.
+fn is_end(error: &data::Error) -> bool {
+    let data::Error::Exchange { source } = error else { return false };
+    matches!(source.downcast_ref(), Some(train::Error::Ended))
+}
+
+fn exchange(peers: Option<&Peers>) -> Option<&dyn Exchange> {
+    peers.map(|peers| peers as &dyn Exchange)
 }
 
 /// The slot that feeds a variable.

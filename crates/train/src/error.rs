@@ -152,6 +152,18 @@ pub enum Error {
     )]
     NoCut { waited_ms: u64 },
 
+    #[error(
+        "a global shuffle in a job that goes on after deaths needs a folder for the samples that this \
+         trainer gets: give FLAGS_snapshot_dir to trainers, too, or start them with launch_ps"
+    )]
+    NoShareFolder,
+
+    #[error(
+        "{n} trainers have lost the samples that a global shuffle gave them, so it cannot be repeated: a \
+         trainer that is started again needs its folder trainer.N in the snapshot folder"
+    )]
+    ShareLost { n: u64 },
+
     #[error(transparent)]
     Data(#[from] data::Error),
 

@@ -1,6 +1,6 @@
 //! Another order of the samples in memory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Dataset;
@@ -17,6 +17,16 @@ pub struct Held {
     pub n_samples: u64,
     /// Samples that were left out, because their names had not as many as they should.
     pub n_unmerged: u64,
+}
+
+/// How many trainers lack the file of a global shuffle that this one has: the others are in the middle
+/// of [`Dataset::global_shuffle_kept`], because the job has gone back, and this one is beyond.
+pub fn n_lacking(exchange: &dyn Exchange) -> Result<u64> {
+    n_missing(exchange, 0)
+}
+
+fn n_missing(exchange: &dyn Exchange, own: u64) -> Result<u64> {
+    shuffle::sum(exchange, "kept", own)
 }
 
 impl Dataset {
@@ -46,12 +56,13 @@ impl Dataset {
     /// ([`Dataset::take_kept`]).
     ///
     /// Returns when all trainers have their files. Trainers that do it again, because one of them
-    /// died meanwhile, trade again if a file is missing, and use their files if none is.
+    /// died meanwhile, trade again if a file is missing, and use their files if none is. Also returns
+    /// the file of the shuffle before, which only a process needs that goes back behind this one.
     pub fn global_shuffle_kept(
         &mut self,
         exchange: Option<&dyn Exchange>,
         path: &Path,
-    ) -> Result<()> {
+    ) -> Result<Option<PathBuf>> {
         self.only_in_memory("global shuffle", "global_shuffle")?;
         self.loaded()?;
         let (facts, slots) = (self.facts(), self.settings.slots.clone());
@@ -59,11 +70,10 @@ impl Dataset {
             // A file that is damaged is made again.
             let kept = share::read(path, &facts, &slots).ok().flatten();
             let missing = u64::from(kept.is_none());
-            let n_missing =
-                exchange.map_or(Ok(missing), |all| shuffle::sum(all, "kept", missing))?;
+            let n_missing = exchange.map_or(Ok(missing), |all| n_missing(all, missing))?;
             if let (0, Some((head, memory))) = (n_missing, kept) {
                 self.hold(memory, head.n_unmerged);
-                return Ok(());
+                return Ok(self.share.replace(path.to_path_buf()));
             }
             let (memory, n_unmerged) = self.shuffled(exchange)?;
             let head = Head { facts, n_samples: memory.len() as u64, n_unmerged };
@@ -75,8 +85,8 @@ impl Dataset {
     /// the dataset must hold what it held before that shuffle.
     ///
     /// A file that is not there was removed because a later one took its place. Then the dataset only
-    /// counts its samples ([`Held`]), until it takes that one.
-    pub fn take_kept(&mut self, path: &Path, held: Held) -> Result<()> {
+    /// counts its samples ([`Held`]), until it takes that one. Returns the file before, as above.
+    pub fn take_kept(&mut self, path: &Path, held: Held) -> Result<Option<PathBuf>> {
         self.only_in_memory("global shuffle", "global_shuffle")?;
         self.wait_loaded()?;
         match share::read(path, &self.facts(), &self.settings.slots)? {
@@ -88,7 +98,7 @@ impl Dataset {
                 (self.n_shuffled, self.n_unmerged) = (held.n_samples, held.n_unmerged);
             }
         }
-        Ok(())
+        Ok(self.share.replace(path.to_path_buf()))
     }
 
     /// What it holds after a global shuffle.

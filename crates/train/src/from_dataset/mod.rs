@@ -13,6 +13,7 @@ mod course;
 mod cutting;
 mod progress;
 mod shared;
+mod shuffle;
 mod text;
 mod together;
 mod tour;
@@ -27,6 +28,7 @@ use tensor::Tensor;
 
 pub use bar::Bar;
 pub use progress::{Progress, Report};
+pub use shuffle::global_shuffle;
 pub use text::{debug_text, fetched_text};
 pub use whole::Whole;
 

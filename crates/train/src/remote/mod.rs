@@ -80,6 +80,8 @@ pub struct Cluster(Arc<Inner>);
 struct Inner {
     /// Jobs that were joined so far.
     n_joined: AtomicU64,
+    /// Global shuffles that the script has asked for.
+    n_shuffles: AtomicU64,
     /// Whoever waits for a server gives up.
     halt: Arc<AtomicBool>,
     state: Mutex<State>,
@@ -183,6 +185,7 @@ impl Cluster {
         };
         Self(Arc::new(Inner {
             n_joined: AtomicU64::default(),
+            n_shuffles: AtomicU64::default(),
             halt: Arc::default(),
             state: Mutex::new(state),
             traffic: Mutex::default(),
@@ -200,6 +203,11 @@ impl Cluster {
     /// Waiting for servers ends when `stops` says so, for connections made from now on.
     pub fn set_stops(&self, stops: Stops) {
         self.state().stops = stops;
+    }
+
+    /// The number of the next global shuffle, from 1: the same in every process of a trainer.
+    pub(crate) fn next_shuffle(&self) -> u64 {
+        self.0.n_shuffles.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// While this is set, nobody waits for a server any longer.

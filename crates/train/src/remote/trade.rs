@@ -3,14 +3,17 @@
 //! What is meant for a trainer goes through the server of its rank, so that servers share the work;
 //! every trade passes all of them, so that a trainer that is out of step is found at once.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use program::Distributed;
 use ps::message::{Reply, Trade};
 use ps::tcp::{Client, Ticket};
 
+use super::acts::Act;
 use super::{Cluster, unexpected};
 use crate::error::{Error, Result};
+use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
 
 /// Says that something is left for the next trade; so all know when all are done.
 const MORE: u8 = 1;
@@ -21,6 +24,12 @@ impl Cluster {
     ///
     /// Large parts go in pieces, so that servers never hold more than they can.
     pub fn trade(&self, purpose: &str, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
+        let mut trading = Trading { cluster: self, purpose, parts, got: Vec::new() };
+        self.act(&mut trading)?;
+        Ok(trading.got)
+    }
+
+    fn trade_all(&self, purpose: &str, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
         let mut given: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         let mut got = vec![Vec::new(); parts.len()];
         // One byte is the flag.
@@ -81,7 +90,68 @@ impl Cluster {
     /// The other trainers of a job, for datasets to trade samples with.
     pub fn peers(&self, job: &Distributed) -> Peers {
         self.join(job);
-        Peers { cluster: self.clone(), rank: job.trainer_id, n_trainers: job.n_trainers }
+        let (rank, n_trainers, folder) = (job.trainer_id, job.n_trainers, None);
+        Peers { cluster: self.clone(), rank, n_trainers, folder }
+    }
+}
+
+/// A trade as an event of a job that recovers.
+struct Trading<'a> {
+    cluster: &'a Cluster,
+    purpose: &'a str,
+    parts: &'a [Vec<u8>],
+    got: Vec<Vec<u8>>,
+}
+
+impl Act for Trading<'_> {
+    fn print(&self) -> Print {
+        Print::named(Kind::Trade, self.purpose)
+    }
+
+    fn label(&self) -> String {
+        self.purpose.to_string()
+    }
+
+    fn uses(&self) -> Option<Uses<'_>> {
+        None
+    }
+
+    fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
+        self.got = self.cluster.trade_all(self.purpose, self.parts)?;
+        let mut answer = Writer::default();
+        if self.cluster.recovers() {
+            answer.count(self.got.len());
+            self.got.iter().for_each(|part| answer.bytes(part));
+        }
+        Ok(answer.0)
+    }
+
+    fn answer(&mut self, answer: &[u8]) -> Result<()> {
+        let mut reader = Reader::new(answer);
+        let got: Result<Vec<_>> =
+            (0..reader.count()?).map(|_| reader.bytes().map(<[u8]>::to_vec)).collect();
+        self.got = got?;
+        Ok(())
+    }
+
+    fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
+        let (purpose, parts) = (self.purpose.to_string(), self.parts.to_vec());
+        Some(Box::new(TradeAgain { purpose, parts }))
+    }
+}
+
+struct TradeAgain {
+    purpose: String,
+    parts: Vec<Vec<u8>>,
+}
+
+impl Repeat<Cluster> for TradeAgain {
+    fn repeat(&mut self, cluster: &Cluster, _: Option<&[u8]>) -> Result<()> {
+        cluster.trade_all(&self.purpose, &self.parts).map(drop)
+    }
+
+    fn n_bytes(&self) -> usize {
+        self.parts.iter().map(Vec::len).sum()
     }
 }
 
@@ -91,6 +161,28 @@ pub struct Peers {
     cluster: Cluster,
     rank: usize,
     n_trainers: usize,
+    /// Where this trainer keeps what it gets of the others.
+    folder: Option<PathBuf>,
+}
+
+impl Peers {
+    /// The same for a trainer that keeps in this folder what it gets of the others.
+    pub fn keeping_in(self, folder: Option<PathBuf>) -> Self {
+        Self { folder, ..self }
+    }
+
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The same with the connections of another cluster, for something that is done again.
+    pub(crate) fn of(cluster: &Cluster, rank: usize, n_trainers: usize) -> Self {
+        Self { cluster: cluster.clone(), rank, n_trainers, folder: None }
+    }
 }
 
 impl data::Exchange for Peers {

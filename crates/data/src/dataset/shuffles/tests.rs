@@ -195,7 +195,8 @@ fn samples_that_nobody_needs_are_only_counted() {
     let held_then = first.held();
     first.local_shuffle().unwrap();
     let digest = first.digest();
-    first.global_shuffle_kept(None, &path(2)).unwrap();
+    let before = first.global_shuffle_kept(None, &path(2)).unwrap();
+    assert_eq!(before, Some(path(1)), "this may be removed now");
     std::fs::remove_file(path(1)).unwrap();
     let mut again = loaded(0);
     again.take_kept(&path(1), held_then).unwrap();

@@ -1,0 +1,125 @@
+//! A global shuffle as one event of a script (see [`crate::recover`]).
+//!
+//! Samples travel once. In a job that goes on after deaths each trainer keeps its own in a file, and
+//! nobody goes on before all have theirs. So when the job goes back behind a shuffle, either all have
+//! their files, or nobody is beyond it and they trade again.
+
+use std::fs;
+use std::path::PathBuf;
+
+use data::{Dataset, Exchange, Held};
+
+use crate::error::{Error, Result};
+use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
+use crate::remote::{Act, Cluster, Peers};
+
+/// Puts the samples of all trainers in random order; each ends up at any of them.
+pub fn global_shuffle(dataset: &mut Dataset, peers: &Peers) -> Result<()> {
+    // Which samples there are is a part of what the event is.
+    dataset.wait_loaded()?;
+    let number = peers.cluster().next_shuffle();
+    let shuffled = peers.cluster().act(&mut Shuffle { dataset, peers, number, old: None });
+    shuffled.map_err(|error| match error {
+        Error::Data(_) | Error::Ended => error,
+        // In the words of whoever asks for a shuffle.
+        other => Error::Data(data::Error::Exchange { source: Box::new(other) }),
+    })
+}
+
+struct Shuffle<'a> {
+    dataset: &'a mut Dataset,
+    peers: &'a Peers,
+    number: u64,
+    /// The file of the shuffle before.
+    old: Option<PathBuf>,
+}
+
+impl Shuffle<'_> {
+    /// Where this trainer keeps what it gets.
+    fn path(&self) -> Result<PathBuf> {
+        let folder = self.peers.folder().ok_or(Error::NoShareFolder)?;
+        Ok(folder.join(format!("shuffle-{}", self.number)))
+    }
+}
+
+impl Act for Shuffle<'_> {
+    fn print(&self) -> Print {
+        Print { values: self.dataset.digest(), ..Print::named(Kind::Trade, "global_shuffle") }
+    }
+
+    fn label(&self) -> String {
+        "global_shuffle".to_string()
+    }
+
+    fn uses(&self) -> Option<Uses<'_>> {
+        None
+    }
+
+    fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
+        if !self.peers.cluster().recovers() {
+            self.dataset.global_shuffle(Some(self.peers)).map_err(unwrapped)?;
+            return Ok(Vec::new());
+        }
+        let path = self.path()?;
+        let done = self.dataset.global_shuffle_kept(Some(self.peers), &path);
+        self.old = done.map_err(unwrapped)?;
+        let (mut answer, Held { n_samples, n_unmerged }) = (Writer::default(), self.dataset.held());
+        answer.u64(n_samples);
+        answer.u64(n_unmerged);
+        Ok(answer.0)
+    }
+
+    fn answer(&mut self, answer: &[u8]) -> Result<()> {
+        let mut answer = Reader::new(answer);
+        let held = Held { n_samples: answer.u64()?, n_unmerged: answer.u64()? };
+        // Nobody goes back behind what is answered from the journal.
+        remove(self.dataset.take_kept(&self.path()?, held)?);
+        Ok(())
+    }
+
+    fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
+        let (rank, n_trainers, old) = (self.peers.rank(), self.peers.n_trainers(), self.old.take());
+        Some(Box::new(ShuffleAgain { rank, n_trainers, old }))
+    }
+}
+
+/// What the connections said, if it was they who failed.
+fn unwrapped(error: data::Error) -> Error {
+    match error {
+        data::Error::Exchange { source } => match source.downcast() {
+            Ok(own) => *own,
+            Err(source) => Error::Data(data::Error::Exchange { source }),
+        },
+        other => Error::Data(other),
+    }
+}
+
+fn remove(file: Option<PathBuf>) {
+    // One that stays takes room, nothing more.
+    let _ = file.map(fs::remove_file);
+}
+
+/// A shuffle that this trainer is beyond: it has its samples.
+struct ShuffleAgain {
+    rank: usize,
+    n_trainers: usize,
+    old: Option<PathBuf>,
+}
+
+impl Repeat<Cluster> for ShuffleAgain {
+    fn repeat(&mut self, world: &Cluster, _: Option<&[u8]>) -> Result<()> {
+        let peers = Peers::of(world, self.rank, self.n_trainers);
+        match data::n_lacking(&peers).map_err(unwrapped)? {
+            0 => Ok(()),
+            n => Err(Error::ShareLost { n }),
+        }
+    }
+
+    fn n_bytes(&self) -> usize {
+        0
+    }
+
+    fn forgotten(&mut self) {
+        remove(self.old.take());
+    }
+}
