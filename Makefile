@@ -1,6 +1,6 @@
 # `make` alone lists what can be asked for.
 .DEFAULT_GOAL := help
-.PHONY: help demo test py check modules bench interop soak
+.PHONY: help demo test py check modules bench interop soak kills
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -42,16 +42,35 @@ check:  ## Format, lints, house rules: what a reviewer would say first
 modules:  ## Shows which module of a crate uses which
 	$(CARGO) test --locked --quiet -p testing --test tidy -- --nocapture modules_of
 
+RIG := python/tests/rig
+
 # One target and seed repeat what was found: make soak TARGET=requests SEED=12 N=1
 TARGET ?= all
 SEED ?= 0
 N ?= 10000000
+# Processes that are killed in sync jobs; a fifth as many in each of the other modes.
+KILLS ?= 1000
+SEEDS ?= 10000
 
-soak:  ## Hands broken bytes to all that reads bytes of others, 10 million times, and random inputs to every op; nothing may panic
+soak: $(VENV)/ready  ## Broken bytes for all that reads bytes, random inputs for every op, and deaths of all processes of real and simulated jobs
 	$(CARGO) run --profile soak --locked --quiet -p testing --bin soak -- $(TARGET) $(SEED) $(N)
 ifeq ($(TARGET),all)
 	FUZZ_SEED=$(SEED) FUZZ_EXECUTIONS=$(N) $(CARGO) test --profile soak --locked --quiet -p testing --test fuzz_ops -- --nocapture
+	SEEDS=$(SEEDS) $(CARGO) test --profile soak --locked --quiet -p testing --test simulation_recovery
+	$(MAKE) kills
 endif
+
+kills: $(VENV)/ready  ## Kills processes of real jobs, and cuts off machines (as root), and compares what the jobs save
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet --locked
+	$(VENV)/bin/python $(RIG)/kills.py --mode sync --source dataset --kills $$(($(KILLS) * 2 / 5)) --seed $(SEED)
+	$(VENV)/bin/python $(RIG)/kills.py --mode sync --source run --kills $$(($(KILLS) * 2 / 5)) --seed $(SEED)
+	$(VENV)/bin/python $(RIG)/kills.py --mode sync --source pipe --kills $$(($(KILLS) / 5)) --seed $(SEED)
+	for mode in ssp async half_async geo; do for source in run dataset; do \
+	    $(VENV)/bin/python $(RIG)/kills.py --mode $$mode --source $$source --kills $$(($(KILLS) / 10)) --seed $(SEED) || exit 1; \
+	done; done
+	if [ "$$(id -u)" = 0 ] && command -v ip > /dev/null; then \
+	    $(VENV)/bin/python $(RIG)/machines.py --mode sync --jobs $$(($(KILLS) / 50)) --seed $(SEED); \
+	else echo "machines.py is skipped: it needs root and iproute2"; fi
 
 # Pythons with paddlepaddle 1.8.5 and 2.6.2; those named here are used instead of installing them.
 FLUID_PYTHON ?= .interop/fl/bin/python
@@ -68,7 +87,8 @@ interop: $(VENV)/ready $(FLUID_PYTHON) $(PADDLE26_PYTHON)  ## Exchanges models w
 	sh python/interop/install.sh 3.10 .interop/pd 'numpy<2' protobuf==3.20.3 setuptools paddlepaddle==2.6.2
 
 bench: $(VENV)/ready  ## Measures training, reading and calls from Python, one number per line
-	$(CARGO) bench --locked -p testing --bench training --bench dataset --bench crowd --bench exchange --bench contention
+	$(CARGO) bench --locked -p testing --bench training --bench dataset --bench crowd --bench exchange --bench contention --bench saving --bench snapshots
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet --locked
 	$(VENV)/bin/python python/bench/overhead.py --fluid "$(wildcard $(FLUID_PYTHON))"
 	$(VENV)/bin/python python/bench/first_batch.py
+	$(VENV)/bin/python python/bench/recovery.py

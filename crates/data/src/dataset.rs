@@ -17,11 +17,15 @@ use crate::reader::Stopper;
 use crate::settings::{Kind, Settings};
 use crate::shuffle::{self, Exchange};
 
+pub use shuffles::Held;
+
 /// Files and slots.
 pub struct Dataset {
     kind: Kind,
     settings: Settings,
     memory: Option<Arc<Memory>>,
+    /// Samples that an earlier process held here and that nobody needs any more.
+    n_gone: Option<u64>,
     /// What was there before values of slots were mixed.
     original: Option<Arc<Memory>>,
     loading: Option<Loading>,
@@ -48,6 +52,7 @@ impl Dataset {
             kind,
             settings: Settings::default(),
             memory: None,
+            n_gone: None,
             original: None,
             loading: None,
             merge_size: None,
@@ -96,8 +101,17 @@ impl Dataset {
     pub fn wait_loaded(&mut self) -> Result<()> {
         let Some(thread) = self.loading.take() else { return Ok(()) };
         let memory = thread.join().unwrap_or(Err(Error::ReaderLost))?;
-        (self.memory, self.original) = (Some(Arc::new(memory)), None);
+        self.set_memory(Some(memory));
         Ok(())
+    }
+
+    fn set_memory(&mut self, memory: Option<Memory>) {
+        (self.memory, self.original, self.n_gone) = (memory.map(Arc::new), None, None);
+    }
+
+    /// Samples in memory, or those that would be if they were needed.
+    fn len(&self) -> u64 {
+        self.memory.as_ref().map_or(self.n_gone.unwrap_or(0), |memory| memory.len() as u64)
     }
 
     /// Waits for a load for so long; whether none goes on any more.
@@ -129,12 +143,13 @@ impl Dataset {
     /// Forgets the samples.
     pub fn release(&mut self) {
         self.stop_loading();
-        (self.memory, self.original, self.n_shuffled) = (None, None, 0);
+        self.set_memory(None);
+        self.n_shuffled = 0;
     }
 
     /// Samples in memory; with an exchange, those of all trainers.
     pub fn n_rows(&self, exchange: Option<&dyn Exchange>) -> Result<u64> {
-        let own = memory_len(self.memory.as_ref());
+        let own = self.len();
         exchange.map_or(Ok(own), |exchange| shuffle::sum(exchange, "count", own))
     }
 
@@ -177,6 +192,7 @@ impl Dataset {
         let mut twin = Self::new(self.kind);
         twin.settings = self.settings.clone();
         (twin.memory, twin.original) = (self.memory.clone(), self.original.clone());
+        twin.n_gone = self.n_gone;
         (twin.merge_size, twin.n_candidates) = (self.merge_size, self.n_candidates);
         (twin.n_shuffles, twin.n_shuffled) = (self.n_shuffles, self.n_shuffled);
         twin.n_unmerged = self.n_unmerged;
@@ -192,7 +208,8 @@ impl Dataset {
 
     fn loaded(&mut self) -> Result<&mut Arc<Memory>> {
         self.wait_loaded()?;
-        self.memory.as_mut().ok_or(Error::NotLoaded)
+        let missing = if self.n_gone.is_some() { Error::ShareGone } else { Error::NotLoaded };
+        self.memory.as_mut().ok_or(missing)
     }
 
     fn stop_loading(&mut self) {
@@ -201,10 +218,6 @@ impl Dataset {
             let _ = thread.join();
         }
     }
-}
-
-fn memory_len(memory: Option<&Arc<Memory>>) -> u64 {
-    memory.map_or(0, |memory| memory.len() as u64)
 }
 
 impl Drop for Dataset {

@@ -340,6 +340,12 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// Samples of a shuffle are wanted whose file was removed.
+    #[error(
+        "the samples of this shuffle are gone: they were removed when a later shuffle took their place, \
+         so the script does not repeat what it did before it was started again"
+    )]
+    ShareGone,
     /// Somebody asked for an end.
     #[error("reading was stopped")]
     Stopped,

@@ -89,7 +89,7 @@ const DEFAULTS: &[(&str, Value)] = &[
     ("rpc_retry_times", Value::Count(3)),
     ("rpc_send_thread_num", Value::Count(12)),
     ("snapshot_dir", Value::Text(String::new())),
-    ("snapshot_secs", Value::Float(10.0)),
+    ("snapshot_secs", Value::Float(1.0)),
     ("tolerate_lost_trainers", Value::Bool(false)),
     // Fluid waits for ever; this is after how long it calls a silent trainer dead.
     ("wait_server_ready_timeout", Value::Count(900)),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use program::backward::{Limits, ParamGrad};
 use program::optimizer::Optimizer;
 use program::{Builder, Distributed, OpDesc, Program, Var};
-use train::io::{self, SaveInference};
+use train::io::{self, Fitted, SaveInference};
 use train::remote::{Log, usual_log};
 use train::serve::Serving;
 use train::transpile::{self, Dispatch, Job, Transpiled};
@@ -185,6 +185,20 @@ impl Fleet {
     /// Fills this server's parameters, from a model if there is one to go on from. An empty path names
     /// none, as scripts have it that read the path from a configuration.
     pub fn init_server(&mut self, scope: &Scope, model_dir: Option<&Path>) -> Result<()> {
+        self.start_server(scope, model_dir, io::load_slices).map(|_| ())
+    }
+
+    /// The same, with what fits of a model that may have other variables, or other sizes of them.
+    pub fn fit_server(&mut self, scope: &Scope, model_dir: Option<&Path>) -> Result<Fitted> {
+        Ok(self.start_server(scope, model_dir, io::fit_slices)?.unwrap_or_default())
+    }
+
+    fn start_server<T>(
+        &mut self,
+        scope: &Scope,
+        model_dir: Option<&Path>,
+        load: impl Fn(&Distributed, &Scope, &Path) -> train::Result<T>,
+    ) -> Result<Option<T>> {
         let model_dir = model_dir.filter(|dir| !dir.as_os_str().is_empty());
         let split = self.split.as_ref().ok_or(Error::NotMinimized("startup_program"))?;
         self.need(Part::Server, "init_server")?;
@@ -196,8 +210,8 @@ impl Fleet {
         }
         self.executor.run(startup, scope, &mut Feed::new(), &[])?;
         match (model_dir, &main.distributed) {
-            (Some(dir), Some(job)) => Ok(io::load_slices(job, scope, dir)?),
-            _ => Ok(()),
+            (Some(dir), Some(job)) => Ok(Some(load(job, scope, dir)?)),
+            _ => Ok(None),
         }
     }
 

@@ -115,6 +115,24 @@ pub fn combined_from_bytes(bytes: &[u8], n: usize) -> Result<Vec<Tensor>> {
     }
 }
 
+/// A tensor without its numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TensorHead {
+    /// Its element type.
+    pub dtype: DType,
+    /// Its shape.
+    pub shape: Shape,
+    /// Its ragged offsets.
+    pub lod: Lod,
+}
+
+impl TensorHead {
+    /// How many bytes its numbers take.
+    pub fn n_bytes(&self) -> u64 {
+        self.shape.n_elements() as u64 * self.dtype.size() as u64
+    }
+}
+
 /// Reads one stream after another.
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -145,6 +163,14 @@ impl<'a> Reader<'a> {
 
     /// The next tensor with its ragged offsets.
     pub fn tensor(&mut self) -> Result<Tensor> {
+        let TensorHead { dtype, shape, lod } = self.tensor_head()?;
+        let mut tensor = self.numbers(dtype, shape)?;
+        tensor.set_lod(lod);
+        Ok(tensor)
+    }
+
+    /// What stands before the numbers of the next tensor. Nobody has looked whether they are there.
+    pub fn tensor_head(&mut self) -> Result<TensorHead> {
         self.version()?;
         let n_levels = self.u64("the number of levels")?;
         let mut levels = Vec::new();
@@ -152,12 +178,16 @@ impl<'a> Reader<'a> {
             levels.push(self.level()?);
         }
         let lod_end = self.at;
-        let mut tensor = self.payload()?;
+        let (dtype, shape) = self.payload_head()?;
         let lod = Lod::from_offsets(levels);
-        let check = lod.check(tensor.shape().dim(0));
+        let check = lod.check(shape.dim(0));
         check.map_err(|error| Error::BadStream { offset: lod_end, problem: error.into() })?;
-        tensor.set_lod(lod);
-        Ok(tensor)
+        Ok(TensorHead { dtype, shape, lod })
+    }
+
+    /// Bytes that were read.
+    pub fn at(&self) -> usize {
+        self.at
     }
 
     fn level(&mut self) -> Result<Vec<usize>> {
@@ -176,7 +206,8 @@ impl<'a> Reader<'a> {
         let bytes = self.take(n.saturating_mul(8), "row ids")?;
         let ids: Vec<i64> = bytes.chunks_exact(8).map(|id| u64_of(id) as i64).collect();
         let height = self.u64("the height")? as i64;
-        let value = self.payload()?;
+        let (dtype, shape) = self.payload_head()?;
+        let value = self.numbers(dtype, shape)?;
         let (expected, actual) = (ids.len(), value.shape().dim(0));
         // A table that grows has room for more rows than it lists.
         if actual < expected {
@@ -193,7 +224,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn payload(&mut self) -> Result<Tensor> {
+    fn payload_head(&mut self) -> Result<(DType, Shape)> {
         self.version()?;
         let desc_size = self.u32("the size of a description")? as i32;
         let offset = self.at;
@@ -206,9 +237,15 @@ impl<'a> Reader<'a> {
         if shape.rank() == 0 {
             return Err(bad(Problem::NoDimensions));
         }
+        Ok((dtype, shape))
+    }
+
+    fn numbers(&mut self, dtype: DType, shape: Shape) -> Result<Tensor> {
+        let offset = self.at;
         let n_bytes = shape.n_elements() as u64 * dtype.size() as u64;
         let data = self.take(n_bytes, "the numbers of a tensor")?;
-        Tensor::from_bytes(dtype, shape, data).map_err(|error| bad(error.into()))
+        let tensor = Tensor::from_bytes(dtype, shape, data);
+        tensor.map_err(|error| Error::BadStream { offset, problem: error.into() })
     }
 
     fn u32(&mut self, what: &'static str) -> Result<u32> {

@@ -13,6 +13,7 @@ use train::io::{self, SaveInference};
 use crate::array::{copy_array, to_numpy};
 use crate::cluster;
 use crate::error::{EnforceNotMet, from_program, from_train};
+use crate::fit;
 use crate::framework::context;
 use crate::framework::program::PyProgram;
 use crate::framework::variable::{PyVariable, name_of};
@@ -95,46 +96,51 @@ fn save_persistables(
     save_chosen(executor, dirname, filename, &program, persistables_of(&program))
 }
 
-/// Loads variables that `save_vars` saved; changes all of them or none.
+/// Loads variables that `save_vars` saved; changes all of them or none. With `missing="init"`, variables that
+/// were not saved keep their values, and those of another size take what fits; returns what that is.
 #[pyfunction]
-#[pyo3(signature = (executor, dirname, main_program=None, vars=None, predicate=None, filename=None))]
-fn load_vars(
-    py: Python<'_>,
-    executor: &Bound<'_, PyAny>,
+#[pyo3(signature = (executor, dirname, main_program=None, vars=None, predicate=None, filename=None,
+    missing=None))]
+fn load_vars<'py>(
+    py: Python<'py>,
+    executor: &Bound<'py, PyAny>,
     dirname: Option<PathBuf>,
     main_program: Option<&Bound<'_, PyAny>>,
     vars: Option<&Bound<'_, PyAny>>,
     predicate: Option<&Bound<'_, PyAny>>,
     filename: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
+    missing: Option<&str>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
     let program = program_arg(py, main_program)?;
-    load_chosen(executor, dirname, filename, chosen(&program, vars, predicate)?)
+    load_chosen(executor, (dirname, filename), chosen(&program, vars, predicate)?, missing)
 }
 
-/// Loads the parameters of a program.
+/// Loads the parameters of a program; `missing` as in `load_vars`.
 #[pyfunction]
-#[pyo3(signature = (executor, dirname, main_program=None, filename=None))]
-fn load_params(
-    py: Python<'_>,
-    executor: &Bound<'_, PyAny>,
+#[pyo3(signature = (executor, dirname, main_program=None, filename=None, missing=None))]
+fn load_params<'py>(
+    py: Python<'py>,
+    executor: &Bound<'py, PyAny>,
     dirname: Option<PathBuf>,
     main_program: Option<&Bound<'_, PyAny>>,
     filename: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
+    missing: Option<&str>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
     let vars = params_of(&program_arg(py, main_program)?);
-    load_chosen(executor, dirname, filename, vars)
+    load_chosen(executor, (dirname, filename), vars, missing)
 }
 
-/// Loads all that lives between runs.
+/// Loads all that lives between runs; `missing` as in `load_vars`.
 #[pyfunction]
-#[pyo3(signature = (executor, dirname, main_program=None, filename=None))]
-fn load_persistables(
-    py: Python<'_>,
-    executor: &Bound<'_, PyAny>,
+#[pyo3(signature = (executor, dirname, main_program=None, filename=None, missing=None))]
+fn load_persistables<'py>(
+    py: Python<'py>,
+    executor: &Bound<'py, PyAny>,
     dirname: Option<PathBuf>,
     main_program: Option<&Bound<'_, PyAny>>,
     filename: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
+    missing: Option<&str>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
     let program = program_arg(py, main_program)?;
     let shared = program.get().shared();
     if let (Some(job), Some(dir), true) =
@@ -142,9 +148,14 @@ fn load_persistables(
     {
         let scope = scope_of(executor)?;
         let scope = &scope.get().0;
-        return py.detach(|| io::load_slices(job, scope, dir)).map_err(from_train);
+        if fit::is_wanted(missing)? {
+            let fitted = py.detach(|| io::fit_slices(job, scope, dir)).map_err(from_train)?;
+            return fit::report(py, &fitted).map(Some);
+        }
+        py.detach(|| io::load_slices(job, scope, dir)).map_err(from_train)?;
+        return Ok(None);
     }
-    load_chosen(executor, dirname, filename, persistables_of(&program))
+    load_chosen(executor, (dirname, filename), persistables_of(&program), missing)
 }
 
 fn save_chosen(
@@ -184,13 +195,13 @@ fn saved(
     py.detach(|| cluster.saves(&what, &mut save)).map(drop).map_err(from_train)
 }
 
-fn load_chosen(
-    executor: &Bound<'_, PyAny>,
-    dir: Option<PathBuf>,
-    filename: Option<&Bound<'_, PyAny>>,
+fn load_chosen<'py>(
+    executor: &Bound<'py, PyAny>,
+    (dir, filename): (Option<PathBuf>, Option<&Bound<'_, PyAny>>),
     vars: Vec<VarDesc>,
-) -> PyResult<()> {
-    let (py, scope) = (executor.py(), scope_of(executor)?);
+    missing: Option<&str>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let (py, scope, fits) = (executor.py(), scope_of(executor)?, fit::is_wanted(missing)?);
     let scope = &scope.get().0;
     let Some(dir) = dir else {
         let bytes =
@@ -199,10 +210,18 @@ fn load_chosen(
                     "without a dirname, filename must be the bytes of a saved model",
                 )
             })?;
-        return py.detach(|| io::load_vars_from_bytes(scope, &bytes, &vars)).map_err(from_train);
+        py.detach(|| io::load_vars_from_bytes(scope, &bytes, &vars)).map_err(from_train)?;
+        return Ok(None);
     };
     let filename: Option<String> = filename.map(|name| name.extract()).transpose()?;
-    py.detach(|| io::load_vars(scope, &dir, &vars, filename.as_deref())).map_err(from_train)
+    let filename = filename.as_deref();
+    if fits {
+        let fitted =
+            py.detach(|| io::fit_vars(scope, &dir, &vars, filename)).map_err(from_train)?;
+        return fit::report(py, &fitted).map(Some);
+    }
+    py.detach(|| io::load_vars(scope, &dir, &vars, filename)).map_err(from_train)?;
+    Ok(None)
 }
 
 /// Files are read and written in the current scope; whatever runs programs may be named for it.
@@ -451,24 +470,31 @@ fn save(py: Python<'_>, program: &Bound<'_, PyAny>, model_path: PathBuf) -> PyRe
     saved(py, &model_path, || io::save(scope, &program, &model_path))
 }
 
-/// Loads what `save` wrote, or what the other save functions wrote into a directory or a file.
+/// Loads what `save` wrote, or what the other save functions wrote into a directory or a file; `missing` as
+/// in `load_vars`.
 #[pyfunction]
-#[pyo3(signature = (program, model_path, executor=None, var_list=None))]
-fn load(
-    py: Python<'_>,
+#[pyo3(signature = (program, model_path, executor=None, var_list=None, missing=None))]
+fn load<'py>(
+    py: Python<'py>,
     program: &Bound<'_, PyAny>,
     model_path: PathBuf,
     executor: Option<&Bound<'_, PyAny>>,
     var_list: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
+    missing: Option<&str>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
     if let Some(executor) = executor {
         executor.getattr("run")?;
     }
     let (program, names) = (program_arg(py, Some(program))?, names_in(var_list)?);
     let scope = context::global_scope(py)?;
     let (program, scope) = (Program::clone(&program.get().lock()), &scope.get().0);
+    if fit::is_wanted(missing)? {
+        let fitted = py.detach(|| io::fit_state(scope, &program, &model_path));
+        return fit::report(py, &fitted.map_err(from_train)?).map(Some);
+    }
     let names = names.as_ref().map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
-    py.detach(|| io::load(scope, &program, &model_path, names.as_deref())).map_err(from_train)
+    py.detach(|| io::load(scope, &program, &model_path, names.as_deref())).map_err(from_train)?;
+    Ok(None)
 }
 
 fn names_in(list: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<String>>> {

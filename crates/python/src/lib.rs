@@ -14,6 +14,7 @@ mod executor;
 mod feed;
 mod feed_desc;
 mod feeder;
+mod fit;
 mod fleet;
 mod framework;
 mod from_dataset;

@@ -35,6 +35,8 @@ pub struct Plan {
     pub init: BTreeMap<String, Tensor>,
     /// A saved model that servers load before they serve.
     pub model: Option<PathBuf>,
+    /// They take what fits of it.
+    pub fits: bool,
     /// How gradients are sent in the background, where they are.
     pub communicator: CommunicatorConfig,
     /// Whose step is next, so that an asynchronous job runs the same way each time; empty if
@@ -53,6 +55,7 @@ impl Plan {
             config: Config::default(),
             init: BTreeMap::new(),
             model: None,
+            fits: false,
             communicator: CommunicatorConfig::default(),
             turns: Vec::new(),
             n_devices: 1,
@@ -261,7 +264,11 @@ fn serve((plan, alarm): (&Plan, &Alarm), mut net: Net, list: &str, endpoint: &st
     }
     if let Some(dir) = &plan.model {
         let job = main.distributed.as_ref().expect("transpiled");
-        io::load_slices(job, &scope, dir).unwrap_or_else(|error| panic!("loading: {error}"));
+        let loaded = match plan.fits {
+            true => io::fit_slices(job, &scope, dir).map(drop),
+            false => io::load_slices(job, &scope, dir),
+        };
+        loaded.unwrap_or_else(|error| panic!("loading: {error}"));
     }
     let serving = Serving { log: Arc::new(|_| {}), ..Serving::default() };
     let served = train::serve::serve(&main, &scope, &serving, || alarm.rings());

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use program::distributed::Applies;
-use program::{Distributed, Net, Program, Var};
+use program::{Net, Program, Var};
 use ps::server::{Apply, Config as ServerConfig, End, Server, Store};
 use ps::tcp::{Listener, Patience, Stop};
 use tempfile::TempDir;
@@ -55,7 +55,7 @@ pub struct Plan {
     pub n_trainers: usize,
     /// The transpiler's configuration.
     pub config: Config,
-    /// Steps of each trainer.
+    /// Steps of each trainer; 0 if its script knows.
     pub n_steps: Vec<usize>,
     /// Between two cuts.
     pub cut_every_ms: u64,
@@ -81,6 +81,7 @@ pub struct Outcome {
 }
 
 /// What the threads of a job share.
+#[derive(Debug)]
 struct Shared {
     plan: Plan,
     list: String,
@@ -102,6 +103,35 @@ struct Shared {
 #[derive(Debug)]
 pub struct Died;
 
+/// One process of a trainer, as its script sees it.
+#[derive(Debug)]
+pub struct Trainer<'a> {
+    /// Its rank.
+    pub id: usize,
+    /// Which start of it this is, from 1.
+    pub n_starts: usize,
+    /// Its programs.
+    pub net: &'a Net,
+    /// What is made small.
+    pub loss: &'a Var,
+    /// The scope of its variables.
+    pub scope: &'a Scope,
+    /// Its servers.
+    pub cluster: &'a Cluster,
+    /// The folder of the job.
+    pub folder: &'a Path,
+    shared: &'a Shared,
+    /// Set when it dies: it does not wait for anybody any more.
+    dead: Arc<AtomicBool>,
+}
+
+impl Trainer<'_> {
+    /// It has done a step: whoever is to die now dies. A trainer that does ends at once.
+    pub fn stepped(&self, step: usize) -> Result<(), Died> {
+        self.shared.stepped(self.id, step).inspect_err(|_| self.dead.store(true, Ordering::Relaxed))
+    }
+}
+
 impl Shared {
     fn log(self: &Arc<Self>, who: String) -> Log {
         let shared = self.clone();
@@ -121,8 +151,11 @@ impl Shared {
     fn stepped(&self, trainer: usize, step: usize) -> Result<(), Died> {
         let n_cuts = self.kept.iter().map(|kept| kept.load(Ordering::Relaxed)).min().unwrap_or(0);
         let mut deaths = self.deaths.lock().expect("no panic");
-        let is_due =
-            |death: &Death| death.by == trainer && step >= death.step && n_cuts >= death.n_cuts;
+        let n_steps = self.plan.n_steps[trainer];
+        let is_last = n_steps > 0 && step + 10 >= n_steps;
+        let is_due = |death: &Death| {
+            death.by == trainer && step >= death.step && (n_cuts >= death.n_cuts || is_last)
+        };
         while deaths.first().is_some_and(is_due) {
             let death = deaths.remove(0);
             self.say("fate", &format!("{:?} dies after step {step} of {trainer}", death.victim));
@@ -164,20 +197,29 @@ pub fn run(
     build: impl Fn() -> (Net, Var) + Sync,
     feed: impl Fn(usize, usize) -> Feed + Sync,
 ) -> Outcome {
-    run_script(plan, build, |trainer| {
-        trainer.start();
-        (0..trainer.n_steps()).try_for_each(|step| {
-            let feed = feed(trainer.id, step);
-            trainer.step(step, feed)
-        })
+    run_script(plan, build, |trainer, exe| {
+        let (id, mut losses) = (trainer.id, Vec::new());
+        for step in 0..plan.n_steps[id] {
+            let (feed, fetch) = (&mut feed(id, step), [trainer.loss.name()]);
+            let ran = exe.run(&trainer.net.main, trainer.scope, feed, &fetch);
+            let values = ran.unwrap_or_else(|error| panic!("trainer {id}, step {step}: {error}"));
+            losses.push(values[0].get_f64(0));
+            trainer.stepped(step)?;
+        }
+        Ok(losses)
     })
 }
 
-/// Runs a job whose trainers do as a script says, from its beginning whenever they are started.
+/// What a script does between its start and its end; returns the losses it saw.
+pub trait Script: Fn(&Trainer<'_>, &mut Executor) -> Result<Vec<f64>, Died> + Sync {}
+
+impl<F: Fn(&Trainer<'_>, &mut Executor) -> Result<Vec<f64>, Died> + Sync> Script for F {}
+
+/// The same for trainers that run any script.
 pub fn run_script(
     plan: &Plan,
     build: impl Fn() -> (Net, Var) + Sync,
-    script: impl Fn(&mut Trainer) -> Result<(), Died> + Sync,
+    script: impl Script,
 ) -> Outcome {
     let endpoints = free_endpoints(plan.n_servers);
     let endpoints: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
@@ -290,122 +332,60 @@ fn keep_trainer(
     shared: &Arc<Shared>,
     id: usize,
     build: &(impl Fn() -> (Net, Var) + Sync),
-    script: &(impl Fn(&mut Trainer) -> Result<(), Died> + Sync),
+    script: &impl Script,
 ) -> (Vec<f64>, usize) {
     let _alarm = Alarm(shared.clone());
     for n_starts in 1.. {
-        let mut trainer = Trainer::new(shared, id, build());
-        trainer.n_starts = n_starts;
-        match script(&mut trainer) {
-            Ok(()) => {
-                trainer.finish();
-                return (trainer.losses, n_starts);
-            }
-            Err(Died) => {
-                trainer.cluster.abandon();
-                shared.say(&format!("trainer {id}"), "was killed");
-            }
+        match train(shared, (id, n_starts), build(), script) {
+            Ok(losses) => return (losses, n_starts),
+            Err(Died) => shared.say(&format!("trainer {id}"), "was killed"),
         }
     }
     (Vec::new(), 0)
 }
 
-/// A process of a trainer.
-pub struct Trainer {
-    /// Its rank.
-    pub id: usize,
-    /// Which start of it this is, from 1.
-    pub n_starts: usize,
-    /// Runs its programs.
-    pub exe: Executor,
-    /// Its variables.
-    pub scope: Scope,
-    /// Its servers.
-    pub cluster: Cluster,
-    /// Its programs.
-    pub net: Net,
-    /// What it minimizes.
-    pub loss: String,
-    /// What it has seen.
-    pub losses: Vec<f64>,
-    shared: Arc<Shared>,
-}
-
-impl std::fmt::Debug for Trainer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "trainer {}, start {}", self.id, self.n_starts)
+/// What a trainer's script does, from its beginning to its end.
+fn train(
+    shared: &Arc<Shared>,
+    (id, n_starts): (usize, usize),
+    (mut net, loss): (Net, Var),
+    script: &impl Script,
+) -> Result<Vec<f64>, Died> {
+    shared.transpile(&mut net, id);
+    let job = net.main.distributed.clone().expect("transpiled");
+    let log = shared.log(format!("trainer {id}"));
+    let patience = Patience { recover_ms: DEADLINE.as_millis() as u64, ..Patience::default() };
+    let cluster = Cluster::new(patience, log);
+    let dead = Arc::new(AtomicBool::new(false));
+    let (stops, is_dead) = (shared.clone(), dead.clone());
+    cluster.set_stops(Arc::new(move || is_dead.load(Ordering::Relaxed) || stops.is_over()));
+    let (scope, mut exe) = (Scope::new(), Executor::new());
+    exe.set_cluster(cluster.clone());
+    if job.via_communicator && job.mode.sends_in_background() {
+        cluster.start_communicator(&job, CommunicatorConfig::default());
     }
-}
-
-impl Trainer {
-    fn new(shared: &Arc<Shared>, id: usize, (mut net, loss): (Net, Var)) -> Self {
-        shared.transpile(&mut net, id);
-        let recover_ms = DEADLINE.as_millis() as u64;
-        let patience = Patience { recover_ms, ..Patience::default() };
-        let cluster = Cluster::new(patience, shared.log(format!("trainer {id}")));
-        let stops = shared.clone();
-        cluster.set_stops(Arc::new(move || stops.is_over()));
-        let (scope, mut exe) = (Scope::new(), Executor::new());
-        exe.set_cluster(cluster.clone());
-        let (loss, losses, shared) = (loss.name().to_string(), Vec::new(), shared.clone());
-        Self { id, n_starts: 1, exe, scope, cluster, net, loss, losses, shared }
+    let fail = |what: &str, error: train::Error| -> ! { panic!("trainer {id}, {what}: {error}") };
+    let started = exe.run(&net.startup, &scope, &mut Feed::new(), &[]);
+    started.unwrap_or_else(|error| fail("startup", error));
+    let (net, loss, scope, folder) = (&net, &loss, &scope, shared.folder.as_path());
+    let cluster = &cluster;
+    let trainer = Trainer { id, n_starts, net, loss, scope, cluster, folder, shared, dead };
+    let ran = script(&trainer, &mut exe);
+    let losses = ran.inspect_err(|_| cluster.abandon())?;
+    let dir = shared.folder.join("model");
+    cluster.stop_communicator(scope).unwrap_or_else(|error| fail("stop", error));
+    // Who is at a meeting sends no rounds: others must not wait for one.
+    let n_steps = &shared.plan.n_steps;
+    if n_steps.iter().all(|n| *n == n_steps[0]) {
+        cluster.meet("end", Vec::new()).unwrap_or_else(|error| fail("meeting", error));
     }
-
-    /// How many steps it makes.
-    pub fn n_steps(&self) -> usize {
-        self.shared.plan.n_steps[self.id]
+    if id == 0 {
+        let save = || io::save_distributed(cluster, scope, (&dir, None), &net.main, &job);
+        let saved = cluster.saves("model", &mut || save().map(|()| Vec::new()));
+        saved.unwrap_or_else(|error| fail("save", error));
     }
-
-    /// Fails the test.
-    pub fn fail(&self, what: &str, error: &train::Error) -> ! {
-        panic!("trainer {}, {what}: {error}", self.id)
-    }
-
-    fn job(&self) -> Arc<Distributed> {
-        self.net.main.distributed.clone().expect("transpiled")
-    }
-
-    /// Starts its sender, and gets its parameters.
-    pub fn start(&mut self) {
-        let job = self.job();
-        if job.via_communicator && job.mode.sends_in_background() {
-            self.cluster.start_communicator(&job, CommunicatorConfig::default());
-        }
-        let started = self.exe.run(&self.net.startup, &self.scope, &mut Feed::new(), &[]);
-        started.unwrap_or_else(|error| self.fail("startup", &error));
-    }
-
-    /// Makes a step; it may be its last.
-    pub fn step(&mut self, step: usize, mut feed: Feed) -> Result<(), Died> {
-        let ran = self.exe.run(&self.net.main, &self.scope, &mut feed, &[&self.loss]);
-        let loss = ran.unwrap_or_else(|error| self.fail("step", &error))[0].get_f64(0);
-        self.losses.push(loss);
-        self.stepped(step)
-    }
-
-    /// After a step that was made in another way.
-    pub fn stepped(&self, step: usize) -> Result<(), Died> {
-        self.shared.stepped(self.id, step)
-    }
-
-    /// The end of a script: trainer 0 saves, and all complete.
-    fn finish(&mut self) {
-        let (plan, cluster, scope) = (&self.shared.plan, &self.cluster, &self.scope);
-        let stopped = cluster.stop_communicator(scope);
-        stopped.unwrap_or_else(|error| self.fail("stop", &error));
-        // Who is at a meeting sends no rounds: others must not wait for one.
-        if plan.n_steps.iter().all(|&n_steps| n_steps == plan.n_steps[0]) {
-            let met = cluster.meet("end", Vec::new());
-            met.unwrap_or_else(|error| self.fail("meeting", &error));
-        }
-        if self.id == 0 {
-            let (dir, job) = (self.shared.folder.join("model"), self.job());
-            let save = || io::save_distributed(cluster, scope, (&dir, None), &self.net.main, &job);
-            let saved = cluster.saves("model", &mut || save().map(|()| Vec::new()));
-            saved.unwrap_or_else(|error| self.fail("save", &error));
-        }
-        cluster.complete().unwrap_or_else(|error| self.fail("complete", &error));
-    }
+    cluster.complete().unwrap_or_else(|error| fail("complete", error));
+    Ok(losses)
 }
 
 type Saved = (BTreeMap<String, Tensor>, BTreeMap<String, Vec<u8>>);

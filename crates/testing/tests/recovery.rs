@@ -13,7 +13,7 @@ use testing::models::{self, Ctr};
 use testing::recovery::{Death, Died, Outcome, Plan, Trainer as Process, Victim, run, run_script};
 use train::parallel::{LossScale, Parallel, split};
 use train::transpile::Config;
-use train::{Error, Feed};
+use train::{Error, Executor, Feed};
 
 use Victim::{Server, Trainer};
 
@@ -192,31 +192,32 @@ fn every_step_counts_once_in_geo() {
 fn what_a_script_does_between_steps_comes_back_too() {
     let deaths =
         [death(0, 60, 1, Server(1)), death(1, 110, 0, Trainer(0)), death(1, 160, 0, Trainer(1))];
-    let plan = Plan { n_steps: vec![200; 2], ..plan(Config::default(), &deaths) };
-    same_by(&plan, |plan| run_script(plan, ctr, by_hand));
+    same_by(&plan(Config::default(), &deaths), |plan| run_script(plan, ctr, by_hand));
 }
 
-fn by_hand(trainer: &mut Process) -> Result<(), Died> {
-    trainer.start();
+fn by_hand(trainer: &Process<'_>, _: &mut Executor) -> Result<Vec<f64>, Died> {
+    let fail = |error: Error| -> ! { panic!("trainer {}: {error}", trainer.id) };
+    let mut losses = Vec::new();
     let mut parallel = Parallel::new(2, Some(LossScale::PerDevice));
-    parallel.set_cluster(&trainer.cluster);
+    parallel.set_cluster(trainer.cluster);
     let ops = &trainer.net.main.block(0).ops;
     let stat = ops.iter().find_map(|op| op.input_names("StatPos").first().cloned()).unwrap();
-    for step in 0..trainer.n_steps() {
+    for step in 0..N_STEPS {
         let feed = clicks(trainer.id, step);
-        let mut feeds = split(&feed, 2, false, |_| false).unwrap();
-        let ran = parallel.run(&trainer.net.main, &trainer.scope, &mut feeds, &[&trainer.loss]);
-        let parts = ran.unwrap_or_else(|error| trainer.fail("step", &error)).remove(0);
-        trainer.losses.extend(parts.iter().map(|part| part.get_f64(0)));
+        let (mut feeds, fetch) =
+            (split(&feed, 2, false, |_| false).unwrap(), [trainer.loss.name()]);
+        let ran = parallel.run(&trainer.net.main, trainer.scope, &mut feeds, &fetch);
+        let parts = ran.unwrap_or_else(|error| fail(error)).remove(0);
+        losses.extend(parts.iter().map(|part| part.get_f64(0)));
         if step % 10 == 9 {
             let bring = &mut || {
                 let sum = trainer.scope.read(&stat, |value| value.tensor().map(total));
                 Ok(sum.flatten().unwrap_or(-1.0).to_le_bytes().to_vec())
             };
             let met = trainer.cluster.meet_with("sum", bring);
-            let met = met.unwrap_or_else(|error| trainer.fail("meeting", &error));
+            let met = met.unwrap_or_else(|error| fail(error));
             let bytes = met.iter().map(|bytes| f64::from_le_bytes(bytes[..8].try_into().unwrap()));
-            trainer.losses.extend(bytes);
+            losses.extend(bytes);
             // In a repeated script nothing was computed: there is nothing to set back.
             trainer.scope.write(&stat, |value| {
                 if let Some(tensor) = value.tensor() {
@@ -226,7 +227,7 @@ fn by_hand(trainer: &mut Process) -> Result<(), Died> {
         }
         trainer.stepped(step)?;
     }
-    Ok(())
+    Ok(losses)
 }
 
 fn total(tensor: &Tensor) -> f64 {
@@ -238,31 +239,31 @@ fn total(tensor: &Tensor) -> f64 {
 fn a_script_that_does_not_repeat_itself_is_told_so() {
     let plan = Plan {
         n_trainers: 1,
-        n_steps: vec![200],
-        ..plan(Config::default(), &[death(0, 50, 1, Trainer(0))])
+        // It dies when there is a cut, and not before.
+        n_steps: vec![0],
+        ..plan(Config::default(), &[death(0, 50, 3, Trainer(0))])
     };
     let told = Mutex::new(Vec::new());
-    let outcome = run_script(&plan, ctr, |trainer| {
-        trainer.start();
-        for step in 0..trainer.n_steps() {
+    let outcome = run_script(&plan, ctr, |trainer, exe| {
+        for step in 0..1500 {
             let (is_other, is_shorter) = (trainer.n_starts == 2, trainer.n_starts == 3);
-            let mut feed = clicks(usize::from(is_other && step == 7), step);
-            let loss = [trainer.loss.as_str()];
-            let fetch = if is_shorter && step == 9 { &[][..] } else { &loss };
-            let ran = trainer.exe.run(&trainer.net.main, &trainer.scope, &mut feed, fetch);
+            let mut feed = clicks(usize::from(is_other && step == 0), step);
+            let loss = [trainer.loss.name()];
+            let fetch = if is_shorter && step == 1 { &[][..] } else { &loss };
+            let ran = exe.run(&trainer.net.main, trainer.scope, &mut feed, fetch);
             if let Err(error) = ran {
                 told.lock().unwrap().push(error);
                 return Err(Died);
             }
             trainer.stepped(step)?;
         }
-        Ok(())
+        Ok(Vec::new())
     });
     assert_eq!(outcome.n_starts, [4]);
     // Event 0 is the startup program.
     let told = told.into_inner().unwrap();
-    assert!(matches!(told[0], Error::OtherValues { event: 8, .. }), "{}", told[0]);
-    assert!(matches!(told[1], Error::OtherEvent { event: 10, .. }), "{}", told[1]);
+    assert!(matches!(told[0], Error::OtherValues { event: 1, .. }), "{}", told[0]);
+    assert!(matches!(told[1], Error::OtherEvent { event: 2, .. }), "{}", told[1]);
     let text = told[1].to_string();
     assert!(text.contains(&format!("fetches {}", trainer_loss())), "{text}");
     assert!(text.contains("fetches nothing"), "{text}");

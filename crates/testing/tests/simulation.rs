@@ -303,7 +303,7 @@ fn a_killed_trainer_is_named() {
         plan.kill = Some(Kill { trainer, at_ms, back_ms: None });
         let report = plan.run();
         check_rounds(&plan, &report);
-        let patience = GRACE_MS + 8 * plan.faults.delay_ms_max + plan.faults.stall_ms + 3_000;
+        let patience = GRACE_MS + 12 * plan.faults.delay_ms_max + plan.faults.stall_ms + 3_000;
         for (id, outcome) in report.outcomes.iter().enumerate() {
             match outcome {
                 None => assert_eq!(id as u32, trainer, "SEED={seed}"),

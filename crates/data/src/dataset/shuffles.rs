@@ -3,20 +3,34 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Dataset, memory_len};
+use super::Dataset;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::random::Random;
 use crate::share::{self, Head};
 use crate::shuffle::{self, Exchange};
 
+/// How many samples a trainer holds after a global shuffle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Samples in memory.
+    pub n_samples: u64,
+    /// Samples that were left out, because their names had not as many as they should.
+    pub n_unmerged: u64,
+}
+
 impl Dataset {
     /// Puts the samples of this trainer in random order.
     pub fn local_shuffle(&mut self) -> Result<()> {
         self.only_in_memory("local shuffle", "local_shuffle")?;
         let seed = self.next_seed();
-        Arc::make_mut(self.loaded()?).shuffle(seed);
-        self.n_shuffled = memory_len(self.memory.as_ref());
+        match self.loaded() {
+            Ok(memory) => Arc::make_mut(memory).shuffle(seed),
+            // It is only counted: the samples come with a later shuffle.
+            Err(Error::ShareGone) => {}
+            Err(error) => return Err(error),
+        }
+        self.n_shuffled = self.len();
         Ok(())
     }
 
@@ -59,17 +73,27 @@ impl Dataset {
 
     /// Holds what [`Dataset::global_shuffle_kept`] kept in a file, and asks nobody for it. Before it
     /// the dataset must hold what it held before that shuffle.
-    pub fn take_kept(&mut self, path: &Path) -> Result<()> {
+    ///
+    /// A file that is not there was removed because a later one took its place. Then the dataset only
+    /// counts its samples ([`Held`]), until it takes that one.
+    pub fn take_kept(&mut self, path: &Path, held: Held) -> Result<()> {
         self.only_in_memory("global shuffle", "global_shuffle")?;
-        self.loaded()?;
-        let missing = || Error::ReadFile {
-            file: path.display().to_string(),
-            source: std::io::ErrorKind::NotFound.into(),
-        };
-        let kept = share::read(path, &self.facts(), &self.settings.slots)?;
-        let (head, memory) = kept.ok_or_else(missing)?;
-        self.hold(memory, head.n_unmerged);
+        self.wait_loaded()?;
+        match share::read(path, &self.facts(), &self.settings.slots)? {
+            Some((head, memory)) => self.hold(memory, head.n_unmerged),
+            None => {
+                self.n_shuffles += 1;
+                self.set_memory(None);
+                self.n_gone = Some(held.n_samples);
+                (self.n_shuffled, self.n_unmerged) = (held.n_samples, held.n_unmerged);
+            }
+        }
         Ok(())
+    }
+
+    /// What it holds after a global shuffle.
+    pub fn held(&self) -> Held {
+        Held { n_samples: self.len(), n_unmerged: self.n_unmerged }
     }
 
     /// The samples after a global shuffle, and how many it left out; those here stay as they are.
@@ -93,8 +117,8 @@ impl Dataset {
     /// A global shuffle is done.
     fn hold(&mut self, memory: Memory, n_unmerged: u64) {
         self.n_shuffles += 1;
-        (self.memory, self.original) = (Some(Arc::new(memory)), None);
-        (self.n_unmerged, self.n_shuffled) = (n_unmerged, memory_len(self.memory.as_ref()));
+        self.set_memory(Some(memory));
+        (self.n_unmerged, self.n_shuffled) = (n_unmerged, self.len());
     }
 
     /// Gives some slots the values of other samples; those mixed before get their own back.
@@ -111,7 +135,10 @@ impl Dataset {
         let wanted: Vec<bool> =
             used.iter().map(|&name| names.iter().any(|wanted| wanted == name)).collect();
         let seed = self.next_seed();
-        let now = self.loaded()?.clone();
+        let now = match self.loaded() {
+            Err(Error::ShareGone) => return Ok(()),
+            loaded => loaded?.clone(),
+        };
         let original = self.original.get_or_insert(now).clone();
         let mixed = original.mixed(&slots, &wanted, seed, n_candidates);
         self.memory = Some(Arc::new(mixed));

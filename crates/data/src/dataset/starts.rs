@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Dataset, memory_len};
+use super::Dataset;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::pass::Pass;
@@ -104,20 +104,19 @@ impl Dataset {
 
     /// What decides which samples a pass reads now.
     pub(super) fn facts(&self) -> Facts {
-        let memory = (memory_len(self.memory.as_ref()), self.n_shuffles);
+        let memory = (self.len(), self.n_shuffles);
         Facts::of(self.kind, &self.settings, memory)
     }
 
     fn start_memory(&mut self, n: usize) -> Result<Vec<Reader>> {
-        self.wait_loaded()?;
-        let memory = self.memory.as_ref().ok_or(Error::NotLoaded)?;
+        let memory = self.loaded()?.clone();
         let Settings { batch_size, slots, .. } = &self.settings;
         let positive = [("batch_size", *batch_size), ("thread_num", n)];
         if let Some((setting, found)) = positive.into_iter().find(|(_, value)| *value == 0) {
             let (expected, found) = ("1 or more", found.to_string());
             return Err(Error::BadSetting { setting, expected, found });
         }
-        let ranges = memory::ranges(memory, n, *batch_size, slots);
+        let ranges = memory::ranges(&memory, n, *batch_size, slots);
         self.stop = Arc::default();
         let reader = |range| Reader(Source::Memory(range, self.stop.clone()));
         Ok(ranges.into_iter().map(reader).collect())

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::console::Console;
 use super::group::Group;
@@ -21,6 +21,8 @@ use crate::signals::{SIGTERM, is_from_outside, name_of};
 /// How much of a failed process's log is shown.
 const TAIL_LINES: usize = 20;
 const TAIL_BYTES: u64 = 16 << 10;
+/// A worker that still runs so long after its servers have ended was not through with them.
+const SERVED: Duration = Duration::from_secs(1);
 
 /// A process of the job.
 pub(super) struct Member<'a> {
@@ -28,7 +30,9 @@ pub(super) struct Member<'a> {
     child: Child,
     started: Instant,
     pub(super) status: Option<ExitStatus>,
-    /// A server that ended in order, but because it was told to, and not by this launcher.
+    /// When that was seen.
+    ended: Option<Instant>,
+    /// It ended in order, but because it was told to, and not by this launcher.
     was_told: bool,
     /// Where in the log what it writes begins.
     log_start: u64,
@@ -57,6 +61,7 @@ impl<'a> Member<'a> {
             child,
             started: Instant::now(),
             status: None,
+            ended: None,
             was_told: false,
             log_start,
             restarts: Restarts::default(),
@@ -108,9 +113,28 @@ impl<'a> Member<'a> {
             return;
         }
         self.status = self.child.try_wait().unwrap_or(None);
-        let is_server = self.process.part == Part::Server;
-        let is_told = |line: &String| line.contains(lines::SIGNALLED);
-        self.was_told = is_server && self.is_well() && self.last_lines().iter().any(is_told);
+        self.ended = self.status.map(|_| Instant::now());
+        let told = match self.process.part {
+            Part::Server => lines::SIGNALLED,
+            Part::Trainer => train::remote::ENDS,
+        };
+        self.was_told = self.is_well() && self.last_lines().iter().any(|line| line.contains(told));
+    }
+
+    /// Whether it needs servers, because it was started again and has not come to its end.
+    pub(super) fn needs_servers(&self) -> bool {
+        self.process.part == Part::Trainer && self.n_restarts > 0 && self.is_running()
+    }
+
+    /// Starts a server again that has ended because all trainers had completed: one of them died
+    /// after that, and needs what the server has kept.
+    pub(super) fn serve_again(&mut self, console: &mut Console) {
+        let is_over = self.ended.is_some_and(|ended| ended.elapsed() >= SERVED);
+        if self.process.part == Part::Server && self.is_well() && is_over && self.due.is_none() {
+            self.due = Some(Instant::now());
+            let name = &self.process.name;
+            console.say(&format!("{name} is started again, for a worker that was"));
+        }
     }
 
     pub(super) fn wait(&mut self) {
@@ -147,7 +171,7 @@ impl<'a> Member<'a> {
         (self.child, self.log_start) =
             starter.spawn(self.process, group, self.n_restarts, Some(line))?;
         (self.started, self.status, self.due) = (Instant::now(), None, None);
-        self.was_told = false;
+        (self.ended, self.was_told) = (None, false);
         Ok(())
     }
 
@@ -156,6 +180,7 @@ impl<'a> Member<'a> {
         let outside = "from outside of this job (somebody's kill, a scheduler, too little memory)";
         let how = match self.status.map(|status| (status.code(), status.signal())) {
             Some((Some(_), _)) if self.was_told => format!("was ended by a signal {outside}"),
+            Some((Some(0), _)) => "was through".to_string(),
             Some((Some(code), _)) => format!("failed with exit code {code}"),
             Some((None, Some(signal))) if is_from_outside(signal) => {
                 format!("was killed by {} {outside}", name_of(signal))

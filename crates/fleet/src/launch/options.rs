@@ -22,7 +22,7 @@ usage: launch_ps [options] script [arguments]
   --print_config BOOL     say what is started (True)
   --snapshot_dir DIR      where snapshots of the job go; a launcher that is started again with the same
                           folder goes on where the job was
-  --snapshot_secs S       how often snapshots are written (10)
+  --snapshot_secs S       how often snapshots are written (1)
   --resume DIR            go on from the snapshots in DIR, also with other numbers of processes
   --max_restarts N        how often a process that died is started again within 10 minutes (5 with
                           --snapshot_dir, otherwise 0: the job ends)

@@ -140,6 +140,9 @@ impl<'a> Processes<'a> {
                 return Ok(End::Done);
             }
             self.members.iter_mut().for_each(|member| member.decide(self.job, console));
+            if self.job.policy.has_snapshots && self.members.iter().any(Member::needs_servers) {
+                self.members.iter_mut().for_each(|member| member.serve_again(console));
+            }
             for who in self.lost() {
                 if reported.insert(who) {
                     self.members[who].report(console);

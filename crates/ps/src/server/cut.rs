@@ -18,11 +18,22 @@ pub(super) struct Cuts {
     /// The last one whose parts came.
     begun: u64,
     collecting: Option<Collecting>,
-    /// The one that is being written, and what is complete.
-    writing: Option<(u64, u64)>,
+    writing: Option<Writing>,
+    /// Journals of cuts that were left out or failed: they go with the next one.
+    owed: Vec<u8>,
     /// What trainers gave last: who is gone gives nothing more, and may still be asked for by a process that
     /// does not know it.
     states: BTreeMap<TrainerId, Vec<u8>>,
+}
+
+/// A cut that is being written.
+#[derive(Debug)]
+struct Writing {
+    cut: u64,
+    /// What all servers have kept.
+    complete: u64,
+    /// What is written with it, should it fail.
+    journal: Vec<u8>,
 }
 
 /// A cut of which not all parts are here.
@@ -84,6 +95,7 @@ impl Cuts {
     /// A term is over, and with it what was being made.
     pub(super) fn forget_term(&mut self) {
         (self.collecting, self.writing) = (None, None);
+        self.owed.clear();
     }
 
     /// Those after this one are of no use any more.
@@ -100,6 +112,18 @@ impl Cuts {
     /// This one turned out to be damaged.
     pub(super) fn forget_one(&mut self, damaged: u64) {
         self.kept.retain(|&cut| cut != damaged);
+    }
+
+    /// Keeps a journal for the next cut.
+    fn owe(&mut self, trainer: TrainerId, journal: &[u8]) {
+        add_entry(&mut self.owed, trainer, journal);
+    }
+
+    /// There will be no such cut; whose parts wait to be served.
+    fn give_up(&mut self) -> Vec<Change> {
+        let Some(collecting) = self.collecting.take() else { return Vec::new() };
+        collecting.parts.iter().for_each(|(&trainer, part)| self.owe(trainer, &part.journal));
+        collecting.waiting
     }
 
     /// Nothing is to be expected of this trainer any more.
@@ -121,6 +145,7 @@ impl Server {
             self.begin_cut(cut);
         }
         let Some(collecting) = self.cuts.collecting.as_mut().filter(|it| it.cut == cut) else {
+            self.cuts.owe(change.trainer, &journal);
             return Progress::Served;
         };
         // What all servers have kept, this one has.
@@ -141,11 +166,11 @@ impl Server {
     /// The first part of a cut is here.
     fn begin_cut(&mut self, cut: u64) {
         self.cuts.begun = cut;
-        if let Some((writing, _)) = self.cuts.writing {
+        if let Some(Writing { cut: writing, .. }) = self.cuts.writing {
             let line = format!("cut {cut} is left out: cut {writing} is still being written");
             return self.warn(line);
         }
-        let before = self.cuts.collecting.take();
+        let before = self.cuts.give_up();
         self.cuts.collecting = Some(Collecting {
             cut,
             complete: self.cuts.kept.first().copied().unwrap_or_default(),
@@ -153,7 +178,7 @@ impl Server {
             protocol: Protocol::default(),
             awaited: self.members.taking_part(),
             parts: BTreeMap::new(),
-            waiting: before.map_or_else(Vec::new, |before| before.waiting),
+            waiting: before,
         });
     }
 
@@ -183,7 +208,7 @@ impl Server {
         let waiting = std::mem::take(&mut collecting.waiting);
         collecting.mark = Mark::Made;
         if let Err(refusal) = marked {
-            self.cuts.collecting = None;
+            self.cuts.give_up();
             self.no_cut(now, cut, &refusal);
         }
         self.check_cut();
@@ -205,24 +230,23 @@ impl Server {
         protocol.gone.retain(|(trainer, _)| was_here(trainer));
         let gone = self.members.gone().into_iter().filter(|(trainer, _)| !was_here(trainer));
         protocol.gone.extend(gone);
-        let mut journal = Vec::new();
+        let mut journal = std::mem::take(&mut self.cuts.owed);
         for (trainer, part) in parts {
             if !part.state.is_empty() {
                 self.cuts.states.insert(trainer, part.state);
             }
-            if !part.journal.is_empty() {
-                add_entry(&mut journal, trainer, &part.journal);
-            }
+            add_entry(&mut journal, trainer, &part.journal);
         }
         let states = self.cuts.states.clone().into_iter().collect();
-        self.cuts.writing = Some((cut, complete));
+        self.cuts.writing = Some(Writing { cut, complete, journal: journal.clone() });
         let (term, state) = (self.terms.number(), Kept { protocol, states }.to_bytes());
         let record = CutRecord { cut, term, complete, state, journal };
         self.run(Purpose::WriteCut(self.ticked), Task::WriteCut(record));
     }
 
     pub(super) fn cut_written(&mut self, now: Millis, ms: u64, written: Result<Written, Refusal>) {
-        let Some((cut, complete)) = self.cuts.writing.take() else { return };
+        let Some(writing) = self.cuts.writing.take() else { return };
+        let Writing { cut, complete, journal } = writing;
         match written {
             Ok(Written { bytes }) => {
                 self.cuts.kept.retain(|&kept| kept >= complete);
@@ -234,7 +258,10 @@ impl Server {
                 self.cut_ended(now);
                 self.tell_all();
             }
-            Err(refusal) => self.no_cut(now, cut, &refusal),
+            Err(refusal) => {
+                self.cuts.owed.splice(0..0, journal);
+                self.no_cut(now, cut, &refusal);
+            }
         }
     }
 

@@ -10,6 +10,9 @@ use crate::message::{Cancel, Due, Go};
 /// With more cuts that not all servers have kept, no others are made.
 const KEPT_MAX: usize = 64;
 
+/// After a cut that could not be: the next attempt.
+const PAUSE_MS: u64 = 50;
+
 /// What the server that leads has in mind.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
@@ -68,6 +71,7 @@ impl Server {
                 attempt.ready.insert(trainer, asker);
                 attempt.since.get_or_insert(self.ticked);
                 self.check_ready();
+                self.check_met();
             }
             None => self.reply(conn, id, Cancel { cut }),
         }
@@ -82,6 +86,17 @@ impl Server {
         self.schedule.gone = Some(cut);
         for Asker { conn, id, .. } in attempt.ready.into_values() {
             self.reply(conn, id, Go { cut });
+        }
+    }
+
+    /// Gives a cut up if those who are not ready wait at a meeting for those who are.
+    pub(super) fn check_met(&mut self) {
+        let Some(attempt) = &self.schedule.attempt else { return };
+        let mut missing = self.members.taking_part();
+        missing.retain(|trainer| !attempt.ready.contains_key(trainer));
+        let meets = |trainer: &TrainerId| self.meetings.has(*trainer);
+        if !attempt.ready.is_empty() && !missing.is_empty() && missing.iter().all(meets) {
+            self.cancel(self.ticked, PAUSE_MS);
         }
     }
 
@@ -102,7 +117,7 @@ impl Server {
             let is_passed = due.after > 0 && self.rounds.applied() > due.after;
             let is_late = |since: Millis| now.since(since) >= self.config.ready_ms;
             if is_passed || attempt.since.is_some_and(is_late) {
-                self.cancel(now);
+                self.cancel(now, if is_passed { PAUSE_MS } else { self.config.ready_ms });
             }
             return;
         }
@@ -131,8 +146,8 @@ impl Server {
         self.tell_all();
     }
 
-    /// Not all were ready in time: later, and the next time later still.
-    fn cancel(&mut self, now: Millis) {
+    /// Not all were ready in time: after a pause, and the next time after a longer one.
+    fn cancel(&mut self, now: Millis, pause_ms: u64) {
         let Some(attempt) = self.schedule.attempt.take() else { return };
         let cut = attempt.due.cut;
         for Asker { conn, id, .. } in attempt.ready.into_values() {
@@ -141,7 +156,7 @@ impl Server {
         let Schedule { n_cancelled, not_before, next, .. } = &mut self.schedule;
         *n_cancelled = (*n_cancelled + 1).min(16);
         let longest = self.config.cut_every_ms.max(self.config.ready_ms);
-        let pause = (self.config.ready_ms << *n_cancelled).min(longest);
+        let pause = (pause_ms << *n_cancelled).min(longest);
         *not_before = now + pause;
         *next = Some(*not_before);
         self.tell_all();

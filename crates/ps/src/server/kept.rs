@@ -110,7 +110,8 @@ impl Kept {
         let mut bytes = VERSION.to_le_bytes().to_vec();
         bytes.extend_from_slice(&(protocol.len() as u64).to_le_bytes());
         bytes.extend_from_slice(&protocol);
-        bytes.extend_from_slice(&(self.states.len() as u32).to_le_bytes());
+        let n = self.states.iter().filter(|(_, state)| !state.is_empty()).count();
+        bytes.extend_from_slice(&(n as u32).to_le_bytes());
         self.states.iter().for_each(|(trainer, state)| add_entry(&mut bytes, *trainer, state));
         bytes
     }
@@ -138,8 +139,11 @@ impl Kept {
     }
 }
 
-/// Adds what a trainer gave to a journal, or to what a cut keeps.
+/// Adds what a trainer gave to a journal, or to what a cut keeps; nothing is not added.
 pub(super) fn add_entry(bytes: &mut Vec<u8>, trainer: TrainerId, given: &[u8]) {
+    if given.is_empty() {
+        return;
+    }
     bytes.extend_from_slice(&trainer.0.to_le_bytes());
     bytes.extend_from_slice(&(given.len() as u64).to_le_bytes());
     bytes.extend_from_slice(given);
@@ -200,7 +204,7 @@ mod tests {
         let stats = Stats { pushes: 7, ..Stats::default() };
         let gone = vec![(TrainerId(1), Gone::Completed), (TrainerId(2), Gone::Left)];
         let parts = vec![(TrainerId(1), vec![part(), part()])];
-        let states = vec![(TrainerId(0), vec![1, 2, 3]), (TrainerId(2), Vec::new())];
+        let states = vec![(TrainerId(0), vec![1, 2, 3]), (TrainerId(2), vec![4])];
         Kept { protocol: Protocol { applied: 9, stats, gone, parts }, states }
     }
 

@@ -31,6 +31,11 @@ impl Meetings {
         self.0.values().all(|meeting| meeting.waiting.is_empty())
     }
 
+    /// Whether a trainer waits at one.
+    pub(super) fn has(&self, trainer: TrainerId) -> bool {
+        self.0.values().any(|meeting| meeting.waiting.contains_key(&trainer))
+    }
+
     /// A trainer is here; the answer, if its meeting was held before. The first one of a meeting asks
     /// who is active.
     pub(super) fn arrive(

@@ -118,6 +118,7 @@ impl Server {
         for (conn, id, met) in self.meetings.settle() {
             self.reply(conn, id, met);
         }
+        self.check_met();
         self.check_stuck();
     }
 }

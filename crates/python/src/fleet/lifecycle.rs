@@ -23,6 +23,7 @@ use super::role::PyRole;
 use super::strategy::PyTrainerConfig;
 use crate::cluster::{cluster, raised_in_wait, tell};
 use crate::error::from_fleet;
+use crate::fit;
 use crate::framework::program::PyProgram;
 use crate::signals::{Raised, signalled, taken};
 use crate::tensor::PyScope;
@@ -147,15 +148,22 @@ impl PyFleet {
         self.lock(py).origin().map(|origin| PyProgram::new_from(origin.clone()))
     }
 
-    /// Fills this server's parameters.
-    #[pyo3(signature = (scope, model_dir = None))]
+    /// Fills this server's parameters, with `missing="init"` from what fits of a model; what that is, is
+    /// printed.
+    #[pyo3(signature = (scope, model_dir = None, missing = None))]
     fn init_server(
         &self,
         py: Python<'_>,
         scope: &PyScope,
         model_dir: Option<PathBuf>,
+        missing: Option<&str>,
     ) -> PyResult<()> {
-        self.wait(py, |fleet| fleet.init_server(&scope.0, model_dir.as_deref()))
+        if !fit::is_wanted(missing)? {
+            return self.wait(py, |fleet| fleet.init_server(&scope.0, model_dir.as_deref()));
+        }
+        let fitted = self.wait(py, |fleet| fleet.fit_server(&scope.0, model_dir.as_deref()))?;
+        fitted.lines().iter().for_each(|line| tell(line));
+        Ok(())
     }
 
     /// Serves; whether to the end. Otherwise a signal came and the process should end.

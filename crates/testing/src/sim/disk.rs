@@ -35,6 +35,8 @@ pub struct Disk {
     files: BTreeMap<u64, File>,
     term: u64,
     under_way: Vec<Write>,
+    /// What is begun is durable at once: for servers that are driven by sockets.
+    pub is_prompt: bool,
     /// A planted bug: torn files are not noticed.
     pub trusts_all: bool,
     /// A planted bug: what was written last is said to be durable and is not.
@@ -71,6 +73,7 @@ impl Disk {
         let old: Vec<Write> = old.collect();
         self.under_way.push(Write::Cut(Box::new(File { record, ledger, journal, is_whole: true })));
         self.under_way.extend(old);
+        self.settle_if(self.is_prompt);
     }
 
     /// Begins to go back to a cut.
@@ -79,11 +82,16 @@ impl Disk {
         let later: Vec<u64> = self.files.range(cut + 1..).map(|(&later, _)| later).collect();
         self.under_way.extend(later.into_iter().map(Write::Delete));
         self.under_way.push(Write::Term(term));
+        self.settle_if(self.is_prompt);
     }
 
     /// What was begun is durable now.
     pub fn commit(&mut self) {
-        if !self.is_lazy {
+        self.settle_if(!self.is_lazy);
+    }
+
+    fn settle_if(&mut self, is_so: bool) {
+        if is_so {
             self.settle();
         }
     }

@@ -18,6 +18,7 @@ use ps::message::{Reply, Request};
 use ps::server::{Action, Apply, Config, Done, End, Server, Work};
 use ps::{ConnId, Millis, Refusal};
 
+pub use disk::Disk;
 pub use ledger::{Applied, Book, GRAD, Ledger, SHARED, SHARED_VAR, TABLE, grad, own, vars};
 pub use rng::Rng;
 pub use seen::Seen;

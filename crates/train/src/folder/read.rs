@@ -243,7 +243,9 @@ impl FileReader {
 
 impl Read for FileReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.file.read(buffer)?;
+        // What was read is still in the cache when its checksum is taken.
+        let n = buffer.len().min(BLOCK_BYTES);
+        let n = self.file.read(&mut buffer[..n])?;
         self.n_read += n as u64;
         if self.saved.is_some() {
             self.checksum.update(&buffer[..n]);

@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::fs::{self, DirEntry, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
 use tensor::EvenIfPoisoned;
+
+use rustix::fs::{Advice, fadvise};
 
 use super::disk::{self, create_dir, create_dir_all, remove_dir_all, sync, write_failed};
 use super::manifest::{SavedFile, SavedPart, SavedVar, is_safe};
@@ -20,6 +23,8 @@ pub(super) const FILES: &str = "files";
 pub(super) const LISTS: &str = "lists";
 /// How the names of files begin that are locked while the processes live that write into the stage.
 const OWNER: &str = "owner-";
+/// Bytes after which the disk is told to begin writing.
+const BEGIN_BYTES: u64 = 8 << 20;
 /// How the name of a stage begins.
 const PREFIX: &str = "stage-";
 
@@ -77,7 +82,7 @@ impl Stage {
             part: None,
         };
         let (checksum, block) = (crc32fast::Hasher::new(), Vec::new());
-        Ok(FileWriter { stage: self, target, file, checksum, block, saved })
+        Ok(FileWriter { stage: self, target, file, checksum, block, n_begun: 0, saved })
     }
 
     /// Where a file will be.
@@ -152,6 +157,8 @@ pub struct FileWriter<'a> {
     checksum: crc32fast::Hasher,
     /// What is not written yet.
     block: Vec<u8>,
+    /// Bytes that the disk was told to begin with.
+    n_begun: u64,
     saved: SavedFile,
 }
 
@@ -185,8 +192,19 @@ impl FileWriter<'_> {
             self.checksum.update(block);
             self.file.write_all(block)?;
             self.saved.n_bytes += block.len() as u64;
+            if self.saved.n_bytes - self.n_begun >= BEGIN_BYTES {
+                self.begin_writing();
+            }
         }
         Ok(())
+    }
+
+    /// Lets the disk begin with what was written, so that less is left when all must be durable.
+    fn begin_writing(&mut self) {
+        let n = NonZeroU64::new(self.saved.n_bytes - self.n_begun);
+        // What is not needed any more is written, and kept until it is. Nothing depends on it.
+        let _ = fadvise(&self.file, self.n_begun, n, Advice::DontNeed);
+        self.n_begun = self.saved.n_bytes;
     }
 }
 

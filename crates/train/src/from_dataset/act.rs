@@ -8,6 +8,7 @@ use super::course::{Course, What};
 use super::cutting::Cuts;
 use super::{Audience, Pass, Report, answer};
 use crate::error::Result;
+use crate::executor::event::talks;
 use crate::executor::{Executor, Options};
 use crate::recover::{Kind, Print, Repeat, Uses, digest};
 use crate::remote::{Act, Cluster};
@@ -40,6 +41,10 @@ struct PassAct<'a> {
 }
 
 impl Act for PassAct<'_> {
+    fn talks(&self) -> bool {
+        talks(self.what.program, self.executor.cluster())
+    }
+
     fn print(&self) -> Print {
         let names = digest(u64::from(self.what.pass.infers), self.label().as_bytes());
         Print { kind: Kind::Pass, names, values: self.dataset.digest() }
@@ -64,8 +69,8 @@ impl Act for PassAct<'_> {
         let cluster = self.executor.cluster().clone();
         let cuts = cluster.recovers().then_some(&cluster as &dyn Cuts);
         let Self { executor, what, dataset, audience, course, report } = self;
-        let report =
-            report.insert(course.run(executor, *what, dataset, (cuts, from), *audience)?);
+        let ran = course.run(executor, *what, (dataset, *audience), (cuts, from))?;
+        let report = report.insert(ran);
         Ok(if cuts.is_some() { answer::to_bytes(report, dataset) } else { Vec::new() })
     }
 
@@ -107,7 +112,8 @@ impl Repeat<Cluster> for PassAgain {
         let (program, scope, pass) = (&self.program, &self.scope, &self.pass);
         let what = What { program, scope, pass };
         let cuts = Some(world as &dyn Cuts);
-        self.course.run(&mut executor, what, &mut self.dataset, (cuts, from), &mut Nobody)?;
+        let shown = (&mut self.dataset, &mut Nobody as &mut dyn Audience);
+        self.course.run(&mut executor, what, shown, (cuts, from))?;
         Ok(())
     }
 

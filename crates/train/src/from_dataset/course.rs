@@ -41,9 +41,8 @@ impl Course {
         &mut self,
         executor: &mut Executor,
         what: What<'_>,
-        dataset: &mut Dataset,
+        (dataset, audience): (&mut Dataset, &mut dyn Audience),
         (cuts, from): (Option<&dyn Cuts>, Option<&[u8]>),
-        audience: &mut dyn Audience,
     ) -> Result<Report> {
         let What { program, scope, pass } = what;
         let program = &*runnable(program, pass.infers);

@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use tensor::EvenIfPoisoned;
-
 use data::{Position, Positions};
+use tensor::EvenIfPoisoned;
 
 use super::TICK;
 use super::shared::Shared;

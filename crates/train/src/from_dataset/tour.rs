@@ -81,8 +81,8 @@ impl Tour<'_> {
                 let (end, stops) = (send.clone(), &stops);
                 handles.push(spawn.spawn(move || {
                     let ended = worker.work();
-                    if ended.is_err() {
-                        stops.failed(index);
+                    if let Err(error) = &ended {
+                        stops.failed(index, error);
                     }
                     // Whoever waits for events learns that this thread is done.
                     drop(end);
@@ -242,8 +242,10 @@ impl<'a> Stops<'a> {
     }
 
     /// A thread has failed: the others end too.
-    fn failed(&self, thread: usize) {
-        let _ = self.first.set(thread);
+    fn failed(&self, thread: usize, error: &Error) {
+        if !is_echo(Some(error)) {
+            let _ = self.first.set(thread);
+        }
         if self.recovers { self.threads() } else { self.all() }
     }
 

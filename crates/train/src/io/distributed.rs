@@ -11,9 +11,12 @@ use program::distributed::{PlacedKind, Placement, Spread};
 use program::{Distributed, Meta, Program, VarDesc, stream};
 use tensor::{DType, Rows, Shape, Tensor, Value};
 
-use super::file::{cannot_load, file_of};
-use super::rows::{self, Form, Naming, PieceFile, Share, WAITING, read_pieces};
-use super::vars::{VARIABLES, by_name, check_savable, is_persistable, save_vars, write_vars};
+use super::file::file_of;
+use super::fit::{names_in, overlay, saved_tensor};
+use super::rows::{self, Form, Naming, PieceFile, Share, WAITING, read_pieces, read_what_fits};
+use super::vars::{
+    VARIABLES, by_name, check_savable, is_persistable, read_tensor, save_vars, write_vars,
+};
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Stage, Transaction};
 use crate::remote::{Cluster, Fetch, SavedPart, Saving};
@@ -177,8 +180,7 @@ pub fn load_slices(job: &Distributed, scope: &Scope, dir: &Path) -> Result<()> {
         let mut loaded = Vec::new();
         for placed in job.on(endpoint) {
             if job.by_rows.contains(&placed.origin) || placed.spread == Spread::Hash {
-                let rows = load_rows(job, placed, folder)?.into_iter();
-                loaded.extend(rows.map(|(name, rows)| (name, Value::Rows(rows))));
+                loaded.extend(load_rows(job, placed, folder)?);
                 continue;
             }
             let piece = piece(&whole(folder, placed)?, placed)?;
@@ -192,12 +194,108 @@ pub fn load_slices(job: &Distributed, scope: &Scope, dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A piece of a server with what was saved of its variable.
+pub(super) struct Fit {
+    pub(super) origin: String,
+    /// The shape of the variable.
+    pub(super) now: Vec<i64>,
+    /// The shape that was saved, if anything was.
+    pub(super) from: Option<Vec<i64>>,
+    /// What the server's variables become; nothing if it does not fit.
+    pub(super) values: Vec<(String, Value)>,
+}
+
+/// What of a folder fits a server's pieces, and the names of variables in it that are not the job's.
+pub(super) fn slices_that_fit(
+    job: &Distributed,
+    scope: &Scope,
+    folder: &Folder,
+) -> Result<(Vec<Fit>, Vec<String>)> {
+    let endpoint = job.ps_endpoint.as_deref().ok_or(Error::NoServerEndpoint)?;
+    let mut fits = Vec::new();
+    for placed in job.on(endpoint) {
+        let (origin, now) = (placed.origin.clone(), placed.origin_dims.clone());
+        let (from, values) = match job.by_rows.contains(&origin) || placed.spread == Spread::Hash {
+            true => rows_that_fit(job, placed, folder)?,
+            false => piece_that_fits(job, placed, scope, folder)?,
+        };
+        fits.push(Fit { origin, now, from, values });
+    }
+    let files = folder.manifest().into_iter().flat_map(|list| list.files());
+    let ours = |name: &String| {
+        let name = name.strip_suffix(WAITING).unwrap_or(name);
+        job.placement.iter().any(|placed| placed.origin == name)
+    };
+    let others = files.flat_map(names_in).filter(|name| !ours(name)).collect();
+    Ok((fits, others))
+}
+
+/// A shape that was saved, and what variables become of it.
+type Found = (Option<Vec<i64>>, Vec<(String, Value)>);
+
+fn piece_that_fits(
+    job: &Distributed,
+    placed: &Placement,
+    scope: &Scope,
+    folder: &Folder,
+) -> Result<Found> {
+    let Some(whole) = saved_tensor(folder, file_of(&placed.origin)?)? else {
+        return Ok((None, Vec::new()));
+    };
+    if let Ok(piece) = piece(&whole, placed) {
+        // State that is not cut is saved in several forms.
+        let from = placed.origin_dims.clone();
+        return Ok((Some(from), vec![(placed.piece.name.clone(), Value::Tensor(piece))]));
+    }
+    let from = whole.shape().to_i64();
+    let old = scope.read(&placed.piece.name, |value| value.tensor().cloned()).flatten();
+    let mut value = old.ok_or_else(|| Error::NotInScope { var: placed.piece.name.clone() })?;
+    if value.is_empty() && placed.dims().first().is_some_and(|&n| n > 0) {
+        // The server makes rows by their rule when they are used: those that were saved exist.
+        let values = rows_of_whole(&whole, &OnDisk::of(job, placed)?.share)?;
+        let values = values.map(|rows| (placed.piece.name.clone(), Value::Rows(rows)));
+        return Ok((Some(from), values.into_iter().collect()));
+    }
+    let first = placed.piece.rows.start.max(0) as usize;
+    let values = match overlay(&mut value, &whole, first) {
+        true => vec![(placed.piece.name.clone(), Value::Tensor(value))],
+        false => Vec::new(),
+    };
+    Ok((Some(from), values))
+}
+
+fn rows_that_fit(job: &Distributed, placed: &Placement, folder: &Folder) -> Result<Found> {
+    let table = OnDisk::of(job, placed)?;
+    if let Some(rows) = read_what_fits(folder, table.own, table.form, &table.share)? {
+        let listed = folder.manifest().map(|list| list.parts(&placed.origin)).unwrap_or_default();
+        let listed = listed.first().and_then(|(_, file)| file.vars.first());
+        let height = listed.and_then(|var| var.dims.first().copied()).unwrap_or(table.form.height);
+        let from = vec![height, rows.value.shape().flatten_2d(1).1 as i64];
+        let mut values = vec![(placed.piece.name.clone(), Value::Rows(rows))];
+        values.extend(table.waiting(placed, folder, read_what_fits)?);
+        return Ok((Some(from), values));
+    }
+    let Some(whole) = saved_tensor(folder, file_of(&placed.origin)?)? else {
+        return Ok((None, Vec::new()));
+    };
+    let rows = rows_of_whole(&whole, &table.share)?;
+    let values = rows.map(|rows| (placed.piece.name.clone(), Value::Rows(rows)));
+    Ok((Some(whole.shape().to_i64()), values.into_iter().collect()))
+}
+
+/// The rows of a server of what was saved whole, as many as there are; `None` if it is no table.
+fn rows_of_whole(whole: &Tensor, share: &Share) -> Result<Option<Rows>> {
+    let &[n_rows, _] = whole.dims() else { return Ok(None) };
+    let (height, first) = (share.height(), share.first());
+    let is_here = |&row: &i64| row + first < n_rows as i64 && share.has(row + first);
+    let ids: Vec<i64> = (0..height.min(n_rows as i64)).filter(is_here).collect();
+    let value = picked(whole, ids.iter().map(|&row| (row + first) as usize), ids.len())?;
+    Ok(Some(Rows { ids, height, value }))
+}
+
 /// A variable that was saved whole.
 fn whole(folder: &Folder, placed: &Placement) -> Result<Tensor> {
-    let name = file_of(&placed.origin)?;
-    let bytes = folder.read(name).map_err(|error| cannot_load(error, false))?;
-    let whole = stream::tensor_from_bytes(&bytes);
-    whole.map_err(|source| Error::in_file(&folder.dir().join(name), source))
+    read_tensor(folder, file_of(&placed.origin)?)
 }
 
 /// The folder of tables that servers save.
@@ -217,29 +315,54 @@ fn load_rows(
     job: &Distributed,
     placed: &Placement,
     folder: &Folder,
-) -> Result<Vec<(String, Rows)>> {
-    let server = job.server_number().ok_or(Error::NoServerEndpoint)?;
-    let share = Share::of(placed, server, job.endpoints.len());
-    let width = placed.dims().iter().skip(1).product::<i64>().max(1);
-    let height = placed.origin_dims.first().copied().unwrap_or(0);
-    let (number, n) = (placed.piece.block, job.pieces(&placed.origin).count());
-    let own = PieceFile { var: &placed.origin, number, n, naming: naming(job, &placed.origin) };
-    let form = Form { height, width: width as usize, dtype: DType::F32 };
-    let Some(rows) = read_pieces(folder, own, form, &share)? else {
-        return Ok(vec![(
-            placed.piece.name.clone(),
-            rows_of(&whole(folder, placed)?, placed, &share)?,
-        )]);
+) -> Result<Vec<(String, Value)>> {
+    let table = OnDisk::of(job, placed)?;
+    let Some(rows) = read_pieces(folder, table.own, table.form, &table.share)? else {
+        let rows = rows_of(&whole(folder, placed)?, placed, &table.share)?;
+        return Ok(vec![(placed.piece.name.clone(), Value::Rows(rows))]);
     };
-    let mut loaded = vec![(placed.piece.name.clone(), rows)];
-    if placed.kind == PlacedKind::RemotePrefetch {
-        let name = format!("{}{WAITING}", placed.origin);
-        let form = Form { width: 1, dtype: DType::I64, ..form };
-        let own = PieceFile { var: &name, naming: Naming::Counted, ..own };
-        let waiting = read_pieces(folder, own, form, &share)?;
-        loaded.extend(waiting.map(|rows| (format!("{}{WAITING}", placed.piece.name), rows)));
-    }
+    let mut loaded = vec![(placed.piece.name.clone(), Value::Rows(rows))];
+    loaded.extend(table.waiting(placed, folder, read_pieces)?);
     Ok(loaded)
+}
+
+/// How a server's part of a table is found on disk.
+struct OnDisk<'a> {
+    own: PieceFile<'a>,
+    form: Form,
+    share: Share,
+}
+
+impl<'a> OnDisk<'a> {
+    fn of(job: &Distributed, placed: &'a Placement) -> Result<Self> {
+        let server = job.server_number().ok_or(Error::NoServerEndpoint)?;
+        let width = placed.dims().iter().skip(1).product::<i64>().max(1);
+        let height = placed.origin_dims.first().copied().unwrap_or(0);
+        let (number, n) = (placed.piece.block, job.pieces(&placed.origin).count());
+        let naming = naming(job, &placed.origin);
+        Ok(Self {
+            own: PieceFile { var: &placed.origin, number, n, naming },
+            form: Form { height, width: width as usize, dtype: DType::F32 },
+            share: Share::of(placed, server, job.endpoints.len()),
+        })
+    }
+
+    /// Rows that an entry rule has not taken in yet.
+    fn waiting(
+        &self,
+        placed: &Placement,
+        folder: &Folder,
+        read: impl Fn(&Folder, PieceFile<'_>, Form, &Share) -> Result<Option<Rows>>,
+    ) -> Result<Option<(String, Value)>> {
+        if placed.kind != PlacedKind::RemotePrefetch {
+            return Ok(None);
+        }
+        let name = format!("{}{WAITING}", placed.origin);
+        let form = Form { width: 1, dtype: DType::I64, ..self.form };
+        let own = PieceFile { var: &name, naming: Naming::Counted, ..self.own };
+        let waiting = read(folder, own, form, &self.share)?;
+        Ok(waiting.map(|rows| (format!("{}{WAITING}", placed.piece.name), Value::Rows(rows))))
+    }
 }
 
 /// A server's rows of a whole table.
@@ -254,10 +377,14 @@ fn rows_of(whole: &Tensor, placed: &Placement, share: &Share) -> Result<Rows> {
         return Err(Error::LoadedShape { var, expected: placed.origin_dims.clone(), found });
     }
     let ids: Vec<i64> = (0..height).filter(|&row| share.has(row)).collect();
-    let bytes: Vec<u8> =
-        rows::rows_of(whole, ids.iter().map(|&row| row as usize)).flatten().copied().collect();
-    let value = Tensor::from_bytes(whole.dtype(), whole.shape().with_dim(0, ids.len()), &bytes)?;
+    let value = picked(whole, ids.iter().map(|&row| row as usize), ids.len())?;
     Ok(Rows { ids, height, value })
+}
+
+/// Some rows of a whole variable.
+fn picked(whole: &Tensor, rows: impl Iterator<Item = usize>, n: usize) -> Result<Tensor> {
+    let bytes: Vec<u8> = rows::rows_of(whole, rows).flatten().copied().collect();
+    Ok(Tensor::from_bytes(whole.dtype(), whole.shape().with_dim(0, n), &bytes)?)
 }
 
 /// The rows of a piece.

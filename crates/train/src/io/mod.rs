@@ -5,17 +5,22 @@
 
 mod distributed;
 mod file;
+mod fit;
 mod inference;
 mod pickle;
 pub(crate) mod rows;
 mod shards;
+mod share;
 mod state;
+mod tensors;
 mod vars;
 
 pub use distributed::{load_slices, save_distributed, save_vars_of_job};
 pub(crate) use distributed::{naming, write_whole};
 pub(crate) use file::read_vars;
 pub use file::{read, write_atomically};
+pub(crate) use fit::overlay;
+pub use fit::{Fitted, fit_slices, fit_state, fit_vars};
 pub use inference::{
     InferenceModel, SaveInference, load_inference_model, save_inference_model,
     save_inference_model_of_job,

@@ -5,16 +5,15 @@
 //! `__lookup_table__`. `<variable>_parts` says how many there are and whether a hash dealt the rows out.
 //! Neither writing nor reading holds a table twice.
 
-use std::io::{self, BufReader, Read, Write};
-use std::ops::Range;
-
-use program::distributed::{Placement, Spread, server_of};
+use program::distributed::{Spread, server_of};
 use program::stream;
+use std::io::{self, BufReader, Read, Write};
 use tensor::{DType, Rows, Shape, Tensor};
 
 use super::distributed::TABLES;
 use super::file::{cannot_load, file_of};
 use super::shards::{self, Note};
+pub(crate) use super::share::Share;
 use crate::error::{Error, Result};
 use crate::folder::{FileWriter, Folder, PartFile, SavedPart, SavedVar, Stage, part_files};
 
@@ -23,70 +22,6 @@ use crate::folder::{FileWriter, Folder, PartFile, SavedPart, SavedVar, Stage, pa
 pub(crate) const WAITING: &str = "@WAITING";
 /// Bytes read at once.
 const BLOCK_BYTES: usize = 1 << 20;
-
-/// Which rows of a variable a server has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Share {
-    /// Rows that follow one another; the server counts them from 0.
-    Range(Range<i64>),
-    /// Those that a hash gives it, of a table of `height` rows; they keep their numbers.
-    Hash { server: usize, n_servers: usize, height: i64 },
-}
-
-impl Share {
-    /// What a server has of a variable; `server` is its number.
-    pub(crate) fn of(placed: &Placement, server: usize, n_servers: usize) -> Self {
-        let height = placed.dims().first().copied().unwrap_or(0);
-        match placed.spread {
-            Spread::Hash => Share::Hash { server, n_servers, height },
-            Spread::Range => {
-                let first = placed.piece.rows.start;
-                Share::Range(first..first + height)
-            }
-        }
-    }
-
-    /// Whether a row of the whole is here.
-    pub(crate) fn has(&self, row: i64) -> bool {
-        match self {
-            Share::Range(range) => range.contains(&row),
-            Share::Hash { server, n_servers, height } => {
-                (0..*height).contains(&row) && server_of(row, *n_servers) == *server
-            }
-        }
-    }
-
-    /// What the server's number 0 is in the whole.
-    pub(crate) fn first(&self) -> i64 {
-        match self {
-            Share::Range(range) => range.start,
-            Share::Hash { .. } => 0,
-        }
-    }
-
-    /// One more than the largest number that the server may give a row.
-    pub(crate) fn height(&self) -> i64 {
-        match self {
-            Share::Range(range) => range.end - range.start,
-            Share::Hash { height, .. } => *height,
-        }
-    }
-
-    /// Rows that the server would have if all existed, as near as need be.
-    pub(crate) fn n_rows(&self) -> i64 {
-        match self {
-            Share::Range(range) => range.end - range.start,
-            Share::Hash { n_servers, height, .. } => height / (*n_servers).max(1) as i64,
-        }
-    }
-
-    pub(crate) fn spread(&self) -> Spread {
-        match self {
-            Share::Range(_) => Spread::Range,
-            Share::Hash { .. } => Spread::Hash,
-        }
-    }
-}
 
 /// How files of pieces are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,6 +206,25 @@ pub(crate) fn read_pieces(
     form: Form,
     share: &Share,
 ) -> Result<Option<Rows>> {
+    read(folder, own, form, (share, true))
+}
+
+/// The same, with rows of any width and of a table of any height. Rows that are not in this one are left out.
+pub(super) fn read_what_fits(
+    folder: &Folder,
+    own: PieceFile<'_>,
+    form: Form,
+    share: &Share,
+) -> Result<Option<Rows>> {
+    read(folder, own, form, (share, false))
+}
+
+fn read(
+    folder: &Folder,
+    own: PieceFile<'_>,
+    form: Form,
+    (share, is_exact): (&Share, bool),
+) -> Result<Option<Rows>> {
     let Some(saved) = Saved::find(folder, own)? else { return Ok(None) };
     let mut rows = Rows { height: share.height(), ..Rows::default() };
     rows.value.resize_as(form.dtype, Shape::from([0, form.width]));
@@ -280,7 +234,7 @@ pub(crate) fn read_pieces(
     };
     for number in files {
         let name = PieceFile { number, n: saved.n, naming: saved.naming, ..own }.name()?;
-        let wanted = Wanted { form, share, saved: &saved, number };
+        let wanted = Wanted { form, is_exact, share, saved: &saved, number };
         read_piece(folder, &name, &wanted, &mut rows)?;
     }
     Ok(Some(rows))
@@ -289,6 +243,8 @@ pub(crate) fn read_pieces(
 /// What is looked for in a file.
 struct Wanted<'a> {
     form: Form,
+    /// Whether the rows must be of this form.
+    is_exact: bool,
     share: &'a Share,
     saved: &'a Saved,
     /// Which file it is.
@@ -321,13 +277,12 @@ fn read_into(
     wanted: &Wanted<'_>,
     rows: &mut Rows,
 ) -> io::Result<std::result::Result<(), &'static str>> {
-    let Wanted { form, share, saved, number } = *wanted;
-    let row_bytes = form.width * form.dtype.size();
+    let Wanted { form, is_exact, share, saved, number } = *wanted;
     if u32_of(input)? != 0 {
         return Ok(Err("no stream of keyed rows"));
     }
     let n = u64_of(input)?;
-    if n.saturating_mul(8 + row_bytes as u64) > n_bytes {
+    if n.saturating_mul(8) > n_bytes {
         return Ok(Err("the file is cut short"));
     }
     let ids = (0..n).map(|_| Ok(u64_of(input)? as i64)).collect::<io::Result<Vec<i64>>>()?;
@@ -335,15 +290,34 @@ fn read_into(
         return Ok(Err("it was not saved together with the other files of this table"));
     }
     // Fluid's files say how many rows a server had room for.
-    if u64_of(input)? as i64 != form.height && saved.naming == Naming::Counted {
+    if u64_of(input)? as i64 != form.height && saved.naming == Naming::Counted && is_exact {
         return Ok(Err("it holds rows of a table of another height"));
     }
     let (_, size) = (u32_of(input)?, u32_of(input)?);
     let mut desc = vec![0; size.min(1024) as usize];
     input.read_exact(&mut desc)?;
-    let expected = (i64::from(form.dtype.code()), vec![n as i64, form.width as i64]);
-    if stream::description(&desc) != Some(expected) {
+    let width = match stream::description(&desc) {
+        Some((code, dims)) if code == i64::from(form.dtype.code()) => match dims[..] {
+            [rows, width] if rows == n as i64 && width > 0 => width as usize,
+            _ => 0,
+        },
+        _ => 0,
+    };
+    // All files of a table hold rows of one width.
+    let is_known = match (is_exact, rows.ids.is_empty()) {
+        (true, _) => width == form.width,
+        (false, true) => width > 0,
+        (false, false) => width == rows.value.shape().flatten_2d(1).1,
+    };
+    if !is_known {
         return Ok(Err("it holds rows of another width or type"));
+    }
+    let row_bytes = width.saturating_mul(form.dtype.size());
+    if n.saturating_mul(8 + row_bytes as u64) > n_bytes {
+        return Ok(Err("the file is cut short"));
+    }
+    if rows.ids.is_empty() {
+        rows.value.resize_as(form.dtype, Shape::from([0, width]));
     }
     let mut row = vec![0; row_bytes];
     let mut at = rows.ids.len();
@@ -389,6 +363,7 @@ pub(crate) fn rows_of<'a>(
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::ops::Range;
     use std::path::Path;
 
     use super::*;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use program::{Program, VarDesc, stream};
 use tensor::{Tensor, Value};
 
-use super::file::{cannot_load, file_of, read, read_failed, split};
+use super::file::{file_of, read, read_failed, split};
 use super::pickle;
-use super::vars::{by_name, check_shape, is_persistable, load_vars, put, read_vars};
+use super::vars::{by_name, check_shape, is_persistable, load_vars, put, read_tensor, read_vars};
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Manifest, SavedVar, Transaction};
 use crate::scope::Scope;
@@ -52,6 +52,21 @@ fn with_suffix(prefix: &Path, suffix: &str) -> PathBuf {
     let mut name = prefix.as_os_str().to_os_string();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// What [`save`] writes of a program.
+pub(super) fn state_vars(program: &Program) -> impl Iterator<Item = &VarDesc> {
+    program.parameters().chain(optimizer_vars(program))
+}
+
+/// Whether there is a pickled state of this name.
+pub(super) fn has_state(prefix: &Path) -> bool {
+    with_suffix(&without_suffix(prefix), PARAMS).exists()
+}
+
+/// All arrays of a pickled state.
+pub(super) fn pickled(prefix: &Path) -> Result<HashMap<String, Tensor>> {
+    load_state(&with_suffix(&without_suffix(prefix), PARAMS), None)
 }
 
 /// Fluid counts everything that persists and is no parameter as the optimizer's.
@@ -103,10 +118,7 @@ fn other_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String, T
                 None => files_in(folder)?,
             };
             let tensor = |name: String| {
-                let bytes = folder.read(file_of(&name)?);
-                let bytes = bytes.map_err(|error| cannot_load(error, false))?;
-                let tensor = stream::tensor_from_bytes(&bytes);
-                let tensor = tensor.map_err(|source| Error::in_file(&path.join(&name), source))?;
+                let tensor = read_tensor(folder, file_of(&name)?)?;
                 Ok((name, tensor))
             };
             names.into_iter().map(tensor).collect()

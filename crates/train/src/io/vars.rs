@@ -5,9 +5,10 @@ use std::io::Write;
 use std::path::Path;
 
 use program::{Program, VarDesc, VarKind, stream};
-use tensor::Value;
+use tensor::{Tensor, Value};
 
 use super::file::{cannot_load, file_of, place_of};
+use super::tensors::read_tensors;
 use crate::error::{Error, Result};
 use crate::folder::{About, FileWriter, Folder, SavedVar, Stage, Transaction};
 use crate::scope::Scope;
@@ -187,6 +188,9 @@ pub(super) fn read_combined(
     name: &str,
     vars: &BTreeMap<&str, &VarDesc>,
 ) -> Result<Vec<Value>> {
+    if let Some(tensors) = read_tensors(folder, name, vars.len())? {
+        return Ok(tensors.into_iter().map(Value::Tensor).collect());
+    }
     let bytes = folder.read(name).map_err(|error| cannot_load(error, true))?;
     let tensors = stream::combined_from_bytes(&bytes, vars.len());
     let tensors = tensors.map_err(|source| Error::in_file(&folder.dir().join(name), source))?;
@@ -218,15 +222,24 @@ pub(super) fn put(
     Ok(())
 }
 
-fn read_one(folder: &Folder, var: &VarDesc) -> Result<Value> {
+pub(super) fn read_one(folder: &Folder, var: &VarDesc) -> Result<Value> {
     let name = file_of(&var.name)?;
+    if var.meta.kind != VarKind::SelectedRows {
+        return read_tensor(folder, name).map(Value::Tensor);
+    }
     let bytes = folder.read(name).map_err(|error| cannot_load(error, false))?;
-    let value = if var.meta.kind == VarKind::SelectedRows {
-        stream::rows_from_bytes(&bytes).map(Value::Rows)
-    } else {
-        stream::tensor_from_bytes(&bytes).map(Value::Tensor)
-    };
-    value.map_err(|source| Error::in_file(&folder.dir().join(name), source))
+    let rows = stream::rows_from_bytes(&bytes).map(Value::Rows);
+    rows.map_err(|source| Error::in_file(&folder.dir().join(name), source))
+}
+
+/// The tensor of a file of one variable.
+pub(super) fn read_tensor(folder: &Folder, name: &str) -> Result<Tensor> {
+    if let Some(tensor) = read_tensors(folder, name, 1)?.and_then(|mut tensors| tensors.pop()) {
+        return Ok(tensor);
+    }
+    let bytes = folder.read(name).map_err(|error| cannot_load(error, false))?;
+    let tensor = stream::tensor_from_bytes(&bytes);
+    tensor.map_err(|source| Error::in_file(&folder.dir().join(name), source))
 }
 
 /// A parameter must have the shape its program gives it.

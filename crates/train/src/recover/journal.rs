@@ -131,9 +131,9 @@ pub(super) struct Past {
 }
 
 impl Answers {
-    /// Reads parts, one after the other, that tell of all events from the first to `end`.
+    /// Reads parts, in any order, that together tell of all events from the first to `end`.
     pub(super) fn read(journal: &[u8], end: u64) -> Result<Self> {
-        let (mut reader, mut parts, mut known) = (Reader::new(journal), VecDeque::new(), 0);
+        let (mut reader, mut parts) = (Reader::new(journal), Vec::new());
         while !reader.is_empty() {
             if reader.u8()? != VERSION {
                 return Err(Error::BadState("a journal of another release"));
@@ -141,15 +141,20 @@ impl Answers {
             let part = reader.bytes()?;
             let mut body = Reader::new(part);
             let (first, n) = (body.u64()?, body.count()? as u64);
-            if first > known {
-                return Err(Error::BadState("a part of the journal is missing"));
-            }
             for _ in 0..n {
                 read_entry(&mut body)?;
             }
-            known = known.max(first.saturating_add(n));
-            parts.push_back(part.to_vec());
+            parts.push((first, first.saturating_add(n), part.to_vec()));
         }
+        parts.sort_by_key(|(first, _, _)| *first);
+        let mut known = 0;
+        for (first, after, _) in &parts {
+            if *first > known {
+                return Err(Error::BadState("a part of the journal is missing"));
+            }
+            known = known.max(*after);
+        }
+        let parts = parts.into_iter().map(|(_, _, part)| part).collect();
         match known >= end {
             true => Ok(Self { parts, ..Self::default() }),
             false => Err(Error::BadState("the end of the journal is missing")),
@@ -248,6 +253,9 @@ mod tests {
         assert_eq!(journal.n_bytes(), 0);
         fill(&mut journal, 9..12);
         bytes.extend(journal.part(9..20));
+        // Servers may have parts of it in any order.
+        let last = journal.part(9..20);
+        bytes = [&bytes[bytes.len() - last.len()..], &bytes[..bytes.len() - last.len()]].concat();
         let mut answers = Answers::read(&bytes, 12).unwrap();
         for event in 0..12u64 {
             let past = answers.next().unwrap();

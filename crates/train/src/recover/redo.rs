@@ -139,7 +139,7 @@ fn is_before<World: ?Sized>(event: u64, entry: &Entry<World>, position: &Positio
 }
 
 /// The memory of a value.
-fn n_bytes(value: &Value) -> usize {
+pub(super) fn n_bytes(value: &Value) -> usize {
     match value {
         Value::Tensor(tensor) => tensor.bytes().len(),
         Value::Shared(tensor) => tensor.bytes().len(),

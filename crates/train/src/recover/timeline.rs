@@ -25,8 +25,9 @@ pub(crate) struct Timeline<World: ?Sized> {
     /// Events that are over again, while the redo list is done.
     n_redone: Option<u64>,
     scopes: Scopes,
-    /// The server that keeps the journal has it up to this event.
+    /// The server that keeps the journal has it up to this event, which takes so many bytes.
     kept_journal: u64,
+    n_kept: usize,
     /// Where the script stood at cuts that may not be kept by all servers yet, oldest first.
     cuts: Vec<Cut>,
     /// The next event is done from here on, because a cut lies inside of it.
@@ -45,6 +46,7 @@ impl<World: ?Sized> Default for Timeline<World> {
             redo: Redo::default(),
             n_redone: None,
             kept_journal: 0,
+            n_kept: 0,
             scopes: Scopes::default(),
             cuts: Vec::new(),
             from: None,
@@ -59,6 +61,8 @@ struct Cut {
     number: u64,
     position: Position,
     n_scopes: usize,
+    /// Of the journal up to there.
+    n_journal: usize,
 }
 
 /// What a process that was started again has to catch up with.
@@ -115,7 +119,7 @@ impl<World: ?Sized> Timeline<World> {
             answers.next()?;
         }
         self.journal = Journal::starting(position.event);
-        self.kept_journal = position.event;
+        (self.kept_journal, self.n_kept) = (position.event, journal.len());
         self.redo.forget_before(position);
         self.cuts.clear();
         self.replay = Some(Replay { answers, state });
@@ -218,15 +222,22 @@ impl<World: ?Sized> Timeline<World> {
         self.journal.part(self.kept_journal..self.position(None).event)
     }
 
-    /// This trainer has taken part in a cut.
-    pub(crate) fn took_part(&mut self, number: u64, position: Position) {
-        self.cuts.push(Cut { number, position, n_scopes: self.scopes.n_scopes() });
+    /// Bytes of the journal that the server is known to have kept.
+    pub(crate) fn n_journal_bytes(&self) -> usize {
+        self.n_kept
+    }
+
+    /// This trainer has taken part in a cut, with so many bytes of its journal.
+    pub(crate) fn took_part(&mut self, number: u64, position: Position, n_part: usize) {
+        let n_journal = self.n_kept + n_part;
+        self.cuts.push(Cut { number, position, n_scopes: self.scopes.n_scopes(), n_journal });
     }
 
     /// The server that keeps this trainer's journal has kept this cut.
     pub(crate) fn kept_at_home(&mut self, number: u64) {
         if let Some(cut) = self.cuts.iter().find(|cut| cut.number == number) {
             self.kept_journal = self.kept_journal.max(cut.position.event);
+            self.n_kept = self.n_kept.max(cut.n_journal);
         }
     }
 

@@ -143,6 +143,15 @@ impl Cluster {
         result
     }
 
+    /// Asks something that is no event, again and again until the job does not go back meanwhile.
+    pub(super) fn steadily<T>(&self, mut ask: impl FnMut() -> Result<T>) -> Result<T> {
+        let turn = if self.recovers() { self.turn(thread::current().id()) } else { None };
+        match turn {
+            Some(_turn) => self.until_done(ask),
+            None => ask(),
+        }
+    }
+
     /// Does something, again and again until the job does not go back meanwhile.
     fn until_done<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
         loop {

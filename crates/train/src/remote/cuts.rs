@@ -17,6 +17,8 @@ use crate::recover::LocalState;
 const REDO_BYTES: usize = 128 << 20;
 /// Nobody trains on with more: a cut is waited for.
 const REDO_BYTES_MAX: usize = 1 << 30;
+/// What servers keep of a trainer must fit into a message of theirs.
+const KEPT_BYTES_MAX: usize = 448 << 20;
 /// How often somebody who waits for a cut looks.
 const GLANCE: Duration = Duration::from_millis(5);
 
@@ -64,15 +66,14 @@ impl Cluster {
         Some(due).filter(|due| is_here && due.cut > handled)
     }
 
-    #[allow(dead_code)] // Passes use it.
-    /// Whether a cut is to be made at this boundary between two steps. Cheap: asked at every step.
+    /// Whether a cut is to be made at this boundary between two steps, or asked for because this
+    /// process ends. Cheap: asked at every step.
     ///
     /// All threads of a trainer that step together get the same answer at the same boundary.
     pub(crate) fn is_cut_due(&self) -> bool {
-        self.due().is_some()
+        self.due().is_some() || self.recovers() && self.ends()
     }
 
-    #[allow(dead_code)] // Passes use it.
     /// Takes part in the cut that is due, inside of an act. Nothing of this trainer runs meanwhile:
     /// an act with several threads has stopped them at a boundary. `inside` says how far the act is;
     /// it is asked for when all trainers are ready, and may be large.
@@ -134,7 +135,7 @@ impl Cluster {
         }
         self.note_kept();
         let inside = inside()?;
-        let (mut state, mut journal) = self.kept_bytes(inside);
+        let (mut state, mut journal) = self.kept_bytes(inside)?;
         let complete = self.cuts().complete;
         for (server, client) in self.all()?.into_iter().enumerate() {
             let is_home = server == self.home();
@@ -156,17 +157,28 @@ impl Cluster {
     }
 
     /// What the home server keeps: state and journal.
-    fn kept_bytes(&self, inside: Option<Vec<u8>>) -> (Vec<u8>, Vec<u8>) {
+    fn kept_bytes(&self, inside: Option<Vec<u8>>) -> Result<(Vec<u8>, Vec<u8>)> {
         let mut timeline = self.timeline();
         // A process that still catches up has changed nothing.
         if let Some(state) = timeline.replayed_state() {
-            return (state.to_bytes(), Vec::new());
+            return Ok((state.to_bytes(), Vec::new()));
         }
         let mut state = timeline.state(inside);
         let (bytes, journal) = (self.add_own(&mut state, &timeline), timeline.journal_part());
+        let (n_bytes_max, n_journal) = (KEPT_BYTES_MAX, timeline.n_journal_bytes());
+        if bytes.len() > n_bytes_max {
+            let what = format!("what only this trainer has, most of all {}", state.largest());
+            let hint = "use an optimizer or a mode that keeps less on trainers";
+            return Err(Error::TooMuchToKeep { what, n_bytes: bytes.len(), n_bytes_max, hint });
+        }
+        if n_journal + journal.len() > n_bytes_max {
+            let (what, n_bytes) = ("what runs have fetched".to_string(), n_journal + journal.len());
+            let hint = "fetch less, or less often, or train from a dataset";
+            return Err(Error::TooMuchToKeep { what, n_bytes, n_bytes_max, hint });
+        }
         let cut = self.cuts().handled;
-        timeline.took_part(cut, state.position);
-        (bytes, journal)
+        timeline.took_part(cut, state.position, journal.len());
+        Ok((bytes, journal))
     }
 
     /// Adds what the connections know to a state.

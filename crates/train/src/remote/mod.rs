@@ -40,6 +40,7 @@ pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
 pub(crate) use fetch::Fetch;
 pub use recovery::Ends;
+pub use said::ENDS;
 pub(crate) use saving::{SavedPart, Saving};
 pub(crate) use session::Session;
 pub use trade::Peers;
@@ -485,6 +486,10 @@ impl Cluster {
 
     /// Counters of every server.
     pub fn stats(&self) -> Result<Vec<Stats>> {
+        self.steadily(|| self.stats_once())
+    }
+
+    fn stats_once(&self) -> Result<Vec<Stats>> {
         let ask = |client: Arc<Client>| {
             let ticket = client.ask(ps::message::AskStats)?;
             match client.wait(ticket, "counters")? {

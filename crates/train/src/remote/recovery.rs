@@ -231,13 +231,24 @@ impl Cluster {
         Ok(())
     }
 
+    /// What servers have kept of this trainer. All are asked: a job that went on with another number of
+    /// servers has what was kept before where it was.
     fn recall(&self, clients: &[Arc<Client>], cut: u64) -> Result<(Vec<u8>, Vec<u8>)> {
-        let home = clients.get(self.home()).ok_or(Error::NoJob)?;
-        let ticket = home.ask(Recall { cut })?;
-        match home.wait(ticket, "what was kept of this trainer")? {
-            Reply::Recalled(kept) => Ok((kept.state, kept.journal)),
-            other => Err(unexpected(home, &other)),
+        let asked: Vec<_> =
+            clients.iter().map(|client| client.ask(Recall { cut })).collect::<ps::Result<_>>()?;
+        let (mut state, mut journal) = (Vec::new(), Vec::new());
+        for (client, ticket) in clients.iter().zip(asked) {
+            match client.wait(ticket, "what was kept of this trainer")? {
+                Reply::Recalled(kept) => {
+                    journal.extend(kept.journal);
+                    if state.is_empty() {
+                        state = kept.state;
+                    }
+                }
+                other => return Err(unexpected(client, &other)),
+            }
         }
+        Ok((state, journal))
     }
 
     /// Restores the state at the cut, if this process was there, and does again what came after.

@@ -34,11 +34,14 @@ pub(super) fn went_back(cut: u64, n_events: u64, took: Duration) -> Line {
     Line::info(SITE, text)
 }
 
+/// Says that a trainer ends because it was asked to, and is not through; launchers look for it.
+pub const ENDS: &str = "this trainer was asked to end";
+
 /// SIGTERM came.
 pub(super) fn ends(cut: Option<u64>) -> Line {
     let text = match cut {
-        Some(cut) => format!("this trainer was asked to end: cut {cut} is kept, it ends now"),
-        None => "this trainer was asked to end, it ends now".to_string(),
+        Some(cut) => format!("{ENDS}: cut {cut} is kept, it ends now"),
+        None => format!("{ENDS}, it ends now"),
     };
     Line::info(SITE, text)
 }

@@ -14,6 +14,8 @@ struct Table {
 
 const N: usize = 2;
 
+const NONE: Held = Held { n_samples: 0, n_unmerged: 0 };
+
 struct Seat<'a> {
     table: &'a Table,
     rank: usize,
@@ -103,7 +105,7 @@ fn a_share_is_kept_and_taken_again_without_the_others() {
     });
     for rank in 0..N {
         let mut again = loaded(rank);
-        again.take_kept(&path(rank)).unwrap();
+        again.take_kept(&path(rank), NONE).unwrap();
         assert_eq!(again.n_shuffled(None).unwrap(), again.n_rows(None).unwrap());
         again.local_shuffle().unwrap();
         let found = held(&mut again);
@@ -111,7 +113,7 @@ fn a_share_is_kept_and_taken_again_without_the_others() {
         assert_eq!(&found, plain[rank].as_ref().unwrap());
         let mut twice = loaded(rank);
         twice.local_shuffle().unwrap();
-        let error = twice.take_kept(&path(rank)).unwrap_err();
+        let error = twice.take_kept(&path(rank), NONE).unwrap_err();
         assert!(matches!(error, Error::OtherData { .. }), "{error}");
     }
 }
@@ -155,7 +157,7 @@ fn a_trainer_alone_keeps_its_order() {
     kept.global_shuffle_kept(None, &path).unwrap();
     assert_eq!(held(&mut kept), held(&mut plain));
     let mut again = loaded(0);
-    again.take_kept(&path).unwrap();
+    again.take_kept(&path, NONE).unwrap();
     assert_eq!(held(&mut again), held(&mut plain));
 }
 
@@ -168,7 +170,7 @@ fn a_damaged_share_is_refused_and_made_again() {
     let (good, expected) = (std::fs::read(&path).unwrap(), held(&mut dataset));
     let refused = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
-        let error = loaded(0).take_kept(&path).unwrap_err();
+        let error = loaded(0).take_kept(&path, NONE).unwrap_err();
         assert!(matches!(error, Error::BadShare { .. }), "{error}");
     };
     for at in 0..good.len() {
@@ -181,7 +183,28 @@ fn a_damaged_share_is_refused_and_made_again() {
     let mut again = loaded(0);
     again.global_shuffle_kept(None, &path).unwrap();
     assert_eq!((held(&mut again), std::fs::read(&path).unwrap()), (expected, good));
-    std::fs::remove_file(&path).unwrap();
-    let error = loaded(0).take_kept(&path).unwrap_err();
-    assert!(matches!(error, Error::ReadFile { .. }), "{error}");
+}
+
+/// A script that is started again after its second shuffle: the first one's file was removed.
+#[test]
+fn samples_that_nobody_needs_are_only_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |at: usize| folder.path().join(format!("shuffle-{at}"));
+    let mut first = loaded(0);
+    first.global_shuffle_kept(None, &path(1)).unwrap();
+    let held_then = first.held();
+    first.local_shuffle().unwrap();
+    let digest = first.digest();
+    first.global_shuffle_kept(None, &path(2)).unwrap();
+    std::fs::remove_file(path(1)).unwrap();
+    let mut again = loaded(0);
+    again.take_kept(&path(1), held_then).unwrap();
+    assert_eq!((again.n_rows(None).unwrap(), again.held()), (10, held_then));
+    again.local_shuffle().unwrap();
+    assert_eq!(again.digest(), digest, "a pass between both is the same event");
+    for error in [again.start(1).err().unwrap(), again.global_shuffle(None).unwrap_err()] {
+        assert!(matches!(error, Error::ShareGone), "{error}");
+    }
+    again.take_kept(&path(2), first.held()).unwrap();
+    assert_eq!((held(&mut again), again.held()), (held(&mut first), first.held()));
 }

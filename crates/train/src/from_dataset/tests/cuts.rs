@@ -89,7 +89,7 @@ impl Trial {
         let fake = Fake::new(&scope, self.every, self.dies_at);
         let before = fake.vars();
         let mut course = Course::default();
-        let ran = course.run(&mut executor, what, &mut own, (Some(&fake), None), &mut crowd);
+        let ran = course.run(&mut executor, what, (&mut own, &mut crowd), (Some(&fake), None));
         assert!(matches!(ran, Err(Error::GoesBack)), "{ran:?}");
         let inside = fake.go_back(&before);
         if let Some(inside) = &inside {
@@ -106,7 +106,7 @@ impl Trial {
         let own = if self.is_new { &mut other } else { &mut own };
         let never = Fake::new(&scope, self.every, u64::MAX);
         let from = inside.as_deref();
-        let ran = course.run(&mut executor, what, own, (Some(&never), from), &mut crowd);
+        let ran = course.run(&mut executor, what, (own, &mut crowd), (Some(&never), from));
         (crowd.n_fetched, ran.unwrap(), scope)
     }
 }

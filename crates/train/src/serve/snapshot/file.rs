@@ -317,7 +317,7 @@ impl FileReader {
     }
 
     /// Bytes of the section that were not read.
-    pub(in crate::serve) fn n_unread(&self) -> u64 {
+    pub(in crate::serve) fn n_section_left(&self) -> u64 {
         self.section_left
     }
 

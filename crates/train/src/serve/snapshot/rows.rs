@@ -123,7 +123,7 @@ pub(in crate::serve) fn read_places(
     let bad = |file: &FileReader| file.damaged("rows have no places");
     let (Some(kind), Some(first), Some(n)) = fields else { return Err(bad(file)) };
     let each = row_bytes as u64 + if kind == 0 { 0 } else { size_of::<u32>() as u64 };
-    if n.checked_mul(each) != Some(file.n_unread()) {
+    if n.checked_mul(each) != Some(file.n_section_left()) {
         return Err(file.damaged("rows of another width"));
     }
     let places = match kind {

@@ -48,7 +48,7 @@ pub(in crate::serve) fn read_value(file: &mut FileReader) -> Result<(String, Val
         return Err(file.damaged("a variable has no name"));
     }
     let head = file.bytes(size as usize)?;
-    let parsed = parse(&head, file.n_unread());
+    let parsed = parse(&head, file.n_section_left());
     let (name, mut shell) = parsed.ok_or_else(|| file.damaged("a variable cannot be read"))?;
     if let Value::Rows(rows) = &mut shell {
         let ids = file.bytes(rows.ids.len() * size_of::<i64>())?;

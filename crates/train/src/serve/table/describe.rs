@@ -53,8 +53,8 @@ impl<'a> RowTables<'a> {
                 names.push(read);
             }
         }
-        let loaded: Vec<Rows> = match is_loaded {
-            true => names.iter().filter_map(|name| taken(scope, name)).collect(),
+        let loaded: Vec<Option<Rows>> = match is_loaded {
+            true => names.iter().map(|name| taken(scope, name)).collect(),
             false => Vec::new(),
         };
         let vars = names.into_iter().map(|name| self.var(name)).collect();

@@ -18,6 +18,7 @@ use self::loading::Loading;
 use super::saving::{Files, Moment, RowsSnapshot};
 use super::tracking::{RowVars, Tracking};
 use crate::error::{Error, Result};
+use crate::io::overlay;
 use crate::io::rows::{Form, Naming, Share, WAITING};
 use crate::scope::Scope;
 
@@ -381,21 +382,45 @@ impl Slab {
         }
     }
 
-    /// Takes rows that were loaded into the scope, all variables in one order, and those that wait.
-    pub(super) fn load(&mut self, scope: &Scope, loaded: Vec<Rows>, waiting: &Rows) -> Result<()> {
-        let (Some(first), Some(weights)) = (loaded.first(), self.vars.first()) else {
+    /// Rows of the width of this table, from those that were saved.
+    fn completed(&self, var: &Var, rows: &[i64], saved: Option<Tensor>) -> Tensor {
+        let width = self.width();
+        let saved = match saved {
+            Some(saved) if saved.shape().flatten_2d(1).1 == width => return saved,
+            saved => saved.unwrap_or_default(),
+        };
+        let mut whole = Tensor::default();
+        let data = whole.resize::<f32>(Shape::from([rows.len(), width]));
+        for (&row, out) in rows.iter().zip(data.chunks_exact_mut(width.max(1))) {
+            var.init.fill(row as u64, out);
+        }
+        overlay(&mut whole, &saved, 0);
+        whole
+    }
+
+    /// Takes rows that were loaded into the scope, all variables in one order, and those that wait. States
+    /// that were not saved, and numbers that are new in a row, are what their rule says.
+    pub(super) fn load(
+        &mut self,
+        scope: &Scope,
+        mut loaded: Vec<Option<Rows>>,
+        waiting: &Rows,
+    ) -> Result<()> {
+        let (Some(Some(first)), Some(weights)) = (loaded.first(), self.vars.first()) else {
             return Ok(());
         };
+        let first = first.ids.clone();
         let misfit = |detail: &str| Error::LoadedTable {
             table: weights.origin.clone(),
             server: self.extent.number as i64,
             detail: detail.to_string(),
         };
-        if loaded.len() != self.vars.len() || loaded.iter().any(|rows| rows.ids != first.ids) {
+        let is_alike = |rows: &Option<Rows>| rows.as_ref().is_none_or(|rows| rows.ids == first);
+        if loaded.len() != self.vars.len() || !loaded.iter().all(is_alike) {
             return Err(misfit("weights and states of its optimizer are not of the same rows"));
         }
         let mut index = RowIndex::new(self.index.height());
-        for &row in &first.ids {
+        for &row in &first {
             if index.find_or_make(row as u64).is_none_or(|(_, is_new)| !is_new) {
                 return Err(misfit("a row is listed twice, or there is no such row"));
             }
@@ -403,8 +428,9 @@ impl Slab {
         self.absent = index.n_rows();
         self.index = index;
         self.has_stepped = true;
-        for (var, rows) in self.vars.iter().zip(loaded) {
-            scope.set(&var.name, rows.value);
+        for (var, rows) in self.vars.iter().zip(&mut loaded) {
+            let saved = rows.take().map(|rows| rows.value);
+            scope.set(&var.name, self.completed(var, &first, saved));
         }
         self.fill(scope, &[(self.absent, 0)]);
         if self.forgets {
@@ -548,7 +574,7 @@ mod tests {
             let folder = Folder::open(dir.path()).unwrap();
             rows::read_pieces(&folder, piece, form, &share).unwrap().unwrap()
         };
-        let loaded = ["w", "m"].map(|var| read(var, snapshot.form));
+        let loaded = ["w", "m"].map(|var| Some(read(var, snapshot.form)));
         let waiting = read("w@WAITING", Form { width: 1, dtype: DType::I64, ..snapshot.form });
         let other = Scope::new();
         let mut again = Slab::new(&other, vars(), half.clone());
@@ -558,7 +584,7 @@ mod tests {
         assert_eq!(again.look_up(&other, &[9, 8]), Ok(vec![0, ABSENT]));
         again.count(&other, &[8]);
         assert_eq!(again.look_up(&other, &[8]), Ok(vec![2]), "it had been named once before");
-        let odd = [read("w", snapshot.form), Rows::default()].to_vec();
+        let odd = [Some(read("w", snapshot.form)), Some(Rows::default())].to_vec();
         let error = again.load(&other, odd, &waiting).unwrap_err();
         assert!(matches!(error, Error::LoadedTable { .. }), "{error}");
     }

@@ -72,9 +72,13 @@ class DistributedTranspiler(Fleet):
         """Gets this trainer ready to send."""
         self._need().init_worker()
 
-    def init_server(self, model_dir=None):
-        """Fills this server's parameters, from a model if there is one to go on from."""
-        self._need().init_server(global_scope(), model_dir)
+    def init_server(self, model_dir=None, missing=None):
+        """Fills this server's parameters, from a model if there is one to go on from.
+
+        With `missing="init"`, a model that has other variables, or other sizes of them, gives what
+        fits; the rest starts as without a model.
+        """
+        self._need().init_server(global_scope(), model_dir, missing)
 
     def run_server(self):
         """Serves until all trainers have completed. A signal to end ends the process, in order."""

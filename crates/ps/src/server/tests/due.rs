@@ -1,0 +1,58 @@
+//! When cuts are made, and when they are given up.
+
+use super::*;
+use crate::message::{Cancel, Due, Go, Ready};
+use crate::recovery::Term;
+
+const FIRST: Due = Due { cut: 1, after: 0 };
+
+/// Two trainers of a job that recovers, who have been told of a cut.
+fn told() -> Bench {
+    let mut bench = Bench::new(2, false);
+    let config = Config {
+        job: "job".to_string(),
+        n_trainers: 2,
+        apply: Apply::AtOnce,
+        recovers: true,
+        is_lead: true,
+        cut_every_ms: 1_000,
+        ..Config::default()
+    };
+    bench.server = Server::start(config, bench.store.vars.clone(), &bench.store).unwrap();
+    for trainer in 0..2 {
+        let term = Term { number: 1, base: Some(0) };
+        let hello = Hello { term, ..hello(trainer, u64::from(trainer) + 100) };
+        let said = bench.say(trainer.into(), 0, hello);
+        assert!(said.iter().any(|(_, _, reply)| matches!(reply, Reply::Welcome(_))), "{said:?}");
+    }
+    let said = bench.tick(2_000);
+    let is_notice = |reply: &Reply| matches!(reply, Reply::Notice(it) if it.due == Some(FIRST));
+    assert_eq!(said.iter().filter(|(_, _, reply)| is_notice(reply)).count(), 2, "{said:?}");
+    bench
+}
+
+/// The answers to questions of a kind, by trainer.
+fn answers(said: &[(u64, u64, Reply)]) -> Vec<(u64, u64, Reply)> {
+    said.iter().filter(|(_, _, reply)| !matches!(reply, Reply::Notice(_))).cloned().collect()
+}
+
+#[test]
+fn all_who_are_ready_go() {
+    let mut bench = told();
+    assert_eq!(answers(&bench.say(0, 9, Ready { cut: 1 })), []);
+    let go = |trainer| (trainer, 9, Reply::from(Go { cut: 1 }));
+    assert_eq!(answers(&bench.say(1, 9, Ready { cut: 1 })), [go(0), go(1)]);
+}
+
+/// One waits for the cut and the other one at a meeting for the first: nobody would ever come.
+#[test]
+fn nobody_waits_for_a_trainer_at_a_meeting() {
+    let meet = || Meet { place: "end".into(), turn: 1, bytes: Vec::new() };
+    let cancelled = [(0, 9, Reply::from(Cancel { cut: 1 }))];
+    let mut bench = told();
+    assert_eq!(answers(&bench.say(1, 9, meet())), []);
+    assert_eq!(answers(&bench.say(0, 9, Ready { cut: 1 })), cancelled);
+    let mut bench = told();
+    assert_eq!(answers(&bench.say(0, 9, Ready { cut: 1 })), []);
+    assert_eq!(answers(&bench.say(1, 9, meet())), cancelled);
+}

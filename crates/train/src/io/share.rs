@@ -1,0 +1,69 @@
+//! Which rows of a variable a server has.
+
+use std::ops::Range;
+
+use program::distributed::{Placement, Spread, server_of};
+
+/// Which rows of a variable a server has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// Rows that follow one another; the server counts them from 0.
+    Range(Range<i64>),
+    /// Those that a hash gives it, of a table of `height` rows; they keep their numbers.
+    Hash { server: usize, n_servers: usize, height: i64 },
+}
+
+impl Share {
+    /// What a server has of a variable; `server` is its number.
+    pub(crate) fn of(placed: &Placement, server: usize, n_servers: usize) -> Self {
+        let height = placed.dims().first().copied().unwrap_or(0);
+        match placed.spread {
+            Spread::Hash => Share::Hash { server, n_servers, height },
+            Spread::Range => {
+                let first = placed.piece.rows.start;
+                Share::Range(first..first + height)
+            }
+        }
+    }
+
+    /// Whether a row of the whole is here.
+    pub(crate) fn has(&self, row: i64) -> bool {
+        match self {
+            Share::Range(range) => range.contains(&row),
+            Share::Hash { server, n_servers, height } => {
+                (0..*height).contains(&row) && server_of(row, *n_servers) == *server
+            }
+        }
+    }
+
+    /// What the server's number 0 is in the whole.
+    pub(crate) fn first(&self) -> i64 {
+        match self {
+            Share::Range(range) => range.start,
+            Share::Hash { .. } => 0,
+        }
+    }
+
+    /// One more than the largest number that the server may give a row.
+    pub(crate) fn height(&self) -> i64 {
+        match self {
+            Share::Range(range) => range.end - range.start,
+            Share::Hash { height, .. } => *height,
+        }
+    }
+
+    /// Rows that the server would have if all existed, as near as need be.
+    pub(crate) fn n_rows(&self) -> i64 {
+        match self {
+            Share::Range(range) => range.end - range.start,
+            Share::Hash { n_servers, height, .. } => height / (*n_servers).max(1) as i64,
+        }
+    }
+
+    pub(crate) fn spread(&self) -> Spread {
+        match self {
+            Share::Range(_) => Spread::Range,
+            Share::Hash { .. } => Spread::Hash,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+"""A job to be killed: its own loop of steps, counters that it sets back, figures that all trainers have together.
+
+Arguments: the mode, the number of steps, the folder to save to. With `CHANGES` in the environment, a trainer that was started
+again feeds other numbers.
+
+The net of `w` is trained with gradients that do not depend on it: in any mode `w` says how often each step was counted. The rest is
+trained by Adam, with an AUC beside it: every bit of every step counts.
+"""
+
+import os
+import sys
+
+import numpy
+import paddle.fluid as fluid
+from paddle.fluid.incubate.fleet.base import role_maker
+from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler import fleet
+from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy import (
+    StrategyFactory,
+)
+
+mode, n_steps, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+is_exact = mode == "sync"
+fluid.default_startup_program().random_seed = fluid.default_main_program().random_seed = 7
+fleet.init(role_maker.PaddleCloudRoleMaker())
+x = fluid.layers.data("x", [4])
+constant = fluid.initializer.Constant(1.0)
+product = fluid.layers.fc(x, 1, bias_attr=False, param_attr=fluid.ParamAttr(name="w", initializer=constant))
+loss = fluid.layers.mean(product)
+shown = [loss]
+if is_exact:
+    ids = fluid.layers.data("ids", [1], dtype="int64")
+    label = fluid.layers.data("label", [1], dtype="int64")
+    rows = fluid.layers.embedding(ids, [100, 4], is_sparse=True, param_attr=fluid.ParamAttr(name="table"))
+    guess = fluid.layers.fc(fluid.layers.concat([rows, x], axis=1), 2, act="softmax")
+    loss = fluid.layers.mean(fluid.layers.cross_entropy(guess, label))
+    area, _, states = fluid.layers.auc(guess, label)
+    shown = [loss, area]
+optimizer = fluid.optimizer.Adam(0.01) if is_exact else fluid.optimizer.SGD(0.25)
+strategy = getattr(StrategyFactory, "create_%s_strategy" % mode)()
+fleet.distributed_optimizer(optimizer, strategy).minimize(loss)
+
+role = "server.%d" % fleet.server_index() if fleet.is_server() else "trainer.%d" % fleet.worker_index()
+with open(role + ".pid.new", "w") as file:
+    file.write(str(os.getpid()))
+os.rename(role + ".pid.new", role + ".pid")
+
+if fleet.is_server():
+    fleet.init_server()
+    fleet.run_server()
+
+
+def feed_of(rank, step):
+    rng = numpy.random.RandomState(rank * 100000 + step)
+    if not is_exact:
+        return {"x": numpy.full((2, 4), step % 8 + 1, "float32")}
+    if "CHANGES" in os.environ and os.environ.get("PADDLE_RESTARTS", "0") != "0":
+        rng.rand()
+    return {
+        "x": rng.rand(8, 4).astype("float32"),
+        "ids": rng.randint(0, 100, (8, 1)),
+        "label": rng.randint(0, 2, (8, 1)),
+    }
+
+
+if fleet.is_worker():
+    rank = fleet.worker_index()
+    fleet.init_worker()
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fleet.startup_program)
+    seen = []
+    for step in range(n_steps):
+        values = exe.run(fleet.main_program, feed=feed_of(rank, step), fetch_list=shown)
+        seen.append([float(value[0]) for value in values])
+        print("step", step, flush=True)
+        if is_exact and step % 50 == 49:
+            total = [0.0, 0.0]
+            fleet.all_reduce_worker([step, rank], total)
+            seen.append([float(number) for number in total])
+            # A new epoch begins to count at zero.
+            for state in states:
+                variable = fluid.global_scope().find_var(state.name)
+                if variable is not None and "int64" in str(state.dtype).lower():
+                    tensor = variable.get_tensor()
+                    if tensor.shape():
+                        tensor.set(numpy.zeros(tensor.shape(), "int64"), fluid.CPUPlace())
+    fleet.barrier_worker()
+    if rank == 0:
+        fleet.save_persistables(exe, folder, fleet.main_program)
+    fleet.stop_worker()
+    with open("seen.%d" % rank, "w") as file:
+        file.write(repr(seen))
+    print("trainer ended", flush=True)

@@ -1,0 +1,34 @@
+"""Processes of real jobs are killed at random moments; what the jobs save is what it should be.
+
+`make soak` does the same much longer; rig/kills.py says what is drawn and compared.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import HERE
+
+KILLS = os.path.join(HERE, "rig", "kills.py")
+
+
+@pytest.mark.parametrize(
+    "mode, source, kills",
+    [
+        ("sync", "dataset", 5),
+        ("sync", "run", 5),
+        ("sync", "pipe", 2),
+        ("async", "dataset", 3),
+        ("half_async", "run", 2),
+        ("geo", "run", 2),
+        ("ssp", "dataset", 1),
+    ],
+)
+def test_jobs_survive_kills(mode, source, kills):
+    command = [sys.executable, KILLS, "--mode", mode, "--source", source, "--kills", str(kills)]
+    done = subprocess.run(
+        command + ["--between", "0.3", "1.0"], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert done.stdout.rstrip().endswith(" passed, 0 failed"), done.stdout
