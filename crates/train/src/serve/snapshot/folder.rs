@@ -16,7 +16,7 @@ type Checked<T> = Result<T, BadSnapshot>;
 
 /// How long a lock is waited for: a process that was just started may hold those of its parent for a
 /// moment, and one that was killed may not be gone yet.
-const LOCK_WAIT: Duration = Duration::from_secs(5);
+const LOCK_WAIT: Duration = Duration::from_secs(1);
 /// Before the name of a file that cannot be used.
 const DAMAGED: &str = "damaged.";
 
