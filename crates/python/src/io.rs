@@ -112,7 +112,7 @@ fn load_vars<'py>(
     missing: Option<&str>,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
     let program = program_arg(py, main_program)?;
-    load_chosen(executor, (dirname, filename), chosen(&program, vars, predicate)?, missing)
+    load_chosen(executor, dirname, filename, chosen(&program, vars, predicate)?, missing)
 }
 
 /// Loads the parameters of a program; `missing` as in `load_vars`.
@@ -127,7 +127,7 @@ fn load_params<'py>(
     missing: Option<&str>,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
     let vars = params_of(&program_arg(py, main_program)?);
-    load_chosen(executor, (dirname, filename), vars, missing)
+    load_chosen(executor, dirname, filename, vars, missing)
 }
 
 /// Loads all that lives between runs; `missing` as in `load_vars`.
@@ -155,7 +155,7 @@ fn load_persistables<'py>(
         py.detach(|| io::load_slices(job, scope, dir)).map_err(from_train)?;
         return Ok(None);
     }
-    load_chosen(executor, (dirname, filename), persistables_of(&program), missing)
+    load_chosen(executor, dirname, filename, persistables_of(&program), missing)
 }
 
 fn save_chosen(
@@ -197,7 +197,8 @@ fn saved(
 
 fn load_chosen<'py>(
     executor: &Bound<'py, PyAny>,
-    (dir, filename): (Option<PathBuf>, Option<&Bound<'_, PyAny>>),
+    dir: Option<PathBuf>,
+    filename: Option<&Bound<'_, PyAny>>,
     vars: Vec<VarDesc>,
     missing: Option<&str>,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
