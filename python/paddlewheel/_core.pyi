@@ -930,8 +930,8 @@ class fleet:
             """The area under the ROC curve over the samples of all trainers, and how many there are; of two variables that hold histograms."""
         def global_metrics(self, scope: Scope, histograms: Any, sums: Any) -> Any:
             """Figures of a click-through model over the samples of all trainers, of two histograms and the six sums of `ctr_metric_bundle`: auc, bucket error, mae, rmse, actual and predicted ctr, copc, mean q value, number of samples."""
-        def init_server(self, scope: Scope, model_dir: Any = None) -> Any:
-            """Fills this server's parameters."""
+        def init_server(self, scope: Scope, model_dir: Any = None, missing: Any = None) -> Any:
+            """Fills this server's parameters, with `missing="init"` from what fits of a model; what that is, is printed."""
         def init_worker(self) -> Any:
             """Gets a trainer ready to send."""
         def origin(self) -> Any:
@@ -1015,6 +1015,9 @@ class fleet:
     def role_from_environment(is_collective: bool = False) -> Any:
         """The role that a PaddleCloud job's variables give this process."""
     @staticmethod
+    def scale(arguments: Any, python: Any, alias: Any) -> Any:
+        """Gives a running job another number of servers; returns the exit code."""
+    @staticmethod
     def server_settings() -> Any:
         """What flags say of a server: threads that send, get and prefetch; whether the job goes on without trainers that died."""
     @staticmethod
@@ -1069,8 +1072,9 @@ class io:
         model_path: Any,
         executor: Executor = None,
         var_list: Any = None,
+        missing: Any = None,
     ) -> None:
-        """Loads what `save` wrote, or what the other save functions wrote into a directory or a file."""
+        """Loads what `save` wrote, or what the other save functions wrote into a directory or a file; `missing` as in `load_vars`."""
     @staticmethod
     def load_inference_model(
         dirname: Any,
@@ -1086,16 +1090,18 @@ class io:
         dirname: Any,
         main_program: Program | None = None,
         filename: Any = None,
+        missing: Any = None,
     ) -> None:
-        """Loads the parameters of a program."""
+        """Loads the parameters of a program; `missing` as in `load_vars`."""
     @staticmethod
     def load_persistables(
         executor: Executor,
         dirname: Any,
         main_program: Program | None = None,
         filename: Any = None,
+        missing: Any = None,
     ) -> None:
-        """Loads all that lives between runs."""
+        """Loads all that lives between runs; `missing` as in `load_vars`."""
     @staticmethod
     def load_program_state(model_path: Any, var_list: Any = None) -> dict[str, Any]:
         """The arrays that `save` or another save function wrote, by name."""
@@ -1107,6 +1113,7 @@ class io:
         vars: Any = None,
         predicate: Any = None,
         filename: Any = None,
+        missing: Any = None,
     ) -> None:
         """Loads variables that `save_vars` saved; changes all of them or none."""
     @staticmethod
