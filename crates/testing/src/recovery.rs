@@ -99,6 +99,9 @@ struct Shared {
     start: Instant,
 }
 
+/// What a step takes at least while somebody is still to die.
+const PACE: Duration = Duration::from_millis(3);
+
 /// Ends a trainer where it stands.
 #[derive(Debug)]
 pub struct Died;
@@ -164,6 +167,12 @@ impl Shared {
                 Victim::Trainer(other) if other == trainer => return Err(Died),
                 Victim::Trainer(other) => self.dying[other].store(true, Ordering::Relaxed),
             }
+        }
+        // A job must not be over before the cuts that somebody's death follows.
+        let is_awaited = !deaths.is_empty();
+        drop(deaths);
+        if is_awaited {
+            std::thread::sleep(PACE);
         }
         match self.dying[trainer].swap(false, Ordering::Relaxed) {
             true => Err(Died),

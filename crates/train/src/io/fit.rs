@@ -201,6 +201,9 @@ pub(crate) fn overlay(into: &mut Tensor, from: &Tensor, first: usize) -> bool {
     let (to, from) = (into.bytes_mut(), from.bytes());
     let mut both: Vec<usize> = to_dims.iter().zip(&from_dims).map(|(a, b)| *a.min(b)).collect();
     both[0] = to_dims[0].min(from_dims[0].saturating_sub(first));
+    if both.contains(&0) {
+        return true;
+    }
     let last = both.len() - 1;
     let n_lines: usize = both[..last].iter().product();
     let line = both[last] * size;
