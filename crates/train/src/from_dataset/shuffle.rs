@@ -4,7 +4,6 @@
 //! nobody goes on before all have theirs. So when the job goes back behind a shuffle, either all have
 //! their files, or nobody is beyond it and they trade again.
 
-use std::fs;
 use std::path::PathBuf;
 
 use data::{Dataset, Exchange, Held};
@@ -18,7 +17,7 @@ pub fn global_shuffle(dataset: &mut Dataset, peers: &Peers) -> Result<()> {
     // Which samples there are is a part of what the event is.
     dataset.wait_loaded()?;
     let number = peers.cluster().next_shuffle();
-    let shuffled = peers.cluster().act(&mut Shuffle { dataset, peers, number, old: None });
+    let shuffled = peers.cluster().act(&mut Shuffle { dataset, peers, number });
     shuffled.map_err(|error| match error {
         Error::Data(_) | Error::Ended => error,
         // In the words of whoever asks for a shuffle.
@@ -30,8 +29,6 @@ struct Shuffle<'a> {
     dataset: &'a mut Dataset,
     peers: &'a Peers,
     number: u64,
-    /// The file of the shuffle before.
-    old: Option<PathBuf>,
 }
 
 impl Shuffle<'_> {
@@ -61,8 +58,8 @@ impl Act for Shuffle<'_> {
             return Ok(Vec::new());
         }
         let path = self.path()?;
-        let done = self.dataset.global_shuffle_kept(Some(self.peers), &path);
-        self.old = done.map_err(unwrapped)?;
+        self.dataset.global_shuffle_kept(Some(self.peers), &path).map_err(unwrapped)?;
+        self.peers.cluster().keeps_share(self.dataset.share());
         let (mut answer, Held { n_samples, n_unmerged }) = (Writer::default(), self.dataset.held());
         answer.u64(n_samples);
         answer.u64(n_unmerged);
@@ -72,14 +69,14 @@ impl Act for Shuffle<'_> {
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
         let mut answer = Reader::new(answer);
         let held = Held { n_samples: answer.u64()?, n_unmerged: answer.u64()? };
-        // Nobody goes back behind what is answered from the journal.
-        remove(self.dataset.take_kept(&self.path()?, held)?);
+        self.dataset.take_kept(&self.path()?, held)?;
+        self.peers.cluster().keeps_share(self.dataset.share());
         Ok(())
     }
 
     fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
-        let (rank, n_trainers, old) = (self.peers.rank(), self.peers.n_trainers(), self.old.take());
-        Some(Box::new(ShuffleAgain { rank, n_trainers, old }))
+        let (rank, n_trainers) = (self.peers.rank(), self.peers.n_trainers());
+        Some(Box::new(ShuffleAgain { rank, n_trainers }))
     }
 }
 
@@ -94,16 +91,10 @@ fn unwrapped(error: data::Error) -> Error {
     }
 }
 
-fn remove(file: Option<PathBuf>) {
-    // One that stays takes room, nothing more.
-    let _ = file.map(fs::remove_file);
-}
-
 /// A shuffle that this trainer is beyond: it has its samples.
 struct ShuffleAgain {
     rank: usize,
     n_trainers: usize,
-    old: Option<PathBuf>,
 }
 
 impl Repeat<Cluster> for ShuffleAgain {
@@ -117,9 +108,5 @@ impl Repeat<Cluster> for ShuffleAgain {
 
     fn n_bytes(&self) -> usize {
         0
-    }
-
-    fn forgotten(&mut self) {
-        remove(self.old.take());
     }
 }

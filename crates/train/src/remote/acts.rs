@@ -114,7 +114,7 @@ impl Cluster {
             Err(error) => (Outcome::Error(error.to_string()), Err(error)),
         };
         let repeat = if result.is_ok() { act.repeat() } else { None };
-        self.timeline().finish(print, act.label(), (outcome, repeat));
+        self.timeline().finish(print, &|| act.label(), (outcome, repeat));
         result?;
         self.until_done(|| {
             self.want_room()?;
