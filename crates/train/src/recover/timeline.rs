@@ -119,7 +119,7 @@ impl<World: ?Sized> Timeline<World> {
         let position = &state.position;
         let mut answers = Answers::read(journal, position.event)?;
         if position.event < self.n_done {
-            return Err(Error::BadState("it is of a time before what this process was told"));
+            return Err(Error::TooFarBack { event: position.event });
         }
         for _ in 0..self.n_done {
             answers.next()?;
@@ -292,7 +292,7 @@ impl<World: ?Sized> Timeline<World> {
         let position = &state.position;
         let is_known = position.event <= self.n_done && self.redo.reaches(position);
         if !is_known && self.replay.is_none() {
-            return Err(Error::BadState("it is of a time that this process does not remember"));
+            return Err(Error::TooFarBack { event: position.event });
         }
         // Numbers of cuts that were gone back behind are given again.
         self.cuts.drain(..).for_each(|cut| self.shares.put_back(cut.shares));
