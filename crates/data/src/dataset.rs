@@ -18,7 +18,7 @@ use crate::reader::Stopper;
 use crate::settings::{Kind, Settings};
 use crate::shuffle::{self, Exchange};
 
-pub use shuffles::{Held, n_lacking};
+pub use shuffles::{SampleCounts, n_lacking};
 
 /// Files and slots.
 pub struct Dataset {

@@ -71,7 +71,7 @@ pub enum Error {
     NotMinimized(&'static str),
     /// A server's part asked of a trainer, or the other way round.
     #[error("this process is a {actual}; only a {wanted} can {what}")]
-    WrongPart {
+    WrongRole {
         /// What it is.
         actual: &'static str,
         /// What it should be.

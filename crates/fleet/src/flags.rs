@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ps::tcp::Patience;
 use tensor::{DidYouMean, EvenIfPoisoned};
-use train::serve::{Keeping, Serving};
+use train::serve::{Serving, SnapshotSettings};
 
 use crate::env;
 use crate::error::{Error, Result};
@@ -263,13 +263,13 @@ impl Flags {
     }
 
     /// Where and how often a server keeps cuts, if it does.
-    pub fn keeping(&self) -> Result<Option<Keeping>> {
+    pub fn keeping(&self) -> Result<Option<SnapshotSettings>> {
         let Some(folder) = self.snapshot_dir() else { return Ok(None) };
-        Ok(Some(Keeping {
+        Ok(Some(SnapshotSettings {
             every: self.snapshot_every()?,
             resume: self.resume(),
             patience: self.recovery_deadline(),
-            ..Keeping::new(folder)
+            ..SnapshotSettings::new(folder)
         }))
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tensor::{DType, Pool, RANK_MAX, Rows, Shape, Tensor, Value};
 
 use crate::error::{Error, Result};
-use crate::shm::{Lender, Place, Window};
+use crate::shm::{Lender, RegionPlace, Window};
 
 /// A name longer than this is no name.
 pub const NAME_BYTES_MAX: usize = 1024;
@@ -90,7 +90,7 @@ impl<'a> Writer<'a> {
             self.u64(dim as u64);
         }
         match lent {
-            Some(Place { slot, offset }) => {
+            Some(RegionPlace { slot, offset }) => {
                 self.lent.push(self.blobs.len() + self.lent.len());
                 self.u32(slot);
                 self.u64(offset);
@@ -142,7 +142,7 @@ impl<'a> Destination<'a> {
     }
 
     /// A tensor that the sender has lent.
-    fn lent(&self, dtype: DType, shape: Shape, place: Place) -> Result<Tensor> {
+    fn lent(&self, dtype: DType, shape: Shape, place: RegionPlace) -> Result<Tensor> {
         let n_bytes = shape.n_elements() * dtype.size();
         let view = self.window.and_then(|window| window.view(place, n_bytes));
         let is_aligned = place.offset.is_multiple_of(dtype.size() as u64);
@@ -300,7 +300,7 @@ impl<'a> Reader<'a> {
         }
         let n_bytes = if dims[..rank].contains(&0) { 0 } else { n_bytes_max };
         if is_lent {
-            let place = Place { slot: self.u32()?, offset: self.u64()? };
+            let place = RegionPlace { slot: self.u32()?, offset: self.u64()? };
             return self.into.lent(dtype, Shape::new(&dims[..rank]), place);
         }
         self.claim(n_bytes)?;

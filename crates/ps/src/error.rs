@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use crate::endpoint::Endpoint;
-use crate::recovery::{NoCommonCut, Standing};
+use crate::recovery::{NoCommonCut, TermState};
 use crate::refusal::Refusal;
 
 /// What can go wrong between trainers and servers.
@@ -80,7 +80,7 @@ pub enum Error {
         /// Which.
         endpoint: Endpoint,
         /// Where it stands.
-        standing: Standing,
+        standing: TermState,
     },
 
     /// The job cannot go on: the servers have no cut in common.

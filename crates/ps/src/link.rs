@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::ids::Millis;
 use crate::message::{Hello, Notice, Ping, Pong, Reply, Request};
-use crate::recovery::{Standing, Term};
+use crate::recovery::{Term, TermState};
 use crate::refusal::Refusal;
 
 /// Ids of questions have this bit, numbers of changes do not.
@@ -43,7 +43,7 @@ pub enum Broken {
     /// The server forgot changes it had served: it was started again.
     Restarted,
     /// The server is of another term.
-    OtherTerm(Standing),
+    OtherTerm(TermState),
 }
 
 /// One conversation; see the module.
@@ -474,7 +474,7 @@ mod tests {
         let mut link = up();
         link.change(Millis(0), push());
         let term = Term { number: 2, base: None };
-        let standing = Standing { term, cuts: vec![0], has_member: false };
+        let standing = TermState { term, cuts: vec![0], has_member: false };
         link.received(Millis(1), 0, Refusal::OtherTerm(standing.clone()).into());
         assert_eq!(link.broken(), Some(&Broken::OtherTerm(standing)));
         let mut next = link.of_term(Term { number: 2, base: Some(0) });

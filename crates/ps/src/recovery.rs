@@ -31,7 +31,7 @@ impl fmt::Display for Term {
 
 /// What a server tells a trainer that is not of its term.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct TermState {
     /// The server's term.
     pub term: Term,
     /// Cuts that are durable there, ascending.
@@ -41,7 +41,7 @@ pub struct Standing {
     pub has_member: bool,
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for TermState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, with cuts {:?}", self.term, self.cuts)
     }
@@ -64,9 +64,9 @@ pub enum Next {
 
 /// What a trainer does after it greeted all servers with a term, first with [`Term::default`]; a server
 /// that welcomed it has no standing.
-pub fn next(said: Term, answers: &[Option<Standing>]) -> Result<Next, NoCommonCut> {
+pub fn next(said: Term, answers: &[Option<TermState>]) -> Result<Next, NoCommonCut> {
     let welcome = answers.iter().position(Option::is_none);
-    let standings: Vec<Standing> = answers.iter().flatten().cloned().collect();
+    let standings: Vec<TermState> = answers.iter().flatten().cloned().collect();
     match welcome {
         None => decide(&standings).map(Next::Greet),
         Some(_) if standings.is_empty() => Ok(Next::Joined),
@@ -79,7 +79,7 @@ pub fn next(said: Term, answers: &[Option<Standing>]) -> Result<Next, NoCommonCu
 
 /// What a trainer says to all servers next, by what each has said: it greets them with this term. It has
 /// joined when all have welcomed it.
-pub fn decide(standings: &[Standing]) -> Result<Term, NoCommonCut> {
+pub fn decide(standings: &[TermState]) -> Result<Term, NoCommonCut> {
     let number = standings.iter().map(|standing| standing.term.number).max().unwrap_or(0);
     let newest = || standings.iter().filter(|standing| standing.term.number == number);
     let is_everywhere = newest().count() == standings.len();
@@ -88,7 +88,7 @@ pub fn decide(standings: &[Standing]) -> Result<Term, NoCommonCut> {
         // It is being opened: where it is not open yet, it is now.
         return Ok(Term { number, base: is_everywhere.then_some(common_of(standings)?) });
     };
-    let fits = |standing: &Standing| match standing.term.base {
+    let fits = |standing: &TermState| match standing.term.base {
         Some(loaded) => loaded == base && !standing.has_member,
         None => standing.cuts.contains(&base),
     };
@@ -98,7 +98,7 @@ pub fn decide(standings: &[Standing]) -> Result<Term, NoCommonCut> {
     }
 }
 
-fn common_of(standings: &[Standing]) -> Result<u64, NoCommonCut> {
+fn common_of(standings: &[TermState]) -> Result<u64, NoCommonCut> {
     let cuts = || standings.iter().map(|standing| standing.cuts.clone()).collect::<Vec<_>>();
     common(&cuts()).ok_or_else(|| NoCommonCut(cuts()))
 }
@@ -115,11 +115,11 @@ pub fn common(lists: &[impl AsRef<[u64]>]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn standing(number: u64, base: Option<u64>, cuts: &[u64]) -> Standing {
-        Standing { term: Term { number, base }, cuts: cuts.to_vec(), has_member: false }
+    fn standing(number: u64, base: Option<u64>, cuts: &[u64]) -> TermState {
+        TermState { term: Term { number, base }, cuts: cuts.to_vec(), has_member: false }
     }
 
-    fn next(standings: &[Standing]) -> (u64, Option<u64>) {
+    fn next(standings: &[TermState]) -> (u64, Option<u64>) {
         let term = decide(standings).unwrap();
         (term.number, term.base)
     }
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn what_is_lost_ends_a_term() {
         // A process of the asking rank took part.
-        let has_member = |standing: Standing| Standing { has_member: true, ..standing };
+        let has_member = |standing: TermState| TermState { has_member: true, ..standing };
         let a = standing(1, Some(0), &[0, 1]);
         assert_eq!(next(&[a.clone(), has_member(a.clone())]), (2, None));
         // A server that has not heard of the term, or knows another base, or lacks it.

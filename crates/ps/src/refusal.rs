@@ -1,6 +1,6 @@
 //! Why a server says no. Refusals travel: a trainer sees the same type the server made.
 
-use crate::recovery::Standing;
+use crate::recovery::TermState;
 
 /// Why a server says no.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -179,7 +179,7 @@ pub enum Refusal {
     #[error(
         "this server is at {0}: it went back, or was started again, and its trainers go back with it"
     )]
-    OtherTerm(Standing),
+    OtherTerm(TermState),
 
     /// A cut that the term did not begin from.
     #[error("cut {cut} cannot be recalled: this term began from cut {base}")]

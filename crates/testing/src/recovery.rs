@@ -14,10 +14,11 @@ use ps::server::{Apply, Config as ServerConfig, End, Server, Store};
 use ps::tcp::{Listener, Patience, Stop};
 use tempfile::TempDir;
 use tensor::{Tensor, Value};
+use train::io::JobScope;
 use train::remote::{CommunicatorConfig, Log};
 use train::serve::BlockStore;
 use train::transpile::{self, Config, Job as Names, RoundRobin, Threads, Transpiled};
-use train::{Cluster, Executor, Feed, Scope, io};
+use train::{Cluster, Executor, Feed, Scope};
 
 use crate::cluster::free_endpoints;
 
@@ -182,8 +183,8 @@ impl Shared {
 
     fn transpile(&self, net: &mut Net, trainer_id: usize) -> Transpiled {
         let names = Names::new(trainer_id, &self.list, self.plan.n_trainers);
-        let (mut dispatch, what) = (RoundRobin::default(), (&self.plan.config, &names));
-        transpile::transpile(&mut net.main, &mut net.startup, what, &mut dispatch)
+        let (mut dispatch, config) = (RoundRobin::default(), &self.plan.config);
+        transpile::transpile(&mut net.main, &mut net.startup, config, &names, &mut dispatch)
             .unwrap_or_else(|error| panic!("transpile: {error}"))
     }
 }
@@ -345,7 +346,8 @@ fn keep_trainer(
 ) -> (Vec<f64>, usize) {
     let _alarm = Alarm(shared.clone());
     for n_starts in 1.. {
-        match train(shared, (id, n_starts), build(), script) {
+        let (net, loss) = build();
+        match train(shared, Incarnation { id, n_starts }, net, &loss, script) {
             Ok(losses) => return (losses, n_starts),
             Err(Died) => shared.say(&format!("trainer {id}"), "was killed"),
         }
@@ -353,11 +355,20 @@ fn keep_trainer(
     (Vec::new(), 0)
 }
 
+/// One process of a trainer.
+#[derive(Clone, Copy)]
+struct Incarnation {
+    id: usize,
+    /// Processes of this trainer so far, with this one.
+    n_starts: usize,
+}
+
 /// What a trainer's script does, from its beginning to its end.
 fn train(
     shared: &Arc<Shared>,
-    (id, n_starts): (usize, usize),
-    (mut net, loss): (Net, Var),
+    Incarnation { id, n_starts }: Incarnation,
+    mut net: Net,
+    loss: &Var,
     script: &impl Script,
 ) -> Result<Vec<f64>, Died> {
     shared.transpile(&mut net, id);
@@ -376,7 +387,7 @@ fn train(
     let fail = |what: &str, error: train::Error| -> ! { panic!("trainer {id}, {what}: {error}") };
     let started = exe.run(&net.startup, &scope, &mut Feed::new(), &[]);
     started.unwrap_or_else(|error| fail("startup", error));
-    let (net, loss, scope, folder) = (&net, &loss, &scope, shared.folder.as_path());
+    let (net, scope, folder) = (&net, &scope, shared.folder.as_path());
     let cluster = &cluster;
     let trainer = Trainer { id, n_starts, net, loss, scope, cluster, folder, shared, dead };
     let ran = script(&trainer, &mut exe);
@@ -389,7 +400,8 @@ fn train(
         cluster.meet("end", Vec::new()).unwrap_or_else(|error| fail("meeting", error));
     }
     if id == 0 {
-        let save = || io::save_distributed(cluster, scope, (&dir, None), &net.main, &job);
+        let vars = JobScope { cluster, scope, job: &job };
+        let save = || vars.save_persistables(&dir, &net.main, None);
         let saved = cluster.saves("model", &mut || save().map(|()| Vec::new()));
         saved.unwrap_or_else(|error| fail("save", error));
     }

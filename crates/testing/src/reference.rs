@@ -15,7 +15,8 @@ pub struct Outcome {
 
 /// Trains as `n_trainers` would together; `feed` gives each one's batches.
 pub fn run(
-    (net, loss): (Net, Var),
+    net: &Net,
+    loss: &Var,
     n_trainers: usize,
     feed: impl Fn(usize, usize) -> Feed,
     n_steps: usize,

@@ -136,7 +136,7 @@ impl Servers {
         let names = Job::new(0, &endpoints.join(","), n_trainers);
         let mut net = model.build();
         let (main, startup) = (&mut net.main, &mut net.startup);
-        let split = transpile(main, startup, (config, &names), &mut RoundRobin::default());
+        let split = transpile(main, startup, config, &names, &mut RoundRobin::default());
         let split = split.unwrap_or_else(|error| panic!("transpile: {error}"));
         let start = |endpoint: &String| {
             let program = split.server_main(endpoint, Threads::default()).expect("a program");

@@ -85,7 +85,8 @@ fn alone_without_a_queue_is_local_training() {
     for optimizer in ["sgd", "adam"] {
         let case = serde_json::json!({"net": net, "optimizer": optimizer, "lr": 0.05, "seed": 90});
         let build = || nets::build(&case).unwrap();
-        let one = reference::run(build(), 1, feed, 5);
+        let (net, loss) = build();
+        let one = reference::run(&net, &loss, 1, feed, 5);
         for plan in [Plan::asynchronous(2, 1), Plan::with(2, 1, half_async())] {
             let outcome = job::run(&plan, build, feed, 5);
             assert_eq!(outcome.losses, one.losses, "{optimizer}");
@@ -245,7 +246,8 @@ fn geo_alone_is_local_training() {
         train::Feed::new().with("C1", ids).with("label", label)
     };
     let build = || nets::build(&case).unwrap();
-    let one = reference::run(build(), 1, feed, 5);
+    let (net, loss) = build();
+    let one = reference::run(&net, &loss, 1, feed, 5);
     let outcome = job::run(&Plan::with(2, 1, geo(1)), build, feed, 5);
     for name in ["fc_0.w_0", "fc_0.b_0", "fc_1.w_0"] {
         let expected = one.scope.get(name).unwrap();

@@ -9,7 +9,7 @@ use program::distributed::Mode;
 use program::optimizer::*;
 use ps::server::{Config as ServerConfig, CutRecord, Server, Store};
 use testing::stores::{Model, Servers, TableKind};
-use train::serve::Keeping;
+use train::serve::SnapshotSettings;
 use train::transpile::Config;
 use train::{BadSnapshot, Error};
 
@@ -48,7 +48,7 @@ impl Job<'_> {
     fn keep(&self, folder: &Path, resume: Option<&Path>) -> Result<Servers, Error> {
         let mut servers = self.start();
         let resume = resume.map(Path::to_path_buf);
-        let keeping = Keeping { resume, ..Keeping::new(folder) };
+        let keeping = SnapshotSettings { resume, ..SnapshotSettings::new(folder) };
         for server in &mut servers.all {
             server.store.keep(&keeping, Arc::new(|_| ()))?;
         }

@@ -382,7 +382,7 @@ fn split(table: &Table, config: &Config) -> train::Result<Transpiled> {
     let (mut net, _) = table.build();
     let job = Job::new(0, "127.0.0.1:7001,127.0.0.1:7002", 2);
     let (main, startup) = (&mut net.main, &mut net.startup);
-    transpile(main, startup, (config, &job), &mut RoundRobin::default())
+    transpile(main, startup, config, &job, &mut RoundRobin::default())
 }
 
 #[test]
@@ -435,7 +435,7 @@ fn a_save_under_pushes_has_the_values_of_one_moment() {
         let job = Job::new(0, "127.0.0.1:7001", 1);
         let config = Config { mode: Mode::Async, ..Config::default() };
         let (main, startup) = (&mut net.main, &mut net.startup);
-        let split = transpile(main, startup, (&config, &job), &mut RoundRobin::default()).unwrap();
+        let split = transpile(main, startup, &config, &job, &mut RoundRobin::default()).unwrap();
         let main = split.server_main("127.0.0.1:7001", Threads::default()).unwrap();
         let startup = split.server_startup("127.0.0.1:7001", None).unwrap();
         let scope = Scope::new();

@@ -76,7 +76,7 @@ fn what_is_missing_or_of_another_shape_is_said() {
         let names = Job::new(0, list, 1);
         let (main, startup) = (&mut net.main, &mut net.startup);
         let dispatch = &mut RoundRobin::default();
-        let split = transpile(main, startup, (&Config::default(), &names), dispatch).unwrap();
+        let split = transpile(main, startup, &Config::default(), &names, dispatch).unwrap();
         let mut job = split.job().clone();
         job.ps_endpoint = endpoint.map(str::to_string);
         io::load_slices(&job, &Scope::new(), two.folder.path())

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::options::Script;
 use super::plan::{Job, Process};
 use crate::error::{Result, SnapshotError};
-use crate::role::Part;
+use crate::role::RoleKind;
 
 /// The format of `job`.
 const VERSION: u32 = 1;
@@ -182,7 +182,7 @@ impl Snapshots {
             return Ok(false);
         }
         for process in own {
-            let folder = self.folder.join(folder_of(process.part, process.id));
+            let folder = self.folder.join(folder_of(process.kind, process.id));
             match fs::remove_dir_all(&folder) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(unusable(&folder, error).into());
@@ -233,10 +233,10 @@ fn is_locked(lock: &File) -> bool {
 }
 
 /// The folder of a process, in that of the job.
-fn folder_of(part: Part, id: usize) -> String {
+fn folder_of(kind: RoleKind, id: usize) -> String {
     match part {
-        Part::Server => format!("server.{id}"),
-        Part::Trainer => format!("trainer.{id}"),
+        RoleKind::Server => format!("server.{id}"),
+        RoleKind::Trainer => format!("trainer.{id}"),
     }
 }
 

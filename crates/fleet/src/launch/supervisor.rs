@@ -13,7 +13,7 @@ use super::plan::{Host, Job};
 use super::scale;
 use crate::error::{Error, Result};
 use crate::lines;
-use crate::role::Part;
+use crate::role::RoleKind;
 use crate::signals::{SIGTERM, Signals, name_of};
 
 /// How often processes are looked after.
@@ -42,7 +42,8 @@ pub(super) fn run(job: &Job, host: &Host, console: &mut Console) -> Result<Ended
     }
     let mut processes = Processes::start(Starter { job, host })?;
     let end = processes.watch(&signals, console)?;
-    let has_servers = processes.members.iter().any(|member| member.process.part == Part::Server);
+    let has_servers =
+        processes.members.iter().any(|member| member.process.kind == RoleKind::Server);
     match &end {
         End::Done if has_servers => {
             console.say(lines::WORKERS_EXIT);
@@ -134,7 +135,7 @@ impl<'a> Processes<'a> {
             if let Some(n) = self.size_wanted()? {
                 return Ok(End::Scale(n));
             }
-            let trainers_done = self.are_through(Part::Trainer);
+            let trainers_done = self.are_through(RoleKind::Trainer);
             // A server may fail when its last trainer is gone; then the job is done all the same.
             if trainers_done && !self.job.is_wide {
                 return Ok(End::Done);
@@ -152,7 +153,7 @@ impl<'a> Processes<'a> {
             if let Some(who) = self.first_failed() {
                 return Ok(End::Failed(who));
             }
-            if trainers_done && self.are_through(Part::Server) {
+            if trainers_done && self.are_through(RoleKind::Server) {
                 return Ok(End::Done);
             }
             if trainers_done && !is_told {
@@ -184,8 +185,8 @@ impl<'a> Processes<'a> {
     }
 
     /// Whether all of a kind have ended well. Of those that a job can do without one is enough.
-    fn are_through(&self, part: Part) -> bool {
-        let those = || self.members.iter().filter(|member| member.process.part == part);
+    fn are_through(&self, kind: RoleKind) -> bool {
+        let those = || self.members.iter().filter(|member| member.process.kind == part);
         let is_lost = |m: &Member<'_>| m.has_failed() && m.is_expendable(self.job);
         let any = those().next().is_none() || those().any(Member::is_well);
         any && those().all(|member| member.is_well() || is_lost(member))
@@ -248,12 +249,12 @@ impl<'a> Processes<'a> {
 
     fn progress(&self) -> String {
         let running = |part| {
-            let is_running = |m: &&Member<'_>| m.is_running() && m.process.part == part;
+            let is_running = |m: &&Member<'_>| m.is_running() && m.process.kind == part;
             self.members.iter().filter(is_running).count()
         };
-        let (servers, workers) = (running(Part::Server), running(Part::Trainer));
+        let (servers, workers) = (running(RoleKind::Server), running(RoleKind::Trainer));
         let seconds = self.start.elapsed().as_secs();
-        let mut trainers = self.members.iter().filter(|m| m.process.part == Part::Trainer);
+        let mut trainers = self.members.iter().filter(|m| m.process.kind == RoleKind::Trainer);
         let last = trainers.next().and_then(|member| member.last_lines().pop());
         let clock = format!("{:02}:{:02}", seconds / 60, seconds % 60);
         format!("{clock} {servers} servers, {workers} workers | {}", last.unwrap_or_default())

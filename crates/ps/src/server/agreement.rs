@@ -8,26 +8,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Server;
 use crate::ids::TrainerId;
-use crate::message::Held;
+use crate::message::VarInfo;
 use crate::refusal::Refusal;
 
 /// Names that a line of the log mentions.
 const MENTIONED_MAX: usize = 5;
 
 /// What both sides must have.
-fn params(vars: &[Held]) -> impl Iterator<Item = &Held> {
+fn params(vars: &[VarInfo]) -> impl Iterator<Item = &VarInfo> {
     vars.iter().filter(|held| held.is_param)
 }
 
 impl Server {
     /// Why a trainer that looks for these parameters cannot take part.
-    pub(super) fn other_model(&self, theirs: &[Held]) -> Option<Refusal> {
+    pub(super) fn other_model(&self, theirs: &[VarInfo]) -> Option<Refusal> {
         let ours: BTreeMap<&str, &[i64]> =
             params(&self.vars.ours).map(|held| (held.name.as_str(), &held.dims[..])).collect();
         if ours.is_empty() {
             return None;
         }
-        let differs = |held: &&Held| match ours.get(held.name.as_str()) {
+        let differs = |held: &&VarInfo| match ours.get(held.name.as_str()) {
             None => true,
             Some(dims) => !dims.is_empty() && !held.dims.is_empty() && **dims != held.dims,
         };
@@ -41,7 +41,7 @@ impl Server {
     }
 
     /// Says what only the server has: it will not change by this trainer's doing.
-    pub(super) fn mention_differences(&mut self, trainer: TrainerId, theirs: &[Held]) {
+    pub(super) fn mention_differences(&mut self, trainer: TrainerId, theirs: &[VarInfo]) {
         let known: BTreeSet<&str> = params(theirs).map(|held| held.name.as_str()).collect();
         let all = params(&self.vars.ours).map(|held| held.name.as_str());
         let only_ours: Vec<&str> = all.filter(|name| !known.contains(name)).collect();

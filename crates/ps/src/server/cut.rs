@@ -47,13 +47,13 @@ struct Collecting {
     protocol: Protocol,
     /// Who has sent no part yet.
     awaited: BTreeSet<TrainerId>,
-    parts: BTreeMap<TrainerId, Part>,
+    parts: BTreeMap<TrainerId, CutPart>,
     /// Parts that are served when the cut is marked.
     waiting: Vec<Change>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct CutPart {
     state: Vec<u8>,
     journal: Vec<u8>,
 }
@@ -153,7 +153,7 @@ impl Server {
             collecting.complete = collecting.complete.max(complete);
         }
         collecting.awaited.remove(&change.trainer);
-        collecting.parts.insert(change.trainer, Part { state, journal });
+        collecting.parts.insert(change.trainer, CutPart { state, journal });
         if collecting.mark == Mark::Made {
             self.check_cut();
             return Progress::Served;

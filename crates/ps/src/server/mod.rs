@@ -18,7 +18,7 @@ mod meeting;
 mod members;
 mod memory;
 mod question;
-mod redeal;
+mod repartition;
 mod round;
 mod size;
 mod staleness;
@@ -33,7 +33,7 @@ mod tests;
 
 pub use apply::Apply;
 pub use memory::ServerMemory;
-pub use redeal::{KeptBytes, ServerShare, redeal};
+pub use repartition::{KeptBytes, ServerShare, repartition};
 pub use size::Size;
 pub use store::{CutRecord, OnDisk, Store, TableGrads, Unit, Written};
 pub use work::{Done, Work};
@@ -45,7 +45,7 @@ use tensor::Value;
 
 use crate::ids::{ConnId, Millis, TrainerId, VarId};
 use crate::lines::Severity;
-use crate::message::{Held, LookUp, Pull, Reply, Request, Stats};
+use crate::message::{LookUp, Pull, Reply, Request, Stats, VarInfo};
 use crate::refusal::Refusal;
 use cut::Cuts;
 use due::Schedule;
@@ -259,7 +259,7 @@ pub enum End {
 
 impl Server {
     /// A server nobody has spoken to; `vars` are those of its store, by number.
-    pub fn new(config: Config, vars: Vec<Held>) -> Self {
+    pub fn new(config: Config, vars: Vec<VarInfo>) -> Self {
         let n = config.n_trainers;
         Self {
             vars: Vars::new(vars),

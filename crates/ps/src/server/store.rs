@@ -6,7 +6,7 @@ use tensor::{Tensor, Value};
 
 use super::{ServerMemory, Size};
 use crate::ids::{TrainerId, VarId};
-use crate::message::{Grad, Held, LookUp, Pull, Save};
+use crate::message::{Grad, LookUp, Pull, Save, VarInfo};
 use crate::refusal::Refusal;
 
 /// Tables that one thread changes in a round, one after the other.
@@ -61,7 +61,7 @@ pub struct OnDisk {
 pub trait Store: Send + Sync {
     /// Every variable that trainers may speak of. Its place in this list is its number in all that the
     /// store is asked; parameters are compared with those of trainers.
-    fn vars(&self) -> &[Held];
+    fn vars(&self) -> &[VarInfo];
 
     /// The name of a variable, for messages.
     fn name(&self, var: VarId) -> String {

@@ -16,8 +16,8 @@ use super::staleness::Staleness;
 use super::trading::Trades;
 use super::{Action, Asker, Config, CutRecord, Purpose, Server, Store, Task};
 use crate::ids::{ConnId, Millis, TrainerId};
-use crate::message::{Held, Pong, Recalled};
-use crate::recovery::{Standing, Term};
+use crate::message::{Pong, Recalled, VarInfo};
+use crate::recovery::{Term, TermState};
 use crate::refusal::Refusal;
 
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ impl Terms {
 impl Server {
     /// A server of a store that keeps cuts, if `config` says so: it goes on from what is on disk, or
     /// writes its first cut. Takes as long as that; nobody should be able to connect before.
-    pub fn start(config: Config, vars: Vec<Held>, store: &impl Store) -> Result<Self, Refusal> {
+    pub fn start(config: Config, vars: Vec<VarInfo>, store: &impl Store) -> Result<Self, Refusal> {
         let mut server = Self::new(config, vars);
         if !server.config.recovers {
             return Ok(server);
@@ -86,9 +86,9 @@ impl Server {
         !self.config.recovers || term.base.is_some() && loading.is_none()
     }
 
-    fn standing(&self, trainer: TrainerId, incarnation: u64) -> Standing {
+    fn standing(&self, trainer: TrainerId, incarnation: u64) -> TermState {
         let has_member = self.members.has_other(trainer, incarnation);
-        Standing { term: self.terms.term, cuts: self.cuts.kept().to_vec(), has_member }
+        TermState { term: self.terms.term, cuts: self.cuts.kept().to_vec(), has_member }
     }
 
     /// Who greets is let in, has a term opened or its base loaded, or learns how the server stands.

@@ -15,7 +15,7 @@ pub(crate) struct Lender {
 
 /// Bytes of a region, as messages say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RegionPlace {
     /// The slot that holds them.
     pub(crate) slot: u32,
     /// Where they begin, counted from the start of the region.
@@ -28,9 +28,9 @@ pub(crate) const COPIED_BYTES: std::ops::Range<usize> = LENT_BYTES_MIN..(1 << 20
 
 impl Lender {
     /// Lends a tensor that is in the region or is copied there; nothing if it has to be sent.
-    pub(crate) fn lend(&self, tensor: &Tensor) -> Option<Place> {
+    pub(crate) fn lend(&self, tensor: &Tensor) -> Option<RegionPlace> {
         let place = match tensor.lender().map(Memory::place) {
-            Some((id, slot, offset)) if id == self.region.id() => Place { slot, offset },
+            Some((id, slot, offset)) if id == self.region.id() => RegionPlace { slot, offset },
             _ if !COPIED_BYTES.contains(&tensor.bytes().len()) => return None,
             _ => {
                 let mut slot = self.region.take(tensor.bytes().len())?;

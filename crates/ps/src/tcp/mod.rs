@@ -4,7 +4,7 @@
 //! who is on the same machine finds it there and saves the network stack.
 
 mod client;
-mod companions;
+mod group;
 mod joining;
 mod serve;
 
@@ -16,7 +16,7 @@ use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
 use std::time::{Duration, Instant};
 
 pub use client::{Client, Patience, Ticket};
-pub use companions::{Companions, Loss, Stops};
+pub use group::{ClientGroup, LostTrainer, Stops};
 pub use joining::join;
 pub use serve::{Listener, Stop};
 

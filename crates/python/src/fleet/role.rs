@@ -1,7 +1,7 @@
 //! Who a process is.
 
 use fleet::role::{self, UserDefined};
-use fleet::{Part, Role, env};
+use fleet::{Role, RoleKind, env};
 use ps::Endpoint;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -120,8 +120,8 @@ fn user_defined_role(
 ) -> PyResult<PyRole> {
     let servers = strings(server_endpoints, "server_endpoints")?;
     let part = match role.extract::<i64>() {
-        Ok(1) => Part::Trainer,
-        Ok(2) => Part::Server,
+        Ok(1) => RoleKind::Trainer,
+        Ok(2) => RoleKind::Server,
         _ => return Err(PyTypeError::new_err("role must be as Role")),
     };
     let current_id = int(current_id, "current_id")?;

@@ -2,7 +2,7 @@
 
 use ps::link::{Broken, Config, Link};
 use ps::message::{
-    Barrier, Complete, Grad, Held, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade,
+    Barrier, Complete, Grad, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade, VarInfo,
 };
 use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::Value;
@@ -81,7 +81,7 @@ pub struct Trainer {
     pub(super) memory: u64,
     n_trainers: u32,
     /// What it speaks of, by its numbers.
-    vars: Vec<Held>,
+    vars: Vec<VarInfo>,
 }
 
 /// Faster than the shipping one: a simulated network loses more than a real one.

@@ -32,7 +32,7 @@ pub use prepared::Prepared;
 pub use profile::{OpTime, Profile};
 pub use single::run_op;
 
-use self::event::{Again, Asked, RunAct};
+use self::event::{Again, Asked, RunEvent};
 use self::fetched::Fetched;
 use crate::error::Result;
 use crate::remote::{Ahead, Cluster, Session};
@@ -263,7 +263,7 @@ impl Executor {
             return self.run_plain(program, scope, feed, fetch, fetched);
         }
         let cluster = self.cluster.clone();
-        cluster.act(&mut RunAct { executor: self, asked })
+        cluster.do_event(&mut RunEvent { executor: self, asked })
     }
 
     #[allow(clippy::too_many_arguments)] // What runs, where, on what, for what, into what.

@@ -75,14 +75,14 @@ pub(super) struct Cutting<'a> {
     cuts: Option<&'a dyn Cuts>,
     shared: &'a Shared,
     start: Instant,
-    state: Mutex<State>,
+    state: Mutex<CutState>,
     moved: Condvar,
     /// Somebody has seen that a cut is due: all stop at their next boundary.
     is_wanted: AtomicBool,
     n_cuts: AtomicU64,
 }
 
-struct State {
+struct CutState {
     /// Of each thread, behind the batch that it runs or has run last; none if nobody asks.
     inside: Option<Inside>,
     /// Where threads stood at the cut before the last one, and at the last one.
@@ -102,7 +102,7 @@ impl<'a> Cutting<'a> {
         inside: Option<Inside>,
         n_threads: usize,
     ) -> Self {
-        let state = State {
+        let state = CutState {
             cuts: [inside.as_ref().map(|inside| inside.positions.clone()), None],
             inside,
             n_active: n_threads,
@@ -121,7 +121,7 @@ impl<'a> Cutting<'a> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CutState> {
         self.state.lock().even_if_poisoned()
     }
 

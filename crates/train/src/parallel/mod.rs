@@ -30,7 +30,7 @@ use crate::gradients;
 use crate::remote::{Ahead, Cluster, Session};
 use crate::scope::Scope;
 use device::{Device, Stop};
-use event::ParallelAct;
+use event::ParallelEvent;
 use loss::Loss;
 use stage::{Names, Stage, Stages};
 
@@ -185,9 +185,9 @@ impl Parallel {
     ) -> Result<Vec<Vec<Tensor>>> {
         let cluster = self.once.cluster().clone();
         let fetched = Vec::new();
-        let mut act = ParallelAct { parallel: self, program, scope, feeds, fetch, fetched };
-        cluster.act(&mut act)?;
-        Ok(act.fetched)
+        let mut event = ParallelEvent { parallel: self, program, scope, feeds, fetch, fetched };
+        cluster.do_event(&mut event)?;
+        Ok(event.fetched)
     }
 
     fn run_plain(

@@ -19,9 +19,9 @@ pub(crate) type Names = BTreeSet<String>;
 #[derive(Debug)]
 pub(crate) struct Stage {
     /// What each device runs.
-    pub(crate) local: Part,
+    pub(crate) local: StageProgram,
     /// What runs once, on the scope itself.
-    pub(crate) once: Part,
+    pub(crate) once: StageProgram,
     /// Gradients to add up over the devices in between.
     pub(crate) merge: Names,
     /// Variables that devices only read and that are the same for all.
@@ -42,7 +42,7 @@ pub(crate) struct Stage {
 
 /// Some ops of a program.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct StageProgram {
     pub(crate) program: Program,
     /// Where in the user's program each op stands.
     pub(crate) origin: Vec<usize>,
@@ -103,8 +103,8 @@ impl Stages {
                 pass_on,
                 refresh: own.intersection(&once.writes).cloned().collect(),
                 in_turn: local.ops.iter().any(|(_, op)| op.traits().has_side_effect),
-                local: Part::new(program, local, &visible),
-                once: Part::new(program, once, &visible),
+                local: StageProgram::new(program, local, &visible),
+                once: StageProgram::new(program, once, &visible),
                 merge,
                 lend,
                 hand,
@@ -126,7 +126,7 @@ impl Stages {
     }
 }
 
-impl Part {
+impl StageProgram {
     /// The program with only these ops; `visible` variables are found in the scope afterwards.
     fn new(program: &Program, share: Share, visible: &Names) -> Self {
         let mut program = program.clone();

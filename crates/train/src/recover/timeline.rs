@@ -188,7 +188,8 @@ impl<World: ?Sized> Timeline<World> {
         &mut self,
         print: Print,
         label: String,
-        (outcome, repeat): (Outcome, Option<Box<dyn Repeat<World>>>),
+        outcome: Outcome,
+        repeat: Option<Box<dyn Repeat<World>>>,
     ) {
         self.journal.push(print, label, outcome);
         if let Some(repeat) = repeat {

@@ -117,12 +117,12 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use program::distributed::route::Deal;
+    use program::distributed::route::IdPartition;
 
     fn look_up(names: &[&str]) -> Arc<LookUp> {
         Arc::new(LookUp {
             pieces: Vec::new(),
-            deal: Deal::Rows,
+            partition: IdPartition::Range,
             padding: None,
             peek: false,
             width: 1,

@@ -74,12 +74,12 @@ impl Cluster {
         self.due().is_some() || self.recovers() && self.ends()
     }
 
-    /// Takes part in the cut that is due, inside of an act. Nothing of this trainer runs meanwhile:
-    /// an act with several threads has stopped them at a boundary. `inside` says how far the act is;
+    /// Takes part in the cut that is due, inside of an event. Nothing of this trainer runs meanwhile:
+    /// an event with several threads has stopped them at a boundary. `inside` says how far the event is;
     /// it is asked for when all trainers are ready, and may be large.
     ///
-    /// An error of which [`Cluster::act`] makes something (the job has gone back, or SIGTERM came)
-    /// is to be returned from [`super::Act::perform`].
+    /// An error of which [`Cluster::do_event`] makes something (the job has gone back, or SIGTERM came)
+    /// is to be returned from [`super::ScriptEvent::perform`].
     pub(crate) fn cut(&self, inside: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<()> {
         self.boundary_with(&mut || inside().map(Some))
     }

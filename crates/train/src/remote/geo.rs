@@ -126,7 +126,7 @@ impl Geo {
             tickets.push((client, placed, pull, ticket));
         }
         for (client, placed, pull, mut ticket) in tickets {
-            while let Some(value) = self.take_answer((&client, ticket), placed, scope)? {
+            while let Some(value) = self.take_answer(&client, ticket, placed, scope)? {
                 let Value::Rows(rows) = &*value else { break };
                 if rows.ids.len() < CHANGED_MAX {
                     break;
@@ -141,7 +141,8 @@ impl Geo {
     /// Waits for values of a piece of a parameter, and takes them over.
     fn take_answer(
         &mut self,
-        (client, ticket): (&Client, Ticket),
+        client: &Client,
+        ticket: Ticket,
         placed: &Placement,
         scope: &Scope,
     ) -> Result<Option<Arc<Value>>> {

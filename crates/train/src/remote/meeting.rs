@@ -2,7 +2,7 @@
 
 use ps::message::{Meet, Reply};
 
-use super::acts::Act;
+use super::events::ScriptEvent;
 use super::{Cluster, unexpected};
 use crate::error::{Error, Result};
 use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
@@ -21,7 +21,7 @@ impl Cluster {
         bring: &mut dyn FnMut() -> Result<Vec<u8>>,
     ) -> Result<Vec<Vec<u8>>> {
         let mut meeting = Meeting { cluster: self, place, bring, met: Vec::new(), brought: None };
-        self.act(&mut meeting)?;
+        self.do_event(&mut meeting)?;
         Ok(meeting.met)
     }
 
@@ -48,7 +48,7 @@ struct Meeting<'a> {
     brought: Option<Vec<u8>>,
 }
 
-impl Act for Meeting<'_> {
+impl ScriptEvent for Meeting<'_> {
     fn print(&self) -> Print {
         Print::named(Kind::Meet, self.place)
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
 use ps::message::{Recall, Reply};
-use ps::tcp::{self, Client, Loss, Patience};
+use ps::tcp::{self, Client, LostTrainer, Patience};
 use ps::{Refusal, SharedMemory};
 use tensor::EvenIfPoisoned;
 
@@ -189,7 +189,7 @@ impl Cluster {
         *self.traffic() = Traffic::default();
         *self.geo() = Geo::default();
         let mut state = self.state();
-        state.loss = Loss::default();
+        state.lost = LostTrainer::default();
         state.shared_memory = SharedMemory::default();
     }
 

@@ -10,7 +10,7 @@ use program::Distributed;
 use ps::message::{Reply, Trade};
 use ps::tcp::{Client, Ticket};
 
-use super::acts::Act;
+use super::events::ScriptEvent;
 use super::{Cluster, unexpected};
 use crate::error::{Error, Result};
 use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
@@ -25,7 +25,7 @@ impl Cluster {
     /// Large parts go in pieces, so that servers never hold more than they can.
     pub fn trade(&self, purpose: &str, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
         let mut trading = Trading { cluster: self, purpose, parts, got: Vec::new() };
-        self.act(&mut trading)?;
+        self.do_event(&mut trading)?;
         Ok(trading.got)
     }
 
@@ -103,7 +103,7 @@ struct Trading<'a> {
     got: Vec<Vec<u8>>,
 }
 
-impl Act for Trading<'_> {
+impl ScriptEvent for Trading<'_> {
     fn print(&self) -> Print {
         Print::named(Kind::Trade, self.purpose)
     }

@@ -165,7 +165,7 @@ impl Traffic {
             queue.arrived.clear();
             let vars: Vec<VarId> = std::mem::take(&mut queue.received).into_iter().collect();
             client.change_soon(Barrier::new(round))?;
-            queue.asked = Some((vars.clone(), ask((&*client, round), vars)?));
+            queue.asked = Some((vars.clone(), ask(&client, round, vars)?));
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ impl Traffic {
         if let Some(value) = queue.arrived.remove(&var) {
             return Ok(value);
         }
-        let ticket = ask((&*client, cluster.round()), vec![var])?;
+        let ticket = ask(&client, cluster.round(), vec![var])?;
         let value = answer(&client, ticket)?.into_iter().next();
         value.ok_or_else(|| unexpected(&client, &Reply::Values(ps::message::Values(Vec::new()))))
     }
@@ -217,7 +217,7 @@ impl ServerQueue {
     }
 }
 
-fn ask((client, after): (&Client, u64), vars: Vec<VarId>) -> Result<Ticket> {
+fn ask(client: &Client, after: u64, vars: Vec<VarId>) -> Result<Ticket> {
     client.meet()?;
     Ok(client.ask(Pull::new(after, vars))?)
 }

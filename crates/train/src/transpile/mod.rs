@@ -41,10 +41,11 @@ pub struct Transpiled {
 pub fn transpile(
     main: &mut Program,
     startup: &mut Program,
-    (config, job): (&Config, &Job),
+    config: &Config,
+    job: &Job,
     dispatch: &mut dyn Dispatch,
 ) -> Result<Transpiled> {
-    let plan = Plan::new(main, startup, (config, job), dispatch)?;
+    let plan = Plan::new(main, startup, config, job, dispatch)?;
     let (mut new_main, mut new_startup) = (main.clone(), startup.clone());
     if plan.is_geo() {
         plan.rewrite_geo(&mut new_main)?;

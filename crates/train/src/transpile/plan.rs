@@ -118,7 +118,8 @@ impl Plan {
     pub(super) fn new(
         main: &Program,
         startup: &Program,
-        (config, job): (&Config, &Job),
+        config: &Config,
+        job: &Job,
         dispatch: &mut dyn Dispatch,
     ) -> Result<Self> {
         config.check()?;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::message::{Cut, Recall, Recalled};
-use crate::recovery::{Standing, Term};
+use crate::recovery::{Term, TermState};
 
 /// A store with one number, of which it keeps cuts.
 #[derive(Default)]
 struct Keeper {
-    vars: Vec<Held>,
+    vars: Vec<VarInfo>,
     inner: Mutex<Inner>,
 }
 
@@ -37,7 +37,7 @@ impl Keeper {
 }
 
 impl Store for Keeper {
-    fn vars(&self) -> &[Held] {
+    fn vars(&self) -> &[VarInfo] {
         &self.vars
     }
 
@@ -121,7 +121,7 @@ struct Rig {
 
 impl Rig {
     fn on(inner: Inner, ahead: Option<u32>) -> Self {
-        let store = Keeper { vars: vec![Held::other("w")], inner: Mutex::new(inner) };
+        let store = Keeper { vars: vec![VarInfo::other("w")], inner: Mutex::new(inner) };
         let apply = ahead.map_or(Apply::AtOnce, |ahead| Apply::ByRound { ahead });
         let (n_trainers, job) = (2, "job".to_string());
         let config = Config { job, n_trainers, apply, recovers: true, ..Config::default() };
@@ -193,11 +193,11 @@ impl Rig {
     }
 }
 
-fn standing(number: u64, base: Option<u64>, cuts: &[u64]) -> Standing {
-    Standing { term: Term { number, base }, cuts: cuts.to_vec(), has_member: false }
+fn standing(number: u64, base: Option<u64>, cuts: &[u64]) -> TermState {
+    TermState { term: Term { number, base }, cuts: cuts.to_vec(), has_member: false }
 }
 
-fn other_term(standing: Standing) -> Reply {
+fn other_term(standing: TermState) -> Reply {
     Refusal::OtherTerm(standing).into()
 }
 
@@ -225,7 +225,7 @@ fn who_asks_is_told_how_the_server_stands() {
     // Another process of a rank that took part: what the first one did is in no cut.
     rig.server.closed(Millis(0), ConnId(0));
     let other = Hello { incarnation: 9, ..Rig::hello(0, 1, Some(0)) };
-    let has_member = Standing { has_member: true, ..standing(1, Some(0), &[0]) };
+    let has_member = TermState { has_member: true, ..standing(1, Some(0), &[0]) };
     assert_eq!(rig.say(5, 0, other), [(5, 0, other_term(has_member))]);
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tensor::{EvenIfPoisoned, Pool, Tensor};
 
-use super::companions::{Companions, Loss, Stops};
+use super::group::{ClientGroup, LostTrainer, Stops};
 use super::{Clock, Patient, Stream};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ use crate::frame::{self, Frame};
 use crate::ids::Millis;
 use crate::link::{Config as LinkConfig, Link};
 use crate::message::{Hello, Lend, Notice, Reply, Request};
-use crate::recovery::{Standing, Term};
+use crate::recovery::{Term, TermState};
 use crate::shm::Sharing;
 use reading::Inbox;
 
@@ -43,10 +43,10 @@ pub struct Client {
     patience: Patience,
     clock: Clock,
     stops: Stops,
-    loss: Loss,
+    lost: LostTrainer,
     /// When `stops` was last asked, so that it is not asked all the time.
     asked: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<ClientState>,
     writing: Mutex<()>,
     reading: Mutex<Inbox>,
     answered: Condvar,
@@ -55,7 +55,7 @@ pub struct Client {
 }
 
 #[derive(Debug)]
-struct State {
+struct ClientState {
     link: Link,
     stream: Option<Arc<Stream>>,
     /// Counts connections, so that a reader notices a new one.
@@ -97,7 +97,7 @@ const RETRY_MS: u64 = 100;
 /// How often the heartbeat thread looks.
 const HEARTBEAT: Duration = Duration::from_millis(200);
 
-impl State {
+impl ClientState {
     /// Offers memory to a server of this machine, once for each connection.
     fn offer(&mut self) {
         if self.stream.is_none() || std::mem::replace(&mut self.offered, true) {
@@ -112,7 +112,7 @@ impl State {
 impl Client {
     /// A client of a server; the connection is made when it is first needed.
     pub fn new(endpoint: Endpoint, hello: Hello, patience: Patience) -> Arc<Self> {
-        Self::among(endpoint, hello, patience, Companions::default())
+        Self::among(endpoint, hello, patience, ClientGroup::default())
     }
 
     /// A client beside those of the other servers of a job.
@@ -120,10 +120,10 @@ impl Client {
         endpoint: Endpoint,
         hello: Hello,
         patience: Patience,
-        companions: Companions,
+        group: ClientGroup,
     ) -> Arc<Self> {
-        let Companions { stops, loss, memory } = companions;
-        let state = State {
+        let ClientGroup { stops, lost, memory } = group;
+        let state = ClientState {
             link: Link::new(hello, LinkConfig::default()),
             stream: None,
             generation: 0,
@@ -145,7 +145,7 @@ impl Client {
             patience,
             clock: Clock::start(),
             stops,
-            loss,
+            lost,
             asked: AtomicU64::new(0),
             state: Mutex::new(state),
             writing: Mutex::default(),
@@ -196,7 +196,7 @@ impl Client {
         state.recovers |= term.number > 0;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClientState> {
         self.state.lock().even_if_poisoned()
     }
 
@@ -249,7 +249,7 @@ impl Client {
             }
             let still = self.check(ticket.asked).and_then(|()| self.same_turn(ticket.n_turns));
             let still = still.and_then(|()| self.in_time(ticket.asked, what));
-            let still = still.and_then(|()| self.loss.check());
+            let still = still.and_then(|()| self.lost.check());
             if let Err(error) = still {
                 self.state().link.forget(ticket.id);
                 return Err(error);
@@ -298,7 +298,7 @@ impl Client {
         match state.n_turns == n_turns {
             true => Ok(()),
             false => {
-                let standing = Standing { term: state.link.term(), ..Standing::default() };
+                let standing = TermState { term: state.link.term(), ..TermState::default() };
                 Err(Error::OtherTerm { endpoint: self.endpoint.clone(), standing })
             }
         }

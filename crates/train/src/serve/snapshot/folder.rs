@@ -54,7 +54,8 @@ impl Folder {
     /// put aside, and `say` is told.
     pub(in crate::serve) fn open(
         path: &Path,
-        (owner, layout): (Owner, &Layout),
+        owner: Owner,
+        layout: &Layout,
         say: &mut dyn FnMut(String),
     ) -> Checked<Self> {
         let failed = |source| BadSnapshot::writing(path, source);
@@ -336,7 +337,7 @@ fn look(folder: &Path, owner: &Owner, layout: &Layout) -> Checked<Found> {
             Err(error) => return Err(error),
         };
         if header.owner.model != owner.model {
-            return Err(other_model(&path, &header.owner, (owner, layout)));
+            return Err(other_model(&path, &header.owner, owner, layout));
         }
         if header.owner != *owner {
             found.others.push((name, header));
@@ -379,7 +380,7 @@ pub(super) fn known(path: &Path, header: &Header) -> Checked<Known> {
 }
 
 /// What differs between the model of a file and ours.
-fn other_model(path: &Path, theirs: &Owner, (ours, layout): (&Owner, &Layout)) -> BadSnapshot {
+fn other_model(path: &Path, theirs: &Owner, ours: &Owner, layout: &Layout) -> BadSnapshot {
     let found = FileReader::open(path).and_then(|(mut reader, _)| layout_of(&mut reader));
     let differs = found.ok().flatten().and_then(|theirs| layout.difference(&theirs));
     let word = |owner: &Owner| format!("model {:016x}", owner.model);

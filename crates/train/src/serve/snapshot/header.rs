@@ -1,6 +1,6 @@
 //! The first section of every file: whose it is, and what it follows.
 
-use super::fields::{Fields, Parts};
+use super::fields::{FieldReader, Fields};
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +61,7 @@ impl Header {
     }
 
     pub(in crate::serve) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let parts = &mut Parts(bytes);
+        let parts = &mut FieldReader(bytes);
         let kind = match parts.u8()? {
             1 => FileKind::Base,
             2 => FileKind::Increment,

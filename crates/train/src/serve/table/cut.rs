@@ -59,7 +59,7 @@ pub(super) enum Step {
 
 /// A part of a cut, to be written.
 #[derive(Debug)]
-pub(in crate::serve) enum Part {
+pub(in crate::serve) enum CutChunk {
     Section(Kind, Vec<u8>),
     Rows(RowsChunk),
     /// Nothing more.

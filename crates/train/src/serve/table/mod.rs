@@ -21,7 +21,7 @@ use ps::server::{ServerMemory, Size};
 use ps::{Refusal, SharedMemory, TrainerId, VarId};
 use tensor::{Tensor, Value};
 
-pub(super) use cut::{ImportedValue, Part, RowsImport, TableCut};
+pub(super) use cut::{CutChunk, ImportedValue, RowsImport, TableCut};
 pub(super) use describe::RowTables;
 pub(super) use saving::{Files, Snapshot};
 pub(super) use tracking::Extent;
@@ -80,7 +80,7 @@ pub(super) trait Table: Send {
     fn mark(&mut self, extent: Extent) -> TableCut;
 
     /// The next part of a cut, besides what the cut has itself.
-    fn next_part(&mut self, cut: &mut TableCut) -> Part;
+    fn next_chunk(&mut self, cut: &mut TableCut) -> CutChunk;
 
     /// Ends a cut; if it is not durable, the next one has all of it too.
     fn end_cut(&mut self, cut: TableCut, is_durable: bool);

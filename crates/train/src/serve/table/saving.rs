@@ -66,14 +66,15 @@ impl RowsSnapshot {
                 chunk(at, rows).ok_or_else(|| std::io::Error::other("the table is gone"))
             });
             let ids = self.ids.iter().copied();
-            rows::write_piece(stage, (piece, spread), self.form, ids, chunks)?;
+            rows::write_piece(piece.create(stage, spread)?, piece.var, self.form, ids, chunks)?;
         }
         let Some(name) = &self.files.waiting else { return Ok(()) };
         let counts = rows::counts_to_bytes(self.waiting.iter().map(|&(_, count)| count));
         let ids = self.waiting.iter().map(|&(row, _)| row);
         let form = Form { width: 1, dtype: DType::I64, ..self.form };
         let piece = self.files.piece(name, Naming::Counted);
-        rows::write_piece(stage, (piece, spread), form, ids, std::iter::once(Ok(counts)))
+        let file = piece.create(stage, spread)?;
+        rows::write_piece(file, piece.var, form, ids, std::iter::once(Ok(counts)))
     }
 }
 
@@ -143,7 +144,8 @@ impl Moment {
     pub(super) fn chunk(
         &mut self,
         scope: &Scope,
-        (var, name): (usize, &str),
+        var: usize,
+        name: &str,
         rows: Range<usize>,
     ) -> Option<Vec<u8>> {
         match self {

@@ -358,7 +358,7 @@ impl Slab {
         rows: Range<usize>,
     ) -> Option<Vec<u8>> {
         let name = &self.vars.get(var)?.name;
-        self.moment.as_mut()?.chunk(scope, (var, name), rows)
+        self.moment.as_mut()?.chunk(scope, var, name, rows)
     }
 
     pub(super) fn end_save(&mut self) {

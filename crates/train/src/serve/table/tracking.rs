@@ -55,7 +55,7 @@ impl RowVars<'_> {
                 value.unshare();
                 let Value::Tensor(tensor) = value else { return Ok(()) };
                 let row_bytes = row_bytes(tensor);
-                read_rows(file, &places, (tensor.bytes_mut(), row_bytes))
+                read_rows(file, &places, tensor.bytes_mut(), row_bytes)
             })?;
         }
         Ok(())
