@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// Neither trainer nor server.
     #[error("TRAINING_ROLE must be PSERVER or TRAINER, and {name} is `{value}`")]
-    UnknownPart {
+    UnknownRole {
         /// The variable it was read from.
         name: &'static str,
         /// Its value.
@@ -69,7 +69,7 @@ pub enum Error {
     /// The programs of a role do not exist before `minimize`.
     #[error("{0} is None, need invoke DistributedOptimizer.minimize first")]
     NotMinimized(&'static str),
-    /// A server's part asked of a trainer, or the other way round.
+    /// A call that only servers may make was made by a trainer, or the other way round.
     #[error("this process is a {actual}; only a {wanted} can {what}")]
     WrongRole {
         /// What it is.

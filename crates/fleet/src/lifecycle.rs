@@ -1,4 +1,4 @@
-//! The fleet of a process: from `init` to `stop_worker`, whichever part the process plays.
+//! The fleet of a process, from `init` to `stop_worker`, for servers and for trainers.
 //!
 //! One script, two roles: every process builds the same net and minimizes the same loss; then a
 //! trainer's programs speak to servers, and a server has programs of its own. Fluid:
@@ -191,7 +191,7 @@ impl Fleet {
     }
 
     pub(crate) fn need(&self, wanted: RoleKind, what: &'static str) -> Result<()> {
-        let name = |part| if part == RoleKind::Server { "server" } else { "worker" };
+        let name = |kind| if kind == RoleKind::Server { "server" } else { "worker" };
         match self.role.kind == wanted {
             true => Ok(()),
             false => {

@@ -68,14 +68,14 @@ impl Role {
 
 impl std::fmt::Display for Role {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let part = match self.kind {
+        let kind = match self.kind {
             RoleKind::Trainer => 1,
             RoleKind::Server => 2,
         };
         let (trainers, servers) = (repr(&self.trainers), repr(&self.servers));
         write!(
             f,
-            "role: {part}, current_id: {}, worker_endpoints: {trainers}, \
+            "role: {kind}, current_id: {}, worker_endpoints: {trainers}, \
              server_endpoints: {servers}",
             self.id
         )
@@ -98,20 +98,20 @@ pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
         missing @ Error::MissingVariable { .. } => missing,
         other => Error::Cloud(Box::new(other)),
     };
-    let part = part(vars).map_err(cloud)?;
-    let id = match part {
+    let kind = kind_from(vars).map_err(cloud)?;
+    let id = match kind {
         RoleKind::Trainer => trainer_id(vars, n_trainers),
         RoleKind::Server => server_id(vars, &servers),
     };
-    Ok(Role { part, id: id.map_err(cloud)?, n_trainers, servers, trainers: Vec::new() })
+    Ok(Role { kind, id: id.map_err(cloud)?, n_trainers, servers, trainers: Vec::new() })
 }
 
-fn part(vars: Vars<'_>) -> Result<RoleKind> {
-    let found = vars.need(env::PART)?;
+fn kind_from(vars: Vars<'_>) -> Result<RoleKind> {
+    let found = vars.need(env::ROLE)?;
     match found.value.as_str() {
         "TRAINER" => Ok(RoleKind::Trainer),
         "PSERVER" => Ok(RoleKind::Server),
-        _ => Err(Error::UnknownPart { name: found.name, value: found.value }),
+        _ => Err(Error::UnknownRole { name: found.name, value: found.value }),
     }
 }
 
@@ -183,13 +183,13 @@ pub fn general_from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<
     let vars = Vars(var);
     let trainers = vars.first(env::TRAINERS).ok_or(Error::NoTrainerEndpoints)?.endpoints()?;
     let (servers, n_trainers) = (vars.servers()?, trainers.len() as u32);
-    let part = part(vars)?;
-    let id = match (part, vars.first(env::SERVER_ID)) {
+    let kind = kind_from(vars)?;
+    let id = match (kind, vars.first(env::SERVER_ID)) {
         (RoleKind::Trainer, _) => trainer_id(vars, n_trainers)?,
         (RoleKind::Server, Some(found)) => below(&found, servers.len() as u32)?,
         (RoleKind::Server, None) => server_id(vars, &servers)?,
     };
-    Ok(Role { part, id, n_trainers, servers, trainers })
+    Ok(Role { kind, id, n_trainers, servers, trainers })
 }
 
 /// What a user says about a process: Fluid's `UserDefinedRoleMaker`.
@@ -261,8 +261,8 @@ pub fn mpi_symmetric(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
         let found = vars.need(env::SERVERS)?;
         return Err(found.bad("one server for each two processes of mpirun"));
     }
-    let part = if rank % 2 == 0 { RoleKind::Server } else { RoleKind::Trainer };
-    Ok(Role { part, id: rank / 2, n_trainers: n, servers, trainers: Vec::new() })
+    let kind = if rank % 2 == 0 { RoleKind::Server } else { RoleKind::Trainer };
+    Ok(Role { kind, id: rank / 2, n_trainers: n, servers, trainers: Vec::new() })
 }
 
 /// The servers of an MPI job. Without a list of them, and all on one machine, each rank computes

@@ -213,7 +213,7 @@ pub fn role_variables(
         ("PADDLE_PSERVERS_IP_PORT_LIST", list.join(",")),
         ("PADDLE_TRAINERS_NUM", n_trainers.to_string()),
     ];
-    match part {
+    match kind {
         RoleKind::Trainer => {
             variables.push(("TRAINING_ROLE", "TRAINER".to_string()));
             variables.push(("PADDLE_TRAINER_ID", id.to_string()));

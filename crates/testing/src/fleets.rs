@@ -44,9 +44,9 @@ pub fn job<R: Send>(
     trainer: impl Fn(usize, &mut Fleet) -> R + Sync,
 ) -> Vec<R> {
     let servers: Vec<String> = free_endpoints(n_servers).iter().map(ToString::to_string).collect();
-    let role = |part, id| {
+    let role = |kind, id| {
         let (servers, n_trainers) = (servers.clone(), n_trainers as i64);
-        user_defined(&UserDefined { current_id: id as i64, part, n_trainers, servers }).unwrap()
+        user_defined(&UserDefined { current_id: id as i64, kind, n_trainers, servers }).unwrap()
     };
     thread::scope(|scope| {
         let serve = |id| {

@@ -24,7 +24,7 @@ const N_STEPS: usize = 30;
 /// Who a process of a job is; also how many trainers there are.
 fn role(kind: RoleKind, id: usize, servers: &[String], n_trainers: i64) -> Role {
     let servers = servers.to_vec();
-    user_defined(&UserDefined { current_id: id as i64, part, n_trainers, servers }).unwrap()
+    user_defined(&UserDefined { current_id: id as i64, kind, n_trainers, servers }).unwrap()
 }
 
 fn quiet() -> Cluster {

@@ -187,13 +187,13 @@ impl WholeJob<'_> {
     /// The processes of this machine: these servers, and its trainers.
     fn processes(&self, options: &PsOptions, own: &[usize]) -> Vec<Process> {
         let (list, n_trainers) = (joined(self.servers), self.n_trainers);
-        let shared = |part: &str| {
-            let part = part.to_string();
+        let shared = |kind: &str| {
+            let kind = kind.to_string();
             vec![
                 ("PADDLE_PSERVERS_IP_PORT_LIST", list.clone()),
                 ("PADDLE_TRAINERS_NUM", n_trainers.to_string()),
-                ("TRAINING_ROLE", part.clone()),
-                ("PADDLE_TRAINING_ROLE", part),
+                ("TRAINING_ROLE", kind.clone()),
+                ("PADDLE_TRAINING_ROLE", kind),
             ]
         };
         let server = |&at: &usize| {

@@ -234,7 +234,7 @@ fn is_locked(lock: &File) -> bool {
 
 /// The folder of a process, in that of the job.
 fn folder_of(kind: RoleKind, id: usize) -> String {
-    match part {
+    match kind {
         RoleKind::Server => format!("server.{id}"),
         RoleKind::Trainer => format!("trainer.{id}"),
     }

@@ -186,7 +186,7 @@ impl<'a> Processes<'a> {
 
     /// Whether all of a kind have ended well. Of those that a job can do without one is enough.
     fn are_through(&self, kind: RoleKind) -> bool {
-        let those = || self.members.iter().filter(|member| member.process.kind == part);
+        let those = || self.members.iter().filter(|member| member.process.kind == kind);
         let is_lost = |m: &Member<'_>| m.has_failed() && m.is_expendable(self.job);
         let any = those().next().is_none() || those().any(Member::is_well);
         any && those().all(|member| member.is_well() || is_lost(member))
@@ -248,8 +248,8 @@ impl<'a> Processes<'a> {
     }
 
     fn progress(&self) -> String {
-        let running = |part| {
-            let is_running = |m: &&Member<'_>| m.is_running() && m.process.kind == part;
+        let running = |kind| {
+            let is_running = |m: &&Member<'_>| m.is_running() && m.process.kind == kind;
             self.members.iter().filter(is_running).count()
         };
         let (servers, workers) = (running(RoleKind::Server), running(RoleKind::Trainer));

@@ -112,7 +112,7 @@ fn cause(error: Error) -> Error {
 #[test]
 fn what_does_not_fit_together_is_told() {
     let error = cause(cloud(&[("TRAINING_ROLE", "BOSS")]).unwrap_err());
-    assert!(matches!(error, Error::UnknownPart { ref value, .. } if value == "BOSS"), "{error}");
+    assert!(matches!(error, Error::UnknownRole { ref value, .. } if value == "BOSS"), "{error}");
     let away = [("TRAINING_ROLE", "PSERVER"), ("POD_IP", "127.0.0.1"), ("PADDLE_PORT", "1")];
     let error = cause(cloud(&away).unwrap_err());
     assert!(matches!(error, Error::NotAServer { ref servers, .. } if servers.len() == 2));

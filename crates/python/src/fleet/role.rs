@@ -119,14 +119,14 @@ fn user_defined_role(
     server_endpoints: &Bound<'_, PyAny>,
 ) -> PyResult<PyRole> {
     let servers = strings(server_endpoints, "server_endpoints")?;
-    let part = match role.extract::<i64>() {
+    let kind = match role.extract::<i64>() {
         Ok(1) => RoleKind::Trainer,
         Ok(2) => RoleKind::Server,
         _ => return Err(PyTypeError::new_err("role must be as Role")),
     };
     let current_id = int(current_id, "current_id")?;
     let n_trainers = int(worker_num, "worker_num")?;
-    let wanted = UserDefined { current_id, part, n_trainers, servers };
+    let wanted = UserDefined { current_id, kind, n_trainers, servers };
     role::user_defined(&wanted).map(PyRole).map_err(from_fleet)
 }
 

@@ -21,7 +21,7 @@ fn refusal(taken: Result<Snapshots>) -> SnapshotError {
 }
 
 fn process(kind: RoleKind, id: usize) -> Process {
-    Process { name: String::new(), part, id, variables: Vec::new(), log: None }
+    Process { name: String::new(), kind, id, variables: Vec::new(), log: None }
 }
 
 #[test]
