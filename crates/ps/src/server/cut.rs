@@ -10,6 +10,9 @@ use crate::ids::{ConnId, Millis, TrainerId};
 use crate::message::{Cut, Notice, Push};
 use crate::refusal::Refusal;
 
+/// Cuts that are remembered beside one that all servers have.
+const OLDER_MAX: usize = 8;
+
 /// The cuts of a server.
 #[derive(Debug, Default)]
 pub(super) struct Cuts {
@@ -101,6 +104,8 @@ impl Cuts {
     /// Those after this one are of no use any more.
     pub(super) fn forget_after(&mut self, base: u64) {
         self.kept.retain(|&cut| cut <= base);
+        // All servers have the base; those before it are of use only if it is damaged somewhere.
+        self.kept.drain(..self.kept.len().saturating_sub(OLDER_MAX));
         self.begun = base;
     }
 
@@ -280,5 +285,20 @@ impl Server {
     pub(super) fn tell_all(&mut self) {
         let conns = self.members.conns();
         conns.into_iter().for_each(|(conn, _)| self.tell_notice(conn));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk has as many cuts as the store likes; they must not keep others from being made.
+    #[test]
+    fn a_server_that_goes_back_forgets_what_is_old() {
+        let mut cuts = Cuts::of((0..200).collect());
+        cuts.forget_after(150);
+        assert_eq!((cuts.kept().len(), cuts.kept().last()), (OLDER_MAX, Some(&150)));
+        cuts.forget_after(143);
+        assert_eq!((cuts.kept(), cuts.begun()), (&[143][..], 143));
     }
 }

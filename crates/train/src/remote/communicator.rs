@@ -296,7 +296,7 @@ fn merge(bundles: Vec<Bundle>, is_sum: bool) -> Result<Bundle> {
         }
     }
     for outgoing in merged.grads.iter_mut().filter(|_| n > 1) {
-        outgoing.value = gradients::merged(&outgoing.value);
+        gradients::merge(&mut outgoing.value);
         if !is_sum {
             gradients::scale(&mut outgoing.value, 1.0 / n as f64);
         }

@@ -8,7 +8,7 @@ use ps::tcp::Stop;
 use super::{BlockStore, Serving};
 
 /// For so long a server without trainers waits for them.
-const ALONE: Duration = Duration::from_secs(2);
+const ALONE: Duration = Duration::from_secs(1);
 
 /// Watches a server that may be asked to end.
 pub(super) struct Ending<'a> {
