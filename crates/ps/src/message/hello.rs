@@ -15,7 +15,8 @@ pub struct VarInfo {
     pub name: String,
     /// Its shape there; empty where that does not matter.
     pub dims: Vec<i64>,
-    /// It is a parameter: who has it must find it on the other side, with the same shape.
+    /// It is a parameter: a process that has it must find it on the other side, with the same
+    /// shape.
     pub is_param: bool,
 }
 
@@ -44,8 +45,8 @@ pub struct Hello {
     pub incarnation: u64,
     /// The term that it wants to take part in; of number 0 to ask how the server stands.
     pub term: Term,
-    /// Every variable of this server that the trainer will speak of. From now on it is known by its
-    /// place in this list.
+    /// Every variable of this server that the trainer will name. From now on its number is its
+    /// position in this list.
     pub vars: Vec<VarInfo>,
 }
 

@@ -55,9 +55,9 @@ impl Body for Refusal {
                 out.u64(*round);
             }
             Refusal::UnknownNumber { number, n_vars } => u32s(out, 19, &[*number, *n_vars]),
-            Refusal::OtherTerm(standing) => {
+            Refusal::OtherTerm(term_state) => {
                 out.u8(20);
-                standing.encode(out);
+                term_state.encode(out);
             }
             Refusal::NoSuchCut { cut, base } => {
                 out.u8(21);

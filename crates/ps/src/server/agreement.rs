@@ -1,4 +1,4 @@
-//! What the processes of a job must agree on: parameters, and who waits for whom.
+//! What the processes of a job must agree on: parameters, and which trainers wait for which.
 //!
 //! Scripts of servers and trainers may differ in what does not matter to the other side (metrics,
 //! the optimizer of a trainer, what is printed). A parameter that a trainer looks for and does not
@@ -56,14 +56,14 @@ impl Server {
         ));
     }
 
-    /// Ends the job if everybody waits for everybody: some at a meeting, the others for a round that
-    /// those at the meeting have not sent.
+    /// Ends the job if its trainers are in a deadlock: some wait at a meeting, the others wait for
+    /// a round that those at the meeting have not sent.
     pub(super) fn check_stuck(&mut self) {
         let nobody_waits = self.meetings.is_empty() || self.waiting.is_empty();
         if self.failure.is_some() || nobody_waits || self.rounds.is_running() {
             return;
         }
-        // Only if these are all is a look at everybody worth it.
+        // Checking every trainer is only worth it if these could be all of them.
         if self.meetings.n_here_max() + self.waiting.len() < self.members.n_active() {
             return;
         }

@@ -22,8 +22,8 @@ pub(crate) struct RegionPlace {
     pub(crate) offset: u64,
 }
 
-/// Tensors of such a size are copied to where the receiver reads; longer ones, if they are not there
-/// by themselves, come rarely (differences of GEO), and both sides would hold that memory for good.
+/// Tensors of these sizes are copied to where the receiver reads. Longer ones that are not there
+/// already are rare (differences of GEO), and both sides would hold that memory forever.
 pub(crate) const COPIED_BYTES: std::ops::Range<usize> = LENT_BYTES_MIN..(1 << 20);
 
 impl Lender {

@@ -81,8 +81,8 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length; whoever borrowed from it borrowed `self`.
-        // A map that cannot be taken away stays: nothing to be done.
+        // SAFETY: mapped in `new` with this length, and every borrower of it borrowed `self`. If
+        // unmapping fails, the memory stays mapped; nothing can be done about it.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.n_bytes) };
     }
 }
@@ -143,8 +143,8 @@ struct SlotState {
     is_held: bool,
 }
 
-/// What a peer reads at the moment: a counter for each slot, up for every message that speaks of it,
-/// down when the peer is done.
+/// What a peer reads at the moment: a counter for each slot. It goes up with every message that
+/// names the slot, and down when the peer is done.
 #[derive(Debug)]
 pub(crate) struct Account {
     region: u64,
@@ -163,7 +163,7 @@ impl Account {
         self.region
     }
 
-    /// One more message to the peer speaks of a slot.
+    /// One more message to the peer names this slot.
     pub(crate) fn lend(&self, slot: u32) {
         self.map.counter(slot as usize).fetch_add(1, Ordering::Release);
     }

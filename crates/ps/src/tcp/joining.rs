@@ -41,7 +41,7 @@ fn greet(clients: &[Arc<Client>], term: Term) -> Result<Vec<Option<TermState>>> 
     clients.iter().for_each(|client| client.reach());
     let greet = |client: &Arc<Client>| match client.meet() {
         Ok(()) => Ok(None),
-        Err(Error::OtherTerm { standing, .. }) => Ok(Some(standing)),
+        Err(Error::OtherTerm { term_state, .. }) => Ok(Some(term_state)),
         Err(error) => Err(error),
     };
     clients.iter().map(greet).collect()

@@ -178,7 +178,7 @@ impl Trainer {
         let mut answers = Vec::new();
         for line in &self.lines {
             answers.push(match line.link.broken() {
-                Some(Broken::OtherTerm(standing)) => Some(standing.clone()),
+                Some(Broken::OtherTerm(term_state)) => Some(term_state.clone()),
                 Some(_) => return self.broken(now),
                 None if line.link.is_up() => None,
                 None => return,

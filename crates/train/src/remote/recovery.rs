@@ -35,7 +35,7 @@ const ON: u8 = 2;
 /// What a trainer has to know to go back.
 #[derive(Default)]
 pub(super) struct Recovery {
-    standing: AtomicU8,
+    term_state: AtomicU8,
     /// Held while servers are joined.
     pub(super) joining: Mutex<()>,
     /// Who waits for servers gives up if this process was asked to end.
@@ -58,7 +58,7 @@ pub type Ends = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl Recovery {
     pub(super) fn is_unknown(&self) -> bool {
-        self.standing.load(Ordering::Relaxed) == UNKNOWN
+        self.term_state.load(Ordering::Relaxed) == UNKNOWN
     }
 
     /// From now on, or no longer, nobody waits for servers if this process was asked to end.
@@ -68,13 +68,13 @@ impl Recovery {
 
     /// The job is over for this trainer: what comes is no event.
     pub(super) fn end(&self) {
-        self.standing.store(OFF, Ordering::Relaxed);
+        self.term_state.store(OFF, Ordering::Relaxed);
         *self.timeline.lock().even_if_poisoned() = Timeline::default();
     }
 
     /// Another job begins.
     pub(super) fn reset(&self) {
-        self.standing.store(UNKNOWN, Ordering::Relaxed);
+        self.term_state.store(UNKNOWN, Ordering::Relaxed);
         *self.timeline.lock().even_if_poisoned() = Timeline::default();
         *self.cuts.lock().even_if_poisoned() = Cuts::default();
     }
@@ -83,12 +83,12 @@ impl Recovery {
 impl Cluster {
     /// Whether the job of this trainer goes on after deaths; `false` as long as that is not known.
     pub fn recovers(&self) -> bool {
-        self.recovery().standing.load(Ordering::Relaxed) == ON
+        self.recovery().term_state.load(Ordering::Relaxed) == ON
     }
 
     /// Whether nothing is an event: a death ends the job.
     pub(crate) fn is_plain(&self) -> bool {
-        self.recovery().standing.load(Ordering::Relaxed) == OFF
+        self.recovery().term_state.load(Ordering::Relaxed) == OFF
     }
 
     /// In a job that recovers, this process leaves at the next boundary when `ends` says so, with
@@ -129,12 +129,12 @@ impl Cluster {
     pub(super) fn first_contact(&self, client: &Arc<Client>) -> Result<()> {
         match client.meet() {
             Ok(()) => {
-                self.recovery().standing.store(OFF, Ordering::Relaxed);
+                self.recovery().term_state.store(OFF, Ordering::Relaxed);
                 Ok(())
             }
             Err(ps::Error::OtherTerm { .. }) => {
                 client.close();
-                self.recovery().standing.store(ON, Ordering::Relaxed);
+                self.recovery().term_state.store(ON, Ordering::Relaxed);
                 self.arrive()
             }
             Err(error) => Err(error.into()),

@@ -1,7 +1,7 @@
 //! Drives a [`Link`] with a real connection, for any number of threads.
 //!
-//! Whoever has something to say writes it; whoever waits for an answer reads, also for others who
-//! wait. A heartbeat thread says now and then that we are there, and makes broken connections anew.
+//! A thread that sends writes itself. A thread that waits for an answer reads, also for other
+//! threads that wait. A heartbeat thread sends signs of life and reconnects broken connections.
 
 mod reading;
 mod waiting;
@@ -66,7 +66,7 @@ struct ClientState {
     next_try: Millis,
     last: String,
     is_closed: bool,
-    /// Counts what readers did, so that whoever waits for them misses nothing.
+    /// Counts reads, so that a thread that waits for another reader misses none.
     n_reads: u64,
     /// Threads that wait for a reader. Telling nobody would be a system call all the same.
     n_waiting: usize,
@@ -74,9 +74,9 @@ struct ClientState {
     sharing: Sharing,
     /// Whether it was offered on this connection.
     offered: bool,
-    /// How often the conversation was begun anew.
+    /// How often the conversation was restarted.
     n_turns: u64,
-    /// Whether the job goes on after a death: servers that are away are waited for.
+    /// Whether the job recovers from deaths: servers that are away are waited for.
     recovers: bool,
     /// When a line says next that the server is away.
     next_line: Option<Millis>,
@@ -180,9 +180,9 @@ impl Client {
         self.state().link.term()
     }
 
-    /// Begins the conversation anew, in another term: what was under way in the one before is
-    /// forgotten, and whoever waits for it gets [`Error::OtherTerm`]. Nobody else may be about to say
-    /// something: it would be said in the new term.
+    /// Restarts the conversation in another term. What was in flight in the old term is forgotten,
+    /// and threads that wait for it get [`Error::OtherTerm`]. No other thread may be about to send:
+    /// its message would be sent in the new term.
     pub fn turn_to(&self, term: Term) {
         let mut state = self.state();
         if let Some(stream) = state.stream.take() {
@@ -212,7 +212,8 @@ impl Client {
         Ok(())
     }
 
-    /// The same, but it may go with whatever is said next: for who will say something next.
+    /// Like [`Client::change`], but the message may be sent together with the next one. For callers
+    /// that will send another one soon.
     pub fn change_soon(&self, request: impl Into<Request>) -> Result<()> {
         self.meet()?;
         self.until(Some("an acknowledgement"), |link| !link.is_full())?;
@@ -298,8 +299,8 @@ impl Client {
         match state.n_turns == n_turns {
             true => Ok(()),
             false => {
-                let standing = TermState { term: state.link.term(), ..TermState::default() };
-                Err(Error::OtherTerm { endpoint: self.endpoint.clone(), standing })
+                let term_state = TermState { term: state.link.term(), ..TermState::default() };
+                Err(Error::OtherTerm { endpoint: self.endpoint.clone(), term_state })
             }
         }
     }
