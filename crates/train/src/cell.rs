@@ -1,8 +1,8 @@
 //! A variable that several threads train at the same time.
 //!
-//! Readers share its tensor. A writer takes it away: readers that came before keep the old numbers,
-//! and the writer goes on with a copy, unless nobody reads. Of a table, which is too large to copy,
-//! a writer waits until its readers are done. No change is ever lost.
+//! Readers share its tensor. A writer takes it away: earlier readers keep the old numbers, and the
+//! writer continues with a copy, unless there is no reader. A table is too large to copy, so its
+//! writer waits until the readers are done. No change is ever lost.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 

@@ -97,7 +97,7 @@ impl Scope {
         self.0.is_watched.store(is_on, Ordering::Relaxed);
     }
 
-    /// The variables that were changed or removed while somebody watched, since the last call.
+    /// The variables that were changed or removed while the scope was watched, since the last call.
     pub(crate) fn take_changed(&self) -> BTreeSet<String> {
         std::mem::take(&mut *self.changed())
     }

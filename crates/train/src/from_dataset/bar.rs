@@ -41,6 +41,6 @@ impl Drop for ProgressBar {
 }
 
 fn say(text: &str) {
-    // Nobody can be told that the terminal is gone.
+    // If the terminal is gone, there is nothing to report to.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -1,9 +1,9 @@
 //! One pass over a dataset: threads take batches and run a program on each (Fluid:
 //! `train_from_dataset`).
 //!
-//! Each thread has its own temporaries; parameters are everybody's. With several threads an op borrows
-//! the parameters while it runs ([`crate::cell`]); where servers want the threads of a trainer to
-//! step together ([`together`]), gradients are averaged in thread order and sent once.
+//! Each thread has its own temporaries. All threads share the parameters: with several threads, an
+//! op borrows the parameters while it runs ([`crate::cell`]). If the threads of a trainer step
+//! together ([`together`]), their gradients are averaged in thread order and sent once.
 
 mod answer;
 mod bar;
@@ -100,8 +100,8 @@ pub trait Observer {
 impl Executor {
     /// Runs a program on every batch of a dataset, with as many threads as the dataset has.
     ///
-    /// In a job that goes on after deaths, this is one event of the script: a script that was started
-    /// again gets the report of a pass that is over, and goes on in the middle of one that is not.
+    /// In a job that recovers, this is one event of the script. A script that was started again
+    /// gets the report of a pass that was finished before, and resumes a pass that was not.
     pub fn run_dataset(
         &mut self,
         pass: Pass<'_>,

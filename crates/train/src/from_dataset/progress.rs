@@ -44,7 +44,7 @@ pub struct Report {
     pub fetched: Vec<PassValue>,
     /// How old parameters were, where gradients are sent in the background.
     pub staleness: Option<Staleness>,
-    /// An earlier process of this trainer made this pass, and has told of it.
+    /// An earlier process of this trainer ran this pass, and its observer was told.
     pub is_past: bool,
 }
 

@@ -75,7 +75,7 @@ impl ResumablePass {
             .fold((0, 0), |sum, position| (sum.0 + position.n_batches, sum.1 + position.n_samples))
     }
 
-    /// Gets readers to where the pass goes on. Those that are here go back if they can.
+    /// Brings readers to where the pass continues. Existing readers go back if they can.
     fn start(
         &mut self,
         dataset: &mut Dataset,
@@ -115,7 +115,7 @@ impl ResumablePass {
         positions.len() == threads.len() && threads.all(|(batches, to)| batches.rewind(to))
     }
 
-    /// Nobody is told of what is done again.
+    /// The observer is not told about what is done again.
     pub(super) fn hush(&self) {
         self.shared.n_told.store(u64::MAX, Ordering::Relaxed);
     }
@@ -126,7 +126,7 @@ impl ResumablePass {
     }
 }
 
-/// The program without what talks to servers, if nothing is to be sent.
+/// The program without the ops that talk to servers, if the pass sends nothing.
 fn runnable(program: &Program, infers: bool) -> Cow<'_, Program> {
     let is_sent = |op: &program::OpDesc| op.role() & role::RPC != 0;
     let sends = infers && program.block(0).ops.iter().any(is_sent);

@@ -25,7 +25,7 @@ pub(super) struct PassRun<'a> {
     pub(super) pass: Pass<'a>,
     pub(super) executor: &'a Executor,
     pub(super) shared: &'a Shared,
-    /// The job goes on after deaths, and this pass with it.
+    /// The job recovers from deaths, and this pass with it.
     pub(super) recovers: bool,
     /// Makes cuts of the job, if any are made meanwhile.
     pub(super) cuts: Option<&'a dyn Cuts>,
@@ -223,7 +223,7 @@ impl Drop for LentVars {
 
 /// Ends all threads early.
 struct Stops<'a> {
-    /// The readers of a pass that goes on after deaths are not stopped: it goes on with them.
+    /// None in a pass that recovers: it continues with the same readers.
     stopper: Option<Stopper>,
     recovers: bool,
     shared: &'a Shared,

@@ -1,8 +1,8 @@
 //! A global shuffle as one event of a script (see [`crate::recover`]).
 //!
-//! Samples travel once. In a job that goes on after deaths each trainer keeps its own in a file, and
-//! nobody goes on before all have theirs. So when the job goes back behind a shuffle, either all have
-//! their files, or nobody is beyond it and they trade again.
+//! Samples travel once. In a job that recovers, each trainer keeps its own samples in a file, and
+//! no trainer continues before all have theirs. So when the job goes back behind a shuffle, either
+//! all trainers have their files, or no trainer is beyond it and they exchange again.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub fn global_shuffle(dataset: &mut Dataset, peers: &Peers) -> Result<()> {
     let shuffled = peers.cluster().do_event(&mut Shuffle { dataset, peers, number, old: None });
     shuffled.map_err(|error| match error {
         Error::Data(_) | Error::Ended => error,
-        // In the words of whoever asks for a shuffle.
+        // In the words of the script, which asked for a shuffle.
         other => Error::Data(data::Error::Exchange { source: Box::new(other) }),
     })
 }
@@ -73,7 +73,7 @@ impl ScriptEvent for Shuffle<'_> {
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
         let mut answer = Reader::new(answer);
         let held = SampleCounts { n_samples: answer.u64()?, n_unmerged: answer.u64()? };
-        // Nobody goes back behind what is answered from the journal.
+        // The job never goes back behind an event that is answered from the journal.
         remove(self.dataset.take_kept(&self.path()?, held)?);
         Ok(())
     }

@@ -215,9 +215,10 @@ impl Item {
     }
 }
 
-/// Counters of a training, out of the way of a pass that only looks; they are back when this goes.
+/// Counters of the training, put aside during a pass that only infers. They are restored when this
+/// is dropped.
 ///
-/// Counters that the user has set to zero are the user's own count: it goes on where it is.
+/// Counters that the user has set to zero are the user's own: they keep counting.
 pub(super) struct Aside<'a> {
     scope: &'a Scope,
     kept: Vec<(String, Value)>,

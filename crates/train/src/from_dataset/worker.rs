@@ -50,13 +50,13 @@ pub(super) struct Worker<'a> {
     pub(super) batches: &'a mut Batches,
     pub(super) executor: &'a mut Executor,
     pub(super) program: &'a Program,
-    /// The user's, or one inside of it for what is this thread's own.
+    /// The user's scope, or one inside it for the thread's own variables.
     pub(super) scope: Scope,
     pub(super) options: &'a PassOptions,
     pub(super) together: Option<&'a Together<'a>>,
     pub(super) cutting: &'a Cutting<'a>,
     pub(super) shared: &'a Shared,
-    /// Of the first thread.
+    /// Only the first thread has it.
     pub(super) events: Option<SyncSender<Event>>,
 }
 
@@ -152,7 +152,7 @@ impl Worker<'_> {
 
     fn show(&mut self, done: &Done, values: &[Tensor], start: Instant) -> Result<()> {
         let Some(events) = &self.events else { return Ok(()) };
-        // A batch that is run again after a death has been told of.
+        // A batch that is run again after a death was shown before.
         let is_new =
             self.shared.n_told.fetch_max(done.n_batches, Ordering::Relaxed) < done.n_batches;
         let is_time = |every: u64| is_new && every > 0 && done.n_batches.is_multiple_of(every);

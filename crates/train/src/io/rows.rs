@@ -197,8 +197,8 @@ impl Saved {
     }
 }
 
-/// A server's rows of a variable that was written in pieces, however many; ids are those that the
-/// server gives them. `None` if there is no file of it at all.
+/// A server's rows of a variable that was written in any number of pieces, with the ids that the
+/// server uses. `None` if there is no file of the variable.
 pub(crate) fn read_pieces(
     folder: &Folder,
     own: PieceFile<'_>,
@@ -208,7 +208,8 @@ pub(crate) fn read_pieces(
     read(folder, own, form, share, true)
 }
 
-/// The same, with rows of any width and of a table of any height. Rows that are not in this one are left out.
+/// Like [`read_pieces`], with rows of any width, from a table of any height. Rows that this table
+/// does not have are left out.
 pub(super) fn read_what_fits(
     folder: &Folder,
     own: PieceFile<'_>,

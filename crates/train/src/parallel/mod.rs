@@ -46,7 +46,7 @@ pub struct Parallel {
     once: Executor,
     replicas: Replicas,
     cache: Vec<(Key, Arc<Stages>)>,
-    /// The scope of the run before, and the one inside of it for what is not the user's.
+    /// The scope of the last run, and the scope inside it for variables that are not the user's.
     inner: Option<(u64, Scope)>,
     stop: Option<Asked>,
     /// How many devices a fetched value is taken from.
@@ -230,7 +230,7 @@ impl Parallel {
         stages
     }
 
-    /// A scope that sees the user's; gradients and the like stay inside of it.
+    /// A scope inside the user's. Gradients and other temporaries stay in it.
     fn inner(&mut self, program: &Program, scope: &Scope) -> Scope {
         let persistable = program.block(0).vars().iter().filter(|var| var.persistable);
         persistable

@@ -34,7 +34,7 @@ pub(crate) struct Stage {
     pub(crate) hand: Names,
     /// What the ops that run once read that no op computes: it may be fed.
     pub(crate) fed: Names,
-    /// Of all `own` variables, those that change once for all here.
+    /// Those `own` variables that change once for all devices here.
     pub(crate) refresh: Names,
     /// Devices must take turns, for others see in which order they run.
     pub(crate) in_turn: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Stages {
 const ONCE: i32 = role::OPTIMIZE | role::RPC | role::DIST | role::LR_SCHED;
 
 impl Stages {
-    /// Takes a program apart; `keep` are the variables somebody looks at afterwards.
+    /// Splits a program into stages; `keep` are the variables that are read afterwards.
     pub(crate) fn new(program: &Program, loss: Loss, keep: &Names) -> Self {
         let drafts = drafts(program, loss);
         let is_persistable =

@@ -1,4 +1,5 @@
-//! What a script does beside training: it is done once, however often the script or the job repeats.
+//! What a script does beside training, such as saving. It is done once, even if the script or the
+//! job repeats.
 
 use super::Cluster;
 use super::events::ScriptEvent;

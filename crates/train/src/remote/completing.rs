@@ -31,7 +31,7 @@ impl Cluster {
         let done = self.do_event(&mut Completing { cluster: self, scope, completes: true });
         self.state().is_over = true;
         match done.is_ok() && self.recovers() {
-            // It stayed for a cut; servers must know that it does not any more.
+            // It stayed for a cut. Servers must know that it stays no longer.
             true => self.leave(),
             false => self.close(),
         }

@@ -31,16 +31,16 @@ pub(crate) trait ScriptEvent {
         Ok(())
     }
 
-    /// Does it, and returns its answer for the journal. May be called again after an error, when the
-    /// job has gone back to a cut: `from` is then what [`Cluster::cut`] was given inside of this
-    /// event, if the cut lies there; otherwise the event begins from its beginning.
+    /// Does it, and returns its answer for the journal. May be called again after an error, when
+    /// the job has gone back to a cut. If the cut lies inside this event, `from` is what
+    /// [`Cluster::cut`] was given there. Otherwise the event starts from its beginning.
     fn perform(&mut self, from: Option<&[u8]>) -> Result<Vec<u8>>;
 
     /// Takes the answer that an earlier process got, instead of doing it.
     fn answer(&mut self, answer: &[u8]) -> Result<()>;
 
-    /// What is needed to do it again without its answer; `None` if nothing comes of it that a cut
-    /// would not have. Called once, after it was performed.
+    /// What is needed to do it again without its answer; `None` if it has no effect beyond what a
+    /// cut contains. Called once, after it was performed.
     fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>>;
 }
 
@@ -109,7 +109,7 @@ impl Cluster {
         });
         let (outcome, result) = match outcome {
             Ok(answer) => (Outcome::Answer(answer), Ok(())),
-            // Nothing came of it: whoever ends now does this event when it is started again.
+            // It had no effect: a process that ends now does this event when it is started again.
             Err(error @ Error::Ended) => return Err(error),
             Err(error) => (Outcome::Error(error.to_string()), Err(error)),
         };

@@ -1,8 +1,8 @@
-//! GEO: a trainer trains alone and now and then exchanges differences with the servers.
+//! GEO: a trainer trains alone and exchanges differences with the servers every few steps.
 //!
-//! Every `push_every` steps, with T trainers: delta = (x - old) / T is sent and added to `old`;
-//! the servers' values p come back, x += p - old, and old = p. Of tables only the rows travel that
-//! this trainer used, and those come back that anybody changed.
+//! Every `push_every` steps, with T trainers: delta = (x - old) / T is sent and added to `old`. The
+//! servers' values p come back, x += p - old, and old = p. Of a table, only the rows that this
+//! trainer used are sent, and only rows that changed come back.
 
 mod state;
 

@@ -13,8 +13,8 @@ impl Cluster {
         self.meet_with(place, &mut || Ok(bytes.clone()))
     }
 
-    /// The same with what `bring` makes. It is not asked where an earlier process of this trainer has
-    /// been: what came of that is returned.
+    /// Like [`Cluster::meet`], with what `bring` returns. If an earlier process of this trainer was
+    /// at this meeting, `bring` is not called and the outcome of that time is returned.
     pub fn meet_with(
         &self,
         place: &str,

@@ -82,7 +82,7 @@ struct Inner {
     n_joined: AtomicU64,
     /// Global shuffles that the script has asked for.
     n_shuffles: AtomicU64,
-    /// Whoever waits for a server gives up.
+    /// Set to make all threads stop waiting for servers.
     halt: Arc<AtomicBool>,
     state: Mutex<ClusterState>,
     traffic: Mutex<Traffic>,
@@ -133,7 +133,8 @@ struct Me {
     job: String,
     /// Differs also between jobs whose processes could be taken for those of one.
     digest: String,
-    /// What this trainer may speak of, by server: the number of a variable is its place.
+    /// The variables that this trainer may name, by server. The number of a variable is its
+    /// position.
     vars: Arc<Vec<Vec<VarInfo>>>,
     trainer: TrainerId,
     endpoints: Vec<String>,
@@ -215,7 +216,8 @@ impl Cluster {
         self.0.halt.clone()
     }
 
-    /// Whoever takes part in a job from now on waits for its servers by this before it connects.
+    /// From now on, a process that joins a job calls this to wait for its servers before it
+    /// connects.
     pub fn set_wait_ready(&self, wait_ready: WaitReady) {
         self.state().wait_ready = Some(wait_ready);
     }
@@ -293,7 +295,7 @@ impl Cluster {
         is_new
     }
 
-    /// The same for a job that is asked for at every step.
+    /// Like [`Cluster::join`], for a job that is used at every step.
     fn join_shared(&self, job: &Arc<Distributed>) {
         let is_joined = |joined: &Arc<Distributed>| Arc::ptr_eq(joined, job);
         if !self.state().joined.as_ref().is_some_and(is_joined) {
@@ -460,7 +462,7 @@ impl Cluster {
     /// This process ends in order without having completed its job: tells so, briefly.
     pub fn leave(&self) {
         for client in self.open() {
-            // Whoever ends cannot do anything about a server that does not listen.
+            // A process that ends cannot do anything about a server that does not listen.
             let _ = client.change(Leave).and_then(|()| client.settle());
         }
         self.close();
@@ -472,8 +474,8 @@ impl Cluster {
         }
     }
 
-    /// How old the parameters of asynchronous steps were since the last time somebody asked; `None`
-    /// if gradients are not sent in the background.
+    /// How old the parameters of asynchronous steps were since the last call; `None` if gradients
+    /// are not sent in the background.
     pub fn take_staleness(&self) -> Option<Staleness> {
         let staleness = self.sender()?.take_staleness();
         Some(staleness).filter(|staleness| staleness.n_steps > 0)
@@ -522,7 +524,7 @@ fn install(names: &[String], params: Vec<Tensor>, scope: &Scope) -> Vec<Tensor> 
     names.iter().zip(params).map(install).collect()
 }
 
-/// What a trainer speaks of, by server and number.
+/// The variables that a trainer names, by server and number.
 fn held(job: &Distributed) -> Vec<Vec<VarInfo>> {
     let of = |(names, endpoint): (&Vec<String>, &String)| {
         let placed = job.on(endpoint).filter(|placed| placed.kind != PlacedKind::Optimizer);

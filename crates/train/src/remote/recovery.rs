@@ -25,7 +25,7 @@ use super::{Cluster, Timeline, install, said, unexpected};
 use crate::error::{Error, Result};
 use crate::recover::{LocalState, Position, Redoing, Sender};
 
-/// Nobody has talked to a server yet.
+/// No server was talked to yet.
 const UNKNOWN: u8 = 0;
 /// A death ends the job.
 const OFF: u8 = 1;
@@ -38,7 +38,7 @@ pub(super) struct Recovery {
     term_state: AtomicU8,
     /// Held while servers are joined.
     pub(super) joining: Mutex<()>,
-    /// Who waits for servers gives up if this process was asked to end.
+    /// Set when this process was asked to end: it does not wait for servers.
     hurries: Arc<AtomicBool>,
     timeline: Mutex<Timeline>,
     cuts: Mutex<Cuts>,
@@ -81,7 +81,7 @@ impl Recovery {
 }
 
 impl Cluster {
-    /// Whether the job of this trainer goes on after deaths; `false` as long as that is not known.
+    /// Whether the job of this trainer recovers from deaths; `false` as long as that is not known.
     pub fn recovers(&self) -> bool {
         self.recovery().term_state.load(Ordering::Relaxed) == ON
     }
@@ -162,7 +162,7 @@ impl Cluster {
                 Err(error) if self.may_go_back(&error) && start.elapsed() < limit => {
                     log(&said::goes_back(&error.to_string()));
                 }
-                // Nothing is lost: the job goes on from the last cut when it is started again.
+                // Nothing is lost: when the job is started again, it continues from the last cut.
                 Err(_) if self.ends() => {
                     log(&said::ends(None));
                     return Err(Error::Ended);

@@ -166,7 +166,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// The same for a trainer that keeps in this folder what it gets of the others.
+    /// The same peers, with a folder in which this trainer keeps what it gets from the others.
     pub fn keeping_in(self, folder: Option<PathBuf>) -> Self {
         Self { folder, ..self }
     }
@@ -179,7 +179,7 @@ impl Peers {
         &self.cluster
     }
 
-    /// The same with the connections of another cluster, for something that is done again.
+    /// The same peers with the connections of another cluster, for an event that is done again.
     pub(crate) fn of(cluster: &Cluster, rank: usize, n_trainers: usize) -> Self {
         Self { cluster: cluster.clone(), rank, n_trainers, folder: None }
     }

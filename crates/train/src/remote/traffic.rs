@@ -19,8 +19,8 @@ use crate::gradients::merged;
 
 /// Gradients go when so many bytes have come together: computing and sending overlap.
 const PUSH_BYTES: usize = 256 << 10;
-/// The same where the server reads gradients in our memory: sending is but a few bytes, and every
-/// message wakes somebody.
+/// The limit where the server reads gradients in our memory: a push is then only a few bytes, and
+/// every message wakes a thread.
 const NEAR_PUSH_BYTES: usize = 64 << 20;
 
 /// Gradients on their way whose memory is waited for.
@@ -207,7 +207,7 @@ impl ServerQueue {
         }
     }
 
-    /// The same, together with what is said next.
+    /// Like [`ServerQueue::send`], together with the next message.
     fn send_soon(&mut self, client: &Client) -> Result<()> {
         self.n_bytes = 0;
         match std::mem::take(&mut self.grads) {

@@ -1,4 +1,4 @@
-//! Rows that somebody changed and others have not seen (GEO): one bit for each row and trainer.
+//! Rows that one trainer changed and others have not seen (GEO): one bit for each row and trainer.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ impl Changes {
         fields.0
     }
 
-    /// The same back; nothing if these are no such bytes.
+    /// Reads what `to_bytes` wrote; `None` if these are other bytes.
     pub(super) fn from_bytes(n_trainers: u32, bytes: &[u8]) -> Option<Self> {
         let (mut changes, parts) = (Self::new(n_trainers), &mut FieldReader(bytes));
         while parts.end().is_none() {

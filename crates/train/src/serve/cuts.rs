@@ -27,7 +27,7 @@ pub(super) type Tables = Arc<Vec<Mutex<Box<dyn Table>>>>;
 
 /// Stands for the variables that are no table's own.
 const NO_TABLE: usize = u32::MAX as usize;
-/// A base is not worth writing anew for fewer bytes of increments.
+/// A new base is not worth writing for fewer bytes of increments.
 const INCREMENT_BYTES_MIN: u64 = 16 << 20;
 
 /// Older cuts are not offered: servers of one job are never so far apart.
@@ -84,7 +84,7 @@ struct Protocol<'a> {
     journal: Option<&'a [u8]>,
 }
 
-/// A cut that was marked and is to be written.
+/// A cut that is marked and will be written.
 struct Marked {
     at: CutId,
     /// The cut that it has the changes since.
@@ -201,7 +201,7 @@ impl Cuts {
         locked(&self.error).take()
     }
 
-    /// An error in words; the first who asks gets it as it is.
+    /// The text of an error. The error itself is kept for the first caller that asks for it.
     fn noted(&self, error: BadSnapshot) -> String {
         let words = error.to_string();
         *locked(&self.error) = Some(error);
@@ -353,7 +353,7 @@ impl Cuts {
             for (name, value) in &cut.values {
                 write_value(&mut file, at, name, value).map_err(failed)?;
             }
-            // They are written: whoever changes them need not copy them any more.
+            // They are written: later changes need no copy of them.
             cut.values.iter_mut().for_each(|(_, value)| *value = Value::Empty);
             for (kind, bytes) in cut.own_sections() {
                 file.section(kind, at, &[&bytes]).map_err(failed)?;

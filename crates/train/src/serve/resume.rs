@@ -198,7 +198,7 @@ impl Resuming<'_> {
         !self.keeps_trainers() && name.contains(".trainer_")
     }
 
-    /// Takes what no table has for itself. Steps that trainers counted count, whoever counts on.
+    /// Takes the variables that belong to no table. Steps that trainers counted before still count.
     fn take_shared(&self, values: &BTreeMap<String, Value>) {
         let mut schedule = locked(&self.held.schedule);
         let counters = (0..self.source.owner.n_trainers).map(Schedule::counter_of);

@@ -28,7 +28,7 @@ pub(crate) const ENTRY: &str = "entry";
 
 /// A table of normal numbers up to this size is made whole, as on one machine.
 const NORMAL_BYTES_MAX: u64 = 64 << 20;
-/// A table whose weights take more is saved as its rows; whoever must keep it whole is warned.
+/// A table whose weights take more is saved by rows. If it must be kept whole, the user is warned.
 const LARGE_BYTES: u64 = 1 << 30;
 /// No server keeps a whole table of more.
 const WHOLE_BYTES_MAX: u64 = 1 << 40;
@@ -73,13 +73,13 @@ fn tables(main: &Program, startup: &Program) -> Result<BTreeMap<String, Kept>> {
     Ok(all)
 }
 
-/// A table that is to be kept by rows.
+/// A table that should be kept by rows.
 struct Asked<'a> {
     name: &'a str,
     dims: &'a [i64],
-    /// Of its weights, on all servers.
+    /// The bytes of its weights, on all servers.
     n_bytes: u64,
-    /// Nobody expects normal numbers to be those of a whole table.
+    /// Its rows are drawn one by one anyway, so they need not equal those of a whole table.
     draws_rows: bool,
 }
 

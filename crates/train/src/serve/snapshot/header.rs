@@ -13,8 +13,8 @@ pub(in crate::serve) enum FileKind {
     Term,
 }
 
-/// A cut, and the number that tells it from others of the same number: after going back, a job makes
-/// its cuts anew.
+/// A cut, with a random number that tells it from others of the same number: after a rollback, a
+/// job makes cuts with the same numbers again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::serve) struct CutId {
     pub(in crate::serve) cut: u64,

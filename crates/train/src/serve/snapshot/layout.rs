@@ -93,7 +93,7 @@ impl Layout {
     }
 }
 
-/// Tells a model from others, however many servers it is on. 64 bits of FNV-1a.
+/// Identifies a model, for any number of servers. 64 bits of FNV-1a.
 pub(in crate::serve) fn digest(mut lines: Vec<String>) -> u64 {
     lines.sort_unstable();
     lines.dedup();

@@ -63,7 +63,7 @@ impl RowsChunk {
     }
 }
 
-/// What a table of rows is besides its rows.
+/// The description of a table of rows, without the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::serve) struct RowsHead {
     /// What follows is all of it, not only what changed.

@@ -23,7 +23,7 @@ use crate::serve::values::{add_in_place, gather, height};
 pub(in crate::serve) struct WholeTable {
     updater: Updater,
     policy: Policy,
-    /// Rows that each trainer has not seen since somebody changed them (GEO).
+    /// Rows that each trainer has not seen since they changed (GEO).
     changed: Changes,
     /// Variables of which steps change only the rows that gradients list, for cuts.
     by_rows: Option<ByRows>,

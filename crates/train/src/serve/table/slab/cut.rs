@@ -215,7 +215,7 @@ impl Slab {
         Ok(())
     }
 
-    /// Memory for so many rows. What is there stays, unless all of it comes anew.
+    /// Allocates memory for this many rows. Existing rows stay, unless all rows are loaded.
     fn resize(&self, scope: &Scope, n_rows: usize, is_whole: bool) {
         for var in &self.vars {
             scope.write(&var.name, |value| {
