@@ -19,20 +19,20 @@ QUICK_STEPS = 1500
 class Job:
     """Two servers and two trainers that a launcher starts, and starts again."""
 
-    def __init__(self, folder, mode, snapshots=True, **variables):
+    def __init__(self, folder, mode, snapshots=True, n_servers=2, **variables):
         folder.mkdir()
-        self.folder, self.mode, self.snapshots = folder, mode, snapshots
+        self.folder, self.mode, self.snapshots, self.n_servers = folder, mode, snapshots, n_servers
         self.n_steps = STEPS if mode == "sync" else QUICK_STEPS
         self.variables = variables
         self.cluster = Cluster(folder)
         self.start()
 
-    def start(self):
+    def start(self, *more):
         """The same command again goes on with the job."""
-        command = ["-m", "paddlewheel", "launch_ps", "--worker_num", "2", "--server_num", "2"]
+        command = ["-m", "paddlewheel", "launch_ps", "--worker_num", "2", "--server_num", str(self.n_servers)]
         if self.snapshots:
             command += ["--snapshot_dir", "snapshots", "--snapshot_secs", "0.2", "--max_restarts", "100"]
-        self.cluster.start("launcher", *command, JOB, self.mode, str(self.n_steps), "model", **self.variables)
+        self.cluster.start("launcher", *command, *more, JOB, self.mode, str(self.n_steps), "model", **self.variables)
 
     def hurry(self):
         """Nothing more is to happen to the job: its script need not wait for the test."""
