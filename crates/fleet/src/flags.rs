@@ -107,7 +107,7 @@ const SPELLINGS: &[(&str, &str)] =
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flags {
     values: Vec<Value>,
-    /// Those that somebody has set.
+    /// The flags that were set.
     given: BTreeSet<&'static str>,
 }
 
@@ -163,7 +163,7 @@ impl Flags {
         Ok(())
     }
 
-    /// The value of a flag that somebody has set.
+    /// The value of a flag, if it was set.
     pub fn given(&self, name: &str) -> Option<Value> {
         let at = Self::place(name, "get").ok()?;
         self.given.contains(DEFAULTS[at].0).then(|| self.values[at].clone())
@@ -208,7 +208,7 @@ impl Flags {
         self.is_on("check_nan_inf")
     }
 
-    /// Whether a job goes on without trainers that died (`tolerate_lost_trainers`).
+    /// Whether a job continues without trainers that died (`tolerate_lost_trainers`).
     pub fn tolerate_lost_trainers(&self) -> bool {
         self.is_on("tolerate_lost_trainers")
     }

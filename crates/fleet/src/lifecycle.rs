@@ -72,7 +72,7 @@ pub struct Minimize<'a> {
 pub enum Served {
     /// All trainers have completed.
     Completed,
-    /// Somebody sent SIGTERM or SIGINT: the process should end, in order.
+    /// SIGTERM or SIGINT came: the process should end in order.
     Signalled,
 }
 
@@ -206,7 +206,8 @@ impl Fleet {
         self.start_server(scope, model_dir, io::load_slices).map(|_| ())
     }
 
-    /// The same, with what fits of a model that may have other variables, or other sizes of them.
+    /// Like [`Fleet::init_server`], with what fits of a model that may have other variables or
+    /// other sizes.
     pub fn fit_server(&mut self, scope: &Scope, model_dir: Option<&Path>) -> Result<Fitted> {
         Ok(self.start_server(scope, model_dir, io::fit_slices)?.unwrap_or_default())
     }

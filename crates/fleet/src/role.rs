@@ -144,7 +144,7 @@ fn server_id(vars: Vars<'_>, servers: &[Endpoint]) -> Result<u32> {
     let here: Vec<_> = servers.iter().filter(|server| server.host == ip.value).collect();
     let port = match (vars.port_of(ip.name)?.as_deref(), here.as_slice()) {
         (Some([port]), _) => *port,
-        // No port of its own, or a list of everybody's: the address alone must say which.
+        // Without a port of its own, the address alone must say which server it is.
         (_, [only]) => only.port,
         (Some(_), _) => return Err(ip.bad("an address of one server, or PADDLE_PORT one port")),
         (None, _) if here.iter().any(|server| server.port == env::PORT) => env::PORT,

@@ -34,8 +34,8 @@ impl Fleet {
         self.all_reduce_with(&mut || Ok(numbers.to_vec()), how)
     }
 
-    /// The same with numbers that `bring` finds. In a job that recovers it is not asked where an
-    /// earlier process of this trainer has been.
+    /// Like [`Fleet::all_reduce`], with numbers that `bring` computes. If an earlier process of
+    /// this trainer did this in a job that recovers, `bring` is not called.
     pub(crate) fn all_reduce_with(
         &self,
         bring: &mut dyn FnMut() -> train::Result<Vec<f64>>,

@@ -52,12 +52,13 @@ impl Dataset {
         Ok(())
     }
 
-    /// The same, and keeps in a file what came here, so that a new process can have it again
-    /// ([`Dataset::take_kept`]).
+    /// Like [`Dataset::global_shuffle`], and keeps the samples of this trainer in a file, so that a
+    /// new process can read them ([`Dataset::take_kept`]).
     ///
-    /// Returns when all trainers have their files. Trainers that do it again, because one of them
-    /// died meanwhile, trade again if a file is missing, and use their files if none is. Also returns
-    /// the file of the shuffle before, which only a process needs that goes back behind this one.
+    /// Returns when all trainers have their files. If trainers do this again because one of them
+    /// died meanwhile, they use their files, or exchange again if a file is missing. Also returns
+    /// the file of the shuffle before, which is only needed by a process that goes back behind this
+    /// one.
     pub fn global_shuffle_kept(
         &mut self,
         exchange: Option<&dyn Exchange>,

@@ -79,7 +79,7 @@ impl<'a> Member<'a> {
         !self.was_told && self.status.is_some_and(|status| status.success())
     }
 
-    /// Whether it has ended otherwise than it should, for good.
+    /// Whether it has failed and will not be started again.
     pub(super) fn has_failed(&self) -> bool {
         self.status.is_some() && !self.is_well() && self.due.is_none()
     }
@@ -102,7 +102,7 @@ impl<'a> Member<'a> {
         self.due.is_none() && self.status.is_some_and(is_asked)
     }
 
-    /// Whether the job goes on without it, if it has failed.
+    /// Whether the job continues without it, if it has failed.
     pub(super) fn is_expendable(&self, job: &Job) -> bool {
         job.tolerates_lost_trainers && self.process.kind == RoleKind::Trainer
     }
@@ -228,8 +228,8 @@ impl<'a> Member<'a> {
 }
 
 impl Starter<'_> {
-    /// Starts a process. With a line, its log goes on with it; without, the log begins anew. Also says
-    /// where in the log what it writes begins.
+    /// Starts a process. With a line, its log is continued with that line; without, the log is
+    /// emptied. Also returns where in the log its output begins.
     fn spawn(
         self,
         process: &Process,

@@ -20,10 +20,10 @@ pub struct Host {
     pub alias: Option<PathBuf>,
 }
 
-/// A process that is to be started.
+/// A process to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
-    /// What it is called when people are told of it: `server 0`, `worker 1`.
+    /// Its name in messages: `server 0`, `worker 1`.
     pub(crate) name: String,
     /// What it does.
     pub(crate) kind: RoleKind,
@@ -48,7 +48,7 @@ pub(crate) struct Job {
     pub(crate) script: Script,
     /// Whether other machines are part of it: then servers outlive the trainers of this one.
     pub(crate) is_wide: bool,
-    /// Whether it goes on without trainers that fail, as long as there are others.
+    /// Whether it continues without trainers that fail, as long as there are others.
     pub(crate) tolerates_lost_trainers: bool,
     /// What happens when a process dies.
     pub(crate) policy: Policy,

@@ -93,9 +93,9 @@ enum End {
     Done,
     /// This process failed.
     Failed(usize),
-    /// Somebody wants it to end.
+    /// The user wants it to end.
     Signal(i32),
-    /// Somebody wants it to have so many servers.
+    /// The user wants this number of servers.
     Scale(usize),
 }
 
@@ -124,7 +124,8 @@ impl<'a> Processes<'a> {
         self.members.iter_mut().for_each(Member::look);
     }
 
-    /// Waits until trainers are through, somebody fails for good, or somebody wants an end.
+    /// Waits until the trainers are done, a process fails and is not started again, or the user
+    /// wants the job to end.
     fn watch(&mut self, signals: &Signals, console: &mut Console) -> Result<End> {
         let (mut is_told, mut reported) = (false, BTreeSet::new());
         loop {
@@ -170,7 +171,7 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// Another number of servers that somebody wants, if this job can have it.
+    /// Another number of servers that the user wants, if this job can have it.
     fn size_wanted(&self) -> Result<Option<usize>> {
         let Some(folder) = &self.job.snapshots else { return Ok(None) };
         let Some(n) = scale::wanted(folder) else { return Ok(None) };
@@ -192,7 +193,7 @@ impl<'a> Processes<'a> {
         any && those().all(|member| member.is_well() || is_lost(member))
     }
 
-    /// Who has failed without ending the job: some, but not all.
+    /// The processes that have failed without ending the job: some, but not all.
     fn lost(&self) -> Vec<usize> {
         let (mut lost, mut n_left) = (Vec::new(), 0);
         for (at, member) in self.members.iter().enumerate() {
