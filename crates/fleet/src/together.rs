@@ -34,7 +34,7 @@ impl Fleet {
         self.all_reduce_with(&mut || Ok(numbers.to_vec()), how)
     }
 
-    /// Like [`Fleet::all_reduce`], with numbers that `bring` computes. If an earlier process of
+    /// Like [`Fleet::all_reduce_worker`], with numbers that `bring` computes. If an earlier process of
     /// this trainer did this in a job that recovers, `bring` is not called.
     pub(crate) fn all_reduce_with(
         &self,

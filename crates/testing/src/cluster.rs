@@ -46,7 +46,7 @@ impl Default for Cluster {
 }
 
 impl Cluster {
-    /// Nobody yet.
+    /// A cluster without processes.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder for logs");
         Self { folder, members: Vec::new() }

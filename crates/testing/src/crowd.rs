@@ -91,7 +91,7 @@ pub struct Use {
 }
 
 impl Use {
-    /// Of a process, by its number or `self`.
+    /// The usage of a process, by its number or `self`.
     pub fn of(process: &str) -> Self {
         let count = |what: &str| {
             fs::read_dir(format!("/proc/{process}/{what}")).expect("the process lives").count()

@@ -23,7 +23,7 @@ use train::{Executor, Feed, Scope};
 
 use crate::cluster::free_endpoints;
 
-/// How many of whom, and how they work together.
+/// The size of a job, its mode, and how its processes run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Servers.
@@ -340,7 +340,7 @@ struct Steps {
     exe: Executor,
     parallel: Option<Parallel>,
     scope: Scope,
-    /// Of a pass.
+    /// The staleness that a pass reported.
     staleness: Option<Staleness>,
 }
 

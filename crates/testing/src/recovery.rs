@@ -25,7 +25,7 @@ use crate::cluster::free_endpoints;
 /// After so long a test has failed.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Who is killed.
+/// A process that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
     /// A server, by number.
@@ -41,13 +41,13 @@ pub struct Death {
     pub by: usize,
     /// After which step of it, or the first one with enough cuts.
     pub step: usize,
-    /// With so many cuts since the start of the job; near the last step, however many there are.
+    /// It dies when the job has made this many cuts; near the last step, after any number of cuts.
     pub n_cuts: u64,
-    /// Who dies.
+    /// The process that dies.
     pub victim: Victim,
 }
 
-/// How many of whom, and who dies when.
+/// The size of a job, and which processes die when.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Servers.
@@ -60,7 +60,7 @@ pub struct Plan {
     pub n_steps: Vec<usize>,
     /// Between two cuts.
     pub cut_every_ms: u64,
-    /// Who dies when, in order.
+    /// The deaths, in order.
     pub deaths: Vec<Death>,
 }
 
@@ -100,7 +100,7 @@ struct Shared {
     start: Instant,
 }
 
-/// What a step takes at least while somebody is still to die.
+/// The least time of a step while deaths are still to come.
 const PACE: Duration = Duration::from_millis(3);
 
 /// Ends a trainer where it stands.
@@ -125,12 +125,13 @@ pub struct Trainer<'a> {
     /// The folder of the job.
     pub folder: &'a Path,
     shared: &'a Shared,
-    /// Set when it dies: it does not wait for anybody any more.
+    /// Set when it dies: it stops waiting.
     dead: Arc<AtomicBool>,
 }
 
 impl Trainer<'_> {
-    /// It has done a step: whoever is to die now dies. A trainer that does ends at once.
+    /// It has done a step: processes that should die now die. If it is this trainer, it ends at
+    /// once.
     pub fn stepped(&self, step: usize) -> Result<(), Died> {
         self.shared.stepped(self.id, step).inspect_err(|_| self.dead.store(true, Ordering::Relaxed))
     }
@@ -151,7 +152,7 @@ impl Shared {
         self.has_failed.load(Ordering::Relaxed) || self.start.elapsed() > DEADLINE
     }
 
-    /// After a step of a trainer: whoever is to die now dies.
+    /// After a step of a trainer: kills the processes that should die now.
     fn stepped(&self, trainer: usize, step: usize) -> Result<(), Died> {
         let n_cuts = self.kept.iter().map(|kept| kept.load(Ordering::Relaxed)).min().unwrap_or(0);
         let mut deaths = self.deaths.lock().expect("no panic");
@@ -169,7 +170,7 @@ impl Shared {
                 Victim::Trainer(other) => self.dying[other].store(true, Ordering::Relaxed),
             }
         }
-        // A job must not be over before the cuts that somebody's death follows.
+        // A job must not be over before the cuts that a death waits for.
         let is_awaited = !deaths.is_empty();
         drop(deaths);
         if is_awaited {
@@ -225,7 +226,7 @@ pub trait Script: Fn(&Trainer<'_>, &mut Executor) -> Result<Vec<f64>, Died> + Sy
 
 impl<F: Fn(&Trainer<'_>, &mut Executor) -> Result<Vec<f64>, Died> + Sync> Script for F {}
 
-/// The same for trainers that run any script.
+/// Like [`run`], for trainers that run any script.
 pub fn run_script(
     plan: &Plan,
     build: impl Fn() -> (Net, Var) + Sync,
@@ -394,7 +395,7 @@ fn train(
     let losses = ran.inspect_err(|_| cluster.abandon())?;
     let dir = shared.folder.join("model");
     cluster.stop_communicator(scope).unwrap_or_else(|error| fail("stop", error));
-    // Who is at a meeting sends no rounds: others must not wait for one.
+    // A trainer at a meeting sends no rounds: others must not wait for one.
     let n_steps = &shared.plan.n_steps;
     if n_steps.iter().all(|n| *n == n_steps[0]) {
         cluster.meet("end", Vec::new()).unwrap_or_else(|error| fail("meeting", error));

@@ -55,7 +55,7 @@ fn grads(main: &Program) -> Vec<VarDesc> {
     names.map(|name| main.block(0).var(name).expect("declared").clone()).collect()
 }
 
-/// The gradient of one batch is one number for each row, however often the row was used.
+/// In the gradient of one batch, a row occurs once, even if the batch used it several times.
 fn merged(grad: &VarDesc) -> String {
     match grad.meta.kind {
         program::VarKind::SelectedRows => format!("{}.merged", grad.name),

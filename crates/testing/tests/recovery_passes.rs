@@ -1,5 +1,5 @@
-//! Servers and trainers die while trainers make passes over their data, and the job goes on as if they
-//! had not.
+//! Servers and trainers die while trainers make passes over their data, and the job continues as if
+//! they had not.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use data::{Dataset, Kind, Slot};
@@ -117,7 +117,7 @@ impl Observer for Onlooker<'_> {
     }
 }
 
-/// One pass; who dies ends in the middle of it.
+/// One pass. A trainer that dies ends in the middle of it.
 fn pass(
     trainer: &Trainer<'_>,
     exe: &mut Executor,
@@ -191,7 +191,7 @@ fn judged(trainer: &Trainer<'_>, exe: &mut Executor, dataset: &mut Dataset) -> V
     numbers
 }
 
-/// The same files, and every trainer has counted the same.
+/// Both jobs saved the same files, and every trainer has counted the same.
 #[track_caller]
 fn assert_same(disturbed: &Outcome, calm: &Outcome, n_deaths: usize) {
     let log = || disturbed.lines.join("\n");
@@ -203,14 +203,14 @@ fn assert_same(disturbed: &Outcome, calm: &Outcome, n_deaths: usize) {
     }
 }
 
-/// Somebody dies early, in the middle and late.
+/// Deaths early, in the middle and late.
 const DEATHS: [Death; 3] = [
     Death { by: 0, step: 5, n_cuts: 1, victim: Victim::Trainer(1) },
     Death { by: 1, step: 50, n_cuts: 2, victim: Victim::Server(0) },
     Death { by: 0, step: 250, n_cuts: 2, victim: Victim::Trainer(0) },
 ];
 
-/// The same whoever dies.
+/// The result is the same, no matter which process dies.
 #[track_caller]
 fn same_as_calm(kind: Kind, n_threads: usize) {
     let sync = Config::default();
@@ -245,7 +245,7 @@ fn run_shuffled(deaths: &[Death]) -> Outcome {
         let peers = trainer.cluster.peers(&job).keeping_in(Some(folder.clone()));
         let (mut n_seen, n_all) = (0, 2 * (N_BATCHES * BATCH) as u64);
         for at in 0..N_PASSES {
-            // Whoever is to die around a shuffle dies at these steps.
+            // Deaths around a shuffle happen at these steps.
             trainer.stepped(1000 * at)?;
             from_dataset::global_shuffle(&mut dataset, &peers).unwrap();
             trainer.stepped(1000 * at + 500)?;

@@ -1,5 +1,5 @@
-//! Servers that go on from the snapshots of another number of servers: each takes what is its own now, and
-//! training goes on to the same bits.
+//! Servers that continue from the snapshots of another number of servers: each takes its share, and
+//! training continues to the same bits.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::path::Path;
@@ -56,7 +56,7 @@ impl Job<'_> {
     }
 }
 
-/// What a server knows besides its data, before anything happened.
+/// The state of the protocol on a server before anything happened.
 fn first_state() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let plain = Model { tables: Vec::new(), falls: false, ..model(sgd) };
@@ -106,7 +106,8 @@ fn assert_same(left: &Servers, right: &Servers, what: &str) {
     assert_eq!((left.len(), left_size), (right.len(), right_size), "{what}");
 }
 
-/// Trains with some servers, goes on with others; all is as with the others from the start.
+/// Trains with some servers and continues with others. Everything is as if the others had been
+/// there from the start.
 fn check(from: &Job<'_>, to: &Job<'_>, is_same_folder: bool) {
     let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let new = if is_same_folder { old.path() } else { new.path() };

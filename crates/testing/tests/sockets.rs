@@ -445,7 +445,7 @@ fn unknown_tables_and_numbers_that_are_none_are_refused_to_their_sender() {
     assert_eq!(served.end().1.applied.len(), 1, "the server goes on");
 }
 
-/// Who waits for one server hears what another one knows.
+/// A thread that waits for one server hears what another server knows.
 #[test]
 fn a_loss_that_one_server_saw_ends_waiting_for_others() {
     let servers = [Served::start(config(2, true)), Served::start(config(2, true))];

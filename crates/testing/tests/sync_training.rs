@@ -189,7 +189,7 @@ fn is_the_average(case: &Json, feed: fn(usize, usize) -> Feed) {
     for n_trainers in [1, 2, 4] {
         let (net, loss) = nets::build(case).unwrap();
         let one = reference::run(&net, &loss, n_trainers, feed, 5);
-        // Nobody is ahead of anybody: the same bits.
+        // No trainer is ahead of another: the same bits.
         let strict = Config { mode: Mode::Ssp { staleness: 0 }, ..Config::default() };
         let mut configs = vec![Config::default(), by_communicator()];
         if n_trainers == 2 {

@@ -43,7 +43,7 @@ pub fn vars(n_trainers: u32) -> Vec<VarInfo> {
 pub struct Ledger {
     /// Everything, in its order.
     pub applied: Vec<Applied>,
-    /// Who had a part in each round, in the order in which the parts came.
+    /// The trainers that had a part in each round, in the order in which the parts came.
     pub rounds: Vec<Vec<u32>>,
     /// Current numbers.
     pub params: BTreeMap<String, f32>,
@@ -132,7 +132,7 @@ impl Book {
         Self::on(n_trainers, Disk::default())
     }
 
-    /// Of a process that finds this disk.
+    /// The ledger of a process that finds this disk.
     pub fn on(n_trainers: u32, disk: Disk) -> Self {
         Self {
             ledger: Mutex::new(Ledger::new(n_trainers)),

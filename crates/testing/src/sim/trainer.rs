@@ -80,7 +80,7 @@ pub struct Trainer {
     /// What the gradients depend on: all that was fetched, where that is the same in every run.
     pub(super) memory: u64,
     n_trainers: u32,
-    /// What it speaks of, by its numbers.
+    /// The variables that it names, by their numbers.
     vars: Vec<VarInfo>,
 }
 
@@ -229,7 +229,7 @@ impl Trainer {
         true
     }
 
-    /// The last step is over, and this is what came of it.
+    /// The last step is over, and this is what it saw.
     fn see(&mut self, seen: Seen) {
         if self.at == 0 || self.back.as_ref().is_some_and(GoingBack::has_seen) {
             return;

@@ -72,7 +72,7 @@ fn hello() -> Hello {
     Hello::new("", 0, 1, NAMES.map(VarInfo::other).to_vec())
 }
 
-/// What the trainer speaks of.
+/// The variables that the trainer names.
 const NAMES: [&str; 6] =
     ["w@GRAD", "table@GRAD", "@LR_DECAY_COUNTER@.trainer_0", "table", "w", "nobody has it"];
 
