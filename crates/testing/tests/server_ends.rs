@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use testing::cluster::free_endpoints;
 use testing::linear::Linear;
-use train::serve::{Keeping, Serving, serve};
+use train::serve::{Serving, SnapshotSettings, serve};
 use train::transpile::{Config, Job, RoundRobin, Threads, transpile};
 use train::{BadSnapshot, Error, Executor, Feed, Scope};
 
@@ -17,14 +17,14 @@ fn run(folder: &Path, stops: impl FnMut() -> bool) -> (Vec<String>, train::Resul
     let mut net = Linear { table: true, ..Linear::default() }.build().0;
     let (job, config) = (Job::new(0, &endpoint, 1), Config::default());
     let (main, startup) = (&mut net.main, &mut net.startup);
-    let split = transpile(main, startup, (&config, &job), &mut RoundRobin::default()).unwrap();
+    let split = transpile(main, startup, &config, &job, &mut RoundRobin::default()).unwrap();
     let scope = Scope::new();
     let startup = split.server_startup(&endpoint, None).unwrap();
     Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).unwrap();
     let said = Arc::new(Mutex::new(Vec::new()));
     let lines = said.clone();
     let serving = Serving {
-        keeping: Some(Keeping::new(folder)),
+        keeping: Some(SnapshotSettings::new(folder)),
         log: Arc::new(move |line| lines.lock().unwrap().push(line.text.clone())),
         ..Serving::default()
     };

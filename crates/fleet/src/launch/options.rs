@@ -117,7 +117,7 @@ pub struct CollectiveOptions {
     pub node: Option<String>,
     /// First port of the processes.
     pub start_port: Option<u16>,
-    /// The cards that scripts are told of.
+    /// The cards that scripts are given.
     pub gpus: Vec<String>,
     /// Where logs go; this terminal without one.
     pub log_dir: Option<PathBuf>,
@@ -142,7 +142,7 @@ pub struct ScaleOptions {
 
 /// Reads the command line of `scale`; None when it asks for help.
 pub fn scale(arguments: &[String]) -> Result<Option<ScaleOptions>> {
-    // Options may stand on both sides of the folder.
+    // Options may be on both sides of the folder.
     let at = arguments.iter().position(|argument| !argument.starts_with('-'));
     let arguments = match at {
         Some(0) => [&arguments[1..], &arguments[..1]].concat(),

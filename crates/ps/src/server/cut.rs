@@ -25,8 +25,8 @@ pub(super) struct Cuts {
     writing: Option<Writing>,
     /// Journals of cuts that were left out or failed: they go with the next one.
     owed: Vec<u8>,
-    /// What trainers gave last: who is gone gives nothing more, and may still be asked for by a process that
-    /// does not know it.
+    /// What each trainer gave last. A trainer that is gone gives nothing more, but a process that
+    /// does not know this may still ask for it.
     states: BTreeMap<TrainerId, Vec<u8>>,
 }
 
@@ -49,15 +49,15 @@ struct Collecting {
     mark: Mark,
     /// Where the protocol stood when it was marked.
     protocol: Protocol,
-    /// Who has sent no part yet.
+    /// The trainers that have sent no part yet.
     awaited: BTreeSet<TrainerId>,
-    parts: BTreeMap<TrainerId, Part>,
+    parts: BTreeMap<TrainerId, CutPart>,
     /// Parts that are served when the cut is marked.
     waiting: Vec<Change>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct CutPart {
     state: Vec<u8>,
     journal: Vec<u8>,
 }
@@ -71,7 +71,7 @@ enum Mark {
 }
 
 impl Cuts {
-    /// Of a server that finds these on its disk.
+    /// The cuts of a server that finds these on its disk.
     pub(super) fn of(kept: Vec<u64>) -> Self {
         let begun = kept.last().copied().unwrap_or_default();
         Self { kept, begun, ..Self::default() }
@@ -142,7 +142,7 @@ impl Cuts {
         collecting.waiting
     }
 
-    /// Nothing is to be expected of this trainer any more.
+    /// No part of this trainer is awaited any more.
     pub(super) fn excuse(&mut self, trainer: TrainerId) {
         if let Some(collecting) = &mut self.collecting {
             collecting.awaited.remove(&trainer);
@@ -169,7 +169,7 @@ impl Server {
             collecting.complete = collecting.complete.max(complete);
         }
         collecting.awaited.remove(&change.trainer);
-        collecting.parts.insert(change.trainer, Part { state, journal });
+        collecting.parts.insert(change.trainer, CutPart { state, journal });
         if collecting.mark == Mark::Made {
             self.check_cut();
             return Progress::Served;
@@ -198,7 +198,7 @@ impl Server {
         });
     }
 
-    /// Has the store remember its state. Everybody is quiet until their own part is served.
+    /// Makes the store remember its state. Trainers send nothing until their own part is served.
     pub(super) fn mark(&mut self) {
         let parts = self.rounds.parts();
         let of_trainer = |(trainer, parts): (TrainerId, Vec<Vec<_>>)| {
@@ -280,7 +280,7 @@ impl Server {
         }
     }
 
-    /// What trainers are told of cuts.
+    /// What trainers are told about cuts.
     pub(super) fn notice(&self) -> Notice {
         let wishes = self.schedule.wishes();
         Notice { due: self.schedule.due(), kept: self.cuts.kept.clone(), wishes }

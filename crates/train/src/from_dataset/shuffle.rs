@@ -1,26 +1,26 @@
 //! A global shuffle as one event of a script (see [`crate::recover`]).
 //!
-//! Samples travel once. In a job that goes on after deaths each trainer keeps its own in a file, and
-//! nobody goes on before all have theirs. So when the job goes back behind a shuffle, either all have
-//! their files, or nobody is beyond it and they trade again.
+//! Samples travel once. In a job that recovers, each trainer keeps its own samples in a file, and
+//! no trainer continues before all have theirs. So when the job goes back behind a shuffle, either
+//! all trainers have their files, or no trainer is beyond it and they exchange again.
 
 use std::path::PathBuf;
 
-use data::{Dataset, Exchange, Held};
+use data::{Dataset, Exchange, SampleCounts};
 
 use crate::error::{Error, Result};
 use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
-use crate::remote::{Act, Cluster, Peers};
+use crate::remote::{Cluster, Peers, ScriptEvent};
 
 /// Puts the samples of all trainers in random order; each ends up at any of them.
 pub fn global_shuffle(dataset: &mut Dataset, peers: &Peers) -> Result<()> {
     // Which samples there are is a part of what the event is.
     dataset.wait_loaded()?;
     let number = peers.cluster().next_shuffle();
-    let shuffled = peers.cluster().act(&mut Shuffle { dataset, peers, number });
+    let shuffled = peers.cluster().do_event(&mut Shuffle { dataset, peers, number });
     shuffled.map_err(|error| match error {
         Error::Data(_) | Error::Ended => error,
-        // In the words of whoever asks for a shuffle.
+        // In the words of the script, which asked for a shuffle.
         other => Error::Data(data::Error::Exchange { source: Box::new(other) }),
     })
 }
@@ -39,7 +39,7 @@ impl Shuffle<'_> {
     }
 }
 
-impl Act for Shuffle<'_> {
+impl ScriptEvent for Shuffle<'_> {
     fn print(&self) -> Print {
         Print { values: self.dataset.digest(), ..Print::named(Kind::Trade, "global_shuffle") }
     }
@@ -60,7 +60,8 @@ impl Act for Shuffle<'_> {
         let path = self.path()?;
         self.dataset.global_shuffle_kept(Some(self.peers), &path).map_err(unwrapped)?;
         self.peers.cluster().keeps_share(self.dataset.share());
-        let (mut answer, Held { n_samples, n_unmerged }) = (Writer::default(), self.dataset.held());
+        let SampleCounts { n_samples, n_unmerged } = self.dataset.held();
+        let mut answer = Writer::default();
         answer.u64(n_samples);
         answer.u64(n_unmerged);
         Ok(answer.0)
@@ -68,7 +69,7 @@ impl Act for Shuffle<'_> {
 
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
         let mut answer = Reader::new(answer);
-        let held = Held { n_samples: answer.u64()?, n_unmerged: answer.u64()? };
+        let held = SampleCounts { n_samples: answer.u64()?, n_unmerged: answer.u64()? };
         self.dataset.take_kept(&self.path()?, held)?;
         self.peers.cluster().keeps_share(self.dataset.share());
         Ok(())

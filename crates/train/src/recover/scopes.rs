@@ -40,7 +40,7 @@ struct Used {
     scope: Scope,
     /// Programs of the job ran here: what servers have is theirs.
     is_of_job: bool,
-    /// They ran in this one, not only in one inside of it.
+    /// Programs ran in this scope itself, not only in one inside it.
     is_run_in: bool,
     /// What was here before the first use, until that is older than every cut that counts.
     before: Option<Vars>,

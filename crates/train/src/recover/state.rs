@@ -25,7 +25,7 @@ pub(crate) struct Position {
 /// How gradients were sent in the background.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sender {
-    /// Nobody had asked for it.
+    /// It was never asked for.
     #[default]
     Never,
     Runs,

@@ -81,9 +81,9 @@ struct Replay {
 /// How an event begins.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Begun {
-    /// It was, and this came of it.
+    /// It was done before, with this outcome.
     Past(Outcome),
-    /// It is to be done now.
+    /// It must be done now.
     Now,
 }
 
@@ -114,7 +114,7 @@ impl<World: ?Sized> Timeline<World> {
     }
 
     /// A process begins at a cut that an earlier process of this trainer took part in. It may have
-    /// been answered some events already, by what it was told of the cut before.
+    /// had answers to some events already, from the cut before.
     pub(crate) fn begin_at(&mut self, state: LocalState, journal: &[u8]) -> Result<()> {
         let position = &state.position;
         let mut answers = Answers::read(journal, position.event)?;
@@ -136,7 +136,8 @@ impl<World: ?Sized> Timeline<World> {
     pub(crate) fn begin(&mut self, print: Print, label: &dyn Fn() -> String) -> Result<Begun> {
         let Some(replay) = &mut self.replay else { return Ok(Begun::Now) };
         if self.n_done == replay.state.position.event {
-            // Whoever restores the state has not been asked yet, or failed: it goes on with that.
+            // The state has not been restored yet, or restoring it failed: the event restores it
+            // first.
             return Ok(Begun::Now);
         }
         let past = replay.answers.next()?;
@@ -176,7 +177,7 @@ impl<World: ?Sized> Timeline<World> {
         }
     }
 
-    /// Whether the state of a replay is to be restored here.
+    /// Whether the state of a replay must be restored here.
     pub(crate) fn is_restored_here(&self) -> bool {
         self.replay.as_ref().is_some_and(|replay| {
             let Position { event, is_at_start, .. } = replay.state.position;
@@ -190,7 +191,7 @@ impl<World: ?Sized> Timeline<World> {
         self.scopes.watch(!self.is_in_event);
     }
 
-    /// Where an event is to be done from, because a cut lies inside of it.
+    /// Where an event must start, because a cut lies inside it.
     pub(crate) fn take_from(&mut self) -> Option<Vec<u8>> {
         self.from.take()
     }
@@ -200,7 +201,8 @@ impl<World: ?Sized> Timeline<World> {
         &mut self,
         print: Print,
         label: &dyn Fn() -> String,
-        (outcome, repeat): (Outcome, Option<Box<dyn Repeat<World>>>),
+        outcome: Outcome,
+        repeat: Option<Box<dyn Repeat<World>>>,
     ) {
         self.journal.push(print, label, outcome);
         if let Some(repeat) = repeat {
@@ -333,7 +335,7 @@ impl<World: ?Sized> Timeline<World> {
     }
 }
 
-/// What is to be done again.
+/// Events that must be done again.
 pub(crate) struct Undone<World: ?Sized> {
     redo: Redo<World>,
     /// Whether an event waits for it to be done.
@@ -382,8 +384,8 @@ mod tests {
     fn act(timeline: &mut Timeline<()>, scope: &Scope) {
         assert_eq!(timeline.begin(RUN, &String::new).unwrap(), Begun::Now);
         timeline.enter(Some(&uses(scope)));
-        let outcome = (Outcome::Answer(Vec::new()), Some(Box::new(Run(scope.clone())) as _));
-        timeline.finish(RUN, &String::new, outcome);
+        let repeat = Some(Box::new(Run(scope.clone())) as _);
+        timeline.finish(RUN, &String::new, Outcome::Answer(Vec::new()), repeat);
     }
 
     /// The job goes back to a cut, and what came after it is done again.

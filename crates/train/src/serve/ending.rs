@@ -1,4 +1,4 @@
-//! How a server ends that somebody asks to: where cuts are kept, after one more of them.
+//! How a server ends when it is asked to: if it keeps cuts, after one more cut.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ impl<'a> Ending<'a> {
         Self { serving, store, stop, asked: None }
     }
 
-    /// Looks again; `is_wanted` is true once for each time that somebody asks.
+    /// Looks again; `is_wanted` is true once for each request to end.
     pub(super) fn look(&mut self, is_wanted: bool) {
         let now = Instant::now();
         let Some(keeping) = &self.serving.keeping else {

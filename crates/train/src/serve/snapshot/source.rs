@@ -80,7 +80,8 @@ impl Source {
     /// folder that `owner` itself writes to, those of its own numbers are no others.
     pub(in crate::serve) fn find(
         folder: &Path,
-        (owner, is_own_folder): (&Owner, bool),
+        owner: &Owner,
+        is_own_folder: bool,
     ) -> Checked<Option<Self>> {
         let mut found: BTreeMap<Numbers, BTreeMap<u32, Vec<(PathBuf, Header)>>> = BTreeMap::new();
         for name in names_in(folder)?.iter().filter(|name| name.starts_with("server.")) {
@@ -144,7 +145,7 @@ impl Source {
         for way in chain.ways_to(self.cut) {
             match read_way(path, &way) {
                 Ok(mut state) => {
-                    state.journal = journal(path, (chain, &self.owner), self.cut)?;
+                    state.journal = journal(path, chain, &self.owner, self.cut)?;
                     return Ok(state);
                 }
                 Err(error) => failed = Some(error),
@@ -167,7 +168,7 @@ fn headers(folder: &Path) -> Checked<Vec<(String, Header)>> {
     Ok(headers)
 }
 
-fn journal(folder: &Path, (chain, owner): (&Chain, &Owner), cut: u64) -> Checked<Vec<u8>> {
+fn journal(folder: &Path, chain: &Chain, owner: &Owner, cut: u64) -> Checked<Vec<u8>> {
     let records = Journal::open(folder, owner)?.read()?;
     let next = records.last().map_or(0, |record| record.at.cut + 1);
     let mut all: Vec<u8> = records.into_iter().flat_map(|record| record.contents).collect();
@@ -263,7 +264,7 @@ impl RowsState {
         let row_bytes = self.head.vars.iter().map(|(_, row_bytes)| *row_bytes as usize).sum();
         let places = read_places(file, row_bytes, Self::n_places(&self.head) as usize)?;
         for (values, (_, row_bytes)) in self.values.iter_mut().zip(&self.head.vars) {
-            read_rows(file, &places, (values, *row_bytes as usize))?;
+            read_rows(file, &places, values, *row_bytes as usize)?;
         }
         Ok(())
     }
