@@ -91,8 +91,12 @@ def test_a_rollback_waits_for_a_disk_that_takes_nothing(disk, job, undisturbed):
         disturbed.cluster.close()
 
 
-@pytest.mark.parametrize("who, seconds", [("trainer.1", 6), ("server.1", 6)])
-def test_who_stands_still_for_longer_than_the_lease_takes_its_place_again(job, undisturbed, who, seconds):  # noqa: F811
+#: A server is silent for so long. Its trainers call it lost after 20 s; rig/faults.py waits longer than that.
+SERVER_SECS = int(os.environ.get("SERVER_SECS", 5))
+
+
+@pytest.mark.parametrize("who, seconds", [("trainer.1", 5), ("server.1", SERVER_SECS)])
+def test_who_stands_still_takes_its_place_again(job, undisturbed, who, seconds):  # noqa: F811
     disturbed = job("disturbed", "sync", PACE=PACE, FLAGS_worker_update_interval_secs="3")
     disturbed.wait_for_step(20, n_cuts=1)
     pid = disturbed.pid(who)
@@ -103,6 +107,8 @@ def test_who_stands_still_for_longer_than_the_lease_takes_its_place_again(job, u
     finally:
         os.kill(pid, signal.SIGCONT)
     disturbed.finish()
+    if who == "trainer.1":
+        assert "trainer 1 died: it was last heard" in disturbed.log("serverlog.0"), "its lease is 3 s"
     assert disturbed.saved() == undisturbed, disturbed.logs()
 
 

@@ -8,6 +8,7 @@ runs the tests of ../test_recovery_faults.py again and again. The first round th
 import argparse
 import errno
 import os
+import re
 import subprocess
 import sys
 
@@ -73,7 +74,7 @@ class SmallDisk:
 
 def damage_newest_cut(folder):
     """Changes a byte in the middle of the newest file of a server's folder; returns its name."""
-    names = [name for name in os.listdir(folder) if name.startswith("cut.")]
+    names = [name for name in os.listdir(folder) if re.fullmatch(r"(cut|base)\.\d+", name)]
     newest = max(names, key=lambda name: int(name.split(".")[1]))
     path = os.path.join(folder, newest)
     with open(path, "r+b") as file:
@@ -89,7 +90,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=10)
     tests = os.path.join(os.path.dirname(HERE), "test_recovery_faults.py")
     for at in range(1, parser.parse_args().rounds + 1):
-        done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", tests])
+        long = dict(os.environ, SERVER_SECS="25")
+        done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", tests], env=long)
         print("round %d: %s" % (at, "as it should be" if done.returncode == 0 else "FAILED"), flush=True)
         if done.returncode:
             sys.exit(at)

@@ -365,7 +365,7 @@ mod tests {
     struct Run(#[allow(dead_code)] Scope);
 
     impl Repeat<()> for Run {
-        fn repeat(&mut self, (): &(), _: Option<&[u8]>) -> Result<()> {
+        fn repeat(&mut self, _: &(), _: Option<&[u8]>) -> Result<()> {
             Ok(())
         }
 
