@@ -112,19 +112,29 @@ def test_who_stands_still_takes_its_place_again(job, undisturbed, who, seconds):
     assert disturbed.saved() == undisturbed, disturbed.logs()
 
 
-def test_a_damaged_newest_cut_is_not_the_end(job, undisturbed):  # noqa: F811
+@pytest.mark.parametrize("n_damaged", [1, 2])
+def test_a_damaged_newest_cut_is_not_the_end(job, undisturbed, n_damaged):  # noqa: F811
     disturbed = job("disturbed", "sync", PACE=PACE)
-    disturbed.wait_for_step(20, n_cuts=3)
-    # The launcher must not start it again before its file is damaged.
+    disturbed.wait_for_step(20, n_cuts=4)
+    # Nobody makes another cut meanwhile, and the launcher must not start the server before its files are damaged.
+    trainers = [disturbed.pid("trainer.%d" % rank) for rank in (0, 1)]
+    for trainer in trainers:
+        os.kill(trainer, signal.SIGSTOP)
+    disturbed.wait_for("the same cuts on both", lambda: kept(disturbed, 0) == kept(disturbed, 1))
     disturbed.cluster.signal("launcher", signal.SIGSTOP)
     pid = disturbed.pid("server.1")
     os.kill(pid, signal.SIGKILL)
     wait_until("its end", lambda: not is_alive(pid))
-    newest = faults.damage_newest_cut(disturbed.folder / "snapshots" / "server.1")
+    newest = faults.damage_newest_cuts(disturbed.folder / "snapshots" / "server.1", n_damaged)
     disturbed.cluster.signal("launcher", signal.SIGCONT)
+    for trainer in trainers:
+        os.kill(trainer, signal.SIGCONT)
     disturbed.finish()
     said = disturbed.log("serverlog.1")
-    assert newest in said and "put aside" in said, disturbed.logs()
+    assert all("%s is damaged" % name in said for name in newest), disturbed.logs()
+    # A trainer remembers the time since the last cut that it knows to be on all servers: not that of two cuts.
+    for rank in (0, 1) if n_damaged > 1 else ():
+        assert "does not remember" in disturbed.log("workerlog.%d" % rank), disturbed.logs()
     assert disturbed.saved() == undisturbed, disturbed.logs()
 
 

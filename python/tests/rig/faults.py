@@ -72,16 +72,17 @@ class SmallDisk:
             self._unmount()
 
 
-def damage_newest_cut(folder):
-    """Changes a byte in the middle of the newest file of a server's folder; returns its name."""
+def damage_newest_cuts(folder, n):
+    """Changes a byte in the middle of each of the newest files of a server's folder; returns their names."""
     names = [name for name in os.listdir(folder) if re.fullmatch(r"(cut|base)\.\d+", name)]
-    newest = max(names, key=lambda name: int(name.split(".")[1]))
-    path = os.path.join(folder, newest)
-    with open(path, "r+b") as file:
-        file.seek(os.path.getsize(path) // 2)
-        byte = file.read(1)[0]
-        file.seek(-1, os.SEEK_CUR)
-        file.write(bytes([byte ^ 0x10]))
+    newest = sorted(names, key=lambda name: int(name.split(".")[1]))[-n:]
+    for name in newest:
+        path = os.path.join(folder, name)
+        with open(path, "r+b") as file:
+            file.seek(os.path.getsize(path) // 2)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 0x10]))
     return newest
 
 
