@@ -106,6 +106,14 @@ pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
     Ok(Role { part, id: id.map_err(cloud)?, n_trainers, servers, trainers: Vec::new() })
 }
 
+/// The same where a script may also run alone: `None` if no variable says what this process is.
+pub fn in_a_job(var: &dyn Fn(&str) -> Option<String>) -> Result<Option<Role>> {
+    match Vars(var).first(env::PART) {
+        Some(_) => from_environment(var).map(Some),
+        None => Ok(None),
+    }
+}
+
 fn part(vars: Vars<'_>) -> Result<Part> {
     let found = vars.need(env::PART)?;
     match found.value.as_str() {

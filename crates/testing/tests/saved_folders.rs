@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use testing::saver::{Way, fill, values};
 use testing::sim::Rng;
+use train::io::Checkpoints;
 
 /// A process that saves without end.
 struct Saver {
@@ -114,6 +115,36 @@ fn a_saver_that_is_killed_leaves_one_save_whole() {
         fs::remove_dir_all(dir.join(".paddlewheel")).unwrap();
         assert_eq!(loaded(way, &dir), 7);
     }
+}
+
+#[test]
+fn a_saver_of_checkpoints_that_is_killed_leaves_one_whole() {
+    let mut rng = Rng::new(seed());
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("points");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("notes.txt"), "mine").unwrap();
+    let mut done = None;
+    for kill in 0..n_kills().div_ceil(4) {
+        let from = done.map_or(0, |n| n + 1);
+        let mut saver = Saver::start(root.path(), "points", Way::Checkpoint, from);
+        let first = saver.saved().expect("it saves");
+        thread::sleep(Duration::from_micros(rng.below(30_000)));
+        let last = saver.kill().unwrap_or(first);
+        let (newest, errors) = Checkpoints::new(&dir).newest().unwrap();
+        let hint = format!("SEED={} kill {kill}: {errors:?}", seed());
+        assert!(newest.is_some() && errors.is_empty(), "{hint}");
+        let found = loaded(Way::Checkpoint, &dir);
+        assert!(found == last || found == last + 1, "{hint}: {found} after {last} was done");
+        done = Some(found);
+    }
+    let (program, scope) = Way::Checkpoint.program();
+    fill(&program, &scope, 7);
+    Way::Checkpoint.save(&program, &scope, &dir).unwrap();
+    assert_eq!(loaded(Way::Checkpoint, &dir), 7);
+    let [one, two, notes] = &names(&dir)[..] else { panic!("{:?}", names(&dir)) };
+    assert!(one.starts_with("checkpoint_") && two.starts_with("checkpoint_"));
+    assert_eq!(notes, "notes.txt");
 }
 
 #[test]
