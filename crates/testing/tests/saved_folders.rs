@@ -8,8 +8,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use testing::kept_saves::{self, Kept};
 use testing::saver::{Way, fill, values};
 use testing::sim::Rng;
+use train::folder::Folder;
 use train::io::Checkpoints;
 
 /// A process that saves without end.
@@ -220,4 +222,31 @@ fn folders_that_cannot_be_written_stay_as_they_are() {
     let error = save(Path::new("/proc/self"));
     assert!(is_write(&error), "{error}");
     assert_eq!(names(root.path()), ["file"]);
+}
+
+/// Folders of all versions of the format that there ever were.
+#[test]
+fn what_older_versions_saved_is_loaded() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/saves_v1");
+    for kept in Kept::ALL {
+        let (folder, expected) =
+            (golden.join(kept.name()), golden.join(format!("{}.txt", kept.name())));
+        let expected = fs::read_to_string(expected).unwrap();
+        // Readers write nothing, but a job's servers may be told to save into what they loaded.
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join(kept.name());
+        kept_saves::copy(&folder, &dir);
+        let found = kept.read(&dir).unwrap_or_else(|error| panic!("{kept:?}: {error}"));
+        assert_eq!(found, expected, "{kept:?}");
+        // Its checksums count.
+        let names: Vec<PathBuf> = match kept {
+            Kept::Checkpoints => vec![dir.join("checkpoint_2")],
+            _ => vec![dir],
+        };
+        for dir in names {
+            let opened = Folder::open(&dir).unwrap();
+            opened.verify().unwrap();
+            assert!(opened.manifest().is_some(), "{kept:?}");
+        }
+    }
 }
