@@ -12,7 +12,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
-use paddlewheel::fleet::lifecycle::Served;
+use paddlewheel::fleet::lifecycle::{Minimize, Served};
 use paddlewheel::fleet::ready::Watch;
 use paddlewheel::fleet::{self, Flags, Fleet, Strategy, env};
 use paddlewheel::program::backward::Limits;
@@ -50,9 +50,10 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut b = net.builder();
     let loss = build(&mut b)?;
     let mut optimizer = Optimizer::new(Adagrad::default(), 0.05);
-    let minimized = (&mut optimizer, &loss, &Limits::default());
+    let (optimizer, limits) = (&mut optimizer, &Limits::default());
+    let minimized = Minimize { optimizer, loss: &loss, limits, strategy };
     let mut watch = Watch { on_line: &mut |line| eprintln!("{line}"), stops: &mut || false };
-    fleet.minimize(&mut b, minimized, strategy, &mut watch)?;
+    fleet.minimize(&mut b, minimized, &mut watch)?;
 
     match fleet.role().is_server() {
         true => serve(&mut fleet),

@@ -19,20 +19,24 @@ QUICK_STEPS = 1500
 class Job:
     """Two servers and two trainers that a launcher starts, and starts again."""
 
-    def __init__(self, folder, mode, snapshots=True, **variables):
+    def __init__(self, folder, mode, snapshots=True, n_servers=2, **variables):
         folder.mkdir()
-        self.folder, self.mode, self.snapshots = folder, mode, snapshots
+        self.folder, self.mode, self.snapshots, self.n_servers = folder, mode, snapshots, n_servers
         self.n_steps = STEPS if mode == "sync" else QUICK_STEPS
         self.variables = variables
         self.cluster = Cluster(folder)
         self.start()
 
-    def start(self):
+    def start(self, *more):
         """The same command again goes on with the job."""
-        command = ["-m", "paddlewheel", "launch_ps", "--worker_num", "2", "--server_num", "2"]
+        command = ["-m", "paddlewheel", "launch_ps", "--worker_num", "2", "--server_num", str(self.n_servers)]
         if self.snapshots:
             command += ["--snapshot_dir", "snapshots", "--snapshot_secs", "0.2", "--max_restarts", "100"]
-        self.cluster.start("launcher", *command, JOB, self.mode, str(self.n_steps), "model", **self.variables)
+        self.cluster.start("launcher", *command, *more, JOB, self.mode, str(self.n_steps), "model", **self.variables)
+
+    def hurry(self):
+        """Nothing more is to happen to the job: its script need not wait for the test."""
+        (self.folder / "hurry").touch()
 
     def log(self, name):
         path = self.folder / "logs" / name
@@ -70,6 +74,7 @@ class Job:
         self.wait_for("the end of %s" % (names,), lambda: not any(map(is_alive, pids)))
 
     def finish(self, code=0):
+        self.hurry()
         found = self.cluster.wait("launcher")
         assert found == code, self.logs()
         return found
@@ -157,7 +162,7 @@ def test_a_whole_job_that_was_asked_to_end_goes_on_when_it_is_started_again(job,
     stopped = job("stopped", "sync")
     stopped.wait_for_step(60, n_cuts=1)
     stopped.cluster.signal("launcher", signal.SIGTERM)
-    stopped.finish()
+    assert stopped.cluster.wait("launcher") == 0, stopped.logs()
     assert "it ends now" in stopped.log("workerlog.0"), stopped.logs()
     n_steps = stopped.log("workerlog.0").count("step ")
     assert n_steps < STEPS, "it ended before it was through"
@@ -179,5 +184,6 @@ def test_a_script_that_does_not_repeat_itself_ends_with_an_error(job):
     changed = job("changed", "sync", CHANGES="1")
     changed.wait_for_step(60, n_cuts=2)
     changed.signal("trainer.0")
+    changed.hurry()
     assert changed.cluster.wait("launcher") != 0
     assert "the script does not repeat itself: event 1, a run (fed" in changed.log("workerlog.0"), changed.logs()

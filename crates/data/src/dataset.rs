@@ -18,7 +18,7 @@ use crate::reader::Stopper;
 use crate::settings::{Kind, Settings};
 use crate::shuffle::{self, Exchange};
 
-pub use shuffles::{Held, n_lacking};
+pub use shuffles::{SampleCounts, n_lacking};
 
 /// Files and slots.
 pub struct Dataset {
@@ -45,7 +45,7 @@ pub struct Dataset {
     stop: Arc<AtomicBool>,
 }
 
-/// A load that goes on beside.
+/// A load in the background.
 type Loading = JoinHandle<Result<Memory>>;
 
 impl Dataset {
@@ -118,7 +118,7 @@ impl Dataset {
         self.memory.as_ref().map_or(self.n_gone.unwrap_or(0), |memory| memory.len() as u64)
     }
 
-    /// Waits for a load for so long; whether none goes on any more.
+    /// Waits up to `max` for a load. Returns whether it is over.
     pub fn loaded_within(&mut self, max: Duration) -> Result<bool> {
         let start = Instant::now();
         while self.loading.as_ref().is_some_and(|thread| !thread.is_finished()) {

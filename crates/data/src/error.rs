@@ -346,7 +346,7 @@ pub enum Error {
          so the script does not repeat what it did before it was started again"
     )]
     ShareGone,
-    /// Somebody asked for an end.
+    /// Reading was stopped by its user.
     #[error("reading was stopped")]
     Stopped,
     /// A thread that reads is gone without a word.
@@ -380,7 +380,7 @@ pub enum Refusal {
     Count {
         /// The slot.
         slot: String,
-        /// What stands there.
+        /// The text that was found.
         found: String,
     },
     /// The line ends before its slots do.
@@ -414,7 +414,7 @@ pub enum Refusal {
         position: usize,
         /// What it should be.
         expected: &'static str,
-        /// What stands there.
+        /// The text that was found.
         found: String,
     },
     /// An id that 63 bits do not hold.
@@ -467,7 +467,7 @@ pub enum Refusal {
         column: String,
         /// What it should be.
         expected: &'static str,
-        /// What stands there.
+        /// The text that was found.
         found: String,
     },
     /// A cell of a table with nothing in it.

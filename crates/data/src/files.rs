@@ -80,7 +80,7 @@ pub(crate) fn open(path: &str) -> io::Result<(Opened, bool)> {
     Ok((Opened::Stream(stream), filled))
 }
 
-/// What came of asking for a line.
+/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
     /// A line without its end.

@@ -40,7 +40,7 @@ mod slot;
 pub use click_log::ClickLog;
 pub use criteo::{Criteo, Dense, Hash};
 pub use csv::{Cell, Column, Csv};
-pub use dataset::{Dataset, Held, n_lacking};
+pub use dataset::{Dataset, SampleCounts, n_lacking};
 pub use desc::{FeedDesc, SlotDesc};
 pub use error::{Error, Refusal, Result, TradeError};
 pub use feed::{Feed, Layout};

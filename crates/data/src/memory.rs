@@ -100,8 +100,9 @@ impl Memory {
         Ok(Self::new(received))
     }
 
-    /// The same samples with the values of some slots taken from other samples by chance: what a
-    /// model loses by it is what those slots are worth. `n_candidates` samples are drawn from.
+    /// The same samples, with the values of some slots replaced by those of random other samples.
+    /// How much worse a model gets shows what those slots are worth. `n_candidates` samples are
+    /// drawn from.
     pub(crate) fn mixed(
         &self,
         slots: &[Slot],

@@ -12,7 +12,7 @@ use crate::slot::{self, Slot, SlotKind};
 pub struct MultiSlot {
     slots: Vec<Slot>,
     n_dense: Vec<Option<usize>>,
-    /// How many `1 <text>` stand before the slots: the sample's name, its content.
+    /// How many `1 <text>` come before the slots: the name of the sample, its content.
     n_names: usize,
 }
 

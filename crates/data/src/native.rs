@@ -17,9 +17,9 @@ use crate::slot::Slot;
 
 /// What makes samples of a file.
 pub(crate) enum Parser {
-    /// Of one line after the other.
+    /// Reads text, line by line.
     Lines(Box<dyn Parse>),
-    /// Of the rows of a file that is no text.
+    /// Reads the rows of a file that is not text.
     Table(Table),
 }
 
@@ -159,7 +159,7 @@ fn run_table(
     Ok(())
 }
 
-/// Writes and empties a text; whether anybody wants more.
+/// Writes a text and empties it. Returns whether the reader wants more.
 fn written(output: &mut impl Write, text: &mut Vec<u8>) -> Result<bool> {
     let done = output.write_all(text).and_then(|()| output.flush());
     text.clear();

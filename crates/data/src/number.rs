@@ -234,7 +234,7 @@ pub(crate) struct Modulus {
 }
 
 impl Modulus {
-    /// Of a number from 1 to 2⁶³ - 1.
+    /// For a divisor from 1 to 2⁶³ - 1.
     pub(crate) fn new(n: u64) -> Self {
         Self { n, reciprocal: ((1u128 << 64) / u128::from(n)).min(u64::MAX.into()) as u64 }
     }

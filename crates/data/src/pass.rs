@@ -62,7 +62,7 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// Of all files, or of what is left of them: `before` was read or left out before.
+    /// A pass over all files, or over the rest of them: `before` was read or skipped already.
     pub(crate) fn new(settings: &Settings, before: (u64, Skipped)) -> Result<Self> {
         settings.check()?;
         let format = Format::of(&settings.pipe_command)?;

@@ -39,11 +39,11 @@ const NOT_FOUND: i32 = 127;
 /// What every command is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shell {
-    /// Variables set besides those of this process.
+    /// Variables to set in addition to those of this process.
     pub variables: Vec<(String, String)>,
     /// Shell text before each command.
     pub prelude: String,
-    /// What `python` means in a command, as far as anybody knows.
+    /// What `python` means in a command, if that is known.
     pub python: Option<PathBuf>,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Pipe {
     silence_max: Duration,
     stop: Arc<AtomicBool>,
     broke: Option<EndedEarly>,
-    /// Nobody reads on: what the command then complains of is not its own fault.
+    /// Set when reading stopped early: errors of the command after that are not its fault.
     hushed: Arc<AtomicBool>,
 }
 
@@ -262,7 +262,7 @@ impl Read for Pipe {
     }
 }
 
-/// Nobody reads on: the command ends. What it started ends with the group.
+/// Reading ends: the command ends too, with all processes of its group.
 impl Drop for Pipe {
     fn drop(&mut self) {
         self.hushed.store(true, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! Where the readers of a pass stand, so that a new process can begin right there.
+//! The positions of the readers of a pass, so that a new process can begin right there.
 //!
-//! A position is that behind the last batch that a reader gave out. What was read ahead does not
-//! count: whoever begins there reads it again.
+//! A position is behind the last batch that a reader gave out. What was read ahead does not count:
+//! a reader that begins there reads it again.
 
 use crate::error::{Error, Result};
 use crate::pass::Skipped;
@@ -108,7 +108,7 @@ impl Positions {
         self.readers.is_empty()
     }
 
-    /// Of each reader.
+    /// The position of each reader.
     pub fn readers(&self) -> &[Position] {
         &self.readers
     }

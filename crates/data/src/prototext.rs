@@ -76,7 +76,7 @@ impl Parser {
         taken
     }
 
-    /// Passes one of these signs, if one stands here.
+    /// Skips one of these signs, if it comes next.
     fn pass(&mut self, signs: &[char]) -> bool {
         let is_here = matches!(self.next(), Token::Sign(sign) if signs.contains(sign));
         if is_here {
@@ -105,7 +105,7 @@ impl Parser {
         }
     }
 
-    /// What stands behind a name.
+    /// What follows a name.
     fn field(
         &mut self,
         name: String,

@@ -15,7 +15,7 @@ use crate::records::Records;
 
 /// Batches that lie ready for a reader, at most.
 const N_AHEAD: usize = 4;
-/// How long a wait that goes on anyway is.
+/// The longest single wait.
 const LOOK_MAX: Duration = Duration::from_secs(3600);
 
 /// Batches of one thread.
@@ -26,13 +26,13 @@ pub(crate) struct Stream {
     thread: Option<JoinHandle<()>>,
     pass: Arc<Pass>,
     waited: Duration,
-    /// What was found there when somebody only looked.
+    /// What was found when the queue was only looked at.
     found: Option<Result<Read>>,
     /// Behind the last batch that was given out; none if chance decides which files are read here.
     position: Option<Position>,
 }
 
-/// A batch, and where reading goes on behind it.
+/// A batch, and the position behind it.
 struct Read {
     batch: Feed,
     after: Position,
@@ -41,7 +41,7 @@ struct Read {
 /// Which files a thread reads.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
-    /// One of its own, then those that nobody has taken: whoever is fast reads more.
+    /// A thread reads one file of its own, then any file that is not taken. Fast threads read more.
     Free,
     /// Its own and every `n`th behind it. So where a thread stands needs no list of files, says
     /// what is left for the others, and the batches of a thread are the same in every run.
@@ -51,8 +51,8 @@ enum Turn {
 /// Starts `n_threads` threads, at most one per file.
 pub(crate) fn start(pass: &Arc<Pass>, n_threads: usize) -> Vec<Stream> {
     let n = n_readers(pass, n_threads);
-    // Each begins with a file of its own: who is slow to start has work too, and where files and
-    // threads are equally many every run is the same.
+    // Each thread begins with a file of its own. So a thread that starts slowly has work too, and
+    // with as many files as threads every run is the same.
     pass.files.set_aside(n);
     start_all(pass, Turn::Free, beginnings(n))
 }
@@ -62,7 +62,7 @@ pub(crate) fn n_readers(pass: &Pass, n_threads: usize) -> usize {
     n_threads.min(pass.files.paths().len()).max(1)
 }
 
-/// Where `n` threads stand at the beginning.
+/// The positions of `n` threads at the beginning.
 pub(crate) fn beginnings(n: usize) -> Vec<Position> {
     (0..n as u64).map(|file| Position { file, ..Position::default() }).collect()
 }
@@ -164,7 +164,7 @@ impl Stream {
     }
 }
 
-/// Nobody wants the rest: all threads of the pass end, and their commands with them.
+/// The rest is not wanted: all threads of the pass end, and their commands with them.
 impl Drop for Stream {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };

@@ -41,8 +41,8 @@ impl Reader {
         }
     }
 
-    /// Waits for so long; whether [`Reader::next`] would answer at once. For those who must look after
-    /// something else meanwhile.
+    /// Waits up to `max`. Returns whether [`Reader::next`] would answer at once. For callers that
+    /// must do something else meanwhile.
     pub fn ready(&mut self, max: Duration) -> bool {
         match &mut self.0 {
             Source::Stream(stream) => stream.ready(max),

@@ -12,7 +12,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// Whether samples pass through or stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Files are read while they are trained on, each pass anew, in little memory.
+    /// Files are read while they are trained on, again in each pass, with little memory.
     Queue,
     /// Files are loaded once, can be shuffled, and are trained on as often as wanted.
     InMemory,

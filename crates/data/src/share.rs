@@ -23,7 +23,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 /// A longer block is none of ours: it ends with the sample that makes it longer than it should be.
 const BLOCK_BYTES_MAX: u32 = 1 << 30;
 
-/// What a file holds besides samples.
+/// What a file holds beside the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     /// Before the shuffle.
@@ -75,7 +75,7 @@ fn write_to(path: &Path, head: Head, memory: &Memory) -> io::Result<()> {
     for at in 0..memory.len() {
         memory.write_bytes(at, &mut block);
         if block.len() >= BLOCK_BYTES || at + 1 == memory.len() {
-            // A sum goes on with the next block: one that is missing is missed.
+            // A checksum continues that of the block before, so a missing block is noticed.
             sum = crc32(sum, &block);
             file.write_all(&(block.len() as u32).to_le_bytes())?;
             file.write_all(&sum.to_le_bytes())?;

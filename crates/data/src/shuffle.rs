@@ -23,7 +23,7 @@ pub trait Exchange {
     ) -> std::result::Result<Vec<Vec<u8>>, TradeError>;
 }
 
-/// Trades, and checks that everybody gave something.
+/// Exchanges, and checks that every trainer gave something.
 fn trade(exchange: &dyn Exchange, purpose: &str, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     let got = exchange.trade(purpose, parts).map_err(|source| Error::Exchange { source })?;
     if got.len() != exchange.n_trainers() {
@@ -54,7 +54,7 @@ pub(crate) const PIECE_WORDS: usize = 4 << 20;
 /// How samples are sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scatter {
-    /// Decides who gets what; that of the first trainer counts.
+    /// Decides which trainer gets which sample. The seed of the first trainer is used.
     pub(crate) seed: u64,
     /// Samples of a round: no more than a round lies about twice.
     pub(crate) n_round: usize,
@@ -62,13 +62,13 @@ pub(crate) struct Scatter {
     pub(crate) n_own: usize,
 }
 
-/// Decides who gets which sample. Of as many samples as there are trainers, counted over all
-/// trainers, each gets one: shares differ by one at most.
+/// Decides which trainer gets which sample. Samples are counted over all trainers. Of every group
+/// of n samples, with n trainers, each trainer gets one. So shares differ by at most one.
 struct Assigner {
     seed: u64,
     /// Samples before the next one.
     n_assigned: usize,
-    /// Who gets those of the present group.
+    /// The trainers that get the samples of the current group.
     order: Vec<usize>,
 }
 

@@ -17,12 +17,13 @@ pub(crate) const SERVERS: &[&str] = &[
     "PADDLE_PSERVER_IPS",
     "PADDLE_INIT_PSERVERS",
 ];
-/// A port of servers; each list of addresses has its own name for it, the others stand in.
+/// The port of servers. Each list of addresses has its own name for it; the others are used if it
+/// is missing.
 const PORTS: &[&str] = &["PADDLE_PORT", "PADDLE_PSERVER_PORT", "PADDLE_INIT_PORT"];
 /// How many trainers there are.
 pub(crate) const N_TRAINERS: &[&str] = &["PADDLE_TRAINERS_NUM", "PADDLE_TRAINERS", "TRAINERS"];
 /// `TRAINER` or `PSERVER`.
-pub(crate) const PART: &[&str] = &["TRAINING_ROLE", "PADDLE_TRAINING_ROLE"];
+pub(crate) const ROLE: &[&str] = &["TRAINING_ROLE", "PADDLE_TRAINING_ROLE"];
 /// Which trainer this is.
 pub(crate) const TRAINER_ID: &[&str] = &["PADDLE_TRAINER_ID", "PADDLE_INIT_TRAINER_ID"];
 /// Which server this is, by address.

@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// Neither trainer nor server.
     #[error("TRAINING_ROLE must be PSERVER or TRAINER, and {name} is `{value}`")]
-    UnknownPart {
+    UnknownRole {
         /// The variable it was read from.
         name: &'static str,
         /// Its value.
@@ -69,9 +69,9 @@ pub enum Error {
     /// The programs of a role do not exist before `minimize`.
     #[error("{0} is None, need invoke DistributedOptimizer.minimize first")]
     NotMinimized(&'static str),
-    /// A server's part asked of a trainer, or the other way round.
+    /// A call that only servers may make was made by a trainer, or the other way round.
     #[error("this process is a {actual}; only a {wanted} can {what}")]
-    WrongPart {
+    WrongRole {
         /// What it is.
         actual: &'static str,
         /// What it should be.
@@ -191,7 +191,7 @@ pub enum Error {
     /// A launcher's command line that makes no sense.
     #[error("{0}")]
     Usage(Usage),
-    /// A port that somebody else uses.
+    /// A port that another process uses.
     #[error("port {port} is in use: end the process that has it, or give another with {option}")]
     PortInUse {
         /// The port.
@@ -224,7 +224,7 @@ pub enum Error {
         /// The option that named it.
         option: &'static str,
     },
-    /// So many ports are not to be had.
+    /// There are not this many free ports.
     #[error("no {n} free ports from {start} on: give others with --start_port or --started_port")]
     NoFreePorts {
         /// How many.
@@ -266,7 +266,7 @@ pub enum Error {
 /// Why a job does not get another number of servers.
 #[derive(Debug, thiserror::Error)]
 pub enum ScaleError {
-    /// Nobody would do it.
+    /// No launcher would answer the request.
     #[error("no job runs with the snapshots in {}: start it with launch_ps --resume and the number of servers", .0.display())]
     NotRunning(PathBuf),
     /// The launcher cannot do it.
@@ -400,9 +400,6 @@ pub enum Usage {
         /// As the list says.
         n_endpoints: usize,
     },
-    /// Recovery without anything to recover from.
-    #[error("{0} needs --snapshot_dir: without snapshots there is nothing to go on from")]
-    NeedsSnapshots(&'static str),
     /// `scale` without the folder of a job.
     #[error("the folder of the job's snapshots is missing")]
     NoFolder,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ps::tcp::Patience;
 use tensor::{DidYouMean, EvenIfPoisoned};
-use train::serve::{Keeping, Serving};
+use train::serve::{Serving, SnapshotSettings};
 
 use crate::env;
 use crate::error::{Error, Result};
@@ -107,7 +107,7 @@ const SPELLINGS: &[(&str, &str)] =
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flags {
     values: Vec<Value>,
-    /// Those that somebody has set.
+    /// The flags that were set.
     given: BTreeSet<&'static str>,
 }
 
@@ -163,7 +163,7 @@ impl Flags {
         Ok(())
     }
 
-    /// The value of a flag that somebody has set.
+    /// The value of a flag, if it was set.
     pub fn given(&self, name: &str) -> Option<Value> {
         let at = Self::place(name, "get").ok()?;
         self.given.contains(DEFAULTS[at].0).then(|| self.values[at].clone())
@@ -208,7 +208,7 @@ impl Flags {
         self.is_on("check_nan_inf")
     }
 
-    /// Whether a job goes on without trainers that died (`tolerate_lost_trainers`).
+    /// Whether a job continues without trainers that died (`tolerate_lost_trainers`).
     pub fn tolerate_lost_trainers(&self) -> bool {
         self.is_on("tolerate_lost_trainers")
     }
@@ -263,13 +263,13 @@ impl Flags {
     }
 
     /// Where and how often a server keeps cuts, if it does.
-    pub fn keeping(&self) -> Result<Option<Keeping>> {
+    pub fn keeping(&self) -> Result<Option<SnapshotSettings>> {
         let Some(folder) = self.snapshot_dir() else { return Ok(None) };
-        Ok(Some(Keeping {
+        Ok(Some(SnapshotSettings {
             every: self.snapshot_every()?,
             resume: self.resume(),
             patience: self.recovery_deadline(),
-            ..Keeping::new(folder)
+            ..SnapshotSettings::new(folder)
         }))
     }
 

@@ -23,6 +23,6 @@ pub use error::{Error, Result, ScaleError, SnapshotError, Usage};
 pub use flags::Flags;
 pub use lifecycle::Fleet;
 pub use recovery::Recovery;
-pub use role::{Part, Role};
+pub use role::{Role, RoleKind};
 pub use signals::wants_end;
 pub use strategy::Strategy;

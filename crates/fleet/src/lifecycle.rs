@@ -1,4 +1,4 @@
-//! The fleet of a process: from `init` to `stop_worker`, whichever part the process plays.
+//! The fleet of a process, from `init` to `stop_worker`, for servers and for trainers.
 //!
 //! One script, two roles: every process builds the same net and minimizes the same loss; then a
 //! trainer's programs speak to servers, and a server has programs of its own. Fluid:
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use program::backward::{Limits, ParamGrad};
 use program::optimizer::Optimizer;
 use program::{Builder, Distributed, OpDesc, Program, Var};
-use train::io::{self, Fitted, SaveInference};
+use train::io::{self, Fitted, JobScope, SaveInference};
 use train::remote::{Log, usual_log};
 use train::serve::Serving;
 use train::transpile::{self, Dispatch, Job, Transpiled};
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::flags::Flags;
 use crate::lines;
 use crate::ready::{self, Watch};
-use crate::role::{Part, Role};
+use crate::role::{Role, RoleKind};
 use crate::signals::{self, Signals};
 use crate::strategy::Strategy;
 
@@ -39,7 +39,7 @@ pub struct Fleet {
 
 impl std::fmt::Debug for Fleet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Fleet of {:?} {}", self.role.part, self.role.id)
+        write!(f, "Fleet of {:?} {}", self.role.kind, self.role.id)
     }
 }
 
@@ -54,12 +54,25 @@ pub(crate) struct Split {
     server: Option<(Program, Program)>,
 }
 
+/// What is minimized, and how.
+#[derive(Debug)]
+pub struct Minimize<'a> {
+    /// Changes the parameters.
+    pub optimizer: &'a mut Optimizer,
+    /// What is to become small.
+    pub loss: &'a Var,
+    /// What the backward pass leaves out.
+    pub limits: &'a Limits,
+    /// The mode of the job and its settings.
+    pub strategy: Strategy,
+}
+
 /// How a server came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
     /// All trainers have completed.
     Completed,
-    /// Somebody sent SIGTERM or SIGINT: the process should end, in order.
+    /// SIGTERM or SIGINT came: the process should end in order.
     Signalled,
 }
 
@@ -102,10 +115,10 @@ impl Fleet {
     pub fn minimize(
         &mut self,
         b: &mut Builder<'_>,
-        (optimizer, loss, limits): (&mut Optimizer, &Var, &Limits),
-        strategy: Strategy,
+        what: Minimize<'_>,
         watch: &mut Watch<'_>,
     ) -> Result<(Vec<OpDesc>, Vec<ParamGrad>)> {
+        let Minimize { optimizer, loss, limits, strategy } = what;
         let done = optimizer.minimize(b, loss, limits).map_err(train::Error::from)?;
         let dispatch = &mut transpile::RoundRobin::default();
         self.distribute(b.main, b.startup, strategy, dispatch)?;
@@ -126,10 +139,10 @@ impl Fleet {
         config.check()?;
         let origin = main.clone();
         let (split, server) = match self.role.endpoint() {
-            None => (transpile::transpile(main, startup, (config, &job), dispatch)?, None),
+            None => (transpile::transpile(main, startup, config, &job, dispatch)?, None),
             Some(own) => {
                 let (main, startup) = (&mut main.clone(), &mut startup.clone());
-                let split = transpile::transpile(main, startup, (config, &job), dispatch)?;
+                let split = transpile::transpile(main, startup, config, &job, dispatch)?;
                 let programs = server_programs(&split, &own.to_string(), &strategy)?;
                 (split, Some(programs))
             }
@@ -153,9 +166,9 @@ impl Fleet {
 
     /// A trainer waits until all servers listen; a server waits for nobody.
     pub fn wait_for_servers(&self, watch: &mut Watch<'_>) -> Result<()> {
-        match self.role.part {
-            Part::Server => Ok(()),
-            Part::Trainer => {
+        match self.role.kind {
+            RoleKind::Server => Ok(()),
+            RoleKind::Trainer => {
                 let timeout = self.flags.wait_server_ready_timeout();
                 ready::wait_server_ready(&self.role.servers, timeout, watch)
             }
@@ -177,12 +190,12 @@ impl Fleet {
         self.split.as_ref().map(|split| &split.origin)
     }
 
-    pub(crate) fn need(&self, wanted: Part, what: &'static str) -> Result<()> {
-        let name = |part| if part == Part::Server { "server" } else { "worker" };
-        match self.role.part == wanted {
+    pub(crate) fn need(&self, wanted: RoleKind, what: &'static str) -> Result<()> {
+        let name = |kind| if kind == RoleKind::Server { "server" } else { "worker" };
+        match self.role.kind == wanted {
             true => Ok(()),
             false => {
-                Err(Error::WrongPart { actual: name(self.role.part), wanted: name(wanted), what })
+                Err(Error::WrongRole { actual: name(self.role.kind), wanted: name(wanted), what })
             }
         }
     }
@@ -193,7 +206,8 @@ impl Fleet {
         self.start_server(scope, model_dir, io::load_slices).map(|_| ())
     }
 
-    /// The same, with what fits of a model that may have other variables, or other sizes of them.
+    /// Like [`Fleet::init_server`], with what fits of a model that may have other variables or
+    /// other sizes.
     pub fn fit_server(&mut self, scope: &Scope, model_dir: Option<&Path>) -> Result<Fitted> {
         Ok(self.start_server(scope, model_dir, io::fit_slices)?.unwrap_or_default())
     }
@@ -206,7 +220,7 @@ impl Fleet {
     ) -> Result<Option<T>> {
         let model_dir = model_dir.filter(|dir| !dir.as_os_str().is_empty());
         let split = self.split.as_ref().ok_or(Error::NotMinimized("startup_program"))?;
-        self.need(Part::Server, "init_server")?;
+        self.need(RoleKind::Server, "init_server")?;
         let (main, startup) =
             split.server.as_ref().ok_or(Error::NotMinimized("startup_program"))?;
         let missing = model_dir.filter(|dir| !dir.is_dir());
@@ -223,7 +237,7 @@ impl Fleet {
     /// Serves until all trainers have completed, the job failed, or a signal came.
     pub fn run_server(&self, scope: &Scope) -> Result<Served> {
         let split = self.split.as_ref().ok_or(Error::NotMinimized("main_program"))?;
-        self.need(Part::Server, "run_server")?;
+        self.need(RoleKind::Server, "run_server")?;
         let (main, _) = split.server.as_ref().ok_or(Error::NotMinimized("main_program"))?;
         let serving = Serving { keeping: self.flags.keeping()?, ..self.serving.clone() };
         serve(main, scope, &serving)
@@ -232,7 +246,7 @@ impl Fleet {
     /// Gets a trainer ready to send: prints its settings and starts the sender of modes that send
     /// in the background. `false` if that was done before.
     pub fn init_worker(&mut self, print: &mut dyn FnMut(&str)) -> Result<bool> {
-        self.need(Part::Trainer, "init_worker")?;
+        self.need(RoleKind::Trainer, "init_worker")?;
         let split = self.split.as_mut().ok_or(Error::NotMinimized("main_program"))?;
         if self.is_started {
             return Ok(false);
@@ -260,7 +274,7 @@ impl Fleet {
     /// This trainer is through: what is queued is sent, and servers are told. Scripts say it in every
     /// process; a server has nothing to stop.
     pub fn stop_worker(&mut self, scope: &Scope) -> Result<()> {
-        if self.role.part == Part::Server {
+        if self.role.kind == RoleKind::Server {
             return Ok(());
         }
         let split = self.split.as_ref().ok_or(Error::NotMinimized("main_program"))?;
@@ -272,7 +286,7 @@ impl Fleet {
 
     /// Counters of every server, among them how stale gradients were.
     pub fn server_stats(&self) -> Result<Vec<ps::message::Stats>> {
-        self.need(Part::Trainer, "server_stats")?;
+        self.need(RoleKind::Trainer, "server_stats")?;
         self.cluster.join(&self.split("main_program")?.job);
         Ok(self.cluster.stats()?)
     }
@@ -282,7 +296,8 @@ impl Fleet {
         let job = program.distributed.as_deref();
         let job = job.ok_or(Error::LocalProgram("save_persistables"))?;
         self.cluster.saves(&dir.to_string_lossy(), &mut || {
-            io::save_distributed(&self.cluster, scope, (dir, None), program, job)?;
+            JobScope { cluster: &self.cluster, scope, job }
+                .save_persistables(dir, program, None)?;
             Ok(Vec::new())
         })?;
         Ok(())
@@ -297,9 +312,9 @@ impl Fleet {
         options: &SaveInference<'_>,
     ) -> Result<Vec<String>> {
         let split = self.split("main_program")?;
-        let of = (&split.origin, &*split.job);
+        let vars = JobScope { cluster: &self.cluster, scope, job: &split.job };
         Ok(self.cluster.saves(&dir.to_string_lossy(), &mut || {
-            io::save_inference_model_of_job(&self.cluster, scope, dir, of, options)
+            vars.save_inference_model(dir, &split.origin, options)
         })?)
     }
 }

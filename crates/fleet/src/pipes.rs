@@ -44,7 +44,7 @@ pub fn check_names(var: &dyn Fn(&str) -> Option<String>, made: &[String]) -> dat
     data::names::check(&var(data::names::VARIABLE).unwrap_or_default(), made)
 }
 
-/// The variable that makes `hash` the same in all processes, unless the user said what it is to be.
+/// The variable that makes `hash` the same in all processes, unless the user has set it.
 pub fn hash_seed(var: &dyn Fn(&str) -> Option<String>) -> Option<(&'static str, &'static str)> {
     var(HASH_SEED).is_none_or(|seed| seed.is_empty()).then_some((HASH_SEED, "0"))
 }

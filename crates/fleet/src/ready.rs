@@ -27,8 +27,8 @@ pub struct Watch<'a> {
     pub stops: &'a mut dyn FnMut() -> bool,
 }
 
-/// Returns as soon as all servers accept connections. Says every three seconds who does not; gives
-/// up after `timeout`, if there is one.
+/// Returns as soon as all servers accept connections. Every three seconds it lists those that do
+/// not. It gives up after `timeout`, if there is one.
 pub fn wait_server_ready(
     endpoints: &[Endpoint],
     timeout: Option<Duration>,
@@ -52,7 +52,7 @@ fn reach(endpoint: &Endpoint, limit: Duration, stops: Stops<'_>) -> Reach {
     let (tell, told) = mpsc::sync_channel(1);
     let asked = endpoint.clone();
     thread::spawn(move || {
-        // Nobody listens any more if the user has gone.
+        // The receiver is gone if the wait has ended.
         let _ = tell.send(tcp::reach(&asked, limit));
     });
     loop {

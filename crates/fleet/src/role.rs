@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum RoleKind {
     /// It trains; Fluid: worker.
     Trainer,
     /// It keeps parameters.
@@ -21,7 +21,7 @@ pub enum Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
     /// What it does.
-    pub part: Part,
+    pub kind: RoleKind,
     /// Which of the trainers or servers it is.
     pub id: u32,
     /// How many trainers there are.
@@ -35,12 +35,12 @@ pub struct Role {
 impl Role {
     /// Whether it trains.
     pub fn is_trainer(&self) -> bool {
-        self.part == Part::Trainer
+        self.kind == RoleKind::Trainer
     }
 
     /// Whether it keeps parameters.
     pub fn is_server(&self) -> bool {
-        self.part == Part::Server
+        self.kind == RoleKind::Server
     }
 
     /// Whether it is the trainer that does what only one may do.
@@ -68,14 +68,14 @@ impl Role {
 
 impl std::fmt::Display for Role {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let part = match self.part {
-            Part::Trainer => 1,
-            Part::Server => 2,
+        let kind = match self.kind {
+            RoleKind::Trainer => 1,
+            RoleKind::Server => 2,
         };
         let (trainers, servers) = (repr(&self.trainers), repr(&self.servers));
         write!(
             f,
-            "role: {part}, current_id: {}, worker_endpoints: {trainers}, \
+            "role: {kind}, current_id: {}, worker_endpoints: {trainers}, \
              server_endpoints: {servers}",
             self.id
         )
@@ -98,28 +98,28 @@ pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
         missing @ Error::MissingVariable { .. } => missing,
         other => Error::Cloud(Box::new(other)),
     };
-    let part = part(vars).map_err(cloud)?;
-    let id = match part {
-        Part::Trainer => trainer_id(vars, n_trainers),
-        Part::Server => server_id(vars, &servers),
+    let kind = kind_from(vars).map_err(cloud)?;
+    let id = match kind {
+        RoleKind::Trainer => trainer_id(vars, n_trainers),
+        RoleKind::Server => server_id(vars, &servers),
     };
-    Ok(Role { part, id: id.map_err(cloud)?, n_trainers, servers, trainers: Vec::new() })
+    Ok(Role { kind, id: id.map_err(cloud)?, n_trainers, servers, trainers: Vec::new() })
 }
 
 /// The same where a script may also run alone: `None` if no variable says what this process is.
 pub fn in_a_job(var: &dyn Fn(&str) -> Option<String>) -> Result<Option<Role>> {
-    match Vars(var).first(env::PART) {
+    match Vars(var).first(env::ROLE) {
         Some(_) => from_environment(var).map(Some),
         None => Ok(None),
     }
 }
 
-fn part(vars: Vars<'_>) -> Result<Part> {
-    let found = vars.need(env::PART)?;
+fn kind_from(vars: Vars<'_>) -> Result<RoleKind> {
+    let found = vars.need(env::ROLE)?;
     match found.value.as_str() {
-        "TRAINER" => Ok(Part::Trainer),
-        "PSERVER" => Ok(Part::Server),
-        _ => Err(Error::UnknownPart { name: found.name, value: found.value }),
+        "TRAINER" => Ok(RoleKind::Trainer),
+        "PSERVER" => Ok(RoleKind::Server),
+        _ => Err(Error::UnknownRole { name: found.name, value: found.value }),
     }
 }
 
@@ -152,7 +152,7 @@ fn server_id(vars: Vars<'_>, servers: &[Endpoint]) -> Result<u32> {
     let here: Vec<_> = servers.iter().filter(|server| server.host == ip.value).collect();
     let port = match (vars.port_of(ip.name)?.as_deref(), here.as_slice()) {
         (Some([port]), _) => *port,
-        // No port of its own, or a list of everybody's: the address alone must say which.
+        // Without a port of its own, the address alone must say which server it is.
         (_, [only]) => only.port,
         (Some(_), _) => return Err(ip.bad("an address of one server, or PADDLE_PORT one port")),
         (None, _) if here.iter().any(|server| server.port == env::PORT) => env::PORT,
@@ -182,7 +182,7 @@ pub fn collective_from_environment(var: &dyn Fn(&str) -> Option<String>) -> Resu
             at.ok_or_else(|| own.bad("one of PADDLE_TRAINER_ENDPOINTS"))? as u32
         }
     };
-    Ok(Role { part: Part::Trainer, id, n_trainers, servers: Vec::new(), trainers })
+    Ok(Role { kind: RoleKind::Trainer, id, n_trainers, servers: Vec::new(), trainers })
 }
 
 /// From the variables of a job whose trainers have end points too: Fluid's `GeneralRoleMaker`.
@@ -191,13 +191,13 @@ pub fn general_from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<
     let vars = Vars(var);
     let trainers = vars.first(env::TRAINERS).ok_or(Error::NoTrainerEndpoints)?.endpoints()?;
     let (servers, n_trainers) = (vars.servers()?, trainers.len() as u32);
-    let part = part(vars)?;
-    let id = match (part, vars.first(env::SERVER_ID)) {
-        (Part::Trainer, _) => trainer_id(vars, n_trainers)?,
-        (Part::Server, Some(found)) => below(&found, servers.len() as u32)?,
-        (Part::Server, None) => server_id(vars, &servers)?,
+    let kind = kind_from(vars)?;
+    let id = match (kind, vars.first(env::SERVER_ID)) {
+        (RoleKind::Trainer, _) => trainer_id(vars, n_trainers)?,
+        (RoleKind::Server, Some(found)) => below(&found, servers.len() as u32)?,
+        (RoleKind::Server, None) => server_id(vars, &servers)?,
     };
-    Ok(Role { part, id, n_trainers, servers, trainers })
+    Ok(Role { kind, id, n_trainers, servers, trainers })
 }
 
 /// What a user says about a process: Fluid's `UserDefinedRoleMaker`.
@@ -206,7 +206,7 @@ pub struct UserDefined {
     /// Which of the trainers or servers it is.
     pub current_id: i64,
     /// What it does.
-    pub part: Part,
+    pub kind: RoleKind,
     /// How many trainers there are.
     pub n_trainers: i64,
     /// Where the servers are.
@@ -217,12 +217,12 @@ pub struct UserDefined {
 pub fn user_defined(wanted: &UserDefined) -> Result<Role> {
     let servers = unique(&wanted.servers, "server_endpoints")?;
     let id = u32::try_from(wanted.current_id).map_err(|_| Error::NegativeId)?;
-    if wanted.part == Part::Server && id as usize >= servers.len() {
+    if wanted.kind == RoleKind::Server && id as usize >= servers.len() {
         return Err(Error::NoSuchServer);
     }
     let n_trainers = u32::try_from(wanted.n_trainers).ok().filter(|&n| n > 0);
     let n_trainers = n_trainers.ok_or(Error::NoTrainers)?;
-    Ok(Role { part: wanted.part, id, n_trainers, servers, trainers: Vec::new() })
+    Ok(Role { kind: wanted.kind, id, n_trainers, servers, trainers: Vec::new() })
 }
 
 /// The role of a trainer among trainers: Fluid's `UserDefinedCollectiveRoleMaker`.
@@ -233,7 +233,7 @@ pub fn user_defined_collective(current_id: i64, trainers: &[String]) -> Result<R
         return Err(Error::NoSuchTrainer);
     }
     let n_trainers = trainers.len() as u32;
-    Ok(Role { part: Part::Trainer, id, n_trainers, servers: Vec::new(), trainers })
+    Ok(Role { kind: RoleKind::Trainer, id, n_trainers, servers: Vec::new(), trainers })
 }
 
 fn unique(texts: &[String], list: &'static str) -> Result<Vec<Endpoint>> {
@@ -269,8 +269,8 @@ pub fn mpi_symmetric(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
         let found = vars.need(env::SERVERS)?;
         return Err(found.bad("one server for each two processes of mpirun"));
     }
-    let part = if rank % 2 == 0 { Part::Server } else { Part::Trainer };
-    Ok(Role { part, id: rank / 2, n_trainers: n, servers, trainers: Vec::new() })
+    let kind = if rank % 2 == 0 { RoleKind::Server } else { RoleKind::Trainer };
+    Ok(Role { kind, id: rank / 2, n_trainers: n, servers, trainers: Vec::new() })
 }
 
 /// The servers of an MPI job. Without a list of them, and all on one machine, each rank computes

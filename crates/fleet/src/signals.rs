@@ -1,4 +1,4 @@
-//! Notes that somebody wants this process to end.
+//! Notes that this process was asked to end.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -196,7 +196,7 @@ pub struct ServerConfig {
     pub rpc_get_thread_num: u64,
     /// Threads that give rows of tables.
     pub rpc_prefetch_thread_num: u64,
-    /// Whether the job goes on without trainers that died.
+    /// Whether the job continues without trainers that died.
     pub tolerate_lost_trainers: bool,
 }
 

@@ -4,7 +4,7 @@ use train::remote::Peers;
 
 use crate::error::{Error, Result};
 use crate::lifecycle::Fleet;
-use crate::role::Part;
+use crate::role::RoleKind;
 
 impl Fleet {
     /// Waits for all trainers. What any of them sent before, in whatever mode, is served then: who
@@ -23,7 +23,7 @@ impl Fleet {
         place: &str,
         bring: &mut dyn FnMut() -> train::Result<Vec<u8>>,
     ) -> Result<Vec<Vec<u8>>> {
-        self.need(Part::Trainer, "meet the others")?;
+        self.need(RoleKind::Trainer, "meet the others")?;
         self.cluster().join(&self.split("main_program")?.job);
         Ok(self.cluster().meet_with(place, bring)?)
     }
@@ -34,8 +34,8 @@ impl Fleet {
         self.all_reduce_with(&mut || Ok(numbers.to_vec()), how)
     }
 
-    /// The same with numbers that `bring` finds. In a job that recovers it is not asked where an
-    /// earlier process of this trainer has been.
+    /// Like [`Fleet::all_reduce_worker`], with numbers that `bring` computes. If an earlier process of
+    /// this trainer did this in a job that recovers, `bring` is not called.
     pub(crate) fn all_reduce_with(
         &self,
         bring: &mut dyn FnMut() -> train::Result<Vec<f64>>,
@@ -48,7 +48,7 @@ impl Fleet {
             _ => return Err(Error::UnknownReduction(how.to_string())),
         };
         if self.role().n_trainers == 1 && !self.cluster().recovers() {
-            self.need(Part::Trainer, "meet the others")?;
+            self.need(RoleKind::Trainer, "meet the others")?;
             return Ok(bring()?);
         }
         let met = self.meet("all_reduce", &mut || {
@@ -70,7 +70,7 @@ impl Fleet {
 
     /// The other trainers, for a dataset to trade samples with; `None` if there are none.
     pub fn peers(&self) -> Result<Option<Peers>> {
-        self.need(Part::Trainer, "trade with the others")?;
+        self.need(RoleKind::Trainer, "trade with the others")?;
         if self.role().n_trainers == 1 {
             return Ok(None);
         }

@@ -1,17 +1,17 @@
-//! Bytes of messages: little-endian, never trusting a length.
+//! Bytes of messages: little-endian. A length is never trusted.
 //!
-//! A message is *meta* bytes (numbers, names, shapes) and then *blobs*: the bytes of its tensors, one
-//! after another, in the order in which meta speaks of them. So a sender writes tensors from where
-//! they are. A receiver makes the message from its meta bytes, with memory for the tensors, and then
-//! reads the blobs to there, as they come. Between processes of one machine long tensors lie in memory
-//! that the receiver can read, and meta says where ([`crate::shm`]).
+//! A message is *meta* bytes (numbers, names, shapes) followed by *blobs*: the bytes of its
+//! tensors, one after another, in the order in which the meta bytes name them. So a sender writes
+//! tensors directly from where they are. A receiver decodes the meta bytes, allocates memory for
+//! the tensors, and reads the blobs into it as they arrive. Between processes of one machine, long
+//! tensors are in memory that the receiver can read, and the meta bytes say where ([`crate::shm`]).
 
 use std::sync::Arc;
 
 use tensor::{DType, Pool, RANK_MAX, Rows, Shape, Tensor, Value};
 
 use crate::error::{Error, Result};
-use crate::shm::{Lender, Place, Window};
+use crate::shm::{Lender, RegionPlace, Window};
 
 /// A name longer than this is no name.
 pub const NAME_BYTES_MAX: usize = 1024;
@@ -90,7 +90,7 @@ impl<'a> Writer<'a> {
             self.u64(dim as u64);
         }
         match lent {
-            Some(Place { slot, offset }) => {
+            Some(RegionPlace { slot, offset }) => {
                 self.lent.push(self.blobs.len() + self.lent.len());
                 self.u32(slot);
                 self.u64(offset);
@@ -142,7 +142,7 @@ impl<'a> Destination<'a> {
     }
 
     /// A tensor that the sender has lent.
-    fn lent(&self, dtype: DType, shape: Shape, place: Place) -> Result<Tensor> {
+    fn lent(&self, dtype: DType, shape: Shape, place: RegionPlace) -> Result<Tensor> {
         let n_bytes = shape.n_elements() * dtype.size();
         let view = self.window.and_then(|window| window.view(place, n_bytes));
         let is_aligned = place.offset.is_multiple_of(dtype.size() as u64);
@@ -190,7 +190,7 @@ pub fn value_blobs<'a>(value: &'a mut Value, blobs: &mut Blobs<'a>) {
 }
 
 impl<'a> Reader<'a> {
-    /// Of a frame with these meta bytes and `n_blob_bytes` to follow.
+    /// Reads a frame with these meta bytes and `n_blob_bytes` to follow.
     pub fn new(meta: &'a [u8], n_blob_bytes: usize, into: Destination<'a>) -> Self {
         Self { meta, n_left: n_blob_bytes, into }
     }
@@ -288,7 +288,8 @@ impl<'a> Reader<'a> {
         if rank > RANK_MAX {
             return Err(Error::Malformed("a tensor with too many dimensions"));
         }
-        // Also beside a dimension of 0 the others have bounds: somebody will multiply them.
+        // Even beside a dimension of 0 the other dimensions have limits, because they may be
+        // multiplied later.
         let (mut dims, mut n_bytes_max) = ([0usize; RANK_MAX], dtype.size());
         for dim in &mut dims[..rank] {
             let n = usize::try_from(self.u64()?).ok();
@@ -300,7 +301,7 @@ impl<'a> Reader<'a> {
         }
         let n_bytes = if dims[..rank].contains(&0) { 0 } else { n_bytes_max };
         if is_lent {
-            let place = Place { slot: self.u32()?, offset: self.u64()? };
+            let place = RegionPlace { slot: self.u32()?, offset: self.u64()? };
             return self.into.lent(dtype, Shape::new(&dims[..rank]), place);
         }
         self.claim(n_bytes)?;

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use crate::endpoint::Endpoint;
-use crate::recovery::{NoCommonCut, Standing};
+use crate::recovery::{NoCommonCut, TermState};
 use crate::refusal::Refusal;
 
 /// What can go wrong between trainers and servers.
@@ -54,7 +54,7 @@ pub enum Error {
         last: String,
     },
 
-    /// Nobody answered in time.
+    /// No answer came in time.
     #[error("waited {waited_ms} ms for {what} from server {endpoint}{missing}")]
     Deadline {
         /// Who should have answered.
@@ -67,7 +67,7 @@ pub enum Error {
         missing: Missing,
     },
 
-    /// Whoever waited was told to stop.
+    /// The waiting thread was told to stop.
     #[error("interrupted while waiting for server {endpoint}")]
     Interrupted {
         /// Whose answer was waited for.
@@ -75,12 +75,12 @@ pub enum Error {
     },
 
     /// The server is of another term: the trainer must go back to a cut ([`crate::tcp::join`]).
-    #[error("server {endpoint} is of another term: {standing}")]
+    #[error("server {endpoint} is of another term: {term_state}")]
     OtherTerm {
         /// Which.
         endpoint: Endpoint,
         /// Where it stands.
-        standing: Standing,
+        term_state: TermState,
     },
 
     /// The job cannot go on: the servers have no cut in common.

@@ -21,7 +21,7 @@ pub struct VarId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
-/// Milliseconds since some start; whoever drives the state machines says what time it is.
+/// Milliseconds since some start. The driver of a state machine passes the time in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Millis(pub u64);
 

@@ -58,7 +58,7 @@ impl Line {
         Self { severity: Severity::Error, site, text: text.into() }
     }
 
-    /// The line as it stands in a log.
+    /// The line as it is written to a log.
     pub fn stamped(&self, now: SystemTime, thread: u32) -> String {
         let Self { severity, site, text } = self;
         format!("{}{} {thread:>5} {site}] {text}", severity.letter(), Stamp(now))

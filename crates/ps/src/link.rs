@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::ids::Millis;
 use crate::message::{Hello, Notice, Ping, Pong, Reply, Request};
-use crate::recovery::{Standing, Term};
+use crate::recovery::{Term, TermState};
 use crate::refusal::Refusal;
 
 /// Ids of questions have this bit, numbers of changes do not.
@@ -43,7 +43,7 @@ pub enum Broken {
     /// The server forgot changes it had served: it was started again.
     Restarted,
     /// The server is of another term.
-    OtherTerm(Standing),
+    OtherTerm(TermState),
 }
 
 /// One conversation; see the module.
@@ -109,7 +109,7 @@ impl Link {
         std::mem::take(&mut self.done)
     }
 
-    /// What is to be sent now, in order.
+    /// The frames to send now, in order.
     pub fn take_out(&mut self) -> Vec<(u64, Arc<Request>)> {
         std::mem::take(&mut self.out)
     }
@@ -227,7 +227,7 @@ impl Link {
         self.answers.remove(&id)
     }
 
-    /// Nobody waits for this answer any more.
+    /// No thread waits for this answer any more.
     pub fn forget(&mut self, id: u64) {
         self.questions.remove(&id);
         self.answers.remove(&id);
@@ -254,7 +254,7 @@ impl Link {
             return; // The greeting was sent twice.
         }
         if accepted > self.next_seq {
-            // It served changes that we did not make: somebody has our name.
+            // It served changes that we did not make: another process uses our id.
             let refusal = Refusal::DuplicateTrainer { trainer: self.hello.trainer, heard_ms: 0 };
             self.broken.get_or_insert(Broken::Refused(refusal));
             return;
@@ -287,8 +287,8 @@ impl Link {
                 self.is_up = false;
                 self.greet(now);
             }
-        } else if let Refusal::OtherTerm(standing) = refusal {
-            self.broken.get_or_insert(Broken::OtherTerm(standing));
+        } else if let Refusal::OtherTerm(term_state) = refusal {
+            self.broken.get_or_insert(Broken::OtherTerm(term_state));
         } else if id & QUESTION != 0 {
             self.answered(id, Err(refusal));
         } else if !self.may_inherit(now, &refusal) {
@@ -474,9 +474,9 @@ mod tests {
         let mut link = up();
         link.change(Millis(0), push());
         let term = Term { number: 2, base: None };
-        let standing = Standing { term, cuts: vec![0], has_member: false };
-        link.received(Millis(1), 0, Refusal::OtherTerm(standing.clone()).into());
-        assert_eq!(link.broken(), Some(&Broken::OtherTerm(standing)));
+        let term_state = TermState { term, cuts: vec![0], has_member: false };
+        link.received(Millis(1), 0, Refusal::OtherTerm(term_state.clone()).into());
+        assert_eq!(link.broken(), Some(&Broken::OtherTerm(term_state)));
         let mut next = link.of_term(Term { number: 2, base: Some(0) });
         next.connected(Millis(2));
         assert_eq!(sent(&mut next), [(0, "Hello")]);

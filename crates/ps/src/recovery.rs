@@ -1,13 +1,14 @@
-//! Where a job stands when processes of it died: terms, cuts, and what to do next, as pure rules.
+//! The rules of recovery after deaths: terms, cuts, and what to do next, as pure functions.
 //!
-//! A *cut* is a state of the whole job at a moment when nothing is under way; cuts are numbered from 0.
-//! A *term* is the time between two rollbacks; terms are numbered from 1. Each term begins from a cut, its
-//! base: all servers load it, all trainers go back to it, and the job goes on from there.
+//! A *cut* is a state of the whole job at a moment when nothing is in flight. Cuts are numbered
+//! from 0. A *term* is the time between two rollbacks. Terms are numbered from 1. Each term begins
+//! from a cut, its base: all servers load it, all trainers go back to it, and the job continues
+//! from there.
 //!
-//! A new term has two phases. It is *opened* on every server: the server serves nobody any more, and the
-//! list of its cuts stands still. Only when it is open everywhere is its base chosen: the greatest cut
-//! that all have. So whoever chooses, chooses the same, and a cut that all servers have kept is never
-//! gone behind.
+//! A new term has two phases. First it is *opened* on every server: the server stops serving, and
+//! its list of cuts does not change any more. Only when it is open on all servers, its base is
+//! chosen: the greatest cut that all of them have. So every process chooses the same base, and the
+//! job never goes back behind a cut that all servers have kept.
 
 use std::fmt;
 
@@ -31,7 +32,7 @@ impl fmt::Display for Term {
 
 /// What a server tells a trainer that is not of its term.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct TermState {
     /// The server's term.
     pub term: Term,
     /// Cuts that are durable there, ascending.
@@ -41,7 +42,7 @@ pub struct Standing {
     pub has_member: bool,
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for TermState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, with cuts {:?}", self.term, self.cuts)
     }
@@ -63,34 +64,34 @@ pub enum Next {
 }
 
 /// What a trainer does after it greeted all servers with a term, first with [`Term::default`]; a server
-/// that welcomed it has no standing.
-pub fn next(said: Term, answers: &[Option<Standing>]) -> Result<Next, NoCommonCut> {
+/// that welcomed it sends no state.
+pub fn next(said: Term, answers: &[Option<TermState>]) -> Result<Next, NoCommonCut> {
     let welcome = answers.iter().position(Option::is_none);
-    let standings: Vec<Standing> = answers.iter().flatten().cloned().collect();
+    let states: Vec<TermState> = answers.iter().flatten().cloned().collect();
     match welcome {
-        None => decide(&standings).map(Next::Greet),
-        Some(_) if standings.is_empty() => Ok(Next::Joined),
-        // Who keeps cuts welcomes nobody who only asks.
+        None => decide(&states).map(Next::Greet),
+        Some(_) if states.is_empty() => Ok(Next::Joined),
+        // A server that keeps cuts does not welcome a trainer that only asks.
         Some(at) if said.number == 0 => Ok(Next::KeepsNone(at)),
-        // Who welcomed it says less than who did not.
+        // A welcome says less than the state of a server that refused.
         Some(_) => Ok(Next::Greet(Term::default())),
     }
 }
 
 /// What a trainer says to all servers next, by what each has said: it greets them with this term. It has
 /// joined when all have welcomed it.
-pub fn decide(standings: &[Standing]) -> Result<Term, NoCommonCut> {
-    let number = standings.iter().map(|standing| standing.term.number).max().unwrap_or(0);
-    let newest = || standings.iter().filter(|standing| standing.term.number == number);
-    let is_everywhere = newest().count() == standings.len();
-    let base = newest().find_map(|standing| standing.term.base);
+pub fn decide(states: &[TermState]) -> Result<Term, NoCommonCut> {
+    let number = states.iter().map(|term_state| term_state.term.number).max().unwrap_or(0);
+    let newest = || states.iter().filter(|term_state| term_state.term.number == number);
+    let is_everywhere = newest().count() == states.len();
+    let base = newest().find_map(|term_state| term_state.term.base);
     let Some(base) = base else {
         // It is being opened: where it is not open yet, it is now.
-        return Ok(Term { number, base: is_everywhere.then_some(common_of(standings)?) });
+        return Ok(Term { number, base: is_everywhere.then_some(common_of(states)?) });
     };
-    let fits = |standing: &Standing| match standing.term.base {
-        Some(loaded) => loaded == base && !standing.has_member,
-        None => standing.cuts.contains(&base),
+    let fits = |term_state: &TermState| match term_state.term.base {
+        Some(loaded) => loaded == base && !term_state.has_member,
+        None => term_state.cuts.contains(&base),
     };
     match is_everywhere && newest().all(fits) {
         true => Ok(Term { number, base: Some(base) }),
@@ -98,13 +99,13 @@ pub fn decide(standings: &[Standing]) -> Result<Term, NoCommonCut> {
     }
 }
 
-fn common_of(standings: &[Standing]) -> Result<u64, NoCommonCut> {
-    let cuts = || standings.iter().map(|standing| standing.cuts.clone()).collect::<Vec<_>>();
+fn common_of(states: &[TermState]) -> Result<u64, NoCommonCut> {
+    let cuts = || states.iter().map(|term_state| term_state.cuts.clone()).collect::<Vec<_>>();
     common(&cuts()).ok_or_else(|| NoCommonCut(cuts()))
 }
 
-/// The greatest cut that is in all lists: what everybody has kept is *complete*. What is older is of no
-/// use any more.
+/// The greatest cut that is in all lists: a cut that all servers have kept is *complete*. Older
+/// cuts are not needed any more.
 pub fn common(lists: &[impl AsRef<[u64]>]) -> Option<u64> {
     let (first, others) = lists.split_first()?;
     let is_everywhere = |cut: &&u64| others.iter().all(|list| list.as_ref().contains(cut));
@@ -115,26 +116,32 @@ pub fn common(lists: &[impl AsRef<[u64]>]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn standing(number: u64, base: Option<u64>, cuts: &[u64]) -> Standing {
-        Standing { term: Term { number, base }, cuts: cuts.to_vec(), has_member: false }
+    fn term_state(number: u64, base: Option<u64>, cuts: &[u64]) -> TermState {
+        TermState { term: Term { number, base }, cuts: cuts.to_vec(), has_member: false }
     }
 
-    fn next(standings: &[Standing]) -> (u64, Option<u64>) {
-        let term = decide(standings).unwrap();
+    fn next(states: &[TermState]) -> (u64, Option<u64>) {
+        let term = decide(states).unwrap();
         (term.number, term.base)
     }
 
     #[test]
     fn who_comes_joins_the_term_that_all_servers_are_in() {
-        assert_eq!(next(&[standing(1, Some(0), &[0]), standing(1, Some(0), &[0])]), (1, Some(0)));
+        assert_eq!(
+            next(&[term_state(1, Some(0), &[0]), term_state(1, Some(0), &[0])]),
+            (1, Some(0))
+        );
         // One has not loaded yet.
-        assert_eq!(next(&[standing(3, Some(4), &[4]), standing(3, None, &[4, 5])]), (3, Some(4)));
+        assert_eq!(
+            next(&[term_state(3, Some(4), &[4]), term_state(3, None, &[4, 5])]),
+            (3, Some(4))
+        );
     }
 
     #[test]
     fn a_trainer_greets_until_all_welcome_it() {
         let (asks, first) = (Term::default(), Term { number: 1, base: Some(0) });
-        let stands = || Some(standing(1, Some(0), &[0]));
+        let stands = || Some(term_state(1, Some(0), &[0]));
         assert_eq!(super::next(asks, &[stands(), stands()]), Ok(Next::Greet(first)));
         assert_eq!(super::next(first, &[None, None]), Ok(Next::Joined));
         assert_eq!(super::next(first, &[None, stands()]), Ok(Next::Greet(asks)));
@@ -144,27 +151,30 @@ mod tests {
 
     #[test]
     fn a_term_is_opened_everywhere_before_its_base_is_chosen() {
-        let restarted = standing(2, None, &[0, 1]);
-        let loaded = standing(1, Some(0), &[0, 1, 2]);
+        let restarted = term_state(2, None, &[0, 1]);
+        let loaded = term_state(1, Some(0), &[0, 1, 2]);
         assert_eq!(next(&[restarted.clone(), loaded]), (2, None));
-        assert_eq!(next(&[restarted, standing(2, None, &[0, 1, 2])]), (2, Some(1)));
+        assert_eq!(next(&[restarted, term_state(2, None, &[0, 1, 2])]), (2, Some(1)));
     }
 
     #[test]
     fn what_is_lost_ends_a_term() {
         // A process of the asking rank took part.
-        let has_member = |standing: Standing| Standing { has_member: true, ..standing };
-        let a = standing(1, Some(0), &[0, 1]);
+        let has_member = |term_state: TermState| TermState { has_member: true, ..term_state };
+        let a = term_state(1, Some(0), &[0, 1]);
         assert_eq!(next(&[a.clone(), has_member(a.clone())]), (2, None));
         // A server that has not heard of the term, or knows another base, or lacks it.
-        assert_eq!(next(&[standing(5, Some(3), &[3]), standing(1, Some(0), &[0])]), (6, None));
-        assert_eq!(next(&[standing(5, Some(3), &[3]), standing(5, Some(2), &[2, 3])]), (6, None));
-        assert_eq!(next(&[standing(5, Some(3), &[3]), standing(5, None, &[2])]), (6, None));
+        assert_eq!(next(&[term_state(5, Some(3), &[3]), term_state(1, Some(0), &[0])]), (6, None));
+        assert_eq!(
+            next(&[term_state(5, Some(3), &[3]), term_state(5, Some(2), &[2, 3])]),
+            (6, None)
+        );
+        assert_eq!(next(&[term_state(5, Some(3), &[3]), term_state(5, None, &[2])]), (6, None));
     }
 
     #[test]
     fn without_a_common_cut_the_job_cannot_go_on() {
-        let error = decide(&[standing(2, None, &[0]), standing(2, None, &[3])]).unwrap_err();
+        let error = decide(&[term_state(2, None, &[0]), term_state(2, None, &[3])]).unwrap_err();
         assert_eq!(error, NoCommonCut(vec![vec![0], vec![3]]));
         assert_eq!(common(&[vec![0, 2, 4], vec![2, 3, 4], vec![2, 4]]), Some(4));
         assert_eq!(common(&[] as &[Vec<u64>]), None);

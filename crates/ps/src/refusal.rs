@@ -1,6 +1,6 @@
 //! Why a server says no. Refusals travel: a trainer sees the same type the server made.
 
-use crate::recovery::Standing;
+use crate::recovery::TermState;
 
 /// Why a server says no.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,7 +117,7 @@ pub enum Refusal {
         expected: u64,
     },
 
-    /// Everybody waits for everybody: some at a meeting, some for a round.
+    /// Deadlock: some trainers wait at a meeting, the others wait for a round.
     #[error(
         "the trainers wait for each other: {meeting:?} for all others at a meeting, {round_of:?} for round {round}, which the first have not sent. A trainer that is started again begins its script anew and sends more rounds than the others: start all trainers again, from the last saved model"
     )]
@@ -166,7 +166,7 @@ pub enum Refusal {
         theirs: String,
     },
 
-    /// A trade needs everybody, and somebody is gone.
+    /// An exchange needs all trainers, and one of them is gone.
     #[error(
         "trainer {trainer} takes no part in the job any more, so nothing can be traded with it; all trainers must trade before any of them ends"
     )]
@@ -175,11 +175,11 @@ pub enum Refusal {
         trainer: u32,
     },
 
-    /// The trainer is not of the server's term: something died, and the job goes on from a cut.
+    /// The trainer is not in the server's term: a process died, and the job continues from a cut.
     #[error(
         "this server is at {0}: it went back, or was started again, and its trainers go back with it"
     )]
-    OtherTerm(Standing),
+    OtherTerm(TermState),
 
     /// A cut that the term did not begin from.
     #[error("cut {cut} cannot be recalled: this term began from cut {base}")]

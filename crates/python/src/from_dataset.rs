@@ -6,7 +6,9 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use tensor::{EvenIfPoisoned, Tensor};
-use train::from_dataset::{Audience, Bar, Pass, Progress, Report, Whole, fetched_text};
+use train::from_dataset::{
+    Observer, Pass, PassOptions, PassValue, Progress, ProgressBar, Report, fetched_text,
+};
 use train::{Error, Executor, Scope};
 
 use crate::array::to_numpy;
@@ -31,13 +33,13 @@ struct Shown {
     fetch: Vec<String>,
     labels: Vec<String>,
     handler: Option<(Py<PyAny>, Vec<String>)>,
-    bar: Bar,
+    bar: ProgressBar,
     raised: Raised,
 }
 
 impl Shown {
     /// Prints the values of the whole pass, except those that have a row for every sample.
-    fn whole(&mut self, fetched: &[Whole]) {
+    fn whole(&mut self, fetched: &[PassValue]) {
         let values = self.labels.iter().zip(&self.fetch).zip(fetched);
         let values = values.filter(|(_, whole)| !whole.by_sample && !whole.value.is_empty());
         let text: String =
@@ -56,7 +58,7 @@ impl Shown {
     }
 }
 
-impl Audience for Shown {
+impl Observer for Shown {
     fn fetched(&mut self, values: &[Tensor]) {
         let shown = self.labels.iter().zip(&self.fetch).zip(values);
         let text: String =
@@ -136,15 +138,16 @@ pub(crate) fn run(
         Some(handler) => watched(handler)?,
         None => (Vec::new(), Vec::new(), Duration::MAX),
     };
-    let pass =
-        Pass { fetch: fetch.clone(), fetch_every: print_period, watch, watch_every, debug, infers };
+    let (fetched, fetch_every) = (fetch.clone(), print_period);
+    let options = PassOptions { fetch: fetched, fetch_every, watch, watch_every, debug, infers };
+    let pass = Pass { program, scope, options: &options };
     let handler = handler.map(|handler| (handler.unbind(), names));
-    let (bar, raised) = (Bar::default(), raised.clone());
+    let (bar, raised) = (ProgressBar::default(), raised.clone());
     let mut shown = Shown { fetch, labels, handler, bar, raised };
     let ran = {
         let mut dataset = dataset.get().lock(py);
         let dataset = &mut *dataset;
-        py.detach(|| executor.run_dataset((program, scope), dataset, &pass, &mut shown))
+        py.detach(|| executor.run_dataset(pass, dataset, &mut shown))
     };
     if let Ok(report) = &ran
         && !report.is_past

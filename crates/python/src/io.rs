@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyAssertionError, PyTypeError, PyUserWarning, PyValueErro
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use tensor::Tensor;
-use train::io::{self, SaveInference};
+use train::io::{self, JobScope, SaveInference};
 
 use crate::array::{copy_array, to_numpy};
 use crate::cluster;
@@ -90,7 +90,8 @@ fn save_persistables(
     if let (Some(job), Some(dir)) = (&shared.distributed, &dirname) {
         let (scope, cluster) = (scope_of(executor)?, cluster::cluster()?);
         let (scope, file) = (&scope.get().0, filename.as_deref());
-        let save = || io::save_distributed(cluster, scope, (dir, file), &shared, job);
+        let vars = JobScope { cluster, scope, job };
+        let save = || vars.save_persistables(dir, &shared, file);
         return saved(py, dir, save).map(|()| None);
     }
     save_chosen(executor, dirname, filename, &program, persistables_of(&program))
@@ -175,11 +176,11 @@ fn save_chosen(
     if vars.is_empty() {
         return Ok(None);
     }
-    let (job, to) = (program.get().shared().distributed.clone(), (&*dir, filename.as_deref()));
+    let (job, file) = (program.get().shared().distributed.clone(), filename.as_deref());
     let cluster = cluster::cluster()?;
     saved(py, &dir, || match &job {
-        Some(job) => io::save_vars_of_job(cluster, scope, to, &vars, job),
-        None => io::save_vars(scope, to.0, &vars, to.1),
+        Some(job) => JobScope { cluster, scope, job }.save_vars(&dir, &vars, file),
+        None => io::save_vars(scope, &dir, &vars, file),
     })?;
     Ok(None)
 }
@@ -328,8 +329,8 @@ fn save_inference_model(
     let (cluster, job) = (cluster::cluster()?, program.distributed.clone());
     let mut save = || match &job {
         Some(job) if !program_only => {
-            let of = (&program, &**job);
-            io::save_inference_model_of_job(cluster, scope, &dirname, of, &options)
+            let vars = JobScope { cluster, scope, job };
+            vars.save_inference_model(&dirname, &program, &options)
         }
         _ => io::save_inference_model(scope, &dirname, &program, &options),
     };

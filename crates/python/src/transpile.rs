@@ -128,8 +128,7 @@ fn transpile_program(
     let mut new_main = Program::clone(&main.get().lock());
     let mut new_startup = Program::clone(&startup.get().lock());
     let split = dispatched(choose, |dispatch| {
-        let split =
-            transpile::transpile(&mut new_main, &mut new_startup, (&config, &job), dispatch);
+        let split = transpile::transpile(&mut new_main, &mut new_startup, &config, &job, dispatch);
         split.map_err(from_train)
     })?;
     main.get().lock().replace(new_main);

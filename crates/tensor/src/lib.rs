@@ -36,7 +36,7 @@ pub use pool::Pool;
 pub use prefetch::{prefetch, prefetch_row};
 pub use row_init::{Distribution, RowInit};
 pub use rows::{MergeScratch, Rows};
-pub use shape::{Around, RANK_MAX, Shape};
+pub use shape::{AxisSplit, RANK_MAX, Shape};
 pub use tensor::Tensor;
 pub use value::Value;
 pub use wide::wide;

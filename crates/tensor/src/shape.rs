@@ -75,17 +75,17 @@ impl Shape {
     }
 
     /// The shape seen from one of its axes.
-    pub fn around(&self, axis: usize) -> Around {
+    pub fn around(&self, axis: usize) -> AxisSplit {
         let dims = self.dims();
         let outer = dims[..axis].iter().product();
         let inner = dims[axis + 1..].iter().product();
-        Around { outer, size: dims[axis], inner }
+        AxisSplit { outer, size: dims[axis], inner }
     }
 }
 
 /// A shape seen from one of its axes: `outer` blocks of `size` slices of `inner` elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Around {
+pub struct AxisSplit {
     /// The dimensions before the axis, multiplied.
     pub outer: usize,
     /// The axis itself.
@@ -94,7 +94,7 @@ pub struct Around {
     pub inner: usize,
 }
 
-impl Around {
+impl AxisSplit {
     /// How many vectors lie along the axis.
     pub fn n_vectors(&self) -> usize {
         self.outer * self.inner
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn vectors_lie_along_an_axis() {
         let around = Shape::from([2, 3, 4]).around(1);
-        assert_eq!(around, Around { outer: 2, size: 3, inner: 4 });
+        assert_eq!(around, AxisSplit { outer: 2, size: 3, inner: 4 });
         assert_eq!(around.n_vectors(), 8);
         assert_eq!(around.places(5).collect::<Vec<_>>(), [13, 17, 21]);
     }

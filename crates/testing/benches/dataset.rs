@@ -37,7 +37,7 @@ fn main() {
     }
     report::bench_rounds("parse_multi_slot", "naive_rows_per_s", &multi_slot);
     report::bench_rounds("parse_criteo", "naive_rows_per_s", &criteo);
-    report::bench("bytes_per_row", bytes(slots), ("raw", bytes(raw)));
+    report::bench("bytes_per_row", bytes(slots), "raw", bytes(raw));
 }
 
 fn bytes(path: &str) -> f64 {

@@ -157,7 +157,7 @@ fn net(size: Size, trainer: usize, endpoints: &str) -> (Net, transpile::Transpil
     let job = Job::new(trainer, endpoints, N_PROCESSES);
     let (main, startup) = (&mut net.main, &mut net.startup);
     let config = Config::default();
-    let split = transpile::transpile(main, startup, (&config, &job), &mut RoundRobin::default());
+    let split = transpile::transpile(main, startup, &config, &job, &mut RoundRobin::default());
     (net, split.expect("the program can be split"))
 }
 

@@ -52,7 +52,7 @@ fn store() -> BlockStore {
     Optimizer::new(Sgd, 0.1).minimize(b, &loss, &Limits::default()).expect("an optimizer");
     let (job, config) = (Job::new(0, SERVER, 1), Config::default());
     let (main, startup) = (&mut net.main, &mut net.startup);
-    let split = transpile(main, startup, (&config, &job), &mut RoundRobin::default());
+    let split = transpile(main, startup, &config, &job, &mut RoundRobin::default());
     let split = split.expect("a split");
     let scope = Scope::new();
     let startup = split.server_startup(SERVER, None).expect("a startup program");

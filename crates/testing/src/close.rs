@@ -49,7 +49,7 @@ pub fn assert_close(what: &str, actual: &[f64], expected: &[f64], tolerance: Tol
     }
 }
 
-/// The same for tensors, which must also agree in shape.
+/// Compares tensors like numbers; their shapes must be equal too.
 #[track_caller]
 pub fn assert_tensor(what: &str, actual: &Tensor, expected: &Tensor, tolerance: Tolerance) {
     assert_eq!(actual.shape(), expected.shape(), "{what}: the shape");

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fleet::Part;
+use fleet::RoleKind;
 use ps::Endpoint;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
@@ -46,7 +46,7 @@ impl Default for Cluster {
 }
 
 impl Cluster {
-    /// Nobody yet.
+    /// A cluster without processes.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder for logs");
         Self { folder, members: Vec::new() }
@@ -60,14 +60,14 @@ impl Cluster {
         let servers = free_endpoints(size.servers);
         for id in 0..size.servers {
             let mut command = command();
-            command.envs(role_variables(Part::Server, id, &servers, size.trainers));
+            command.envs(role_variables(RoleKind::Server, id, &servers, size.trainers));
             // What a process saves beside itself is gone with the cluster.
             command.current_dir(cluster.folder());
             cluster.start(&format!("server.{id}"), command);
         }
         for id in 0..size.trainers {
             let mut command = command();
-            command.envs(role_variables(Part::Trainer, id, &servers, size.trainers));
+            command.envs(role_variables(RoleKind::Trainer, id, &servers, size.trainers));
             command.current_dir(cluster.folder());
             cluster.start(&format!("worker.{id}"), command);
         }
@@ -203,7 +203,7 @@ pub fn wait_until(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool) 
 
 /// The variables that tell a process who it is.
 pub fn role_variables(
-    part: Part,
+    kind: RoleKind,
     id: usize,
     servers: &[Endpoint],
     n_trainers: usize,
@@ -213,12 +213,12 @@ pub fn role_variables(
         ("PADDLE_PSERVERS_IP_PORT_LIST", list.join(",")),
         ("PADDLE_TRAINERS_NUM", n_trainers.to_string()),
     ];
-    match part {
-        Part::Trainer => {
+    match kind {
+        RoleKind::Trainer => {
             variables.push(("TRAINING_ROLE", "TRAINER".to_string()));
             variables.push(("PADDLE_TRAINER_ID", id.to_string()));
         }
-        Part::Server => {
+        RoleKind::Server => {
             variables.push(("TRAINING_ROLE", "PSERVER".to_string()));
             variables.push(("POD_IP", servers[id].host.clone()));
             variables.push(("PADDLE_PORT", servers[id].port.to_string()));

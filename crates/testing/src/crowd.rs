@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use ps::message::{Barrier, Complete, Grad, Held, Hello, LookUp, Pull, Push, Save};
+use ps::message::{Barrier, Complete, Grad, Hello, LookUp, Pull, Push, Save, VarInfo};
 use ps::server::{Size, Store, Unit};
 use ps::tcp::{Client, Patience};
 use ps::{Endpoint, Refusal, TrainerId, VarId};
@@ -18,7 +18,7 @@ use tensor::{Tensor, Value};
 #[derive(Debug)]
 pub struct Sum {
     sum: Mutex<f64>,
-    vars: Vec<Held>,
+    vars: Vec<VarInfo>,
 }
 
 impl Default for Sum {
@@ -28,8 +28,8 @@ impl Default for Sum {
 }
 
 /// The only variable of the job.
-pub fn vars() -> Vec<Held> {
-    vec![Held::other("w")]
+pub fn vars() -> Vec<VarInfo> {
+    vec![VarInfo::other("w")]
 }
 
 impl Sum {
@@ -40,7 +40,7 @@ impl Sum {
 }
 
 impl Store for Sum {
-    fn vars(&self) -> &[Held] {
+    fn vars(&self) -> &[VarInfo] {
         &self.vars
     }
 
@@ -91,7 +91,7 @@ pub struct Use {
 }
 
 impl Use {
-    /// Of a process, by its number or `self`.
+    /// The usage of a process, by its number or `self`.
     pub fn of(process: &str) -> Self {
         let count = |what: &str| {
             fs::read_dir(format!("/proc/{process}/{what}")).expect("the process lives").count()

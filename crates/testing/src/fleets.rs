@@ -3,9 +3,10 @@
 
 use std::thread;
 
+use fleet::lifecycle::Minimize;
 use fleet::ready::Watch;
 use fleet::role::{UserDefined, user_defined};
-use fleet::{Flags, Fleet, Part, Role, Strategy};
+use fleet::{Flags, Fleet, Role, RoleKind, Strategy};
 use program::Net;
 use program::backward::Limits;
 use program::distributed::Mode;
@@ -29,25 +30,27 @@ pub fn start(role: Role, mode: Mode) -> Fleet {
     let loss = layers::mean(&mut b, &guess, None).unwrap();
     let mut optimizer = Optimizer::new(Sgd, 0.1);
     let mut watch = Watch { on_line: &mut |_| {}, stops: &mut || false };
-    let what = (&mut optimizer, &loss, &Limits::default());
-    fleet.minimize(&mut b, what, strategy, &mut watch).unwrap();
+    let (optimizer, loss, limits) = (&mut optimizer, &loss, &Limits::default());
+    let what = Minimize { optimizer, loss, limits, strategy };
+    fleet.minimize(&mut b, what, &mut watch).unwrap();
     fleet
 }
 
 /// Runs `trainer` in every trainer of a job, by rank; what each returned.
 pub fn job<R: Send>(
-    (n_servers, n_trainers): (usize, usize),
+    n_servers: usize,
+    n_trainers: usize,
     mode: Mode,
     trainer: impl Fn(usize, &mut Fleet) -> R + Sync,
 ) -> Vec<R> {
     let servers: Vec<String> = free_endpoints(n_servers).iter().map(ToString::to_string).collect();
-    let role = |part, id| {
+    let role = |kind, id| {
         let (servers, n_trainers) = (servers.clone(), n_trainers as i64);
-        user_defined(&UserDefined { current_id: id as i64, part, n_trainers, servers }).unwrap()
+        user_defined(&UserDefined { current_id: id as i64, kind, n_trainers, servers }).unwrap()
     };
     thread::scope(|scope| {
         let serve = |id| {
-            let role = role(Part::Server, id);
+            let role = role(RoleKind::Server, id);
             scope.spawn(move || {
                 let (mut fleet, scope) = (start(role, mode), Scope::new());
                 fleet.init_server(&scope, None).unwrap();
@@ -57,7 +60,7 @@ pub fn job<R: Send>(
         let serving: Vec<_> = (0..n_servers).map(serve).collect();
         let trainer = &trainer;
         let train = |id| {
-            let role = role(Part::Trainer, id);
+            let role = role(RoleKind::Trainer, id);
             scope.spawn(move || {
                 let mut fleet = start(role, mode);
                 let done = trainer(id, &mut fleet);

@@ -13,16 +13,17 @@ use program::{Net, Program, Var};
 use ps::message::Stats;
 use tempfile::TempDir;
 use tensor::{Tensor, Value};
-use train::from_dataset::{Audience, Pass};
+use train::from_dataset::{Observer, Pass, PassOptions};
+use train::io::{self, JobScope};
 use train::parallel::{LossScale, Parallel, split};
 use train::remote::{CommunicatorConfig, Staleness};
 use train::serve::Serving;
 use train::transpile::{self, Config, Job as Names, RoundRobin, Threads, Transpiled};
-use train::{Executor, Feed, Scope, io};
+use train::{Executor, Feed, Scope};
 
 use crate::cluster::free_endpoints;
 
-/// How many of whom, and how they work together.
+/// The size of a job, its mode, and how its processes run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Servers.
@@ -76,7 +77,7 @@ impl Plan {
     fn transpile(&self, net: &mut Net, trainer_id: usize, endpoints: &str) -> Transpiled {
         let names = Names::new(trainer_id, endpoints, self.n_trainers);
         let mut dispatch = RoundRobin::default();
-        transpile::transpile(&mut net.main, &mut net.startup, (&self.config, &names), &mut dispatch)
+        transpile::transpile(&mut net.main, &mut net.startup, &self.config, &names, &mut dispatch)
             .unwrap_or_else(|error| panic!("transpile: {error}"))
     }
 }
@@ -188,10 +189,11 @@ pub fn run_pass(
 ) -> Outcome {
     run_work(plan, build, |trainer, steps, net, loss| {
         let (id, mut dataset) = (trainer.id, dataset(trainer.id));
-        let pass = Pass { fetch: vec![loss.name().into()], fetch_every: 1, ..Pass::default() };
+        let fetch = vec![loss.name().into()];
+        let options = PassOptions { fetch, fetch_every: 1, ..PassOptions::default() };
         let mut losses = Losses::default();
-        let what = (&net.main, &steps.scope);
-        let ran = steps.exe.run_dataset(what, &mut dataset, &pass, &mut losses);
+        let pass = Pass { program: &net.main, scope: &steps.scope, options: &options };
+        let ran = steps.exe.run_dataset(pass, &mut dataset, &mut losses);
         let report = ran.unwrap_or_else(|error| panic!("trainer {id}: {error}"));
         steps.staleness = report.staleness;
         losses.0
@@ -202,7 +204,7 @@ pub fn run_pass(
 #[derive(Default)]
 struct Losses(Vec<f64>);
 
-impl Audience for Losses {
+impl Observer for Losses {
     fn fetched(&mut self, values: &[Tensor]) {
         self.0.push(values[0].get_f64(0));
     }
@@ -226,13 +228,16 @@ fn run_work(plan: &Plan, build: impl Fn() -> (Net, Var) + Sync, work: impl Work)
             .iter()
             .map(|endpoint| {
                 let alarm = alarm.clone();
-                scope.spawn(move || serve((plan, &alarm), build().0, list, endpoint))
+                scope.spawn(move || serve(plan, &alarm, build().0, list, endpoint))
             })
             .collect();
         let turns = &turns;
         let start = |id| {
             let trainer = Trainer { plan, id, dir, turns, alarm: alarm.clone() };
-            scope.spawn(move || trainer.run(build(), list, work))
+            scope.spawn(move || {
+                let (net, loss) = build();
+                trainer.run(net, &loss, list, work)
+            })
         };
         let trainers: Vec<_> = (0..plan.n_trainers).map(start).collect();
         let done: Vec<_> = trainers.into_iter().map(|t| t.join().expect("a trainer")).collect();
@@ -247,7 +252,7 @@ fn run_work(plan: &Plan, build: impl Fn() -> (Net, Var) + Sync, work: impl Work)
     Outcome { losses, saved: load_all(folder.path()), scopes, stats, staleness, folder }
 }
 
-fn serve((plan, alarm): (&Plan, &Alarm), mut net: Net, list: &str, endpoint: &str) {
+fn serve(plan: &Plan, alarm: &Alarm, mut net: Net, list: &str, endpoint: &str) {
     let transpiled = plan.transpile(&mut net, 0, list);
     let main = transpiled.server_main(endpoint, Threads::default());
     let main = main.unwrap_or_else(|error| panic!("server program: {error}"));
@@ -298,7 +303,7 @@ struct Done {
 }
 
 impl Trainer<'_> {
-    fn run(&self, (mut net, loss): (Net, Var), list: &str, work: &impl Work) -> Done {
+    fn run(&self, mut net: Net, loss: &Var, list: &str, work: &impl Work) -> Done {
         let (plan, id) = (self.plan, self.id);
         plan.transpile(&mut net, id, list);
         let job = net.main.distributed.clone().expect("transpiled");
@@ -312,7 +317,7 @@ impl Trainer<'_> {
         let started = steps.exe.run(&net.startup, &steps.scope, &mut Feed::new(), &[]);
         started.unwrap_or_else(|error| panic!("trainer {id} starts: {error}"));
         cluster.meet("start", Vec::new()).unwrap_or_else(|error| panic!("meeting: {error}"));
-        let losses = work(self, &mut steps, &net, &loss);
+        let losses = work(self, &mut steps, &net, loss);
         let staleness = steps.staleness.or_else(|| cluster.take_staleness());
         let scope = steps.scope;
         let stopped = cluster.stop_communicator(&scope);
@@ -320,7 +325,8 @@ impl Trainer<'_> {
         cluster.settle().expect("settled");
         cluster.meet("end", Vec::new()).unwrap_or_else(|error| panic!("meeting: {error}"));
         let stats = (id == 0).then(|| {
-            let saved = io::save_distributed(&cluster, &scope, (self.dir, None), &net.main, &job);
+            let vars = JobScope { cluster: &cluster, scope: &scope, job: &job };
+            let saved = vars.save_persistables(self.dir, &net.main, None);
             saved.unwrap_or_else(|error| panic!("saving: {error}"));
             cluster.stats().unwrap_or_else(|error| panic!("counters: {error}"))
         });
@@ -334,7 +340,7 @@ struct Steps {
     exe: Executor,
     parallel: Option<Parallel>,
     scope: Scope,
-    /// Of a pass.
+    /// The staleness that a pass reported.
     staleness: Option<Staleness>,
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use program::distributed::Mode;
 use program::optimizer::{Adagrad, Optimizer, Sgd};
 use ps::server::{CutRecord, Store};
-use train::serve::Keeping;
+use train::serve::SnapshotSettings;
 use train::transpile::Config;
 
 use crate::stores::{Model, Servers, TableKind};
@@ -52,7 +52,7 @@ impl Case {
     pub fn open(&self, folder: &Path) -> Servers {
         let mut servers = Servers::start(&self.model, &self.config, 2, 2);
         for server in &mut servers.all {
-            let kept = server.store.keep(&Keeping::new(folder), Arc::new(|_| ()));
+            let kept = server.store.keep(&SnapshotSettings::new(folder), Arc::new(|_| ()));
             kept.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         }
         servers

@@ -14,17 +14,18 @@ use ps::server::{Apply, Config as ServerConfig, End, Server, Store};
 use ps::tcp::{Listener, Patience, Stop};
 use tempfile::TempDir;
 use tensor::{Tensor, Value};
+use train::io::JobScope;
 use train::remote::{CommunicatorConfig, Log};
 use train::serve::BlockStore;
 use train::transpile::{self, Config, Job as Names, RoundRobin, Threads, Transpiled};
-use train::{Cluster, Executor, Feed, Scope, io};
+use train::{Cluster, Executor, Feed, Scope};
 
 use crate::cluster::free_endpoints;
 
 /// After so long a test has failed.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Who is killed.
+/// A process that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
     /// A server, by number.
@@ -40,13 +41,13 @@ pub struct Death {
     pub by: usize,
     /// After which step of it, or the first one with enough cuts.
     pub step: usize,
-    /// With so many cuts since the start of the job; near the last step, however many there are.
+    /// It dies when the job has made this many cuts; near the last step, after any number of cuts.
     pub n_cuts: u64,
-    /// Who dies.
+    /// The process that dies.
     pub victim: Victim,
 }
 
-/// How many of whom, and who dies when.
+/// The size of a job, and which processes die when.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Servers.
@@ -59,7 +60,7 @@ pub struct Plan {
     pub n_steps: Vec<usize>,
     /// Between two cuts.
     pub cut_every_ms: u64,
-    /// Who dies when, in order.
+    /// The deaths, in order.
     pub deaths: Vec<Death>,
 }
 
@@ -99,7 +100,7 @@ struct Shared {
     start: Instant,
 }
 
-/// What a step takes at least while somebody is still to die.
+/// The least time of a step while deaths are still to come.
 const PACE: Duration = Duration::from_millis(3);
 
 /// Ends a trainer where it stands.
@@ -124,12 +125,13 @@ pub struct Trainer<'a> {
     /// The folder of the job.
     pub folder: &'a Path,
     shared: &'a Shared,
-    /// Set when it dies: it does not wait for anybody any more.
+    /// Set when it dies: it stops waiting.
     dead: Arc<AtomicBool>,
 }
 
 impl Trainer<'_> {
-    /// It has done a step: whoever is to die now dies. A trainer that does ends at once.
+    /// It has done a step: processes that should die now die. If it is this trainer, it ends at
+    /// once.
     pub fn stepped(&self, step: usize) -> Result<(), Died> {
         self.shared.stepped(self.id, step).inspect_err(|_| self.dead.store(true, Ordering::Relaxed))
     }
@@ -150,7 +152,7 @@ impl Shared {
         self.has_failed.load(Ordering::Relaxed) || self.start.elapsed() > DEADLINE
     }
 
-    /// After a step of a trainer: whoever is to die now dies.
+    /// After a step of a trainer: kills the processes that should die now.
     fn stepped(&self, trainer: usize, step: usize) -> Result<(), Died> {
         let n_cuts = self.kept.iter().map(|kept| kept.load(Ordering::Relaxed)).min().unwrap_or(0);
         let mut deaths = self.deaths.lock().expect("no panic");
@@ -168,7 +170,7 @@ impl Shared {
                 Victim::Trainer(other) => self.dying[other].store(true, Ordering::Relaxed),
             }
         }
-        // A job must not be over before the cuts that somebody's death follows.
+        // A job must not be over before the cuts that a death waits for.
         let is_awaited = !deaths.is_empty();
         drop(deaths);
         if is_awaited {
@@ -182,8 +184,8 @@ impl Shared {
 
     fn transpile(&self, net: &mut Net, trainer_id: usize) -> Transpiled {
         let names = Names::new(trainer_id, &self.list, self.plan.n_trainers);
-        let (mut dispatch, what) = (RoundRobin::default(), (&self.plan.config, &names));
-        transpile::transpile(&mut net.main, &mut net.startup, what, &mut dispatch)
+        let (mut dispatch, config) = (RoundRobin::default(), &self.plan.config);
+        transpile::transpile(&mut net.main, &mut net.startup, config, &names, &mut dispatch)
             .unwrap_or_else(|error| panic!("transpile: {error}"))
     }
 }
@@ -224,7 +226,7 @@ pub trait Script: Fn(&Trainer<'_>, &mut Executor) -> Result<Vec<f64>, Died> + Sy
 
 impl<F: Fn(&Trainer<'_>, &mut Executor) -> Result<Vec<f64>, Died> + Sync> Script for F {}
 
-/// The same for trainers that run any script.
+/// Like [`run`], for trainers that run any script.
 pub fn run_script(
     plan: &Plan,
     build: impl Fn() -> (Net, Var) + Sync,
@@ -345,7 +347,8 @@ fn keep_trainer(
 ) -> (Vec<f64>, usize) {
     let _alarm = Alarm(shared.clone());
     for n_starts in 1.. {
-        match train(shared, (id, n_starts), build(), script) {
+        let (net, loss) = build();
+        match train(shared, Incarnation { id, n_starts }, net, &loss, script) {
             Ok(losses) => return (losses, n_starts),
             Err(Died) => shared.say(&format!("trainer {id}"), "was killed"),
         }
@@ -353,11 +356,20 @@ fn keep_trainer(
     (Vec::new(), 0)
 }
 
+/// One process of a trainer.
+#[derive(Clone, Copy)]
+struct Incarnation {
+    id: usize,
+    /// Processes of this trainer so far, with this one.
+    n_starts: usize,
+}
+
 /// What a trainer's script does, from its beginning to its end.
 fn train(
     shared: &Arc<Shared>,
-    (id, n_starts): (usize, usize),
-    (mut net, loss): (Net, Var),
+    Incarnation { id, n_starts }: Incarnation,
+    mut net: Net,
+    loss: &Var,
     script: &impl Script,
 ) -> Result<Vec<f64>, Died> {
     shared.transpile(&mut net, id);
@@ -376,20 +388,21 @@ fn train(
     let fail = |what: &str, error: train::Error| -> ! { panic!("trainer {id}, {what}: {error}") };
     let started = exe.run(&net.startup, &scope, &mut Feed::new(), &[]);
     started.unwrap_or_else(|error| fail("startup", error));
-    let (net, loss, scope, folder) = (&net, &loss, &scope, shared.folder.as_path());
+    let (net, scope, folder) = (&net, &scope, shared.folder.as_path());
     let cluster = &cluster;
     let trainer = Trainer { id, n_starts, net, loss, scope, cluster, folder, shared, dead };
     let ran = script(&trainer, &mut exe);
     let losses = ran.inspect_err(|_| cluster.abandon())?;
     let dir = shared.folder.join("model");
     cluster.stop_communicator(scope).unwrap_or_else(|error| fail("stop", error));
-    // Who is at a meeting sends no rounds: others must not wait for one.
+    // A trainer at a meeting sends no rounds: others must not wait for one.
     let n_steps = &shared.plan.n_steps;
     if n_steps.iter().all(|n| *n == n_steps[0]) {
         cluster.meet("end", Vec::new()).unwrap_or_else(|error| fail("meeting", error));
     }
     if id == 0 {
-        let save = || io::save_distributed(cluster, scope, (&dir, None), &net.main, &job);
+        let vars = JobScope { cluster, scope, job: &job };
+        let save = || vars.save_persistables(&dir, &net.main, None);
         let saved = cluster.saves("model", &mut || save().map(|()| Vec::new()));
         saved.unwrap_or_else(|error| fail("save", error));
     }

@@ -15,7 +15,8 @@ pub struct Outcome {
 
 /// Trains as `n_trainers` would together; `feed` gives each one's batches.
 pub fn run(
-    (net, loss): (Net, Var),
+    net: &Net,
+    loss: &Var,
     n_trainers: usize,
     feed: impl Fn(usize, usize) -> Feed,
     n_steps: usize,
@@ -54,7 +55,7 @@ fn grads(main: &Program) -> Vec<VarDesc> {
     names.map(|name| main.block(0).var(name).expect("declared").clone()).collect()
 }
 
-/// The gradient of one batch is one number for each row, however often the row was used.
+/// In the gradient of one batch, a row occurs once, even if the batch used it several times.
 fn merged(grad: &VarDesc) -> String {
     match grad.meta.kind {
         program::VarKind::SelectedRows => format!("{}.merged", grad.name),

@@ -13,7 +13,7 @@ use train::{Result, Scope};
 pub enum Way {
     /// A file for each variable.
     Separate,
-    /// The same, of other variables.
+    /// A file for each of some other variables.
     Others,
     /// One file for all.
     Combined,

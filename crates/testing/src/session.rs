@@ -21,7 +21,7 @@ impl Session {
         Self::start_with(net, Options::default())
     }
 
-    /// The same with other options.
+    /// A session with other options.
     #[track_caller]
     pub fn start_with(net: Net, options: Options) -> Self {
         let exe = Executor::with_options(options);
@@ -38,7 +38,7 @@ impl Session {
         self.try_run(feed, fetch).unwrap_or_else(|error| panic!("main program: {error}"))
     }
 
-    /// The same where a refusal is expected.
+    /// Runs the program and returns the error, if there is one.
     pub fn try_run(&mut self, feed: &mut Feed, fetch: &[&str]) -> Result<Vec<Tensor>, Error> {
         self.exe.run(&self.net.main, &self.scope, feed, fetch)
     }

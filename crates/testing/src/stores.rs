@@ -28,7 +28,7 @@ pub const OUTPUTS: i64 = 2000;
 pub enum TableKind {
     /// Rows exist once they are used; each server has some that follow one another.
     Touched,
-    /// The same, with other numbers of a row.
+    /// A spread table, with rows of another start.
     Spread,
     /// All rows exist, since they start from normal numbers.
     Whole,
@@ -41,13 +41,13 @@ pub enum TableKind {
 pub struct Model {
     /// A new optimizer.
     pub optimizer: fn(LearningRate) -> Optimizer,
-    /// Its tables, besides a dense layer.
+    /// Its tables, in addition to a dense layer.
     pub tables: Vec<TableKind>,
     /// Outputs of the dense layer.
     pub outputs: i64,
     /// The rate falls with every step.
     pub falls: bool,
-    /// Of the programs; 0: another one in each process.
+    /// The seed of the programs; 0: another one in each process.
     pub seed: i32,
 }
 
@@ -138,7 +138,7 @@ impl Servers {
         let names = Job::new(0, &endpoints.join(","), n_trainers);
         let mut net = model.build();
         let (main, startup) = (&mut net.main, &mut net.startup);
-        let split = transpile(main, startup, (config, &names), &mut RoundRobin::default());
+        let split = transpile(main, startup, config, &names, &mut RoundRobin::default());
         let split = split.unwrap_or_else(|error| panic!("transpile: {error}"));
         let start = |endpoint: &String| {
             let program = split.server_main(endpoint, Threads::default()).expect("a program");

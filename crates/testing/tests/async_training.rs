@@ -66,12 +66,12 @@ fn plain_async_applies_every_gradient_whole() {
     let outcome = run(&Plan::asynchronous(2, 3), SPARSE, 8);
     assert_eq!(outcome.saved["w"], w_after(linear::sum(all(3, 8))));
     assert_applied(&outcome.saved["table"], 3, 8, 1.0);
-    // Of each step: `w` and two halves of the table.
+    // For each step: `w` and two halves of the table.
     assert_eq!(n_pushes(&outcome), 3 * 8 * 3);
     assert!(outcome.stats.iter().all(|stats| stats.repeated == 0 && stats.rounds == 0));
 }
 
-/// Whoever trains alone and waits for its own parameters trains as on one machine.
+/// A trainer that is alone and waits for its own parameters trains as on one machine.
 #[test]
 fn alone_without_a_queue_is_local_training() {
     let net = serde_json::json!(
@@ -85,7 +85,8 @@ fn alone_without_a_queue_is_local_training() {
     for optimizer in ["sgd", "adam"] {
         let case = serde_json::json!({"net": net, "optimizer": optimizer, "lr": 0.05, "seed": 90});
         let build = || nets::build(&case).unwrap();
-        let one = reference::run(build(), 1, feed, 5);
+        let (net, loss) = build();
+        let one = reference::run(&net, &loss, 1, feed, 5);
         for plan in [Plan::asynchronous(2, 1), Plan::with(2, 1, half_async())] {
             let outcome = job::run(&plan, build, feed, 5);
             assert_eq!(outcome.losses, one.losses, "{optimizer}");
@@ -112,7 +113,7 @@ fn queued_gradients_are_added_up() {
     for stats in &outcome.stats {
         assert!((2 * 2..=2 * 8).contains(&stats.updates), "{stats:?}");
     }
-    // Of each update: `w` on one server, half of the table on each.
+    // For each update: `w` on one server, half of the table on each.
     let n_updates: u64 = outcome.stats.iter().map(|stats| stats.updates).sum();
     assert_eq!(2 * n_pushes(&outcome), 3 * n_updates);
 }
@@ -137,8 +138,8 @@ fn parameters_are_fetched_after_enough_was_sent() {
     assert_eq!(early.of_trainer(0, "w"), early.saved["w"]);
 }
 
-/// Of its own steps, what a step reads lacks at most as many as may be under way: one, unless the
-/// user wants more.
+/// A step lacks at most as many of its trainer's own steps as may be in flight: one, unless the
+/// user allows more.
 #[test]
 fn no_step_is_older_than_what_may_be_under_way() {
     for queue_max in [1, 2, 20] {
@@ -195,12 +196,12 @@ fn old_gradients_are_corrected() {
     let expected: Vec<f32> = first.iter().zip(corrected).map(|(p, g)| p - 0.25 * g).collect();
     assert_eq!(expected, [0.5, 0.5625, 0.7578125, 1.4375]);
     assert_eq!(outcome.saved["w"], Tensor::new([4, 1], &expected).unwrap());
-    // Who was up to date is not corrected.
+    // A gradient of a trainer that was up to date is not corrected.
     let plan = Plan { turns: vec![0, 0, 0], ..plan };
     assert_eq!(run(&plan, DENSE, 0).saved["w"], w_after(linear::sum(all(1, 3))));
 }
 
-/// The rate of a gradient depends on how many steps servers heard of before, whoever's they were.
+/// The rate of a gradient depends on how many steps of any trainer the servers have counted.
 #[test]
 fn servers_count_the_steps_of_all_trainers() {
     let net = Linear { halving: true, ..DENSE };
@@ -245,7 +246,8 @@ fn geo_alone_is_local_training() {
         train::Feed::new().with("C1", ids).with("label", label)
     };
     let build = || nets::build(&case).unwrap();
-    let one = reference::run(build(), 1, feed, 5);
+    let (net, loss) = build();
+    let one = reference::run(&net, &loss, 1, feed, 5);
     let outcome = job::run(&Plan::with(2, 1, geo(1)), build, feed, 5);
     for name in ["fc_0.w_0", "fc_0.b_0", "fc_1.w_0"] {
         let expected = one.scope.get(name).unwrap();
@@ -352,8 +354,9 @@ fn geo_on_several_devices_is_geo_on_one() {
     assert_eq!(one.saved, two.saved);
 }
 
-/// One trainer after the other, which trainers that wait for all of a round cannot: the first one is a
-/// round ahead each time. Rounds are still everybody's average: the end is that of sync.
+/// One trainer after the other, which is impossible if each waits for all of a round: the first one
+/// is a round ahead each time. Each round is still the average of all trainers, so the result is
+/// that of sync.
 #[test]
 fn a_trainer_may_be_a_round_ahead() {
     let plan = Plan::with(2, 2, Config::of(Mode::Ssp { staleness: 1 }));

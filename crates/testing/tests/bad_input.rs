@@ -1,5 +1,5 @@
-//! What a user gets wrong is answered with a typed error that names the op, the variable and the
-//! shape; nothing panics, and the session goes on.
+//! Mistakes of users are answered with a typed error that names the op, the variable and the shape.
+//! Nothing panics, and the session can continue.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use program::backward::{self, Limits};

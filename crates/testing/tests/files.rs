@@ -86,7 +86,7 @@ fn golden_models_hold_the_ops_and_variables_fluid_lists() {
 
 // ---- variables
 
-/// The files below a directory, by their path in it, but for the list of them.
+/// The files below a directory, by their path in it, except the manifest.
 fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     let mut open = vec![dir.to_path_buf()];

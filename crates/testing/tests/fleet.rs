@@ -5,10 +5,10 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use fleet::lifecycle::Served;
+use fleet::lifecycle::{Minimize, Served};
 use fleet::ready::Watch;
 use fleet::role::{UserDefined, user_defined};
-use fleet::{Error, Flags, Fleet, Part, Role, Strategy};
+use fleet::{Error, Flags, Fleet, Role, RoleKind, Strategy};
 use program::backward::Limits;
 use program::distributed::Mode;
 use program::layers::{self, Data, Fc};
@@ -22,9 +22,9 @@ use train::{Cluster, Executor, Feed, Scope};
 const N_STEPS: usize = 30;
 
 /// Who a process of a job is; also how many trainers there are.
-fn role(part: Part, id: usize, servers: &[String], n_trainers: i64) -> Role {
+fn role(kind: RoleKind, id: usize, servers: &[String], n_trainers: i64) -> Role {
     let servers = servers.to_vec();
-    user_defined(&UserDefined { current_id: id as i64, part, n_trainers, servers }).unwrap()
+    user_defined(&UserDefined { current_id: id as i64, kind, n_trainers, servers }).unwrap()
 }
 
 fn quiet() -> Cluster {
@@ -49,8 +49,9 @@ fn build(role: Role, mode: Option<Mode>) -> (Fleet, Net, Var, Var) {
     let loss = layers::mean(&mut b, &cost, None).unwrap();
     let mut optimizer = Optimizer::new(Momentum { momentum: 0.5, use_nesterov: false }, 0.03);
     let mut watch = Watch { on_line: &mut |_| {}, stops: &mut || false };
-    let what = (&mut optimizer, &loss, &Limits::default());
-    fleet.minimize(&mut b, what, strategy, &mut watch).unwrap();
+    let (optimizer, limits) = (&mut optimizer, &Limits::default());
+    let what = Minimize { optimizer, loss: &loss, limits, strategy };
+    fleet.minimize(&mut b, what, &mut watch).unwrap();
     (fleet, net, loss, guess)
 }
 
@@ -112,10 +113,14 @@ fn run(mode: Option<Mode>, n_servers: usize, dir: &Path, model: Option<&Path>) -
     thread::scope(|scope| {
         let servers = &servers;
         let serving: Vec<_> = (0..n_servers)
-            .map(|id| scope.spawn(move || serve(role(Part::Server, id, servers, 2), mode, model)))
+            .map(|id| {
+                scope.spawn(move || serve(role(RoleKind::Server, id, servers, 2), mode, model))
+            })
             .collect();
         let training: Vec<_> = (0..2)
-            .map(|id| scope.spawn(move || train(role(Part::Trainer, id, servers, 2), mode, dir)))
+            .map(|id| {
+                scope.spawn(move || train(role(RoleKind::Trainer, id, servers, 2), mode, dir))
+            })
             .collect();
         let losses = training.into_iter().map(|trainer| trainer.join().unwrap()).collect();
         serving.into_iter().for_each(|server| server.join().unwrap());
@@ -164,14 +169,14 @@ fn training_goes_on_from_a_model_on_other_servers() {
 fn what_comes_too_early_or_from_the_wrong_process() {
     let servers = ["127.0.0.1:9".to_string()];
     let scope = Scope::new();
-    let mut fleet = Fleet::init(role(Part::Server, 0, &servers, 1), Flags::default(), quiet());
+    let mut fleet = Fleet::init(role(RoleKind::Server, 0, &servers, 1), Flags::default(), quiet());
     let early = fleet.init_server(&scope, None);
     assert!(matches!(early, Err(Error::NotMinimized("startup_program"))), "{early:?}");
     let early = fleet.run_server(&scope);
     assert!(matches!(early, Err(Error::NotMinimized("main_program"))), "{early:?}");
-    let (mut fleet, net, ..) = build(role(Part::Server, 0, &servers, 1), None);
+    let (mut fleet, net, ..) = build(role(RoleKind::Server, 0, &servers, 1), None);
     let wrong = fleet.init_worker(&mut |_| {});
-    assert!(matches!(wrong, Err(Error::WrongPart { wanted: "worker", .. })), "{wrong:?}");
+    assert!(matches!(wrong, Err(Error::WrongRole { wanted: "worker", .. })), "{wrong:?}");
     let nowhere = fleet.init_server(&scope, Some(Path::new("/nowhere")));
     assert!(matches!(nowhere, Err(Error::NoDirectory(_))), "{nowhere:?}");
     let local = fleet.save_persistables(&scope, Path::new("x"), &net.main);
@@ -183,7 +188,7 @@ fn a_wrong_port_ends_in_an_error_that_names_it() {
     let servers: Vec<String> = free_endpoints(1).iter().map(ToString::to_string).collect();
     let mut flags = Flags::default();
     flags.set("wait_server_ready_timeout", "1").unwrap();
-    let fleet = Fleet::init(role(Part::Trainer, 0, &servers, 1), flags, quiet());
+    let fleet = Fleet::init(role(RoleKind::Trainer, 0, &servers, 1), flags, quiet());
     let mut said = Vec::new();
     let mut on_line = |line: &str| said.push(line.to_string());
     let waited = fleet.wait_for_servers(&mut Watch { on_line: &mut on_line, stops: &mut || false });

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ps::Error;
 use ps::frame::{self, Frame, Message};
 use ps::message::{
-    Ack, AskStats, Barrier, Grad, Held, Hello, LookUp, Meet, Met, Notice, Phase, Pong, Pull, Push,
-    Reply, Request, Save, Stats, Trade, Traded, Values, Welcome,
+    Ack, AskStats, Barrier, Grad, Hello, LookUp, Meet, Met, Notice, Phase, Pong, Pull, Push, Reply,
+    Request, Save, Stats, Trade, Traded, Values, VarInfo, Welcome,
 };
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{Rows, Tensor, Value};
@@ -30,7 +30,7 @@ fn requests() -> Vec<Request> {
         grad(2, Value::Empty),
     ];
     let name = || "table".to_string();
-    let vars = vec![Held::param("table", &[9, 3]), Held::other("table@GRAD")];
+    let vars = vec![VarInfo::param("table", &[9, 3]), VarInfo::other("table@GRAD")];
     vec![
         Hello::new(name(), 1, 5, vars).into(),
         Push::new(grads).into(),

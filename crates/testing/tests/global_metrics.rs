@@ -59,7 +59,7 @@ fn an_area_is_that_of_all_samples() {
     let all: Vec<(f64, bool)> = (0..3).flat_map(samples).collect();
     let bucketed: Vec<_> =
         all.iter().map(|&(p, clicked)| ((p * N_BUCKETS as f64).trunc(), clicked)).collect();
-    let found = job((2, 3), Mode::Async, |rank, fleet| {
+    let found = job(2, 3, Mode::Async, |rank, fleet| {
         let scope = collected(&samples(rank));
         let auc = fleet.global_auc(&scope, ["pos", "neg"]).unwrap();
         assert_eq!(auc.n_samples(), 3000);
@@ -88,7 +88,7 @@ fn an_area_is_that_of_all_samples() {
 
 #[test]
 fn histograms_that_differ_are_refused() {
-    job((1, 2), Mode::Sync, |rank, fleet| {
+    job(1, 2, Mode::Sync, |rank, fleet| {
         let scope = collected(&samples(rank));
         if rank == 1 {
             scope.set("pos", Tensor::full([1, 8], 1i64));
@@ -105,7 +105,7 @@ fn histograms_that_differ_are_refused() {
 
 #[test]
 fn one_trainer_needs_nobody() {
-    job((1, 1), Mode::Sync, |_, fleet| {
+    job(1, 1, Mode::Sync, |_, fleet| {
         let mine = samples(0);
         let auc = fleet.global_auc(&collected(&mine), ["pos", "neg"]).unwrap();
         assert_eq!(auc.n_samples(), 500);

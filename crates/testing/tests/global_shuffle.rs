@@ -39,7 +39,7 @@ fn ids(dataset: &mut Dataset) -> Vec<i64> {
 /// What each of three trainers holds after two shuffles of 3,000 samples that are unevenly spread.
 fn shuffled(n_servers: usize, mode: Mode) -> Vec<Vec<i64>> {
     let own = [0..100, 100..1000, 1000..3000];
-    job((n_servers, 3), mode, |rank, fleet| {
+    job(n_servers, 3, mode, |rank, fleet| {
         let mut dataset = dataset(own[rank].clone());
         let peers = fleet.peers().unwrap().unwrap();
         assert_eq!(dataset.n_rows(Some(&peers)).unwrap(), 3000);
@@ -75,7 +75,7 @@ fn a_seed_decides_whatever_the_servers_and_the_mode() {
 #[test]
 fn large_parts_go_in_pieces() {
     let n_bytes = 2 * Trade::part_bytes_max(2) + 5;
-    job((2, 2), Mode::Async, |rank, fleet| {
+    job(2, 2, Mode::Async, |rank, fleet| {
         fleet.peers().unwrap().unwrap();
         // Only one of them has much to say, and only to the other.
         let part = |to: usize| match (rank, to) {
@@ -95,7 +95,7 @@ fn large_parts_go_in_pieces() {
 
 #[test]
 fn a_trainer_that_ends_is_named_to_one_that_shuffles() {
-    job((2, 2), Mode::Async, |rank, fleet| {
+    job(2, 2, Mode::Async, |rank, fleet| {
         let (mut dataset, peers) = (dataset(0..10), fleet.peers().unwrap().unwrap());
         fleet.barrier_worker().unwrap();
         if rank == 1 {
@@ -116,7 +116,7 @@ fn a_trainer_that_ends_is_named_to_one_that_shuffles() {
 
 #[test]
 fn other_samples_and_other_purposes_are_found_out() {
-    job((1, 2), Mode::Async, |rank, fleet| {
+    job(1, 2, Mode::Async, |rank, fleet| {
         let (mut dataset, peers) = (dataset(0..10), fleet.peers().unwrap().unwrap());
         if rank == 1 {
             dataset.settings_mut().slots = vec![Slot::ids("id").dense(&[-1, 2])];

@@ -37,7 +37,7 @@ fn feed(_: usize, step: usize) -> Feed {
 }
 
 /// A program with its variables after the startup program and some steps.
-fn trained((net, _): (Net, Var), n_steps: usize) -> (Net, Scope) {
+fn trained(net: Net, n_steps: usize) -> (Net, Scope) {
     let (scope, mut exe) = (Scope::new(), Executor::new());
     exe.run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
     for step in 0..n_steps {
@@ -88,18 +88,18 @@ fn check_report(fitted: &Fitted) {
 
 #[test]
 fn one_machine_takes_what_fits() {
-    let (net, old) = trained(small(), 3);
+    let (net, old) = trained(small().0, 3);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path();
     io::save_persistables(&old, &path.join("separate"), &net.main, None).unwrap();
     io::save_persistables(&old, &path.join("combined"), &net.main, Some("all")).unwrap();
     io::save(&old, &net.main, &path.join("state")).unwrap();
-    let (net, start) = trained(large(), 0);
+    let (net, start) = trained(large().0, 0);
     let error = io::load_persistables(&start, &path.join("separate"), &net.main, None).unwrap_err();
     assert!(matches!(error, Error::LoadedShape { .. } | Error::CannotLoad { .. }), "{error}");
     let persistables = || net.main.list_vars().filter(|var| io::is_persistable(var));
     for way in ["separate", "combined", "state"] {
-        let (_, grown) = trained(large(), 0);
+        let (_, grown) = trained(large().0, 0);
         let fitted = match way {
             "separate" => io::fit_vars(&grown, &path.join(way), persistables(), None),
             "combined" => io::fit_vars(&grown, &path.join(way), persistables(), Some("all")),
@@ -110,7 +110,7 @@ fn one_machine_takes_what_fits() {
         assert_eq!(fitted.left_out, [""; 0], "{way}");
         check_grown(&old, &start, &grown);
         // A model that has shrunk takes what is left, and says what is not.
-        let (back, shrunk) = trained(small(), 0);
+        let (back, shrunk) = trained(small().0, 0);
         let dir = path.join(format!("{way} back"));
         io::save_persistables(&grown, &dir, &net.main, None).unwrap();
         let vars = back.main.list_vars().filter(|var| io::is_persistable(var));
@@ -119,20 +119,20 @@ fn one_machine_takes_what_fits() {
         assert_eq!(tensor(&shrunk, "fc_0.w_0"), tensor(&old, "fc_0.w_0"));
     }
     // The grown model trains on.
-    let (net, grown) = trained(large(), 0);
+    let (net, grown) = trained(large().0, 0);
     io::fit_state(&grown, &net.main, &path.join("separate")).unwrap();
     Executor::new().run(&net.main, &grown, &mut feed(0, 0), &[]).unwrap();
 }
 
 #[test]
 fn what_does_not_fit_at_all_is_left_out_or_refused() {
-    let (net, old) = trained(small(), 1);
+    let (net, old) = trained(small().0, 1);
     let dir = tempfile::tempdir().unwrap();
     let persistables = || net.main.list_vars().filter(|var| io::is_persistable(var));
     old.set("fc_0.w_0", Tensor::full([20], 1.0f32));
     old.set("fc_0.b_0", Tensor::full([5], 1.0f64));
     io::save_persistables(&old, dir.path(), &net.main, None).unwrap();
-    let (_, start) = trained(small(), 0);
+    let (_, start) = trained(small().0, 0);
     let fitted = io::fit_vars(&start, dir.path(), persistables(), None).unwrap();
     assert_eq!(fitted.left_out, ["fc_0.b_0", "fc_0.w_0"]);
     assert_eq!(tensor(&start, "fc_0.w_0").dims(), [4, 5]);
@@ -153,7 +153,7 @@ fn servers_take_what_fits() {
     for n_servers in [1, 3] {
         let plan = Plan { model: Some(model.into()), fits: true, ..Plan::sync(n_servers, 1) };
         let grown = job::run(&plan, large, feed, 0);
-        let (net, scope) = trained(large(), 0);
+        let (net, scope) = trained(large().0, 0);
         let vars = net.main.list_vars().filter(|var| io::is_persistable(var));
         io::fit_vars(&scope, model, vars, None).unwrap();
         for (name, value) in &grown.saved {

@@ -1,5 +1,5 @@
-//! The launchers, as real processes: what children are told, where they write, who is blamed, and
-//! that nobody is ever left behind.
+//! The launchers, as real processes: what children are told, where they write, which process is
+//! blamed, and that no process is left behind.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::fs;
@@ -61,7 +61,7 @@ impl Job {
         fs::read_to_string(self.cluster.folder().join("logs").join(name)).unwrap_or_default()
     }
 
-    /// Everybody that the job has started.
+    /// All processes that the job has started.
     fn pids(&self) -> Vec<u32> {
         let entries = fs::read_dir(self.cluster.folder()).unwrap().map(|entry| entry.unwrap());
         let notes = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("pid."));
@@ -175,7 +175,7 @@ fn a_tolerant_job_goes_on_without_a_worker() {
     assert_eq!(job.said().matches("go on without it").count(), 1, "{}", job.said());
     assert!(job.log("workerlog.0").ends_with("trained\n"));
     job.expect_nobody();
-    // Without anybody there is nothing to go on with.
+    // Without trainers the job cannot continue.
     let mut job = Job::new("[ $TRAINING_ROLE = PSERVER ] && exec sleep 1000; exit 3");
     job.flags = Some(("FLAGS_tolerate_lost_trainers", "1"));
     assert_eq!(job.run("launch_ps --worker_num 2 --server_num 1"), 1, "{}", job.said());
@@ -247,7 +247,8 @@ fn ports_that_are_taken() {
     assert_eq!(job.run(&format!("launch_ps --start_port {port} --server_num 1")), 1);
     let text = format!("error: port {port} is in use: ");
     assert!(job.said().contains(&text) && job.said().contains("--start_port"), "{}", job.said());
-    // Unasked, a launcher finds others. That somebody else may have 6170 already is all the same.
+    // Without an option, a launcher finds other ports. It does not matter if another process has
+    // 6170 already.
     let _first = TcpListener::bind(("127.0.0.1", 6170));
     let mut job = Job::new("[ $TRAINING_ROLE = PSERVER ] && exec sleep 1000; exit 0");
     assert_eq!(job.run("launch_ps --worker_num 1 --server_num 2"), 0, "{}", job.said());
@@ -352,6 +353,21 @@ fn what_died_is_started_again() {
     job.touch("enough");
     assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(0), "{}", job.said());
     assert!(full.join("finished").exists());
+    job.expect_nobody();
+}
+
+#[test]
+fn who_wants_restarts_and_names_no_folder_has_snapshots_beside_the_logs() {
+    let mut job = Job::new(WORK);
+    job.launch("launcher", "launch_ps --worker_num 1 --server_num 1 --max_restarts 1");
+    job.wait_for_log("workerlog.0", "start 0");
+    job.kill("TRAINER.0");
+    job.wait_for_log("workerlog.0", "start 1");
+    let full = job.cluster.folder().canonicalize().unwrap().join("logs/snapshots");
+    let log = job.log("workerlog.0");
+    assert!(log.ends_with(&format!("start 1 at here in {}\n", full.display())), "{log}");
+    job.touch("enough");
+    assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(0), "{}", job.said());
     job.expect_nobody();
 }
 
@@ -526,7 +542,6 @@ fn folders_that_cannot_be_used_are_refused_at_the_start() {
     check("--snapshot_dir /proc/none", 1, "error: snapshots cannot be written to /proc/none: ");
     check("--snapshot_dir train", 1, "error: snapshots cannot be written to train: ");
     check("--resume nowhere", 1, "error: --resume nowhere: there are no snapshots of a job in it");
-    check("--max_restarts 3", 2, "error: --max_restarts needs --snapshot_dir");
     check("--snapshot_secs -1", 2, "error: --snapshot_secs is `-1`");
     // Two jobs at once, and then another one.
     let options = "launch_ps --worker_num 1 --server_num 1 --snapshot_dir s";

@@ -1,4 +1,4 @@
-//! Servers and trainers die at any moment, and the job goes on as if they had not.
+//! Servers and trainers die at any moment, and the job continues as if they had not.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::sync::Mutex;
@@ -91,7 +91,7 @@ fn same_by(plan: &Plan, run: impl Fn(&Plan) -> Outcome) {
     assert_eq!(disturbed.saved, calm.saved, "{}", log());
 }
 
-/// Everybody died who should have.
+/// All planned deaths have happened.
 #[track_caller]
 fn assert_deaths(plan: &Plan, outcome: &Outcome) {
     let n = outcome.lines.iter().filter(|line| line.contains(" dies after step ")).count();
@@ -148,7 +148,7 @@ fn counted_once(plan: &Plan) {
     }
 }
 
-/// A job with many quick steps, in which everybody dies once.
+/// A job with many quick steps, in which every process dies once.
 fn quick(mode: Mode) -> Plan {
     let deaths = [
         death(0, 10, 1, Server(0)),
@@ -269,7 +269,7 @@ fn a_script_that_does_not_repeat_itself_is_told_so() {
     assert!(text.contains("fetches nothing"), "{text}");
 }
 
-/// Batches that a program reads by itself cannot be had again.
+/// Batches that a program reads by itself cannot be read again.
 #[test]
 fn a_program_that_reads_by_itself_is_refused() {
     struct Endless;

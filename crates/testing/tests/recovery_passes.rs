@@ -1,5 +1,5 @@
-//! Servers and trainers die while trainers make passes over their data, and the job goes on as if they
-//! had not.
+//! Servers and trainers die while trainers make passes over their data, and the job continues as if
+//! they had not.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use data::{Dataset, Kind, Slot};
@@ -14,7 +14,7 @@ use testing::close::{Tolerance, assert_tensor};
 use testing::linear::{self, COMMON, LR, Linear, N_FEATURES, own_row};
 use testing::recovery::{Death, Died, Outcome, Plan, Trainer, Victim, run_script};
 use train::Executor;
-use train::from_dataset::{self, Audience, Pass, Progress, Report};
+use train::from_dataset::{self, Observer, Pass, PassOptions, Progress, Report};
 use train::transpile::Config;
 
 const BATCH: usize = 4;
@@ -106,7 +106,7 @@ struct Onlooker<'a> {
     died: bool,
 }
 
-impl Audience for Onlooker<'_> {
+impl Observer for Onlooker<'_> {
     fn fetched(&mut self, _: &[Tensor]) {
         *self.n_seen += 1;
         self.died |= self.trainer.stepped(*self.n_seen).is_err();
@@ -117,16 +117,18 @@ impl Audience for Onlooker<'_> {
     }
 }
 
-/// One pass; who dies ends in the middle of it.
+/// One pass. A trainer that dies ends in the middle of it.
 fn pass(
     trainer: &Trainer<'_>,
     exe: &mut Executor,
     dataset: &mut Dataset,
     n_seen: &mut usize,
 ) -> Result<Report, Died> {
-    let pass = Pass { fetch: vec![trainer.loss.name().into()], fetch_every: 1, ..Pass::default() };
+    let fetch = vec![trainer.loss.name().into()];
+    let options = PassOptions { fetch, fetch_every: 1, ..PassOptions::default() };
+    let pass = Pass { program: &trainer.net.main, scope: trainer.scope, options: &options };
     let mut onlooker = Onlooker { trainer, n_seen, died: false };
-    let ran = exe.run_dataset((&trainer.net.main, trainer.scope), dataset, &pass, &mut onlooker);
+    let ran = exe.run_dataset(pass, dataset, &mut onlooker);
     match ran {
         _ if onlooker.died => Err(Died),
         Ok(report) => Ok(report),
@@ -146,7 +148,7 @@ fn plan(config: Config, deaths: &[Death]) -> Plan {
 }
 
 /// Passes over a dataset; in memory it is shuffled before each. At the end what was learnt is judged.
-fn run(config: &Config, (kind, n_threads): (Kind, usize), deaths: &[Death]) -> Outcome {
+fn run(config: &Config, kind: Kind, n_threads: usize, deaths: &[Death]) -> Outcome {
     let files = Files::clicks();
     run_script(&plan(config.clone(), deaths), net, |trainer, exe| {
         let mut dataset = files.dataset(trainer.id, click_slots(), kind, n_threads);
@@ -170,13 +172,13 @@ fn run(config: &Config, (kind, n_threads): (Kind, usize), deaths: &[Death]) -> O
 /// clicks have counted.
 fn judged(trainer: &Trainer<'_>, exe: &mut Executor, dataset: &mut Dataset) -> Vec<f64> {
     struct Nobody;
-    impl Audience for Nobody {
+    impl Observer for Nobody {
         fn fetched(&mut self, _: &[Tensor]) {}
     }
     let fetch = vec![trainer.loss.name().into()];
-    let pass = Pass { fetch, infers: true, ..Pass::default() };
-    let what = (&trainer.net.main, trainer.scope);
-    let report = exe.run_dataset(what, dataset, &pass, &mut Nobody).unwrap();
+    let options = PassOptions { fetch, infers: true, ..PassOptions::default() };
+    let pass = Pass { program: &trainer.net.main, scope: trainer.scope, options: &options };
+    let report = exe.run_dataset(pass, dataset, &mut Nobody).unwrap();
     let mut numbers = vec![report.fetched[0].value.get_f64(0)];
     // Those of all batches.
     for name in ["_generated_var_2", "_generated_var_3"] {
@@ -189,7 +191,7 @@ fn judged(trainer: &Trainer<'_>, exe: &mut Executor, dataset: &mut Dataset) -> V
     numbers
 }
 
-/// The same files, and every trainer has counted the same.
+/// Both jobs saved the same files, and every trainer has counted the same.
 #[track_caller]
 fn assert_same(disturbed: &Outcome, calm: &Outcome, n_deaths: usize) {
     let log = || disturbed.lines.join("\n");
@@ -201,19 +203,19 @@ fn assert_same(disturbed: &Outcome, calm: &Outcome, n_deaths: usize) {
     }
 }
 
-/// Somebody dies early, in the middle and late.
+/// Deaths early, in the middle and late.
 const DEATHS: [Death; 3] = [
     Death { by: 0, step: 5, n_cuts: 1, victim: Victim::Trainer(1) },
     Death { by: 1, step: 50, n_cuts: 2, victim: Victim::Server(0) },
     Death { by: 0, step: 250, n_cuts: 2, victim: Victim::Trainer(0) },
 ];
 
-/// The same whoever dies.
+/// The result is the same, no matter which process dies.
 #[track_caller]
 fn same_as_calm(kind: Kind, n_threads: usize) {
     let sync = Config::default();
-    let calm = run(&sync, (kind, n_threads), &[]);
-    let disturbed = run(&sync, (kind, n_threads), &DEATHS);
+    let calm = run(&sync, kind, n_threads, &[]);
+    let disturbed = run(&sync, kind, n_threads, &DEATHS);
     assert_same(&disturbed, &calm, DEATHS.len());
 }
 
@@ -243,7 +245,7 @@ fn run_shuffled(deaths: &[Death]) -> Outcome {
         let peers = trainer.cluster.peers(&job).keeping_in(Some(folder.clone()));
         let (mut n_seen, n_all) = (0, 2 * (N_BATCHES * BATCH) as u64);
         for at in 0..N_PASSES {
-            // Whoever is to die around a shuffle dies at these steps.
+            // Deaths around a shuffle happen at these steps.
             trainer.stepped(1000 * at)?;
             from_dataset::global_shuffle(&mut dataset, &peers).unwrap();
             trainer.stepped(1000 * at + 500)?;

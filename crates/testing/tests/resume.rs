@@ -1,5 +1,5 @@
-//! Servers that go on from the snapshots of another number of servers: each takes what is its own now, and
-//! training goes on to the same bits.
+//! Servers that continue from the snapshots of another number of servers: each takes its share, and
+//! training continues to the same bits.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::path::Path;
@@ -9,7 +9,7 @@ use program::distributed::Mode;
 use program::optimizer::*;
 use ps::server::{Config as ServerConfig, CutRecord, Server, Store};
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
-use train::serve::Keeping;
+use train::serve::SnapshotSettings;
 use train::transpile::Config;
 use train::{BadSnapshot, Error};
 
@@ -48,7 +48,7 @@ impl Job<'_> {
     fn keep(&self, folder: &Path, resume: Option<&Path>) -> Result<Servers, Error> {
         let mut servers = self.start();
         let resume = resume.map(Path::to_path_buf);
-        let keeping = Keeping { resume, ..Keeping::new(folder) };
+        let keeping = SnapshotSettings { resume, ..SnapshotSettings::new(folder) };
         for server in &mut servers.all {
             server.store.keep(&keeping, Arc::new(|_| ()))?;
         }
@@ -56,7 +56,7 @@ impl Job<'_> {
     }
 }
 
-/// What a server knows besides its data, before anything happened.
+/// The state of the protocol on a server before anything happened.
 fn first_state() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let plain = Model { tables: Vec::new(), falls: false, ..model(sgd) };
@@ -106,7 +106,8 @@ fn assert_same(left: &Servers, right: &Servers, what: &str) {
     assert_eq!((left.len(), left_size), (right.len(), right_size), "{what}");
 }
 
-/// Trains with some servers, goes on with others; all is as with the others from the start.
+/// Trains with some servers and continues with others. Everything is as if the others had been
+/// there from the start.
 fn check(from: &Job<'_>, to: &Job<'_>, is_same_folder: bool) {
     let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let new = if is_same_folder { old.path() } else { new.path() };

@@ -81,7 +81,8 @@ fn feed(ids: &[i64], x: &[f32]) -> Feed {
     Feed::new().with("ids", ids).with("x", Tensor::new([x.len(), 1], x).unwrap())
 }
 
-/// A row of the table's second half that everybody uses, and one of the first that is a trainer's.
+/// A row of the table's second half that all trainers use, and a row of the first half that only
+/// one trainer uses.
 const COMMON: i64 = (1 << 39) + 77;
 
 fn own(trainer: usize) -> i64 {
@@ -189,7 +190,7 @@ fn rows_that_wait_go_on_waiting_after_a_load() {
     let whole = table.run(&Plan::sync(2, 1), steps(0), 6);
     let first = table.run(&Plan::sync(2, 1), steps(0), 5);
     assert_eq!(saved(&first, "table@WAITING"), BTreeMap::from([(5, vec![1.0])]));
-    // Any number of servers goes on from there, to the same bits.
+    // Any number of servers continues from there, to the same bits.
     for n_servers in 1..=3 {
         let model = Some(first.folder.path().to_path_buf());
         let plan = Plan { model, ..Plan::sync(n_servers, 1) };
@@ -296,8 +297,9 @@ fn every_optimizer_trains_rows_as_it_trains_whole_tables() {
     }
 }
 
-/// The same with any number of servers, to the last bit, for a table spread by hash or by range; what
-/// any number saved, any number goes on from, and nothing is lost.
+/// The results have the same bits with any number of servers, for a table spread by hash or by
+/// range. Any number of servers continues from a model that any other number saved, and nothing is
+/// lost.
 #[test]
 fn every_optimizer_is_the_same_on_one_two_and_three_servers() {
     let both = |_: usize, step: usize| varied(0, step);
@@ -382,7 +384,7 @@ fn split(table: &Table, config: &Config) -> train::Result<Transpiled> {
     let (mut net, _) = table.build();
     let job = Job::new(0, "127.0.0.1:7001,127.0.0.1:7002", 2);
     let (main, startup) = (&mut net.main, &mut net.startup);
-    transpile(main, startup, (config, &job), &mut RoundRobin::default())
+    transpile(main, startup, config, &job, &mut RoundRobin::default())
 }
 
 #[test]
@@ -435,7 +437,7 @@ fn a_save_under_pushes_has_the_values_of_one_moment() {
         let job = Job::new(0, "127.0.0.1:7001", 1);
         let config = Config { mode: Mode::Async, ..Config::default() };
         let (main, startup) = (&mut net.main, &mut net.startup);
-        let split = transpile(main, startup, (&config, &job), &mut RoundRobin::default()).unwrap();
+        let split = transpile(main, startup, &config, &job, &mut RoundRobin::default()).unwrap();
         let main = split.server_main("127.0.0.1:7001", Threads::default()).unwrap();
         let startup = split.server_startup("127.0.0.1:7001", None).unwrap();
         let scope = Scope::new();

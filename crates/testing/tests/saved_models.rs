@@ -25,7 +25,7 @@ fn feed(_: usize, step: usize) -> Feed {
     Feed::new().with("C1", ids).with("label", label)
 }
 
-/// A job that goes on from a saved model, or starts.
+/// A job that continues from a saved model, or starts.
 fn run(n_servers: usize, model: Option<&Path>, n_steps: usize) -> Outcome {
     let plan = Plan { model: model.map(Path::to_path_buf), ..Plan::sync(n_servers, 1) };
     job::run(&plan, build, feed, n_steps)
@@ -76,7 +76,7 @@ fn what_is_missing_or_of_another_shape_is_said() {
         let names = Job::new(0, list, 1);
         let (main, startup) = (&mut net.main, &mut net.startup);
         let dispatch = &mut RoundRobin::default();
-        let split = transpile(main, startup, (&Config::default(), &names), dispatch).unwrap();
+        let split = transpile(main, startup, &Config::default(), &names, dispatch).unwrap();
         let mut job = split.job().clone();
         job.ps_endpoint = endpoint.map(str::to_string);
         io::load_slices(&job, &Scope::new(), two.folder.path())
@@ -89,7 +89,7 @@ fn what_is_missing_or_of_another_shape_is_said() {
     std::fs::write(&moment, other).unwrap();
     let error = load(Some("127.0.0.1:7002")).unwrap_err();
     assert!(matches!(&error, Error::FileDiffers { path, .. } if *path == moment), "{error}");
-    // Of a folder without a list of files, too.
+    // Also from a folder without a manifest.
     std::fs::remove_dir_all(two.folder.path().join(".paddlewheel")).unwrap();
     let error = load(Some("127.0.0.1:7002")).unwrap_err();
     let Error::LoadedShape { var, expected, found } = &error else { panic!("{error}") };

@@ -10,13 +10,14 @@ use program::distributed::Mode;
 use program::layers::{self, Data, Decay, Embedding, Fc};
 use program::optimizer::{Adam, Optimizer};
 use program::{Net, ParamAttr, Program, Var};
-use ps::message::{Grad, Held, LookUp, Phase, Pull, Save};
+use ps::message::{Grad, LookUp, Phase, Pull, Save, VarInfo};
 use ps::server::{Config as ServerConfig, Server, Size, Store, Unit};
 use ps::tcp::{Listener, Stop};
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{DType, Rows, Tensor, Value};
 use testing::id_of;
 use testing::linear::{LR, Linear, N_ROWS, grad};
+use train::io::JobScope;
 use train::serve::{BlockStore, server_op};
 use train::transpile::{Config, Job, RoundRobin, Threads, transpile};
 use train::{Executor, Feed, Scope};
@@ -28,7 +29,7 @@ const HALVING: Linear = Linear { table: true, is_distributed: false, halving: tr
 fn server(mut net: Net, config: &Config) -> (Program, Scope) {
     let job = Job::new(0, SERVER, 1);
     let (main, startup) = (&mut net.main, &mut net.startup);
-    let split = transpile(main, startup, (config, &job), &mut RoundRobin::default()).unwrap();
+    let split = transpile(main, startup, config, &job, &mut RoundRobin::default()).unwrap();
     let scope = Scope::new();
     let startup = split.server_startup(SERVER, None).unwrap();
     Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).unwrap();
@@ -195,7 +196,7 @@ struct Notes {
 }
 
 impl Store for Notes {
-    fn vars(&self) -> &[Held] {
+    fn vars(&self) -> &[VarInfo] {
         &[]
     }
 
@@ -241,7 +242,7 @@ fn phases(fails: bool) -> (train::Result<()>, Vec<(usize, Phase)>) {
     let (mut net, _) = spread.build();
     let job = Job::new(0, &list, 1);
     let (main, startup) = (&mut net.main, &mut net.startup);
-    transpile(main, startup, (&Config::default(), &job), &mut RoundRobin::default()).unwrap();
+    transpile(main, startup, &Config::default(), &job, &mut RoundRobin::default()).unwrap();
     let job = net.main.distributed.clone().unwrap();
     let stop = Stop::default();
     let threads = listeners.into_iter().enumerate().map(|(number, listener)| {
@@ -254,8 +255,8 @@ fn phases(fails: bool) -> (train::Result<()>, Vec<(usize, Phase)>) {
     let cluster = train::Cluster::new(Default::default(), Arc::new(|_| {}));
     let dir = tempfile::tempdir().unwrap();
     let vars: Vec<_> = net.main.find_var(0, "table").cloned().into_iter().collect();
-    let to = (dir.path(), None);
-    let saved = train::io::save_vars_of_job(&cluster, &Scope::new(), to, &vars, &job);
+    let of = JobScope { cluster: &cluster, scope: &Scope::new(), job: &job };
+    let saved = of.save_vars(dir.path(), &vars, None);
     stop.set();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     // Servers are asked at the same time.

@@ -119,7 +119,7 @@ fn check_once_and_in_order(plan: &Plan, report: &Report) {
     }
 }
 
-/// Each round has everybody's part, in the order of ranks, and nothing of another round.
+/// Each round has the parts of all trainers, in the order of ranks, and nothing of another round.
 #[track_caller]
 fn check_rounds(plan: &Plan, report: &Report) {
     let everybody: Vec<u32> = (0..plan.size.trainers).collect();
@@ -216,8 +216,8 @@ fn units_of_a_round_are_applied_in_any_order() {
     assert!(n_shuffled > n_in_order || seeds(2).len() == 1, "{n_shuffled} of {n_in_order}");
 }
 
-/// SSP: nobody is more rounds ahead than allowed of what anybody has sent, and some are ahead; the
-/// rounds are those of sync, to the bit.
+/// SSP: no trainer is further ahead of the slowest than allowed, and some are ahead. The rounds are
+/// those of sync, to the bit.
 #[test]
 fn nobody_is_further_ahead_than_allowed() {
     let mut n_ahead = [0; 4];
@@ -238,7 +238,7 @@ fn nobody_is_further_ahead_than_allowed() {
         }
         for (id, seen) in report.seen.iter().enumerate() {
             for (round, params) in (1..).zip(&seen.params) {
-                // A look-up is answered with the number of rounds that everybody has closed.
+                // A look-up is answered with the number of rounds that all trainers have closed.
                 let closed =
                     params.chunks(3).map(|of_server| f32::from_bits(of_server[2]) as usize);
                 let slowest = closed.min().unwrap_or(round);
@@ -255,7 +255,7 @@ fn nobody_is_further_ahead_than_allowed() {
     assert!(is_proof || seeds(2).len() == 1, "{n_ahead:?}: trainers were in step by themselves");
 }
 
-/// Async: everything is applied once and in its trainer's order; who asks what others changed
+/// Async: everything is applied once and in its trainer's order. A trainer that asks for changes
 /// learns each change once.
 #[test]
 fn pushes_are_applied_once_and_news_are_told_once() {
@@ -325,8 +325,8 @@ fn a_killed_trainer_is_named() {
     assert!(n_named > 100 || seeds(2).len() == 1, "{n_named} were told");
 }
 
-/// Sync: a trainer that is killed and started again in time goes on where the first one stopped,
-/// and the result is that of an undisturbed job.
+/// Sync: a trainer that is killed and started again in time continues where the first process
+/// stopped, and the result is that of an undisturbed job.
 #[test]
 fn a_trainer_that_comes_back_goes_on() {
     for seed in seeds(1000) {

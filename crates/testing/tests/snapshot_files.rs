@@ -16,7 +16,7 @@ use ps::server::{CutRecord, Store, Written};
 use tempfile::TempDir;
 use testing::kept_snapshots;
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
-use train::serve::Keeping;
+use train::serve::SnapshotSettings;
 use train::transpile::Config;
 use train::{BadSnapshot, Error};
 
@@ -94,7 +94,7 @@ impl Pair {
 fn open(folder: &Path, said: &Arc<Mutex<Vec<String>>>) -> Result<Servers, Error> {
     let (mut servers, said) = (start(), said.clone());
     let log = Arc::new(move |line: &ps::lines::Line| said.lock().unwrap().push(line.text.clone()));
-    servers.all[0].store.keep(&Keeping::new(folder), log)?;
+    servers.all[0].store.keep(&SnapshotSettings::new(folder), log)?;
     Ok(servers)
 }
 

@@ -10,7 +10,7 @@ use program::optimizer::*;
 use program::{GradClip, Regularizer};
 use ps::server::{CutRecord, Store};
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
-use train::serve::Keeping;
+use train::serve::SnapshotSettings;
 use train::transpile::Config;
 
 const ALL_TABLES: [TableKind; 5] = [
@@ -31,7 +31,7 @@ fn sgd(rate: LearningRate) -> Optimizer {
 
 fn keep_cuts(servers: &mut Servers, folder: &Path) {
     for server in &mut servers.all {
-        server.store.keep(&Keeping::new(folder), Arc::new(|_| ())).unwrap();
+        server.store.keep(&SnapshotSettings::new(folder), Arc::new(|_| ())).unwrap();
     }
 }
 

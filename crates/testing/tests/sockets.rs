@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{
-    Barrier, Complete, Grad, Held, Hello, LookUp, Ping, Pull, Push, Reply, Request, VERSION,
+    Barrier, Complete, Grad, Hello, LookUp, Ping, Pull, Push, Reply, Request, VERSION, VarInfo,
 };
 use ps::server::{Apply, Config, End, Server};
-use ps::tcp::{Client, Companions, Listener, Loss, Patience, Stop};
+use ps::tcp::{Client, ClientGroup, Listener, LostTrainer, Patience, Stop};
 use ps::{Endpoint, Error, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
 use testing::sim::{Book, GRAD, Ledger, SHARED_VAR, TABLE, grad, vars};
@@ -66,7 +66,7 @@ fn config(n_trainers: u32, sync: bool) -> Config {
 
 fn hello(trainer: u32, incarnation: u64) -> Hello {
     let mut vars = vars(0);
-    vars.push(Held::other("nope"));
+    vars.push(VarInfo::other("nope"));
     Hello::new("job", trainer, incarnation, vars)
 }
 
@@ -445,15 +445,15 @@ fn unknown_tables_and_numbers_that_are_none_are_refused_to_their_sender() {
     assert_eq!(served.end().1.applied.len(), 1, "the server goes on");
 }
 
-/// Who waits for one server hears what another one knows.
+/// A thread that waits for one server hears what another server knows.
 #[test]
 fn a_loss_that_one_server_saw_ends_waiting_for_others() {
     let servers = [Served::start(config(2, true)), Served::start(config(2, true))];
-    let loss = Loss::default();
+    let lost = LostTrainer::default();
     let patience = Patience { answer_ms: 60_000, ..Patience::default() };
     let waiting = servers.each_ref().map(|served| {
-        let companions = Companions { loss: loss.clone(), ..Companions::default() };
-        Client::among(served.endpoint.clone(), hello(0, 7), patience, companions)
+        let group = ClientGroup { lost: lost.clone(), ..ClientGroup::default() };
+        Client::among(served.endpoint.clone(), hello(0, 7), patience, group)
     });
     let others = servers.each_ref().map(|served| client(&served.endpoint, 1));
     others.iter().for_each(|client| client.meet().unwrap());

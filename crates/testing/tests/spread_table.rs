@@ -170,7 +170,7 @@ fn load(dir: &std::path::Path, endpoint: &str) -> train::Result<()> {
     let job = Job::new(0, "127.0.0.1:7001,127.0.0.1:7002", 1);
     let (main, startup) = (&mut net.main, &mut net.startup);
     let split =
-        transpile(main, startup, (&Config::default(), &job), &mut RoundRobin::default()).unwrap();
+        transpile(main, startup, &Config::default(), &job, &mut RoundRobin::default()).unwrap();
     let main = split.server_main(endpoint, Threads::default()).unwrap();
     let startup = split.server_startup(endpoint, None).unwrap();
     let scope = Scope::new();

@@ -187,8 +187,9 @@ fn by_communicator() -> Config {
 #[track_caller]
 fn is_the_average(case: &Json, feed: fn(usize, usize) -> Feed) {
     for n_trainers in [1, 2, 4] {
-        let one = reference::run(nets::build(case).unwrap(), n_trainers, feed, 5);
-        // Nobody is ahead of anybody: the same bits.
+        let (net, loss) = nets::build(case).unwrap();
+        let one = reference::run(&net, &loss, n_trainers, feed, 5);
+        // No trainer is ahead of another: the same bits.
         let strict = Config { mode: Mode::Ssp { staleness: 0 }, ..Config::default() };
         let mut configs = vec![Config::default(), by_communicator()];
         if n_trainers == 2 {
@@ -233,7 +234,8 @@ fn parts_make_a_whole(case: &Json, batch: fn(usize, std::ops::Range<usize>) -> F
         // how much of the last bit's noise is seen.
         case["lr"] = 0.001.into();
     }
-    let whole = reference::run(nets::build(&case).unwrap(), 1, |_, step| batch(step, 0..16), 5);
+    let (net, loss) = nets::build(&case).unwrap();
+    let whole = reference::run(&net, &loss, 1, |_, step| batch(step, 0..16), 5);
     for n_trainers in [1, 2, 4] {
         let n = 16 / n_trainers;
         let feed = |trainer: usize, step: usize| batch(step, trainer * n..trainer * n + n);

@@ -160,7 +160,7 @@ fn wait_for<T>(what: &str, trainers: &[Trainer], mut there: impl FnMut() -> Opti
             return found;
         }
         assert!(Instant::now() < until, "waited in vain for {what}");
-        // Whoever waits for an answer reads what else comes.
+        // A thread that waits for an answer also reads what else comes.
         trainers.iter().for_each(|trainer| drop(trainer.values()));
     }
 }
@@ -204,7 +204,7 @@ fn a_server_that_comes_back_takes_everybody_back_to_the_last_cut() {
     assert_ne!(trainers[0].values(), at_cut);
     let (endpoint, disk) = second.die();
     let comes_back = thread::spawn(move || Served::start(&endpoint, false, disk));
-    // Whoever says something to it learns that it is another one now.
+    // The next message to it gets the answer that it is another process now.
     let error = loop {
         let client = &trainers[0].clients[1];
         let said =
@@ -230,7 +230,7 @@ fn a_server_that_comes_back_takes_everybody_back_to_the_last_cut() {
     end(&trainers, [first, second]);
 }
 
-/// A trainer dies: who takes its place opens a new term, and the others are told.
+/// A trainer dies: the process that takes its place opens a new term, and the others are told.
 #[test]
 fn a_trainer_that_takes_anothers_place_takes_everybody_back() {
     let servers = [Served::new(true), Served::new(false)];

@@ -156,7 +156,7 @@ fn four_workers_in_any_arrangement() {
 #[test]
 fn who_has_no_more_data_is_not_waited_for() {
     let files = Files::new(2, 6);
-    // The second thread's file is shorter: the first one goes on alone.
+    // The second thread's file is shorter: the first one continues alone.
     write_part(files.0.path(), "part-1", 24, 2 * BATCH);
     for plan in [Plan::sync(2, 1), Plan::with(2, 1, half_async())] {
         let outcome = train(&plan, &files, 2);

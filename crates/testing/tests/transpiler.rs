@@ -77,7 +77,7 @@ fn split(case: &Json) -> Result<(Net, Transpiled), Error> {
 fn split_with(case: &Json, dispatch: &mut dyn Dispatch) -> Result<(Net, Transpiled), Error> {
     let (mut net, _) = nets::build(case).unwrap();
     let (config, job) = (config(case)?, job(case));
-    let split = transpile::transpile(&mut net.main, &mut net.startup, (&config, &job), dispatch)?;
+    let split = transpile::transpile(&mut net.main, &mut net.startup, &config, &job, dispatch)?;
     Ok((net, split))
 }
 
@@ -523,7 +523,7 @@ fn a_schedule_with_blocks_of_its_own_moves_with_them() {
     let (main, startup) = (&mut net.main, &mut net.startup);
     let config = Config::default();
     let split =
-        transpile::transpile(main, startup, (&config, &job), &mut RoundRobin::default()).unwrap();
+        transpile::transpile(main, startup, &config, &job, &mut RoundRobin::default()).unwrap();
     assert!(!kinds(&net.main, 0).contains(&"conditional_block"));
     let main = server(&split, "127.0.0.1:6174");
     let inner = op(&main, 1, "conditional_block").sub_blocks();
@@ -566,7 +566,7 @@ fn what_cannot_be_is_refused() {
     let again = |net: &mut Net| {
         let config = Config::default();
         let (main, startup) = (&mut net.main, &mut net.startup);
-        transpile::transpile(main, startup, (&config, &job), &mut RoundRobin::default())
+        transpile::transpile(main, startup, &config, &job, &mut RoundRobin::default())
     };
     assert!(matches!(again(&mut net), Err(Error::TranspiledTwice)));
     assert!(matches!(again(&mut Net::default()), Err(Error::NothingToOptimize)));
@@ -590,7 +590,7 @@ fn a_second_distributed_table_is_refused() {
     let (config, job) = (Config::default(), Job::new(0, "127.0.0.1:6174", 1));
     let (main, startup) = (&mut net.main, &mut net.startup);
     let before = main.clone();
-    let error = transpile::transpile(main, startup, (&config, &job), &mut RoundRobin::default());
+    let error = transpile::transpile(main, startup, &config, &job, &mut RoundRobin::default());
     assert!(matches!(error, Err(Error::SeveralTables { .. })));
     assert_eq!(*main, before, "a refused program is left as it was");
 }

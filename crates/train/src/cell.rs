@@ -1,8 +1,8 @@
 //! A variable that several threads train at the same time.
 //!
-//! Readers share its tensor. A writer takes it away: readers that came before keep the old numbers,
-//! and the writer goes on with a copy, unless nobody reads. Of a table, which is too large to copy,
-//! a writer waits until its readers are done. No change is ever lost.
+//! Readers share its tensor. A writer takes it away: earlier readers keep the old numbers, and the
+//! writer continues with a copy, unless there is no reader. A table is too large to copy, so its
+//! writer waits until the readers are done. No change is ever lost.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -12,12 +12,12 @@ use tensor::{EvenIfPoisoned, Tensor, Value};
 pub(crate) struct Cell {
     /// Never copied.
     is_table: bool,
-    state: Mutex<State>,
+    state: Mutex<CellState>,
     free: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CellState {
     value: Value,
     n_readers: usize,
     n_waiting: usize,
@@ -29,15 +29,15 @@ struct State {
 
 impl Cell {
     pub(crate) fn new(value: Value, is_table: bool) -> Self {
-        let state = Mutex::new(State { value, ..State::default() });
+        let state = Mutex::new(CellState { value, ..CellState::default() });
         Self { is_table, state, free: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CellState> {
         self.state.lock().even_if_poisoned()
     }
 
-    fn wait_until(&self, is_free: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+    fn wait_until(&self, is_free: impl Fn(&CellState) -> bool) -> MutexGuard<'_, CellState> {
         let mut state = self.lock();
         while !is_free(&state) {
             state.n_waiting += 1;
@@ -47,7 +47,7 @@ impl Cell {
         state
     }
 
-    fn wake(&self, state: MutexGuard<'_, State>) {
+    fn wake(&self, state: MutexGuard<'_, CellState>) {
         let is_awaited = state.n_waiting > 0;
         drop(state);
         if is_awaited {
@@ -78,7 +78,7 @@ impl Cell {
 
     /// The value, to change until [`Cell::put`].
     pub(crate) fn take(&self) -> Value {
-        let is_free = |state: &State| !(state.is_out || self.is_table && state.n_readers > 0);
+        let is_free = |state: &CellState| !(state.is_out || self.is_table && state.n_readers > 0);
         let mut state = self.wait_until(is_free);
         state.is_out = true;
         let (value, spare) = (std::mem::take(&mut state.value), state.spare.take());

@@ -80,7 +80,7 @@ pub enum Error {
     #[error(transparent)]
     Ps(#[from] ps::Error),
 
-    /// Servers that nobody found; whoever was asked to wait for them says more.
+    /// Servers could not be found. The function that waits for them gives the details.
     #[error(transparent)]
     NotReady(Box<dyn std::error::Error + Send + Sync>),
 
@@ -142,7 +142,7 @@ pub enum Error {
     #[error("this trainer was asked to end, and its job can go on from here")]
     Ended,
 
-    /// Whoever recovers is told so; users are not.
+    /// The job goes back to a cut. Handled by recovery; users do not see it.
     #[error("the job goes back to its last cut")]
     GoesBack,
 

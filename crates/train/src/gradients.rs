@@ -50,9 +50,21 @@ pub(crate) fn scale_tensor(tensor: &mut Tensor, factor: f64) {
 
 /// A gradient to be sent: keyed rows with every key once, in order.
 pub(crate) fn merged(value: &Value) -> Value {
-    let Value::Rows(rows) = value else { return value.clone() };
+    merged_rows(value).map_or_else(|| value.clone(), Value::Rows)
+}
+
+/// Makes keyed rows have every key once, in order; others stay where they are.
+pub(crate) fn merge(value: &mut Value) {
+    if let Some(rows) = merged_rows(value) {
+        *value = Value::Rows(rows);
+    }
+}
+
+/// `None` if there is nothing to merge.
+fn merged_rows(value: &Value) -> Option<Rows> {
+    let Value::Rows(rows) = value else { return None };
     if rows.ids.windows(2).all(|pair| pair[0] < pair[1]) {
-        return value.clone();
+        return None;
     }
     let (width, mut out) = (rows.width(), Rows::default());
     let mut scratch = MergeScratch::default();
@@ -64,9 +76,9 @@ pub(crate) fn merged(value: &Value) -> Value {
         (_, Ok(data)) => {
             merge_sorted([(&rows.ids[..], data)].into_iter(), width, &mut scratch, &mut out);
         }
-        _ => return value.clone(),
+        _ => return None,
     }
-    Value::Rows(out)
+    Some(out)
 }
 
 fn differ(var: &str, left: impl ToString, right: impl ToString) -> Error {

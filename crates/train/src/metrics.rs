@@ -21,7 +21,7 @@ pub fn first_number(scope: &Scope, name: &str) -> Result<f64> {
     first.ok_or(Error::MetricLength { what: "a sum", expected: 1, found: 0 })
 }
 
-/// A variable back to zero, as large and of the type as it is: a metric begins anew.
+/// Sets a variable to zero, with the size and type that it has: a metric starts again.
 pub fn set_zero(scope: &Scope, name: &str) -> Result<()> {
     let zeros = look(scope, name, |tensor| {
         let mut zeros = tensor.clone();

@@ -97,7 +97,7 @@ impl Scope {
         self.0.is_watched.store(is_on, Ordering::Relaxed);
     }
 
-    /// The variables that were changed or removed while somebody watched, since the last call.
+    /// The variables that were changed or removed while the scope was watched, since the last call.
     pub(crate) fn take_changed(&self) -> BTreeSet<String> {
         std::mem::take(&mut *self.changed())
     }
@@ -280,19 +280,19 @@ impl Scope {
 
     /// Finds a place for each name: in the scope that has it, else in this one. The first number
     /// counts scopes outwards.
-    pub(crate) fn places<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<Place> {
+    pub(crate) fn places<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<VarPlace> {
         names.map(|name| self.place(name)).collect()
     }
 
-    fn place(&self, name: &str) -> Place {
+    fn place(&self, name: &str) -> VarPlace {
         let (mut scope, mut depth) = (Some(self), 0);
         while let Some(here) = scope {
             if let Some(&at) = here.lock().index.get(name) {
-                return Place { depth, at };
+                return VarPlace { depth, at };
             }
             (scope, depth) = (here.parent(), depth + 1);
         }
-        Place { depth: 0, at: self.create(&mut self.lock(), name) }
+        VarPlace { depth: 0, at: self.create(&mut self.lock(), name) }
     }
 
     /// Holds this scope and those around it, innermost first; waits until all variables are there.
@@ -402,7 +402,7 @@ impl Lent {
 
 /// Where a variable is, seen from a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct VarPlace {
     pub(crate) depth: usize,
     pub(crate) at: usize,
 }

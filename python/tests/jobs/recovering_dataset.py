@@ -58,7 +58,8 @@ if fleet.is_worker():
     dataset.set_use_var(used)
     dataset.set_filelist([os.path.join("data", "%d-%d" % (rank, at)) for at in range(N_FILES)])
     # A process of its own, which is killed with the trainer.
-    dataset.set_pipe_command("sed 's/ *$//' | cat")
+    paced = os.path.join(os.path.dirname(os.path.abspath(__file__)), "paced.py")
+    dataset.set_pipe_command("python -S %s" % paced if kind == "queue" else "sed 's/ *$//' | cat")
     if kind != "queue":
         dataset.load_into_memory()
     seen = []

@@ -12,7 +12,7 @@ use crate::shuffle::{self, Exchange};
 
 /// How many samples a trainer holds after a global shuffle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct SampleCounts {
     /// Samples in memory.
     pub n_samples: u64,
     /// Samples that were left out, because their names had not as many as they should.
@@ -52,12 +52,13 @@ impl Dataset {
         Ok(())
     }
 
-    /// The same, and keeps in a file what came here, so that a new process can have it again
-    /// ([`Dataset::take_kept`]).
+    /// Like [`Dataset::global_shuffle`], and keeps the samples of this trainer in a file, so that a
+    /// new process can read them ([`Dataset::take_kept`]).
     ///
-    /// Returns when all trainers have their files. Trainers that do it again, because one of them
-    /// died meanwhile, trade again if a file is missing, and use their files if none is. Also returns
-    /// the file of the shuffle before, which only a process needs that goes back behind this one.
+    /// Returns when all trainers have their files. If trainers do this again because one of them
+    /// died meanwhile, they use their files, or exchange again if a file is missing. Also returns
+    /// the file of the shuffle before, which is only needed by a process that goes back behind this
+    /// one.
     pub fn global_shuffle_kept(
         &mut self,
         exchange: Option<&dyn Exchange>,
@@ -85,8 +86,8 @@ impl Dataset {
     /// the dataset must hold what it held before that shuffle.
     ///
     /// A file that is not there was removed because a later one took its place. Then the dataset only
-    /// counts its samples ([`Held`]), until it takes that one. Returns the file before, as above.
-    pub fn take_kept(&mut self, path: &Path, held: Held) -> Result<Option<PathBuf>> {
+    /// counts its samples ([`SampleCounts`]), until it takes that one. Returns the file before, as above.
+    pub fn take_kept(&mut self, path: &Path, held: SampleCounts) -> Result<Option<PathBuf>> {
         self.only_in_memory("global shuffle", "global_shuffle")?;
         self.wait_loaded()?;
         match share::read(path, &self.facts(), &self.settings.slots)? {
@@ -102,8 +103,8 @@ impl Dataset {
     }
 
     /// What it holds after a global shuffle.
-    pub fn held(&self) -> Held {
-        Held { n_samples: self.len(), n_unmerged: self.n_unmerged }
+    pub fn held(&self) -> SampleCounts {
+        SampleCounts { n_samples: self.len(), n_unmerged: self.n_unmerged }
     }
 
     /// The samples after a global shuffle, and how many it left out; those here stay as they are.

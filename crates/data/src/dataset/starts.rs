@@ -25,12 +25,12 @@ impl Dataset {
         Ok(self.readers(&pass, streams))
     }
 
-    /// Begins a pass whose readers know where they stand, or goes on with one: exactly the samples
-    /// that follow, in the same batches. Also says where the readers begin.
+    /// Begins a pass whose readers know their positions, or resumes one: exactly the samples that
+    /// follow, in the same batches. Also returns where the readers begin.
     ///
-    /// Which thread reads which file is fixed by the numbers of both, so that a position is a few
-    /// numbers, and that each thread gets the same batches in every run. The price: a thread that is
-    /// done with its files does not help the others.
+    /// Which thread reads which file depends only on their numbers. So a position is a few numbers,
+    /// and each thread gets the same batches in every run. The price: a thread that is done with
+    /// its files does not help the others.
     pub fn start_at(
         &mut self,
         n_threads: usize,

@@ -15,8 +15,8 @@ const KEEPER: &str = "trap '' INT TERM HUP QUIT; read -r _; kill -9 0";
 
 /// A group of processes that does not outlive this value, nor this process.
 pub(super) struct Group {
-    /// The first keeper. It is waited for last of all: until then, its number is that of the group
-    /// even if somebody has killed it.
+    /// The first keeper. It is reaped last: until then its process id is that of the group, even if
+    /// it was killed.
     leader: Child,
     /// Those that took its place.
     keepers: Vec<Child>,
@@ -32,7 +32,7 @@ impl Group {
         command.process_group(self.leader.id().cast_signed()).spawn()
     }
 
-    /// Starts another keeper if somebody has killed the last.
+    /// Starts another keeper if the last one was killed.
     pub(super) fn keep(&mut self) -> io::Result<()> {
         let is_there = match self.keepers.last_mut() {
             Some(keeper) => keeper.try_wait()?.is_none(),

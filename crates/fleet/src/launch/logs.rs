@@ -18,9 +18,9 @@ pub(super) struct Logs {
 }
 
 impl Logs {
-    /// Takes a folder, or one inside of it while another job writes there. Where no lock can be had
-    /// (a full or foreign folder), it is taken without. Launchers of one job on several nodes may
-    /// share a folder: their files have different names.
+    /// Takes a folder, or a folder inside it while another job writes there. If no lock is possible
+    /// (a full or foreign folder), it is used without one. Launchers of one job on several nodes
+    /// may share a folder, because their files have different names.
     pub(super) fn take(wanted: &Path, node: Option<&str>) -> Self {
         let lock = lock_file(wanted, node.unwrap_or_default());
         let is_taken = |file: &File| matches!(file.try_lock(), Err(TryLockError::WouldBlock));

@@ -15,7 +15,7 @@ use crate::env::RESTARTS;
 use crate::error::{Error, Result};
 use crate::lines;
 use crate::pipes;
-use crate::role::Part;
+use crate::role::RoleKind;
 use crate::signals::{SIGTERM, is_from_outside, name_of};
 
 /// How much of a failed process's log is shown.
@@ -79,7 +79,7 @@ impl<'a> Member<'a> {
         !self.was_told && self.status.is_some_and(|status| status.success())
     }
 
-    /// Whether it has ended otherwise than it should, for good.
+    /// Whether it has failed and will not be started again.
     pub(super) fn has_failed(&self) -> bool {
         self.status.is_some() && !self.is_well() && self.due.is_none()
     }
@@ -92,9 +92,9 @@ impl<'a> Member<'a> {
     /// Whether it ended as one should that was asked to by the launcher. A trainer need not know the
     /// signal.
     pub(super) fn ended_when_asked(&self) -> bool {
-        let is_asked = |status: ExitStatus| match self.process.part {
-            Part::Server => status.success(),
-            Part::Trainer => {
+        let is_asked = |status: ExitStatus| match self.process.kind {
+            RoleKind::Server => status.success(),
+            RoleKind::Trainer => {
                 let by_signal = status.signal() == Some(SIGTERM);
                 status.success() || by_signal || status.code() == Some(128 + SIGTERM)
             }
@@ -102,9 +102,9 @@ impl<'a> Member<'a> {
         self.due.is_none() && self.status.is_some_and(is_asked)
     }
 
-    /// Whether the job goes on without it, if it has failed.
+    /// Whether the job continues without it, if it has failed.
     pub(super) fn is_expendable(&self, job: &Job) -> bool {
-        job.tolerates_lost_trainers && self.process.part == Part::Trainer
+        job.tolerates_lost_trainers && self.process.kind == RoleKind::Trainer
     }
 
     /// Notes that it has ended. A process that cannot be asked counts as running; its end will come.
@@ -114,23 +114,24 @@ impl<'a> Member<'a> {
         }
         self.status = self.child.try_wait().unwrap_or(None);
         self.ended = self.status.map(|_| Instant::now());
-        let told = match self.process.part {
-            Part::Server => lines::SIGNALLED,
-            Part::Trainer => train::remote::ENDS,
+        let told = match self.process.kind {
+            RoleKind::Server => lines::SIGNALLED,
+            RoleKind::Trainer => train::remote::ENDS,
         };
         self.was_told = self.is_well() && self.last_lines().iter().any(|line| line.contains(told));
     }
 
     /// Whether it needs servers, because it was started again and has not come to its end.
     pub(super) fn needs_servers(&self) -> bool {
-        self.process.part == Part::Trainer && self.n_restarts > 0 && self.is_running()
+        self.process.kind == RoleKind::Trainer && self.n_restarts > 0 && self.is_running()
     }
 
     /// Starts a server again that has ended because all trainers had completed: one of them died
     /// after that, and needs what the server has kept.
     pub(super) fn serve_again(&mut self, console: &mut Console) {
         let is_over = self.ended.is_some_and(|ended| ended.elapsed() >= SERVED);
-        if self.process.part == Part::Server && self.is_well() && is_over && self.due.is_none() {
+        if self.process.kind == RoleKind::Server && self.is_well() && is_over && self.due.is_none()
+        {
             self.due = Some(Instant::now());
             let name = &self.process.name;
             console.say(&format!("{name} is started again, for a worker that was"));
@@ -227,8 +228,8 @@ impl<'a> Member<'a> {
 }
 
 impl Starter<'_> {
-    /// Starts a process. With a line, its log goes on with it; without, the log begins anew. Also says
-    /// where in the log what it writes begins.
+    /// Starts a process. With a line, its log is continued with that line; without, the log is
+    /// emptied. Also returns where in the log its output begins.
     fn spawn(
         self,
         process: &Process,

@@ -43,7 +43,7 @@ pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i3
     finish(run(console), options::PS_USAGE, console)
 }
 
-/// Runs a job with servers to its end, with other numbers of servers if somebody wants them.
+/// Runs a job with servers to its end. The number of servers may change meanwhile.
 fn run_ps(
     mut options: PsOptions,
     mut line: Option<String>,
@@ -55,10 +55,10 @@ fn run_ps(
         let mut job = plan::ps(options.clone())?;
         job.lines.extend(line.take());
         job.tolerates_lost_trainers = flags.tolerate_lost_trainers();
-        let node = options.node.as_deref();
-        let snapshots = recover::prepare(&mut job, node, &options.recovery, &flags)?;
+        let snapshots = recover::prepare(&mut job, &options, &flags)?;
         if let Some(folder) = &job.snapshots {
-            // Whoever asked for this size has it; what was asked for before this launcher came is old.
+            // A request for this size is met. An older request, from before this launcher, is out
+            // of date.
             scale::answer(folder, &format!("the job has {} servers", job.n_servers))?;
         }
         let ended = supervisor::run(&job, host, console)?;

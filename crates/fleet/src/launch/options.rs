@@ -21,12 +21,13 @@ usage: launch_ps [options] script [arguments]
   --node_ip IP            this machine
   --print_config BOOL     say what is started (True)
   --snapshot_dir DIR      where snapshots of the job go; a launcher that is started again with the same
-                          folder goes on where the job was
+                          folder goes on where the job was (LOG_DIR/snapshots if only
+                          --snapshot_secs or --max_restarts is given)
   --snapshot_secs S       how often snapshots are written (1)
   --resume DIR            go on from the snapshots in DIR, also with other numbers of processes
   --max_restarts N        how often a process that died is started again within 10 minutes (5 with
-                          --snapshot_dir, otherwise 0: the job ends)
-  --grace_secs S          how long processes may take to end after SIGTERM (30 with --snapshot_dir,
+                          snapshots, otherwise 0: the job ends)
+  --grace_secs S          how long processes may take to end after SIGTERM (30 with snapshots,
                           otherwise 3)
 The script is a Python script (.py) or any executable.";
 
@@ -117,7 +118,7 @@ pub struct CollectiveOptions {
     pub node: Option<String>,
     /// First port of the processes.
     pub start_port: Option<u16>,
-    /// The cards that scripts are told of.
+    /// The cards that scripts are given.
     pub gpus: Vec<String>,
     /// Where logs go; this terminal without one.
     pub log_dir: Option<PathBuf>,
@@ -142,7 +143,7 @@ pub struct ScaleOptions {
 
 /// Reads the command line of `scale`; None when it asks for help.
 pub fn scale(arguments: &[String]) -> Result<Option<ScaleOptions>> {
-    // Options may stand on both sides of the folder.
+    // Options may be on both sides of the folder.
     let at = arguments.iter().position(|argument| !argument.starts_with('-'));
     let arguments = match at {
         Some(0) => [&arguments[1..], &arguments[..1]].concat(),

@@ -9,7 +9,7 @@ use super::ports::{Ports, START};
 use super::restarts::Policy;
 use crate::env::{PROXIES, Vars};
 use crate::error::{Result, Usage};
-use crate::role::Part;
+use crate::role::RoleKind;
 
 /// What scripts are run with.
 #[derive(Clone, Debug)]
@@ -20,13 +20,13 @@ pub struct Host {
     pub alias: Option<PathBuf>,
 }
 
-/// A process that is to be started.
+/// A process to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
-    /// What it is called when people are told of it: `server 0`, `worker 1`.
+    /// Its name in messages: `server 0`, `worker 1`.
     pub(crate) name: String,
     /// What it does.
-    pub(crate) part: Part,
+    pub(crate) kind: RoleKind,
     /// Its number among those that do the same, on all machines.
     pub(crate) id: usize,
     /// Variables that are set for it.
@@ -48,7 +48,7 @@ pub(crate) struct Job {
     pub(crate) script: Script,
     /// Whether other machines are part of it: then servers outlive the trainers of this one.
     pub(crate) is_wide: bool,
-    /// Whether it goes on without trainers that fail, as long as there are others.
+    /// Whether it continues without trainers that fail, as long as there are others.
     pub(crate) tolerates_lost_trainers: bool,
     /// What happens when a process dies.
     pub(crate) policy: Policy,
@@ -159,7 +159,7 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
         }
         (false, false) => None,
     };
-    let whole = Whole { nodes: &nodes, servers: &servers, n_trainers };
+    let whole = WholeJob { nodes: &nodes, servers: &servers, n_trainers };
     let processes = whole.processes(&options, &own);
     Ok(Job {
         processes,
@@ -177,23 +177,23 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
 }
 
 /// All machines, servers and trainers of a job.
-struct Whole<'a> {
+struct WholeJob<'a> {
     nodes: &'a Nodes,
     servers: &'a [Endpoint],
     n_trainers: usize,
 }
 
-impl Whole<'_> {
+impl WholeJob<'_> {
     /// The processes of this machine: these servers, and its trainers.
     fn processes(&self, options: &PsOptions, own: &[usize]) -> Vec<Process> {
         let (list, n_trainers) = (joined(self.servers), self.n_trainers);
-        let shared = |part: &str| {
-            let part = part.to_string();
+        let shared = |kind: &str| {
+            let kind = kind.to_string();
             vec![
                 ("PADDLE_PSERVERS_IP_PORT_LIST", list.clone()),
                 ("PADDLE_TRAINERS_NUM", n_trainers.to_string()),
-                ("TRAINING_ROLE", part.clone()),
-                ("PADDLE_TRAINING_ROLE", part),
+                ("TRAINING_ROLE", kind.clone()),
+                ("PADDLE_TRAINING_ROLE", kind),
             ]
         };
         let server = |&at: &usize| {
@@ -202,14 +202,14 @@ impl Whole<'_> {
             variables.push(("POD_IP", self.servers[at].host.clone()));
             variables.push(("PADDLE_PSERVER_ID", at.to_string()));
             let log = Some(options.log_dir.join(format!("serverlog.{at}")));
-            Process { name: format!("server {at}"), part: Part::Server, id: at, variables, log }
+            Process { name: format!("server {at}"), kind: RoleKind::Server, id: at, variables, log }
         };
         let trainer = |at: usize| {
             let id = self.nodes.own * options.n_trainers + at;
             let mut variables = shared("TRAINER");
             variables.push(("PADDLE_TRAINER_ID", id.to_string()));
             let log = Some(options.log_dir.join(format!("workerlog.{id}")));
-            Process { name: format!("worker {id}"), part: Part::Trainer, id, variables, log }
+            Process { name: format!("worker {id}"), kind: RoleKind::Trainer, id, variables, log }
         };
         let mut processes: Vec<_> = own.iter().map(server).collect();
         processes.extend((0..options.n_trainers).map(trainer));
@@ -232,24 +232,34 @@ fn endpoints(
     lines: &mut Vec<String>,
 ) -> Result<Vec<Endpoint>> {
     let n = options.n_servers.unwrap_or(2);
-    let start = first_port(options.start_port, (nodes, n, "--start_port"), ports, lines)?;
+    let option = PortOption { name: "--start_port", value: options.start_port };
+    let start = first_port(option, nodes, n, ports, lines)?;
     Ok(spread(nodes, start, n))
+}
+
+/// An option that says the first port.
+#[derive(Clone, Copy)]
+struct PortOption {
+    name: &'static str,
+    /// Nothing if the user has not given it.
+    value: Option<u16>,
 }
 
 /// The first of `n` ports on this machine.
 fn first_port(
-    wanted: Option<u16>,
-    (nodes, n, option): (&Nodes, usize, &'static str),
+    option: PortOption,
+    nodes: &Nodes,
+    n: usize,
     ports: &mut Ports,
     lines: &mut Vec<String>,
 ) -> Result<u16> {
-    if let Some(start) = wanted.or(nodes.is_wide().then_some(START)) {
+    if let Some(start) = option.value.or(nodes.is_wide().then_some(START)) {
         if usize::from(start) + n > 1 + usize::from(u16::MAX) {
             let (value, expected) = (start.to_string(), "low enough for a port each");
-            return Err(Usage::BadValue { option, value, expected }.into());
+            return Err(Usage::BadValue { option: option.name, value, expected }.into());
         }
         let own = Nodes { all: vec![nodes.own().to_string()], own: 0 };
-        ports.take(&spread(&own, start, n), option)?;
+        ports.take(&spread(&own, start, n), option.name)?;
         return Ok(start);
     }
     let start = ports.choose(nodes.own(), START, n)?;
@@ -283,8 +293,8 @@ pub(crate) fn collective(
     if n == 0 {
         return Err(Usage::Nobody("trainer").into());
     }
-    let start =
-        first_port(options.start_port, (&nodes, n, "--started_port"), &mut ports, &mut lines)?;
+    let option = PortOption { name: "--started_port", value: options.start_port };
+    let start = first_port(option, &nodes, n, &mut ports, &mut lines)?;
     let endpoints = spread(&nodes, start, n);
     let list = joined(&endpoints);
     if options.is_verbose {
@@ -303,7 +313,7 @@ pub(crate) fn collective(
             ("PADDLE_TRAINING_ROLE", "TRAINER".to_string()),
         ];
         let log = options.log_dir.as_ref().map(|folder| folder.join(format!("workerlog.{at}")));
-        Process { name: format!("worker {id}"), part: Part::Trainer, id, variables, log }
+        Process { name: format!("worker {id}"), kind: RoleKind::Trainer, id, variables, log }
     };
     let processes = (0..n).map(trainer).collect();
     Ok(Job {

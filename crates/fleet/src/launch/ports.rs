@@ -67,7 +67,7 @@ fn check_host(host: &str, option: &'static str) -> Result<()> {
     }
 }
 
-/// Takes all of these ports, or says which is not to be had.
+/// Takes all of these ports, or returns the one that is not free.
 fn claim_all(host: &str, ports: Range<u16>) -> std::result::Result<Vec<File>, u16> {
     let mut locks = Vec::new();
     for port in ports {
@@ -76,8 +76,8 @@ fn claim_all(host: &str, ports: Range<u16>) -> std::result::Result<Vec<File>, u1
     Ok(locks)
 }
 
-/// Takes one port, unless somebody has it. Where no lock can be had (a full or foreign folder), an
-/// unused port is taken without.
+/// Takes one port, unless it is taken. If no lock is possible (a full or foreign folder), an unused
+/// port is taken without one.
 fn claim(endpoint: &Endpoint) -> Option<Option<File>> {
     let lock = lock_file(endpoint);
     if let Some(file) = &lock

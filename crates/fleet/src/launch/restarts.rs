@@ -32,7 +32,7 @@ pub(crate) struct Policy {
 pub(super) struct Death {
     pub(super) at: Instant,
     pub(super) lived: Duration,
-    /// Somebody killed it: that is not its fault.
+    /// It was killed from outside: that is not its fault.
     pub(super) is_from_outside: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Next {
 /// Why a process is not started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// Nobody wants processes to be started again.
+    /// Processes are not started again in this job.
     NotWanted,
     /// So often it was, within [`WINDOW`].
     TooOften(usize),

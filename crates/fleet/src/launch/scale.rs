@@ -1,8 +1,9 @@
 //! Another number of servers for a job that runs: `paddlewheel scale DIR --servers N`.
 //!
-//! The command writes what is wanted into the folder of snapshots. The launcher of the job finds it there, has everybody write a
-//! snapshot and end, and starts the processes again with that number of servers. Each server takes its rows from the
-//! snapshots of all, and scripts go on where they were. The launcher answers in another file of the folder.
+//! The command writes the wanted number into the folder of snapshots. The launcher of the job finds
+//! it there, makes all processes write a snapshot and end, and starts them again with that number
+//! of servers. Each server takes its rows from the snapshots of all servers, and scripts continue
+//! where they were. The launcher answers in another file of the folder.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -24,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The word before the reason of a refusal.
 const REFUSED: &str = "refused";
 
-/// The number of servers that somebody wants of this job.
+/// The number of servers that this job should have, if it was asked for.
 pub(super) fn wanted(folder: &Path) -> Option<usize> {
     let text = fs::read_to_string(folder.join(WANTED)).ok()?;
     text.strip_prefix("servers ")?.trim_end().parse().ok().filter(|&n| n > 0)
@@ -36,7 +37,7 @@ pub(super) fn answer(folder: &Path, text: &str) -> Result<()> {
     remove(folder, WANTED)
 }
 
-/// The same for a request that cannot be met.
+/// Refuses a request for another number of servers.
 pub(super) fn refuse(folder: &Path, why: &str) -> Result<()> {
     answer(folder, &format!("{REFUSED} {why}"))
 }
@@ -77,7 +78,7 @@ pub(super) fn ask(options: &ScaleOptions, console: &mut Console) -> Result<()> {
     }
 }
 
-/// Writes a file as a whole: whoever looks finds the old or the new one.
+/// Replaces a file atomically: a reader finds the old or the new one.
 fn put(folder: &Path, name: &str, text: &str) -> Result<()> {
     let (fresh, path) = (folder.join(format!("{name}.new")), folder.join(name));
     let written = File::create(&fresh).and_then(|mut file| {

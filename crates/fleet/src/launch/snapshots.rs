@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::options::Script;
 use super::plan::{Job, Process};
 use crate::error::{Result, SnapshotError};
-use crate::role::Part;
+use crate::role::RoleKind;
 
 /// The format of `job`.
 const VERSION: u32 = 1;
@@ -144,7 +144,7 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Takes the folder, or says why it cannot be had.
+    /// Takes the folder, or returns why that is impossible.
     pub(super) fn take(wanted: &Wanted<'_>) -> Result<Self> {
         let resume = wanted.resume.map(checked).transpose()?;
         let folder = wanted.folder;
@@ -174,15 +174,15 @@ impl Snapshots {
         Ok(Self { folder, resume, is_begun, suffix, _lock: lock })
     }
 
-    /// Forgets a job that came to its end: the same command begins anew. Of a shared folder each
-    /// launcher clears what belongs to its own processes.
+    /// Clears the folder of a job that has finished: the same command starts again from the
+    /// beginning. In a shared folder, each launcher clears the files of its own processes.
     pub(super) fn clear_finished(&mut self, own: &[Process]) -> Result<bool> {
         let mark = self.finished();
         if !self.is_begun || self.resume.as_ref() == Some(&self.folder) || !mark.exists() {
             return Ok(false);
         }
         for process in own {
-            let folder = self.folder.join(folder_of(process.part, process.id));
+            let folder = self.folder.join(folder_of(process.kind, process.id));
             match fs::remove_dir_all(&folder) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(unusable(&folder, error).into());
@@ -219,8 +219,8 @@ pub(super) fn n_servers(folder: &Path) -> Result<usize> {
     Ok(read_job(folder)?.ok_or_else(nothing)?.n_servers)
 }
 
-/// Takes a lock; whether somebody else has it. A process that was just started may hold the locks of
-/// the one that started it for a moment.
+/// Takes a lock. Returns whether another process has it. A process that was just started may hold
+/// the locks of its parent for a moment.
 fn is_locked(lock: &File) -> bool {
     let deadline = Instant::now() + LOCK_WAIT;
     while matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
@@ -233,10 +233,10 @@ fn is_locked(lock: &File) -> bool {
 }
 
 /// The folder of a process, in that of the job.
-fn folder_of(part: Part, id: usize) -> String {
-    match part {
-        Part::Server => format!("server.{id}"),
-        Part::Trainer => format!("trainer.{id}"),
+fn folder_of(kind: RoleKind, id: usize) -> String {
+    match kind {
+        RoleKind::Server => format!("server.{id}"),
+        RoleKind::Trainer => format!("trainer.{id}"),
     }
 }
 

@@ -13,7 +13,7 @@ use super::plan::{Host, Job};
 use super::scale;
 use crate::error::{Error, Result};
 use crate::lines;
-use crate::role::Part;
+use crate::role::RoleKind;
 use crate::signals::{SIGTERM, Signals, name_of};
 
 /// How often processes are looked after.
@@ -42,7 +42,8 @@ pub(super) fn run(job: &Job, host: &Host, console: &mut Console) -> Result<Ended
     }
     let mut processes = Processes::start(Starter { job, host })?;
     let end = processes.watch(&signals, console)?;
-    let has_servers = processes.members.iter().any(|member| member.process.part == Part::Server);
+    let has_servers =
+        processes.members.iter().any(|member| member.process.kind == RoleKind::Server);
     match &end {
         End::Done if has_servers => {
             console.say(lines::WORKERS_EXIT);
@@ -92,9 +93,9 @@ enum End {
     Done,
     /// This process failed.
     Failed(usize),
-    /// Somebody wants it to end.
+    /// The user wants it to end.
     Signal(i32),
-    /// Somebody wants it to have so many servers.
+    /// The user wants this number of servers.
     Scale(usize),
 }
 
@@ -123,7 +124,8 @@ impl<'a> Processes<'a> {
         self.members.iter_mut().for_each(Member::look);
     }
 
-    /// Waits until trainers are through, somebody fails for good, or somebody wants an end.
+    /// Waits until the trainers are done, a process fails and is not started again, or the user
+    /// wants the job to end.
     fn watch(&mut self, signals: &Signals, console: &mut Console) -> Result<End> {
         let (mut is_told, mut reported) = (false, BTreeSet::new());
         loop {
@@ -134,7 +136,7 @@ impl<'a> Processes<'a> {
             if let Some(n) = self.size_wanted()? {
                 return Ok(End::Scale(n));
             }
-            let trainers_done = self.are_through(Part::Trainer);
+            let trainers_done = self.are_through(RoleKind::Trainer);
             // A server may fail when its last trainer is gone; then the job is done all the same.
             if trainers_done && !self.job.is_wide {
                 return Ok(End::Done);
@@ -152,7 +154,7 @@ impl<'a> Processes<'a> {
             if let Some(who) = self.first_failed() {
                 return Ok(End::Failed(who));
             }
-            if trainers_done && self.are_through(Part::Server) {
+            if trainers_done && self.are_through(RoleKind::Server) {
                 return Ok(End::Done);
             }
             if trainers_done && !is_told {
@@ -169,7 +171,7 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// Another number of servers that somebody wants, if this job can have it.
+    /// Another number of servers that the user wants, if this job can have it.
     fn size_wanted(&self) -> Result<Option<usize>> {
         let Some(folder) = &self.job.snapshots else { return Ok(None) };
         let Some(n) = scale::wanted(folder) else { return Ok(None) };
@@ -184,14 +186,14 @@ impl<'a> Processes<'a> {
     }
 
     /// Whether all of a kind have ended well. Of those that a job can do without one is enough.
-    fn are_through(&self, part: Part) -> bool {
-        let those = || self.members.iter().filter(|member| member.process.part == part);
+    fn are_through(&self, kind: RoleKind) -> bool {
+        let those = || self.members.iter().filter(|member| member.process.kind == kind);
         let is_lost = |m: &Member<'_>| m.has_failed() && m.is_expendable(self.job);
         let any = those().next().is_none() || those().any(Member::is_well);
         any && those().all(|member| member.is_well() || is_lost(member))
     }
 
-    /// Who has failed without ending the job: some, but not all.
+    /// The processes that have failed without ending the job: some, but not all.
     fn lost(&self) -> Vec<usize> {
         let (mut lost, mut n_left) = (Vec::new(), 0);
         for (at, member) in self.members.iter().enumerate() {
@@ -247,13 +249,13 @@ impl<'a> Processes<'a> {
     }
 
     fn progress(&self) -> String {
-        let running = |part| {
-            let is_running = |m: &&Member<'_>| m.is_running() && m.process.part == part;
+        let running = |kind| {
+            let is_running = |m: &&Member<'_>| m.is_running() && m.process.kind == kind;
             self.members.iter().filter(is_running).count()
         };
-        let (servers, workers) = (running(Part::Server), running(Part::Trainer));
+        let (servers, workers) = (running(RoleKind::Server), running(RoleKind::Trainer));
         let seconds = self.start.elapsed().as_secs();
-        let mut trainers = self.members.iter().filter(|m| m.process.part == Part::Trainer);
+        let mut trainers = self.members.iter().filter(|m| m.process.kind == RoleKind::Trainer);
         let last = trainers.next().and_then(|member| member.last_lines().pop());
         let clock = format!("{:02}:{:02}", seconds / 60, seconds % 60);
         format!("{clock} {servers} servers, {workers} workers | {}", last.unwrap_or_default())

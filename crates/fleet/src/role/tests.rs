@@ -58,7 +58,7 @@ fn the_names_before_fleet() {
     assert_eq!(server.endpoint().unwrap().to_string(), "192.168.1.2:6174");
     let trainer = [&all[..], &[("PADDLE_TRAINING_ROLE", "TRAINER")]].concat();
     let trainer = from_environment(&vars(&trainer)).unwrap();
-    assert_eq!((trainer.part, trainer.id, trainer.n_trainers), (Part::Trainer, 1, 2));
+    assert_eq!((trainer.kind, trainer.id, trainer.n_trainers), (RoleKind::Trainer, 1, 2));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn cause(error: Error) -> Error {
 #[test]
 fn what_does_not_fit_together_is_told() {
     let error = cause(cloud(&[("TRAINING_ROLE", "BOSS")]).unwrap_err());
-    assert!(matches!(error, Error::UnknownPart { ref value, .. } if value == "BOSS"), "{error}");
+    assert!(matches!(error, Error::UnknownRole { ref value, .. } if value == "BOSS"), "{error}");
     let away = [("TRAINING_ROLE", "PSERVER"), ("POD_IP", "127.0.0.1"), ("PADDLE_PORT", "1")];
     let error = cause(cloud(&away).unwrap_err());
     assert!(matches!(error, Error::NotAServer { ref servers, .. } if servers.len() == 2));
@@ -144,7 +144,7 @@ fn general_roles() {
     ];
     let by_number = [&all[..], &[("PADDLE_PSERVER_ID", "0")]].concat();
     let server = general_from_environment(&vars(&by_number)).unwrap();
-    assert_eq!((server.part, server.id, server.n_trainers), (Part::Server, 0, 2));
+    assert_eq!((server.kind, server.id, server.n_trainers), (RoleKind::Server, 0, 2));
     let error = general_from_environment(&vars(&all)).unwrap_err();
     assert!(matches!(error, Error::MissingVariable { name: "POD_IP", .. }), "{error}");
 }
@@ -153,7 +153,7 @@ fn general_roles() {
 fn what_users_say() {
     let good = UserDefined {
         current_id: 5,
-        part: Part::Trainer,
+        kind: RoleKind::Trainer,
         n_trainers: 2,
         servers: vec!["a:1".into(), "b:1".into()],
     };
@@ -170,7 +170,7 @@ fn what_users_say() {
     check(negative, "current_id must be greater than or equal to 0");
     let nobody = UserDefined { n_trainers: 0, ..good.clone() };
     check(nobody, "worker_num must be greater than 0");
-    let far = UserDefined { part: Part::Server, ..good };
+    let far = UserDefined { kind: RoleKind::Server, ..good };
     check(
         far,
         "if role is Role.SERVER, current_id must be less than or equal to len(server_endpoints) - 1",
@@ -187,8 +187,8 @@ fn ranks_of_mpi() {
     };
     let here = [("OMPI_COMM_WORLD_LOCAL_SIZE", "4")];
     let (server, trainer) = (rank("2", &here).unwrap(), rank("1", &here).unwrap());
-    assert_eq!((server.part, server.id), (Part::Server, 1));
-    assert_eq!((trainer.part, trainer.id, trainer.n_trainers), (Part::Trainer, 0, 2));
+    assert_eq!((server.kind, server.id), (RoleKind::Server, 1));
+    assert_eq!((trainer.kind, trainer.id, trainer.n_trainers), (RoleKind::Trainer, 0, 2));
     assert_eq!(server.servers, trainer.servers);
     let ports: Vec<_> = server.servers.iter().map(|server| server.port).collect();
     assert!(ports[0] != ports[1] && ports.iter().all(|port| (60_001..=64_000).contains(port)));
@@ -197,7 +197,7 @@ fn ranks_of_mpi() {
     let away = rank("0", &list).unwrap();
     assert_eq!(away.endpoint().unwrap().to_string(), "a:9");
     let pmi = [("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PADDLE_PSERVERS", "a")];
-    assert_eq!(mpi_symmetric(&vars(&pmi)).unwrap().part, Part::Trainer);
+    assert_eq!(mpi_symmetric(&vars(&pmi)).unwrap().kind, RoleKind::Trainer);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn files_are_split_in_neighbours() {
             let servers = vec!["a:1".to_string()];
             let wanted = UserDefined {
                 current_id: id.into(),
-                part: Part::Trainer,
+                kind: RoleKind::Trainer,
                 n_trainers: n_trainers.into(),
                 servers,
             };

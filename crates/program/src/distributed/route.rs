@@ -79,8 +79,8 @@ pub struct Recv {
 pub struct LookUp {
     /// The parts of the table.
     pub pieces: Vec<Piece>,
-    /// Who has which row.
-    pub deal: Deal,
+    /// Which part has which row.
+    pub partition: IdPartition,
     /// The id that reads as zeros.
     pub padding: Option<i64>,
     /// Rows that do not exist are not made.
@@ -93,14 +93,14 @@ pub struct LookUp {
     pub ids: Vec<String>,
 }
 
-/// How ids are dealt out to the parts of a table.
+/// How ids are partitioned among the parts of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deal {
-    /// By the rows that each part has; servers count them from 0.
-    Rows,
-    /// By a hash of the id; every part is as high as the whole, and ids stay as they are.
+pub enum IdPartition {
+    /// By ranges of rows. Each server counts its rows from 0.
+    Range,
+    /// By a hash of the id. Every part has the height of the whole table, and ids are not changed.
     Hash,
-    /// The op has done it: a list of ids for each part.
+    /// The op has done it already: it has a list of ids for each part.
     Done,
 }
 
@@ -259,11 +259,11 @@ fn read_look_up(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUp> {
     };
     let (names, sections) = (op.attrs.strs("table_names")?, op.attrs.ints("height_sections")?);
     let from = servers.numbers(endpoints)?;
-    let (deal, pieces) = match Spread::of(&op.attrs)? {
+    let (partition, pieces) = match Spread::of(&op.attrs)? {
         // A part without rows is never asked.
         Spread::Range => {
             let names = &names[..names.len().min(sections.len())];
-            (Deal::Rows, servers.pieces(names, &from, &sections)?)
+            (IdPartition::Range, servers.pieces(names, &from, &sections)?)
         }
         Spread::Hash => {
             let rows = 0..sections.iter().sum();
@@ -271,7 +271,7 @@ fn read_look_up(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUp> {
                 servers.piece(name, server, block, rows.clone())
             };
             let all = names.iter().zip(&from).enumerate();
-            (Deal::Hash, all.map(part).collect::<Result<_>>()?)
+            (IdPartition::Hash, all.map(part).collect::<Result<_>>()?)
         }
     };
     let table = op.input_names("W").first();
@@ -279,7 +279,7 @@ fn read_look_up(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUp> {
     let width = placed.and_then(|piece| piece.origin_dims.get(1).copied()).unwrap_or(0);
     Ok(LookUp {
         pieces,
-        deal,
+        partition,
         padding: Some(op.attrs.int("padding_idx", -1)?).filter(|&id| id != -1),
         peek: op.attrs.bool("is_test", false)?,
         width: usize::try_from(width).unwrap_or(0),
@@ -295,7 +295,7 @@ fn read_shards(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUp> {
     let from = servers.numbers(op.attrs.strs("epmap")?)?;
     Ok(LookUp {
         pieces: servers.copies(table, &from)?,
-        deal: Deal::Done,
+        partition: IdPartition::Done,
         padding: None,
         peek: false,
         width: 0,

@@ -2,7 +2,7 @@
 //!
 //! The first of equal ones wins. `keepdims` leaves the axis in, with size 1.
 
-use tensor::{Around, DType, Number, RANK_MAX, Shape};
+use tensor::{AxisSplit, DType, Number, RANK_MAX, Shape};
 
 use super::{Grad, Infer, Op, Run, dims, for_int, for_number};
 use crate::attr::Attrs;
@@ -64,7 +64,7 @@ fn without(shape: Shape, axis: usize) -> Shape {
 }
 
 /// The place of the extreme among the elements that result `at` stands for.
-fn find<T: Number>(x: &[T], at: usize, around: Around, largest: bool) -> usize {
+fn find<T: Number>(x: &[T], at: usize, around: AxisSplit, largest: bool) -> usize {
     let (start, step) = (around.start(at), around.inner);
     let mut best = 0;
     for k in 1..around.size {

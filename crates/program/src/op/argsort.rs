@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use tensor::{Around, DType, Number};
+use tensor::{AxisSplit, DType, Number};
 
 use super::{Grad, Infer, Keep, Op, Run, dims, for_float, for_number};
 use crate::error::{Error, Result};
@@ -43,7 +43,13 @@ impl Op for Argsort {
     }
 }
 
-fn sort<T: Number>(x: &[T], out: &mut [T], indices: &mut [i64], around: Around, descending: bool) {
+fn sort<T: Number>(
+    x: &[T],
+    out: &mut [T],
+    indices: &mut [i64],
+    around: AxisSplit,
+    descending: bool,
+) {
     let mut places: Vec<usize> = Vec::new();
     let inner = around.inner;
     for start in (0..around.n_vectors()).map(|vector| around.start(vector)) {
@@ -73,7 +79,7 @@ impl Op for ArgsortGrad {
         dims::run_same(run, "X", "Out@GRAD")?;
         run.fill("X@GRAD", "X", |run, x, d_x| {
             let axis = dims::axis(run.attrs(), "axis", -1, x.shape().rank())?;
-            let Around { size, inner, .. } = x.shape().around(axis);
+            let AxisSplit { size, inner, .. } = x.shape().around(axis);
             for_float!(x.dtype(), run.input_name("X"), T => {
                 let (indices, d_out) = (run.data::<i64>("Indices")?, run.data::<T>("Out@GRAD")?);
                 let d_x = d_x.resize_zeroed::<T>(x.shape());

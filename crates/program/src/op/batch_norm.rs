@@ -5,7 +5,7 @@
 //! MeanOut = momentum Mean + (1 - momentum) mean. With `is_test` or `use_global_stats` the running
 //! ones are used instead and stay as they are. A batch of one number per channel passes unchanged.
 
-use tensor::{Around, Float, Shape, Tensor};
+use tensor::{AxisSplit, Float, Shape, Tensor};
 
 use super::{Grad, Infer, Keep, Op, Run, Traits, dims, for_float};
 use crate::attr::Attrs;
@@ -119,7 +119,7 @@ impl Op for BatchNorm {
 }
 
 /// X around its channels; the ports must have a number for each of them.
-fn around(run: &Run<'_>, ports: &[&str]) -> Result<Around> {
+fn around(run: &Run<'_>, ports: &[&str]) -> Result<AxisSplit> {
     let x = run.input("X")?.shape();
     if !(2..=5).contains(&x.rank()) {
         return Err(run.shape(RANK, "X"));
@@ -154,15 +154,15 @@ fn follow(run: &mut Run<'_>, momentum: f32, batch: [&Tensor; 2]) -> Result<()> {
 }
 
 /// Calls `f(channel, range of elements)` in the order of memory.
-fn for_each_channel(around: Around, mut f: impl FnMut(usize, std::ops::Range<usize>)) {
-    let Around { outer, size: n_channels, inner } = around;
+fn for_each_channel(around: AxisSplit, mut f: impl FnMut(usize, std::ops::Range<usize>)) {
+    let AxisSplit { outer, size: n_channels, inner } = around;
     for block in 0..outer * n_channels {
         f(block % n_channels, block * inner..(block + 1) * inner);
     }
 }
 
 /// Mean and biased variance of each channel.
-fn batch_stats<T: Float>(x: &[T], mean: &mut [T], variance: &mut [T], around: Around) {
+fn batch_stats<T: Float>(x: &[T], mean: &mut [T], variance: &mut [T], around: AxisSplit) {
     let n = T::of(around.n_vectors() as f64);
     mean.fill(T::zero());
     variance.fill(T::zero());
@@ -178,7 +178,7 @@ fn batch_stats<T: Float>(x: &[T], mean: &mut [T], variance: &mut [T], around: Ar
 struct Stats<'a, T> {
     mean: &'a [T],
     inv_std: &'a [T],
-    around: Around,
+    around: AxisSplit,
 }
 
 impl<T: Float> Stats<'_, T> {

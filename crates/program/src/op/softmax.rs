@@ -5,7 +5,7 @@
 use std::iter::StepBy;
 use std::ops::Range;
 
-use tensor::{Around, Float};
+use tensor::{AxisSplit, Float};
 
 use super::{Grad, Infer, Keep, Op, Run, Traits, dims, for_float};
 use crate::attr::Attrs;
@@ -63,8 +63,8 @@ impl Op for SoftmaxGrad {
 }
 
 /// The positions of the classes of each example, `size` of them `inner` apart.
-fn examples(around: Around) -> impl Iterator<Item = StepBy<Range<usize>>> {
-    let Around { outer, size, inner } = around;
+fn examples(around: AxisSplit) -> impl Iterator<Item = StepBy<Range<usize>>> {
+    let AxisSplit { outer, size, inner } = around;
     let starts = (0..outer).flat_map(move |o| (0..inner).map(move |i| o * size * inner + i));
     // The span ends at the last class itself, so a step beyond it is never taken.
     let span = (size * inner + 1).saturating_sub(inner);
@@ -72,7 +72,7 @@ fn examples(around: Around) -> impl Iterator<Item = StepBy<Range<usize>>> {
 }
 
 /// Softmax along the middle one of three dimensions.
-pub(super) fn softmax<T: Float>(x: &[T], out: &mut [T], around: Around) {
+pub(super) fn softmax<T: Float>(x: &[T], out: &mut [T], around: AxisSplit) {
     if around.inner == 1 {
         let size = around.size.max(1);
         x.chunks_exact(size).zip(out.chunks_exact_mut(size)).for_each(|(x, out)| row(x, out));
@@ -108,7 +108,7 @@ fn shifted<T: Float>(x: T, max: T) -> T {
     if x < bound { bound.exp() } else { x.exp() }
 }
 
-fn softmax_grad<T: Float>(out: &[T], d_out: &[T], d_x: &mut [T], around: Around) {
+fn softmax_grad<T: Float>(out: &[T], d_out: &[T], d_x: &mut [T], around: AxisSplit) {
     for at in examples(around) {
         let dot = at.clone().fold(T::zero(), |sum, i| sum + d_out[i] * out[i]);
         at.for_each(|i| d_x[i] = (d_out[i] - dot) * out[i]);

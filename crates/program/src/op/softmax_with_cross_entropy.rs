@@ -3,7 +3,7 @@
 //! The loss is computed from the logits (log-sum-exp), so that it stays finite. Classes lie along
 //! `axis`; with soft labels Loss = -sum(label log Softmax).
 
-use tensor::{Around, Float};
+use tensor::{AxisSplit, Float};
 
 use super::label::{self, Labels};
 use super::softmax::softmax;
@@ -74,7 +74,12 @@ fn log_sum_exp<T: Float>(x: &[T], classes: impl Iterator<Item = usize> + Clone) 
     max + sum.ln()
 }
 
-fn hard_loss<T: Float>(x: &[T], labels: &Labels<'_>, loss: &mut [T], around: Around) -> Result<()> {
+fn hard_loss<T: Float>(
+    x: &[T],
+    labels: &Labels<'_>,
+    loss: &mut [T],
+    around: AxisSplit,
+) -> Result<()> {
     for (row, loss) in loss.iter_mut().enumerate() {
         *loss = match labels.class(row)? {
             Some(class) => {
@@ -87,7 +92,7 @@ fn hard_loss<T: Float>(x: &[T], labels: &Labels<'_>, loss: &mut [T], around: Aro
     Ok(())
 }
 
-fn soft_loss<T: Float>(x: &[T], label: &[T], loss: &mut [T], around: Around) {
+fn soft_loss<T: Float>(x: &[T], label: &[T], loss: &mut [T], around: AxisSplit) {
     for (row, loss) in loss.iter_mut().enumerate() {
         let log_sum = log_sum_exp(x, around.places(row));
         *loss = around.places(row).fold(T::zero(), |sum, at| sum + label[at] * (log_sum - x[at]));
@@ -127,7 +132,7 @@ fn hard_grad<T: Float>(
     labels: &Labels<'_>,
     d_loss: &[T],
     d_x: &mut [T],
-    around: Around,
+    around: AxisSplit,
 ) -> Result<()> {
     for (row, &d_loss) in d_loss.iter().enumerate() {
         let class = labels.class(row)?;
@@ -139,7 +144,7 @@ fn hard_grad<T: Float>(
     Ok(())
 }
 
-fn soft_grad<T: Float>(out: &[T], label: &[T], d_loss: &[T], d_x: &mut [T], around: Around) {
+fn soft_grad<T: Float>(out: &[T], label: &[T], d_loss: &[T], d_x: &mut [T], around: AxisSplit) {
     for (row, &d_loss) in d_loss.iter().enumerate() {
         for at in around.places(row) {
             d_x[at] = (out[at] - label[at]) * d_loss;

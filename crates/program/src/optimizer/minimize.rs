@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use tensor::DType;
 
-use super::{Kind, LearningRate, State, clip, regularizer};
+use super::{Accumulator, Kind, LearningRate, clip, regularizer};
 use crate::backward::{self, Limits, ParamGrad};
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
@@ -189,7 +189,7 @@ impl Optimizer {
 
     fn create_states(&mut self, b: &mut Builder<'_>, param: &str) -> Result<()> {
         let meta = b.meta(&Var::from(param))?;
-        for State { name, fill, is_scalar, .. } in self.kind.states() {
+        for Accumulator { name, fill, is_scalar, .. } in self.kind.states() {
             let key = (b.main.id(), param.to_string(), name.to_string());
             if self.states.contains_key(&key) {
                 continue;

@@ -13,7 +13,7 @@ pub(crate) fn survives(request: impl Into<Request>) {
     refuses_every_cut(&bytes);
 }
 
-/// The same for a reply.
+/// Like [`check`], for a reply.
 #[track_caller]
 pub(crate) fn answer_survives(reply: impl Into<Reply>) {
     let reply = reply.into();

@@ -12,7 +12,7 @@ pub struct Ready {
     pub cut: u64,
 }
 
-/// Everybody is ready: the cut is now.
+/// All trainers are ready: the cut is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Go {
     /// Which cut.
@@ -57,7 +57,7 @@ pub struct Recall {
 pub struct Recalled {
     /// Of that cut.
     pub state: Vec<u8>,
-    /// Of all cuts up to that one, in their order.
+    /// The journals of all cuts up to that one, in order.
     pub journal: Vec<u8>,
 }
 

@@ -10,16 +10,17 @@ pub const VERSION: u32 = 4;
 
 /// A variable, as a process of a job sees it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Held {
+pub struct VarInfo {
     /// Its name on the server.
     pub name: String,
     /// Its shape there; empty where that does not matter.
     pub dims: Vec<i64>,
-    /// It is a parameter: who has it must find it on the other side, with the same shape.
+    /// It is a parameter: a process that has it must find it on the other side, with the same
+    /// shape.
     pub is_param: bool,
 }
 
-impl Held {
+impl VarInfo {
     /// A parameter.
     pub fn param(name: &str, dims: &[i64]) -> Self {
         Self { name: name.to_string(), dims: dims.to_vec(), is_param: true }
@@ -44,14 +45,14 @@ pub struct Hello {
     pub incarnation: u64,
     /// The term that it wants to take part in; of number 0 to ask how the server stands.
     pub term: Term,
-    /// Every variable of this server that the trainer will speak of. From now on it is known by its
-    /// place in this list.
-    pub vars: Vec<Held>,
+    /// Every variable of this server that the trainer will name. From now on its number is its
+    /// position in this list.
+    pub vars: Vec<VarInfo>,
 }
 
 impl Hello {
     /// The greeting of a trainer of this version that has not taken part in a term.
-    pub fn new(job: impl Into<String>, trainer: u32, incarnation: u64, vars: Vec<Held>) -> Self {
+    pub fn new(job: impl Into<String>, trainer: u32, incarnation: u64, vars: Vec<VarInfo>) -> Self {
         let term = Term::default();
         Self { version: VERSION, job: job.into(), trainer, incarnation, term, vars }
     }
@@ -102,10 +103,10 @@ impl Body for Term {
     }
 }
 
-fn held(input: &mut Reader<'_>) -> Result<Held> {
+fn held(input: &mut Reader<'_>) -> Result<VarInfo> {
     let (name, is_param, rank) = (input.str()?, input.u8()? != 0, input.u8()?);
     let dims = (0..rank).map(|_| Ok(input.u64()? as i64)).collect::<Result<_>>()?;
-    Ok(Held { name, dims, is_param })
+    Ok(VarInfo { name, dims, is_param })
 }
 
 /// Where the server stands with this trainer.
@@ -136,8 +137,8 @@ mod tests {
     #[test]
     fn survives_the_wire() {
         let job = "a1b2".to_string();
-        let (w, table) = (Held::param("w.block0", &[1 << 40, 4]), Held::param("table", &[]));
-        let vars = vec![w, table, Held::other("w@GRAD.block0")];
+        let (w, table) = (VarInfo::param("w.block0", &[1 << 40, 4]), VarInfo::param("table", &[]));
+        let vars = vec![w, table, VarInfo::other("w@GRAD.block0")];
         for base in [None, Some(u64::MAX)] {
             let (job, vars, term) = (job.clone(), vars.clone(), Term { number: 7, base });
             survives(Hello { term, ..Hello::new(job, 3, u64::MAX, vars) });
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_greeting_of_a_large_model_is_taken() {
-        let name = |at| Held::param(&format!("{}{at}", "n".repeat(60)), &[1, 1, 1, 1]);
+        let name = |at| VarInfo::param(&format!("{}{at}", "n".repeat(60)), &[1, 1, 1, 1]);
         let hello = Hello::new("", 0, 1, (0..50_000).map(name).collect());
         let frame = crate::frame::Frame { id: 0, body: &crate::message::Request::Hello(hello) };
         let n_bytes = crate::frame::to_bytes(&frame).len() as u64;

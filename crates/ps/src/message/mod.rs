@@ -21,7 +21,7 @@ mod trade;
 
 pub use barrier::Barrier;
 pub use cut::{Cancel, Cut, Go, Ready, Recall, Recalled, WantCut};
-pub use hello::{Held, Hello, VERSION, Welcome};
+pub use hello::{Hello, VERSION, VarInfo, Welcome};
 pub use leave::{Complete, Leave};
 pub use lend::Lend;
 pub use look_up::LookUp;

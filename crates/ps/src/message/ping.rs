@@ -20,7 +20,7 @@ pub struct Pong {
     pub round: u64,
     /// Trainers without which this round cannot end, if others wait for it: the first of them.
     pub missing: Vec<u32>,
-    /// What is to be known of cuts.
+    /// News about cuts.
     pub notice: Notice,
 }
 

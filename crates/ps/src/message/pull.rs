@@ -17,8 +17,8 @@ pub const CHANGED_MAX: usize = 1 << 13;
 pub struct Pull {
     /// Answered when this many rounds have been applied.
     pub after: u64,
-    /// Only the rows that somebody changed since this trainer asked last (GEO), at most
-    /// [`CHANGED_MAX`] of them: who gets as many asks again.
+    /// Only the rows that changed since this trainer asked last (GEO), at most [`CHANGED_MAX`] of
+    /// them. A trainer that gets that many asks again.
     pub changed: bool,
     /// The variables.
     pub vars: Vec<VarId>,

@@ -36,7 +36,7 @@ impl Grad {
 /// Answered by an acknowledgement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Push {
-    /// In the order in which they are to be applied.
+    /// In the order in which they are applied.
     pub grads: Vec<Grad>,
     /// The sender's own updates that what they were computed with does not contain.
     pub behind: u64,

@@ -3,7 +3,7 @@
 use super::Body;
 use crate::codec::{LIST_MAX, Reader, Writer};
 use crate::error::{Error, Result};
-use crate::recovery::{Standing, Term};
+use crate::recovery::{Term, TermState};
 use crate::refusal::Refusal;
 
 impl Body for Refusal {
@@ -55,9 +55,9 @@ impl Body for Refusal {
                 out.u64(*round);
             }
             Refusal::UnknownNumber { number, n_vars } => u32s(out, 19, &[*number, *n_vars]),
-            Refusal::OtherTerm(standing) => {
+            Refusal::OtherTerm(term_state) => {
                 out.u8(20);
-                standing.encode(out);
+                term_state.encode(out);
             }
             Refusal::NoSuchCut { cut, base } => {
                 out.u8(21);
@@ -107,14 +107,14 @@ impl Body for Refusal {
                 Refusal::Stuck { meeting, round_of, round: input.u64()? }
             }
             19 => Refusal::UnknownNumber { number: input.u32()?, n_vars: input.u32()? },
-            20 => Refusal::OtherTerm(Standing::decode(input)?),
+            20 => Refusal::OtherTerm(TermState::decode(input)?),
             21 => Refusal::NoSuchCut { cut: input.u64()?, base: input.u64()? },
             _ => return Err(Error::Malformed("an unknown refusal")),
         })
     }
 }
 
-impl Body for Standing {
+impl Body for TermState {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         self.term.encode(out);
         out.numbers(&self.cuts);

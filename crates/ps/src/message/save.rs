@@ -4,7 +4,7 @@ use super::Body;
 use crate::codec::{Reader, Writer};
 use crate::error::{Error, Result};
 
-/// What of saving is to be done. All servers do one before the first does the next.
+/// One step of a save. All servers finish a step before the first one starts the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Write the part into the stage of the save.

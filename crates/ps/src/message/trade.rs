@@ -8,7 +8,7 @@ use crate::error::Result;
 
 /// Bytes that all parts of all trainers in one trade may have: what a server has to hold.
 pub const TRADE_BYTES_MAX: usize = 64 << 20;
-/// A part may have so many, however many trainers there are.
+/// A part may always have this many bytes, for any number of trainers.
 const PART_BYTES_MIN: usize = 64;
 
 /// Answered by [`Traded`] when every trainer has said the same `(place, turn)`.

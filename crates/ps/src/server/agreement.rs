@@ -1,4 +1,4 @@
-//! What the processes of a job must agree on: parameters, and who waits for whom.
+//! What the processes of a job must agree on: parameters, and which trainers wait for which.
 //!
 //! Scripts of servers and trainers may differ in what does not matter to the other side (metrics,
 //! the optimizer of a trainer, what is printed). A parameter that a trainer looks for and does not
@@ -8,26 +8,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Server;
 use crate::ids::TrainerId;
-use crate::message::Held;
+use crate::message::VarInfo;
 use crate::refusal::Refusal;
 
 /// Names that a line of the log mentions.
 const MENTIONED_MAX: usize = 5;
 
 /// What both sides must have.
-fn params(vars: &[Held]) -> impl Iterator<Item = &Held> {
+fn params(vars: &[VarInfo]) -> impl Iterator<Item = &VarInfo> {
     vars.iter().filter(|held| held.is_param)
 }
 
 impl Server {
     /// Why a trainer that looks for these parameters cannot take part.
-    pub(super) fn other_model(&self, theirs: &[Held]) -> Option<Refusal> {
+    pub(super) fn other_model(&self, theirs: &[VarInfo]) -> Option<Refusal> {
         let ours: BTreeMap<&str, &[i64]> =
             params(&self.vars.ours).map(|held| (held.name.as_str(), &held.dims[..])).collect();
         if ours.is_empty() {
             return None;
         }
-        let differs = |held: &&Held| match ours.get(held.name.as_str()) {
+        let differs = |held: &&VarInfo| match ours.get(held.name.as_str()) {
             None => true,
             Some(dims) => !dims.is_empty() && !held.dims.is_empty() && **dims != held.dims,
         };
@@ -41,7 +41,7 @@ impl Server {
     }
 
     /// Says what only the server has: it will not change by this trainer's doing.
-    pub(super) fn mention_differences(&mut self, trainer: TrainerId, theirs: &[Held]) {
+    pub(super) fn mention_differences(&mut self, trainer: TrainerId, theirs: &[VarInfo]) {
         let known: BTreeSet<&str> = params(theirs).map(|held| held.name.as_str()).collect();
         let all = params(&self.vars.ours).map(|held| held.name.as_str());
         let only_ours: Vec<&str> = all.filter(|name| !known.contains(name)).collect();
@@ -56,14 +56,14 @@ impl Server {
         ));
     }
 
-    /// Ends the job if everybody waits for everybody: some at a meeting, the others for a round that
-    /// those at the meeting have not sent.
+    /// Ends the job if its trainers are in a deadlock: some wait at a meeting, the others wait for
+    /// a round that those at the meeting have not sent.
     pub(super) fn check_stuck(&mut self) {
         let nobody_waits = self.meetings.is_empty() || self.waiting.is_empty();
         if self.failure.is_some() || nobody_waits || self.rounds.is_running() {
             return;
         }
-        // Only if these are all is a look at everybody worth it.
+        // Checking every trainer is only worth it if these could be all of them.
         if self.meetings.n_here_max() + self.waiting.len() < self.members.n_active() {
             return;
         }

@@ -1,4 +1,4 @@
-//! When gradients count, and so who waits for whom.
+//! When gradients are applied, and so which trainers wait for which.
 
 /// When gradients count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -183,7 +183,7 @@ impl Server {
         Ok(self.settle(Some(change)))
     }
 
-    /// After somebody is gone: what waited only for them goes on.
+    /// After a trainer is gone: continues what waited only for that trainer.
     fn settle(&mut self, change: Option<Change>) -> Progress {
         for (conn, id, met) in self.meetings.settle() {
             self.reply(conn, id, met);
@@ -197,7 +197,8 @@ impl Server {
         }
     }
 
-    /// No part of a cut is to be expected of who is gone. Who has completed stays until a cut says so.
+    /// A trainer that is gone sends no part of a cut. A trainer that has completed stays a member
+    /// until a cut contains that.
     fn excuse_from_cuts(&mut self, trainer: TrainerId) {
         if !self.members.takes_part(trainer) {
             self.cuts.excuse(trainer);
@@ -205,7 +206,7 @@ impl Server {
         }
     }
 
-    /// A trainer that had completed is gone for good.
+    /// A trainer that had completed has left.
     pub(super) fn leave_cuts(&mut self, trainer: TrainerId) {
         self.excuse_from_cuts(trainer);
         self.settle(None);
@@ -226,7 +227,7 @@ impl Server {
         }
     }
 
-    /// A trainer is dead: the job fails, or goes on without it.
+    /// A trainer is dead: the job fails, or continues without it.
     pub(super) fn lose(&mut self, trainer: TrainerId) {
         let refusal = self.members.loss(trainer, self.rounds.applied());
         let goes_on = !self.config.apply.waits() || self.config.go_on;

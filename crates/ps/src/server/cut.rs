@@ -10,6 +10,9 @@ use crate::ids::{ConnId, Millis, TrainerId};
 use crate::message::{Cut, Notice, Push};
 use crate::refusal::Refusal;
 
+/// Cuts that are remembered beside one that all servers have.
+const OLDER_MAX: usize = 8;
+
 /// The cuts of a server.
 #[derive(Debug, Default)]
 pub(super) struct Cuts {
@@ -21,8 +24,8 @@ pub(super) struct Cuts {
     writing: Option<Writing>,
     /// Journals of cuts that were left out or failed: they go with the next one.
     owed: Vec<u8>,
-    /// What trainers gave last: who is gone gives nothing more, and may still be asked for by a process that
-    /// does not know it.
+    /// What each trainer gave last. A trainer that is gone gives nothing more, but a process that
+    /// does not know this may still ask for it.
     states: BTreeMap<TrainerId, Vec<u8>>,
 }
 
@@ -45,15 +48,15 @@ struct Collecting {
     mark: Mark,
     /// Where the protocol stood when it was marked.
     protocol: Protocol,
-    /// Who has sent no part yet.
+    /// The trainers that have sent no part yet.
     awaited: BTreeSet<TrainerId>,
-    parts: BTreeMap<TrainerId, Part>,
+    parts: BTreeMap<TrainerId, CutPart>,
     /// Parts that are served when the cut is marked.
     waiting: Vec<Change>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct CutPart {
     state: Vec<u8>,
     journal: Vec<u8>,
 }
@@ -67,7 +70,7 @@ enum Mark {
 }
 
 impl Cuts {
-    /// Of a server that finds these on its disk.
+    /// The cuts of a server that finds these on its disk.
     pub(super) fn of(kept: Vec<u64>) -> Self {
         let begun = kept.last().copied().unwrap_or_default();
         Self { kept, begun, ..Self::default() }
@@ -101,6 +104,8 @@ impl Cuts {
     /// Those after this one are of no use any more.
     pub(super) fn forget_after(&mut self, base: u64) {
         self.kept.retain(|&cut| cut <= base);
+        // All servers have the base; those before it are of use only if it is damaged somewhere.
+        self.kept.drain(..self.kept.len().saturating_sub(OLDER_MAX));
         self.begun = base;
     }
 
@@ -126,7 +131,7 @@ impl Cuts {
         collecting.waiting
     }
 
-    /// Nothing is to be expected of this trainer any more.
+    /// No part of this trainer is awaited any more.
     pub(super) fn excuse(&mut self, trainer: TrainerId) {
         if let Some(collecting) = &mut self.collecting {
             collecting.awaited.remove(&trainer);
@@ -153,7 +158,7 @@ impl Server {
             collecting.complete = collecting.complete.max(complete);
         }
         collecting.awaited.remove(&change.trainer);
-        collecting.parts.insert(change.trainer, Part { state, journal });
+        collecting.parts.insert(change.trainer, CutPart { state, journal });
         if collecting.mark == Mark::Made {
             self.check_cut();
             return Progress::Served;
@@ -182,7 +187,7 @@ impl Server {
         });
     }
 
-    /// Has the store remember its state. Everybody is quiet until their own part is served.
+    /// Makes the store remember its state. Trainers send nothing until their own part is served.
     pub(super) fn mark(&mut self) {
         let parts = self.rounds.parts();
         let of_trainer = |(trainer, parts): (TrainerId, Vec<Vec<_>>)| {
@@ -265,7 +270,7 @@ impl Server {
         }
     }
 
-    /// What trainers are told of cuts.
+    /// What trainers are told about cuts.
     pub(super) fn notice(&self) -> Notice {
         Notice { due: self.schedule.due(), kept: self.cuts.kept.clone() }
     }
@@ -280,5 +285,20 @@ impl Server {
     pub(super) fn tell_all(&mut self) {
         let conns = self.members.conns();
         conns.into_iter().for_each(|(conn, _)| self.tell_notice(conn));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk has as many cuts as the store likes; they must not keep others from being made.
+    #[test]
+    fn a_server_that_goes_back_forgets_what_is_old() {
+        let mut cuts = Cuts::of((0..200).collect());
+        cuts.forget_after(150);
+        assert_eq!((cuts.kept().len(), cuts.kept().last()), (OLDER_MAX, Some(&150)));
+        cuts.forget_after(143);
+        assert_eq!((cuts.kept(), cuts.begun()), (&[143][..], 143));
     }
 }

@@ -23,9 +23,9 @@ pub(super) struct Schedule {
     /// The last cut that trainers were told to go for.
     gone: Option<u64>,
     is_wanted: bool,
-    /// When the next one is due; set when somebody looks.
+    /// When the next one is due. Set when it is first looked at.
     next: Option<Millis>,
-    /// Not even if somebody wants one.
+    /// No cut before this time, even if a trainer wants one.
     not_before: Millis,
     n_cancelled: u32,
 }
@@ -34,7 +34,7 @@ pub(super) struct Schedule {
 #[derive(Debug)]
 struct Attempt {
     due: Due,
-    /// Who is ready, and where to say so.
+    /// The trainers that are ready, and where to answer them.
     ready: BTreeMap<TrainerId, Asker>,
     /// Since when the first one waits.
     since: Option<Millis>,
@@ -78,7 +78,7 @@ impl Server {
         }
     }
 
-    /// Tells everybody to go, if all are ready.
+    /// Tells all trainers to go, if all are ready.
     pub(super) fn check_ready(&mut self) {
         let n = self.members.n_taking_part();
         let is_ready = |attempt: &mut Attempt| n > 0 && attempt.ready.len() == n;
@@ -93,7 +93,7 @@ impl Server {
     /// Gives a cut up if those who are not ready wait at a meeting for those who are.
     pub(super) fn check_met(&mut self) {
         let Some(attempt) = &self.schedule.attempt else { return };
-        // Only if these are all is a look at everybody worth it.
+        // Checking every trainer is only worth it if these could be all of them.
         if attempt.ready.len() + self.meetings.n_waiting() < self.members.n_taking_part() {
             return;
         }
@@ -142,7 +142,7 @@ impl Server {
         let cut = self.schedule.last.max(self.cuts.begun()) + 1;
         let after = match self.config.apply {
             Apply::AtOnce => 0,
-            // Everybody hears of it before they are there.
+            // All trainers hear about it before they get there.
             Apply::ByRound { ahead } => self.rounds.applied() + 2 + u64::from(ahead),
         };
         let due = Due { cut, after };

@@ -1,4 +1,4 @@
-//! Greetings: who is let in.
+//! Greetings: which trainers are let in.
 
 use super::{Action, Server};
 use crate::ids::{ConnId, Millis, TrainerId};

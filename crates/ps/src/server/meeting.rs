@@ -31,7 +31,7 @@ impl Meetings {
         self.0.values().all(|meeting| meeting.waiting.is_empty())
     }
 
-    /// How many wait; who waits at several counts for each.
+    /// How many trainers wait. A trainer that waits at several meetings counts for each.
     pub(super) fn n_waiting(&self) -> usize {
         self.0.values().map(|meeting| meeting.waiting.len()).sum()
     }
@@ -41,8 +41,8 @@ impl Meetings {
         self.0.values().any(|meeting| meeting.waiting.contains_key(&trainer))
     }
 
-    /// A trainer is here; the answer, if its meeting was held before. The first one of a meeting asks
-    /// who is active.
+    /// A trainer arrives. Returns the answer if its meeting was held before. The first trainer of a
+    /// meeting asks which trainers are active.
     pub(super) fn arrive(
         &mut self,
         asker: Asker,
@@ -64,7 +64,7 @@ impl Meetings {
         None
     }
 
-    /// Other processes begin to count their turns anew.
+    /// New processes count their meetings from the start.
     pub(super) fn forget(&mut self) {
         self.0.clear();
     }
@@ -100,7 +100,7 @@ impl Meetings {
         answers
     }
 
-    /// Everybody who waits, for bad news.
+    /// All requests that wait, to be refused.
     pub(super) fn dissolve(&mut self) -> Vec<(ConnId, u64)> {
         std::mem::take(&mut self.0).into_values().flat_map(|m| m.waiting.into_values()).collect()
     }
@@ -111,7 +111,7 @@ impl Meetings {
         waited.flat_map(|meeting| meeting.awaited.iter().copied())
     }
 
-    /// How many may be at all meetings that anybody waits for.
+    /// An upper bound for the trainers that are at every meeting.
     pub(super) fn n_here_max(&self) -> usize {
         let waited = self.0.values().filter(|meeting| !meeting.waiting.is_empty());
         waited.map(|meeting| meeting.brought.len()).min().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! The members of a job: which trainers are here, how far each has been served, who is dead.
+//! The members of a job: which trainers are here, how far each has been served, which are dead.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -57,7 +57,7 @@ pub(super) struct Members {
     entries: Vec<Entry>,
     counts: Counts,
     conns: BTreeMap<ConnId, TrainerId>,
-    /// Who died is waited for.
+    /// The job waits for trainers that died.
     recovers: bool,
 }
 
@@ -175,7 +175,8 @@ impl Members {
         Self { entries, counts, conns: BTreeMap::new(), recovers }
     }
 
-    /// Those of a job that goes on from a cut: who was not gone then is waited for.
+    /// The members of a job that continues from a cut. Trainers that were not gone at the cut are
+    /// waited for.
     pub(super) fn restored(n_trainers: u32, gone: &[(TrainerId, Gone)], now: Millis) -> Self {
         let mut members = Self::new(n_trainers, true);
         for trainer in (0..n_trainers).map(TrainerId) {
@@ -234,7 +235,7 @@ impl Members {
             if !is_same {
                 entry.begin(incarnation);
             }
-            // Who had completed at the cut that the job went back to has nothing to do.
+            // A trainer that had completed at the cut has nothing to do.
             let is_done = entry.state == Membership::Completed && recovers;
             entry.stays |= is_done && !is_same;
             let is_back = matches!(entry.state, Membership::Lost | Membership::Away);
@@ -330,7 +331,7 @@ impl Members {
         }
     }
 
-    /// A trainer ends. Who has completed stays for cuts, where there are any, until it leaves.
+    /// A trainer ends. If the job makes cuts, a trainer that has completed stays until it leaves.
     pub(super) fn go(&mut self, trainer: TrainerId, state: Membership, now: Millis) {
         let recovers = self.recovers;
         self.edit(trainer, |entry| {
@@ -480,7 +481,7 @@ impl Members {
 mod tests {
     use super::*;
 
-    /// Whatever happens, the counts are those of a look at everybody.
+    /// The counts always equal those of a full scan.
     #[test]
     fn counts_are_those_of_the_entries() {
         let mut members = Members::new(4, false);

@@ -1,11 +1,12 @@
 //! The server as a state machine: messages and the time in, answers out.
 //!
-//! No socket, no thread, no clock and no data live here; `tcp/` drives it, and so does the simulator.
-//! It knows who takes part, which rounds are open and who waits for what. What variables are and how
-//! gradients change them is the [`Store`]'s business: what is to be done there is handed out as
-//! [`Work`], and goes on with [`Server::done`].
+//! There is no socket, thread, clock or data here. `tcp/` drives the machine, and so does the
+//! simulator. It knows which trainers take part, which rounds are open and which requests wait for
+//! what. The [`Store`] knows the variables and how gradients change them. What must be done there
+//! is handed out as [`Work`], and [`Server::done`] takes the outcome.
 //!
-//! Changes of one trainer are served one after the other: what comes while one is being served waits.
+//! Changes of one trainer are served one after another. A change that arrives while another is
+//! being served waits.
 
 mod agreement;
 mod apply;
@@ -18,7 +19,7 @@ mod meeting;
 mod members;
 mod memory;
 mod question;
-mod redeal;
+mod repartition;
 mod round;
 mod size;
 mod staleness;
@@ -33,7 +34,7 @@ mod tests;
 
 pub use apply::Apply;
 pub use memory::ServerMemory;
-pub use redeal::{KeptBytes, ServerShare, redeal};
+pub use repartition::{KeptBytes, ServerShare, repartition};
 pub use size::Size;
 pub use store::{CutRecord, OnDisk, Store, TableGrads, Unit, Written};
 pub use work::{Done, Work};
@@ -45,7 +46,7 @@ use tensor::Value;
 
 use crate::ids::{ConnId, Millis, TrainerId, VarId};
 use crate::lines::Severity;
-use crate::message::{Held, LookUp, Pull, Reply, Request, Stats};
+use crate::message::{LookUp, Pull, Reply, Request, Stats, VarInfo};
 use crate::refusal::Refusal;
 use cut::Cuts;
 use due::Schedule;
@@ -75,7 +76,7 @@ pub struct Config {
     pub go_on: bool,
     /// Gradients that are not finite are refused.
     pub check_finite: bool,
-    /// The store keeps cuts: processes that die are waited for, and the job goes on from a cut.
+    /// The store keeps cuts: the job waits for processes that die, and continues from a cut.
     pub recovers: bool,
     /// Whether this server says when a cut is made: one of the job does, the first.
     pub is_lead: bool,
@@ -109,11 +110,11 @@ impl Default for Config {
 /// What must be done after an event.
 #[derive(Debug)]
 pub enum Action {
-    /// Answer somebody.
+    /// Send an answer.
     Reply(ConnId, u64, Reply),
     /// Cut a connection.
     Close(ConnId),
-    /// Tell whoever watches.
+    /// Write a line to the log.
     Log(Severity, String),
     /// Do something with the data, and give the outcome to [`Server::done`].
     Run(Work),
@@ -155,7 +156,7 @@ struct Change {
 enum Purpose {
     /// Gradients, so many.
     Push(Change, u64),
-    /// A round; it ends with a change, if somebody's closed it.
+    /// A round. It ends with a change, if a change closed it.
     Round(Option<Change>),
     /// A unit of the round that is being applied.
     Unit,
@@ -236,7 +237,8 @@ pub struct Server {
     schedule: Schedule,
 }
 
-/// What a trainer was last told of changes, for when the answer was lost: a store tells them once.
+/// What a trainer was last told about changed rows, in case the answer was lost: a store tells each
+/// change only once.
 struct News {
     id: u64,
     values: Vec<Arc<Value>>,
@@ -259,7 +261,7 @@ pub enum End {
 
 impl Server {
     /// A server nobody has spoken to; `vars` are those of its store, by number.
-    pub fn new(config: Config, vars: Vec<Held>) -> Self {
+    pub fn new(config: Config, vars: Vec<VarInfo>) -> Self {
         let n = config.n_trainers;
         Self {
             vars: Vars::new(vars),
@@ -439,7 +441,7 @@ impl Server {
             self.members.forgive(now, slept);
             self.terms.forgive(now, slept);
         }
-        // Who is being served cannot say anything.
+        // A trainer that is being served cannot send a sign of life.
         self.busy.keys().for_each(|&trainer| self.members.heard(trainer, now));
         let Expired { away, lost, left } = self.members.expire(now, &self.config);
         away.into_iter().for_each(|trainer| self.wait_for(trainer));
@@ -459,13 +461,13 @@ impl Server {
         self.meetings.expect(trainer);
     }
 
-    /// Nobody waits for this trainer any more.
+    /// No request waits for this trainer any more.
     fn excuse(&mut self, trainer: TrainerId) {
         self.rounds.excuse(trainer);
         self.meetings.excuse(trainer);
     }
 
-    /// Tells everybody who waits that the job cannot go on.
+    /// Tells all waiting trainers that the job cannot continue.
     pub fn fail(&mut self, refusal: Refusal) -> Vec<Action> {
         self.set_failure(refusal);
         std::mem::take(&mut self.actions)

@@ -41,7 +41,7 @@ impl Server {
         }
     }
 
-    /// Trainers without which nothing goes on, if anybody waits; the first of each kind.
+    /// Trainers that a waiting request needs; the first of each kind.
     fn missing(&self) -> Vec<u32> {
         if self.waiting.is_empty() && self.meetings.is_empty() && self.trades.is_empty() {
             return Vec::new();
@@ -85,7 +85,7 @@ impl Server {
                     let values = news.values.clone();
                     return self.reply(asker.conn, id, Values(values));
                 }
-                // Nobody asks again before the answer is here to be repeated.
+                // The question is not asked again before there is an answer to repeat.
                 self.busy.entry(trainer).or_default();
                 let incarnation = self.members.incarnation(trainer);
                 let asked = NewsAsked { asker, incarnation, vars: pull.vars.clone() };

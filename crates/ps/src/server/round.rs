@@ -132,7 +132,8 @@ impl Rounds {
         self.awaited.remove(&trainer);
     }
 
-    /// The next round, if everybody who is active has closed their part and no other is being applied.
+    /// The next round, if every active trainer has closed its part and no other round is being
+    /// applied.
     pub(super) fn begin(
         &mut self,
         active: impl Fn(TrainerId) -> bool,
@@ -228,7 +229,7 @@ mod tests {
         assert!(rounds.missing().eq([TrainerId(1)]));
     }
 
-    /// Who is awaited is who a look at everybody would find, whoever comes and goes.
+    /// The awaited trainers always equal those of a full scan, whatever trainers come and go.
     #[test]
     fn who_is_awaited_is_known_without_a_look_at_everybody() {
         let (mut rounds, mut active, mut x) = (Rounds::new(5, 2), [true; 5], 7u64);

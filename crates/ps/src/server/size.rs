@@ -1,4 +1,4 @@
-//! What tables hold, for whoever asks.
+//! The sizes of tables, for statistics.
 
 /// What tables hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct Size {
     pub rows: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Those of the rows that exist because somebody named them: of sparse tables.
+    /// Rows of sparse tables that exist because they were used.
     pub table_rows: u64,
     /// Bytes of sparse tables, with whatever finds their rows.
     pub table_bytes: u64,

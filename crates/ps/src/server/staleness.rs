@@ -1,8 +1,8 @@
-//! How many updates a gradient does not know of.
+//! How many updates a gradient does not contain.
 //!
-//! A gradient is as stale as there were updates between the pull that its sender computed it with and
-//! the moment it is applied, whoever's they were. A step of a trainer may come in several messages: it
-//! is counted by the first variable that the trainer ever sent.
+//! The staleness of a gradient is the number of updates, of any trainer, between the pull that its
+//! sender computed it with and the moment it is applied. A step of a trainer may arrive in several
+//! messages. It is counted by the first variable that the trainer ever sent.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -61,7 +61,7 @@ impl Staleness {
         while own.pulls.get(1).is_some_and(|next| next.own <= known) {
             own.pulls.pop_front();
         }
-        // Whoever never pulled has computed with nothing of ours.
+        // A trainer that never pulled has computed with no parameters of this server.
         let stale = own.pulls.front().map_or(0, |pulled| self.n_updates - pulled.all);
         own.n_updates += 1;
         self.n_updates += 1;
@@ -101,7 +101,7 @@ mod tests {
                 }
                 staleness.pull(trainer);
             }
-            // The first knew all; everybody else missed the one step of the other.
+            // The first trainer had all updates; every other one missed the one step of the other.
             let counted = (stats.updates, stats.staleness_sum, stats.staleness_max);
             assert_eq!(counted, (10, 9, 1), "{messages:?}");
         }

@@ -1,4 +1,4 @@
-//! What a server needs of who holds its variables.
+//! What a server needs from the owner of its variables.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tensor::{Tensor, Value};
 
 use super::{ServerMemory, Size};
 use crate::ids::{TrainerId, VarId};
-use crate::message::{Grad, Held, LookUp, Pull, Save};
+use crate::message::{Grad, LookUp, Pull, Save, VarInfo};
 use crate::refusal::Refusal;
 
 /// Tables that one thread changes in a round, one after the other.
@@ -21,7 +21,7 @@ pub struct Unit {
 pub struct TableGrads {
     /// The table, by the store's numbers.
     pub table: usize,
-    /// Everybody's, in the order of their ranks.
+    /// The gradients of all trainers, in the order of their ranks.
     pub grads: Vec<Grad>,
 }
 
@@ -59,9 +59,9 @@ pub struct OnDisk {
 /// What a server holds. `train` implements it with the program's optimize blocks. Threads work on it at
 /// the same time; it locks what it must, for as long as it must.
 pub trait Store: Send + Sync {
-    /// Every variable that trainers may speak of. Its place in this list is its number in all that the
-    /// store is asked; parameters are compared with those of trainers.
-    fn vars(&self) -> &[Held];
+    /// Every variable that trainers may name. Its position in this list is its number in all calls
+    /// of the store. Parameters are compared with those of trainers.
+    fn vars(&self) -> &[VarInfo];
 
     /// The name of a variable, for messages.
     fn name(&self, var: VarId) -> String {
@@ -74,9 +74,9 @@ pub trait Store: Send + Sync {
     /// Applies a gradient at once.
     fn apply(&self, trainer: TrainerId, grad: Grad) -> Result<(), Refusal>;
 
-    /// Begins a round: everybody's gradients, in the order of their ranks. What is left to do comes in
-    /// units, of which none depends on another: threads apply them at the same time. A store whose
-    /// rounds are short applies all of it here, and leaves none.
+    /// Begins a round: the gradients of all trainers, in the order of their ranks. The remaining
+    /// work is returned as independent units, which threads apply in parallel. A store whose rounds
+    /// are short applies everything here and returns no units.
     fn begin_round(&self, grads: Vec<(TrainerId, Vec<Grad>)>) -> Result<Vec<Unit>, Refusal>;
 
     /// Applies a unit of a round.

@@ -1,7 +1,7 @@
-//! Terms of a server: how it goes back to a cut, and whom it lets in meanwhile.
+//! Terms of a server: how it goes back to a cut, and which trainers it lets in meanwhile.
 //!
-//! See [`crate::recovery`] for what a term is. A term that is open has no base and no members; whoever
-//! greets with a base has it loaded, and is let in when that is done.
+//! See [`crate::recovery`] for what a term is. An open term has no base and no members. The first
+//! greeting with a base starts loading it, and its trainer is let in when the base is loaded.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use super::staleness::Staleness;
 use super::trading::Trades;
 use super::{Action, Asker, Config, CutRecord, Purpose, Server, Store, Task};
 use crate::ids::{ConnId, Millis, TrainerId};
-use crate::message::{Held, Pong, Recalled};
-use crate::recovery::{Standing, Term};
+use crate::message::{Pong, Recalled, VarInfo};
+use crate::recovery::{Term, TermState};
 use crate::refusal::Refusal;
 
 #[derive(Debug, Default)]
@@ -30,12 +30,12 @@ pub(super) struct Terms {
     states: BTreeMap<TrainerId, Vec<u8>>,
 }
 
-/// A base that is to be loaded.
+/// A base that must be loaded.
 #[derive(Debug)]
 struct Loading {
     /// Whether that was begun: work of the term before must have ended.
     is_begun: bool,
-    /// Who waits for it.
+    /// The greetings that wait for it.
     greetings: Vec<Greeting>,
 }
 
@@ -58,9 +58,10 @@ impl Terms {
 }
 
 impl Server {
-    /// A server of a store that keeps cuts, if `config` says so: it goes on from what is on disk, or
-    /// writes its first cut. Takes as long as that; nobody should be able to connect before.
-    pub fn start(config: Config, vars: Vec<Held>, store: &impl Store) -> Result<Self, Refusal> {
+    /// A server of a store that keeps cuts, if `config` says so. It continues from what is on disk,
+    /// or writes its first cut. This can take long; no trainer should be able to connect before it
+    /// returns.
+    pub fn start(config: Config, vars: Vec<VarInfo>, store: &impl Store) -> Result<Self, Refusal> {
         let mut server = Self::new(config, vars);
         if !server.config.recovers {
             return Ok(server);
@@ -86,9 +87,9 @@ impl Server {
         !self.config.recovers || term.base.is_some() && loading.is_none()
     }
 
-    fn standing(&self, trainer: TrainerId, incarnation: u64) -> Standing {
+    fn term_state(&self, trainer: TrainerId, incarnation: u64) -> TermState {
         let has_member = self.members.has_other(trainer, incarnation);
-        Standing { term: self.terms.term, cuts: self.cuts.kept().to_vec(), has_member }
+        TermState { term: self.terms.term, cuts: self.cuts.kept().to_vec(), has_member }
     }
 
     /// Who greets is let in, has a term opened or its base loaded, or learns how the server stands.
@@ -124,12 +125,13 @@ impl Server {
 
     fn refuse_term(&mut self, greeting: Greeting) {
         let Greeting { conn, id, hello } = greeting;
-        let standing = self.standing(TrainerId(hello.trainer), hello.incarnation);
-        self.reply(conn, id, Refusal::OtherTerm(standing));
+        let term_state = self.term_state(TrainerId(hello.trainer), hello.incarnation);
+        self.reply(conn, id, Refusal::OtherTerm(term_state));
         self.actions.push(Action::Close(conn));
     }
 
-    /// Who waits for the base to be loaded hears that it is being loaded, when it asks again.
+    /// Lets a greeting wait until the base is loaded. A trainer that greets again hears that it is not
+    /// forgotten.
     fn wait(&mut self, greeting: Greeting) {
         let Some(loading) = &mut self.terms.loading else { return };
         let conn = greeting.conn;
@@ -148,8 +150,8 @@ impl Server {
         self.terms.opened = now;
         waiting.into_iter().for_each(|greeting| self.refuse_term(greeting));
         for (conn, trainer) in self.members.conns() {
-            let standing = self.standing(trainer, self.members.incarnation(trainer));
-            self.reply(conn, 0, Refusal::OtherTerm(standing));
+            let term_state = self.term_state(trainer, self.members.incarnation(trainer));
+            self.reply(conn, 0, Refusal::OtherTerm(term_state));
             self.actions.push(Action::Close(conn));
         }
         self.forget_term();

@@ -24,7 +24,7 @@ impl Server {
             Ok(None) => self.settle_trades(),
             Ok(Some(traded)) => self.reply(conn, id, traded),
             Err(refusal) => {
-                // Whoever waits for a trainer that does something else waits in vain.
+                // A trainer that waits for one that does something else would wait forever.
                 if !is_over {
                     self.dissolve_trades(&refusal);
                 }
@@ -43,7 +43,7 @@ impl Server {
         }
     }
 
-    /// Tells everybody who waits for a trade that there will be none.
+    /// Tells all trainers that wait for an exchange that there will be none.
     pub(super) fn dissolve_trades(&mut self, refusal: &Refusal) {
         for (conn, id) in self.trades.dissolve() {
             self.reply(conn, id, refusal.clone());
@@ -136,12 +136,12 @@ impl Trades {
         Refusal::OutOfStep { trainer: trainer.0, ours, theirs }
     }
 
-    /// Other processes begin to count their turns anew.
+    /// New processes count their exchanges from the start.
     pub(super) fn forget(&mut self) {
         *self = Self::new(self.n_trainers as u32);
     }
 
-    /// Whom to answer, and what: all, once everybody is here.
+    /// The answers to send: all of them, once all trainers are here.
     fn settle(&mut self) -> Vec<(ConnId, u64, Traded)> {
         if self.brought.is_empty() || self.brought.len() < self.n_trainers {
             return Vec::new();
@@ -160,7 +160,7 @@ impl Trades {
         answers
     }
 
-    /// Everybody who waits, for bad news; what they brought is dropped.
+    /// All requests that wait, to be refused. What they brought is dropped.
     fn dissolve(&mut self) -> Vec<(ConnId, u64)> {
         self.brought.clear();
         std::mem::take(&mut self.waiting).into_values().collect()
@@ -171,7 +171,7 @@ impl Trades {
         self.awaited.iter().copied().filter(|_| !self.waiting.is_empty())
     }
 
-    /// Bytes that wait for somebody.
+    /// Bytes that wait to be sent.
     #[cfg(test)]
     pub(super) fn n_bytes(&self) -> usize {
         let held = self.held.values().flat_map(|traded| traded.0.iter());

@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::ids::{TrainerId, VarId};
-use crate::message::{Held, LookUp, Pull, Push};
+use crate::message::{LookUp, Pull, Push, VarInfo};
 use crate::refusal::Refusal;
 
 #[derive(Debug)]
 pub(super) struct Vars {
     /// Those of the store, by number.
-    pub(super) ours: Vec<Held>,
+    pub(super) ours: Vec<VarInfo>,
     by_name: HashMap<String, VarId>,
     theirs: BTreeMap<TrainerId, Greeted>,
 }
@@ -27,14 +27,14 @@ struct Greeted {
 }
 
 impl Vars {
-    pub(super) fn new(ours: Vec<Held>) -> Self {
+    pub(super) fn new(ours: Vec<VarInfo>) -> Self {
         let ids = (0..).map(VarId);
         let by_name = ours.iter().zip(ids).map(|(held, id)| (held.name.clone(), id)).collect();
         Self { ours, by_name, theirs: BTreeMap::new() }
     }
 
     /// A trainer was admitted with these variables.
-    pub(super) fn greet(&mut self, trainer: TrainerId, theirs: Vec<Held>) {
+    pub(super) fn greet(&mut self, trainer: TrainerId, theirs: Vec<VarInfo>) {
         let mut greeted = Greeted::default();
         for (number, held) in (0..).zip(theirs) {
             let ours = self.by_name.get(&held.name).copied();
@@ -84,9 +84,12 @@ mod tests {
 
     #[test]
     fn each_trainer_has_numbers_of_its_own() {
-        let mut vars = Vars::new(vec![Held::param("a", &[1]), Held::other("b")]);
-        vars.greet(TrainerId(0), vec![Held::other("b"), Held::other("x"), Held::other("a")]);
-        vars.greet(TrainerId(1), vec![Held::other("a")]);
+        let mut vars = Vars::new(vec![VarInfo::param("a", &[1]), VarInfo::other("b")]);
+        vars.greet(
+            TrainerId(0),
+            vec![VarInfo::other("b"), VarInfo::other("x"), VarInfo::other("a")],
+        );
+        vars.greet(TrainerId(1), vec![VarInfo::other("a")]);
         let mut asked = pull(&[0, 2, 0]);
         assert_eq!(vars.resolve_pull(TrainerId(0), &mut asked), Ok(()));
         assert_eq!(asked.vars, [VarId(1), VarId(0), VarId(1)]);
@@ -96,7 +99,7 @@ mod tests {
         assert_eq!(refused, Err(Refusal::UnknownNumber { number: 1, n_vars: 1 }));
         let stranger = vars.resolve_pull(TrainerId(2), &mut pull(&[0]));
         assert_eq!(stranger, Err(Refusal::UnknownNumber { number: 0, n_vars: 0 }));
-        vars.greet(TrainerId(1), vec![Held::other("x"), Held::other("b")]);
+        vars.greet(TrainerId(1), vec![VarInfo::other("x"), VarInfo::other("b")]);
         let mut asked = pull(&[1]);
         assert_eq!(vars.resolve_pull(TrainerId(1), &mut asked), Ok(()), "it greeted again");
         assert_eq!(asked.vars, [VarId(1)]);

@@ -1,8 +1,8 @@
 //! Work on data: what the state machine wants done and does not do itself.
 //!
-//! Whoever drives the server runs it on the [`Store`], on any thread and at any time, and gives the
-//! outcome back ([`super::Server::done`]). So no data, no file and no lock of a table is ever waited
-//! for inside the state machine.
+//! The driver of the server runs the work on the [`Store`], on any thread and at any time, and
+//! returns the outcome ([`super::Server::done`]). So the state machine never waits for data, for a
+//! file or for the lock of a table.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct Work {
     pub(super) task: Task,
 }
 
-/// What is to be done.
+/// Something to do with the data.
 #[derive(Debug)]
 pub(super) enum Task {
     /// Looks whether gradients can be taken, and hands them back for their round.
@@ -29,14 +29,14 @@ pub(super) enum Task {
         grads: Vec<Grad>,
         finite: bool,
     },
-    /// The same, and applies them at once.
+    /// Checks gradients and applies them at once.
     Apply {
         trainer: TrainerId,
         grads: Vec<Grad>,
         finite: bool,
     },
-    /// Applies a round: everybody's gradients, in the order of their ranks. If it has several units, it
-    /// is only begun.
+    /// Applies a round: the gradients of all trainers, in the order of their ranks. If the round
+    /// has several units, this only begins it.
     Round(Vec<(TrainerId, Vec<Grad>)>),
     /// Applies a unit of a round that was begun.
     Unit(Unit),

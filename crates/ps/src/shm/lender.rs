@@ -15,22 +15,22 @@ pub(crate) struct Lender {
 
 /// Bytes of a region, as messages say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RegionPlace {
     /// The slot that holds them.
     pub(crate) slot: u32,
     /// Where they begin, counted from the start of the region.
     pub(crate) offset: u64,
 }
 
-/// Tensors of such a size are copied to where the receiver reads; longer ones, if they are not there
-/// by themselves, come rarely (differences of GEO), and both sides would hold that memory for good.
+/// Tensors of these sizes are copied to where the receiver reads. Longer ones that are not there
+/// already are rare (differences of GEO), and both sides would hold that memory forever.
 pub(crate) const COPIED_BYTES: std::ops::Range<usize> = LENT_BYTES_MIN..(1 << 20);
 
 impl Lender {
     /// Lends a tensor that is in the region or is copied there; nothing if it has to be sent.
-    pub(crate) fn lend(&self, tensor: &Tensor) -> Option<Place> {
+    pub(crate) fn lend(&self, tensor: &Tensor) -> Option<RegionPlace> {
         let place = match tensor.lender().map(Memory::place) {
-            Some((id, slot, offset)) if id == self.region.id() => Place { slot, offset },
+            Some((id, slot, offset)) if id == self.region.id() => RegionPlace { slot, offset },
             _ if !COPIED_BYTES.contains(&tensor.bytes().len()) => return None,
             _ => {
                 let mut slot = self.region.take(tensor.bytes().len())?;

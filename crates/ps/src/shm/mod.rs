@@ -10,7 +10,7 @@ mod memory;
 mod region;
 mod sharing;
 
-pub(crate) use lender::{COPIED_BYTES, Lender, Place};
+pub(crate) use lender::{COPIED_BYTES, Lender, RegionPlace};
 pub use memory::SharedMemory;
 pub(crate) use region::Window;
 pub use sharing::Offer;

@@ -25,7 +25,7 @@ use rustix::fs::{MemfdFlags, OFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use tensor::{EvenIfPoisoned, Memory};
 
-use super::lender::Place;
+use super::lender::RegionPlace;
 use super::sharing::Offer;
 
 /// Bytes of a region. Pages that nobody touches are not there.
@@ -81,8 +81,8 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length; whoever borrowed from it borrowed `self`.
-        // A map that cannot be taken away stays: nothing to be done.
+        // SAFETY: mapped in `new` with this length, and every borrower of it borrowed `self`. If
+        // unmapping fails, the memory stays mapped; nothing can be done about it.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.n_bytes) };
     }
 }
@@ -143,8 +143,8 @@ struct SlotState {
     is_held: bool,
 }
 
-/// What a peer reads at the moment: a counter for each slot, up for every message that speaks of it,
-/// down when the peer is done.
+/// What a peer reads at the moment: a counter for each slot. It goes up with every message that
+/// names the slot, and down when the peer is done.
 #[derive(Debug)]
 pub(crate) struct Account {
     region: u64,
@@ -163,7 +163,7 @@ impl Account {
         self.region
     }
 
-    /// One more message to the peer speaks of a slot.
+    /// One more message to the peer names this slot.
     pub(crate) fn lend(&self, slot: u32) {
         self.map.counter(slot as usize).fetch_add(1, Ordering::Release);
     }
@@ -269,11 +269,11 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// Copies bytes to its beginning; where they are then.
-    pub(crate) fn fill(&mut self, bytes: &[u8]) -> Place {
+    pub(crate) fn fill(&mut self, bytes: &[u8]) -> RegionPlace {
         if let Some(place) = self.bytes_mut().and_then(|own| own.get_mut(..bytes.len())) {
             place.copy_from_slice(bytes);
         }
-        Place { slot: self.at as u32, offset: self.offset as u64 }
+        RegionPlace { slot: self.at as u32, offset: self.offset as u64 }
     }
 }
 
@@ -326,7 +326,7 @@ impl Window {
     }
 
     /// Bytes of a slot; nothing if they are outside of the region.
-    pub(crate) fn view(self: &Arc<Self>, place: Place, n_bytes: usize) -> Option<View> {
+    pub(crate) fn view(self: &Arc<Self>, place: RegionPlace, n_bytes: usize) -> Option<View> {
         let (slot, offset) = (place.slot, usize::try_from(place.offset).ok()?);
         let is_inside = (HEAD_BYTES..=REGION_BYTES).contains(&offset)
             && n_bytes <= REGION_BYTES - offset
@@ -428,9 +428,12 @@ mod tests {
             (0, u64::MAX - 63, 64),
             (SLOTS_MAX as u32, 4096, 64),
         ] {
-            assert!(window.view(Place { slot, offset }, n).is_none(), "{slot} {offset} {n}");
+            assert!(window.view(RegionPlace { slot, offset }, n).is_none(), "{slot} {offset} {n}");
         }
-        assert_eq!(window.view(Place { slot: 0, offset: end - 64 }, 64).unwrap().bytes(), [0; 64]);
+        assert_eq!(
+            window.view(RegionPlace { slot: 0, offset: end - 64 }, 64).unwrap().bytes(),
+            [0; 64]
+        );
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Which rows a table takes in, and when.
+//! Which rows a table admits, and when.
 //!
-//! A row that has not been taken in reads as zeros; gradients for it are dropped. By count, the
-//! n-th gradient that names a row is the first that it learns from: those before are counted and
-//! dropped, once for each gradient however often it lists the row. Looking up counts nothing, so
-//! that evaluation leaves no trace and a repeated question changes nothing. By probability, the
-//! answer is drawn once from (seed, table, row): every process and every run gives the same.
+//! A row that has not been admitted reads as zeros, and gradients for it are dropped. By count, a
+//! row learns from the n-th gradient that names it: the gradients before are counted and dropped. A
+//! gradient counts once, even if it lists the row several times. Look-ups do not count, so
+//! evaluation changes nothing, and neither does a repeated request. By probability, the answer is
+//! drawn once from (seed, table, row): every process and every run gets the same answer.
 
 use std::str::FromStr;
 
@@ -49,9 +49,9 @@ pub struct EntryFilter {
     waiting: KeyMap,
     counts: Vec<u32>,
     n_dropped: u64,
-    /// What changed since somebody asked, if anybody does.
+    /// What changed since the last cut, if cuts are made.
     log: Option<Log>,
-    /// What rows were when somebody began to write them down, of those that changed or moved since.
+    /// For each scan under way, the old state of rows that changed or moved since it began.
     scans: Vec<Scan>,
     n_scans: u64,
 }
@@ -166,7 +166,7 @@ impl EntryFilter {
         self.log.as_mut().map_or(Vec::new(), |log| std::mem::take(log).counts)
     }
 
-    /// The same, each row once and in order.
+    /// Sorts changes and keeps the last one of each row.
     pub fn settle(mut changes: Vec<(u64, u32)>) -> Vec<(u64, u32)> {
         keep_last(&mut changes);
         changes

@@ -1,9 +1,9 @@
-//! Keys of 64 bits to places: open addressing over five bytes a slot.
+//! A map from 64-bit keys to positions: open addressing with five bytes per slot.
 //!
-//! Keys stand in a list in order of their places; a slot holds a place and eight bits of the key's
-//! hash, so that a look-up reads a line of slots and one key. Slots are kept in segments that grow one
-//! by one, by a quarter: a map of a hundred million keys never stops to move all of them, and never
-//! holds twice the memory. A key costs 8 bytes and 6.3 to 7.8 bytes of slots.
+//! Keys are in a list in the order of their positions. A slot holds a position and eight bits of
+//! the key's hash, so a look-up reads one line of slots and one key. Slots are in segments that
+//! grow one at a time, by a quarter: a map of a hundred million keys never stops to move all of
+//! them, and never holds twice the memory. A key costs 8 bytes and 6.3 to 7.8 bytes of slots.
 
 use tensor::mix;
 
@@ -211,7 +211,7 @@ impl Segment {
         }
     }
 
-    /// Empties a slot; those behind it that could stand there move up, so that no search ends early.
+    /// Empties a slot. Later slots that may use it move up, so that no search ends early.
     fn clear(&mut self, mut hole: usize, keys: &[u64]) {
         self.n_keys -= 1;
         let n = self.slots.len();

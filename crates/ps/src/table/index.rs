@@ -7,9 +7,9 @@ const SMALL_ROWS: u64 = 1 << 20;
 /// No array has more rows than this: their places would not fit it.
 const ARRAY_ROWS_MAX: u64 = u32::MAX as u64;
 
-/// Where rows are: a map of those that exist while they are few among those that could, and an array
-/// of four bytes for each that could once more than a quarter do. So an index never costs more than
-/// 16 bytes for a row that exists, however high the table (but for 4 MiB).
+/// Where rows are. While less than a quarter of all possible rows exist, this is a map of those
+/// that exist; then it becomes an array of four bytes for each possible row. So an index never
+/// costs more than 16 bytes for a row that exists (plus 4 MiB), for tables of any height.
 #[derive(Debug)]
 pub struct RowIndex {
     height: u64,
@@ -24,7 +24,7 @@ enum Form {
     Map(KeyMap),
 }
 
-/// Some rows of an index with their places, as they stand in it.
+/// Some rows of an index with their positions, in the order of the index.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Names {
     /// Rows whose places follow one another.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Client;
 use crate::error::{Error, Result};
-use crate::recovery::{Next, Standing, Term, next};
+use crate::recovery::{Next, Term, TermState, next};
 use crate::refusal::Refusal;
 
 /// Greets all servers of a job until all have welcomed this trainer in one term, which is returned with the
@@ -35,13 +35,13 @@ fn keeps_none(client: &Client) -> Error {
 }
 
 /// Greets all servers; how those stand that refused.
-fn greet(clients: &[Arc<Client>], term: Term) -> Result<Vec<Option<Standing>>> {
+fn greet(clients: &[Arc<Client>], term: Term) -> Result<Vec<Option<TermState>>> {
     clients.iter().for_each(|client| client.turn_to(term));
     // All at once: each may have much to load.
     clients.iter().for_each(|client| client.reach());
     let greet = |client: &Arc<Client>| match client.meet() {
         Ok(()) => Ok(None),
-        Err(Error::OtherTerm { standing, .. }) => Ok(Some(standing)),
+        Err(Error::OtherTerm { term_state, .. }) => Ok(Some(term_state)),
         Err(error) => Err(error),
     };
     clients.iter().map(greet).collect()

@@ -1,10 +1,10 @@
 //! Sockets: the only module that opens one.
 //!
-//! A server listens on TCP and, under a name made of its end point, on an abstract Unix socket:
-//! who is on the same machine finds it there and saves the network stack.
+//! A server listens on TCP and also on an abstract Unix socket whose name is made of its end point.
+//! Processes on the same machine use that one, which saves the network stack.
 
 mod client;
-mod companions;
+mod group;
 mod joining;
 mod serve;
 
@@ -16,7 +16,7 @@ use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
 use std::time::{Duration, Instant};
 
 pub use client::{Client, Patience, Ticket};
-pub use companions::{Companions, Loss, Stops};
+pub use group::{ClientGroup, LostTrainer, Stops};
 pub use joining::join;
 pub use serve::{Listener, Stop};
 
@@ -26,11 +26,11 @@ use crate::ids::Millis;
 /// What is found at an end point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Somebody who accepts connections.
+    /// It accepts connections.
     Answers,
-    /// Nobody, or nobody yet.
+    /// It does not answer (yet).
     Silent,
-    /// Nobody knows its machine by that name.
+    /// The host name is unknown.
     Unresolved,
 }
 
@@ -43,7 +43,7 @@ pub fn reach(endpoint: &Endpoint, timeout: Duration) -> Reach {
     }
 }
 
-/// Whether somebody accepts connections there, within `timeout`.
+/// Whether this end point accepts connections within `timeout`.
 pub fn answers(endpoint: &Endpoint, timeout: Duration) -> bool {
     reach(endpoint, timeout) == Reach::Answers
 }

@@ -8,7 +8,7 @@ use fleet::lifecycle::Served;
 use fleet::metrics::ClickVars;
 use fleet::ready::{self, Watch};
 use fleet::strategy::ServerConfig;
-use fleet::{Fleet, Part, Role, Strategy, env, flags};
+use fleet::{Fleet, Role, RoleKind, Strategy, env, flags};
 use program::Program;
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
@@ -67,7 +67,7 @@ impl PyFleet {
     #[new]
     fn new(role: &PyRole) -> PyResult<Self> {
         let flags = flags::current().map_err(from_fleet)?;
-        if role.0.part == Part::Trainer {
+        if role.0.kind == RoleKind::Trainer {
             ready::warn_of_proxies(&env::process, &mut tell);
         }
         let fleet = Mutex::new(Fleet::init(role.0.clone(), flags, cluster()?.clone()));

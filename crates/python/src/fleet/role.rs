@@ -1,7 +1,7 @@
 //! Who a process is.
 
 use fleet::role::{self, UserDefined};
-use fleet::{Part, Role, env};
+use fleet::{Role, RoleKind, env};
 use ps::Endpoint;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -126,14 +126,14 @@ fn user_defined_role(
     server_endpoints: &Bound<'_, PyAny>,
 ) -> PyResult<PyRole> {
     let servers = strings(server_endpoints, "server_endpoints")?;
-    let part = match role.extract::<i64>() {
-        Ok(1) => Part::Trainer,
-        Ok(2) => Part::Server,
+    let kind = match role.extract::<i64>() {
+        Ok(1) => RoleKind::Trainer,
+        Ok(2) => RoleKind::Server,
         _ => return Err(PyTypeError::new_err("role must be as Role")),
     };
     let current_id = int(current_id, "current_id")?;
     let n_trainers = int(worker_num, "worker_num")?;
-    let wanted = UserDefined { current_id, part, n_trainers, servers };
+    let wanted = UserDefined { current_id, kind, n_trainers, servers };
     role::user_defined(&wanted).map(PyRole).map_err(from_fleet)
 }
 

@@ -57,7 +57,7 @@ fn net(mode: &str, trainer: usize, endpoints: &str) -> (Net, transpile::Transpil
     let job = Job::new(trainer, endpoints, N_TRAINERS);
     let (main, startup) = (&mut net.main, &mut net.startup);
     let split =
-        transpile::transpile(main, startup, (&config(mode), &job), &mut RoundRobin::default());
+        transpile::transpile(main, startup, &config(mode), &job, &mut RoundRobin::default());
     let split = split.expect("the program can be split");
     (net, split)
 }
@@ -152,8 +152,8 @@ fn one(mode: &str, batch: usize, samples: &Samples) {
     bench_rounds(&name, "ceiling_2_threads_samples_per_s", &rounds);
     let rows = (N_ROWS * 10 * 4) as f64 / N_SERVERS as f64;
     let memory = servers.bytes("VmHWM:").into_iter().fold(0.0, f64::max);
-    bench(&format!("{name}_server_peak_bytes"), memory, ("bytes_of_rows", rows));
-    bench(&format!("{name}_first_batch_s"), first_batch, ("one_second", 1.0));
+    bench(&format!("{name}_server_peak_bytes"), memory, "bytes_of_rows", rows);
+    bench(&format!("{name}_first_batch_s"), first_batch, "one_second", 1.0);
     workers.join();
     servers.join();
 }

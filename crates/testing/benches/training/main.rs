@@ -107,9 +107,9 @@ fn steady_state(model: &mut Model, feeds: &mut [Feed], ceiling: &mut Ceiling, sa
     let prepared = model.exe.prepare(&model.net.main, &feeds[0], &[]).expect("prepared before");
     let per_step = ours.saturating_sub(hand) as f64 / STEPS as f64;
     let tensors = prepared.temporary_bytes() as f64;
-    bench(&format!("step_allocated_bytes_batch{batch}"), per_step, ("tensor_bytes", tensors));
+    bench(&format!("step_allocated_bytes_batch{batch}"), per_step, "tensor_bytes", tensors);
     let gathers = prepared.describe().iter().filter(|op| op.starts_with("fused gather")).count();
-    bench(&format!("gathers_batch{batch}"), gathers as f64, ("look_ups", data::N_SLOTS as f64));
+    bench(&format!("gathers_batch{batch}"), gathers as f64, "look_ups", data::N_SLOTS as f64);
 }
 
 /// The samples of one turn.

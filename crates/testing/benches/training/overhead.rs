@@ -39,7 +39,7 @@ pub(crate) fn prepare() {
         })
         .collect();
     times.sort_by(f64::total_cmp);
-    bench(&format!("prepare_{n_ops}_ops_ms"), times[2], ("limit_ms", 100.0));
+    bench(&format!("prepare_{n_ops}_ops_ms"), times[2], "limit_ms", 100.0);
 }
 
 pub(crate) fn scalar_ops() {
@@ -62,5 +62,5 @@ pub(crate) fn scalar_ops() {
         })
         .collect();
     times.sort_by(f64::total_cmp);
-    bench("scalar_op_overhead_ns", times[5], ("limit_ns", 1000.0));
+    bench("scalar_op_overhead_ns", times[5], "limit_ns", 1000.0);
 }

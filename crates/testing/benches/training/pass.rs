@@ -7,7 +7,7 @@ use std::path::Path;
 use ::data::{Criteo, Dataset, Kind};
 use program::Net;
 use tensor::Tensor;
-use train::from_dataset::{Audience, Pass};
+use train::from_dataset::{Observer, Pass, PassOptions};
 use train::{Executor, Feed, Scope};
 
 use crate::ceiling::Ceiling;
@@ -22,7 +22,7 @@ const NATIVE: &str = "paddlewheel criteo-reader 1000001 --hash crc32 --dense log
 
 struct Nobody;
 
-impl Audience for Nobody {
+impl Observer for Nobody {
     fn fetched(&mut self, _: &[Tensor]) {}
 }
 
@@ -68,8 +68,9 @@ impl Trainer {
     }
 
     fn pass(&mut self, dataset: &mut Dataset) -> f64 {
-        let what = (&self.net.main, &self.scope);
-        let report = self.exe.run_dataset(what, dataset, &Pass::default(), &mut Nobody);
+        let options = PassOptions::default();
+        let pass = Pass { program: &self.net.main, scope: &self.scope, options: &options };
+        let report = self.exe.run_dataset(pass, dataset, &mut Nobody);
         let report = report.expect("a pass");
         assert_eq!(report.waited.len(), N_THREADS, "each thread has its reader");
         assert_eq!(report.n_samples, N_SAMPLES as u64);

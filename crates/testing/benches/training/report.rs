@@ -1,7 +1,7 @@
 //! One line per figure, and medians.
 
 /// Prints `BENCH <name> ratio=<r> ours=<x> against=<what>=<y>`.
-pub(crate) fn bench(name: &str, ours: f64, (what, against): (&str, f64)) {
+pub(crate) fn bench(name: &str, ours: f64, what: &str, against: f64) {
     println!("BENCH {name} ratio={:.3} ours={ours:.1} against={what}={against:.1}", ours / against);
 }
 

@@ -67,7 +67,7 @@ enum Phase {
 }
 
 impl GoingBack {
-    /// Of a process that has just started.
+    /// The state of a process that has just started.
     pub fn new(plan: &Plan, incarnation: u64) -> Option<Self> {
         let survival = plan.survival.as_ref()?;
         let is_exact = plan.apply == Apply::ByRound { ahead: 0 };
@@ -105,7 +105,7 @@ impl GoingBack {
         self.rng.below(self.pace_ms)
     }
 
-    /// What a step saw: the script learns it once, however often it is computed.
+    /// What a step saw. The script learns it once, even if the step is computed several times.
     pub(super) fn see(&mut self, steps: &mut Vec<Seen>, step: usize, seen: Seen) {
         self.has_seen = true;
         match steps.get(step) {
@@ -164,7 +164,7 @@ impl Trainer {
         }
     }
 
-    /// Begins all conversations anew.
+    /// Restarts all conversations.
     fn greet(&mut self, term: Term) {
         back(&mut self.back).phase = Phase::Joining(term);
         self.waiting.clear();
@@ -178,7 +178,7 @@ impl Trainer {
         let mut answers = Vec::new();
         for line in &self.lines {
             answers.push(match line.link.broken() {
-                Some(Broken::OtherTerm(standing)) => Some(standing.clone()),
+                Some(Broken::OtherTerm(term_state)) => Some(term_state.clone()),
                 Some(_) => return self.broken(now),
                 None if line.link.is_up() => None,
                 None => return,
@@ -252,7 +252,7 @@ impl Trainer {
         let due = self.lines[0].link.notice().due;
         let round = self.lines.iter().map(|line| line.link.round()).min().unwrap_or(0);
         let back = back(&mut self.back);
-        // Who has left takes no part any more.
+        // A trainer that has left takes no part any more.
         let due = due.filter(|due| due.cut > back.handled && !back.has_left);
         let due = due.filter(|due| due.after == 0 || due.after == round || is_over);
         if let (Phase::Training, Some(due)) = (back.phase, due) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use ps::message::{Grad, Held, LookUp, Pull, Save};
+use ps::message::{Grad, LookUp, Pull, Save, VarInfo};
 use ps::server::{CutRecord, OnDisk, Size, Store, TableGrads, Unit, Written};
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{Rows, Tensor, Value};
@@ -33,9 +33,9 @@ pub const SHARED_VAR: VarId = VarId(1);
 pub const TABLE: VarId = VarId(2);
 
 /// The variables of a server with so many trainers.
-pub fn vars(n_trainers: u32) -> Vec<Held> {
-    let first = ["grad", SHARED, "table", "news"].map(Held::other);
-    first.into_iter().chain((0..n_trainers).map(|trainer| Held::other(&own(trainer)))).collect()
+pub fn vars(n_trainers: u32) -> Vec<VarInfo> {
+    let first = ["grad", SHARED, "table", "news"].map(VarInfo::other);
+    first.into_iter().chain((0..n_trainers).map(|trainer| VarInfo::other(&own(trainer)))).collect()
 }
 
 /// One number per trainer and one for all; the order of gradients shows in their bits.
@@ -43,7 +43,7 @@ pub fn vars(n_trainers: u32) -> Vec<Held> {
 pub struct Ledger {
     /// Everything, in its order.
     pub applied: Vec<Applied>,
-    /// Who had a part in each round, in the order in which the parts came.
+    /// The trainers that had a part in each round, in the order in which the parts came.
     pub rounds: Vec<Vec<u32>>,
     /// Current numbers.
     pub params: BTreeMap<String, f32>,
@@ -121,7 +121,7 @@ pub(super) fn grad_after(tag: i64, server: usize, seen: u64) -> Grad {
 #[derive(Debug)]
 pub struct Book {
     ledger: Mutex<Ledger>,
-    vars: Vec<Held>,
+    vars: Vec<VarInfo>,
     marked: Mutex<Option<(u64, Ledger)>>,
     disk: Mutex<Disk>,
 }
@@ -132,7 +132,7 @@ impl Book {
         Self::on(n_trainers, Disk::default())
     }
 
-    /// Of a process that finds this disk.
+    /// The ledger of a process that finds this disk.
     pub fn on(n_trainers: u32, disk: Disk) -> Self {
         Self {
             ledger: Mutex::new(Ledger::new(n_trainers)),
@@ -159,7 +159,7 @@ impl Book {
 }
 
 impl Store for Book {
-    fn vars(&self) -> &[Held] {
+    fn vars(&self) -> &[VarInfo] {
         &self.vars
     }
 

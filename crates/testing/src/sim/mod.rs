@@ -40,15 +40,15 @@ pub struct Faults {
     /// Frames overtake each other, and each is lost or doubled on its own; a stream keeps them in
     /// order until it breaks.
     pub loose: bool,
-    /// Of a thousand frames, so many are lost (only when loose).
+    /// How many of a thousand frames are lost (only when loose).
     pub drop_per_mille: u64,
-    /// Of a thousand frames, so many come twice (only when loose).
+    /// How many of a thousand frames come twice (only when loose).
     pub double_per_mille: u64,
-    /// Of a thousand frames, so many break their connection.
+    /// How many of a thousand frames break their connection.
     pub cut_per_mille: u64,
     /// The longest way of a frame.
     pub delay_ms_max: u64,
-    /// Of a thousand connections, so many are played a second time from another socket.
+    /// How many of a thousand connections are played a second time from another socket.
     pub replay_per_mille: u64,
     /// A server stands still for so long, once.
     pub stall_ms: u64,
@@ -81,7 +81,7 @@ pub struct Plan {
     pub scripts: Vec<Vec<Step>>,
     /// What goes wrong.
     pub faults: Faults,
-    /// Who dies.
+    /// The process that dies.
     pub kill: Option<Kill>,
     /// Whether the job survives deaths, and which.
     pub survival: Option<Survival>,
@@ -208,7 +208,7 @@ struct Machine {
 }
 
 impl Plan {
-    /// The same job on a perfect network, where nobody dies.
+    /// This job on a perfect network, without deaths.
     pub fn undisturbed(&self) -> Plan {
         let survival = self.survival.as_ref().map(|_| Survival {
             cut_every_ms: DEADLINE_MS,
@@ -495,8 +495,8 @@ impl World {
         let idle = |(_, line): &(usize, &trainer::Line)| line.conn.is_none();
         let idle = trainer.lines.iter().enumerate().filter(idle).map(|(server, _)| server);
         let idle: Vec<usize> = if old.is_empty() { Vec::new() } else { idle.collect() };
-        // The server has not noticed yet that the process before is dead: whoever starts
-        // processes starts this one again.
+        // The server has not noticed yet that the earlier process is dead: the launcher starts this
+        // one again.
         let duplicate = |outcome: &Outcome| {
             matches!(outcome, Outcome::Refused(Refusal::DuplicateTrainer { .. }))
         };

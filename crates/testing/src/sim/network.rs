@@ -53,7 +53,7 @@ impl World {
         self.cut_until(conn.trainer?, conn.server, direction)
     }
 
-    /// The same, between two processes.
+    /// Until when the way between two processes is cut.
     pub(super) fn cut_until(&self, trainer: u32, server: usize, direction: usize) -> Option<u64> {
         let partitions = &self.plan.survival.as_ref()?.partitions;
         let is_here = |it: &&Partition| {

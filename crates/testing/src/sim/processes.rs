@@ -37,7 +37,7 @@ impl Machine {
 }
 
 impl World {
-    /// Notes who dies when.
+    /// Plans the deaths.
     pub(super) fn plan_deaths(&mut self) {
         if let Some(Kill { trainer, at_ms, back_ms }) = self.plan.kill {
             self.at(at_ms, Event::Kill(trainer));

@@ -1,4 +1,5 @@
-//! What may happen to a job that survives: who dies and when, who stands still, which way is cut.
+//! What may happen to a job that survives: deaths, processes that stop for a while, and cut
+//! connections.
 
 use ps::server::Apply;
 
@@ -81,9 +82,9 @@ pub struct Survival {
     pub ready_ms: u64,
     /// The longest that a cut takes to be written, or to be loaded.
     pub disk_ms_max: u64,
-    /// Of a thousand writes that are under way at a crash, so many are damaged.
+    /// How many of a thousand writes that are under way at a crash are damaged.
     pub torn_per_mille: u64,
-    /// Who dies.
+    /// The deaths.
     pub deaths: Vec<Death>,
     /// Who stands still.
     pub pauses: Vec<Pause>,

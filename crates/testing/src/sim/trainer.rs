@@ -2,7 +2,7 @@
 
 use ps::link::{Broken, Config, Link};
 use ps::message::{
-    Barrier, Complete, Grad, Held, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade,
+    Barrier, Complete, Grad, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade, VarInfo,
 };
 use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::Value;
@@ -80,8 +80,8 @@ pub struct Trainer {
     /// What the gradients depend on: all that was fetched, where that is the same in every run.
     pub(super) memory: u64,
     n_trainers: u32,
-    /// What it speaks of, by its numbers.
-    vars: Vec<Held>,
+    /// The variables that it names, by their numbers.
+    vars: Vec<VarInfo>,
 }
 
 /// Faster than the shipping one: a simulated network loses more than a real one.
@@ -229,7 +229,7 @@ impl Trainer {
         true
     }
 
-    /// The last step is over, and this is what came of it.
+    /// The last step is over, and this is what it saw.
     fn see(&mut self, seen: Seen) {
         if self.at == 0 || self.back.as_ref().is_some_and(GoingBack::has_seen) {
             return;

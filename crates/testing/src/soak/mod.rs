@@ -32,7 +32,7 @@ pub struct Target {
     pub words: &'static [&'static [u8]],
     /// Reads an input; a panic is a failure, an error is not.
     pub read: Read,
-    /// Of a thousand executions of all targets, so many are this one's.
+    /// How many of a thousand executions this target gets.
     pub share: u64,
 }
 

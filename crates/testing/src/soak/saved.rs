@@ -13,11 +13,24 @@ use super::Target;
 pub(super) fn manifest() -> Target {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/saves_v1");
     let list = |name: &str| fs::read(kept.join(name).join(".paddlewheel/manifest"));
-    let lists = ["variables", "tables", "checkpoints/checkpoint_2"].map(|name| list(name).expect("a list"));
+    let lists =
+        ["variables", "tables", "checkpoints/checkpoint_2"].map(|name| list(name).expect("a list"));
     Target {
         name: "manifest",
         inputs: [vec![folder::example()], lists.to_vec()].concat(),
-        words: &[b"\n", b" ", b"save ", b"file ", b"var ", b"part ", b"removed ", b"whole ", b"%", b"../", b"-"],
+        words: &[
+            b"\n",
+            b" ",
+            b"save ",
+            b"file ",
+            b"var ",
+            b"part ",
+            b"removed ",
+            b"whole ",
+            b"%",
+            b"../",
+            b"-",
+        ],
         read: Box::new(|bytes: &[u8]| {
             black_box(folder::read(bytes));
             black_box(folder::read(&folder::with_hash(bytes)));
@@ -35,7 +48,12 @@ pub(super) fn snapshots() -> Target {
     Target {
         name: "snapshots",
         inputs: vec![file("base.0"), file("base.2"), file("cut.3")],
-        words: &[b"PWSNAP\r\n", b"PWJRNL\r\n\x01\x00\x00\x00", b"\x07\x00\x00\x00", b"\xff\xff\xff\xff"],
+        words: &[
+            b"PWSNAP\r\n",
+            b"PWJRNL\r\n\x01\x00\x00\x00",
+            b"\x07\x00\x00\x00",
+            b"\xff\xff\xff\xff",
+        ],
         read: Box::new(move |bytes: &[u8]| {
             let path = folder.path().join("base.0");
             for bytes in [bytes.to_vec(), snapshots::with_checksums(bytes)] {

@@ -8,8 +8,8 @@ use program::distributed::Mode;
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::link::{Config as LinkConfig, Link};
 use ps::message::{
-    Ack, AskStats, Barrier, Complete, Done, Grad, Held, Hello, LookUp, Meet, Met, Notice, Ping,
-    Pong, Pull, Push, Reply, Request, Stats, Trade, Values, Welcome,
+    Ack, AskStats, Barrier, Complete, Done, Grad, Hello, LookUp, Meet, Met, Notice, Ping, Pong,
+    Pull, Push, Reply, Request, Stats, Trade, Values, VarInfo, Welcome,
 };
 use ps::server::{Action, Apply, Config, Server, Store};
 use ps::{ConnId, Millis, Refusal, VarId};
@@ -37,7 +37,7 @@ impl Start {
         let config = SplitConfig { mode, ..SplitConfig::default() };
         let job = Job::new(0, SERVER, 1);
         let (main, startup) = (&mut net.main, &mut net.startup);
-        let split = transpile(main, startup, (&config, &job), &mut RoundRobin::default());
+        let split = transpile(main, startup, &config, &job, &mut RoundRobin::default());
         let split = split.expect("a net of ours");
         let startup = split.server_startup(SERVER, None).expect("a startup program");
         let scope = Scope::new();
@@ -69,10 +69,10 @@ impl Start {
 }
 
 fn hello() -> Hello {
-    Hello::new("", 0, 1, NAMES.map(Held::other).to_vec())
+    Hello::new("", 0, 1, NAMES.map(VarInfo::other).to_vec())
 }
 
-/// What the trainer speaks of.
+/// The variables that the trainer names.
 const NAMES: [&str; 6] =
     ["w@GRAD", "table@GRAD", "@LR_DECAY_COUNTER@.trainer_0", "table", "w", "nobody has it"];
 

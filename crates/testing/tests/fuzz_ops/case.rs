@@ -63,7 +63,7 @@ impl Case {
         self.op.outputs.push((port.to_string(), names));
     }
 
-    /// The same with one thing different.
+    /// This case with one difference.
     pub(crate) fn changed(&self, words: &Words, random: &mut Random) -> Self {
         let mut case = self.clone();
         let ports: Vec<&String> = words.ports.iter().collect();

@@ -1,4 +1,4 @@
-//! Errors speak of the user's own ops, also where several were fused into one.
+//! Errors name the user's own ops, even if several were fused into one.
 
 use program::{Error as ProgramError, Program};
 

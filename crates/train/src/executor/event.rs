@@ -10,7 +10,7 @@ use super::fetched::Fetched;
 use super::{Executor, Feed, Options};
 use crate::error::{Error, Result};
 use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer, digest, digest_tensor};
-use crate::remote::{Act, Cluster};
+use crate::remote::{Cluster, ScriptEvent};
 use crate::scope::Scope;
 
 /// Programs that are remembered; the oldest goes when there are more.
@@ -173,12 +173,12 @@ pub(super) struct Asked<'a, F> {
 }
 
 /// A run that may be an event.
-pub(super) struct RunAct<'a, F> {
+pub(super) struct RunEvent<'a, F> {
     pub(super) executor: &'a mut Executor,
     pub(super) asked: Asked<'a, F>,
 }
 
-impl<F: Fetched> Act for RunAct<'_, F> {
+impl<F: Fetched> ScriptEvent for RunEvent<'_, F> {
     fn talks(&self) -> bool {
         talks(self.asked.program, self.executor.cluster())
     }

@@ -32,7 +32,7 @@ pub use prepared::Prepared;
 pub use profile::{OpTime, Profile};
 pub use single::run_op;
 
-use self::event::{Again, Asked, RunAct};
+use self::event::{Again, Asked, RunEvent};
 use self::fetched::Fetched;
 use crate::error::Result;
 use crate::remote::{Ahead, Cluster, Session};
@@ -45,8 +45,8 @@ pub struct Options {
     pub check_nan_inf: bool,
     /// Measure the time of each op; see [`Executor::take_profile`].
     pub profile: bool,
-    /// Compute what is safe to compute together in one pass. Checking and profiling switch it off,
-    /// so that they speak of the user's own ops.
+    /// Compute ops together in one pass where that is safe. Checking and profiling switch this off,
+    /// so that they report the user's own ops.
     pub fuse: bool,
     /// Let variables that are never alive together share memory.
     pub reuse_memory: bool,
@@ -165,7 +165,8 @@ impl Executor {
         self.cluster = cluster;
     }
 
-    /// Runs parts of steps from now on; whoever runs the whole takes what servers send.
+    /// From now on this executor runs parts of steps. The executor of the whole step takes what
+    /// servers send.
     pub(crate) fn set_part(&mut self) {
         (self.is_part, self.is_inner) = (true, true);
     }
@@ -230,7 +231,8 @@ impl Executor {
         Ok(fetched)
     }
 
-    /// The same, recycling the memory of `fetched`: nothing is allocated once shapes are known.
+    /// Like [`Executor::run`], with the memory of `fetched` used again: nothing is allocated once
+    /// shapes are known.
     #[allow(clippy::too_many_arguments)] // What runs, where, on what, for what, into what.
     pub fn run_into(
         &mut self,
@@ -243,7 +245,7 @@ impl Executor {
         self.run_for(Asked { program, scope, feed, fetch, fetched })
     }
 
-    /// The same for variables that may hold lists of tensors.
+    /// Like [`Executor::run_into`], for variables that may hold lists of tensors.
     #[allow(clippy::too_many_arguments)] // What runs, where, on what, for what, into what.
     pub fn run_values(
         &mut self,
@@ -263,7 +265,7 @@ impl Executor {
             return self.run_plain(program, scope, feed, fetch, fetched);
         }
         let cluster = self.cluster.clone();
-        cluster.act(&mut RunAct { executor: self, asked })
+        cluster.do_event(&mut RunEvent { executor: self, asked })
     }
 
     #[allow(clippy::too_many_arguments)] // What runs, where, on what, for what, into what.

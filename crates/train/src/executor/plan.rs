@@ -49,7 +49,7 @@ impl Plan {
         Ok(Self { ops, pinned })
     }
 
-    /// Who reads and writes each variable, by position in the list.
+    /// The readers and writers of each variable, by position in the list.
     pub(super) fn uses(&self) -> Uses {
         let mut uses = Uses::default();
         for (at, planned) in self.ops.iter().enumerate() {

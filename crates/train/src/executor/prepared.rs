@@ -16,7 +16,7 @@ use super::plan::{self, Plan};
 use super::step::{self, Step, Watch};
 use super::{Options, fuse, hoist, liveness};
 use crate::error::{Error, Result};
-use crate::scope::{Lent, Place, Scope};
+use crate::scope::{Lent, Scope, VarPlace};
 
 /// Ready to run: see the module.
 #[derive(Debug)]
@@ -51,7 +51,13 @@ struct Fetch {
 struct Bound {
     scope: u64,
     generation: u64,
-    places: Vec<Place>,
+    places: Vec<VarPlace>,
+}
+
+/// Blocks whose variables have slots.
+struct Wired<'a> {
+    slots: Slots<'a>,
+    blocks: Vec<Vec<Step>>,
 }
 
 impl Prepared {
@@ -84,16 +90,18 @@ impl Prepared {
         }
         let blocks: Result<Vec<_>> =
             plans.into_iter().enumerate().map(|(id, plan)| slots.wire(id, plan)).collect();
-        Ok(Self::assemble(program, slots, blocks?, feeds, (fetch, unwritten)))
+        let wired = Wired { slots, blocks: blocks? };
+        Ok(Self::assemble(program, wired, feeds, fetch, &unwritten))
     }
 
     fn assemble(
         program: &Program,
-        mut slots: Slots<'_>,
-        blocks: Vec<Vec<Step>>,
+        wired: Wired<'_>,
         feeds: Vec<VarDesc>,
-        (fetch, unwritten): (&[&str], HashSet<String>),
+        fetch: &[&str],
+        unwritten: &HashSet<String>,
     ) -> Self {
+        let Wired { mut slots, blocks } = wired;
         let fed: HashSet<String> = feeds.iter().map(|var| var.name.clone()).collect();
         let is_persistable = |name: &str| {
             program.find_var(0, name).is_some_and(|var| var.persistable) && !fed.contains(name)
@@ -146,7 +154,7 @@ impl Prepared {
             self.vars[slot] = Value::Empty;
         }
         let mut held = scope.hold();
-        let places = self.bound.as_ref().map_or(&[] as &[Place], |bound| &bound.places);
+        let places = self.bound.as_ref().map_or(&[] as &[VarPlace], |bound| &bound.places);
         let mut exchange = |vars: &mut [Value]| {
             for (&(slot, _), place) in self.persistables.iter().zip(places) {
                 std::mem::swap(&mut vars[slot], held[place.depth].value_mut(place.at));

@@ -32,7 +32,7 @@ impl std::fmt::Debug for Step {
     }
 }
 
-/// What is looked at while a run goes on.
+/// What is checked and recorded while a run goes on.
 pub(super) struct Watch<'a> {
     pub(super) options: Options,
     pub(super) profile: &'a mut Profile,

@@ -33,7 +33,8 @@ pub fn read(bytes: &[u8]) -> bool {
 /// The bytes with a hash that fits whatever the rest is: else nobody reads on.
 pub fn with_hash(bytes: &[u8]) -> Vec<u8> {
     const LAST: &[u8] = b"whole ";
-    let is_last = |at: &usize| bytes[*at..].starts_with(LAST) && (*at == 0 || bytes[*at - 1] == b'\n');
+    let is_last =
+        |at: &usize| bytes[*at..].starts_with(LAST) && (*at == 0 || bytes[*at - 1] == b'\n');
     let end = (0..bytes.len()).find(is_last).unwrap_or(bytes.len());
     let text = &bytes[..end];
     [text, LAST, format!("{:016x}\n", hash(text)).as_bytes()].concat()

@@ -181,7 +181,7 @@ impl Manifest {
         let (mut names, mut at) = (BTreeSet::new(), 0);
         for (number, line) in (1..).zip(text.split_inclusive('\n')) {
             if let Some(rest) = line.strip_prefix("whole ") {
-                return finish(manifest, (text, at), rest, number);
+                return finish(manifest, text, at, rest, number);
             }
             let read = match number {
                 1 => Ok(()),
@@ -251,7 +251,8 @@ impl Manifest {
 /// The last line: the hash of the lines above it.
 fn finish(
     manifest: Manifest,
-    (text, at): (&str, usize),
+    text: &str,
+    at: usize,
     rest: &str,
     number: usize,
 ) -> Result<(Manifest, u64), Flaw> {

@@ -1,5 +1,5 @@
-//! A saved folder is a transaction: a reader sees what one save left, whole, or what the save before it
-//! left, whole; whenever a process or the machine stops.
+//! A save into a folder is a transaction. A reader sees the complete result of one save, or of the save
+//! before it, no matter when a process or the machine stops.
 //!
 //! Files have their usual names directly in the folder, so other programs can read it. Beside them is
 //! the folder `.paddlewheel`:
@@ -14,8 +14,8 @@
 //! A save writes its files into a stage and makes them durable. Then it renames the stage to the hash of the
 //! new manifest, and the new manifest over the old one: that is the moment of the commit. Last, it moves the
 //! files to their usual names. Readers look into the commit folder of the manifest first, so it does not
-//! matter how many files were moved. Whoever saves next finishes what a dead process had committed, and
-//! removes what it had not.
+//! matter how many files were moved. The next save finishes what a dead process had committed, and removes
+//! what it had not.
 //!
 //! Decision: `docs/decisions/037-saved-folders.md`. Format: `docs/formats.md`.
 
@@ -51,8 +51,8 @@ const MANIFEST: &str = "manifest";
 /// Bytes that are read or written at once.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// The folder beside the saved files. Where everybody may write but only the owner of a file may remove it
-/// (`/tmp`), each user has one: they cannot share it.
+/// The folder beside the saved files. In a folder where all users may write but only the owner of a
+/// file may remove it (`/tmp`), each user has one of their own.
 fn private_of(dir: &Path) -> PathBuf {
     const STICKY_AND_OPEN: u32 = 0o1002;
     let is_shared =

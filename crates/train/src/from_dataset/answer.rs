@@ -2,7 +2,7 @@
 
 use data::{Dataset, Skipped};
 
-use super::{Report, Whole};
+use super::{PassValue, Report};
 use crate::error::{Error, Result};
 use crate::recover::{Reader, Writer};
 
@@ -37,7 +37,7 @@ pub(super) fn read(bytes: &[u8], dataset: &mut Dataset) -> Result<Report> {
     }
     for _ in 0..from.count()? {
         let by_sample = from.u8()? != 0;
-        report.fetched.push(Whole { value: from.tensor()?, by_sample });
+        report.fetched.push(PassValue { value: from.tensor()?, by_sample });
     }
     let (n_lines, n_files) = (from.u64()?, from.u64()?);
     dataset.set_skipped(Skipped { n_lines, n_files, first: from.str()?.to_string() });

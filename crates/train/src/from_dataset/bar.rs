@@ -6,18 +6,18 @@ use super::Progress;
 
 /// Draws on standard error if that is a terminal; a log gets nothing.
 #[derive(Debug)]
-pub struct Bar {
+pub struct ProgressBar {
     is_seen: bool,
     is_drawn: bool,
 }
 
-impl Default for Bar {
+impl Default for ProgressBar {
     fn default() -> Self {
         Self { is_seen: std::io::stderr().is_terminal(), is_drawn: false }
     }
 }
 
-impl Bar {
+impl ProgressBar {
     /// Shows how far it is.
     pub fn draw(&mut self, progress: &Progress) {
         if self.is_seen {
@@ -34,13 +34,13 @@ impl Bar {
     }
 }
 
-impl Drop for Bar {
+impl Drop for ProgressBar {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
 fn say(text: &str) {
-    // Nobody can be told that the terminal is gone.
+    // If the terminal is gone, there is nothing to report to.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

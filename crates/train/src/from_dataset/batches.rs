@@ -40,7 +40,7 @@ impl Batches {
         Self { reader, bytes_max: 0, n_bytes: 0, kept: VecDeque::new(), n_out: 0, start }
     }
 
-    /// The same, kept; this thread is one of `n_threads`.
+    /// Like [`Batches::new`], with batches kept for a rollback. This thread is one of `n_threads`.
     pub(super) fn kept(reader: Reader, n_threads: usize) -> Self {
         Self { bytes_max: KEPT_BYTES_MAX / n_threads.max(1), ..Self::new(reader) }
     }
@@ -78,7 +78,7 @@ impl Batches {
         Ok(true)
     }
 
-    /// The present batch, and where reading goes on behind it.
+    /// The current batch, and the position behind it.
     pub(super) fn present(&mut self) -> Option<(&mut Feed, &Position)> {
         let batch = self.kept.get_mut(self.n_out.checked_sub(1)?)?;
         Some((&mut batch.feed, &batch.after))
@@ -113,7 +113,7 @@ impl Batches {
         self.position() == to
     }
 
-    /// Nobody goes back further than this.
+    /// The pass never goes back further than this.
     pub(super) fn forget_before(&mut self, n_batches: u64) {
         while self.start.n_batches < n_batches && self.n_out > 1 {
             self.forget_first();

@@ -15,9 +15,9 @@ use crate::remote::Cluster;
 /// The first byte of what a pass says of itself.
 const VERSION: u8 = 1;
 
-/// Who makes cuts.
+/// Makes cuts of the job.
 pub(super) trait Cuts: Sync {
-    /// Whether one is to be made now.
+    /// Whether a cut is due now.
     fn is_due(&self) -> bool;
 
     /// Makes it; `inside` says how far the pass is.
@@ -75,15 +75,16 @@ pub(super) struct Cutting<'a> {
     cuts: Option<&'a dyn Cuts>,
     shared: &'a Shared,
     start: Instant,
-    state: Mutex<State>,
+    state: Mutex<CutState>,
     moved: Condvar,
-    /// Somebody has seen that a cut is due: all stop at their next boundary.
+    /// A thread has seen that a cut is due: all threads stop at their next boundary.
     is_wanted: AtomicBool,
     n_cuts: AtomicU64,
 }
 
-struct State {
-    /// Of each thread, behind the batch that it runs or has run last; none if nobody asks.
+struct CutState {
+    /// For each thread, the position behind the batch that it runs or has run last. None if no cuts
+    /// are made.
     inside: Option<Inside>,
     /// Where threads stood at the cut before the last one, and at the last one.
     cuts: [Option<Positions>; 2],
@@ -102,7 +103,7 @@ impl<'a> Cutting<'a> {
         inside: Option<Inside>,
         n_threads: usize,
     ) -> Self {
-        let state = State {
+        let state = CutState {
             cuts: [inside.as_ref().map(|inside| inside.positions.clone()), None],
             inside,
             n_active: n_threads,
@@ -121,7 +122,7 @@ impl<'a> Cutting<'a> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CutState> {
         self.state.lock().even_if_poisoned()
     }
 
@@ -164,16 +165,16 @@ impl<'a> Cutting<'a> {
         self.n_cuts.load(Ordering::Relaxed)
     }
 
-    /// Batches of a thread before the cut before the last one: nobody should go back further, and
-    /// who must nevertheless reads files again.
+    /// Batches of a thread before the last cut but one. The job should not go back further. If it
+    /// must, files are read again.
     pub(super) fn n_old(&self, thread: usize) -> u64 {
         let state = self.lock();
         let old = state.cuts[0].as_ref().and_then(|old| old.readers().get(thread));
         old.map_or(0, |position| position.n_batches)
     }
 
-    /// A thread is between two batches: if a cut is due, it waits for the others, and the last one
-    /// makes it. Whoever is done is not waited for.
+    /// A thread is between two batches. If a cut is due, it waits for the others, and the last one
+    /// makes the cut. Threads that are done are not waited for.
     pub(super) fn at_boundary(&self, stops: &dyn Fn() -> bool) -> Result<()> {
         if !self.is_wanted.load(Ordering::Relaxed) && !self.is_due() {
             return Ok(());

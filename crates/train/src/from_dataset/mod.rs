@@ -1,23 +1,23 @@
 //! One pass over a dataset: threads take batches and run a program on each (Fluid:
 //! `train_from_dataset`).
 //!
-//! Each thread has its own temporaries; parameters are everybody's. With several threads an op borrows
-//! the parameters while it runs ([`crate::cell`]); where servers want the threads of a trainer to
-//! step together ([`together`]), gradients are averaged in thread order and sent once.
+//! Each thread has its own temporaries. All threads share the parameters: with several threads, an
+//! op borrows the parameters while it runs ([`crate::cell`]). If the threads of a trainer step
+//! together ([`together`]), their gradients are averaged in thread order and sent once.
 
-mod act;
 mod answer;
 mod bar;
 mod batches;
-mod course;
 mod cutting;
+mod event;
 mod progress;
+mod resumable;
+mod run;
 mod shared;
 mod shuffle;
 mod text;
 mod together;
-mod tour;
-mod whole;
+mod values;
 mod worker;
 
 use std::time::Duration;
@@ -26,11 +26,11 @@ use data::Dataset;
 use program::Program;
 use tensor::Tensor;
 
-pub use bar::Bar;
+pub use bar::ProgressBar;
 pub use progress::{Progress, Report};
 pub use shuffle::global_shuffle;
 pub use text::{debug_text, fetched_text};
-pub use whole::Whole;
+pub use values::PassValue;
 
 use crate::error::{Error, Result};
 use crate::executor::Executor;
@@ -39,9 +39,20 @@ use crate::scope::Scope;
 /// How often the caller is asked whether to go on.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What a pass runs, and what somebody wants to see of it.
+/// What a pass runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass<'a> {
+    /// Runs once for each batch.
+    pub program: &'a Program,
+    /// Its variables.
+    pub scope: &'a Scope,
+    /// What is shown meanwhile, and whether it trains.
+    pub options: &'a PassOptions,
+}
+
+/// What is shown of a pass, and whether it trains.
 #[derive(Clone, Debug)]
-pub struct Pass {
+pub struct PassOptions {
     /// Variables of the first thread to show.
     pub fetch: Vec<String>,
     /// They are shown every so many batches of the first thread; 0: never.
@@ -56,7 +67,7 @@ pub struct Pass {
     pub infers: bool,
 }
 
-impl Default for Pass {
+impl Default for PassOptions {
     fn default() -> Self {
         let (fetch, watch) = (Vec::new(), Vec::new());
         let watch_every = Duration::from_secs(60);
@@ -64,12 +75,12 @@ impl Default for Pass {
     }
 }
 
-/// Somebody who looks on; called on the thread that called for the pass.
-pub trait Audience {
-    /// [`Pass::fetch`] on the first thread, as of one batch.
+/// Is told about a pass while it runs. Called on the thread that started the pass.
+pub trait Observer {
+    /// [`PassOptions::fetch`] on the first thread, as of one batch.
     fn fetched(&mut self, values: &[Tensor]);
 
-    /// [`Pass::watch`] on the first thread; `None` where there is no value.
+    /// [`PassOptions::watch`] on the first thread; `None` where there is no value.
     fn watched(&mut self, values: Vec<Option<Tensor>>) {
         let _ = values;
     }
@@ -89,23 +100,22 @@ pub trait Audience {
 impl Executor {
     /// Runs a program on every batch of a dataset, with as many threads as the dataset has.
     ///
-    /// In a job that goes on after deaths, this is one event of the script: a script that was started
-    /// again gets the report of a pass that is over, and goes on in the middle of one that is not.
+    /// In a job that recovers, this is one event of the script. A script that was started again
+    /// gets the report of a pass that was finished before, and resumes a pass that was not.
     pub fn run_dataset(
         &mut self,
-        (program, scope): (&Program, &Scope),
+        pass: Pass<'_>,
         dataset: &mut Dataset,
-        pass: &Pass,
-        audience: &mut dyn Audience,
+        observer: &mut dyn Observer,
     ) -> Result<Report> {
-        check_shown(program, pass)?;
-        act::run(self, (program, scope), dataset, (pass, audience))
+        check_shown(pass.program, pass.options)?;
+        event::run(self, pass, dataset, observer)
     }
 }
 
-fn check_shown(program: &Program, pass: &Pass) -> Result<()> {
+fn check_shown(program: &Program, options: &PassOptions) -> Result<()> {
     let unknown = |name: &&String| program.find_var(0, name).is_none();
-    match pass.fetch.iter().chain(&pass.watch).find(unknown) {
+    match options.fetch.iter().chain(&options.watch).find(unknown) {
         Some(var) => Err(Error::fetch_unknown(var, program)),
         None => Ok(()),
     }

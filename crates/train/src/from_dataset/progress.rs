@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::whole::Whole;
+use super::values::PassValue;
 use super::worker::Done;
 use crate::remote::Staleness;
 
@@ -40,11 +40,11 @@ pub struct Report {
     pub seconds: f64,
     /// How long each thread waited for data, in seconds.
     pub waited: Vec<f64>,
-    /// What was asked for, as of the whole pass, if the pass only looked ([`super::Pass::infers`]).
-    pub fetched: Vec<Whole>,
+    /// What was asked for, as of the whole pass, if the pass only looked ([`super::PassOptions::infers`]).
+    pub fetched: Vec<PassValue>,
     /// How old parameters were, where gradients are sent in the background.
     pub staleness: Option<Staleness>,
-    /// An earlier process of this trainer made this pass, and has told of it.
+    /// An earlier process of this trainer ran this pass, and its observer was told.
     pub is_past: bool,
 }
 

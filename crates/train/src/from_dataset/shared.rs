@@ -12,9 +12,9 @@ pub(super) struct Shared {
     n_samples: AtomicU64,
     waited_micros: AtomicU64,
     pub(super) wants_watch: AtomicBool,
-    /// No thread goes on to another batch.
+    /// No thread starts another batch.
     pub(super) stops: AtomicBool,
-    /// The last batch of the first thread of which somebody was told: it is not told of again.
+    /// The last batch of the first thread that the observer was told about. It is not told twice.
     pub(super) n_told: AtomicU64,
 }
 

@@ -1,27 +1,27 @@
 //! A global shuffle as one event of a script (see [`crate::recover`]).
 //!
-//! Samples travel once. In a job that goes on after deaths each trainer keeps its own in a file, and
-//! nobody goes on before all have theirs. So when the job goes back behind a shuffle, either all have
-//! their files, or nobody is beyond it and they trade again.
+//! Samples travel once. In a job that recovers, each trainer keeps its own samples in a file, and
+//! no trainer continues before all have theirs. So when the job goes back behind a shuffle, either
+//! all trainers have their files, or no trainer is beyond it and they exchange again.
 
 use std::fs;
 use std::path::PathBuf;
 
-use data::{Dataset, Exchange, Held};
+use data::{Dataset, Exchange, SampleCounts};
 
 use crate::error::{Error, Result};
 use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
-use crate::remote::{Act, Cluster, Peers};
+use crate::remote::{Cluster, Peers, ScriptEvent};
 
 /// Puts the samples of all trainers in random order; each ends up at any of them.
 pub fn global_shuffle(dataset: &mut Dataset, peers: &Peers) -> Result<()> {
     // Which samples there are is a part of what the event is.
     dataset.wait_loaded()?;
     let number = peers.cluster().next_shuffle();
-    let shuffled = peers.cluster().act(&mut Shuffle { dataset, peers, number, old: None });
+    let shuffled = peers.cluster().do_event(&mut Shuffle { dataset, peers, number, old: None });
     shuffled.map_err(|error| match error {
         Error::Data(_) | Error::Ended => error,
-        // In the words of whoever asks for a shuffle.
+        // In the words of the script, which asked for a shuffle.
         other => Error::Data(data::Error::Exchange { source: Box::new(other) }),
     })
 }
@@ -42,7 +42,7 @@ impl Shuffle<'_> {
     }
 }
 
-impl Act for Shuffle<'_> {
+impl ScriptEvent for Shuffle<'_> {
     fn print(&self) -> Print {
         Print { values: self.dataset.digest(), ..Print::named(Kind::Trade, "global_shuffle") }
     }
@@ -63,7 +63,8 @@ impl Act for Shuffle<'_> {
         let path = self.path()?;
         let done = self.dataset.global_shuffle_kept(Some(self.peers), &path);
         self.old = done.map_err(unwrapped)?;
-        let (mut answer, Held { n_samples, n_unmerged }) = (Writer::default(), self.dataset.held());
+        let (mut answer, SampleCounts { n_samples, n_unmerged }) =
+            (Writer::default(), self.dataset.held());
         answer.u64(n_samples);
         answer.u64(n_unmerged);
         Ok(answer.0)
@@ -71,8 +72,8 @@ impl Act for Shuffle<'_> {
 
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
         let mut answer = Reader::new(answer);
-        let held = Held { n_samples: answer.u64()?, n_unmerged: answer.u64()? };
-        // Nobody goes back behind what is answered from the journal.
+        let held = SampleCounts { n_samples: answer.u64()?, n_unmerged: answer.u64()? };
+        // The job never goes back behind an event that is answered from the journal.
         remove(self.dataset.take_kept(&self.path()?, held)?);
         Ok(())
     }

@@ -24,7 +24,7 @@ struct Crowd {
     stops: bool,
 }
 
-impl Audience for Crowd {
+impl Observer for Crowd {
     fn fetched(&mut self, values: &[Tensor]) {
         assert_eq!(values.len(), 1);
         self.n_fetched += 1;
@@ -108,8 +108,14 @@ fn one_thread_does_what_a_loop_of_runs_does() {
         by_hand.run(&net.main, &other, &mut feed, &[]).unwrap();
     }
     let mut crowd = Crowd::default();
-    let pass = Pass { fetch: vec![loss], fetch_every: 3, ..Pass::default() };
-    let report = exe.run_dataset((&net.main, &scope), &mut dataset, &pass, &mut crowd).unwrap();
+    let options = PassOptions { fetch: vec![loss], fetch_every: 3, ..PassOptions::default() };
+    let report = exe
+        .run_dataset(
+            Pass { program: &net.main, scope: &scope, options: &options },
+            &mut dataset,
+            &mut crowd,
+        )
+        .unwrap();
     assert_eq!((report.n_batches, report.n_samples, crowd.n_fetched), (11, 44, 3));
     assert_eq!(report.waited.len(), 1);
     for name in scope.names() {
@@ -124,8 +130,14 @@ fn no_step_of_any_thread_is_lost() {
     let mut exe = Executor::new();
     let before = number(&scope, "steps");
     for pass_number in 1..=2 {
-        let (what, pass) = ((&net.main, &scope), Pass::default());
-        let report = exe.run_dataset(what, &mut dataset, &pass, &mut Crowd::default()).unwrap();
+        let options = PassOptions::default();
+        let report = exe
+            .run_dataset(
+                Pass { program: &net.main, scope: &scope, options: &options },
+                &mut dataset,
+                &mut Crowd::default(),
+            )
+            .unwrap();
         assert_eq!(report.waited.len(), 4);
         assert_eq!((report.n_batches, report.n_samples), (400, 1600));
         assert_eq!(number(&scope, "steps") - before, 400.0 * f64::from(pass_number));
@@ -143,9 +155,15 @@ fn who_watches_sees_the_end_of_a_short_pass() {
     let (net, loss, scope) = model();
     let (mut dataset, _folder) = dataset(1, 8, 1);
     let watch = vec![loss, "fc_0.w_0".to_string()];
-    let pass = Pass { watch, ..Pass::default() };
+    let options = PassOptions { watch, ..PassOptions::default() };
     let mut crowd = Crowd::default();
-    Executor::new().run_dataset((&net.main, &scope), &mut dataset, &pass, &mut crowd).unwrap();
+    Executor::new()
+        .run_dataset(
+            Pass { program: &net.main, scope: &scope, options: &options },
+            &mut dataset,
+            &mut crowd,
+        )
+        .unwrap();
     assert_eq!(crowd.n_watched, 1);
     assert_eq!(crowd.last[1].as_ref(), scope.get("fc_0.w_0").unwrap().tensor());
     assert!(crowd.last[0].is_some());
@@ -158,8 +176,12 @@ fn a_bad_sample_ends_the_pass_and_all_variables_are_back() {
         let (mut dataset, folder) = dataset(3, 200, n_threads);
         let bad = folder.path().join("part-1");
         std::fs::write(&bad, "2 0.5 0.5 1 1 1 99\n").unwrap();
-        let (what, pass) = ((&net.main, &scope), Pass::default());
-        let ran = Executor::new().run_dataset(what, &mut dataset, &pass, &mut Crowd::default());
+        let options = PassOptions::default();
+        let ran = Executor::new().run_dataset(
+            Pass { program: &net.main, scope: &scope, options: &options },
+            &mut dataset,
+            &mut Crowd::default(),
+        );
         let text = ran.unwrap_err().to_string();
         assert!(text.contains("lookup_table") && text.contains("99"), "{text}");
         assert!(number(&scope, "fc_0.w_0").is_finite());
@@ -172,8 +194,12 @@ fn a_bad_line_ends_the_pass_and_is_named() {
     let (net, _, scope) = model();
     let (mut dataset, folder) = dataset(2, 50, 2);
     std::fs::write(folder.path().join("part-1"), "2 0.5 0.5 1 1 1 3\n2 0.5 oops\n").unwrap();
-    let (what, pass) = ((&net.main, &scope), Pass::default());
-    let ran = Executor::new().run_dataset(what, &mut dataset, &pass, &mut Crowd::default());
+    let options = PassOptions::default();
+    let ran = Executor::new().run_dataset(
+        Pass { program: &net.main, scope: &scope, options: &options },
+        &mut dataset,
+        &mut Crowd::default(),
+    );
     let error = ran.unwrap_err();
     assert!(matches!(error, Error::Data(data::Error::BadLine { .. })), "{error}");
     assert!(error.to_string().contains("part-1"), "{error}");
@@ -187,8 +213,12 @@ fn a_caller_can_end_a_pass() {
         // Never ends by itself.
         dataset.settings_mut().pipe_command = "sleep 1000; cat".to_string();
         let mut crowd = Crowd { stops: true, ..Crowd::default() };
-        let (what, pass) = ((&net.main, &scope), Pass::default());
-        let ran = Executor::new().run_dataset(what, &mut dataset, &pass, &mut crowd);
+        let options = PassOptions::default();
+        let ran = Executor::new().run_dataset(
+            Pass { program: &net.main, scope: &scope, options: &options },
+            &mut dataset,
+            &mut crowd,
+        );
         assert!(matches!(ran, Err(Error::PassStopped)), "{ran:?}");
     }
 }
@@ -198,8 +228,14 @@ fn measuring_names_every_op() {
     let (net, _, scope) = model();
     let (mut dataset, _folder) = dataset(1, 400, 1);
     let mut crowd = Crowd::default();
-    let (what, pass) = ((&net.main, &scope), Pass { debug: true, ..Pass::default() });
-    Executor::new().run_dataset(what, &mut dataset, &pass, &mut crowd).unwrap();
+    let options = PassOptions { debug: true, ..PassOptions::default() };
+    Executor::new()
+        .run_dataset(
+            Pass { program: &net.main, scope: &scope, options: &options },
+            &mut dataset,
+            &mut crowd,
+        )
+        .unwrap();
     assert!(crowd.text.contains("[mul], op_mean_time:["), "{}", crowd.text);
     assert!(crowd.text.contains("instances/s"), "{}", crowd.text);
 }
@@ -208,11 +244,10 @@ fn measuring_names_every_op() {
 fn an_unknown_variable_cannot_be_shown() {
     let (net, _, scope) = model();
     let (mut dataset, _folder) = dataset(1, 4, 1);
-    let pass = Pass { fetch: vec!["nowhere".to_string()], ..Pass::default() };
+    let options = PassOptions { fetch: vec!["nowhere".to_string()], ..PassOptions::default() };
     let ran = Executor::new().run_dataset(
-        (&net.main, &scope),
+        Pass { program: &net.main, scope: &scope, options: &options },
         &mut dataset,
-        &pass,
         &mut Crowd::default(),
     );
     assert!(matches!(ran, Err(Error::FetchUnknown { .. })), "{ran:?}");
@@ -274,17 +309,34 @@ fn a_pass_that_only_looks_counts_from_zero_and_leaves_the_counters_of_training()
     for n_threads in [1, 3] {
         let (net, names, scope, mut dataset, _folder) = judged(3, n_threads);
         let mut exe = Executor::new();
-        let (what, crowd) = ((&net.main, &scope), &mut Crowd::default());
-        let report = exe.run_dataset(what, &mut dataset, &Pass::default(), crowd).unwrap();
+        let (options, crowd) = (PassOptions::default(), &mut Crowd::default());
+        let report = exe
+            .run_dataset(
+                Pass { program: &net.main, scope: &scope, options: &options },
+                &mut dataset,
+                crowd,
+            )
+            .unwrap();
         assert!(report.fetched.is_empty());
         let counters = scope.names().into_iter().filter(|name| name.starts_with("_generated_var"));
         let counters: Vec<String> = counters.collect();
         assert_eq!(counters.len(), 4);
         let before: Vec<_> = counters.iter().map(|name| scope.get(name)).collect();
-        let pass = Pass { fetch: names.to_vec(), infers: true, fetch_every: 0, ..Pass::default() };
+        let options = PassOptions {
+            fetch: names.to_vec(),
+            infers: true,
+            fetch_every: 0,
+            ..PassOptions::default()
+        };
         for _ in 0..2 {
             let crowd = &mut Crowd::default();
-            let report = exe.run_dataset((&net.main, &scope), &mut dataset, &pass, crowd).unwrap();
+            let report = exe
+                .run_dataset(
+                    Pass { program: &net.main, scope: &scope, options: &options },
+                    &mut dataset,
+                    crowd,
+                )
+                .unwrap();
             let values: Vec<&Tensor> = report.fetched.iter().map(|whole| &whole.value).collect();
             assert!((values[0].get_f64(0) - area_of(3)).abs() < 1e-9, "{:?}", values[0]);
             assert!((values[1].get_f64(0) - 0.5).abs() < 1e-6, "a mean over all samples");
@@ -300,11 +352,11 @@ fn a_pass_that_only_looks_counts_from_zero_and_leaves_the_counters_of_training()
 #[test]
 fn counters_that_somebody_zeroed_are_counted_on_where_they_are() {
     let (net, names, scope, mut dataset, _folder) = judged(2, 2);
-    let pass = Pass { fetch: names[..1].to_vec(), infers: true, ..Pass::default() };
+    let options =
+        PassOptions { fetch: names[..1].to_vec(), infers: true, ..PassOptions::default() };
     let ran = Executor::new().run_dataset(
-        (&net.main, &scope),
+        Pass { program: &net.main, scope: &scope, options: &options },
         &mut dataset,
-        &pass,
         &mut Crowd::default(),
     );
     assert!((ran.unwrap().fetched[0].value.get_f64(0) - area_of(2)).abs() < 1e-9);

@@ -1,10 +1,10 @@
 //! What a pass shows, in Fluid's words: users search their logs for them.
 
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
 
 use tensor::{DType, Tensor};
 
+use super::Progress;
 use crate::executor::OpTime;
 
 /// One fetched variable as Fluid prints it.
@@ -79,11 +79,8 @@ fn without_zeros(digits: &str) -> &str {
 }
 
 /// Where the time of the first thread went, as Fluid's `debug` says it.
-pub fn debug_text(
-    times: &[OpTime],
-    (n_batches, n_samples, waited): (u64, u64, Duration),
-    start: Instant,
-) -> String {
+pub fn debug_text(times: &[OpTime], progress: &Progress) -> String {
+    let Progress { n_batches, n_samples, elapsed, waited } = *progress;
     let mut text = String::new();
     let mut times: Vec<&OpTime> = times.iter().filter(|time| time.block == 0).collect();
     times.sort_by_key(|time| time.index);
@@ -91,7 +88,7 @@ pub fn debug_text(
         let mean = time.total.as_secs_f64() / time.calls.max(1) as f64;
         let _ = writeln!(text, "op_name:[{}][{}], op_mean_time:[{mean:.6}s]", time.index, time.op);
     }
-    let (waited, total) = (waited.as_secs_f64(), start.elapsed().as_secs_f64());
+    let (waited, total) = (waited.as_secs_f64(), elapsed.as_secs_f64());
     let _ = writeln!(text, "mean read time: {:.6}s", waited / n_batches.max(1) as f64);
     let _ = writeln!(text, "IO percent: {:.6}", 100.0 * waited / total.max(1e-9));
     let _ = writeln!(text, "{:6.2} instances/s", n_samples as f64 / total.max(1e-9));

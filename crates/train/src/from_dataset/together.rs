@@ -2,12 +2,11 @@
 //! one (Fluid: the communicator of sync and half-async training).
 //!
 //! A thread that has its gradients waits for the others; the last one to come averages them in thread
-//! order and runs what runs once: sending and receiving. Who has no more data is not waited for.
+//! order and runs what runs once: sending and receiving. A thread without more data is not waited for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use program::Program;
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
 use super::cutting::Cutting;
@@ -19,15 +18,27 @@ use crate::parallel::loss::{Loss, LossScale};
 use crate::parallel::stage::{Stage, Stages};
 use crate::scope::{Lent, Scope};
 
+/// A step of one thread.
+pub(super) struct ThreadStep<'a> {
+    /// The number of the thread.
+    pub(super) index: usize,
+    pub(super) executor: &'a mut Executor,
+    pub(super) scope: &'a Scope,
+    pub(super) feed: &'a mut Feed,
+    pub(super) fetch: &'a [String],
+    /// What was fetched.
+    pub(super) values: &'a mut Vec<Tensor>,
+}
+
 pub(super) struct Together<'a> {
     stages: Stages,
     cutting: &'a Cutting<'a>,
-    state: Mutex<State>,
+    state: Mutex<ThreadsState>,
     round_over: Condvar,
     has_failed: AtomicBool,
 }
 
-struct State {
+struct ThreadsState {
     once: Executor,
     /// The gradient of a table that is spread by id: servers add up those of trainers and do not
     /// divide, and threads count as trainers.
@@ -42,13 +53,13 @@ struct State {
 
 impl<'a> Together<'a> {
     pub(super) fn new(
-        (program, scope): (&Program, &Scope),
+        Pass { program, scope, options }: Pass<'_>,
         mut once: Executor,
         lent: &Arc<Lent>,
-        (n_threads, pass): (usize, &Pass),
+        n_threads: usize,
         cutting: &'a Cutting<'a>,
     ) -> Result<Self> {
-        let keep = pass.fetch.iter().chain(&pass.watch).cloned().collect();
+        let keep = options.fetch.iter().chain(&options.watch).cloned().collect();
         let loss =
             Loss { scale: Some(LossScale::One), n_devices: n_threads, counts_together: false };
         let stages = Stages::new(program, loss, &keep);
@@ -61,7 +72,7 @@ impl<'a> Together<'a> {
         }
         once.lend(lent.clone());
         let spread = program.distributed.as_ref().and_then(|job| job.lookup_table.as_deref());
-        let state = State {
+        let state = ThreadsState {
             once,
             summed: spread.map(program::names::grad),
             inner: scope.detached(),
@@ -73,18 +84,13 @@ impl<'a> Together<'a> {
         Ok(Self { stages, cutting, state, round_over, has_failed: AtomicBool::new(false) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ThreadsState> {
         self.state.lock().even_if_poisoned()
     }
 
     /// One step of one thread.
-    pub(super) fn step(
-        &self,
-        (index, executor): (usize, &mut Executor),
-        scope: &Scope,
-        feed: &mut Feed,
-        (fetch, values): (&[String], &mut Vec<Tensor>),
-    ) -> Result<()> {
+    pub(super) fn step(&self, step: ThreadStep<'_>) -> Result<()> {
+        let ThreadStep { index, executor, scope, feed, fetch, values } = step;
         for stage in &self.stages.stages {
             let ran = executor.run_into(&stage.local.program, scope, feed, &[], &mut Vec::new());
             ran.map_err(|error| stage.local.blame(error))?;
@@ -136,7 +142,7 @@ impl<'a> Together<'a> {
 
     /// Averages, sends, receives, and lets all go on. Between two rounds all threads wait: so here
     /// is where a cut is made.
-    fn finish(&self, state: &mut State, stage: &Stage) -> Result<()> {
+    fn finish(&self, state: &mut ThreadsState, stage: &Stage) -> Result<()> {
         let mut result = state.run(stage);
         if result.is_ok() && self.cutting.is_due() {
             result = self.cutting.cut();
@@ -150,7 +156,7 @@ impl<'a> Together<'a> {
         result
     }
 
-    /// A variable after a step: this thread's, or everybody's.
+    /// A variable after a step: the thread's own, or the one that all threads share.
     fn value(&self, name: &str, scope: &Scope, feed: &Feed) -> Result<Tensor> {
         if let Some(fed) = feed.get(name) {
             return Ok(fed.clone());
@@ -162,7 +168,7 @@ impl<'a> Together<'a> {
     }
 }
 
-impl State {
+impl ThreadsState {
     fn is_full(&self) -> bool {
         self.waiting.iter().flatten().count() == self.n_active
     }

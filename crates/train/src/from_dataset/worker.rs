@@ -11,9 +11,9 @@ use tensor::{Tensor, Value};
 use super::batches::Batches;
 use super::cutting::Cutting;
 use super::shared::Shared;
-use super::together::Together;
-use super::whole::Gathered;
-use super::{Pass, text};
+use super::together::{ThreadStep, Together};
+use super::values::Gathered;
+use super::{PassOptions, Progress, text};
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
 use crate::scope::Scope;
@@ -38,18 +38,25 @@ pub(super) struct Done {
     pub(super) gathered: Option<Gathered>,
 }
 
+impl Done {
+    fn progress(&self, elapsed: Duration) -> Progress {
+        let Self { n_batches, n_samples, waited, .. } = *self;
+        Progress { n_batches, n_samples, elapsed, waited }
+    }
+}
+
 pub(super) struct Worker<'a> {
     pub(super) index: usize,
     pub(super) batches: &'a mut Batches,
     pub(super) executor: &'a mut Executor,
     pub(super) program: &'a Program,
-    /// The user's, or one inside of it for what is this thread's own.
+    /// The user's scope, or one inside it for the thread's own variables.
     pub(super) scope: Scope,
-    pub(super) pass: &'a Pass,
+    pub(super) options: &'a PassOptions,
     pub(super) together: Option<&'a Together<'a>>,
     pub(super) cutting: &'a Cutting<'a>,
     pub(super) shared: &'a Shared,
-    /// Of the first thread.
+    /// Only the first thread has it.
     pub(super) events: Option<SyncSender<Event>>,
 }
 
@@ -67,8 +74,8 @@ impl Worker<'_> {
         let mut values = Vec::new();
         let fetch = self.shown();
         let program = self.program;
-        let gathers = self.pass.infers && !self.pass.fetch.is_empty();
-        let gathered = gathers.then(|| Gathered::new(program, &self.pass.fetch));
+        let gathers = self.options.infers && !self.options.fetch.is_empty();
+        let gathered = gathers.then(|| Gathered::new(program, &self.options.fetch));
         let mut done = Done { gathered, ..Done::default() };
         // A slot that the program does not have is read and left out.
         let is_known = |name: &str| program.find_var(0, name).is_some();
@@ -86,13 +93,11 @@ impl Worker<'_> {
             self.cutting.moves_to(self.index, after);
             (done.n_batches, done.n_samples) = counts(after);
             batch.leave_out(&mut known, is_known);
-            step(
-                self.together,
-                (self.index, self.executor, self.program),
-                &self.scope,
-                batch,
-                (&fetch, &mut values),
-            )?;
+            let (index, executor, scope) = (self.index, &mut *self.executor, &self.scope);
+            let (fetch, values_out) = (&fetch, &mut values);
+            let step =
+                ThreadStep { index, executor, scope, feed: batch, fetch, values: values_out };
+            run_step(self.together, program, step)?;
             if let Some(gathered) = &mut done.gathered {
                 gathered.add(&values, n_samples);
             }
@@ -103,8 +108,8 @@ impl Worker<'_> {
                 self.batches.forget_before(self.cutting.n_old(self.index));
             }
         }
-        // Whoever watches sees the end, however short the pass was.
-        self.show_watched(&values, !self.pass.watch.is_empty())?;
+        // The observer sees the last values, even if the pass was short.
+        self.show_watched(&values, !self.options.watch.is_empty())?;
         done.waited = self.batches.waited().saturating_sub(waited_before);
         Ok(done)
     }
@@ -128,14 +133,14 @@ impl Worker<'_> {
         self.batches.next(&mut at_boundary)
     }
 
-    /// The variables somebody wants to see: those of the first thread, or of all if they are
+    /// The variables to fetch: on the first thread those that are shown, on all threads those that are
     /// gathered.
     fn shown(&self) -> Vec<String> {
         if self.events.is_none() {
-            return if self.pass.infers { self.pass.fetch.clone() } else { Vec::new() };
+            return if self.options.infers { self.options.fetch.clone() } else { Vec::new() };
         }
-        let mut names = self.pass.fetch.clone();
-        names.extend(self.pass.watch.iter().cloned());
+        let mut names = self.options.fetch.clone();
+        names.extend(self.options.watch.iter().cloned());
         names
     }
 
@@ -147,16 +152,17 @@ impl Worker<'_> {
 
     fn show(&mut self, done: &Done, values: &[Tensor], start: Instant) -> Result<()> {
         let Some(events) = &self.events else { return Ok(()) };
-        // A batch that is run again after a death has been told of.
+        // A batch that is run again after a death was shown before.
         let is_new =
             self.shared.n_told.fetch_max(done.n_batches, Ordering::Relaxed) < done.n_batches;
         let is_time = |every: u64| is_new && every > 0 && done.n_batches.is_multiple_of(every);
-        let n_fetched = self.pass.fetch.len().min(values.len());
-        if n_fetched > 0 && is_time(self.pass.fetch_every) {
+        let n_fetched = self.options.fetch.len().min(values.len());
+        if n_fetched > 0 && is_time(self.options.fetch_every) {
             tell(events, Event::Fetched(values[..n_fetched].to_vec()))?;
         }
-        if self.pass.debug && is_time(MEASURE_EVERY) {
-            let text = text::debug_text(&self.executor.take_profile(), done_of(done), start);
+        if self.options.debug && is_time(MEASURE_EVERY) {
+            let progress = done.progress(start.elapsed());
+            let text = text::debug_text(&self.executor.take_profile(), &progress);
             tell(events, Event::Measured(text))?;
         }
         let wanted = self.shared.wants_watch.swap(false, Ordering::Relaxed);
@@ -165,36 +171,32 @@ impl Worker<'_> {
 
     fn show_watched(&self, values: &[Tensor], wanted: bool) -> Result<()> {
         let (true, Some(events)) = (wanted, &self.events) else { return Ok(()) };
-        let mut values = values.iter().skip(self.pass.fetch.len()).cloned();
+        let mut values = values.iter().skip(self.options.fetch.len()).cloned();
         // A thread without a batch has computed nothing, but parameters are there.
         let in_scope =
             |name| self.scope.read(name, |value: &Value| value.tensor().cloned()).flatten();
-        let watched = self.pass.watch.iter().map(|name| values.next().or_else(|| in_scope(name)));
+        let watched =
+            self.options.watch.iter().map(|name| values.next().or_else(|| in_scope(name)));
         tell(events, Event::Watched(watched.collect()))
     }
 }
 
 /// One step of one thread.
-fn step(
+fn run_step(
     together: Option<&Together<'_>>,
-    (index, executor, program): (usize, &mut Executor, &Program),
-    scope: &Scope,
-    feed: &mut Feed,
-    (fetch, values): (&[String], &mut Vec<Tensor>),
+    program: &Program,
+    step: ThreadStep<'_>,
 ) -> Result<()> {
     if let Some(together) = together {
-        return together.step((index, executor), scope, feed, (fetch, values));
+        return together.step(step);
     }
+    let ThreadStep { executor, scope, feed, fetch, values, .. } = step;
     let fetch: Vec<&str> = fetch.iter().map(String::as_str).collect();
     executor.run_into(program, scope, feed, &fetch, values)
 }
 
 fn counts(position: &Position) -> (u64, u64) {
     (position.n_batches, position.n_samples)
-}
-
-fn done_of(done: &Done) -> (u64, u64, Duration) {
-    (done.n_batches, done.n_samples, done.waited)
 }
 
 fn tell(events: &SyncSender<Event>, event: Event) -> Result<()> {

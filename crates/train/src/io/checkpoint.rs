@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use program::{Distributed, Program, VarDesc, VarKind};
 
-use super::distributed::{JobSave, job_about, load_slices_below};
+use super::distributed::{JobSave, JobScope, job_about, load_slices_below};
 use super::vars::{Layout, by_name, check_savable, is_persistable, put, read_vars, write_vars};
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Transaction};
@@ -150,8 +150,8 @@ impl Checkpoints {
             let serial = self.next(what.trainer_id);
             let about = job_about(KIND, cluster, job);
             let written = self.write(serial, what, about, |transaction| {
-                let scope = what.scope;
-                let save = JobSave { cluster, scope, job, layout: Layout::Each(MODEL), kind: KIND };
+                let of = JobScope { cluster, scope: what.scope, job };
+                let save = JobSave { of, layout: Layout::Each(MODEL), kind: KIND };
                 save.persistables_of(what.program, is_checkpoint_var, transaction)
             });
             n_tries += 1;

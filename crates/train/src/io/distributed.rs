@@ -22,36 +22,44 @@ use crate::folder::{About, Folder, Stage, Transaction};
 use crate::remote::{Cluster, Fetch, SavedPart, Saving};
 use crate::scope::Scope;
 
-/// Saves what a trainer's program knows, parameters as they are on the servers now. Trainer 0 also
-/// saves what only servers hold: optimizer state and tables.
-pub fn save_distributed(
-    cluster: &Cluster,
-    scope: &Scope,
-    (dir, filename): (&Path, Option<&str>),
-    program: &Program,
-    job: &Distributed,
-) -> Result<()> {
-    let transaction = Transaction::begin(dir)?;
-    let save = JobSave { cluster, scope, job, layout: Layout::new(filename), kind: VARIABLES };
-    save.persistables(program, transaction)
+/// The variables of a job, as a trainer sees them: those in its scope and those on servers.
+#[derive(Clone, Copy, Debug)]
+pub struct JobScope<'a> {
+    /// The servers.
+    pub cluster: &'a Cluster,
+    /// What this trainer holds itself.
+    pub scope: &'a Scope,
+    /// Which variable is where.
+    pub job: &'a Distributed,
 }
 
-/// Saves variables of a trainer's program; those that only servers hold are fetched.
-pub fn save_vars_of_job(
-    cluster: &Cluster,
-    scope: &Scope,
-    (dir, filename): (&Path, Option<&str>),
-    vars: &[VarDesc],
-    job: &Distributed,
-) -> Result<()> {
-    let is_missing = |name: &str| {
-        vars.iter().any(|var| var.name == name) && scope.read(name, Value::is_empty).unwrap_or(true)
-    };
-    if !job.placement.iter().any(|placed| is_missing(&placed.origin)) {
-        return save_vars(scope, dir, vars, filename);
+impl JobScope<'_> {
+    /// Saves the persistable variables of a trainer's program, with the parameters that the servers have
+    /// now. Trainer 0 also saves what only servers hold: optimizer state and tables.
+    pub fn save_persistables(
+        self,
+        dir: &Path,
+        program: &Program,
+        filename: Option<&str>,
+    ) -> Result<()> {
+        let transaction = Transaction::begin(dir)?;
+        JobSave { of: self, layout: Layout::new(filename), kind: VARIABLES }
+            .persistables(program, transaction)
     }
-    let save = JobSave { cluster, scope, job, layout: Layout::new(filename), kind: VARIABLES };
-    save.vars(vars, is_missing, Transaction::begin(dir)?)
+
+    /// Saves variables of a trainer's program. Those that only servers hold are fetched.
+    pub fn save_vars(self, dir: &Path, vars: &[VarDesc], filename: Option<&str>) -> Result<()> {
+        let Self { scope, job, .. } = self;
+        let is_missing = |name: &str| {
+            vars.iter().any(|var| var.name == name)
+                && scope.read(name, Value::is_empty).unwrap_or(true)
+        };
+        if !job.placement.iter().any(|placed| is_missing(&placed.origin)) {
+            return save_vars(scope, dir, vars, filename);
+        }
+        let save = JobSave { of: self, layout: Layout::new(filename), kind: VARIABLES };
+        save.vars(vars, is_missing, Transaction::begin(dir)?)
+    }
 }
 
 /// Whole variables of servers, by name.
@@ -77,9 +85,7 @@ pub(super) fn job_about(kind: &str, cluster: &Cluster, job: &Distributed) -> Abo
 
 /// A save of a trainer's program.
 pub(super) struct JobSave<'a> {
-    pub(super) cluster: &'a Cluster,
-    pub(super) scope: &'a Scope,
-    pub(super) job: &'a Distributed,
+    pub(super) of: JobScope<'a>,
     /// Which files variables are in; tables have their own.
     pub(super) layout: Layout<'a>,
     /// What it is called.
@@ -88,7 +94,7 @@ pub(super) struct JobSave<'a> {
 
 impl JobSave<'_> {
     fn by_rows(&self, placed: &Placement) -> bool {
-        self.job.by_rows.contains(&placed.origin)
+        self.of.job.by_rows.contains(&placed.origin)
     }
 
     /// Saves all that persists, and commits.
@@ -103,7 +109,7 @@ impl JobSave<'_> {
         is_wanted: impl Fn(&VarDesc) -> bool,
         transaction: Transaction,
     ) -> Result<()> {
-        let Self { cluster, scope, job, .. } = self;
+        let JobScope { cluster, scope, job } = self.of;
         cluster.join(job);
         cluster.settle()?;
         let is_chief = job.is_chief();
@@ -127,7 +133,7 @@ impl JobSave<'_> {
         is_missing: impl Fn(&str) -> bool,
         transaction: Transaction,
     ) -> Result<()> {
-        let Self { cluster, job, .. } = self;
+        let JobScope { cluster, job, .. } = self.of;
         cluster.join(job);
         cluster.settle()?;
         let wanted = |placed: &Placement| !self.by_rows(placed) && is_missing(&placed.origin);
@@ -156,7 +162,7 @@ impl JobSave<'_> {
         fetched: BTreeMap<String, Tensor>,
         parts: Vec<SavedPart>,
     ) -> Result<()> {
-        let Self { cluster, job, .. } = self;
+        let JobScope { cluster, job, .. } = self.of;
         let about = job_about(self.kind, cluster, job);
         let saving = Saving::begin(cluster, parts, transaction.stage_path())?;
         match self.write(transaction.stage(), vars, fetched) {
@@ -174,7 +180,7 @@ impl JobSave<'_> {
         mut vars: Vec<VarDesc>,
         fetched: BTreeMap<String, Tensor>,
     ) -> Result<()> {
-        let above = self.scope.new_scope();
+        let above = self.of.scope.new_scope();
         for (name, tensor) in fetched {
             vars.push(VarDesc::new(&name, Meta::default()));
             above.var(&name);
@@ -183,7 +189,7 @@ impl JobSave<'_> {
         let vars = by_name(&vars);
         let written = check_savable(&above, &vars, self.layout)
             .and_then(|()| write_vars(stage, &above, &vars, self.layout));
-        self.scope.drop_kids();
+        self.of.scope.drop_kids();
         written
     }
 }

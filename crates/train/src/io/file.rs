@@ -115,7 +115,7 @@ mod tests {
             let error = file_of(name).unwrap_err();
             assert!(matches!(error, Error::UnsafeName { ref var } if var == name), "{error}");
         }
-        // Whoever names a file may name one elsewhere.
+        // A file name may contain a path.
         let dir = Path::new("dir");
         assert_eq!(place_of(dir, "a/b").unwrap(), (dir.into(), "a/b".to_string()));
         assert_eq!(place_of(dir, "/a/b").unwrap(), ("/a".into(), "b".to_string()));

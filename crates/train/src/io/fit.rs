@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::folder::{Folder, SavedFile};
 use crate::scope::Scope;
 
-/// What came of loading what fits. Names are in order.
+/// The result of loading what fits. Names are sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fitted {
     /// Variables that were loaded whole.

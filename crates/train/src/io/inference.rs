@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use program::{Distributed, Meta, OpDesc, Program, VarDesc, VarKind, role};
+use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
 
-use super::distributed::JobSave;
+use super::distributed::{JobSave, JobScope};
 use super::vars::{
     Layout, by_name, check_savable, is_persistable, put, read_combined, read_vars, write_vars,
 };
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Transaction};
-use crate::remote::Cluster;
 use crate::scope::Scope;
 
 /// File of the program unless another is named.
@@ -81,22 +80,24 @@ pub fn save_inference_model(
     })
 }
 
-/// The same for a trainer's program: parameters as they are on the servers now.
-pub fn save_inference_model_of_job(
-    cluster: &Cluster,
-    scope: &Scope,
-    dir: &Path,
-    (program, job): (&Program, &Distributed),
-    options: &SaveInference<'_>,
-) -> Result<Vec<String>> {
-    save_inference(dir, program, options, |saved, params, transaction| {
-        let mut job = job.clone();
-        job.placement.retain(|placed| saved.find_var(0, &placed.origin).is_some());
-        job.lookup_table = job.lookup_table.filter(|table| saved.find_var(0, table).is_some());
-        let layout = Layout::new(params);
-        let save = JobSave { cluster, scope, job: &job, layout, kind: KIND };
-        save.persistables(saved, transaction)
-    })
+impl JobScope<'_> {
+    /// Saves a model for inference like [`save_inference_model`], with the parameters that the servers have
+    /// now.
+    pub fn save_inference_model(
+        self,
+        dir: &Path,
+        program: &Program,
+        options: &SaveInference<'_>,
+    ) -> Result<Vec<String>> {
+        save_inference(dir, program, options, |saved, params, transaction| {
+            let mut job = self.job.clone();
+            job.placement.retain(|placed| saved.find_var(0, &placed.origin).is_some());
+            job.lookup_table = job.lookup_table.filter(|table| saved.find_var(0, table).is_some());
+            let of = JobScope { job: &job, ..self };
+            let layout = Layout::new(params);
+            JobSave { of, layout, kind: KIND }.persistables(saved, transaction)
+        })
+    }
 }
 
 /// The program is written first; `commit` adds the variables and commits.

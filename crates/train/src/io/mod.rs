@@ -18,16 +18,13 @@ mod tensors;
 mod vars;
 
 pub use checkpoint::{Checkpoint, Checkpoints, is_checkpoint_var};
-pub use distributed::{load_slices, save_distributed, save_vars_of_job};
+pub use distributed::{JobScope, load_slices};
 pub(crate) use distributed::{naming, write_whole};
 pub(crate) use file::read_vars;
 pub use file::{read, write_atomically};
 pub(crate) use fit::overlay;
 pub use fit::{Fitted, fit_slices, fit_state, fit_vars};
-pub use inference::{
-    InferenceModel, SaveInference, load_inference_model, save_inference_model,
-    save_inference_model_of_job,
-};
+pub use inference::{InferenceModel, SaveInference, load_inference_model, save_inference_model};
 pub use progress::{Resumed, StepsDone};
 pub use state::{load, load_state, save, set_state};
 pub use vars::{

@@ -52,7 +52,7 @@ impl PieceFile<'_> {
     }
 
     /// Begins the file in a save, and notes how the variable is saved.
-    pub(super) fn create<'s>(&self, stage: &'s Stage, spread: Spread) -> Result<FileWriter<'s>> {
+    pub(crate) fn create<'s>(&self, stage: &'s Stage, spread: Spread) -> Result<FileWriter<'s>> {
         shards::write_note(stage, self.var, Note { n_parts: self.n, spread })?;
         let mut file = stage.create(&self.name()?)?;
         file.is_part(SavedPart { var: self.var.to_string(), number: self.number, n: self.n });
@@ -69,19 +69,18 @@ pub(crate) struct Form {
     pub(crate) dtype: DType,
 }
 
-/// Writes a piece into a save: ids in ascending order, and the bytes of their rows, as many at a time as
-/// may be.
+/// Writes the piece of a variable to its file: ids in ascending order, then the bytes of their rows, any
+/// number of rows at a time.
 pub(crate) fn write_piece(
-    stage: &Stage,
-    (piece, spread): (PieceFile<'_>, Spread),
+    mut file: FileWriter<'_>,
+    var: &str,
     form: Form,
     ids: impl ExactSizeIterator<Item = i64>,
     rows: impl Iterator<Item = io::Result<Vec<u8>>>,
 ) -> Result<()> {
-    let mut file = piece.create(stage, spread)?;
     let n = ids.len();
     file.holds(SavedVar {
-        name: piece.var.to_string(),
+        name: var.to_string(),
         dtype: form.dtype,
         dims: vec![form.height, form.width as i64],
     });
@@ -103,18 +102,18 @@ pub(crate) fn write_piece(
 
 /// How files of a variable were dealt rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dealt {
+enum FilePartition {
     Range,
     Hash,
     /// `id % n_servers`: as Fluid does it for the table made with `is_distributed`.
     Modulo,
 }
 
-fn dealt(spread: Option<Spread>, naming: Naming) -> Dealt {
+fn partition_of(spread: Option<Spread>, naming: Naming) -> FilePartition {
     match (spread, naming) {
-        (Some(Spread::Hash), _) => Dealt::Hash,
-        (_, Naming::Counted) => Dealt::Range,
-        (_, Naming::Fluid) => Dealt::Modulo,
+        (Some(Spread::Hash), _) => FilePartition::Hash,
+        (_, Naming::Counted) => FilePartition::Range,
+        (_, Naming::Fluid) => FilePartition::Modulo,
     }
 }
 
@@ -143,7 +142,7 @@ fn listed(folder: &Folder, var: &str, found: &[PartFile]) -> Result<Option<(Nami
 struct Saved {
     naming: Naming,
     n: usize,
-    dealt: Dealt,
+    partition: FilePartition,
 }
 
 impl Saved {
@@ -155,7 +154,7 @@ impl Saved {
             files.into_iter().filter(|file| !folder.is_removed(&file.name)).collect();
         if let Some((naming, n)) = listed(folder, own.var, &found)? {
             let spread = note.map(|note| note.spread);
-            return Ok(Some(Self { naming, n, dealt: dealt(spread, naming) }));
+            return Ok(Some(Self { naming, n, partition: partition_of(spread, naming) }));
         }
         let is_own = |found: &&PartFile| naming_of(found) == own.naming;
         let last = found.iter().rfind(is_own).or(found.last());
@@ -175,60 +174,62 @@ impl Saved {
             (None, Naming::Fluid, _) if numbers.contains(&0) => numbers.len(),
             (None, Naming::Fluid, _) => own.n,
         };
-        Ok(Some(Self { naming, n, dealt: dealt(note.map(|note| note.spread), naming) }))
+        Ok(Some(Self { naming, n, partition: partition_of(note.map(|note| note.spread), naming) }))
     }
 
     /// Whether a server of this share finds all its rows in one file, that of its number.
-    fn is_dealt_like(&self, share: &Share, n: usize) -> bool {
-        let alike = match self.dealt {
-            Dealt::Range => share.spread() == Spread::Range,
-            Dealt::Hash => share.spread() == Spread::Hash,
-            Dealt::Modulo => n == 1,
+    fn is_partitioned_like(&self, share: &Share, n: usize) -> bool {
+        let alike = match self.partition {
+            FilePartition::Range => share.spread() == Spread::Range,
+            FilePartition::Hash => share.spread() == Spread::Hash,
+            FilePartition::Modulo => n == 1,
         };
         alike && self.n == n
     }
 
     /// Whether a row can be in a file.
     fn fits(&self, number: usize, row: i64) -> bool {
-        match self.dealt {
-            Dealt::Range => true,
-            Dealt::Hash => server_of(row, self.n) == number,
-            Dealt::Modulo => row.rem_euclid(self.n as i64) == number as i64,
+        match self.partition {
+            FilePartition::Range => true,
+            FilePartition::Hash => server_of(row, self.n) == number,
+            FilePartition::Modulo => row.rem_euclid(self.n as i64) == number as i64,
         }
     }
 }
 
-/// A server's rows of a variable that was written in pieces, however many; ids are those that the
-/// server gives them. `None` if there is no file of it at all.
+/// A server's rows of a variable that was written in any number of pieces, with the ids that the
+/// server uses. `None` if there is no file of the variable.
 pub(crate) fn read_pieces(
     folder: &Folder,
     own: PieceFile<'_>,
     form: Form,
     share: &Share,
 ) -> Result<Option<Rows>> {
-    read(folder, own, form, (share, true))
+    read(folder, own, form, share, true)
 }
 
-/// The same, with rows of any width and of a table of any height. Rows that are not in this one are left out.
+/// Like [`read_pieces`], with rows of any width, from a table of any height. Rows that this table
+/// does not have are left out.
 pub(super) fn read_what_fits(
     folder: &Folder,
     own: PieceFile<'_>,
     form: Form,
     share: &Share,
 ) -> Result<Option<Rows>> {
-    read(folder, own, form, (share, false))
+    read(folder, own, form, share, false)
 }
 
 fn read(
     folder: &Folder,
     own: PieceFile<'_>,
     form: Form,
-    (share, is_exact): (&Share, bool),
+    share: &Share,
+    is_exact: bool,
 ) -> Result<Option<Rows>> {
     let Some(saved) = Saved::find(folder, own)? else { return Ok(None) };
     let mut rows = Rows { height: share.height(), ..Rows::default() };
     rows.value.resize_as(form.dtype, Shape::from([0, form.width]));
-    let files = match saved.is_dealt_like(share, own.n) {
+    let files = match saved.is_partitioned_like(share, own.n) {
         true => own.number..own.number + 1,
         false => 0..saved.n,
     };
@@ -373,24 +374,27 @@ mod tests {
 
     const EMB: PieceFile<'_> = PieceFile { var: "emb", number: 0, n: 1, naming: Naming::Counted };
 
-    fn write(transaction: &Transaction, (piece, spread): (PieceFile<'_>, Spread), ids: &[i64]) {
+    fn write(transaction: &Transaction, piece: PieceFile<'_>, spread: Spread, ids: &[i64]) {
         let values: Vec<f32> = ids.iter().flat_map(|&id| [id as f32, 0.5]).collect();
         let tensor = Tensor::new([ids.len(), 2], &values).unwrap();
         let rows = rows_of(&tensor, 0..ids.len()).map(|row| Ok(row.to_vec()));
         let ids = ids.iter().copied();
-        write_piece(transaction.stage(), (piece, spread), FORM, ids, rows).unwrap();
+        let file = piece.create(transaction.stage(), spread).unwrap();
+        write_piece(file, piece.var, FORM, ids, rows).unwrap();
     }
 
     /// Saves all pieces: their ids, by number.
-    fn save(dir: &Path, (naming, spread): (Naming, Spread), ids: &[Vec<i64>]) {
+    fn save(dir: &Path, naming: Naming, spread: Spread, ids: &[Vec<i64>]) {
         let transaction = Transaction::begin(dir).unwrap();
         for (number, part) in ids.iter().enumerate() {
-            write(&transaction, (PieceFile { number, n: ids.len(), naming, ..EMB }, spread), part);
+            write(&transaction, PieceFile { number, n: ids.len(), naming, ..EMB }, spread, part);
         }
         transaction.commit(About::new("tables")).unwrap();
     }
 
-    const RANGES: (Naming, Spread) = (Naming::Counted, Spread::Range);
+    fn save_ranges(dir: &Path, ids: &[Vec<i64>]) {
+        save(dir, Naming::Counted, Spread::Range, ids);
+    }
 
     /// As a version left it that knew no list.
     fn forget_list(dir: &Path) {
@@ -401,14 +405,14 @@ mod tests {
         Folder::consistently(dir, |folder| read_pieces(folder, own, form, share))
     }
 
-    fn read(dir: &Path, (number, n): (usize, usize), range: Range<i64>) -> Result<Rows> {
+    fn read(dir: &Path, number: usize, n: usize, range: Range<i64>) -> Result<Rows> {
         let own = PieceFile { number, n, ..EMB };
         pieces(dir, own, FORM, &Share::Range(range)).map(|rows| rows.expect("files"))
     }
 
     const IDS: [i64; 9] = [0, 1, 2, 3, 70, 71, 900, 1 << 30, 1 << 39];
 
-    fn dealt(number: usize, n: usize, by: impl Fn(i64, usize) -> usize) -> Vec<i64> {
+    fn ids_of(number: usize, n: usize, by: impl Fn(i64, usize) -> usize) -> Vec<i64> {
         IDS.into_iter().filter(|&id| by(id, n) == number).collect()
     }
 
@@ -423,11 +427,11 @@ mod tests {
             let [hashed, fluids, ranges] = [0, 1, 2].map(|_| tempfile::tempdir().unwrap());
             let of_range = |id: i64, n: usize| (id as usize * n) >> 40;
             let ids = |by: fn(i64, usize) -> usize| {
-                (0..n_before).map(|number| dealt(number, n_before, by)).collect::<Vec<_>>()
+                (0..n_before).map(|number| ids_of(number, n_before, by)).collect::<Vec<_>>()
             };
-            save(hashed.path(), (Naming::Counted, Spread::Hash), &ids(server_of));
-            save(fluids.path(), (Naming::Fluid, Spread::Range), &ids(modulo));
-            save(ranges.path(), RANGES, &ids(of_range));
+            save(hashed.path(), Naming::Counted, Spread::Hash, &ids(server_of));
+            save(fluids.path(), Naming::Fluid, Spread::Range, &ids(modulo));
+            save_ranges(ranges.path(), &ids(of_range));
             let dirs = [
                 (&hashed, Naming::Counted),
                 (&ranges, Naming::Counted),
@@ -459,8 +463,8 @@ mod tests {
     #[test]
     fn files_of_different_saves_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let part = dealt(0, 2, server_of);
-        save(dir.path(), (Naming::Counted, Spread::Hash), &[part.clone(), part]);
+        let part = ids_of(0, 2, server_of);
+        save(dir.path(), Naming::Counted, Spread::Hash, &[part.clone(), part]);
         forget_list(dir.path());
         let share = |server| Share::Hash { server, n_servers: 2, height: FORM.height };
         let own = PieceFile { number: 1, n: 2, ..EMB };
@@ -473,31 +477,31 @@ mod tests {
     fn two_servers_write_what_three_read() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
-        save(dir, RANGES, &[vec![3, 500], vec![900, 901, 1 << 39]]);
-        let rows = read(dir, (1, 3), 400..901).unwrap();
+        save_ranges(dir, &[vec![3, 500], vec![900, 901, 1 << 39]]);
+        let rows = read(dir, 1, 3, 400..901).unwrap();
         assert_eq!((rows.ids, rows.height), (vec![100, 500], 501));
         assert_eq!(rows.value, Tensor::new([2, 2], &[500.0f32, 0.5, 900.0, 0.5]).unwrap());
-        assert_eq!(read(dir, (0, 2), 0..600).unwrap().ids, [3, 500]);
+        assert_eq!(read(dir, 0, 2, 0..600).unwrap().ids, [3, 500]);
         // As whole files they are what everybody can read.
         let bytes = fs::read(dir.join("__lookup_table__/emb_0of2")).unwrap();
         assert_eq!(stream::rows_from_bytes(&bytes).unwrap().ids, [3, 500]);
         // Saved again by one server: until the commit the old save is what is loaded.
         let transaction = Transaction::begin(dir).unwrap();
-        write(&transaction, (EMB, Spread::Range), &[8]);
-        assert_eq!(read(dir, (0, 1), 0..600).unwrap().ids, [3, 500]);
+        write(&transaction, EMB, Spread::Range, &[8]);
+        assert_eq!(read(dir, 0, 1, 0..600).unwrap().ids, [3, 500]);
         transaction.commit(About::new("tables")).unwrap();
         assert!(!dir.join("__lookup_table__/emb_0of2").exists());
-        assert_eq!(read(dir, (1, 2), 0..1000).unwrap().ids, [8]);
+        assert_eq!(read(dir, 1, 2, 0..1000).unwrap().ids, [8]);
     }
 
     #[test]
     fn missing_and_surplus_parts_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
-        save(dir, RANGES, &[vec![3, 500], vec![900], vec![901]]);
+        save_ranges(dir, &[vec![3, 500], vec![900], vec![901]]);
         let part = |name: &str| dir.join("__lookup_table__").join(name);
         fs::copy(part("emb_0of3"), part("emb_3of4")).unwrap();
-        let error = read(dir, (0, 2), 0..9).unwrap_err();
+        let error = read(dir, 0, 2, 0..9).unwrap_err();
         let surplus = part("emb_3of4");
         assert!(
             matches!(error, Error::SurplusPart { ref path, n: 3, .. } if *path == surplus),
@@ -505,13 +509,13 @@ mod tests {
         );
         fs::remove_file(surplus).unwrap();
         fs::remove_file(part("emb_1of3")).unwrap();
-        let error = read(dir, (0, 2), 0..9).unwrap_err();
+        let error = read(dir, 0, 2, 0..9).unwrap_err();
         assert!(
             matches!(error, Error::FileLost { ref path, .. } if *path == part("emb_1of3")),
             "{error}"
         );
         forget_list(dir);
-        let error = read(dir, (0, 2), 0..9).unwrap_err();
+        let error = read(dir, 0, 2, 0..9).unwrap_err();
         assert!(
             matches!(error, Error::MissingPart { ref path, n: 3, .. } if *path == part("emb_1of3")),
             "{error}"
@@ -524,7 +528,7 @@ mod tests {
         let dir = dir.path();
         let nine = Share::Range(0..9);
         assert_eq!(pieces(dir, EMB, FORM, &nine).unwrap(), None);
-        save(dir, RANGES, &[vec![3, 500]]);
+        save_ranges(dir, &[vec![3, 500]]);
         for form in [Form { height: 9, ..FORM }, Form { width: 1, ..FORM }] {
             let error = pieces(dir, EMB, form, &nine).unwrap_err();
             assert!(matches!(error, Error::RowsFile { .. }), "{error}");
@@ -532,13 +536,13 @@ mod tests {
         let path = dir.join("__lookup_table__/emb_0of1");
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
-        let error = read(dir, (0, 1), 0..9).unwrap_err();
+        let error = read(dir, 0, 1, 0..9).unwrap_err();
         assert!(matches!(error, Error::FileDiffers { .. }), "{error}");
         forget_list(dir);
-        let error = read(dir, (0, 1), 0..9).unwrap_err();
+        let error = read(dir, 0, 1, 0..9).unwrap_err();
         assert!(matches!(error, Error::CannotLoad { .. }), "{error}");
         fs::write(&path, [&bytes[..4], &[0xff; 8]].concat()).unwrap();
-        let error = read(dir, (0, 1), 0..9).unwrap_err();
+        let error = read(dir, 0, 1, 0..9).unwrap_err();
         assert!(matches!(error, Error::RowsFile { .. }), "{error}");
     }
 }

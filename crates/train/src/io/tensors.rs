@@ -8,11 +8,11 @@ use tensor::Tensor;
 use crate::error::Result;
 use crate::folder::{FileReader, Folder};
 
-/// Bytes in which what stands before the numbers of a tensor is looked for.
+/// Bytes in which the description of a tensor is looked for.
 const HEAD_BYTES: u64 = 1 << 16;
 
-/// The tensors of a file that holds exactly `n`. `None` if there is anything odd about it: who reads all of it
-/// can say more.
+/// The tensors of a file that holds exactly `n`. `None` if the file looks wrong: a full read gives
+/// a better error.
 pub(super) fn read_tensors(folder: &Folder, name: &str, n: usize) -> Result<Option<Vec<Tensor>>> {
     let Ok(file) = folder.reader(name) else { return Ok(None) };
     let left = file.n_bytes();

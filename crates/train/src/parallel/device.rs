@@ -23,7 +23,7 @@ const THREAD_WORTH: Duration = Duration::from_micros(100);
 pub(super) struct Device {
     executor: Executor,
     scope: Scope,
-    /// What it was lent by somebody who wants it back.
+    /// Variables that it has borrowed and must give back.
     held: Vec<String>,
     /// How long the last run took.
     took: Duration,
@@ -96,7 +96,7 @@ pub(super) fn run_all(
     let mut chunks = devices[..feeds.len()].chunks_mut(width).zip(feeds.chunks_mut(width));
     let Some((own_devices, own_feeds)) = chunks.next() else { return Ok(()) };
     thread::scope(|scope| {
-        // Nobody is told when a thread ends, but who held this end is gone then.
+        // A thread that ends drops its end of this channel.
         let (done, ended) = mpsc::channel::<()>();
         let handles: Vec<_> = chunks
             .map(|(devices, feeds)| {

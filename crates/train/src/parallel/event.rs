@@ -10,11 +10,11 @@ use crate::error::Result;
 use crate::executor::Feed;
 use crate::executor::event::{Fed, Kept, label, print, talks};
 use crate::recover::{Print, Reader, Repeat, Uses, Writer};
-use crate::remote::{Act, Cluster};
+use crate::remote::{Cluster, ScriptEvent};
 use crate::scope::Scope;
 
 /// A run that may be an event.
-pub(super) struct ParallelAct<'a> {
+pub(super) struct ParallelEvent<'a> {
     pub(super) parallel: &'a mut Parallel,
     pub(super) program: &'a Program,
     pub(super) scope: &'a Scope,
@@ -23,14 +23,14 @@ pub(super) struct ParallelAct<'a> {
     pub(super) fetched: Vec<Vec<Tensor>>,
 }
 
-impl ParallelAct<'_> {
+impl ParallelEvent<'_> {
     fn kept(&mut self) -> Arc<Kept> {
         let Parallel { again, once, .. } = &mut *self.parallel;
         again.kept(self.program, once.cluster())
     }
 }
 
-impl Act for ParallelAct<'_> {
+impl ScriptEvent for ParallelEvent<'_> {
     fn talks(&self) -> bool {
         talks(self.program, self.parallel.once.cluster())
     }

@@ -30,7 +30,7 @@ use crate::gradients;
 use crate::remote::{Ahead, Cluster, Session};
 use crate::scope::Scope;
 use device::{Device, Stop};
-use event::ParallelAct;
+use event::ParallelEvent;
 use loss::Loss;
 use stage::{Names, Stage, Stages};
 
@@ -46,7 +46,7 @@ pub struct Parallel {
     once: Executor,
     replicas: Replicas,
     cache: Vec<(Key, Arc<Stages>)>,
-    /// The scope of the run before, and the one inside of it for what is not the user's.
+    /// The scope of the last run, and the scope inside it for variables that are not the user's.
     inner: Option<(u64, Scope)>,
     stop: Option<Asked>,
     /// How many devices a fetched value is taken from.
@@ -185,9 +185,9 @@ impl Parallel {
     ) -> Result<Vec<Vec<Tensor>>> {
         let cluster = self.once.cluster().clone();
         let fetched = Vec::new();
-        let mut act = ParallelAct { parallel: self, program, scope, feeds, fetch, fetched };
-        cluster.act(&mut act)?;
-        Ok(act.fetched)
+        let mut event = ParallelEvent { parallel: self, program, scope, feeds, fetch, fetched };
+        cluster.do_event(&mut event)?;
+        Ok(event.fetched)
     }
 
     fn run_plain(
@@ -230,7 +230,7 @@ impl Parallel {
         stages
     }
 
-    /// A scope that sees the user's; gradients and the like stay inside of it.
+    /// A scope inside the user's. Gradients and other temporaries stay in it.
     fn inner(&mut self, program: &Program, scope: &Scope) -> Scope {
         let persistable = program.block(0).vars().iter().filter(|var| var.persistable);
         persistable

@@ -19,9 +19,9 @@ pub(crate) type Names = BTreeSet<String>;
 #[derive(Debug)]
 pub(crate) struct Stage {
     /// What each device runs.
-    pub(crate) local: Part,
+    pub(crate) local: StageProgram,
     /// What runs once, on the scope itself.
-    pub(crate) once: Part,
+    pub(crate) once: StageProgram,
     /// Gradients to add up over the devices in between.
     pub(crate) merge: Names,
     /// Variables that devices only read and that are the same for all.
@@ -34,7 +34,7 @@ pub(crate) struct Stage {
     pub(crate) hand: Names,
     /// What the ops that run once read that no op computes: it may be fed.
     pub(crate) fed: Names,
-    /// Of all `own` variables, those that change once for all here.
+    /// Those `own` variables that change once for all devices here.
     pub(crate) refresh: Names,
     /// Devices must take turns, for others see in which order they run.
     pub(crate) in_turn: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Stage {
 
 /// Some ops of a program.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct StageProgram {
     pub(crate) program: Program,
     /// Where in the user's program each op stands.
     pub(crate) origin: Vec<usize>,
@@ -64,7 +64,7 @@ pub(crate) struct Stages {
 const ONCE: i32 = role::OPTIMIZE | role::RPC | role::DIST | role::LR_SCHED;
 
 impl Stages {
-    /// Takes a program apart; `keep` are the variables somebody looks at afterwards.
+    /// Splits a program into stages; `keep` are the variables that are read afterwards.
     pub(crate) fn new(program: &Program, loss: Loss, keep: &Names) -> Self {
         let drafts = drafts(program, loss);
         let is_persistable =
@@ -103,8 +103,8 @@ impl Stages {
                 pass_on,
                 refresh: own.intersection(&once.writes).cloned().collect(),
                 in_turn: local.ops.iter().any(|(_, op)| op.traits().has_side_effect),
-                local: Part::new(program, local, &visible),
-                once: Part::new(program, once, &visible),
+                local: StageProgram::new(program, local, &visible),
+                once: StageProgram::new(program, once, &visible),
                 merge,
                 lend,
                 hand,
@@ -126,7 +126,7 @@ impl Stages {
     }
 }
 
-impl Part {
+impl StageProgram {
     /// The program with only these ops; `visible` variables are found in the scope afterwards.
     fn new(program: &Program, share: Share, visible: &Names) -> Self {
         let mut program = program.clone();

@@ -116,7 +116,7 @@ fn what_is_sent_is_sent_once() {
     let loss = Loss { scale: Some(LossScale::PerDevice), n_devices: 2, counts_together: false };
     let stages = Stages::new(main, loss, &Names::new());
     let [stage] = &stages.stages[..] else { panic!("one stage: {stages:?}") };
-    let ops = |part: &stage::Part| {
+    let ops = |part: &stage::StageProgram| {
         let ops = part.program.block(0).ops.iter();
         ops.map(|op| op.kind.clone()).collect::<Vec<_>>()
     };

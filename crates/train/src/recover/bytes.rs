@@ -243,7 +243,8 @@ impl<'a> Reader<'a> {
         if rank > RANK_MAX {
             return Err(bad("a tensor with too many dimensions"));
         }
-        // Also beside a dimension of 0 the others have bounds: somebody will multiply them.
+        // Even beside a dimension of 0 the other dimensions have limits, because they may be
+        // multiplied later.
         let (mut dims, mut n_max) = ([0; RANK_MAX], dtype.size());
         for dim in &mut dims[..rank] {
             *dim = self.size()?;

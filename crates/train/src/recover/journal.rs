@@ -1,8 +1,8 @@
-//! What a script asked for and what it was answered: a script that is started again gets the same
-//! answers without anything being computed.
+//! What a script asked for and the answers it got: a script that is started again gets the same
+//! answers without any computation.
 //!
 //! A trainer sends its journal in parts, one with each cut. A part begins at the last cut that the
-//! server is known to have kept, so parts may overlap: what stands in two of them is the same.
+//! server is known to have kept, so parts may overlap. The overlap is the same in both.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -60,7 +60,7 @@ impl Journal {
         self.entries.push_back(entry);
     }
 
-    /// Nobody goes back further than this.
+    /// The job never goes back further than this.
     pub(super) fn forget_before(&mut self, event: u64) {
         while self.first < event
             && let Some(entry) = self.entries.pop_front()

@@ -49,7 +49,7 @@ pub(crate) struct Print {
     pub(crate) kind: Kind,
     /// Of names: what was fed and fetched, where it was saved.
     pub(crate) names: u64,
-    /// Of the values that were fed.
+    /// A digest of the values that were fed.
     pub(crate) values: u64,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn digest(before: u64, bytes: &[u8]) -> u64 {
     rest.iter().fold(sum, |sum, byte| mix(sum ^ u64::from(*byte)))
 }
 
-/// The same for a tensor: its type, shape, sequences and elements.
+/// The digest of a tensor: its type, shape, sequences and elements.
 pub(crate) fn digest_tensor(before: u64, tensor: &Tensor) -> u64 {
     let mut sum = mix(before ^ tensor.dtype().code() as u64);
     tensor.dims().iter().for_each(|&dim| sum = mix(sum ^ dim as u64));

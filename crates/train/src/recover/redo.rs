@@ -10,13 +10,13 @@ use crate::scope::Scope;
 
 /// An event of which only the effects are wanted, not the answer: the script has it.
 pub(crate) trait Repeat<World: ?Sized>: Send {
-    /// Does it again, from where a cut found it, if a cut lies inside of it.
+    /// Does it again. If a cut lies inside it, it starts from there.
     fn repeat(&mut self, world: &World, from: Option<&[u8]>) -> Result<()>;
 
     /// The memory it takes to be able to.
     fn n_bytes(&self) -> usize;
 
-    /// Nobody goes back behind it any more.
+    /// The job never goes back behind it any more.
     fn forgotten(&mut self) {}
 }
 
@@ -94,7 +94,7 @@ impl<World: ?Sized> Redo<World> {
         key(position) >= key(&self.start)
     }
 
-    /// Nobody goes back further than this.
+    /// The job never goes back further than this.
     pub(super) fn forget_before(&mut self, position: &Position) {
         while let Some((event, entry)) = self.entries.front()
             && is_before(*event, entry, position)

@@ -37,7 +37,7 @@ struct Used {
     scope: Scope,
     /// Programs of the job ran here: what servers have is theirs.
     is_of_job: bool,
-    /// They ran in this one, not only in one inside of it.
+    /// Programs ran in this scope itself, not only in one inside it.
     is_run_in: bool,
     /// What was here before the first use, until that is older than every cut that counts.
     before: Option<Vars>,
@@ -140,7 +140,7 @@ impl Scopes {
         Ok(())
     }
 
-    /// Nobody goes back behind a cut that had so many scopes.
+    /// The job never goes back behind a cut that had this many scopes.
     pub(super) fn forget_before(&mut self, n_scopes: usize) {
         self.scopes.iter_mut().take(n_scopes).for_each(|used| used.before = None);
     }

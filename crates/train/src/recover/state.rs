@@ -25,7 +25,7 @@ pub(crate) struct Position {
 /// How gradients were sent in the background.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sender {
-    /// Nobody had asked for it.
+    /// It was never asked for.
     #[default]
     Never,
     Runs,
@@ -52,9 +52,9 @@ pub(crate) struct LocalState {
     pub(crate) n_meetings: u64,
     pub(crate) n_trades: u64,
     pub(crate) sender: Sender,
-    /// Of each scope, in the order of their first use: what servers do not have.
+    /// For each scope, in the order of first use: the variables that servers do not have.
     pub(crate) scopes: Vec<Vars>,
-    /// Of each set of devices, in the same order.
+    /// For each set of devices, in the same order.
     pub(crate) devices: Vec<DeviceVars>,
     pub(crate) geo: Option<GeoState>,
 }

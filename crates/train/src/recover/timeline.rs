@@ -30,7 +30,7 @@ pub(crate) struct Timeline<World: ?Sized> {
     n_kept: usize,
     /// Where the script stood at cuts that may not be kept by all servers yet, oldest first.
     cuts: Vec<Cut>,
-    /// The next event is done from here on, because a cut lies inside of it.
+    /// Where the next event starts, because a cut lies inside it.
     from: Option<Vec<u8>>,
     /// The state that this process goes back to, until it is where it was.
     target: Option<LocalState>,
@@ -61,7 +61,7 @@ struct Cut {
     number: u64,
     position: Position,
     n_scopes: usize,
-    /// Of the journal up to there.
+    /// Bytes of the journal up to there.
     n_journal: usize,
 }
 
@@ -75,9 +75,9 @@ struct Replay {
 /// How an event begins.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Begun {
-    /// It was, and this came of it.
+    /// It was done before, with this outcome.
     Past(Outcome),
-    /// It is to be done now.
+    /// It must be done now.
     Now,
 }
 
@@ -108,7 +108,7 @@ impl<World: ?Sized> Timeline<World> {
     }
 
     /// A process begins at a cut that an earlier process of this trainer took part in. It may have
-    /// been answered some events already, by what it was told of the cut before.
+    /// had answers to some events already, from the cut before.
     pub(crate) fn begin_at(&mut self, state: LocalState, journal: &[u8]) -> Result<()> {
         let position = &state.position;
         let mut answers = Answers::read(journal, position.event)?;
@@ -130,7 +130,8 @@ impl<World: ?Sized> Timeline<World> {
     pub(crate) fn begin(&mut self, print: Print, label: &dyn Fn() -> String) -> Result<Begun> {
         let Some(replay) = &mut self.replay else { return Ok(Begun::Now) };
         if self.n_done == replay.state.position.event {
-            // Whoever restores the state has not been asked yet, or failed: it goes on with that.
+            // The state has not been restored yet, or restoring it failed: the event restores it
+            // first.
             return Ok(Begun::Now);
         }
         let past = replay.answers.next()?;
@@ -165,7 +166,7 @@ impl<World: ?Sized> Timeline<World> {
         self.is_in_event = true;
     }
 
-    /// Whether the state of a replay is to be restored here.
+    /// Whether the state of a replay must be restored here.
     pub(crate) fn is_restored_here(&self) -> bool {
         self.replay.as_ref().is_some_and(|replay| {
             let Position { event, is_at_start, .. } = replay.state.position;
@@ -178,7 +179,7 @@ impl<World: ?Sized> Timeline<World> {
         self.replay = None;
     }
 
-    /// Where an event is to be done from, because a cut lies inside of it.
+    /// Where an event must start, because a cut lies inside it.
     pub(crate) fn take_from(&mut self) -> Option<Vec<u8>> {
         self.from.take()
     }
@@ -188,7 +189,8 @@ impl<World: ?Sized> Timeline<World> {
         &mut self,
         print: Print,
         label: String,
-        (outcome, repeat): (Outcome, Option<Box<dyn Repeat<World>>>),
+        outcome: Outcome,
+        repeat: Option<Box<dyn Repeat<World>>>,
     ) {
         self.journal.push(print, label, outcome);
         if let Some(repeat) = repeat {
@@ -307,7 +309,7 @@ impl<World: ?Sized> Timeline<World> {
     }
 }
 
-/// What is to be done again.
+/// Events that must be done again.
 pub(crate) struct Undone<World: ?Sized> {
     redo: Redo<World>,
     /// Whether an event waits for it to be done.

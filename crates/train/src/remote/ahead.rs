@@ -14,7 +14,7 @@ use tensor::{MergeScratch, Tensor};
 
 use super::rows::Question;
 
-/// An answer that lies longer than this is not waited for again: it is asked for anew.
+/// An answer older than this is not used: the rows are asked for again.
 const KEPT_MAX: Duration = Duration::from_secs(30);
 
 /// What is known of the next batch.
@@ -117,12 +117,12 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use program::distributed::route::Deal;
+    use program::distributed::route::IdPartition;
 
     fn look_up(names: &[&str]) -> Arc<LookUp> {
         Arc::new(LookUp {
             pieces: Vec::new(),
-            deal: Deal::Rows,
+            partition: IdPartition::Range,
             padding: None,
             peek: false,
             width: 1,

@@ -9,7 +9,7 @@ use super::under_way::Seen;
 /// Parameters that came and were not used yet, and memory for those to come.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
-    /// Of the parameters, in their order.
+    /// The names of the parameters, in order.
     names: Arc<[String]>,
     held: Arc<Mutex<Arrived>>,
     /// Held while parameters are put to use: those that came later are used later.

@@ -1,7 +1,8 @@
-//! What a script does beside training: it is done once, however often the script or the job repeats.
+//! What a script does beside training, such as saving. It is done once, even if the script or the
+//! job repeats.
 
 use super::Cluster;
-use super::acts::Act;
+use super::events::ScriptEvent;
 use crate::error::Result;
 use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
 
@@ -14,7 +15,7 @@ impl Cluster {
         save: &mut dyn FnMut() -> Result<Vec<String>>,
     ) -> Result<Vec<String>> {
         let mut saving = Saves { what, save, names: Vec::new(), talks: false };
-        self.act(&mut saving)?;
+        self.do_event(&mut saving)?;
         Ok(saving.names)
     }
 
@@ -26,7 +27,7 @@ impl Cluster {
         decide: &mut dyn FnMut() -> Result<Vec<String>>,
     ) -> Result<Vec<String>> {
         let mut deciding = Saves { what, save: decide, names: Vec::new(), talks: true };
-        self.act(&mut deciding)?;
+        self.do_event(&mut deciding)?;
         Ok(deciding.names)
     }
 }
@@ -38,7 +39,7 @@ struct Saves<'a> {
     talks: bool,
 }
 
-impl Act for Saves<'_> {
+impl ScriptEvent for Saves<'_> {
     /// A save before anything was trained is nothing that is gone back behind.
     fn talks(&self) -> bool {
         self.talks

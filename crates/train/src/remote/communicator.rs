@@ -112,7 +112,7 @@ impl StepSender {
         self.way.wait_written()
     }
 
-    /// How old parameters were, since the last time somebody asked.
+    /// How old parameters were since the last call.
     pub(super) fn take_staleness(&self) -> Staleness {
         self.way.take_staleness()
     }
@@ -147,7 +147,7 @@ impl Communicator {
         Self { sender, thread }
     }
 
-    /// For whoever trains.
+    /// The sender for training threads.
     pub(super) fn sender(&self) -> StepSender {
         self.sender.clone()
     }
@@ -156,7 +156,7 @@ impl Communicator {
     /// ends with an error before.
     pub(super) fn settle(&self) -> Receiver<()> {
         let (done, sign) = sync_channel(1);
-        // Whoever has ended does not give it.
+        // A communicator that has ended does not answer.
         let _ = self.sender.inbox.send(Order::Settle(done));
         sign
     }
@@ -197,7 +197,7 @@ impl Worker {
             };
             if let Some(done) = settle {
                 self.cluster.wait_served()?;
-                // Whoever asked may have given up.
+                // The caller may have stopped waiting.
                 let _ = done.send(());
             }
         }
@@ -296,7 +296,7 @@ fn merge(bundles: Vec<Bundle>, is_sum: bool) -> Result<Bundle> {
         }
     }
     for outgoing in merged.grads.iter_mut().filter(|_| n > 1) {
-        outgoing.value = gradients::merged(&outgoing.value);
+        gradients::merge(&mut outgoing.value);
         if !is_sum {
             gradients::scale(&mut outgoing.value, 1.0 / n as f64);
         }

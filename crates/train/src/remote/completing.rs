@@ -3,7 +3,7 @@
 use ps::lines;
 use ps::message::Complete;
 
-use super::acts::Act;
+use super::events::ScriptEvent;
 use super::{Cluster, install};
 use crate::error::{Error, Result};
 use crate::recover::{Kind, Print, Repeat, Uses};
@@ -19,7 +19,7 @@ impl Cluster {
     /// Sends what is queued, fetches the parameters once more into the scope, and ends the sender.
     /// Of GEO, which has no sender: exchanges what was learnt since the last time.
     pub fn stop_communicator(&self, scope: &Scope) -> Result<()> {
-        self.act(&mut Completing { cluster: self, scope: Some(scope), completes: false })
+        self.do_event(&mut Completing { cluster: self, scope: Some(scope), completes: false })
     }
 
     /// Both; servers are told even if this trainer has never talked to them.
@@ -28,10 +28,10 @@ impl Cluster {
     }
 
     fn finish(&self, scope: Option<&Scope>) -> Result<()> {
-        let done = self.act(&mut Completing { cluster: self, scope, completes: true });
+        let done = self.do_event(&mut Completing { cluster: self, scope, completes: true });
         self.state().is_over = true;
         match done.is_ok() && self.recovers() {
-            // It stayed for a cut; servers must know that it does not any more.
+            // It stayed for a cut. Servers must know that it stays no longer.
             true => self.leave(),
             false => self.close(),
         }
@@ -70,7 +70,7 @@ struct Completing<'a> {
     completes: bool,
 }
 
-impl Act for Completing<'_> {
+impl ScriptEvent for Completing<'_> {
     fn talks(&self) -> bool {
         self.cluster.is_connected() || (self.completes && self.scope.is_some())
     }

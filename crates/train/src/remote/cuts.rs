@@ -15,11 +15,11 @@ use crate::recover::LocalState;
 
 /// A cut is asked for when so much memory is held to do events again.
 const REDO_BYTES: usize = 128 << 20;
-/// Nobody trains on with more: a cut is waited for.
+/// With more to redo than this, training waits for a cut.
 const REDO_BYTES_MAX: usize = 1 << 30;
 /// What servers keep of a trainer must fit into a message of theirs.
 const KEPT_BYTES_MAX: usize = 448 << 20;
-/// How often somebody who waits for a cut looks.
+/// How often a thread that waits for a cut looks.
 const GLANCE: Duration = Duration::from_millis(5);
 
 /// What a trainer remembers of cuts.
@@ -40,7 +40,7 @@ pub(super) struct Cuts {
 }
 
 impl Cuts {
-    /// Of a term that began from this cut.
+    /// The cuts of a term that began from this cut.
     pub(super) fn since(base: u64) -> Self {
         Self { base, handled: base, taken: base, complete: base, ..Self::default() }
     }
@@ -52,7 +52,7 @@ impl Cluster {
         self.client(ServerId(0))
     }
 
-    /// The cut that is to be made at this boundary.
+    /// The cut that is due at this boundary.
     fn due(&self) -> Option<Due> {
         if !self.recovers() {
             return None;
@@ -66,20 +66,20 @@ impl Cluster {
         Some(due).filter(|due| is_here && due.cut > handled)
     }
 
-    /// Whether a cut is to be made at this boundary between two steps, or asked for because this
-    /// process ends. Cheap: asked at every step.
+    /// Whether a cut is due at this boundary between two steps, or must be asked for because this
+    /// process ends. Cheap: called at every step.
     ///
     /// All threads of a trainer that step together get the same answer at the same boundary.
     pub(crate) fn is_cut_due(&self) -> bool {
         self.due().is_some() || self.recovers() && self.ends()
     }
 
-    /// Takes part in the cut that is due, inside of an act. Nothing of this trainer runs meanwhile:
-    /// an act with several threads has stopped them at a boundary. `inside` says how far the act is;
-    /// it is asked for when all trainers are ready, and may be large.
+    /// Takes part in the cut that is due, inside an event. This trainer must not run anything
+    /// meanwhile: an event with several threads has stopped them at a boundary. `inside` gives the
+    /// state of the event. It is called when all trainers are ready, and its result may be large.
     ///
-    /// An error of which [`Cluster::act`] makes something (the job has gone back, or SIGTERM came)
-    /// is to be returned from [`super::Act::perform`].
+    /// An error must be returned from [`super::ScriptEvent::perform`]: [`Cluster::do_event`]
+    /// handles those that mean that the job has gone back or that SIGTERM came.
     pub(crate) fn cut(&self, inside: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<()> {
         self.boundary_with(&mut || inside().map(Some))
     }

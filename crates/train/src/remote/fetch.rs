@@ -38,12 +38,12 @@ struct Var {
 struct Question {
     server: ServerId,
     vars: Vec<VarId>,
-    places: Vec<Place>,
+    places: Vec<PieceIndex>,
 }
 
 /// Which piece of which variable an answer is.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct PieceIndex {
     var: usize,
     piece: usize,
 }
@@ -59,13 +59,13 @@ impl Fetch {
             let blocks = by_origin.entry(placed.origin.as_str()).or_default();
             blocks.insert(placed.piece.block, placed);
         }
-        let mut by_server: BTreeMap<ServerId, Vec<(i64, VarId, Place)>> = BTreeMap::new();
+        let mut by_server: BTreeMap<ServerId, Vec<(i64, VarId, PieceIndex)>> = BTreeMap::new();
         let (mut vars, mut names) = (Vec::new(), Vec::new());
         for (var, (origin, blocks)) in by_origin.into_iter().enumerate() {
             let first = blocks.values().next();
             for (piece, placed) in blocks.values().enumerate() {
                 let n_bytes = placed.dims().iter().product::<i64>().saturating_mul(4);
-                let asked = (n_bytes, wire_id(&placed.piece), Place { var, piece });
+                let asked = (n_bytes, wire_id(&placed.piece), PieceIndex { var, piece });
                 by_server.entry(placed.piece.server).or_default().push(asked);
             }
             vars.push(Var {
@@ -101,7 +101,7 @@ impl Fetch {
                 Reply::Values(values) if values.0.len() == question.places.len() => values.0,
                 other => return Err(unexpected(&client, &other)),
             };
-            for (&Place { var, piece }, value) in question.places.iter().zip(values) {
+            for (&PieceIndex { var, piece }, value) in question.places.iter().zip(values) {
                 parts[var][piece] = tensor_of(value).map_err(|actual| Error::NotDense {
                     endpoint: client.endpoint().to_string(),
                     var: self.vars[var].pieces[piece].name.clone(),
@@ -125,7 +125,7 @@ impl Var {
     /// Makes the whole of its pieces; what is left of them comes back.
     fn assemble(&self, mut parts: Vec<Tensor>, whole: &mut Tensor) -> Result<Vec<Tensor>> {
         if self.is_hashed {
-            return deal(parts, self.n_rows, whole);
+            return put_back_hashed(parts, self.n_rows, whole);
         }
         if parts.first().is_some_and(|first| first.dims().first() == Some(&(self.n_rows as usize)))
         {
@@ -137,7 +137,7 @@ impl Var {
 }
 
 /// Pieces on one server, in as few questions as answers have room.
-fn questions(server: ServerId, all: Vec<(i64, VarId, Place)>) -> Vec<Question> {
+fn questions(server: ServerId, all: Vec<(i64, VarId, PieceIndex)>) -> Vec<Question> {
     let (mut questions, mut n_bytes) = (Vec::<Question>::new(), 0i64);
     for (size, var, place) in all {
         n_bytes = n_bytes.saturating_add(size);
@@ -155,7 +155,7 @@ fn questions(server: ServerId, all: Vec<(i64, VarId, Place)>) -> Vec<Question> {
 
 /// A table spread by hash: a server sends its rows in the order of their numbers, or all if it holds
 /// the table whole. The pieces come back.
-fn deal(pieces: Vec<Tensor>, n_rows: i64, whole: &mut Tensor) -> Result<Vec<Tensor>> {
+fn put_back_hashed(pieces: Vec<Tensor>, n_rows: i64, whole: &mut Tensor) -> Result<Vec<Tensor>> {
     let Some(first) = pieces.first() else { return Ok(pieces) };
     let n_rows = n_rows.max(0) as usize;
     whole.resize_as(first.dtype(), first.shape().with_dim(0, n_rows));

@@ -1,8 +1,8 @@
-//! GEO: a trainer trains alone and now and then exchanges differences with the servers.
+//! GEO: a trainer trains alone and exchanges differences with the servers every few steps.
 //!
-//! Every `push_every` steps, with T trainers: delta = (x - old) / T is sent and added to `old`;
-//! the servers' values p come back, x += p - old, and old = p. Of tables only the rows travel that
-//! this trainer used, and those come back that anybody changed.
+//! Every `push_every` steps, with T trainers: delta = (x - old) / T is sent and added to `old`. The
+//! servers' values p come back, x += p - old, and old = p. Of a table, only the rows that this
+//! trainer used are sent, and only rows that changed come back.
 
 mod state;
 
@@ -126,7 +126,7 @@ impl Geo {
             tickets.push((client, placed, pull, ticket));
         }
         for (client, placed, pull, mut ticket) in tickets {
-            while let Some(value) = self.take_answer((&client, ticket), placed, scope)? {
+            while let Some(value) = self.take_answer(&client, ticket, placed, scope)? {
                 let Value::Rows(rows) = &*value else { break };
                 if rows.ids.len() < CHANGED_MAX {
                     break;
@@ -141,7 +141,8 @@ impl Geo {
     /// Waits for values of a piece of a parameter, and takes them over.
     fn take_answer(
         &mut self,
-        (client, ticket): (&Client, Ticket),
+        client: &Client,
+        ticket: Ticket,
         placed: &Placement,
         scope: &Scope,
     ) -> Result<Option<Arc<Value>>> {

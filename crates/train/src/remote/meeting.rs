@@ -2,7 +2,7 @@
 
 use ps::message::{Meet, Reply};
 
-use super::acts::Act;
+use super::events::ScriptEvent;
 use super::{Cluster, unexpected};
 use crate::error::{Error, Result};
 use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
@@ -13,15 +13,15 @@ impl Cluster {
         self.meet_with(place, &mut || Ok(bytes.clone()))
     }
 
-    /// The same with what `bring` makes. It is not asked where an earlier process of this trainer has
-    /// been: what came of that is returned.
+    /// Like [`Cluster::meet`], with what `bring` returns. If an earlier process of this trainer was
+    /// at this meeting, `bring` is not called and the outcome of that time is returned.
     pub fn meet_with(
         &self,
         place: &str,
         bring: &mut dyn FnMut() -> Result<Vec<u8>>,
     ) -> Result<Vec<Vec<u8>>> {
         let mut meeting = Meeting { cluster: self, place, bring, met: Vec::new(), brought: None };
-        self.act(&mut meeting)?;
+        self.do_event(&mut meeting)?;
         Ok(meeting.met)
     }
 
@@ -48,7 +48,7 @@ struct Meeting<'a> {
     brought: Option<Vec<u8>>,
 }
 
-impl Act for Meeting<'_> {
+impl ScriptEvent for Meeting<'_> {
     fn print(&self) -> Print {
         Print::named(Kind::Meet, self.place)
     }

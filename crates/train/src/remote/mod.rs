@@ -3,13 +3,13 @@
 //! One [`Cluster`] holds the connections of a process (of a trainer, where a process has several);
 //! executors that share it share them.
 
-mod acts;
 mod ahead;
 mod arrivals;
 mod aside;
 mod communicator;
 mod completing;
 mod cuts;
+mod events;
 mod fetch;
 mod geo;
 mod meeting;
@@ -30,14 +30,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use program::Distributed;
 use program::distributed::{Piece, PlacedKind, Placement, ServerId};
 use ps::lines::{self, Line};
-use ps::message::{Held, Hello, Leave, Reply, Stats};
-use ps::tcp::{Client, Companions, Loss, Patience, Stops};
+use ps::message::{Hello, Leave, Reply, Stats, VarInfo};
+use ps::tcp::{Client, ClientGroup, LostTrainer, Patience, Stops};
 use ps::{Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
-pub(crate) use acts::Act;
 pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
+pub(crate) use events::ScriptEvent;
 pub(crate) use fetch::Fetch;
 pub use recovery::Ends;
 pub use said::ENDS;
@@ -82,16 +82,16 @@ struct Inner {
     n_joined: AtomicU64,
     /// Global shuffles that the script has asked for.
     n_shuffles: AtomicU64,
-    /// Whoever waits for a server gives up.
+    /// Set to make all threads stop waiting for servers.
     halt: Arc<AtomicBool>,
-    state: Mutex<State>,
+    state: Mutex<ClusterState>,
     traffic: Mutex<Traffic>,
     communicator: Mutex<Option<Communicator>>,
     geo: Mutex<Geo>,
     recovery: Recovery,
 }
 
-struct State {
+struct ClusterState {
     /// Differs from process to process, and after every time that the job goes back.
     incarnation: u64,
     patience: Patience,
@@ -105,7 +105,7 @@ struct State {
     /// By the number of the server; none if nobody has spoken to it yet.
     clients: Vec<Option<Arc<Client>>>,
     /// What a server said of a trainer whose loss ends the job.
-    loss: Loss,
+    lost: LostTrainer,
     /// Memory that servers of this machine can read.
     shared_memory: SharedMemory,
     n_meetings: u64,
@@ -115,7 +115,7 @@ struct State {
     is_away: bool,
 }
 
-impl State {
+impl ClusterState {
     /// The connection to a server, if there is one.
     fn client(&self, server: ServerId) -> Option<&Arc<Client>> {
         self.clients.get(server.0)?.as_ref()
@@ -133,8 +133,9 @@ struct Me {
     job: String,
     /// Differs also between jobs whose processes could be taken for those of one.
     digest: String,
-    /// What this trainer may speak of, by server: the number of a variable is its place.
-    vars: Arc<Vec<Vec<Held>>>,
+    /// The variables that this trainer may name, by server. The number of a variable is its
+    /// position.
+    vars: Arc<Vec<Vec<VarInfo>>>,
     trainer: TrainerId,
     endpoints: Vec<String>,
     /// Whether its servers have been waited for.
@@ -167,7 +168,7 @@ impl Cluster {
     /// No connection yet; they are made as programs need them.
     pub fn new(patience: Patience, log: Log) -> Self {
         let stops: Stops = Arc::new(|| false);
-        let state = State {
+        let state = ClusterState {
             incarnation: fresh_incarnation(),
             patience,
             stops,
@@ -176,7 +177,7 @@ impl Cluster {
             me: None,
             joined: None,
             clients: Vec::new(),
-            loss: Loss::default(),
+            lost: LostTrainer::default(),
             shared_memory: SharedMemory::default(),
             n_meetings: 0,
             n_trades: 0,
@@ -215,7 +216,8 @@ impl Cluster {
         self.0.halt.clone()
     }
 
-    /// Whoever takes part in a job from now on waits for its servers by this before it connects.
+    /// From now on, a process that joins a job calls this to wait for its servers before it
+    /// connects.
     pub fn set_wait_ready(&self, wait_ready: WaitReady) {
         self.state().wait_ready = Some(wait_ready);
     }
@@ -241,7 +243,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClusterState> {
         self.0.state.lock().even_if_poisoned()
     }
 
@@ -293,7 +295,7 @@ impl Cluster {
         is_new
     }
 
-    /// The same for a job that is asked for at every step.
+    /// Like [`Cluster::join`], for a job that is used at every step.
     fn join_shared(&self, job: &Arc<Distributed>) {
         let is_joined = |joined: &Arc<Distributed>| Arc::ptr_eq(joined, job);
         if !self.state().joined.as_ref().is_some_and(is_joined) {
@@ -317,7 +319,7 @@ impl Cluster {
             self.0.n_joined.fetch_add(1, Ordering::Relaxed);
             state.joined = None;
             (state.is_over, state.is_away) = (false, false);
-            state.loss = Loss::default();
+            state.lost = LostTrainer::default();
             for client in std::mem::take(&mut state.clients).into_iter().flatten() {
                 client.close();
             }
@@ -336,7 +338,7 @@ impl Cluster {
     /// The names of each server's variables, by their numbers; none if there is no job.
     pub(crate) fn vars(&self) -> Vec<Vec<String>> {
         let vars = self.state().me.as_ref().map(|me| me.vars.clone()).unwrap_or_default();
-        let names = |held: &Vec<Held>| held.iter().map(|held| held.name.clone()).collect();
+        let names = |held: &Vec<VarInfo>| held.iter().map(|held| held.name.clone()).collect();
         vars.iter().map(names).collect()
     }
 
@@ -396,13 +398,13 @@ impl Cluster {
         let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
         let ends = self.ends_soon();
         let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends());
-        let (loss, memory) = (state.loss.clone(), state.shared_memory.clone());
-        let companions = Companions { stops, loss, memory };
+        let (lost, memory) = (state.lost.clone(), state.shared_memory.clone());
+        let group = ClientGroup { stops, lost, memory };
         let patience = match self.recovers() {
             true => Self::patience_of_recovery(state.patience),
             false => state.patience,
         };
-        Ok(Client::among(at, hello, patience, companions))
+        Ok(Client::among(at, hello, patience, group))
     }
 
     /// Clients of all servers, by another name than this trainer had before.
@@ -460,7 +462,7 @@ impl Cluster {
     /// This process ends in order without having completed its job: tells so, briefly.
     pub fn leave(&self) {
         for client in self.open() {
-            // Whoever ends cannot do anything about a server that does not listen.
+            // A process that ends cannot do anything about a server that does not listen.
             let _ = client.change(Leave).and_then(|()| client.settle());
         }
         self.close();
@@ -472,8 +474,8 @@ impl Cluster {
         }
     }
 
-    /// How old the parameters of asynchronous steps were since the last time somebody asked; `None`
-    /// if gradients are not sent in the background.
+    /// How old the parameters of asynchronous steps were since the last call; `None` if gradients
+    /// are not sent in the background.
     pub fn take_staleness(&self) -> Option<Staleness> {
         let staleness = self.sender()?.take_staleness();
         Some(staleness).filter(|staleness| staleness.n_steps > 0)
@@ -522,15 +524,15 @@ fn install(names: &[String], params: Vec<Tensor>, scope: &Scope) -> Vec<Tensor> 
     names.iter().zip(params).map(install).collect()
 }
 
-/// What a trainer speaks of, by server and number.
-fn held(job: &Distributed) -> Vec<Vec<Held>> {
+/// The variables that a trainer names, by server and number.
+fn held(job: &Distributed) -> Vec<Vec<VarInfo>> {
     let of = |(names, endpoint): (&Vec<String>, &String)| {
         let placed = job.on(endpoint).filter(|placed| placed.kind != PlacedKind::Optimizer);
         let params: BTreeMap<&str, &Placement> =
             placed.map(|placed| (placed.piece.name.as_str(), placed)).collect();
         let held = |name: &String| match params.get(name.as_str()) {
-            Some(placed) => Held::param(name, &placed.dims()),
-            None => Held::other(name),
+            Some(placed) => VarInfo::param(name, &placed.dims()),
+            None => VarInfo::other(name),
         };
         names.iter().map(held).collect()
     };

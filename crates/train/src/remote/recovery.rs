@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
 use ps::message::{Recall, Reply};
-use ps::tcp::{self, Client, Loss, Patience};
+use ps::tcp::{self, Client, LostTrainer, Patience};
 use ps::{Refusal, SharedMemory};
 use tensor::EvenIfPoisoned;
 
@@ -25,7 +25,7 @@ use super::{Cluster, Timeline, install, said, unexpected};
 use crate::error::{Error, Result};
 use crate::recover::{LocalState, Position, Redoing, Sender};
 
-/// Nobody has talked to a server yet.
+/// No server was talked to yet.
 const UNKNOWN: u8 = 0;
 /// A death ends the job.
 const OFF: u8 = 1;
@@ -35,10 +35,10 @@ const ON: u8 = 2;
 /// What a trainer has to know to go back.
 #[derive(Default)]
 pub(super) struct Recovery {
-    standing: AtomicU8,
+    term_state: AtomicU8,
     /// Held while servers are joined.
     pub(super) joining: Mutex<()>,
-    /// Who waits for servers gives up if this process was asked to end.
+    /// Set when this process was asked to end: it does not wait for servers.
     hurries: Arc<AtomicBool>,
     timeline: Mutex<Timeline>,
     cuts: Mutex<Cuts>,
@@ -58,7 +58,7 @@ pub type Ends = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl Recovery {
     pub(super) fn is_unknown(&self) -> bool {
-        self.standing.load(Ordering::Relaxed) == UNKNOWN
+        self.term_state.load(Ordering::Relaxed) == UNKNOWN
     }
 
     /// From now on, or no longer, nobody waits for servers if this process was asked to end.
@@ -68,27 +68,27 @@ impl Recovery {
 
     /// The job is over for this trainer: what comes is no event.
     pub(super) fn end(&self) {
-        self.standing.store(OFF, Ordering::Relaxed);
+        self.term_state.store(OFF, Ordering::Relaxed);
         *self.timeline.lock().even_if_poisoned() = Timeline::default();
     }
 
     /// Another job begins.
     pub(super) fn reset(&self) {
-        self.standing.store(UNKNOWN, Ordering::Relaxed);
+        self.term_state.store(UNKNOWN, Ordering::Relaxed);
         *self.timeline.lock().even_if_poisoned() = Timeline::default();
         *self.cuts.lock().even_if_poisoned() = Cuts::default();
     }
 }
 
 impl Cluster {
-    /// Whether the job of this trainer goes on after deaths; `false` as long as that is not known.
+    /// Whether the job of this trainer recovers from deaths; `false` as long as that is not known.
     pub fn recovers(&self) -> bool {
-        self.recovery().standing.load(Ordering::Relaxed) == ON
+        self.recovery().term_state.load(Ordering::Relaxed) == ON
     }
 
     /// Whether nothing is an event: a death ends the job.
     pub(crate) fn is_plain(&self) -> bool {
-        self.recovery().standing.load(Ordering::Relaxed) == OFF
+        self.recovery().term_state.load(Ordering::Relaxed) == OFF
     }
 
     /// In a job that recovers, this process leaves at the next boundary when `ends` says so, with
@@ -129,12 +129,12 @@ impl Cluster {
     pub(super) fn first_contact(&self, client: &Arc<Client>) -> Result<()> {
         match client.meet() {
             Ok(()) => {
-                self.recovery().standing.store(OFF, Ordering::Relaxed);
+                self.recovery().term_state.store(OFF, Ordering::Relaxed);
                 Ok(())
             }
             Err(ps::Error::OtherTerm { .. }) => {
                 client.close();
-                self.recovery().standing.store(ON, Ordering::Relaxed);
+                self.recovery().term_state.store(ON, Ordering::Relaxed);
                 self.arrive()
             }
             Err(error) => Err(error.into()),
@@ -162,7 +162,7 @@ impl Cluster {
                 Err(error) if self.may_go_back(&error) && start.elapsed() < limit => {
                     log(&said::goes_back(&error.to_string()));
                 }
-                // Nothing is lost: the job goes on from the last cut when it is started again.
+                // Nothing is lost: when the job is started again, it continues from the last cut.
                 Err(_) if self.ends() => {
                     log(&said::ends(None));
                     return Err(Error::Ended);
@@ -189,7 +189,7 @@ impl Cluster {
         *self.traffic() = Traffic::default();
         *self.geo() = Geo::default();
         let mut state = self.state();
-        state.loss = Loss::default();
+        state.lost = LostTrainer::default();
         state.shared_memory = SharedMemory::default();
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use program::distributed::route::{Deal, LookUp};
+use program::distributed::route::{IdPartition, LookUp};
 use program::distributed::server_of;
 use program::{Error, Result};
 use ps::message::{self, Reply};
@@ -21,7 +21,7 @@ pub(super) struct Question {
     /// For each of them, its position among the distinct ones.
     positions: Vec<u32>,
     /// Where the answer has the row of each distinct id; nowhere if it is padding.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<AnswerRow>>,
     asked: Asked,
     /// What the rows contain of this trainer's own steps.
     seen: Seen,
@@ -31,7 +31,7 @@ pub(super) struct Question {
 
 /// A row of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct AnswerRow {
     part: u32,
     row: u32,
 }
@@ -47,7 +47,7 @@ impl Question {
         let ids = all.concat();
         let (distinct, positions) = scratch.distinct(ids.iter());
         let positions = positions.to_vec();
-        let (keys, places) = deal(look_up, distinct)?;
+        let (keys, places) = partition(look_up, distinct)?;
         let (seen, n_back) = (cluster.wait_written(), cluster.n_back());
         let asked = ask(cluster, look_up, keys).map_err(program::op::host_error)?;
         Ok(Self { ids, positions, places, asked, seen, n_back })
@@ -69,7 +69,7 @@ pub(super) fn prefetch(
     ids: &[&Tensor],
     out: &mut [Tensor],
 ) -> Result<Option<Seen>> {
-    if look_up.deal == Deal::Done {
+    if look_up.partition == IdPartition::Done {
         return prefetch_parts(cluster, look_up, ids, out).map(|()| None);
     }
     let all: Result<Vec<&[i64]>> = ids.iter().map(|ids| Ok(ids.data::<i64>()?)).collect();
@@ -87,7 +87,7 @@ pub(super) fn prefetch(
     for (ids, out) in all.iter().zip(out) {
         let out = out.resize::<f32>(Shape::from([ids.len(), width]));
         for (row, position) in out.chunks_exact_mut(width.max(1)).zip(&mut positions) {
-            let values = places[position as usize].and_then(|Place { part, row }| {
+            let values = places[position as usize].and_then(|AnswerRow { part, row }| {
                 rows[part as usize].get(row as usize * width..(row as usize + 1) * width)
             });
             match values {
@@ -116,7 +116,7 @@ type Keys = Vec<Vec<i64>>;
 
 /// Deals distinct ids out to the parts of the table that hold them; also where the row of each will
 /// be.
-fn deal(look_up: &LookUp, distinct: &[i64]) -> Result<(Keys, Vec<Option<Place>>)> {
+fn partition(look_up: &LookUp, distinct: &[i64]) -> Result<(Keys, Vec<Option<AnswerRow>>)> {
     let pieces = &look_up.pieces;
     let mut keys: Keys = pieces.iter().map(|_| Vec::with_capacity(distinct.len())).collect();
     let mut places = Vec::with_capacity(distinct.len());
@@ -125,16 +125,18 @@ fn deal(look_up: &LookUp, distinct: &[i64]) -> Result<(Keys, Vec<Option<Place>>)
             places.push(None);
             continue;
         }
-        let at = match look_up.deal {
-            Deal::Hash => server_of(id, pieces.len()),
-            Deal::Rows | Deal::Done => pieces.partition_point(|piece| piece.rows.end <= id),
+        let at = match look_up.partition {
+            IdPartition::Hash => server_of(id, pieces.len()),
+            IdPartition::Range | IdPartition::Done => {
+                pieces.partition_point(|piece| piece.rows.end <= id)
+            }
         };
         let Some(piece) = pieces.get(at).filter(|piece| piece.rows.contains(&id)) else {
             let var = look_up.ids.first().cloned().unwrap_or_default();
             let height = pieces.last().map_or(0, |piece| piece.rows.end);
             return Err(Error::IdOutOfRange { var, position: 0, id, height });
         };
-        places.push(Some(Place { part: at as u32, row: keys[at].len() as u32 }));
+        places.push(Some(AnswerRow { part: at as u32, row: keys[at].len() as u32 }));
         keys[at].push(id - piece.rows.start);
     }
     Ok((keys, places))

@@ -9,8 +9,7 @@ use super::{Cluster, unexpected};
 use crate::error::Result;
 use crate::folder::{About, Transaction};
 
-/// A part of a table that a server saves. It is asked for by its name, which need not be one that
-/// steps speak of.
+/// A part of a table that a server saves. It is named by text, because steps may not use it.
 #[derive(Clone, Debug)]
 pub(crate) struct SavedPart {
     pub(crate) server: ServerId,

@@ -32,7 +32,7 @@ pub(crate) struct Session<'a> {
     seen: Option<Seen>,
     /// When the run began to compute.
     start: Instant,
-    /// The parameters are to be noted when the run is over (GEO).
+    /// The parameters must be noted when the run is over (GEO).
     notes_params: bool,
     /// A training step was run (GEO).
     is_geo_step: bool,
@@ -106,7 +106,7 @@ impl<'a> Session<'a> {
     fn enqueue(&mut self) -> crate::error::Result<()> {
         let mut bundle = std::mem::take(&mut self.bundle);
         let Some(sender) = self.cluster.sender() else { return Ok(()) };
-        // Of a step in several parts, one takes the arrivals and another one sends.
+        // If a step has several parts, one takes the arrivals and another one sends.
         bundle.read.params = self.seen.unwrap_or_else(|| sender.arrivals().used());
         match sender.send(bundle, self.start.elapsed()) {
             true => Ok(()),

@@ -10,7 +10,7 @@ use program::Distributed;
 use ps::message::{Reply, Trade};
 use ps::tcp::{Client, Ticket};
 
-use super::acts::Act;
+use super::events::ScriptEvent;
 use super::{Cluster, unexpected};
 use crate::error::{Error, Result};
 use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
@@ -25,7 +25,7 @@ impl Cluster {
     /// Large parts go in pieces, so that servers never hold more than they can.
     pub fn trade(&self, purpose: &str, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
         let mut trading = Trading { cluster: self, purpose, parts, got: Vec::new() };
-        self.act(&mut trading)?;
+        self.do_event(&mut trading)?;
         Ok(trading.got)
     }
 
@@ -103,7 +103,7 @@ struct Trading<'a> {
     got: Vec<Vec<u8>>,
 }
 
-impl Act for Trading<'_> {
+impl ScriptEvent for Trading<'_> {
     fn print(&self) -> Print {
         Print::named(Kind::Trade, self.purpose)
     }
@@ -166,7 +166,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// The same for a trainer that keeps in this folder what it gets of the others.
+    /// The same peers, with a folder in which this trainer keeps what it gets from the others.
     pub fn keeping_in(self, folder: Option<PathBuf>) -> Self {
         Self { folder, ..self }
     }
@@ -179,7 +179,7 @@ impl Peers {
         &self.cluster
     }
 
-    /// The same with the connections of another cluster, for something that is done again.
+    /// The same peers with the connections of another cluster, for an event that is done again.
     pub(crate) fn of(cluster: &Cluster, rank: usize, n_trainers: usize) -> Self {
         Self { cluster: cluster.clone(), rank, n_trainers, folder: None }
     }

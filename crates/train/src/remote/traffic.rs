@@ -19,8 +19,8 @@ use crate::gradients::merged;
 
 /// Gradients go when so many bytes have come together: computing and sending overlap.
 const PUSH_BYTES: usize = 256 << 10;
-/// The same where the server reads gradients in our memory: sending is but a few bytes, and every
-/// message wakes somebody.
+/// The limit where the server reads gradients in our memory: a push is then only a few bytes, and
+/// every message wakes a thread.
 const NEAR_PUSH_BYTES: usize = 64 << 20;
 
 /// Gradients on their way whose memory is waited for.
@@ -165,7 +165,7 @@ impl Traffic {
             queue.arrived.clear();
             let vars: Vec<VarId> = std::mem::take(&mut queue.received).into_iter().collect();
             client.change_soon(Barrier::new(round))?;
-            queue.asked = Some((vars.clone(), ask((&*client, round), vars)?));
+            queue.asked = Some((vars.clone(), ask(&client, round, vars)?));
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ impl Traffic {
         if let Some(value) = queue.arrived.remove(&var) {
             return Ok(value);
         }
-        let ticket = ask((&*client, cluster.round()), vec![var])?;
+        let ticket = ask(&client, cluster.round(), vec![var])?;
         let value = answer(&client, ticket)?.into_iter().next();
         value.ok_or_else(|| unexpected(&client, &Reply::Values(ps::message::Values(Vec::new()))))
     }
@@ -207,7 +207,7 @@ impl ServerQueue {
         }
     }
 
-    /// The same, together with what is said next.
+    /// Like [`ServerQueue::send`], together with the next message.
     fn send_soon(&mut self, client: &Client) -> Result<()> {
         self.n_bytes = 0;
         match std::mem::take(&mut self.grads) {
@@ -217,7 +217,7 @@ impl ServerQueue {
     }
 }
 
-fn ask((client, after): (&Client, u64), vars: Vec<VarId>) -> Result<Ticket> {
+fn ask(client: &Client, after: u64, vars: Vec<VarId>) -> Result<Ticket> {
     client.meet()?;
     Ok(client.ask(Pull::new(after, vars))?)
 }

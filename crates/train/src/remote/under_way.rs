@@ -1,11 +1,12 @@
-//! Steps whose gradients are on their way, and how old parameters get by that.
+//! Steps whose gradients are in flight, and how old parameters get because of that.
 //!
-//! A step is under way from when its gradients are handed over until every server has served them
-//! and the parameters they led to have come. As many steps may be under way as gradients may queue
-//! up; who has one more waits. So nothing is ever older than that, however slow a server is.
+//! A step is in flight from the moment its gradients are handed over until every server has applied
+//! them and the new parameters have arrived. As many steps may be in flight as gradients may queue
+//! up. A thread with one more waits. So parameters are never older than that, even if a server is
+//! slow.
 //!
-//! Fewer are better: before a step, what is under way is waited for, as long as that costs next to
-//! nothing ([`UnderWay::catch_up`]).
+//! Fewer are better: before a step, the trainer waits for steps in flight, as long as that costs
+//! next to nothing ([`UnderWay::catch_up`]).
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -153,7 +154,8 @@ impl UnderWay {
         !counts.is_over
     }
 
-    /// So many steps are on the way to all servers, as one update: who asks now is answered later.
+    /// This many steps are in flight to all servers, as one update. A question that is asked now is
+    /// answered after it.
     pub(super) fn write(&self, n_steps: u64) {
         let mut counts = self.counts();
         counts.written.steps += n_steps;
@@ -173,7 +175,8 @@ impl UnderWay {
         self.counts().written
     }
 
-    /// The same, when it is all that was handed over.
+    /// Waits until everything that was handed over is written. Returns what answers to later questions
+    /// contain.
     pub(super) fn wait_written(&self) -> Seen {
         let all = self.counts().handed_over;
         self.wait(|counts| counts.written.steps < all).written

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use program::op::Untouched;
 use program::{Block, OpDesc, Program, VarDesc, VarKind};
-use ps::message::Held;
+use ps::message::VarInfo;
 
 use crate::error::Result;
 
@@ -73,8 +73,8 @@ impl Update {
     }
 
     /// What trainers know of it: its parameter, or what differences are added to.
-    pub(super) fn params(&self) -> Vec<Held> {
-        let held = |var: &VarDesc| Held::param(&var.name, &var.meta.dims);
+    pub(super) fn params(&self) -> Vec<VarInfo> {
+        let held = |var: &VarDesc| VarInfo::param(&var.name, &var.meta.dims);
         match self.param() {
             Some(param) => vec![held(param)],
             None => self

@@ -1,10 +1,10 @@
-//! Rows that somebody changed and others have not seen (GEO): one bit for each row and trainer.
+//! Rows that one trainer changed and others have not seen (GEO): one bit for each row and trainer.
 
 use std::collections::BTreeMap;
 
 use ps::TrainerId;
 
-use super::snapshot::{Fields, Parts};
+use super::snapshot::{FieldReader, Fields};
 use crate::row_set::RowSet;
 
 #[derive(Debug)]
@@ -68,9 +68,9 @@ impl Changes {
         fields.0
     }
 
-    /// The same back; nothing if these are no such bytes.
+    /// Reads what `to_bytes` wrote; `None` if these are other bytes.
     pub(super) fn from_bytes(n_trainers: u32, bytes: &[u8]) -> Option<Self> {
-        let (mut changes, parts) = (Self::new(n_trainers), &mut Parts(bytes));
+        let (mut changes, parts) = (Self::new(n_trainers), &mut FieldReader(bytes));
         while parts.end().is_none() {
             let (trainer, table) = (TrainerId(parts.u32()?), parts.text()?);
             let words = parts.list(|parts| Some((parts.u32()? as usize, parts.u64()?)))?;

@@ -16,7 +16,7 @@ use super::snapshot::{
     CutId, FileKind, FileReader, FileWriter, Folder, Header, Kind, Known, Layout, Owner, Source,
     read_value, write_value,
 };
-use super::table::{Extent, Part, Table, TableCut};
+use super::table::{CutChunk, Extent, Table, TableCut};
 use crate::error::BadSnapshot;
 use crate::remote::Log;
 
@@ -27,7 +27,7 @@ pub(super) type Tables = Arc<Vec<Mutex<Box<dyn Table>>>>;
 
 /// Stands for the variables that are no table's own.
 const NO_TABLE: usize = u32::MAX as usize;
-/// A base is not worth writing anew for fewer bytes of increments.
+/// A new base is not worth writing for fewer bytes of increments.
 const INCREMENT_BYTES_MIN: u64 = 16 << 20;
 
 /// Older cuts are not offered: servers of one job are never so far apart.
@@ -38,23 +38,23 @@ const BYTES_AN_INCREMENT: u64 = 4 << 20;
 
 /// What cuts are made of.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(super) struct CutTables {
     pub(super) tables: Tables,
     pub(super) schedule: Arc<Mutex<Schedule>>,
 }
 
-impl Held {
+impl CutTables {
     pub(super) fn table(&self, at: usize) -> MutexGuard<'_, Box<dyn Table>> {
         locked(&self.tables[at])
     }
 
-    fn mark(&self, extent: Extent) -> Parts {
+    fn mark(&self, extent: Extent) -> CutContents {
         let values = locked(&self.schedule).mark();
         let tables = (0..self.tables.len()).map(|at| self.table(at).mark(extent)).collect();
-        Parts { values, tables }
+        CutContents { values, tables }
     }
 
-    fn end(&self, parts: Parts, is_durable: bool) {
+    fn end(&self, parts: CutContents, is_durable: bool) {
         for (at, cut) in parts.tables.into_iter().enumerate() {
             self.table(at).end_cut(cut, is_durable);
         }
@@ -70,26 +70,34 @@ pub(super) fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Everything at a cut, or what changed.
-struct Parts {
+struct CutContents {
     /// What no table has for itself.
     values: Vec<(String, Value)>,
     tables: Vec<TableCut>,
 }
 
-/// A cut that was marked and is to be written.
+/// What the protocol adds to the file of a cut.
+#[derive(Clone, Copy)]
+struct Protocol<'a> {
+    state: &'a [u8],
+    /// What came to the journal since the cut before; a base has none.
+    journal: Option<&'a [u8]>,
+}
+
+/// A cut that is marked and will be written.
 struct Marked {
     at: CutId,
     /// The cut that it has the changes since.
     after: Option<CutId>,
     kind: FileKind,
-    parts: Parts,
+    parts: CutContents,
     /// Everything, if it is time for a new base.
-    base: Option<Parts>,
+    base: Option<CutContents>,
     epoch: u64,
 }
 
 /// Where cuts are kept.
-pub(super) struct Place<'a> {
+pub(super) struct CutFolders<'a> {
     /// The folder of this server.
     pub(super) folder: &'a Path,
     /// A folder with those of other servers, to go on from.
@@ -98,7 +106,7 @@ pub(super) struct Place<'a> {
 
 /// See the module.
 pub(super) struct Cuts {
-    held: Held,
+    held: CutTables,
     folder: Mutex<Folder>,
     layout: Layout,
     marked: Mutex<Option<Marked>>,
@@ -119,12 +127,13 @@ pub(super) struct Cuts {
 impl Cuts {
     /// Cuts of a store that is as its start left it. From now on what changes is noted.
     pub(super) fn open(
-        place: &Place<'_>,
-        (owner, layout): (Owner, Layout),
-        held: Held,
+        place: &CutFolders<'_>,
+        owner: Owner,
+        layout: Layout,
+        held: CutTables,
         log: Log,
     ) -> Checked<Arc<Self>> {
-        let folder = Folder::open(place.folder, (owner, &layout), &mut |text| warn(&log, text))?;
+        let folder = Folder::open(place.folder, owner, &layout, &mut |text| warn(&log, text))?;
         held.tables.iter().for_each(|table| locked(table).track());
         let cuts = Arc::new(Self {
             held,
@@ -157,7 +166,7 @@ impl Cuts {
         if own_term.is_some() && !is_same {
             return Ok(());
         }
-        let source = Source::find(resume, (&owner, is_same))?;
+        let source = Source::find(resume, &owner, is_same)?;
         let source = match (source, own_term) {
             (None, Some(_)) => return Ok(()),
             (Some(source), Some(own)) if own > source.term => return Ok(()),
@@ -192,7 +201,7 @@ impl Cuts {
         locked(&self.error).take()
     }
 
-    /// An error in words; the first who asks gets it as it is.
+    /// The text of an error. The error itself is kept for the first caller that asks for it.
     fn noted(&self, error: BadSnapshot) -> String {
         let words = error.to_string();
         *locked(&self.error) = Some(error);
@@ -299,13 +308,13 @@ impl Cuts {
             _ if locked(&self.folder).last() != marked.after => return Err(BadSnapshot::GivenUp),
             _ => marked.after.unwrap_or_default(),
         };
-        let header = self.header((marked.kind, marked.at, after), record.term);
-        let texts = (record.state.as_slice(), Some(record.journal.as_slice()));
-        let n_bytes = self.write_file(&header, texts, &mut marked.parts, marked.epoch)?;
+        let header = self.header(marked.kind, marked.at, after, record.term);
+        let protocol = Protocol { state: &record.state, journal: Some(&record.journal) };
+        let n_bytes = self.write_file(&header, protocol, &mut marked.parts, marked.epoch)?;
         Ok((after, n_bytes))
     }
 
-    fn header(&self, (kind, at, after): (FileKind, CutId, CutId), term: u64) -> Header {
+    fn header(&self, kind: FileKind, at: CutId, after: CutId, term: u64) -> Header {
         let owner = locked(&self.folder).owner().clone();
         Header { kind, owner, term, at, after }
     }
@@ -317,12 +326,12 @@ impl Cuts {
         }
     }
 
-    /// Writes a file; `state` and `journal` go before everything else.
+    /// Writes a file, and the state of the protocol before everything else.
     fn write_file(
         &self,
         header: &Header,
-        (state, journal): (&[u8], Option<&[u8]>),
-        parts: &mut Parts,
+        protocol: Protocol<'_>,
+        parts: &mut CutContents,
         epoch: u64,
     ) -> Checked<u64> {
         let path = locked(&self.folder).path().to_path_buf();
@@ -330,8 +339,8 @@ impl Cuts {
         let name =
             Known { kind: header.kind, at: header.at, after: header.after, n_bytes: 0 }.name();
         let mut file = FileWriter::new(&path, &name, header).map_err(failed)?;
-        file.section(Kind::State, 0, &[state]).map_err(failed)?;
-        if let Some(journal) = journal {
+        file.section(Kind::State, 0, &[protocol.state]).map_err(failed)?;
+        if let Some(journal) = protocol.journal {
             file.section(Kind::Journal, 0, &[journal]).map_err(failed)?;
         }
         if header.kind == FileKind::Base {
@@ -344,23 +353,23 @@ impl Cuts {
             for (name, value) in &cut.values {
                 write_value(&mut file, at, name, value).map_err(failed)?;
             }
-            // They are written: whoever changes them need not copy them any more.
+            // They are written: later changes need no copy of them.
             cut.values.iter_mut().for_each(|(_, value)| *value = Value::Empty);
             for (kind, bytes) in cut.own_sections() {
                 file.section(kind, at, &[&bytes]).map_err(failed)?;
             }
             loop {
-                let part = self.held.table(at).next_part(cut);
+                let part = self.held.table(at).next_chunk(cut);
                 match part {
                     _ if self.epoch.load(Ordering::SeqCst) != epoch => {
                         return Err(BadSnapshot::GivenUp);
                     }
-                    Part::Section(kind, bytes) => {
+                    CutChunk::Section(kind, bytes) => {
                         file.section(kind, at, &[&bytes]).map_err(failed)?;
                     }
-                    Part::Rows(rows) => rows.write(&mut file, at).map_err(failed)?,
-                    Part::End => break,
-                    Part::GivenUp => return Err(BadSnapshot::GivenUp),
+                    CutChunk::Rows(rows) => rows.write(&mut file, at).map_err(failed)?,
+                    CutChunk::End => break,
+                    CutChunk::GivenUp => return Err(BadSnapshot::GivenUp),
                 }
             }
         }
@@ -368,11 +377,18 @@ impl Cuts {
     }
 
     /// Writes a base in a thread of its own; cuts go on meanwhile.
-    fn start_base(self: &Arc<Self>, mut parts: Parts, at: CutId, record: &CutRecord, epoch: u64) {
+    fn start_base(
+        self: &Arc<Self>,
+        mut parts: CutContents,
+        at: CutId,
+        record: &CutRecord,
+        epoch: u64,
+    ) {
         let (own, state) = (self.clone(), record.state.clone());
-        let header = self.header((FileKind::Base, at, CutId::default()), record.term);
+        let header = self.header(FileKind::Base, at, CutId::default(), record.term);
         let thread = std::thread::spawn(move || {
-            let written = own.write_file(&header, (&state, None), &mut parts, epoch);
+            let protocol = Protocol { state: &state, journal: None };
+            let written = own.write_file(&header, protocol, &mut parts, epoch);
             if own.epoch.load(Ordering::SeqCst) != epoch {
                 return;
             }

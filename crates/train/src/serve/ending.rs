@@ -1,4 +1,4 @@
-//! How a server ends that somebody asks to: where cuts are kept, after one more of them.
+//! How a server ends when it is asked to: if it keeps cuts, after one more cut.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use ps::tcp::Stop;
 use super::{BlockStore, Serving};
 
 /// For so long a server without trainers waits for them.
-const ALONE: Duration = Duration::from_secs(2);
+const ALONE: Duration = Duration::from_secs(1);
 
 /// Watches a server that may be asked to end.
 pub(super) struct Ending<'a> {
@@ -31,7 +31,7 @@ impl<'a> Ending<'a> {
         Self { serving, store, stop, asked: None }
     }
 
-    /// Looks again; `is_wanted` is true once for each time that somebody asks.
+    /// Looks again; `is_wanted` is true once for each request to end.
     pub(super) fn look(&mut self, is_wanted: bool) {
         let now = Instant::now();
         let Some(keeping) = &self.serving.keeping else {

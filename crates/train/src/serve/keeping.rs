@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// What a server is told about recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keeping {
+pub struct SnapshotSettings {
     /// The folder of the job's snapshots; each server has a folder of its own in it.
     pub folder: PathBuf,
     /// From the end of a cut to the next.
@@ -18,7 +18,7 @@ pub struct Keeping {
     pub grace: Duration,
 }
 
-impl Keeping {
+impl SnapshotSettings {
     /// Cuts in this folder, as usual.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {

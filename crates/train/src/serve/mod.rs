@@ -33,7 +33,7 @@ use ps::server::{Apply, Config, End, Server, Store};
 use ps::tcp::{Listener, Stop};
 
 use ending::Ending;
-pub use keeping::Keeping;
+pub use keeping::SnapshotSettings;
 use port_file::PortFile;
 pub use snapshot::check as snapshots;
 pub use store::BlockStore;
@@ -59,7 +59,7 @@ pub struct Serving {
     /// Attempts to bind the port, 3 s apart (`FLAGS_rpc_retry_bind_port`).
     pub bind_attempts: u32,
     /// Where and how often cuts are kept; none: a process that dies ends the job.
-    pub keeping: Option<Keeping>,
+    pub keeping: Option<SnapshotSettings>,
     /// Gets what the server has to say.
     pub log: Log,
 }

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 pub(super) struct PortFile(Option<PathBuf>);
 
 impl PortFile {
-    /// Writes it. A machine without such a folder has nobody who waits for the file.
+    /// Writes it. On a machine without such a folder, no process waits for the file.
     pub(super) fn write(port: u16) -> Self {
         let path = Path::new("/tmp").join(format!("paddle.{}.port", std::process::id()));
-        // One that an ended process left; a link that somebody else put there is not followed.
+        // An ended process may have left one. A link that another user put there is not followed.
         let _ = fs::remove_file(&path);
         let written = File::create_new(&path).and_then(|mut file| write!(file, "{port}"));
         Self(written.is_ok().then_some(path))
@@ -23,7 +23,7 @@ impl PortFile {
 impl Drop for PortFile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // Whoever needed it has read it.
+            // The processes that needed it have read it.
             let _ = fs::remove_file(path);
         }
     }

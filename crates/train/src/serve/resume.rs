@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use program::distributed::server_of;
-use ps::server::{CutRecord, KeptBytes, ServerShare, redeal};
+use ps::server::{CutRecord, KeptBytes, ServerShare, repartition};
 use tensor::{DType, Tensor, Value};
 
 use super::changes::Changes;
-use super::cuts::{Held, locked};
+use super::cuts::{CutTables, locked};
 use super::schedule::Schedule;
 use super::snapshot::{Layout, Owner, RowsState, ServerState, Source, TableState, VarLayout};
 use super::table::{ImportedValue, RowsImport};
@@ -19,7 +19,7 @@ type Checked<T> = Result<T, BadSnapshot>;
 
 /// What this server is among those that go on.
 pub(super) struct Resuming<'a> {
-    pub(super) held: &'a Held,
+    pub(super) held: &'a CutTables,
     pub(super) owner: &'a Owner,
     pub(super) layout: &'a Layout,
     pub(super) source: &'a Source,
@@ -30,7 +30,7 @@ impl Resuming<'_> {
     /// Loads this server's part; the answer is what to write as the first cut.
     pub(super) fn load(&self) -> Checked<CutRecord> {
         let mut kept = Vec::new();
-        let mut whole = Whole::default();
+        let mut whole = WholeValues::default();
         let mut is_first = vec![true; self.layout.0.len()];
         let mut counted = BTreeMap::new();
         for server in 0..self.source.n_servers() {
@@ -49,7 +49,7 @@ impl Resuming<'_> {
         }
         self.take_values(&whole)?;
         self.take_shared(&counted);
-        let KeptBytes { state, journal } = self.redealt(&kept)?;
+        let KeptBytes { state, journal } = self.repartitioned(&kept)?;
         let (cut, term) = (self.source.next_cut, self.source.term + 1);
         Ok(CutRecord { cut, term, complete: 0, state, journal })
     }
@@ -59,13 +59,13 @@ impl Resuming<'_> {
         self.source.owner.n_trainers == self.owner.n_trainers
     }
 
-    fn redealt(&self, kept: &[KeptBytes]) -> Checked<KeptBytes> {
+    fn repartitioned(&self, kept: &[KeptBytes]) -> Checked<KeptBytes> {
         let share = ServerShare {
             server: self.owner.server as usize,
             n_servers: self.owner.n_servers as usize,
             keeps_trainers: self.keeps_trainers(),
         };
-        redeal(kept, share).map_err(|error| self.wrong(error.to_string()))
+        repartition(kept, share).map_err(|error| self.wrong(error.to_string()))
     }
 
     fn wrong(&self, detail: impl Into<String>) -> BadSnapshot {
@@ -93,7 +93,7 @@ impl Resuming<'_> {
             let Some(rows) = theirs.rows.as_ref().filter(|rows| !rows.head.inits.is_empty()) else {
                 continue;
             };
-            let Some(import) = self.import(&order, &own, (rows, layout)) else {
+            let Some(import) = self.import(&order, &own, rows, layout) else {
                 continue;
             };
             let import = RowsImport { head: is_first.then_some(&rows.head), ..import };
@@ -108,7 +108,8 @@ impl Resuming<'_> {
         &self,
         order: &[String],
         own: &[&VarLayout],
-        (rows, layout): (&'a RowsState, &[VarLayout]),
+        rows: &'a RowsState,
+        layout: &[VarLayout],
     ) -> Option<RowsImport<'a>> {
         let named = |name: &str| own.iter().find(|var| var.name == name);
         let origin = |name: &str| layout.iter().find(|var| var.name == name);
@@ -173,7 +174,7 @@ impl Resuming<'_> {
     }
 
     /// Puts variables together that are whole values here.
-    fn take_values(&self, whole: &Whole) -> Checked<()> {
+    fn take_values(&self, whole: &WholeValues) -> Checked<()> {
         for (at, vars) in self.layout.0.iter().enumerate() {
             let table = &mut *self.held.table(at);
             let by_rows = table.row_vars();
@@ -197,7 +198,7 @@ impl Resuming<'_> {
         !self.keeps_trainers() && name.contains(".trainer_")
     }
 
-    /// Takes what no table has for itself. Steps that trainers counted count, whoever counts on.
+    /// Takes the variables that belong to no table. Steps that trainers counted before still count.
     fn take_shared(&self, values: &BTreeMap<String, Value>) {
         let mut schedule = locked(&self.held.schedule);
         let counters = (0..self.source.owner.n_trainers).map(Schedule::counter_of);
@@ -219,7 +220,7 @@ impl Resuming<'_> {
 
 /// Pieces of variables, by what they are parts of.
 #[derive(Default)]
-struct Whole(BTreeMap<String, Vec<Piece>>);
+struct WholeValues(BTreeMap<String, Vec<Piece>>);
 
 struct Piece {
     layout: VarLayout,
@@ -240,7 +241,7 @@ impl Piece {
     }
 }
 
-impl Whole {
+impl WholeValues {
     fn collect(&mut self, state: ServerState) {
         for (table, layout) in state.tables.into_iter().zip(state.layout.0) {
             let TableState { values, rows, .. } = table;

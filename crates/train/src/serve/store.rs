@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use program::distributed::Applies;
 use program::{OpDesc, Program};
-use ps::message::{Grad, Held, LookUp, Phase, Pull, Save};
+use ps::message::{Grad, LookUp, Phase, Pull, Save, VarInfo};
 use ps::server::{CutRecord, OnDisk, ServerMemory, Size, Store, TableGrads, Unit, Written};
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{DType, EvenIfPoisoned, Tensor, Value};
@@ -14,7 +14,7 @@ use tensor::{DType, EvenIfPoisoned, Tensor, Value};
 use super::blocks::{Blocks, Update};
 use super::cuts::{self, Cuts, Tables};
 use super::identity::{layout, owner};
-use super::keeping::Keeping;
+use super::keeping::SnapshotSettings;
 use super::saves::Saves;
 use super::schedule::Schedule;
 use super::snapshot::{Layout, Owner};
@@ -45,7 +45,8 @@ pub struct BlockStore {
     by_origin: BTreeMap<String, String>,
     memory: ServerMemory,
     /// Whose cuts they are, if there are any.
-    identity: (Owner, Layout),
+    owner: Owner,
+    layout: Layout,
     cuts: Option<Arc<Cuts>>,
 }
 
@@ -69,7 +70,7 @@ impl BlockStore {
         };
         let memory = ServerMemory::default();
         let mut schedule = Schedule::new(lr, scope, memory.shared());
-        let params: Vec<Held> = updates.iter().flat_map(Update::params).collect();
+        let params: Vec<VarInfo> = updates.iter().flat_map(Update::params).collect();
         let groups = Groups::new(&updates);
         let (shared, by_var) = shared(&updates, &schedule.names());
         let by_rows = RowTables::new(program, op)?;
@@ -105,26 +106,28 @@ impl BlockStore {
             by_var,
             by_origin,
             memory,
-            identity: (owner, layout),
+            owner,
+            layout,
             cuts: None,
         })
     }
 
     /// Keeps cuts in this folder from now on; what is there must be this server's own.
     pub fn keep_cuts(&mut self, folder: &Path, log: Log) -> Result<()> {
-        self.keep_cuts_at(&cuts::Place { folder, resume: None }, log)
+        self.keep_cuts_at(&cuts::CutFolders { folder, resume: None }, log)
     }
 
     /// Keeps cuts as a server of a job is told to.
-    pub fn keep(&mut self, keeping: &Keeping, log: Log) -> Result<()> {
-        let folder = keeping.folder_of(self.identity.0.server);
+    pub fn keep(&mut self, keeping: &SnapshotSettings, log: Log) -> Result<()> {
+        let folder = keeping.folder_of(self.owner.server);
         let resume = keeping.resume.as_deref();
-        self.keep_cuts_at(&cuts::Place { folder: &folder, resume }, log)
+        self.keep_cuts_at(&cuts::CutFolders { folder: &folder, resume }, log)
     }
 
-    fn keep_cuts_at(&mut self, place: &cuts::Place<'_>, log: Log) -> Result<()> {
-        let held = cuts::Held { tables: self.tables.clone(), schedule: self.schedule.clone() };
-        self.cuts = Some(Cuts::open(place, self.identity.clone(), held, log)?);
+    fn keep_cuts_at(&mut self, place: &cuts::CutFolders<'_>, log: Log) -> Result<()> {
+        let held = cuts::CutTables { tables: self.tables.clone(), schedule: self.schedule.clone() };
+        let (owner, layout) = (self.owner.clone(), self.layout.clone());
+        self.cuts = Some(Cuts::open(place, owner, layout, held, log)?);
         Ok(())
     }
 
@@ -217,7 +220,7 @@ impl BlockStore {
 }
 
 impl Store for BlockStore {
-    fn vars(&self) -> &[Held] {
+    fn vars(&self) -> &[VarInfo] {
         &self.vars.list
     }
 

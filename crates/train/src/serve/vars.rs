@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ps::VarId;
-use ps::message::Held;
+use ps::message::VarInfo;
 
 use super::table::{Accepts, Table};
 
@@ -12,7 +12,7 @@ use super::table::{Accepts, Table};
 #[derive(Default)]
 pub(super) struct StoreVars {
     /// By number: gradients in the order of tables, then the others.
-    pub(super) list: Vec<Held>,
+    pub(super) list: Vec<VarInfo>,
     /// What each is for.
     uses: Vec<Use>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Use {
 pub(super) struct Names<'a> {
     /// Which table has a variable.
     pub(super) by_var: &'a HashMap<String, usize>,
-    pub(super) params: &'a [Held],
+    pub(super) params: &'a [VarInfo],
     pub(super) counters: &'a BTreeSet<String>,
     /// All, in the order of their numbers.
     pub(super) all: BTreeSet<String>,
@@ -41,7 +41,7 @@ pub(super) struct Names<'a> {
 impl StoreVars {
     /// Numbers the gradients that tables take and all other variables, and tells the tables.
     pub(super) fn new(tables: &mut [Box<dyn Table>], names: &Names<'_>) -> Self {
-        let params: BTreeMap<&str, &Held> =
+        let params: BTreeMap<&str, &VarInfo> =
             names.params.iter().map(|held| (held.name.as_str(), held)).collect();
         let (mut vars, mut ids, mut first) = (Self::default(), HashMap::new(), Vec::new());
         for (at, table) in tables.iter().enumerate() {
@@ -50,13 +50,13 @@ impl StoreVars {
                 let name = accepts.var.name.clone();
                 let mut used = names.used(&name);
                 used.grad = Some((at, accepts));
-                ids.insert(name.clone(), vars.push(Held::other(&name), used));
+                ids.insert(name.clone(), vars.push(VarInfo::other(&name), used));
             }
         }
         for name in &names.all {
             if !ids.contains_key(name) {
                 let held = params.get(name.as_str()).map(|&held| held.clone());
-                let held = held.unwrap_or_else(|| Held::other(name));
+                let held = held.unwrap_or_else(|| VarInfo::other(name));
                 ids.insert(name.clone(), vars.push(held, names.used(name)));
             }
         }
@@ -66,7 +66,7 @@ impl StoreVars {
         vars
     }
 
-    fn push(&mut self, held: Held, used: Use) -> VarId {
+    fn push(&mut self, held: VarInfo, used: Use) -> VarId {
         self.list.push(held);
         self.uses.push(used);
         VarId(self.list.len() as u32 - 1)

@@ -18,8 +18,8 @@ pub struct Config {
     pub mode: Mode,
     /// Gradients leave the program whole, and are cut and queued outside of it.
     pub via_communicator: bool,
-    /// Starts the random numbers of every block anew, as Fluid does. Without it a block holds what
-    /// the whole variable would hold at its place, however many servers there are.
+    /// Starts the random numbers of every block from the beginning, as Fluid does. Otherwise a
+    /// block holds what the whole variable would hold at its place, for any number of servers.
     pub fluid_block_init: bool,
 }
 
@@ -42,8 +42,8 @@ impl Config {
         Self { mode, via_communicator: true, ..Self::default() }
     }
 
-    /// The same configuration with what Fluid's switches say; `argument` is `sync_mode` as given to
-    /// `transpile`.
+    /// This configuration with the mode that Fluid's switches say; `argument` is `sync_mode` as
+    /// given to `transpile`.
     pub fn switched(self, switches: &Switches, argument: bool) -> Result<Self> {
         let bad = |bad: BadSwitch| Error::BadConfig {
             field: bad.switch,

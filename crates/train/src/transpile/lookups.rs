@@ -25,7 +25,7 @@ pub(super) struct Replaced {
 }
 
 impl Plan {
-    /// Finds the look-ups in block 0 and says what stands in their stead.
+    /// Finds the look-ups in block 0, and the ops that replace them.
     pub(super) fn replace_lookups(&self, main: &Program) -> Replaced {
         let mut replaced = Replaced::default();
         for param in self.params.iter().filter(|param| param.is_remote) {
@@ -37,7 +37,7 @@ impl Plan {
         replaced
     }
 
-    /// Tells look-ups inside of other blocks, and all gradients of look-ups, where their table is.
+    /// Tells look-ups in other blocks, and all gradients of look-ups, where their table is.
     pub(super) fn address_lookups(&self, main: &mut Program) {
         for block in 0..main.blocks().len() {
             for op in &mut main.block_mut(block).ops {

@@ -1,8 +1,8 @@
-//! Turns one program into the programs of a job: a trainer's and each server's.
+//! Turns one program into the programs of a job: one for trainers and one for each server.
 //!
-//! Programs in, programs out; nothing here talks to anybody. The main and startup programs are
-//! rewritten in place for the trainer; servers' programs are made from what they were before, so
-//! that either half can be had at any time.
+//! Programs in, programs out: no I/O happens here. The main and startup programs are rewritten in
+//! place for the trainer. The servers' programs are made from copies of the originals, so both can
+//! be made at any time.
 
 mod config;
 mod geo;
@@ -41,10 +41,11 @@ pub struct Transpiled {
 pub fn transpile(
     main: &mut Program,
     startup: &mut Program,
-    (config, job): (&Config, &Job),
+    config: &Config,
+    job: &Job,
     dispatch: &mut dyn Dispatch,
 ) -> Result<Transpiled> {
-    let plan = Plan::new(main, startup, (config, job), dispatch)?;
+    let plan = Plan::new(main, startup, config, job, dispatch)?;
     let (mut new_main, mut new_startup) = (main.clone(), startup.clone());
     if plan.is_geo() {
         plan.rewrite_geo(&mut new_main)?;
@@ -54,7 +55,7 @@ pub fn transpile(
         plan.rewrite_startup(&mut new_startup)?;
     }
     let distributed = Arc::new(plan.job.clone());
-    // A program keeps its identity: whoever holds it now holds the trainer's.
+    // A program keeps its identity: every owner of it now has the trainer's program.
     let original = (main.replace(new_main), startup.replace(new_startup));
     main.distributed = Some(Arc::clone(&distributed));
     startup.distributed = Some(distributed);
@@ -62,7 +63,7 @@ pub fn transpile(
 }
 
 impl Transpiled {
-    /// Who takes part, and what lives where.
+    /// The members of the job, and which variable is where.
     pub fn job(&self) -> &Distributed {
         &self.plan.job
     }

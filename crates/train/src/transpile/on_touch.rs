@@ -28,17 +28,17 @@ pub(crate) const ENTRY: &str = "entry";
 
 /// A table of normal numbers up to this size is made whole, as on one machine.
 const NORMAL_BYTES_MAX: u64 = 64 << 20;
-/// A table whose weights take more is saved as its rows; whoever must keep it whole is warned.
+/// A table whose weights take more is saved by rows. If it must be kept whole, the user is warned.
 const LARGE_BYTES: u64 = 1 << 30;
 /// No server keeps a whole table of more.
 const WHOLE_BYTES_MAX: u64 = 1 << 40;
 
 /// How one part of a table is kept.
-type Kept = std::result::Result<Vec<(String, RowInit)>, Whole>;
+type Kept = std::result::Result<Vec<(String, RowInit)>, KeptWhole>;
 
 /// Why a table is kept whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Whole(String);
+pub(super) struct KeptWhole(String);
 
 /// How the rows of each variable start, for all tables of a server that can be kept this way.
 pub(super) fn inits(main: &Program, startup: &Program) -> Result<BTreeMap<String, RowInit>> {
@@ -68,18 +68,18 @@ fn tables(main: &Program, startup: &Program) -> Result<BTreeMap<String, Kept>> {
             draws_rows: has_entry(main, &placed.piece.name)
                 || job.lookup_table.as_ref() == Some(&placed.origin),
         };
-        all.insert(placed.piece.name.clone(), kept((main, startup), update, others, table)?);
+        all.insert(placed.piece.name.clone(), kept(main, startup, update, others, table)?);
     }
     Ok(all)
 }
 
-/// A table that is to be kept by rows.
+/// A table that should be kept by rows.
 struct Asked<'a> {
     name: &'a str,
     dims: &'a [i64],
-    /// Of its weights, on all servers.
+    /// The bytes of its weights, on all servers.
     n_bytes: u64,
-    /// Nobody expects normal numbers to be those of a whole table.
+    /// Its rows are drawn one by one anyway, so they need not equal those of a whole table.
     draws_rows: bool,
 }
 
@@ -91,13 +91,14 @@ fn is_sparse(main: &Program, update: &OpDesc) -> bool {
 /// The table and the state of its optimizer, or why they must be whole. `others` are the ops around
 /// its update.
 fn kept(
-    (main, startup): (&Program, &Program),
+    main: &Program,
+    startup: &Program,
     update: &OpDesc,
     others: Vec<&OpDesc>,
     table: Asked<'_>,
 ) -> Result<Kept> {
     if !is_sparse(main, update) {
-        return Ok(Err(Whole("its gradient is added up to a dense one".to_string())));
+        return Ok(Err(KeptWhole("its gradient is added up to a dense one".to_string())));
     }
     let (kind, param) = (update.kind.as_str(), table.name);
     let like_param =
@@ -110,12 +111,12 @@ fn kept(
     let untouched = update.traits().update.unwrap_or(Untouched::Change);
     let listed_only = untouched == Untouched::Stay;
     if untouched == Untouched::Change {
-        return Ok(Err(Whole(format!("`{kind}` changes rows by what is in all of them"))));
+        return Ok(Err(KeptWhole(format!("`{kind}` changes rows by what is in all of them"))));
     }
     let looks = |op: &OpDesc| op.reads().any(|var| var == param || state.contains(&var));
     let is_in_the_way = |op: &&&OpDesc| !op.traits().keeps_to_gradients || looks(op);
     if let Some(op) = others.iter().find(is_in_the_way) {
-        return Ok(Err(Whole(format!("`{}` looks at all of it at every step", op.kind))));
+        return Ok(Err(KeptWhole(format!("`{}` looks at all of it at every step", op.kind))));
     }
     let mut inits = Vec::new();
     for name in std::iter::once(param).chain(state) {
@@ -124,10 +125,12 @@ fn kept(
             Err(why) => return Ok(Err(why)),
         };
         if name != param && !listed_only && init != RowInit::Constant(0.0) {
-            return Ok(Err(Whole(format!("the state `{name}` of `{kind}` does not start as 0"))));
+            return Ok(Err(KeptWhole(format!(
+                "the state `{name}` of `{kind}` does not start as 0"
+            ))));
         }
         if is_normal(init) && table.n_bytes <= NORMAL_BYTES_MAX && !table.draws_rows {
-            return Ok(Err(Whole("it is small and starts from normal numbers".to_string())));
+            return Ok(Err(KeptWhole("it is small and starts from normal numbers".to_string())));
         }
         inits.push((name.to_string(), init));
     }
@@ -154,18 +157,18 @@ pub(super) fn check_countable(name: &str, dims: &[i64]) -> Result<()> {
 }
 
 /// How the rows of a variable start, if one init op says so row by row.
-fn init_of(startup: &Program, name: &str) -> Result<std::result::Result<RowInit, Whole>> {
+fn init_of(startup: &Program, name: &str) -> Result<std::result::Result<RowInit, KeptWhole>> {
     let mut writers = startup.block(0).ops.iter().filter(|op| op.writes().any(|var| var == name));
     let (Some(op), None) = (writers.next(), writers.next()) else {
-        return Ok(Err(Whole(format!("not one op alone starts `{name}`"))));
+        return Ok(Err(KeptWhole(format!("not one op alone starts `{name}`"))));
     };
     let attrs = &op.attrs;
     let dtype = attrs.int("dtype", i64::from(DType::F32.code()))?;
     if dtype != i64::from(DType::F32.code()) {
-        return Ok(Err(Whole("its numbers are not float32".to_string())));
+        return Ok(Err(KeptWhole("its numbers are not float32".to_string())));
     }
     Ok(row_init(&op.kind, attrs)?
-        .ok_or_else(|| Whole(format!("`{}` does not start `{name}` row by row", op.kind))))
+        .ok_or_else(|| KeptWhole(format!("`{}` does not start `{name}` row by row", op.kind))))
 }
 
 /// Marks the init ops of a server's startup program.
@@ -250,7 +253,7 @@ impl Plan {
             n_bytes: bytes(&param.dims),
             draws_rows: self.entries.contains_key(&param.name) || param.is_distributed,
         };
-        match kept((main, startup), &ops[param.update], others, table)? {
+        match kept(main, startup, &ops[param.update], others, table)? {
             Ok(_) => Ok(Spread::Hash),
             Err(_) => Ok(Spread::Range),
         }
@@ -300,7 +303,7 @@ impl Plan {
                     by_rows.extend(states.into_iter().filter(like));
                     continue;
                 }
-                Some(Err(Whole(why))) => why,
+                Some(Err(KeptWhole(why))) => why,
                 None if self.is_geo() => "trainers of GEO hold it".to_string(),
                 None => "it is not only looked up by sparse embeddings".to_string(),
             };

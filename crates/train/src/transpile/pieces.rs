@@ -1,4 +1,4 @@
-//! Pieces of variables: who has them, and what trainers and servers call them.
+//! Pieces of variables: which server has them, and their names on trainers and servers.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

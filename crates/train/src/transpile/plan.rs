@@ -118,7 +118,8 @@ impl Plan {
     pub(super) fn new(
         main: &Program,
         startup: &Program,
-        (config, job): (&Config, &Job),
+        config: &Config,
+        job: &Job,
         dispatch: &mut dyn Dispatch,
     ) -> Result<Self> {
         config.check()?;
@@ -385,7 +386,8 @@ pub(super) fn of_trainer(var: &str, trainer: usize) -> String {
     format!("{var}.trainer_{trainer}")
 }
 
-/// Variables kept beside a parameter: what its update reads and writes besides it.
+/// The state of an optimizer for a parameter: what its update reads and writes beside the
+/// parameter.
 pub(super) fn states(main: &Program, param: &Param) -> Vec<String> {
     let op = &main.block(0).ops[param.update];
     let own = |port: &str| !matches!(port, "Param" | "Grad" | "LearningRate");
@@ -447,7 +449,7 @@ impl Chain {
             sent = source.clone();
             (at, first) = (writer, writer);
         }
-        // The terms of a decay stand before the op that adds them.
+        // The ops that compute a weight decay come before the op that adds it.
         let start = ops[..first].iter().rposition(|op| op.role() & role::OPTIMIZE == 0);
         let start = start.map_or(0, |at| at + 1);
         let before = between(ops, param.as_deref(), start, update, &HashSet::new());
@@ -491,7 +493,7 @@ fn closure(ops: &[OpDesc], op: usize) -> HashSet<usize> {
     found
 }
 
-/// Whether rows of a table are all that anybody wants of it.
+/// Whether a program uses nothing of a table but some rows.
 fn only_looked_up(main: &Program, table: &str) -> bool {
     let mut any = false;
     for op in main.blocks().iter().flat_map(|block| &block.ops) {

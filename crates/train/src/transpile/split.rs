@@ -7,8 +7,8 @@ use super::mt19937::Mt19937;
 /// Elements below which a block is not worth a request of its own; Fluid's.
 pub const MIN_BLOCK_SIZE: i64 = 8192;
 
-/// Cuts a variable into at most `n_servers` blocks of whole rows, each of `min_block` elements at
-/// least (but for the last). Returns the rows of each.
+/// Splits a variable into at most `n_servers` blocks of whole rows, each of at least `min_block`
+/// elements (except the last). Returns the rows of each.
 pub fn slice_variable(dims: &[i64], n_servers: usize, min_block: i64) -> Vec<Range<i64>> {
     let total = program::var::n_elements(dims);
     let width = program::var::n_elements(dims.get(1..).unwrap_or(&[])).max(1);

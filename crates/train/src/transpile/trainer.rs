@@ -124,7 +124,7 @@ impl Trainer<'_> {
         let role_var = Some([param.name.clone(), param.grad.clone()]);
         let names = plan.sent_names(param);
         let via = plan.job.via_communicator;
-        // By hash, the program deals rows out, whoever sends them.
+        // By hash, ops of the program partition the rows, no matter how they are sent.
         let is_split = param.is_cut() && (!via || param.is_hashed());
         if is_split {
             ops.push(split_op(param, &names));

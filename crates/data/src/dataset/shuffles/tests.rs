@@ -14,7 +14,7 @@ struct Table {
 
 const N: usize = 2;
 
-const NONE: Held = Held { n_samples: 0, n_unmerged: 0 };
+const NONE: SampleCounts = SampleCounts { n_samples: 0, n_unmerged: 0 };
 
 struct Seat<'a> {
     table: &'a Table,

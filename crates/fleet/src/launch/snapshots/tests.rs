@@ -20,8 +20,8 @@ fn refusal(taken: Result<Snapshots>) -> SnapshotError {
     }
 }
 
-fn process(part: Part, id: usize) -> Process {
-    Process { name: String::new(), part, id, variables: Vec::new(), log: None }
+fn process(kind: RoleKind, id: usize) -> Process {
+    Process { name: String::new(), kind, id, variables: Vec::new(), log: None }
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_job_finds_its_folder_again() {
 #[test]
 fn a_finished_job_begins_anew() {
     let home = tempfile::tempdir().unwrap();
-    let own = [process(Part::Server, 0), process(Part::Trainer, 1)];
+    let own = [process(RoleKind::Server, 0), process(RoleKind::Trainer, 1)];
     let first = take(home.path(), None, identity("/train.py", 2)).unwrap();
     for name in ["server.0", "trainer.1", "trainer.7", "notes"] {
         fs::create_dir(home.path().join(name)).unwrap();

@@ -6,7 +6,7 @@
 
 use tensor::update;
 
-use super::{Kind, PARAM, Setting, Sparse, State, constant};
+use super::{Accumulator, Kind, PARAM, Setting, Sparse, constant};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
@@ -22,11 +22,11 @@ optimizer! {
         rho: f32 = 0.95 => "rho",
     }
 
-    fn states(&self) -> Vec<State> {
+    fn states(&self) -> Vec<Accumulator> {
         // The underscores in front are part of the names on disk.
         vec![
-            State::per_weight("_avg_squared_grad", SQUARED_GRAD),
-            State::per_weight("_avg_squared_update", SQUARED_UPDATE),
+            Accumulator::per_weight("_avg_squared_grad", SQUARED_GRAD),
+            Accumulator::per_weight("_avg_squared_update", SQUARED_UPDATE),
         ]
     }
 

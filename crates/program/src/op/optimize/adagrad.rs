@@ -2,7 +2,7 @@
 
 use tensor::update;
 
-use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate};
+use super::{Accumulator, Kind, PARAM, Setting, Sparse, constant, learning_rate};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
@@ -16,9 +16,9 @@ optimizer! {
         initial_accumulator_value: f32 = 0.0,
     }
 
-    fn states(&self) -> Vec<State> {
+    fn states(&self) -> Vec<Accumulator> {
         let fill = self.initial_accumulator_value;
-        vec![State { fill, ..State::per_weight("moment", MOMENT) }]
+        vec![Accumulator { fill, ..Accumulator::per_weight("moment", MOMENT) }]
     }
 }
 

@@ -9,7 +9,7 @@
 
 use tensor::{Float, Tensor, Value, update};
 
-use super::{Kind, PARAM, Setting, Sparse, State, constant, is_without_rows, learning_rate};
+use super::{Accumulator, Kind, PARAM, Setting, Sparse, constant, is_without_rows, learning_rate};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
@@ -38,14 +38,14 @@ optimizer! {
         powers_after_step: bool = false,
     }
 
-    fn states(&self) -> Vec<State> {
-        let power = |name, ports: (&'static str, &'static str), fill| State {
+    fn states(&self) -> Vec<Accumulator> {
+        let power = |name, ports: (&'static str, &'static str), fill| Accumulator {
             output: Some(ports.1),
-            ..State::scalar(name, ports.0, fill)
+            ..Accumulator::scalar(name, ports.0, fill)
         };
         vec![
-            State::per_weight("moment1", MOMENT1),
-            State::per_weight("moment2", MOMENT2),
+            Accumulator::per_weight("moment1", MOMENT1),
+            Accumulator::per_weight("moment2", MOMENT2),
             power("beta1_pow_acc", BETA1_POW, self.beta1),
             power("beta2_pow_acc", BETA2_POW, self.beta2),
         ]

@@ -5,7 +5,7 @@
 
 use tensor::{Number, update};
 
-use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate};
+use super::{Accumulator, Kind, PARAM, Setting, Sparse, constant, learning_rate};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
@@ -22,11 +22,11 @@ optimizer! {
         epsilon: f32 = 1e-8 => "epsilon",
     }
 
-    fn states(&self) -> Vec<State> {
+    fn states(&self) -> Vec<Accumulator> {
         vec![
-            State::per_weight("moment", MOMENT),
-            State::per_weight("inf_norm", INF_NORM),
-            State::scalar(BETA1_POW, "Beta1Pow", self.beta1),
+            Accumulator::per_weight("moment", MOMENT),
+            Accumulator::per_weight("inf_norm", INF_NORM),
+            Accumulator::scalar(BETA1_POW, "Beta1Pow", self.beta1),
         ]
     }
 

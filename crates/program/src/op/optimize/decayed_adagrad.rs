@@ -4,7 +4,7 @@
 
 use tensor::update;
 
-use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate};
+use super::{Accumulator, Kind, PARAM, Setting, Sparse, constant, learning_rate};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
@@ -18,8 +18,8 @@ optimizer! {
         epsilon: f32 = 1e-6 => "epsilon",
     }
 
-    fn states(&self) -> Vec<State> {
-        vec![State::per_weight("moment", MOMENT)]
+    fn states(&self) -> Vec<Accumulator> {
+        vec![Accumulator::per_weight("moment", MOMENT)]
     }
 }
 

@@ -5,7 +5,7 @@
 
 use tensor::update;
 
-use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate};
+use super::{Accumulator, Kind, PARAM, Setting, Sparse, constant, learning_rate};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
@@ -22,8 +22,8 @@ optimizer! {
         lr_power: f32 = -0.5 => "lr_power",
     }
 
-    fn states(&self) -> Vec<State> {
-        vec![State::per_weight("squared", SQUARED), State::per_weight("linear", LINEAR)]
+    fn states(&self) -> Vec<Accumulator> {
+        vec![Accumulator::per_weight("squared", SQUARED), Accumulator::per_weight("linear", LINEAR)]
     }
 }
 

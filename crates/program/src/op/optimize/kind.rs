@@ -24,7 +24,7 @@ pub trait Kind: fmt::Debug + Send + Sync {
     }
 
     /// The variables it keeps beside each parameter, in the order they are created.
-    fn states(&self) -> Vec<State> {
+    fn states(&self) -> Vec<Accumulator> {
         Vec::new()
     }
 
@@ -46,7 +46,7 @@ pub trait Kind: fmt::Debug + Send + Sync {
 
 /// A variable that an optimizer keeps beside a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct State {
+pub struct Accumulator {
     /// Part of its name: `<param>_<name>_0`.
     pub name: &'static str,
     /// The port it is read at.
@@ -59,8 +59,8 @@ pub struct State {
     pub is_scalar: bool,
 }
 
-impl State {
-    /// State for each weight at a pair of ports, starting at 0.
+impl Accumulator {
+    /// Accumulator for each weight at a pair of ports, starting at 0.
     pub(super) fn per_weight(name: &'static str, ports: (&'static str, &'static str)) -> Self {
         Self { name, input: ports.0, output: Some(ports.1), fill: 0.0, is_scalar: false }
     }

@@ -6,7 +6,7 @@
 
 use tensor::update;
 
-use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate};
+use super::{Accumulator, Kind, PARAM, Setting, Sparse, constant, learning_rate};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
@@ -23,12 +23,12 @@ optimizer! {
         epsilon: f32 = 1e-6 => "epsilon",
     }
 
-    fn states(&self) -> Vec<State> {
+    fn states(&self) -> Vec<Accumulator> {
         vec![
-            State::per_weight("moment1", MOMENT1),
-            State::per_weight("moment2", MOMENT2),
-            State::scalar("beta1_pow_acc", "Beta1Pow", self.beta1),
-            State::scalar("beta2_pow_acc", "Beta2Pow", self.beta2),
+            Accumulator::per_weight("moment1", MOMENT1),
+            Accumulator::per_weight("moment2", MOMENT2),
+            Accumulator::scalar("beta1_pow_acc", "Beta1Pow", self.beta1),
+            Accumulator::scalar("beta2_pow_acc", "Beta2Pow", self.beta2),
         ]
     }
 

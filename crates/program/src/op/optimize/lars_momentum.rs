@@ -5,7 +5,7 @@
 
 use tensor::update;
 
-use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate, required};
+use super::{Accumulator, Kind, PARAM, Setting, Sparse, constant, learning_rate, required};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
@@ -21,8 +21,8 @@ optimizer! {
         lars_weight_decay: f32 = 0.0005 => "lars_weight_decay",
     }
 
-    fn states(&self) -> Vec<State> {
-        vec![State::per_weight("velocity", VELOCITY)]
+    fn states(&self) -> Vec<Accumulator> {
+        vec![Accumulator::per_weight("velocity", VELOCITY)]
     }
 }
 

@@ -24,7 +24,7 @@ pub use adamax::Adamax;
 pub use decayed_adagrad::DecayedAdagrad;
 pub use dpsgd::Dpsgd;
 pub use ftrl::Ftrl;
-pub use kind::{Kind, State};
+pub use kind::{Accumulator, Kind};
 pub use lamb::Lamb;
 pub use lars_momentum::LarsMomentum;
 pub use momentum::Momentum;

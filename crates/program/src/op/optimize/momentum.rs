@@ -5,7 +5,7 @@
 
 use tensor::update;
 
-use super::{Kind, PARAM, Setting, Sparse, State, learning_rate, required};
+use super::{Accumulator, Kind, PARAM, Setting, Sparse, learning_rate, required};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
@@ -20,8 +20,8 @@ optimizer! {
         use_nesterov: bool = false => "use_nesterov",
     }
 
-    fn states(&self) -> Vec<State> {
-        vec![State::per_weight("velocity", VELOCITY)]
+    fn states(&self) -> Vec<Accumulator> {
+        vec![Accumulator::per_weight("velocity", VELOCITY)]
     }
 }
 

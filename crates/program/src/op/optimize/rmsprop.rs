@@ -5,7 +5,7 @@
 
 use tensor::update;
 
-use super::{Kind, PARAM, Setting, Sparse, State, constant, learning_rate};
+use super::{Accumulator, Kind, PARAM, Setting, Sparse, constant, learning_rate};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
@@ -23,11 +23,11 @@ optimizer! {
         centered: bool = false => "centered",
     }
 
-    fn states(&self) -> Vec<State> {
+    fn states(&self) -> Vec<Accumulator> {
         vec![
-            State::per_weight("momentum", MOMENT),
-            State::per_weight("mean_square", SQUARE),
-            State::per_weight("mean_grad", MEAN),
+            Accumulator::per_weight("momentum", MOMENT),
+            Accumulator::per_weight("mean_square", SQUARE),
+            Accumulator::per_weight("mean_grad", MEAN),
         ]
     }
 }

@@ -18,8 +18,8 @@ fn trainers_that_wait_for_each_other_are_told() {
 
 #[test]
 fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
-    let held = Held::param;
-    let greet = |vars: Vec<Held>| {
+    let held = VarInfo::param;
+    let greet = |vars: Vec<VarInfo>| {
         let hello = Hello { job: String::new(), vars, ..hello(0, 1) };
         let ours = vec![held("w", &[4, 1]), held("bias", &[1]), held("table", &[])];
         let mut server = Server::new(Config::default(), ours);
@@ -32,7 +32,7 @@ fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
         };
         assert_eq!(var, name);
     }
-    let stray = Held::other("a state of an optimizer that the server does not have");
+    let stray = VarInfo::other("a state of an optimizer that the server does not have");
     let actions = greet(vec![held("w", &[4, 1]), held("table", &[9, 9]), stray]);
     let warned = actions.iter().any(|action| match action {
         Action::Log(Severity::Warning, line) => line.contains("has no parameter bias"),

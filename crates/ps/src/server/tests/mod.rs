@@ -19,12 +19,12 @@ use crate::message::{Hello, VERSION, Welcome};
 /// A store with one number: gradients are added to it.
 struct Sum {
     sum: Mutex<f64>,
-    vars: Vec<Held>,
+    vars: Vec<VarInfo>,
 }
 
 impl Sum {
     fn new() -> Self {
-        Self { sum: Mutex::default(), vars: vec![Held::other("w")] }
+        Self { sum: Mutex::default(), vars: vec![VarInfo::other("w")] }
     }
 
     fn value(&self) -> f64 {
@@ -33,7 +33,7 @@ impl Sum {
 }
 
 impl Store for Sum {
-    fn vars(&self) -> &[Held] {
+    fn vars(&self) -> &[VarInfo] {
         &self.vars
     }
 
@@ -83,7 +83,7 @@ impl Store for Sum {
 
 fn hello(trainer: u32, incarnation: u64) -> Hello {
     // Its numbers are not those of the server.
-    Hello::new("job", trainer, incarnation, vec![Held::other("v"), Held::other("w")])
+    Hello::new("job", trainer, incarnation, vec![VarInfo::other("v"), VarInfo::other("w")])
 }
 
 struct Bench {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::message::{Cut, Recall, Recalled};
-use crate::recovery::{Standing, Term};
+use crate::recovery::{Term, TermState};
 
 /// A store with one number, of which it keeps cuts.
 #[derive(Default)]
 struct Keeper {
-    vars: Vec<Held>,
+    vars: Vec<VarInfo>,
     inner: Mutex<Inner>,
 }
 
@@ -37,7 +37,7 @@ impl Keeper {
 }
 
 impl Store for Keeper {
-    fn vars(&self) -> &[Held] {
+    fn vars(&self) -> &[VarInfo] {
         &self.vars
     }
 
@@ -121,7 +121,7 @@ struct Rig {
 
 impl Rig {
     fn on(inner: Inner, ahead: Option<u32>) -> Self {
-        let store = Keeper { vars: vec![Held::other("w")], inner: Mutex::new(inner) };
+        let store = Keeper { vars: vec![VarInfo::other("w")], inner: Mutex::new(inner) };
         let apply = ahead.map_or(Apply::AtOnce, |ahead| Apply::ByRound { ahead });
         let (n_trainers, job) = (2, "job".to_string());
         let config = Config { job, n_trainers, apply, recovers: true, ..Config::default() };
@@ -193,12 +193,12 @@ impl Rig {
     }
 }
 
-fn standing(number: u64, base: Option<u64>, cuts: &[u64]) -> Standing {
-    Standing { term: Term { number, base }, cuts: cuts.to_vec(), has_member: false }
+fn term_state(number: u64, base: Option<u64>, cuts: &[u64]) -> TermState {
+    TermState { term: Term { number, base }, cuts: cuts.to_vec(), has_member: false }
 }
 
-fn other_term(standing: Standing) -> Reply {
-    Refusal::OtherTerm(standing).into()
+fn other_term(term_state: TermState) -> Reply {
+    Refusal::OtherTerm(term_state).into()
 }
 
 fn part(cut: u64, complete: u64, given: &[u8]) -> Cut {
@@ -216,7 +216,7 @@ fn kept(said: &[(u64, u64, Reply)]) -> Vec<u64> {
 #[test]
 fn who_asks_is_told_how_the_server_stands() {
     let mut rig = Rig::on(Inner::default(), None);
-    let first = standing(1, Some(0), &[0]);
+    let first = term_state(1, Some(0), &[0]);
     assert_eq!(rig.greet(0, 0, None), [(0, 0, other_term(first.clone()))]);
     assert_eq!(rig.greet(0, 1, Some(3)), [(0, 0, other_term(first.clone()))], "no such base");
     assert_eq!(rig.greet(0, 2, Some(0)), [(0, 0, other_term(first))], "it was never opened");
@@ -225,7 +225,7 @@ fn who_asks_is_told_how_the_server_stands() {
     // Another process of a rank that took part: what the first one did is in no cut.
     rig.server.closed(Millis(0), ConnId(0));
     let other = Hello { incarnation: 9, ..Rig::hello(0, 1, Some(0)) };
-    let has_member = Standing { has_member: true, ..standing(1, Some(0), &[0]) };
+    let has_member = TermState { has_member: true, ..term_state(1, Some(0), &[0]) };
     assert_eq!(rig.say(5, 0, other), [(5, 0, other_term(has_member))]);
 }
 
@@ -254,14 +254,14 @@ fn a_server_that_starts_again_serves_nobody_before_its_base_is_loaded() {
     rig.say(0, 3, push(5.0));
     let inner = rig.store.inner().clone();
     let mut rig = Rig::on(inner, None);
-    let opened = standing(2, None, &[0, 1]);
+    let opened = term_state(2, None, &[0, 1]);
     assert_eq!(rig.greet(0, 1, Some(0)), [(0, 0, other_term(opened.clone()))]);
     assert_eq!(rig.tell(0, 0, Rig::hello(0, 2, Some(1))), [], "it is loaded");
     assert_eq!(rig.tell(1, 0, Rig::hello(1, 2, Some(1))), []);
     let pong = rig.tell(1, 0, Rig::hello(1, 2, Some(1)));
     assert!(matches!(pong[..], [(1, 0, Reply::Pong(_))]), "who waits hears of it: {pong:?}");
     let asks = rig.tell(3, 0, Rig::hello(1, 0, None));
-    assert_eq!(asks, [(3, 0, other_term(standing(2, Some(1), &[0, 1])))]);
+    assert_eq!(asks, [(3, 0, other_term(term_state(2, Some(1), &[0, 1])))]);
     let welcome = |said: &[(u64, u64, Reply)]| {
         said.iter().filter(|(_, _, reply)| matches!(reply, Reply::Welcome(_))).count()
     };
@@ -279,7 +279,7 @@ fn a_term_that_is_opened_ends_everything_of_the_one_before() {
     // Work of the term before is under way.
     assert_eq!(rig.tell(0, 1, push(2.0)), []);
     let said = rig.tell(1, 0, Rig::hello(1, 2, None));
-    let opened = other_term(standing(2, None, &[0]));
+    let opened = other_term(term_state(2, None, &[0]));
     assert_eq!(said, [(0, 0, opened.clone()), (1, 0, opened.clone()), (1, 0, opened)]);
     assert_eq!(rig.tell(1, 2, push(3.0)), [(1, 2, Refusal::HelloFirst.into())]);
     // The base is loaded when that work has ended, and nobody hears of it.
@@ -298,7 +298,7 @@ fn a_term_can_be_opened_while_a_base_is_loaded() {
     let mut rig = Rig::new(None);
     rig.greet(0, 2, None);
     assert_eq!(rig.tell(0, 0, Rig::hello(0, 2, Some(0))), []);
-    let third = other_term(standing(3, None, &[0]));
+    let third = other_term(term_state(3, None, &[0]));
     let said = rig.tell(1, 0, Rig::hello(1, 3, None));
     assert_eq!(said, [(0, 0, third.clone()), (1, 0, third)], "who waited is told, too");
     assert_eq!(rig.work(), [], "nobody waits for what was loaded");
@@ -316,7 +316,7 @@ fn a_base_that_cannot_be_loaded_is_not_offered_again() {
     rig.greet(0, 2, None);
     rig.store.inner().is_broken = true;
     let said = rig.greet(0, 2, Some(1));
-    assert_eq!(said, [(0, 0, other_term(standing(2, None, &[0])))]);
+    assert_eq!(said, [(0, 0, other_term(term_state(2, None, &[0])))]);
     assert!(rig.log.iter().any(|line| line.contains("cut 1 cannot be loaded")), "{:?}", rig.log);
 }
 

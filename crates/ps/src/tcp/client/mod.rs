@@ -1,7 +1,7 @@
 //! Drives a [`Link`] with a real connection, for any number of threads.
 //!
-//! Whoever has something to say writes it; whoever waits for an answer reads, also for others who
-//! wait. A heartbeat thread says now and then that we are there, and makes broken connections anew.
+//! A thread that sends writes itself. A thread that waits for an answer reads, also for other
+//! threads that wait. A heartbeat thread sends signs of life and reconnects broken connections.
 
 mod reading;
 mod waiting;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tensor::{EvenIfPoisoned, Pool, Tensor};
 
-use super::companions::{Companions, Loss, Stops};
+use super::group::{ClientGroup, LostTrainer, Stops};
 use super::{Clock, Patient, Stream};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ use crate::frame::{self, Frame};
 use crate::ids::Millis;
 use crate::link::{Config as LinkConfig, Link};
 use crate::message::{Hello, Lend, Notice, Reply, Request};
-use crate::recovery::{Standing, Term};
+use crate::recovery::{Term, TermState};
 use crate::shm::Sharing;
 use reading::Inbox;
 
@@ -43,10 +43,10 @@ pub struct Client {
     patience: Patience,
     clock: Clock,
     stops: Stops,
-    loss: Loss,
+    lost: LostTrainer,
     /// When `stops` was last asked, so that it is not asked all the time.
     asked: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<ClientState>,
     writing: Mutex<()>,
     reading: Mutex<Inbox>,
     answered: Condvar,
@@ -55,7 +55,7 @@ pub struct Client {
 }
 
 #[derive(Debug)]
-struct State {
+struct ClientState {
     link: Link,
     stream: Option<Arc<Stream>>,
     /// Counts connections, so that a reader notices a new one.
@@ -66,7 +66,7 @@ struct State {
     next_try: Millis,
     last: String,
     is_closed: bool,
-    /// Counts what readers did, so that whoever waits for them misses nothing.
+    /// Counts reads, so that a thread that waits for another reader misses none.
     n_reads: u64,
     /// Threads that wait for a reader. Telling nobody would be a system call all the same.
     n_waiting: usize,
@@ -74,9 +74,9 @@ struct State {
     sharing: Sharing,
     /// Whether it was offered on this connection.
     offered: bool,
-    /// How often the conversation was begun anew.
+    /// How often the conversation was restarted.
     n_turns: u64,
-    /// Whether the job goes on after a death: servers that are away are waited for.
+    /// Whether the job recovers from deaths: servers that are away are waited for.
     recovers: bool,
     /// When a line says next that the server is away.
     next_line: Option<Millis>,
@@ -97,7 +97,7 @@ const RETRY_MS: u64 = 100;
 /// How often the heartbeat thread looks.
 const HEARTBEAT: Duration = Duration::from_millis(200);
 
-impl State {
+impl ClientState {
     /// Offers memory to a server of this machine, once for each connection.
     fn offer(&mut self) {
         if self.stream.is_none() || std::mem::replace(&mut self.offered, true) {
@@ -112,7 +112,7 @@ impl State {
 impl Client {
     /// A client of a server; the connection is made when it is first needed.
     pub fn new(endpoint: Endpoint, hello: Hello, patience: Patience) -> Arc<Self> {
-        Self::among(endpoint, hello, patience, Companions::default())
+        Self::among(endpoint, hello, patience, ClientGroup::default())
     }
 
     /// A client beside those of the other servers of a job.
@@ -120,10 +120,10 @@ impl Client {
         endpoint: Endpoint,
         hello: Hello,
         patience: Patience,
-        companions: Companions,
+        group: ClientGroup,
     ) -> Arc<Self> {
-        let Companions { stops, loss, memory } = companions;
-        let state = State {
+        let ClientGroup { stops, lost, memory } = group;
+        let state = ClientState {
             link: Link::new(hello, LinkConfig::default()),
             stream: None,
             generation: 0,
@@ -145,7 +145,7 @@ impl Client {
             patience,
             clock: Clock::start(),
             stops,
-            loss,
+            lost,
             asked: AtomicU64::new(0),
             state: Mutex::new(state),
             writing: Mutex::default(),
@@ -180,9 +180,9 @@ impl Client {
         self.state().link.term()
     }
 
-    /// Begins the conversation anew, in another term: what was under way in the one before is
-    /// forgotten, and whoever waits for it gets [`Error::OtherTerm`]. Nobody else may be about to say
-    /// something: it would be said in the new term.
+    /// Restarts the conversation in another term. What was in flight in the old term is forgotten,
+    /// and threads that wait for it get [`Error::OtherTerm`]. No other thread may be about to send:
+    /// its message would be sent in the new term.
     pub fn turn_to(&self, term: Term) {
         let mut state = self.state();
         if let Some(stream) = state.stream.take() {
@@ -196,7 +196,7 @@ impl Client {
         state.recovers |= term.number > 0;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClientState> {
         self.state.lock().even_if_poisoned()
     }
 
@@ -212,7 +212,8 @@ impl Client {
         Ok(())
     }
 
-    /// The same, but it may go with whatever is said next: for who will say something next.
+    /// Like [`Client::change`], but the message may be sent together with the next one. For callers
+    /// that will send another one soon.
     pub fn change_soon(&self, request: impl Into<Request>) -> Result<()> {
         self.meet()?;
         self.until(Some("an acknowledgement"), |link| !link.is_full())?;
@@ -249,7 +250,7 @@ impl Client {
             }
             let still = self.check(ticket.asked).and_then(|()| self.same_turn(ticket.n_turns));
             let still = still.and_then(|()| self.in_time(ticket.asked, what));
-            let still = still.and_then(|()| self.loss.check());
+            let still = still.and_then(|()| self.lost.check());
             if let Err(error) = still {
                 self.state().link.forget(ticket.id);
                 return Err(error);
@@ -298,8 +299,8 @@ impl Client {
         match state.n_turns == n_turns {
             true => Ok(()),
             false => {
-                let standing = Standing { term: state.link.term(), ..Standing::default() };
-                Err(Error::OtherTerm { endpoint: self.endpoint.clone(), standing })
+                let term_state = TermState { term: state.link.term(), ..TermState::default() };
+                Err(Error::OtherTerm { endpoint: self.endpoint.clone(), term_state })
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What comes from a server: whoever waits for an answer reads, also for others who wait.
+//! Reads from a server. A thread that waits for an answer reads, also for other threads that wait.
 
 use std::io::{BufRead, BufReader};
 use std::sync::{Arc, TryLockError};
@@ -34,8 +34,8 @@ impl std::io::Read for Input {
 }
 
 impl Client {
-    /// Reads something for whoever waits, or waits for whoever reads; up to 100 ms. Returns at
-    /// once if something was read since `n_reads` was looked at.
+    /// Reads something for the waiting threads, or waits for another thread that reads; at most 100
+    /// ms. Returns at once if something was read since `n_reads` was looked at.
     pub(super) fn progress(&self, n_reads: u64) {
         let mut inbox = match self.reading.try_lock() {
             Ok(inbox) => inbox,
@@ -142,7 +142,7 @@ impl Client {
 
     fn take(&self, generation: u64, id: u64, reply: Reply) {
         if let Reply::Refused(refusal @ Refusal::TrainerLost { .. }) = &reply {
-            self.loss.note(&self.endpoint, refusal);
+            self.lost.note(&self.endpoint, refusal);
         }
         let mut state = self.state();
         if state.generation == generation {

@@ -46,7 +46,7 @@ impl Client {
             return Ok(());
         }
         let state = self.state();
-        // Whoever died first is waited for by the server, too.
+        // The server may itself wait for a process that died first.
         if state.recovers && waited_ms < self.patience.answer_ms + self.patience.recover_ms {
             return Ok(());
         }
@@ -70,8 +70,11 @@ impl Client {
             Some(Broken::Refused(refusal)) => {
                 return Err(Error::Refused { endpoint: endpoint(), refusal: refusal.clone() });
             }
-            Some(Broken::OtherTerm(standing)) => {
-                return Err(Error::OtherTerm { endpoint: endpoint(), standing: standing.clone() });
+            Some(Broken::OtherTerm(term_state)) => {
+                return Err(Error::OtherTerm {
+                    endpoint: endpoint(),
+                    term_state: term_state.clone(),
+                });
             }
             Some(Broken::Restarted) => {
                 let last = "it was started again and has lost what it held".to_string();

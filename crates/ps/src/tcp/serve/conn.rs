@@ -1,5 +1,5 @@
-//! One connection of a server: what came of a request, what is left of answers, and until when
-//! something must happen.
+//! One connection of a server: what was read of a request, what is left to write of answers, and
+//! its deadlines.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -114,7 +114,7 @@ impl Conn {
         let mut output = self.output();
         let was_stalled = output.is_stalled();
         if act(&mut output, &mut &self.stream).is_err() {
-            // Whoever reads will see it and close the connection.
+            // The reading worker will notice and close the connection.
             self.stream.shut_down();
             return true;
         }
@@ -150,7 +150,7 @@ impl Conn {
         })
     }
 
-    /// Answers somebody else: what is long, its own worker writes.
+    /// Answers a request on behalf of another worker. The connection's own worker writes long answers.
     pub(super) fn tell(&self, now: Millis, id: u64, reply: Reply) -> bool {
         self.with_output(now, |output, stream| {
             if output.n_sent(&reply) <= SHORT_BYTES_MAX {

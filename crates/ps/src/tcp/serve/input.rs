@@ -15,7 +15,7 @@ use crate::frame::{HEAD_BYTES, HELLO_BYTES_MAX, Head};
 use crate::message::Request;
 use crate::shm::Window;
 
-/// What came of a frame so far.
+/// What has arrived of a frame so far.
 #[derive(Debug)]
 pub(super) struct Input {
     /// The first bytes of a frame whose meta bytes are not whole.

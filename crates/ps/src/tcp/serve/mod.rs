@@ -156,7 +156,7 @@ impl Listener {
         workers.extend(driver.start_long("cuts", works_of_cuts));
         let end = driver.run(stop);
         driver.deafen();
-        // Whoever stops a server does not wait for its peers to close.
+        // A server that is stopped does not wait for its peers to close.
         driver.close_all(if end.is_some() { CLOSING } else { Duration::ZERO });
         driver.pollers.iter().for_each(|poller| poller.close());
         drop(driver.long().take());
@@ -280,7 +280,7 @@ impl<S: Store + 'static> Driver<S> {
         thread.spawn(move || works.into_iter().for_each(one)).ok()
     }
 
-    /// Does work with the data, while nobody waits for the protocol, and goes on with the outcome.
+    /// Does work with the data without holding the protocol's lock, then passes on the outcome.
     fn do_work(&self, own: Option<&Conn>, work: Work) {
         let done = work.run(&*self.store);
         self.act(own, |server, now| server.done(now, done));

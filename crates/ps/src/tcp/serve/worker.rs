@@ -139,7 +139,8 @@ impl<S: Store + 'static> Driver<S> {
         }
     }
 
-    /// A connection is over, by an error that the peer is told of or by the peer's will.
+    /// Ends a connection, either because of an error that the peer is told, or because the peer
+    /// closed it.
     fn end_conn(&self, conn: &Conn, error: Option<Error>) {
         if let Some(error) = error {
             self.complain(&format!("a connection was cut: {error}"));

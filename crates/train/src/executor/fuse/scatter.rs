@@ -12,7 +12,8 @@ use crate::executor::plan::{Plan, Planned, Replacement, Uses};
 /// W@GRAD = rows of Out@GRAD[k] keyed by Ids[k], equal keys added in the order listed.
 struct Scatter;
 
-/// The same where the rows of the k-th look-up begin at column `offsets[k]` of one matrix.
+/// Like [`Scatter`], with the rows of the k-th look-up starting at column `offsets[k]` of one
+/// matrix.
 struct ScatterColumns;
 
 impl Op for Scatter {

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::from_dataset::batches::Batches;
-use crate::from_dataset::course::{Course, What};
 use crate::from_dataset::cutting::{Cuts, Inside};
+use crate::from_dataset::resumable::{ResumablePass, Start};
 
 /// Makes a cut every so often; the job dies at some of them.
 struct Fake {
@@ -83,13 +83,14 @@ impl Trial {
         let (net, loss, scope) = model();
         let (mut dataset, _folder) = dataset(4, 50, self.n_threads);
         let mut own = in_kind(&mut dataset, self.kind);
-        let pass = Pass { fetch: vec![loss], fetch_every: 1, ..Pass::default() };
+        let options = PassOptions { fetch: vec![loss], fetch_every: 1, ..PassOptions::default() };
         let (mut executor, mut crowd) = (Executor::new(), Crowd::default());
-        let what = What { program: &net.main, scope: &scope, pass: &pass };
+        let pass = Pass { program: &net.main, scope: &scope, options: &options };
         let fake = Fake::new(&scope, self.every, self.dies_at);
         let before = fake.vars();
-        let mut course = Course::default();
-        let ran = course.run(&mut executor, what, (&mut own, &mut crowd), (Some(&fake), None));
+        let mut state = ResumablePass::default();
+        let start = Start { dataset: &mut own, cuts: Some(&fake), inside: None };
+        let ran = state.run(&mut executor, pass, start, &mut crowd);
         assert!(matches!(ran, Err(Error::GoesBack)), "{ran:?}");
         let inside = fake.go_back(&before);
         if let Some(inside) = &inside {
@@ -100,13 +101,13 @@ impl Trial {
         }
         let mut other = in_kind(&mut dataset, self.kind);
         if self.is_new {
-            course = Course::default();
+            state = ResumablePass::default();
             executor = Executor::new();
         }
-        let own = if self.is_new { &mut other } else { &mut own };
+        let dataset = if self.is_new { &mut other } else { &mut own };
         let never = Fake::new(&scope, self.every, u64::MAX);
-        let from = inside.as_deref();
-        let ran = course.run(&mut executor, what, (own, &mut crowd), (Some(&never), from));
+        let start = Start { dataset, cuts: Some(&never), inside: inside.as_deref() };
+        let ran = state.run(&mut executor, pass, start, &mut crowd);
         (crowd.n_fetched, ran.unwrap(), scope)
     }
 }
@@ -127,8 +128,9 @@ fn undisturbed(kind: Kind) -> Scope {
     let (net, _, scope) = model();
     let (mut dataset, _folder) = dataset(4, 50, 1);
     let mut dataset = in_kind(&mut dataset, kind);
-    let (pass, crowd) = (Pass::default(), &mut Crowd::default());
-    Executor::new().run_dataset((&net.main, &scope), &mut dataset, &pass, crowd).unwrap();
+    let options = PassOptions::default();
+    let pass = Pass { program: &net.main, scope: &scope, options: &options };
+    Executor::new().run_dataset(pass, &mut dataset, &mut Crowd::default()).unwrap();
     scope
 }
 

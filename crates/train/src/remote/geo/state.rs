@@ -16,7 +16,7 @@ use crate::row_set::RowSet;
 use crate::scope::Scope;
 
 impl Geo {
-    /// What is to be kept; nothing if no parameter was noted yet.
+    /// The state to keep; nothing if no parameter was noted yet.
     pub(in crate::remote) fn save(&self, scope: &Scope) -> Option<GeoState> {
         let job = self.job.as_ref()?;
         let mut state = GeoState { n_steps: self.n_steps, ..GeoState::default() };

@@ -40,9 +40,9 @@ impl Fields {
 
 /// Takes fields apart; `None` if there are not so many bytes.
 #[derive(Debug)]
-pub(in crate::serve) struct Parts<'a>(pub(in crate::serve) &'a [u8]);
+pub(in crate::serve) struct FieldReader<'a>(pub(in crate::serve) &'a [u8]);
 
-impl<'a> Parts<'a> {
+impl<'a> FieldReader<'a> {
     pub(in crate::serve) fn bytes(&mut self, n: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(n)?;
         self.0 = rest;
@@ -114,13 +114,13 @@ mod tests {
     fn fields_come_back_and_lengths_are_not_trusted() {
         let fields = Fields::default().u8(7).u32(8).u64(9).text("w_0").dims(&[3, -1]);
         let bytes = fields.list(&["a", "bc"], |fields, text| fields.text(text)).0;
-        let parts = &mut Parts(&bytes);
+        let parts = &mut FieldReader(&bytes);
         assert_eq!((parts.u8(), parts.u32(), parts.u64()), (Some(7), Some(8), Some(9)));
         assert_eq!((parts.text(), parts.dims()), (Some("w_0".to_string()), Some(vec![3, -1])));
-        assert_eq!(parts.list(Parts::text), Some(vec!["a".to_string(), "bc".to_string()]));
+        assert_eq!(parts.list(FieldReader::text), Some(vec!["a".to_string(), "bc".to_string()]));
         assert_eq!(parts.end(), Some(()));
         assert_eq!(parts.u8(), None);
-        assert_eq!(Parts(&u32::MAX.to_le_bytes()).list(Parts::u8), None);
-        assert_eq!(Parts(&u32::MAX.to_le_bytes()).text(), None);
+        assert_eq!(FieldReader(&u32::MAX.to_le_bytes()).list(FieldReader::u8), None);
+        assert_eq!(FieldReader(&u32::MAX.to_le_bytes()).text(), None);
     }
 }

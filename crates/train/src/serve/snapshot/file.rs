@@ -38,7 +38,7 @@ pub(in crate::serve) enum Kind {
     Layout = 2,
     /// A variable with its whole value.
     Value = 3,
-    /// What a table of rows is besides its rows.
+    /// The description of a table of rows.
     RowsHead = 4,
     /// Numbers of rows, in the order of their places.
     NamesByPlace = 5,
@@ -50,7 +50,7 @@ pub(in crate::serve) enum Kind {
     Waiting = 8,
     /// Rows that a trainer has not seen since others changed them.
     Unseen = 9,
-    /// What the server and its trainers know besides the data.
+    /// The state of the protocol: what the server and its trainers know beside the data.
     State = 10,
     /// What must be kept when the file is gone.
     Journal = 11,
@@ -80,7 +80,7 @@ pub(in crate::serve) struct FileWriter {
     folder: PathBuf,
     name: String,
     n_bytes: u64,
-    /// Bytes that the disk was not told of.
+    /// Bytes that were not synced to disk yet.
     n_waiting: u64,
     disk: Option<Disk>,
     n_sections: u64,

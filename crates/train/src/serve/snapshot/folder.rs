@@ -24,7 +24,7 @@ const DAMAGED: &str = "damaged.";
 #[derive(Debug, Default)]
 struct Found {
     files: Vec<(Known, Header)>,
-    /// Of the same model with other numbers of processes.
+    /// Snapshots of the same model with other numbers of processes.
     others: Vec<(String, Header)>,
     term: Option<Header>,
     /// Why a file is not among them.
@@ -54,7 +54,8 @@ impl Folder {
     /// put aside, and `say` is told.
     pub(in crate::serve) fn open(
         path: &Path,
-        (owner, layout): (Owner, &Layout),
+        owner: Owner,
+        layout: &Layout,
         say: &mut dyn FnMut(String),
     ) -> Checked<Self> {
         let failed = |source| BadSnapshot::writing(path, source);
@@ -83,7 +84,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Takes the files in, but for those that a rollback was about to remove.
+    /// Adds the files, except those that a rollback was about to remove.
     fn take(&mut self, files: Vec<(Known, Header)>, term: Option<&Header>) -> Checked<()> {
         for (file, header) in files {
             match is_left_over(&header, term) {
@@ -228,7 +229,7 @@ impl Folder {
         self.chain.files().last().map(|_| self.own_term)
     }
 
-    /// Forgets what is here: the job goes on from other snapshots.
+    /// Forgets what is here: the job continues from other snapshots.
     pub(in crate::serve) fn clear(&mut self) -> Checked<()> {
         for file in self.chain.files().to_vec() {
             self.delete(&file)?;
@@ -262,7 +263,7 @@ impl Folder {
     pub(in crate::serve) fn put_aside(&mut self, file: &Known) {
         put_aside(&self.path.join(file.name()));
         self.chain.remove(file);
-        // What followed it alone cannot be brought back either; it is no gap that somebody made.
+        // Files that follow only this one cannot be restored either. That gap is not damage.
         while let Some((alone, _)) = self.chain.gap() {
             let alone = alone.clone();
             put_aside(&self.path.join(alone.name()));
@@ -336,7 +337,7 @@ fn look(folder: &Path, owner: &Owner, layout: &Layout) -> Checked<Found> {
             Err(error) => return Err(error),
         };
         if header.owner.model != owner.model {
-            return Err(other_model(&path, &header.owner, (owner, layout)));
+            return Err(other_model(&path, &header.owner, owner, layout));
         }
         if header.owner != *owner {
             found.others.push((name, header));
@@ -379,7 +380,7 @@ pub(super) fn known(path: &Path, header: &Header) -> Checked<Known> {
 }
 
 /// What differs between the model of a file and ours.
-fn other_model(path: &Path, theirs: &Owner, (ours, layout): (&Owner, &Layout)) -> BadSnapshot {
+fn other_model(path: &Path, theirs: &Owner, ours: &Owner, layout: &Layout) -> BadSnapshot {
     let found = FileReader::open(path).and_then(|(mut reader, _)| layout_of(&mut reader));
     let differs = found.ok().flatten().and_then(|theirs| layout.difference(&theirs));
     let word = |owner: &Owner| format!("model {:016x}", owner.model);
@@ -441,7 +442,7 @@ fn surplus(first: &Path, n_servers: u32) -> Vec<PathBuf> {
     names.iter().filter(|name| is_surplus(name)).map(|name| all.join(name)).collect()
 }
 
-/// Gives a file another name, so that somebody can look at it.
+/// Renames a file, so that a user can look at it.
 fn put_aside(path: &Path) {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let aside = path.with_file_name(format!("{DAMAGED}{}", name.unwrap_or_default()));

@@ -1,6 +1,6 @@
 //! The first section of every file: whose it is, and what it follows.
 
-use super::fields::{Fields, Parts};
+use super::fields::{FieldReader, Fields};
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,8 +13,8 @@ pub(in crate::serve) enum FileKind {
     Term,
 }
 
-/// A cut, and the number that tells it from others of the same number: after going back, a job makes
-/// its cuts anew.
+/// A cut, with a random number that tells it from others of the same number: after a rollback, a
+/// job makes cuts with the same numbers again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::serve) struct CutId {
     pub(in crate::serve) cut: u64,
@@ -61,7 +61,7 @@ impl Header {
     }
 
     pub(in crate::serve) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let parts = &mut Parts(bytes);
+        let parts = &mut FieldReader(bytes);
         let kind = match parts.u8()? {
             1 => FileKind::Base,
             2 => FileKind::Increment,

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::fields::{Fields, Parts};
+use super::fields::{FieldReader, Fields};
 use super::header::{CutId, Owner};
 use crate::error::BadSnapshot;
 
@@ -67,7 +67,7 @@ impl Journal {
                 return Err(BadSnapshot::Unreadable { path: self.path.clone(), source });
             }
         };
-        let parts = &mut Parts(&bytes);
+        let parts = &mut FieldReader(&bytes);
         // A file that was just begun may have nothing yet.
         let start = parts.bytes(MAGIC.len()).zip(parts.u32());
         let Some((magic, version)) = start else { return Ok((Vec::new(), 0)) };
@@ -119,7 +119,7 @@ impl Journal {
 }
 
 /// The next record, if it is whole.
-fn record(parts: &mut Parts<'_>) -> Option<Record> {
+fn record(parts: &mut FieldReader<'_>) -> Option<Record> {
     let all = parts.0;
     let mut cut = || Some(CutId { cut: parts.u64()?, id: parts.u64()? });
     let (at, after) = (cut()?, cut()?);

@@ -3,7 +3,7 @@
 
 use program::distributed::{Placement, Spread};
 
-use super::fields::{Fields, Parts};
+use super::fields::{FieldReader, Fields};
 
 /// A variable of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Layout {
     }
 
     pub(in crate::serve) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let var = |parts: &mut Parts<'_>| {
+        let var = |parts: &mut FieldReader<'_>| {
             Some(VarLayout {
                 name: parts.text()?,
                 dims: parts.dims()?,
@@ -73,7 +73,7 @@ impl Layout {
                 is_hashed: parts.u8()? == 1,
             })
         };
-        let parts = &mut Parts(bytes);
+        let parts = &mut FieldReader(bytes);
         let tables = parts.list(|parts| parts.list(var))?;
         parts.end().map(|()| Self(tables))
     }
@@ -93,7 +93,7 @@ impl Layout {
     }
 }
 
-/// Tells a model from others, however many servers it is on. 64 bits of FNV-1a.
+/// Identifies a model, for any number of servers. 64 bits of FNV-1a.
 pub(in crate::serve) fn digest(mut lines: Vec<String>) -> u64 {
     lines.sort_unstable();
     lines.dedup();

@@ -14,7 +14,7 @@ mod source;
 mod value;
 
 pub(in crate::serve) use chain::Known;
-pub(in crate::serve) use fields::{Fields, Parts};
+pub(in crate::serve) use fields::{FieldReader, Fields};
 pub(in crate::serve) use file::{FileReader, FileWriter, Kind};
 pub(in crate::serve) use folder::Folder;
 pub(in crate::serve) use header::{CutId, FileKind, Header, Owner};

@@ -2,7 +2,7 @@
 
 use ps::table::Names;
 
-use super::fields::{Fields, Parts, u32s, u64s};
+use super::fields::{FieldReader, Fields, u32s, u64s};
 use super::file::{FileReader, Kind};
 use crate::error::BadSnapshot;
 
@@ -35,7 +35,7 @@ pub(in crate::serve) fn read_names(
     rows: &mut [u64],
 ) -> Result<(), BadSnapshot> {
     let bytes = file.contents()?;
-    let parts = &mut Parts(&bytes);
+    let parts = &mut FieldReader(&bytes);
     let first = parts.u64();
     let filled = first.filter(|_| parts.0.len().is_multiple_of(8)).and_then(|first| {
         if kind == Kind::NamesByPlace {
@@ -69,7 +69,7 @@ pub(in crate::serve) fn read_waiting(
         return Err(file.damaged("rows that wait cannot be read"));
     }
     let one = |bytes: &[u8]| {
-        let parts = &mut Parts(bytes);
+        let parts = &mut FieldReader(bytes);
         Some((parts.u64()?, parts.u32()?))
     };
     Ok(bytes.chunks_exact(WAITING_BYTES).filter_map(one).collect())

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use super::fields::{Fields, Parts, u32s};
+use super::fields::{FieldReader, Fields, u32s};
 use super::file::{FileReader, FileWriter, Kind};
 use crate::error::BadSnapshot;
 
@@ -63,7 +63,7 @@ impl RowsChunk {
     }
 }
 
-/// What a table of rows is besides its rows.
+/// The description of a table of rows, without the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::serve) struct RowsHead {
     /// What follows is all of it, not only what changed.
@@ -94,7 +94,7 @@ impl RowsHead {
 
     pub(in crate::serve) fn read(file: &mut FileReader) -> Result<Self, BadSnapshot> {
         let bytes = file.contents()?;
-        let parse = |parts: &mut Parts<'_>| {
+        let parse = |parts: &mut FieldReader<'_>| {
             let head = Self {
                 is_whole: parts.u8()? == 1,
                 n_rows: parts.u64()?,
@@ -102,11 +102,11 @@ impl RowsHead {
                 has_stepped: parts.u8()? == 1,
                 n_dropped: parts.u64()?,
                 vars: parts.list(|parts| Some((parts.text()?, parts.u32()?)))?,
-                inits: parts.list(Parts::text)?,
+                inits: parts.list(FieldReader::text)?,
             };
             parts.end().map(|()| head)
         };
-        parse(&mut Parts(&bytes)).ok_or_else(|| file.damaged("a table cannot be read"))
+        parse(&mut FieldReader(&bytes)).ok_or_else(|| file.damaged("a table cannot be read"))
     }
 }
 
@@ -118,7 +118,7 @@ pub(in crate::serve) fn read_places(
     n_places: usize,
 ) -> Result<Places, BadSnapshot> {
     let head = file.bytes(HEAD_BYTES)?;
-    let parts = &mut Parts(&head);
+    let parts = &mut FieldReader(&head);
     let fields = (parts.u8(), parts.u64(), parts.u64());
     let bad = |file: &FileReader| file.damaged("rows have no places");
     let (Some(kind), Some(first), Some(n)) = fields else { return Err(bad(file)) };
@@ -139,7 +139,8 @@ pub(in crate::serve) fn read_places(
 pub(in crate::serve) fn read_rows(
     file: &mut FileReader,
     places: &Places,
-    (table, row_bytes): (&mut [u8], usize),
+    table: &mut [u8],
+    row_bytes: usize,
 ) -> Result<(), BadSnapshot> {
     let list = match places {
         Places::Run(run) => {

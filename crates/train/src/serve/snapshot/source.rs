@@ -80,7 +80,8 @@ impl Source {
     /// folder that `owner` itself writes to, those of its own numbers are no others.
     pub(in crate::serve) fn find(
         folder: &Path,
-        (owner, is_own_folder): (&Owner, bool),
+        owner: &Owner,
+        is_own_folder: bool,
     ) -> Checked<Option<Self>> {
         let mut found: BTreeMap<Numbers, BTreeMap<u32, Vec<(PathBuf, Header)>>> = BTreeMap::new();
         for name in names_in(folder)?.iter().filter(|name| name.starts_with("server.")) {
@@ -144,7 +145,7 @@ impl Source {
         for way in chain.ways_to(self.cut) {
             match read_way(path, &way) {
                 Ok(mut state) => {
-                    state.journal = journal(path, (chain, &self.owner), self.cut)?;
+                    state.journal = journal(path, chain, &self.owner, self.cut)?;
                     return Ok(state);
                 }
                 Err(error) => failed = Some(error),
@@ -167,7 +168,7 @@ fn headers(folder: &Path) -> Checked<Vec<(String, Header)>> {
     Ok(headers)
 }
 
-fn journal(folder: &Path, (chain, owner): (&Chain, &Owner), cut: u64) -> Checked<Vec<u8>> {
+fn journal(folder: &Path, chain: &Chain, owner: &Owner, cut: u64) -> Checked<Vec<u8>> {
     let records = Journal::open(folder, owner)?.read()?;
     let next = records.last().map_or(0, |record| record.at.cut.saturating_add(1));
     let mut all: Vec<u8> = records.into_iter().flat_map(|record| record.contents).collect();
@@ -256,7 +257,9 @@ impl RowsState {
         let row_bytes: u64 = head.vars.iter().map(|(_, row_bytes)| u64::from(*row_bytes)).sum();
         let one = row_bytes.saturating_add(if head.inits.is_empty() { 0 } else { 8 });
         // The row that stands for those that do not exist comes with the first file.
-        if n_new.checked_mul(one).is_none_or(|n_bytes| n_bytes > n_left) || row_bytes > ROW_BYTES_MAX {
+        if n_new.checked_mul(one).is_none_or(|n_bytes| n_bytes > n_left)
+            || row_bytes > ROW_BYTES_MAX
+        {
             return Err("a table has more rows than the file");
         }
         if !head.inits.is_empty() {
@@ -275,7 +278,7 @@ impl RowsState {
         let row_bytes = self.head.vars.iter().map(|(_, row_bytes)| *row_bytes as usize).sum();
         let places = read_places(file, row_bytes, Self::n_places(&self.head) as usize)?;
         for (values, (_, row_bytes)) in self.values.iter_mut().zip(&self.head.vars) {
-            read_rows(file, &places, (values, *row_bytes as usize))?;
+            read_rows(file, &places, values, *row_bytes as usize)?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::io;
 
 use tensor::{DType, RANK_MAX, Rows, Shape, Tensor, Value};
 
-use super::fields::{Fields, Parts, u64s};
+use super::fields::{FieldReader, Fields, u64s};
 use super::file::{FileReader, FileWriter, Kind};
 use crate::error::BadSnapshot;
 
@@ -67,7 +67,7 @@ pub(in crate::serve) fn read_value(file: &mut FileReader) -> Result<(String, Val
 
 /// A variable with memory for its numbers, of which `n_left` bytes are there.
 fn parse(head: &[u8], mut n_left: u64) -> Option<(String, Value)> {
-    let parts = &mut Parts(head);
+    let parts = &mut FieldReader(head);
     let name = parts.text()?;
     let value = match parts.u8()? {
         0 => Value::Empty,
@@ -86,7 +86,7 @@ fn parse(head: &[u8], mut n_left: u64) -> Option<(String, Value)> {
     (n_left == 0).then_some((name, value))
 }
 
-fn tensor(parts: &mut Parts<'_>, n_left: &mut u64) -> Option<Tensor> {
+fn tensor(parts: &mut FieldReader<'_>, n_left: &mut u64) -> Option<Tensor> {
     let dtype = DType::from_code(parts.u8()?.into()).ok()?;
     let dims = parts.dims()?;
     if dims.len() > RANK_MAX {

@@ -15,14 +15,14 @@ use crate::serve::values::n_bytes_of;
 #[derive(Debug)]
 pub(in crate::serve) struct TableCut {
     pub(in crate::serve) extent: Extent,
-    /// Whole values: whoever changes one gets a copy.
+    /// Whole values. An update that changes one makes a copy first.
     pub(in crate::serve) values: Vec<(String, Value)>,
     pub(super) rows: Option<RowsCut>,
     /// Rows that trainers have not seen.
     pub(super) unseen: Option<Vec<u8>>,
 }
 
-/// What a table of rows was, besides its rows.
+/// A table of rows at a cut, without the rows.
 #[derive(Debug)]
 pub(super) struct RowsCut {
     pub(super) head: RowsHead,
@@ -59,7 +59,7 @@ pub(super) enum Step {
 
 /// A part of a cut, to be written.
 #[derive(Debug)]
-pub(in crate::serve) enum Part {
+pub(in crate::serve) enum CutChunk {
     Section(Kind, Vec<u8>),
     Rows(RowsChunk),
     /// Nothing more.
@@ -74,7 +74,7 @@ pub(in crate::serve) struct ImportedValue<'a> {
     /// This server's name for it.
     pub(in crate::serve) name: &'a str,
     pub(in crate::serve) dims: &'a [i64],
-    /// Of its numbers, if that is known.
+    /// The element type, if it is known.
     pub(in crate::serve) dtype: DType,
     /// Its numbers; none if it had never been written.
     pub(in crate::serve) bytes: Option<Vec<u8>>,
@@ -122,7 +122,7 @@ impl TableCut {
 }
 
 impl Updater {
-    /// From now on changes of variables are noted, but for those that have cuts by rows.
+    /// From now on changes of variables are noted, except those that have cuts by rows.
     pub(super) fn track(&mut self, is_by_rows: impl Fn(&str) -> bool) {
         let is_own = |name: &&str| {
             let is_shared = |shared: &Shared| shared.name == **name;

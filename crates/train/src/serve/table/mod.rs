@@ -21,7 +21,7 @@ use ps::server::{ServerMemory, Size};
 use ps::{Refusal, SharedMemory, TrainerId, VarId};
 use tensor::{Tensor, Value};
 
-pub(super) use cut::{ImportedValue, Part, RowsImport, TableCut};
+pub(super) use cut::{CutChunk, ImportedValue, RowsImport, TableCut};
 pub(super) use describe::RowTables;
 pub(super) use saving::{Files, Snapshot};
 pub(super) use tracking::Extent;
@@ -49,7 +49,7 @@ pub(super) trait Table: Send {
     /// Applies a gradient at once.
     fn apply(&mut self, trainer: TrainerId, grad: Grad) -> Result<()>;
 
-    /// Applies the gradients of a round, which stand in the order of ranks.
+    /// Applies the gradients of a round, which are in the order of ranks.
     fn round(&mut self, grads: Vec<Grad>) -> Result<()>;
 
     /// A variable as it is now; `pull` says whether all of it or what others changed.
@@ -79,8 +79,8 @@ pub(super) trait Table: Send {
     /// Begins a cut: the table as it is now, or what changed. Nothing is copied.
     fn mark(&mut self, extent: Extent) -> TableCut;
 
-    /// The next part of a cut, besides what the cut has itself.
-    fn next_part(&mut self, cut: &mut TableCut) -> Part;
+    /// The next part of a cut that is not in `cut` itself.
+    fn next_chunk(&mut self, cut: &mut TableCut) -> CutChunk;
 
     /// Ends a cut; if it is not durable, the next one has all of it too.
     fn end_cut(&mut self, cut: TableCut, is_durable: bool);
@@ -126,7 +126,7 @@ pub(super) struct Var<'a> {
     pub(super) name: &'a str,
 }
 
-/// A gradient that a table takes. It never changes, so nobody is waited for who asks.
+/// A gradient that a table takes. It never changes, so it is read without a lock.
 pub(super) struct Accepts {
     pub(super) var: VarDesc,
     /// Rows that are here; all if it does not say.
@@ -346,7 +346,8 @@ impl Updater {
         }
     }
 
-    /// A variable as it is now. Tensors are lent, not copied; whoever changes one gets it back first.
+    /// A variable as it is now. Tensors are lent, not copied. An update takes a tensor back before
+    /// it changes it.
     pub(super) fn value(&mut self, var: Var<'_>, is_asked_again: bool) -> Answer<Arc<Value>> {
         if let Some(value) = self.cache.get(&var.id) {
             return Ok(value.clone());

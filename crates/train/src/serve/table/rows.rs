@@ -8,7 +8,7 @@ use ps::server::Size;
 use ps::{Refusal, TrainerId};
 use tensor::{DType, Tensor, Value};
 
-use super::cut::{Part, RowsImport, TableCut};
+use super::cut::{CutChunk, RowsImport, TableCut};
 use super::saving::{Files, Snapshot};
 use super::slab::{ABSENT, Slab};
 use super::tracking::Extent;
@@ -141,9 +141,9 @@ impl Table for RowTable {
         TableCut { extent, values, rows: Some(self.slab.mark(extent)), unseen: None }
     }
 
-    fn next_part(&mut self, cut: &mut TableCut) -> Part {
+    fn next_chunk(&mut self, cut: &mut TableCut) -> CutChunk {
         let scope = &self.updater.scope;
-        cut.rows.as_mut().map_or(Part::End, |rows| self.slab.next_part(scope, rows))
+        cut.rows.as_mut().map_or(CutChunk::End, |rows| self.slab.next_chunk(scope, rows))
     }
 
     fn end_cut(&mut self, cut: TableCut, is_durable: bool) {

@@ -12,15 +12,15 @@ use crate::folder::Stage;
 use crate::io::rows::{self, Form, Naming, PieceFile};
 use crate::scope::Scope;
 
-/// What is to be written of a table.
+/// What is written of a table.
 pub(in crate::serve) enum Snapshot {
-    /// A value that stays as it is: whoever changes it gets a copy.
+    /// A value that does not change: an update that changes it makes a copy first.
     Whole(Arc<Value>),
     /// Rows, which are fetched bit by bit.
     Rows(RowsSnapshot),
 }
 
-/// The rows of a table at one moment, but for their numbers.
+/// The rows of a table at one moment, without their numbers.
 pub(in crate::serve) struct RowsSnapshot {
     pub(in crate::serve) files: Files,
     /// Numbers of the rows in the whole table, ascending.
@@ -66,14 +66,15 @@ impl RowsSnapshot {
                 chunk(at, rows).ok_or_else(|| std::io::Error::other("the table is gone"))
             });
             let ids = self.ids.iter().copied();
-            rows::write_piece(stage, (piece, spread), self.form, ids, chunks)?;
+            rows::write_piece(piece.create(stage, spread)?, piece.var, self.form, ids, chunks)?;
         }
         let Some(name) = &self.files.waiting else { return Ok(()) };
         let counts = rows::counts_to_bytes(self.waiting.iter().map(|&(_, count)| count));
         let ids = self.waiting.iter().map(|&(row, _)| row);
         let form = Form { width: 1, dtype: DType::I64, ..self.form };
         let piece = self.files.piece(name, Naming::Counted);
-        rows::write_piece(stage, (piece, spread), form, ids, std::iter::once(Ok(counts)))
+        let file = piece.create(stage, spread)?;
+        rows::write_piece(file, piece.var, form, ids, std::iter::once(Ok(counts)))
     }
 }
 
@@ -83,9 +84,9 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// The rows of one moment, while they are being written.
 #[derive(Debug)]
 pub(super) enum Moment {
-    /// Whoever changes the table goes on with a copy of all of it: its updates change every row.
+    /// An update continues with a copy of the whole table, because it changes every row.
     Shared { places: Vec<usize>, tensors: Vec<Arc<Tensor>> },
-    /// Whoever changes a row leaves behind what it was.
+    /// An update keeps the old values of the rows that it changes.
     Kept(Kept),
 }
 
@@ -94,7 +95,7 @@ pub(super) enum Moment {
 pub(super) struct Kept {
     /// Where the rows are, in the order in which they are written.
     places: Vec<usize>,
-    /// By place, where that stands in the order; nowhere if the row was made since.
+    /// For each place, its position in the order; none if the row was made since.
     positions: Vec<Option<u32>>,
     /// Rows that are written, by variable.
     written: Vec<usize>,
@@ -143,7 +144,8 @@ impl Moment {
     pub(super) fn chunk(
         &mut self,
         scope: &Scope,
-        (var, name): (usize, &str),
+        var: usize,
+        name: &str,
         rows: Range<usize>,
     ) -> Option<Vec<u8>> {
         match self {

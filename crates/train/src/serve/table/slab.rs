@@ -237,7 +237,8 @@ impl Slab {
         Ok(left_out)
     }
 
-    /// Counts rows that a gradient named in vain; some are taken in by that.
+    /// Counts rows that were named by a gradient and are not admitted yet. Some are admitted by
+    /// that.
     pub(super) fn count(&mut self, scope: &Scope, rows: &[i64]) {
         let Some(filter) = &mut self.filter else { return };
         let enters = |row: &u64| filter.drop_one(*row);
@@ -358,7 +359,7 @@ impl Slab {
         rows: Range<usize>,
     ) -> Option<Vec<u8>> {
         let name = &self.vars.get(var)?.name;
-        self.moment.as_mut()?.chunk(scope, (var, name), rows)
+        self.moment.as_mut()?.chunk(scope, var, name, rows)
     }
 
     pub(super) fn end_save(&mut self) {

@@ -1,7 +1,7 @@
 //! Which rows of a table changed since the last cut, and the rows of a cut while they are written.
 //!
-//! Nothing is copied when a cut begins. Whoever changes a row that is still to be written leaves behind
-//! what it was.
+//! Nothing is copied when a cut begins. An update that changes a row which is not written yet keeps
+//! the old values of that row.
 
 use std::sync::Arc;
 
@@ -55,13 +55,13 @@ impl RowVars<'_> {
                 value.unshare();
                 let Value::Tensor(tensor) = value else { return Ok(()) };
                 let row_bytes = row_bytes(tensor);
-                read_rows(file, &places, (tensor.bytes_mut(), row_bytes))
+                read_rows(file, &places, tensor.bytes_mut(), row_bytes)
             })?;
         }
         Ok(())
     }
 
-    /// Lets others read all of them; whoever changes one gets a copy.
+    /// Lets others read all of them. An update that changes one makes a copy first.
     fn share(&self) -> Vec<Arc<Tensor>> {
         let share = |name: &&str| self.scope.write(name, Value::share).unwrap_or_default();
         self.names.iter().map(share).collect()
@@ -124,8 +124,8 @@ impl Tracking {
         }
     }
 
-    /// All rows are about to change, those of some variables. Cuts that are being written keep the
-    /// values; the table goes on with copies.
+    /// All rows of some variables are about to change. Cuts that are being written keep the values,
+    /// and the table continues with copies.
     pub(super) fn touch_all(&mut self, vars: &RowVars<'_>) {
         self.is_all_touched = true;
         for capture in &mut self.captures {

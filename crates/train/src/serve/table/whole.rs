@@ -8,7 +8,7 @@ use ps::server::Size;
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
 
-use super::cut::{Part, RowsCut, Step, TableCut};
+use super::cut::{CutChunk, RowsCut, Step, TableCut};
 use super::saving::{Files, Snapshot};
 use super::tracking::{Extent, RowVars, Tracking};
 use super::{Accepts, Answer, Table, Updater, Var};
@@ -23,7 +23,7 @@ use crate::serve::values::{add_in_place, gather, height};
 pub(in crate::serve) struct WholeTable {
     updater: Updater,
     policy: Policy,
-    /// Rows that each trainer has not seen since somebody changed them (GEO).
+    /// Rows that each trainer has not seen since they changed (GEO).
     changed: Changes,
     /// Variables of which steps change only the rows that gradients list, for cuts.
     by_rows: Option<ByRows>,
@@ -217,15 +217,15 @@ impl Table for WholeTable {
         TableCut { extent, values, rows, unseen }
     }
 
-    fn next_part(&mut self, cut: &mut TableCut) -> Part {
+    fn next_chunk(&mut self, cut: &mut TableCut) -> CutChunk {
         let Some((rows, by_rows)) = cut.rows.as_ref().zip(self.by_rows.as_mut()) else {
-            return Part::End;
+            return CutChunk::End;
         };
         let vars = ByRows::vars(&by_rows.names, &self.updater.scope);
         match by_rows.tracking.chunk(&vars, rows.capture) {
-            None => Part::GivenUp,
-            Some(None) => Part::End,
-            Some(Some(chunk)) => Part::Rows(chunk),
+            None => CutChunk::GivenUp,
+            Some(None) => CutChunk::End,
+            Some(Some(chunk)) => CutChunk::Rows(chunk),
         }
     }
 

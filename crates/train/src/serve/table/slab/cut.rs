@@ -10,7 +10,7 @@ use crate::scope::Scope;
 use crate::serve::snapshot::{
     FileReader, Kind, RowsHead, names_section, read_names, read_waiting, waiting_to_bytes,
 };
-use crate::serve::table::cut::{Part, RowsCut, Step};
+use crate::serve::table::cut::{CutChunk, RowsCut, Step};
 use crate::serve::table::tracking::{Extent, Tracking};
 
 /// Rows whose numbers are copied at once, while nobody changes the table.
@@ -84,13 +84,17 @@ impl Slab {
     }
 
     /// The next part of a cut.
-    pub(in crate::serve::table) fn next_part(&mut self, scope: &Scope, cut: &mut RowsCut) -> Part {
+    pub(in crate::serve::table) fn next_chunk(
+        &mut self,
+        scope: &Scope,
+        cut: &mut RowsCut,
+    ) -> CutChunk {
         loop {
             match &mut cut.step {
                 Step::Names(cursor) => match self.index.names(cursor, N_NAMES) {
                     Some(names) => {
                         let (kind, bytes) = names_section(&names, cut.head.n_rows);
-                        return Part::Section(kind, bytes);
+                        return CutChunk::Section(kind, bytes);
                     }
                     None => cut.step = Step::Rows,
                 },
@@ -98,8 +102,8 @@ impl Slab {
                     let vars = row_vars(scope, &self.vars);
                     let tracking = self.tracking.get_or_insert_default();
                     match tracking.chunk(&vars, cut.capture) {
-                        None => return Part::GivenUp,
-                        Some(Some(chunk)) => return Part::Rows(chunk),
+                        None => return CutChunk::GivenUp,
+                        Some(Some(chunk)) => return CutChunk::Rows(chunk),
                         Some(None) => cut.step = Step::Waiting,
                     }
                 }
@@ -111,10 +115,10 @@ impl Slab {
                             found = filter.end_scan(scan);
                             cut.step = Step::End;
                         }
-                        return Part::Section(Kind::Waiting, waiting_to_bytes(&found));
+                        return CutChunk::Section(Kind::Waiting, waiting_to_bytes(&found));
                     }
                 },
-                Step::End => return Part::End,
+                Step::End => return CutChunk::End,
             }
         }
     }
@@ -211,7 +215,7 @@ impl Slab {
         Ok(())
     }
 
-    /// Memory for so many rows. What is there stays, unless all of it comes anew.
+    /// Allocates memory for this many rows. Existing rows stay, unless all rows are loaded.
     fn resize(&self, scope: &Scope, n_rows: usize, is_whole: bool) {
         for var in &self.vars {
             scope.write(&var.name, |value| {

@@ -68,7 +68,7 @@ impl Slab {
         for (var, text) in self.vars.iter_mut().zip(&import.inits) {
             let theirs = RowInit::from_text(text, 0).ok_or("nobody knows how its rows start")?;
             match (&mut var.init, theirs) {
-                // A seed that the program says is everybody's.
+                // A seed that the program gives is the same on all servers.
                 (RowInit::Drawn { seed, .. }, RowInit::Drawn { seed: theirs, .. })
                     if *seed == theirs => {}
                 // One that a process made up goes along.

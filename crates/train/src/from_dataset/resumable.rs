@@ -1,4 +1,4 @@
-//! The course of a pass: it begins, and goes on where a cut found it when the job has gone back.
+//! A pass that can be resumed: when the job goes back to a cut, the pass goes on from where it was then.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -9,17 +9,16 @@ use program::{Program, role};
 
 use super::batches::Batches;
 use super::cutting::{Cuts, Inside};
+use super::run::PassRun;
 use super::shared::Shared;
-use super::tour::Tour;
-use super::whole::Aside;
-use super::{Audience, Pass, Report};
+use super::values::Aside;
+use super::{Observer, Pass, Report};
 use crate::error::Result;
 use crate::executor::Executor;
-use crate::scope::Scope;
 
-/// What is left of a pass that was interrupted.
+/// What a pass needs to go on after an interruption.
 #[derive(Default)]
-pub(super) struct Course {
+pub(super) struct ResumablePass {
     /// Empty before the first try.
     threads: Vec<Batches>,
     /// Where it began; none if the job does not go on after deaths.
@@ -27,26 +26,27 @@ pub(super) struct Course {
     shared: Shared,
 }
 
-/// What a pass runs.
-#[derive(Clone, Copy)]
-pub(super) struct What<'a> {
-    pub(super) program: &'a Program,
-    pub(super) scope: &'a Scope,
-    pub(super) pass: &'a Pass,
+/// Where a pass starts.
+pub(super) struct Start<'a> {
+    pub(super) dataset: &'a mut Dataset,
+    /// Makes cuts of the job, if the job recovers.
+    pub(super) cuts: Option<&'a dyn Cuts>,
+    /// The state of the pass at a cut. Without it, the pass starts from its beginning.
+    pub(super) inside: Option<&'a [u8]>,
 }
 
-impl Course {
-    /// Runs the whole pass, or what follows a cut inside of it.
+impl ResumablePass {
+    /// Runs the whole pass, or the part that follows a cut.
     pub(super) fn run(
         &mut self,
         executor: &mut Executor,
-        what: What<'_>,
-        (dataset, audience): (&mut Dataset, &mut dyn Audience),
-        (cuts, from): (Option<&dyn Cuts>, Option<&[u8]>),
+        pass: Pass<'_>,
+        Start { dataset, cuts, inside }: Start<'_>,
+        observer: &mut dyn Observer,
     ) -> Result<Report> {
-        let What { program, scope, pass } = what;
-        let program = &*runnable(program, pass.infers);
-        let inside = self.start(dataset, cuts.is_some(), from)?;
+        let infers = pass.options.infers;
+        let pass = Pass { program: &runnable(pass.program, infers), ..pass };
+        let inside = self.start(dataset, cuts.is_some(), inside)?;
         let (n_batches, n_samples) = self.counts();
         let waited = inside.as_ref().map(|inside| inside.waited).unwrap_or_default();
         self.shared.begin(n_batches, n_samples, waited);
@@ -57,22 +57,12 @@ impl Course {
             *executor.ahead_mut() = Default::default();
         }
         // A pass that only looks begins to count at zero, and the training's counts come back.
-        let aside = pass.infers.then(|| Aside::put(program, scope));
+        let aside = infers.then(|| Aside::put(pass.program, pass.scope));
         let (shared, start) = (&self.shared, Instant::now());
         // What only looks changes nothing: it begins again from its beginning.
-        let (recovers, cuts) = (cuts.is_some(), cuts.filter(|_| !pass.infers));
-        let tour = Tour {
-            program,
-            scope,
-            pass,
-            executor: &*executor,
-            shared,
-            recovers,
-            cuts,
-            inside,
-            start,
-        };
-        let result = tour.run(&mut executors, &mut self.threads, audience);
+        let (recovers, cuts) = (cuts.is_some(), cuts.filter(|_| !infers));
+        let run = PassRun { pass, executor: &*executor, shared, recovers, cuts, inside, start };
+        let result = run.run(&mut executors, &mut self.threads, observer);
         drop(aside);
         *executor.executors_mut() = executors;
         result
@@ -85,7 +75,7 @@ impl Course {
             .fold((0, 0), |sum, position| (sum.0 + position.n_batches, sum.1 + position.n_samples))
     }
 
-    /// Gets readers to where the pass goes on. Those that are here go back if they can.
+    /// Brings readers to where the pass continues. Existing readers go back if they can.
     fn start(
         &mut self,
         dataset: &mut Dataset,
@@ -125,7 +115,7 @@ impl Course {
         positions.len() == threads.len() && threads.all(|(batches, to)| batches.rewind(to))
     }
 
-    /// Nobody is told of what is done again.
+    /// The observer is not told about what is done again.
     pub(super) fn hush(&self) {
         self.shared.n_told.store(u64::MAX, Ordering::Relaxed);
     }
@@ -136,7 +126,7 @@ impl Course {
     }
 }
 
-/// The program without what talks to servers, if nothing is to be sent.
+/// The program without the ops that talk to servers, if the pass sends nothing.
 fn runnable(program: &Program, infers: bool) -> Cow<'_, Program> {
     let is_sent = |op: &program::OpDesc| op.role() & role::RPC != 0;
     let sends = infers && program.block(0).ops.iter().any(is_sent);

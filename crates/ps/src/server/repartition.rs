@@ -26,7 +26,7 @@ pub struct ServerShare {
 
 /// What a server has of what all servers kept, in the order of their numbers. What a trainer gave is with the
 /// server of its own number, counted around.
-pub fn redeal(all: &[KeptBytes], share: ServerShare) -> Result<KeptBytes> {
+pub fn repartition(all: &[KeptBytes], share: ServerShare) -> Result<KeptBytes> {
     let kept =
         all.iter().map(|bytes| Kept::from_bytes(&bytes.state)).collect::<Result<Vec<_>>>()?;
     let first = kept.first().ok_or(Error::Malformed("no server kept anything"))?;
@@ -88,7 +88,7 @@ mod tests {
             for trainer in 0..3u32 {
                 let server = trainer as usize % n_servers;
                 let share = ServerShare { server, n_servers, keeps_trainers: true };
-                let own = redeal(&all, share).unwrap();
+                let own = repartition(&all, share).unwrap();
                 let kept = Kept::from_bytes(&own.state).unwrap();
                 assert_eq!((kept.protocol.applied, kept.protocol.gone.len()), (9, 1));
                 assert!(kept.states.contains(&(TrainerId(trainer), vec![trainer as u8; 2])));
@@ -97,7 +97,7 @@ mod tests {
             }
         }
         let share = ServerShare { server: 0, n_servers: 2, keeps_trainers: false };
-        let own = redeal(&all, share).unwrap();
+        let own = repartition(&all, share).unwrap();
         let kept = Kept::from_bytes(&own.state).unwrap();
         assert_eq!((kept.states.len(), own.journal.len(), kept.protocol.applied), (0, 0, 9));
         assert!(kept.protocol.gone.is_empty());
@@ -106,10 +106,10 @@ mod tests {
     #[test]
     fn what_is_no_state_is_refused() {
         let share = ServerShare { server: 0, n_servers: 1, keeps_trainers: true };
-        assert!(redeal(&[], share).is_err());
-        assert!(redeal(&[KeptBytes::default()], share).is_err());
+        assert!(repartition(&[], share).is_err());
+        assert!(repartition(&[KeptBytes::default()], share).is_err());
         let mut all = all();
         all[1].journal.pop();
-        assert!(redeal(&all, share).is_err());
+        assert!(repartition(&all, share).is_err());
     }
 }

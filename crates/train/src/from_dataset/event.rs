@@ -4,56 +4,55 @@ use data::Dataset;
 use program::Program;
 use tensor::Tensor;
 
-use super::course::{Course, What};
 use super::cutting::Cuts;
-use super::{Audience, Pass, Report, answer};
+use super::resumable::{ResumablePass, Start};
+use super::{Observer, Pass, PassOptions, Report, answer};
 use crate::error::Result;
 use crate::executor::event::talks;
 use crate::executor::{Executor, Options};
 use crate::recover::{Kind, Print, Repeat, Uses, digest};
-use crate::remote::{Act, Cluster};
+use crate::remote::{Cluster, ScriptEvent};
 use crate::scope::Scope;
 
 /// Makes a pass.
 pub(super) fn run(
     executor: &mut Executor,
-    (program, scope): (&Program, &Scope),
+    pass: Pass<'_>,
     dataset: &mut Dataset,
-    (pass, audience): (&Pass, &mut dyn Audience),
+    observer: &mut dyn Observer,
 ) -> Result<Report> {
     // Which samples there are is a part of what the event is.
     dataset.wait_loaded()?;
     let cluster = executor.cluster().clone();
-    let what = What { program, scope, pass };
-    let (course, report) = (Course::default(), None);
-    let mut act = PassAct { executor, what, dataset, audience, course, report };
-    cluster.act(&mut act)?;
-    Ok(act.report.unwrap_or_default())
+    let (state, report) = (ResumablePass::default(), None);
+    let mut event = PassEvent { executor, pass, dataset, observer, state, report };
+    cluster.do_event(&mut event)?;
+    Ok(event.report.unwrap_or_default())
 }
 
-struct PassAct<'a> {
+struct PassEvent<'a> {
     executor: &'a mut Executor,
-    what: What<'a>,
+    pass: Pass<'a>,
     dataset: &'a mut Dataset,
-    audience: &'a mut dyn Audience,
-    course: Course,
+    observer: &'a mut dyn Observer,
+    state: ResumablePass,
     report: Option<Report>,
 }
 
-impl Act for PassAct<'_> {
+impl ScriptEvent for PassEvent<'_> {
     fn talks(&self) -> bool {
-        talks(self.what.program, self.executor.cluster())
+        talks(self.pass.program, self.executor.cluster())
     }
 
     fn print(&self) -> Print {
-        let names = digest(u64::from(self.what.pass.infers), self.label().as_bytes());
+        let names = digest(u64::from(self.pass.options.infers), self.label().as_bytes());
         Print { kind: Kind::Pass, names, values: self.dataset.digest() }
     }
 
     fn label(&self) -> String {
-        let pass = self.what.pass;
-        let verb = if pass.infers { "infer" } else { "train" };
-        let (settings, fetch) = (self.dataset.settings(), pass.fetch.join(", "));
+        let options = self.pass.options;
+        let verb = if options.infers { "infer" } else { "train" };
+        let (settings, fetch) = (self.dataset.settings(), options.fetch.join(", "));
         let (n_files, batch_size) = (settings.files.len(), settings.batch_size);
         format!(
             "{verb}_from_dataset of {n_files} files in batches of {batch_size}, fetching [{fetch}]"
@@ -61,15 +60,16 @@ impl Act for PassAct<'_> {
     }
 
     fn uses(&self) -> Option<Uses<'_>> {
-        let (scope, job) = (self.what.scope, self.what.program.distributed.as_ref());
+        let (scope, job) = (self.pass.scope, self.pass.program.distributed.as_ref());
         Some(Uses { scope, job, devices: None })
     }
 
     fn perform(&mut self, from: Option<&[u8]>) -> Result<Vec<u8>> {
         let cluster = self.executor.cluster().clone();
         let cuts = cluster.recovers().then_some(&cluster as &dyn Cuts);
-        let Self { executor, what, dataset, audience, course, report } = self;
-        let ran = course.run(executor, *what, (dataset, *audience), (cuts, from))?;
+        let Self { executor, pass, dataset, observer, state, report } = self;
+        let start = Start { dataset, cuts, inside: from };
+        let ran = state.run(executor, *pass, start, *observer)?;
         let report = report.insert(ran);
         Ok(if cuts.is_some() { answer::to_bytes(report, dataset) } else { Vec::new() })
     }
@@ -80,15 +80,15 @@ impl Act for PassAct<'_> {
     }
 
     fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
-        let What { program, scope, pass } = self.what;
-        let pass = Pass { infers: pass.infers, ..Pass::default() };
+        let Pass { program, scope, options } = self.pass;
+        let options = PassOptions { infers: options.infers, ..PassOptions::default() };
         Some(Box::new(PassAgain {
             program: program.clone(),
             scope: scope.clone(),
-            pass,
-            options: *self.executor.options_mut(),
+            options,
+            executor_options: *self.executor.options_mut(),
             dataset: self.dataset.twin(),
-            course: std::mem::take(&mut self.course),
+            state: std::mem::take(&mut self.state),
         }))
     }
 }
@@ -97,34 +97,34 @@ impl Act for PassAct<'_> {
 struct PassAgain {
     program: Program,
     scope: Scope,
-    pass: Pass,
-    options: Options,
-    /// What the script does with its own meanwhile does not matter.
+    options: PassOptions,
+    executor_options: Options,
+    /// A copy: the script may change its own meanwhile.
     dataset: Dataset,
-    course: Course,
+    state: ResumablePass,
 }
 
 impl Repeat<Cluster> for PassAgain {
     fn repeat(&mut self, world: &Cluster, from: Option<&[u8]>) -> Result<()> {
-        let mut executor = Executor::with_options(self.options);
+        let mut executor = Executor::with_options(self.executor_options);
         executor.set_cluster(world.clone());
-        self.course.hush();
-        let (program, scope, pass) = (&self.program, &self.scope, &self.pass);
-        let what = What { program, scope, pass };
-        let cuts = Some(world as &dyn Cuts);
-        let shown = (&mut self.dataset, &mut Nobody as &mut dyn Audience);
-        self.course.run(&mut executor, what, shown, (cuts, from))?;
+        self.state.hush();
+        let (program, scope, options) = (&self.program, &self.scope, &self.options);
+        let pass = Pass { program, scope, options };
+        let (dataset, cuts) = (&mut self.dataset, Some(world as &dyn Cuts));
+        let start = Start { dataset, cuts, inside: from };
+        self.state.run(&mut executor, pass, start, &mut NoObserver)?;
         Ok(())
     }
 
     fn n_bytes(&self) -> usize {
-        self.course.n_bytes()
+        self.state.n_bytes()
     }
 }
 
-/// Has been told before.
-struct Nobody;
+/// Is told nothing: the first run of the pass was observed.
+struct NoObserver;
 
-impl Audience for Nobody {
+impl Observer for NoObserver {
     fn fetched(&mut self, _: &[Tensor]) {}
 }

@@ -10,7 +10,7 @@ use crate::scope::Scope;
 
 /// A fetched variable, as of the whole pass.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Whole {
+pub struct PassValue {
     /// Its value; nothing if there was no batch.
     pub value: Tensor,
     /// Whether it has a row for each sample: too much to print.
@@ -109,7 +109,7 @@ impl Gathered {
     }
 
     /// The values of the pass.
-    pub(super) fn finish(self, scope: &Scope, fetch: &[String]) -> Result<Vec<Whole>> {
+    pub(super) fn finish(self, scope: &Scope, fetch: &[String]) -> Result<Vec<PassValue>> {
         let items = self.fetched.into_iter().zip(fetch);
         items.map(|(item, name)| item.finish(scope, name)).collect()
     }
@@ -173,7 +173,7 @@ impl Item {
         self.n_samples += other.n_samples;
     }
 
-    fn finish(self, scope: &Scope, name: &str) -> Result<Whole> {
+    fn finish(self, scope: &Scope, name: &str) -> Result<PassValue> {
         let by_sample = self.how == How::Rows;
         let value = match &self.how {
             How::Area { positives, negatives } => {
@@ -197,7 +197,7 @@ impl Item {
             }
             How::Last => self.last,
         };
-        Ok(Whole { value, by_sample })
+        Ok(PassValue { value, by_sample })
     }
 
     /// A number as the batches have it; nothing if there was none.
@@ -215,9 +215,10 @@ impl Item {
     }
 }
 
-/// Counters of a training, out of the way of a pass that only looks; they are back when this goes.
+/// Counters of the training, put aside during a pass that only infers. They are restored when this
+/// is dropped.
 ///
-/// Counters that the user has set to zero are the user's own count: it goes on where it is.
+/// Counters that the user has set to zero are the user's own: they keep counting.
 pub(super) struct Aside<'a> {
     scope: &'a Scope,
     kept: Vec<(String, Value)>,

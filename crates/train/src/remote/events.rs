@@ -10,9 +10,9 @@ use crate::recover::{Begun, Outcome, Print, Repeat, Uses};
 
 /// Something that a script asks of its job: one event of its timeline (see [`crate::recover`]).
 ///
-/// In a job that does not recover, [`Cluster::act`] performs it and does nothing else.
-pub(crate) trait Act {
-    /// Whether it talks to servers. The first act that does is the first event.
+/// In a job that does not recover, [`Cluster::do_event`] performs it and does nothing else.
+pub(crate) trait ScriptEvent {
+    /// Whether it talks to servers. The first one that does is the first event.
     fn talks(&self) -> bool {
         true
     }
@@ -31,16 +31,16 @@ pub(crate) trait Act {
         Ok(())
     }
 
-    /// Does it, and returns its answer for the journal. May be called again after an error, when the
-    /// job has gone back to a cut: `from` is then what [`Cluster::cut`] was given inside of this
-    /// act, if the cut lies there; otherwise the act begins from its beginning.
+    /// Does it, and returns its answer for the journal. May be called again after an error, when
+    /// the job has gone back to a cut. If the cut lies inside this event, `from` is what
+    /// [`Cluster::cut`] was given there. Otherwise the event starts from its beginning.
     fn perform(&mut self, from: Option<&[u8]>) -> Result<Vec<u8>>;
 
     /// Takes the answer that an earlier process got, instead of doing it.
     fn answer(&mut self, answer: &[u8]) -> Result<()>;
 
-    /// What is needed to do it again without its answer; `None` if nothing comes of it that a cut
-    /// would not have. Called once, after it was performed.
+    /// What is needed to do it again without its answer; `None` if it has no effect beyond what a
+    /// cut contains. Called once, after it was performed.
     fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>>;
 }
 
@@ -55,24 +55,24 @@ impl Drop for Turn<'_> {
 }
 
 impl Cluster {
-    /// Performs an act as the next event of the script. Returns when it is done, however often the
-    /// job has gone back meanwhile. Inside of another act (a callback) it is performed as a part of
-    /// that one.
-    pub(crate) fn act(&self, act: &mut dyn Act) -> Result<()> {
-        if !self.is_event(act)? {
-            return act.perform(None).map(drop);
+    /// Performs the next event of the script. Returns when it is done, even if the job has gone back
+    /// several times meanwhile. Inside another event (in a callback) it is performed as a part of that
+    /// one.
+    pub(crate) fn do_event(&self, event: &mut dyn ScriptEvent) -> Result<()> {
+        if !self.is_event(event)? {
+            return event.perform(None).map(drop);
         }
         match self.turn(thread::current().id()) {
-            Some(_turn) => self.next_event(act),
-            None => act.perform(None).map(drop),
+            Some(_turn) => self.next_event(event),
+            None => event.perform(None).map(drop),
         }
     }
 
-    /// Whether an act is an event: the job recovers, which is found out when servers are first
-    /// talked to.
-    fn is_event(&self, act: &dyn Act) -> Result<bool> {
-        if self.recovery().is_unknown() && act.talks() {
-            if let Some(job) = act.uses().and_then(|uses| uses.job) {
+    /// Whether the journal has this event: only a job that recovers has a journal. That is found out
+    /// when servers are first talked to.
+    fn is_event(&self, event: &dyn ScriptEvent) -> Result<bool> {
+        if self.recovery().is_unknown() && event.talks() {
+            if let Some(job) = event.uses().and_then(|uses| uses.job) {
                 self.join_shared(job);
             }
             self.find_out()?;
@@ -93,28 +93,28 @@ impl Cluster {
         Some(Turn(self))
     }
 
-    fn next_event(&self, act: &mut dyn Act) -> Result<()> {
-        let print = act.print();
-        let begun = self.timeline().begin(print, &|| act.label())?;
+    fn next_event(&self, event: &mut dyn ScriptEvent) -> Result<()> {
+        let print = event.print();
+        let begun = self.timeline().begin(print, &|| event.label())?;
         if let Begun::Past(outcome) = begun {
-            return self.past_event(act, outcome);
+            return self.past_event(event, outcome);
         }
-        act.check()?;
-        self.timeline().enter(act.uses().as_ref());
+        event.check()?;
+        self.timeline().enter(event.uses().as_ref());
         let outcome = self.until_done(|| {
             self.end_replay_here()?;
             self.boundary()?;
             let from = self.timeline().take_from();
-            act.perform(from.as_deref())
+            event.perform(from.as_deref())
         });
         let (outcome, result) = match outcome {
             Ok(answer) => (Outcome::Answer(answer), Ok(())),
-            // Nothing came of it: whoever ends now does this event when it is started again.
+            // It had no effect: a process that ends now does this event when it is started again.
             Err(error @ Error::Ended) => return Err(error),
             Err(error) => (Outcome::Error(error.to_string()), Err(error)),
         };
-        let repeat = if result.is_ok() { act.repeat() } else { None };
-        self.timeline().finish(print, act.label(), (outcome, repeat));
+        let repeat = if result.is_ok() { event.repeat() } else { None };
+        self.timeline().finish(print, event.label(), outcome, repeat);
         result?;
         self.until_done(|| {
             self.want_room()?;
@@ -123,14 +123,14 @@ impl Cluster {
     }
 
     /// An event that an earlier process of this trainer has done.
-    fn past_event(&self, act: &mut dyn Act, outcome: Outcome) -> Result<()> {
+    fn past_event(&self, event: &mut dyn ScriptEvent, outcome: Outcome) -> Result<()> {
         {
             let mut timeline = self.timeline();
-            timeline.enter(act.uses().as_ref());
+            timeline.enter(event.uses().as_ref());
             timeline.leave();
         }
         let result = match outcome {
-            Outcome::Answer(answer) => act.answer(&answer),
+            Outcome::Answer(answer) => event.answer(&answer),
             Outcome::Error(text) => {
                 let event = self.timeline().n_done() - 1;
                 Err(Error::FailedBefore { event, text })

@@ -1,4 +1,4 @@
-//! A pass under way: its threads, and whoever looks on.
+//! A pass that runs: its threads, and what its observer is told.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,51 +8,47 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use data::Stopper;
-use program::Program;
 
 use super::batches::Batches;
 use super::cutting::{Cuts, Cutting, Inside};
 use super::shared::Shared;
 use super::together::Together;
-use super::whole::Gathered;
+use super::values::Gathered;
 use super::worker::{self, Event, Worker};
-use super::{Audience, Pass, Report, TICK};
+use super::{Observer, Pass, Report, TICK};
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Interrupt};
-use crate::scope::{Lent, Scope};
+use crate::scope::Lent;
 
-/// A pass under way, seen from the thread that called for it.
-pub(super) struct Tour<'a> {
-    pub(super) program: &'a Program,
-    pub(super) scope: &'a Scope,
-    pub(super) pass: &'a Pass,
+/// A pass that runs, on the thread that started it.
+pub(super) struct PassRun<'a> {
+    pub(super) pass: Pass<'a>,
     pub(super) executor: &'a Executor,
     pub(super) shared: &'a Shared,
-    /// The job goes on after deaths, and this pass with it.
+    /// The job recovers from deaths, and this pass with it.
     pub(super) recovers: bool,
-    /// Who makes cuts of the job, if any are made meanwhile.
+    /// Makes cuts of the job, if any are made meanwhile.
     pub(super) cuts: Option<&'a dyn Cuts>,
     /// Where it begins, if that is known.
     pub(super) inside: Option<Inside>,
     pub(super) start: Instant,
 }
 
-impl Tour<'_> {
+impl PassRun<'_> {
     /// Runs all batches of these threads. After an error, they have what is left.
     pub(super) fn run(
         &self,
         executors: &mut [Executor],
         threads: &mut [Batches],
-        audience: &mut dyn Audience,
+        observer: &mut dyn Observer,
     ) -> Result<Report> {
         let n_threads = threads.len();
-        let lent = (n_threads > 1).then(|| Loan(Arc::new(self.lend())));
+        let lent = (n_threads > 1).then(|| LentVars(Arc::new(self.lend())));
         let cutting = Cutting::new(self.cuts, self.shared, self.inside.clone(), n_threads);
         let together = match &lent {
-            Some(Loan(lent)) if self.steps_together() => {
+            Some(LentVars(lent)) if self.steps_together() => {
                 let once = self.executor.twin();
-                let what = (self.program, self.scope);
-                Some(Together::new(what, once, lent, (n_threads, self.pass), &cutting)?)
+                Some(Together::new(self.pass, once, lent, n_threads, &cutting)?)
             }
             _ => None,
         };
@@ -63,16 +59,20 @@ impl Tour<'_> {
             let mut handles = Vec::with_capacity(n_threads);
             for (index, (batches, executor)) in threads.iter_mut().zip(executors).enumerate() {
                 let lent = lent.as_ref().map(|loan| loan.0.clone());
-                let scope = if lent.is_some() { self.scope.detached() } else { self.scope.clone() };
+                let scope = if lent.is_some() {
+                    self.pass.scope.detached()
+                } else {
+                    self.pass.scope.clone()
+                };
                 executor.join_pass(self.executor, lent, together.is_some());
-                executor.options_mut().profile = self.pass.debug && index == 0;
+                executor.options_mut().profile = self.pass.options.debug && index == 0;
                 let worker = Worker {
                     index,
                     batches,
                     executor,
-                    program: self.program,
+                    program: self.pass.program,
                     scope,
-                    pass: self.pass,
+                    options: self.pass.options,
                     together: together.as_ref(),
                     cutting: &cutting,
                     shared: self.shared,
@@ -84,17 +84,17 @@ impl Tour<'_> {
                     if let Err(error) = &ended {
                         stops.failed(index, error);
                     }
-                    // Whoever waits for events learns that this thread is done.
+                    // The receiver of events learns that this thread is done.
                     drop(end);
                     ended
                 }));
             }
             drop(send);
-            was_stopped = self.attend(&events, audience, &stops);
+            was_stopped = self.attend(&events, observer, &stops);
             handles.into_iter().map(join).collect::<Vec<_>>()
         });
         let first = stops.none();
-        // Variables are back before anybody is told.
+        // Variables are back in the scope before the pass is reported.
         drop((together, lent));
         self.report(results, was_stopped, first)
     }
@@ -104,47 +104,49 @@ impl Tour<'_> {
         before + self.start.elapsed()
     }
 
-    /// All that lives between batches, in cells.
+    /// Puts all variables that live between batches into cells, from which threads borrow them.
     fn lend(&self) -> Lent {
-        let persistable = self.program.list_vars().filter(|var| var.persistable);
+        let persistable = self.pass.program.list_vars().filter(|var| var.persistable);
         let names: BTreeSet<String> = persistable.map(|var| var.name.clone()).collect();
-        let ops = self.program.blocks().iter().flat_map(|block| &block.ops);
+        let ops = self.pass.program.blocks().iter().flat_map(|block| &block.ops);
         let looked_up = ops.filter(|op| op.traits().looks_up);
         let tables: BTreeSet<String> =
             looked_up.flat_map(|op| op.input_names("W")).cloned().collect();
-        self.scope.lend(&names, |name| tables.contains(name))
+        self.pass.scope.lend(&names, |name| tables.contains(name))
     }
 
-    /// Whether gradients of all threads go to servers as one.
+    /// Whether the gradients of all threads are sent to the servers as one.
     fn steps_together(&self) -> bool {
-        let job = self.program.distributed.as_ref();
-        !self.pass.infers && job.is_some_and(|job| job.mode.threads_meet())
+        let job = self.pass.program.distributed.as_ref();
+        !self.pass.options.infers && job.is_some_and(|job| job.mode.threads_meet())
     }
 
-    /// Shows what comes until all threads are done; whether the caller ended it early.
+    /// Tells the observer what happens until all threads are done. Returns whether it ended the pass early.
     fn attend(
         &self,
         events: &Receiver<Event>,
-        audience: &mut dyn Audience,
+        observer: &mut dyn Observer,
         stops: &Stops<'_>,
     ) -> bool {
         let mut was_stopped = false;
         let mut last = (Instant::now(), Instant::now());
         loop {
             match events.recv_timeout(TICK) {
-                Ok(Event::Fetched(values)) => audience.fetched(&values),
-                Ok(Event::Watched(values)) => audience.watched(values),
-                Ok(Event::Measured(text)) => audience.measured(&text),
+                Ok(Event::Fetched(values)) => observer.fetched(&values),
+                Ok(Event::Watched(values)) => observer.watched(values),
+                Ok(Event::Measured(text)) => observer.measured(&text),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return was_stopped,
             }
-            if !self.pass.watch.is_empty() && last.1.elapsed() >= self.pass.watch_every {
+            if !self.pass.options.watch.is_empty()
+                && last.1.elapsed() >= self.pass.options.watch_every
+            {
                 last.1 = Instant::now();
                 self.shared.wants_watch.store(true, Ordering::Relaxed);
             }
             if last.0.elapsed() >= TICK {
                 last.0 = Instant::now();
-                if !audience.goes_on(&self.shared.progress(self.elapsed())) && !was_stopped {
+                if !observer.goes_on(&self.shared.progress(self.elapsed())) && !was_stopped {
                     was_stopped = true;
                     stops.all();
                 }
@@ -152,7 +154,7 @@ impl Tour<'_> {
         }
     }
 
-    /// What came of all threads; `first` was the first that failed.
+    /// The report of all threads; `first` is the thread that failed first.
     fn report(
         &self,
         results: Vec<Result<worker::Done>>,
@@ -184,7 +186,7 @@ impl Tour<'_> {
             None if was_stopped => Err(Error::PassStopped),
             None => {
                 if let Some(gathered) = gathered {
-                    report.fetched = gathered.finish(self.scope, &self.pass.fetch)?;
+                    report.fetched = gathered.finish(self.pass.scope, &self.pass.options.fetch)?;
                 }
                 self.with_staleness(report)
             }
@@ -201,7 +203,7 @@ impl Tour<'_> {
     }
 }
 
-/// Whether the error only says that somebody else failed.
+/// Whether the error only says that another thread failed.
 fn is_echo(error: Option<&Error>) -> bool {
     matches!(error, Some(Error::PassStopped | Error::Interrupted { .. }))
 }
@@ -210,10 +212,10 @@ fn join(handle: thread::ScopedJoinHandle<'_, Result<worker::Done>>) -> Result<wo
     handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Variables that are back when this goes, whatever happened.
-struct Loan(Arc<Lent>);
+/// Variables that go back to the scope when this is dropped.
+struct LentVars(Arc<Lent>);
 
-impl Drop for Loan {
+impl Drop for LentVars {
     fn drop(&mut self) {
         self.0.give_back();
     }
@@ -221,7 +223,7 @@ impl Drop for Loan {
 
 /// Ends all threads early.
 struct Stops<'a> {
-    /// The readers of a pass that goes on after deaths are not stopped: it goes on with them.
+    /// None in a pass that recovers: it continues with the same readers.
     stopper: Option<Stopper>,
     recovers: bool,
     shared: &'a Shared,
@@ -232,12 +234,12 @@ struct Stops<'a> {
 }
 
 impl<'a> Stops<'a> {
-    fn new(threads: &[Batches], executors: &[Executor], tour: &Tour<'a>) -> Self {
+    fn new(threads: &[Batches], executors: &[Executor], run: &PassRun<'a>) -> Self {
         let stopper = threads.first().map(|batches| batches.reader().stopper());
         let interrupts = executors.iter().map(Executor::interrupt).collect();
-        let halt = tour.executor.cluster().halt();
+        let halt = run.executor.cluster().halt();
         halt.store(false, Ordering::Relaxed);
-        let (recovers, shared, first) = (tour.recovers, tour.shared, OnceLock::new());
+        let (recovers, shared, first) = (run.recovers, run.shared, OnceLock::new());
         Self { stopper, recovers, shared, interrupts, halt, first }
     }
 
@@ -262,7 +264,7 @@ impl<'a> Stops<'a> {
         self.halt.store(true, Ordering::Relaxed);
     }
 
-    /// The next pass begins afresh; returns who failed first.
+    /// Resets what the next pass uses again. Returns the thread that failed first.
     fn none(self) -> Option<usize> {
         self.halt.store(false, Ordering::Relaxed);
         self.first.into_inner()

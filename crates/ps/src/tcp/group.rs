@@ -15,34 +15,34 @@ pub type Stops = Arc<dyn Fn() -> bool + Send + Sync>;
 /// What a server said of a trainer whose loss ends the job: for the clients of all servers, so that
 /// nobody waits for one server while another knows better.
 #[derive(Clone, Debug, Default)]
-pub struct Loss(Arc<Mutex<Option<(Endpoint, Refusal)>>>);
+pub struct LostTrainer(Arc<Mutex<Option<(Endpoint, Refusal)>>>);
 
-impl Loss {
+impl LostTrainer {
     pub(super) fn note(&self, endpoint: &Endpoint, refusal: &Refusal) {
-        let mut loss = self.0.lock().even_if_poisoned();
-        loss.get_or_insert_with(|| (endpoint.clone(), refusal.clone()));
+        let mut lost = self.0.lock().even_if_poisoned();
+        lost.get_or_insert_with(|| (endpoint.clone(), refusal.clone()));
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        let loss = self.0.lock().even_if_poisoned().clone();
-        loss.map_or(Ok(()), |(endpoint, refusal)| Err(Error::Refused { endpoint, refusal }))
+        let lost = self.0.lock().even_if_poisoned().clone();
+        lost.map_or(Ok(()), |(endpoint, refusal)| Err(Error::Refused { endpoint, refusal }))
     }
 }
 
 /// What the clients of one trainer have together.
 #[derive(Clone)]
-pub struct Companions {
+pub struct ClientGroup {
     /// Threads that wait give up when this says so.
     pub stops: Stops,
     /// What one server knows, the clients of the others hear of.
-    pub loss: Loss,
+    pub lost: LostTrainer,
     /// Where tensors lie that servers of this machine read.
     pub memory: SharedMemory,
 }
 
-impl Default for Companions {
+impl Default for ClientGroup {
     fn default() -> Self {
         let stops: Stops = Arc::new(|| false);
-        Self { stops, loss: Loss::default(), memory: SharedMemory::default() }
+        Self { stops, lost: LostTrainer::default(), memory: SharedMemory::default() }
     }
 }

@@ -1,0 +1,71 @@
+//! How a server that keeps cuts starts and ends.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use testing::cluster::free_endpoints;
+use testing::linear::Linear;
+use train::serve::{Serving, SnapshotSettings, serve};
+use train::transpile::{Config, Job, RoundRobin, Threads, transpile};
+use train::{BadSnapshot, Error, Executor, Feed, Scope};
+
+/// Serves until `stops` says so; what it said, and how it ended.
+fn run(folder: &Path, stops: impl FnMut() -> bool) -> (Vec<String>, train::Result<()>) {
+    let endpoint = free_endpoints(1)[0].to_string();
+    let mut net = Linear { table: true, ..Linear::default() }.build().0;
+    let (job, config) = (Job::new(0, &endpoint, 1), Config::default());
+    let (main, startup) = (&mut net.main, &mut net.startup);
+    let split = transpile(main, startup, &config, &job, &mut RoundRobin::default()).unwrap();
+    let scope = Scope::new();
+    let startup = split.server_startup(&endpoint, None).unwrap();
+    Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).unwrap();
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let lines = said.clone();
+    let serving = Serving {
+        keeping: Some(SnapshotSettings::new(folder)),
+        log: Arc::new(move |line| lines.lock().unwrap().push(line.text.clone())),
+        ..Serving::default()
+    };
+    let main = split.server_main(&endpoint, Threads::default()).unwrap();
+    let served = serve(&main, &scope, &serving, stops);
+    let said = said.lock().unwrap().clone();
+    (said, served)
+}
+
+#[test]
+fn a_server_without_trainers_ends_when_it_is_asked_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut n_asked = 0;
+    let begin = Instant::now();
+    let (said, served) = run(folder.path(), || {
+        n_asked += 1;
+        n_asked == 1
+    });
+    assert!(matches!(served, Err(Error::Interrupted { .. })), "{served:?}");
+    assert!(n_asked > 3, "it waited for somebody to make a cut with");
+    assert!(begin.elapsed() < Duration::from_secs(15));
+    assert!(said.iter().any(|line| line.contains("asked to end")), "{said:?}");
+    assert!(folder.path().join("server.0/base.0").exists());
+}
+
+#[test]
+fn who_asks_twice_is_not_kept_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut n_asked = 0;
+    let (_, served) = run(folder.path(), || {
+        n_asked += 1;
+        n_asked <= 2
+    });
+    assert!(matches!(served, Err(Error::Interrupted { .. })), "{served:?}");
+    assert!(n_asked <= 4, "asked {n_asked} times");
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_is_an_error_at_the_start() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let (_, served) = run(file.path(), || true);
+    let error = served.unwrap_err();
+    assert!(matches!(error, Error::Snapshot(BadSnapshot::NotWritable { .. })), "{error}");
+}
