@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use train::io::{self, Checkpoint, Checkpoints, StepsDone};
+use train::io::{self, Checkpoint, Checkpoints, JobScope, StepsDone};
 use train::serve::server_op;
 
 use crate::cluster::{cluster, tell};
@@ -142,7 +142,8 @@ impl PyCheckpoints {
         let resumed = match (&program.distributed, server_op(&program)) {
             (Some(job), None) => {
                 let cluster = cluster()?;
-                py.detach(|| self.0.resume_trainer(scope, &program, (cluster, job)))
+                let of = JobScope { cluster, scope, job };
+                py.detach(|| self.0.resume_trainer(of, &program))
             }
             (Some(_), Some(_)) => py.detach(|| self.0.resume(scope, &program, None)),
             (None, _) => py.detach(|| self.0.resume(scope, &program, Some(trainer_id))),

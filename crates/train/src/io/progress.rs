@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use program::{Distributed, Program};
+use program::Program;
 
 use super::checkpoint::Checkpoints;
+use super::distributed::JobScope;
 use crate::error::{Error, Result};
-use crate::remote::Cluster;
 use crate::scope::Scope;
 
 /// What is written: the pass, the step in it, and steps in all.
@@ -113,12 +113,8 @@ impl Checkpoints {
 
     /// The same for a trainer of a job. One that is started again in a job that recovers goes on from the
     /// checkpoint that it once began from: all that came after that is in the job's journal.
-    pub fn resume_trainer(
-        &self,
-        scope: &Scope,
-        program: &Program,
-        (cluster, job): (&Cluster, &Distributed),
-    ) -> Result<Resumed> {
+    pub fn resume_trainer(&self, of: JobScope<'_>, program: &Program) -> Result<Resumed> {
+        let JobScope { cluster, scope, job } = of;
         cluster.join(job);
         let mut resumed = Resumed::default();
         let words = cluster.decides(&self.folder_name(), &mut || {
