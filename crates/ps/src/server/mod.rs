@@ -20,6 +20,7 @@ mod members;
 mod memory;
 mod question;
 mod repartition;
+mod returning;
 mod round;
 mod size;
 mod staleness;
@@ -308,6 +309,7 @@ impl Server {
             Some(_) => None,
             None if self.terms.is_over() => Some(End::Completed),
             None if !self.members.all_gone() || !self.is_serving() => None,
+            None if self.terms.awaits_anybody() => None,
             None => match self.members.lost() {
                 Some(trainer) if !(self.config.go_on && self.members.anybody_completed()) => {
                     Some(End::Failed(self.members.loss(trainer, self.rounds.applied())))
