@@ -142,5 +142,5 @@ impl std::fmt::Display for Missing {
     }
 }
 
-/// Or what went wrong between trainers and servers.
+/// The result of operations between trainers and servers.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -489,8 +489,9 @@ impl Cluster {
         let sum: u64 = of_all(|stats| stats.staleness_sum).sum();
         let max = of_all(|stats| stats.staleness_max).max().unwrap_or(0);
         let mean = sum as f64 / n_updates.max(1) as f64;
-        let own_ages = (own.mean(), own.max, own.rows_max);
-        (self.log())(&lines::staleness(own.n_steps, own_ages, (mean, max)));
+        let own_ages = lines::Ages { mean: own.mean(), max: own.max };
+        let servers = lines::Ages { mean, max };
+        (self.log())(&lines::staleness(own.n_steps, own_ages, own.rows_max, servers));
         Ok(())
     }
 
