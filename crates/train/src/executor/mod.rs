@@ -125,7 +125,7 @@ struct Key {
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Asks the run that is under way to end.
+    /// Asks the current run to end.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -210,8 +210,8 @@ impl Executor {
         self.interrupt.clone()
     }
 
-    /// Asks `stop` between two ops, at most once in `every`, whether the run must end: for callers
-    /// whose signals can only be looked at from the running thread.
+    /// Calls `stop` between two ops, at most once in `every`, to ask whether the run must end. For
+    /// callers that can see signals only on the running thread.
     pub fn poll(&mut self, every: Duration, stop: impl FnMut() -> bool + Send + 'static) {
         self.poll = Some(Poll { every, last: Instant::now(), stop: Box::new(stop) });
     }

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::metrics::Auc;
 use crate::scope::Scope;
 
-/// A fetched variable, as of the whole pass.
+/// A fetched variable over the whole pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PassValue {
     /// Its value; nothing if there was no batch.

@@ -27,12 +27,12 @@ use crate::gradients;
 /// How a communicator behaves: Fluid's `communicator_*` settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommunicatorConfig {
-    /// Steps whose gradients may be under way (waiting, merged, or not served yet); training waits
-    /// when there are more.
+    /// The most steps whose gradients may be in flight (queued, merged, or not applied yet).
+    /// Training waits when there are more.
     pub queue_max: usize,
-    /// Steps whose gradients may go as one, if they wait at the same time.
+    /// The most steps whose gradients may be merged, if they wait at the same time.
     pub merge_max: usize,
-    /// Parameters are fetched after so many steps were sent.
+    /// Parameters are fetched after this many steps were sent.
     pub fetch_after: u64,
     /// Merged gradients are added up; otherwise they are averaged.
     pub is_sum: bool,

@@ -61,12 +61,13 @@ type Timeline = crate::recover::Timeline<Cluster>;
 /// Gets lines for the log.
 pub type Log = Arc<dyn Fn(&Line) + Send + Sync>;
 
-/// Says lines on stderr, where Fluid's users look for them.
+/// Writes lines to stderr, where Fluid's users look for them.
 pub fn usual_log() -> Log {
     Arc::new(|line| line.say())
 }
 
-/// Waits until servers at these end points listen, telling the user, or says why it gave up.
+/// Waits until servers at these end points listen, and tells the user about it; an error if it
+/// gives up.
 pub type WaitReady = Arc<
     dyn Fn(&[Endpoint]) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>
         + Send
@@ -196,12 +197,12 @@ impl Cluster {
         }))
     }
 
-    /// How long to wait for what, for connections made from now on.
+    /// Sets how long to wait, for connections made from now on.
     pub fn set_patience(&self, patience: Patience) {
         self.state().patience = patience;
     }
 
-    /// Waiting for servers ends when `stops` says so, for connections made from now on.
+    /// Waiting for servers ends when `stops` returns true, for connections made from now on.
     pub fn set_stops(&self, stops: Stops) {
         self.state().stops = stops;
     }
@@ -428,13 +429,12 @@ impl Cluster {
         (0..n_servers).map(|server| self.client(ServerId(server))).collect()
     }
 
-    /// Whether any server was spoken to.
+    /// Whether any server was connected.
     pub fn is_connected(&self) -> bool {
         self.state().open().next().is_some()
     }
 
-    /// Sends what is still waiting, in the background too, and waits until all servers have
-    /// served it.
+    /// Sends what is still queued, and waits until all servers have applied it.
     pub fn settle(&self) -> Result<()> {
         self.traffic().flush(self)?;
         // Nothing is locked while it is waited for.
@@ -459,7 +459,8 @@ impl Cluster {
         self.state().open().cloned().collect()
     }
 
-    /// This process ends in order without having completed its job: tells so, briefly.
+    /// This process ends in order, before its job is complete: tells the servers, without waiting
+    /// long.
     pub fn leave(&self) {
         for client in self.open() {
             // A process that ends cannot do anything about a server that does not listen.

@@ -46,21 +46,21 @@ impl Read {
     }
 }
 
-/// How many of its trainer's own steps are missing in what a step was computed with.
+/// How many of its trainer's own steps were missing in the parameters of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Staleness {
     /// Steps counted.
     pub n_steps: u64,
-    /// In parameters, of all steps added up.
+    /// Missing in parameters: the sum over all steps.
     pub sum: u64,
-    /// In parameters, the most.
+    /// Missing in parameters: the most.
     pub max: u64,
-    /// In rows of tables, the most.
+    /// Missing in rows of tables: the most.
     pub rows_max: u64,
 }
 
 impl Staleness {
-    /// In the parameters of a step.
+    /// Missing in the parameters of a step, on average.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.n_steps.max(1) as f64
     }
