@@ -400,9 +400,6 @@ pub enum Usage {
         /// As the list says.
         n_endpoints: usize,
     },
-    /// Recovery without anything to recover from.
-    #[error("{0} needs --snapshot_dir: without snapshots there is nothing to go on from")]
-    NeedsSnapshots(&'static str),
     /// `scale` without the folder of a job.
     #[error("the folder of the job's snapshots is missing")]
     NoFolder,

@@ -357,6 +357,21 @@ fn what_died_is_started_again() {
 }
 
 #[test]
+fn who_wants_restarts_and_names_no_folder_has_snapshots_beside_the_logs() {
+    let mut job = Job::new(WORK);
+    job.launch("launcher", "launch_ps --worker_num 1 --server_num 1 --max_restarts 1");
+    job.wait_for_log("workerlog.0", "start 0");
+    job.kill("TRAINER.0");
+    job.wait_for_log("workerlog.0", "start 1");
+    let full = job.cluster.folder().canonicalize().unwrap().join("logs/snapshots");
+    let log = job.log("workerlog.0");
+    assert!(log.ends_with(&format!("start 1 at here in {}\n", full.display())), "{log}");
+    job.touch("enough");
+    assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(0), "{}", job.said());
+    job.expect_nobody();
+}
+
+#[test]
 fn one_that_fails_at_once_ends_the_job() {
     let script = "[ $TRAINING_ROLE = PSERVER ] && exec sleep 1000; echo no such table >&2; exit 3";
     let mut job = Job::new(script);
@@ -527,7 +542,6 @@ fn folders_that_cannot_be_used_are_refused_at_the_start() {
     check("--snapshot_dir /proc/none", 1, "error: snapshots cannot be written to /proc/none: ");
     check("--snapshot_dir train", 1, "error: snapshots cannot be written to train: ");
     check("--resume nowhere", 1, "error: --resume nowhere: there are no snapshots of a job in it");
-    check("--max_restarts 3", 2, "error: --max_restarts needs --snapshot_dir");
     check("--snapshot_secs -1", 2, "error: --snapshot_secs is `-1`");
     // Two jobs at once, and then another one.
     let options = "launch_ps --worker_num 1 --server_num 1 --snapshot_dir s";

@@ -55,8 +55,7 @@ fn run_ps(
         let mut job = plan::ps(options.clone())?;
         job.lines.extend(line.take());
         job.tolerates_lost_trainers = flags.tolerate_lost_trainers();
-        let node = options.node.as_deref();
-        let snapshots = recover::prepare(&mut job, node, &options.recovery, &flags)?;
+        let snapshots = recover::prepare(&mut job, &options, &flags)?;
         if let Some(folder) = &job.snapshots {
             // A request for this size is met. An older request, from before this launcher, is out
             // of date.

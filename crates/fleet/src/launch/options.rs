@@ -21,12 +21,13 @@ usage: launch_ps [options] script [arguments]
   --node_ip IP            this machine
   --print_config BOOL     say what is started (True)
   --snapshot_dir DIR      where snapshots of the job go; a launcher that is started again with the same
-                          folder goes on where the job was
+                          folder goes on where the job was (LOG_DIR/snapshots if only
+                          --snapshot_secs or --max_restarts is given)
   --snapshot_secs S       how often snapshots are written (1)
   --resume DIR            go on from the snapshots in DIR, also with other numbers of processes
   --max_restarts N        how often a process that died is started again within 10 minutes (5 with
-                          --snapshot_dir, otherwise 0: the job ends)
-  --grace_secs S          how long processes may take to end after SIGTERM (30 with --snapshot_dir,
+                          snapshots, otherwise 0: the job ends)
+  --grace_secs S          how long processes may take to end after SIGTERM (30 with snapshots,
                           otherwise 3)
 The script is a Python script (.py) or any executable.";
 

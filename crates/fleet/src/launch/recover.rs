@@ -2,35 +2,32 @@
 
 use std::time::Duration;
 
-use super::options::RecoveryOptions;
+use super::options::{PsOptions, RecoveryOptions};
 use super::plan::Job;
 use super::restarts::Policy;
 use super::snapshots::{Identity, Snapshots, Wanted};
-use crate::error::{Result, Usage};
+use crate::error::Result;
 use crate::flags::Flags;
 use crate::recovery::Recovery;
 
 /// How long processes may take to write their snapshots when they are asked to end.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// The folder of snapshots inside of the one of logs, if nobody names another.
+const USUAL_FOLDER: &str = "snapshots";
+
 /// Takes the folder of snapshots, if there is one, and completes the plan. What the command line says
 /// goes before what flags say.
 pub(super) fn prepare(
     job: &mut Job,
-    node: Option<&str>,
-    options: &RecoveryOptions,
+    options: &PsOptions,
     flags: &Flags,
 ) -> Result<Option<Snapshots>> {
+    let (node, logs, options) = (options.node.as_deref(), &options.log_dir, &options.recovery);
     let resume = options.resume.clone().or_else(|| flags.resume());
     let folder = options.snapshot_dir.clone().or_else(|| flags.snapshot_dir());
-    let Some(folder) = folder.or_else(|| resume.clone()) else {
-        let is_flag = flags.given("max_restarts").is_some() && flags.max_restarts() > 0;
-        if options.max_restarts.map_or(is_flag, |max| max > 0) {
-            return Err(Usage::NeedsSnapshots("--max_restarts").into());
-        }
-        if options.snapshot_every.is_some() || flags.given("snapshot_secs").is_some() {
-            return Err(Usage::NeedsSnapshots("--snapshot_secs").into());
-        }
+    let usual = || is_wanted(options, flags).then(|| logs.join(USUAL_FOLDER));
+    let Some(folder) = folder.or_else(|| resume.clone()).or_else(usual) else {
         job.policy = Policy { grace: options.grace, ..Policy::default() };
         return Ok(None);
     };
@@ -72,4 +69,12 @@ pub(super) fn prepare(
         resumes: snapshots.is_begun,
     };
     Ok(Some(snapshots))
+}
+
+/// Whether somebody who names no folder wants snapshots all the same.
+fn is_wanted(options: &RecoveryOptions, flags: &Flags) -> bool {
+    let flagged = flags.given("max_restarts").is_some() && flags.max_restarts() > 0;
+    options.max_restarts.map_or(flagged, |max| max > 0)
+        || options.snapshot_every.is_some()
+        || flags.given("snapshot_secs").is_some()
 }

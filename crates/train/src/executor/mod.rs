@@ -35,7 +35,7 @@ pub use single::run_op;
 use self::event::{Again, Asked, RunEvent};
 use self::fetched::Fetched;
 use crate::error::Result;
-use crate::remote::{Ahead, Cluster, Session};
+use crate::remote::{Cluster, Prefetch, Session};
 use crate::scope::{Lent, Scope};
 
 /// How programs are run.
@@ -75,7 +75,7 @@ pub struct Executor {
     /// Variables that other threads train too.
     lent: Option<Arc<Lent>>,
     /// What is known of the batch that comes next.
-    ahead: Ahead,
+    prefetch: Prefetch,
     /// It runs a part of a step, in a scope of its own: what servers send is not for that scope.
     is_part: bool,
     /// Its runs are parts of something larger: they are no events of the job.
@@ -188,8 +188,8 @@ impl Executor {
     }
 
     /// What is known of the batch that comes next.
-    pub(crate) fn ahead_mut(&mut self) -> &mut Ahead {
-        &mut self.ahead
+    pub(crate) fn prefetch_mut(&mut self) -> &mut Prefetch {
+        &mut self.prefetch
     }
 
     /// Shares these variables with other threads from now on.
@@ -286,7 +286,7 @@ impl Executor {
             interrupt: &self.interrupt,
             poll: self.poll.as_mut(),
             scope,
-            remote: Session::new(&self.cluster, program.distributed.clone(), &mut self.ahead),
+            remote: Session::new(&self.cluster, program.distributed.clone(), &mut self.prefetch),
             lending: None,
         };
         if !self.is_part {

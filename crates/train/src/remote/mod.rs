@@ -3,7 +3,6 @@
 //! One [`Cluster`] holds the connections of a process (of a trainer, where a process has several);
 //! executors that share it share them.
 
-mod ahead;
 mod arrivals;
 mod aside;
 mod communicator;
@@ -12,7 +11,9 @@ mod cuts;
 mod events;
 mod fetch;
 mod geo;
+mod in_flight;
 mod meeting;
+mod prefetch;
 mod recovery;
 mod rows;
 mod rows_of;
@@ -21,7 +22,6 @@ mod saving;
 mod session;
 mod trade;
 mod traffic;
-mod under_way;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,22 +35,22 @@ use ps::tcp::{Client, ClientGroup, LostTrainer, Patience, Stops};
 use ps::{Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
-pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
 pub(crate) use events::ScriptEvent;
 pub(crate) use fetch::Fetch;
+pub use in_flight::Staleness;
+pub(crate) use prefetch::Prefetch;
 pub use recovery::Ends;
 pub use said::ENDS;
 pub(crate) use saving::{SavedPart, Saving};
 pub(crate) use session::Session;
 pub use trade::Peers;
-pub use under_way::Staleness;
 
 use communicator::{Communicator, StepSender};
 use geo::Geo;
+use in_flight::Seen;
 use recovery::Recovery;
 use traffic::Traffic;
-use under_way::Seen;
 
 use crate::error::{Error, Result};
 use crate::scope::Scope;
