@@ -165,6 +165,6 @@ mod tests {
             assert_eq!(n_asked.get(), step);
         }
         (0..2 * ASKING_MAX).for_each(|_| prefetch.note(&look_up(&["C1"])));
-        assert_eq!(ahead.asking.len(), ASKING_MAX);
+        assert_eq!(prefetch.asking.len(), ASKING_MAX);
     }
 }
