@@ -1015,6 +1015,9 @@ class fleet:
     def role_from_environment(is_collective: bool = False) -> Any:
         """The role that a PaddleCloud job's variables give this process."""
     @staticmethod
+    def role_in_a_job() -> Any:
+        """The role that the variables give this process, or None if it runs alone."""
+    @staticmethod
     def scale(arguments: Any, python: Any, alias: Any) -> Any:
         """Gives a running job another number of servers; returns the exit code."""
     @staticmethod
@@ -1048,6 +1051,44 @@ def global_scope() -> Scope:
     """The scope that programs run in unless another is given."""
 
 class io:
+    class Checkpoints:
+        """The checkpoints of a folder."""
+        def __init__(self, dir: Any) -> None: ...
+        def arguments(self, serial: Any, trainer_id: Any) -> Any:
+            """What a trainer saved with a checkpoint, by name."""
+        def clean(self, trainer_id: Any, delete_dir: Any) -> Any:
+            """Removes all, and the folder if asked to and empty."""
+        def latest(self) -> Any:
+            """The number of the newest complete one; -1 if there is none."""
+        def load(self, executor: Executor, program: Any, serial: Any = None) -> Any:
+            """Loads one, or the newest that is whole; returns its number."""
+        def resume(self, executor: Executor, program: Any, trainer_id: Any, progress: Any) -> Any:
+            """Loads the newest that is whole, if there is one; returns its number."""
+        def save(
+            self,
+            executor: Executor,
+            program: Any,
+            trainer_id: Any,
+            arguments: Any,
+            n_kept: Any,
+            time: Any,
+        ) -> Any:
+            """Writes the next one and removes old ones; returns its number."""
+        def serials(self) -> Any:
+            """The numbers of all, ascending."""
+    class StepsDone:
+        """How far a trainer is in its data, and after which steps it writes a checkpoint."""
+        def __init__(self, epochs: Any, steps: Any) -> None: ...
+        def arguments(self, epoch: Any, step: Any) -> Any:
+            """What is written with a checkpoint after this step."""
+        def done(self) -> Any:
+            """The pass and the step up to which a checkpoint has seen the data, or None."""
+        def first_epoch(self) -> Any:
+            """The pass to go on with."""
+        def is_due(self, epoch: Any, step: Any) -> Any:
+            """Whether a checkpoint is written after this step."""
+        def takes(self, epoch: Any, step: Any) -> Any:
+            """Whether the next step is to be trained; the checkpoint has seen the others."""
     @staticmethod
     def get_parameter_value(para: Any, executor: Executor) -> Any:
         """The value of a parameter."""
@@ -1060,6 +1101,9 @@ class io:
     @staticmethod
     def get_program_persistable_vars(program: Any) -> list[Variable]:
         """The variables of a program that live between runs."""
+    @staticmethod
+    def is_checkpoint_var(var: Any) -> Any:
+        """Whether a checkpoint holds a variable."""
     @staticmethod
     def is_parameter(var: Any) -> bool:
         """Whether a variable is a parameter."""

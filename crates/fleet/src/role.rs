@@ -106,6 +106,14 @@ pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
     Ok(Role { kind, id: id.map_err(cloud)?, n_trainers, servers, trainers: Vec::new() })
 }
 
+/// The role of this process, where a script may also run alone: `None` if no variable says it.
+pub fn in_a_job(var: &dyn Fn(&str) -> Option<String>) -> Result<Option<Role>> {
+    match Vars(var).first(env::ROLE) {
+        Some(_) => from_environment(var).map(Some),
+        None => Ok(None),
+    }
+}
+
 fn kind_from(vars: Vars<'_>) -> Result<RoleKind> {
     let found = vars.need(env::ROLE)?;
     match found.value.as_str() {

@@ -55,9 +55,9 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         TrainError::Interrupted { .. } | TrainError::PassStopped => {
             PyKeyboardInterrupt::new_err(text)
         }
-        TrainError::ReadFile { source, .. } | TrainError::WriteFile { source, .. } => {
-            io::Error::new(source.kind(), text).into()
-        }
+        TrainError::ReadFile { source, .. }
+        | TrainError::WriteFile { source, .. }
+        | TrainError::NotPlaced { source, .. } => io::Error::new(source.kind(), text).into(),
         TrainError::FeedShape { .. }
         | TrainError::FeedDType { .. }
         | TrainError::FeedCount { .. }
@@ -76,7 +76,8 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::NothingToOptimize
         | TrainError::TranspiledTwice
         | TrainError::BadDispatch { .. }
-        | TrainError::WhichVars { .. } => PyValueError::new_err(text),
+        | TrainError::WhichVars { .. }
+        | TrainError::NoCheckpoint { .. } => PyValueError::new_err(text),
         // The process was asked to end, and its job can go on from here.
         TrainError::Ended => PySystemExit::new_err(0),
         TrainError::SeveralTables { .. } | TrainError::NotReady(_) => PyRuntimeError::new_err(text),

@@ -227,13 +227,16 @@ fn load_chosen<'py>(
 }
 
 /// Files are read and written in the current scope; whatever runs programs may be named for it.
-fn scope_of(executor: &Bound<'_, PyAny>) -> PyResult<Py<PyScope>> {
+pub(crate) fn scope_of(executor: &Bound<'_, PyAny>) -> PyResult<Py<PyScope>> {
     executor.getattr("run")?;
     context::global_scope(executor.py())
 }
 
 /// The program given, also inside a compiled one, or the current one.
-fn program_arg(py: Python<'_>, program: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyProgram>> {
+pub(crate) fn program_arg(
+    py: Python<'_>,
+    program: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Py<PyProgram>> {
     let Some(given) = program else { return context::default_main_program(py) };
     if let Ok(program) = given.cast::<PyProgram>() {
         return Ok(program.clone().unbind());

@@ -5,6 +5,7 @@
 
 mod array;
 mod backward;
+mod checkpoint;
 mod clip;
 mod cluster;
 mod convert;
@@ -93,6 +94,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     dataset::add(m)?;
     m.add_class::<feed_desc::PyFeedDesc>()?;
     io::add(m)?;
+    checkpoint::add(m)?;
     metrics::add(m)?;
     optimizer::add(m)?;
     transpile::add(m)?;

@@ -9,6 +9,8 @@ pub mod crowd;
 pub mod fleets;
 pub mod golden;
 pub mod job;
+pub mod kept_saves;
+pub mod kept_snapshots;
 pub mod linear;
 pub mod models;
 pub mod modules;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use program::{Meta, OpDesc, Program, VarDesc};
 use tensor::{DType, Tensor, Value};
-use train::io::{self, SaveInference};
+use train::io::{self, Checkpoint, Checkpoints, SaveInference};
 use train::{Result, Scope};
 
 /// How to save.
@@ -21,10 +21,12 @@ pub enum Way {
     Model,
     /// `fluid.save`.
     State,
+    /// The next of the checkpoints in a folder.
+    Checkpoint,
 }
 
 impl Way {
-    /// All of them.
+    /// All that save again and again under the same names.
     pub const ALL: [Way; 5] = [Way::Separate, Way::Others, Way::Combined, Way::Model, Way::State];
 
     /// Its name.
@@ -34,7 +36,7 @@ impl Way {
 
     /// The one of this name.
     pub fn named(name: &str) -> Self {
-        let way = Self::ALL.into_iter().find(|way| way.name() == name);
+        let way = Self::ALL.into_iter().chain([Way::Checkpoint]).find(|way| way.name() == name);
         way.unwrap_or_else(|| panic!("{name} is no way to save"))
     }
 
@@ -69,6 +71,11 @@ impl Way {
                     SaveInference { feeds: &["x"], targets: &["sum4"], ..SaveInference::default() };
                 io::save_inference_model(scope, dir, program, &options).map(drop)
             }
+            Way::Checkpoint => {
+                let (arguments, time) = (&[("step_id".to_string(), "1".to_string())], "now");
+                let what = Checkpoint { scope, program, trainer_id: 0, arguments, n_kept: 2, time };
+                Checkpoints::new(dir).save(&what).map(drop)
+            }
         }
     }
 
@@ -79,6 +86,7 @@ impl Way {
             Way::Combined => io::load_persistables(scope, dir, program, Some("all")),
             Way::State => io::load(scope, program, &dir.join("state"), None),
             Way::Model => io::load_inference_model(scope, dir, None, None).map(drop),
+            Way::Checkpoint => Checkpoints::new(dir).load(scope, program, None).map(drop),
         }
     }
 }

@@ -20,8 +20,8 @@ use train::{Executor, Feed, Scope};
 pub const HEIGHT: i64 = 6000;
 const WIDTH: i64 = 3;
 const FEATURES: i64 = 9;
-/// Outputs of the dense layer: its weights are cut too.
-const OUTPUTS: i64 = 2000;
+/// Outputs of a dense layer whose weights are cut too.
+pub const OUTPUTS: i64 = 2000;
 
 /// How a table is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Model {
     pub optimizer: fn(LearningRate) -> Optimizer,
     /// Its tables, in addition to a dense layer.
     pub tables: Vec<TableKind>,
+    /// Outputs of the dense layer.
+    pub outputs: i64,
     /// The rate falls with every step.
     pub falls: bool,
     /// The seed of the programs; 0: another one in each process.
@@ -59,7 +61,7 @@ impl Model {
         let b = &mut net.builder();
         let x = layers::data(b, "x", &[FEATURES], Data::default())?;
         let fc = Fc { param_attr: vec![ParamAttr::named("w")], ..Fc::default() };
-        let product = layers::fc(b, &[x], OUTPUTS, fc)?;
+        let product = layers::fc(b, &[x], self.outputs, fc)?;
         let mut loss = layers::mean(b, &product, None)?;
         for (at, kind) in self.tables.iter().enumerate() {
             let ids = Data { dtype: DType::I64, ..Data::default() };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use program::distributed::Mode;
 use program::optimizer::*;
 use ps::server::{Config as ServerConfig, CutRecord, Server, Store};
-use testing::stores::{Model, Servers, TableKind};
+use testing::stores::{Model, OUTPUTS, Servers, TableKind};
 use train::serve::SnapshotSettings;
 use train::transpile::Config;
 use train::{BadSnapshot, Error};
@@ -28,7 +28,7 @@ const ALL_TABLES: [TableKind; 5] = [
 ];
 
 fn model(optimizer: MakeOptimizer) -> Model {
-    Model { optimizer, tables: ALL_TABLES.to_vec(), falls: true, seed: 90 }
+    Model { optimizer, tables: ALL_TABLES.to_vec(), outputs: OUTPUTS, falls: true, seed: 90 }
 }
 
 /// A job with so many servers.

@@ -8,8 +8,11 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use testing::kept_saves::{self, Kept};
 use testing::saver::{Way, fill, values};
 use testing::sim::Rng;
+use train::folder::Folder;
+use train::io::Checkpoints;
 
 /// A process that saves without end.
 struct Saver {
@@ -117,6 +120,36 @@ fn a_saver_that_is_killed_leaves_one_save_whole() {
 }
 
 #[test]
+fn a_saver_of_checkpoints_that_is_killed_leaves_one_whole() {
+    let mut rng = Rng::new(seed());
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("points");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("notes.txt"), "mine").unwrap();
+    let mut done = None;
+    for kill in 0..n_kills().div_ceil(4) {
+        let from = done.map_or(0, |n| n + 1);
+        let mut saver = Saver::start(root.path(), "points", Way::Checkpoint, from);
+        let first = saver.saved().expect("it saves");
+        thread::sleep(Duration::from_micros(rng.below(30_000)));
+        let last = saver.kill().unwrap_or(first);
+        let (newest, errors) = Checkpoints::new(&dir).newest().unwrap();
+        let hint = format!("SEED={} kill {kill}: {errors:?}", seed());
+        assert!(newest.is_some() && errors.is_empty(), "{hint}");
+        let found = loaded(Way::Checkpoint, &dir);
+        assert!(found == last || found == last + 1, "{hint}: {found} after {last} was done");
+        done = Some(found);
+    }
+    let (program, scope) = Way::Checkpoint.program();
+    fill(&program, &scope, 7);
+    Way::Checkpoint.save(&program, &scope, &dir).unwrap();
+    assert_eq!(loaded(Way::Checkpoint, &dir), 7);
+    let [one, two, notes] = &names(&dir)[..] else { panic!("{:?}", names(&dir)) };
+    assert!(one.starts_with("checkpoint_") && two.starts_with("checkpoint_"));
+    assert_eq!(notes, "notes.txt");
+}
+
+#[test]
 fn readers_see_one_save_while_others_are_made() {
     for way in Way::ALL {
         let root = tempfile::tempdir().unwrap();
@@ -189,4 +222,31 @@ fn folders_that_cannot_be_written_stay_as_they_are() {
     let error = save(Path::new("/proc/self"));
     assert!(is_write(&error), "{error}");
     assert_eq!(names(root.path()), ["file"]);
+}
+
+/// Folders of all versions of the format that there ever were.
+#[test]
+fn what_older_versions_saved_is_loaded() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/saves_v1");
+    for kept in Kept::ALL {
+        let (folder, expected) =
+            (golden.join(kept.name()), golden.join(format!("{}.txt", kept.name())));
+        let expected = fs::read_to_string(expected).unwrap();
+        // Readers write nothing, but a job's servers may be told to save into what they loaded.
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join(kept.name());
+        kept_saves::copy(&folder, &dir);
+        let found = kept.read(&dir).unwrap_or_else(|error| panic!("{kept:?}: {error}"));
+        assert_eq!(found, expected, "{kept:?}");
+        // Its checksums count.
+        let names: Vec<PathBuf> = match kept {
+            Kept::Checkpoints => vec![dir.join("checkpoint_2")],
+            _ => vec![dir],
+        };
+        for dir in names {
+            let opened = Folder::open(&dir).unwrap();
+            opened.verify().unwrap();
+            assert!(opened.manifest().is_some(), "{kept:?}");
+        }
+    }
 }

@@ -14,7 +14,8 @@ use program::optimizer::{LearningRate, Optimizer, Sgd};
 use ps::Refusal;
 use ps::server::{CutRecord, Store, Written};
 use tempfile::TempDir;
-use testing::stores::{Model, Servers, TableKind};
+use testing::kept_snapshots;
+use testing::stores::{Model, OUTPUTS, Servers, TableKind};
 use train::serve::SnapshotSettings;
 use train::transpile::Config;
 use train::{BadSnapshot, Error};
@@ -25,7 +26,7 @@ fn model() -> Model {
     // Most of it stays as it is, so that cuts are increments.
     let tables =
         vec![TableKind::Touched, filtered, TableKind::Whole, TableKind::Whole, TableKind::Whole];
-    Model { optimizer, tables, falls: false, seed: 90 }
+    Model { optimizer, tables, outputs: OUTPUTS, falls: false, seed: 90 }
 }
 
 fn start() -> Servers {
@@ -334,5 +335,31 @@ fn cuts_are_moments_whoever_trains_meanwhile() {
         assert!(n_steps >= 3);
         store.roll_back(cut, cut + 1).unwrap();
         assert!(kept.observe() == then, "cut {cut} after {n_steps} steps");
+    }
+}
+
+/// Snapshots of all versions of the format that there ever were.
+#[test]
+fn what_older_versions_wrote_is_loaded() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/snapshots_v1");
+    for case in kept_snapshots::cases() {
+        let folder = tempfile::tempdir().unwrap();
+        for server in ["server.0", "server.1"] {
+            fs::create_dir(folder.path().join(server)).unwrap();
+            for entry in fs::read_dir(golden.join(case.name).join(server)).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.file_name().unwrap();
+                fs::copy(&path, folder.path().join(server).join(name)).unwrap();
+            }
+        }
+        let servers = case.open(folder.path());
+        for server in &servers.all {
+            let state = server.store.roll_back(kept_snapshots::LAST, 2).unwrap();
+            assert_eq!(state, [kept_snapshots::LAST as u8; 4]);
+            let journal = server.store.journal(kept_snapshots::LAST).unwrap();
+            assert_eq!(journal, [0, 0, 1, 1, 2, 2, 3, 3]);
+        }
+        let expected = fs::read_to_string(golden.join(case.name).join("expected.txt")).unwrap();
+        assert_eq!(kept_snapshots::described(&servers), expected, "{}", case.name);
     }
 }

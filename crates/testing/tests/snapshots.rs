@@ -9,7 +9,7 @@ use program::distributed::Mode;
 use program::optimizer::*;
 use program::{GradClip, Regularizer};
 use ps::server::{CutRecord, Store};
-use testing::stores::{Model, Servers, TableKind};
+use testing::stores::{Model, OUTPUTS, Servers, TableKind};
 use train::serve::SnapshotSettings;
 use train::transpile::Config;
 
@@ -22,7 +22,7 @@ const ALL_TABLES: [TableKind; 5] = [
 ];
 
 fn model(optimizer: fn(LearningRate) -> Optimizer) -> Model {
-    Model { optimizer, tables: ALL_TABLES.to_vec(), falls: true, seed: 90 }
+    Model { optimizer, tables: ALL_TABLES.to_vec(), outputs: OUTPUTS, falls: true, seed: 90 }
 }
 
 fn sgd(rate: LearningRate) -> Optimizer {

@@ -414,6 +414,9 @@ pub enum Error {
     )]
     SurplusPart { path: PathBuf, var: String, n: usize },
 
+    #[error("there is no complete checkpoint in {}", path.display())]
+    NoCheckpoint { path: PathBuf },
+
     #[error("{} was written, but the save does not hold it", path.display())]
     NotSaved { path: PathBuf },
 }

@@ -13,6 +13,7 @@ use crate::error::from_fleet;
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyRole>()?;
     m.add_function(wrap_pyfunction!(role_from_environment, m)?)?;
+    m.add_function(wrap_pyfunction!(role_in_a_job, m)?)?;
     m.add_function(wrap_pyfunction!(unsaid_trainer_id, m)?)?;
     m.add_function(wrap_pyfunction!(general_role, m)?)?;
     m.add_function(wrap_pyfunction!(mpi_role, m)?)?;
@@ -89,6 +90,12 @@ fn role_from_environment(is_collective: bool) -> PyResult<PyRole> {
         false => role::from_environment(&env::process),
     };
     role.map(PyRole).map_err(from_fleet)
+}
+
+/// The role that the variables give this process, or None if it runs alone.
+#[pyfunction]
+fn role_in_a_job() -> PyResult<Option<PyRole>> {
+    Ok(role::in_a_job(&env::process).map_err(from_fleet)?.map(PyRole))
 }
 
 /// Which trainer this is when its script does not say so.

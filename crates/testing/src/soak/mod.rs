@@ -6,6 +6,7 @@
 
 mod mutate;
 mod readers;
+mod saved;
 mod wire;
 
 use std::cell::RefCell;
@@ -52,6 +53,8 @@ pub fn targets() -> Vec<Target> {
         readers::text(),
         readers::positions(),
         readers::kept(),
+        saved::manifest(),
+        saved::snapshots(),
         readers::csv(),
         readers::parquet(),
     ]

@@ -29,7 +29,7 @@ pub(super) fn program() -> Target {
                 black_box(program.prune(&[last], &[]).is_ok());
             }
         }),
-        share: 250,
+        share: 230,
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) fn variables() -> Target {
                 black_box(stream::to_bytes(&value));
             }
         }),
-        share: 250,
+        share: 210,
     }
 }
 

@@ -23,6 +23,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+pub mod check;
 mod disk;
 mod lock;
 mod manifest;

@@ -15,7 +15,7 @@ use super::file::file_of;
 use super::fit::{names_in, overlay, saved_tensor};
 use super::rows::{self, Form, Naming, PieceFile, Share, WAITING, read_pieces, read_what_fits};
 use super::vars::{
-    VARIABLES, by_name, check_savable, is_persistable, read_tensor, save_vars, write_vars,
+    Layout, VARIABLES, by_name, check_savable, is_persistable, read_tensor, save_vars, write_vars,
 };
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Stage, Transaction};
@@ -43,7 +43,8 @@ impl JobScope<'_> {
         filename: Option<&str>,
     ) -> Result<()> {
         let transaction = Transaction::begin(dir)?;
-        JobSave { of: self, filename, kind: VARIABLES }.persistables(program, transaction)
+        JobSave { of: self, layout: Layout::new(filename), kind: VARIABLES }
+            .persistables(program, transaction)
     }
 
     /// Saves variables of a trainer's program. Those that only servers hold are fetched.
@@ -56,7 +57,7 @@ impl JobScope<'_> {
         if !job.placement.iter().any(|placed| is_missing(&placed.origin)) {
             return save_vars(scope, dir, vars, filename);
         }
-        let save = JobSave { of: self, filename, kind: VARIABLES };
+        let save = JobSave { of: self, layout: Layout::new(filename), kind: VARIABLES };
         save.vars(vars, is_missing, Transaction::begin(dir)?)
     }
 }
@@ -72,11 +73,21 @@ fn saved_part(placed: &Placement) -> SavedPart {
     SavedPart { server: placed.piece.server, table: placed.piece.name.clone() }
 }
 
+/// What is said of a save of a job.
+pub(super) fn job_about(kind: &str, cluster: &Cluster, job: &Distributed) -> About {
+    About {
+        kind: kind.to_string(),
+        step: job.mode.waits_for_all().then(|| cluster.round()),
+        mode: job.mode.name().to_string(),
+        n_servers: job.endpoints.len(),
+    }
+}
+
 /// A save of a trainer's program.
 pub(super) struct JobSave<'a> {
     pub(super) of: JobScope<'a>,
-    /// One file for all that has a file.
-    pub(super) filename: Option<&'a str>,
+    /// Which files variables are in; tables have their own.
+    pub(super) layout: Layout<'a>,
     /// What it is called.
     pub(super) kind: &'a str,
 }
@@ -88,6 +99,16 @@ impl JobSave<'_> {
 
     /// Saves all that persists, and commits.
     pub(super) fn persistables(&self, program: &Program, transaction: Transaction) -> Result<()> {
+        self.persistables_of(program, is_persistable, transaction)
+    }
+
+    /// Saves all that persists and is wanted, and commits.
+    pub(super) fn persistables_of(
+        &self,
+        program: &Program,
+        is_wanted: impl Fn(&VarDesc) -> bool,
+        transaction: Transaction,
+    ) -> Result<()> {
         let JobScope { cluster, scope, job } = self.of;
         cluster.join(job);
         cluster.settle()?;
@@ -97,7 +118,7 @@ impl JobSave<'_> {
         };
         let fetched = fetched(cluster, &Fetch::new(job, wanted))?;
         let remote: BTreeSet<&str> = job.placement.iter().map(|p| p.origin.as_str()).collect();
-        let is_local = |var: &&VarDesc| is_persistable(var) && !remote.contains(var.name.as_str());
+        let is_local = |var: &&VarDesc| is_wanted(var) && !remote.contains(var.name.as_str());
         let local = program.list_vars().filter(is_local);
         let is_filled = |var: &&VarDesc| !scope.read(&var.name, Value::is_empty).unwrap_or(true);
         let local = local.filter(is_filled).cloned().collect();
@@ -142,12 +163,7 @@ impl JobSave<'_> {
         parts: Vec<SavedPart>,
     ) -> Result<()> {
         let JobScope { cluster, job, .. } = self.of;
-        let about = About {
-            kind: self.kind.to_string(),
-            step: job.mode.waits_for_all().then(|| cluster.round()),
-            mode: job.mode.name().to_string(),
-            n_servers: job.endpoints.len(),
-        };
+        let about = job_about(self.kind, cluster, job);
         let saving = Saving::begin(cluster, parts, transaction.stage_path())?;
         match self.write(transaction.stage(), vars, fetched) {
             Ok(()) => saving.commit(transaction, about),
@@ -171,8 +187,8 @@ impl JobSave<'_> {
             above.set(&name, tensor);
         }
         let vars = by_name(&vars);
-        let written = check_savable(&above, &vars, self.filename)
-            .and_then(|()| write_vars(stage, &above, &vars, self.filename));
+        let written = check_savable(&above, &vars, self.layout)
+            .and_then(|()| write_vars(stage, &above, &vars, self.layout));
         self.of.scope.drop_kids();
         written
     }
@@ -180,15 +196,25 @@ impl JobSave<'_> {
 
 /// Loads a server's pieces from whole variables on disk.
 pub fn load_slices(job: &Distributed, scope: &Scope, dir: &Path) -> Result<()> {
+    load_slices_below(job, scope, dir, "")
+}
+
+/// The same, with `prefix` before the names of whole variables.
+pub(super) fn load_slices_below(
+    job: &Distributed,
+    scope: &Scope,
+    dir: &Path,
+    prefix: &str,
+) -> Result<()> {
     let endpoint = job.ps_endpoint.as_deref().ok_or(Error::NoServerEndpoint)?;
     let loaded = Folder::consistently(dir, |folder| {
         let mut loaded = Vec::new();
         for placed in job.on(endpoint) {
             if job.by_rows.contains(&placed.origin) || placed.spread == Spread::Hash {
-                loaded.extend(load_rows(job, placed, folder)?);
+                loaded.extend(load_rows(job, placed, folder, prefix)?);
                 continue;
             }
-            let piece = piece(&whole(folder, placed)?, placed)?;
+            let piece = piece(&whole(folder, placed, prefix)?, placed)?;
             loaded.push((placed.piece.name.clone(), Value::Tensor(piece)));
         }
         Ok(loaded)
@@ -299,8 +325,8 @@ fn rows_of_whole(whole: &Tensor, share: &Share) -> Result<Option<Rows>> {
 }
 
 /// A variable that was saved whole.
-fn whole(folder: &Folder, placed: &Placement) -> Result<Tensor> {
-    read_tensor(folder, file_of(&placed.origin)?)
+fn whole(folder: &Folder, placed: &Placement, prefix: &str) -> Result<Tensor> {
+    read_tensor(folder, &format!("{prefix}{}", file_of(&placed.origin)?))
 }
 
 /// The folder of tables that servers save.
@@ -320,10 +346,11 @@ fn load_rows(
     job: &Distributed,
     placed: &Placement,
     folder: &Folder,
+    prefix: &str,
 ) -> Result<Vec<(String, Value)>> {
     let table = OnDisk::of(job, placed)?;
     let Some(rows) = read_pieces(folder, table.own, table.form, &table.share)? else {
-        let rows = rows_of(&whole(folder, placed)?, placed, &table.share)?;
+        let rows = rows_of(&whole(folder, placed, prefix)?, placed, &table.share)?;
         return Ok(vec![(placed.piece.name.clone(), Value::Rows(rows))]);
     };
     let mut loaded = vec![(placed.piece.name.clone(), Value::Rows(rows))];

@@ -106,7 +106,7 @@ struct Saved {
 fn separate(folder: &Folder, wanted: &BTreeMap<&str, &VarDesc>) -> Result<Saved> {
     let mut values = BTreeMap::new();
     for (&name, var) in wanted.iter().filter(|(name, _)| folder.has(name)) {
-        values.insert(name.to_string(), read_one(folder, var)?);
+        values.insert(name.to_string(), read_one(folder, "", var)?);
     }
     let files = folder.manifest().into_iter().flat_map(|list| list.files());
     let names = files.flat_map(names_in).filter(|name| !wanted.contains_key(name.as_str()));

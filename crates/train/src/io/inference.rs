@@ -7,7 +7,7 @@ use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
 
 use super::distributed::{JobSave, JobScope};
 use super::vars::{
-    by_name, check_savable, is_persistable, put, read_combined, read_vars, write_vars,
+    Layout, by_name, check_savable, is_persistable, put, read_combined, read_vars, write_vars,
 };
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Transaction};
@@ -73,8 +73,9 @@ pub fn save_inference_model(
 ) -> Result<Vec<String>> {
     save_inference(dir, program, options, |saved, params, transaction| {
         let vars = persistables(saved);
-        check_savable(scope, &vars, params)?;
-        write_vars(transaction.stage(), scope, &vars, params)?;
+        let layout = Layout::new(params);
+        check_savable(scope, &vars, layout)?;
+        write_vars(transaction.stage(), scope, &vars, layout)?;
         transaction.commit(About::new(KIND))
     })
 }
@@ -93,7 +94,7 @@ impl JobScope<'_> {
             job.placement.retain(|placed| saved.find_var(0, &placed.origin).is_some());
             job.lookup_table = job.lookup_table.filter(|table| saved.find_var(0, table).is_some());
             let of = JobScope { job: &job, ..self };
-            JobSave { of, filename: params, kind: KIND }.persistables(saved, transaction)
+            JobSave { of, layout: Layout::new(params), kind: KIND }.persistables(saved, transaction)
         })
     }
 }
@@ -204,7 +205,7 @@ pub fn load_inference_model(
         let values = match params {
             Some(_) if vars.is_empty() => Vec::new(),
             Some(params) => read_combined(folder, params, &vars)?,
-            None => read_vars(folder, &vars)?,
+            None => read_vars(folder, "", &vars)?,
         };
         Ok((model, values))
     })?;

@@ -3,11 +3,13 @@
 //! Every file is written whole or not at all ([`write_atomically`]), and a load reads and checks
 //! everything before it changes the first variable.
 
+mod checkpoint;
 mod distributed;
 mod file;
 mod fit;
 mod inference;
 mod pickle;
+mod progress;
 pub(crate) mod rows;
 mod shards;
 mod share;
@@ -15,6 +17,7 @@ mod state;
 mod tensors;
 mod vars;
 
+pub use checkpoint::{Checkpoint, Checkpoints, is_checkpoint_var};
 pub use distributed::{JobScope, load_slices};
 pub(crate) use distributed::{naming, write_whole};
 pub(crate) use file::read_vars;
@@ -22,6 +25,7 @@ pub use file::{read, write_atomically};
 pub(crate) use fit::overlay;
 pub use fit::{Fitted, fit_slices, fit_state, fit_vars};
 pub use inference::{InferenceModel, SaveInference, load_inference_model, save_inference_model};
+pub use progress::{Resumed, StepsDone};
 pub use state::{load, load_state, save, set_state};
 pub use vars::{
     is_persistable, load_params, load_persistables, load_vars, load_vars_from_bytes, save_params,

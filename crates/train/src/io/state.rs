@@ -252,7 +252,7 @@ fn load_other(scope: &Scope, program: &Program, path: &Path, vars: Option<&[&str
         let (vars, values) = Folder::consistently(path, |folder| {
             let has_file = |var: &&VarDesc| folder.has(&var.name);
             let vars = by_name(program.list_vars().filter(wanted).filter(has_file));
-            let values = read_vars(folder, &vars)?;
+            let values = read_vars(folder, "", &vars)?;
             Ok((vars, values))
         })?;
         return put(scope, &vars, values);

@@ -28,14 +28,30 @@ pub fn save_vars<'a>(
     filename: Option<&str>,
 ) -> Result<()> {
     let vars = by_name(vars);
-    check_savable(scope, &vars, filename)?;
+    check_savable(scope, &vars, Layout::new(filename))?;
     let (dir, filename) = match filename {
         Some(filename) => place_of(dir, filename).map(|(dir, name)| (dir, Some(name)))?,
         None => (dir.to_path_buf(), None),
     };
     let transaction = Transaction::begin(&dir)?;
-    write_vars(transaction.stage(), scope, &vars, filename.as_deref())?;
+    write_vars(transaction.stage(), scope, &vars, Layout::new(filename.as_deref()))?;
     transaction.commit(About::new(VARIABLES))
+}
+
+/// Which files variables are in.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Layout<'a> {
+    /// One each, with this before its name.
+    Each(&'a str),
+    /// All in one.
+    One(&'a str),
+}
+
+impl<'a> Layout<'a> {
+    /// One file if it is named, else one for each.
+    pub(super) fn new(filename: Option<&'a str>) -> Self {
+        filename.map_or(Layout::Each(""), Layout::One)
+    }
 }
 
 /// What a save of variables is called.
@@ -45,9 +61,9 @@ pub(super) const VARIABLES: &str = "variables";
 pub(super) fn check_savable(
     scope: &Scope,
     vars: &BTreeMap<&str, &VarDesc>,
-    filename: Option<&str>,
+    layout: Layout<'_>,
 ) -> Result<()> {
-    let op = if filename.is_some() { "save_combine" } else { "save" };
+    let op = if matches!(layout, Layout::One(_)) { "save_combine" } else { "save" };
     check_filled(scope, vars, op)?;
     vars.keys().try_for_each(|name| file_of(name).map(|_| ()))
 }
@@ -57,19 +73,23 @@ pub(super) fn write_vars(
     stage: &Stage,
     scope: &Scope,
     vars: &BTreeMap<&str, &VarDesc>,
-    filename: Option<&str>,
+    layout: Layout<'_>,
 ) -> Result<()> {
-    let Some(filename) = filename else {
-        for name in vars.keys() {
-            let mut file = stage.create(file_of(name)?)?;
-            write_var(&mut file, scope, name, true)?;
-            file.finish()?;
+    match layout {
+        Layout::Each(prefix) => {
+            for name in vars.keys() {
+                let mut file = stage.create(&format!("{prefix}{}", file_of(name)?))?;
+                write_var(&mut file, scope, name, true)?;
+                file.finish()?;
+            }
+            Ok(())
         }
-        return Ok(());
-    };
-    let mut file = stage.create(filename)?;
-    vars.keys().try_for_each(|name| write_var(&mut file, scope, name, false))?;
-    file.finish()
+        Layout::One(filename) => {
+            let mut file = stage.create(filename)?;
+            vars.keys().try_for_each(|name| write_var(&mut file, scope, name, false))?;
+            file.finish()
+        }
+    }
 }
 
 fn write_var(file: &mut FileWriter<'_>, scope: &Scope, name: &str, with_rows: bool) -> Result<()> {
@@ -168,7 +188,11 @@ pub fn load_vars<'a>(
 ) -> Result<()> {
     let vars = by_name(vars);
     let Some(filename) = filename else {
-        return put(scope, &vars, Folder::consistently(dir, |folder| read_vars(folder, &vars))?);
+        return put(
+            scope,
+            &vars,
+            Folder::consistently(dir, |folder| read_vars(folder, "", &vars))?,
+        );
     };
     if vars.is_empty() {
         return Ok(());
@@ -177,9 +201,13 @@ pub fn load_vars<'a>(
     put(scope, &vars, Folder::consistently(&dir, |folder| read_combined(folder, &name, &vars))?)
 }
 
-/// The values of variables that have a file each.
-pub(super) fn read_vars(folder: &Folder, vars: &BTreeMap<&str, &VarDesc>) -> Result<Vec<Value>> {
-    vars.values().map(|var| read_one(folder, var)).collect()
+/// The values of variables that have a file each, with `prefix` before its name.
+pub(super) fn read_vars(
+    folder: &Folder,
+    prefix: &str,
+    vars: &BTreeMap<&str, &VarDesc>,
+) -> Result<Vec<Value>> {
+    vars.values().map(|var| read_one(folder, prefix, var)).collect()
 }
 
 /// The values of variables that are in one file.
@@ -222,12 +250,12 @@ pub(super) fn put(
     Ok(())
 }
 
-pub(super) fn read_one(folder: &Folder, var: &VarDesc) -> Result<Value> {
-    let name = file_of(&var.name)?;
+pub(super) fn read_one(folder: &Folder, prefix: &str, var: &VarDesc) -> Result<Value> {
+    let name = format!("{prefix}{}", file_of(&var.name)?);
     if var.meta.kind != VarKind::SelectedRows {
-        return read_tensor(folder, name).map(Value::Tensor);
+        return read_tensor(folder, &name).map(Value::Tensor);
     }
-    let bytes = folder.read(name).map_err(|error| cannot_load(error, false))?;
+    let bytes = folder.read(&name).map_err(|error| cannot_load(error, false))?;
     let rows = stream::rows_from_bytes(&bytes).map(Value::Rows);
     rows.map_err(|source| Error::in_file(&folder.dir().join(name), source))
 }

@@ -14,9 +14,21 @@ impl Cluster {
         what: &str,
         save: &mut dyn FnMut() -> Result<Vec<String>>,
     ) -> Result<Vec<String>> {
-        let mut saving = Saves { what, save, names: Vec::new() };
+        let mut saving = Saves { what, save, names: Vec::new(), talks: false };
         self.do_event(&mut saving)?;
         Ok(saving.names)
+    }
+
+    /// Decides something at the start of a script, which a script that is started again must find decided.
+    /// Unlike a save, it may be the first event of a job.
+    pub fn decides(
+        &self,
+        what: &str,
+        decide: &mut dyn FnMut() -> Result<Vec<String>>,
+    ) -> Result<Vec<String>> {
+        let mut deciding = Saves { what, save: decide, names: Vec::new(), talks: true };
+        self.do_event(&mut deciding)?;
+        Ok(deciding.names)
     }
 }
 
@@ -24,12 +36,13 @@ struct Saves<'a> {
     what: &'a str,
     save: &'a mut dyn FnMut() -> Result<Vec<String>>,
     names: Vec<String>,
+    talks: bool,
 }
 
 impl ScriptEvent for Saves<'_> {
     /// A save before anything was trained is nothing that is gone back behind.
     fn talks(&self) -> bool {
-        false
+        self.talks
     }
 
     fn print(&self) -> Print {

@@ -10,8 +10,8 @@ use crate::recover::{Kind, Print, Repeat, Uses};
 use crate::scope::Scope;
 
 impl Cluster {
-    /// This trainer's job is done: tells every server it has talked to, and disconnects. In a job
-    /// that recovers, returns when the job cannot go back behind this.
+    /// This trainer's job is done: tells all servers if it has talked to any, and disconnects. In a
+    /// job that recovers, returns when the job cannot go back behind this.
     pub fn complete(&self) -> Result<()> {
         self.finish(None)
     }
@@ -50,10 +50,12 @@ impl Cluster {
         result
     }
 
-    /// Tells every server that was talked to.
+    /// Tells every server, if any was talked to: a trainer that met others, and then had nothing to train, has
+    /// talked to the first one only, and all wait for it.
     fn tell_completed(&self) -> Result<()> {
         let settled = self.settle();
-        let told = self.open().iter().try_for_each(|client| {
+        let clients = if self.is_connected() { self.all()? } else { Vec::new() };
+        let told = clients.iter().try_for_each(|client| {
             client.change(Complete)?;
             client.settle()
         });

@@ -210,6 +210,16 @@ impl Cluster {
         }
     }
 
+    /// Whether what was decided at the start of the script is kept: the job has a cut after it, or does not
+    /// recover.
+    pub fn keeps_its_start(&self) -> bool {
+        if !self.recovers() {
+            return true;
+        }
+        self.note_kept();
+        self.cuts().complete > 0
+    }
+
     /// Asks for a cut, once.
     fn want_cut(&self) -> Result<()> {
         if std::mem::replace(&mut self.cuts().is_wanted, true) {

@@ -35,6 +35,7 @@ use ps::tcp::{Listener, Stop};
 use ending::Ending;
 pub use keeping::SnapshotSettings;
 use port_file::PortFile;
+pub use snapshot::check as snapshots;
 pub use store::BlockStore;
 
 use crate::error::{Error, Result};

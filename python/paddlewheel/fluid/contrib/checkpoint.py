@@ -1,15 +1,11 @@
-"""Checkpoints of the event trainer: numbered folders, the newest complete one counts."""
+"""Checkpoints of the event trainer: numbered folders, the newest whole one counts."""
 
 import os
-import re
-import shutil
 import time
 
-from .. import core, io
+from .. import io
+from ... import _core
 
-MODEL = "__model__"
-SUCCESS = "_SUCCESS"
-PROGRESS = ("epoch_id", "step_id")
 #: What `fluid.io` of version 0.14 has.
 OF_IO = (
     "save_checkpoint",
@@ -19,7 +15,12 @@ OF_IO = (
     "load_persist_vars_without_grad",
     "save_persist_vars_without_grad",
 )
-FOREIGN = ("@GRAD", ".trainer_", ".block")
+MODEL = "__model__"
+PROGRESS = ("epoch_id", "step_id")
+
+Checkpoints = _core.io.Checkpoints
+StepsDone = _core.io.StepsDone
+is_checkpoint_var = _core.io.is_checkpoint_var
 
 
 class CheckpointConfig:
@@ -43,38 +44,12 @@ class CheckpointConfig:
 
 def serials(checkpoint_dir):
     """The numbers of the checkpoints in a folder; other entries are left alone."""
-    names = os.listdir(checkpoint_dir) if os.path.isdir(checkpoint_dir) else []
-    matches = (re.fullmatch(r"checkpoint_(\d+)", name) for name in names)
-    return sorted(int(match.group(1)) for match in matches if match)
-
-
-def folder(checkpoint_dir, serial, *below):
-    """A path in a checkpoint."""
-    return os.path.join(checkpoint_dir, "checkpoint_%d" % serial, *below)
+    return Checkpoints(checkpoint_dir).serials()
 
 
 def get_latest_checkpoint_serial(checkpoint_dir):
     """The number of the newest complete checkpoint; -1 if there is none."""
-    complete = [
-        serial
-        for serial in serials(checkpoint_dir)
-        if os.path.exists(folder(checkpoint_dir, serial, MODEL, SUCCESS))
-    ]
-    return complete[-1] if complete else -1
-
-
-def is_checkpoint_var(var):
-    """Whether a checkpoint holds this variable."""
-    kinds = core.VarDesc.VarType
-    if var.type in (kinds.FEED_MINIBATCH, kinds.FETCH_LIST, kinds.RAW):
-        return False
-    return var.persistable and not any(part in var.name for part in FOREIGN)
-
-
-def succeed(path):
-    """Marks a folder as complete."""
-    with open(os.path.join(path, SUCCESS), "a", encoding="utf-8") as file:
-        file.write(time.ctime())
+    return Checkpoints(checkpoint_dir).latest()
 
 
 def save_checkpoint(
@@ -87,44 +62,36 @@ def save_checkpoint(
     lookup_table=None,
     pserver_endpoints=None,
 ):
-    """Writes the next checkpoint and removes the oldest beyond `max_num_checkpoints`."""
+    """Writes the next checkpoint and removes the oldest beyond `max_num_checkpoints`.
+
+    Trainer 0 saves the model, tables of servers among it; each trainer saves its own arguments.
+    """
     if checkpoint_dir is None:
         raise ValueError("'checkpoint_dir' should not be None")
-    serial = max(serials(checkpoint_dir), default=-1) + 1
-    own = folder(checkpoint_dir, serial, "trainer_%d" % trainer_id)
-    os.makedirs(own, exist_ok=True)
-    for name, value in (trainer_args or {}).items():
-        with open(os.path.join(own, name), "w", encoding="utf-8") as file:
-            file.write("%d\n" % value)
-    succeed(own)
-    if trainer_id == 0:
-        model = folder(checkpoint_dir, serial, MODEL)
-        io.save_vars(executor, model, main_program, predicate=is_checkpoint_var)
-        succeed(model)
-    for old in serials(checkpoint_dir)[:-max_num_checkpoints]:
-        shutil.rmtree(folder(checkpoint_dir, old), ignore_errors=True)
+    arguments = [(name, str(value)) for name, value in (trainer_args or {}).items()]
+    kept = max(int(max_num_checkpoints), 1)
+    Checkpoints(checkpoint_dir).save(
+        executor, main_program, trainer_id, arguments, kept, time.ctime()
+    )
 
 
 def load_checkpoint(executor, checkpoint_dir, main_program, serial=None):
-    """Reads the variables of a checkpoint, the newest unless another is named.
+    """Reads the variables of a checkpoint: of this one, or of the newest that is whole.
 
     Version 0.14 has the number before the program; both ways are understood.
     """
     if isinstance(main_program, int):
         main_program, serial = serial, main_program
-    if serial is None or serial < 0:
-        serial = get_latest_checkpoint_serial(checkpoint_dir)
-    if serial < 0:
-        raise ValueError("there is no complete checkpoint in %s" % checkpoint_dir)
-    model = folder(checkpoint_dir, serial, MODEL)
-    io.load_vars(executor, model, main_program, predicate=is_checkpoint_var)
+    serial = None if serial is None or serial < 0 else serial
+    Checkpoints(checkpoint_dir).load(executor, main_program, serial)
 
 
 def save_persist_vars_without_grad(executor, dirname, program):
     """Writes the variables that a checkpoint holds, and marks the folder as complete."""
     model = os.path.join(dirname, MODEL)
     io.save_vars(executor, model, program, predicate=is_checkpoint_var)
-    succeed(model)
+    with open(os.path.join(model, "_SUCCESS"), "a", encoding="utf-8") as file:
+        file.write(time.ctime())
 
 
 def load_persist_vars_without_grad(executor, dirname, program, has_model_dir=False):
@@ -134,18 +101,11 @@ def load_persist_vars_without_grad(executor, dirname, program, has_model_dir=Fal
 
 
 def load_progress(checkpoint_dir, serial, trainer_id):
-    """The epoch and step that a checkpoint was written after."""
-    values = []
-    for name in PROGRESS:
-        path = folder(checkpoint_dir, serial, "trainer_%d" % trainer_id, name)
-        with open(path, encoding="utf-8") as file:
-            values.append(int(file.read()))
-    return values
+    """The epoch and step that a trainer wrote with a checkpoint."""
+    found = Checkpoints(checkpoint_dir).arguments(serial, trainer_id)
+    return [int(found.get(name, 0)) for name in PROGRESS]
 
 
 def clean_checkpoint(checkpoint_dir, delete_dir=False):
     """Removes all checkpoints, and the folder if asked to and empty."""
-    for serial in serials(checkpoint_dir):
-        shutil.rmtree(folder(checkpoint_dir, serial), ignore_errors=True)
-    if delete_dir and os.path.isdir(checkpoint_dir) and not os.listdir(checkpoint_dir):
-        os.rmdir(checkpoint_dir)
+    Checkpoints(checkpoint_dir).clean(0, delete_dir)

@@ -1,17 +1,23 @@
 """The older way to train: events instead of a loop."""
 
+import atexit
 import os
 
 import numpy
 
+from ... import _core
 from .. import core, io, unique_name
 from .._not_yet import not_yet
+from ..compiler import CompiledProgram
 from ..data_feeder import DataFeeder
 from ..executor import Executor, scope_guard
 from ..framework import Program, program_guard
 from ..optimizer import Optimizer
+from ..transpiler.distribute_transpiler import COLLECTIVE, DistributeTranspiler
 from .checkpoint import (
     CheckpointConfig,
+    Checkpoints,
+    StepsDone,
     clean_checkpoint,
     get_latest_checkpoint_serial,
     load_checkpoint,
@@ -53,7 +59,11 @@ class EndStepEvent:
 
 
 class Trainer:
-    """Builds a program, trains it batch by batch, and calls a handler with what happens."""
+    """Builds a program, trains it batch by batch, and calls a handler with what happens.
+
+    In a job (`PADDLE_TRAINING_ROLE` and the other variables are set) it is a trainer or a server of
+    it. With `parallel`, a step takes a batch for each of `CPU_NUM` devices.
+    """
 
     def __init__(
         self,
@@ -66,15 +76,16 @@ class Trainer:
     ):
         if checkpoint_config is not None and not isinstance(checkpoint_config, CheckpointConfig):
             raise TypeError("The checkpoint_config shoule be an instance of CheckpointConfig")
-        for name in ("PADDLE_TRAINER_IPS", "PADDLE_TRAINING_ROLE"):
-            if name in os.environ:
-                raise not_yet("Trainer with " + name)
+        if "PADDLE_TRAINER_IPS" in os.environ:
+            raise not_yet("Trainer with PADDLE_TRAINER_IPS", COLLECTIVE)
+        self.role = _core.fleet.role_in_a_job()
         self.checkpoint_cfg = checkpoint_config
-        self.trainer_id = 0
+        self.trainer_id = self.role.index() if self.role and self.role.is_worker() else 0
         self.parallel = parallel
         self.place = core.CPUPlace() if place is None else place
         self.scope = core.Scope()
         self.train_program, self.startup_program = Program(), Program()
+        self.progress = StepsDone(1, 1)
         self._stopped = False
         with program_guard(self.train_program, self.startup_program), unique_name.guard():
             outputs = train_func()
@@ -84,70 +95,97 @@ class Trainer:
             if not isinstance(optimizer, Optimizer):
                 raise TypeError("The optimizer should be an instance of Optimizer")
             optimizer.minimize(self.train_func_outputs[0])
+        self._split()
         self.exe = Executor(self.place)
         with scope_guard(self.scope):
             self.exe.run(self.startup_program)
             self._resume(param_path)
 
+    def _split(self):
+        """In a job, makes the programs those of this process."""
+        if self.role is None:
+            return
+        servers = self.role.server_endpoints()
+        transpiler = DistributeTranspiler()
+        transpiler.transpile(
+            trainer_id=self.trainer_id,
+            program=self.train_program,
+            pservers=",".join(servers),
+            trainers=self.role.worker_num(),
+            startup_program=self.startup_program,
+        )
+        if self.role.is_server():
+            programs = transpiler.get_pserver_programs(servers[self.role.index()])
+            self.train_program, self.startup_program = programs
+        else:
+            transpiler.get_trainer_program()
+
     def _resume(self, param_path):
-        """Continues from the newest checkpoint, else from saved parameters."""
+        """Continues from the newest whole checkpoint, else from saved parameters."""
+        # A server loads what it keeps, a trainer what it does not get from servers.
+        program = self.startup_program if self.role is None else self.train_program
         config = self.checkpoint_cfg
-        serial = -1 if config is None else get_latest_checkpoint_serial(config.checkpoint_dir)
-        if serial >= 0:
-            config.load_serial = serial
-            load_checkpoint(self.exe, config.checkpoint_dir, self.startup_program, serial)
-            config.epoch_id, config.step_id = load_progress(
-                config.checkpoint_dir, serial, self.trainer_id
+        if config is not None:
+            self.progress = StepsDone(config.epoch_interval, config.step_interval)
+            config.load_serial = Checkpoints(config.checkpoint_dir).resume(
+                self.exe, program, self.trainer_id, self.progress
             )
-        elif param_path and os.path.isdir(param_path):
-            io.load_persistables(self.exe, param_path, self.startup_program)
+            config.epoch_id, config.step_id = self.progress.done() or (0, 0)
+            if config.load_serial is not None:
+                return
+        if param_path and os.path.isdir(param_path):
+            io.load_persistables(self.exe, param_path, program)
 
     def stop(self):
         """Ends the training before the next batch."""
         self._stopped = True
 
     def train(self, num_epochs, event_handler, reader=None, feed_order=None):
-        """Trains `num_epochs` passes over the batches of a reader."""
-        feeder = DataFeeder(feed_vars(self.train_program, feed_order), self.place)
-        first = self.checkpoint_cfg.epoch_id if self.checkpoint_cfg else 0
+        """Trains `num_epochs` passes over the batches of a reader; a server serves."""
         with scope_guard(self.scope):
-            for epoch_id in range(first, num_epochs):
-                event_handler(BeginEpochEvent(epoch_id))
-                for step_id, batch in enumerate(reader()):
-                    if self._stopped:
-                        break
-                    if not self._is_done(epoch_id, step_id):
-                        self._step(epoch_id, step_id, feeder.feed(batch), event_handler)
+            if self.role is not None and self.role.is_server():
+                self.exe.run(self.train_program)
+                return
+            self._train(num_epochs, event_handler, reader, feed_order)
+        if self.role is not None:
+            # Servers are needed for what is saved after the training.
+            atexit.register(self.exe.close)
+
+    def _train(self, num_epochs, event_handler, reader, feed_order):
+        feeder = DataFeeder(feed_vars(self.train_program, feed_order), self.place)
+        feeds = feeder.decorate_reader(reader, multi_devices=bool(self.parallel))
+        config, program = self.checkpoint_cfg, self.train_program
+        if self.parallel:
+            loss = self.train_func_outputs[0].name
+            program = CompiledProgram(program).with_data_parallel(loss_name=loss)
+        for epoch_id in range(self.progress.first_epoch(), num_epochs):
+            event_handler(BeginEpochEvent(epoch_id))
+            for step_id, feed in enumerate(feeds()):
                 if self._stopped:
                     break
-                event_handler(EndEpochEvent(epoch_id))
-            if self.checkpoint_cfg:
-                clean_checkpoint(self.checkpoint_cfg.checkpoint_dir)
+                if self.progress.takes(epoch_id, step_id):
+                    self._step(program, (epoch_id, step_id), feed, event_handler)
+            if self._stopped:
+                break
+            event_handler(EndEpochEvent(epoch_id))
+        if config:
+            Checkpoints(config.checkpoint_dir).clean(self.trainer_id, False)
 
-    def _is_done(self, epoch_id, step_id):
-        """Whether the checkpoint that was loaded was written after this batch."""
-        config = self.checkpoint_cfg
-        if config is None or config.load_serial is None:
-            return False
-        return (epoch_id, step_id) <= (config.epoch_id, config.step_id)
-
-    def _step(self, epoch_id, step_id, feed, event_handler):
-        begin = BeginStepEvent(epoch_id, step_id)
+    def _step(self, program, at, feed, event_handler):
+        begin = BeginStepEvent(*at)
         event_handler(begin)
-        fetch = self.train_func_outputs if begin.fetch_metrics else []
-        metrics = self.exe.run(self.train_program, feed=feed, fetch_list=fetch)
-        config = self.checkpoint_cfg
-        due = config and epoch_id % config.epoch_interval == step_id % config.step_interval == 0
-        if due:
+        fetch = [output.name for output in self.train_func_outputs] if begin.fetch_metrics else []
+        metrics = self.exe.run(program, feed=feed, fetch_list=fetch)
+        if self.checkpoint_cfg and self.progress.is_due(*at):
             save_checkpoint(
                 self.exe,
-                config.checkpoint_dir,
+                self.checkpoint_cfg.checkpoint_dir,
                 self.trainer_id,
                 self.train_program,
-                {"epoch_id": epoch_id, "step_id": step_id},
-                config.max_num_checkpoints,
+                self.progress.arguments(*at),
+                self.checkpoint_cfg.max_num_checkpoints,
             )
-        event_handler(EndStepEvent(epoch_id, step_id, metrics))
+        event_handler(EndStepEvent(*at, metrics))
 
     def test(self, reader, feed_order):
         """The outputs of `train_func`, averaged over the batches of a reader."""

@@ -316,6 +316,11 @@ impl FileReader {
         }
     }
 
+    /// Bytes of the file that were not read.
+    pub(in crate::serve) fn n_left(&self) -> u64 {
+        self.n_left
+    }
+
     /// Bytes of the section that were not read.
     pub(in crate::serve) fn n_unread(&self) -> u64 {
         self.section_left
@@ -395,6 +400,35 @@ pub(in crate::serve) fn read_header(path: &Path) -> Checked<Header> {
         true => Ok(header),
         false => Err(reader.damaged("it has no end")),
     }
+}
+
+/// The bytes of a file with checksums that fit its sections, whatever is in them, and an end.
+pub(super) fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let (start, mut rest) = bytes.split_at(bytes.len().min(MAGIC.len() + size_of_val(&VERSION)));
+    let (mut out, mut all, mut n_sections) = (start.to_vec(), Vec::new(), 0u64);
+    let mut add = |mut head: [u8; HEAD_BYTES], contents: &[u8]| {
+        head[8..].copy_from_slice(&(contents.len() as u64).to_le_bytes());
+        let section = [&head[..], contents].concat();
+        let check = crc32fast::hash(&section).to_le_bytes();
+        out.extend([&section[..], &check].concat());
+        all.extend(check);
+        n_sections += 1;
+        [&n_sections.to_le_bytes()[..], &crc32fast::hash(&all).to_le_bytes()].concat()
+    };
+    let (mut end, mut last) = (Vec::new(), [0; HEAD_BYTES]);
+    last[..4].copy_from_slice(&(Kind::End as u32).to_le_bytes());
+    while let Some((head, behind)) = rest.split_first_chunk::<HEAD_BYTES>() {
+        let n = head[8..].iter().rev().fold(0, |n: u64, &byte| n << 8 | u64::from(byte));
+        let n_contents = behind.len().saturating_sub(CHECK_BYTES) as u64;
+        let (contents, behind) = behind.split_at(n.min(n_contents) as usize);
+        if head[..4] == last[..4] {
+            break;
+        }
+        end = add(*head, contents);
+        rest = behind.get(CHECK_BYTES..).unwrap_or_default();
+    }
+    add(last, &end);
+    out
 }
 
 #[cfg(test)]

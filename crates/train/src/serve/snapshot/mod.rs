@@ -1,6 +1,7 @@
 //! Snapshots of a server: its files, and what they hold. See `docs/formats.md`.
 
 mod chain;
+pub mod check;
 mod fields;
 mod file;
 mod folder;

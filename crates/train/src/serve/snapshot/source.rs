@@ -116,7 +116,7 @@ impl Source {
             for (path, header) in files {
                 term = term.max(header.term);
                 owner.get_or_insert_with(|| header.owner.clone());
-                next_cut = next_cut.max(header.at.cut + 1);
+                next_cut = next_cut.max(header.at.cut.saturating_add(1));
                 server.path = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
                 if header.kind != FileKind::Term && !is_left_over(&header, own_term.as_ref()) {
                     server.chain.add(known(&path, &header)?);
@@ -170,7 +170,7 @@ fn headers(folder: &Path) -> Checked<Vec<(String, Header)>> {
 
 fn journal(folder: &Path, chain: &Chain, owner: &Owner, cut: u64) -> Checked<Vec<u8>> {
     let records = Journal::open(folder, owner)?.read()?;
-    let next = records.last().map_or(0, |record| record.at.cut + 1);
+    let next = records.last().map_or(0, |record| record.at.cut.saturating_add(1));
     let mut all: Vec<u8> = records.into_iter().flat_map(|record| record.contents).collect();
     for file in chain.files().iter().filter(|file| (next..=cut).contains(&file.at.cut)) {
         all.extend(journal_of(folder, file)?.unwrap_or_default());
@@ -187,7 +187,8 @@ fn read_way(folder: &Path, way: &[Known]) -> Checked<ServerState> {
 }
 
 impl ServerState {
-    fn take(&mut self, file: &mut FileReader) -> Checked<()> {
+    /// Takes what a file adds.
+    pub(super) fn take(&mut self, file: &mut FileReader) -> Checked<()> {
         while let Some(section) = file.next_section()? {
             match section.kind {
                 Kind::State => self.state = file.contents()?,
@@ -224,7 +225,7 @@ impl TableState {
             (Kind::RowsHead, rows) => {
                 let head = RowsHead::read(file)?;
                 let rows = rows.get_or_insert_default();
-                rows.resize(head).map_err(|problem| file.damaged(problem))?;
+                rows.resize(head, file.n_left()).map_err(|problem| file.damaged(problem))?;
             }
             (Kind::NamesByPlace | Kind::NamesByRow, Some(rows)) => {
                 read_names(file, kind, 0, &mut rows.numbers)?;
@@ -237,16 +238,29 @@ impl TableState {
     }
 }
 
+/// Larger rows are none; they are tensors of a few thousand numbers at most.
+const ROW_BYTES_MAX: u64 = 1 << 28;
+
 impl RowsState {
     fn n_places(head: &RowsHead) -> u64 {
         head.n_rows.saturating_add(head.absent.is_some().into())
     }
 
-    /// Memory for what a head says; the error is what is wrong with it.
-    fn resize(&mut self, head: RowsHead) -> Result<(), &'static str> {
+    /// Memory for what a head says; the error is what is wrong with it. New rows are in the rest of the file,
+    /// which has `n_left` bytes.
+    fn resize(&mut self, head: RowsHead, n_left: u64) -> Result<(), &'static str> {
         let n_places = usize::try_from(Self::n_places(&head)).unwrap_or(usize::MAX);
         if u32::try_from(n_places).is_err() {
             return Err("a table has too many rows");
+        }
+        let n_new = head.n_rows.saturating_sub(self.head.n_rows);
+        let row_bytes: u64 = head.vars.iter().map(|(_, row_bytes)| u64::from(*row_bytes)).sum();
+        let one = row_bytes.saturating_add(if head.inits.is_empty() { 0 } else { 8 });
+        // The row that stands for those that do not exist comes with the first file.
+        if n_new.checked_mul(one).is_none_or(|n_bytes| n_bytes > n_left)
+            || row_bytes > ROW_BYTES_MAX
+        {
+            return Err("a table has more rows than the file");
         }
         if !head.inits.is_empty() {
             self.numbers.resize(head.n_rows as usize, u64::MAX);

@@ -1,0 +1,173 @@
+//! Checkpoints: Fluid's functions over `train::io::Checkpoints`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use train::io::{self, Checkpoint, Checkpoints, JobScope, StepsDone};
+use train::serve::server_op;
+
+use crate::cluster::{cluster, tell};
+use crate::error::from_train;
+use crate::framework::variable::PyVariable;
+use crate::io::{program_arg, scope_of};
+
+/// Adds to the module `_core.io`, which is there.
+pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
+    let m = &parent.getattr("io")?.cast_into::<PyModule>()?;
+    m.add_class::<PyCheckpoints>()?;
+    m.add_class::<PyStepsDone>()?;
+    m.add_function(wrap_pyfunction!(is_checkpoint_var, m)?)
+}
+
+/// Whether a checkpoint holds a variable.
+#[pyfunction]
+fn is_checkpoint_var(var: &PyVariable) -> PyResult<bool> {
+    var.read(io::is_checkpoint_var)
+}
+
+/// How far a trainer is in its data, and after which steps it writes a checkpoint.
+#[pyclass(name = "StepsDone", module = "paddlewheel._core")]
+struct PyStepsDone(StepsDone);
+
+#[pymethods]
+impl PyStepsDone {
+    #[new]
+    fn new(epochs: u64, steps: u64) -> Self {
+        Self(StepsDone { epochs, steps, ..StepsDone::default() })
+    }
+
+    /// The pass and the step up to which a checkpoint has seen the data, or None.
+    fn done(&self) -> Option<(u64, u64)> {
+        self.0.done
+    }
+
+    /// The pass to go on with.
+    fn first_epoch(&self) -> u64 {
+        self.0.first_epoch()
+    }
+
+    /// Whether the next step is to be trained; the checkpoint has seen the others.
+    fn takes(&mut self, epoch: u64, step: u64) -> bool {
+        self.0.takes(epoch, step)
+    }
+
+    /// Whether a checkpoint is written after this step.
+    fn is_due(&self, epoch: u64, step: u64) -> bool {
+        self.0.is_due(epoch, step)
+    }
+
+    /// What is written with a checkpoint after this step.
+    fn arguments(&self, epoch: u64, step: u64) -> BTreeMap<String, String> {
+        self.0.arguments(epoch, step).into_iter().collect()
+    }
+}
+
+/// The checkpoints of a folder.
+#[pyclass(name = "Checkpoints", module = "paddlewheel._core", frozen)]
+struct PyCheckpoints(Checkpoints);
+
+#[pymethods]
+impl PyCheckpoints {
+    #[new]
+    fn new(dir: PathBuf) -> Self {
+        Self(Checkpoints::new(&dir))
+    }
+
+    /// The numbers of all, ascending.
+    fn serials(&self) -> Vec<u64> {
+        self.0.serials()
+    }
+
+    /// The number of the newest complete one; -1 if there is none.
+    fn latest(&self) -> i64 {
+        self.0.complete().last().map_or(-1, |&serial| serial as i64)
+    }
+
+    /// Writes the next one and removes old ones; returns its number. None: a job that has just begun, and can
+    /// recover, leaves it out.
+    fn save(
+        &self,
+        executor: &Bound<'_, PyAny>,
+        program: Option<&Bound<'_, PyAny>>,
+        trainer_id: usize,
+        arguments: Vec<(String, String)>,
+        n_kept: usize,
+        time: &str,
+    ) -> PyResult<Option<u64>> {
+        let (py, scope) = (executor.py(), scope_of(executor)?);
+        let program = program_arg(py, program)?.get().shared();
+        let (scope, program) = (&scope.get().0, &*program);
+        let arguments = &arguments;
+        let what = Checkpoint { scope, program, trainer_id, arguments, n_kept, time };
+        let saved = match &program.distributed {
+            Some(job) => {
+                let cluster = cluster()?;
+                py.detach(|| self.0.save_of_job(&what, cluster, job))
+            }
+            None => py.detach(|| self.0.save(&what).map(Some)),
+        };
+        saved.map_err(from_train)
+    }
+
+    /// Loads one, or the newest that is whole; returns its number. Newer ones that are not whole are told.
+    #[pyo3(signature = (executor, program, serial=None))]
+    fn load(
+        &self,
+        executor: &Bound<'_, PyAny>,
+        program: Option<&Bound<'_, PyAny>>,
+        serial: Option<u64>,
+    ) -> PyResult<u64> {
+        let (py, scope) = (executor.py(), scope_of(executor)?);
+        let program = program_arg(py, program)?.get().shared();
+        let scope = &scope.get().0;
+        let loaded = py.detach(|| self.0.load(scope, &program, serial));
+        let (serial, errors) = loaded.map_err(from_train)?;
+        tell_of(&errors);
+        Ok(serial)
+    }
+
+    /// Loads the newest that is whole, if there is one; returns its number. `progress` learns where this
+    /// trainer goes on.
+    fn resume(
+        &self,
+        executor: &Bound<'_, PyAny>,
+        program: &Bound<'_, PyAny>,
+        trainer_id: usize,
+        progress: &mut PyStepsDone,
+    ) -> PyResult<Option<u64>> {
+        let (py, scope) = (executor.py(), scope_of(executor)?);
+        let program = program_arg(py, Some(program))?.get().shared();
+        let scope = &scope.get().0;
+        let resumed = match (&program.distributed, server_op(&program)) {
+            (Some(job), None) => {
+                let cluster = cluster()?;
+                py.detach(|| self.0.resume_trainer(JobScope { cluster, scope, job }, &program))
+            }
+            (Some(_), Some(_)) => py.detach(|| self.0.resume(scope, &program, None)),
+            (None, _) => py.detach(|| self.0.resume(scope, &program, Some(trainer_id))),
+        };
+        let resumed = resumed.map_err(from_train)?;
+        tell_of(&resumed.errors);
+        let (epochs, steps) = (progress.0.epochs, progress.0.steps);
+        progress.0 = StepsDone { epochs, steps, ..resumed.progress };
+        Ok(resumed.serial)
+    }
+
+    /// What a trainer saved with a checkpoint, by name.
+    fn arguments(&self, serial: u64, trainer_id: usize) -> PyResult<BTreeMap<String, String>> {
+        self.0.arguments(serial, trainer_id).map_err(from_train)
+    }
+
+    /// Removes all, and the folder if asked to and empty.
+    fn clean(&self, trainer_id: usize, delete_dir: bool) {
+        self.0.clean(trainer_id, delete_dir);
+    }
+}
+
+/// Says why the newest was not taken.
+fn tell_of(errors: &[train::Error]) {
+    for error in errors {
+        tell(&format!("a checkpoint is not whole, an older one is taken: {error}"));
+    }
+}

@@ -1,0 +1,137 @@
+"""The event trainer in a job: what was killed goes on from its checkpoint, as if nothing had been."""
+
+import hashlib
+import os
+
+import pytest
+
+from clusters import Cluster, free_endpoints, server_variables, trainer_variables, wait_until
+from conftest import HERE, saved_in
+
+JOB = os.path.join(HERE, "jobs", "trainer.py")
+NAMES = ["server 0", "server 1", "trainer 0", "trainer 1"]
+
+
+class Job:
+    """Two servers and two trainers in a folder."""
+
+    def __init__(self, folder, epochs=2, **variables):
+        folder.mkdir()
+        self.folder, self.epochs, self.variables = folder, epochs, variables
+        self.cluster = Cluster(folder)
+
+    def start(self, **variables):
+        """Starts all; the same again goes on."""
+        endpoints = free_endpoints(2)
+        for at in (0, 1):
+            own = {"server": server_variables(endpoints, at, 2), "trainer": trainer_variables(endpoints, at, 2)}
+            for part, role in own.items():
+                role = {**role, **self.variables, **variables}
+                self.cluster.start("%s %d" % (part, at), JOB, str(self.epochs), "model", **role)
+
+    def kill(self):
+        """`kill -9` for all, one after the other."""
+        for name in NAMES:
+            self.cluster.kill(name)
+
+    def finish(self):
+        """Waits for the end; returns what was saved."""
+        for name in NAMES:
+            self.cluster.expect(name)
+        return self.saved()
+
+    def saved(self):
+        """What was saved, file by file, but for the list of it."""
+        model = self.folder / "model"
+        files = [path for path in model.rglob("*") if path.is_file() and ".paddlewheel" not in path.parts]
+        return {str(path.relative_to(model)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+    def points(self):
+        """What is in the folder of checkpoints."""
+        points = self.folder / "points"
+        return saved_in(points) if points.exists() else []
+
+
+@pytest.fixture
+def job(tmp_path):
+    jobs = []
+
+    def start(name, **variables):
+        jobs.append(Job(tmp_path / name, **variables))
+        return jobs[-1]
+
+    yield start
+    for one in jobs:
+        one.cluster.close()
+
+
+@pytest.mark.parametrize("batches", ["12 12", "12 7"], ids=["even", "uneven"])
+def test_a_killed_job_goes_on_from_its_checkpoint(job, batches):
+    calm, killed = job("calm", BATCHES=batches), job("killed", BATCHES=batches)
+    calm.start()
+    expected = calm.finish()
+    killed.start(HANG="0 1 8")
+    killed.cluster.wait_for("trainer 0", "hangs")
+    killed.kill()
+    assert killed.points() == ["checkpoint_3", "checkpoint_4"]
+    assert saved_in(killed.folder / "points" / "checkpoint_4" / "trainer_0") == [
+        "_SUCCESS", "epoch_id", "n_steps", "step_id",
+    ]
+    killed.start()
+    assert killed.finish() == expected
+    log = killed.cluster.log("trainer 0")
+    again = log.rpartition("goes on from checkpoint 4\n")[2]
+    assert again.startswith("step 1 6\n"), log
+    for name in ("server 0", "server 1", "trainer 1"):
+        assert "goes on from checkpoint 4\n" in killed.cluster.log(name)
+    wait_until("no checkpoints are left", lambda: killed.points() == [])
+
+
+def test_a_damaged_checkpoint_is_left_out_by_all(job):
+    calm, killed = job("calm"), job("killed")
+    calm.start()
+    expected = calm.finish()
+    killed.start(HANG="1 1 8")
+    killed.cluster.wait_for("trainer 1", "hangs")
+    killed.kill()
+    # Only one of the servers reads this one.
+    (part,) = (killed.folder / "points" / "checkpoint_4").rglob("rows_1*")
+    part.write_bytes(part.read_bytes()[:-1] + b"x")
+    killed.start()
+    assert killed.finish() == expected
+    for name in NAMES:
+        log = killed.cluster.log(name)
+        assert "goes on from checkpoint 3\n" in log and "an older one is taken" in log
+        assert str(part.relative_to(killed.folder)) in log
+
+
+def test_devices_of_trainers_each_take_a_batch(job):
+    calm = job("calm", PARALLEL="1", CPU_NUM="2")
+    killed = job("killed", PARALLEL="1", CPU_NUM="2")
+    calm.start()
+    expected = calm.finish()
+    assert calm.cluster.log("trainer 0").count("step ") == 12, "six pairs in each pass"
+    killed.start(HANG="0 1 3")
+    killed.cluster.wait_for("trainer 0", "hangs")
+    killed.kill()
+    killed.start()
+    assert killed.finish() == expected
+
+
+def test_with_snapshots_a_trainer_that_is_started_again_finds_its_place(job):
+    """Its script repeats itself, though there are checkpoints now that it did not begin from."""
+    pace = {"BATCHES": "150 150", "INTERVAL": "30"}
+    calm, killed = job("calm", **pace), job("killed")
+    calm.start()
+    expected = calm.finish()
+    command = ["-m", "paddlewheel", "launch_ps", "--worker_num", "2", "--server_num", "2"]
+    command += ["--snapshot_dir", "snapshots", "--snapshot_secs", "0.1", JOB, "2", "model"]
+    killed.cluster.start("launcher", *command, **pace)
+    log = lambda name: (killed.folder / "logs" / name).read_text(errors="replace")  # noqa: E731
+    wait_until("checkpoints", killed.points, context=killed.cluster.logs)
+    for rank in (0, 1):
+        pid = int((killed.folder / ("trainer.%d.pid" % rank)).read_text())
+        os.kill(pid, 9)
+    assert killed.cluster.expect("launcher")
+    assert killed.saved() == expected, log("workerlog.0")
+    assert "goes on from checkpoint" not in log("workerlog.0")
