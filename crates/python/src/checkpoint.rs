@@ -142,7 +142,8 @@ impl PyCheckpoints {
         let resumed = match (&program.distributed, server_op(&program)) {
             (Some(job), None) => {
                 let cluster = cluster()?;
-                py.detach(|| self.0.resume_trainer(JobScope { cluster, scope, job }, &program))
+                let of = JobScope { cluster, scope, job };
+                py.detach(|| self.0.resume_trainer(of, &program))
             }
             (Some(_), Some(_)) => py.detach(|| self.0.resume(scope, &program, None)),
             (None, _) => py.detach(|| self.0.resume(scope, &program, Some(trainer_id))),

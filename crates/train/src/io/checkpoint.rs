@@ -150,8 +150,7 @@ impl Checkpoints {
             let serial = self.next(what.trainer_id);
             let about = job_about(KIND, cluster, job);
             let written = self.write(serial, what, about, |transaction| {
-                let scope = what.scope;
-                let of = JobScope { cluster, scope, job };
+                let of = JobScope { cluster, scope: what.scope, job };
                 let save = JobSave { of, layout: Layout::Each(MODEL), kind: KIND };
                 save.persistables_of(what.program, is_checkpoint_var, transaction)
             });

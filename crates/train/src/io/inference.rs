@@ -94,7 +94,8 @@ impl JobScope<'_> {
             job.placement.retain(|placed| saved.find_var(0, &placed.origin).is_some());
             job.lookup_table = job.lookup_table.filter(|table| saved.find_var(0, table).is_some());
             let of = JobScope { job: &job, ..self };
-            JobSave { of, layout: Layout::new(params), kind: KIND }.persistables(saved, transaction)
+            let layout = Layout::new(params);
+            JobSave { of, layout, kind: KIND }.persistables(saved, transaction)
         })
     }
 }

@@ -113,8 +113,8 @@ impl Checkpoints {
 
     /// Like [`Checkpoints::resume`], for a trainer of a job. In a job that recovers, a restarted trainer
     /// continues from the checkpoint that it first began from: everything after that is in the journal.
-    pub fn resume_trainer(&self, vars: JobScope<'_>, program: &Program) -> Result<Resumed> {
-        let JobScope { cluster, scope, job } = vars;
+    pub fn resume_trainer(&self, of: JobScope<'_>, program: &Program) -> Result<Resumed> {
+        let JobScope { cluster, scope, job } = of;
         cluster.join(job);
         let mut resumed = Resumed::default();
         let words = cluster.decides(&self.folder_name(), &mut || {
