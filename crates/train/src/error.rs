@@ -116,6 +116,12 @@ pub enum Error {
     TooFarBack { event: u64 },
 
     #[error(
+        "the servers have kept no cut since cut {cut}, and {} MiB are held here to go back to it: their logs say why \
+         (a full disk?); mend that and start the job again, it goes on from cut {cut}", n_bytes >> 20
+    )]
+    NoCutIsKept { n_bytes: usize, cut: u64 },
+
+    #[error(
         "{what} would take {} MiB on a server, at most {} are possible: start the job without \
          --snapshot_dir, or {hint}", n_bytes >> 20, n_bytes_max >> 20
     )]

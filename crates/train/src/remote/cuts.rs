@@ -17,6 +17,8 @@ use crate::recover::LocalState;
 const REDO_BYTES: usize = 128 << 20;
 /// With more to redo than this, training waits for a cut.
 const REDO_BYTES_MAX: usize = 1 << 30;
+/// With more than this, something is wrong on the servers (a full disk), and it does not get better by waiting.
+const REDO_BYTES_END: usize = 4 << 30;
 /// What servers keep of a trainer must fit into a message of theirs.
 const KEPT_BYTES_MAX: usize = 448 << 20;
 /// How often a thread that waits for a cut looks.
@@ -269,6 +271,9 @@ impl Cluster {
         self.want_cut()?;
         let waits_for_rounds =
             self.timeline().of_job().is_some_and(|(job, _)| job.mode.waits_for_all());
+        if n_bytes >= REDO_BYTES_END {
+            return Err(Error::NoCutIsKept { n_bytes, cut: self.cuts().complete });
+        }
         // Where trainers keep step, a cut comes with the next rounds, and not without them.
         match n_bytes < REDO_BYTES_MAX || waits_for_rounds {
             true => Ok(()),
