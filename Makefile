@@ -60,7 +60,7 @@ ifeq ($(TARGET),all)
 	$(MAKE) kills
 endif
 
-kills: $(VENV)/ready  ## Kills processes of real jobs, and cuts off machines (as root), and compares what the jobs save
+kills: $(VENV)/ready  ## Kills processes of real jobs, fills their disks and cuts off machines (as root), and compares what the jobs save
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet --locked
 	$(VENV)/bin/python $(RIG)/kills.py --mode sync --source dataset --kills $$(($(KILLS) * 2 / 5)) --seed $(SEED)
 	$(VENV)/bin/python $(RIG)/kills.py --mode sync --source run --kills $$(($(KILLS) * 2 / 5)) --seed $(SEED)
@@ -69,6 +69,7 @@ kills: $(VENV)/ready  ## Kills processes of real jobs, and cuts off machines (as
 	    $(VENV)/bin/python $(RIG)/kills.py --mode $$mode --source $$source --kills $$(($(KILLS) / 10)) --seed $(SEED) || exit 1; \
 	done; done
 	$(VENV)/bin/python $(RIG)/saves.py --kills $$(($(KILLS) / 5)) --seed $(SEED)
+	$(VENV)/bin/python $(RIG)/faults.py --rounds $$(($(KILLS) / 100))
 	if [ "$$(id -u)" = 0 ] && command -v ip > /dev/null; then \
 	    $(VENV)/bin/python $(RIG)/machines.py --mode sync --jobs $$(($(KILLS) / 50)) --seed $(SEED); \
 	else echo "machines.py is skipped: it needs root and iproute2"; fi

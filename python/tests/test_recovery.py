@@ -19,8 +19,10 @@ QUICK_STEPS = 1500
 class Job:
     """Two servers and two trainers that a launcher starts, and starts again."""
 
-    def __init__(self, folder, mode, snapshots=True, n_servers=2, **variables):
+    def __init__(self, folder, mode, snapshots=True, n_servers=2, prepare=None, **variables):
         folder.mkdir()
+        if prepare:
+            prepare(folder)
         self.folder, self.mode, self.snapshots, self.n_servers = folder, mode, snapshots, n_servers
         self.n_steps = STEPS if mode == "sync" else QUICK_STEPS
         self.variables = variables

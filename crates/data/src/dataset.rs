@@ -3,7 +3,7 @@
 mod shuffles;
 mod starts;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -28,7 +28,7 @@ pub struct Dataset {
     /// Samples that an earlier process held here and that nobody needs any more.
     n_gone: Option<u64>,
     /// Where the last global shuffle has kept its samples.
-    share: Option<PathBuf>,
+    share: Option<Arc<Path>>,
     /// What was there before values of slots were mixed.
     original: Option<Arc<Memory>>,
     loading: Option<Loading>,

@@ -106,7 +106,7 @@ pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
     Ok(Role { kind, id: id.map_err(cloud)?, n_trainers, servers, trainers: Vec::new() })
 }
 
-/// The same where a script may also run alone: `None` if no variable says what this process is.
+/// The role of this process, where a script may also run alone: `None` if no variable says it.
 pub fn in_a_job(var: &dyn Fn(&str) -> Option<String>) -> Result<Option<Role>> {
     match Vars(var).first(env::ROLE) {
         Some(_) => from_environment(var).map(Some),

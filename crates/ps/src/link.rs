@@ -481,7 +481,7 @@ mod tests {
         next.connected(Millis(2));
         assert_eq!(sent(&mut next), [(0, "Hello")]);
         assert_eq!((next.term().base, next.is_settled()), (Some(0), true));
-        let notice = Notice { due: None, kept: vec![0, 1] };
+        let notice = Notice { due: None, kept: vec![0, 1], wishes: 2 };
         next.received(Millis(3), QUESTION, notice.clone().into());
         assert_eq!(*next.notice(), notice);
     }

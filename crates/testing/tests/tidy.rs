@@ -209,6 +209,17 @@ fn the_pure_crates_touch_no_file_thread_or_clock() {
     none("`tensor` and `program` compute and do nothing else", found);
 }
 
+/// The machine's clock may jump. What waits, expires or is measured uses a clock that does not.
+#[test]
+fn only_log_lines_read_the_wall_clock() {
+    let shipped = |name: &str| {
+        name.contains("/src/")
+            && !name.starts_with("crates/testing/")
+            && name != "crates/ps/src/lines.rs"
+    };
+    none("a clock that may jump", uses(&["SystemTime", "UNIX_EPOCH"], shipped));
+}
+
 #[test]
 fn nothing_is_left_behind() {
     let words = [

@@ -110,6 +110,12 @@ pub enum Error {
     BadState(&'static str),
 
     #[error(
+        "later cuts are damaged, so the job goes back to event {event} of this script, which this process \
+         does not remember: it ends, and can go on when it is started again"
+    )]
+    TooFarBack { event: u64 },
+
+    #[error(
         "{what} would take {} MiB on a server, at most {} are possible: start the job without \
          --snapshot_dir, or {hint}", n_bytes >> 20, n_bytes_max >> 20
     )]

@@ -14,6 +14,11 @@ impl Replicas {
         self.0.lock().even_if_poisoned()
     }
 
+    /// Whether nobody else has them.
+    pub(crate) fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
     /// Whether both are the same variables.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -92,6 +92,21 @@ impl Scope {
         }))
     }
 
+    /// Whether somebody has it, or a scope inside of it, beside the handles of each that `n_own` says
+    /// the caller has.
+    pub(crate) fn is_held(&self, n_own: &dyn Fn(&Scope) -> usize) -> bool {
+        let lists_this = |parent: &Scope| parent.kids().iter().any(|kid| kid.id() == self.id());
+        self.is_held_beside(usize::from(self.parent().is_some_and(lists_this)), n_own)
+    }
+
+    /// `n_listed`: the handles that the scope around it has.
+    fn is_held_beside(&self, n_listed: usize, n_own: &dyn Fn(&Scope) -> usize) -> bool {
+        let kids = self.kids();
+        // Each scope inside has this one.
+        let n_known = n_own(self) + n_listed + kids.len();
+        Arc::strong_count(&self.0) > n_known || kids.iter().any(|kid| kid.is_held_beside(1, n_own))
+    }
+
     /// From now on, or no longer, changes of this scope's own variables are noted.
     pub(crate) fn watch(&self, is_on: bool) {
         self.0.is_watched.store(is_on, Ordering::Relaxed);

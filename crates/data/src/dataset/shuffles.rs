@@ -1,6 +1,6 @@
 //! Another order of the samples in memory.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Dataset;
@@ -55,15 +55,13 @@ impl Dataset {
     /// Like [`Dataset::global_shuffle`], and keeps the samples of this trainer in a file, so that a
     /// new process can read them ([`Dataset::take_kept`]).
     ///
-    /// Returns when all trainers have their files. If trainers do this again because one of them
-    /// died meanwhile, they use their files, or exchange again if a file is missing. Also returns
-    /// the file of the shuffle before, which is only needed by a process that goes back behind this
-    /// one.
+    /// Returns when all trainers have their files. Trainers that do it again, because one of them
+    /// died meanwhile, trade again if a file is missing, and use their files if none is.
     pub fn global_shuffle_kept(
         &mut self,
         exchange: Option<&dyn Exchange>,
         path: &Path,
-    ) -> Result<Option<PathBuf>> {
+    ) -> Result<()> {
         self.only_in_memory("global shuffle", "global_shuffle")?;
         self.loaded()?;
         let (facts, slots) = (self.facts(), self.settings.slots.clone());
@@ -74,7 +72,8 @@ impl Dataset {
             let n_missing = exchange.map_or(Ok(missing), |all| n_missing(all, missing))?;
             if let (0, Some((head, memory))) = (n_missing, kept) {
                 self.hold(memory, head.n_unmerged);
-                return Ok(self.share.replace(path.to_path_buf()));
+                self.share = Some(path.into());
+                return Ok(());
             }
             let (memory, n_unmerged) = self.shuffled(exchange)?;
             let head = Head { facts, n_samples: memory.len() as u64, n_unmerged };
@@ -86,8 +85,8 @@ impl Dataset {
     /// the dataset must hold what it held before that shuffle.
     ///
     /// A file that is not there was removed because a later one took its place. Then the dataset only
-    /// counts its samples ([`SampleCounts`]), until it takes that one. Returns the file before, as above.
-    pub fn take_kept(&mut self, path: &Path, held: SampleCounts) -> Result<Option<PathBuf>> {
+    /// counts its samples ([`SampleCounts`]), until it takes that one.
+    pub fn take_kept(&mut self, path: &Path, held: SampleCounts) -> Result<()> {
         self.only_in_memory("global shuffle", "global_shuffle")?;
         self.wait_loaded()?;
         match share::read(path, &self.facts(), &self.settings.slots)? {
@@ -99,7 +98,15 @@ impl Dataset {
                 (self.n_shuffled, self.n_unmerged) = (held.n_samples, held.n_unmerged);
             }
         }
-        Ok(self.share.replace(path.to_path_buf()))
+        self.share = Some(path.into());
+        Ok(())
+    }
+
+    /// The file that the last global shuffle has kept its samples in. When nobody else has this handle
+    /// any more, the dataset is gone or holds other samples; then only a process needs the file that
+    /// goes back behind that.
+    pub fn share(&self) -> Option<Arc<Path>> {
+        self.share.clone()
     }
 
     /// What it holds after a global shuffle.

@@ -20,6 +20,9 @@ pub struct Notice {
     pub due: Option<Due>,
     /// Cuts that are durable here, ascending.
     pub kept: Vec<u64>,
+    /// How often this server has wanted a cut, if it is not the one that leads: a trainer that hears of
+    /// it tells the one that does.
+    pub wishes: u64,
 }
 
 impl Body for Notice {
@@ -30,6 +33,7 @@ impl Body for Notice {
             out.u64(after);
         }
         out.numbers(&self.kept);
+        out.u64(self.wishes);
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
@@ -37,7 +41,7 @@ impl Body for Notice {
             true => Some(Due { cut: input.u64()?, after: input.u64()? }),
             false => None,
         };
-        Ok(Self { due, kept: input.numbers()? })
+        Ok(Self { due, kept: input.numbers()?, wishes: input.u64()? })
     }
 }
 
@@ -49,6 +53,7 @@ mod tests {
     #[test]
     fn survives_the_wire() {
         answer_survives(Notice::default());
-        answer_survives(Notice { due: Some(Due { cut: 3, after: 70 }), kept: vec![1, 2] });
+        let due = Some(Due { cut: 3, after: 70 });
+        answer_survives(Notice { due, kept: vec![1, 2], wishes: 5 });
     }
 }

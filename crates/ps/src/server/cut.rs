@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::Progress;
 use super::kept::{Kept, Protocol, add_entry};
+use super::work::OfCuts;
 use super::{Change, CutRecord, Purpose, Server, Task, Written};
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::message::{Cut, Notice, Push};
@@ -114,9 +115,19 @@ impl Cuts {
         self.states = states;
     }
 
-    /// This one turned out to be damaged.
-    pub(super) fn forget_one(&mut self, damaged: u64) {
-        self.kept.retain(|&cut| cut != damaged);
+    /// One turned out to be damaged: these can still be brought back.
+    pub(super) fn only(&mut self, whole: &[u64]) {
+        self.kept.retain(|cut| whole.contains(cut));
+    }
+
+    /// A cut is durable; `whole` are all that can be brought back.
+    fn add(&mut self, cut: u64, complete: u64, whole: &[u64]) {
+        self.kept.retain(|&kept| kept >= complete);
+        self.kept.push(cut);
+        // Should those be damaged somewhere, all go back to the newest that is not.
+        let older: Vec<u64> = whole.iter().copied().filter(|&cut| cut < complete).collect();
+        let newest = older.len().saturating_sub(OLDER_MAX);
+        self.kept.splice(0..0, older[newest..].iter().copied());
     }
 
     /// Keeps a journal for the next cut.
@@ -249,13 +260,12 @@ impl Server {
         self.run(Purpose::WriteCut(self.ticked), Task::WriteCut(record));
     }
 
-    pub(super) fn cut_written(&mut self, now: Millis, ms: u64, written: Result<Written, Refusal>) {
+    pub(super) fn cut_written(&mut self, now: Millis, ms: u64, written: OfCuts<Written>) {
         let Some(writing) = self.cuts.writing.take() else { return };
         let Writing { cut, complete, journal } = writing;
-        match written {
+        match written.result {
             Ok(Written { bytes }) => {
-                self.cuts.kept.retain(|&kept| kept >= complete);
-                self.cuts.kept.push(cut);
+                self.cuts.add(cut, complete, &written.whole);
                 self.stats.cuts += 1;
                 self.stats.cut_bytes += bytes;
                 self.stats.cut_ms = ms;
@@ -272,7 +282,8 @@ impl Server {
 
     /// What trainers are told about cuts.
     pub(super) fn notice(&self) -> Notice {
-        Notice { due: self.schedule.due(), kept: self.cuts.kept.clone() }
+        let wishes = self.schedule.wishes();
+        Notice { due: self.schedule.due(), kept: self.cuts.kept.clone(), wishes }
     }
 
     pub(super) fn tell_notice(&mut self, conn: ConnId) {
@@ -300,5 +311,17 @@ mod tests {
         assert_eq!((cuts.kept().len(), cuts.kept().last()), (OLDER_MAX, Some(&150)));
         cuts.forget_after(143);
         assert_eq!((cuts.kept(), cuts.begun()), (&[143][..], 143));
+    }
+
+    #[test]
+    fn some_cuts_before_a_complete_one_are_remembered() {
+        let mut cuts = Cuts::of(vec![5]);
+        cuts.add(6, 5, &[1, 2, 3, 4, 5, 6]);
+        assert_eq!(cuts.kept(), [1, 2, 3, 4, 5, 6]);
+        let all: Vec<u64> = (0..20).collect();
+        cuts.add(19, 15, &all);
+        assert_eq!(cuts.kept(), [7, 8, 9, 10, 11, 12, 13, 14, 19]);
+        cuts.only(&[3, 9, 10]);
+        assert_eq!(cuts.kept(), [9, 10]);
     }
 }

@@ -23,7 +23,9 @@ pub(super) struct Schedule {
     /// The last cut that trainers were told to go for.
     gone: Option<u64>,
     is_wanted: bool,
-    /// When the next one is due. Set when it is first looked at.
+    /// How often this server has wanted one and does not lead.
+    wishes: u64,
+    /// When the next one is due; set when somebody looks.
     next: Option<Millis>,
     /// No cut before this time, even if a trainer wants one.
     not_before: Millis,
@@ -45,6 +47,15 @@ impl Schedule {
         self.attempt.as_ref().map(|attempt| attempt.due)
     }
 
+    pub(super) fn wishes(&self) -> u64 {
+        self.wishes
+    }
+
+    /// Of the next term: what was wanted still is.
+    pub(super) fn anew(&self) -> Self {
+        Self { is_wanted: self.is_wanted, wishes: self.wishes, ..Self::default() }
+    }
+
     /// This trainer takes no part any more.
     pub(super) fn excuse(&mut self, trainer: TrainerId) {
         if let Some(attempt) = &mut self.attempt {
@@ -54,9 +65,15 @@ impl Schedule {
 }
 
 impl Server {
-    /// A cut would be welcome.
+    /// A cut would be welcome. A server that does not lead has its trainers tell the one that does.
     pub fn want_cut(&mut self) {
-        self.schedule.is_wanted = true;
+        match self.config.is_lead {
+            true => self.schedule.is_wanted = true,
+            false => {
+                self.schedule.wishes += 1;
+                self.tell_all();
+            }
+        }
     }
 
     /// A trainer is at a boundary, with everything served.

@@ -306,6 +306,7 @@ impl Server {
         match &self.failure {
             Some(failure) if self.members.all_told() => Some(End::Failed(failure.clone())),
             Some(_) => None,
+            None if self.terms.is_over() => Some(End::Completed),
             None if !self.members.all_gone() || !self.is_serving() => None,
             None => match self.members.lost() {
                 Some(trainer) if !(self.config.go_on && self.members.anybody_completed()) => {
@@ -359,7 +360,7 @@ impl Server {
             (Some(Purpose::WriteCut(since)), Outcome::Written(written)) => {
                 self.cut_written(now, now.since(since), written);
             }
-            (Some(Purpose::RollBack), Outcome::Bytes(state)) => self.rolled_back(now, state),
+            (Some(Purpose::RollBack), Outcome::Loaded(loaded)) => self.rolled_back(now, loaded),
             (Some(Purpose::Recall(asker)), Outcome::Bytes(journal)) => {
                 self.recalled(asker, journal);
             }

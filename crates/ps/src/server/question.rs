@@ -102,7 +102,9 @@ impl Server {
             Outcome::Size(size) => Ok(self.stats_with(size).into()),
             Outcome::Served(served) => served.map(|()| Done.into()),
             Outcome::Checked(checked) => checked.map(|_| Done.into()),
-            Outcome::Begun(_) | Outcome::Written(_) | Outcome::Bytes(_) => Ok(Done.into()),
+            Outcome::Begun(_) | Outcome::Written(_) | Outcome::Loaded(_) | Outcome::Bytes(_) => {
+                Ok(Done.into())
+            }
         };
         self.reply(asker.conn, asker.id, answer.unwrap_or_else(Reply::Refused));
     }

@@ -54,6 +54,8 @@ pub struct OnDisk {
     pub term: u64,
     /// Cuts that are whole, ascending.
     pub cuts: Vec<u64>,
+    /// The `state` of the record of the last of them; empty if it cannot be read.
+    pub state: Vec<u8>,
 }
 
 /// What a server holds. `train` implements it with the program's optimize blocks. Threads work on it at
@@ -108,6 +110,11 @@ pub trait Store: Send + Sync {
         Ok(OnDisk::default())
     }
 
+    /// Cuts that can be brought back now, ascending, as far as is known: the newest of them.
+    fn whole_cuts(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// Remembers the state as it is now as this cut: quick, whatever it holds. Nothing is under way; what
     /// changes from now on is not in the cut. A mark replaces one before it that was not written.
     fn mark(&self, _cut: u64) -> Result<(), Refusal> {
@@ -124,7 +131,7 @@ pub trait Store: Send + Sync {
     /// Makes the state that of a cut, and the term durable; returns the `state` of the cut's record. All
     /// cuts after it, and what is marked, are gone for ever when this returns: their numbers are used
     /// again. Takes long; nobody uses the store meanwhile. If it fails, all cuts are as they were, except
-    /// one that turned out to be damaged: that one is not listed again.
+    /// those that turned out to be damaged: they are not listed again.
     fn roll_back(&self, _cut: u64, _term: u64) -> Result<Vec<u8>, Refusal> {
         Err(no_cuts())
     }

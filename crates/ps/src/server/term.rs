@@ -6,19 +6,23 @@
 use std::collections::BTreeMap;
 
 use super::cut::Cuts;
-use super::due::Schedule;
 use super::greeting::Greeting;
-use super::kept::{self, Kept};
+use super::kept::{self, Gone, Kept};
 use super::meeting::Meetings;
 use super::members::Members;
 use super::round::Rounds;
 use super::staleness::Staleness;
 use super::trading::Trades;
-use super::{Action, Asker, Config, CutRecord, Purpose, Server, Store, Task};
+use super::work::OfCuts;
+use super::{Action, Asker, Config, CutRecord, OnDisk, Purpose, Server, Store, Task};
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::message::{Pong, Recalled, VarInfo};
 use crate::recovery::{Term, TermState};
 use crate::refusal::Refusal;
+
+/// For so long a server that was started again waits for trainers if all were through: one may not have
+/// heard of the end, or may be started again as well.
+const OVER_MS: u64 = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Terms {
@@ -26,6 +30,10 @@ pub(super) struct Terms {
     /// Since when nothing is loaded, while nothing is.
     opened: Millis,
     loading: Option<Loading>,
+    /// The last cut on disk, if all trainers were gone by then and nobody has come since.
+    over: Option<u64>,
+    /// Nobody comes any more.
+    is_over: bool,
     /// What trainers gave to the base.
     states: BTreeMap<TrainerId, Vec<u8>>,
 }
@@ -42,6 +50,11 @@ struct Loading {
 impl Terms {
     pub(super) fn number(&self) -> u64 {
         self.term.number
+    }
+
+    /// Whether the job was over when this process started, and nobody has come.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// A connection broke.
@@ -76,9 +89,20 @@ impl Server {
         } else {
             // What it held in its last term is lost.
             server.terms.term = Term { number: on_disk.term.max(1) + 1, base: None };
+            server.terms.over = server.over_at(&on_disk);
             server.cuts = Cuts::of(on_disk.cuts);
         }
         Ok(server)
+    }
+
+    /// The last cut, if all trainers were gone by then.
+    fn over_at(&self, on_disk: &OnDisk) -> Option<u64> {
+        let gone = Kept::from_bytes(&on_disk.state).ok()?.protocol.gone;
+        let is_gone = |id: u32| gone.iter().any(|(trainer, _)| trainer.0 == id);
+        let all_gone = (0..self.config.n_trainers).all(is_gone);
+        // If all have merely left, somebody will go on with it.
+        let has_completed = gone.iter().any(|(_, how)| *how == Gone::Completed);
+        on_disk.cuts.last().copied().filter(|_| all_gone && has_completed)
     }
 
     /// Whether trainers can be served.
@@ -147,7 +171,7 @@ impl Server {
         self.inform(line);
         let waiting = self.terms.loading.take().map_or_else(Vec::new, |loading| loading.greetings);
         self.terms.term = Term { number, base: None };
-        self.terms.opened = now;
+        (self.terms.opened, self.terms.over) = (now, None);
         waiting.into_iter().for_each(|greeting| self.refuse_term(greeting));
         for (conn, trainer) in self.members.conns() {
             let term_state = self.term_state(trainer, self.members.incarnation(trainer));
@@ -171,13 +195,13 @@ impl Server {
         self.units = None;
         self.terms.states.clear();
         self.cuts.forget_term();
-        self.schedule = Schedule::default();
+        self.schedule = self.schedule.anew();
         self.running.values_mut().for_each(|purpose| *purpose = Purpose::Stale);
     }
 
     /// The base of this term is known.
     fn load(&mut self, base: u64, greeting: Greeting) {
-        self.terms.term.base = Some(base);
+        (self.terms.term.base, self.terms.over) = (Some(base), None);
         // Those after it will never be asked for: not all servers have them.
         self.cuts.forget_after(base);
         self.terms.loading = Some(Loading { is_begun: false, greetings: vec![greeting] });
@@ -204,27 +228,37 @@ impl Server {
     }
 
     /// The base was loaded.
-    pub(super) fn rolled_back(&mut self, now: Millis, state: Result<Vec<u8>, Refusal>) {
+    pub(super) fn rolled_back(&mut self, now: Millis, loaded: OfCuts<Vec<u8>>) {
         let Some(loading) = self.terms.loading.take() else { return };
         let Term { number, base } = self.terms.term;
         let base = base.unwrap_or_default();
-        let kept = state.and_then(|state| {
-            Kept::from_bytes(&state).map_err(|error| Refusal::Failed(error.to_string()))
+        let OfCuts { result, mut whole } = loaded;
+        let kept = result.and_then(|state| {
+            // What cannot be understood is of no use, however whole it is.
+            let kept = Kept::from_bytes(&state).inspect_err(|_| whole.retain(|&cut| cut != base));
+            kept.map_err(|error| Refusal::Failed(error.to_string()))
         });
         match kept {
             Ok(kept) => {
                 self.restore(now, kept);
                 self.inform(format!("at cut {base}: term {number} goes on from there"));
+                loading
+                    .greetings
+                    .into_iter()
+                    .for_each(|greeting| self.greet_in_term(now, greeting));
             }
             Err(refusal) => {
-                self.warn(format!("cut {base} cannot be loaded: {refusal}"));
-                self.cuts.forget_one(base);
+                let next = match whole.contains(&base) {
+                    true => "it is tried again",
+                    false => "everybody goes back to the newest cut that is whole on all servers",
+                };
+                self.warn(format!("cut {base} cannot be loaded: {refusal}; {next}"));
+                self.cuts.only(&whole);
                 self.terms.term.base = None;
                 self.terms.opened = now;
+                // They decide what is to be loaded now.
+                loading.greetings.into_iter().for_each(|greeting| self.refuse_term(greeting));
             }
-        }
-        for greeting in loading.greetings {
-            self.greet_in_term(now, greeting);
         }
     }
 
@@ -270,6 +304,15 @@ impl Server {
         let Terms { term, loading, opened, .. } = &self.terms;
         let waited = now.since(*opened);
         let is_waiting = term.base.is_none() && loading.is_none() && self.failure.is_none();
+        if let Some(cut) = self.terms.over.filter(|_| is_waiting) {
+            if waited >= OVER_MS.min(self.config.recover_ms) && !self.terms.is_over {
+                self.terms.is_over = true;
+                self.inform(format!(
+                    "the job is over: all trainers were through at cut {cut}, and none has come for {waited} ms"
+                ));
+            }
+            return;
+        }
         if is_waiting && waited >= self.config.recover_ms {
             let line = format!("no trainer has come back for {waited} ms to go on from a cut");
             self.set_failure(Refusal::Failed(line));

@@ -73,9 +73,25 @@ pub(super) enum Outcome {
     Values(Result<Vec<Arc<Value>>, Refusal>),
     Rows(Result<Tensor, Refusal>),
     Size(Size),
-    Written(Result<Written, Refusal>),
-    /// What was kept with a cut, or a journal.
+    Written(OfCuts<Written>),
+    /// What was kept with a cut that was loaded.
+    Loaded(OfCuts<Vec<u8>>),
+    /// A journal.
     Bytes(Result<Vec<u8>, Refusal>),
+}
+
+/// What became of work on cuts.
+#[derive(Debug)]
+pub(super) struct OfCuts<T> {
+    pub(super) result: Result<T, Refusal>,
+    /// Cuts that can be brought back now, ascending.
+    pub(super) whole: Vec<u64>,
+}
+
+impl<T> OfCuts<T> {
+    fn new(store: &impl Store, result: Result<T, Refusal>) -> Self {
+        Self { result, whole: store.whole_cuts() }
+    }
 }
 
 impl Work {
@@ -114,8 +130,12 @@ impl Work {
             Task::Save(save) => Outcome::Served(store.save(&save)),
             Task::Size => Outcome::Size(store.size()),
             Task::Mark(cut) => Outcome::Served(store.mark(cut)),
-            Task::WriteCut(record) => Outcome::Written(store.write_cut(&record)),
-            Task::RollBack { cut, term } => Outcome::Bytes(store.roll_back(cut, term)),
+            Task::WriteCut(record) => {
+                Outcome::Written(OfCuts::new(store, store.write_cut(&record)))
+            }
+            Task::RollBack { cut, term } => {
+                Outcome::Loaded(OfCuts::new(store, store.roll_back(cut, term)))
+            }
             Task::Journal(cut) => Outcome::Bytes(store.journal(cut)),
         };
         Done { id: self.id, outcome }

@@ -1,7 +1,7 @@
 //! A server's disk: what was reported durable survives a crash; what was under way may be there, torn or
 //! lost, in any order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ps::server::{CutRecord, OnDisk};
 
@@ -46,7 +46,22 @@ pub struct Disk {
 impl Disk {
     /// What a process that starts finds.
     pub fn on_disk(&self) -> OnDisk {
-        OnDisk { term: self.term, cuts: self.whole().map(|(&cut, _)| cut).collect() }
+        let cuts = self.whole().map(|(&cut, _)| cut).collect();
+        let state = self.last().map_or_else(Vec::new, |file| file.record.state.clone());
+        OnDisk { term: self.term, cuts, state }
+    }
+
+    /// Cuts that will be there when what was begun is durable.
+    pub fn cuts(&self) -> Vec<u64> {
+        let mut cuts: BTreeSet<u64> = self.whole().map(|(&cut, _)| cut).collect();
+        for write in &self.under_way {
+            match write {
+                Write::Cut(file) => drop(cuts.insert(file.record.cut)),
+                Write::Delete(cut) => drop(cuts.remove(cut)),
+                Write::Term(_) => {}
+            }
+        }
+        cuts.into_iter().collect()
     }
 
     fn whole(&self) -> impl DoubleEndedIterator<Item = (&u64, &File)> {

@@ -222,6 +222,10 @@ impl Store for Book {
         Ok(self.disk().on_disk())
     }
 
+    fn whole_cuts(&self) -> Vec<u64> {
+        self.disk().cuts()
+    }
+
     fn mark(&self, cut: u64) -> Result<(), Refusal> {
         *self.marked.lock().expect("nobody failed") = Some((cut, self.ledger().clone()));
         Ok(())

@@ -4,7 +4,6 @@
 //! no trainer continues before all have theirs. So when the job goes back behind a shuffle, either
 //! all trainers have their files, or no trainer is beyond it and they exchange again.
 
-use std::fs;
 use std::path::PathBuf;
 
 use data::{Dataset, Exchange, SampleCounts};
@@ -18,7 +17,7 @@ pub fn global_shuffle(dataset: &mut Dataset, peers: &Peers) -> Result<()> {
     // Which samples there are is a part of what the event is.
     dataset.wait_loaded()?;
     let number = peers.cluster().next_shuffle();
-    let shuffled = peers.cluster().do_event(&mut Shuffle { dataset, peers, number, old: None });
+    let shuffled = peers.cluster().do_event(&mut Shuffle { dataset, peers, number });
     shuffled.map_err(|error| match error {
         Error::Data(_) | Error::Ended => error,
         // In the words of the script, which asked for a shuffle.
@@ -30,8 +29,6 @@ struct Shuffle<'a> {
     dataset: &'a mut Dataset,
     peers: &'a Peers,
     number: u64,
-    /// The file of the shuffle before.
-    old: Option<PathBuf>,
 }
 
 impl Shuffle<'_> {
@@ -61,10 +58,10 @@ impl ScriptEvent for Shuffle<'_> {
             return Ok(Vec::new());
         }
         let path = self.path()?;
-        let done = self.dataset.global_shuffle_kept(Some(self.peers), &path);
-        self.old = done.map_err(unwrapped)?;
-        let (mut answer, SampleCounts { n_samples, n_unmerged }) =
-            (Writer::default(), self.dataset.held());
+        self.dataset.global_shuffle_kept(Some(self.peers), &path).map_err(unwrapped)?;
+        self.peers.cluster().keeps_share(self.dataset.share());
+        let SampleCounts { n_samples, n_unmerged } = self.dataset.held();
+        let mut answer = Writer::default();
         answer.u64(n_samples);
         answer.u64(n_unmerged);
         Ok(answer.0)
@@ -73,14 +70,14 @@ impl ScriptEvent for Shuffle<'_> {
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
         let mut answer = Reader::new(answer);
         let held = SampleCounts { n_samples: answer.u64()?, n_unmerged: answer.u64()? };
-        // The job never goes back behind an event that is answered from the journal.
-        remove(self.dataset.take_kept(&self.path()?, held)?);
+        self.dataset.take_kept(&self.path()?, held)?;
+        self.peers.cluster().keeps_share(self.dataset.share());
         Ok(())
     }
 
     fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
-        let (rank, n_trainers, old) = (self.peers.rank(), self.peers.n_trainers(), self.old.take());
-        Some(Box::new(ShuffleAgain { rank, n_trainers, old }))
+        let (rank, n_trainers) = (self.peers.rank(), self.peers.n_trainers());
+        Some(Box::new(ShuffleAgain { rank, n_trainers }))
     }
 }
 
@@ -95,16 +92,10 @@ fn unwrapped(error: data::Error) -> Error {
     }
 }
 
-fn remove(file: Option<PathBuf>) {
-    // One that stays takes room, nothing more.
-    let _ = file.map(fs::remove_file);
-}
-
 /// A shuffle that this trainer is beyond: it has its samples.
 struct ShuffleAgain {
     rank: usize,
     n_trainers: usize,
-    old: Option<PathBuf>,
 }
 
 impl Repeat<Cluster> for ShuffleAgain {
@@ -118,9 +109,5 @@ impl Repeat<Cluster> for ShuffleAgain {
 
     fn n_bytes(&self) -> usize {
         0
-    }
-
-    fn forgotten(&mut self) {
-        remove(self.old.take());
     }
 }

@@ -14,15 +14,15 @@ pub fn examples() -> Vec<Vec<u8>> {
     let table = GeoTable { touched: vec![3], rows };
     let dense = [("w".to_string(), value.clone())].into();
     let state = LocalState {
-        scopes: vec![[("auc".to_string(), Value::from(Tensor::full([3000], 0i64)))].into()],
-        devices: vec![[("mean".to_string(), vec![value.into(), Value::Empty])].into()],
+        scopes: [(0, [("auc".to_string(), Value::from(Tensor::full([3000], 0i64)))].into())].into(),
+        devices: [(2, [("mean".to_string(), vec![value.into(), Value::Empty])].into())].into(),
         geo: Some(GeoState { n_steps: 3, dense, tables: [("t".to_string(), table)].into() }),
         ..LocalState::default()
     };
     let mut journal = Journal::default();
     let print = Print { kind: Kind::Run, names: 1, values: 2 };
-    journal.push(print, "fed x".to_string(), Outcome::Answer(vec![1, 2, 3]));
-    journal.push(print, "fed x".to_string(), Outcome::Error("no".to_string()));
+    journal.push(print, &|| "fed x".to_string(), Outcome::Answer(vec![1, 2, 3]));
+    journal.push(print, &|| "fed x".to_string(), Outcome::Error("no".to_string()));
     vec![state.to_bytes(), journal.part(0..2)]
 }
 

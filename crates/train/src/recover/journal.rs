@@ -29,12 +29,13 @@ pub(super) struct Journal {
     first: u64,
     entries: VecDeque<Entry>,
     n_bytes: usize,
+    /// The names in events, by their digest: most events look like the one before.
+    labels: HashMap<u64, String>,
 }
 
 #[derive(Debug)]
 struct Entry {
     print: Print,
-    label: String,
     outcome: Outcome,
 }
 
@@ -44,7 +45,7 @@ impl Entry {
             Outcome::Answer(bytes) => bytes.len(),
             Outcome::Error(text) => text.len(),
         };
-        answer + self.label.len() + 32
+        answer + 32
     }
 }
 
@@ -54,8 +55,9 @@ impl Journal {
         Self { first, ..Self::default() }
     }
 
-    pub(super) fn push(&mut self, print: Print, label: String, outcome: Outcome) {
-        let entry = Entry { print, label, outcome };
+    pub(super) fn push(&mut self, print: Print, label: &dyn Fn() -> String, outcome: Outcome) {
+        self.labels.entry(print.names).or_insert_with(label);
+        let entry = Entry { print, outcome };
         self.n_bytes += entry.n_bytes();
         self.entries.push_back(entry);
     }
@@ -82,15 +84,14 @@ impl Journal {
         let (start, end) = (at(first), at(events.end));
         body.u64(first);
         body.count(end.saturating_sub(start));
-        for Entry { print, label, outcome } in self.entries.range(start..end.max(start)) {
+        for Entry { print, outcome } in self.entries.range(start..end.max(start)) {
             body.u8(print.kind.code());
             body.u64(print.names);
             body.u64(print.values);
-            // Most events look like the one before: their names are written once.
             let is_new = labels.insert(print.names);
             body.u8(u8::from(is_new));
             if is_new {
-                body.str(label);
+                body.str(self.labels.get(&print.names).map_or("", String::as_str));
             }
             match outcome {
                 Outcome::Answer(bytes) => {
@@ -235,7 +236,7 @@ mod tests {
                 4 => Outcome::Error(format!("event {event} failed")),
                 _ => Outcome::Answer(event.to_le_bytes().to_vec()),
             };
-            journal.push(print, format!("names {}", event % 2), outcome);
+            journal.push(print, &|| format!("names {}", event % 2), outcome);
         }
     }
 

@@ -20,6 +20,7 @@ mod journal;
 mod print;
 mod redo;
 mod scopes;
+mod shares;
 mod state;
 mod timeline;
 

@@ -15,9 +15,6 @@ pub(crate) trait Repeat<World: ?Sized>: Send {
 
     /// The memory it takes to be able to.
     fn n_bytes(&self) -> usize;
-
-    /// The job never goes back behind it any more.
-    fn forgotten(&mut self) {}
 }
 
 /// A variable that a script changed between two events.
@@ -101,10 +98,7 @@ impl<World: ?Sized> Redo<World> {
         {
             self.n_bytes -= match self.entries.pop_front() {
                 Some((_, Entry::Written(written))) => written.value.as_ref().map_or(0, n_bytes),
-                Some((_, Entry::Event(mut repeat))) => {
-                    repeat.forgotten();
-                    repeat.n_bytes()
-                }
+                Some((_, Entry::Event(repeat))) => repeat.n_bytes(),
                 None => 0,
             };
         }

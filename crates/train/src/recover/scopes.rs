@@ -21,12 +21,14 @@ pub(crate) struct Uses<'a> {
     pub(crate) devices: Option<&'a Replicas>,
 }
 
-/// Scopes and devices in the order of their first use: a script that is run again uses its own in
-/// the same order.
+/// Scopes and devices, numbered in the order of their first use: a script that is run again uses its
+/// own in the same order. Those that nobody else has any more are forgotten.
 #[derive(Debug, Default)]
 pub(super) struct Scopes {
     scopes: Vec<Used>,
-    devices: Vec<Replicas>,
+    devices: Vec<(u64, Replicas)>,
+    n_scopes: u64,
+    n_devices: u64,
     job: Option<Arc<Distributed>>,
     /// Variables that servers have.
     placed: HashSet<String>,
@@ -34,6 +36,7 @@ pub(super) struct Scopes {
 
 #[derive(Debug)]
 struct Used {
+    number: u64,
     scope: Scope,
     /// Programs of the job ran here: what servers have is theirs.
     is_of_job: bool,
@@ -59,9 +62,10 @@ impl Scopes {
             used.is_run_in |= uses.job.is_some() && scope.id() == uses.scope.id();
         }
         if let Some(devices) = uses.devices
-            && !self.devices.iter().any(|known| known.is(devices))
+            && !self.devices.iter().any(|(_, known)| known.is(devices))
         {
-            self.devices.push(devices.clone());
+            self.devices.push((self.n_devices, devices.clone()));
+            self.n_devices += 1;
         }
     }
 
@@ -75,8 +79,9 @@ impl Scopes {
         if known.is_none() {
             let is_elsewhere = |name: &str| is_of_job && self.placed.contains(name);
             let before = Some(scope.own_vars(|name| !is_elsewhere(name)));
-            let (scope, is_run_in) = (scope.clone(), false);
-            self.scopes.push(Used { scope, is_of_job, is_run_in, before });
+            let (number, scope, is_run_in) = (self.n_scopes, scope.clone(), false);
+            self.scopes.push(Used { number, scope, is_of_job, is_run_in, before });
+            self.n_scopes += 1;
         }
         let used = &mut self.scopes[at];
         used.is_of_job |= is_of_job;
@@ -106,24 +111,45 @@ impl Scopes {
         written
     }
 
+    /// Forgets what only this list has.
+    fn forget_dropped(&mut self) {
+        self.devices.retain(|(_, devices)| !devices.is_alone());
+        let mut own: HashSet<u64> = self.scopes.iter().map(|used| used.scope.id()).collect();
+        // Those inside come after those around them, which they have.
+        for at in (0..self.scopes.len()).rev() {
+            let scope = &self.scopes[at].scope;
+            if !scope.is_held(&|scope| usize::from(own.contains(&scope.id()))) {
+                own.remove(&scope.id());
+                self.scopes.remove(at);
+            }
+        }
+    }
+
     /// Adds everything to a state.
-    pub(super) fn save(&self, state: &mut LocalState) {
-        let vars = |used: &Used| used.scope.own_vars(|name| !self.is_elsewhere(used, name));
-        state.scopes = self.scopes.iter().map(vars).collect();
-        state.devices = self.devices.iter().map(|devices| devices.lock().clone()).collect();
+    pub(super) fn save(&mut self, state: &mut LocalState) {
+        self.forget_dropped();
+        for used in &self.scopes {
+            let vars = used.scope.own_vars(|name| !self.is_elsewhere(used, name));
+            state.scopes.insert(used.number, vars);
+        }
+        for (number, devices) in &self.devices {
+            state.devices.insert(*number, devices.lock().clone());
+        }
     }
 
     fn is_elsewhere(&self, used: &Used, name: &str) -> bool {
         used.is_of_job && self.placed.contains(name)
     }
 
-    /// Makes everything what it was; what was not used yet gets what it had before its first use.
+    /// Makes everything what it was; what was not used yet gets what it had before its first use. What
+    /// the script does not have any more stays away.
     pub(super) fn restore(&self, state: &LocalState) -> Result<()> {
-        if state.scopes.len() > self.scopes.len() || state.devices.len() > self.devices.len() {
+        let last = state.scopes.last_key_value().map_or(0, |(number, _)| number + 1);
+        if last > self.n_scopes {
             return Err(Error::BadState("it has more scopes than the script"));
         }
-        for (at, used) in self.scopes.iter().enumerate() {
-            let vars = state.scopes.get(at).or(used.before.as_ref());
+        for used in &self.scopes {
+            let vars = state.scopes.get(&used.number).or(used.before.as_ref());
             let Some(vars) = vars else { continue };
             for name in used.scope.names() {
                 if !vars.contains_key(&name) && !self.is_elsewhere(used, &name) {
@@ -134,18 +160,20 @@ impl Scopes {
                 used.scope.write_own(name, |own| *own = value.clone());
             }
         }
-        for (at, devices) in self.devices.iter().enumerate() {
-            *devices.lock() = state.devices.get(at).cloned().unwrap_or_default();
+        for (number, devices) in &self.devices {
+            *devices.lock() = state.devices.get(number).cloned().unwrap_or_default();
         }
         Ok(())
     }
 
-    /// The job never goes back behind a cut that had this many scopes.
-    pub(super) fn forget_before(&mut self, n_scopes: usize) {
-        self.scopes.iter_mut().take(n_scopes).for_each(|used| used.before = None);
+    /// Nobody goes back behind a cut by which so many scopes had been used.
+    pub(super) fn forget_before(&mut self, n_scopes: u64) {
+        let known = self.scopes.iter_mut().filter(|used| used.number < n_scopes);
+        known.for_each(|used| used.before = None);
     }
 
-    pub(super) fn n_scopes(&self) -> usize {
-        self.scopes.len()
+    /// How many scopes were used so far.
+    pub(super) fn n_scopes(&self) -> u64 {
+        self.n_scopes
     }
 }

@@ -9,7 +9,7 @@ use super::redo::n_bytes;
 use crate::error::{Error, Result};
 
 /// The form of the bytes.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Where a script stood at a cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,10 +52,11 @@ pub(crate) struct LocalState {
     pub(crate) n_meetings: u64,
     pub(crate) n_trades: u64,
     pub(crate) sender: Sender,
-    /// For each scope, in the order of first use: the variables that servers do not have.
-    pub(crate) scopes: Vec<Vars>,
-    /// For each set of devices, in the same order.
-    pub(crate) devices: Vec<DeviceVars>,
+    /// Of each scope that the script still has, by the order of their first use: what servers do not
+    /// have.
+    pub(crate) scopes: BTreeMap<u64, Vars>,
+    /// Of each set of devices, likewise.
+    pub(crate) devices: BTreeMap<u64, DeviceVars>,
     pub(crate) geo: Option<GeoState>,
 }
 
@@ -82,7 +83,7 @@ pub(crate) struct GeoTable {
 impl LocalState {
     /// The variable that takes most of it, for messages.
     pub(crate) fn largest(&self) -> String {
-        let vars = self.scopes.iter().flatten().map(|(name, value)| (n_bytes(value), name));
+        let vars = self.scopes.values().flatten().map(|(name, value)| (n_bytes(value), name));
         let learnt = self.geo.iter().flat_map(|geo| {
             let dense = geo.dense.iter().map(|(name, d)| (d.bytes().len(), name));
             let tables = geo.tables.iter();
@@ -103,11 +104,13 @@ impl LocalState {
         to.u64(self.n_trades);
         to.u8(self.sender as u8);
         to.count(self.scopes.len());
-        for vars in &self.scopes {
+        for (number, vars) in &self.scopes {
+            to.u64(*number);
             write_map(&mut to, vars, Writer::value);
         }
         to.count(self.devices.len());
-        for vars in &self.devices {
+        for (number, vars) in &self.devices {
+            to.u64(*number);
             write_map(&mut to, vars, |to, values| to.values(values.iter()));
         }
         to.u8(u8::from(self.geo.is_some()));
@@ -141,12 +144,8 @@ impl LocalState {
         let (n_meetings, n_trades) = (from.u64()?, from.u64()?);
         let sender = Sender::ALL.get(usize::from(from.u8()?)).copied();
         let sender = sender.ok_or(Error::BadState("a sender of unknown kind"))?;
-        let scopes = (0..from.count()?).map(|_| read_map(&mut from, Reader::value)).collect();
-        let scopes: Result<_> = scopes;
-        let scopes = scopes?;
-        let devices = (0..from.count()?).map(|_| read_map(&mut from, Reader::values)).collect();
-        let devices: Result<_> = devices;
-        let devices = devices?;
+        let scopes = read_numbered(&mut from, Reader::value)?;
+        let devices = read_numbered(&mut from, Reader::values)?;
         let geo = match from.u8()? {
             0 => None,
             _ => Some(GeoState {
@@ -188,6 +187,14 @@ fn read_map<'a, T>(
     Ok(map)
 }
 
+fn read_numbered<'a, T>(
+    from: &mut Reader<'a>,
+    read: fn(&mut Reader<'a>) -> Result<T>,
+) -> Result<BTreeMap<u64, BTreeMap<String, T>>> {
+    let n = from.count()?;
+    (0..n).map(|_| Ok((from.u64()?, read_map(from, read)?))).collect()
+}
+
 fn read_table(from: &mut Reader<'_>) -> Result<GeoTable> {
     let n = from.count()?;
     let (touched, _) = from.take(n.saturating_mul(8))?.as_chunks::<8>();
@@ -208,11 +215,13 @@ mod tests {
             n_meetings: 4,
             n_trades: 2,
             sender: Sender::Stopped,
-            scopes: vec![
-                [("auc".to_string(), Value::from(Tensor::full([3000], 0i64)))].into(),
-                Vars::new(),
-            ],
-            devices: vec![[("mean".to_string(), vec![value.clone().into(), Value::Empty])].into()],
+            scopes: [
+                (0, [("auc".to_string(), Value::from(Tensor::full([3000], 0i64)))].into()),
+                (4, Vars::new()),
+            ]
+            .into(),
+            devices: [(1, [("mean".to_string(), vec![value.clone().into(), Value::Empty])].into())]
+                .into(),
             geo: Some(GeoState {
                 n_steps: 3,
                 dense: [("w".to_string(), value)].into(),

@@ -1,5 +1,6 @@
 //! The events of a trainer's script, as far as they count.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use program::Distributed;
@@ -8,6 +9,7 @@ use super::journal::{Answers, Journal, Outcome};
 use super::print::Print;
 use super::redo::{Redo, Redoing, Repeat};
 use super::scopes::{Scopes, Uses};
+use super::shares::Shares;
 use super::state::{LocalState, Position};
 use crate::error::{Error, Result};
 use crate::scope::Scope;
@@ -30,7 +32,8 @@ pub(crate) struct Timeline<World: ?Sized> {
     n_kept: usize,
     /// Where the script stood at cuts that may not be kept by all servers yet, oldest first.
     cuts: Vec<Cut>,
-    /// Where the next event starts, because a cut lies inside it.
+    shares: Shares,
+    /// The next event is done from here on, because a cut lies inside of it.
     from: Option<Vec<u8>>,
     /// The state that this process goes back to, until it is where it was.
     target: Option<LocalState>,
@@ -49,6 +52,7 @@ impl<World: ?Sized> Default for Timeline<World> {
             n_kept: 0,
             scopes: Scopes::default(),
             cuts: Vec::new(),
+            shares: Shares::default(),
             from: None,
             target: None,
         }
@@ -60,9 +64,11 @@ impl<World: ?Sized> Default for Timeline<World> {
 struct Cut {
     number: u64,
     position: Position,
-    n_scopes: usize,
-    /// Bytes of the journal up to there.
+    n_scopes: u64,
+    /// Of the journal up to there.
     n_journal: usize,
+    /// Files that are not needed behind it.
+    shares: Shares,
 }
 
 /// What a process that was started again has to catch up with.
@@ -113,7 +119,7 @@ impl<World: ?Sized> Timeline<World> {
         let position = &state.position;
         let mut answers = Answers::read(journal, position.event)?;
         if position.event < self.n_done {
-            return Err(Error::BadState("it is of a time before what this process was told"));
+            return Err(Error::TooFarBack { event: position.event });
         }
         for _ in 0..self.n_done {
             answers.next()?;
@@ -121,7 +127,7 @@ impl<World: ?Sized> Timeline<World> {
         self.journal = Journal::starting(position.event);
         (self.kept_journal, self.n_kept) = (position.event, journal.len());
         self.redo.forget_before(position);
-        self.cuts.clear();
+        self.cuts.drain(..).for_each(|cut| self.shares.put_back(cut.shares));
         self.replay = Some(Replay { answers, state });
         Ok(())
     }
@@ -154,16 +160,21 @@ impl<World: ?Sized> Timeline<World> {
 
     /// An event is about to use this; what the script changed before by itself is noted.
     pub(crate) fn enter(&mut self, uses: Option<&Uses<'_>>) {
+        self.note_written();
+        if let Some(uses) = uses {
+            self.scopes.add(uses);
+        }
+        self.is_in_event = true;
+    }
+
+    /// Notes what the script changed by itself until now.
+    fn note_written(&mut self) {
         self.scopes.watch(false);
         for written in self.scopes.written() {
             if self.replay.is_none() {
                 self.redo.written(self.n_done, written);
             }
         }
-        if let Some(uses) = uses {
-            self.scopes.add(uses);
-        }
-        self.is_in_event = true;
     }
 
     /// Whether the state of a replay must be restored here.
@@ -177,6 +188,7 @@ impl<World: ?Sized> Timeline<World> {
     /// The end of a replay: from now on events are done.
     pub(crate) fn end_replay(&mut self) {
         self.replay = None;
+        self.scopes.watch(!self.is_in_event);
     }
 
     /// Where an event must start, because a cut lies inside it.
@@ -188,7 +200,7 @@ impl<World: ?Sized> Timeline<World> {
     pub(crate) fn finish(
         &mut self,
         print: Print,
-        label: String,
+        label: &dyn Fn() -> String,
         outcome: Outcome,
         repeat: Option<Box<dyn Repeat<World>>>,
     ) {
@@ -213,7 +225,7 @@ impl<World: ?Sized> Timeline<World> {
     }
 
     /// What only this trainer has, apart from what [`crate::remote`] adds.
-    pub(crate) fn state(&self, inside: Option<Vec<u8>>) -> LocalState {
+    pub(crate) fn state(&mut self, inside: Option<Vec<u8>>) -> LocalState {
         let mut state = LocalState { position: self.position(inside), ..LocalState::default() };
         self.scopes.save(&mut state);
         state
@@ -231,8 +243,9 @@ impl<World: ?Sized> Timeline<World> {
 
     /// This trainer has taken part in a cut, with so many bytes of its journal.
     pub(crate) fn took_part(&mut self, number: u64, position: Position, n_part: usize) {
-        let n_journal = self.n_kept + n_part;
-        self.cuts.push(Cut { number, position, n_scopes: self.scopes.n_scopes(), n_journal });
+        let (n_journal, n_scopes) = (self.n_kept + n_part, self.scopes.n_scopes());
+        let shares = self.shares.take_dropped();
+        self.cuts.push(Cut { number, position, n_scopes, n_journal, shares });
     }
 
     /// The server that keeps this trainer's journal has kept this cut.
@@ -246,11 +259,23 @@ impl<World: ?Sized> Timeline<World> {
     /// All servers have kept this cut: nobody goes back further.
     pub(crate) fn kept_by_all(&mut self, number: u64) {
         let Some(at) = self.cuts.iter().position(|cut| cut.number == number) else { return };
-        if let Some(Cut { position, n_scopes, .. }) = self.cuts.drain(..=at).next_back() {
+        for Cut { position, n_scopes, shares, .. } in self.cuts.drain(..=at) {
             self.redo.forget_before(&position);
             self.journal.forget_before(position.event);
             self.scopes.forget_before(n_scopes);
+            shares.remove();
         }
+    }
+
+    /// A dataset holds samples that are in this file as well.
+    pub(crate) fn shares(&mut self, file: Arc<Path>) {
+        self.shares.add(file);
+    }
+
+    /// Nobody goes back any more.
+    pub(crate) fn end(&mut self) {
+        self.cuts.drain(..).for_each(|cut| cut.shares.remove());
+        self.shares.take_dropped().remove();
     }
 
     /// The job has gone back to a cut.
@@ -269,12 +294,13 @@ impl<World: ?Sized> Timeline<World> {
         let position = &state.position;
         let is_known = position.event <= self.n_done && self.redo.reaches(position);
         if !is_known && self.replay.is_none() {
-            return Err(Error::BadState("it is of a time that this process does not remember"));
+            return Err(Error::TooFarBack { event: position.event });
         }
         // Numbers of cuts that were gone back behind are given again.
-        self.cuts.clear();
+        self.cuts.drain(..).for_each(|cut| self.shares.put_back(cut.shares));
         self.kept_journal = position.event;
-        self.scopes.watch(false);
+        // The script may have done something since its last event.
+        self.note_written();
         self.scopes.restore(state)?;
         let is_inside = position.event == self.n_done && position.inside.is_some();
         self.from = position.inside.clone().filter(|_| is_inside);
@@ -325,5 +351,132 @@ impl<World: ?Sized> Undone<World> {
         tell: &mut dyn FnMut(Redoing) -> Result<()>,
     ) -> Result<()> {
         self.redo.repeat(world, position, tell)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tensor::{Tensor, Value};
+
+    use super::super::print::Kind;
+    use super::*;
+
+    /// Has a scope, as a run that is to be done again.
+    struct Run(#[allow(dead_code)] Scope);
+
+    impl Repeat<()> for Run {
+        fn repeat(&mut self, _: &(), _: Option<&[u8]>) -> Result<()> {
+            Ok(())
+        }
+
+        fn n_bytes(&self) -> usize {
+            0
+        }
+    }
+
+    const RUN: Print = Print { kind: Kind::Run, names: 1, values: 1 };
+
+    fn uses(scope: &Scope) -> Uses<'_> {
+        Uses { scope, job: None, devices: None }
+    }
+
+    /// An event that is done now.
+    fn act(timeline: &mut Timeline<()>, scope: &Scope) {
+        assert_eq!(timeline.begin(RUN, &String::new).unwrap(), Begun::Now);
+        timeline.enter(Some(&uses(scope)));
+        let repeat = Some(Box::new(Run(scope.clone())) as _);
+        timeline.finish(RUN, &String::new, Outcome::Answer(Vec::new()), repeat);
+    }
+
+    /// The job goes back to a cut, and what came after it is done again.
+    fn go_back(timeline: &mut Timeline<()>, state: &LocalState) {
+        timeline.restore(state).unwrap();
+        let mut undone = timeline.redo();
+        undone.repeat(&(), &state.position, &mut |_| Ok(())).unwrap();
+        timeline.redone(undone);
+    }
+
+    fn set(scope: &Scope, value: f32) {
+        scope.set("x", Tensor::full([1], value));
+    }
+
+    fn found(scope: &Scope) -> Option<f64> {
+        scope.get("x").as_ref().and_then(Value::tensor).map(|tensor| tensor.get_f64(0))
+    }
+
+    /// Between the last event that was answered from the journal and the first that is done.
+    #[test]
+    fn what_a_script_writes_right_after_a_replay_comes_back() {
+        let (first, scope) = (&mut Timeline::default(), Scope::new());
+        act(first, &scope);
+        let (state, journal) = (first.state(None), first.journal_part());
+        let (second, scope) = (&mut Timeline::default(), Scope::new());
+        second.begin_at(state.clone(), &journal).unwrap();
+        assert!(matches!(second.begin(RUN, &String::new).unwrap(), Begun::Past(_)));
+        second.enter(Some(&uses(&scope)));
+        second.leave();
+        assert!(second.is_restored_here());
+        second.restore(&state).unwrap();
+        second.end_replay();
+        set(&scope, 2.0);
+        act(second, &scope);
+        go_back(second, &state);
+        assert_eq!(found(&scope), Some(2.0));
+    }
+
+    /// The job may go back while a script asks for something that is no event.
+    #[test]
+    fn what_a_script_wrote_since_its_last_event_comes_back() {
+        let (timeline, scope) = (&mut Timeline::default(), Scope::new());
+        set(&scope, 1.0);
+        act(timeline, &scope);
+        let state = timeline.state(None);
+        set(&scope, 2.0);
+        go_back(timeline, &state);
+        assert_eq!(found(&scope), Some(2.0));
+        act(timeline, &scope);
+        set(&scope, 3.0);
+        go_back(timeline, &state);
+        assert_eq!(found(&scope), Some(3.0));
+        go_back(timeline, &state);
+        assert_eq!(found(&scope), Some(3.0));
+    }
+
+    #[test]
+    fn scopes_that_a_script_dropped_are_not_kept() {
+        let (timeline, scope) = (&mut Timeline::<()>::default(), Scope::new());
+        for value in [1.0, 2.0, 3.0] {
+            let own = Scope::new();
+            set(&own, value);
+            act(timeline, &own);
+        }
+        act(timeline, &scope);
+        set(&scope, 4.0);
+        assert_eq!(timeline.state(None).scopes.len(), 4, "they are needed to do events again");
+        timeline.took_part(1, timeline.position(None), 0);
+        timeline.kept_by_all(1);
+        let state = timeline.state(None);
+        assert_eq!(state.scopes.len(), 1);
+        set(&scope, 5.0);
+        act(timeline, &scope);
+        timeline.restore(&state).unwrap();
+        assert_eq!(found(&scope), Some(4.0), "it is the same scope as before");
+    }
+
+    /// A scope and those inside of it have each other.
+    #[test]
+    fn a_scope_is_dropped_with_those_inside_of_it() {
+        let timeline = &mut Timeline::<()>::default();
+        let outer = Scope::new();
+        let (inner, other) = (outer.new_scope(), outer.new_scope());
+        [&inner, &other, &outer].into_iter().for_each(|scope| act(timeline, scope));
+        timeline.took_part(1, timeline.position(None), 0);
+        timeline.kept_by_all(1);
+        drop(other);
+        assert_eq!(timeline.state(None).scopes.len(), 2, "nobody can name the other one");
+        drop(outer);
+        assert_eq!(timeline.state(None).scopes.len(), 2, "its variables are seen from inside");
+        drop(inner);
+        assert_eq!(timeline.state(None).scopes.len(), 0);
     }
 }

@@ -30,12 +30,13 @@ impl Cluster {
     fn finish(&self, scope: Option<&Scope>) -> Result<()> {
         let done = self.do_event(&mut Completing { cluster: self, scope, completes: true });
         self.state().is_over = true;
-        match done.is_ok() && self.recovers() {
-            // It stayed for a cut. Servers must know that it stays no longer.
+        // It stayed for a cut; servers must know that it does not any more.
+        let has_stayed = done.is_ok() && self.recovers();
+        match has_stayed {
             true => self.leave(),
             false => self.close(),
         }
-        self.recovery().end();
+        self.recovery().end(has_stayed);
         done
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Cuts {
     complete: u64,
     /// It has asked for one since.
     is_wanted: bool,
+    /// Of each server: how often it has wanted one, as far as this trainer has told the lead.
+    told: Vec<u64>,
     /// This trainer has completed: it has nothing to do, and takes part whenever there is a cut.
     pub(super) has_completed: bool,
 }
@@ -71,7 +73,27 @@ impl Cluster {
     ///
     /// All threads of a trainer that step together get the same answer at the same boundary.
     pub(crate) fn is_cut_due(&self) -> bool {
-        self.due().is_some() || self.recovers() && self.ends()
+        self.due().is_some() || self.recovers() && (self.ends() || self.has_wishes())
+    }
+
+    /// Whether a server wants a cut, because it ends, and the lead does not know.
+    fn has_wishes(&self) -> bool {
+        let told = self.cuts().told.clone();
+        let told = |server: usize| told.get(server).copied().unwrap_or(0);
+        let state = self.state();
+        let mut clients = state.clients.iter().enumerate();
+        clients.any(|(at, client)| client.as_ref().is_some_and(|it| it.wishes() > told(at)))
+    }
+
+    /// Tells the lead what other servers want.
+    fn pass_wishes_on(&self) -> Result<()> {
+        if !self.has_wishes() {
+            return Ok(());
+        }
+        let wishes = |client: &Option<Arc<Client>>| client.as_ref().map_or(0, |it| it.wishes());
+        let wishes: Vec<u64> = self.state().clients.iter().map(wishes).collect();
+        self.cuts().told = wishes;
+        self.want_cut()
     }
 
     /// Takes part in the cut that is due, inside an event. This trainer must not run anything
@@ -96,6 +118,9 @@ impl Cluster {
         }
         if ends {
             self.want_cut()?;
+        }
+        if self.recovers() {
+            self.pass_wishes_on()?;
         }
         let Some(due) = self.due() else { return Ok(()) };
         let is_made = self.take_part(due, inside)?;

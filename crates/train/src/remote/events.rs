@@ -114,7 +114,7 @@ impl Cluster {
             Err(error) => (Outcome::Error(error.to_string()), Err(error)),
         };
         let repeat = if result.is_ok() { event.repeat() } else { None };
-        self.timeline().finish(print, event.label(), outcome, repeat);
+        self.timeline().finish(print, &|| event.label(), outcome, repeat);
         result?;
         self.until_done(|| {
             self.want_room()?;

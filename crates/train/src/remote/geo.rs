@@ -33,6 +33,8 @@ pub(super) struct Geo {
     /// Rows of tables that may differ from `old`.
     used: BTreeMap<String, RowSet>,
     n_steps: u32,
+    /// There was a step: parameters may differ from `old`.
+    has_stepped: bool,
     /// The job whose parameters were noted.
     job: Option<Arc<Distributed>>,
 }
@@ -74,6 +76,7 @@ impl Geo {
         scope: &Scope,
     ) -> Result<()> {
         self.n_steps += 1;
+        self.has_stepped = true;
         if job.mode.exchanges_every().is_some_and(|every| self.n_steps < every) {
             return Ok(());
         }

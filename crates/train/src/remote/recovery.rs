@@ -4,6 +4,7 @@
 //! servers, wait until all are there, join them in one term, get what they have kept of this trainer,
 //! and go on from there. Whatever fails meanwhile is a reason to do the same again.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::ThreadId;
@@ -66,10 +67,13 @@ impl Recovery {
         self.hurries.store(is_on, Ordering::Relaxed);
     }
 
-    /// The job is over for this trainer: what comes is no event.
-    pub(super) fn end(&self) {
+    /// The job is over for this trainer: what comes is no event. `is_kept`: a cut says so.
+    pub(super) fn end(&self, is_kept: bool) {
         self.term_state.store(OFF, Ordering::Relaxed);
-        *self.timeline.lock().even_if_poisoned() = Timeline::default();
+        let mut timeline = std::mem::take(&mut *self.timeline.lock().even_if_poisoned());
+        if is_kept {
+            timeline.end();
+        }
     }
 
     /// Another job begins.
@@ -77,6 +81,7 @@ impl Recovery {
         self.term_state.store(UNKNOWN, Ordering::Relaxed);
         *self.timeline.lock().even_if_poisoned() = Timeline::default();
         *self.cuts.lock().even_if_poisoned() = Cuts::default();
+        *self.sender.lock().even_if_poisoned() = None;
     }
 }
 
@@ -110,6 +115,13 @@ impl Cluster {
 
     pub(super) fn timeline(&self) -> MutexGuard<'_, Timeline> {
         self.recovery().timeline.lock().even_if_poisoned()
+    }
+
+    /// A dataset holds samples that are in this file as well, for a process that is started again.
+    pub(crate) fn keeps_share(&self, file: Option<Arc<Path>>) {
+        if let Some(file) = file.filter(|_| self.recovers()) {
+            self.timeline().shares(file);
+        }
     }
 
     pub(super) fn cuts(&self) -> MutexGuard<'_, Cuts> {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use ps::lines::{Line, Severity};
 use ps::server::{CutRecord, OnDisk, Written};
@@ -27,7 +28,9 @@ pub(super) type Tables = Arc<Vec<Mutex<Box<dyn Table>>>>;
 
 /// Stands for the variables that are no table's own.
 const NO_TABLE: usize = u32::MAX as usize;
-/// A new base is not worth writing for fewer bytes of increments.
+/// Before a term is tried again that could not be noted on disk.
+const AGAIN: Duration = Duration::from_millis(200);
+/// A base is not worth writing anew for fewer bytes of increments.
 const INCREMENT_BYTES_MIN: u64 = 16 << 20;
 
 /// Older cuts are not offered: servers of one job are never so far apart.
@@ -209,10 +212,17 @@ impl Cuts {
     }
 
     pub(super) fn on_disk(&self) -> OnDisk {
-        let folder = locked(&self.folder);
-        let cuts = folder.cuts();
-        let newest = cuts.len().saturating_sub(LISTED_MAX);
-        OnDisk { term: folder.term(), cuts: cuts[newest..].to_vec() }
+        let (cuts, folder) = (self.listed(), locked(&self.folder));
+        // If it cannot be read, that is found out when it is loaded.
+        let state = cuts.last().and_then(|&cut| folder.state(cut).ok()).unwrap_or_default();
+        OnDisk { term: folder.term(), cuts, state }
+    }
+
+    /// Cuts that can be brought back, as far as files say what they are.
+    pub(super) fn listed(&self) -> Vec<u64> {
+        let mut cuts = locked(&self.folder).cuts();
+        cuts.drain(..cuts.len().saturating_sub(LISTED_MAX));
+        cuts
     }
 
     /// Cuts that were written so far.
@@ -425,8 +435,9 @@ impl Cuts {
         for way in ways {
             match self.load(&way) {
                 Ok(state) => {
-                    locked(&self.folder).begin_term(term, cut)?;
-                    return Ok(state);
+                    // Who has no space for it is asked again and again.
+                    let begun = locked(&self.folder).begin_term(term, cut);
+                    return begun.inspect_err(|_| std::thread::sleep(AGAIN)).map(|()| state);
                 }
                 Err((file, error)) => {
                     if matches!(error, BadSnapshot::Damaged { .. }) {

@@ -297,6 +297,10 @@ impl Store for BlockStore {
         Ok(self.cuts()?.on_disk())
     }
 
+    fn whole_cuts(&self) -> Vec<u64> {
+        self.cuts().map_or_else(|_| Vec::new(), |cuts| cuts.listed())
+    }
+
     fn mark(&self, cut: u64) -> Answer<()> {
         self.cuts()?.mark(cut);
         Ok(())

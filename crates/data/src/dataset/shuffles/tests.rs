@@ -195,8 +195,10 @@ fn samples_that_nobody_needs_are_only_counted() {
     let held_then = first.held();
     first.local_shuffle().unwrap();
     let digest = first.digest();
-    let before = first.global_shuffle_kept(None, &path(2)).unwrap();
-    assert_eq!(before, Some(path(1)), "this may be removed now");
+    let before = first.share().unwrap();
+    assert_eq!((&*before, Arc::strong_count(&before)), (path(1).as_path(), 2));
+    first.global_shuffle_kept(None, &path(2)).unwrap();
+    assert_eq!(Arc::strong_count(&before), 1, "this may be removed now");
     std::fs::remove_file(path(1)).unwrap();
     let mut again = loaded(0);
     again.take_kept(&path(1), held_then).unwrap();

@@ -21,6 +21,8 @@ struct Inner {
     term: u64,
     /// Nothing can be written, or loaded.
     is_broken: bool,
+    /// This cut turns out to be damaged when it is loaded.
+    damaged: Option<u64>,
 }
 
 impl Keeper {
@@ -77,7 +79,13 @@ impl Store for Keeper {
 
     fn on_disk(&self) -> Result<OnDisk, Refusal> {
         let inner = self.inner();
-        Ok(OnDisk { term: inner.term, cuts: inner.cuts.keys().copied().collect() })
+        let state = inner.cuts.values().next_back().map(|(_, record)| record.state.clone());
+        let cuts = inner.cuts.keys().copied().collect();
+        Ok(OnDisk { term: inner.term, cuts, state: state.unwrap_or_default() })
+    }
+
+    fn whole_cuts(&self) -> Vec<u64> {
+        self.inner().cuts.keys().copied().collect()
     }
 
     fn mark(&self, _cut: u64) -> Result<(), Refusal> {
@@ -90,6 +98,7 @@ impl Store for Keeper {
         self.broken()?;
         let mut inner = self.inner();
         let sum = inner.marked.take().unwrap();
+        inner.cuts.retain(|&cut, _| cut >= record.complete);
         inner.cuts.insert(record.cut, (sum, record.clone()));
         Ok(Written { bytes: 8 })
     }
@@ -97,6 +106,10 @@ impl Store for Keeper {
     fn roll_back(&self, cut: u64, term: u64) -> Result<Vec<u8>, Refusal> {
         self.broken()?;
         let mut inner = self.inner();
+        if inner.damaged.take_if(|damaged| *damaged == cut).is_some() {
+            inner.cuts.remove(&cut);
+            return Err(Refusal::Failed("damaged".to_string()));
+        }
         let (sum, record) = inner.cuts[&cut].clone();
         inner.cuts.retain(|&other, _| other <= cut);
         (inner.sum, inner.term) = (sum, term);
@@ -316,6 +329,11 @@ fn a_base_that_cannot_be_loaded_is_not_offered_again() {
     rig.greet(0, 2, None);
     rig.store.inner().is_broken = true;
     let said = rig.greet(0, 2, Some(1));
+    assert_eq!(said, [(0, 0, other_term(term_state(2, None, &[0, 1])))], "it is still there");
+    assert!(rig.log.iter().any(|line| line.contains("it is tried again")), "{:?}", rig.log);
+    rig.store.inner().is_broken = false;
+    rig.store.inner().damaged = Some(1);
+    let said = rig.greet(0, 2, Some(1));
     assert_eq!(said, [(0, 0, other_term(term_state(2, None, &[0])))]);
     assert!(rig.log.iter().any(|line| line.contains("cut 1 cannot be loaded")), "{:?}", rig.log);
 }
@@ -426,4 +444,51 @@ fn an_open_term_that_nobody_loads_ends() {
     assert_eq!(rig.server.end(), None);
     rig.tick(2_000);
     assert!(matches!(rig.server.end(), Some(End::Failed(Refusal::Failed(_)))));
+}
+
+/// A server that ends wants a cut; only the one that leads can say when it is.
+#[test]
+fn who_does_not_lead_has_its_trainers_tell_the_lead() {
+    let wishes = |said: &[(u64, u64, Reply)]| -> Vec<(u64, u64)> {
+        let wishes = said.iter().filter_map(|(conn, _, reply)| match reply {
+            Reply::Notice(notice) => Some((*conn, notice.wishes)),
+            _ => None,
+        });
+        wishes.collect()
+    };
+    let mut rig = Rig::new(None);
+    rig.server.want_cut();
+    assert_eq!(wishes(&rig.tick(100)), [(0, 1), (1, 1)]);
+    // Everybody goes back before it came to that: it is still wanted.
+    rig.greet(0, 2, None);
+    let said = rig.greet(0, 2, Some(0));
+    assert_eq!(wishes(&said), [(0, 1)]);
+}
+
+/// All trainers were through, and one of the servers is started again.
+#[test]
+fn a_server_that_starts_when_the_job_is_over_does_not_wait_long() {
+    let mut rig = Rig::new(None);
+    for conn in [0, 1] {
+        rig.say(conn, 1, Complete);
+    }
+    rig.say(0, 2, part(1, 0, &[]));
+    assert_eq!(kept(&rig.say(1, 2, part(1, 0, &[]))), [0, 1]);
+    let on_disk = || {
+        let inner = rig.store.inner();
+        Inner { cuts: inner.cuts.clone(), term: inner.term, ..Inner::default() }
+    };
+    let (mut alone, mut asked) = (Rig::on(on_disk(), None), Rig::on(on_disk(), None));
+    assert_eq!(alone.tick(9_000), []);
+    assert_eq!(alone.server.end(), None, "somebody may not have heard of the end");
+    alone.tick(2_000);
+    assert_eq!(alone.server.end(), Some(End::Completed));
+    let said = |line: &String| line.contains("all trainers were through at cut 1");
+    assert_eq!(alone.log.iter().filter(|line| said(line)).count(), 1, "{:?}", alone.log);
+    // One of them has not heard of the end.
+    asked.greet(0, 3, None);
+    asked.tick(60_000);
+    assert_eq!(asked.server.end(), None);
+    let said = asked.greet(0, 3, Some(1));
+    assert!(matches!(said[..], [(0, 0, Reply::Welcome(_)), ..]), "{said:?}");
 }

@@ -175,6 +175,11 @@ impl Client {
         self.state().link.notice().clone()
     }
 
+    /// How often the server has wanted a cut: see [`Notice`].
+    pub fn wishes(&self) -> u64 {
+        self.state().link.notice().wishes
+    }
+
     /// The term that this trainer takes part in, or wants to; of number 0 where the job does not recover.
     pub fn term(&self) -> Term {
         self.state().link.term()

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use program::Distributed;
-use tensor::{Rows, Tensor, Value};
+use tensor::{Rows, Tensor};
 
 use super::{Geo, origins, put};
 use crate::recover::{GeoState, GeoTable};
@@ -16,23 +16,32 @@ use crate::row_set::RowSet;
 use crate::scope::Scope;
 
 impl Geo {
-    /// The state to keep; nothing if no parameter was noted yet.
-    pub(in crate::remote) fn save(&self, scope: &Scope) -> Option<GeoState> {
-        let job = self.job.as_ref()?;
+    /// What is to be kept; nothing if no parameter was noted yet. Nothing is copied but what was learnt:
+    /// a table may be large, and a step waits for this.
+    pub(in crate::remote) fn save(&mut self, scope: &Scope) -> Option<GeoState> {
+        let job = self.job.clone()?;
         let mut state = GeoState { n_steps: self.n_steps, ..GeoState::default() };
-        for origin in origins(job) {
+        for origin in origins(&job) {
             let Some(old) = self.old.get(origin) else { continue };
-            let Some(Value::Tensor(x)) = scope.get(origin) else { continue };
-            let (touched, used) = (self.touched.get(origin), self.used.get(origin));
-            if let (Some(touched), Some(used)) = (touched, used) {
-                let touched = touched.rows().map(|row| row as i64).collect();
-                let table = GeoTable { touched, rows: learnt(&x, old, used) };
-                state.tables.insert(origin.to_string(), table);
-            } else {
-                let mut d = x;
-                subtract(&mut d, old);
-                state.dense.insert(origin.to_string(), d);
-            }
+            let (touched, used) = (self.touched.get(origin), self.used.get_mut(origin));
+            scope.read(origin, |value| match (value.tensor(), touched, used) {
+                (Some(x), Some(touched), Some(used)) => {
+                    let rows = learnt(x, old, used);
+                    // The others are what servers have; the next cut need not look at them.
+                    *used = touched.clone();
+                    rows.ids.iter().for_each(|&row| used.insert(row.max(0) as usize));
+                    let touched = touched.rows().map(|row| row as i64).collect();
+                    state.tables.insert(origin.to_string(), GeoTable { touched, rows });
+                }
+                // Before the first step nobody knows what is a table.
+                (Some(x), _, _) if !self.has_stepped && x.bytes() == old.bytes() => {}
+                (Some(x), _, _) => {
+                    let mut d = x.clone();
+                    subtract(&mut d, old);
+                    state.dense.insert(origin.to_string(), d);
+                }
+                _ => {}
+            });
         }
         Some(state)
     }
@@ -56,6 +65,7 @@ impl Geo {
         state: &GeoState,
     ) {
         self.n_steps = state.n_steps;
+        self.has_stepped = !state.tables.is_empty();
         for (name, old) in params {
             let mut x = old.clone();
             if let Some(d) = state.dense.get(&name).filter(|d| d.dims() == x.dims()) {

@@ -271,6 +271,17 @@ impl Folder {
         }
     }
 
+    /// What was kept with a cut, beside the data.
+    pub(in crate::serve) fn state(&self, cut: u64) -> Checked<Vec<u8>> {
+        let ways = self.ways_to(cut)?;
+        let Some(last) = ways.first().and_then(|way| way.last()) else { return Ok(Vec::new()) };
+        let mut reader = open(&self.path, last)?;
+        match reader.next_section()? {
+            Some(section) if section.kind == Kind::State => reader.contents(),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// The journals of all cuts up to one, one after the other.
     pub(in crate::serve) fn journal(&self, cut: u64) -> Checked<Vec<u8>> {
         let mut all = Vec::new();
