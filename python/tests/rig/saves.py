@@ -15,6 +15,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 import saver
 
@@ -74,37 +76,37 @@ class Savers:
 
 
 def try_once(rng, folder, way, at, is_job):
-    """Kills once; returns what is wrong, if anything is."""
-    start = STRIDE * (at + 1)
-    savers = Savers(folder, way, start, is_job)
-    watchdog = subprocess.Popen(["sleep", str(LIMIT)])
+    """Kills once; returns what is wrong, if anything is, and whether the kill came in the middle of a save."""
+    savers = Savers(folder, way, STRIDE * (at + 1), is_job)
+    # Who hangs is killed, and has saved nothing more then.
+    watchdog = threading.Timer(LIMIT, lambda: [process.kill() for process in savers.processes])
+    watchdog.start()
+    first = savers.saved()
+    # A moment of the saves that follow.
+    time.sleep(rng.random() * (0.25 if is_job else 0.06))
+    last = savers.kill(rng.randrange(len(savers.processes))) or first
+    watchdog.cancel()
+    saved = os.path.join(folder, "saved")
+    is_amid = any(is_left(name) for _, names, _ in os.walk(saved) for name in names)
+    if first is None:
+        return "nothing was saved", is_amid
     try:
-        first = savers.saved()
-        if first is None:
-            return "nothing was saved"
-        try:
-            # A moment of the saves that follow.
-            watchdog.wait(rng.random() * (0.25 if is_job else 0.06))
-        except subprocess.TimeoutExpired:
-            pass
-        last = savers.kill(rng.randrange(len(savers.processes))) or first
-    finally:
-        savers.kill(0) if savers.processes[0].poll() is None else None
-        watchdog.kill()
-        watchdog.wait()
-    try:
-        read = saver.loaded_by_servers if is_job else saver.loaded
-        found = read(way, os.path.join(folder, "saved"))
+        found = (saver.loaded_by_servers if is_job else saver.loaded)(way, saved)
     except Exception as error:  # Whatever it is, nobody can load the folder.
-        return "%s: %s" % (type(error).__name__, error)
+        return "%s: %s" % (type(error).__name__, error), is_amid
     if len(found) == 1 and found <= {last, last + 1}:
-        return None
-    return "%s after save %d was done" % (sorted(found), last)
+        return None, is_amid
+    return "%s after save %d was done" % (sorted(found), last), is_amid
+
+
+def is_left(name):
+    """Whether a folder is what a save has only while it runs."""
+    return name.startswith(("stage-", "commit-"))
 
 
 def run(options):
     """All kills; returns how many went well and how many did not."""
-    n_passed = n_failed = 0
+    n_passed = n_failed = n_amid = 0
     wanted = options.what.split(",")
     ways = [(way, False) for way in saver.WAYS if "alone" in wanted]
     ways += [("persistables", True), ("checkpoint", True)] * 2 if "cluster" in wanted else []
@@ -114,7 +116,8 @@ def run(options):
         rng = random.Random(options.seed * 1000003 + at)
         folder = os.path.join(root, "%s-%s" % (way, is_job))
         os.makedirs(folder, exist_ok=True)
-        problem = try_once(rng, folder, way, at, is_job)
+        problem, is_amid = try_once(rng, folder, way, at, is_job)
+        n_amid += is_amid
         if problem is None:
             n_passed += 1
             continue
@@ -125,6 +128,7 @@ def run(options):
             print(log.read()[-3000:])
     if n_failed == 0:
         shutil.rmtree(root)
+    print("%d kills in the middle of a save" % n_amid)
     print("%d passed, %d failed" % (n_passed, n_failed))
     return n_failed
 
