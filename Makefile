@@ -60,6 +60,8 @@ ifeq ($(TARGET),all)
 	$(MAKE) kills
 endif
 
+# Jobs of an optimised build are quick: longer ones are disturbed.
+kills: export RIG_EPOCHS := 8
 kills: $(VENV)/ready  ## Kills processes of real jobs, fills their disks and cuts off machines (as root), and compares what the jobs save
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet --locked
 	$(VENV)/bin/python $(RIG)/kills.py --mode sync --source dataset --kills $$(($(KILLS) * 2 / 5)) --seed $(SEED)

@@ -69,14 +69,14 @@ const NUMBER_WEIGHT_MAX: f64 = 0.8;
 /// The score of a row in which nothing speaks for or against a click.
 const BASE_SCORE: f64 = -1.3;
 
-/// A log to be made up.
+/// A generated log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClickLog {
-    /// How many rows.
+    /// The number of rows.
     pub n_rows: u64,
-    /// How many files they are in, in order.
+    /// The number of files, in order.
     pub n_files: usize,
-    /// Which log.
+    /// The same seed gives the same log.
     pub seed: u64,
 }
 
@@ -154,7 +154,7 @@ impl ClickLog {
         Ok(n_bytes)
     }
 
-    /// Writes row `at` behind `out`.
+    /// Appends row `at` to `out`.
     pub fn push_row(&self, at: u64, out: &mut Vec<u8>) -> io::Result<()> {
         let mut draws = Draws(mix(self.seed) ^ mix(at.wrapping_add(1) << 1));
         let label_at = out.len();

@@ -63,14 +63,14 @@ impl Dense {
     }
 }
 
-/// What `criteo-reader` is told.
+/// The settings of `criteo-reader`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Criteo {
     /// Ids are below this.
     pub n_ids: u64,
     /// How they are made.
     pub hash: Hash,
-    /// What becomes of numbers.
+    /// How numbers are scaled.
     pub dense: Dense,
 }
 

@@ -18,7 +18,7 @@ that an empty cell stands for, which is an error otherwise (an empty text is a t
 const SEPARATORS: [(&str, u8); 5] =
     [("comma", b','), ("tab", b'\t'), ("semicolon", b';'), ("space", b' '), ("pipe", b'|')];
 
-/// What becomes of the cells of a slot.
+/// What the cells of a slot become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// A number.
@@ -36,7 +36,7 @@ pub struct Column {
     pub slot: String,
     /// The columns, by name.
     pub columns: Vec<String>,
-    /// What becomes of their cells.
+    /// What their cells become.
     pub cell: Cell,
 }
 
@@ -57,7 +57,7 @@ impl Na {
     }
 }
 
-/// What `csv-reader` is told: the slots, in order.
+/// The settings of `csv-reader`: the slots, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Csv {
     slots: Vec<Column>,

@@ -74,12 +74,12 @@ impl Dataset {
         self.kind
     }
 
-    /// What it was told.
+    /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What it is told; what was loaded before stays.
+    /// Its settings, to change. What was loaded before stays.
     pub fn settings_mut(&mut self) -> &mut Settings {
         &mut self.settings
     }
@@ -139,7 +139,8 @@ impl Dataset {
         (self.skipped, self.stop) = (pass.skipped.clone(), pass.stop.clone());
     }
 
-    /// Samples that the last global shuffle left out: their names had not as many as they should.
+    /// Samples that the last global shuffle left out because their name had too few or too many of
+    /// them.
     pub fn n_unmerged(&self) -> u64 {
         self.n_unmerged
     }
@@ -186,12 +187,12 @@ impl Dataset {
         self.skipped.lock().even_if_poisoned().clone()
     }
 
-    /// What an earlier process left out in a pass that is not made again.
+    /// Sets what an earlier process left out, in a pass that is not run again.
     pub fn set_skipped(&mut self, skipped: Skipped) {
         self.skipped = Arc::new(Mutex::new(skipped));
     }
 
-    /// Another one with the same samples, whatever happens to this one.
+    /// Another dataset with the same samples. It does not change with this one.
     pub fn twin(&self) -> Self {
         let mut twin = Self::new(self.kind);
         twin.settings = self.settings.clone();

@@ -15,7 +15,7 @@ const FEED: &str = "paddle.framework.DataFeedDesc";
 const SLOTS: &str = "paddle.framework.MultiSlotDesc";
 const SLOT: &str = "paddle.framework.Slot";
 
-/// A description: `fluid.DataFeedDesc`. What is `None` was not said.
+/// A description: `fluid.DataFeedDesc`. `None`: not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeedDesc {
     /// What Fluid calls the reader.
@@ -63,7 +63,7 @@ impl FeedDesc {
         }
     }
 
-    /// Tells a dataset what the description says; what it does not say stays as it is.
+    /// Applies the description to a dataset. Settings that it does not give stay as they are.
     pub fn apply(&self, settings: &mut Settings) -> Result<()> {
         let positive = |setting, value: i32| match usize::try_from(value) {
             Ok(value) if value > 0 => Ok(value),

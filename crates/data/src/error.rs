@@ -7,7 +7,7 @@ use std::time::Duration;
 /// What operations of this crate return.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a trade failed, in the words of the code that connects trainers.
+/// Why an exchange failed, in the words of the code that connects trainers.
 pub type TradeError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Characters of a bad line that an error shows.

@@ -13,7 +13,7 @@ pub struct Feed {
     strays: Vec<String>,
 }
 
-/// The names of a feed. Batches of one reader share theirs, so that nobody compares text at every step.
+/// The names of a feed. Batches of one reader share them, so that steps compare no text.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     names: Arc<[String]>,
@@ -107,7 +107,7 @@ impl Feed {
         }
     }
 
-    /// Leaves out what is not wanted; `known` remembers that for the batches that follow.
+    /// Removes tensors that are not wanted; `known` remembers the result for later batches.
     pub fn leave_out(&mut self, known: &mut Option<Layout>, is_wanted: impl Fn(&str) -> bool) {
         let is_known = |known: &Layout| Arc::ptr_eq(&known.names, &self.layout.names);
         let layout = match known.take().filter(is_known) {
@@ -122,7 +122,7 @@ impl Feed {
         self.layout = known.insert(layout).clone();
     }
 
-    /// Forgets what `keep` does not want.
+    /// Removes tensors that `keep` does not want.
     pub fn keep_only(&mut self, mut keep: impl FnMut(&str) -> bool) {
         if self.layout.names.iter().all(|name| keep(name)) {
             return;

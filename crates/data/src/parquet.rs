@@ -32,7 +32,7 @@ rows of a Parquet file become samples; a slot is numbers (float, unless said oth
 from 0 (id), or texts made ids below N; a column of lists makes a slot as long as the list; na is the
 number that a missing value or an empty list stands for, which is an error otherwise";
 
-/// What `parquet-reader` is told: the slots, in order.
+/// The settings of `parquet-reader`: the slots, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parquet {
     slots: Vec<Column>,

@@ -17,7 +17,7 @@ const NUMBER_MAX: u64 = 1 << 62;
 /// Bytes of a text about what was left out.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// Where one reader stands.
+/// The position of one reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// Batches it has given out.
@@ -32,7 +32,7 @@ pub struct Position {
     pub(crate) skipped: Skipped,
 }
 
-/// Where all readers of a pass stand, and what they read.
+/// The positions of all readers of a pass, and what they read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Positions {
     pub(crate) facts: Facts,

@@ -50,8 +50,8 @@ impl Reader {
         }
     }
 
-    /// Puts the next batch in the place of one that was used, whose memory is used again; whether
-    /// there was one.
+    /// Replaces a used batch by the next one and uses its memory again. Returns whether there was
+    /// one.
     pub fn next_into(&mut self, batch: &mut Feed) -> Result<bool> {
         if !batch.is_empty() {
             self.recycle(std::mem::take(batch));
@@ -63,7 +63,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Gives back a batch for its memory.
+    /// Gives a batch back, so that its memory is used again.
     pub fn recycle(&mut self, batch: Feed) {
         match &mut self.0 {
             Source::Stream(stream) => stream.recycle(batch),
@@ -71,8 +71,8 @@ impl Reader {
         }
     }
 
-    /// Where it stands: behind the last batch that it gave out. None if chance decides which files it
-    /// reads: the pass was not begun with [`Dataset::start_at`].
+    /// The position behind the last batch that it gave out. None if files are taken in any order:
+    /// the pass was not begun with [`Dataset::start_at`].
     pub fn position(&self) -> Option<&Position> {
         match &self.0 {
             Source::Stream(stream) => stream.position(),

@@ -11,7 +11,7 @@ use crate::slot::{Slot, SlotKind};
 /// Words before the slots.
 const KEY_WORDS: usize = 2;
 
-/// Samples, one behind the other.
+/// Samples, one after another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records {
     words: Vec<u32>,
@@ -50,7 +50,7 @@ impl Records {
         self.ends.push(self.words.len());
     }
 
-    /// Forgets all, keeps the memory.
+    /// Removes all samples and keeps the memory.
     pub fn clear(&mut self) {
         self.words.clear();
         self.ends.clear();

@@ -9,7 +9,7 @@ use crate::slot::{self, Slot};
 /// For how long a pipe command may print nothing.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 
-/// Whether samples pass through or stay.
+/// Whether samples are streamed or held in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Files are read while they are trained on, again in each pass, with little memory.
@@ -18,7 +18,7 @@ pub enum Kind {
     InMemory,
 }
 
-/// What is read, how, and by how many.
+/// All settings of a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The slots of a line, in order.

@@ -59,7 +59,7 @@ pub(crate) struct Split {
 pub struct Minimize<'a> {
     /// Changes the parameters.
     pub optimizer: &'a mut Optimizer,
-    /// What is to become small.
+    /// The variable that is minimized.
     pub loss: &'a Var,
     /// What the backward pass leaves out.
     pub limits: &'a Limits,
@@ -67,7 +67,7 @@ pub struct Minimize<'a> {
     pub strategy: Strategy,
 }
 
-/// How a server came to its end.
+/// How a server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
     /// All trainers have completed.
@@ -95,13 +95,13 @@ impl Fleet {
         &self.flags
     }
 
-    /// What this process has to say goes there instead of stderr.
+    /// Sends the log lines of this process there instead of stderr.
     pub fn set_log(&mut self, log: Log) {
         self.serving.log = log.clone();
         self.log = log;
     }
 
-    /// Who this process is.
+    /// The role of this process.
     pub fn role(&self) -> &Role {
         &self.role
     }
@@ -164,7 +164,7 @@ impl Fleet {
         }
     }
 
-    /// A trainer waits until all servers listen; a server waits for nobody.
+    /// A trainer waits until all servers listen. A server does not wait.
     pub fn wait_for_servers(&self, watch: &mut Watch<'_>) -> Result<()> {
         match self.role.kind {
             RoleKind::Server => Ok(()),
@@ -200,8 +200,8 @@ impl Fleet {
         }
     }
 
-    /// Fills this server's parameters, from a model if there is one to go on from. An empty path names
-    /// none, as scripts have it that read the path from a configuration.
+    /// Fills this server's parameters, from a model if there is one to continue from. An empty path
+    /// means no model, for scripts that read the path from a configuration.
     pub fn init_server(&mut self, scope: &Scope, model_dir: Option<&Path>) -> Result<()> {
         self.start_server(scope, model_dir, io::load_slices).map(|_| ())
     }
@@ -271,7 +271,7 @@ impl Fleet {
         Ok(true)
     }
 
-    /// This trainer is through: what is queued is sent, and servers are told. Scripts say it in every
+    /// This trainer is done: sends what is queued, and tells the servers. Scripts call it in every
     /// process; a server has nothing to stop.
     pub fn stop_worker(&mut self, scope: &Scope) -> Result<()> {
         if self.role.kind == RoleKind::Server {
@@ -291,7 +291,8 @@ impl Fleet {
         Ok(self.cluster.stats()?)
     }
 
-    /// Saves a trainer's program as it is on the servers now; trainer 0 also what only they hold.
+    /// Saves a trainer's program, with the parameters that the servers have now. Trainer 0 also
+    /// saves what only servers hold.
     pub fn save_persistables(&self, scope: &Scope, dir: &Path, program: &Program) -> Result<()> {
         let job = program.distributed.as_deref();
         let job = job.ok_or(Error::LocalProgram("save_persistables"))?;
@@ -303,8 +304,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Saves a model to infer with: the program as it was before it was split, and its parameters
-    /// as they are on the servers now. Returns the names to fetch.
+    /// Saves a model for inference: the program as it was before it was split, with the parameters
+    /// that the servers have now. Returns the names to fetch.
     pub fn save_inference_model(
         &self,
         scope: &Scope,

@@ -6,7 +6,7 @@ use ps::lines::Line;
 
 use crate::role::repr;
 
-/// Trainers that are earlier than their servers say so, on stderr, every three seconds.
+/// A trainer that is up before its servers writes this to stderr every three seconds.
 pub fn not_ready(endpoints: &[Endpoint]) -> [String; 2] {
     let list = format!("not ready endpoints:{}", repr(endpoints));
     ["server not ready, wait 3 sec to retry...".to_string(), list]
@@ -18,7 +18,8 @@ pub fn unresolved(endpoints: &[Endpoint]) -> Option<String> {
     (!endpoints.is_empty()).then(|| format!("nobody knows the host of {}: {why}", repr(endpoints)))
 }
 
-/// A server was told to end before its trainers had; a launcher looks for it in the server's log.
+/// A server was asked to end before its trainers had ended. A launcher looks for this in the
+/// server's log.
 pub const SIGNALLED: &str = "this server ends because it was told to by";
 
 /// A server that ends because of this signal.
@@ -38,7 +39,7 @@ pub const COMMUNICATOR_INITIALIZED: &str = "communicator has been initialized, s
 /// What a role maker without means to meet says when it is asked to.
 pub const NO_BARRIER: &str = "warning: RoleMakerBase does not have barrier worker.";
 
-/// A proxy would swallow what trainers and servers say to each other.
+/// A proxy would intercept the messages between trainers and servers.
 pub fn proxy(names: &[&str]) -> String {
     format!(
         "warning: {} set: trainers and servers speak to each other directly, unset it if they \
@@ -47,7 +48,7 @@ pub fn proxy(names: &[&str]) -> String {
     )
 }
 
-/// What Fluid says when the senders of a mode are ready, in order.
+/// What Fluid prints when the senders of a mode are ready, in order.
 pub fn initialized(mode: Mode) -> impl Iterator<Item = Line> {
     let ready = |name: &&str| Line::info("communicator", format!("{name} Initialized"));
     mode.communicators().iter().map(ready)

@@ -19,11 +19,11 @@ const RETRY: Duration = Duration::from_secs(3);
 /// How often a wait looks whether it should end.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// What a wait tells, and who can end it.
+/// What a wait for servers reports, and how it can be ended.
 pub struct Watch<'a> {
     /// Takes lines for stderr.
     pub on_line: &'a mut dyn FnMut(&str),
-    /// Whether the user has had enough (Ctrl-C).
+    /// Whether the user wants to stop waiting (Ctrl-C).
     pub stops: &'a mut dyn FnMut() -> bool,
 }
 

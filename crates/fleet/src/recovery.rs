@@ -8,21 +8,22 @@ use crate::env::{self, Vars};
 use crate::error::Result;
 use crate::flags::Flags;
 
-/// Where a process finds what it was before it died.
+/// What a process is told about recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// The folder of snapshots and journals; none: a process that dies is lost.
     pub snapshot_dir: Option<PathBuf>,
     /// How often snapshots are written.
     pub snapshot_every: Duration,
-    /// The folder of another job, or of this one with other numbers of processes, to go on from.
+    /// The snapshots of another job to continue from, or of this one with other numbers of
+    /// processes.
     pub resume: Option<PathBuf>,
     /// How often the launcher has started this process again: 0 in the first process.
     pub n_restarts: u32,
 }
 
 impl Recovery {
-    /// What an environment says.
+    /// Reads it from the environment.
     pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let flags = Flags::from_environment(var)?;
         let restarts = Vars(var).first(env::RESTARTS);

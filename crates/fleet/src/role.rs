@@ -8,7 +8,7 @@ use ps::Endpoint;
 use crate::env::{self, Found, Vars};
 use crate::error::{Error, Result};
 
-/// What a process does.
+/// Trainer or server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoleKind {
     /// It trains; Fluid: worker.
@@ -17,7 +17,7 @@ pub enum RoleKind {
     Server,
 }
 
-/// Who a process is, and who the others are.
+/// The role of a process, and the others of its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
     /// What it does.
@@ -28,7 +28,7 @@ pub struct Role {
     pub n_trainers: u32,
     /// Where the servers are, in the order that all processes share.
     pub servers: Vec<Endpoint>,
-    /// Where the trainers are, when they speak to one another.
+    /// Where the trainers are, if they connect to one another.
     pub trainers: Vec<Endpoint>,
 }
 
@@ -43,18 +43,18 @@ impl Role {
         self.kind == RoleKind::Server
     }
 
-    /// Whether it is the trainer that does what only one may do.
+    /// Whether it is the trainer that does what only one trainer may do.
     pub fn is_first_trainer(&self) -> bool {
         self.is_trainer() && self.id == 0
     }
 
-    /// Where this server listens; a trainer listens nowhere.
+    /// Where this server listens. None for a trainer.
     pub fn endpoint(&self) -> Option<&Endpoint> {
         self.servers.get(self.id as usize).filter(|_| self.is_server())
     }
 
-    /// The part of `files` that is this trainer's: neighbours stay together, and the first trainers
-    /// have one more when it does not come out even.
+    /// This trainer's share of `files`: neighbouring files, and one more for the first trainers if
+    /// the number is not divisible.
     pub fn split<'a, T>(&self, files: &'a [T]) -> &'a [T] {
         let (n, id) = (self.n_trainers as usize, self.id as usize);
         if id >= n {
@@ -135,7 +135,7 @@ fn trainer_id(vars: Vars<'_>, n_trainers: u32) -> Result<u32> {
     below(&vars.need(env::TRAINER_ID)?, n_trainers)
 }
 
-/// Which trainer a process is whose script does not say so: what the variables say, else the first.
+/// The id of a trainer whose script does not give it: from the variables, or else 0.
 pub fn unsaid_trainer_id(var: &dyn Fn(&str) -> Option<String>, n_trainers: u32) -> Result<u32> {
     let Some(found) = Vars(var).first(env::TRAINER_ID) else { return Ok(0) };
     // Servers have a number too, in some scripts any; it does not matter to them.
@@ -200,7 +200,7 @@ pub fn general_from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<
     Ok(Role { kind, id, n_trainers, servers, trainers })
 }
 
-/// What a user says about a process: Fluid's `UserDefinedRoleMaker`.
+/// A role given by the user: Fluid's `UserDefinedRoleMaker`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserDefined {
     /// Which of the trainers or servers it is.
@@ -213,7 +213,7 @@ pub struct UserDefined {
     pub servers: Vec<String>,
 }
 
-/// The role a user describes.
+/// The role that a user describes.
 pub fn user_defined(wanted: &UserDefined) -> Result<Role> {
     let servers = unique(&wanted.servers, "server_endpoints")?;
     let id = u32::try_from(wanted.current_id).map_err(|_| Error::NegativeId)?;

@@ -48,8 +48,8 @@ impl Drop for Signals {
     }
 }
 
-/// Whether SIGTERM came since this was first asked. A second one ends the process at once. Where the
-/// signal cannot be watched, it ends the process as ever.
+/// Whether SIGTERM came since the first call. A second SIGTERM ends the process at once. If the
+/// signal cannot be watched, it ends the process as usual.
 pub fn wants_end() -> bool {
     static CAME: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let came = CAME.get_or_init(|| {

@@ -121,8 +121,8 @@ impl TrainerConfig {
         (TRAINER[at], self.values[at].to_string())
     }
 
-    /// The settings that count in this mode; where threads step together, queues are as long as
-    /// there are threads, and a line for the user says what was changed for that.
+    /// The settings that matter in this mode. If threads step together, queues are as long as there
+    /// are threads, and a line for the user says what was changed.
     pub fn communicator_flags(&mut self) -> (Vec<(&'static str, String)>, Vec<String>) {
         let keeps_step = self.mode.is_some_and(Mode::threads_meet);
         let mut lines = Vec::new();
@@ -172,8 +172,8 @@ impl Strategy {
         Self { program: Config::of(mode), trainer, server: ServerConfig::new(flags) }
     }
 
-    /// What a user means who gives a transpiler's configuration instead of a strategy: without
-    /// `sync_mode`, gradients go in the background.
+    /// The strategy for a transpiler's configuration: without `sync_mode`, gradients are sent in
+    /// the background.
     pub fn plain(
         program: Config,
         mut switches: Switches,

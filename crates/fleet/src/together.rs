@@ -7,8 +7,8 @@ use crate::lifecycle::Fleet;
 use crate::role::RoleKind;
 
 impl Fleet {
-    /// Waits for all trainers. What any of them sent before, in whatever mode, is served then: who
-    /// saves after a barrier saves all of it.
+    /// Waits for all trainers. In every mode, everything that any of them sent before is applied
+    /// then. So a save after a barrier contains all of it.
     pub fn barrier_worker(&self) -> Result<()> {
         self.meet("barrier", &mut || {
             self.cluster().settle()?;
@@ -28,8 +28,8 @@ impl Fleet {
         Ok(self.cluster().meet_with(place, bring)?)
     }
 
-    /// Numbers of all trainers put together, place by place, in the trainers' order: the same bits
-    /// for all of them. `how` is `sum`, `min` or `max`.
+    /// Combines numbers of all trainers element by element, in the order of ranks: all trainers get
+    /// the same bits. `how` is `sum`, `min` or `max`.
     pub fn all_reduce_worker(&self, numbers: &[f64], how: &str) -> Result<Vec<f64>> {
         self.all_reduce_with(&mut || Ok(numbers.to_vec()), how)
     }
@@ -68,7 +68,7 @@ impl Fleet {
         Ok(result)
     }
 
-    /// The other trainers, for a dataset to trade samples with; `None` if there are none.
+    /// The other trainers, with which a dataset exchanges samples; `None` if there are none.
     pub fn peers(&self) -> Result<Option<Peers>> {
         self.need(RoleKind::Trainer, "trade with the others")?;
         if self.role().n_trainers == 1 {

@@ -13,7 +13,7 @@ use tensor::{DType, Pool, RANK_MAX, Rows, Shape, Tensor, Value};
 use crate::error::{Error, Result};
 use crate::shm::{Lender, RegionPlace, Window};
 
-/// A name longer than this is no name.
+/// The longest name that is accepted.
 pub const NAME_BYTES_MAX: usize = 1024;
 /// More names, keys lists or values in one message are refused.
 pub const LIST_MAX: usize = 65_536;
@@ -50,7 +50,7 @@ impl<'a> Writer<'a> {
         self.meta.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A name or a short text; what is beyond the limit is cut off.
+    /// A name or a short text. It is cut off at the limit.
     pub fn str(&mut self, text: &str) {
         let bytes = &text.as_bytes()[..text.floor_char_boundary(NAME_BYTES_MAX)];
         self.u32(bytes.len() as u32);
@@ -62,7 +62,7 @@ impl<'a> Writer<'a> {
         self.u32(n as u32);
     }
 
-    /// A list of numbers; what is beyond the limit is left out.
+    /// A list of numbers. Numbers beyond the limit are left out.
     pub fn numbers(&mut self, numbers: &[u64]) {
         let numbers = &numbers[..numbers.len().min(LIST_MAX)];
         self.count(numbers.len());
@@ -126,17 +126,17 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Where the tensors of a message come to lie.
+/// Where the tensors of a message are put.
 #[derive(Debug)]
 pub struct Destination<'a> {
-    /// Memory to be filled again.
+    /// Memory that can be used again.
     pub pool: &'a mut Pool,
     /// What the sender lends: tensors there stay there.
     pub(crate) window: Option<&'a Arc<Window>>,
 }
 
 impl<'a> Destination<'a> {
-    /// Memory of this process only.
+    /// Tensors in memory of this process only.
     pub fn new(pool: &'a mut Pool) -> Self {
         Self { pool, window: None }
     }
@@ -153,8 +153,8 @@ impl<'a> Destination<'a> {
     }
 }
 
-/// Takes the meta bytes of a message apart. Keys, bytes and tensors get their memory here; what they
-/// hold is read afterwards, to where [`Blobs`] says.
+/// Decodes the meta bytes of a message. Keys, bytes and tensors get their memory here; their
+/// contents are read afterwards into [`Blobs`].
 pub struct Reader<'a> {
     meta: &'a [u8],
     /// Bytes of blobs that the frame holds and that have no place yet.
@@ -162,7 +162,7 @@ pub struct Reader<'a> {
     into: Destination<'a>,
 }
 
-/// Memory of a message that is still to be filled, in the order of its blobs.
+/// Memory of a message that must still be filled, in the order of its blobs.
 pub type Blobs<'a> = Vec<&'a mut [u8]>;
 
 /// Lists the memory of keys.
@@ -170,7 +170,7 @@ pub fn keys_blob<'a>(keys: &'a mut [i64], blobs: &mut Blobs<'a>) {
     blobs.push(bytemuck::cast_slice_mut(keys));
 }
 
-/// Lists the memory of a tensor, unless the sender lent it: then it is filled.
+/// Lists the memory of a tensor, unless the sender lent it: then it is filled already.
 pub fn tensor_blob<'a>(tensor: &'a mut Tensor, blobs: &mut Blobs<'a>) {
     if tensor.lender().is_none() {
         blobs.push(tensor.bytes_mut());

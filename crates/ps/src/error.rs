@@ -85,7 +85,7 @@ pub enum Error {
 
     /// The job cannot go on: the servers have no cut in common.
     #[error(
-        "the job cannot go on: no cut is kept by all servers ({}); is each server's folder the one it had?", Kept { endpoints, cuts: &cuts.0 }
+        "the job cannot go on: no cut is kept by all servers ({}); is each server's folder the one it had?", KeptCuts { endpoints, cuts: &cuts.0 }
     )]
     NoCommonCut {
         /// The servers.
@@ -113,12 +113,12 @@ impl FromStr for Endpoint {
 }
 
 /// Which server has kept which cuts, for messages.
-struct Kept<'a> {
+struct KeptCuts<'a> {
     endpoints: &'a [Endpoint],
     cuts: &'a [Vec<u64>],
 }
 
-impl std::fmt::Display for Kept<'_> {
+impl std::fmt::Display for KeptCuts<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (at, (endpoint, cuts)) in self.endpoints.iter().zip(self.cuts).enumerate() {
             let comma = if at > 0 { ", " } else { "" };
@@ -142,5 +142,5 @@ impl std::fmt::Display for Missing {
     }
 }
 
-/// Or what went wrong between trainers and servers.
+/// The result of operations between trainers and servers.
 pub type Result<T> = std::result::Result<T, Error>;

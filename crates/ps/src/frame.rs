@@ -15,10 +15,11 @@ use crate::error::{Error, Result};
 use crate::message::{Reply, Request};
 use crate::shm::Lender;
 
-/// A frame longer than this is a broken or hostile peer. Larger variables go in parts.
+/// The longest frame. A peer that sends a longer one is broken or hostile. Larger variables are
+/// sent in parts.
 pub const FRAME_BYTES_MAX: u64 = 1 << 30;
-/// The longest frame before a peer has said who it is. It names every variable of a server's part of
-/// a model; memory for it grows as its bytes come.
+/// The longest frame before a peer has sent its greeting. A greeting names every variable of a
+/// server. Its memory grows as its bytes arrive.
 pub const HELLO_BYTES_MAX: u64 = 8 << 20;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"PWL1");
@@ -30,7 +31,7 @@ pub(crate) const HEAD_BYTES: usize = 24;
 pub struct Frame<'a, M> {
     /// Number of a change or a question; answers repeat it.
     pub id: u64,
-    /// What is said.
+    /// The message.
     pub body: &'a M,
 }
 
@@ -158,7 +159,7 @@ pub fn read<M: Message>(input: &mut impl Read, n_bytes_max: u64) -> Result<(u64,
     read_into(input, n_bytes_max, Destination::new(&mut Pool::default()))
 }
 
-/// Reads a frame whose tensors lie in this memory.
+/// Reads a frame, with its tensors put into this memory.
 pub fn read_into<M: Message>(
     input: &mut impl Read,
     n_bytes_max: u64,

@@ -12,12 +12,12 @@ impl fmt::Display for TrainerId {
     }
 }
 
-/// A variable, by its place in a list that both sides know. In frames that is the list of the
+/// A variable, by its position in a list that both sides know. In frames that is the list of the
 /// trainer's greeting; inside a server it is the list of its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VarId(pub u32);
 
-/// A connection, as the server tells it from others; never used again.
+/// A connection, by a number of the server. A number is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 

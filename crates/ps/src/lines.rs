@@ -36,24 +36,24 @@ impl Severity {
 pub struct Line {
     /// How serious it is.
     pub severity: Severity,
-    /// Who speaks: a server, a trainer, its communicator.
+    /// The source of the line: a server, a trainer, its communicator.
     pub site: &'static str,
-    /// The words.
+    /// The text.
     pub text: String,
 }
 
 impl Line {
-    /// A line that is no cause for worry.
+    /// A line for information.
     pub fn info(site: &'static str, text: impl Into<String>) -> Self {
         Self { severity: Severity::Info, site, text: text.into() }
     }
 
-    /// A line worth a look.
+    /// A warning.
     pub fn warning(site: &'static str, text: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, site, text: text.into() }
     }
 
-    /// A line about something that went wrong.
+    /// A line about an error.
     pub fn error(site: &'static str, text: impl Into<String>) -> Self {
         Self { severity: Severity::Error, site, text: text.into() }
     }
@@ -64,7 +64,7 @@ impl Line {
         format!("{}{} {thread:>5} {site}] {text}", severity.letter(), Stamp(now))
     }
 
-    /// Writes the line to stderr, whole. A closed stderr is nobody's fault here.
+    /// Writes the line to stderr in one piece. A closed stderr is ignored.
     pub fn say(&self) {
         let line = format!("{}\n", self.stamped(SystemTime::now(), thread_id()));
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
@@ -131,7 +131,7 @@ pub fn server_ends() -> Line {
     Line::warning("server", "get exit!rpc_processor break!")
 }
 
-/// A trainer speaks to its servers for the first time.
+/// A trainer connects to its servers for the first time.
 pub fn client_starts(trainer: u32) -> Line {
     Line::info("trainer", format!("init rpc client with trainer_id {trainer}"))
 }
@@ -146,21 +146,31 @@ pub fn communicator_stops() -> Line {
     Line::info("communicator", "Communicator stop")
 }
 
-/// Its sending thread is through.
+/// Its sending thread has ended.
 pub fn send_thread_ends() -> Line {
     Line::info("communicator", "communicator stopped, send thread exit")
 }
 
-/// Its receiving thread is through.
+/// Its receiving thread has ended.
 pub fn recv_thread_ends() -> Line {
     Line::info("communicator", "communicator stopped, recv thread exit")
 }
 
-/// A pass is over: how many of its own steps the parameters (and the rows) of a step did not contain
-/// on average and at most, and how many updates of any trainer, as servers have counted.
-pub fn staleness(n_steps: u64, own: (f64, u64, u64), servers: (f64, u64)) -> Line {
-    let ((own, own_max, rows_max), (mean, max)) = (own, servers);
-    let own = format!("{own:.2} own steps on average, {own_max} at most (of rows {rows_max})");
+/// How many updates something lacked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ages {
+    /// On average.
+    pub mean: f64,
+    /// At most.
+    pub max: u64,
+}
+
+/// A pass is over: how many own steps the parameters of a step lacked, how many the rows lacked at
+/// most, and how many updates of any trainer gradients lacked, as servers have counted.
+pub fn staleness(n_steps: u64, own: Ages, rows_max: u64, servers: Ages) -> Line {
+    let Ages { mean, max } = own;
+    let own = format!("{mean:.2} own steps on average, {max} at most (of rows {rows_max})");
+    let Ages { mean, max } = servers;
     let all = format!("on servers so far {mean:.2} updates on average, {max} at most");
     Line::info("train_from_dataset", format!("staleness of {n_steps} steps: {own}; {all}"))
 }

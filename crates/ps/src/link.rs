@@ -21,11 +21,11 @@ const RIVAL_MS: u64 = 500;
 /// How a link behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Something not answered for so long is sent again.
+    /// A message that is not answered for this long is sent again.
     pub resend_ms: u64,
-    /// After so long without a word of ours we say that we are there.
+    /// After this long without a message, a sign of life is sent.
     pub ping_ms: u64,
-    /// Changes on their way, at most.
+    /// The most changes in flight.
     pub window: usize,
 }
 
@@ -35,7 +35,7 @@ impl Default for Config {
     }
 }
 
-/// Why a link is of no use any more.
+/// Why a link cannot be used any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// The server refused the greeting or a change.
@@ -104,7 +104,7 @@ impl Link {
         }
     }
 
-    /// Changes that were served, for their memory.
+    /// Changes that were applied, so that their memory can be used again.
     pub fn take_done(&mut self) -> Vec<Arc<Request>> {
         std::mem::take(&mut self.done)
     }
@@ -119,7 +119,7 @@ impl Link {
         self.is_up
     }
 
-    /// Why the link is of no use, if so.
+    /// Why the link cannot be used any more, if so.
     pub fn broken(&self) -> Option<&Broken> {
         self.broken.as_ref()
     }
@@ -129,17 +129,17 @@ impl Link {
         self.heard
     }
 
-    /// What the server last said of itself.
+    /// The last sign of life of the server.
     pub fn pong(&self) -> &Pong {
         &self.pong
     }
 
-    /// What the server last said of cuts.
+    /// The last news about cuts.
     pub fn notice(&self) -> &Notice {
         &self.notice
     }
 
-    /// The term that it takes part in, or wants to.
+    /// The term that it takes part in, or wants to take part in.
     pub fn term(&self) -> Term {
         self.hello.term
     }
@@ -149,13 +149,13 @@ impl Link {
         Self::new(Hello { term, ..self.hello.clone() }, self.config)
     }
 
-    /// The last round of which the server has our part, or will have once it served all we sent. One
-    /// of an earlier process of this rank counts.
+    /// The last round whose part the server has from us, or will have when it has applied
+    /// everything we sent. A part of an earlier process of this rank counts.
     pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// Whether no more changes may be on their way.
+    /// Whether no more changes may be in flight.
     pub fn is_full(&self) -> bool {
         self.unacked.len() >= self.config.window
     }
@@ -215,7 +215,7 @@ impl Link {
         }
     }
 
-    /// Says something to the other end of this connection, which is no concern of the server's.
+    /// Sends a message to the other end of this connection that the server's protocol does not see.
     pub fn tell(&mut self, request: impl Into<Request>) {
         if self.is_up {
             self.out.push((QUESTION, Arc::new(request.into())));
@@ -233,7 +233,7 @@ impl Link {
         self.answers.remove(&id);
     }
 
-    /// Something came.
+    /// A message arrived.
     pub fn received(&mut self, now: Millis, id: u64, reply: Reply) {
         self.heard = now;
         match reply {
@@ -321,7 +321,7 @@ impl Link {
         }
     }
 
-    /// Time passed: repeats what was not answered, or says that we are there.
+    /// Time passed: sends again what was not answered, or sends a sign of life.
     pub fn tick(&mut self, now: Millis) {
         let resend_ms = self.config.resend_ms;
         if !self.is_up {

@@ -30,15 +30,15 @@ impl fmt::Display for Term {
     }
 }
 
-/// What a server tells a trainer that is not of its term.
+/// What a server tells a trainer that is not in its term.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TermState {
     /// The server's term.
     pub term: Term,
     /// Cuts that are durable there, ascending.
     pub cuts: Vec<u64>,
-    /// Whether another process of the trainer's rank took part in this term: what it did since the base
-    /// is lost with it.
+    /// Whether another process of the trainer's rank took part in this term: then its work since
+    /// the base is lost.
     pub has_member: bool,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for TermState {
     }
 }
 
-/// The job cannot go on: the servers have no cut in common. The cuts of each.
+/// The job cannot continue: the servers have no cut in common. The cuts of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoCommonCut(pub Vec<Vec<u64>>);
 
@@ -63,8 +63,8 @@ pub enum Next {
     KeepsNone(usize),
 }
 
-/// What a trainer does after it greeted all servers with a term, first with [`Term::default`]; a server
-/// that welcomed it sends no state.
+/// What a trainer does after it has greeted all servers with a term, first with [`Term::default`].
+/// A server that welcomed it sends no state.
 pub fn next(said: Term, answers: &[Option<TermState>]) -> Result<Next, NoCommonCut> {
     let welcome = answers.iter().position(Option::is_none);
     let states: Vec<TermState> = answers.iter().flatten().cloned().collect();
@@ -78,8 +78,8 @@ pub fn next(said: Term, answers: &[Option<TermState>]) -> Result<Next, NoCommonC
     }
 }
 
-/// What a trainer says to all servers next, by what each has said: it greets them with this term. It has
-/// joined when all have welcomed it.
+/// The term with which a trainer greets all servers next, given their answers. It has joined when
+/// all have welcomed it.
 pub fn decide(states: &[TermState]) -> Result<Term, NoCommonCut> {
     let number = states.iter().map(|term_state| term_state.term.number).max().unwrap_or(0);
     let newest = || states.iter().filter(|term_state| term_state.term.number == number);

@@ -2,7 +2,7 @@
 
 use crate::recovery::TermState;
 
-/// Why a server says no.
+/// Why a server refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Another version of the protocol.

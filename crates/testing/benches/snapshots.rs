@@ -165,8 +165,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn report(name: &str, ours: f64, against: (&str, f64)) {
-    let (other, theirs) = against;
+fn report(name: &str, ours: f64, other: &str, theirs: f64) {
     println!("BENCH {name} ratio={:.3} ours={ours:.3} against={other}={theirs:.3}", ours / theirs);
 }
 
@@ -186,7 +185,7 @@ fn main() {
     }
     let mb = TABLE_BYTES as f64 / 1e6;
     let plain = mb / median(plain);
-    report("snapshot_write_mb_s", mb / median(written), ("fsync", plain));
+    report("snapshot_write_mb_s", mb / median(written), "fsync", plain);
 
     let (mut usual, mut number) = (Steps::default(), 0);
     for _ in 0..300 {
@@ -197,7 +196,7 @@ fn main() {
     keep_cuts(&mut store, &folder("server.0"));
     let mut during = Steps::default();
     cut(&store, 0, &mut during, &mut number);
-    report("snapshot_pause_ms", during.longest_ms(), ("usual", usual.median_ms()));
+    report("snapshot_pause_ms", during.longest_ms(), "usual", usual.median_ms());
 
     let (mut during, mut bytes, mut n_steps) = (Steps::default(), Vec::new(), during.0.len());
     for turn in 1..=TURNS as u64 {
@@ -211,8 +210,8 @@ fn main() {
         n_steps = during.0.len() - n_before;
         bytes.push(n_bytes as f64 / touched as f64);
     }
-    report("snapshot_increment_pause_ms", during.longest_ms(), ("usual", usual.median_ms()));
-    report("snapshot_bytes", median(bytes), ("touched", 1.0));
+    report("snapshot_increment_pause_ms", during.longest_ms(), "usual", usual.median_ms());
+    report("snapshot_bytes", median(bytes), "touched", 1.0);
 
     let last = TURNS as u64;
     let load = |store: &BlockStore, term| {
@@ -221,10 +220,10 @@ fn main() {
         begin.elapsed().as_secs_f64()
     };
     let back: Vec<f64> = (0..TURNS as u64).map(|turn| load(&store, 2 + turn)).collect();
-    report("snapshot_back_mb_s", mb / median(back), ("fsync", plain));
+    report("snapshot_back_mb_s", mb / median(back), "fsync", plain);
     drop(store);
     // Another process: without a table, and without the rows' places.
     let mut store = self::store();
     keep_cuts(&mut store, &folder("server.0"));
-    report("snapshot_load_mb_s", mb / load(&store, 9), ("fsync", plain));
+    report("snapshot_load_mb_s", mb / load(&store, 9), "fsync", plain);
 }

@@ -28,7 +28,7 @@ pub const OUTPUTS: i64 = 2000;
 pub enum TableKind {
     /// Rows exist once they are used; each server has some that follow one another.
     Touched,
-    /// A spread table, with rows of another start.
+    /// Rows exist once they are used; a hash of the id says which server has a row.
     Spread,
     /// All rows exist, since they start from normal numbers.
     Whole,

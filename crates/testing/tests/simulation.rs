@@ -2,13 +2,9 @@
 //!
 //! `SEED=n cargo test -p testing --test simulation` replays one run of each law.
 
-use std::collections::BTreeMap;
-
 use ps::Refusal;
 use ps::server::{Apply, End};
-use testing::sim::{
-    Faults, GRACE_MS, Kill, Outcome, Plan, Report, Rng, SHARED, Size, Step, own, tag,
-};
+use testing::sim::{Faults, GRACE_MS, Kill, Outcome, Plan, Report, Rng, SHARED, Size, Step, own};
 
 /// The runs of a law: so many, or the one that is asked for.
 fn seeds(n: u64) -> Vec<u64> {
@@ -101,21 +97,8 @@ fn async_plan(seed: u64) -> Plan {
 #[track_caller]
 fn check_once_and_in_order(plan: &Plan, report: &Report) {
     for (server, (_, ledger)) in report.servers.iter().enumerate() {
-        let mut applied: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
-        for one in &ledger.applied {
-            applied.entry(one.trainer).or_default().push(one.tag);
-        }
-        for (id, script) in (0..).zip(&plan.scripts) {
-            let sent = script.iter().flat_map(|step| match *step {
-                Step::Part(step, n) | Step::Push(step, n) => {
-                    (0..n).map(|k| tag(id, step, k)).collect()
-                }
-                _ => Vec::new(),
-            });
-            let (sent, applied) =
-                (sent.collect::<Vec<_>>(), applied.remove(&id).unwrap_or_default());
-            assert_eq!(applied, sent, "trainer {id}, server {server}: SEED={}", plan.seed);
-        }
+        let context = format!("server {server}: SEED={}", plan.seed);
+        ledger.check_once_and_in_order(&plan.scripts, &context);
     }
 }
 

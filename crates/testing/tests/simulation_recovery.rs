@@ -3,13 +3,12 @@
 //! `SEED=n cargo test -p testing --test simulation_recovery whatever` repeats one run, `EVENT=n … every_event`
 //! one crash; `SEEDS=n` tries so many runs (`make soak`).
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ps::server::Apply;
 use testing::sim::{
     Bug, Death, Faults, Moment, Outcome, Plan, Report, Size, Step, Survival, Survived, Who,
-    surviving_plan, tag,
+    surviving_plan,
 };
 
 fn number(name: &str) -> Option<u64> {
@@ -39,21 +38,7 @@ fn check(plan: &Plan, report: &Report, expected: &Report) {
             assert_eq!(ledger.rounds, expected.rounds, "server {server}");
             assert_eq!(ledger.params, expected.params, "server {server}");
         }
-        let mut applied: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
-        for one in &ledger.applied {
-            applied.entry(one.trainer).or_default().push(one.tag);
-        }
-        for (id, script) in (0..).zip(&plan.scripts) {
-            let sent = script.iter().flat_map(|step| match *step {
-                Step::Part(step, n) | Step::Push(step, n) => {
-                    (0..n).map(|k| tag(id, step, k)).collect()
-                }
-                _ => Vec::new(),
-            });
-            let (sent, applied) =
-                (sent.collect::<Vec<_>>(), applied.remove(&id).unwrap_or_default());
-            assert_eq!(applied, sent, "trainer {id} on server {server}");
-        }
+        ledger.check_once_and_in_order(&plan.scripts, &format!("server {server}"));
     }
     if plan.apply == (Apply::ByRound { ahead: 0 }) {
         assert_eq!(report.seen, expected.seen, "what scripts were told");

@@ -10,7 +10,7 @@ use tensor::{DType, DidYouMean};
 
 pub use snapshot::BadSnapshot;
 
-/// A fact about a run that does not hold.
+/// Everything that can go wrong in this crate.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The fields are what the message names.
 pub enum Error {
@@ -455,7 +455,7 @@ fn tuple(dims: &[i64]) -> String {
 }
 
 impl Error {
-    /// That the program has no variable of that name to feed; what was meant is one to feed.
+    /// The error for a fed name that the program does not have, with the closest data variable.
     pub fn feed_not_declared(name: &str, program: &Program) -> Self {
         let data = program.list_vars().filter(|var| var.is_data);
         let near = DidYouMean::among(name, data.map(|var| var.name.as_str()));

@@ -101,12 +101,12 @@ impl Answers {
         Ok(())
     }
 
-    /// How much of what was said to be is; 0 if nothing was said to be.
+    /// Precision: the share of correct ones among the predicted positives; 0 if there are none.
     pub fn precision(&self) -> f64 {
         ratio(self.true_positives, self.true_positives + self.false_positives)
     }
 
-    /// How much of what is was said to be; 0 if nothing is.
+    /// Recall: the share of predicted ones among the real positives; 0 if there are none.
     pub fn recall(&self) -> f64 {
         ratio(self.true_positives, self.true_positives + self.false_negatives)
     }

@@ -140,7 +140,7 @@ impl Scope {
         if is_own { self.get(name) } else { None }
     }
 
-    /// A scope inside this one; it lives until [`Scope::drop_kids`] or this scope's end.
+    /// A scope inside this one. It lives until [`Scope::drop_kids`] or the end of this scope.
     pub fn new_scope(&self) -> Self {
         let kid = Self::with_parent(Some(self.clone()));
         self.kids().push(kid.clone());
@@ -161,7 +161,7 @@ impl Scope {
         self.0.kids.lock().even_if_poisoned()
     }
 
-    /// Gives the reader variable `name` its batches; what it read from before is gone.
+    /// Sets the source of the batches of a reader variable. An earlier source is dropped.
     pub fn attach_reader(&self, name: &str, reader: Box<dyn Reader>) {
         self.readers().insert(name.to_string(), reader);
     }
@@ -186,12 +186,12 @@ impl Scope {
         self.0.readers.lock().even_if_poisoned()
     }
 
-    /// Unlike that of any other scope in this process.
+    /// Identifies this scope in the process.
     pub fn id(&self) -> u64 {
         self.0.id
     }
 
-    /// The scope around.
+    /// The scope around it.
     pub fn parent(&self) -> Option<&Scope> {
         self.0.parent.as_ref()
     }

@@ -2,7 +2,9 @@
 
 import os
 
-EPOCHS, FILES, ROWS, BATCH = 2, 4, 4000, 10
+#: A quick machine needs longer jobs, or they are over before anything happens to them.
+EPOCHS = int(os.environ.get("RIG_EPOCHS", "2"))
+FILES, ROWS, BATCH = 4, 4000, 10
 #: Samples of the whole job; each has a number of its own.
 SAMPLES = EPOCHS * FILES * ROWS
 VOCABULARY = 1000

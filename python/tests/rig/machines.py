@@ -97,9 +97,9 @@ class Job(kills.Job):
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        self.launchers[machine].wait()
-        time.sleep(rng.uniform(0, 2))
-        self.start_on(machine)
+        if self.launchers[machine].wait() != 0:
+            time.sleep(rng.uniform(0, 2))
+            self.start_on(machine)
 
     def cut_cable(self, machine, rng):
         """Nothing goes to or from a machine, for a while."""
@@ -123,7 +123,8 @@ class Job(kills.Job):
         kind(machine, rng)
 
     def is_running(self):
-        return any(launcher.poll() is None for launcher in self.launchers)
+        """Whether all machines work; one that is through does not come back for the others."""
+        return all(launcher.poll() is None for launcher in self.launchers)
 
     def finish(self):
         for launcher in self.launchers:
@@ -156,8 +157,9 @@ def run(folder, options, rng, wanted):
         while left and job.is_running():
             # The moment is drawn, it is not waited for anything.
             time.sleep(rng.uniform(*options.between))
-            job.disturb(rng)
-            left -= 1
+            if job.is_running():
+                job.disturb(rng)
+                left -= 1
         job.finish()
         job.check(wanted)
         return job.digest()

@@ -15,7 +15,7 @@ use crate::shuffle::{self, Exchange};
 pub struct SampleCounts {
     /// Samples in memory.
     pub n_samples: u64,
-    /// Samples that were left out, because their names had not as many as they should.
+    /// Samples that were left out because their name had too few or too many of them.
     pub n_unmerged: u64,
 }
 
@@ -44,8 +44,8 @@ impl Dataset {
         Ok(())
     }
 
-    /// Puts the samples of all trainers in random order; each ends up at any of them. Without an
-    /// exchange this trainer is the only one. Afterwards samples of one name become one, if wanted.
+    /// Shuffles the samples of all trainers among all trainers. Without an exchange this trainer is
+    /// the only one. Afterwards samples with the same name are merged, if wanted.
     pub fn global_shuffle(&mut self, exchange: Option<&dyn Exchange>) -> Result<()> {
         let (memory, n_unmerged) = self.shuffled(exchange)?;
         self.hold(memory, n_unmerged);
@@ -109,7 +109,7 @@ impl Dataset {
         self.share.clone()
     }
 
-    /// What it holds after a global shuffle.
+    /// The samples after a global shuffle.
     pub fn held(&self) -> SampleCounts {
         SampleCounts { n_samples: self.len(), n_unmerged: self.n_unmerged }
     }
@@ -139,7 +139,8 @@ impl Dataset {
         (self.n_unmerged, self.n_shuffled) = (n_unmerged, self.len());
     }
 
-    /// Gives some slots the values of other samples; those mixed before get their own back.
+    /// Replaces the values of some slots by those of other samples. Slots that were mixed before
+    /// get their own values back.
     pub fn mix_slots(&mut self, names: &[String]) -> Result<()> {
         self.only_in_memory("slots shuffle", "slots_shuffle")?;
         let n_candidates = self.n_candidates.ok_or(Error::NoFeatureEval)?;

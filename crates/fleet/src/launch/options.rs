@@ -101,7 +101,7 @@ pub struct RecoveryOptions {
     pub snapshot_dir: Option<PathBuf>,
     /// How often they are written.
     pub snapshot_every: Option<Duration>,
-    /// Snapshots to go on from.
+    /// Snapshots to continue from.
     pub resume: Option<PathBuf>,
     /// How long processes may take to end when they are asked to.
     pub grace: Option<Duration>,

@@ -4,7 +4,7 @@
 
 use tensor::{AxisSplit, DType, Number, RANK_MAX, Shape};
 
-use super::{Grad, Infer, Op, Run, dims, for_int, for_number};
+use super::{Infer, Op, Run, dims, for_int, for_number, no_gradient};
 use crate::attr::Attrs;
 use crate::error::Result;
 
@@ -85,9 +85,7 @@ impl Op for ArgMax {
         run(r, true)
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 impl Op for ArgMin {
@@ -99,9 +97,7 @@ impl Op for ArgMin {
         run(r, false)
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 #[cfg(test)]

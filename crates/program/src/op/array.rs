@@ -8,7 +8,7 @@ use tensor::{DType, Shape, Tensor, Value};
 
 use super::sizes;
 use super::strips::{Section, insert};
-use super::{Grad, Infer, Op, Run};
+use super::{Infer, Op, Run, no_gradient};
 use crate::error::{Error, Result};
 use crate::var::{Meta, VarKind};
 
@@ -98,9 +98,7 @@ impl Op for LodArrayLength {
         Ok(())
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 impl Op for TensorArrayToTensor {

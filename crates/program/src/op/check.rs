@@ -22,6 +22,13 @@ pub(crate) fn t(dims: &[usize], data: &[f64]) -> Tensor {
     Tensor::new(dims, data).expect("as many numbers as the shape has")
 }
 
+/// Numbers without a pattern that a wrong stride could keep.
+pub(crate) fn some(dims: &[usize]) -> Tensor {
+    let n: usize = dims.iter().product();
+    let data: Vec<f64> = (0..n).map(|i| ((i * 7 + 3) % 11) as f64 / 4.0 - 1.0).collect();
+    t(dims, &data)
+}
+
 /// A tensor of ids or labels.
 pub(crate) fn ids(dims: &[usize], data: &[i64]) -> Tensor {
     Tensor::new(dims, data).expect("as many numbers as the shape has")

@@ -5,7 +5,7 @@ use tensor::{Bool, DType, Element, Tensor};
 
 use super::broadcast::{self, Broadcast};
 use super::map::{apply, map};
-use super::{Grad, Infer, Op, Run, for_number};
+use super::{Infer, Op, Run, for_number, no_gradient};
 use crate::error::Result;
 
 const RULE: &str = "X and Y must have equal sizes, or 1, in each dimension from axis on";
@@ -75,9 +75,7 @@ macro_rules! ops {
                 $run(run)
             }
 
-            fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-                Ok(())
-            }
+            no_gradient!();
         }
     )*};
 }

@@ -323,14 +323,7 @@ convolution!(DepthwiseConv2d, DepthwiseConv2dGrad);
 #[cfg(test)]
 mod tests {
     use crate::error::Error;
-    use crate::op::check::{Check, check, t};
-
-    /// Numbers without a pattern that a wrong stride could keep.
-    fn some(dims: &[usize]) -> tensor::Tensor {
-        let n: usize = dims.iter().product();
-        let data: Vec<f64> = (0..n).map(|i| ((i * 7 + 3) % 11) as f64 / 4.0 - 1.0).collect();
-        t(dims, &data)
-    }
+    use crate::op::check::{Check, check, some, t};
 
     fn conv(x: &[usize], filter: &[usize]) -> Check {
         check("conv2d").input("Input", some(x)).input("Filter", some(filter))

@@ -3,7 +3,7 @@
 use tensor::Shape;
 
 use super::sizes::{self, bad_attr};
-use super::{Grad, Infer, Op, Run, for_number};
+use super::{Infer, Op, Run, for_number, no_gradient};
 use crate::attr::Attrs;
 use crate::error::Result;
 use crate::var::Meta;
@@ -34,21 +34,18 @@ impl Op for Eye {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let [rows, columns] = dims(run.attrs())?;
         let shape = Shape::from_dims(&[rows, columns])?;
-        let mut out = run.take("Out");
-        for_number!(sizes::dtype(run.attrs())?, "Out", T => {
-            let out = out.try_resize_zeroed::<T>(shape)?;
-            for row in out.chunks_exact_mut((columns as usize).max(1)).enumerate() {
-                row.1.get_mut(row.0).into_iter().for_each(|one| *one = 1 as T);
-            }
-            Ok(())
-        })?;
-        run.put("Out", out);
-        Ok(())
+        run.make("Out", |run, out| {
+            for_number!(sizes::dtype(run.attrs())?, "Out", T => {
+                let out = out.try_resize_zeroed::<T>(shape)?;
+                for row in out.chunks_exact_mut((columns as usize).max(1)).enumerate() {
+                    row.1.get_mut(row.0).into_iter().for_each(|one| *one = 1 as T);
+                }
+                Ok(())
+            })
+        })
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 #[cfg(test)]

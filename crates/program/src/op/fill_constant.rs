@@ -4,7 +4,7 @@ use tensor::{Bool, DType, Number, Shape, Tensor};
 
 use super::sizes::{self, bad_attr};
 use super::uniform_random::{ON_TOUCH, no_rows};
-use super::{Grad, Infer, Op, Run, for_number};
+use super::{Infer, Op, Run, for_number, no_gradient};
 use crate::attr::Attrs;
 use crate::error::Result;
 use crate::var::Meta;
@@ -32,9 +32,7 @@ impl Op for FillConstant {
         Ok(())
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 /// The value to fill with: `str_value` holds it in full if it is not empty.

@@ -9,7 +9,7 @@ use tensor::{DType, Tensor};
 
 use super::fill_constant::{self, fill};
 use super::sizes;
-use super::{Grad, Infer, Op, Run};
+use super::{Infer, Op, Run, no_gradient};
 use crate::error::Result;
 
 pub(super) struct FillAnyLike;
@@ -34,9 +34,7 @@ impl Op for FillAnyLike {
         Ok(())
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 /// Refuses what Fluid refuses: a number that the type cannot hold, compared as float32.
@@ -77,9 +75,7 @@ impl Op for FillZerosLike {
         Ok(())
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 impl Op for FillConstantBatchSizeLike {
@@ -103,9 +99,7 @@ impl Op for FillConstantBatchSizeLike {
         Ok(())
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use tensor::{Bool, DType, Float, Shape, Tensor};
 
-use super::{Grad, Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, for_float, no_gradient};
 use crate::error::Result;
 
 pub(super) struct Isfinite;
@@ -68,9 +68,7 @@ macro_rules! ops {
                 answer::<Self>(run)
             }
 
-            fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-                Ok(())
-            }
+            no_gradient!();
         }
     )*};
 }

@@ -9,7 +9,7 @@ use tensor::{DType, Shape, rng};
 
 use super::sizes;
 use super::uniform_random::{ON_TOUCH, no_rows, random, skipped, stream};
-use super::{Grad, Infer, Op, Run, Traits, for_float};
+use super::{Infer, Op, Run, Traits, for_float, no_gradient};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 use crate::var::Meta;

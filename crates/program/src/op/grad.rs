@@ -6,6 +6,16 @@ use crate::names::{self, EMPTY};
 use crate::program::{BlockId, Program};
 use crate::var::Meta;
 
+/// The gradient rule of an op that passes no gradient on: it adds no op.
+macro_rules! no_gradient {
+    () => {
+        fn grad(&self, _grad: &mut $crate::op::Grad<'_>) -> $crate::Result<()> {
+            Ok(())
+        }
+    };
+}
+pub(crate) use no_gradient;
+
 /// One forward op being differentiated.
 pub struct Grad<'a> {
     program: &'a Program,

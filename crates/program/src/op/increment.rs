@@ -3,7 +3,7 @@
 use tensor::Number;
 
 use super::arith::Arith;
-use super::{Grad, Infer, Op, Run, for_number};
+use super::{Infer, Op, Run, for_number, no_gradient};
 use crate::error::Result;
 
 pub(super) struct Increment;
@@ -34,10 +34,8 @@ impl Op for Increment {
         })
     }
 
-    /// A counter carries no gradient.
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    // A counter carries no gradient.
+    no_gradient!();
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use tensor::Shape;
 
-use super::{Grad, Infer, Op, Run, for_float};
+use super::range::count_on;
+use super::{Infer, Op, Run, for_float, no_gradient};
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
@@ -24,25 +25,17 @@ impl Op for Linspace {
         let n = num as usize;
         run.scalar("Start")?;
         run.scalar("Stop")?;
-        let mut out = run.take("Out");
-        for_float!(run.input("Start")?.dtype(), run.input_name("Start"), T => {
-            let (start, stop) = (run.data::<T>("Start")?[0], run.data::<T>("Stop")?[0]);
-            let step = if n > 1 { (stop - start) / (n - 1) as T } else { 0.0 };
-            // Added up as Fluid does, for the same bits.
-            let mut next = start;
-            for value in out.try_resize::<T>(Shape::from([n]))? {
-                *value = next;
-                next += step;
-            }
-            Ok(())
-        })?;
-        run.put("Out", out);
-        Ok(())
+        run.make("Out", |run, out| {
+            for_float!(run.input("Start")?.dtype(), run.input_name("Start"), T => {
+                let (start, stop) = (run.data::<T>("Start")?[0], run.data::<T>("Stop")?[0]);
+                let step = if n > 1 { (stop - start) / (n - 1) as T } else { 0.0 };
+                count_on(out.try_resize::<T>(Shape::from([n]))?, start, step);
+                Ok(())
+            })
+        })
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 #[cfg(test)]

@@ -156,6 +156,7 @@ mod where_index;
 
 pub use dispatch::{for_float, for_int, for_number};
 pub use gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
+pub(crate) use grad::no_gradient;
 pub use grad::{Grad, Keep};
 pub use host::{Host, NoHost, host_error};
 pub use infer::Infer;

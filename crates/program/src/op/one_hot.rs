@@ -6,7 +6,7 @@
 use tensor::{Number, Shape};
 
 use super::sizes::{self, bad_attr};
-use super::{Grad, Infer, Op, Run, for_number};
+use super::{Infer, Op, Run, for_number, no_gradient};
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
@@ -31,9 +31,7 @@ impl Op for OneHot {
         }
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 impl Op for OneHotV2 {
@@ -47,9 +45,7 @@ impl Op for OneHotV2 {
         write(run, &outer)
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 fn infer_out(infer: &mut Infer<'_>, outer: &[i64]) -> Result<()> {

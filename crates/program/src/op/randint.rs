@@ -4,7 +4,7 @@ use tensor::Number;
 
 use super::sizes::{self, bad_attr};
 use super::uniform_random::stream;
-use super::{Grad, Infer, Op, Run, for_int};
+use super::{Infer, Op, Run, for_int, no_gradient};
 use crate::error::Result;
 use crate::var::Meta;
 
@@ -26,21 +26,18 @@ impl Op for Randint {
             return Err(bad_attr("high", &format!("above `low`, {low}"), high));
         }
         let mut stream = stream(run)?;
-        let mut out = run.take("Out");
         let dtype = tensor::DType::from_code(attrs.int("dtype", 3)?)?;
-        for_int!(dtype, "Out", T => {
-            for value in out.try_resize::<T>(shape)? {
-                *value = T::of(stream.between(low, high - 1) as f64);
-            }
-            Ok(())
-        })?;
-        run.put("Out", out);
-        Ok(())
+        run.make("Out", |_, out| {
+            for_int!(dtype, "Out", T => {
+                for value in out.try_resize::<T>(shape)? {
+                    *value = T::of(stream.between(low, high - 1) as f64);
+                }
+                Ok(())
+            })
+        })
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 #[cfg(test)]

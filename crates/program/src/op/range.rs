@@ -2,7 +2,7 @@
 
 use tensor::{Number, Shape};
 
-use super::{Grad, Infer, Op, Run, for_number};
+use super::{Infer, Op, Run, for_number, no_gradient};
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
@@ -21,22 +21,24 @@ impl Op for Range {
             let (rule, var) = ("Step must lead from Start to End", run.input_name("Step"));
             return Err(Error::BadValue { rule, var: var.to_string(), position: 0, value: step });
         }
-        let mut out = run.take("Out");
-        for_number!(run.input("Start")?.dtype(), run.input_name("Start"), T => {
-            let step = T::of(step);
-            let mut next = T::of(start);
-            for value in out.try_resize::<T>(Shape::from([n as usize]))? {
-                *value = next;
-                next += step;
-            }
-            Ok(())
-        })?;
-        run.put("Out", out);
-        Ok(())
+        run.make("Out", |run, out| {
+            for_number!(run.input("Start")?.dtype(), run.input_name("Start"), T => {
+                let out = out.try_resize::<T>(Shape::from([n as usize]))?;
+                count_on(out, T::of(start), T::of(step));
+                Ok(())
+            })
+        })
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
+    no_gradient!();
+}
+
+/// Counts from `start` in steps, which are added up as Fluid does, for the same bits.
+pub(super) fn count_on<T: Copy + std::ops::AddAssign>(out: &mut [T], start: T, step: T) {
+    let mut next = start;
+    for value in out {
+        *value = next;
+        next += step;
     }
 }
 

@@ -269,6 +269,18 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Makes an output that is not like an input: `make` shapes and writes it.
+    pub fn make(
+        &mut self,
+        port: &str,
+        make: impl FnOnce(&Run<'_>, &mut Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let mut out = self.take(port);
+        make(self, &mut out)?;
+        self.put(port, out);
+        Ok(())
+    }
+
     /// Gives a tensor to the variable of an output port.
     pub fn put(&mut self, port: &str, tensor: Tensor) {
         self.put_at(port, 0, tensor);

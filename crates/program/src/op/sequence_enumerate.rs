@@ -4,7 +4,7 @@
 use tensor::{Number, Shape};
 
 use super::ragged::{self, Ragged};
-use super::{Grad, Infer, Op, Run, for_int};
+use super::{Infer, Op, Run, for_int, no_gradient};
 use crate::error::{Error, Result};
 
 pub(super) struct SequenceEnumerate;
@@ -57,9 +57,7 @@ impl Op for SequenceEnumerate {
         Ok(())
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use tensor::{Lod, Number, Shape};
 
 use super::ragged::{self, Ragged};
-use super::{Grad, Infer, Op, Run, for_int};
+use super::{Infer, Op, Run, for_int, no_gradient};
 use crate::error::Result;
 
 pub(super) struct SequenceErase;
@@ -38,9 +38,7 @@ impl Op for SequenceErase {
         Ok(())
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 /// The ids that stay, and the offsets of their sequences.

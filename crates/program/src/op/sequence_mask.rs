@@ -4,7 +4,7 @@
 
 use tensor::{Bool, DType, Element, Number, Shape};
 
-use super::{Grad, Infer, Op, Run, for_number};
+use super::{Infer, Op, Run, for_number, no_gradient};
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
@@ -48,9 +48,7 @@ impl Op for SequenceMask {
         Ok(())
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 fn n_columns(run: &Run<'_>) -> Result<i64> {

@@ -2,7 +2,7 @@
 
 use tensor::{DType, Value};
 
-use super::{Grad, Infer, Op, Run};
+use super::{Infer, Op, Run, no_gradient};
 use crate::error::Result;
 use crate::var::Meta;
 
@@ -26,9 +26,7 @@ impl Op for Shape {
         Ok(())
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 #[cfg(test)]

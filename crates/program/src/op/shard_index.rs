@@ -2,7 +2,7 @@
 //! ids of other parts become `ignore_value`.
 
 use super::sizes::bad_attr;
-use super::{Grad, Infer, Op, Run, for_int};
+use super::{Infer, Op, Run, for_int, no_gradient};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -63,9 +63,7 @@ impl Op for ShardIndex {
         Ok(())
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 #[cfg(test)]

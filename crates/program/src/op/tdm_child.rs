@@ -5,7 +5,7 @@
 
 use tensor::{DType, Number, Shape};
 
-use super::{Grad, Infer, Op, Run, for_int, sizes};
+use super::{Infer, Op, Run, for_int, no_gradient, sizes};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -60,9 +60,7 @@ impl Op for TdmChild {
         Ok(())
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 /// Writes the children of each id; the error tells which port names a node that is not there.

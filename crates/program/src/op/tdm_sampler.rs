@@ -10,7 +10,7 @@
 use tensor::rng::Rng;
 use tensor::{DType, Number, Shape};
 
-use super::{Grad, Infer, Op, Run, for_int, sizes};
+use super::{Infer, Op, Run, for_int, no_gradient, sizes};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -112,9 +112,7 @@ impl Op for TdmSampler {
         Ok(())
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 /// The ways and the nodes of all layers.

@@ -7,7 +7,7 @@
 use tensor::{Shape, Tensor, rng};
 
 use super::sizes::{self, bad_attr};
-use super::{Grad, Infer, Op, Run, Traits, for_float};
+use super::{Infer, Op, Run, Traits, for_float, no_gradient};
 use crate::attr::Attrs;
 use crate::error::Result;
 use crate::var::Meta;
@@ -36,9 +36,7 @@ macro_rules! random {
                 $draw(run, shape)
             }
 
-            fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-                Ok(())
-            }
+            no_gradient!();
         }
 
         impl Op for $like {
@@ -52,9 +50,7 @@ macro_rules! random {
                 $draw(run, shape)
             }
 
-            fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-                Ok(())
-            }
+            no_gradient!();
         }
     };
 }

@@ -2,7 +2,7 @@
 
 use tensor::{Bool, DType, Shape};
 
-use super::{Grad, Infer, Op, Run};
+use super::{Infer, Op, Run, no_gradient};
 use crate::error::Result;
 use crate::var::Meta;
 
@@ -30,9 +30,7 @@ impl Op for WhereIndex {
         Ok(())
     }
 
-    fn grad(&self, _grad: &mut Grad<'_>) -> Result<()> {
-        Ok(())
-    }
+    no_gradient!();
 }
 
 #[cfg(test)]

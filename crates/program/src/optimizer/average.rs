@@ -20,12 +20,12 @@ const EMA_DECAY: &str = "scheduled_ema_decay_rate";
 #[derive(Clone, Debug)]
 pub struct MovingAverage {
     decay: VarDesc,
-    kept: Vec<Kept>,
+    params: Vec<AveragedParam>,
 }
 
 /// A parameter, its average, and where its own value is while the average stands in for it.
 #[derive(Clone, Debug)]
-struct Kept {
+struct AveragedParam {
     param: VarDesc,
     average: VarDesc,
     own: VarDesc,
@@ -46,24 +46,24 @@ impl MovingAverage {
         }
         let averaged = |var: &&VarDesc| var.param.as_ref().is_some_and(|p| p.do_model_average);
         let params: Vec<VarDesc> = b.main.parameters().filter(averaged).cloned().collect();
-        let mut kept = Vec::with_capacity(params.len());
+        let mut averaged = Vec::with_capacity(params.len());
         for param in params {
             let own = b.names.generate(&format!("{name}{}.ema_tmp", param.name));
             let own = VarDesc::new(&own, param.meta.clone()).persistable();
             let average = b.names.generate(&format!("{name}{}_ema", param.name));
             b.state(&average, param.meta.clone(), 0.0)?;
             let average = VarDesc::new(&average, param.meta.clone()).persistable();
-            kept.push(Kept { param, average, own });
+            averaged.push(AveragedParam { param, average, own });
         }
         let decay = b.desc(&var)?.clone();
-        Ok(Self { decay, kept })
+        Ok(Self { decay, params: averaged })
     }
 
     /// Appends the ops that follow the parameters, behind those that change them.
     pub fn update(&self, b: &mut Builder<'_>) -> Result<()> {
         let counter = StepCounter { counter_name: EMA_STEPS, ..StepCounter::default() };
         layers::autoincreased_step_counter(b, counter)?;
-        for Kept { param, average, own } in &self.kept {
+        for AveragedParam { param, average, own } in &self.params {
             b.with_scope("moving_average", |b| {
                 b.with_role(role::OPTIMIZE, &[&param.name, &own.name], |b| {
                     let (average, param) = (Var::from(&*average.name), Var::from(&*param.name));
@@ -103,7 +103,7 @@ impl MovingAverage {
         program.append_op(0, cast("none", DType::Bool))?;
         let rest = op("elementwise_add", "rest", "rest").input("Y", "steps").attr("axis", -1);
         program.append_op(0, rest)?;
-        for Kept { param, average, own } in &self.kept {
+        for AveragedParam { param, average, own } in &self.params {
             for var in [param, average, own] {
                 program.block_mut(0).put_var(VarDesc { param: None, ..var.clone() });
             }
@@ -117,7 +117,7 @@ impl MovingAverage {
     /// The program that puts the parameters back.
     pub fn restore(&self) -> Result<Program> {
         let mut program = Program::default();
-        for Kept { param, own, .. } in &self.kept {
+        for AveragedParam { param, own, .. } in &self.params {
             for var in [param, own] {
                 program.block_mut(0).put_var(VarDesc { param: None, ..var.clone() });
             }

@@ -7,8 +7,9 @@ use crate::error::Result;
 /// Answered by an acknowledgement at once; pulls that name the round wait until it is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Barrier {
-    /// The round that the part belongs to, from 1: the same on all servers, so that a trainer that
-    /// was started again in the middle of a round repeats no part where it was closed before.
+    /// The round that the part belongs to, from 1. It is the same on all servers, so a trainer that
+    /// was restarted in the middle of a round does not repeat a part on servers where it was closed
+    /// before.
     pub round: u64,
 }
 

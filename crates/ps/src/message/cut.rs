@@ -4,8 +4,9 @@ use super::{Body, empty};
 use crate::codec::{Blobs, Reader, Writer};
 use crate::error::Result;
 
-/// The trainer is at a step's boundary, and all it has sent was served. Asked of the server that leads;
-/// answered by [`Go`] when all trainers are, or by [`Cancel`] when not all were in time.
+/// The trainer is between two steps, and everything it has sent was applied. Sent to the lead
+/// server. Answered by [`Go`] when all trainers are ready, or by [`Cancel`] when some were not in
+/// time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// Which cut.
@@ -19,33 +20,33 @@ pub struct Go {
     pub cut: u64,
 }
 
-/// There will be no such cut: train on.
+/// This cut is cancelled: train on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancel {
     /// Which cut.
     pub cut: u64,
 }
 
-/// The trainer was told to go: what came before this is in the cut, what comes after is not. Numbered,
-/// served once.
+/// The trainer was told to go: what it sent before this is in the cut, what it sends after is not.
+/// Numbered, applied once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Which cut.
     pub cut: u64,
     /// The greatest cut that all servers have kept, as far as this trainer knows.
     pub complete: u64,
-    /// What the trainer needs to go on from here; to one server only, empty to the others.
+    /// What the trainer needs to continue from here. Sent to one server; empty for the others.
     pub state: Vec<u8>,
-    /// What its script was told since the last cut, for a process that repeats the script; to the same
-    /// server.
+    /// What its script was answered since the last cut, for a process that repeats the script. Sent
+    /// to the same server.
     pub journal: Vec<u8>,
 }
 
-/// A cut would be welcome soon. Answered when it was heard.
+/// Asks for a cut soon. Answered when it was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantCut;
 
-/// What the asking trainer gave to a cut, please: the one that the term began from.
+/// Asks for what this trainer gave to a cut: the one that the term began from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recall {
     /// Which cut.
@@ -55,7 +56,7 @@ pub struct Recall {
 /// What a trainer gave; empty for the first cut, or if it gave nothing to this server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recalled {
-    /// Of that cut.
+    /// The state that it gave to that cut.
     pub state: Vec<u8>,
     /// The journals of all cuts up to that one, in order.
     pub journal: Vec<u8>,

@@ -37,13 +37,13 @@ impl VarInfo {
 pub struct Hello {
     /// See [`VERSION`].
     pub version: u32,
-    /// Which job: what all its processes must agree on, in words.
+    /// The job, as a text that is the same in all its processes.
     pub job: String,
     /// The rank of the trainer.
     pub trainer: u32,
     /// Differs from process to process: a trainer that was started again is another one.
     pub incarnation: u64,
-    /// The term that it wants to take part in; of number 0 to ask how the server stands.
+    /// The term that it wants to take part in; number 0 asks for the server's state.
     pub term: Term,
     /// Every variable of this server that the trainer will name. From now on its number is its
     /// position in this list.
@@ -109,10 +109,10 @@ fn held(input: &mut Reader<'_>) -> Result<VarInfo> {
     Ok(VarInfo { name, dims, is_param })
 }
 
-/// Where the server stands with this trainer.
+/// What the server has of this trainer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// The last of this incarnation's changes that was served.
+    /// The last change of this incarnation that was applied.
     pub accepted: u64,
     /// Rounds that have been applied.
     pub round: u64,

@@ -3,11 +3,12 @@
 
 use super::empty;
 
-/// The trainer's job is done: rounds go on without it, and the server ends with the last trainer.
+/// The trainer's job is done. Rounds continue without it, and the server ends with the last
+/// trainer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complete;
 
-/// The trainer's process ends in order: rounds go on without it, the server stays.
+/// The trainer's process ends in order. Rounds continue without it, and the server stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leave;
 

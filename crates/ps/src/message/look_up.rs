@@ -19,7 +19,7 @@ pub struct LookUp {
 }
 
 impl LookUp {
-    /// Rows of a table when `after` rounds have been applied; those that do not exist are made.
+    /// Asks for rows of a table after `after` rounds. Rows that do not exist are created.
     pub fn new(after: u64, table: VarId, keys: Vec<i64>) -> Self {
         Self { after, table, keys, peek: false }
     }

@@ -7,11 +7,11 @@ use crate::error::{Error, Result};
 /// Answered by [`Met`] when every trainer has said the same `(place, turn)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meet {
-    /// What for.
+    /// The purpose.
     pub place: String,
-    /// How often this trainer has been here before.
+    /// How many meetings for this purpose the trainer has had before.
     pub turn: u64,
-    /// What it brings.
+    /// The bytes it brings.
     pub bytes: Vec<u8>,
 }
 

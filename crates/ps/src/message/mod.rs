@@ -184,7 +184,7 @@ messages! {
 }
 
 impl Request {
-    /// Whether it changes something, and so is numbered and served exactly once.
+    /// Whether it changes something, and so is numbered and applied exactly once.
     pub fn is_change(&self) -> bool {
         matches!(
             self,
@@ -197,11 +197,11 @@ impl Request {
     }
 }
 
-/// Every change up to the frame's id has been served.
+/// Every change up to the frame's id was applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ack;
 
-/// Done as asked.
+/// The request was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done;
 

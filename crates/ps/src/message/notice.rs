@@ -13,10 +13,10 @@ pub struct Due {
     pub after: u64,
 }
 
-/// What a server tells of cuts, whenever it changes and with every [`super::Pong`].
+/// What a server tells about cuts: when something changes, and with every [`super::Pong`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notice {
-    /// The next cut, from the server that leads.
+    /// The next cut, from the lead server.
     pub due: Option<Due>,
     /// Cuts that are durable here, ascending.
     pub kept: Vec<u64>,

@@ -18,7 +18,7 @@ pub(crate) const MISSING_MAX: usize = 64;
 pub struct Pong {
     /// Rounds applied.
     pub round: u64,
-    /// Trainers without which this round cannot end, if others wait for it: the first of them.
+    /// Trainers that this round waits for, if other trainers wait for it: the first of them.
     pub missing: Vec<u32>,
     /// News about cuts.
     pub notice: Notice,

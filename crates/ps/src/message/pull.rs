@@ -9,7 +9,7 @@ use crate::codec::{Blobs, Reader, Writer, value_blobs};
 use crate::error::Result;
 use crate::ids::VarId;
 
-/// Rows in an answer about changes: what a server holds of them at a time.
+/// The most rows in an answer about changes, so that a server holds few of them at a time.
 pub const CHANGED_MAX: usize = 1 << 13;
 
 /// Answered by [`Values`], in the order of `vars`.
@@ -46,7 +46,7 @@ impl Body for Pull {
     }
 }
 
-/// Values, shared with other answers that say the same.
+/// Values, shared with other answers that have the same contents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values(pub Vec<Arc<Value>>);
 

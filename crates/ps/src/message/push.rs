@@ -17,7 +17,7 @@ pub struct Grad {
 }
 
 impl Grad {
-    /// Whether all its numbers are; what holds no floats is.
+    /// Whether all its numbers are finite. A value without floats always is.
     pub fn is_finite(&self) -> bool {
         let tensor = match &self.value {
             Value::Tensor(tensor) => tensor,
@@ -38,7 +38,7 @@ impl Grad {
 pub struct Push {
     /// In the order in which they are applied.
     pub grads: Vec<Grad>,
-    /// The sender's own updates that what they were computed with does not contain.
+    /// The number of the sender's own updates that were missing when the gradients were computed.
     pub behind: u64,
 }
 

@@ -19,9 +19,10 @@ pub struct Stats {
     pub pushes: u64,
     /// Pushes that came a second time and were not applied again.
     pub repeated: u64,
-    /// Steps that were applied as they came; several that a trainer merged are one.
+    /// Steps that were applied when they arrived. Steps that a trainer merged count as one.
     pub updates: u64,
-    /// Sum over updates of those that were applied since the pull they were computed with.
+    /// The sum of the staleness of all updates: the updates that were applied since the pull it was
+    /// computed with.
     pub staleness_sum: u64,
     /// The largest of these.
     pub staleness_max: u64,
@@ -31,11 +32,11 @@ pub struct Stats {
     pub bytes: u64,
     /// Rows of sparse tables.
     pub table_rows: u64,
-    /// Bytes of sparse tables, with whatever finds their rows.
+    /// Bytes of sparse tables, with their index.
     pub table_bytes: u64,
-    /// Rows that gradients named, and that entry rules have not taken in.
+    /// Rows that gradients named, and that entry rules have not admitted.
     pub waiting: u64,
-    /// Rows of gradients that were dropped because their table had not taken them in.
+    /// Rows of gradients that were dropped because their table had not admitted them.
     pub dropped: u64,
     /// Cuts that were kept.
     pub cuts: u64,

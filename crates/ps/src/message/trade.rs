@@ -6,7 +6,7 @@ use super::Body;
 use crate::codec::{Blobs, Reader, Writer};
 use crate::error::Result;
 
-/// Bytes that all parts of all trainers in one trade may have: what a server has to hold.
+/// The most bytes of all parts of all trainers in one exchange: a server holds them all.
 pub const TRADE_BYTES_MAX: usize = 64 << 20;
 /// A part may always have this many bytes, for any number of trainers.
 const PART_BYTES_MIN: usize = 64;
@@ -14,16 +14,17 @@ const PART_BYTES_MIN: usize = 64;
 /// Answered by [`Traded`] when every trainer has said the same `(place, turn)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trade {
-    /// What for.
+    /// The purpose.
     pub place: String,
-    /// How often this trainer has traded before.
+    /// How often this trainer has exchanged before.
     pub turn: u64,
-    /// What each trainer shall get, in the order of ranks.
+    /// The bytes for each trainer, in the order of ranks.
     pub parts: Vec<Vec<u8>>,
 }
 
 impl Trade {
-    /// Bytes of a part, at most, where there are so many trainers. Larger ones go in several trades.
+    /// The most bytes of a part, with this many trainers. Larger ones are sent in several
+    /// exchanges.
     pub fn part_bytes_max(n_trainers: usize) -> usize {
         let n_parts = n_trainers.saturating_mul(n_trainers).max(1);
         (TRADE_BYTES_MAX / n_parts).max(PART_BYTES_MIN)
@@ -46,7 +47,7 @@ impl Body for Trade {
     }
 }
 
-/// What each trainer had for this one, in the order of their ranks.
+/// The bytes from each trainer for this one, in the order of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traded(pub Arc<Vec<Vec<u8>>>);
 

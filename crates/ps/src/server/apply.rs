@@ -1,6 +1,6 @@
 //! When gradients are applied, and so which trainers wait for which.
 
-/// When gradients count.
+/// When gradients are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Apply {
     /// When they come.

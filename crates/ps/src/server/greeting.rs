@@ -56,6 +56,7 @@ impl Server {
         match self.members.admit(trainer, hello.incarnation, conn, now) {
             Err(refusal) => self.turn_away(conn, id, refusal),
             Ok(admitted) => {
+                self.terms.came(trainer);
                 if !was_active && self.members.is_active(trainer) {
                     self.expect(trainer);
                 }

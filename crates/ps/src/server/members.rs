@@ -383,6 +383,16 @@ impl Members {
         expired
     }
 
+    /// Trainers that came and have ended since.
+    pub(super) fn ended(&self) -> impl Iterator<Item = TrainerId> + '_ {
+        let ids = (0..self.entries.len() as u32).map(TrainerId);
+        ids.filter(|&trainer| {
+            let entry = self.entry(trainer);
+            let is_gone = matches!(entry.state, Membership::Completed | Membership::Left);
+            is_gone && !entry.stays && entry.incarnation > 0
+        })
+    }
+
     pub(super) fn has_completed(&self, trainer: TrainerId) -> bool {
         self.entry(trainer).state == Membership::Completed
     }

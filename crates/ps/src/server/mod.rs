@@ -20,6 +20,7 @@ mod members;
 mod memory;
 mod question;
 mod repartition;
+mod returning;
 mod round;
 mod size;
 mod staleness;
@@ -66,25 +67,25 @@ pub struct Config {
     pub job: String,
     /// How many trainers the job has.
     pub n_trainers: u32,
-    /// When gradients count.
+    /// When gradients are applied.
     pub apply: Apply,
-    /// A trainer silent for so long is dead.
+    /// A trainer that is silent for this long is dead.
     pub lease_ms: u64,
-    /// A trainer whose connection broke has so long to come back.
+    /// How long a trainer whose connection broke has to come back.
     pub grace_ms: u64,
-    /// Rounds go on without a trainer that died.
+    /// Rounds continue without a trainer that died.
     pub go_on: bool,
     /// Gradients that are not finite are refused.
     pub check_finite: bool,
     /// The store keeps cuts: the job waits for processes that die, and continues from a cut.
     pub recovers: bool,
-    /// Whether this server says when a cut is made: one of the job does, the first.
+    /// Whether this server decides when a cut is made. One server of the job does: the first.
     pub is_lead: bool,
-    /// Between the end of a cut and the notice of the next.
+    /// The time from the end of a cut to the notice of the next.
     pub cut_every_ms: u64,
-    /// For so long trainers that are ready for a cut wait for the others.
+    /// How long trainers that are ready for a cut wait for the others.
     pub ready_ms: u64,
-    /// For so long a process that died is waited for.
+    /// How long the job waits for a process that died.
     pub recover_ms: u64,
 }
 
@@ -260,7 +261,7 @@ pub enum End {
 }
 
 impl Server {
-    /// A server nobody has spoken to; `vars` are those of its store, by number.
+    /// A server without connections; `vars` are the variables of its store, by number.
     pub fn new(config: Config, vars: Vec<VarInfo>) -> Self {
         let n = config.n_trainers;
         Self {
@@ -288,7 +289,7 @@ impl Server {
         }
     }
 
-    /// Counters, without what the store holds.
+    /// Counters, without those of the store.
     pub fn stats(&self) -> Stats {
         Stats { rounds: self.rounds.applied(), ..self.stats.clone() }
     }
@@ -308,6 +309,7 @@ impl Server {
             Some(_) => None,
             None if self.terms.is_over() => Some(End::Completed),
             None if !self.members.all_gone() || !self.is_serving() => None,
+            None if self.terms.awaits_anybody() => None,
             None => match self.members.lost() {
                 Some(trainer) if !(self.config.go_on && self.members.anybody_completed()) => {
                     Some(End::Failed(self.members.loss(trainer, self.rounds.applied())))
@@ -433,7 +435,7 @@ impl Server {
         std::mem::take(&mut self.actions)
     }
 
-    /// Time passed: finds the dead.
+    /// Time passed: finds trainers that are dead.
     pub fn tick(&mut self, now: Millis) -> Vec<Action> {
         let slept = now.since(self.ticked);
         self.ticked = now;

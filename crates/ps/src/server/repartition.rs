@@ -13,19 +13,19 @@ pub struct KeptBytes {
     pub journal: Vec<u8>,
 }
 
-/// Who a server is among those that go on.
+/// A server among those that continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerShare {
     /// Its number.
     pub server: usize,
     /// How many servers there are.
     pub n_servers: usize,
-    /// Whether what trainers gave is theirs: there are as many as before.
+    /// Whether the state of trainers is kept: there are as many trainers as before.
     pub keeps_trainers: bool,
 }
 
-/// What a server has of what all servers kept, in the order of their numbers. What a trainer gave is with the
-/// server of its own number, counted around.
+/// The share of one server in what all old servers kept, which is in the order of their numbers.
+/// What trainer t gave goes to server t modulo the number of servers.
 pub fn repartition(all: &[KeptBytes], share: ServerShare) -> Result<KeptBytes> {
     let kept =
         all.iter().map(|bytes| Kept::from_bytes(&bytes.state)).collect::<Result<Vec<_>>>()?;

@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 /// Tables that one thread changes in a round, one after the other.
 #[derive(Debug, Default, PartialEq)]
 pub struct Unit {
-    /// The tables, in their order.
+    /// The tables, in order.
     pub tables: Vec<TableGrads>,
 }
 
@@ -28,15 +28,15 @@ pub struct TableGrads {
 /// What a store is given to keep with a cut, beside its own state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CutRecord {
-    /// The cut, which was marked.
+    /// The cut. It was marked before.
     pub cut: u64,
     /// The term that it was made in.
     pub term: u64,
     /// The greatest cut that all servers have kept: older ones are never asked for again.
     pub complete: u64,
-    /// What the server and its trainers need to go on from this cut.
+    /// What the server and its trainers need to continue from this cut.
     pub state: Vec<u8>,
-    /// What must be kept beside that of all cuts before: see [`Store::journal`].
+    /// What must be kept in addition to the journals of all earlier cuts: see [`Store::journal`].
     pub journal: Vec<u8>,
 }
 
@@ -58,8 +58,8 @@ pub struct OnDisk {
     pub state: Vec<u8>,
 }
 
-/// What a server holds. `train` implements it with the program's optimize blocks. Threads work on it at
-/// the same time; it locks what it must, for as long as it must.
+/// The data of a server. `train` implements it with the optimize blocks of the program. Threads use
+/// it at the same time; it takes its own locks.
 pub trait Store: Send + Sync {
     /// Every variable that trainers may name. Its position in this list is its number in all calls
     /// of the store. Parameters are compared with those of trainers.

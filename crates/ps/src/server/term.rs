@@ -3,13 +3,14 @@
 //! See [`crate::recovery`] for what a term is. An open term has no base and no members. The first
 //! greeting with a base starts loading it, and its trainer is let in when the base is loaded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cut::Cuts;
 use super::greeting::Greeting;
 use super::kept::{self, Gone, Kept};
 use super::meeting::Meetings;
 use super::members::Members;
+use super::returning::{Returning, THROUGH_MS};
 use super::round::Rounds;
 use super::staleness::Staleness;
 use super::trading::Trades;
@@ -19,10 +20,6 @@ use crate::ids::{ConnId, Millis, TrainerId};
 use crate::message::{Pong, Recalled, VarInfo};
 use crate::recovery::{Term, TermState};
 use crate::refusal::Refusal;
-
-/// For so long a server that was started again waits for trainers if all were through: one may not have
-/// heard of the end, or may be started again as well.
-const OVER_MS: u64 = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Terms {
@@ -34,6 +31,10 @@ pub(super) struct Terms {
     over: Option<u64>,
     /// Nobody comes any more.
     is_over: bool,
+    /// Trainers that this process saw end, in any term.
+    ended: BTreeSet<TrainerId>,
+    /// Trainers that were through at the base and may come once more.
+    returning: Returning,
     /// What trainers gave to the base.
     states: BTreeMap<TrainerId, Vec<u8>>,
 }
@@ -55,6 +56,16 @@ impl Terms {
     /// Whether the job was over when this process started, and nobody has come.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
+    }
+
+    /// Whether a trainer that was through at the base may still come.
+    pub(super) fn awaits_anybody(&self) -> bool {
+        !self.returning.is_empty()
+    }
+
+    /// A trainer has come.
+    pub(super) fn came(&mut self, trainer: TrainerId) {
+        self.returning.came(trainer);
     }
 
     /// A connection broke.
@@ -184,6 +195,7 @@ impl Server {
     /// Forgets what belongs to a term.
     fn forget_term(&mut self) {
         let n = self.config.n_trainers;
+        self.terms.ended.extend(self.members.ended());
         self.members = Members::new(n, true);
         self.rounds = Rounds::new(n, self.config.apply.ahead());
         self.meetings = Meetings::default();
@@ -266,6 +278,8 @@ impl Server {
     fn restore(&mut self, now: Millis, kept: Kept) {
         let Kept { protocol, states } = kept;
         self.stats = protocol.stats;
+        let is_new = |(trainer, _): &(TrainerId, Gone)| !self.terms.ended.contains(trainer);
+        self.terms.returning = Returning::new(protocol.gone.iter().copied().filter(is_new));
         self.members = Members::restored(self.config.n_trainers, &protocol.gone, now);
         self.rounds.restore(protocol.applied, protocol.parts);
         protocol.gone.iter().for_each(|&(trainer, _)| self.excuse(trainer));
@@ -301,11 +315,13 @@ impl Server {
 
     /// Gives up when nobody has come for too long to have a base loaded.
     pub(super) fn check_term(&mut self, now: Millis) {
+        let is_idle = self.is_serving() && self.members.all_gone();
+        self.terms.returning.check(now, is_idle, self.config.recover_ms);
         let Terms { term, loading, opened, .. } = &self.terms;
         let waited = now.since(*opened);
         let is_waiting = term.base.is_none() && loading.is_none() && self.failure.is_none();
         if let Some(cut) = self.terms.over.filter(|_| is_waiting) {
-            if waited >= OVER_MS.min(self.config.recover_ms) && !self.terms.is_over {
+            if waited >= THROUGH_MS.min(self.config.recover_ms) && !self.terms.is_over {
                 self.terms.is_over = true;
                 self.inform(format!(
                     "the job is over: all trainers were through at cut {cut}, and none has come for {waited} ms"

@@ -13,7 +13,7 @@ use crate::ids::TrainerId;
 use crate::message::{Grad, LookUp, Pull, Save};
 use crate::refusal::Refusal;
 
-/// Something to be done with the data.
+/// Something to do with the data.
 #[derive(Debug)]
 pub struct Work {
     pub(super) id: u64,
@@ -55,7 +55,7 @@ pub(super) enum Task {
     Journal(u64),
 }
 
-/// What became of it.
+/// The outcome of work.
 #[derive(Debug)]
 pub struct Done {
     pub(super) id: u64,
@@ -95,17 +95,17 @@ impl<T> OfCuts<T> {
 }
 
 impl Work {
-    /// Whether it takes long and keeps nobody waiting but who asked for it: it gets a thread of its own.
+    /// Whether it takes long and only its sender waits for it: it gets its own thread.
     pub fn is_long(&self) -> bool {
         matches!(self.task, Task::Save(_)) || self.is_of_cuts()
     }
 
-    /// Whether it reads or writes cuts, which takes long, too: it gets another thread.
+    /// Whether it reads or writes cuts, which also takes long: it gets another thread.
     pub fn is_of_cuts(&self) -> bool {
         matches!(self.task, Task::WriteCut(_) | Task::RollBack { .. } | Task::Journal(_))
     }
 
-    /// Whether it is a unit of a round, which has others: threads that are free should help.
+    /// Whether it is a unit of a round: free threads should help with the others.
     pub fn is_unit(&self) -> bool {
         matches!(self.task, Task::Unit(_))
     }

@@ -6,9 +6,9 @@ use tensor::{DType, LENT_BYTES_MIN, Shape, Tensor};
 
 use super::region::Region;
 
-/// A process's memory for tensors that go to others. Clones share it.
+/// Memory of a process for tensors that are sent to others. Clones share it.
 ///
-/// It exists once a peer of this machine was met. Until then tensors lie in memory of the usual kind.
+/// It exists once a peer of this machine was met. Until then tensors are in usual memory.
 #[derive(Clone, Debug, Default)]
 pub struct SharedMemory(Arc<OnceLock<Option<Region>>>);
 

@@ -13,7 +13,7 @@ use super::region::{Account, Window};
 /// Memory of a process that a peer may open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// What the region is called; 0 if none is lent.
+    /// The id of the region; 0 if none is lent.
     pub id: u64,
     /// The lender's process.
     pub process: u32,

@@ -112,7 +112,7 @@ impl EntryFilter {
         }
     }
 
-    /// Whether a row that nobody has named yet is taken in at once.
+    /// Whether a row that was never named is admitted at once.
     pub fn is_open(&self, row: u64) -> bool {
         match self.entry {
             Entry::Count(n) => n <= 1,
@@ -160,8 +160,8 @@ impl EntryFilter {
         self.log = Some(Log::default());
     }
 
-    /// Rows whose count changed since the last call, with the counts they have now; 0 of rows that do
-    /// not wait any more. They may be listed several times: the last counts.
+    /// Rows whose count changed since the last call, with their counts now; 0 for rows that do not
+    /// wait any more. A row may be listed several times: the last entry is valid.
     pub fn take_changes(&mut self) -> Vec<(u64, u32)> {
         self.log.as_mut().map_or(Vec::new(), |log| std::mem::take(log).counts)
     }
@@ -172,7 +172,7 @@ impl EntryFilter {
         changes
     }
 
-    /// Changes that were taken count as not taken.
+    /// Puts changes back that were taken.
     pub fn put_back(&mut self, mut changes: Vec<(u64, u32)>) {
         if let Some(log) = &mut self.log {
             changes.append(&mut log.counts);
@@ -180,8 +180,8 @@ impl EntryFilter {
         }
     }
 
-    /// Begins to list all rows as they are now: [`EntryFilter::scan`] until nothing comes, then
-    /// [`EntryFilter::end_scan`], with the number that is returned.
+    /// Begins to list all rows as they are now: call [`EntryFilter::scan`] until it returns
+    /// nothing, then [`EntryFilter::end_scan`], with the returned number.
     pub fn begin_scan(&mut self) -> u64 {
         self.n_scans += 1;
         self.scans.push(Scan { id: self.n_scans, ..Scan::default() });
@@ -199,7 +199,7 @@ impl EntryFilter {
         found
     }
 
-    /// What must be corrected: rows with the counts they had at the beginning, 0 if none.
+    /// Corrections: rows with the counts they had at the beginning, 0 if they did not wait.
     pub fn end_scan(&mut self, id: u64) -> Vec<(u64, u32)> {
         let at = self.scans.iter().position(|scan| scan.id == id);
         let mut before = at.map_or(Vec::new(), |at| self.scans.swap_remove(at).before);
@@ -215,12 +215,12 @@ impl EntryFilter {
         }
     }
 
-    /// So many rows of gradients were dropped before.
+    /// Sets how many rows of gradients were dropped before.
     pub fn set_dropped(&mut self, n_dropped: u64) {
         self.n_dropped = n_dropped;
     }
 
-    /// Rows that were named and have not been taken in (by count).
+    /// Rows that were named and have not been admitted (by count).
     pub fn n_waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -243,7 +243,7 @@ impl EntryFilter {
         all
     }
 
-    /// Goes on with a row that waited in an earlier job; one that was named 0 times does not wait.
+    /// Adds a row that waited in an earlier job. A row with count 0 does not wait.
     pub fn wait(&mut self, row: u64, count: u32) {
         if count == 0 {
             return self.remove(row);

@@ -15,7 +15,7 @@ const EMPTY: Slot = [0; 5];
 /// Slots of a segment at first.
 const SLOTS_MIN: usize = 16;
 
-/// Distinct keys, numbered in the order in which they came.
+/// Distinct keys, numbered in the order in which they were added.
 #[derive(Debug)]
 pub struct KeyMap {
     /// By place.
@@ -45,8 +45,8 @@ impl Default for KeyMap {
 }
 
 impl KeyMap {
-    /// A map of keys in the order of their places, made faster than one by one; `None` if one is there
-    /// twice, or if there are too many.
+    /// A map of keys in the order of their positions, faster than adding them one by one; `None` if
+    /// a key occurs twice, or if there are too many.
     pub fn from_keys(keys: Vec<u64>) -> Option<Self> {
         u32::try_from(keys.len()).ok()?.checked_add(1)?;
         let mut ends = [0; 1 << N_SEGMENTS_LOG2];
@@ -75,7 +75,7 @@ impl KeyMap {
         Some(Self { keys, segments })
     }
 
-    /// Takes out all keys but the first.
+    /// Removes all keys except the first `n`.
     pub fn truncate(&mut self, n: usize) {
         while let Some(&last) = self.keys.get(n..).and_then(<[u64]>::last) {
             self.remove(last);
@@ -92,7 +92,7 @@ impl KeyMap {
         self.keys.is_empty()
     }
 
-    /// The keys by their places.
+    /// The keys by their positions.
     pub fn keys(&self) -> &[u64] {
         &self.keys
     }
@@ -103,14 +103,14 @@ impl KeyMap {
         self.keys.len() * size_of::<u64>() + slots * size_of::<Slot>()
     }
 
-    /// Where the key is.
+    /// The position of a key.
     pub fn find(&self, key: u64) -> Option<usize> {
         let hash = mix(key);
         let segment = &self.segments[segment_of(hash)];
         segment.slot_of(&self.keys, key, hash).map(|at| place(segment.slots[at]))
     }
 
-    /// Where the key is; the second is true if it came just now. `None` if there are too many.
+    /// The position of a key, and whether it was added just now. `None` if there are too many.
     pub fn find_or_make(&mut self, key: u64) -> Option<(usize, bool)> {
         let hash = mix(key);
         let segment = &mut self.segments[segment_of(hash)];
@@ -127,7 +127,7 @@ impl KeyMap {
         Some((self.keys.len() - 1, true))
     }
 
-    /// Takes a key out; the last key moves to its place, which is the answer.
+    /// Removes a key. The last key moves to its position, which is returned.
     pub fn remove(&mut self, key: u64) -> Option<usize> {
         let hash = mix(key);
         let segment = &mut self.segments[segment_of(hash)];

@@ -43,7 +43,7 @@ pub enum Names {
     },
 }
 
-/// How far an index was written down.
+/// How far an index was written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamesCursor {
     by_row: bool,
@@ -51,8 +51,8 @@ pub struct NamesCursor {
 }
 
 impl RowIndex {
-    /// The index of a table with `height` rows, of which these exist, in the order of their places;
-    /// `None` if one is there twice, or is no row of the table.
+    /// The index of a table with `height` rows, of which these exist, in the order of their
+    /// positions; `None` if a row occurs twice or is not in the table.
     pub fn from_rows(height: u64, rows: Vec<u64>) -> Option<Self> {
         let mut index = Self { height, n_rows: rows.len(), form: Form::Map(KeyMap::default()) };
         if rows.iter().any(|&row| row >= height) {
@@ -73,8 +73,8 @@ impl RowIndex {
         Some(index)
     }
 
-    /// Has these rows, in the order of their places, and no others; false if one is there twice, or is no
-    /// row of the table. Rows that are where they were cost nothing.
+    /// Replaces all rows by these, in the order of their positions; false if a row occurs twice or
+    /// is not in the table. Rows that keep their position cost nothing.
     pub fn reset(&mut self, rows: Vec<u64>) -> bool {
         match &mut self.form {
             Form::Map(map) if map.keys().starts_with(&rows) && rows.len() >= map.len() / 2 => {
@@ -89,8 +89,8 @@ impl RowIndex {
         true
     }
 
-    /// The next rows of an index that is written down bit by bit: those made meanwhile may be among
-    /// them, and rows may come twice. Not more than `n_max` are looked at; `None` at the end.
+    /// The next rows of an index that is written in steps. Rows that were made meanwhile may be
+    /// among them, and rows may occur twice. At most `n_max` are looked at; `None` at the end.
     pub fn names(&self, cursor: &mut NamesCursor, n_max: usize) -> Option<Names> {
         let by_row = matches!(self.form, Form::Array(_));
         if cursor.by_row != by_row {
@@ -147,7 +147,7 @@ impl RowIndex {
         }
     }
 
-    /// Where the row is, if it exists.
+    /// The position of a row, if it exists.
     pub fn find(&self, row: u64) -> Option<usize> {
         match &self.form {
             Form::Array(places) => match *places.get(usize::try_from(row).ok()?)? {
@@ -158,8 +158,8 @@ impl RowIndex {
         }
     }
 
-    /// Where the row is; the second is true if it was made just now. `None` if it is no row of the
-    /// table, or one more than can be counted.
+    /// The position of a row, and whether it was made just now. `None` if it is not a row of the
+    /// table, or if there are too many.
     pub fn find_or_make(&mut self, row: u64) -> Option<(usize, bool)> {
         if row >= self.height {
             return None;
@@ -195,7 +195,7 @@ impl RowIndex {
         self.form = Form::Array(places);
     }
 
-    /// Every row that exists with its place, in order of the rows' numbers.
+    /// Every row that exists with its position, in the order of the row numbers.
     pub fn sorted(&self) -> Vec<(u64, usize)> {
         match &self.form {
             Form::Array(places) => {

@@ -9,11 +9,11 @@ use crate::error::{Error, Result};
 use crate::refusal::Refusal;
 use crate::shm::SharedMemory;
 
-/// Asked now and then by threads that wait, whether to stop waiting.
+/// Called by waiting threads from time to time: whether to stop waiting.
 pub type Stops = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// What a server said of a trainer whose loss ends the job: for the clients of all servers, so that
-/// nobody waits for one server while another knows better.
+/// What a server said about a lost trainer whose loss ends the job. Shared by the clients of all
+/// servers, so that no thread waits for one server while another server knows of the loss.
 #[derive(Clone, Debug, Default)]
 pub struct LostTrainer(Arc<Mutex<Option<(Endpoint, Refusal)>>>);
 
@@ -29,14 +29,14 @@ impl LostTrainer {
     }
 }
 
-/// What the clients of one trainer have together.
+/// What the clients of one trainer share.
 #[derive(Clone)]
 pub struct ClientGroup {
-    /// Threads that wait give up when this says so.
+    /// Waiting threads give up when this returns true.
     pub stops: Stops,
-    /// What one server knows, the clients of the others hear of.
+    /// A lost trainer that any of the servers has reported.
     pub lost: LostTrainer,
-    /// Where tensors lie that servers of this machine read.
+    /// Memory for tensors that servers of this machine read.
     pub memory: SharedMemory,
 }
 

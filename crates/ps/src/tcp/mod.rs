@@ -34,7 +34,7 @@ pub enum Reach {
     Unresolved,
 }
 
-/// Who accepts connections there, within `timeout`.
+/// What answers at an end point within `timeout`.
 pub fn reach(endpoint: &Endpoint, timeout: Duration) -> Reach {
     match connect_tcp(endpoint, timeout) {
         Ok(_) => Reach::Answers,
@@ -48,7 +48,8 @@ pub fn answers(endpoint: &Endpoint, timeout: Duration) -> bool {
     reach(endpoint, timeout) == Reach::Answers
 }
 
-/// Whether a host is this machine, so that something can listen there; an error if nobody knows it.
+/// Whether a host is this machine, so that a server can listen there; an error if the host is
+/// unknown.
 pub fn is_of_this_machine(host: &str) -> io::Result<bool> {
     let endpoint = Endpoint { host: host.to_string(), port: 0 };
     let is_foreign = |address| {

@@ -9,7 +9,7 @@ use ps::{Refusal, TrainerId, VarId};
 use tensor::{Rows, Tensor, Value};
 
 use super::disk::Disk;
-use super::trainer::whose;
+use super::trainer::{Step, tag, whose};
 
 /// A gradient, as it was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +58,22 @@ impl Ledger {
     /// For so many trainers.
     pub fn new(n_trainers: u32) -> Self {
         Self { n_trainers, ..Self::default() }
+    }
+
+    /// Fails if not every gradient of the scripts was applied once, in the order of its trainer.
+    #[track_caller]
+    pub fn check_once_and_in_order(&self, scripts: &[Vec<Step>], context: &str) {
+        for (id, script) in (0..).zip(scripts) {
+            let of_trainer = self.applied.iter().filter(|one| one.trainer == id);
+            let applied: Vec<i64> = of_trainer.map(|one| one.tag).collect();
+            let sent = script.iter().flat_map(|step| match *step {
+                Step::Part(step, n) | Step::Push(step, n) => {
+                    (0..n).map(|k| tag(id, step, k)).collect()
+                }
+                _ => Vec::new(),
+            });
+            assert_eq!(applied, sent.collect::<Vec<_>>(), "trainer {id}, {context}");
+        }
     }
 
     /// Writes down a gradient that was applied.

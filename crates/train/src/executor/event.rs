@@ -23,7 +23,7 @@ const LABEL_BYTES: usize = 300;
 /// What is needed to run things again, kept from run to run.
 #[derive(Debug)]
 pub(crate) struct Again<Runner> {
-    programs: Vec<(u64, u64, Arc<Kept>)>,
+    programs: Vec<(u64, u64, Arc<PastProgram>)>,
     /// Runs what is run again, when that is necessary.
     pub(crate) runner: Arc<Mutex<Option<Runner>>>,
     spare: Spare,
@@ -40,7 +40,7 @@ type Spare = Arc<Mutex<Vec<Feed>>>;
 
 /// A program as it was when it ran.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct PastProgram {
     pub(crate) program: Program,
     /// Something is different after a run: on servers, or in a variable that lives on.
     pub(crate) changes: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Kept {
     reads_inside: Option<String>,
 }
 
-impl Kept {
+impl PastProgram {
     fn new(program: &Program, cluster: &Cluster) -> Self {
         let ops = || program.blocks().iter().flat_map(|block| &block.ops);
         let lives_on = |name: &str| program.find_var(0, name).is_some_and(|var| var.persistable);
@@ -83,7 +83,7 @@ pub(crate) fn talks(program: &Program, cluster: &Cluster) -> bool {
 
 impl<Runner> Again<Runner> {
     /// The program as it is now.
-    pub(crate) fn kept(&mut self, program: &Program, cluster: &Cluster) -> Arc<Kept> {
+    pub(crate) fn kept(&mut self, program: &Program, cluster: &Cluster) -> Arc<PastProgram> {
         let (id, version) = (program.id(), program.version());
         let known = self.programs.iter().find(|known| (known.0, known.1) == (id, version));
         if let Some((_, _, kept)) = known {
@@ -92,7 +92,7 @@ impl<Runner> Again<Runner> {
         if self.programs.len() == PROGRAMS_MAX {
             self.programs.remove(0);
         }
-        let kept = Arc::new(Kept::new(program, cluster));
+        let kept = Arc::new(PastProgram::new(program, cluster));
         self.programs.push((id, version, kept.clone()));
         kept
     }
@@ -244,7 +244,7 @@ impl<F: Fetched> ScriptEvent for RunEvent<'_, F> {
 
 /// A run that was.
 struct RunAgain {
-    kept: Arc<Kept>,
+    kept: Arc<PastProgram>,
     scope: Scope,
     fed: Fed,
     fetch: Vec<String>,

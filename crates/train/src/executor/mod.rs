@@ -35,7 +35,7 @@ pub use single::run_op;
 use self::event::{Again, Asked, RunEvent};
 use self::fetched::Fetched;
 use crate::error::Result;
-use crate::remote::{Ahead, Cluster, Session};
+use crate::remote::{Cluster, Prefetch, Session};
 use crate::scope::{Lent, Scope};
 
 /// How programs are run.
@@ -75,7 +75,7 @@ pub struct Executor {
     /// Variables that other threads train too.
     lent: Option<Arc<Lent>>,
     /// What is known of the batch that comes next.
-    ahead: Ahead,
+    prefetch: Prefetch,
     /// It runs a part of a step, in a scope of its own: what servers send is not for that scope.
     is_part: bool,
     /// Its runs are parts of something larger: they are no events of the job.
@@ -125,7 +125,7 @@ struct Key {
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Asks the run that is under way to end.
+    /// Asks the current run to end.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -188,8 +188,8 @@ impl Executor {
     }
 
     /// What is known of the batch that comes next.
-    pub(crate) fn ahead_mut(&mut self) -> &mut Ahead {
-        &mut self.ahead
+    pub(crate) fn prefetch_mut(&mut self) -> &mut Prefetch {
+        &mut self.prefetch
     }
 
     /// Shares these variables with other threads from now on.
@@ -210,8 +210,8 @@ impl Executor {
         self.interrupt.clone()
     }
 
-    /// Asks `stop` between two ops, at most once in `every`, whether the run must end: for callers
-    /// whose signals can only be looked at from the running thread.
+    /// Calls `stop` between two ops, at most once in `every`, to ask whether the run must end. For
+    /// callers that can see signals only on the running thread.
     pub fn poll(&mut self, every: Duration, stop: impl FnMut() -> bool + Send + 'static) {
         self.poll = Some(Poll { every, last: Instant::now(), stop: Box::new(stop) });
     }
@@ -286,7 +286,7 @@ impl Executor {
             interrupt: &self.interrupt,
             poll: self.poll.as_mut(),
             scope,
-            remote: Session::new(&self.cluster, program.distributed.clone(), &mut self.ahead),
+            remote: Session::new(&self.cluster, program.distributed.clone(), &mut self.prefetch),
             lending: None,
         };
         if !self.is_part {

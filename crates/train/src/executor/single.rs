@@ -6,7 +6,7 @@ use super::{Executor, Feed};
 use crate::error::Result;
 use crate::scope::Scope;
 
-/// Runs `op` on variables of `scope` by their names; nothing says of what shape they must be.
+/// Runs `op` on variables of `scope`, by name. Shapes are not checked beforehand.
 pub fn run_op(op: &OpDesc, scope: &Scope) -> Result<()> {
     program::op::find(&op.kind)?;
     let mut block = Block::new(0, -1);

@@ -135,8 +135,8 @@ fn an_interrupted_run_says_where_and_leaves_the_scope_whole() {
     let options = Options::default();
     let (profile, interrupt, scope) = (&mut profile, &interrupt, &scope);
     let cluster = Cluster::default();
-    let mut ahead = Ahead::default();
-    let remote = Session::new(&cluster, None, &mut ahead);
+    let mut prefetch = Prefetch::default();
+    let remote = Session::new(&cluster, None, &mut prefetch);
     let mut watch =
         step::Watch { options, profile, interrupt, poll: None, scope, remote, lending: None };
     let result = exe.cache[at].1.run(&mut feed, &mut Vec::<Value>::new(), &mut watch);

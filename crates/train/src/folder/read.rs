@@ -42,7 +42,7 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// A folder with files, as one save left it. What was saved by us is compared with its checksum.
+/// A folder with files, as one save left it. Files that we saved are compared with their checksums.
 #[derive(Debug)]
 pub struct Folder {
     dir: PathBuf,
@@ -55,7 +55,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Reads which files there are. A folder without a list is one that others wrote.
+    /// Reads the list of files. A folder without a list was written by others.
     pub fn open(dir: &Path) -> Result<Self> {
         let manifest = read_manifest(dir)?;
         let mut places = HashMap::new();
@@ -67,8 +67,8 @@ impl Folder {
         Ok(Self { dir: dir.to_path_buf(), manifest, places, is_unlisted })
     }
 
-    /// Reads files of a folder so that all are of one save, though others save into it at the same time.
-    /// `read` may be called several times.
+    /// Reads files of a folder so that all belong to one save, even if other processes save into it
+    /// at the same time. `read` may be called several times.
     pub fn consistently<T>(dir: &Path, read: impl Fn(&Folder) -> Result<T>) -> Result<T> {
         for _ in 0..ATTEMPTS {
             let folder = Self::open(dir)?;
@@ -89,7 +89,7 @@ impl Folder {
         &self.dir
     }
 
-    /// What was saved into it, as far as we saved it.
+    /// The list of what was saved into it, if we saved it.
     pub fn manifest(&self) -> Option<&Manifest> {
         self.manifest.as_ref().map(|(manifest, ..)| manifest)
     }
@@ -123,7 +123,8 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// Opens a file that is read bit by bit; what was read counts when the reader is finished.
+    /// Opens a file that is read in parts. Call [`FileReader::finish`] at the end to compare the
+    /// checksum.
     pub fn reader(&self, name: &str) -> Result<FileReader> {
         let path = self.dir.join(name);
         if !is_safe(name) {

@@ -147,7 +147,7 @@ fn is_left(stage: &Path) -> bool {
     owners.all(|owner| lock::is_left(&owner.path()))
 }
 
-/// A file of a save, while it is written. It counts when it is finished.
+/// A file of a save, while it is written. It is part of the save when it is finished.
 #[derive(Debug)]
 pub struct FileWriter<'a> {
     stage: &'a Stage,
@@ -173,7 +173,7 @@ impl FileWriter<'_> {
         self.saved.part = Some(part);
     }
 
-    /// The file is whole.
+    /// The file is complete.
     pub fn finish(mut self) -> Result<()> {
         self.flush().map_err(write_failed(&self.target))?;
         self.saved.checksum = self.checksum.finalize();
@@ -181,7 +181,7 @@ impl FileWriter<'_> {
         Ok(())
     }
 
-    /// The error for what writing into this file answered.
+    /// Turns an I/O error of this file into an error of this crate.
     pub fn failed(&self, source: io::Error) -> Error {
         write_failed(&self.target)(source)
     }

@@ -27,7 +27,7 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// Begins a save, and removes what a save left behind whose process is gone. Makes the folder.
+    /// Begins a save, and removes what dead processes left behind. Creates the folder.
     pub fn begin(dir: &Path) -> Result<Self> {
         let private = private_of(dir);
         create_dir_all(&private).map_err(write_failed(dir))?;
@@ -48,7 +48,7 @@ impl Transaction {
         self.stage.write(name, bytes)
     }
 
-    /// Where its files are until then.
+    /// Where its files are until the commit.
     pub fn stage(&self) -> &Stage {
         &self.stage
     }
@@ -58,8 +58,8 @@ impl Transaction {
         &self.stage.path
     }
 
-    /// Takes over the files that another process wrote under this name of a list. False if there is no
-    /// such list here: the other process has a disk of its own.
+    /// Takes over the files that another process listed under this name. False if there is no such
+    /// list here: the other process has a disk of its own.
     pub fn take_list(&mut self, list: &str) -> Result<bool> {
         let files = read_list(&list_path(&self.stage.path, list))?;
         self.others.extend(files.iter().flatten().cloned());
@@ -97,8 +97,8 @@ fn list_path(stage: &Path, list: &str) -> PathBuf {
     stage.join(LISTS).join(word(list).replace('/', "%2F"))
 }
 
-/// What another process adds to a transaction. Where it shares the disk, the transaction's process commits;
-/// where it has a disk of its own, it commits what it wrote there itself.
+/// What another process adds to a transaction. If both share a disk, the transaction's process
+/// commits. If it has a disk of its own, it commits what it wrote there.
 #[derive(Debug)]
 pub struct StagePart {
     dir: PathBuf,
@@ -110,7 +110,7 @@ pub struct StagePart {
 }
 
 impl StagePart {
-    /// Joins the save with this stage. Makes it where it is not there.
+    /// Joins the save with this stage. Creates the stage if it is not there.
     pub fn begin(stage: &Path) -> Result<Self> {
         let no_stage = || Error::NoStage { path: stage.to_path_buf() };
         let private = stage.parent().filter(|path| is_private(path)).ok_or_else(no_stage)?;
@@ -143,8 +143,8 @@ impl StagePart {
         Ok(())
     }
 
-    /// Commits what is on a disk of its own. Where the transaction's process has committed, it makes sure
-    /// that everything is in the folder.
+    /// Commits what is on a disk of its own. If the transaction's process has committed, it makes
+    /// sure that everything is in the folder.
     pub fn commit(&self, about: About) -> Result<()> {
         let _lock = lock::exclusive(&private_of(&self.dir))?;
         if self.path.exists() {

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use super::Progress;
 
-/// Draws on standard error if that is a terminal; a log gets nothing.
+/// A progress bar on standard error, if that is a terminal. A log gets nothing.
 #[derive(Debug)]
 pub struct ProgressBar {
     is_seen: bool,

@@ -55,15 +55,15 @@ pub struct Pass<'a> {
 pub struct PassOptions {
     /// Variables of the first thread to show.
     pub fetch: Vec<String>,
-    /// They are shown every so many batches of the first thread; 0: never.
+    /// They are shown every this many batches of the first thread; 0: never.
     pub fetch_every: u64,
-    /// Variables of the first thread to show every so often.
+    /// Variables of the first thread to show at intervals of time.
     pub watch: Vec<String>,
     /// How often.
     pub watch_every: Duration,
     /// Measures the time of each op on the first thread, and shows it every 100 batches.
     pub debug: bool,
-    /// Nothing is sent to servers.
+    /// Only infers: nothing is sent to servers.
     pub infers: bool,
 }
 

@@ -6,7 +6,7 @@ use super::values::PassValue;
 use super::worker::Done;
 use crate::remote::Staleness;
 
-/// A pass under way.
+/// How far a pass has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Batches of all threads so far.
@@ -29,7 +29,7 @@ impl std::fmt::Display for Progress {
     }
 }
 
-/// A pass that is over.
+/// The result of a pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Batches of all threads.
@@ -40,9 +40,10 @@ pub struct Report {
     pub seconds: f64,
     /// How long each thread waited for data, in seconds.
     pub waited: Vec<f64>,
-    /// What was asked for, as of the whole pass, if the pass only looked ([`super::PassOptions::infers`]).
+    /// The fetched values of the whole pass, if the pass only infers
+    /// ([`super::PassOptions::infers`]).
     pub fetched: Vec<PassValue>,
-    /// How old parameters were, where gradients are sent in the background.
+    /// How old parameters were, if gradients are sent in the background.
     pub staleness: Option<Staleness>,
     /// An earlier process of this trainer ran this pass, and its observer was told.
     pub is_past: bool,

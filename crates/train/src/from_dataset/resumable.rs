@@ -11,7 +11,7 @@ use super::batches::Batches;
 use super::cutting::{Cuts, Inside};
 use super::run::PassRun;
 use super::shared::Shared;
-use super::values::Aside;
+use super::values::SavedCounters;
 use super::{Observer, Pass, Report};
 use crate::error::Result;
 use crate::executor::Executor;
@@ -54,10 +54,10 @@ impl ResumablePass {
         executors.resize_with(self.threads.len().max(executors.len()), || executor.twin());
         for executor in &mut executors {
             // Rows that were asked for before a death are of a state that is gone.
-            *executor.ahead_mut() = Default::default();
+            *executor.prefetch_mut() = Default::default();
         }
         // A pass that only looks begins to count at zero, and the training's counts come back.
-        let aside = infers.then(|| Aside::put(pass.program, pass.scope));
+        let aside = infers.then(|| SavedCounters::put(pass.program, pass.scope));
         let (shared, start) = (&self.shared, Instant::now());
         // What only looks changes nothing: it begins again from its beginning.
         let (recovers, cuts) = (cuts.is_some(), cuts.filter(|_| !infers));

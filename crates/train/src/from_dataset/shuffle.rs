@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
 use crate::remote::{Cluster, Peers, ScriptEvent};
 
-/// Puts the samples of all trainers in random order; each ends up at any of them.
+/// Shuffles the samples of all trainers among all trainers.
 pub fn global_shuffle(dataset: &mut Dataset, peers: &Peers) -> Result<()> {
     // Which samples there are is a part of what the event is.
     dataset.wait_loaded()?;

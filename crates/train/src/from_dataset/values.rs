@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::metrics::Auc;
 use crate::scope::Scope;
 
-/// A fetched variable, as of the whole pass.
+/// A fetched variable over the whole pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PassValue {
     /// Its value; nothing if there was no batch.
@@ -219,12 +219,12 @@ impl Item {
 /// is dropped.
 ///
 /// Counters that the user has set to zero are the user's own: they keep counting.
-pub(super) struct Aside<'a> {
+pub(super) struct SavedCounters<'a> {
     scope: &'a Scope,
     kept: Vec<(String, Value)>,
 }
 
-impl<'a> Aside<'a> {
+impl<'a> SavedCounters<'a> {
     pub(super) fn put(program: &Program, scope: &'a Scope) -> Self {
         let ops = program.blocks().iter().flat_map(|block| &block.ops);
         let counting = ops.filter(|op| op.kind == "auc");
@@ -252,7 +252,7 @@ impl<'a> Aside<'a> {
     }
 }
 
-impl Drop for Aside<'_> {
+impl Drop for SavedCounters<'_> {
     fn drop(&mut self) {
         for (name, value) in self.kept.drain(..) {
             self.scope.set(&name, value);

@@ -86,7 +86,7 @@ impl Worker<'_> {
         while self.next()? {
             if looks_ahead {
                 let following = self.batches.following()?;
-                self.executor.ahead_mut().expect(following.into_iter().flat_map(Feed::iter));
+                self.executor.prefetch_mut().expect(following.into_iter().flat_map(Feed::iter));
             }
             let Some((batch, after)) = self.batches.present() else { break };
             let n_samples = batch.n_samples();

@@ -28,7 +28,7 @@ pub struct Fitted {
     pub partly: Vec<(String, Vec<i64>, Vec<i64>)>,
     /// Variables that were not saved, and keep the values they had.
     pub new: Vec<String>,
-    /// What was saved and is not used: no such variable is asked for, or it is of another kind.
+    /// What was saved and is not used: the program has no such variable, or one of another kind.
     pub left_out: Vec<String>,
 }
 

@@ -111,8 +111,8 @@ impl Checkpoints {
         Ok(Resumed { serial: Some(serial), progress, errors })
     }
 
-    /// The same for a trainer of a job. One that is started again in a job that recovers goes on from the
-    /// checkpoint that it once began from: all that came after that is in the job's journal.
+    /// Like [`Checkpoints::resume`], for a trainer of a job. In a job that recovers, a restarted trainer
+    /// continues from the checkpoint that it first began from: everything after that is in the journal.
     pub fn resume_trainer(&self, of: JobScope<'_>, program: &Program) -> Result<Resumed> {
         let JobScope { cluster, scope, job } = of;
         cluster.join(job);

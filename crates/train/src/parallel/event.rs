@@ -8,7 +8,7 @@ use tensor::{EvenIfPoisoned, Tensor};
 use super::{Parallel, Replicas};
 use crate::error::Result;
 use crate::executor::Feed;
-use crate::executor::event::{Fed, Kept, label, print, talks};
+use crate::executor::event::{Fed, PastProgram, label, print, talks};
 use crate::recover::{Print, Reader, Repeat, Uses, Writer};
 use crate::remote::{Cluster, ScriptEvent};
 use crate::scope::Scope;
@@ -24,7 +24,7 @@ pub(super) struct ParallelEvent<'a> {
 }
 
 impl ParallelEvent<'_> {
-    fn kept(&mut self) -> Arc<Kept> {
+    fn kept(&mut self) -> Arc<PastProgram> {
         let Parallel { again, once, .. } = &mut *self.parallel;
         again.kept(self.program, once.cluster())
     }
@@ -100,7 +100,7 @@ impl ScriptEvent for ParallelEvent<'_> {
 
 /// A run that was.
 struct RunAgain {
-    kept: Arc<Kept>,
+    kept: Arc<PastProgram>,
     scope: Scope,
     fed: Vec<Fed>,
     fetch: Vec<String>,

@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::executor::event::Again;
 use crate::executor::{Executor, Feed};
 use crate::gradients;
-use crate::remote::{Ahead, Cluster, Session};
+use crate::remote::{Cluster, Prefetch, Session};
 use crate::scope::Scope;
 use device::{Device, Stop};
 use event::ParallelEvent;
@@ -205,8 +205,8 @@ impl Parallel {
         let stages = self.stages(program, fetch);
         check_fetches(program, &stages, feeds, fetch)?;
         let inner = self.inner(program, scope);
-        let mut ahead = Ahead::default();
-        Session::new(self.once.cluster(), program.distributed.clone(), &mut ahead).start(scope);
+        let mut prefetch = Prefetch::default();
+        Session::new(self.once.cluster(), program.distributed.clone(), &mut prefetch).start(scope);
         let apart = self.sends_apart(program);
         for stage in &stages.stages {
             self.run_stage(stage, &inner, feeds, apart)?;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tensor::{EvenIfPoisoned, Tensor};
 
-use super::under_way::Seen;
+use super::in_flight::Seen;
 
 /// Parameters that came and were not used yet, and memory for those to come.
 #[derive(Clone, Debug)]

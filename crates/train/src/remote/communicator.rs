@@ -1,7 +1,7 @@
 //! Sends gradients in the background, merging what queues up meanwhile, and fetches parameters.
 //!
 //! What was fetched waits in [`Arrivals`] and is put into the scope before the next step. Training waits
-//! only when as many steps are under way as may be ([`UnderWay`]). Nothing waits for more to be
+//! only when as many steps are in flight as may be ([`InFlight`]). Nothing waits for more to be
 //! merged with: a gradient gets worse with every update that it does not know of, and a merged one is
 //! one update instead of several.
 
@@ -18,8 +18,8 @@ use ps::message::{Grad, Push};
 use tensor::{Pool, Value};
 
 use super::arrivals::Arrivals;
+use super::in_flight::{InFlight, Read, Seen, Staleness};
 use super::rows_of::rows_of;
-use super::under_way::{Read, Seen, Staleness, UnderWay};
 use super::{Cluster, Fetch, wire_id};
 use crate::error::Result;
 use crate::gradients;
@@ -27,12 +27,12 @@ use crate::gradients;
 /// How a communicator behaves: Fluid's `communicator_*` settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommunicatorConfig {
-    /// Steps whose gradients may be under way (waiting, merged, or not served yet); training waits
-    /// when there are more.
+    /// The most steps whose gradients may be in flight (queued, merged, or not applied yet).
+    /// Training waits when there are more.
     pub queue_max: usize,
-    /// Steps whose gradients may go as one, if they wait at the same time.
+    /// The most steps whose gradients may be merged, if they wait at the same time.
     pub merge_max: usize,
-    /// Parameters are fetched after so many steps were sent.
+    /// Parameters are fetched after this many steps were sent.
     pub fetch_after: u64,
     /// Merged gradients are added up; otherwise they are averaged.
     pub is_sum: bool,
@@ -84,7 +84,7 @@ enum Order {
 #[derive(Clone, Debug)]
 pub(super) struct StepSender {
     inbox: Sender<Order>,
-    way: Arc<UnderWay>,
+    way: Arc<InFlight>,
     arrivals: Arrivals,
 }
 
@@ -132,7 +132,7 @@ impl Communicator {
     ) -> Self {
         (cluster.log())(&lines::communicator_starts());
         let (inbox, outbox) = channel();
-        let way = Arc::new(UnderWay::new(config.queue_max));
+        let way = Arc::new(InFlight::new(config.queue_max));
         let fetch = Fetch::new(&job, is_dense);
         let arrivals = Arrivals::new(fetch.names().clone());
         let sender = StepSender { inbox, way: way.clone(), arrivals };
@@ -176,7 +176,7 @@ struct Worker {
     fetch: Fetch,
     config: CommunicatorConfig,
     arrivals: Arrivals,
-    way: Arc<UnderWay>,
+    way: Arc<InFlight>,
     /// Which servers have parameters that are fetched, by number.
     dense: Vec<bool>,
     n_unfetched: u64,

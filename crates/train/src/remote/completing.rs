@@ -10,19 +10,20 @@ use crate::recover::{Kind, Print, Repeat, Uses};
 use crate::scope::Scope;
 
 impl Cluster {
-    /// This trainer's job is done: tells all servers if it has talked to any, and closes. In a job that
-    /// recovers, returns when nobody can go back behind that.
+    /// This trainer's job is done: tells all servers if it has talked to any, and disconnects. In a
+    /// job that recovers, returns when the job cannot go back behind this.
     pub fn complete(&self) -> Result<()> {
         self.finish(None)
     }
 
     /// Sends what is queued, fetches the parameters once more into the scope, and ends the sender.
-    /// Of GEO, which has no sender: exchanges what was learnt since the last time.
+    /// GEO has no sender: it exchanges differences once more.
     pub fn stop_communicator(&self, scope: &Scope) -> Result<()> {
         self.do_event(&mut Completing { cluster: self, scope: Some(scope), completes: false })
     }
 
-    /// Both; servers are told even if this trainer has never talked to them.
+    /// Stops the communicator and completes. Servers are told even if this trainer has never talked
+    /// to them.
     pub fn stop_and_complete(&self, scope: &Scope) -> Result<()> {
         self.finish(Some(scope))
     }

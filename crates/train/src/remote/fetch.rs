@@ -21,7 +21,7 @@ const ANSWER_BYTES: i64 = 64 << 20;
 pub(crate) struct Fetch {
     /// In the order of their names.
     vars: Vec<Var>,
-    questions: Vec<Question>,
+    questions: Vec<PieceRequest>,
     names: Arc<[String]>,
 }
 
@@ -35,7 +35,7 @@ struct Var {
 
 /// Pieces on one server that are asked for together.
 #[derive(Debug)]
-struct Question {
+struct PieceRequest {
     server: ServerId,
     vars: Vec<VarId>,
     places: Vec<PieceIndex>,
@@ -137,12 +137,12 @@ impl Var {
 }
 
 /// Pieces on one server, in as few questions as answers have room.
-fn questions(server: ServerId, all: Vec<(i64, VarId, PieceIndex)>) -> Vec<Question> {
-    let (mut questions, mut n_bytes) = (Vec::<Question>::new(), 0i64);
+fn questions(server: ServerId, all: Vec<(i64, VarId, PieceIndex)>) -> Vec<PieceRequest> {
+    let (mut questions, mut n_bytes) = (Vec::<PieceRequest>::new(), 0i64);
     for (size, var, place) in all {
         n_bytes = n_bytes.saturating_add(size);
         if questions.is_empty() || n_bytes > ANSWER_BYTES {
-            questions.push(Question { server, vars: Vec::new(), places: Vec::new() });
+            questions.push(PieceRequest { server, vars: Vec::new(), places: Vec::new() });
             n_bytes = size;
         }
         if let Some(question) = questions.last_mut() {

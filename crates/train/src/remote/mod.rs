@@ -3,7 +3,6 @@
 //! One [`Cluster`] holds the connections of a process (of a trainer, where a process has several);
 //! executors that share it share them.
 
-mod ahead;
 mod arrivals;
 mod aside;
 mod communicator;
@@ -12,7 +11,9 @@ mod cuts;
 mod events;
 mod fetch;
 mod geo;
+mod in_flight;
 mod meeting;
+mod prefetch;
 mod recovery;
 mod rows;
 mod rows_of;
@@ -21,7 +22,6 @@ mod saving;
 mod session;
 mod trade;
 mod traffic;
-mod under_way;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,22 +35,22 @@ use ps::tcp::{Client, ClientGroup, LostTrainer, Patience, Stops};
 use ps::{Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
-pub(crate) use ahead::Ahead;
 pub use communicator::CommunicatorConfig;
 pub(crate) use events::ScriptEvent;
 pub(crate) use fetch::Fetch;
+pub use in_flight::Staleness;
+pub(crate) use prefetch::Prefetch;
 pub use recovery::Ends;
 pub use said::ENDS;
 pub(crate) use saving::{SavedPart, Saving};
 pub(crate) use session::Session;
 pub use trade::Peers;
-pub use under_way::Staleness;
 
 use communicator::{Communicator, StepSender};
 use geo::Geo;
+use in_flight::Seen;
 use recovery::Recovery;
 use traffic::Traffic;
-use under_way::Seen;
 
 use crate::error::{Error, Result};
 use crate::scope::Scope;
@@ -61,12 +61,13 @@ type Timeline = crate::recover::Timeline<Cluster>;
 /// Gets lines for the log.
 pub type Log = Arc<dyn Fn(&Line) + Send + Sync>;
 
-/// Says lines on stderr, where Fluid's users look for them.
+/// Writes lines to stderr, where Fluid's users look for them.
 pub fn usual_log() -> Log {
     Arc::new(|line| line.say())
 }
 
-/// Waits until servers at these end points listen, telling the user, or says why it gave up.
+/// Waits until servers at these end points listen, and tells the user about it; an error if it
+/// gives up.
 pub type WaitReady = Arc<
     dyn Fn(&[Endpoint]) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>
         + Send
@@ -196,12 +197,12 @@ impl Cluster {
         }))
     }
 
-    /// How long to wait for what, for connections made from now on.
+    /// Sets how long to wait, for connections made from now on.
     pub fn set_patience(&self, patience: Patience) {
         self.state().patience = patience;
     }
 
-    /// Waiting for servers ends when `stops` says so, for connections made from now on.
+    /// Waiting for servers ends when `stops` returns true, for connections made from now on.
     pub fn set_stops(&self, stops: Stops) {
         self.state().stops = stops;
     }
@@ -428,13 +429,12 @@ impl Cluster {
         (0..n_servers).map(|server| self.client(ServerId(server))).collect()
     }
 
-    /// Whether any server was spoken to.
+    /// Whether any server was connected.
     pub fn is_connected(&self) -> bool {
         self.state().open().next().is_some()
     }
 
-    /// Sends what is still waiting, in the background too, and waits until all servers have
-    /// served it.
+    /// Sends what is still queued, and waits until all servers have applied it.
     pub fn settle(&self) -> Result<()> {
         self.traffic().flush(self)?;
         // Nothing is locked while it is waited for.
@@ -459,7 +459,8 @@ impl Cluster {
         self.state().open().cloned().collect()
     }
 
-    /// This process ends in order without having completed its job: tells so, briefly.
+    /// This process ends in order, before its job is complete: tells the servers, without waiting
+    /// long.
     pub fn leave(&self) {
         for client in self.open() {
             // A process that ends cannot do anything about a server that does not listen.
@@ -489,8 +490,9 @@ impl Cluster {
         let sum: u64 = of_all(|stats| stats.staleness_sum).sum();
         let max = of_all(|stats| stats.staleness_max).max().unwrap_or(0);
         let mean = sum as f64 / n_updates.max(1) as f64;
-        let own_ages = (own.mean(), own.max, own.rows_max);
-        (self.log())(&lines::staleness(own.n_steps, own_ages, (mean, max)));
+        let own_ages = lines::Ages { mean: own.mean(), max: own.max };
+        let servers = lines::Ages { mean, max };
+        (self.log())(&lines::staleness(own.n_steps, own_ages, own.rows_max, servers));
         Ok(())
     }
 

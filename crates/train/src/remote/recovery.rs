@@ -54,7 +54,7 @@ pub(super) struct Recovery {
     n_back: AtomicU64,
 }
 
-/// Says whether this process was asked to end.
+/// Returns whether this process was asked to end.
 pub type Ends = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl Recovery {
@@ -96,8 +96,8 @@ impl Cluster {
         self.recovery().term_state.load(Ordering::Relaxed) == OFF
     }
 
-    /// In a job that recovers, this process leaves at the next boundary when `ends` says so, with
-    /// [`Error::Ended`].
+    /// In a job that recovers, this process leaves at the next boundary when `ends` returns true,
+    /// with [`Error::Ended`].
     pub fn set_ends(&self, ends: Ends) {
         *self.recovery().ends.lock().even_if_poisoned() = Some(ends);
     }
@@ -189,7 +189,8 @@ impl Cluster {
         self.recovery().n_back.load(Ordering::Relaxed)
     }
 
-    /// Leaves all servers without a word, as a process that dies does; what was under way is forgotten.
+    /// Leaves all servers without a message, as a process that dies does. What was in flight is
+    /// forgotten.
     pub fn abandon(&self) {
         self.recovery().n_back.fetch_add(1, Ordering::Relaxed);
         self.state().is_away = true;

@@ -9,13 +9,13 @@ use ps::message::{self, Reply};
 use ps::tcp::{Client, Ticket};
 use tensor::{MergeScratch, Shape, Tensor};
 
-use super::ahead::Ahead;
-use super::under_way::Seen;
+use super::in_flight::Seen;
+use super::prefetch::Prefetch;
 use super::{Cluster, unexpected, wire_id};
 
 /// Rows that were asked for.
 #[derive(Debug)]
-pub(super) struct Question {
+pub(super) struct RowsRequest {
     /// The ids of all slots.
     ids: Vec<i64>,
     /// For each of them, its position among the distinct ones.
@@ -36,7 +36,7 @@ struct AnswerRow {
     row: u32,
 }
 
-impl Question {
+impl RowsRequest {
     /// Asks when all gradients handed over are on their way: what servers answer contains them.
     pub(super) fn ask(
         cluster: &Cluster,
@@ -65,7 +65,7 @@ impl Question {
 pub(super) fn prefetch(
     cluster: &Cluster,
     look_up: &Arc<LookUp>,
-    ahead: &mut Ahead,
+    prefetch: &mut Prefetch,
     ids: &[&Tensor],
     out: &mut [Tensor],
 ) -> Result<Option<Seen>> {
@@ -74,12 +74,12 @@ pub(super) fn prefetch(
     }
     let all: Result<Vec<&[i64]>> = ids.iter().map(|ids| Ok(ids.data::<i64>()?)).collect();
     let all = all?;
-    let question = match ahead.take(look_up) {
+    let question = match prefetch.take(look_up) {
         Some(question) if question.is_for(cluster, &all) => question,
-        _ => Question::ask(cluster, look_up, &all, ahead.scratch())?,
+        _ => RowsRequest::ask(cluster, look_up, &all, prefetch.scratch())?,
     };
-    ahead.note(look_up);
-    let Question { positions, places, asked, seen, .. } = question;
+    prefetch.note(look_up);
+    let RowsRequest { positions, places, asked, seen, .. } = question;
     let answers = answers(asked).map_err(program::op::host_error)?;
     let width = width(look_up, &answers);
     let rows: Result<Vec<&[f32]>> = answers.iter().map(numbers).collect();

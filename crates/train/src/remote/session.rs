@@ -10,10 +10,10 @@ use program::remote::Remote;
 use program::{Distributed, Result};
 use tensor::{Rows, Tensor, Value};
 
-use super::ahead::Ahead;
 use super::communicator::{Bundle, Outgoing, cut};
-use super::rows::Question;
-use super::under_way::Seen;
+use super::in_flight::Seen;
+use super::prefetch::Prefetch;
+use super::rows::RowsRequest;
 use super::{Cluster, SavedPart, Saving, install, rows};
 use crate::error::Error;
 use crate::folder::{About, Transaction};
@@ -25,7 +25,7 @@ pub(crate) struct Session<'a> {
     cluster: &'a Cluster,
     job: Option<Arc<Distributed>>,
     /// The next batch.
-    ahead: &'a mut Ahead,
+    prefetch: &'a mut Prefetch,
     /// This step's gradients for the communicator.
     bundle: Bundle,
     /// What the parameters contain of this trainer's own steps, if this run put them to use.
@@ -42,12 +42,12 @@ impl<'a> Session<'a> {
     pub(crate) fn new(
         cluster: &'a Cluster,
         job: Option<Arc<Distributed>>,
-        ahead: &'a mut Ahead,
+        prefetch: &'a mut Prefetch,
     ) -> Self {
         Self {
             cluster,
             job,
-            ahead,
+            prefetch,
             bundle: Bundle::default(),
             seen: None,
             start: Instant::now(),
@@ -117,9 +117,10 @@ impl<'a> Session<'a> {
 
     /// Asks for the rows of the next batch, now that all gradients of steps before are on their way,
     /// so that only this one's may be missing in the answer.
-    fn ask_ahead(&mut self) {
+    fn ask_next_rows(&mut self) {
         let cluster = self.cluster;
-        self.ahead.ask_next(|route, ids, scratch| Question::ask(cluster, route, ids, scratch));
+        self.prefetch
+            .ask_next(|route, ids, scratch| RowsRequest::ask(cluster, route, ids, scratch));
     }
 
     /// Whether gradients of this job may be sent in the background.
@@ -147,7 +148,7 @@ impl<'a> Session<'a> {
     fn send_grads(&mut self, grads: &Grads, values: &[&Value]) -> Result<()> {
         let is_queued = grads.may_queue && self.has_sender();
         if is_queued {
-            self.ask_ahead();
+            self.ask_next_rows();
         }
         for (sent, &value) in grads.vars.iter().zip(values) {
             match sent {
@@ -230,7 +231,7 @@ impl Remote for Session<'_> {
         }
         if self.is_async() {
             self.cluster.traffic().flush(self.cluster).map_err(host)?;
-            self.ask_ahead();
+            self.ask_next_rows();
         }
         recv.vars.iter().zip(out).try_for_each(|(pieces, out)| self.receive(pieces, out))
     }
@@ -248,7 +249,7 @@ impl Remote for Session<'_> {
         out: &mut [Tensor],
     ) -> Result<()> {
         self.cluster.traffic().flush(self.cluster).map_err(host)?;
-        if let Some(seen) = rows::prefetch(self.cluster, look_up, self.ahead, ids, out)? {
+        if let Some(seen) = rows::prefetch(self.cluster, look_up, self.prefetch, ids, out)? {
             self.bundle.read.read_rows(seen);
         }
         Ok(())

@@ -87,7 +87,7 @@ impl Cluster {
         Ok(Arc::unwrap_or_clone(answers.swap_remove(rank % n_servers)))
     }
 
-    /// The other trainers of a job, for datasets to trade samples with.
+    /// The other trainers of a job, with which datasets exchange samples.
     pub fn peers(&self, job: &Distributed) -> Peers {
         self.join(job);
         let (rank, n_trainers, folder) = (job.trainer_id, job.n_trainers, None);

@@ -3,23 +3,24 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a server is told about recovery.
+/// Where a server keeps snapshots, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotSettings {
     /// The folder of the job's snapshots; each server has a folder of its own in it.
     pub folder: PathBuf,
-    /// From the end of a cut to the next.
+    /// The time from the end of a cut to the next.
     pub every: Duration,
-    /// The snapshots of another job to go on from, or of this one with other numbers of processes.
+    /// The snapshots of another job to continue from, or of this one with other numbers of
+    /// processes.
     pub resume: Option<PathBuf>,
-    /// How long a process that died is waited for.
+    /// How long the job waits for a process that died.
     pub patience: Duration,
     /// How long a server that was asked to end waits for one more cut.
     pub grace: Duration,
 }
 
 impl SnapshotSettings {
-    /// Cuts in this folder, as usual.
+    /// Snapshots in this folder, with the usual settings.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),

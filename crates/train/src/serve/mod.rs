@@ -48,19 +48,19 @@ const READY_AT_ONCE_MS: u64 = 500;
 /// How a server behaves beyond what its program says.
 #[derive(Clone)]
 pub struct Serving {
-    /// A trainer silent for so long is dead.
+    /// A trainer that is silent for this long is dead.
     pub lease_ms: u64,
-    /// A trainer whose connection broke has so long to come back.
+    /// How long a trainer whose connection broke has to come back.
     pub grace_ms: u64,
-    /// Sync rounds go on without trainers that died.
+    /// Sync rounds continue without trainers that died.
     pub go_on: bool,
     /// Gradients that are not finite are refused.
     pub check_finite: bool,
     /// Attempts to bind the port, 3 s apart (`FLAGS_rpc_retry_bind_port`).
     pub bind_attempts: u32,
-    /// Where and how often cuts are kept; none: a process that dies ends the job.
+    /// Where and how often cuts are kept. Without it, a process that dies ends the job.
     pub keeping: Option<SnapshotSettings>,
-    /// Gets what the server has to say.
+    /// Gets the log lines of the server.
     pub log: Log,
 }
 
@@ -85,13 +85,13 @@ impl std::fmt::Debug for Serving {
     }
 }
 
-/// The op that makes a program a server's: its last. Asked at every run, so nothing is searched.
+/// The op that makes a program a server's: its last op. Called at every run, so it must not search.
 pub fn server_op(program: &Program) -> Option<&OpDesc> {
     program.block(0).ops.last().filter(|op| op.kind == "listen_and_serv")
 }
 
-/// Serves until all trainers have completed, the job failed, or `stops` says so. Where cuts are kept, a
-/// first wish to stop waits for one more of them; a second does not.
+/// Serves until all trainers have completed, the job failed, or `stops` returns true. If cuts are
+/// kept, the first request to stop waits for one more cut; a second one does not.
 pub fn serve(
     program: &Program,
     scope: &Scope,

@@ -150,7 +150,7 @@ impl BlockStore {
         self.cuts.as_ref().ok_or_else(|| failed(BadSnapshot::None))
     }
 
-    /// Gives the scope its variables back, when nobody is served any more.
+    /// Returns the variables to the scope, when the server has ended.
     pub fn give_back(&self) {
         self.cuts.iter().for_each(|cuts| cuts.stop());
         (0..self.tables.len()).for_each(|at| self.table(at).updater().give_back());

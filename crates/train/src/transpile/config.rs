@@ -8,15 +8,15 @@ use crate::error::{Error, Result};
 /// Fluid's `DistributeTranspilerConfig`, as far as programs depend on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Cuts variables into blocks; otherwise each is on one server.
+    /// Splits variables into blocks; otherwise each is on one server.
     pub slice_var_up: bool,
     /// Smallest block, in elements.
     pub min_block_size: i64,
-    /// Corrects gradients for how old they are (async only).
+    /// Corrects gradients for their staleness (async only).
     pub enable_dc_asgd: bool,
     /// How trainers and servers keep step.
     pub mode: Mode,
-    /// Gradients leave the program whole, and are cut and queued outside of it.
+    /// Gradients leave the program whole, and are split and queued outside of it.
     pub via_communicator: bool,
     /// Starts the random numbers of every block from the beginning, as Fluid does. Otherwise a
     /// block holds what the whole variable would hold at its place, for any number of servers.
@@ -54,7 +54,7 @@ impl Config {
         Ok(Self { mode, via_communicator, ..self })
     }
 
-    /// Refuses what cannot be.
+    /// Refuses settings that contradict each other.
     pub fn check(&self) -> Result<()> {
         let bad = |field, rule, actual: String| Err(Error::BadConfig { field, rule, actual });
         if self.min_block_size < MIN_BLOCK_SIZE {
@@ -69,7 +69,7 @@ impl Config {
     }
 }
 
-/// The job: who this process is and who else there is.
+/// A job, and the role of this process in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// This trainer, from 0.
@@ -90,7 +90,7 @@ impl Job {
         Self { trainer_id, n_trainers, endpoints, current_endpoint: None }
     }
 
-    /// Refuses what cannot be.
+    /// Refuses impossible numbers.
     pub fn check(&self) -> Result<()> {
         if self.endpoints.is_empty() {
             return Err(Error::NoEndpoints);

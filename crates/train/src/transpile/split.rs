@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::mt19937::Mt19937;
 
-/// Elements below which a block is not worth a request of its own; Fluid's.
+/// A smaller block is not worth a request of its own. Fluid's number.
 pub const MIN_BLOCK_SIZE: i64 = 8192;
 
 /// Splits a variable into at most `n_servers` blocks of whole rows, each of at least `min_block`
@@ -35,8 +35,8 @@ fn ceil(a: i64, b: i64) -> i64 {
     (a + b - 1) / b
 }
 
-/// Chooses a server for each block. `blocks` are the names of one variable's blocks; variables are
-/// asked about one after the other. Returns one end point per block.
+/// Chooses a server for each block. `blocks` are the names of the blocks of one variable. It is
+/// called for one variable after another. Returns one end point per block.
 pub trait Dispatch {
     /// The servers of these blocks.
     fn dispatch(&mut self, blocks: &[String], endpoints: &[String]) -> Vec<String>;

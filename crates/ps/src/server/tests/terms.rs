@@ -492,3 +492,34 @@ fn a_server_that_starts_when_the_job_is_over_does_not_wait_long() {
     let said = asked.greet(0, 3, Some(1));
     assert!(matches!(said[..], [(0, 0, Reply::Welcome(_)), ..]), "{said:?}");
 }
+
+/// The whole job is started again when all trainers were through, and one of them is slow to start.
+#[test]
+fn a_server_does_not_end_before_all_have_come_who_are_started_again_with_it() {
+    let mut rig = Rig::new(None);
+    for conn in [0, 1] {
+        rig.say(conn, 1, Complete);
+    }
+    rig.say(0, 2, part(1, 0, &[]));
+    rig.say(1, 2, part(1, 0, &[]));
+    let inner = rig.store.inner();
+    let on_disk = Inner { cuts: inner.cuts.clone(), term: inner.term, ..Inner::default() };
+    drop(inner);
+    let mut again = Rig::on(on_disk, None);
+    again.greet(0, 3, None);
+    again.greet(0, 3, Some(1));
+    again.say(0, 1, Leave);
+    again.tick(9_000);
+    assert_eq!(again.server.end(), None, "the other one has not come");
+    again.greet(1, 3, Some(1));
+    again.tick(60_000);
+    assert_eq!(again.server.end(), None, "it is here");
+    again.say(1, 1, Leave);
+    assert_eq!(again.server.end(), Some(End::Completed));
+    // Those that this process saw end are not waited for.
+    rig.say(1, 3, Leave);
+    rig.greet(0, 3, None);
+    rig.greet(0, 3, Some(1));
+    rig.say(0, 1, Leave);
+    assert_eq!(rig.server.end(), Some(End::Completed));
+}

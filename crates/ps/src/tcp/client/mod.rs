@@ -115,7 +115,7 @@ impl Client {
         Self::among(endpoint, hello, patience, ClientGroup::default())
     }
 
-    /// A client beside those of the other servers of a job.
+    /// A client that shares its state with the clients of the other servers of a job.
     pub fn among(
         endpoint: Endpoint,
         hello: Hello,
@@ -160,7 +160,7 @@ impl Client {
         client
     }
 
-    /// Whose client it is.
+    /// The server's end point.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -170,7 +170,7 @@ impl Client {
         self.state().link.round()
     }
 
-    /// What the server last said of cuts.
+    /// The last news about cuts.
     pub fn notice(&self) -> Notice {
         self.state().link.notice().clone()
     }
@@ -180,7 +180,8 @@ impl Client {
         self.state().link.notice().wishes
     }
 
-    /// The term that this trainer takes part in, or wants to; of number 0 where the job does not recover.
+    /// The term that this trainer takes part in, or wants to take part in; number 0 if the job does
+    /// not recover.
     pub fn term(&self) -> Term {
         self.state().link.term()
     }
@@ -205,12 +206,12 @@ impl Client {
         self.state.lock().even_if_poisoned()
     }
 
-    /// Connects and exchanges greetings, unless that was done.
+    /// Connects and exchanges greetings, unless that was done before.
     pub fn meet(&self) -> Result<()> {
         self.until(None, Link::is_up)
     }
 
-    /// Numbers a change and sends it; waits only if too many are on their way.
+    /// Numbers a change and sends it. Waits only if too many are in flight.
     pub fn change(&self, request: impl Into<Request>) -> Result<()> {
         self.change_soon(request)?;
         self.flush();
@@ -240,7 +241,7 @@ impl Client {
         Ok(Ticket { id, asked, n_turns })
     }
 
-    /// Waits for the answer to a question; `what` is for the message if none comes.
+    /// Waits for the answer to a question; `what` is for the error if none comes.
     pub fn wait(&self, ticket: Ticket, what: &'static str) -> Result<Reply> {
         loop {
             let (answer, n_reads) = {
@@ -264,7 +265,7 @@ impl Client {
         }
     }
 
-    /// Waits until the server has served every change.
+    /// Waits until the server has applied every change.
     pub fn settle(&self) -> Result<()> {
         let n_turns = self.state().n_turns;
         self.until(Some("an acknowledgement"), Link::is_settled)?;
@@ -310,12 +311,12 @@ impl Client {
         }
     }
 
-    /// Whether the server reads tensors where this process has them.
+    /// Whether the server reads tensors in this process's memory.
     pub fn is_near(&self) -> bool {
         self.state().sharing.lender().is_some()
     }
 
-    /// Memory of gradients that were served, for those to come.
+    /// Takes the memory of applied gradients, for later ones.
     pub fn reclaim(&self, pool: &mut Pool) {
         let done = self.state().link.take_done();
         for request in done.into_iter().filter_map(Arc::into_inner) {
@@ -328,7 +329,7 @@ impl Client {
         }
     }
 
-    /// Gives memory that is not needed any more to answers to come; what the server lent, back to it.
+    /// Gives memory back: to later answers, or to the server that lent it.
     pub fn recycle(&self, tensor: Tensor) {
         if tensor.lender().is_some() {
             return;

@@ -8,18 +8,18 @@ use crate::ids::Millis;
 use crate::lines;
 use crate::link::Broken;
 
-/// How long a trainer waits for what.
+/// How long a trainer waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// For the first connection.
     pub connect_ms: u64,
-    /// For a server whose connection broke to take a new one.
+    /// For a new connection to a server whose connection broke.
     pub grace_ms: u64,
-    /// For a sign of life on a connection that stands.
+    /// For a sign of life on an open connection.
     pub lease_ms: u64,
     /// For an answer (`FLAGS_rpc_deadline`).
     pub answer_ms: u64,
-    /// For a process that died, where the job recovers.
+    /// For a process that died, if the job recovers.
     pub recover_ms: u64,
 }
 

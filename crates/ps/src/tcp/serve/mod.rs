@@ -83,18 +83,18 @@ impl Stop {
         self.0.end.load(Ordering::Relaxed)
     }
 
-    /// Asks for a cut, of the server that leads.
+    /// Asks for a cut, if this server is the lead.
     pub fn want_cut(&self) {
         self.0.cut.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nobody is connected, with whom a cut could be made.
+    /// Whether no trainer is connected: then no cut is possible.
     pub fn is_alone(&self) -> bool {
         self.0.is_alone.load(Ordering::Relaxed)
     }
 }
 
-/// A bound port on which nobody is served yet.
+/// A bound port that is not served yet.
 #[derive(Debug)]
 pub struct Listener {
     endpoint: Endpoint,
@@ -120,8 +120,8 @@ impl Listener {
         &self.endpoint
     }
 
-    /// Serves until the server's work is over or `stop` says so; returns how it ended. `log` gets a line
-    /// now and then.
+    /// Serves until the server's work is over or `stop` is set. Returns how it ended. `log` gets
+    /// lines from time to time.
     pub fn serve<S: Store + 'static>(
         self,
         server: Server,

@@ -1,9 +1,9 @@
-//! Rows of the next batch, asked for while this one computes: their way over the network costs no
-//! time. Only where a step need not see what the one before it changed.
+//! Rows of the next batch, requested while this batch computes, so that the network costs no time.
+//! Only in modes in which a step need not see the changes of the step before.
 //!
-//! They are asked for once gradients of this step are there, not when its own rows are: by then the
-//! gradients of the step before are on their way, and half of the computing is left to hide the
-//! answer's way behind.
+//! They are requested when the gradients of this step exist, not when its own rows have arrived. By
+//! then the gradients of the step before are in flight, and half of the computation is left to hide
+//! the latency of the answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use program::Result;
 use program::distributed::route::LookUp;
 use tensor::{MergeScratch, Tensor};
 
-use super::rows::Question;
+use super::rows::RowsRequest;
 
 /// An answer older than this is not used: the rows are asked for again.
 const KEPT_MAX: Duration = Duration::from_secs(30);
 
 /// What is known of the next batch.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+pub(crate) struct Prefetch {
     /// Its ids, by the variables they will be fed to.
     next: Vec<(String, Tensor)>,
     /// Look-ups of this step and of those before.
@@ -35,13 +35,13 @@ struct Asking {
     /// It was made in this step, and nothing was asked for the next one yet.
     is_due: bool,
     /// What was asked for.
-    asked: Option<(Instant, Question)>,
+    asked: Option<(Instant, RowsRequest)>,
 }
 
 /// Look-ups that are remembered: programs come and go, and what they asked is soon too old.
 const ASKING_MAX: usize = 64;
 
-impl Ahead {
+impl Prefetch {
     /// The next batch; what was known of another is forgotten.
     pub(crate) fn expect<'a>(&mut self, batch: impl Iterator<Item = (&'a str, &'a Tensor)>) {
         let mut n = 0;
@@ -72,7 +72,7 @@ impl Ahead {
     }
 
     /// What was asked for a step ago.
-    pub(super) fn take(&mut self, look_up: &Arc<LookUp>) -> Option<Question> {
+    pub(super) fn take(&mut self, look_up: &Arc<LookUp>) -> Option<RowsRequest> {
         let (since, question) = self.asking(look_up)?.asked.take()?;
         (since.elapsed() < KEPT_MAX).then_some(question)
     }
@@ -93,7 +93,7 @@ impl Ahead {
     /// error of it is the next step's.
     pub(super) fn ask_next(
         &mut self,
-        ask: impl Fn(&LookUp, &[&[i64]], &mut MergeScratch) -> Result<Question>,
+        ask: impl Fn(&LookUp, &[&[i64]], &mut MergeScratch) -> Result<RowsRequest>,
     ) {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut all = std::mem::take(&mut self.asking);
@@ -134,21 +134,21 @@ mod tests {
     #[test]
     fn only_what_is_fed_is_known_before() {
         let (ids, x) = (Tensor::new([2, 1], &[7i64, 8]).unwrap(), Tensor::full([2], 1.0f32));
-        let mut ahead = Ahead::default();
-        ahead.expect([("x", &x), ("C1", &ids), ("C2", &ids)].into_iter());
-        assert_eq!(ahead.next_of(&look_up(&["C2"])), Some(vec![&[7i64, 8][..]]));
-        assert_eq!(ahead.next_of(&look_up(&["computed"])), None);
-        assert_eq!(ahead.next_of(&look_up(&["x"])), None, "not ids");
-        ahead.expect([("C2", &ids)].into_iter());
-        assert_eq!(ahead.next_of(&look_up(&["C1"])), None, "of another batch");
-        assert!(ahead.take(&look_up(&["C1"])).is_none(), "nothing was asked for");
+        let mut prefetch = Prefetch::default();
+        prefetch.expect([("x", &x), ("C1", &ids), ("C2", &ids)].into_iter());
+        assert_eq!(prefetch.next_of(&look_up(&["C2"])), Some(vec![&[7i64, 8][..]]));
+        assert_eq!(prefetch.next_of(&look_up(&["computed"])), None);
+        assert_eq!(prefetch.next_of(&look_up(&["x"])), None, "not ids");
+        prefetch.expect([("C2", &ids)].into_iter());
+        assert_eq!(prefetch.next_of(&look_up(&["C1"])), None, "of another batch");
+        assert!(prefetch.take(&look_up(&["C1"])).is_none(), "nothing was asked for");
     }
 
     #[test]
     fn look_ups_ask_once_a_step_and_only_if_they_were_made_in_it() {
         let ids = Tensor::new([2, 1], &[7i64, 8]).unwrap();
         let (fed, other) = (look_up(&["C1"]), look_up(&["computed"]));
-        let mut ahead = Ahead::default();
+        let mut prefetch = Prefetch::default();
         let n_asked = std::cell::Cell::new(0);
         let ask = |_: &LookUp, next: &[&[i64]], _: &mut MergeScratch| {
             assert_eq!(next, [&[7i64, 8][..]]);
@@ -156,15 +156,15 @@ mod tests {
             Err(program::op::host_error(crate::Error::NoJob))
         };
         for step in 1..=3 {
-            ahead.expect([("C1", &ids)].into_iter());
-            ahead.ask_next(ask);
-            ahead.note(&fed);
-            ahead.note(&other);
-            ahead.ask_next(ask);
-            ahead.ask_next(ask);
+            prefetch.expect([("C1", &ids)].into_iter());
+            prefetch.ask_next(ask);
+            prefetch.note(&fed);
+            prefetch.note(&other);
+            prefetch.ask_next(ask);
+            prefetch.ask_next(ask);
             assert_eq!(n_asked.get(), step);
         }
-        (0..2 * ASKING_MAX).for_each(|_| ahead.note(&look_up(&["C1"])));
-        assert_eq!(ahead.asking.len(), ASKING_MAX);
+        (0..2 * ASKING_MAX).for_each(|_| prefetch.note(&look_up(&["C1"])));
+        assert_eq!(prefetch.asking.len(), ASKING_MAX);
     }
 }

@@ -6,7 +6,7 @@
 //! slow.
 //!
 //! Fewer are better: before a step, the trainer waits for steps in flight, as long as that costs
-//! next to nothing ([`UnderWay::catch_up`]).
+//! next to nothing ([`InFlight::catch_up`]).
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -46,21 +46,21 @@ impl Read {
     }
 }
 
-/// How many of its trainer's own steps are missing in what a step was computed with.
+/// How many of its trainer's own steps were missing in the parameters of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Staleness {
     /// Steps counted.
     pub n_steps: u64,
-    /// In parameters, of all steps added up.
+    /// Missing in parameters: the sum over all steps.
     pub sum: u64,
-    /// In parameters, the most.
+    /// Missing in parameters: the most.
     pub max: u64,
-    /// In rows of tables, the most.
+    /// Missing in rows of tables: the most.
     pub rows_max: u64,
 }
 
 impl Staleness {
-    /// In the parameters of a step.
+    /// Missing in the parameters of a step, on average.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.n_steps.max(1) as f64
     }
@@ -75,7 +75,7 @@ impl Staleness {
 }
 
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct InFlight {
     max: u64,
     counts: Mutex<Counts>,
     moved: Condvar,
@@ -95,7 +95,7 @@ struct Counts {
     n_skipped: u32,
 }
 
-impl UnderWay {
+impl InFlight {
     /// At most `max` steps, and at least one.
     pub(super) fn new(max: usize) -> Self {
         Self { max: max.max(1) as u64, counts: Mutex::default(), moved: Condvar::new() }
@@ -207,7 +207,7 @@ mod tests {
     /// Nothing is waited for that is there, or that takes too long; the rest is.
     #[test]
     fn what_comes_soon_is_waited_for() {
-        let way = Arc::new(UnderWay::new(1));
+        let way = Arc::new(InFlight::new(1));
         way.catch_up();
         assert!(way.enter(&Read::default()));
         // No step was timed yet: there is no patience, and nobody serves it.
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn rows_are_counted_for_themselves() {
-        let way = UnderWay::new(9);
+        let way = InFlight::new(9);
         let mut read = Read::default();
         (0..5).for_each(|_| assert!(way.enter(&read)));
         way.write(5);
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn who_has_one_more_waits() {
-        let (way, n_entered) = (Arc::new(UnderWay::new(2)), Arc::new(AtomicU64::new(0)));
+        let (way, n_entered) = (Arc::new(InFlight::new(2)), Arc::new(AtomicU64::new(0)));
         let trainer = {
             let (way, n_entered) = (way.clone(), n_entered.clone());
             std::thread::spawn(move || {
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn merged_steps_are_one_update() {
-        let way = UnderWay::new(3);
+        let way = InFlight::new(3);
         let start = Read::default();
         assert!(way.enter(&start) && way.enter(&start) && way.enter(&start));
         way.write(3);
