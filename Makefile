@@ -48,7 +48,7 @@ RIG := python/tests/rig
 TARGET ?= all
 SEED ?= 0
 N ?= 10000000
-# Processes that are killed in sync jobs; a fifth as many in each of the other modes.
+# Processes that are killed in sync jobs; a fifth as many in each of the other modes, and while they save.
 KILLS ?= 1000
 SEEDS ?= 10000
 
@@ -70,6 +70,7 @@ kills: $(VENV)/ready  ## Kills processes of real jobs, fills their disks and cut
 	for mode in ssp async half_async geo; do for source in run dataset; do \
 	    $(VENV)/bin/python $(RIG)/kills.py --mode $$mode --source $$source --kills $$(($(KILLS) / 10)) --seed $(SEED) || exit 1; \
 	done; done
+	$(VENV)/bin/python $(RIG)/saves.py --kills $$(($(KILLS) / 5)) --seed $(SEED)
 	$(VENV)/bin/python $(RIG)/faults.py --rounds $$(($(KILLS) / 100))
 	if [ "$$(id -u)" = 0 ] && command -v ip > /dev/null; then \
 	    $(VENV)/bin/python $(RIG)/machines.py --mode sync --jobs $$(($(KILLS) / 50)) --seed $(SEED); \

@@ -32,3 +32,10 @@ def test_jobs_survive_kills(mode, source, kills):
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert done.stdout.rstrip().endswith(" passed, 0 failed"), done.stdout
+
+
+def test_a_process_that_is_killed_while_it_saves_leaves_one_save_whole():
+    command = [sys.executable, os.path.join(HERE, "rig", "saves.py"), "--kills", "9"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert done.stdout.rstrip().endswith("9 passed, 0 failed"), done.stdout

@@ -107,7 +107,11 @@ impl PyCheckpoints {
             }
             None => py.detach(|| self.0.save(&what).map(Some)),
         };
-        saved.map_err(from_train)
+        let saved = saved.map_err(from_train)?;
+        if saved.is_none() {
+            tell("no checkpoint is written before the job has kept its first cut");
+        }
+        Ok(saved)
     }
 
     /// Loads one, or the newest that is whole; returns its number. Newer ones that are not whole are told.

@@ -17,7 +17,7 @@ pub(super) const VERSION: u32 = 1;
 /// What a save was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// What was saved, in a word: `variables`, `model`, `state`, `checkpoint`, `snapshot`.
+    /// What was saved, in a word: `variables`, `model`, `state`, `checkpoint`, `tables`, `file`.
     pub kind: String,
     /// The step or round after which it was saved, where that is known.
     pub step: Option<u64>,

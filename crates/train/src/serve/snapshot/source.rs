@@ -283,3 +283,26 @@ impl RowsState {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_takes_no_memory_for_rows_that_are_not_there() {
+        let head = |n_rows, row_bytes, inits: &[&str]| RowsHead {
+            n_rows,
+            vars: vec![("t".to_string(), row_bytes)],
+            inits: inits.iter().map(|text| text.to_string()).collect(),
+            ..RowsHead::default()
+        };
+        let mut rows = RowsState::default();
+        rows.resize(head(10, 12, &["zeros"]), 200).unwrap();
+        assert_eq!((rows.numbers.len(), rows.values[0].len()), (10, 120));
+        // An increment has the new ones.
+        rows.resize(head(12, 12, &["zeros"]), 40).unwrap();
+        for (n_rows, row_bytes) in [(13, 12), (1 << 31, 12), (12, u32::MAX), (u64::MAX, 1)] {
+            assert!(rows.resize(head(n_rows, row_bytes, &["zeros"]), 19).is_err(), "{n_rows}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+"""Folders of snapshots that cannot be used: an error that says why, at the start, and nothing is trained."""
+
+import os
+import shutil
+import sys
+
+import pytest
+
+from clusters import Cluster, wait_until
+from conftest import HERE
+
+JOB = os.path.join(HERE, "jobs", "kept.py")
+COMMAND = ["-m", "paddlewheel", "launch_ps", "--worker_num", "1", "--server_num", "1"]
+COMMAND += ["--snapshot_dir", "kept", "--snapshot_secs", "0.1", JOB]
+
+
+@pytest.fixture
+def job(tmp_path):
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.close()
+
+
+def said(folder):
+    """What the processes have written."""
+    logs = folder / "logs"
+    texts = [path.read_text(errors="replace") for path in sorted(logs.glob("*log.0"))] if logs.exists() else []
+    return "\n".join(texts)
+
+
+def begin(job, **variables):
+    """A job that has kept a cut, and whose launcher was killed then."""
+    job.start("first", *COMMAND, **variables)
+    kept = lambda: "cut 2 is kept" in said(job.folder) or said(job.folder).count("is kept: ") > 1  # noqa: E731
+    wait_until("a cut", kept, context=lambda: job.logs() + said(job.folder))
+    job.kill("first")
+    lock = job.folder / "kept" / "server.0" / "lock"
+    wait_until("all are gone", lambda: not is_locked(lock))
+
+
+def is_locked(path):
+    """Whether a process holds the lock of a file."""
+    import fcntl
+
+    with open(path, "r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        return False
+
+
+def check_refused(job, text, **variables):
+    """The same command again is an error that says this, and nobody trains."""
+    shutil.rmtree(job.folder / "logs", ignore_errors=True)
+    job.start("second", *COMMAND, **variables)
+    job.expect("second", 1)
+    everything = job.log("second") + said(job.folder)
+    assert text in everything, everything
+    assert "joined" not in said(job.folder), "no trainer came so far"
+
+
+def test_snapshots_of_another_model(job):
+    begin(job, OUTPUTS="4")
+    before = sorted(os.listdir(str(job.folder / "kept" / "server.0")))
+    check_refused(job, "of another model", OUTPUTS="5")
+    assert sorted(os.listdir(str(job.folder / "kept" / "server.0"))) == before, "they are left alone"
+
+
+def test_snapshots_of_a_later_format(job):
+    begin(job)
+    for path in (job.folder / "kept" / "server.0").glob("base.*"):
+        bytes_of = bytearray(path.read_bytes())
+        bytes_of[8] = 2
+        path.write_bytes(bytes_of)
+    check_refused(job, "has format 2, which is newer than what is known here (1)")
+
+
+def needs_mounts():
+    """Where file systems can be mounted, for this process alone."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("it mounts file systems, for which it must be root")
+    if os.system("unshare -m mount -t tmpfs none /mnt 2> /dev/null") != 0:
+        pytest.skip("file systems cannot be mounted here")
+
+
+@pytest.mark.parametrize(
+    "mount, outputs, text",
+    [
+        ("mount -t tmpfs -o size=1m none kept", "4", "there is no space for snapshots in "),
+        # There is space for a trial, but not for the model.
+        ("mount -t tmpfs -o size=6m none kept", "3000", "o space"),
+        ("mount -t tmpfs -o ro none kept", "4", "snapshots cannot be written to "),
+    ],
+    ids=["full", "small", "read_only"],
+)
+def test_disks_without_space_or_permission(job, mount, outputs, text):
+    needs_mounts()
+    (job.folder / "kept").mkdir()
+    command = " ".join(["'%s'" % sys.executable, *COMMAND])
+    job.shell("second", "exec unshare -m sh -c \"%s && exec %s\"" % (mount, command), OUTPUTS=outputs)
+    job.expect("second", 1)
+    everything = job.log("second") + said(job.folder)
+    assert text in everything, everything
+    assert "joined" not in said(job.folder), "no trainer came so far"
