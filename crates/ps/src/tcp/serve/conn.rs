@@ -24,7 +24,7 @@ pub(super) struct Conn {
     pub(super) id: ConnId,
     pub(super) stream: Stream,
     /// The set of the worker that serves it.
-    poller: Arc<Poller>,
+    pub(super) poller: Arc<Poller>,
     /// Only its worker reads.
     input: Mutex<Input>,
     output: Mutex<Output>,

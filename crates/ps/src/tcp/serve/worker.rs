@@ -218,12 +218,23 @@ impl<S: Store + 'static> Driver<S> {
         self.arm_listener(token);
     }
 
+    /// The poller with the fewest connections: numbers of connections say nothing, because programs that only look whether
+    /// the port is open have had numbers, too.
+    fn idlest_poller(&self) -> Arc<Poller> {
+        let conns = self.conns();
+        let n_of = |poller: &Arc<Poller>| {
+            conns.values().filter(|conn| Arc::ptr_eq(&conn.poller, poller)).count()
+        };
+        let idlest = self.pollers.iter().min_by_key(|poller| n_of(poller));
+        idlest.unwrap_or(&self.pollers[0]).clone()
+    }
+
     fn admit(&self, stream: Stream) {
         if self.conns().len() >= CONNS_MAX || stream.set_nonblocking().is_err() {
             return self.complain("a connection was turned away: there are too many");
         }
         let id = ConnId(self.n_conns.fetch_add(1, Ordering::Relaxed));
-        let poller = self.pollers[id.0 as usize % self.pollers.len()].clone();
+        let poller = self.idlest_poller();
         let memory = self.memory.shared().clone();
         let conn = Arc::new(Conn::new(id, stream, poller, memory, self.clock.now()));
         {
