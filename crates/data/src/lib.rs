@@ -42,7 +42,7 @@ pub use criteo::{Criteo, Dense, Hash};
 pub use csv::{Cell, Column, Csv};
 pub use dataset::{Dataset, SampleCounts, n_lacking};
 pub use desc::{FeedDesc, SlotDesc};
-pub use error::{Error, Refusal, Result, TradeError};
+pub use error::{Error, ExchangeError, Refusal, Result};
 pub use feed::{Feed, Layout};
 pub use multi_slot::MultiSlot;
 pub use native::{COMMANDS, Native};

@@ -82,7 +82,7 @@ impl Memory {
         random::shuffle(&mut self.order, seed);
     }
 
-    /// Trades samples with the other trainers: each goes to one of them by chance.
+    /// Exchanges samples with the other trainers: each goes to one of them by chance.
     pub(crate) fn scatter(
         &self,
         exchange: &dyn Exchange,

@@ -124,7 +124,7 @@ impl TrainerConfig {
     /// The settings that matter in this mode. If threads step together, queues are as long as there
     /// are threads, and a line for the user says what was changed.
     pub fn communicator_flags(&mut self) -> (Vec<(&'static str, String)>, Vec<String>) {
-        let keeps_step = self.mode.is_some_and(Mode::threads_meet);
+        let keeps_step = self.mode.is_some_and(Mode::threads_synchronize);
         let mut lines = Vec::new();
         for at in AS_THREADS.into_iter().filter(|_| keeps_step) {
             let (name, value, threads) = (TRAINER[at], self.values[at], self.n_threads);

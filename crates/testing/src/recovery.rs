@@ -395,10 +395,10 @@ fn train(
     let losses = ran.inspect_err(|_| cluster.abandon())?;
     let dir = shared.folder.join("model");
     cluster.stop_communicator(scope).unwrap_or_else(|error| fail("stop", error));
-    // A trainer at a meeting sends no rounds: others must not wait for one.
+    // A trainer in an all-gather sends no rounds: others must not wait for one.
     let n_steps = &shared.plan.n_steps;
     if n_steps.iter().all(|n| *n == n_steps[0]) {
-        cluster.meet("end", Vec::new()).unwrap_or_else(|error| fail("meeting", error));
+        cluster.all_gather("end", Vec::new()).unwrap_or_else(|error| fail("all-gather", error));
     }
     if id == 0 {
         let vars = JobScope { cluster, scope, job: &job };

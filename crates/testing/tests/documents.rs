@@ -102,7 +102,7 @@ fn the_first_pages_are_short() {
     }
 }
 
-/// The number before a name: `12 Trade(Trade),`.
+/// The number before a name: `12 AllToAll(AllToAll),`.
 fn message_number(line: &str) -> Option<u32> {
     let (number, rest) = line.trim().split_once(' ')?;
     let is_variant = rest.starts_with(char::is_uppercase) && rest.ends_with("),");

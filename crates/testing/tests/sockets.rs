@@ -331,7 +331,7 @@ fn a_wrong_port_is_a_typed_error_at_the_deadline() {
     let patience = Patience { connect_ms: 400, ..Patience::default() };
     let client = Client::new(endpoint.clone(), hello(0, 1), patience);
     let start = Instant::now();
-    let error = client.meet().unwrap_err();
+    let error = client.ensure_connected().unwrap_err();
     assert!(
         matches!(&error, Error::ServerLost { endpoint: named, .. } if *named == endpoint),
         "{error}"
@@ -456,7 +456,7 @@ fn a_loss_that_one_server_saw_ends_waiting_for_others() {
         Client::among(served.endpoint.clone(), hello(0, 7), patience, group)
     });
     let others = servers.each_ref().map(|served| client(&served.endpoint, 1));
-    others.iter().for_each(|client| client.meet().unwrap());
+    others.iter().for_each(|client| client.ensure_connected().unwrap());
     let tickets = waiting.each_ref().map(|client| {
         client.change(Barrier::new(client.round() + 1)).unwrap();
         client.ask(pull(client.round())).unwrap()

@@ -4,8 +4,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::error::ExchangeError;
 use crate::error::Refusal;
-use crate::error::TradeError;
 use crate::feed::Feed;
 use crate::slot::Slot;
 
@@ -278,7 +278,11 @@ impl Exchange for Seat<'_> {
         self.2
     }
 
-    fn trade(&self, _: &str, parts: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, TradeError> {
+    fn all_to_all(
+        &self,
+        _: &str,
+        parts: Vec<Vec<u8>>,
+    ) -> std::result::Result<Vec<Vec<u8>>, ExchangeError> {
         self.0.parts.lock().unwrap()[self.1] = parts;
         self.0.all_here.wait();
         let got = self.0.parts.lock().unwrap().iter().map(|parts| parts[self.1].clone()).collect();
@@ -288,7 +292,7 @@ impl Exchange for Seat<'_> {
 }
 
 /// What each of three trainers holds after a global shuffle of their lines.
-fn traded(texts: &[&str; 3], ready: impl Fn(&mut Dataset) + Sync) -> Vec<Vec<i64>> {
+fn exchanged(texts: &[&str; 3], ready: impl Fn(&mut Dataset) + Sync) -> Vec<Vec<i64>> {
     let table = Table { parts: Mutex::new(vec![Vec::new(); 3]), all_here: Barrier::new(3) };
     thread::scope(|scope| {
         let run = |rank: usize| {
@@ -296,7 +300,7 @@ fn traded(texts: &[&str; 3], ready: impl Fn(&mut Dataset) + Sync) -> Vec<Vec<i64
             scope.spawn(move || {
                 let (_folder, paths) = files(&[texts[rank]]);
                 let mut dataset = dataset(Kind::InMemory, paths, "cat");
-                dataset.settings_mut().n_trade = 7;
+                dataset.settings_mut().n_per_exchange = 7;
                 ready(&mut dataset);
                 dataset.load().unwrap();
                 let seat = Seat(table, rank, 3);
@@ -317,7 +321,7 @@ fn a_global_shuffle_moves_samples_between_trainers_and_loses_none() {
     // Trainers have different numbers of samples, so they end in different rounds.
     let texts = [lines(0..100), lines(100..110), lines(110..300)];
     let texts = [texts[0].as_str(), &texts[1], &texts[2]];
-    let held = traded(&texts, |_| {});
+    let held = exchanged(&texts, |_| {});
     for held in &held {
         assert_eq!(held.len(), 100, "shares are even");
         assert!(held.iter().any(|id| *id < 100) && held.iter().any(|id| *id >= 110));
@@ -326,7 +330,7 @@ fn a_global_shuffle_moves_samples_between_trainers_and_loses_none() {
     let mut all = held.concat();
     all.sort_unstable();
     assert_eq!(all, (0..300).collect::<Vec<_>>());
-    assert_eq!(traded(&texts, |_| {}), held);
+    assert_eq!(exchanged(&texts, |_| {}), held);
 }
 
 #[test]
@@ -342,7 +346,7 @@ fn samples_of_one_name_meet_at_one_trainer() {
         dataset.settings_mut().ins_id = true;
         dataset.settings_mut().seed = seeds.fetch_add(1, Ordering::Relaxed);
     };
-    for held in traded(&texts, ready) {
+    for held in exchanged(&texts, ready) {
         let mut names: Vec<i64> = held.iter().map(|id| id % 1000).collect();
         names.sort_unstable();
         assert!(names.chunks(3).all(|same| same.len() == 3 && same[0] == same[2]), "{names:?}");
@@ -359,11 +363,11 @@ fn a_lost_exchange_is_an_error() {
         fn n_trainers(&self) -> usize {
             2
         }
-        fn trade(
+        fn all_to_all(
             &self,
             purpose: &str,
             _: Vec<Vec<u8>>,
-        ) -> std::result::Result<Vec<Vec<u8>>, TradeError> {
+        ) -> std::result::Result<Vec<Vec<u8>>, ExchangeError> {
             match purpose {
                 "count" => Err("server 1 is gone".into()),
                 // As long as what trainers say first, and no samples.

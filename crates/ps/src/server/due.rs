@@ -107,17 +107,17 @@ impl Server {
         }
     }
 
-    /// Gives a cut up if those who are not ready wait at a meeting for those who are.
+    /// Gives a cut up if those who are not ready wait in an all-gather for those who are.
     pub(super) fn check_met(&mut self) {
         let Some(attempt) = &self.schedule.attempt else { return };
         // Checking every trainer is only worth it if these could be all of them.
-        if attempt.ready.len() + self.meetings.n_waiting() < self.members.n_taking_part() {
+        if attempt.ready.len() + self.all_gathers.n_waiting() < self.members.n_taking_part() {
             return;
         }
         let mut missing = self.members.taking_part();
         missing.retain(|trainer| !attempt.ready.contains_key(trainer));
-        let meets = |trainer: &TrainerId| self.meetings.has(*trainer);
-        if !attempt.ready.is_empty() && !missing.is_empty() && missing.iter().all(meets) {
+        let waits = |trainer: &TrainerId| self.all_gathers.has(*trainer);
+        if !attempt.ready.is_empty() && !missing.is_empty() && missing.iter().all(waits) {
             self.cancel(self.ticked, PAUSE_MS);
         }
     }

@@ -69,8 +69,8 @@ impl Server {
                     self.news.remove(&trainer);
                     self.staleness.forget(trainer);
                     if self.members.is_alone(trainer) {
-                        self.meetings.forget();
-                        self.trades.forget();
+                        self.all_gathers.forget();
+                        self.all_to_all.forget();
                     }
                     self.inform(format!("{trainer} joined"));
                     self.mention_differences(trainer, &hello.vars);

@@ -9,13 +9,14 @@
 //! being served waits.
 
 mod agreement;
+mod all_gather;
+mod all_to_all;
 mod apply;
 mod change;
 mod cut;
 mod due;
 mod greeting;
 mod kept;
-mod meeting;
 mod members;
 mod memory;
 mod question;
@@ -26,7 +27,6 @@ mod size;
 mod staleness;
 mod store;
 mod term;
-mod trading;
 mod vars;
 mod work;
 
@@ -49,14 +49,14 @@ use crate::ids::{ConnId, Millis, TrainerId, VarId};
 use crate::lines::Severity;
 use crate::message::{LookUp, Pull, Reply, Request, Stats, VarInfo};
 use crate::refusal::Refusal;
+use all_gather::AllGathers;
+use all_to_all::AllToAllState;
 use cut::Cuts;
 use due::Schedule;
-use meeting::Meetings;
 use members::{Expired, Members};
 use round::Rounds;
 use staleness::Staleness;
 use term::Terms;
-use trading::Trades;
 use vars::Vars;
 use work::{Outcome, Task};
 
@@ -213,8 +213,8 @@ pub struct Server {
     vars: Vars,
     members: Members,
     rounds: Rounds,
-    meetings: Meetings,
-    trades: Trades,
+    all_gathers: AllGathers,
+    all_to_all: AllToAllState,
     /// Questions that wait for a round, by connection and number.
     waiting: BTreeMap<(ConnId, u64), Waiting>,
     units: Option<UnitsRunning>,
@@ -268,8 +268,8 @@ impl Server {
             vars: Vars::new(vars),
             members: Members::new(n, config.recovers),
             rounds: Rounds::new(n, config.apply.ahead()),
-            meetings: Meetings::default(),
-            trades: Trades::new(n),
+            all_gathers: AllGathers::default(),
+            all_to_all: AllToAllState::new(n),
             waiting: BTreeMap::new(),
             units: None,
             running: BTreeMap::new(),
@@ -461,13 +461,13 @@ impl Server {
     /// Others wait for this trainer from now on.
     fn expect(&mut self, trainer: TrainerId) {
         self.rounds.expect(trainer);
-        self.meetings.expect(trainer);
+        self.all_gathers.expect(trainer);
     }
 
     /// No request waits for this trainer any more.
     fn excuse(&mut self, trainer: TrainerId) {
         self.rounds.excuse(trainer);
-        self.meetings.excuse(trainer);
+        self.all_gathers.excuse(trainer);
     }
 
     /// Tells all waiting trainers that the job cannot continue.

@@ -5,15 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::all_gather::AllGathers;
+use super::all_to_all::AllToAllState;
 use super::cut::Cuts;
 use super::greeting::Greeting;
 use super::kept::{self, Gone, Kept};
-use super::meeting::Meetings;
 use super::members::Members;
 use super::returning::{Returning, THROUGH_MS};
 use super::round::Rounds;
 use super::staleness::Staleness;
-use super::trading::Trades;
 use super::work::OfCuts;
 use super::{Action, Asker, Config, CutRecord, OnDisk, Purpose, Server, Store, Task};
 use crate::ids::{ConnId, Millis, TrainerId};
@@ -198,8 +198,8 @@ impl Server {
         self.terms.ended.extend(self.members.ended());
         self.members = Members::new(n, true);
         self.rounds = Rounds::new(n, self.config.apply.ahead());
-        self.meetings = Meetings::default();
-        self.trades = Trades::new(n);
+        self.all_gathers = AllGathers::default();
+        self.all_to_all = AllToAllState::new(n);
         self.staleness = Staleness::default();
         self.waiting.clear();
         self.busy.clear();

@@ -56,7 +56,7 @@ impl PyFleet {
 }
 
 impl PyFleet {
-    /// The other trainers, for a dataset to trade samples with.
+    /// The other trainers, for a dataset to exchange samples with.
     pub(crate) fn peers(&self, py: Python<'_>) -> PyResult<Option<Peers>> {
         self.lock(py).peers().map_err(from_fleet)
     }

@@ -8,8 +8,8 @@ use program::distributed::Mode;
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::link::{Config as LinkConfig, Link};
 use ps::message::{
-    Ack, AskStats, Barrier, Complete, Done, Grad, Hello, LookUp, Meet, Met, Notice, Ping, Pong,
-    Pull, Push, Reply, Request, Stats, Trade, Values, VarInfo, Welcome,
+    Ack, AllGather, AllGatherResult, AllToAll, AskStats, Barrier, Complete, Done, Grad, Hello,
+    LookUp, Notice, Ping, Pong, Pull, Push, Reply, Request, Stats, Values, VarInfo, Welcome,
 };
 use ps::server::{Action, Apply, Config, Server, Store};
 use ps::{ConnId, Millis, Refusal, VarId};
@@ -102,8 +102,8 @@ pub(super) fn requests() -> Target {
     let look_up = |keys| LookUp::new(0, number("table"), keys);
     let vars = vec![number("w"), number("table")];
     let pull = |changed| Pull { changed, ..Pull::new(0, vars.clone()) };
-    let meet = Meet { place: "here".to_string(), turn: 1, bytes: vec![1, 2] };
-    let trade = Trade { place: "here".to_string(), turn: 1, parts: vec![vec![7; 9]] };
+    let all_gather = AllGather { purpose: "here".to_string(), turn: 1, bytes: vec![1, 2] };
+    let all_to_all = AllToAll { purpose: "here".to_string(), turn: 1, parts: vec![vec![7; 9]] };
     let round: Vec<Request> = vec![
         Push::new(vec![w(), table()]).into(),
         Barrier::new(1).into(),
@@ -115,8 +115,8 @@ pub(super) fn requests() -> Target {
         Push::new(vec![steps(), table()]).into(),
         look_up(vec![1, 2, 1]).into(),
         pull(true).into(),
-        meet.into(),
-        trade.into(),
+        all_gather.into(),
+        all_to_all.into(),
         Ping.into(),
         AskStats.into(),
         Complete.into(),
@@ -181,10 +181,10 @@ pub(super) fn replies() -> Target {
     let second: Vec<Reply> = vec![
         Welcome { accepted: 2, round: 1 }.into(),
         Reply::Rows(Tensor::full([2, 4], 0.5f32)),
-        Met(vec![vec![1], Vec::new()]).into(),
+        AllGatherResult(vec![vec![1], Vec::new()]).into(),
         Done.into(),
         Stats::default().into(),
-        Refusal::Stuck { meeting: vec![0], round_of: vec![1], round: 7 }.into(),
+        Refusal::Stuck { gathering: vec![0], round_of: vec![1], round: 7 }.into(),
     ];
     Target {
         name: "replies",

@@ -118,7 +118,7 @@ impl PassRun<'_> {
     /// Whether the gradients of all threads are sent to the servers as one.
     fn steps_together(&self) -> bool {
         let job = self.pass.program.distributed.as_ref();
-        !self.pass.options.infers && job.is_some_and(|job| job.mode.threads_meet())
+        !self.pass.options.infers && job.is_some_and(|job| job.mode.threads_synchronize())
     }
 
     /// Tells the observer what happens until all threads are done. Returns whether it ended the pass early.

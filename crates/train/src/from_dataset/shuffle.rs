@@ -41,7 +41,7 @@ impl Shuffle<'_> {
 
 impl ScriptEvent for Shuffle<'_> {
     fn print(&self) -> Print {
-        Print { values: self.dataset.digest(), ..Print::named(Kind::Trade, "global_shuffle") }
+        Print { values: self.dataset.digest(), ..Print::named(Kind::AllToAll, "global_shuffle") }
     }
 
     fn label(&self) -> String {

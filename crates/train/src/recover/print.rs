@@ -10,9 +10,9 @@ pub(crate) enum Kind {
     /// A pass over a dataset.
     Pass,
     /// All trainers waited for each other.
-    Meet,
+    AllGather,
     /// All trainers gave parts of their data to each other.
-    Trade,
+    AllToAll,
     /// A model was saved.
     Save,
     /// This trainer was through with its job.
@@ -23,8 +23,8 @@ impl Kind {
     const ALL: [(Kind, &'static str); 6] = [
         (Kind::Run, "a run"),
         (Kind::Pass, "a pass over a dataset"),
-        (Kind::Meet, "a meeting of all trainers"),
-        (Kind::Trade, "a trade between all trainers"),
+        (Kind::AllGather, "an all-gather of all trainers"),
+        (Kind::AllToAll, "an exchange between all trainers"),
         (Kind::Save, "a save"),
         (Kind::Complete, "the end of the job"),
     ];

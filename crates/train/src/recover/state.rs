@@ -48,9 +48,9 @@ pub(crate) struct LocalState {
     pub(crate) position: Position,
     /// This trainer has completed its job.
     pub(crate) is_over: bool,
-    /// How often trainers have met, and traded.
-    pub(crate) n_meetings: u64,
-    pub(crate) n_trades: u64,
+    /// How many all-gathers and all-to-alls the trainer has made.
+    pub(crate) n_all_gathers: u64,
+    pub(crate) n_exchanges: u64,
     pub(crate) sender: Sender,
     /// Of each scope that the script still has, by the order of their first use: what servers do not
     /// have.
@@ -100,8 +100,8 @@ impl LocalState {
         to.u8(u8::from(self.position.is_at_start));
         to.opt_bytes(self.position.inside.as_deref());
         to.u8(u8::from(self.is_over));
-        to.u64(self.n_meetings);
-        to.u64(self.n_trades);
+        to.u64(self.n_all_gathers);
+        to.u64(self.n_exchanges);
         to.u8(self.sender as u8);
         to.count(self.scopes.len());
         for (number, vars) in &self.scopes {
@@ -141,7 +141,7 @@ impl LocalState {
             inside: from.opt_bytes()?.map(<[u8]>::to_vec),
         };
         let is_over = from.u8()? != 0;
-        let (n_meetings, n_trades) = (from.u64()?, from.u64()?);
+        let (n_all_gathers, n_exchanges) = (from.u64()?, from.u64()?);
         let sender = Sender::ALL.get(usize::from(from.u8()?)).copied();
         let sender = sender.ok_or(Error::BadState("a sender of unknown kind"))?;
         let scopes = read_numbered(&mut from, Reader::value)?;
@@ -155,9 +155,16 @@ impl LocalState {
             }),
         };
         match from.is_empty() {
-            true => {
-                Ok(Self { position, is_over, n_meetings, n_trades, sender, scopes, devices, geo })
-            }
+            true => Ok(Self {
+                position,
+                is_over,
+                n_all_gathers,
+                n_exchanges,
+                sender,
+                scopes,
+                devices,
+                geo,
+            }),
             false => Err(Error::BadState("something follows its end")),
         }
     }
@@ -212,8 +219,8 @@ mod tests {
         LocalState {
             position: Position { event: 7, is_at_start: true, inside: Some(vec![1, 2, 3]) },
             is_over: true,
-            n_meetings: 4,
-            n_trades: 2,
+            n_all_gathers: 4,
+            n_exchanges: 2,
             sender: Sender::Stopped,
             scopes: [
                 (0, [("auc".to_string(), Value::from(Tensor::full([3000], 0i64)))].into()),

@@ -213,7 +213,7 @@ impl Cluster {
     fn add_own(&self, state: &mut LocalState, timeline: &super::Timeline) -> Vec<u8> {
         {
             let own = self.state();
-            (state.n_meetings, state.n_trades) = (own.n_meetings, own.n_trades);
+            (state.n_all_gathers, state.n_exchanges) = (own.n_all_gathers, own.n_exchanges);
         }
         state.is_over = self.cuts().has_completed;
         state.sender = self.sender_state();

@@ -3,6 +3,8 @@
 //! One [`Cluster`] holds the connections of a process (of a trainer, where a process has several);
 //! executors that share it share them.
 
+mod all_gather;
+mod all_to_all;
 mod arrivals;
 mod aside;
 mod communicator;
@@ -12,7 +14,6 @@ mod events;
 mod fetch;
 mod geo;
 mod in_flight;
-mod meeting;
 mod prefetch;
 mod recovery;
 mod rows;
@@ -20,7 +21,6 @@ mod rows_of;
 mod said;
 mod saving;
 mod session;
-mod trade;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -35,6 +35,7 @@ use ps::tcp::{Client, ClientGroup, LostTrainer, Patience, Stops};
 use ps::{Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
+pub use all_to_all::Peers;
 pub use communicator::CommunicatorConfig;
 pub(crate) use events::ScriptEvent;
 pub(crate) use fetch::Fetch;
@@ -44,7 +45,6 @@ pub use recovery::Ends;
 pub use said::ENDS;
 pub(crate) use saving::{SavedPart, Saving};
 pub(crate) use session::Session;
-pub use trade::Peers;
 
 use communicator::{Communicator, StepSender};
 use geo::Geo;
@@ -109,8 +109,8 @@ struct ClusterState {
     lost: LostTrainer,
     /// Memory that servers of this machine can read.
     shared_memory: SharedMemory,
-    n_meetings: u64,
-    n_trades: u64,
+    n_all_gathers: u64,
+    n_exchanges: u64,
     is_over: bool,
     /// All servers were left, because the job goes back.
     is_away: bool,
@@ -180,8 +180,8 @@ impl Cluster {
             clients: Vec::new(),
             lost: LostTrainer::default(),
             shared_memory: SharedMemory::default(),
-            n_meetings: 0,
-            n_trades: 0,
+            n_all_gathers: 0,
+            n_exchanges: 0,
             is_over: false,
             is_away: false,
         };

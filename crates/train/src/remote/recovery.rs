@@ -139,7 +139,7 @@ impl Cluster {
     /// The first connection of a job: does it recover? Joins all servers if so; the caller has locked
     /// out others who want to.
     pub(super) fn first_contact(&self, client: &Arc<Client>) -> Result<()> {
-        match client.meet() {
+        match client.ensure_connected() {
             Ok(()) => {
                 self.recovery().term_state.store(OFF, Ordering::Relaxed);
                 Ok(())
@@ -302,7 +302,7 @@ impl Cluster {
         };
         {
             let mut own = self.state();
-            (own.n_meetings, own.n_trades) = (state.n_meetings, state.n_trades);
+            (own.n_all_gathers, own.n_exchanges) = (state.n_all_gathers, state.n_exchanges);
         }
         self.cuts().has_completed = state.is_over;
         let Position { event, is_at_start, .. } = state.position;

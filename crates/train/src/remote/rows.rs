@@ -153,7 +153,7 @@ fn ask(cluster: &Cluster, look_up: &LookUp, keys: Keys) -> crate::error::Result<
             continue;
         }
         let client = cluster.client(piece.server)?;
-        client.meet()?;
+        client.ensure_connected()?;
         let (after, table, n) = (cluster.round(), wire_id(piece), keys.len());
         let ask =
             message::LookUp { peek: look_up.peek, ..message::LookUp::new(after, table, keys) };

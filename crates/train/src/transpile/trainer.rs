@@ -174,7 +174,7 @@ impl Trainer<'_> {
         let plan = self.plan;
         let via = plan.job.via_communicator;
         let barriers = plan.job.mode.waits_for_all() && !via;
-        let half = via && plan.job.mode.threads_meet();
+        let half = via && plan.job.mode.threads_synchronize();
         let mut after = None;
         if barriers || half {
             let control = self.control();

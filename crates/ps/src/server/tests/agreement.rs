@@ -11,8 +11,8 @@ fn trainers_that_wait_for_each_other_are_told() {
     bench.say(1, 1, push(1.0));
     bench.say(1, 2, Barrier::new(1));
     assert_eq!(bench.say(1, 9, pull(1)), []);
-    let told = bench.say(0, 9, Meet { place: "end".into(), turn: 1, bytes: Vec::new() });
-    let stuck = Refusal::Stuck { meeting: vec![0], round_of: vec![1], round: 1 };
+    let told = bench.say(0, 9, AllGather { purpose: "end".into(), turn: 1, bytes: Vec::new() });
+    let stuck = Refusal::Stuck { gathering: vec![0], round_of: vec![1], round: 1 };
     assert_eq!(told, [(1, 9, stuck.clone().into()), (0, 9, stuck.into())]);
 }
 

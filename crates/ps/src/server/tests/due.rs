@@ -44,15 +44,15 @@ fn all_who_are_ready_go() {
     assert_eq!(answers(&bench.say(1, 9, Ready { cut: 1 })), [go(0), go(1)]);
 }
 
-/// One waits for the cut and the other one at a meeting for the first: nobody would ever come.
+/// One waits for the cut and the other one in an all-gather for the first: nobody would ever come.
 #[test]
-fn nobody_waits_for_a_trainer_at_a_meeting() {
-    let meet = || Meet { place: "end".into(), turn: 1, bytes: Vec::new() };
+fn nobody_waits_for_a_trainer_in_an_all_gather() {
+    let all_gather = || AllGather { purpose: "end".into(), turn: 1, bytes: Vec::new() };
     let cancelled = [(0, 9, Reply::from(Cancel { cut: 1 }))];
     let mut bench = told();
-    assert_eq!(answers(&bench.say(1, 9, meet())), []);
+    assert_eq!(answers(&bench.say(1, 9, all_gather())), []);
     assert_eq!(answers(&bench.say(0, 9, Ready { cut: 1 })), cancelled);
     let mut bench = told();
     assert_eq!(answers(&bench.say(0, 9, Ready { cut: 1 })), []);
-    assert_eq!(answers(&bench.say(1, 9, meet())), cancelled);
+    assert_eq!(answers(&bench.say(1, 9, all_gather())), cancelled);
 }

@@ -207,7 +207,7 @@ impl Client {
     }
 
     /// Connects and exchanges greetings, unless that was done before.
-    pub fn meet(&self) -> Result<()> {
+    pub fn ensure_connected(&self) -> Result<()> {
         self.until(None, Link::is_up)
     }
 
@@ -221,7 +221,7 @@ impl Client {
     /// Like [`Client::change`], but the message may be sent together with the next one. For callers
     /// that will send another one soon.
     pub fn change_soon(&self, request: impl Into<Request>) -> Result<()> {
-        self.meet()?;
+        self.ensure_connected()?;
         self.until(Some("an acknowledgement"), |link| !link.is_full())?;
         let now = self.clock.now();
         self.check(now)?;
@@ -231,7 +231,7 @@ impl Client {
 
     /// Asks a question; [`Client::wait`] fetches the answer.
     pub fn ask(&self, request: impl Into<Request>) -> Result<Ticket> {
-        self.meet()?;
+        self.ensure_connected()?;
         let asked = self.clock.now();
         let (id, n_turns) = {
             let mut state = self.state();
