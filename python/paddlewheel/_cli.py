@@ -14,6 +14,8 @@ USAGE = """usage: paddlewheel run [python options] script.py [arguments]
        paddlewheel criteo-reader N [options], paddlewheel csv-reader SLOT=COLUMN …,
        paddlewheel parquet-reader SLOT=COLUMN …
        paddlewheel make-criteo FOLDER [--rows N] [--files N] [--seed N]
+       paddlewheel show DIR, paddlewheel export DIR --to onnx|safetensors|parquet,
+       paddlewheel import DIR TABLE FILE
        paddlewheel --version
 
 `paddlewheel run` is `python` with `import paddle` meaning `import paddlewheel`; so it does in
@@ -21,11 +23,16 @@ scripts that the launchers start. `launch_ps` starts parameter servers and train
 trainers alone; `scale` gives a running job another number of servers; `--help` behind them says
 more. The readers are pipe commands of a dataset: text
 on standard input becomes samples on standard output; a dataset that is told to use one does the
-same without a process. `make-criteo` makes up click logs to try things with."""
+same without a process. `make-criteo` makes up click logs to try things with. `show` says what a
+saved folder holds, `export` writes it in other formats, `import` puts rows into its tables;
+`--help` behind them says more."""
 
 
 READERS = ["criteo-reader", "csv-reader", "parquet-reader"]
-COMMANDS = ["run", "launch_ps", "launch", "scale", *READERS, "make-criteo", "version", "help"]
+FOLDER_COMMANDS = ["show", "export", "import"]
+COMMANDS = [
+    "run", "launch_ps", "launch", "scale", *READERS, "make-criteo", *FOLDER_COMMANDS, "version", "help"
+]
 
 
 def is_ours(spec):
@@ -66,7 +73,7 @@ def start(launcher, arguments):
 
 
 def work(arguments):
-    """Is the pipe command of a dataset, or makes up clicks; returns the exit code."""
+    """Is the pipe command of a dataset, makes up clicks, or looks at a saved folder; returns the exit code."""
     from paddlewheel import _core
 
     # While the core is busy, nobody would look at what Python notes of Ctrl-C.
@@ -74,9 +81,11 @@ def work(arguments):
     try:
         if arguments[0] == "make-criteo":
             print(_core.make_criteo(arguments[1:]))
+        elif arguments[0] in FOLDER_COMMANDS:
+            print(_core.run_folder_command(arguments), end="")
         else:
             _core.run_reader(arguments)
-    except (RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         print("paddlewheel:", error, file=sys.stderr)
         return 1
     return 0
@@ -89,7 +98,7 @@ def main(argv=None):
         return run(arguments[1:])
     if arguments[:1] in (["launch_ps"], ["launch"], ["scale"]):
         return start(arguments[0], arguments[1:])
-    if arguments[:1] in (["criteo-reader"], ["csv-reader"], ["parquet-reader"], ["make-criteo"]):
+    if arguments and arguments[0] in (*READERS, "make-criteo", *FOLDER_COMMANDS):
         return work(arguments)
     if arguments in (["--version"], ["version"]):
         from paddlewheel import __version__, _core

@@ -36,5 +36,6 @@ pub use names::UniqueNames;
 pub use optimizer::Optimizer;
 pub use param::{GradClip, Initializer, ParamAttr, ParamInfo, Regularizer};
 pub use program::{BlockId, Program};
+pub use serial::wire::WireWriter;
 pub use site::{Frame, Site, Trace};
 pub use var::{Meta, VarDesc, VarKind};

@@ -12,6 +12,7 @@ mod convert;
 mod dataset;
 mod error;
 mod executor;
+mod export;
 mod feed;
 mod feed_desc;
 mod feeder;
@@ -95,6 +96,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<feed_desc::PyFeedDesc>()?;
     io::add(m)?;
     checkpoint::add(m)?;
+    export::add(m)?;
     metrics::add(m)?;
     optimizer::add(m)?;
     transpile::add(m)?;

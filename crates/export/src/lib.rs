@@ -1,0 +1,23 @@
+//! What was saved, for people and for other programs: what a folder holds as text and as a picture, and
+//! models and tables in the formats that others read (ONNX, safetensors, Parquet).
+//!
+//! **Invariant:** a folder is read as the save left it, and is changed only by an import. A file that is
+//! written here is there whole or not at all.
+
+pub mod command;
+mod contents;
+mod error;
+mod import;
+pub mod onnx;
+mod output;
+mod parquet;
+mod safetensors;
+mod show;
+
+pub use command::{Format, Options, export};
+pub use contents::{Contents, HeldForm, HeldVar, NamedProgram};
+pub use error::{Error, Result};
+pub use import::{Imported, NewRows, import_rows, import_rows_into_scope};
+pub use parquet::{parquet_rows, write_parquet};
+pub use safetensors::{safetensors_rows, write_safetensors};
+pub use show::{picture, text};
