@@ -11,12 +11,12 @@ use parquet::data_type::{DataType, DoubleType, FloatType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{Type, TypePtr};
 use tensor::{DType, Element, Shape, Tensor, Value};
 
-use crate::contents::{Contents, HeldForm, HeldVar};
+use crate::contents::{Contents, HeldVar};
 use crate::error::{Error, Result};
 use crate::import::NewRows;
 use crate::output::Output;
