@@ -11,7 +11,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(600);
 
 /// Whether samples are streamed or held in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DatasetKind {
     /// Files are read while they are trained on, again in each pass, with little memory.
     Queue,
     /// Files are loaded once, can be shuffled, and are trained on as often as wanted.

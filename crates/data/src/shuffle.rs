@@ -53,7 +53,7 @@ pub(crate) const PIECE_WORDS: usize = 4 << 20;
 
 /// How samples are sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scatter {
+pub(crate) struct ScatterOptions {
     /// Decides which trainer gets which sample. The seed of the first trainer is used.
     pub(crate) seed: u64,
     /// Samples of a round: no more than a round lies about twice.
@@ -74,7 +74,7 @@ struct Assigner {
 
 impl Assigner {
     /// Trainers tell each other how much they have.
-    fn new(exchange: &dyn Exchange, own: &Scatter) -> Result<Self> {
+    fn new(exchange: &dyn Exchange, own: &ScatterOptions) -> Result<Self> {
         let n_trainers = exchange.n_trainers();
         let part = [own.seed.to_le_bytes(), (own.n_own as u64).to_le_bytes()].concat();
         let (mut seed, mut n_before) = (0, 0);
@@ -116,7 +116,7 @@ impl Assigner {
 pub(crate) fn scatter(
     exchange: &dyn Exchange,
     slots: &[Slot],
-    own: Scatter,
+    own: ScatterOptions,
     mut next: impl FnMut(&mut dyn FnMut(&Records, usize)) -> bool,
 ) -> Result<Vec<Records>> {
     let n_trainers = exchange.n_trainers();

@@ -32,7 +32,7 @@ pub struct Fleet {
     executor: Executor,
     /// How a server behaves.
     serving: Serving,
-    split: Option<Split>,
+    split: Option<SplitJob>,
     is_started: bool,
     log: Log,
 }
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Fleet {
 
 /// What there is once a loss has been minimized.
 #[derive(Debug)]
-pub(crate) struct Split {
+pub(crate) struct SplitJob {
     strategy: Strategy,
     /// The main program before it was split.
     origin: Program,
@@ -150,7 +150,7 @@ impl Fleet {
         self.serving.go_on = strategy.server.tolerate_lost_trainers;
         let warnings = split.warnings().to_vec();
         let job = Arc::new(split.job().clone());
-        self.split = Some(Split { strategy, origin, job, server });
+        self.split = Some(SplitJob { strategy, origin, job, server });
         Ok(warnings)
     }
 
@@ -175,7 +175,7 @@ impl Fleet {
         }
     }
 
-    pub(crate) fn split(&self, what: &'static str) -> Result<&Split> {
+    pub(crate) fn split(&self, what: &'static str) -> Result<&SplitJob> {
         self.split.as_ref().ok_or(Error::NotMinimized(what))
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use data::{ClickLog, Dataset, Exchange, Kind, Native, Reader, Settings, Slot};
+use data::{ClickLog, Dataset, DatasetKind, Exchange, Native, Reader, Settings, Slot};
 use fleet::{env, pipes};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -102,9 +102,9 @@ impl PyDataset {
     #[new]
     fn new(kind: &str, python: Option<PathBuf>) -> PyResult<Self> {
         let (kind, class) = match kind {
-            "QueueDataset" => (Kind::Queue, "MultiSlotDataFeed"),
-            "FileInstantDataset" => (Kind::Queue, "MultiSlotFileInstantDataFeed"),
-            "InMemoryDataset" => (Kind::InMemory, "MultiSlotInMemoryDataFeed"),
+            "QueueDataset" => (DatasetKind::Queue, "MultiSlotDataFeed"),
+            "FileInstantDataset" => (DatasetKind::Queue, "MultiSlotFileInstantDataFeed"),
+            "InMemoryDataset" => (DatasetKind::InMemory, "MultiSlotInMemoryDataFeed"),
             other => {
                 let text = format!("datafeed class {other} does not exist");
                 return Err(PyValueError::new_err(text));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use program::distributed::Applies;
 use program::{Net, Program, Var};
-use ps::server::{Apply, Config as ServerConfig, End, Server, Store};
+use ps::server::{Apply, End, Server, ServerConfig, Store};
 use ps::tcp::{Listener, Patience, Stop};
 use tempfile::TempDir;
 use tensor::{Tensor, Value};

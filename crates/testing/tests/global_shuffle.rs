@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use data::{Dataset, Kind, Slot};
+use data::{Dataset, DatasetKind, Slot};
 use program::distributed::Mode;
 use ps::Refusal;
 use ps::message::AllToAll;
@@ -16,7 +16,7 @@ fn dataset(ids: std::ops::Range<i64>) -> Dataset {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text: String = ids.map(|id| format!("1 {id}\n")).collect();
     std::fs::write(file.path(), text).unwrap();
-    let mut dataset = Dataset::new(Kind::InMemory);
+    let mut dataset = Dataset::new(DatasetKind::InMemory);
     let settings = dataset.settings_mut();
     settings.slots = vec![Slot::ids("id")];
     settings.files = vec![file.path().to_str().unwrap().to_string()];

@@ -274,7 +274,7 @@ fn a_script_that_does_not_repeat_itself_is_told_so() {
 #[test]
 fn a_program_that_reads_by_itself_is_refused() {
     struct Endless;
-    impl train::Reader for Endless {
+    impl train::BatchSource for Endless {
         fn next(&mut self) -> train::Result<Option<Vec<Tensor>>> {
             Ok(Some(vec![Tensor::full([1], 1.0f32)]))
         }

@@ -11,7 +11,7 @@ use program::layers::{self, Data, Decay, Embedding, Fc};
 use program::optimizer::{Adam, Optimizer};
 use program::{Net, ParamAttr, Program, Var};
 use ps::message::{Grad, LookUp, Phase, Pull, Save, VarInfo};
-use ps::server::{Config as ServerConfig, Server, Size, Store, Unit};
+use ps::server::{Server, ServerConfig, Size, Store, Unit};
 use ps::tcp::{Listener, Stop};
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{DType, Rows, Tensor, Value};

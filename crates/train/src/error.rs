@@ -9,6 +9,7 @@ use program::Program;
 use tensor::{DType, DidYouMean};
 
 pub use snapshot::BadSnapshot;
+pub(crate) use snapshot::SnapshotResult;
 
 /// Everything that can go wrong in this crate.
 #[derive(Debug, thiserror::Error)]

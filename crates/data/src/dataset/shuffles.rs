@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Dataset;
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::SampleMemory;
 use crate::random::Random;
 use crate::share::{self, Head};
 use crate::shuffle::{self, Exchange};
@@ -115,7 +115,7 @@ impl Dataset {
     }
 
     /// The samples after a global shuffle, and how many it left out; those here stay as they are.
-    fn shuffled(&mut self, exchange: Option<&dyn Exchange>) -> Result<(Memory, u64)> {
+    fn shuffled(&mut self, exchange: Option<&dyn Exchange>) -> Result<(SampleMemory, u64)> {
         self.only_in_memory("global shuffle", "global_shuffle")?;
         let (seed, n_per_exchange) =
             (self.seed_of(self.n_shuffles + 1), self.settings.n_per_exchange);
@@ -123,7 +123,7 @@ impl Dataset {
         let memory = self.loaded()?;
         let mut shuffled = match exchange {
             Some(exchange) => memory.scatter(exchange, &slots, seed, n_per_exchange)?,
-            None => Memory::clone(memory),
+            None => SampleMemory::clone(memory),
         };
         let mut n_unmerged = 0;
         if let Some(size) = merge_size {
@@ -134,7 +134,7 @@ impl Dataset {
     }
 
     /// A global shuffle is done.
-    fn hold(&mut self, memory: Memory, n_unmerged: u64) {
+    fn hold(&mut self, memory: SampleMemory, n_unmerged: u64) {
         self.n_shuffles += 1;
         self.set_memory(Some(memory));
         (self.n_unmerged, self.n_shuffled) = (n_unmerged, self.len());

@@ -121,7 +121,7 @@ impl Op for LayerNormGrad {
         }
         let x = run.input("X")?;
         for_float!(x.dtype(), run.input_name("X"), T => {
-            let rows = Rows {
+            let rows = NormRows {
                 x: x.data::<T>()?,
                 d_y: run.data::<T>("Y@GRAD")?,
                 mean: run.data::<T>("Mean")?,
@@ -148,7 +148,7 @@ impl Op for LayerNormGrad {
 }
 
 /// What the gradient reads.
-struct Rows<'a, T> {
+struct NormRows<'a, T> {
     x: &'a [T],
     d_y: &'a [T],
     mean: &'a [T],
@@ -157,7 +157,7 @@ struct Rows<'a, T> {
     width: usize,
 }
 
-impl<T: Float> Rows<'_, T> {
+impl<T: Float> NormRows<'_, T> {
     /// (x, dY, mean, 1 / std) of each row.
     fn iter(&self) -> impl Iterator<Item = (&[T], &[T], T, T)> {
         let width = self.width.max(1);

@@ -75,7 +75,7 @@ impl Op for SequenceConv {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let context = Context::of(run.attrs())?;
         let (mut out, mut columns) = (run.take("Out"), run.spare().tensor());
-        let sizes = Sizes::of(run, context)?;
+        let sizes = SequenceConvSizes::of(run, context)?;
         let (x, offsets) = (run.input("X")?, ragged::only_offsets(run, OP, "X")?);
         for_float!(x.dtype(), run.input_name("X"), T => {
             let columns = columns.try_resize::<T>(sizes.columns())?;
@@ -97,13 +97,13 @@ impl Op for SequenceConv {
 }
 
 /// Sizes of the matrices of one run.
-struct Sizes {
+struct SequenceConvSizes {
     n_rows: usize,
     n_weights: usize,
     n_filters: usize,
 }
 
-impl Sizes {
+impl SequenceConvSizes {
     fn of(run: &Run<'_>, context: Context) -> Result<Self> {
         let (x, filter) = (run.input("X")?, run.input("Filter")?);
         let (&[n_rows, width], &[n_weights, n_filters]) = (x.dims(), filter.dims()) else {
@@ -145,8 +145,8 @@ impl Op for SequenceConvGrad {
         let context = Context::of(run.attrs())?;
         let (mut d_x, mut d_filter) = (run.take("X@GRAD"), run.take("Filter@GRAD"));
         let mut columns = run.spare().tensor();
-        let sizes = Sizes::of(run, context)?;
-        let Sizes { n_rows, n_weights, n_filters } = sizes;
+        let sizes = SequenceConvSizes::of(run, context)?;
+        let SequenceConvSizes { n_rows, n_weights, n_filters } = sizes;
         let (x, offsets) = (run.input("X")?, ragged::only_offsets(run, OP, "X")?);
         for_float!(x.dtype(), run.input_name("X"), T => {
             let columns = columns.try_resize::<T>(sizes.columns())?;

@@ -15,7 +15,7 @@ pub(super) struct Slice;
 pub(super) struct SliceGrad;
 
 /// What to cut: (axis, start, end).
-type Cuts = Vec<(usize, i64, i64)>;
+type SliceRanges = Vec<(usize, i64, i64)>;
 
 /// The four ports by which a program may compute where to cut.
 const COMPUTED: [&str; 4] = ["StartsTensor", "StartsTensorList", "EndsTensor", "EndsTensorList"];
@@ -89,7 +89,7 @@ fn cuts(
     starts: Option<Vec<i64>>,
     ends: Option<Vec<i64>>,
     rank: usize,
-) -> Result<Cuts> {
+) -> Result<SliceRanges> {
     let axes = attrs.ints("axes")?;
     let starts = starts.map_or_else(|| attrs.ints("starts"), Ok)?;
     let ends = ends.map_or_else(|| attrs.ints("ends"), Ok)?;

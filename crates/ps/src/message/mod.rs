@@ -22,12 +22,12 @@ mod stats;
 pub use all_gather::{AllGather, AllGatherResult};
 pub use all_to_all::{ALL_TO_ALL_BYTES_MAX, AllToAll, AllToAllResult};
 pub use barrier::Barrier;
-pub use cut::{Cancel, Cut, Go, Ready, Recall, Recalled, WantCut};
+pub use cut::{CancelCut, Cut, Ready, Recall, Recalled, StartCut, WantCut};
 pub use hello::{Hello, VERSION, VarInfo, Welcome};
 pub use leave::{Complete, Leave};
 pub use lend::Lend;
 pub use look_up::LookUp;
-pub use notice::{Due, Notice};
+pub use notice::{NextCut, Notice};
 pub(crate) use ping::MISSING_MAX;
 pub use ping::{Ping, Pong};
 pub use pull::{CHANGED_MAX, Pull, Values};
@@ -175,9 +175,9 @@ messages! {
         /// What is to be known of cuts.
         140 Notice(Notice),
         /// The cut is now.
-        141 Go(Go),
+        141 StartCut(StartCut),
         /// No cut.
-        142 Cancel(Cancel),
+        142 CancelCut(CancelCut),
         /// What a trainer gave to a cut.
         143 Recalled(Recalled),
     }

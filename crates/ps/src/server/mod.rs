@@ -14,9 +14,9 @@ mod all_to_all;
 mod apply;
 mod change;
 mod cut;
-mod due;
-mod greeting;
-mod kept;
+mod cut_schedule;
+mod cut_state;
+mod handshake;
 mod members;
 mod memory;
 mod question;
@@ -37,8 +37,8 @@ pub use apply::Apply;
 pub use memory::ServerMemory;
 pub use repartition::{KeptBytes, ServerShare, repartition};
 pub use size::Size;
-pub use store::{CutRecord, OnDisk, Store, TableGrads, Unit, Written};
-pub use work::{Done, Work};
+pub use store::{CutRecord, OnDisk, Store, TableGrads, Unit, WrittenCut};
+pub use work::{Work, WorkDone};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -51,18 +51,18 @@ use crate::message::{LookUp, Pull, Reply, Request, Stats, VarInfo};
 use crate::refusal::Refusal;
 use all_gather::AllGathers;
 use all_to_all::AllToAllState;
-use cut::Cuts;
-use due::Schedule;
+use cut::ServerCuts;
+use cut_schedule::Schedule;
 use members::{Expired, Members};
 use round::Rounds;
 use staleness::Staleness;
 use term::Terms;
-use vars::Vars;
+use vars::VarNumbers;
 use work::{Outcome, Task};
 
 /// How a server behaves.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct ServerConfig {
     /// Trainers of another job are refused.
     pub job: String,
     /// How many trainers the job has.
@@ -89,7 +89,7 @@ pub struct Config {
     pub recover_ms: u64,
 }
 
-impl Default for Config {
+impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             job: String::new(),
@@ -208,9 +208,9 @@ struct Queued {
 
 /// The state machine; see the module.
 pub struct Server {
-    config: Config,
+    config: ServerConfig,
     /// What the numbers of variables stand for.
-    vars: Vars,
+    vars: VarNumbers,
     members: Members,
     rounds: Rounds,
     all_gathers: AllGathers,
@@ -234,7 +234,7 @@ pub struct Server {
     turned_away: BTreeSet<String>,
     actions: Vec<Action>,
     terms: Terms,
-    cuts: Cuts,
+    cuts: ServerCuts,
     schedule: Schedule,
 }
 
@@ -262,10 +262,10 @@ pub enum End {
 
 impl Server {
     /// A server without connections; `vars` are the variables of its store, by number.
-    pub fn new(config: Config, vars: Vec<VarInfo>) -> Self {
+    pub fn new(config: ServerConfig, vars: Vec<VarInfo>) -> Self {
         let n = config.n_trainers;
         Self {
-            vars: Vars::new(vars),
+            vars: VarNumbers::new(vars),
             members: Members::new(n, config.recovers),
             rounds: Rounds::new(n, config.apply.ahead()),
             all_gathers: AllGathers::default(),
@@ -283,7 +283,7 @@ impl Server {
             turned_away: BTreeSet::new(),
             actions: Vec::new(),
             terms: Terms::default(),
-            cuts: Cuts::default(),
+            cuts: ServerCuts::default(),
             schedule: Schedule::default(),
             config,
         }
@@ -333,8 +333,8 @@ impl Server {
     }
 
     /// Work is done; returns what to do, in order.
-    pub fn done(&mut self, now: Millis, done: Done) -> Vec<Action> {
-        let Done { id, outcome } = done;
+    pub fn done(&mut self, now: Millis, done: WorkDone) -> Vec<Action> {
+        let WorkDone { id, outcome } = done;
         match (self.running.remove(&id), outcome) {
             (Some(Purpose::Push(change, _)), Outcome::Checked(Ok(grads))) => {
                 let staged = match self.is_current(change) {

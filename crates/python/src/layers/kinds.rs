@@ -28,7 +28,7 @@ pub(super) type Count = arguments::Amount<i32>;
 pub(super) type Factor = arguments::Amount<f32>;
 
 /// An argument as the core takes it.
-pub(super) trait Kind {
+pub(super) trait ArgumentKind {
     /// Its type there.
     type Core<'a>
     where
@@ -48,7 +48,7 @@ impl<T> Left<T> {
     }
 }
 
-impl<T: Kind> Left<T> {
+impl<T: ArgumentKind> Left<T> {
     /// What is given, else a default.
     pub(super) fn or<'a>(&'a self, usual: T::Core<'a>) -> T::Core<'a> {
         self.0.as_ref().map_or(usual, T::core)
@@ -69,7 +69,7 @@ where
 /// Kinds that the core takes as they are.
 macro_rules! plain {
     ($($kind:ty),*) => {$(
-        impl Kind for $kind {
+        impl ArgumentKind for $kind {
             type Core<'a> = $kind;
 
             fn core(&self) -> $kind {
@@ -84,7 +84,7 @@ plain! { bool, f32, i32, i64 }
 /// Kinds that hold what the core borrows.
 macro_rules! lent {
     ($($kind:ty => $core:ty;)*) => {$(
-        impl Kind for $kind {
+        impl ArgumentKind for $kind {
             type Core<'a> = &'a $core;
 
             fn core(&self) -> &$core {
@@ -107,7 +107,7 @@ lent! {
 /// Kinds that hold what the core keeps.
 macro_rules! given {
     ($($kind:ty => $core:ty;)*) => {$(
-        impl Kind for $kind {
+        impl ArgumentKind for $kind {
             type Core<'a> = $core;
 
             fn core(&self) -> $core {
@@ -126,10 +126,10 @@ given! {
     Flag => bool;
     Number => f64;
     Places => Sizes;
-    Value => layers::Amount<f64>;
+    NumberOrVar => layers::Amount<f64>;
 }
 
-impl Kind for String {
+impl ArgumentKind for String {
     type Core<'a> = &'a str;
 
     fn core(&self) -> &str {
@@ -137,7 +137,7 @@ impl Kind for String {
     }
 }
 
-impl<T: Kind> Kind for Option<T> {
+impl<T: ArgumentKind> ArgumentKind for Option<T> {
     type Core<'a>
         = Option<T::Core<'a>>
     where
@@ -160,16 +160,16 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Flag {
 }
 
 /// A number, also as text or in an array, or a variable that holds it.
-pub(super) struct Value(layers::Amount<f64>);
+pub(super) struct NumberOrVar(layers::Amount<f64>);
 
-impl<'a, 'py> FromPyObject<'a, 'py> for Value {
+impl<'a, 'py> FromPyObject<'a, 'py> for NumberOrVar {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if object.is_instance_of::<PyVariable>() {
-            return Ok(Value(layers::Amount::In(object.extract::<Input>()?.0)));
+            return Ok(NumberOrVar(layers::Amount::In(object.extract::<Input>()?.0)));
         }
-        Ok(Value(layers::Amount::Is(object.extract::<Number>()?.0)))
+        Ok(NumberOrVar(layers::Amount::Is(object.extract::<Number>()?.0)))
     }
 }
 

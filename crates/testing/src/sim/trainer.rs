@@ -1,6 +1,6 @@
 //! A trainer of the simulation: a script, and a shipping link to each server.
 
-use ps::link::{Broken, Config, Link};
+use ps::link::{Broken, Link, LinkConfig};
 use ps::message::{
     AllGather, AllToAll, Barrier, Complete, Grad, Hello, Leave, LookUp, Pull, Push, Reply, VarInfo,
 };
@@ -85,7 +85,7 @@ pub struct Trainer {
 }
 
 /// Faster than the shipping one: a simulated network loses more than a real one.
-const LINK: Config = Config { resend_ms: 300, ping_ms: 200, window: 16 };
+const LINK: LinkConfig = LinkConfig { resend_ms: 300, ping_ms: 200, window: 16 };
 
 /// A number for a gradient: whose, of which step, which of it.
 pub fn tag(trainer: u32, step: u64, k: u64) -> i64 {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use program::Program;
 use program::distributed::Mode;
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
-use ps::link::{Config as LinkConfig, Link};
+use ps::link::{Link, LinkConfig};
 use ps::message::{
     Ack, AllGather, AllGatherResult, AllToAll, AskStats, Barrier, Complete, Done, Grad, Hello,
     LookUp, Notice, Ping, Pong, Pull, Push, Reply, Request, Stats, Values, VarInfo, Welcome,
 };
-use ps::server::{Action, Apply, Config, Server, Store};
+use ps::server::{Action, Apply, Server, ServerConfig, Store};
 use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
 use train::serve::{BlockStore, server_op};
@@ -28,7 +28,7 @@ const WORDS: &[&[u8]] = &[b"PWL1", b"w@GRAD", b"table@GRAD", b"table", b"@LR_DEC
 struct Start {
     main: Program,
     vars: Vec<(String, Value)>,
-    config: Config,
+    config: ServerConfig,
 }
 
 impl Start {
@@ -50,7 +50,7 @@ impl Start {
         Self {
             main: split.server_main(SERVER, Threads::default()).expect("a program"),
             vars: scope.names().into_iter().filter_map(var).collect(),
-            config: Config { apply, check_finite: true, ..Config::default() },
+            config: ServerConfig { apply, check_finite: true, ..ServerConfig::default() },
         }
     }
 

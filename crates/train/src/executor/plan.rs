@@ -20,7 +20,7 @@ pub(super) struct Planned {
 }
 
 /// The ops of one block, and the variables that something outside of the list looks at.
-pub(super) struct Plan {
+pub(super) struct BlockPlan {
     pub(super) ops: Vec<Planned>,
     /// Persistable, fed, fetched, or seen by another block: they must hold what the user expects.
     pub(super) pinned: HashSet<String>,
@@ -29,7 +29,7 @@ pub(super) struct Plan {
 /// Handled by the executor itself: feeding and fetching go by name.
 pub(crate) const NATIVE: [&str; 2] = ["feed", "fetch"];
 
-impl Plan {
+impl BlockPlan {
     /// The ops as the user wrote them.
     pub(super) fn new(
         block: &Block,

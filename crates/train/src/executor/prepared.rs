@@ -12,7 +12,7 @@ use tensor::{DidYouMean, Tensor, Value};
 use super::Feed;
 use super::fetched::Fetched;
 use super::lending::Lending;
-use super::plan::{self, Plan};
+use super::plan::{self, BlockPlan};
 use super::step::{self, Step, Watch};
 use super::{Options, fuse, hoist, liveness};
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ pub struct Prepared {
     spare: Spare,
     /// Where each fed tensor goes, and what it must look like.
     feeds: Vec<(usize, VarDesc)>,
-    fetches: Vec<Fetch>,
+    fetches: Vec<PreparedFetch>,
     /// Variables of the scope: place here, name.
     persistables: Vec<(usize, String)>,
     /// Where the persistables are in the scope that was used last.
@@ -40,7 +40,7 @@ pub struct Prepared {
 }
 
 #[derive(Debug)]
-struct Fetch {
+struct PreparedFetch {
     slot: usize,
     name: String,
     /// Belongs to the scope or the caller: fetched by copy.
@@ -72,7 +72,7 @@ impl Prepared {
         let pinned = pinned(program, feed, fetch);
         let mut plans = Vec::with_capacity(program.blocks().len());
         for block in program.blocks() {
-            plans.push(Plan::new(block, pinned.clone(), servers)?);
+            plans.push(BlockPlan::new(block, pinned.clone(), servers)?);
         }
         if options.fuse && !options.check_nan_inf && !options.profile {
             fuse::fuse(&mut plans[0], program);
@@ -106,7 +106,7 @@ impl Prepared {
         let is_persistable = |name: &str| {
             program.find_var(0, name).is_some_and(|var| var.persistable) && !fed.contains(name)
         };
-        let fetches = fetch.iter().map(|&name| Fetch {
+        let fetches = fetch.iter().map(|&name| PreparedFetch {
             slot: slots.slot(0, name).unwrap_or_default(),
             name: name.to_string(),
             lent: is_persistable(name) || fed.contains(name),
@@ -264,7 +264,11 @@ fn swap_feeds(feeds: &[(usize, VarDesc)], feed: &mut Feed, vars: &mut [Value]) {
 }
 
 /// Hands results over.
-fn fetch<F: Fetched>(fetches: &[Fetch], vars: &mut [Value], fetched: &mut Vec<F>) -> Result<()> {
+fn fetch<F: Fetched>(
+    fetches: &[PreparedFetch],
+    vars: &mut [Value],
+    fetched: &mut Vec<F>,
+) -> Result<()> {
     fetched.resize_with(fetches.len(), F::default);
     for (k, (fetch, result)) in fetches.iter().zip(&mut *fetched).enumerate() {
         // The second fetch of one variable finds it moved, unless both copy.
@@ -310,7 +314,12 @@ fn check_feeds(program: &Program, feed: &Feed) -> Result<Vec<VarDesc>> {
     feed.names().map(declared).collect()
 }
 
-fn check_fetches(program: &Program, plans: &[Plan], feed: &Feed, fetch: &[&str]) -> Result<()> {
+fn check_fetches(
+    program: &Program,
+    plans: &[BlockPlan],
+    feed: &Feed,
+    fetch: &[&str],
+) -> Result<()> {
     let ops = plans.iter().flat_map(|plan| &plan.ops);
     let written: HashSet<&str> = ops.flat_map(|planned| planned.desc.writes()).collect();
     for &name in fetch {
@@ -336,7 +345,7 @@ fn pinned(program: &Program, feed: &Feed, fetch: &[&str]) -> HashSet<String> {
 
 /// Variables whose memory goes to servers and is exchanged for other memory that servers can read:
 /// it is of use for a variable of the same size only.
-fn given_away(plan: &Plan) -> HashSet<String> {
+fn given_away(plan: &BlockPlan) -> HashSet<String> {
     let is_given = |planned: &&plan::Planned| match &planned.route {
         Some(Route::Send(route::Send::Grads(grads))) => grads.for_good,
         _ => false,
@@ -347,7 +356,7 @@ fn given_away(plan: &Plan) -> HashSet<String> {
 
 /// Variables that some op may read before any op of the same run has written them. What only a
 /// sub-block writes counts: that block may not have run.
-fn read_before_written(plans: &[Plan], feeds: &[VarDesc]) -> HashSet<String> {
+fn read_before_written(plans: &[BlockPlan], feeds: &[VarDesc]) -> HashSet<String> {
     let mut written: HashSet<&str> = feeds.iter().map(|var| var.name.as_str()).collect();
     let mut early = HashSet::new();
     for (block, plan) in plans.iter().enumerate() {
@@ -391,7 +400,7 @@ impl<'a> Slots<'a> {
         }))
     }
 
-    fn wire(&mut self, block: usize, plan: Plan) -> Result<Vec<Step>> {
+    fn wire(&mut self, block: usize, plan: BlockPlan) -> Result<Vec<Step>> {
         let mut steps = Vec::with_capacity(plan.ops.len());
         for planned in plan.ops {
             let mut failed = None;

@@ -265,7 +265,7 @@ fn an_op_that_fails_leaves_parameters_and_feeds_in_place() {
 /// Counts down from `left`, a batch of one row each.
 struct Countdown(usize);
 
-impl crate::Reader for Countdown {
+impl crate::BatchSource for Countdown {
     fn next(&mut self) -> crate::Result<Option<Vec<Tensor>>> {
         let Some(left) = self.0.checked_sub(1) else { return Ok(None) };
         self.0 = left;

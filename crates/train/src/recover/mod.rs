@@ -24,10 +24,10 @@ mod shares;
 mod state;
 mod timeline;
 
-pub(crate) use bytes::{Reader, Writer};
+pub(crate) use bytes::{ByteReader, ByteWriter};
 pub(crate) use journal::Outcome;
-pub(crate) use print::{Kind, Print, digest, digest_tensor};
+pub(crate) use print::{EventKind, EventPrint, digest, digest_tensor};
 pub(crate) use redo::{Redoing, Repeat};
 pub(crate) use scopes::Uses;
-pub(crate) use state::{GeoState, GeoTable, LocalState, Position, Sender};
+pub(crate) use state::{GeoState, GeoTable, LocalState, ScriptPosition, Sender};
 pub(crate) use timeline::{Begun, Timeline};

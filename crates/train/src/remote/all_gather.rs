@@ -5,7 +5,7 @@ use ps::message::{AllGather, Reply};
 use super::events::ScriptEvent;
 use super::{Cluster, unexpected};
 use crate::error::{Error, Result};
-use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
+use crate::recover::{ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses};
 
 impl Cluster {
     /// Waits for all trainers, for a purpose; returns what each brought, in the order of their ranks.
@@ -50,8 +50,8 @@ struct AllGatherEvent<'a> {
 }
 
 impl ScriptEvent for AllGatherEvent<'_> {
-    fn print(&self) -> Print {
-        Print::named(Kind::AllGather, self.purpose)
+    fn print(&self) -> EventPrint {
+        EventPrint::named(EventKind::AllGather, self.purpose)
     }
 
     fn label(&self) -> String {
@@ -66,7 +66,7 @@ impl ScriptEvent for AllGatherEvent<'_> {
         let bytes = (self.bring)()?;
         self.brought = self.cluster.recovers().then(|| bytes.clone());
         self.gathered = self.cluster.all_gather_once(self.purpose, bytes)?;
-        let mut answer = Writer::default();
+        let mut answer = ByteWriter::default();
         if self.brought.is_some() {
             answer.count(self.gathered.len());
             self.gathered.iter().for_each(|part| answer.bytes(part));
@@ -75,7 +75,7 @@ impl ScriptEvent for AllGatherEvent<'_> {
     }
 
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
-        let mut reader = Reader::new(answer);
+        let mut reader = ByteReader::new(answer);
         let gathered: Result<Vec<_>> =
             (0..reader.count()?).map(|_| reader.bytes().map(<[u8]>::to_vec)).collect();
         self.gathered = gathered?;

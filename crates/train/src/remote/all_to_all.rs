@@ -13,7 +13,7 @@ use ps::tcp::{Client, Ticket};
 use super::events::ScriptEvent;
 use super::{Cluster, unexpected};
 use crate::error::{Error, Result};
-use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
+use crate::recover::{ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses};
 
 /// Says that something is left for the next exchange; so all know when all are done.
 const MORE: u8 = 1;
@@ -104,8 +104,8 @@ struct AllToAllEvent<'a> {
 }
 
 impl ScriptEvent for AllToAllEvent<'_> {
-    fn print(&self) -> Print {
-        Print::named(Kind::AllToAll, self.purpose)
+    fn print(&self) -> EventPrint {
+        EventPrint::named(EventKind::AllToAll, self.purpose)
     }
 
     fn label(&self) -> String {
@@ -118,7 +118,7 @@ impl ScriptEvent for AllToAllEvent<'_> {
 
     fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
         self.got = self.cluster.all_to_all_in_pieces(self.purpose, self.parts)?;
-        let mut answer = Writer::default();
+        let mut answer = ByteWriter::default();
         if self.cluster.recovers() {
             answer.count(self.got.len());
             self.got.iter().for_each(|part| answer.bytes(part));
@@ -127,7 +127,7 @@ impl ScriptEvent for AllToAllEvent<'_> {
     }
 
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
-        let mut reader = Reader::new(answer);
+        let mut reader = ByteReader::new(answer);
         let got: Result<Vec<_>> =
             (0..reader.count()?).map(|_| reader.bytes().map(<[u8]>::to_vec)).collect();
         self.got = got?;

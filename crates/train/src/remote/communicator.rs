@@ -18,9 +18,9 @@ use ps::message::{Grad, Push};
 use tensor::{Pool, Value};
 
 use super::arrivals::Arrivals;
-use super::in_flight::{InFlight, Read, Seen, Staleness};
+use super::in_flight::{InFlight, Seen, Staleness, StepInputs};
 use super::rows_of::rows_of;
-use super::{Cluster, Fetch, wire_id};
+use super::{Cluster, WholeFetch, wire_id};
 use crate::error::Result;
 use crate::gradients;
 
@@ -50,7 +50,7 @@ pub(super) struct Bundle {
     /// One for each variable.
     pub(super) grads: Vec<Outgoing>,
     /// What the step was computed with.
-    pub(super) read: Read,
+    pub(super) read: StepInputs,
 }
 
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl Communicator {
         (cluster.log())(&lines::communicator_starts());
         let (inbox, outbox) = channel();
         let way = Arc::new(InFlight::new(config.queue_max));
-        let fetch = Fetch::new(&job, is_dense);
+        let fetch = WholeFetch::new(&job, is_dense);
         let arrivals = Arrivals::new(fetch.names().clone());
         let sender = StepSender { inbox, way: way.clone(), arrivals };
         let arrivals = sender.arrivals.clone();
@@ -173,7 +173,7 @@ impl Communicator {
 struct Worker {
     cluster: Cluster,
     /// The parameters that are fetched.
-    fetch: Fetch,
+    fetch: WholeFetch,
     config: CommunicatorConfig,
     arrivals: Arrivals,
     way: Arc<InFlight>,
@@ -338,7 +338,7 @@ mod tests {
         let dense = outgoing("w", 1, Value::Tensor(dense));
         let grads = vec![dense, outgoing("table", 0, Value::Rows(rows))];
         let params = Seen { steps: step, updates: step };
-        Bundle { grads, read: Read { params, rows: None } }
+        Bundle { grads, read: StepInputs { params, rows: None } }
     }
 
     /// The dense numbers and the row of each id.

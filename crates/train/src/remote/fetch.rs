@@ -18,15 +18,15 @@ const ANSWER_BYTES: i64 = 64 << 20;
 
 /// Variables of a job that are fetched whole: what is asked for, and how it is put together.
 #[derive(Debug)]
-pub(crate) struct Fetch {
+pub(crate) struct WholeFetch {
     /// In the order of their names.
-    vars: Vec<Var>,
+    vars: Vec<FetchedVar>,
     questions: Vec<PieceRequest>,
     names: Arc<[String]>,
 }
 
 #[derive(Debug)]
-struct Var {
+struct FetchedVar {
     n_rows: i64,
     is_hashed: bool,
     /// In the order of their blocks.
@@ -51,7 +51,7 @@ struct PieceIndex {
 /// Pieces of a variable, by block.
 type Blocks<'a> = BTreeMap<usize, &'a Placement>;
 
-impl Fetch {
+impl WholeFetch {
     /// The variables whose pieces `wanted` picks.
     pub(crate) fn new(job: &Distributed, wanted: impl Fn(&Placement) -> bool) -> Self {
         let mut by_origin: BTreeMap<&str, Blocks<'_>> = BTreeMap::new();
@@ -68,7 +68,7 @@ impl Fetch {
                 let asked = (n_bytes, wire_id(&placed.piece), PieceIndex { var, piece });
                 by_server.entry(placed.piece.server).or_default().push(asked);
             }
-            vars.push(Var {
+            vars.push(FetchedVar {
                 n_rows: first.and_then(|placed| placed.origin_dims.first().copied()).unwrap_or(0),
                 is_hashed: first.is_some_and(|placed| placed.spread == Spread::Hash),
                 pieces: blocks.into_values().map(|placed| placed.piece.clone()).collect(),
@@ -121,7 +121,7 @@ impl Fetch {
     }
 }
 
-impl Var {
+impl FetchedVar {
     /// Makes the whole of its pieces; what is left of them comes back.
     fn assemble(&self, mut parts: Vec<Tensor>, whole: &mut Tensor) -> Result<Vec<Tensor>> {
         if self.is_hashed {

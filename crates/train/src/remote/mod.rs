@@ -6,7 +6,6 @@
 mod all_gather;
 mod all_to_all;
 mod arrivals;
-mod aside;
 mod communicator;
 mod completing;
 mod cuts;
@@ -16,9 +15,10 @@ mod geo;
 mod in_flight;
 mod prefetch;
 mod recovery;
+mod recovery_lines;
 mod rows;
 mod rows_of;
-mod said;
+mod save_event;
 mod saving;
 mod session;
 mod traffic;
@@ -38,11 +38,11 @@ use tensor::{EvenIfPoisoned, Tensor, Value};
 pub use all_to_all::Peers;
 pub use communicator::CommunicatorConfig;
 pub(crate) use events::ScriptEvent;
-pub(crate) use fetch::Fetch;
+pub(crate) use fetch::WholeFetch;
 pub use in_flight::Staleness;
 pub(crate) use prefetch::Prefetch;
 pub use recovery::Ends;
-pub use said::ENDS;
+pub use recovery_lines::ENDS;
 pub(crate) use saving::{SavedPart, Saving};
 pub(crate) use session::Session;
 
@@ -76,9 +76,9 @@ pub type WaitReady = Arc<
 
 /// The connections of a trainer to its servers.
 #[derive(Clone)]
-pub struct Cluster(Arc<Inner>);
+pub struct Cluster(Arc<ClusterInner>);
 
-struct Inner {
+struct ClusterInner {
     /// Jobs that were joined so far.
     n_joined: AtomicU64,
     /// Global shuffles that the script has asked for.
@@ -185,7 +185,7 @@ impl Cluster {
             is_over: false,
             is_away: false,
         };
-        Self(Arc::new(Inner {
+        Self(Arc::new(ClusterInner {
             n_joined: AtomicU64::default(),
             n_shuffles: AtomicU64::default(),
             halt: Arc::default(),

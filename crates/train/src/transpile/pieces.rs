@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use program::distributed::{Piece, ServerId, VarId, difference_of};
 
-use super::plan::{Param, Plan, of_trainer};
+use super::plan::{JobPlan, Param, of_trainer};
 use crate::error::{Error, Result};
 
-impl Plan {
+impl JobPlan {
     /// For each server, the sorted names of all that this trainer may send it or ask it for.
     fn vars(&self) -> Vec<Vec<String>> {
         let of_server = |(number, endpoint): (usize, &String)| {

@@ -90,7 +90,7 @@ impl Param {
 
 /// Everything the programs of a job are made from.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct JobPlan {
     pub(super) config: Config,
     pub(super) job: Distributed,
     /// In order of their updates.
@@ -114,7 +114,7 @@ pub(super) struct Plan {
 /// The variable that schedules count steps in.
 pub(super) const COUNTER: &str = "@LR_DECAY_COUNTER@";
 
-impl Plan {
+impl JobPlan {
     pub(super) fn new(
         main: &Program,
         startup: &Program,
@@ -198,7 +198,7 @@ impl Plan {
             let Some((name, grad)) = updated(op) else { continue };
             let dims = main.need_var(0, name)?.meta.dims.clone();
             on_touch::check_countable(name, &dims)?;
-            let chain = Chain::of(ops, update, grad);
+            let chain = GradChain::of(ops, update, grad);
             kept.extend(&chain.kept);
             let is_sparse = main.need_var(0, &chain.sent)?.meta.kind == VarKind::SelectedRows;
             let of_param = |at: &usize| role_param(&ops[*at]) == Some(name) && *at > update;
@@ -419,7 +419,7 @@ fn lr_ops(main: &Program) -> Vec<usize> {
 }
 
 /// What happens to a gradient between backward pass and update.
-struct Chain {
+struct GradChain {
     /// The variable that is sent.
     sent: String,
     /// Ops for the server.
@@ -428,7 +428,7 @@ struct Chain {
     kept: HashSet<usize>,
 }
 
-impl Chain {
+impl GradChain {
     /// Walks back from an update over clip and decay.
     fn of(ops: &[OpDesc], update: usize, grad: &str) -> Self {
         let param = role_param(&ops[update]).map(str::to_string);

@@ -3,7 +3,7 @@ use std::thread;
 
 use super::*;
 use crate::error::ExchangeError;
-use crate::settings::Kind;
+use crate::settings::DatasetKind;
 use crate::slot::Slot;
 
 /// Trainers of one process: each puts its parts on a table and takes its own from there.
@@ -73,7 +73,7 @@ fn loaded(rank: usize) -> Dataset {
     let path = folder.path().join("part");
     let line = |at: usize| format!("1 {}\n", 100 * rank + at);
     std::fs::write(&path, (0..10 * (rank + 1)).map(line).collect::<String>()).unwrap();
-    let mut dataset = Dataset::new(Kind::InMemory);
+    let mut dataset = Dataset::new(DatasetKind::InMemory);
     let settings = dataset.settings_mut();
     settings.slots = vec![Slot::ids("c")];
     settings.files = vec![path.to_str().unwrap().to_string()];

@@ -22,7 +22,7 @@ fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
     let greet = |vars: Vec<VarInfo>| {
         let hello = Hello { job: String::new(), vars, ..hello(0, 1) };
         let ours = vec![held("w", &[4, 1]), held("bias", &[1]), held("table", &[])];
-        let mut server = Server::new(Config::default(), ours);
+        let mut server = Server::new(ServerConfig::default(), ours);
         server.handle(Millis(0), ConnId(1), 0, hello.into())
     };
     for (name, dims) in [("w", vec![5, 1]), ("w2", vec![4, 1])] {

@@ -1,7 +1,7 @@
 //! The server's promises, one message at a time.
 
 mod agreement;
-mod due;
+mod cut_schedule;
 mod terms;
 mod work;
 
@@ -76,8 +76,8 @@ impl Store for Sum {
         Ok(())
     }
 
-    fn write_cut(&self, _record: &CutRecord) -> Result<Written, Refusal> {
-        Ok(Written::default())
+    fn write_cut(&self, _record: &CutRecord) -> Result<WrittenCut, Refusal> {
+        Ok(WrittenCut::default())
     }
 }
 
@@ -95,7 +95,8 @@ struct Bench {
 impl Bench {
     fn new(n_trainers: u32, sync: bool) -> Self {
         let apply = if sync { Apply::ByRound { ahead: 0 } } else { Apply::AtOnce };
-        let config = Config { n_trainers, apply, job: "job".to_string(), ..Config::default() };
+        let config =
+            ServerConfig { n_trainers, apply, job: "job".to_string(), ..ServerConfig::default() };
         let store = Sum::new();
         Self { server: Server::new(config, store.vars.clone()), store, now: 0 }
     }

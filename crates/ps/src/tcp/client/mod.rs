@@ -19,7 +19,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::frame::{self, Frame};
 use crate::ids::Millis;
-use crate::link::{Config as LinkConfig, Link};
+use crate::link::{Link, LinkConfig};
 use crate::message::{Hello, Lend, Notice, Reply, Request};
 use crate::recovery::{Term, TermState};
 use crate::shm::Sharing;
@@ -176,8 +176,8 @@ impl Client {
     }
 
     /// How often the server has wanted a cut: see [`Notice`].
-    pub fn wishes(&self) -> u64 {
-        self.state().link.notice().wishes
+    pub fn cut_requests(&self) -> u64 {
+        self.state().link.notice().cut_requests
     }
 
     /// The term that this trainer takes part in, or wants to take part in; number 0 if the job does

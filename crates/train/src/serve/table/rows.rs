@@ -12,7 +12,7 @@ use super::cut::{CutChunk, RowsImport, TableCut};
 use super::saving::{Files, Snapshot};
 use super::slab::{ABSENT, Slab};
 use super::tracking::Extent;
-use super::{Accepts, Answer, Table, Updater, Var};
+use super::{Accepts, Answer, AskedVar, Table, Updater};
 use crate::error::{BadSnapshot, Result};
 use crate::serve::snapshot::{FileReader, Kind};
 use crate::serve::values::{check_answer, gather};
@@ -96,7 +96,7 @@ impl Table for RowTable {
         Ok(())
     }
 
-    fn read(&mut self, _: TrainerId, var: Var<'_>, pull: &Pull) -> Answer<Arc<Value>> {
+    fn read(&mut self, _: TrainerId, var: AskedVar<'_>, pull: &Pull) -> Answer<Arc<Value>> {
         let name = var.name;
         let unknown = || Refusal::UnknownVar(name.to_string());
         if !self.slab.holds(name) {

@@ -8,10 +8,10 @@ use ps::server::Size;
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
 
-use super::cut::{CutChunk, RowsCut, Step, TableCut};
+use super::cut::{CutChunk, CutStep, RowsCut, TableCut};
 use super::saving::{Files, Snapshot};
 use super::tracking::{Extent, RowVars, Tracking};
-use super::{Accepts, Answer, Table, Updater, Var};
+use super::{Accepts, Answer, AskedVar, Table, Updater};
 use crate::error::{BadSnapshot, Result};
 use crate::io::rows::Naming;
 use crate::scope::Scope;
@@ -147,7 +147,7 @@ impl Table for WholeTable {
         self.updater.run()
     }
 
-    fn read(&mut self, trainer: TrainerId, var: Var<'_>, pull: &Pull) -> Answer<Arc<Value>> {
+    fn read(&mut self, trainer: TrainerId, var: AskedVar<'_>, pull: &Pull) -> Answer<Arc<Value>> {
         let name = var.name;
         if self.policy.keeps_backups {
             self.back_up(trainer, name);
@@ -211,7 +211,7 @@ impl Table for WholeTable {
             let vars = ByRows::vars(names, scope).described();
             let head = RowsHead { is_whole, n_rows: *n_rows as u64, vars, ..RowsHead::default() };
             let capture = tracking.mark(names.len(), *n_rows, extent);
-            RowsCut::new(head, capture, Step::Rows)
+            RowsCut::new(head, capture, CutStep::Rows)
         });
         let unseen = self.policy.adds_differences.then(|| self.changed.to_bytes());
         TableCut { extent, values, rows, unseen }
