@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::disk::{self, create_dir_all, remove_dir_all, remove_file, rename, sync, write_failed};
 use super::manifest::{FolderSave, Manifest, SavedFile};
 use super::parts::part_files;
-use super::read::read_manifest;
+use super::read::{ReadManifest, read_manifest};
 use super::stage::FILES;
 use super::{MANIFEST, PRIVATE, private_of};
 use crate::error::{Error, Result};
@@ -62,7 +62,7 @@ pub(super) fn finish(dir: &Path) -> Result<Option<Manifest>> {
         Err(Error::BadManifest { .. } | Error::ManifestHash { .. }) => None,
         found => found?,
     };
-    let Some((manifest, hash, _)) = found else {
+    let Some(ReadManifest { manifest, hash, .. }) = found else {
         remove_commits(&private, None);
         return Ok(None);
     };

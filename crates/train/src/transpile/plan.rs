@@ -8,7 +8,7 @@ use program::{OpDesc, Program, VarKind, role};
 
 use super::config::{Config, Job};
 use super::on_touch;
-use super::pieces::{pieces, rows_of, servers_of};
+use super::pieces::{piece, rows_of, servers_of};
 use super::split::{self, Dispatch};
 use super::table;
 use crate::error::{Error, Result};
@@ -241,8 +241,9 @@ impl JobPlan {
                 // Every server has some of its rows, and knows them by their numbers in the whole.
                 let rows = 0..param.dims.first().copied().unwrap_or(1);
                 let names = split::block_names(&param.name, endpoints.len()).into_iter();
-                let all = names.enumerate().map(|(at, name)| (name, ServerId(at), rows.clone()));
-                param.pieces = pieces(all);
+                let all = names.enumerate();
+                param.pieces =
+                    all.map(|(at, name)| piece(at, name, ServerId(at), rows.clone())).collect();
                 continue;
             }
             let cut = self.config.slice_var_up && !param.is_whole;
@@ -251,8 +252,9 @@ impl JobPlan {
             let names = split::block_names(&param.name, cuts.len());
             let chosen = dispatch.dispatch(&names, &endpoints);
             let servers = servers_of(&chosen, cuts.len(), &endpoints)?;
-            let all = names.into_iter().zip(servers).zip(cuts);
-            param.pieces = pieces(all.map(|((name, server), rows)| (name, server, rows)));
+            let all = names.into_iter().zip(servers).zip(cuts).enumerate();
+            param.pieces =
+                all.map(|(at, ((name, server), rows))| piece(at, name, server, rows)).collect();
         }
         Ok(())
     }
