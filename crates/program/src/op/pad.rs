@@ -14,12 +14,12 @@ pub(super) struct Pad;
 pub(super) struct PadGrad;
 
 /// How much goes before and after a dimension.
-struct Padding {
+struct DimPadding {
     before: usize,
     after: usize,
 }
 
-fn paddings(attrs: &Attrs, rank: usize) -> Result<Vec<Padding>> {
+fn paddings(attrs: &Attrs, rank: usize) -> Result<Vec<DimPadding>> {
     let paddings = attrs.ints("paddings")?;
     let sane = |&padding: &i64| (0..1 << 40).contains(&padding);
     if paddings.len() != rank * 2 || !paddings.iter().all(sane) {
@@ -29,7 +29,7 @@ fn paddings(attrs: &Attrs, rank: usize) -> Result<Vec<Padding>> {
             paddings,
         ));
     }
-    let padding = |pair: &[i64]| Padding { before: pair[0] as usize, after: pair[1] as usize };
+    let padding = |pair: &[i64]| DimPadding { before: pair[0] as usize, after: pair[1] as usize };
     Ok(paddings.chunks_exact(2).map(padding).collect())
 }
 
@@ -37,7 +37,7 @@ impl Op for Pad {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let paddings = paddings(infer.attrs(), x.dims.len())?;
-        let padded = |dim: i64, padding: &Padding| match dim {
+        let padded = |dim: i64, padding: &DimPadding| match dim {
             ..0 => -1,
             dim => dim + (padding.before + padding.after) as i64,
         };
@@ -52,7 +52,7 @@ impl Op for Pad {
         let paddings = paddings(run.attrs(), x.shape().rank())?;
         let sizes = x.dims().iter().zip(&paddings);
         let region: Vec<_> = sizes
-            .map(|(&len, &Padding { before, after })| BoxDim {
+            .map(|(&len, &DimPadding { before, after })| BoxDim {
                 size: len + before + after,
                 start: before,
                 len,
@@ -81,7 +81,7 @@ impl Op for PadGrad {
         let d_out = run.input("Out@GRAD")?;
         let paddings = paddings(run.attrs(), d_out.shape().rank())?;
         let mut region = Vec::new();
-        for (&size, &Padding { before, after }) in d_out.dims().iter().zip(&paddings) {
+        for (&size, &DimPadding { before, after }) in d_out.dims().iter().zip(&paddings) {
             let inside = size.checked_sub(before + after);
             let rule = "the gradient must be larger than its padding";
             let len = inside.ok_or_else(|| run.shape(rule, "Out@GRAD"))?;

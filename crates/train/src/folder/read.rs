@@ -54,7 +54,6 @@ fn is_absent(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub struct Folder {
     dir: PathBuf,
-    /// The list with its hash and its bytes.
     manifest: Option<ReadManifest>,
     /// Where each file is in the list.
     places: HashMap<String, (usize, usize)>,
@@ -140,7 +139,7 @@ impl Folder {
         }
         let saved = self.saved(name).cloned();
         let opened = match (&saved, &self.manifest) {
-            (Some(_), Some((_, hash, _))) => match open(&committed(&self.dir, *hash).join(name)) {
+            (Some(_), Some(read)) => match open(&committed(&self.dir, read.hash).join(name)) {
                 Err(error) if is_absent(&error) => open(&path),
                 opened => opened,
             },
