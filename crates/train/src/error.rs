@@ -341,7 +341,7 @@ pub enum Error {
         "table `{table}` has the entry rule `{rule}`; rules are count_filter_entry:<n> and \
          probability_entry:<p>"
     )]
-    Entry { table: String, rule: String },
+    EntryRule { table: String, rule: String },
 
     #[error("look-ups of table `{table}` have different entry rules: {} and {}", rules[0], rules[1])]
     EntryRules { table: String, rules: [String; 2] },
