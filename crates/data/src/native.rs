@@ -20,7 +20,7 @@ pub(crate) enum Parser {
     /// Reads text, line by line.
     Lines(Box<dyn Parse>),
     /// Reads the rows of a file that is not text.
-    ParquetReader(ParquetReader),
+    Table(ParquetReader),
 }
 
 /// A reader of our own.

@@ -27,9 +27,9 @@ pub enum Route {
     /// `send_barrier`, `fetch_barrier`: which servers.
     Barrier(Vec<ServerId>),
     /// Rows of a table.
-    LookUpRoute(Arc<LookUpRoute>),
+    LookUp(Arc<LookUpRoute>),
     /// `checkpoint_notify`.
-    SaveRoute(SaveRoute),
+    Save(SaveRoute),
 }
 
 /// What `send` does with its variables.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::ServerConfig;
-use super::kept::Gone;
+use super::cut_state::Gone;
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::refusal::Refusal;
 

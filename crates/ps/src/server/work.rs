@@ -73,7 +73,7 @@ pub(super) enum Outcome {
     Values(Result<Vec<Arc<Value>>, Refusal>),
     Rows(Result<Tensor, Refusal>),
     Size(Size),
-    WrittenCut(OfCuts<WrittenCut>),
+    Written(OfCuts<WrittenCut>),
     /// What was kept with a cut that was loaded.
     Loaded(OfCuts<Vec<u8>>),
     /// A journal.

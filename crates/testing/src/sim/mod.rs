@@ -149,7 +149,7 @@ enum Event {
     StartServer(usize),
     Pause(Who, u64),
     Work(Task),
-    WorkDone(Task<WorkDone>),
+    Done(Task<WorkDone>),
 }
 
 /// Work of a process of a server.

@@ -45,7 +45,7 @@ pub(crate) enum Redoing {
 }
 
 enum RedoEntry<World: ?Sized> {
-    ScriptWrite(ScriptWrite),
+    Written(ScriptWrite),
     Event(Box<dyn Repeat<World>>),
 }
 

@@ -50,7 +50,7 @@ impl RowsCut {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CutStep {
     /// Numbers of all rows.
-    RowNames(NamesCursor),
+    Names(NamesCursor),
     Rows,
     /// All rows that wait.
     Waiting,

@@ -87,7 +87,7 @@ pub(super) enum Moment {
     /// An update continues with a copy of the whole table, because it changes every row.
     Shared { places: Vec<usize>, tensors: Vec<Arc<Tensor>> },
     /// An update keeps the old values of the rows that it changes.
-    OldRows(OldRows),
+    Kept(OldRows),
 }
 
 /// What rows were that changed before they were written.
