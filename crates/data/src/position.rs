@@ -39,6 +39,14 @@ pub struct Positions {
     readers: Vec<Position>,
 }
 
+/// Samples in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldSamples {
+    pub(crate) n_samples: u64,
+    /// How often they were shuffled.
+    pub(crate) n_shuffles: u64,
+}
+
 /// What decides which samples a pass reads, and in which batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts([u64; 6]);
@@ -51,11 +59,11 @@ impl Facts {
     /// As bytes.
     pub(crate) const N_BYTES: usize = 8 * ABOUT.len();
 
-    /// Those of a dataset. `memory`: how many samples it holds, and how often they were shuffled.
-    pub(crate) fn of(kind: DatasetKind, settings: &Settings, memory: (u64, u64)) -> Self {
+    /// Those of a dataset; `memory` of one that holds samples.
+    pub(crate) fn of(kind: DatasetKind, settings: &Settings, memory: HeldSamples) -> Self {
         let Settings { files, slots, pipe_command, download, hadoop, .. } = settings;
         let names = (settings.ins_id, settings.content, settings.skips_max > 0);
-        let shuffled = mix(settings.seed ^ mix(memory.1)) ^ mix(memory.0);
+        let shuffled = mix(settings.seed ^ mix(memory.n_shuffles)) ^ mix(memory.n_samples);
         Self([
             u64::from(kind == DatasetKind::InMemory),
             hash(files.join("\n").as_bytes()),

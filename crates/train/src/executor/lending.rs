@@ -20,6 +20,14 @@ pub(super) struct Lending {
     loans: Vec<Vec<Vec<Loan>>>,
 }
 
+/// A variable that is borrowed, and the cell that it is from. In this order: cells are borrowed in
+/// one order by all threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct BorrowedSlot {
+    cell: usize,
+    slot: usize,
+}
+
 /// One variable of one op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Loan {
@@ -105,20 +113,21 @@ impl Lending {
     }
 
     /// Borrows those of the variables that are lent; returns which.
-    pub(super) fn borrow_slots(&self, slots: &[usize], vars: &mut [Value]) -> Vec<(usize, usize)> {
-        let cell = |slot: &usize| Some((self.cells.get(*slot).copied()??, *slot));
-        let mut lent: Vec<(usize, usize)> = slots.iter().filter_map(cell).collect();
+    pub(super) fn borrow_slots(&self, slots: &[usize], vars: &mut [Value]) -> Vec<BorrowedSlot> {
+        let borrowed =
+            |&slot: &usize| Some(BorrowedSlot { cell: self.cells.get(slot).copied()??, slot });
+        let mut lent: Vec<BorrowedSlot> = slots.iter().filter_map(borrowed).collect();
         lent.sort_unstable();
         lent.dedup();
-        for &(cell, slot) in &lent {
+        for &BorrowedSlot { cell, slot } in &lent {
             vars[slot] = self.lent.cell(cell).borrow();
         }
         lent
     }
 
     /// Ends what [`Lending::borrow_slots`] began.
-    pub(super) fn hand_back_slots(&self, lent: &[(usize, usize)], vars: &mut [Value]) {
-        for &(cell, slot) in lent {
+    pub(super) fn hand_back_slots(&self, lent: &[BorrowedSlot], vars: &mut [Value]) {
+        for &BorrowedSlot { cell, slot } in lent {
             self.lent.cell(cell).hand_back(std::mem::take(&mut vars[slot]));
         }
     }

@@ -117,7 +117,8 @@ impl Prepared {
         let feeds =
             feeds.into_iter().map(|var| (slots.slot(0, &var.name).unwrap_or_default(), var));
         let feeds = feeds.collect();
-        let (persistables, others) = slots.persistables(&is_persistable);
+        let SlotsByHome { persistable: persistables, other: others } =
+            slots.by_home(&is_persistable);
         let stale = others.into_iter().filter(|(_, name)| unwritten.contains(name));
         let stale = stale.map(|(slot, _)| slot).collect();
         let mut vars = Vec::new();
@@ -428,17 +429,21 @@ impl<'a> Slots<'a> {
         Ok(steps)
     }
 
-    /// Places of variables that live in the scope, and of the others, sorted by place.
-    #[allow(clippy::type_complexity)] // Two lists of the same simple pairs.
-    fn persistables(
-        &self,
-        is_persistable: &dyn Fn(&str) -> bool,
-    ) -> (Vec<(usize, String)>, Vec<(usize, String)>) {
+    /// All variables, sorted by place.
+    fn by_home(&self, is_persistable: &dyn Fn(&str) -> bool) -> SlotsByHome {
         let mut all: Vec<_> =
             self.slots.iter().map(|((_, name), &slot)| (slot, name.clone())).collect();
         all.sort_unstable();
-        all.into_iter().partition(|(_, name)| is_persistable(name))
+        let (persistable, other) = all.into_iter().partition(|(_, name)| is_persistable(name));
+        SlotsByHome { persistable, other }
     }
+}
+
+/// Places of variables with their names.
+struct SlotsByHome {
+    /// Those that live in the scope.
+    persistable: Vec<(usize, String)>,
+    other: Vec<(usize, String)>,
 }
 
 fn in_planned(block: usize, planned: &plan::Planned, error: Error) -> Error {

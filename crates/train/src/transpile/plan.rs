@@ -195,7 +195,7 @@ impl JobPlan {
     ) -> Result<()> {
         let ops = &main.block(0).ops;
         for (update, op) in ops.iter().enumerate() {
-            let Some((name, grad)) = updated(op) else { continue };
+            let Some(Updated { param: name, grad }) = updated(op) else { continue };
             let dims = main.need_var(0, name)?.meta.dims.clone();
             on_touch::check_countable(name, &dims)?;
             let chain = GradChain::of(ops, update, grad);
@@ -398,11 +398,16 @@ pub(super) fn states(main: &Program, param: &Param) -> Vec<String> {
     vars.filter(|var| seen.insert(*var)).cloned().collect()
 }
 
-/// The parameter and gradient an op updates, if it does.
-fn updated(op: &OpDesc) -> Option<(&str, &str)> {
+/// The parameter that an op updates, and by which gradient.
+struct Updated<'a> {
+    param: &'a str,
+    grad: &'a str,
+}
+
+fn updated(op: &OpDesc) -> Option<Updated<'_>> {
     let is_update = op.role() & role::OPTIMIZE != 0 && op.role() & role::LR_SCHED == 0;
     match (is_update, op.input_names("Param"), op.input_names("Grad")) {
-        (true, [param], [grad]) => Some((param, grad)),
+        (true, [param], [grad]) => Some(Updated { param, grad }),
         _ => None,
     }
 }
