@@ -126,7 +126,7 @@ given! {
     Flag => bool;
     Number => f64;
     Places => Sizes;
-    NumberOrVar => layers::Amount<f64>;
+    Value => layers::Amount<f64>;
 }
 
 impl ArgumentKind for String {
@@ -160,16 +160,16 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Flag {
 }
 
 /// A number, also as text or in an array, or a variable that holds it.
-pub(super) struct NumberOrVar(layers::Amount<f64>);
+pub(super) struct Value(layers::Amount<f64>);
 
-impl<'a, 'py> FromPyObject<'a, 'py> for NumberOrVar {
+impl<'a, 'py> FromPyObject<'a, 'py> for Value {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if object.is_instance_of::<PyVariable>() {
-            return Ok(NumberOrVar(layers::Amount::In(object.extract::<Input>()?.0)));
+            return Ok(Value(layers::Amount::In(object.extract::<Input>()?.0)));
         }
-        Ok(NumberOrVar(layers::Amount::Is(object.extract::<Number>()?.0)))
+        Ok(Value(layers::Amount::Is(object.extract::<Number>()?.0)))
     }
 }
 
