@@ -143,6 +143,7 @@ fn partition(look_up: &LookUpRoute, distinct: &[i64]) -> Result<(Keys, Vec<Optio
 }
 
 /// A question for rows.
+#[derive(Debug)]
 struct RowQuestion {
     client: Arc<Client>,
     ticket: Ticket,
