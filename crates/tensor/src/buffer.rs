@@ -15,7 +15,7 @@ const SLACK: usize = LINE_BYTES / UNIT_BYTES - 1;
 /// Shorter tensors are not worth lending: to copy them costs less than to give memory back and forth.
 pub const LENT_BYTES_MIN: usize = 4096;
 
-/// Memory that belongs to somebody else: pages that processes share, say.
+/// Memory that belongs to somebody else, such as pages that processes share.
 ///
 /// It is aligned for the elements of its tensor; any bytes must do as numbers.
 pub trait Memory: Send + Sync {

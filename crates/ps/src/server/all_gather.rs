@@ -15,7 +15,7 @@ pub(super) struct AllGathers(BTreeMap<String, Gathering>);
 
 #[derive(Debug, Default)]
 struct Gathering {
-    /// The largest turn of those who are here.
+    /// The largest turn of the trainers that wait.
     turn: u64,
     brought: BTreeMap<TrainerId, Vec<u8>>,
     /// Active trainers that have brought nothing yet; of no meaning while nobody has.

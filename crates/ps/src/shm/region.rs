@@ -131,7 +131,7 @@ struct Slots {
     all: Vec<SlotState>,
     /// Bytes that are in some slot.
     n_used: usize,
-    /// Peers that read; also those who are gone and have not given everything back.
+    /// Peers that read, and peers that are gone and have not given everything back.
     accounts: Vec<Arc<Account>>,
 }
 

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 const NEXT: &str = "manifest.next";
 /// How the name of a folder with committed files begins.
 const PREFIX: &str = "commit-";
-/// Moved last: a folder that has a program has its variables too, for those who know no manifest.
+/// Moved last: a folder that has a program has its variables too, for programs that know no manifest.
 const PROGRAM: &str = "__model__";
 
 /// Where the files of a manifest are until they are under their usual names.

@@ -11,7 +11,7 @@ use super::place::committed;
 use super::{BLOCK_BYTES, MANIFEST, lock, private_of};
 use crate::error::{Error, FileState, Result};
 
-/// How often a folder may change while it is read, before those who save must wait.
+/// How often a folder may change while it is read, before processes that save must wait.
 const ATTEMPTS: usize = 8;
 /// Larger lists are not read into memory.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;

@@ -437,7 +437,7 @@ impl CutStore {
         for way in ways {
             match self.load(&way) {
                 Ok(state) => {
-                    // Who has no space for it is asked again and again.
+                    // A server without space for it is asked again and again.
                     let begun = locked(&self.folder).begin_term(term, cut);
                     return begun.inspect_err(|_| std::thread::sleep(AGAIN)).map(|()| state);
                 }
