@@ -282,7 +282,8 @@ impl PyChunks {
 
     /// Precision, recall and their harmonic mean.
     fn scores(&self) -> (f64, f64, f64) {
-        hold(&self.0).scores()
+        let scores = hold(&self.0).scores();
+        (scores.precision, scores.recall, scores.f1)
     }
 }
 
@@ -319,6 +320,6 @@ impl PyDistances {
 
     /// The mean distance and the share of wrong sequences; None before there is a sequence.
     fn scores(&self) -> Option<(f64, f64)> {
-        hold(&self.0).scores()
+        hold(&self.0).scores().map(|scores| (scores.mean, scores.wrong))
     }
 }

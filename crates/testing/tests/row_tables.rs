@@ -20,12 +20,12 @@ use testing::id_of;
 use testing::job::{self, Outcome, Plan};
 use testing::session::Session;
 use train::serve::BlockStore;
-use train::transpile::{Config, Job, RoundRobin, Threads, Transpiled, transpile};
-use train::{Error, Executor, Feed, Scope};
+use train::transpile::{Config, Job, RoundRobin, Transpiled, transpile};
+use train::{Error, Feed};
 
 /// `sum(table[ids] * x)` over a batch, where x is one number for each id.
 #[derive(Clone)]
-struct RowView {
+struct Table {
     height: i64,
     init: Initializer,
     entry: Option<&'static str>,
@@ -42,10 +42,10 @@ fn sgd() -> Optimizer {
     Optimizer::new(Sgd, 0.25)
 }
 
-const HIGH: RowView =
-    RowView { height: 1 << 40, init: HALF, entry: None, is_test: false, optimizer: sgd };
+const HIGH: Table =
+    Table { height: 1 << 40, init: HALF, entry: None, is_test: false, optimizer: sgd };
 
-impl RowView {
+impl Table {
     fn build(&self) -> (Net, Var) {
         let mut net = Net::with_seed(90);
         let mut b = net.builder();
@@ -153,7 +153,7 @@ fn a_table_of_two_to_the_forty_costs_its_touched_rows() {
 
 #[test]
 fn the_third_gradient_is_the_first_that_a_row_learns_from() {
-    let table = RowView { entry: Some("count_filter_entry:3"), ..HIGH };
+    let table = Table { entry: Some("count_filter_entry:3"), ..HIGH };
     let outcome = table.run(&Plan::sync(2, 2), ones, 4);
     // Two trainers name the common row in the first round; it learns in three. Own rows learn in two.
     assert_rows(&outcome, &[(COMMON, 0.5 - 0.75), (own(0), 0.25), (own(1), 0.25)]);
@@ -178,7 +178,7 @@ fn the_third_gradient_is_the_first_that_a_row_learns_from() {
 
 #[test]
 fn rows_that_wait_go_on_waiting_after_a_load() {
-    let table = RowView { entry: Some("count_filter_entry:4"), optimizer: adagrad, ..HIGH };
+    let table = Table { entry: Some("count_filter_entry:4"), optimizer: adagrad, ..HIGH };
     // Trainer 0 uses both rows; the other has another row.
     let ids = |step: usize| if step == 0 { vec![COMMON, 5] } else { vec![COMMON] };
     let steps = |from: usize| {
@@ -209,7 +209,7 @@ fn adagrad() -> Optimizer {
 
 #[test]
 fn a_share_of_rows_is_drawn_the_same_by_any_servers() {
-    let table = RowView { entry: Some("probability_entry:0.25"), height: 1 << 30, ..HIGH };
+    let table = Table { entry: Some("probability_entry:0.25"), height: 1 << 30, ..HIGH };
     let ids: Vec<i64> = (0..400).map(|k| k * ((1 << 30) / 400)).collect();
     let filter = EntryFilter::new(EntryRule::Probability(0.25), 90, "table", 0);
     let open: Vec<(i64, f64)> = ids
@@ -231,7 +231,7 @@ fn a_share_of_rows_is_drawn_the_same_by_any_servers() {
 
 #[test]
 fn a_test_makes_no_rows() {
-    let table = RowView { is_test: true, ..HIGH };
+    let table = Table { is_test: true, ..HIGH };
     let outcome = table.run(&Plan::sync(1, 1), ones, 2);
     assert_eq!(outcome.losses[0], [0.0, 2.0 * 4.0 * 0.25], "gradients make rows");
 }
@@ -272,7 +272,7 @@ const OPTIMIZERS: &[Named] = &[
 ];
 
 /// What a local run has in its variables after these steps.
-fn local(table: &RowView, n_steps: usize) -> Session {
+fn local(table: &Table, n_steps: usize) -> Session {
     let (net, loss) = table.build();
     let mut session = Session::start(net);
     for step in 0..n_steps {
@@ -284,7 +284,7 @@ fn local(table: &RowView, n_steps: usize) -> Session {
 #[test]
 fn every_optimizer_trains_rows_as_it_trains_whole_tables() {
     for (name, optimizer) in OPTIMIZERS {
-        let table = RowView { height: 10_001, init: UNIFORM, optimizer: *optimizer, ..HIGH };
+        let table = Table { height: 10_001, init: UNIFORM, optimizer: *optimizer, ..HIGH };
         let outcome = table.run(&Plan::sync(2, 1), varied, 6);
         let n_rows: u64 = outcome.stats.iter().map(|stats| stats.rows).sum();
         assert!(n_rows < 100, "{name}: it is whole, {n_rows} rows");
@@ -305,7 +305,7 @@ fn every_optimizer_is_the_same_on_one_two_and_three_servers() {
     let both = |_: usize, step: usize| varied(0, step);
     for (name, optimizer) in OPTIMIZERS {
         for height in [10_001, 1 << 40] {
-            let table = RowView { height, init: UNIFORM, optimizer: *optimizer, ..HIGH };
+            let table = Table { height, init: UNIFORM, optimizer: *optimizer, ..HIGH };
             let run = |n: usize, model: Option<&Outcome>, from: usize, steps: usize| {
                 let model = model.map(|outcome| outcome.folder.path().to_path_buf());
                 let plan = Plan { model, ..Plan::sync(n, 2) };
@@ -360,7 +360,7 @@ fn small_ids_of_a_high_table_are_on_all_servers() {
 fn every_initializer_starts_rows_as_it_starts_whole_tables() {
     let truncated = Initializer::TruncatedNormal { loc: 0.0, scale: 1.0, seed: 0 };
     for (init, is_whole) in [(UNIFORM, false), (truncated, false), (HALF, false), (NORMAL, true)] {
-        let table = RowView { height: 10_001, init: init.clone(), ..HIGH };
+        let table = Table { height: 10_001, init: init.clone(), ..HIGH };
         let outcome = table.run(&Plan::sync(3, 1), varied, 2);
         let n_rows: u64 = outcome.stats.iter().map(|stats| stats.rows).sum();
         assert_eq!(n_rows > 10_000, is_whole, "{init:?}: {n_rows} rows");
@@ -370,7 +370,7 @@ fn every_initializer_starts_rows_as_it_starts_whole_tables() {
 
 #[test]
 fn a_large_normal_table_starts_from_its_rows_numbers() {
-    let table = RowView { init: NORMAL, ..HIGH };
+    let table = Table { init: NORMAL, ..HIGH };
     let run = |n_servers| saved(&table.run(&Plan::sync(n_servers, 1), ones, 2), "table");
     let rows = run(1);
     assert_eq!(rows, run(3));
@@ -380,7 +380,7 @@ fn a_large_normal_table_starts_from_its_rows_numbers() {
     assert_eq!(all.len(), 2 * WIDTH, "no two numbers are alike");
 }
 
-fn split(table: &RowView, config: &Config) -> train::Result<Transpiled> {
+fn split(table: &Table, config: &Config) -> train::Result<Transpiled> {
     let (mut net, _) = table.build();
     let job = Job::new(0, "127.0.0.1:7001,127.0.0.1:7002", 2);
     let (main, startup) = (&mut net.main, &mut net.startup);
@@ -397,24 +397,24 @@ fn what_cannot_be_kept_by_rows_is_said() {
     };
     let sync = Config::default();
     for optimizer in [lamb as fn() -> Optimizer, decay] {
-        let error = split(&RowView { optimizer, ..HIGH }, &sync).unwrap_err();
+        let error = split(&Table { optimizer, ..HIGH }, &sync).unwrap_err();
         assert!(matches!(error, Error::TableTooLarge { .. }), "{error}");
-        let large = RowView { height: 100_000_000, optimizer, ..HIGH };
+        let large = Table { height: 100_000_000, optimizer, ..HIGH };
         let split = split(&large, &sync).unwrap();
         assert!(split.warnings()[0].contains("kept whole"), "{:?}", split.warnings());
-        let small = RowView { height: 1000, optimizer, ..HIGH };
+        let small = Table { height: 1000, optimizer, ..HIGH };
         assert!(self::split(&small, &sync).unwrap().warnings().is_empty());
     }
     assert!(split(&HIGH, &sync).unwrap().warnings().is_empty());
     let geo = Config::of(Mode::Geo { push_every: 100 });
     let error = split(&HIGH, &geo).unwrap_err();
     assert!(matches!(error, Error::TableTooLarge { .. }), "{error}");
-    let ruled = RowView { height: 1000, entry: Some("count_filter_entry:2"), ..HIGH };
+    let ruled = Table { height: 1000, entry: Some("count_filter_entry:2"), ..HIGH };
     for (config, optimizer) in [(&geo, sgd as fn() -> Optimizer), (&sync, lamb)] {
-        let error = split(&RowView { optimizer, ..ruled.clone() }, config).unwrap_err();
+        let error = split(&Table { optimizer, ..ruled.clone() }, config).unwrap_err();
         assert!(matches!(error, Error::EntryNeedsRows { .. }), "{error}");
     }
-    let odd = RowView { entry: Some("show_click_entry:a:b"), ..HIGH };
+    let odd = Table { entry: Some("show_click_entry:a:b"), ..HIGH };
     let error = split(&odd, &sync).unwrap_err();
     assert!(matches!(error, Error::EntryRule { .. }), "{error}");
 }
@@ -422,7 +422,7 @@ fn what_cannot_be_kept_by_rows_is_said() {
 #[test]
 #[should_panic(expected = "TooManyElements([4611686018427387904, 4])")]
 fn a_table_that_cannot_be_addressed_is_refused_when_it_is_built() {
-    let _ = split(&RowView { height: 1 << 62, ..HIGH }, &Config::default());
+    let _ = split(&Table { height: 1 << 62, ..HIGH }, &Config::default());
 }
 
 /// Every push changes all rows alike, so that rows of one moment are alike: of a table whose updates
@@ -432,16 +432,13 @@ fn a_save_under_pushes_has_the_values_of_one_moment() {
     const N: usize = 20_000;
     let momentum = || Optimizer::new(Momentum { momentum: 0.5, use_nesterov: false }, 0.25);
     for (name, optimizer) in [("adagrad", adagrad as fn() -> Optimizer), ("momentum", momentum)] {
-        let table = RowView { optimizer, ..HIGH };
+        let table = Table { optimizer, ..HIGH };
         let (mut net, _) = table.build();
         let job = Job::new(0, "127.0.0.1:7001", 1);
         let config = Config { mode: Mode::Async, ..Config::default() };
         let (main, startup) = (&mut net.main, &mut net.startup);
         let split = transpile(main, startup, &config, &job, &mut RoundRobin::default()).unwrap();
-        let main = split.server_main("127.0.0.1:7001", Threads::default()).unwrap();
-        let startup = split.server_startup("127.0.0.1:7001", None).unwrap();
-        let scope = Scope::new();
-        Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).unwrap();
+        let (main, scope) = testing::stores::started_server(&split, "127.0.0.1:7001");
         let op = train::serve::server_op(&main).unwrap();
         let store = BlockStore::new(&main, op, &scope).unwrap();
         let push = || {

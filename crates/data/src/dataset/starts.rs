@@ -6,7 +6,7 @@ use super::Dataset;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::pass::Pass;
-use crate::position::{Facts, Positions};
+use crate::position::{Facts, HeldSamples, Positions};
 use crate::queue::{self, Stream};
 use crate::reader::{BatchOrigin, Reader};
 use crate::settings::{DatasetKind, Settings};
@@ -104,7 +104,7 @@ impl Dataset {
 
     /// What decides which samples a pass reads now.
     pub(super) fn facts(&self) -> Facts {
-        let memory = (self.len(), self.n_shuffles);
+        let memory = HeldSamples { n_samples: self.len(), n_shuffles: self.n_shuffles };
         Facts::of(self.kind, &self.settings, memory)
     }
 

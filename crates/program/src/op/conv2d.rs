@@ -49,6 +49,15 @@ fn groups(attrs: &Attrs) -> Result<i64> {
     }
 }
 
+/// One group of one image.
+struct GroupRange {
+    /// Its number.
+    group: usize,
+    /// Where it is in the input.
+    x_at: std::ops::Range<usize>,
+    out_at: std::ops::Range<usize>,
+}
+
 /// The sizes of one convolution.
 #[derive(Clone, Copy)]
 struct ConvSizes {
@@ -142,14 +151,13 @@ impl ConvSizes {
         Ok(())
     }
 
-    /// Each group of each image: (number of the group, range in input, range in output).
-    fn blocks(
-        self,
-    ) -> impl Iterator<Item = (usize, std::ops::Range<usize>, std::ops::Range<usize>)> {
+    /// Each group of each image.
+    fn blocks(self) -> impl Iterator<Item = GroupRange> {
         let (pixels, values) = (self.pixels(), self.m * self.places());
         (0..self.n_images * self.groups).map(move |block| {
             let (x, out) = (block * pixels, block * values);
-            (block % self.groups, x..x + pixels, out..out + values)
+            let (x_at, out_at) = (x..x + pixels, out..out + values);
+            GroupRange { group: block % self.groups, x_at, out_at }
         })
     }
 
@@ -208,7 +216,7 @@ fn run(run: &mut Run<'_>) -> Result<()> {
 fn convolve<T: Float>(sizes: &ConvSizes, x: &[T], filter: &[T], out: &mut [T], spare: &mut Tensor) {
     let (taps, places) = (sizes.taps(), sizes.places());
     let columns = spare.resize::<T>(sizes.columns());
-    for (group, x_at, out_at) in sizes.blocks() {
+    for GroupRange { group, x_at, out_at } in sizes.blocks() {
         sizes.im2col(&x[x_at], columns);
         let filter = &filter[group * sizes.m * taps..][..sizes.m * taps];
         let filter = Matrix::new(filter, sizes.m, taps);
@@ -272,7 +280,7 @@ fn convolve_grad<T: Float>(
 ) {
     let (taps, places) = (sizes.taps(), sizes.places());
     let columns = spare.resize::<T>(sizes.columns());
-    for (group, x_at, out_at) in sizes.blocks() {
+    for GroupRange { group, x_at, out_at } in sizes.blocks() {
         let d_out = Matrix::new(&known.d_out[out_at], sizes.m, places);
         let of_group = group * sizes.m * taps..(group + 1) * sizes.m * taps;
         if let Some(d_filter) = &mut d_filter {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Asker;
-use crate::ids::{ConnId, TrainerId};
+use crate::ids::TrainerId;
 use crate::message::{AllGather, AllGatherResult};
 
 #[derive(Debug, Default)]
@@ -15,12 +15,12 @@ pub(super) struct AllGathers(BTreeMap<String, Gathering>);
 
 #[derive(Debug, Default)]
 struct Gathering {
-    /// The largest turn of those who are here.
+    /// The largest turn of the trainers that wait.
     turn: u64,
     brought: BTreeMap<TrainerId, Vec<u8>>,
     /// Active trainers that have brought nothing yet; of no meaning while nobody has.
     awaited: BTreeSet<TrainerId>,
-    waiting: BTreeMap<TrainerId, (ConnId, u64)>,
+    waiting: BTreeMap<TrainerId, Asker>,
     /// The result of the last one, and its turn.
     last: Option<(u64, AllGatherResult)>,
 }
@@ -49,7 +49,7 @@ impl AllGathers {
         ask: AllGather,
         active: impl FnOnce() -> BTreeSet<TrainerId>,
     ) -> Option<AllGatherResult> {
-        let Asker { conn, trainer, id } = asker;
+        let trainer = asker.trainer;
         let gathering = self.0.entry(ask.purpose).or_default();
         if let Some((_, result)) = gathering.last.as_ref().filter(|(turn, _)| ask.turn <= *turn) {
             return Some(result.clone());
@@ -60,7 +60,7 @@ impl AllGathers {
         }
         gathering.awaited.remove(&trainer);
         gathering.brought.insert(trainer, ask.bytes);
-        gathering.waiting.insert(trainer, (conn, id));
+        gathering.waiting.insert(trainer, asker);
         None
     }
 
@@ -86,7 +86,7 @@ impl AllGathers {
     }
 
     /// Whom to answer, and what: those whose all-gather is complete.
-    pub(super) fn settle(&mut self) -> Vec<(ConnId, u64, AllGatherResult)> {
+    pub(super) fn settle(&mut self) -> Vec<(Asker, AllGatherResult)> {
         let mut answers = Vec::new();
         for gathering in self.0.values_mut() {
             if gathering.brought.is_empty() || !gathering.awaited.is_empty() {
@@ -95,14 +95,14 @@ impl AllGathers {
             let result =
                 AllGatherResult(std::mem::take(&mut gathering.brought).into_values().collect());
             let waiting = std::mem::take(&mut gathering.waiting).into_values();
-            answers.extend(waiting.map(|(conn, id)| (conn, id, result.clone())));
+            answers.extend(waiting.map(|asker| (asker, result.clone())));
             gathering.last = Some((gathering.turn, result));
         }
         answers
     }
 
     /// All requests that wait, to be refused.
-    pub(super) fn dissolve(&mut self) -> Vec<(ConnId, u64)> {
+    pub(super) fn dissolve(&mut self) -> Vec<Asker> {
         std::mem::take(&mut self.0).into_values().flat_map(|m| m.waiting.into_values()).collect()
     }
 

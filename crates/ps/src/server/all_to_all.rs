@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Asker, Server};
-use crate::ids::{ConnId, TrainerId};
+use crate::ids::TrainerId;
 use crate::message::{AllToAll, AllToAllResult};
 use crate::refusal::Refusal;
 
@@ -38,15 +38,15 @@ impl Server {
         if let Some(TrainerId(trainer)) = self.members.inactive() {
             return self.dissolve_all_to_all(&Refusal::Absent { trainer });
         }
-        for (conn, id, exchanged) in self.all_to_all.settle() {
-            self.reply(conn, id, exchanged);
+        for (asker, exchanged) in self.all_to_all.settle() {
+            self.reply(asker.conn, asker.id, exchanged);
         }
     }
 
     /// Tells all trainers that wait for an exchange that there will be none.
     pub(super) fn dissolve_all_to_all(&mut self, refusal: &Refusal) {
-        for (conn, id) in self.all_to_all.dissolve() {
-            self.reply(conn, id, refusal.clone());
+        for asker in self.all_to_all.dissolve() {
+            self.reply(asker.conn, asker.id, refusal.clone());
         }
     }
 }
@@ -59,7 +59,7 @@ pub(super) struct AllToAllState {
     brought: BTreeMap<TrainerId, Vec<Vec<u8>>>,
     /// Trainers that have brought nothing yet; of no meaning while nobody has.
     awaited: BTreeSet<TrainerId>,
-    waiting: BTreeMap<TrainerId, (ConnId, u64)>,
+    waiting: BTreeMap<TrainerId, Asker>,
     /// The turn of the last exchange.
     last: Option<u64>,
     /// What was brought then, by receiver; until it brings something to the next.
@@ -96,7 +96,7 @@ impl AllToAllState {
         all_to_all: AllToAll,
     ) -> Result<Option<AllToAllResult>, Refusal> {
         self.check(&all_to_all)?;
-        let Asker { conn, trainer, id } = asker;
+        let trainer = asker.trainer;
         let AllToAll { purpose, turn, parts } = all_to_all;
         if self.is_over(turn) {
             let held = self.held.get(&trainer).filter(|_| self.last == Some(turn)).cloned();
@@ -111,7 +111,7 @@ impl AllToAllState {
         self.held.remove(&trainer);
         self.awaited.remove(&trainer);
         self.brought.insert(trainer, parts);
-        self.waiting.insert(trainer, (conn, id));
+        self.waiting.insert(trainer, asker);
         Ok(None)
     }
 
@@ -146,7 +146,7 @@ impl AllToAllState {
     }
 
     /// The answers to send: all of them, once all trainers are here.
-    fn settle(&mut self) -> Vec<(ConnId, u64, AllToAllResult)> {
+    fn settle(&mut self) -> Vec<(Asker, AllToAllResult)> {
         if self.brought.is_empty() || self.brought.len() < self.n_trainers {
             return Vec::new();
         }
@@ -155,8 +155,8 @@ impl AllToAllState {
         for at in 0..self.n_trainers {
             let parts = brought.values_mut().map(|parts| std::mem::take(&mut parts[at])).collect();
             let (to, exchanged) = (TrainerId(at as u32), AllToAllResult(Arc::new(parts)));
-            if let Some((conn, id)) = self.waiting.remove(&to) {
-                answers.push((conn, id, exchanged.clone()));
+            if let Some(asker) = self.waiting.remove(&to) {
+                answers.push((asker, exchanged.clone()));
             }
             self.held.insert(to, exchanged);
         }
@@ -165,7 +165,7 @@ impl AllToAllState {
     }
 
     /// All requests that wait, to be refused. What they brought is dropped.
-    fn dissolve(&mut self) -> Vec<(ConnId, u64)> {
+    fn dissolve(&mut self) -> Vec<Asker> {
         self.brought.clear();
         std::mem::take(&mut self.waiting).into_values().collect()
     }

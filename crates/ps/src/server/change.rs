@@ -185,8 +185,8 @@ impl Server {
 
     /// After a trainer is gone: continues what waited only for that trainer.
     fn settle(&mut self, change: Option<Change>) -> Progress {
-        for (conn, id, result) in self.all_gathers.settle() {
-            self.reply(conn, id, result);
+        for (asker, result) in self.all_gathers.settle() {
+            self.reply(asker.conn, asker.id, result);
         }
         self.settle_all_to_all();
         self.check_cut();
@@ -257,8 +257,8 @@ impl Server {
         for waiting in std::mem::take(&mut self.waiting).into_values() {
             self.reply(waiting.asker.conn, waiting.asker.id, refusal.clone());
         }
-        for (conn, id) in self.all_gathers.dissolve() {
-            self.reply(conn, id, refusal.clone());
+        for asker in self.all_gathers.dissolve() {
+            self.reply(asker.conn, asker.id, refusal.clone());
         }
         self.dissolve_all_to_all(&refusal);
     }

@@ -107,7 +107,7 @@ impl Server {
         }
     }
 
-    /// Gives a cut up if those who are not ready wait in an all-gather for those who are.
+    /// Gives a cut up if the trainers that are not ready wait in an all-gather for those that are.
     pub(super) fn check_met(&mut self) {
         let Some(attempt) = &self.schedule.attempt else { return };
         // Checking every trainer is only worth it if these could be all of them.

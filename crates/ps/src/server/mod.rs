@@ -390,8 +390,8 @@ impl Server {
         self.actions.push(Action::Run(Work { id, task }));
     }
 
-    /// Serves a message, unless one of the same trainer is being served. Who says that it is there is
-    /// answered at any time.
+    /// Serves a message, unless one of the same trainer is being served. A ping is answered at any
+    /// time.
     fn take_turn(&mut self, now: Millis, trainer: TrainerId, message: Queued) {
         let is_free = matches!(message.request, Request::Ping(_));
         match self.busy.get_mut(&trainer).filter(|_| !is_free) {
@@ -502,7 +502,7 @@ impl Server {
             Refusal::DuplicateTrainer { trainer, .. } => format!("duplicate {trainer}"),
             other => other.to_string(),
         };
-        // Who tries again and again is mentioned once.
+        // A process that tries again and again is mentioned once.
         if self.turned_away.len() < TURNED_AWAY_MAX && self.turned_away.insert(kind) {
             self.warn(format!("refused a connection: {refusal}"));
         }

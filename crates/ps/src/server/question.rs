@@ -118,8 +118,8 @@ impl Server {
         if let Some(result) = self.all_gathers.arrive(asker, ask, || self.members.active()) {
             return self.reply(conn, id, result);
         }
-        for (conn, id, result) in self.all_gathers.settle() {
-            self.reply(conn, id, result);
+        for (asker, result) in self.all_gathers.settle() {
+            self.reply(asker.conn, asker.id, result);
         }
         self.check_met();
         self.check_stuck();

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fs::{MemfdFlags, OFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
-use tensor::{EvenIfPoisoned, Memory};
+use tensor::{EvenIfPoisoned, Memory, MemoryPlace};
 
 use super::lender::RegionPlace;
 use super::sharing::Offer;
@@ -131,7 +131,7 @@ struct Slots {
     all: Vec<SlotState>,
     /// Bytes that are in some slot.
     n_used: usize,
-    /// Peers that read; also those who are gone and have not given everything back.
+    /// Peers that read, and peers that are gone and have not given everything back.
     accounts: Vec<Arc<Account>>,
 }
 
@@ -296,8 +296,9 @@ impl Memory for RegionSlot {
         })
     }
 
-    fn place(&self) -> (u64, u32, u64) {
-        (self.region.id(), self.at as u32, self.offset as u64)
+    fn place(&self) -> MemoryPlace {
+        let (slot, offset) = (self.at as u32, self.offset as u64);
+        MemoryPlace { region: self.region.id(), slot, offset }
     }
 }
 
@@ -353,8 +354,8 @@ impl Memory for View {
         None
     }
 
-    fn place(&self) -> (u64, u32, u64) {
-        (self.window.id, self.slot, self.offset as u64)
+    fn place(&self) -> MemoryPlace {
+        MemoryPlace { region: self.window.id, slot: self.slot, offset: self.offset as u64 }
     }
 }
 
@@ -396,7 +397,8 @@ mod tests {
             assert_eq!(view.bytes(), [7; 5000]);
             assert_ne!(region.take(5000).unwrap().place(), view.place(), "it is still read");
         }
-        assert_eq!(region.take(5000).unwrap().place(), (region.id(), place.slot, place.offset));
+        let expected = MemoryPlace { region: region.id(), slot: place.slot, offset: place.offset };
+        assert_eq!(region.take(5000).unwrap().place(), expected);
     }
 
     #[test]

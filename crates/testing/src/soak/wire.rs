@@ -14,12 +14,13 @@ use ps::message::{
 use ps::server::{Action, Apply, Server, ServerConfig, Store};
 use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
+use train::Scope;
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config as SplitConfig, Job, RoundRobin, Threads, transpile};
-use train::{Executor, Feed, Scope};
+use train::transpile::{Config as SplitConfig, Job, RoundRobin, transpile};
 
 use super::Target;
 use crate::linear::{Linear, grad};
+use crate::stores::started_server;
 
 const SERVER: &str = "127.0.0.1:7001";
 const WORDS: &[&[u8]] = &[b"PWL1", b"w@GRAD", b"table@GRAD", b"table", b"@LR_DECAY_COUNTER@", b"w"];
@@ -39,16 +40,14 @@ impl Start {
         let (main, startup) = (&mut net.main, &mut net.startup);
         let split = transpile(main, startup, &config, &job, &mut RoundRobin::default());
         let split = split.expect("a net of ours");
-        let startup = split.server_startup(SERVER, None).expect("a startup program");
-        let scope = Scope::new();
-        Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).expect("a start");
+        let (main, scope) = started_server(&split, SERVER);
         let var = |name: String| scope.get(&name).map(|value| (name, value));
         let apply = match mode.waits_for_all() {
             true => Apply::ByRound { ahead: 0 },
             false => Apply::AtOnce,
         };
         Self {
-            main: split.server_main(SERVER, Threads::default()).expect("a program"),
+            main,
             vars: scope.names().into_iter().filter_map(var).collect(),
             config: ServerConfig { apply, check_finite: true, ..ServerConfig::default() },
         }

@@ -5,11 +5,11 @@
 //! variable name up and allocates no tensor.
 
 mod blame;
+mod borrow;
 pub(crate) mod event;
 mod fetched;
 mod fuse;
 mod hoist;
-mod lending;
 mod liveness;
 mod plan;
 mod prepared;
@@ -287,7 +287,7 @@ impl Executor {
             poll: self.poll.as_mut(),
             scope,
             remote: Session::new(&self.cluster, program.distributed.clone(), &mut self.prefetch),
-            lending: None,
+            borrows: None,
         };
         if !self.is_part {
             watch.remote.start(scope);

@@ -66,7 +66,7 @@ impl BlockPlan {
         uses
     }
 
-    /// Puts one op in the stead of several, for each replacement; no op may be in two of them.
+    /// Replaces several ops by one, for each replacement; no op may be in two of them.
     pub(super) fn replace(&mut self, replacements: Vec<Replacement>) {
         let mut gone = HashSet::new();
         let mut fused = HashMap::new();
@@ -85,7 +85,7 @@ impl BlockPlan {
     }
 }
 
-/// One op in the stead of several.
+/// One op that replaces several.
 pub(super) struct Replacement {
     /// Positions of the ops it stands for.
     pub(super) gone: Vec<usize>,

@@ -103,7 +103,7 @@ impl Checkpoints {
         let model = format!("{MODEL}{SUCCESS}");
         match Folder::open(&self.folder(serial)) {
             Ok(folder) => folder.has(&model),
-            // It was completed, and its list was damaged since: whoever loads it says so.
+            // It was completed, and its list was damaged since: loading it will say so.
             Err(_) => self.folder(serial).join(model).is_file(),
         }
     }

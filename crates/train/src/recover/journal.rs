@@ -193,7 +193,7 @@ impl Answers {
     fn take(&mut self) -> Result<(Past, usize)> {
         let part = self.parts.front().map_or(&[][..], |part| &part[self.at..]);
         let mut body = ByteReader::new(part);
-        let (print, label, outcome) = read_entry(&mut body)?;
+        let ReadEvent { print, label, outcome } = read_entry(&mut body)?;
         let n_bytes = part.len() - body.n_left();
         if let Some(label) = label {
             self.labels.insert(print.names, label);
@@ -209,9 +209,15 @@ impl Answers {
     }
 }
 
-type Read = (EventPrint, Option<String>, Outcome);
+/// An event as it was read.
+struct ReadEvent {
+    print: EventPrint,
+    /// The names in it, if they were not known before.
+    label: Option<String>,
+    outcome: Outcome,
+}
 
-fn read_entry(body: &mut ByteReader<'_>) -> Result<Read> {
+fn read_entry(body: &mut ByteReader<'_>) -> Result<ReadEvent> {
     let kind =
         EventKind::from_code(body.u8()?).ok_or(Error::BadState("an event of unknown kind"))?;
     let print = EventPrint { kind, names: body.u64()?, values: body.u64()? };
@@ -223,7 +229,7 @@ fn read_entry(body: &mut ByteReader<'_>) -> Result<Read> {
         0 => Outcome::Answer(body.bytes()?.to_vec()),
         _ => Outcome::Error(body.str()?.to_string()),
     };
-    Ok((print, label, outcome))
+    Ok(ReadEvent { print, label, outcome })
 }
 
 #[cfg(test)]

@@ -207,8 +207,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends a step and those merged with it, and waits until they are served; who wants to know of
-    /// it, if that came meanwhile.
+    /// Sends a step and those merged with it, and waits until they are served. Returns where to say
+    /// so, if somebody asked meanwhile.
     fn send(&mut self, first: Bundle, outbox: &Receiver<Order>) -> Result<Option<SyncSender<()>>> {
         let (bundles, settle) = gather(first, outbox, self.config.merge_max);
         let n_steps = bundles.len() as u64;
@@ -260,8 +260,8 @@ fn is_dense(placed: &Placement) -> bool {
     placed.kind == PlacedKind::Param
 }
 
-/// The first step and those that wait by now, as far as they may be merged; who wants to know when
-/// they are served, if that came between them.
+/// The first step and those that wait by now, as far as they may be merged. Also returns where to
+/// say that they are served, if somebody asked between them.
 fn gather(
     first: Bundle,
     outbox: &Receiver<Order>,

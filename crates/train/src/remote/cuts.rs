@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use program::distributed::ServerId;
-use ps::message::{AskStats, Cut, NextCut, Ready, Reply, WantCut};
+use ps::message::{AskStats, Cut, NextCut, Ready, Recalled, Reply, WantCut};
 use ps::recovery::common;
 use ps::tcp::Client;
 
@@ -164,7 +164,7 @@ impl Cluster {
         }
         self.note_kept();
         let inside = inside()?;
-        let (mut state, mut journal) = self.kept_bytes(inside)?;
+        let Recalled { mut state, mut journal } = self.kept_bytes(inside)?;
         let complete = self.cuts().complete;
         for (server, client) in self.all()?.into_iter().enumerate() {
             let is_home = server == self.home();
@@ -185,12 +185,12 @@ impl Cluster {
         me.map_or(0, |me| me.trainer.0 as usize % me.endpoints.len().max(1))
     }
 
-    /// What the home server keeps: state and journal.
-    fn kept_bytes(&self, inside: Option<Vec<u8>>) -> Result<(Vec<u8>, Vec<u8>)> {
+    /// What the home server keeps, and gives back when it is recalled.
+    fn kept_bytes(&self, inside: Option<Vec<u8>>) -> Result<Recalled> {
         let mut timeline = self.timeline();
         // A process that still catches up has changed nothing.
         if let Some(state) = timeline.replayed_state() {
-            return Ok((state.to_bytes(), Vec::new()));
+            return Ok(Recalled { state: state.to_bytes(), journal: Vec::new() });
         }
         let mut state = timeline.state(inside);
         let (bytes, journal) = (self.add_own(&mut state, &timeline), timeline.journal_part());
@@ -207,7 +207,7 @@ impl Cluster {
         }
         let cut = self.cuts().handled;
         timeline.took_part(cut, state.position, journal.len());
-        Ok((bytes, journal))
+        Ok(Recalled { state: bytes, journal })
     }
 
     /// Adds what the connections know to a state.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
-use ps::message::{Recall, Reply};
+use ps::message::{Recall, Recalled, Reply};
 use ps::tcp::{self, Client, LostTrainer, Patience};
 use ps::{Refusal, SharedMemory};
 use tensor::EvenIfPoisoned;
@@ -215,7 +215,7 @@ impl Cluster {
             Ok((base, self.recall(&clients, base)?))
         });
         self.recovery().hurry(false);
-        let (base, (state, journal)) = match joined {
+        let (base, Recalled { state, journal }) = match joined {
             Ok(joined) => joined,
             Err(error) => {
                 clients.iter().for_each(|client| client.close());
@@ -252,22 +252,22 @@ impl Cluster {
 
     /// What servers have kept of this trainer. All are asked: a job that went on with another number of
     /// servers has what was kept before where it was.
-    fn recall(&self, clients: &[Arc<Client>], cut: u64) -> Result<(Vec<u8>, Vec<u8>)> {
+    fn recall(&self, clients: &[Arc<Client>], cut: u64) -> Result<Recalled> {
         let asked: Vec<_> =
             clients.iter().map(|client| client.ask(Recall { cut })).collect::<ps::Result<_>>()?;
-        let (mut state, mut journal) = (Vec::new(), Vec::new());
+        let mut all = Recalled::default();
         for (client, ticket) in clients.iter().zip(asked) {
             match client.wait(ticket, "what was kept of this trainer")? {
                 Reply::Recalled(kept) => {
-                    journal.extend(kept.journal);
-                    if state.is_empty() {
-                        state = kept.state;
+                    all.journal.extend(kept.journal);
+                    if all.state.is_empty() {
+                        all.state = kept.state;
                     }
                 }
                 other => return Err(unexpected(client, &other)),
             }
         }
-        Ok((state, journal))
+        Ok(all)
     }
 
     /// Restores the state at the cut, if this process was there, and does again what came after.

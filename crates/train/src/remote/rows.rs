@@ -142,8 +142,16 @@ fn partition(look_up: &LookUpRoute, distinct: &[i64]) -> Result<(Keys, Vec<Optio
     Ok((keys, places))
 }
 
-/// Questions, and how many rows each asks for.
-type RowQuestions = Vec<Option<(Arc<Client>, Ticket, usize)>>;
+/// A question for rows.
+#[derive(Debug)]
+struct RowQuestion {
+    client: Arc<Client>,
+    ticket: Ticket,
+    n_rows: usize,
+}
+
+/// One for each piece; none where nothing is asked for.
+type RowQuestions = Vec<Option<RowQuestion>>;
 
 fn ask(cluster: &Cluster, look_up: &LookUpRoute, keys: Keys) -> crate::error::Result<RowQuestions> {
     let mut asked = Vec::with_capacity(keys.len());
@@ -154,23 +162,25 @@ fn ask(cluster: &Cluster, look_up: &LookUpRoute, keys: Keys) -> crate::error::Re
         }
         let client = cluster.client(piece.server)?;
         client.ensure_connected()?;
-        let (after, table, n) = (cluster.round(), wire_id(piece), keys.len());
+        let (after, table, n_rows) = (cluster.round(), wire_id(piece), keys.len());
         let ask =
             message::LookUp { peek: look_up.peek, ..message::LookUp::new(after, table, keys) };
         let ticket = client.ask(ask)?;
-        asked.push(Some((client, ticket, n)));
+        asked.push(Some(RowQuestion { client, ticket, n_rows }));
     }
     Ok(asked)
 }
 
 fn answers(asked: RowQuestions) -> crate::error::Result<Vec<Tensor>> {
-    let answer = |asked: Option<(Arc<Client>, Ticket, usize)>| match asked {
+    let answer = |asked: Option<RowQuestion>| match asked {
         None => Ok(Tensor::default()),
-        Some((client, ticket, n)) => match client.wait(ticket, "rows of a table")? {
-            // A row that did not come must not pass for one of zeros.
-            Reply::Rows(rows) if rows.dims().first() == Some(&n) => Ok(rows),
-            other => Err(unexpected(&client, &other)),
-        },
+        Some(RowQuestion { client, ticket, n_rows }) => {
+            match client.wait(ticket, "rows of a table")? {
+                // A row that did not come must not pass for one of zeros.
+                Reply::Rows(rows) if rows.dims().first() == Some(&n_rows) => Ok(rows),
+                other => Err(unexpected(&client, &other)),
+            }
+        }
     };
     asked.into_iter().map(answer).collect()
 }

@@ -106,7 +106,7 @@ pub(super) struct CutFolders<'a> {
 }
 
 /// See the module.
-pub(super) struct CutKeeper {
+pub(super) struct CutStore {
     held: CutTables,
     folder: Mutex<Folder>,
     layout: Layout,
@@ -125,7 +125,7 @@ pub(super) struct CutKeeper {
     log: Log,
 }
 
-impl CutKeeper {
+impl CutStore {
     /// Cuts of a store that is as its start left it. From now on what changes is noted.
     pub(super) fn open(
         place: &CutFolders<'_>,
@@ -437,7 +437,7 @@ impl CutKeeper {
         for way in ways {
             match self.load(&way) {
                 Ok(state) => {
-                    // Who has no space for it is asked again and again.
+                    // A server without space for it is asked again and again.
                     let begun = locked(&self.folder).begin_term(term, cut);
                     return begun.inspect_err(|_| std::thread::sleep(AGAIN)).map(|()| state);
                 }

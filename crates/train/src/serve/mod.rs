@@ -42,7 +42,8 @@ use crate::error::{Error, Result};
 use crate::remote::{Log, usual_log};
 use crate::scope::Scope;
 
-/// Where nobody waits for others, nobody waits long for those who are not ready for a cut.
+/// How long trainers that are ready for a cut wait for the others, in modes in which trainers do not
+/// wait for each other.
 const READY_AT_ONCE_MS: u64 = 500;
 
 /// How a server behaves beyond what its program says.

@@ -8,7 +8,7 @@ use program::distributed::server_of;
 use ps::server::{CutRecord, KeptBytes, ServerShare, repartition};
 use tensor::{DType, Tensor, Value};
 
-use super::changes::Changes;
+use super::changes::{Changes, UnseenRows};
 use super::cuts::{CutTables, locked};
 use super::schedule::Schedule;
 use super::snapshot::{Layout, Owner, RowsState, ServerState, Source, TableState, VarLayout};
@@ -159,8 +159,8 @@ impl Resuming<'_> {
         for (theirs, layout) in state.tables.iter().zip(&state.layout.0) {
             let changes = Changes::from_bytes(self.owner.n_trainers, &theirs.unseen);
             let changes = changes.ok_or_else(|| self.wrong("rows that nobody has seen"))?;
-            for (trainer, name, rows) in changes.into_rows() {
-                let Some(from) = layout.iter().find(|var| var.name == name) else { continue };
+            for UnseenRows { trainer, table, rows } in changes.into_rows() {
+                let Some(from) = layout.iter().find(|var| var.name == table) else { continue };
                 let own = self.layout.0[at].iter().find(|var| var.origin == from.origin);
                 let Some(own) = own else { continue };
                 let local = |row: &i64| Some(self.local(own, row + from.first)? as i64);

@@ -12,7 +12,7 @@ use ps::{Refusal, TrainerId, VarId};
 use tensor::{DType, EvenIfPoisoned, Tensor, Value};
 
 use super::blocks::{Blocks, Update};
-use super::cuts::{self, CutKeeper, Tables};
+use super::cuts::{self, CutStore, Tables};
 use super::identity::{layout, owner};
 use super::keeping::SnapshotSettings;
 use super::saves::Saves;
@@ -47,7 +47,7 @@ pub struct BlockStore {
     /// Whose cuts they are, if there are any.
     owner: Owner,
     layout: Layout,
-    cuts: Option<Arc<CutKeeper>>,
+    cuts: Option<Arc<CutStore>>,
 }
 
 impl std::fmt::Debug for BlockStore {
@@ -127,7 +127,7 @@ impl BlockStore {
     fn keep_cuts_at(&mut self, place: &cuts::CutFolders<'_>, log: Log) -> Result<()> {
         let held = cuts::CutTables { tables: self.tables.clone(), schedule: self.schedule.clone() };
         let (owner, layout) = (self.owner.clone(), self.layout.clone());
-        self.cuts = Some(CutKeeper::open(place, owner, layout, held, log)?);
+        self.cuts = Some(CutStore::open(place, owner, layout, held, log)?);
         Ok(())
     }
 
@@ -146,7 +146,7 @@ impl BlockStore {
         self.cuts.as_ref().is_some_and(|cuts| cuts.is_under_way())
     }
 
-    fn cuts(&self) -> Answer<&Arc<CutKeeper>> {
+    fn cuts(&self) -> Answer<&Arc<CutStore>> {
         self.cuts.as_ref().ok_or_else(|| failed(BadSnapshot::None))
     }
 

@@ -50,11 +50,9 @@ impl JobPlan {
     }
 }
 
-/// Pieces that follow one another; they have no numbers yet.
-pub(super) fn pieces(all: impl Iterator<Item = (String, ServerId, Range<i64>)>) -> Vec<Piece> {
-    let piece =
-        |(block, (name, server, rows))| Piece { name, server, var: VarId::NONE, block, rows };
-    all.enumerate().map(piece).collect()
+/// A piece that has no number yet.
+pub(super) fn piece(block: usize, name: String, server: ServerId, rows: Range<i64>) -> Piece {
+    Piece { name, server, var: VarId::NONE, block, rows }
 }
 
 /// All rows of a variable of this shape.

@@ -8,7 +8,7 @@ use program::{OpDesc, Program, VarKind, role};
 
 use super::config::{Config, Job};
 use super::on_touch;
-use super::pieces::{pieces, rows_of, servers_of};
+use super::pieces::{piece, rows_of, servers_of};
 use super::split::{self, Dispatch};
 use super::table;
 use crate::error::{Error, Result};
@@ -195,7 +195,7 @@ impl JobPlan {
     ) -> Result<()> {
         let ops = &main.block(0).ops;
         for (update, op) in ops.iter().enumerate() {
-            let Some((name, grad)) = updated(op) else { continue };
+            let Some(Updated { param: name, grad }) = updated(op) else { continue };
             let dims = main.need_var(0, name)?.meta.dims.clone();
             on_touch::check_countable(name, &dims)?;
             let chain = GradChain::of(ops, update, grad);
@@ -241,8 +241,9 @@ impl JobPlan {
                 // Every server has some of its rows, and knows them by their numbers in the whole.
                 let rows = 0..param.dims.first().copied().unwrap_or(1);
                 let names = split::block_names(&param.name, endpoints.len()).into_iter();
-                let all = names.enumerate().map(|(at, name)| (name, ServerId(at), rows.clone()));
-                param.pieces = pieces(all);
+                let all = names.enumerate();
+                param.pieces =
+                    all.map(|(at, name)| piece(at, name, ServerId(at), rows.clone())).collect();
                 continue;
             }
             let cut = self.config.slice_var_up && !param.is_whole;
@@ -251,8 +252,9 @@ impl JobPlan {
             let names = split::block_names(&param.name, cuts.len());
             let chosen = dispatch.dispatch(&names, &endpoints);
             let servers = servers_of(&chosen, cuts.len(), &endpoints)?;
-            let all = names.into_iter().zip(servers).zip(cuts);
-            param.pieces = pieces(all.map(|((name, server), rows)| (name, server, rows)));
+            let all = names.into_iter().zip(servers).zip(cuts).enumerate();
+            param.pieces =
+                all.map(|(at, ((name, server), rows))| piece(at, name, server, rows)).collect();
         }
         Ok(())
     }
@@ -396,11 +398,16 @@ pub(super) fn states(main: &Program, param: &Param) -> Vec<String> {
     vars.filter(|var| seen.insert(*var)).cloned().collect()
 }
 
-/// The parameter and gradient an op updates, if it does.
-fn updated(op: &OpDesc) -> Option<(&str, &str)> {
+/// The parameter that an op updates, and by which gradient.
+struct Updated<'a> {
+    param: &'a str,
+    grad: &'a str,
+}
+
+fn updated(op: &OpDesc) -> Option<Updated<'_>> {
     let is_update = op.role() & role::OPTIMIZE != 0 && op.role() & role::LR_SCHED == 0;
     match (is_update, op.input_names("Param"), op.input_names("Grad")) {
-        (true, [param], [grad]) => Some((param, grad)),
+        (true, [param], [grad]) => Some(Updated { param, grad }),
         _ => None,
     }
 }

@@ -209,7 +209,7 @@ fn threads_read_the_same_files_in_every_run() {
         readers.iter_mut().rev().map(|reader| some(reader, usize::MAX)).collect();
     found.reverse();
     assert!(found == expected);
-    // Without positions, whoever is free takes the next file: there is no position to tell.
+    // Without positions, a free thread takes the next file: there is no position to tell.
     let readers = case.dataset(2).start(3).unwrap();
     assert!(readers.iter().all(|reader| reader.position().is_none()));
 }

@@ -536,7 +536,7 @@ fn the_dead_end_an_exchange() {
 }
 
 /// A trainer that may be ahead is answered before the others have sent; further ahead it waits for the
-/// slowest, is told of whoever died, and goes on without them if it may.
+/// slowest, is told which ones died, and goes on without them if it may.
 #[test]
 fn a_trainer_that_may_be_ahead_waits_only_for_the_bound() {
     for go_on in [false, true] {

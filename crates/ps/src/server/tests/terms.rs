@@ -380,7 +380,7 @@ fn a_cut_that_comes_while_another_is_written_is_left_out_but_not_its_journals() 
     assert_eq!(rig.say(0, 9, Recall { cut: 4 }), [(0, 9, recalled.into())]);
 }
 
-/// Who has completed takes part in cuts until it leaves; parts of rounds that wait are in the cut.
+/// A trainer that has completed takes part in cuts until it leaves; parts of rounds that wait are in the cut.
 #[test]
 fn who_has_completed_stays_for_cuts_and_its_rounds_with_it() {
     let mut rig = Rig::new(Some(2));

@@ -9,7 +9,7 @@ use super::chain::{Chain, Known, Weight};
 use super::file::{self, FileReader, FileWriter, Kind, UNFINISHED};
 use super::header::{CutId, FileKind, Header, Owner};
 use super::journal::{Journal, Record};
-use super::layout::Layout;
+use super::layout::{Layout, LayoutDifference};
 use crate::error::{BadSnapshot, SnapshotResult};
 
 /// How long a lock is waited for: a process that was just started may hold those of its parent for a
@@ -393,7 +393,8 @@ fn other_model(path: &Path, theirs: &Owner, ours: &Owner, layout: &Layout) -> Ba
     let found = FileReader::open(path).and_then(|(mut reader, _)| layout_of(&mut reader));
     let differs = found.ok().flatten().and_then(|theirs| layout.difference(&theirs));
     let word = |owner: &Owner| format!("model {:016x}", owner.model);
-    let (ours, theirs) = differs.unwrap_or_else(|| (word(ours), word(theirs)));
+    let models = || LayoutDifference { ours: word(ours), theirs: word(theirs) };
+    let LayoutDifference { ours, theirs } = differs.unwrap_or_else(models);
     BadSnapshot::OtherModel { path: path.to_path_buf(), theirs, ours }
 }
 

@@ -17,8 +17,13 @@ use super::rows::{RowsHead, read_places, read_rows};
 use super::value::read_value;
 use crate::error::{BadSnapshot, SnapshotResult};
 
-/// Numbers that files of one job have in common.
-type JobNumbers = (String, u32, u32);
+/// What files of one job have in common.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct JobKey {
+    job: String,
+    n_servers: u32,
+    n_trainers: u32,
+}
 
 /// The snapshots of all servers of a job.
 #[derive(Debug)]
@@ -81,8 +86,7 @@ impl Source {
         owner: &Owner,
         is_own_folder: bool,
     ) -> SnapshotResult<Option<Self>> {
-        let mut found: BTreeMap<JobNumbers, BTreeMap<u32, Vec<(PathBuf, Header)>>> =
-            BTreeMap::new();
+        let mut found: BTreeMap<JobKey, BTreeMap<u32, Vec<(PathBuf, Header)>>> = BTreeMap::new();
         for name in names_in(folder)?.iter().filter(|name| name.starts_with("server.")) {
             let path = folder.join(name);
             for (file, header) in headers(&path)? {
@@ -90,15 +94,16 @@ impl Source {
                 let is_own = (job, n_servers, n_trainers)
                     == (&owner.job, &owner.n_servers, &owner.n_trainers);
                 if *model == owner.model && !(is_own && is_own_folder) {
-                    let numbers = (job.clone(), *n_servers, *n_trainers);
-                    let servers = found.entry(numbers).or_default();
+                    let (n_servers, n_trainers) = (*n_servers, *n_trainers);
+                    let key = JobKey { job: job.clone(), n_servers, n_trainers };
+                    let servers = found.entry(key).or_default();
                     servers.entry(*server).or_default().push((path.join(file), header));
                 }
             }
         }
         let mut sources = Vec::new();
-        for ((_, n_servers, _), servers) in found {
-            if servers.len() == n_servers as usize {
+        for (key, servers) in found {
+            if servers.len() == key.n_servers as usize {
                 sources.extend(Self::of(servers.into_values().collect())?);
             }
         }

@@ -182,6 +182,12 @@ struct TableNumbers {
     writes: Vec<Option<VarId>>,
 }
 
+/// How large a variable is.
+pub(super) struct VarSize {
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+}
+
 /// A variable that others use too.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -301,12 +307,12 @@ impl Updater {
         self.update.grads.iter().map(accepts).collect()
     }
 
-    /// Rows and bytes of the parameter and its states, of those that are wanted.
-    pub(super) fn sizes(&self, wanted: impl Fn(&str) -> bool) -> Vec<(u64, u64)> {
+    /// The sizes of the parameter and its states, of those that are wanted.
+    pub(super) fn sizes(&self, wanted: impl Fn(&str) -> bool) -> Vec<VarSize> {
         let size = |value: &Value| {
             let tensor = value.tensor()?;
             let n_rows = tensor.dims().first().copied().unwrap_or(0);
-            Some((n_rows as u64, tensor.bytes().len() as u64))
+            Some(VarSize { rows: n_rows as u64, bytes: tensor.bytes().len() as u64 })
         };
         let held = self.update.holds().into_iter().filter(|name| wanted(name));
         held.filter_map(|name| self.scope.read(name, size)?).collect()

@@ -181,13 +181,13 @@ impl Table for RowTable {
 
     fn size(&self) -> Size {
         let (rows, bytes) = (self.slab.n_rows() as u64, self.slab.n_bytes() as u64);
-        let (waiting, dropped) = self.slab.refused();
+        let (waiting, dropped) = (self.slab.n_waiting(), self.slab.n_dropped());
         let beside = self.updater.sizes(|name| !self.slab.holds(name));
-        let beside_bytes: u64 = beside.iter().map(|size| size.1).sum();
+        let beside_bytes: u64 = beside.iter().map(|size| size.bytes).sum();
         Size {
-            rows: rows + beside.iter().map(|size| size.0).sum::<u64>(),
+            rows: rows + beside.iter().map(|size| size.rows).sum::<u64>(),
             bytes: bytes + beside_bytes,
-            table_rows: rows + beside.iter().map(|size| size.0).max().unwrap_or(0),
+            table_rows: rows + beside.iter().map(|size| size.rows).max().unwrap_or(0),
             table_bytes: bytes + beside_bytes,
             waiting,
             dropped,

@@ -163,11 +163,14 @@ impl Slab {
         rows + self.index.n_bytes() + self.filter.as_ref().map_or(0, EntryFilter::n_bytes)
     }
 
-    /// Rows that were named and not taken in, and rows of gradients that were dropped.
-    pub(super) fn refused(&self) -> (u64, u64) {
-        self.filter
-            .as_ref()
-            .map_or((0, 0), |filter| (filter.n_waiting() as u64, filter.n_dropped()))
+    /// Rows that were named and not taken in.
+    pub(super) fn n_waiting(&self) -> u64 {
+        self.filter.as_ref().map_or(0, |filter| filter.n_waiting() as u64)
+    }
+
+    /// Rows of gradients that were dropped.
+    pub(super) fn n_dropped(&self) -> u64 {
+        self.filter.as_ref().map_or(0, EntryFilter::n_dropped)
     }
 
     /// Where the index's rows are in the slabs.
@@ -556,11 +559,11 @@ mod tests {
         let mut grad = Rows { ids: vec![7, 8], height: 5000, value };
         assert_eq!(slab.take(&scope, &mut grad), Ok(vec![8]));
         assert_eq!((grad.ids, grad.value), (vec![1], Tensor::full([1, 2], 1.0f32)));
-        assert_eq!((slab.n_rows(), slab.refused()), (1, (0, 1)));
+        assert_eq!((slab.n_rows(), slab.n_waiting(), slab.n_dropped()), (1, 0, 1));
         let mut waits = Slab::new(&scope, vars(), half.clone());
         waits.set_filter(EntryFilter::new(EntryRule::Count(3), 0, "w", 100));
         waits.count(&scope, &[8, 9]);
-        assert_eq!(waits.refused(), (2, 2));
+        assert_eq!((waits.n_waiting(), waits.n_dropped()), (2, 2));
         waits.count(&scope, &[9]);
         set(&scope, "w", 2, 6.5);
         let snapshot = waits.begin_save(&scope);

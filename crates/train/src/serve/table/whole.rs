@@ -278,11 +278,11 @@ impl Table for WholeTable {
     fn size(&self) -> Size {
         let mut size = Size::default();
         let sizes = self.updater.sizes(|_| true);
-        size.rows = sizes.iter().map(|size| size.0).sum();
-        size.bytes = sizes.iter().map(|size| size.1).sum();
+        size.rows = sizes.iter().map(|size| size.rows).sum();
+        size.bytes = sizes.iter().map(|size| size.bytes).sum();
         if self.updater.update.takes_rows() {
             // The states of an optimizer are parts of the same rows.
-            size.table_rows = sizes.iter().map(|size| size.0).max().unwrap_or(0);
+            size.table_rows = sizes.iter().map(|size| size.rows).max().unwrap_or(0);
             size.table_bytes = size.bytes;
         }
         size

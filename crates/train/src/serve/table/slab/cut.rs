@@ -56,7 +56,7 @@ impl Slab {
             n_rows: self.n_rows() as u64,
             absent: Some(self.absent as u64),
             has_stepped: self.has_stepped,
-            n_dropped: self.refused().1,
+            n_dropped: self.n_dropped(),
             vars: self.vars.iter().map(|var| (var.name.clone(), self.row_bytes() as u32)).collect(),
             inits: self.vars.iter().map(|var| var.init.to_text()).collect(),
         };
