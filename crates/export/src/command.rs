@@ -9,7 +9,7 @@ use crate::contents::{Contents, HeldForm, HeldVar};
 use crate::error::{Error, Result};
 use crate::import::import_rows;
 use crate::onnx::{OnnxModel, OnnxOptions};
-use crate::output::Output;
+use crate::output::NewOutput;
 use crate::parquet::{write_one, write_parquet};
 use crate::safetensors::write_safetensors;
 use crate::show::{picture, text};
@@ -29,7 +29,7 @@ DIR keeps only the rows that exist.";
 
 /// What a folder can be exported to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExportFormat {
     /// An inference model, for onnxruntime and others.
     Onnx,
     /// All variables in one file.
@@ -38,16 +38,17 @@ pub enum Format {
     Parquet,
 }
 
-impl Format {
+impl ExportFormat {
     /// All formats.
-    pub const ALL: [Format; 3] = [Format::Onnx, Format::Safetensors, Format::Parquet];
+    pub const ALL: [ExportFormat; 3] =
+        [ExportFormat::Onnx, ExportFormat::Safetensors, ExportFormat::Parquet];
 
     /// Its name, which is also the ending of its files.
     pub fn name(self) -> &'static str {
         match self {
-            Format::Onnx => "onnx",
-            Format::Safetensors => "safetensors",
-            Format::Parquet => "parquet",
+            ExportFormat::Onnx => "onnx",
+            ExportFormat::Safetensors => "safetensors",
+            ExportFormat::Parquet => "parquet",
         }
     }
 
@@ -63,9 +64,9 @@ impl Format {
 
 /// How a folder is exported.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
+pub struct ExportOptions {
     /// To what.
-    pub format: Format,
+    pub format: ExportFormat,
     /// Where to; beside the folder if it is not said.
     pub out: Option<PathBuf>,
     /// Replaces what is there.
@@ -76,9 +77,9 @@ pub struct Options {
     pub onnx: OnnxOptions,
 }
 
-impl Options {
+impl ExportOptions {
     /// To this format, nothing else said.
-    pub fn new(format: Format) -> Self {
+    pub fn new(format: ExportFormat) -> Self {
         let (out, force, table, onnx) = (None, false, None, OnnxOptions::default());
         Self { format, out, force, table, onnx }
     }
@@ -94,18 +95,18 @@ pub struct Exported {
 }
 
 /// Writes what a folder holds in another format.
-pub fn export(dir: &Path, options: &Options) -> Result<Exported> {
+pub fn export(dir: &Path, options: &ExportOptions) -> Result<Exported> {
     let path = options.out.clone().unwrap_or_else(|| beside(dir, options.format));
     // Nothing is read for a file that may not be written.
-    Output::new(&path, options.force)?;
+    NewOutput::new(&path, options.force)?;
     let contents = Contents::read(dir)?;
-    if options.format == Format::Onnx {
+    if options.format == ExportFormat::Onnx {
         return export_onnx(&contents, options, path);
     }
     let vars = chosen(&contents, dir, options.table.as_deref())?;
     match (options.format, options.table.is_some()) {
-        (Format::Parquet, true) => write_one(&contents, vars[0], &path, options.force)?,
-        (Format::Parquet, false) => write_parquet(&contents, &vars, &path, options.force)?,
+        (ExportFormat::Parquet, true) => write_one(&contents, vars[0], &path, options.force)?,
+        (ExportFormat::Parquet, false) => write_parquet(&contents, &vars, &path, options.force)?,
         _ => write_safetensors(&contents, &vars, &path, options.force)?,
     }
     let end = if vars.len() == 1 { "" } else { "s" };
@@ -113,12 +114,12 @@ pub fn export(dir: &Path, options: &Options) -> Result<Exported> {
     Ok(Exported { path, text })
 }
 
-fn export_onnx(contents: &Contents, options: &Options, path: PathBuf) -> Result<Exported> {
+fn export_onnx(contents: &Contents, options: &ExportOptions, path: PathBuf) -> Result<Exported> {
     if options.table.is_some() {
         return Err(Error::Usage("--table is for safetensors and parquet".to_string()));
     }
     let model = OnnxModel::new(contents, &options.onnx)?;
-    Output::new(&path, options.force)?.file(|file| model.write(file))?;
+    NewOutput::new(&path, options.force)?.file(|file| model.write(file))?;
     let mut text = format!(
         "{}: {} operations, inputs {}",
         path.display(),
@@ -148,7 +149,7 @@ fn chosen<'a>(contents: &'a Contents, dir: &Path, table: Option<&str>) -> Result
 }
 
 /// `DIR.onnx` beside `DIR`.
-fn beside(dir: &Path, format: Format) -> PathBuf {
+fn beside(dir: &Path, format: ExportFormat) -> PathBuf {
     let mut name: OsString = dir.components().as_path().into();
     name.push(".");
     name.push(format.name());
@@ -166,7 +167,7 @@ pub fn run(arguments: &[String]) -> Result<String> {
     if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
         return Ok(format!("{usage}\n"));
     }
-    let given = Given::new(rest, usage)?;
+    let given = GivenWords::new(rest, usage)?;
     match command.as_str() {
         "export" => run_export(&given),
         "import" => run_import(&given),
@@ -174,21 +175,21 @@ pub fn run(arguments: &[String]) -> Result<String> {
     }
 }
 
-fn run_show(given: &Given<'_>) -> Result<String> {
+fn run_show(given: &GivenWords<'_>) -> Result<String> {
     given.only(&["--svg", "--force"])?;
     let dir = given.one()?;
     let Some(svg) = given.value("--svg") else { return text(dir) };
-    let output = Output::new(Path::new(svg), given.has("--force"))?;
+    let output = NewOutput::new(Path::new(svg), given.has("--force"))?;
     let drawn = picture(dir)?;
     output.file(|file| file.write_all(drawn.as_bytes()))?;
     Ok(format!("{svg}\n"))
 }
 
-fn run_export(given: &Given<'_>) -> Result<String> {
+fn run_export(given: &GivenWords<'_>) -> Result<String> {
     given.only(&["--to", "-o", "--force", "--table", "--one-id", "--table-bytes-max"])?;
     let dir = given.one()?;
     let format = given.value("--to").ok_or_else(|| given.wrong("--to is missing"))?;
-    let mut options = Options::new(Format::from_name(format)?);
+    let mut options = ExportOptions::new(ExportFormat::from_name(format)?);
     options.out = given.value("-o").map(PathBuf::from);
     options.force = given.has("--force");
     options.table = given.value("--table").map(str::to_string);
@@ -200,7 +201,7 @@ fn run_export(given: &Given<'_>) -> Result<String> {
     Ok(format!("{}\n", export(dir, &options)?.text))
 }
 
-fn run_import(given: &Given<'_>) -> Result<String> {
+fn run_import(given: &GivenWords<'_>) -> Result<String> {
     given.only(&[])?;
     let [dir, table, file] = given.plain[..] else {
         return Err(given.wrong("a folder, a table and a file are needed"));
@@ -211,16 +212,16 @@ fn run_import(given: &Given<'_>) -> Result<String> {
 }
 
 /// The arguments of a command.
-struct Given<'a> {
+struct GivenWords<'a> {
     usage: &'static str,
     plain: Vec<&'a str>,
     options: Vec<(&'a str, Option<&'a str>)>,
 }
 
-/// Options without a value.
+/// ExportOptions without a value.
 const SWITCHES: [&str; 2] = ["--force", "--one-id"];
 
-impl<'a> Given<'a> {
+impl<'a> GivenWords<'a> {
     fn new(arguments: &'a [String], usage: &'static str) -> Result<Self> {
         let mut given = Self { usage, plain: Vec::new(), options: Vec::new() };
         let mut rest = arguments.iter().map(String::as_str);

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use program::{Program, stream};
+use program::{OpDesc, Program, stream};
 use tensor::{DType, EvenIfPoisoned, Rows, Shape, Tensor, Value};
 use train::folder::{About, Folder, Manifest, SavedFile};
 
@@ -106,7 +106,7 @@ impl Contents {
             n_files: 0,
             n_bytes: 0,
         };
-        let mut found = Found::default();
+        let mut found = FoundVars::default();
         for name in names(&contents.folder, stem.as_deref())? {
             contents.n_files += 1;
             contents.add_file(&name, &mut found)?;
@@ -135,7 +135,7 @@ impl Contents {
         self.vars.iter().find(|var| var.name == name)
     }
 
-    fn add_file(&mut self, name: &str, found: &mut Found) -> Result<()> {
+    fn add_file(&mut self, name: &str, found: &mut FoundVars) -> Result<()> {
         let saved = self.folder.saved(name).cloned();
         let reader = self.folder.reader(name)?;
         self.n_bytes += reader.n_bytes();
@@ -160,7 +160,7 @@ impl Contents {
     }
 
     /// A part of a table: its first bytes say how many rows it has.
-    fn add_part(&self, name: &str, file: &SavedFile, found: &mut Found) -> Result<()> {
+    fn add_part(&self, name: &str, file: &SavedFile, found: &mut FoundVars) -> Result<()> {
         let bad = |problem: &str| bad_file(self.dir(), name, problem);
         let Some(var) = file.vars.first() else { return self.add_rows(name, found) };
         let mut head = [0; 12];
@@ -177,7 +177,7 @@ impl Contents {
     }
 
     /// A part that no list describes.
-    fn add_rows(&self, name: &str, found: &mut Found) -> Result<()> {
+    fn add_rows(&self, name: &str, found: &mut FoundVars) -> Result<()> {
         let var = is_part_name(name).unwrap_or(name).to_string();
         let rows = stream::rows_from_bytes(&self.folder.read(name)?);
         let rows = rows.map_err(|error| bad_file(self.dir(), name, &error.to_string()))?;
@@ -192,7 +192,7 @@ impl Contents {
     }
 
     /// A file that no list describes: a program, a variable, or something else.
-    fn add_unknown(&mut self, name: &str, is_listed: bool, found: &mut Found) -> Result<()> {
+    fn add_unknown(&mut self, name: &str, is_listed: bool, found: &mut FoundVars) -> Result<()> {
         let bytes = self.folder.read(name)?;
         if let Some(program) = program_of(&bytes) {
             self.programs.push(NamedProgram { file: name.to_string(), program });
@@ -317,13 +317,13 @@ impl Contents {
 
 /// Variables, while files are looked at.
 #[derive(Default)]
-struct Found {
+struct FoundVars {
     vars: BTreeMap<String, HeldVar>,
     /// Files that may hold several variables.
     unknown: Vec<String>,
 }
 
-impl Found {
+impl FoundVars {
     /// A variable, or one more part of it.
     fn add(&mut self, new: HeldVar) {
         let Some(old) = self.vars.get_mut(&new.name) else {
@@ -442,4 +442,24 @@ fn walk(folder: &Path, prefix: &str, names: &mut Vec<String>) -> std::io::Result
         }
     }
     Ok(())
+}
+
+/// The variables that a saved program is fed, in order.
+pub(crate) fn feeds(program: &Program) -> Vec<String> {
+    by_column(program, "feed", |op| op.output_names("Out"))
+}
+
+/// The variables that are fetched of a saved program, in order.
+pub(crate) fn fetches(program: &Program) -> Vec<String> {
+    by_column(program, "fetch", |op| op.input_names("X"))
+}
+
+fn by_column(program: &Program, kind: &str, vars: impl Fn(&OpDesc) -> &[String]) -> Vec<String> {
+    let mut columns = Vec::new();
+    for op in program.block(0).ops.iter().filter(|op| op.kind == kind) {
+        let column = op.attrs.int("col", 0).unwrap_or(0);
+        columns.extend(vars(op).iter().map(|var| (column, var.clone())));
+    }
+    columns.sort_by_key(|&(column, _)| column);
+    columns.into_iter().map(|(_, var)| var).collect()
 }

@@ -8,12 +8,12 @@ use crate::error::{Error, Result};
 
 /// A file or folder that is made beside its place.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct NewOutput {
     path: PathBuf,
     new: PathBuf,
 }
 
-impl Output {
+impl NewOutput {
     /// Refuses to replace what is there, unless that is wanted.
     pub(crate) fn new(path: &Path, force: bool) -> Result<Self> {
         if !force && fs::symlink_metadata(path).is_ok() {
@@ -64,7 +64,7 @@ impl Output {
     }
 }
 
-impl Drop for Output {
+impl Drop for NewOutput {
     fn drop(&mut self) {
         // What was placed has another name.
         let _ = fs::remove_file(&self.new);
@@ -84,9 +84,9 @@ mod tests {
     fn what_is_there_is_replaced_only_by_force_and_never_by_half() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
-        Output::new(&path, false).unwrap().file(|file| file.write_all(b"one")).unwrap();
-        assert!(matches!(Output::new(&path, false), Err(Error::Exists { .. })));
-        let half = Output::new(&path, true).unwrap().file(|file| {
+        NewOutput::new(&path, false).unwrap().file(|file| file.write_all(b"one")).unwrap();
+        assert!(matches!(NewOutput::new(&path, false), Err(Error::Exists { .. })));
+        let half = NewOutput::new(&path, true).unwrap().file(|file| {
             file.write_all(b"tw")?;
             Err(io::Error::other("the disk is full"))
         });
@@ -94,8 +94,8 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"one");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
         let fill = |new: &Path| fs::write(new.join("y"), "y").map_err(|e| failed(new, e));
-        Output::new(&path, true).unwrap().folder(fill).unwrap();
-        Output::new(&path, true).unwrap().folder(fill).unwrap();
+        NewOutput::new(&path, true).unwrap().folder(fill).unwrap();
+        NewOutput::new(&path, true).unwrap().folder(fill).unwrap();
         assert_eq!(fs::read(path.join("y")).unwrap(), b"y");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }

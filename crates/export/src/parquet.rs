@@ -18,8 +18,8 @@ use tensor::{DType, Element, Shape, Tensor, Value};
 
 use crate::contents::{Contents, HeldVar};
 use crate::error::{Error, Result};
-use crate::import::NewRows;
-use crate::output::Output;
+use crate::new_rows::NewRows;
+use crate::output::NewOutput;
 
 /// The column of ids.
 const ID: &str = "id";
@@ -35,7 +35,7 @@ pub fn write_parquet(
     path: &Path,
     force: bool,
 ) -> Result<()> {
-    let output = Output::new(path, force)?;
+    let output = NewOutput::new(path, force)?;
     output.folder(|folder| {
         for var in vars {
             write_file(contents, var, &folder.join(file_name(&var.name)))?;
@@ -52,7 +52,7 @@ pub(crate) fn write_one(
     force: bool,
 ) -> Result<()> {
     // The library wants to own the file; so the folder is made first, and its only file is moved out.
-    let place = Output::new(path, force)?;
+    let place = NewOutput::new(path, force)?;
     let mut failed = None;
     let written = place.file(|file| {
         let copy = file.get_ref().try_clone()?;
@@ -94,19 +94,19 @@ fn write_to(contents: &Contents, var: &HeldVar, file: File) -> Result<()> {
         path: contents.dir().join(&var.name),
         source: std::io::Error::other(error),
     };
-    let columns = Columns { ids: &ids, value: &value, width };
+    let columns = RowColumns { ids: &ids, value: &value, width };
     write_columns(&columns, var, file).map_err(unwritable)
 }
 
 /// What is written: ids and numbers, row after row.
-struct Columns<'a> {
+struct RowColumns<'a> {
     ids: &'a [i64],
     value: &'a Tensor,
     width: usize,
 }
 
 fn write_columns(
-    columns: &Columns<'_>,
+    columns: &RowColumns<'_>,
     var: &HeldVar,
     file: File,
 ) -> std::result::Result<(), ParquetError> {
@@ -131,7 +131,7 @@ fn write_columns(
     writer.close().map(drop)
 }
 
-fn schema(columns: &Columns<'_>) -> std::result::Result<TypePtr, ParquetError> {
+fn schema(columns: &RowColumns<'_>) -> std::result::Result<TypePtr, ParquetError> {
     let column = |name: &str, kind| {
         let column = Type::primitive_type_builder(name, kind);
         column.with_repetition(Repetition::REQUIRED).build().map(Arc::new)
@@ -154,7 +154,7 @@ fn physical(dtype: DType) -> Physical {
 }
 
 fn write_group(
-    columns: &Columns<'_>,
+    columns: &RowColumns<'_>,
     rows: std::ops::Range<usize>,
     group: &mut SerializedRowGroupWriter<'_, File>,
 ) -> std::result::Result<(), ParquetError> {
@@ -228,19 +228,19 @@ fn read_rows(path: &Path, file: File) -> Result<NewRows> {
         let name = schema.column(other).name().to_string();
         return Err(bad(format!("its column `{name}` has another type than `v0`")));
     }
-    let wanted = Wanted { path, reader: &reader, columns: &columns };
-    let ids = wanted.column(id, ID, Taken::ids)?;
+    let wanted = ParquetColumns { path, reader: &reader, columns: &columns };
+    let ids = wanted.column(id, ID, ColumnValues::ids)?;
     let value = match kind(first) {
-        Physical::FLOAT => wanted.matrix::<f32>(ids.len(), Taken::floats)?,
-        Physical::DOUBLE => wanted.matrix::<f64>(ids.len(), Taken::doubles)?,
-        Physical::INT64 | Physical::INT32 => wanted.matrix::<i64>(ids.len(), Taken::ids)?,
+        Physical::FLOAT => wanted.matrix::<f32>(ids.len(), ColumnValues::floats)?,
+        Physical::DOUBLE => wanted.matrix::<f64>(ids.len(), ColumnValues::doubles)?,
+        Physical::INT64 | Physical::INT32 => wanted.matrix::<i64>(ids.len(), ColumnValues::ids)?,
         other => return Err(bad(format!("its numbers are {other}"))),
     };
     NewRows::new(path, ids, value)
 }
 
 /// What is read of a file.
-struct Wanted<'a> {
+struct ParquetColumns<'a> {
     path: &'a Path,
     reader: &'a SerializedFileReader<File>,
     /// The columns of numbers, in order.
@@ -248,11 +248,11 @@ struct Wanted<'a> {
 }
 
 /// The numbers of a column of a group of rows.
-struct Taken;
+struct ColumnValues;
 
-type Take<T> = fn(ColumnReader, usize) -> std::result::Result<Option<Vec<T>>, ParquetError>;
+type TakeColumn<T> = fn(ColumnReader, usize) -> std::result::Result<Option<Vec<T>>, ParquetError>;
 
-impl Taken {
+impl ColumnValues {
     fn ids(column: ColumnReader, n: usize) -> std::result::Result<Option<Vec<i64>>, ParquetError> {
         match column {
             ColumnReader::Int64ColumnReader(column) => all::<Int64Type>(column, n),
@@ -303,8 +303,8 @@ fn all<T: DataType>(
     Ok((values.len() == n).then_some(values))
 }
 
-impl Wanted<'_> {
-    fn column<T>(&self, at: usize, name: &str, take: Take<T>) -> Result<Vec<T>> {
+impl ParquetColumns<'_> {
+    fn column<T>(&self, at: usize, name: &str, take: TakeColumn<T>) -> Result<Vec<T>> {
         let bad = |error: ParquetError| Error::BadFile {
             path: self.path.to_path_buf(),
             problem: error.to_string(),
@@ -322,7 +322,7 @@ impl Wanted<'_> {
         Ok(values)
     }
 
-    fn matrix<T: Element>(&self, n_rows: usize, take: Take<T>) -> Result<Tensor> {
+    fn matrix<T: Element>(&self, n_rows: usize, take: TakeColumn<T>) -> Result<Tensor> {
         let width = self.columns.len();
         let mut value = Tensor::default();
         let numbers = value.try_resize_zeroed::<T>(Shape::from([n_rows, width]))?;

@@ -11,8 +11,8 @@ use tensor::{DType, Shape, Tensor, Value};
 
 use crate::contents::{Contents, HeldForm, HeldVar};
 use crate::error::{Error, Result};
-use crate::import::NewRows;
-use crate::output::Output;
+use crate::new_rows::NewRows;
+use crate::output::NewOutput;
 
 /// Suffixes of the two tensors of a table by rows.
 const IDS: &str = ".ids";
@@ -40,12 +40,12 @@ fn type_name(dtype: DType) -> &'static str {
 
 /// The text of a file, while tensors are listed.
 #[derive(Default)]
-struct Head {
+struct TensorList {
     entries: Map<String, Json>,
     n_bytes: u64,
 }
 
-impl Head {
+impl TensorList {
     fn add(&mut self, name: &str, dtype: DType, dims: &[u64]) -> Result<()> {
         let n_bytes = dims.iter().product::<u64>() * dtype.size() as u64;
         let (begin, end) = (self.n_bytes, self.n_bytes + n_bytes);
@@ -95,8 +95,8 @@ pub fn write_safetensors(
     path: &Path,
     force: bool,
 ) -> Result<()> {
-    let output = Output::new(path, force)?;
-    let mut head = Head::default();
+    let output = NewOutput::new(path, force)?;
+    let mut head = TensorList::default();
     vars.iter().try_for_each(|var| head.add_var(var))?;
     let head = head.bytes(vars);
     // What is wrong with a variable is another error than what is wrong with the disk.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use export::{Error, Format, Options};
+use export::{Error, ExportFormat, ExportOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::io;
@@ -53,7 +53,7 @@ fn export_folder(
     one_id: bool,
     table_bytes_max: u64,
 ) -> PyResult<String> {
-    let mut options = Options::new(Format::from_name(to).map_err(from_export)?);
+    let mut options = ExportOptions::new(ExportFormat::from_name(to).map_err(from_export)?);
     (options.out, options.force, options.table) = (out, force, table);
     (options.onnx.one_id, options.onnx.table_bytes_max) = (one_id, table_bytes_max);
     let exported = py.detach(|| export::export(&dirname, &options)).map_err(from_export)?;

@@ -3,7 +3,7 @@
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use super::convert::{CUT, Convert, int};
-use super::proto::Field;
+use super::proto::NodeField;
 use crate::error::Result;
 
 fn float_attr(c: &Convert<'_>, name: &str, default: f32) -> Result<f64> {
@@ -42,18 +42,18 @@ pub(super) fn relu6(c: &mut Convert<'_>) -> Result<()> {
 
 pub(super) fn leaky_relu(c: &mut Convert<'_>) -> Result<()> {
     let (x, alpha) = (c.input("X")?, c.op.attrs.float("alpha", 0.02)?);
-    c.out("Out", "LeakyRelu", &[&x], vec![("alpha", Field::Float(alpha))])
+    c.out("Out", "LeakyRelu", &[&x], vec![("alpha", NodeField::Float(alpha))])
 }
 
 pub(super) fn elu(c: &mut Convert<'_>) -> Result<()> {
     let (x, alpha) = (c.input("X")?, c.op.attrs.float("alpha", 1.0)?);
-    c.out("Out", "Elu", &[&x], vec![("alpha", Field::Float(alpha))])
+    c.out("Out", "Elu", &[&x], vec![("alpha", NodeField::Float(alpha))])
 }
 
 pub(super) fn hard_sigmoid(c: &mut Convert<'_>) -> Result<()> {
     let (slope, offset) = (c.op.attrs.float("slope", 0.2)?, c.op.attrs.float("offset", 0.5)?);
     let x = c.input("X")?;
-    let fields = vec![("alpha", Field::Float(slope)), ("beta", Field::Float(offset))];
+    let fields = vec![("alpha", NodeField::Float(slope)), ("beta", NodeField::Float(offset))];
     c.out("Out", "HardSigmoid", &[&x], fields)
 }
 

@@ -4,8 +4,8 @@ use program::{Meta, OpDesc, Program};
 use tensor::{DType, Value};
 
 use super::OnnxOptions;
-use super::graph::{Fields, Graph};
-use super::proto::{Field, Info, Note};
+use super::graph::{NodeFields, OnnxGraph};
+use super::proto::{InputNote, NodeField, ValueInfo};
 use crate::contents::{Contents, HeldForm, HeldVar};
 use crate::error::{Error, Result};
 
@@ -20,7 +20,7 @@ pub(super) struct Convert<'a> {
     pub(super) op: &'a OpDesc,
     pub(super) index: usize,
     pub(super) program: &'a Program,
-    pub(super) graph: &'a mut Graph,
+    pub(super) graph: &'a mut OnnxGraph,
     pub(super) contents: &'a Contents,
     pub(super) options: &'a OnnxOptions,
 }
@@ -132,7 +132,7 @@ impl Convert<'_> {
     }
 
     /// Adds a node whose output no variable stands for.
-    pub(super) fn node(&mut self, op: &'static str, inputs: &[&str], fields: Fields) -> String {
+    pub(super) fn node(&mut self, op: &'static str, inputs: &[&str], fields: NodeFields) -> String {
         self.graph.node(op, inputs, fields)
     }
 
@@ -142,7 +142,7 @@ impl Convert<'_> {
         port: &str,
         op: &'static str,
         inputs: &[&str],
-        fields: Fields,
+        fields: NodeFields,
     ) -> Result<()> {
         match self.op.output_names(port).first().cloned() {
             Some(var) => {
@@ -154,7 +154,13 @@ impl Convert<'_> {
     }
 
     /// Adds the node that makes a variable.
-    pub(super) fn out_var(&mut self, var: &str, op: &'static str, inputs: &[&str], fields: Fields) {
+    pub(super) fn out_var(
+        &mut self,
+        var: &str,
+        op: &'static str,
+        inputs: &[&str],
+        fields: NodeFields,
+    ) {
         let name = self.graph.name_for(var);
         self.graph.node_to(op, inputs, vec![name.clone()], fields);
         self.graph.set(var, name);
@@ -164,9 +170,9 @@ impl Convert<'_> {
     pub(super) fn make_input(&mut self, var: &str, text: String) -> Result<()> {
         let meta = self.meta_of(var)?;
         let name = self.graph.name_for(var);
-        let info = Info { name: name.clone(), dtype: meta.dtype, dims: meta.dims };
+        let info = ValueInfo { name: name.clone(), dtype: meta.dtype, dims: meta.dims };
         self.graph.file.inputs.push(info);
-        self.graph.file.notes.push(Note { key: name.clone(), text });
+        self.graph.file.notes.push(InputNote { key: name.clone(), text });
         self.graph.set(var, name);
         Ok(())
     }
@@ -185,11 +191,11 @@ impl Convert<'_> {
 }
 
 /// One whole number as attribute.
-pub(super) fn int(name: &'static str, value: i64) -> Fields {
-    vec![(name, Field::Int(value))]
+pub(super) fn int(name: &'static str, value: i64) -> NodeFields {
+    vec![(name, NodeField::Int(value))]
 }
 
 /// Whole numbers as attribute.
-pub(super) fn ints(name: &'static str, values: Vec<i64>) -> Fields {
-    vec![(name, Field::Ints(values))]
+pub(super) fn ints(name: &'static str, values: Vec<i64>) -> NodeFields {
+    vec![(name, NodeField::Ints(values))]
 }

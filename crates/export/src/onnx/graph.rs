@@ -4,22 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tensor::{DType, Shape, Tensor};
 
-use super::proto::{Constant, Field, File, Node};
+use super::proto::{NodeField, OnnxConstant, OnnxFile, OnnxNode};
 
 /// Attributes of a node.
-pub(super) type Fields = Vec<(&'static str, Field)>;
+pub(super) type NodeFields = Vec<(&'static str, NodeField)>;
 
 /// The graph so far.
 #[derive(Debug, Default)]
-pub(super) struct Graph {
-    pub(super) file: File,
+pub(super) struct OnnxGraph {
+    pub(super) file: OnnxFile,
     /// The value that a variable has now. A program may write a variable twice, a graph may not.
     values: BTreeMap<String, String>,
     names: BTreeSet<String>,
     n_fresh: usize,
 }
 
-impl Graph {
+impl OnnxGraph {
     /// The value of a variable, if it has one.
     pub(super) fn value(&self, var: &str) -> Option<String> {
         self.values.get(var).cloned()
@@ -49,7 +49,7 @@ impl Graph {
     }
 
     /// Adds a node with one output that no variable stands for.
-    pub(super) fn node(&mut self, op: &'static str, inputs: &[&str], fields: Fields) -> String {
+    pub(super) fn node(&mut self, op: &'static str, inputs: &[&str], fields: NodeFields) -> String {
         let output = self.fresh(op);
         self.node_to(op, inputs, vec![output.clone()], fields);
         output
@@ -61,10 +61,10 @@ impl Graph {
         op: &'static str,
         inputs: &[&str],
         outputs: Vec<String>,
-        fields: Fields,
+        fields: NodeFields,
     ) {
         let inputs = inputs.iter().map(|name| name.to_string()).collect();
-        self.file.nodes.push(Node { op, inputs, outputs, fields });
+        self.file.nodes.push(OnnxNode { op, inputs, outputs, fields });
     }
 
     /// A list of whole numbers, as shapes and axes are given.
@@ -87,14 +87,14 @@ impl Graph {
             return known.name.clone();
         }
         let name = self.fresh(stem);
-        self.file.constants.push(Constant { name: name.clone(), value });
+        self.file.constants.push(OnnxConstant { name: name.clone(), value });
         name
     }
 
     /// The numbers of a variable, under its name.
     pub(super) fn parameter(&mut self, var: &str, value: Tensor) -> String {
         let name = self.name_for(var);
-        self.file.constants.push(Constant { name: name.clone(), value });
+        self.file.constants.push(OnnxConstant { name: name.clone(), value });
         self.set(var, name.clone());
         name
     }

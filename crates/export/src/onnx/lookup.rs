@@ -7,7 +7,7 @@ use crate::contents::HeldForm;
 use crate::error::Result;
 
 /// A look-up of one slot.
-struct LookUp {
+struct SlotLookUp {
     table: String,
     ids: String,
     out: String,
@@ -27,7 +27,7 @@ fn one(c: &mut Convert<'_>, drops_last: bool) -> Result<()> {
     let var = |names: &[String]| names.first().cloned().unwrap_or_default();
     let (table, ids) = (var(c.op.input_names("W")), var(c.op.input_names("Ids")));
     let out = var(c.op.output_names("Out"));
-    look_up(c, &LookUp { table, ids, out, drops_last })
+    look_up(c, &SlotLookUp { table, ids, out, drops_last })
 }
 
 pub(super) fn distributed_lookup_table(c: &mut Convert<'_>) -> Result<()> {
@@ -36,13 +36,13 @@ pub(super) fn distributed_lookup_table(c: &mut Convert<'_>) -> Result<()> {
     let table = c.op.input_names("W").first().cloned().unwrap_or_default();
     let (ids, outs) = (c.op.input_names("Ids").to_vec(), c.op.output_names("Outputs").to_vec());
     for (ids, out) in ids.into_iter().zip(outs) {
-        look_up(c, &LookUp { table: table.clone(), ids, out, drops_last })?;
+        look_up(c, &SlotLookUp { table: table.clone(), ids, out, drops_last })?;
     }
     Ok(())
 }
 
-fn look_up(c: &mut Convert<'_>, look_up: &LookUp) -> Result<()> {
-    let LookUp { table, ids, out, drops_last } = look_up;
+fn look_up(c: &mut Convert<'_>, look_up: &SlotLookUp) -> Result<()> {
+    let SlotLookUp { table, ids, out, drops_last } = look_up;
     let held = c.held(table)?;
     let is_gather = held.form == HeldForm::Dense && held.n_bytes <= c.options.table_bytes_max;
     let padding = c.op.attrs.int("padding_idx", -1)?;

@@ -24,12 +24,11 @@ use std::io::{self, Write};
 
 use program::{OpDesc, Program};
 
-use crate::contents::Contents;
+use crate::contents::{Contents, feeds, fetches};
 use crate::error::{Error, Result};
-use crate::show::{feeds, fetches};
 use convert::{CUT, Convert};
-use graph::Graph;
-use proto::{BYTES_MAX, File, Info};
+use graph::OnnxGraph;
+use proto::{BYTES_MAX, OnnxFile, ValueInfo};
 
 /// How a model is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +48,7 @@ impl Default for OnnxOptions {
 /// A model as an ONNX file.
 #[derive(Debug)]
 pub struct OnnxModel {
-    file: File,
+    file: OnnxFile,
 }
 
 impl OnnxModel {
@@ -59,7 +58,7 @@ impl OnnxModel {
         let mut programs = contents.programs.iter().map(|named| &named.program);
         let program = programs.find(|program| !fetches(program).is_empty());
         let program = program.ok_or_else(no_model)?;
-        let mut graph = Graph::default();
+        let mut graph = OnnxGraph::default();
         graph.file.name = contents
             .dir()
             .file_name()
@@ -120,17 +119,17 @@ fn reads(program: &Program, at: usize, var: &str) -> bool {
     program.block(0).ops[at].reads().any(|name| name == var)
 }
 
-fn add_feed(graph: &mut Graph, program: &Program, feed: &str) -> Result<()> {
+fn add_feed(graph: &mut OnnxGraph, program: &Program, feed: &str) -> Result<()> {
     let meta = program.need_var(0, feed)?.meta.clone();
     let name = graph.name_for(feed);
-    graph.file.inputs.push(Info { name: name.clone(), dtype: meta.dtype, dims: meta.dims });
+    graph.file.inputs.push(ValueInfo { name: name.clone(), dtype: meta.dtype, dims: meta.dims });
     graph.set(feed, name);
     Ok(())
 }
 
 /// The targets under their own names, as outputs.
 fn add_targets(
-    graph: &mut Graph,
+    graph: &mut OnnxGraph,
     program: &Program,
     targets: &[String],
     contents: &Contents,
@@ -144,7 +143,7 @@ fn add_targets(
             true => value,
             false => graph.node("Identity", &[&value], Vec::new()),
         };
-        graph.file.outputs.push(Info { name, dtype: meta.dtype, dims: meta.dims });
+        graph.file.outputs.push(ValueInfo { name, dtype: meta.dtype, dims: meta.dims });
     }
     Ok(())
 }
@@ -166,7 +165,7 @@ fn used_ops(program: &Program, targets: &[String]) -> Vec<usize> {
 }
 
 /// Removes constants and inputs that nothing reads: ids of look-ups that are inputs themselves.
-fn drop_unused(file: &mut File) {
+fn drop_unused(file: &mut OnnxFile) {
     let read: BTreeSet<String> =
         file.nodes.iter().flat_map(|node| node.inputs.iter().cloned()).collect();
     file.constants.retain(|constant| read.contains(&constant.name));

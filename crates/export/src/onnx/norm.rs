@@ -4,7 +4,7 @@ use tensor::{Shape, Tensor};
 
 use super::convert::{CUT, Convert, int};
 use super::graph::number_of;
-use super::proto::Field;
+use super::proto::NodeField;
 use crate::error::Result;
 
 /// What to do about an op that is still in training.
@@ -28,7 +28,7 @@ pub(super) fn batch_norm(c: &mut Convert<'_>) -> Result<()> {
         inputs.push(value?);
     }
     let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
-    c.out("Y", "BatchNormalization", &inputs, vec![("epsilon", Field::Float(epsilon))])
+    c.out("Y", "BatchNormalization", &inputs, vec![("epsilon", NodeField::Float(epsilon))])
 }
 
 pub(super) fn layer_norm(c: &mut Convert<'_>) -> Result<()> {
@@ -53,7 +53,7 @@ pub(super) fn layer_norm(c: &mut Convert<'_>) -> Result<()> {
         });
     }
     let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
-    let fields = vec![("axis", Field::Int(begin)), ("epsilon", Field::Float(epsilon))];
+    let fields = vec![("axis", NodeField::Int(begin)), ("epsilon", NodeField::Float(epsilon))];
     c.out("Y", "LayerNormalization", &inputs, fields)
 }
 

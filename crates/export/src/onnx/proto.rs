@@ -1,4 +1,4 @@
-//! The messages of an ONNX file. Field numbers and type codes are those of `onnx.proto`.
+//! The messages of an ONNX file. NodeField numbers and type codes are those of `onnx.proto`.
 
 use std::io::{self, Write};
 
@@ -28,7 +28,7 @@ pub(super) fn type_code(dtype: DType) -> i64 {
 
 /// An attribute of a node.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Field {
+pub(super) enum NodeField {
     Int(i64),
     Float(f32),
     Ints(Vec<i64>),
@@ -36,16 +36,16 @@ pub(super) enum Field {
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Node {
+pub(super) struct OnnxNode {
     pub(super) op: &'static str,
     pub(super) inputs: Vec<String>,
     pub(super) outputs: Vec<String>,
-    pub(super) fields: Vec<(&'static str, Field)>,
+    pub(super) fields: Vec<(&'static str, NodeField)>,
 }
 
 /// An input or output of the graph; a size below 0 is not known.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Info {
+pub(super) struct ValueInfo {
     pub(super) name: String,
     pub(super) dtype: DType,
     pub(super) dims: Vec<i64>,
@@ -53,30 +53,30 @@ pub(super) struct Info {
 
 /// A constant of the graph.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Constant {
+pub(super) struct OnnxConstant {
     pub(super) name: String,
     pub(super) value: Tensor,
 }
 
 /// A text that is kept with the model.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Note {
+pub(super) struct InputNote {
     pub(super) key: String,
     pub(super) text: String,
 }
 
 /// All of a file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct File {
+pub(super) struct OnnxFile {
     pub(super) name: String,
-    pub(super) nodes: Vec<Node>,
-    pub(super) constants: Vec<Constant>,
-    pub(super) inputs: Vec<Info>,
-    pub(super) outputs: Vec<Info>,
-    pub(super) notes: Vec<Note>,
+    pub(super) nodes: Vec<OnnxNode>,
+    pub(super) constants: Vec<OnnxConstant>,
+    pub(super) inputs: Vec<ValueInfo>,
+    pub(super) outputs: Vec<ValueInfo>,
+    pub(super) notes: Vec<InputNote>,
 }
 
-impl Node {
+impl OnnxNode {
     fn bytes(&self, number: usize) -> Vec<u8> {
         let mut out = WireWriter::default();
         self.inputs.iter().for_each(|name| out.bytes(1, name.as_bytes()));
@@ -87,15 +87,15 @@ impl Node {
             let mut attr = WireWriter::default();
             attr.bytes(1, name.as_bytes());
             let kind = match field {
-                Field::Float(value) => {
+                NodeField::Float(value) => {
                     attr.float(2, *value);
                     1
                 }
-                Field::Int(value) => {
+                NodeField::Int(value) => {
                     attr.int(3, *value);
                     2
                 }
-                Field::Ints(list) => {
+                NodeField::Ints(list) => {
                     list.iter().for_each(|&value| attr.int(8, value));
                     7
                 }
@@ -107,7 +107,7 @@ impl Node {
     }
 }
 
-impl Info {
+impl ValueInfo {
     fn bytes(&self) -> Vec<u8> {
         let mut shape = WireWriter::default();
         for (axis, &dim) in self.dims.iter().enumerate() {
@@ -132,7 +132,7 @@ impl Info {
     }
 }
 
-impl Constant {
+impl OnnxConstant {
     /// All but the numbers, which come last.
     fn head(&self) -> Vec<u8> {
         let mut out = WireWriter::default();
@@ -156,16 +156,16 @@ fn length_head(number: u32, n_bytes: u64) -> Vec<u8> {
 }
 
 /// A file as bytes, without a second copy of its constants.
-pub(super) struct Encoded<'a> {
+pub(super) struct EncodedModel<'a> {
     before: Vec<u8>,
     /// What stands before the numbers of each constant, and the constant.
-    constants: Vec<(Vec<u8>, &'a Constant)>,
+    constants: Vec<(Vec<u8>, &'a OnnxConstant)>,
     after: Vec<u8>,
     pub(super) n_bytes: u64,
 }
 
-impl File {
-    pub(super) fn encoded(&self) -> Encoded<'_> {
+impl OnnxFile {
+    pub(super) fn encoded(&self) -> EncodedModel<'_> {
         let mut graph = WireWriter::default();
         for (number, node) in self.nodes.iter().enumerate() {
             graph.bytes(1, &node.bytes(number));
@@ -203,11 +203,11 @@ impl File {
         let n_numbers: usize = self.constants.iter().map(|c| c.value.bytes().len()).sum();
         let after = [rest, last.finish(&[])].concat();
         let n_bytes = (before.len() + n_graph_parts + n_numbers + after.len()) as u64;
-        Encoded { before, constants, after, n_bytes }
+        EncodedModel { before, constants, after, n_bytes }
     }
 }
 
-impl Encoded<'_> {
+impl EncodedModel<'_> {
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&self.before)?;
         for (head, constant) in &self.constants {

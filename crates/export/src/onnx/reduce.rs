@@ -1,7 +1,7 @@
 //! Sums, means and extremes along dimensions.
 
 use super::convert::{Convert, int};
-use super::proto::Field;
+use super::proto::NodeField;
 use crate::error::Result;
 
 /// The mean of all numbers, in the shape [1].
@@ -35,7 +35,7 @@ pub(super) fn reduce(c: &mut Convert<'_>, op: &'static str) -> Result<()> {
         // Of all these, only the sum has its axes as an input.
         "ReduceSum" => vec![x.as_str(), &list],
         _ => {
-            fields.push(("axes", Field::Ints(axes)));
+            fields.push(("axes", NodeField::Ints(axes)));
             vec![x.as_str()]
         }
     };

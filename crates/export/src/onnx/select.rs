@@ -3,14 +3,14 @@
 use tensor::{DType, Tensor};
 
 use super::convert::{CUT, Convert, int};
-use super::proto::{Field, type_code};
+use super::proto::{NodeField, type_code};
 use crate::error::Result;
 
 pub(super) fn arg(c: &mut Convert<'_>, op: &'static str) -> Result<()> {
     let axis = c.axis("axis", -1, c.rank("X")?)?;
     let keeps = c.op.attrs.bool("keepdims", false)?;
     let x = c.input("X")?;
-    let fields = vec![("axis", Field::Int(axis)), ("keepdims", Field::Int(keeps.into()))];
+    let fields = vec![("axis", NodeField::Int(axis)), ("keepdims", NodeField::Int(keeps.into()))];
     c.out("Out", op, &[&x], fields)
 }
 

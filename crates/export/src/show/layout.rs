@@ -4,11 +4,11 @@
 const SWEEPS: usize = 4;
 
 /// A graph without cycles: each node lists the nodes before it.
-pub(super) type Before = Vec<Vec<usize>>;
+pub(super) type NodesBefore = Vec<Vec<usize>>;
 
 /// The place of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct NodePlace {
     /// Its layer, from the top.
     pub(super) layer: usize,
     /// Its position in the layer.
@@ -17,7 +17,7 @@ pub(super) struct Place {
 
 /// Puts nodes into layers so that edges lead downwards, and sorts each layer so that edges are short.
 /// Nodes are given so that each comes after those before it.
-pub(super) fn places(before: &Before) -> Vec<Place> {
+pub(super) fn places(before: &NodesBefore) -> Vec<NodePlace> {
     let mut layers: Vec<usize> = Vec::with_capacity(before.len());
     for edges in before {
         layers.push(edges.iter().map(|&node| layers[node] + 1).max().unwrap_or(0));
@@ -49,15 +49,15 @@ pub(super) fn places(before: &Before) -> Vec<Place> {
             number(&rows[layer], &mut at);
         }
     }
-    let mut places = vec![Place::default(); before.len()];
+    let mut places = vec![NodePlace::default(); before.len()];
     for (layer, row) in rows.iter().enumerate() {
-        row.iter().enumerate().for_each(|(at, &node)| places[node] = Place { layer, at });
+        row.iter().enumerate().for_each(|(at, &node)| places[node] = NodePlace { layer, at });
     }
     places
 }
 
 /// Sorts a layer by the mean position of neighbours; nodes without any keep theirs.
-fn sort(row: &mut [usize], neighbours: &Before, at: &[f64]) {
+fn sort(row: &mut [usize], neighbours: &NodesBefore, at: &[f64]) {
     let mean = |node: usize| match neighbours[node].len() {
         0 => at[node],
         n => neighbours[node].iter().map(|&other| at[other]).sum::<f64>() / n as f64,

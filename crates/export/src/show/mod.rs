@@ -8,13 +8,13 @@ mod table;
 use std::fmt::Write;
 use std::path::Path;
 
-use program::{OpDesc, Program};
+use program::OpDesc;
 use train::folder::About;
 use train::io::Checkpoints;
 
-use crate::contents::{Contents, HeldForm, HeldVar, NamedProgram};
+use crate::contents::{Contents, HeldForm, HeldVar, NamedProgram, feeds, fetches};
 use crate::error::{Error, Result};
-use table::{Side, Table};
+use table::{ColumnSide, TextTable};
 
 /// Attributes that say nothing of what an op computes.
 const PLUMBING: [&str; 5] = ["op_callstack", "op_device", "op_namescope", "op_role", "op_role_var"];
@@ -36,7 +36,7 @@ pub fn text(path: &Path) -> Result<String> {
         return Contents::read(path).map(|contents| contents_text(path, &contents));
     }
     let complete = checkpoints.complete();
-    let mut table = Table::new(&[("checkpoint", Side::Left), ("", Side::Left)]);
+    let mut table = TextTable::new(&[("checkpoint", ColumnSide::Left), ("", ColumnSide::Left)]);
     for &serial in &serials {
         let is_complete = complete.contains(&serial);
         let state = if is_complete { "complete" } else { "not complete" };
@@ -93,10 +93,10 @@ fn about_text(about: &About) -> String {
 }
 
 fn vars_table(vars: &[HeldVar]) -> String {
-    let (left, right) = (Side::Left, Side::Right);
+    let (left, right) = (ColumnSide::Left, ColumnSide::Right);
     let head =
         [("variable", left), ("type", left), ("shape", left), ("rows", right), ("bytes", right)];
-    let mut table = Table::new(&[&head[..], &[("file", left)]].concat());
+    let mut table = TextTable::new(&[&head[..], &[("file", left)]].concat());
     for var in vars {
         let rows = match var.form {
             HeldForm::Dense => String::new(),
@@ -128,9 +128,9 @@ fn program_text(named: &NamedProgram) -> String {
         if program.blocks().len() > 1 {
             writeln!(text, "block {}, inside {}", block.idx, block.parent).expect("text grows");
         }
-        let (left, right) = (Side::Left, Side::Right);
+        let (left, right) = (ColumnSide::Left, ColumnSide::Right);
         let head = [("#", right), ("op", left), ("inputs", left), ("outputs", left)];
-        let mut table = Table::new(&[&head[..], &[("attributes", left)]].concat());
+        let mut table = TextTable::new(&[&head[..], &[("attributes", left)]].concat());
         for (at, op) in block.ops.iter().enumerate() {
             let (reads, writes) = (ports(&op.inputs), ports(&op.outputs));
             table.row(vec![at.to_string(), op.kind.clone(), reads, writes, attrs(op)]);
@@ -138,26 +138,6 @@ fn program_text(named: &NamedProgram) -> String {
         write!(text, "{table}").expect("text grows");
     }
     text
-}
-
-/// The variables that a saved program is fed, in order.
-pub(crate) fn feeds(program: &Program) -> Vec<String> {
-    by_column(program, "feed", |op| op.output_names("Out"))
-}
-
-/// The variables that are fetched of a saved program, in order.
-pub(crate) fn fetches(program: &Program) -> Vec<String> {
-    by_column(program, "fetch", |op| op.input_names("X"))
-}
-
-fn by_column(program: &Program, kind: &str, vars: impl Fn(&OpDesc) -> &[String]) -> Vec<String> {
-    let mut columns = Vec::new();
-    for op in program.block(0).ops.iter().filter(|op| op.kind == kind) {
-        let column = op.attrs.int("col", 0).unwrap_or(0);
-        columns.extend(vars(op).iter().map(|var| (column, var.clone())));
-    }
-    columns.sort_by_key(|&(column, _)| column);
-    columns.into_iter().map(|(_, var)| var).collect()
 }
 
 fn ports(ports: &[(String, Vec<String>)]) -> String {

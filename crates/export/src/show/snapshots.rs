@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use super::table::{Side, Table};
+use super::table::{ColumnSide, TextTable};
 use super::{counted, grouped};
 use crate::error::{Error, Result};
 
@@ -23,8 +23,8 @@ pub(super) fn text(path: &Path) -> Result<Option<String>> {
     for line in job.lines().skip(1).filter(|&line| line != "end") {
         writeln!(text, "  {line}").expect("text grows");
     }
-    let (left, right) = (Side::Left, Side::Right);
-    let mut table = Table::new(&[("process", left), ("file", left), ("bytes", right)]);
+    let (left, right) = (ColumnSide::Left, ColumnSide::Right);
+    let mut table = TextTable::new(&[("process", left), ("file", left), ("bytes", right)]);
     let mut n_files = 0;
     for process in entries(path)? {
         let folder = path.join(&process);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use program::Program;
 
-use super::layout::{Before, Place, places};
+use super::layout::{NodePlace, NodesBefore, places};
 
 const WIDTH: usize = 170;
 const HEIGHT: usize = 46;
@@ -16,7 +16,7 @@ const NAME_MAX: usize = 24;
 
 /// A box.
 #[derive(Debug)]
-struct Node {
+struct DrawnNode {
     title: String,
     /// The parameters of an op, or the shape of a feed.
     below: String,
@@ -33,11 +33,11 @@ pub(super) fn draw(program: &Program) -> String {
     let widest = lengths.iter().max().copied().unwrap_or(1).max(1);
     let width = widest * (WIDTH + GAP) + GAP;
     let height = n_layers * LAYER + GAP;
-    let x = |place: Place| {
+    let x = |place: NodePlace| {
         let free = (widest - lengths[place.layer]) * (WIDTH + GAP) / 2;
         GAP + free + place.at * (WIDTH + GAP)
     };
-    let y = |place: Place| GAP + place.layer * LAYER;
+    let y = |place: NodePlace| GAP + place.layer * LAYER;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n{STYLE}"
@@ -62,7 +62,7 @@ const STYLE: &str = "<style>path{fill:none;stroke:#888}rect{stroke:#444;rx:6}\
     .op{fill:#e8f0fe}.feed{fill:#e6f4ea}.fetch{fill:#fef7e0}.small{font-size:10px;fill:#555}\
     text{text-anchor:middle}</style>\n";
 
-fn draw_node(svg: &mut String, node: &Node, x: usize, y: usize) {
+fn draw_node(svg: &mut String, node: &DrawnNode, x: usize, y: usize) {
     let middle = x + WIDTH / 2;
     let (first, second) = (y + 19, y + 36);
     let (title, below) = (escaped(&cut(&node.title)), escaped(&cut(&node.below)));
@@ -78,9 +78,9 @@ fn draw_node(svg: &mut String, node: &Node, x: usize, y: usize) {
 }
 
 /// The boxes, and which comes before which.
-fn graph(program: &Program) -> (Vec<Node>, Before) {
+fn graph(program: &Program) -> (Vec<DrawnNode>, NodesBefore) {
     let block = program.block(0);
-    let (mut nodes, mut before): (Vec<Node>, Before) = (Vec::new(), Vec::new());
+    let (mut nodes, mut before): (Vec<DrawnNode>, NodesBefore) = (Vec::new(), Vec::new());
     // The node that wrote a variable last.
     let mut writers: BTreeMap<&str, usize> = BTreeMap::new();
     let shape = |name: &str| {
@@ -98,7 +98,11 @@ fn graph(program: &Program) -> (Vec<Node>, Before) {
                 None if is_kept && op.kind == "feed" => {}
                 None if is_kept => params.push(name),
                 None => {
-                    nodes.push(Node { title: name.to_string(), below: shape(name), class: "feed" });
+                    nodes.push(DrawnNode {
+                        title: name.to_string(),
+                        below: shape(name),
+                        class: "feed",
+                    });
                     before.push(Vec::new());
                     writers.insert(name, nodes.len() - 1);
                     edges.push(nodes.len() - 1);
@@ -110,13 +114,13 @@ fn graph(program: &Program) -> (Vec<Node>, Before) {
         let node = match op.kind.as_str() {
             "feed" => {
                 let name = op.writes().next().unwrap_or("feed");
-                Node { title: name.to_string(), below: shape(name), class: "feed" }
+                DrawnNode { title: name.to_string(), below: shape(name), class: "feed" }
             }
             "fetch" => {
                 let name = op.reads().next().unwrap_or("fetch");
-                Node { title: name.to_string(), below: shape(name), class: "fetch" }
+                DrawnNode { title: name.to_string(), below: shape(name), class: "fetch" }
             }
-            kind => Node { title: kind.to_string(), below: params.join(", "), class: "op" },
+            kind => DrawnNode { title: kind.to_string(), below: params.join(", "), class: "op" },
         };
         nodes.push(node);
         before.push(edges);

@@ -4,20 +4,20 @@ use std::fmt;
 
 /// Where the text of a column begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum ColumnSide {
     Left,
     Right,
 }
 
 /// Rows of cells, shown in columns of equal width.
 #[derive(Debug)]
-pub(super) struct Table {
-    sides: Vec<Side>,
+pub(super) struct TextTable {
+    sides: Vec<ColumnSide>,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
-    pub(super) fn new(head: &[(&str, Side)]) -> Self {
+impl TextTable {
+    pub(super) fn new(head: &[(&str, ColumnSide)]) -> Self {
         let titles = head.iter().map(|(title, _)| title.to_string()).collect();
         Self { sides: head.iter().map(|&(_, side)| side).collect(), rows: vec![titles] }
     }
@@ -28,7 +28,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for TextTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |column: usize| {
             let cells = self.rows.iter().map(|row| row[column].chars().count());
@@ -40,8 +40,8 @@ impl fmt::Display for Table {
             for ((cell, &width), side) in row.iter().zip(&widths).zip(&self.sides) {
                 let blanks = " ".repeat(width - cell.chars().count());
                 match side {
-                    Side::Left => line.extend([cell.as_str(), &blanks, "  "]),
-                    Side::Right => line.extend([&blanks, cell.as_str(), "  "]),
+                    ColumnSide::Left => line.extend([cell.as_str(), &blanks, "  "]),
+                    ColumnSide::Right => line.extend([&blanks, cell.as_str(), "  "]),
                 }
             }
             writeln!(f, "{}", line.trim_end())?;
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let mut table = Table::new(&[("name", Side::Left), ("n", Side::Right)]);
+        let mut table = TextTable::new(&[("name", ColumnSide::Left), ("n", ColumnSide::Right)]);
         table.row(vec!["é".to_string(), "10".to_string()]);
         assert_eq!(table.to_string(), "name   n\né     10\n");
     }
