@@ -20,7 +20,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ps", &["tensor"]),
     ("train", &["tensor", "program", "data", "ps"]),
     ("fleet", &["tensor", "program", "data", "ps", "train"]),
-    ("python", &["tensor", "program", "data", "ps", "train", "fleet"]),
+    ("export", &["tensor", "program", "train"]),
+    ("python", &["tensor", "program", "data", "ps", "train", "fleet", "export"]),
     ("testing", &["tensor", "program", "data", "ps", "train", "fleet"]),
 ];
 
