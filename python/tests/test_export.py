@@ -12,6 +12,7 @@ import pytest
 import paddlewheel
 import paddlewheel.fluid as fluid
 from paddlewheel import _core
+from test_sparse_embedding import run_job
 
 L = fluid.layers
 
@@ -267,6 +268,30 @@ def test_rows_go_into_a_scope(tmp_path):
     assert paddlewheel.import_rows(fluid.global_scope(), "emb", tmp_path / "new.safetensors") == (2, 0)
     table = np.array(fluid.global_scope().find_var("emb").get_tensor())
     assert (table[3] == 3.0).all() and (table[1] == 1.0).all()
+
+
+def test_a_table_by_rows_is_shown_exported_and_imported_into(tmp_path):
+    numpy_side = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed (make test installs it)")
+    said = run_job(tmp_path, "sync", "None", 2)
+    assert said["rows"] == [4.0]
+    folder = tmp_path / "model"
+    text = paddlewheel.show(folder)
+    assert re.search(r"^table +float32 +\[1099511627776, 8\] +4 +160 +__lookup_table__/table_0of2 … \(2 parts\)$", text, re.M), text
+    assert re.search(r"^saved: \w+, after step \d+, sync mode, 2 servers$", text, re.M), text
+    held = numpy_side.load_file(paddlewheel.export(folder, "safetensors"))
+    assert held["table.ids"].tolist() == [3, 99, 2**20, 2**40 - 1]
+    assert held["table.rows"].shape == (4, 8)
+    new = {"table.ids": np.array([3, 12345], "int64"), "table.rows": np.full((2, 8), 7.0, "float32")}
+    numpy_side.save_file(new, tmp_path / "new.safetensors")
+    assert paddlewheel.import_rows(folder, "table", tmp_path / "new.safetensors") == (1, 1)
+    held = numpy_side.load_file(paddlewheel.export(folder, "safetensors", force=True))
+    assert held["table.ids"].tolist() == [3, 99, 12345, 2**20, 2**40 - 1]
+    assert (held["table.rows"][[0, 2]] == 7.0).all()
+    # Two servers load what is one part now; row 3 counts as 7 in the first step.
+    said = run_job(tmp_path, "sync", "None", 1, "model")
+    others = held["table.rows"][[1, 3, 4]]
+    assert said["rows"] == [5.0]
+    assert said["loss"][0] == pytest.approx((7.0 * 8 + others.sum()) / 32, abs=1e-5)
 
 
 def write_rows(path, ids, values):
