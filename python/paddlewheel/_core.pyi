@@ -908,6 +908,17 @@ def default_startup_program() -> Program:
 def did_you_mean(name: str, known: Any) -> Any:
     """` Did you mean …?` with the nearest of the known names; empty if none is near."""
 
+def export(
+    dirname: Any,
+    to: Any,
+    out: Any = None,
+    force: bool = False,
+    table: Any = None,
+    one_id: bool = False,
+    table_bytes_max: Any = ...,
+) -> Any:
+    """Writes what a saved folder holds as `onnx`, `safetensors` or `parquet`; returns where it is."""
+
 class fleet:
     class Fleet:
         """A process of a job with parameter servers."""
@@ -1049,6 +1060,9 @@ def get_op_attrs_default_value(kind: Any) -> Any:
 
 def global_scope() -> Scope:
     """The scope that programs run in unless another is given."""
+
+def import_rows(target: Any, table: Any, file: Any) -> Any:
+    """Puts the rows of a Parquet or safetensors file into a table of a saved folder or of a scope; returns how many rows were replaced, and how many were added."""
 
 class io:
     class Checkpoints:
@@ -2730,8 +2744,14 @@ class optimizer:
 def program_job(program: Any) -> Any:
     """What a program remembers of its job; `None` if it was not transpiled."""
 
+def run_folder_command(arguments: Any) -> Any:
+    """Runs `paddlewheel show`, `export` or `import`; returns what to print."""
+
 def run_reader(words: Any) -> Any:
     """Reads standard input with a reader of ours and writes counted slots to standard output."""
+
+def show(dirname: Any) -> Any:
+    """What a saved folder holds, as text."""
 
 def slice_shape(shape: Any, n_servers: Any, min_block_size: Any = ...) -> Any:
     """How a variable is cut: (block, offset, elements) of each block."""

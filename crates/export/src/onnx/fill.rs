@@ -59,8 +59,17 @@ pub(super) fn fill_constant_batch_size_like(c: &mut Convert<'_>) -> Result<()> {
     let sizes = c.node("Shape", &[&input], Vec::new());
     let place = c.graph.ints(&[from]);
     let size = c.node("Gather", &[&sizes, &place], int("axis", 0));
-    let (before, after) = (c.graph.ints(&shape[..to as usize]), c.graph.ints(after));
-    let shape = c.node("Concat", &[&before, &size, &after], int("axis", 0));
+    let mut parts = Vec::new();
+    for (sizes, is_batch) in [(&shape[..to as usize], false), (&[], true), (after, false)] {
+        // A list without numbers is no constant that all readers take.
+        match (is_batch, sizes.is_empty()) {
+            (true, _) => parts.push(size.clone()),
+            (false, true) => {}
+            (false, false) => parts.push(c.graph.ints(sizes)),
+        }
+    }
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let shape = c.node("Concat", &parts, int("axis", 0));
     filled(c, value, &shape)
 }
 

@@ -75,26 +75,31 @@ impl OnnxGraph {
 
     /// One number of a type.
     pub(super) fn scalar(&mut self, dtype: DType, number: f64) -> String {
-        self.constant("number", number_of(dtype, number, Shape::new(&[])))
+        self.add("number", number_of(dtype, number, Shape::from([1])), true)
     }
 
     /// A constant. Equal small ones are kept once.
     pub(super) fn constant(&mut self, stem: &str, value: Tensor) -> String {
+        self.add(stem, value, false)
+    }
+
+    fn add(&mut self, stem: &str, value: Tensor, is_scalar: bool) -> String {
         let known = self.file.constants.iter().find(|known| {
-            known.name.starts_with(stem) && known.value.len() < 64 && known.value == value
+            let is_alike = known.is_scalar == is_scalar && known.name.starts_with(stem);
+            is_alike && known.value.len() < 64 && known.value == value
         });
         if let Some(known) = known {
             return known.name.clone();
         }
         let name = self.fresh(stem);
-        self.file.constants.push(OnnxConstant { name: name.clone(), value });
+        self.file.constants.push(OnnxConstant { name: name.clone(), value, is_scalar });
         name
     }
 
     /// The numbers of a variable, under its name.
     pub(super) fn parameter(&mut self, var: &str, value: Tensor) -> String {
         let name = self.name_for(var);
-        self.file.constants.push(OnnxConstant { name: name.clone(), value });
+        self.file.constants.push(OnnxConstant { name: name.clone(), value, is_scalar: false });
         self.set(var, name.clone());
         name
     }

@@ -1,6 +1,6 @@
 //! Normalisation, and dropout, as they are when nothing is trained.
 
-use tensor::{Shape, Tensor};
+use tensor::Shape;
 
 use super::convert::{CUT, Convert, int};
 use super::graph::number_of;
@@ -114,6 +114,6 @@ pub(super) fn dropout(c: &mut Convert<'_>) -> Result<()> {
     if keeps || p == 0.0 {
         return c.out("Out", "Identity", &[&x], Vec::new());
     }
-    let stays = c.graph.constant("number", Tensor::full(Shape::new(&[]), 1.0 - p));
+    let stays = c.number("X", f64::from(1.0 - p))?;
     c.out("Out", "Mul", &[&x, &stays], Vec::new())
 }

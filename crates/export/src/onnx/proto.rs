@@ -56,6 +56,8 @@ pub(super) struct ValueInfo {
 pub(super) struct OnnxConstant {
     pub(super) name: String,
     pub(super) value: Tensor,
+    /// It is one number without dimensions, which our tensors cannot be.
+    pub(super) is_scalar: bool,
 }
 
 /// A text that is kept with the model.
@@ -136,7 +138,8 @@ impl OnnxConstant {
     /// All but the numbers, which come last.
     fn head(&self) -> Vec<u8> {
         let mut out = WireWriter::default();
-        self.value.dims().iter().for_each(|&dim| out.int(1, dim as i64));
+        let dims = if self.is_scalar { &[] } else { self.value.dims() };
+        dims.iter().for_each(|&dim| out.int(1, dim as i64));
         out.int(2, type_code(self.value.dtype()));
         out.bytes(8, self.name.as_bytes());
         [out.finish(&[]), length_head(9, self.value.bytes().len() as u64)].concat()
