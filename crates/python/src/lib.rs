@@ -29,6 +29,7 @@ mod nets;
 mod op;
 mod optimizer;
 mod parallel;
+mod quality;
 mod signals;
 mod site;
 mod tensor;

@@ -277,6 +277,9 @@ pub enum Error {
     #[error("{what} must be between 0 and 1, got {value}")]
     NotAProbability { what: &'static str, value: f64 },
 
+    #[error("a label must be 0 or 1, got {value}")]
+    NotALabel { value: f64 },
+
     #[error("{what} has {found} elements, {expected} are needed")]
     MetricLength { what: &'static str, expected: usize, found: usize },
 

@@ -235,6 +235,13 @@ impl PyFleet {
         self.wait(py, |fleet| fleet.all_reduce_worker(&numbers, how))
     }
 
+    /// The samples of all trainers, in the order of their ranks.
+    fn global_samples(&self, py: Python<'_>, own: &PyScoredSamples) -> PyResult<PyScoredSamples> {
+        let own = own.0.lock().even_if_poisoned().clone();
+        let all = self.wait(py, |fleet| fleet.global_samples(&own))?;
+        Ok(PyScoredSamples(Mutex::new(all)))
+    }
+
     /// The area under the ROC curve over the samples of all trainers, and how many there are; of
     /// two variables that hold histograms.
     fn global_auc(
