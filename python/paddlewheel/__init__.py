@@ -7,6 +7,7 @@ from . import fluid
 from . import distributed
 from . import compat, version
 from . import v2
+from . import metrics
 from ._core import export, import_rows, show
 
 #: The version of Fluid whose behaviour this package has; scripts compare it.

@@ -186,3 +186,44 @@ fn read_tensor(entry: &Json, numbers: &[u8]) -> Option<Tensor> {
     let shape = Shape::from_dims(&dims).ok()?;
     Tensor::from_bytes(dtype, shape, bytes).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of two rows.
+    fn example() -> Vec<u8> {
+        let text = json!({
+            "t.ids": {"dtype": "I64", "shape": [2], "data_offsets": [0, 16]},
+            "t.rows": {"dtype": "F32", "shape": [2, 1], "data_offsets": [16, 24]},
+        });
+        let text = text.to_string().into_bytes();
+        let numbers = [7i64.to_le_bytes(), 9i64.to_le_bytes()].concat();
+        let rows = [1.5f32.to_le_bytes(), 2.5f32.to_le_bytes()].concat();
+        [&(text.len() as u64).to_le_bytes()[..], &text, &numbers, &rows].concat()
+    }
+
+    #[test]
+    fn damaged_files_are_errors_and_never_panics() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.safetensors");
+        let good = example();
+        fs::write(&path, &good).unwrap();
+        let rows = safetensors_rows(&path, "t").unwrap();
+        assert_eq!((rows.ids, rows.value.data::<f32>().unwrap()), (vec![7, 9], &[1.5, 2.5][..]));
+        for n in 0..good.len() {
+            fs::write(&path, &good[..n]).unwrap();
+            let cut = safetensors_rows(&path, "t");
+            assert!(matches!(cut, Err(Error::BadFile { .. })), "{n}: {cut:?}");
+        }
+        for at in 0..good.len() {
+            for bit in [1, 0x40, 0x80] {
+                let mut bytes = good.clone();
+                bytes[at] ^= bit;
+                fs::write(&path, &bytes).unwrap();
+                // Other ids and numbers are fine; all else is an error.
+                let _ = safetensors_rows(&path, "t");
+            }
+        }
+    }
+}
