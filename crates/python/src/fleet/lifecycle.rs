@@ -25,6 +25,7 @@ use crate::cluster::{cluster, raised_in_wait, tell};
 use crate::error::from_fleet;
 use crate::fit;
 use crate::framework::program::PyProgram;
+use crate::quality::PyScoredSamples;
 use crate::signals::{Raised, signalled, taken};
 use crate::tensor::PyScope;
 use crate::transpile::{dispatched, read_config};
