@@ -5,7 +5,10 @@
     metrics.all_trainers(samples).quality()                                 # or samples.quality() alone
 """
 
-from ._core.metrics import Quality, ScoredSamples
+from . import _core
+
+Quality = _core.metrics.Quality
+ScoredSamples = _core.metrics.ScoredSamples
 
 
 def quality(preds, labels, users=None, slices=None):

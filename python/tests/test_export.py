@@ -11,10 +11,12 @@ import pytest
 
 import paddlewheel
 import paddlewheel.fluid as fluid
+from conftest import HERE
 from paddlewheel import _core
 from test_sparse_embedding import run_job
 
 L = fluid.layers
+GOLDEN = os.path.join(HERE, "..", "..", "crates", "testing", "golden", "files")
 
 
 def rows(n, seed=3):
@@ -140,6 +142,16 @@ def test_sequences_of_one_id_go_to_onnx_if_that_is_said(tmp_path):
     ones = [[1] * 5]
     feed = {n: a if n == "dense" else fluid.create_lod_tensor(a, ones, fluid.CPUPlace()) for n, a in FEED.items()}
     np.testing.assert_allclose(in_onnx(path, FEED), predicted(tmp_path / "model", feed), atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["inference", "inference_combined"])
+def test_a_model_of_the_real_fluid_goes_to_onnx(tmp_path, form):
+    folder = os.path.join(GOLDEN, "ctr", form)
+    path = paddlewheel.export(folder, "onnx", out=tmp_path / "model.onnx", one_id=True)
+    feed = {"C1": np.array([[3], [0], [19]], "int64"), "dense_input": rows(3)[:, :3]}
+    ours = dict(feed, C1=fluid.create_lod_tensor(feed["C1"], [[1, 1, 1]], fluid.CPUPlace()))
+    names = {} if form == "inference" else {"model_filename": "model.bin", "params_filename": "params.bin"}
+    np.testing.assert_allclose(in_onnx(path, feed), predicted(folder, ours, **names), atol=1e-6)
 
 
 def test_large_tables_are_inputs_after_the_look_up(tmp_path):
