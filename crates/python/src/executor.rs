@@ -68,6 +68,9 @@ impl Runner {
 /// Batches, samples, seconds, and the seconds that each thread waited for data.
 type PassCounts = (u64, u64, f64, Vec<f64>);
 
+/// The counts of a pass, what was fetched by name, and its AUC.
+type PassParts = (PassCounts, Vec<String>, Py<PyList>, Option<f64>);
+
 #[pymethods]
 impl PyExecutor {
     #[new]
@@ -154,7 +157,7 @@ impl PyExecutor {
         debug: bool,
         fetch_handler: Option<Bound<'_, PyAny>>,
         infers: bool,
-    ) -> PyResult<(PassCounts, Vec<String>, Py<PyList>, Option<f64>)> {
+    ) -> PyResult<PassParts> {
         if self.closed.load(Ordering::Relaxed) {
             return Err(PyRuntimeError::new_err("Attempted to use a closed Executor"));
         }
