@@ -941,6 +941,8 @@ class fleet:
             """The area under the ROC curve over the samples of all trainers, and how many there are; of two variables that hold histograms."""
         def global_metrics(self, scope: Scope, histograms: Any, sums: Any) -> Any:
             """Figures of a click-through model over the samples of all trainers, of two histograms and the six sums of `ctr_metric_bundle`: auc, bucket error, mae, rmse, actual and predicted ctr, copc, mean q value, number of samples."""
+        def global_samples(self, own: Any) -> Any:
+            """The samples of all trainers, in the order of their ranks."""
         def init_server(self, scope: Scope, model_dir: Any = None, missing: Any = None) -> Any:
             """Fills this server's parameters, with `missing="init"` from what fits of a model; what that is, is printed."""
         def init_worker(self) -> Any:
@@ -2577,6 +2579,29 @@ class metrics:
             """The mean distance and the share of wrong sequences; None before there is a sequence."""
         def update(self, distances: Any, seq_num: Any) -> Any:
             """Adds the distances of a batch."""
+    class Quality:
+        """How good predictions are."""
+        auc: Any
+        clicks: Any
+        gauc: Any
+        log_loss: Any
+        normalised_entropy: Any
+        pcoc: Any
+        predicted: Any
+        samples: Any
+        users: Any
+    class ScoredSamples:
+        """Predictions with what came of them, batch after batch."""
+        def __init__(self) -> None: ...
+        def __len__(self) -> int: ...
+        def by_slice(self) -> Any:
+            """How good the predictions of each slice are."""
+        def quality(self) -> Any:
+            """How good all predictions are."""
+        def reset(self) -> Any:
+            """Forgets all samples."""
+        def update(self, preds: Any, labels: Any, users: Any = None, slices: Any = None) -> Any:
+            """Adds a batch."""
     class WeightedMean:
         """A weighted mean of numbers or arrays."""
         def __init__(self) -> None: ...

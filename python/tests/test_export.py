@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import xml.dom.minidom
@@ -294,16 +295,32 @@ def test_a_table_by_rows_is_shown_exported_and_imported_into(tmp_path):
     assert held["table.rows"].shape == (4, 8)
     new = {"table.ids": np.array([3, 12345], "int64"), "table.rows": np.full((2, 8), 7.0, "float32")}
     numpy_side.save_file(new, tmp_path / "new.safetensors")
-    assert paddlewheel.import_rows(folder, "table", tmp_path / "new.safetensors") == (1, 1)
-    held = numpy_side.load_file(paddlewheel.export(folder, "safetensors", force=True))
-    assert held["table.ids"].tolist() == [3, 99, 12345, 2**20, 2**40 - 1]
-    assert (held["table.rows"][[0, 2]] == 7.0).all()
+    with pytest.raises(ValueError, match="has the row 12345, .* the state `table_moment_0` of its optimizer"):
+        paddlewheel.import_rows(folder, "table", tmp_path / "new.safetensors")
+    numpy_side.save_file({name: value[:1] for name, value in new.items()}, tmp_path / "old.safetensors")
+    assert paddlewheel.import_rows(folder, "table", tmp_path / "old.safetensors") == (1, 0)
     # Two servers load what is one part now; row 3 counts as 7 in the first step.
     os.mkdir(tmp_path / "again")
     said = run_job(tmp_path / "again", "sync", "None", 1, str(folder))
-    others = held["table.rows"][[1, 3, 4]]
-    assert said["rows"] == [5.0]
-    assert said["loss"][0] == pytest.approx((7.0 * 8 + others.sum()) / 32, abs=1e-5)
+    assert said["rows"] == [4.0]
+    assert said["loss"][0] == pytest.approx((7.0 * 8 + held["table.rows"][1:].sum()) / 32, abs=1e-5)
+
+
+def test_rows_are_added_to_a_table_without_states(tmp_path):
+    numpy_side = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed (make test installs it)")
+    run_job(tmp_path, "sync", "None", 2)
+    folder = tmp_path / "model"
+    for name in os.listdir(folder / "__lookup_table__"):
+        if name.startswith("table_moment"):
+            os.remove(folder / "__lookup_table__" / name)
+    shutil.rmtree(folder / ".paddlewheel")
+    new = {"ids": np.array([3, 12345], "int64"), "rows": np.full((2, 8), 7.0, "float32")}
+    numpy_side.save_file(new, tmp_path / "new.safetensors")
+    assert paddlewheel.import_rows(folder, "table", tmp_path / "new.safetensors") == (1, 1)
+    held = numpy_side.load_file(paddlewheel.export(folder, "safetensors"))
+    assert held["table.ids"].tolist() == [3, 99, 12345, 2**20, 2**40 - 1]
+    assert (held["table.rows"][[0, 2]] == 7.0).all() and not (held["table.rows"][[1, 3, 4]] == 7.0).any()
+    assert sorted(os.listdir(folder / "__lookup_table__")) == ["table_0of1", "table_parts"]
 
 
 def write_rows(path, ids, values):

@@ -98,6 +98,13 @@ pub enum Error {
     #[error("{} has the id {id}, and `{table}` has ids from 0 to {}", path.display(), height - 1)]
     IdRange { path: PathBuf, table: String, id: i64, height: i64 },
 
+    #[error(
+        "{} has the row {id}, which `{table}` does not have, and the state `{state}` of its optimizer would not \
+         have it either: import into a model without states (save_inference_model), or only rows that exist",
+        path.display()
+    )]
+    StateLacksRow { path: PathBuf, table: String, state: String, id: i64 },
+
     #[error("{} has a missing value: {place}", path.display())]
     MissingValue { path: PathBuf, place: String },
 

@@ -45,6 +45,7 @@ pub fn import_rows(dir: &Path, table: &str, file: &Path) -> Result<Imported> {
     rows.fits(&target)?;
     let (value, imported) = match contents.value(var)? {
         Value::Rows(old) => {
+            check_states(&contents, var, &rows, &old)?;
             let (merged, imported) = rows.merge(&old)?;
             (Value::Rows(merged), imported)
         }
@@ -59,6 +60,24 @@ pub fn import_rows(dir: &Path, table: &str, file: &Path) -> Result<Imported> {
     };
     save(&contents, var, &value)?;
     Ok(imported)
+}
+
+/// The states of an optimizer have the rows of their table, and nobody knows how new ones would begin.
+fn check_states(contents: &Contents, var: &HeldVar, rows: &NewRows, old: &Rows) -> Result<()> {
+    let prefix = format!("{}_", var.name);
+    let is_state = |other: &&HeldVar| {
+        matches!(other.form, HeldForm::Rows(_)) && other.name.starts_with(&prefix)
+    };
+    let Some(state) = contents.vars.iter().find(is_state) else { return Ok(()) };
+    // Rows of a folder are in order of their ids.
+    let is_new = |id: &&i64| old.ids.binary_search(id).is_err();
+    match rows.ids.iter().find(is_new) {
+        Some(&id) => {
+            let (path, table) = (rows.path.clone(), var.name.clone());
+            Err(Error::StateLacksRow { path, table, state: state.name.clone(), id })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Writes the new value of a variable where the old one is.

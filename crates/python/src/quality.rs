@@ -14,14 +14,23 @@ use crate::error::from_train;
 /// How good predictions are.
 #[pyclass(name = "Quality", module = "paddlewheel._core", frozen, get_all)]
 pub(crate) struct PyQuality {
+    /// How many samples there are.
     samples: u64,
+    /// How many of them have the label 1.
     clicks: u64,
+    /// The sum of the predictions.
     predicted: f64,
+    /// The area under the ROC curve; None while one of the classes is absent.
     auc: Option<f64>,
+    /// The mean of the areas of users, weighted by their samples; None without a user that has both classes.
     gauc: Option<f64>,
+    /// How many users have both classes.
     users: u64,
+    /// The mean of the negative logarithms of what was predicted for what happened.
     log_loss: f64,
+    /// The log loss over that of predicting the mean; None while one of the classes is absent.
     normalised_entropy: Option<f64>,
+    /// Predicted clicks over observed clicks; None without a click.
     pcoc: Option<f64>,
 }
 
