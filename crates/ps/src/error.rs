@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use crate::collective::Failure;
 use crate::endpoint::Endpoint;
 use crate::recovery::{NoCommonCut, TermState};
 use crate::refusal::Refusal;
@@ -93,6 +94,14 @@ pub enum Error {
         /// The cuts of each.
         cuts: NoCommonCut,
     },
+
+    /// Trainers that exchange with each other cannot go on.
+    #[error(transparent)]
+    Trainers(#[from] Failure),
+
+    /// The waiting thread was told to stop.
+    #[error("interrupted while waiting for other trainers")]
+    Stopped,
 
     /// The server said no.
     #[error("server {endpoint}: {refusal}")]

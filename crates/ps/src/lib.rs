@@ -1,6 +1,7 @@
 //! The parameter server: knows tables and keys, never a program.
 
 pub mod codec;
+pub mod collective;
 mod endpoint;
 mod error;
 pub mod frame;

@@ -5,6 +5,7 @@
 
 mod arrivals;
 mod aside;
+mod collective;
 mod communicator;
 mod completing;
 mod cuts;
@@ -37,6 +38,7 @@ use tensor::{EvenIfPoisoned, Tensor, Value};
 
 pub use communicator::CommunicatorConfig;
 pub(crate) use events::ScriptEvent;
+pub(crate) use collective::{Exchanging, program_sum};
 pub(crate) use fetch::Fetch;
 pub use in_flight::Staleness;
 pub(crate) use prefetch::Prefetch;
@@ -46,6 +48,7 @@ pub(crate) use saving::{SavedPart, Saving};
 pub(crate) use session::Session;
 pub use trade::Peers;
 
+use collective::Joined;
 use communicator::{Communicator, StepSender};
 use geo::Geo;
 use in_flight::Seen;
@@ -90,6 +93,8 @@ struct Inner {
     communicator: Mutex<Option<Communicator>>,
     geo: Mutex<Geo>,
     recovery: Recovery,
+    /// The trainers that this one exchanges with, where there are no servers.
+    trainers: Mutex<Option<Joined>>,
 }
 
 struct ClusterState {
@@ -194,6 +199,7 @@ impl Cluster {
             communicator: Mutex::default(),
             geo: Mutex::default(),
             recovery: Recovery::default(),
+            trainers: Mutex::default(),
         }))
     }
 

@@ -15,7 +15,7 @@ use crate::executor::plan::{Plan, Planned, Replacement, Uses};
 /// a product writes. The order of sends stays as it is.
 pub(super) fn sink_sends(plan: &mut Plan) {
     let is_sending =
-        |planned: &Planned| matches!(planned.desc.kind.as_str(), "send" | "split_byref");
+        |planned: &Planned| matches!(planned.desc.kind.as_str(), "send" | "split_byref" | "c_allreduce_sum");
     let mut at = 0;
     while at < plan.ops.len() {
         let first = at;

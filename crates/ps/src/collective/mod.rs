@@ -1,0 +1,21 @@
+//! Trainers that exchange values with each other, without servers.
+//!
+//! Every trainer speaks to every other. An exchange has a number, which is the same on all trainers
+//! because all run the same ops in the same order. Sums are made in the order of ranks, so every
+//! trainer gets the same bits. State machines only: [`crate::tcp::Mesh`] drives them with sockets.
+
+mod chunk;
+mod exchange;
+mod exchanges;
+mod failure;
+mod message;
+mod reduce;
+mod terms;
+
+pub use chunk::{CHUNK_BYTES, WHOLE_BYTES_MAX};
+pub use exchange::Outcome;
+pub use exchanges::{Exchanges, Outgoing};
+pub use failure::Failure;
+pub use message::{Greeting, Part, PartKind, Payload, PeerMessage};
+pub use reduce::Reduction;
+pub use terms::{Collective, Terms};
