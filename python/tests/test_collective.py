@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 
+import numpy
 import pytest
 
 from clusters import Cluster, free_endpoints
@@ -167,6 +168,22 @@ def test_all_go_on_from_a_checkpoint(cluster):
         assert parameters(log)[-1] == whole[-1]
 
 
+def test_the_launcher_starts_all_again(cluster):
+    """One dies, so all end; the launcher starts them again, and they go on from the checkpoint."""
+    start(cluster, free_endpoints(2), "grad_allreduce", "--steps", "8")
+    whole = parameters(cluster.expect("t0"))
+    cluster.expect("t1")
+    launch = ["-m", "paddle.distributed.launch", "--nproc_per_node", "2", "--max_restarts", "3"]
+    arguments = ["--steps", "8", "--pause", "0.3", "--save", str(cluster.folder / "points")]
+    cluster.start("launcher", *launch, SCRIPT, "grad_allreduce", *arguments)
+    cluster.wait_for("launcher", "step 2 ")
+    victim = re.search(r"process (\d+) of trainer 1", cluster.log("launcher")).group(1)
+    os.kill(int(victim), signal.SIGKILL)
+    log = cluster.expect("launcher")
+    assert "is gone" in log and len(re.findall("begins with step [1-9]", log)) == 2, log
+    assert parameters(log)[-2:] == whole[-1:] * 2
+
+
 def transpile(mode, collective_mode=None, trainers="127.0.0.1:1,127.0.0.1:2", **more):
     config = fluid.DistributeTranspilerConfig()
     config.mode, config.collective_mode = mode, collective_mode
@@ -201,7 +218,7 @@ def test_the_main_program_needs_the_startup_program():
     transpile("nccl2")
     exe = fluid.ParallelExecutor(False, loss.name, num_trainers=2, trainer_id=0)
     with pytest.raises(fluid.core.EnforceNotMet, match="has met no other trainers"):
-        exe.run([loss.name], feed={"x": [[1.0, 2.0, 3.0]]})
+        exe.run([loss.name], feed={"x": numpy.ones((1, 3), "float32")})
 
 
 def test_layers_add_ops():

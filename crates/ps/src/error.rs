@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use crate::collective::Failure;
 use crate::endpoint::Endpoint;
+use crate::failure::Failure;
 use crate::recovery::{NoCommonCut, TermState};
 use crate::refusal::Refusal;
 

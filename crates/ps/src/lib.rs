@@ -4,6 +4,7 @@ pub mod codec;
 pub mod collective;
 mod endpoint;
 mod error;
+mod failure;
 pub mod frame;
 mod ids;
 pub mod lines;

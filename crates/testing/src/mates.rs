@@ -29,6 +29,14 @@ pub struct Mates {
     pub n_steps: usize,
 }
 
+/// One of them.
+struct Mate {
+    me: usize,
+    endpoints: String,
+    net: Net,
+    loss: Var,
+}
+
 /// What a trainer left behind.
 #[derive(Debug)]
 pub struct Trained {
@@ -58,7 +66,10 @@ impl Mates {
         thread::scope(|scope| {
             let start = |me: usize| {
                 let endpoints = endpoints.clone();
-                scope.spawn(move || self.train_one(me, &endpoints, net(me), feed))
+                scope.spawn(move || {
+                    let (net, loss) = net(me);
+                    self.train_one(Mate { me, endpoints, net, loss }, feed)
+                })
             };
             let threads: Vec<_> = (0..self.n_trainers).map(start).collect();
             let join = |thread: thread::ScopedJoinHandle<'_, _>| match thread.join() {
@@ -71,12 +82,11 @@ impl Mates {
 
     fn train_one(
         &self,
-        me: usize,
-        endpoints: &str,
-        (mut net, loss): (Net, Var),
+        mate: Mate,
         feed: &(impl Fn(usize, usize) -> Feed + Sync),
     ) -> Result<Trained> {
-        let job = CollectiveJob::new(me as i64, endpoints);
+        let Mate { me, endpoints, mut net, loss } = mate;
+        let job = CollectiveJob::new(me as i64, &endpoints);
         let mut names = UniqueNames::default();
         transpile_collective(&mut net.main, &mut net.startup, self.mode, &job, &mut names)?;
         let patience = Patience { connect_ms: 20_000, answer_ms: 20_000, ..Patience::default() };

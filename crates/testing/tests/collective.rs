@@ -35,7 +35,8 @@ fn plain(attr: &Attr) -> Json {
         Attr::Int(value) => json!(value),
         Attr::Float(value) => json!(f64::from(*value)),
         Attr::Str(value) => json!(value),
-        Attr::Bool(value) => json!(value),
+        // The wheel does not know the op that has it, and keeps a number.
+        Attr::Bool(value) => json!(u8::from(*value)),
         Attr::Ints(values) => json!(values),
         Attr::Longs(values) => json!(values),
         Attr::Strs(values) => json!(values),
@@ -61,7 +62,9 @@ fn compare(what: &str, program: &Program, golden: &Json) {
     let block = program.block(0);
     let kinds: Vec<&str> = block.ops.iter().map(|op| op.kind.as_str()).collect();
     assert_eq!(json!(kinds), golden["op_types"][0], "{what}: ops");
-    for (at, (op, like)) in block.ops.iter().zip(golden["blocks"][0]["ops"].as_array().unwrap()).enumerate() {
+    for (at, (op, like)) in
+        block.ops.iter().zip(golden["blocks"][0]["ops"].as_array().unwrap()).enumerate()
+    {
         let what = format!("{what}: op {at}, {}", op.kind);
         assert_eq!(json!(op.role()), like["role"], "{what}: role");
         assert_eq!(ports(&op.inputs), like["in"], "{what}: inputs");
@@ -76,11 +79,15 @@ fn compare(what: &str, program: &Program, golden: &Json) {
         }
     }
     let expected = golden["blocks"][0]["vars"].as_object().unwrap();
-    let actual: BTreeMap<&str, Json> = block.vars().iter().map(|var| {
-        let kind = var.meta.kind;
-        let dims = if kind.has_tensor() { json!(var.meta.dims) } else { Json::Null };
-        (var.name.as_str(), json!([kind.name(), dims, var.persistable]))
-    }).collect();
+    let actual: BTreeMap<&str, Json> = block
+        .vars()
+        .iter()
+        .map(|var| {
+            let kind = var.meta.kind;
+            let dims = if kind.has_tensor() { json!(var.meta.dims) } else { Json::Null };
+            (var.name.as_str(), json!([kind.name(), dims, var.persistable]))
+        })
+        .collect();
     for name in expected.keys().map(String::as_str).chain(actual.keys().copied()) {
         assert_eq!(actual.get(name), expected.get(name), "{what}: variable {name}");
     }
@@ -89,7 +96,10 @@ fn compare(what: &str, program: &Program, golden: &Json) {
 fn job(case: &Json) -> CollectiveJob {
     let n_rings = case["nccl_comm_num"].as_u64().unwrap_or(1) as usize;
     let endpoints = strings(&case["endpoints"]).join(",");
-    CollectiveJob { n_rings, ..CollectiveJob::new(case["trainer_id"].as_i64().unwrap(), &endpoints) }
+    CollectiveJob {
+        n_rings,
+        ..CollectiveJob::new(case["trainer_id"].as_i64().unwrap(), &endpoints)
+    }
 }
 
 #[test]
@@ -103,8 +113,14 @@ fn programs_are_fluids_op_by_op() {
         );
         let (mut net, _) = nets::build(case).unwrap();
         let mut names = UniqueNames::default();
-        transpile_collective(&mut net.main, &mut net.startup, mode.unwrap(), &job(case), &mut names)
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        transpile_collective(
+            &mut net.main,
+            &mut net.startup,
+            mode.unwrap(),
+            &job(case),
+            &mut names,
+        )
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
         compare(&format!("{name} main"), &net.main, &file["main"]);
         compare(&format!("{name} startup"), &net.startup, &file["startup"]);
     }
@@ -147,10 +163,14 @@ fn follows_fluid(name: &str) {
     case["net"]["tanh"] = true.into();
     case["net"]["mean"] = true.into();
     let n = |key: &str| case[key].as_u64().unwrap() as usize;
+    // What Fluid's servers begin with, where golden numbers do not say it.
+    let mut plan = Plan::sync(n("servers"), n("trainers"));
+    plan.config.fluid_block_init = true;
+    let begin = job::run(&plan, || nets::build(&case).unwrap(), |_, _| Feed::new(), 0).saved;
     for mode in MODES {
         let mut mates = Mates::new(n("trainers"), mode, n("steps"));
         let init = golden.under("init/").map(|(name, tensor)| (name.to_string(), tensor.clone()));
-        mates.init = init.collect();
+        mates.init = begin.clone().into_iter().chain(init).collect();
         let feed = |trainer: usize, step: usize| golden_feed(&golden, trainer, step);
         let trained = all(mates.train(|_| nets::build(&case).unwrap(), feed));
         equal(&trained);
@@ -214,9 +234,12 @@ fn servers_or_not_the_numbers_are_the_same() {
             let mates = Mates { n_devices, ..Mates::new(n, mode, 5) };
             let trained = all(mates.train(|_| nets::build(&case).unwrap(), sparse_feed));
             equal(&trained);
+            // Devices cut a batch, which adds up its samples in another order.
+            let tolerance = if n_devices == 1 { 1e-6 } else { 1e-5 };
             for (name, own) in &trained[0].after[4] {
-                let what = format!("{name}, {optimizer}, {mode:?}, {n} trainers, {n_devices} devices");
-                assert_tensor(&what, own, &served.saved[name], Tolerance::of(1e-6));
+                let what =
+                    format!("{name}, {optimizer}, {mode:?}, {n} trainers, {n_devices} devices");
+                assert_tensor(&what, own, &served.saved[name], Tolerance::of(tolerance));
             }
         }
     }
@@ -227,7 +250,8 @@ fn servers_or_not_the_numbers_are_the_same() {
 fn a_job_gives_the_same_bits_again() {
     for n in [3, 4] {
         let case = sparse("adagrad");
-        let run = || all(Mates::new(n, MODES[0], 4).train(|_| nets::build(&case).unwrap(), sparse_feed));
+        let run =
+            || all(Mates::new(n, MODES[0], 4).train(|_| nets::build(&case).unwrap(), sparse_feed));
         let (one, other) = (run(), run());
         equal(&one);
         assert_eq!(one[0].after, other[n - 1].after);
@@ -240,9 +264,12 @@ fn a_job_gives_the_same_bits_again() {
 fn local_sgd_averages_parameters() {
     let case = json!({"net": {"kind": "fit", "features": 13, "hidden": [8]}, "optimizer": "sgd", "lr": 0.01, "seed": 3});
     let feed = |trainer: usize, step: usize| {
-        let x: Vec<f32> = (0..13 * 4).map(|at| ((at * 7 + trainer * 3 + step) % 11) as f32 / 11.0).collect();
+        let x: Vec<f32> =
+            (0..13 * 4).map(|at| ((at * 7 + trainer * 3 + step) % 11) as f32 / 11.0).collect();
         let y: Vec<f32> = (0..4).map(|at| ((at + trainer) % 3) as f32).collect();
-        Feed::new().with("x", Tensor::new([4, 13], &x).unwrap()).with("y", Tensor::new([4, 1], &y).unwrap())
+        Feed::new()
+            .with("x", Tensor::new([4, 13], &x).unwrap())
+            .with("y", Tensor::new([4, 1], &y).unwrap())
     };
     let train = |mode| all(Mates::new(2, mode, 6).train(|_| nets::build(&case).unwrap(), feed));
     let (local, summed) = (train(CollectiveMode::LocalSgd), train(CollectiveMode::GradAllReduce));
@@ -282,7 +309,10 @@ fn trainers_with_different_programs_are_named_to_each_other() {
     }
     // Another update is seen at the first step.
     let updates = |me: usize| {
-        let (mut net, loss) = nets::build(&json!({"net": {"kind": "fit", "features": 13}, "optimizer": "sgd", "seed": 3})).unwrap();
+        let (mut net, loss) = nets::build(
+            &json!({"net": {"kind": "fit", "features": 13}, "optimizer": "sgd", "seed": 3}),
+        )
+        .unwrap();
         if me == 1 {
             let ops = &mut net.main.block_mut(0).ops;
             let at = ops.iter().position(|op| op.kind == "sgd").unwrap();
@@ -308,24 +338,36 @@ fn a_trainer_with_fewer_batches_is_named() {
         |_| nets::build(&case).unwrap(),
         |me, step| if me == 1 && step == 2 { Feed::new() } else { sparse_feed(me, step) },
     );
-    let texts: Vec<String> = trained.into_iter().map(|one| one.err().map_or(String::new(), |error| error.to_string())).collect();
-    assert!(texts[0].contains("trainer 1 (127.0.0.1:") && texts[0].contains("has ended its script"), "{}", texts[0]);
+    let texts: Vec<String> = trained
+        .into_iter()
+        .map(|one| one.err().map_or(String::new(), |error| error.to_string()))
+        .collect();
+    assert!(
+        texts[0].contains("trainer 1 (127.0.0.1:") && texts[0].contains("has ended its script"),
+        "{}",
+        texts[0]
+    );
     assert!(texts[0].contains("@GRAD`"), "the variable is named: {}", texts[0]);
 }
 
 #[test]
 fn lists_that_cannot_be_are_refused() {
     let refused = |mode: CollectiveMode, job: &CollectiveJob| {
-        let (mut net, _) = nets::build(&json!({"net": {"kind": "fit"}, "optimizer": "sgd"})).unwrap();
+        let (mut net, _) =
+            nets::build(&json!({"net": {"kind": "fit"}, "optimizer": "sgd"})).unwrap();
         let (main, mut names) = (net.main.clone(), UniqueNames::default());
-        let error = transpile_collective(&mut net.main, &mut net.startup, mode, job, &mut names).unwrap_err();
+        let error = transpile_collective(&mut net.main, &mut net.startup, mode, job, &mut names)
+            .unwrap_err();
         assert_eq!(net.main, main, "nothing was changed");
         error
     };
     let job = CollectiveJob::new(0, "a:1,b:2");
     for mode in MODES {
         let twice = refused(mode, &CollectiveJob::new(0, "a:1,b:2,a:1"));
-        assert!(matches!(twice, Error::TrainerTwice { ref endpoint } if endpoint == "a:1"), "{twice}");
+        assert!(
+            matches!(twice, Error::TrainerTwice { ref endpoint } if endpoint == "a:1"),
+            "{twice}"
+        );
         let far = refused(mode, &CollectiveJob::new(2, "a:1,b:2"));
         assert!(matches!(far, Error::TrainerId { trainer_id: 2, n_trainers: 2 }), "{far}");
         let negative = refused(mode, &CollectiveJob::new(-1, "a:1,b:2"));

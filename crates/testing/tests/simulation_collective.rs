@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use ps::collective::{Collective, Exchanges, Failure, Outcome, Part, Reduction, Terms};
 use tensor::{Tensor, Value};
@@ -132,23 +133,16 @@ impl World {
         }
     }
 
+    /// Takes what is done, in order.
     fn collect(&mut self) {
         for rank in 0..self.trainers.len() {
-            let next = self.results[rank].len() as u64;
-            if self.is_dead[rank] || next >= self.begun[rank] {
-                continue;
-            }
-            match self.trainers[rank].take(next) {
-                Some(Ok(Outcome::One(value))) => self.results[rank].push(value),
-                Some(Ok(Outcome::All(all))) => {
-                    let numbers = all.iter().flat_map(|value| {
-                        value.tensor().unwrap().data::<f32>().unwrap().to_vec()
-                    });
-                    let numbers: Vec<f32> = numbers.collect();
-                    let all = Tensor::new([numbers.len()], &numbers).unwrap();
-                    self.results[rank].push(Value::Tensor(all));
-                }
-                Some(Err(_)) | None => {}
+            while !self.is_dead[rank] && (self.results[rank].len() as u64) < self.begun[rank] {
+                let next = self.results[rank].len() as u64;
+                let Some(Ok(outcome)) = self.trainers[rank].take(next) else { break };
+                self.results[rank].push(match outcome {
+                    Outcome::One(value) => value,
+                    Outcome::All(all) => one_below_the_other(&all),
+                });
             }
         }
     }
@@ -164,6 +158,12 @@ impl World {
         }
         self.is_dead[rank as usize] = true;
     }
+}
+
+fn one_below_the_other(all: &[Arc<Value>]) -> Value {
+    let numbers = |value: &Arc<Value>| value.tensor().unwrap().data::<f32>().unwrap().to_vec();
+    let numbers: Vec<f32> = all.iter().flat_map(numbers).collect();
+    Value::Tensor(Tensor::new([numbers.len()], &numbers).unwrap())
 }
 
 /// Runs one job; `dies` says who dies after so many events.
@@ -194,7 +194,11 @@ fn run(seed: u64, n: u32, dies: Option<(u64, u32)>) -> World {
         world.gossip();
         world.collect();
         let waits_to_die = dies.is_some_and(|(when, _)| n_events < when);
-        if !moved && ready.is_empty() && world.wires.values().all(VecDeque::is_empty) && !waits_to_die {
+        if !moved
+            && ready.is_empty()
+            && world.wires.values().all(VecDeque::is_empty)
+            && !waits_to_die
+        {
             break;
         }
     }
@@ -212,10 +216,15 @@ fn check(seed: u64, world: &World, plan: &[(Collective, usize)], dead: Option<u3
         match dead {
             None => {
                 assert_eq!(failure, None, "seed {seed}");
-                assert_eq!(world.results[at].len(), plan.len(), "seed {seed}: trainer {rank} waits");
+                assert_eq!(
+                    world.results[at].len(),
+                    plan.len(),
+                    "seed {seed}: trainer {rank} waits"
+                );
             }
             Some(dead) => {
-                let named = matches!(failure, Some(Failure::Lost { trainer, .. }) if *trainer == dead);
+                let named =
+                    matches!(failure, Some(Failure::Lost { trainer, .. }) if *trainer == dead);
                 assert!(named, "seed {seed}: trainer {rank} knows {failure:?}");
             }
         }
@@ -234,7 +243,9 @@ fn expected(collective: Collective, rank: u32, n: u32, number: u64, size: usize)
         _ => Vec::new(),
     };
     let together = |with: fn(f32, f32) -> f32| {
-        let pair = |one: Vec<f32>, other: Vec<f32>| one.into_iter().zip(other).map(|(a, b)| with(a, b)).collect();
+        let pair = |one: Vec<f32>, other: Vec<f32>| {
+            one.into_iter().zip(other).map(|(a, b)| with(a, b)).collect()
+        };
         (1..n).map(of).fold(of(0), pair)
     };
     let numbers: Vec<f32> = match collective {

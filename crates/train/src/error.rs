@@ -312,7 +312,9 @@ pub enum Error {
     #[error("current endpoint {endpoint} is not in {endpoints:?}")]
     NotATrainer { endpoint: String, endpoints: Vec<String> },
 
-    #[error("trainer {trainer_id} is at {own} in the list of trainers, but current_endpoint is {current}")]
+    #[error(
+        "trainer {trainer_id} is at {own} in the list of trainers, but current_endpoint is {current}"
+    )]
     OtherEndpoint { trainer_id: usize, own: String, current: String },
 
     #[error(

@@ -89,6 +89,7 @@ if arguments.save:
     status = fleet.load_check_point(executor, arguments.save, trainer_id)
     first = 0 if status is None else status.next()
     print("begins with step", first)
+print("process %d of trainer %d" % (os.getpid(), trainer_id))
 print("parameters 0: %08x" % digest(main))
 for step in range(first, arguments.steps):
     loss = step_of(batch(trainer_id, step, 8 * arguments.devices))[0]

@@ -259,7 +259,8 @@ mod tests {
 
     #[test]
     fn ops_say_what_they_ask_for() {
-        let op = |kind: &str| OpDesc::new(kind).input("X", "g").output("Out", "g").attr("ring_id", 1);
+        let op =
+            |kind: &str| OpDesc::new(kind).input("X", "g").output("Out", "g").attr("ring_id", 1);
         let sum = asked(&op("c_allreduce_sum")).unwrap().unwrap();
         assert_eq!(sum.collective, Collective::AllReduce(Reduction::Sum));
         assert_eq!((sum.var.as_str(), sum.ring), ("g", 1));
@@ -304,7 +305,8 @@ mod tests {
         assert_eq!(all.inferred("Out").dims, [12, 2]);
         let part = check("c_reducescatter").input("X", x()).attr("nranks", 2).output("Out");
         assert_eq!(part.inferred("Out").dims, [2, 2]);
-        let error = check("c_reducescatter").input("X", x()).attr("nranks", 3).output("Out").fails();
+        let error =
+            check("c_reducescatter").input("X", x()).attr("nranks", 3).output("Out").fails();
         assert!(matches!(error.root(), Error::Shape { .. }), "{error}");
     }
 

@@ -103,12 +103,13 @@ impl Exchange {
         }
         let Some(tensor) = self.own.tensor() else { return };
         self.result.resize_as(tensor.dtype(), tensor.shape());
-        let extent =
-            Extent { n_elements: tensor.len(), element_bytes: tensor.dtype().size() };
+        let extent = Extent { n_elements: tensor.len(), element_bytes: tensor.dtype().size() };
         self.chunks = chunks(self.collective, n, extent);
         let is_mine = |chunk: &Chunk| chunk.owner.is_none_or(|owner| owner == me);
         let adds = self.reduction().is_some();
-        let shares = |chunk: &Chunk| if adds && is_mine(chunk) { vec![None; n as usize] } else { Vec::new() };
+        let shares = |chunk: &Chunk| {
+            if adds && is_mine(chunk) { vec![None; n as usize] } else { Vec::new() }
+        };
         self.shares = self.chunks.iter().map(shares).collect();
         self.is_filled = vec![false; self.chunks.len()];
         let needs = |chunk: &&Chunk| match self.collective {
@@ -121,7 +122,9 @@ impl Exchange {
 
     fn reduction(&self) -> Option<Reduction> {
         match self.collective {
-            Collective::AllReduce(reduction) | Collective::ReduceScatter(reduction) => Some(reduction),
+            Collective::AllReduce(reduction) | Collective::ReduceScatter(reduction) => {
+                Some(reduction)
+            }
             Collective::Broadcast { .. } | Collective::AllGather => None,
         }
     }
@@ -131,12 +134,14 @@ impl Exchange {
         let mut reaction = Reaction::default();
         if self.collective == Collective::AllGather {
             let payload = Payload::Value(self.own.clone());
-            let all = self.ranks.others().map(|to| self.sent(to, PartKind::Share, 0, payload.clone()));
+            let all =
+                self.ranks.others().map(|to| self.sent(to, PartKind::Share, 0, payload.clone()));
             reaction.sent = all.collect();
             return reaction;
         }
         for (at, chunk) in self.chunks.iter().enumerate() {
-            let payload = || Payload::Slice { whole: self.own.clone(), elements: chunk.elements.clone() };
+            let payload =
+                || Payload::Slice { whole: self.own.clone(), elements: chunk.elements.clone() };
             let (kind, to): (PartKind, Vec<u32>) = match (self.collective, chunk.owner) {
                 (Collective::Broadcast { root }, _) if root == self.ranks.me => {
                     (PartKind::Result, self.ranks.others().collect())
@@ -181,7 +186,8 @@ impl Exchange {
                 let shares = self.shares.get_mut(at)?;
                 let place = shares.get_mut(from as usize).filter(|place| place.is_none())?;
                 *place = Some(part.payload);
-                let n_missing = self.ranks.others().filter(|&rank| self.shares[at][rank as usize].is_none());
+                let n_missing =
+                    self.ranks.others().filter(|&rank| self.shares[at][rank as usize].is_none());
                 if n_missing.count() == 0 {
                     self.add_up(at, &mut reaction);
                 }
@@ -215,7 +221,8 @@ impl Exchange {
         let Some(own) = self.own.tensor() else { return };
         let mut shares = Vec::with_capacity(self.ranks.n as usize);
         for rank in 0..self.ranks.n {
-            let other = others.get(rank as usize).and_then(Option::as_ref).and_then(Payload::elements);
+            let other =
+                others.get(rank as usize).and_then(Option::as_ref).and_then(Payload::elements);
             shares.push(match other {
                 Some((tensor, elements)) => Share { tensor, elements },
                 None => Share { tensor: own, elements: place.clone() },
@@ -223,11 +230,13 @@ impl Exchange {
         }
         reduce::reduce(reduction, &shares, &mut self.result, place.clone());
         self.fill(at);
-        let tells = self.chunks[at].owner.is_some() && matches!(self.collective, Collective::AllReduce(_));
+        let tells =
+            self.chunks[at].owner.is_some() && matches!(self.collective, Collective::AllReduce(_));
         if tells {
             let sum = Arc::new(Value::Tensor(copy_of(&self.result, place)));
             let payload = Payload::Value(sum);
-            let told = self.ranks.others().map(|to| self.sent(to, PartKind::Result, at, payload.clone()));
+            let told =
+                self.ranks.others().map(|to| self.sent(to, PartKind::Result, at, payload.clone()));
             reaction.sent.extend(told);
         }
         others.into_iter().flatten().for_each(|payload| free(payload, reaction));
@@ -243,7 +252,8 @@ impl Exchange {
         let no_share = |rank: &u32| {
             let not_gathered = self.gathered.get(*rank as usize).is_some_and(Option::is_none);
             let mut mine = (0..self.chunks.len()).filter(open);
-            let missing = mine.any(|at| self.shares[at].get(*rank as usize).is_some_and(Option::is_none));
+            let missing =
+                mine.any(|at| self.shares[at].get(*rank as usize).is_some_and(Option::is_none));
             not_gathered || missing
         };
         let late: Vec<u32> = self.ranks.others().filter(no_share).collect();
@@ -278,7 +288,9 @@ impl Exchange {
                 let _ = own.reshape(shape);
                 Outcome::One(Value::Tensor(own))
             }
-            Collective::AllReduce(_) | Collective::Broadcast { .. } => Outcome::One(Value::Tensor(result)),
+            Collective::AllReduce(_) | Collective::Broadcast { .. } => {
+                Outcome::One(Value::Tensor(result))
+            }
         };
         (outcome, own)
     }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tensor::{Pool, Tensor, Value};
 
 use super::exchange::{Exchange, Outcome, Ranks, Reaction, Sent};
-use super::failure::Failure;
 use super::message::Part;
 use super::reduce::can_reduce;
 use super::terms::{Collective, Terms};
+use crate::failure::Failure;
 
 /// A part that must go to another trainer.
 #[derive(Debug)]
@@ -162,6 +162,9 @@ impl Exchanges {
 
     /// Who has left is needed by nothing that is open.
     fn check_left(&mut self) {
+        if self.left.is_empty() {
+            return;
+        }
         let needed = |exchange: &Exchange| {
             let gone = exchange.waits_for().into_iter().find(|rank| self.left.contains(rank))?;
             Some((gone, exchange.words.to_string()))
@@ -329,8 +332,13 @@ mod tests {
         trainers[1].begin(&terms(sum, "b"), tensor(3, 1.0));
         deliver(&mut trainers, from_0.into_iter().map(|outgoing| (0, outgoing)).collect());
         let failure = trainers[1].take(0).expect("failed").unwrap_err();
-        let Failure::Differ { left: 0, right: 1, left_says, right_says } = failure else { panic!() };
-        assert!(left_says.contains("`a`") && right_says.contains("`b`"), "{left_says} {right_says}");
+        let Failure::Differ { left: 0, right: 1, left_says, right_says } = failure else {
+            panic!()
+        };
+        assert!(
+            left_says.contains("`a`") && right_says.contains("`b`"),
+            "{left_says} {right_says}"
+        );
     }
 
     #[test]

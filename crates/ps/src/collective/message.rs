@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use tensor::{Tensor, Value};
 
-use super::failure::Failure;
+use super::failure_bytes;
 use crate::codec::{Blobs, Reader, Writer, value_blobs};
 use crate::error::{Error, Result};
+use crate::failure::Failure;
 use crate::frame::Message;
 
 /// A message from one trainer to another.
@@ -127,7 +128,7 @@ impl Message for PeerMessage {
                 out.u32(part.chunk);
                 part.payload.encode(out);
             }
-            PeerMessage::Failed(failure) => failure.encode(out),
+            PeerMessage::Failed(failure) => failure_bytes::encode(failure, out),
             PeerMessage::Ready | PeerMessage::Ping | PeerMessage::Bye => {}
         }
     }
@@ -143,7 +144,7 @@ impl Message for PeerMessage {
                 payload: Payload::Value(Arc::new(input.value()?)),
             }),
             202 => PeerMessage::Ping,
-            203 => PeerMessage::Failed(Failure::decode(&mut input)?),
+            203 => PeerMessage::Failed(failure_bytes::decode(&mut input)?),
             204 => PeerMessage::Bye,
             205 => PeerMessage::Ready,
             _ => return Err(Error::Malformed("trainers do not say this to each other")),
@@ -176,8 +177,7 @@ mod tests {
     #[test]
     fn some_elements_arrive_as_a_tensor() {
         let whole = Tensor::new([2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
-        let payload =
-            Payload::Slice { whole: Arc::new(Value::Tensor(whole)), elements: 2..5 };
+        let payload = Payload::Slice { whole: Arc::new(Value::Tensor(whole)), elements: 2..5 };
         let part = Part {
             exchange: 9,
             words: "sum of `g`".into(),
@@ -196,13 +196,7 @@ mod tests {
     fn rows_and_words_arrive() {
         let rows = Rows { ids: vec![4, 2], height: 9, value: Tensor::full([2, 3], 0.5f32) };
         let payload = Payload::Value(Arc::new(Value::Rows(rows.clone())));
-        let part = Part {
-            exchange: 0,
-            words: "".into(),
-            kind: PartKind::Share,
-            chunk: 0,
-            payload,
-        };
+        let part = Part { exchange: 0, words: "".into(), kind: PartKind::Share, chunk: 0, payload };
         let PeerMessage::Part(back) = there_and_back(&PeerMessage::Part(part)) else { panic!() };
         let Payload::Value(value) = back.payload else { panic!() };
         assert_eq!(*value, Value::Rows(rows));

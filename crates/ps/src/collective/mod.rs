@@ -7,15 +7,15 @@
 mod chunk;
 mod exchange;
 mod exchanges;
-mod failure;
+mod failure_bytes;
 mod message;
 mod reduce;
 mod terms;
 
+pub use crate::failure::Failure;
 pub use chunk::{CHUNK_BYTES, WHOLE_BYTES_MAX};
 pub use exchange::Outcome;
 pub use exchanges::{Exchanges, Outgoing};
-pub use failure::Failure;
 pub use message::{Greeting, Part, PartKind, Payload, PeerMessage};
 pub use reduce::Reduction;
 pub use terms::{Collective, Terms};

@@ -65,7 +65,8 @@ fn reduce_as<T: Number>(
 ) {
     let Some(out) = out.data_mut::<T>().ok().and_then(|out| out.get_mut(place)) else { return };
     for (at, share) in shares.iter().enumerate() {
-        let Some(own) = share.tensor.data::<T>().ok().and_then(|all| all.get(share.elements.clone()))
+        let Some(own) =
+            share.tensor.data::<T>().ok().and_then(|all| all.get(share.elements.clone()))
         else {
             continue;
         };
@@ -74,8 +75,12 @@ fn reduce_as<T: Number>(
             (0, _) => pairs.for_each(|(out, own)| *out = *own),
             (_, Reduction::Sum) => pairs.for_each(|(out, own)| *out += *own),
             (_, Reduction::Product) => pairs.for_each(|(out, own)| *out *= *own),
-            (_, Reduction::Max) => pairs.filter(|(out, own)| *own > out).for_each(|(out, own)| *out = *own),
-            (_, Reduction::Min) => pairs.filter(|(out, own)| *own < out).for_each(|(out, own)| *out = *own),
+            (_, Reduction::Max) => {
+                pairs.filter(|(out, own)| *own > out).for_each(|(out, own)| *out = *own)
+            }
+            (_, Reduction::Min) => {
+                pairs.filter(|(out, own)| *own < out).for_each(|(out, own)| *out = *own)
+            }
         }
     }
 }
@@ -86,7 +91,8 @@ mod tests {
 
     #[test]
     fn numbers_are_reduced_in_order() {
-        let shares = [[1e8f32, 1.0], [1.0, 5.0], [-1e8, 3.0]].map(|x| Tensor::new([2], &x).unwrap());
+        let shares =
+            [[1e8f32, 1.0], [1.0, 5.0], [-1e8, 3.0]].map(|x| Tensor::new([2], &x).unwrap());
         let shares: Vec<Share<'_>> =
             shares.iter().map(|tensor| Share { tensor, elements: 0..2 }).collect();
         let check = |reduction, expected: [f32; 2]| {

@@ -24,16 +24,24 @@ KEEP.update({
 })
 
 
-def declare(kind, out):
+KINDS = {"int": framework_pb2.INT, "string": framework_pb2.STRING, "strings": framework_pb2.STRINGS, "bool": framework_pb2.BOOLEAN}
+COMMON = {"op_role": "int", "op_role_var": "strings", "op_namescope": "string", "op_callstack": "strings", "op_device": "string"}
+
+
+def declare(kind, out, **attrs):
     proto = framework_pb2.OpProto()
     proto.type, proto.comment = kind, ""
     port = proto.outputs.add()
     port.name, port.comment = out, ""
+    for name, of in dict(attrs, **COMMON).items():
+        attr = proto.attrs.add()
+        attr.name, attr.type, attr.comment = name, KINDS[of], ""
     framework.OpProtoHolder.instance().op_proto_map[kind] = proto
 
 
-declare("c_gen_nccl_id", "Out")
-declare("gen_nccl_id", "NCCLID")
+declare("c_gen_nccl_id", "Out", rank="int", endpoint="string", other_endpoints="strings")
+declare("gen_nccl_id", "NCCLID", trainers="strings", trainer_id="int", nccl_comm_num="int", use_hierarchical_allreduce="bool",
+        hierarchical_allreduce_inter_nranks="int")
 _plain_init = framework.Operator.__init__
 
 

@@ -46,7 +46,9 @@ impl Parallel {
             return Ok(());
         }
         *begun = Some(scope.id());
-        let is_filled = |name: &str| scope.read(name, |value| value.tensor().is_some_and(Tensor::is_initialized));
+        let is_filled = |name: &str| {
+            scope.read(name, |value| value.tensor().is_some_and(Tensor::is_initialized))
+        };
         let kept = program.block(0).vars().iter().filter(|var| var.persistable);
         let kept = kept.filter(|var| is_filled(&var.name) == Some(true));
         let mut broadcast = Program::default();
@@ -69,14 +71,16 @@ impl Parallel {
     ) -> Result<Vec<Vec<Tensor>>> {
         let loss = self.loss(program);
         let Some(among) = &mut self.among else { return Ok(Vec::new()) };
-        let is_made = |made: &&(u64, u64, Program)| (made.0, made.1) == (program.id(), program.version());
+        let is_made =
+            |made: &&(u64, u64, Program)| (made.0, made.1) == (program.id(), program.version());
         let made = match among.program.take().filter(|made| is_made(&made)) {
             Some(made) => made,
             None => {
                 let mut own = program.clone();
                 if loss.trains() {
                     let ops = std::mem::take(&mut own.block_mut(0).ops);
-                    own.block_mut(0).ops = ops.into_iter().filter_map(|op| loss.start(op)).collect();
+                    own.block_mut(0).ops =
+                        ops.into_iter().filter_map(|op| loss.start(op)).collect();
                     add_up_gradients(&mut own, loss.n_trainers, 1, false)?;
                 }
                 (program.id(), program.version(), own)

@@ -5,8 +5,8 @@
 //! (running statistics, counters) each has for itself; the first device's is the scope's. With Fluid's
 //! `ReduceStrategy.Reduce` they share the counters of metrics, and count one after the other.
 
-mod device;
 mod among;
+mod device;
 mod event;
 pub(crate) mod loss;
 mod split;

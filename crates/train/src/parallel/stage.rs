@@ -190,7 +190,9 @@ impl Share {
     fn add_up_first(&mut self, grads: &Names) {
         let index = self.ops.first().map_or(0, |(index, _)| *index);
         let sum = |grad: &String| {
-            let op = OpDesc::new("c_allreduce_sum").input("X", grad.as_str()).output("Out", grad.as_str());
+            let op = OpDesc::new("c_allreduce_sum")
+                .input("X", grad.as_str())
+                .output("Out", grad.as_str());
             (index, op)
         };
         self.ops.splice(0..0, grads.iter().map(sum));

@@ -36,9 +36,9 @@ use ps::tcp::{Client, ClientGroup, LostTrainer, Patience, Stops};
 use ps::{Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
+pub(crate) use collective::{Exchanging, program_sum};
 pub use communicator::CommunicatorConfig;
 pub(crate) use events::ScriptEvent;
-pub(crate) use collective::{Exchanging, program_sum};
 pub(crate) use fetch::Fetch;
 pub use in_flight::Staleness;
 pub(crate) use prefetch::Prefetch;

@@ -23,14 +23,17 @@ pub enum CollectiveMode {
 impl CollectiveMode {
     /// Back from Fluid's `mode` and `collective_mode`.
     pub fn from_fluid(mode: &str, collective_mode: Option<&str>) -> Result<Self> {
-        let bad = |field, rule, actual: &str| Err(Error::BadConfig { field, rule, actual: actual.to_string() });
+        let bad = |field, rule, actual: &str| {
+            Err(Error::BadConfig { field, rule, actual: actual.to_string() })
+        };
         match (mode, collective_mode) {
             ("nccl2", _) => Ok(Self::Nccl2),
             ("collective", Some("grad_allreduce")) => Ok(Self::GradAllReduce),
             ("collective", Some("local_sgd")) => Ok(Self::LocalSgd),
             ("collective", Some("single_process_multi_thread")) => Ok(Self::OneProcess),
             ("collective", other) => {
-                let rule = "must be \"grad_allreduce\", \"local_sgd\" or \"single_process_multi_thread\"";
+                let rule =
+                    "must be \"grad_allreduce\", \"local_sgd\" or \"single_process_multi_thread\"";
                 bad("collective_mode", rule, other.unwrap_or("None"))
             }
             (other, _) => bad("mode", "must be \"pserver\", \"nccl2\" or \"collective\"", other),
@@ -58,7 +61,8 @@ pub struct CollectiveJob {
 impl CollectiveJob {
     /// A job of these trainers, `ip:port,ip:port`.
     pub fn new(trainer_id: i64, endpoints: &str) -> Self {
-        let endpoints: Vec<String> = endpoints.split(',').map(|one| one.trim().to_string()).collect();
+        let endpoints: Vec<String> =
+            endpoints.split(',').map(|one| one.trim().to_string()).collect();
         let current = usize::try_from(trainer_id).ok().and_then(|at| endpoints.get(at).cloned());
         Self {
             trainer_id,
@@ -244,7 +248,12 @@ fn on_var(kind: &str, var: &str) -> OpDesc {
 
 /// Scales the gradient of the loss (unless who runs the program does) and adds up the gradients of all
 /// trainers, each as soon as it is there.
-pub(crate) fn add_up_gradients(main: &mut Program, n: usize, n_rings: usize, scales: bool) -> Result<()> {
+pub(crate) fn add_up_gradients(
+    main: &mut Program,
+    n: usize,
+    n_rings: usize,
+    scales: bool,
+) -> Result<()> {
     if scales {
         scale_loss(main, n)?;
     }
@@ -356,7 +365,8 @@ fn average_params(main: &mut Program, n: usize, n_rings: usize) -> Result<()> {
         let scale = on_var("scale", param).attr("scale", (1.0 / n as f64) as f32);
         main.append_op(0, optimize(scale)?)?;
         main.append_op(0, optimize(minus(snapshot, param, param))?)?;
-        let keep = OpDesc::new("assign").input("X", param.as_str()).output("Out", snapshot.as_str());
+        let keep =
+            OpDesc::new("assign").input("X", param.as_str()).output("Out", snapshot.as_str());
         main.append_op(0, optimize(keep)?)?;
     }
     Ok(())

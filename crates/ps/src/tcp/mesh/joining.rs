@@ -89,7 +89,10 @@ fn sum_of(text: &str) -> u64 {
 }
 
 /// Connections to all other trainers, by rank.
-pub(super) fn meet(membership: &Membership, settings: &MeshSettings) -> Result<Vec<Option<Stream>>> {
+pub(super) fn meet(
+    membership: &Membership,
+    settings: &MeshSettings,
+) -> Result<Vec<Option<Stream>>> {
     let mut meeting = Meeting::new(membership, settings)?;
     let met = meeting.run();
     if let Err(Error::Trainers(failure)) = &met {
@@ -123,12 +126,23 @@ impl<'a> Meeting<'a> {
             *own = true;
         }
         let (job, start) = (job(membership), Instant::now());
-        Ok(Self { membership, settings, job, door, streams, is_ready, has_said_ready: false, start })
+        Ok(Self {
+            membership,
+            settings,
+            job,
+            door,
+            streams,
+            is_ready,
+            has_said_ready: false,
+            start,
+        })
     }
 
     fn missing(&self) -> Vec<u32> {
         let ranks = 0..self.streams.len() as u32;
-        ranks.filter(|&rank| rank != self.membership.me && self.streams[rank as usize].is_none()).collect()
+        ranks
+            .filter(|&rank| rank != self.membership.me && self.streams[rank as usize].is_none())
+            .collect()
     }
 
     fn run(&mut self) -> Result<()> {
@@ -202,8 +216,14 @@ impl<'a> Meeting<'a> {
         let said = match read(&stream) {
             Ok(PeerMessage::Greeting(said)) => said,
             Ok(PeerMessage::Failed(failure)) => return Err(failure.into()),
-            Ok(_) => return Err(self.not_begun(rank, "something else listens at its end point".into()).into()),
-            Err(Error::Malformed(what)) => return Err(self.not_begun(rank, what.to_string()).into()),
+            Ok(_) => {
+                return Err(self
+                    .not_begun(rank, "something else listens at its end point".into())
+                    .into());
+            }
+            Err(Error::Malformed(what)) => {
+                return Err(self.not_begun(rank, what.to_string()).into());
+            }
             // It has ended meanwhile, or was not ready: it may come again.
             Err(_) => return Ok(()),
         };
@@ -254,8 +274,12 @@ impl<'a> Meeting<'a> {
         }
         let other = (said.rank, said.job.clone());
         let (left, right) = if me.0 <= other.0 { (me, other) } else { (other, me) };
-        let failure =
-            Failure::Differ { left: left.0, left_says: left.1, right: right.0, right_says: right.1 };
+        let failure = Failure::Differ {
+            left: left.0,
+            left_says: left.1,
+            right: right.0,
+            right_says: right.1,
+        };
         Err(self.refuse(stream, failure))
     }
 
@@ -288,7 +312,8 @@ fn not_begun(membership: &Membership, error: &Error) {
     let (trainer, why) = (membership.me, error.to_string());
     let endpoint = membership.endpoints.get(trainer as usize);
     let endpoint = endpoint.map(Endpoint::to_string).unwrap_or_default();
-    let message = PeerMessage::Failed(Failure::NotBegun { trainer, endpoint: endpoint.clone(), why });
+    let message =
+        PeerMessage::Failed(Failure::NotBegun { trainer, endpoint: endpoint.clone(), why });
     let others = membership.endpoints.iter().filter(|other| other.to_string() != endpoint);
     others.for_each(|other| call(other, &message));
 }

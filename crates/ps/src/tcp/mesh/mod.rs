@@ -150,7 +150,11 @@ impl Mesh {
     }
 
     /// Whether a value can be exchanged like this; what is wrong with it if not.
-    pub fn check(&self, collective: Collective, value: &Value) -> std::result::Result<(), &'static str> {
+    pub fn check(
+        &self,
+        collective: Collective,
+        value: &Value,
+    ) -> std::result::Result<(), &'static str> {
         self.shared.exchanges().check(collective, value)
     }
 
@@ -182,7 +186,9 @@ impl Mesh {
                 exchanges = self.shared.exchanges();
             } else if said.elapsed() > LATE {
                 said = Instant::now();
-                if let Some((what, late)) = exchanges.waits_for(number).filter(|(_, late)| !late.is_empty()) {
+                if let Some((what, late)) =
+                    exchanges.waits_for(number).filter(|(_, late)| !late.is_empty())
+                {
                     let late = self.names(&late);
                     (self.settings.log)(&lines::trainers_late(&late, &what, start.elapsed()));
                 }

@@ -36,7 +36,8 @@ pub(super) fn start(
     let mut threads = Vec::new();
     for ((rank, stream), end) in streams.into_iter().enumerate().zip(ends) {
         let Some(stream) = stream.map(Arc::new) else { continue };
-        let reading = Peer { rank: rank as u32, stream: stream.clone(), shared: shared.clone(), lease };
+        let reading =
+            Peer { rank: rank as u32, stream: stream.clone(), shared: shared.clone(), lease };
         let writing = Peer { rank: rank as u32, stream, shared: shared.clone(), lease };
         let named = |what: &str| thread::Builder::new().name(format!("{what} trainer {rank}"));
         // The reader ends when the connection does, which nobody waits for.
@@ -75,11 +76,8 @@ impl Peer {
             }
             let frames: Vec<_> = messages.iter().map(|body| Frame { id: 0, body }).collect();
             let wrote = frame::write_all(&mut Patient(&self.stream), &frames, None);
-            if let Err(error) = wrote {
-                self.lose(&format!("nothing can be sent to it ({error})"));
-                return;
-            }
-            if ends {
+            // Why nothing can be sent, the reader finds out: the other side may have said it.
+            if ends || wrote.is_err() {
                 return;
             }
         }
@@ -102,7 +100,8 @@ impl Peer {
                 }
                 Ok(None) => {}
                 Err(Error::Socket(error)) => {
-                    return self.lose(&format!("its connection ended ({error}); has its process died?"));
+                    return self
+                        .lose(&format!("its connection ended ({error}); has its process died?"));
                 }
                 Err(error) => return self.lose(&error.to_string()),
             }

@@ -58,7 +58,9 @@ fn trainers_add_up_over_sockets() {
         let members = (0..n as u32).map(|me| member(me, &all, "test")).collect();
         let sums = together(members, 20_000, |mesh, me| {
             let mesh = mesh.unwrap();
-            let values = |n: usize| -> Vec<f32> { (0..n).map(|at| (at as f32 + 0.1) * (me as f32 + 0.7)).collect() };
+            let values = |n: usize| -> Vec<f32> {
+                (0..n).map(|at| (at as f32 + 0.1) * (me as f32 + 0.7)).collect()
+            };
             // Begun one after another, waited for later.
             let numbers = [10usize, 300_000, 17].map(|n| {
                 mesh.begin(&terms("g"), Value::Tensor(Tensor::new([n], &values(n)).unwrap()))

@@ -51,7 +51,10 @@ pub(super) fn overlap(plan: &mut Plan) {
         let var = &asked.var;
         let in_place = planned.desc.output_names("Out") == std::slice::from_ref(var);
         // What lives on must be there whatever happens meanwhile.
-        if !in_place || plan.pinned.contains(var) || !matches!(asked.collective, Collective::AllReduce(_)) {
+        if !in_place
+            || plan.pinned.contains(var)
+            || !matches!(asked.collective, Collective::AllReduce(_))
+        {
             continue;
         }
         let touching = uses.readers(var).iter().chain(uses.writers(var)).chain(uses.barriers());

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug)]
 pub(in crate::remote) struct Joined {
     pub(super) mesh: Arc<Mesh>,
-    members: Members,
+    members: Arc<Members>,
     /// Programs that all have.
     agreed: Arc<Mutex<BTreeSet<u64>>>,
 }
@@ -38,12 +38,12 @@ impl Joined {
         };
         let membership = Membership { me: members.rank as u32, endpoints, mode };
         let mesh = Arc::new(Mesh::join(membership, settings)?);
-        Ok(Self { mesh, members: members.clone(), agreed: Arc::default() })
+        Ok(Self { mesh, members: Arc::new(members.clone()), agreed: Arc::default() })
     }
 
     /// Whether these are the trainers that were met.
     pub(crate) fn is(&self, members: &Members) -> bool {
-        self.members == *members
+        *self.members == *members
     }
 
     /// How many trainers there are.
@@ -71,17 +71,23 @@ impl Joined {
         if self.agreed.lock().even_if_poisoned().contains(&sum) {
             return Ok(());
         }
-        let terms = Terms { collective: Collective::AllGather, var: "program".to_string(), ring: -1 };
+        let terms =
+            Terms { collective: Collective::AllGather, var: "program".to_string(), ring: -1 };
         let own = Tensor::full([1], sum as i64);
         let number = self.mesh.begin(&terms, Value::Tensor(own));
         let Outcome::All(sums) = self.mesh.wait(number)? else { return Ok(()) };
         let me = self.members.rank as u32;
         for (other, value) in (0u32..).zip(&sums) {
-            let theirs = value.tensor().and_then(|tensor| tensor.data::<i64>().ok()?.first().copied());
+            let theirs =
+                value.tensor().and_then(|tensor| tensor.data::<i64>().ok()?.first().copied());
             let theirs = theirs.unwrap_or_default() as u64;
             if theirs != sum {
                 let says = |sum: u64| format!("the program {sum:016x}");
-                let (left, right) = if me < other { ((me, sum), (other, theirs)) } else { ((other, theirs), (me, sum)) };
+                let (left, right) = if me < other {
+                    ((me, sum), (other, theirs))
+                } else {
+                    ((other, theirs), (me, sum))
+                };
                 let failure = Failure::Differ {
                     left: left.0,
                     left_says: says(left.1),

@@ -8,8 +8,8 @@ use ps::tcp::{MeshSettings, Stops};
 use tensor::EvenIfPoisoned;
 
 use super::Joined;
-use crate::remote::Cluster;
 use crate::error::{Error, Result};
+use crate::remote::Cluster;
 
 impl Cluster {
     /// The trainers that were met, if any were.

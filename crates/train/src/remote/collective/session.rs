@@ -48,7 +48,8 @@ impl<'a> Exchanging<'a> {
     fn start(&mut self, asked: &Asked, value: &mut Value) -> Result<Pending> {
         let joined = self.joined()?;
         value.unshare();
-        let by_rows = matches!(value, Value::Rows(_)) && matches!(asked.collective, Collective::AllReduce(Reduction::Sum));
+        let by_rows = matches!(value, Value::Rows(_))
+            && matches!(asked.collective, Collective::AllReduce(Reduction::Sum));
         let collective = if by_rows { Wire::AllGather } else { wire(asked.collective) };
         let terms = Terms { collective, var: asked.var.clone(), ring: asked.ring };
         if let Err(why) = joined.mesh.check(collective, value) {
@@ -91,7 +92,8 @@ fn together(pending: &Pending, all: Vec<Value>) -> Result<Value> {
         gradients::merge(&mut first);
         return Ok(first);
     }
-    let parts: Vec<&Tensor> = std::iter::once(&first).chain(&others).filter_map(Value::tensor).collect();
+    let parts: Vec<&Tensor> =
+        std::iter::once(&first).chain(&others).filter_map(Value::tensor).collect();
     let n_rows = parts.iter().map(|part| part.dims().first().copied().unwrap_or(0)).sum();
     let mut out = Tensor::default();
     if let Some(part) = parts.first() {
@@ -151,7 +153,12 @@ impl Trainers for Exchanging<'_> {
 
     fn finish(&mut self, var: &str, value: &mut Value) -> Result<()> {
         let at = self.pending.iter().position(|pending| pending.var == var);
-        let Some(at) = at else { return Err(host(Error::NotExchanged { var: var.to_string(), why: "nothing was begun" })) };
+        let Some(at) = at else {
+            return Err(host(Error::NotExchanged {
+                var: var.to_string(),
+                why: "nothing was begun",
+            }));
+        };
         let pending = self.pending.remove(at);
         self.end(&pending, value)
     }

@@ -35,9 +35,8 @@ pub(crate) fn program_sum(program: &Program) -> Option<u64> {
 fn add_op(sum: u64, op: &OpDesc) -> u64 {
     let sum = add(sum, &op.kind);
     let ports = op.inputs.iter().chain(&op.outputs);
-    let sum = ports.fold(sum, |sum, (port, vars)| {
-        vars.iter().fold(add(sum, port), |sum, var| add(sum, var))
-    });
+    let sum = ports
+        .fold(sum, |sum, (port, vars)| vars.iter().fold(add(sum, port), |sum, var| add(sum, var)));
     let shared = op.attrs.iter().filter(|(name, _)| !OWN.contains(name));
     shared.fold(sum, |sum, (name, attr)| add(add(sum, name), &format!("{attr:?}")))
 }
