@@ -7,7 +7,7 @@ use program::op::{Op, Run};
 use program::trainers::Collective;
 use program::{OpDesc, Result};
 
-use crate::executor::plan::{Plan, Planned};
+use crate::executor::plan::{BlockPlan, Planned};
 
 /// Begins to exchange X.
 struct Begin;
@@ -30,7 +30,7 @@ impl Op for Finish {
 }
 
 /// There are no streams here: ops that wait for one go, where they change nothing.
-pub(super) fn drop_syncs(plan: &mut Plan) {
+pub(super) fn drop_syncs(plan: &mut BlockPlan) {
     let is_sync = |planned: &Planned| {
         let kind = planned.desc.kind.as_str();
         let in_place = planned.desc.input_names("X") == planned.desc.output_names("Out");
@@ -40,7 +40,7 @@ pub(super) fn drop_syncs(plan: &mut Plan) {
 }
 
 /// Lets exchanges of temporaries go on in the background.
-pub(super) fn overlap(plan: &mut Plan) {
+pub(super) fn overlap(plan: &mut BlockPlan) {
     let uses = plan.uses();
     let mut waits: Vec<Vec<Planned>> = Vec::new();
     waits.resize_with(plan.ops.len() + 1, Vec::new);
