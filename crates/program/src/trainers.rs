@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// What numbers at the same place become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduction {
+pub enum ReduceOp {
     /// Their sum.
     Sum,
     /// Their product.
@@ -24,7 +24,7 @@ pub enum Reduction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collective {
     /// Everybody gets what they come to; of keyed rows, the rows of all.
-    AllReduce(Reduction),
+    AllReduce(ReduceOp),
     /// Everybody gets the value of one trainer.
     Broadcast {
         /// Whose.
@@ -33,7 +33,7 @@ pub enum Collective {
     /// Everybody gets all of them, one below the other in the order of ranks.
     AllGather,
     /// Each gets its part of what they come to.
-    ReduceScatter(Reduction),
+    ReduceScatter(ReduceOp),
 }
 
 /// An exchange that an op asks for.

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use ps::collective::{Collective, Exchanges, Failure, Outcome, Part, Reduction, Terms};
+use ps::collective::{Collective, Exchanged, Exchanges, Failure, Part, ReduceOp, Terms};
 use tensor::{Tensor, Value};
 use testing::sim::Rng;
 
@@ -37,12 +37,12 @@ struct World {
 /// The exchanges of a run: all trainers do them in this order.
 fn plan(rng: &mut Rng, n: u64) -> Vec<(Collective, usize)> {
     let kinds = [
-        Collective::AllReduce(Reduction::Sum),
-        Collective::AllReduce(Reduction::Sum),
-        Collective::AllReduce(Reduction::Max),
+        Collective::AllReduce(ReduceOp::Sum),
+        Collective::AllReduce(ReduceOp::Sum),
+        Collective::AllReduce(ReduceOp::Max),
         Collective::Broadcast { root: rng.below(n) as u32 },
         Collective::AllGather,
-        Collective::ReduceScatter(Reduction::Sum),
+        Collective::ReduceScatter(ReduceOp::Sum),
     ];
     let sizes = [0, 1, 3, 100, 8191, 8193, 20_000, 300_000];
     let one = |rng: &mut Rng| {
@@ -140,8 +140,8 @@ impl World {
                 let next = self.results[rank].len() as u64;
                 let Some(Ok(outcome)) = self.trainers[rank].take(next) else { break };
                 self.results[rank].push(match outcome {
-                    Outcome::One(value) => value,
-                    Outcome::All(all) => one_below_the_other(&all),
+                    Exchanged::One(value) => value,
+                    Exchanged::All(all) => one_below_the_other(&all),
                 });
             }
         }
@@ -249,7 +249,7 @@ fn expected(collective: Collective, rank: u32, n: u32, number: u64, size: usize)
         (1..n).map(of).fold(of(0), pair)
     };
     let numbers: Vec<f32> = match collective {
-        Collective::AllReduce(Reduction::Max) => together(|a, b| if b > a { b } else { a }),
+        Collective::AllReduce(ReduceOp::Max) => together(|a, b| if b > a { b } else { a }),
         Collective::AllReduce(_) => together(|a, b| a + b),
         Collective::Broadcast { root } => of(root),
         Collective::AllGather => (0..n).flat_map(of).collect(),

@@ -322,7 +322,7 @@ pub enum Error {
         "this trainer has met no other trainers: run the startup program that transpile() or \
          fleet.distributed_optimizer(...).minimize(...) made, before the main program"
     )]
-    NobodyMet,
+    NoTrainers,
 
     #[error(
         "this is trainer {rank} of {n}, but the program is for trainer {expected_rank} of {expected_n}: \

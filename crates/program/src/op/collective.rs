@@ -10,10 +10,10 @@ use super::{Infer, Op, Run, Traits};
 use crate::attr::Attrs;
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
-use crate::trainers::{Asked, Collective, Expected, Members, Reduction};
+use crate::trainers::{Asked, Collective, Expected, Members, ReduceOp};
 use crate::var::Meta;
 
-pub(super) struct AllReduce(pub(super) Option<Reduction>);
+pub(super) struct AllReduce(pub(super) Option<ReduceOp>);
 pub(super) struct Broadcast;
 pub(super) struct AllGather;
 pub(super) struct ReduceScatter;
@@ -34,10 +34,10 @@ fn same_as_input(infer: &mut Infer<'_>) -> Result<()> {
 /// What an op asks the other trainers for; `None` if it asks for nothing.
 pub fn asked(op: &OpDesc) -> Result<Option<Asked>> {
     let collective = match op.kind.as_str() {
-        "c_allreduce_sum" => Collective::AllReduce(Reduction::Sum),
-        "c_allreduce_prod" => Collective::AllReduce(Reduction::Product),
-        "c_allreduce_max" => Collective::AllReduce(Reduction::Max),
-        "c_allreduce_min" => Collective::AllReduce(Reduction::Min),
+        "c_allreduce_sum" => Collective::AllReduce(ReduceOp::Sum),
+        "c_allreduce_prod" => Collective::AllReduce(ReduceOp::Product),
+        "c_allreduce_max" => Collective::AllReduce(ReduceOp::Max),
+        "c_allreduce_min" => Collective::AllReduce(ReduceOp::Min),
         "allreduce" => Collective::AllReduce(reduction(&op.attrs)?),
         "c_broadcast" | "broadcast" => {
             let root = op.attrs.int("root", 0)?;
@@ -45,7 +45,7 @@ pub fn asked(op: &OpDesc) -> Result<Option<Asked>> {
             Collective::Broadcast { root: u32::try_from(root).map_err(bad_root)? }
         }
         "c_allgather" => Collective::AllGather,
-        "c_reducescatter" => Collective::ReduceScatter(Reduction::Sum),
+        "c_reducescatter" => Collective::ReduceScatter(ReduceOp::Sum),
         _ => return Ok(None),
     };
     let var = op.input_names("X").first().cloned().unwrap_or_default();
@@ -85,12 +85,12 @@ fn bad(name: &'static str, expected: &'static str, actual: i64) -> Error {
 }
 
 /// Fluid's numbers of `reduce_type`.
-fn reduction(attrs: &Attrs) -> Result<Reduction> {
+fn reduction(attrs: &Attrs) -> Result<ReduceOp> {
     match attrs.int("reduce_type", 0)? {
-        0 => Ok(Reduction::Sum),
-        1 => Ok(Reduction::Product),
-        2 => Ok(Reduction::Max),
-        3 => Ok(Reduction::Min),
+        0 => Ok(ReduceOp::Sum),
+        1 => Ok(ReduceOp::Product),
+        2 => Ok(ReduceOp::Max),
+        3 => Ok(ReduceOp::Min),
         other => Err(bad("reduce_type", "0, 1, 2 or 3", other)),
     }
 }
@@ -171,7 +171,7 @@ impl Op for ReduceScatter {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let n_trainers = run.attrs().int("nranks", 1)?;
         run.trainers()?.check(Expected { rank: None, n_trainers })?;
-        run.exchange(Collective::ReduceScatter(Reduction::Sum))
+        run.exchange(Collective::ReduceScatter(ReduceOp::Sum))
     }
 
     fn traits(&self, _attrs: &Attrs) -> Traits {
@@ -262,10 +262,10 @@ mod tests {
         let op =
             |kind: &str| OpDesc::new(kind).input("X", "g").output("Out", "g").attr("ring_id", 1);
         let sum = asked(&op("c_allreduce_sum")).unwrap().unwrap();
-        assert_eq!(sum.collective, Collective::AllReduce(Reduction::Sum));
+        assert_eq!(sum.collective, Collective::AllReduce(ReduceOp::Sum));
         assert_eq!((sum.var.as_str(), sum.ring), ("g", 1));
         let least = asked(&op("allreduce").attr("reduce_type", 3)).unwrap().unwrap();
-        assert_eq!(least.collective, Collective::AllReduce(Reduction::Min));
+        assert_eq!(least.collective, Collective::AllReduce(ReduceOp::Min));
         let root = asked(&op("c_broadcast").attr("root", 2)).unwrap().unwrap();
         assert_eq!(root.collective, Collective::Broadcast { root: 2 });
         assert_eq!(asked(&op("scale")).unwrap(), None);

@@ -2,7 +2,7 @@
 //! below.
 
 use super::*;
-use crate::trainers::Reduction;
+use crate::trainers::ReduceOp;
 
 /// Every op, sorted by name (a test checks it). One line per op, so that a change shows as one.
 pub static OPS: &[(&str, &dyn Op)] = &[
@@ -35,10 +35,10 @@ pub static OPS: &[(&str, &dyn Op)] = &[
     ("brelu_grad", &unary::BreluGrad),
     ("broadcast", &collective::Broadcast),
     ("c_allgather", &collective::AllGather),
-    ("c_allreduce_max", &collective::AllReduce(Some(Reduction::Max))),
-    ("c_allreduce_min", &collective::AllReduce(Some(Reduction::Min))),
-    ("c_allreduce_prod", &collective::AllReduce(Some(Reduction::Product))),
-    ("c_allreduce_sum", &collective::AllReduce(Some(Reduction::Sum))),
+    ("c_allreduce_max", &collective::AllReduce(Some(ReduceOp::Max))),
+    ("c_allreduce_min", &collective::AllReduce(Some(ReduceOp::Min))),
+    ("c_allreduce_prod", &collective::AllReduce(Some(ReduceOp::Product))),
+    ("c_allreduce_sum", &collective::AllReduce(Some(ReduceOp::Sum))),
     ("c_broadcast", &collective::Broadcast),
     ("c_comm_init", &collective::CommInit),
     ("c_comm_init_all", &collective::CommInitAll),

@@ -20,14 +20,14 @@ pub(super) struct Chunk {
 
 /// The size of a value, and of the numbers in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Extent {
+pub(super) struct ValueSize {
     pub(super) n_elements: usize,
     pub(super) element_bytes: usize,
 }
 
 /// The chunks of a value that `n` trainers exchange.
-pub(super) fn chunks(collective: Collective, n: u32, extent: Extent) -> Vec<Chunk> {
-    let Extent { n_elements, element_bytes } = extent;
+pub(super) fn chunks(collective: Collective, n: u32, extent: ValueSize) -> Vec<Chunk> {
+    let ValueSize { n_elements, element_bytes } = extent;
     let is_small = n == 2 || n_elements * element_bytes <= WHOLE_BYTES_MAX;
     let mut chunks = Vec::new();
     let mut cut = |range: Range<usize>, owner| {
@@ -60,22 +60,22 @@ pub(super) fn segment(rank: u32, n: u32, n_elements: usize) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::Reduction;
+    use crate::collective::ReduceOp;
 
     fn cut(collective: Collective, n: u32, n_elements: usize) -> Vec<Chunk> {
-        chunks(collective, n, Extent { n_elements, element_bytes: 4 })
+        chunks(collective, n, ValueSize { n_elements, element_bytes: 4 })
     }
 
     #[test]
     fn chunks_cover_a_value_once() {
-        let sum = Collective::AllReduce(Reduction::Sum);
+        let sum = Collective::AllReduce(ReduceOp::Sum);
         for (collective, n, n_elements) in [
             (sum, 2, 1 << 20),
             (sum, 3, 1_000_003),
             (sum, 5, 7),
             (sum, 4, 0),
             (Collective::Broadcast { root: 1 }, 3, 300_000),
-            (Collective::ReduceScatter(Reduction::Sum), 3, 99),
+            (Collective::ReduceScatter(ReduceOp::Sum), 3, 99),
         ] {
             let mut end = 0;
             for chunk in cut(collective, n, n_elements) {
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn large_values_are_added_up_in_parts() {
-        let sum = Collective::AllReduce(Reduction::Sum);
+        let sum = Collective::AllReduce(ReduceOp::Sum);
         assert!(cut(sum, 3, 100).iter().all(|chunk| chunk.owner.is_none()), "small: everybody");
         let owners: Vec<_> = cut(sum, 3, 30_000).iter().map(|chunk| chunk.owner).collect();
         assert_eq!(owners, [Some(0), Some(1), Some(2)]);

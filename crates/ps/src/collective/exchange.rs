@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tensor::{Tensor, Value};
 
-use super::chunk::{Chunk, Extent, chunks, segment};
+use super::chunk::{Chunk, ValueSize, chunks, segment};
 use super::message::{Part, PartKind, Payload};
-use super::reduce::{self, Reduction, Share};
+use super::reduce::{self, Contribution, ReduceOp};
 use super::terms::{Collective, Terms};
 
 /// What an exchange gave this trainer.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum Exchanged {
     /// One value.
     One(Value),
     /// The values of all trainers, in the order of ranks.
@@ -103,7 +103,7 @@ impl Exchange {
         }
         let Some(tensor) = self.own.tensor() else { return };
         self.result.resize_as(tensor.dtype(), tensor.shape());
-        let extent = Extent { n_elements: tensor.len(), element_bytes: tensor.dtype().size() };
+        let extent = ValueSize { n_elements: tensor.len(), element_bytes: tensor.dtype().size() };
         self.chunks = chunks(self.collective, n, extent);
         let is_mine = |chunk: &Chunk| chunk.owner.is_none_or(|owner| owner == me);
         let adds = self.reduction().is_some();
@@ -120,7 +120,7 @@ impl Exchange {
         self.n_left = self.chunks.iter().filter(needs).count();
     }
 
-    fn reduction(&self) -> Option<Reduction> {
+    fn reduction(&self) -> Option<ReduceOp> {
         match self.collective {
             Collective::AllReduce(reduction) | Collective::ReduceScatter(reduction) => {
                 Some(reduction)
@@ -194,7 +194,8 @@ impl Exchange {
             }
             PartKind::Result => {
                 let is_owner = chunk.owner == Some(from);
-                if !is_owner || self.is_filled[at] {
+                let is_told = !matches!(self.collective, Collective::ReduceScatter(_));
+                if !is_owner || !is_told || self.is_filled[at] {
                     return None;
                 }
                 let size = tensor.dtype().size();
@@ -224,8 +225,8 @@ impl Exchange {
             let other =
                 others.get(rank as usize).and_then(Option::as_ref).and_then(Payload::elements);
             shares.push(match other {
-                Some((tensor, elements)) => Share { tensor, elements },
-                None => Share { tensor: own, elements: place.clone() },
+                Some((tensor, elements)) => Contribution { tensor, elements },
+                None => Contribution { tensor: own, elements: place.clone() },
             });
         }
         reduce::reduce(reduction, &shares, &mut self.result, place.clone());
@@ -268,16 +269,16 @@ impl Exchange {
     }
 
     /// What it gave, once it is done; the memory of the own value, which others may still read.
-    pub(super) fn finish(self) -> (Outcome, Arc<Value>) {
+    pub(super) fn finish(self) -> (Exchanged, Arc<Value>) {
         let Self { ranks, collective, own, result, gathered, .. } = self;
         let outcome = match collective {
-            Collective::AllGather => Outcome::All(gathered.into_iter().flatten().collect()),
+            Collective::AllGather => Exchanged::All(gathered.into_iter().flatten().collect()),
             Collective::Broadcast { root } if root == ranks.me => {
                 let mut copy = result;
                 if let Some(tensor) = own.tensor() {
                     copy.copy_from(tensor);
                 }
-                Outcome::One(Value::Tensor(copy))
+                Exchanged::One(Value::Tensor(copy))
             }
             Collective::ReduceScatter(_) => {
                 let part = segment(ranks.me, ranks.n, result.len());
@@ -286,10 +287,10 @@ impl Exchange {
                 let mut own = copy_of(&result, part);
                 // The caller has checked that the rows can be dealt out evenly.
                 let _ = own.reshape(shape);
-                Outcome::One(Value::Tensor(own))
+                Exchanged::One(Value::Tensor(own))
             }
             Collective::AllReduce(_) | Collective::Broadcast { .. } => {
-                Outcome::One(Value::Tensor(result))
+                Exchanged::One(Value::Tensor(result))
             }
         };
         (outcome, own)

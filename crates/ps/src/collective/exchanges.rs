@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tensor::{Pool, Tensor, Value};
 
-use super::exchange::{Exchange, Outcome, Ranks, Reaction, Sent};
+use super::exchange::{Exchange, Exchanged, Ranks, Reaction, Sent};
 use super::message::Part;
 use super::reduce::can_reduce;
 use super::terms::{Collective, Terms};
@@ -202,7 +202,7 @@ impl Exchanges {
     }
 
     /// What an exchange gave, if it is done; an error if it never will be.
-    pub fn take(&mut self, number: u64) -> Option<Result<Outcome, Failure>> {
+    pub fn take(&mut self, number: u64) -> Option<Result<Exchanged, Failure>> {
         let is_done = self.open.get(&number).is_some_and(Exchange::is_done);
         if is_done && let Some(exchange) = self.open.remove(&number) {
             let (outcome, own) = exchange.finish();
@@ -259,7 +259,7 @@ impl Exchanges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::Reduction;
+    use crate::collective::ReduceOp;
 
     fn all(n: u32) -> Vec<Exchanges> {
         let endpoints: Vec<String> = (0..n).map(|rank| format!("h:{rank}")).collect();
@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    fn run(collective: Collective, values: Vec<Value>) -> Vec<Outcome> {
+    fn run(collective: Collective, values: Vec<Value>) -> Vec<Exchanged> {
         let mut trainers = all(values.len() as u32);
         let mut waiting = Vec::new();
         for (trainer, value) in trainers.iter_mut().zip(values) {
@@ -296,13 +296,13 @@ mod tests {
 
     #[test]
     fn everybody_gets_the_same_sum() {
-        let sum = Collective::AllReduce(Reduction::Sum);
+        let sum = Collective::AllReduce(ReduceOp::Sum);
         for n_elements in [1, 3, 100, 30_001, 400_000] {
             for n in [1u32, 2, 3, 5] {
                 let values = (0..n).map(|rank| tensor(n_elements, rank as f32 + 0.5)).collect();
                 let total = (0..n).map(|rank| rank as f32 + 0.5).sum();
                 for outcome in run(sum, values) {
-                    let Outcome::One(value) = outcome else { panic!("{outcome:?}") };
+                    let Exchanged::One(value) = outcome else { panic!("{outcome:?}") };
                     assert_eq!(value, tensor(n_elements, total), "{n} trainers, {n_elements}");
                 }
             }
@@ -313,13 +313,13 @@ mod tests {
     fn values_are_passed_on_and_dealt_out() {
         let values = || vec![tensor(6, 1.0), tensor(6, 2.0), tensor(6, 4.0)];
         for outcome in run(Collective::Broadcast { root: 1 }, values()) {
-            assert!(matches!(outcome, Outcome::One(value) if value == tensor(6, 2.0)));
+            assert!(matches!(outcome, Exchanged::One(value) if value == tensor(6, 2.0)));
         }
-        for outcome in run(Collective::ReduceScatter(Reduction::Sum), values()) {
-            assert!(matches!(outcome, Outcome::One(value) if value == tensor(2, 7.0)));
+        for outcome in run(Collective::ReduceScatter(ReduceOp::Sum), values()) {
+            assert!(matches!(outcome, Exchanged::One(value) if value == tensor(2, 7.0)));
         }
         for outcome in run(Collective::AllGather, values()) {
-            let Outcome::All(got) = outcome else { panic!() };
+            let Exchanged::All(got) = outcome else { panic!() };
             assert_eq!(got.iter().map(|value| Value::clone(value)).collect::<Vec<_>>(), values());
         }
     }
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn trainers_that_do_not_do_the_same_are_named() {
         let mut trainers = all(2);
-        let sum = Collective::AllReduce(Reduction::Sum);
+        let sum = Collective::AllReduce(ReduceOp::Sum);
         let (_, from_0) = trainers[0].begin(&terms(sum, "a"), tensor(3, 1.0));
         trainers[1].begin(&terms(sum, "b"), tensor(3, 1.0));
         deliver(&mut trainers, from_0.into_iter().map(|outgoing| (0, outgoing)).collect());
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn who_is_late_and_who_has_left_is_known() {
         let mut trainers = all(3);
-        let sum = Collective::AllReduce(Reduction::Sum);
+        let sum = Collective::AllReduce(ReduceOp::Sum);
         let mut waiting = Vec::new();
         for trainer in &mut trainers[..2] {
             let (_, outgoing) = trainer.begin(&terms(sum, "g"), tensor(30_000, 1.0));

@@ -15,7 +15,7 @@ use crate::frame::Message;
 #[derive(Clone, Debug)]
 pub enum PeerMessage {
     /// The first message in both directions.
-    Greeting(Greeting),
+    Hello(PeerHello),
     /// The sender is connected to all trainers. Parts come only after everybody has said this.
     Ready,
     /// A part of an exchange.
@@ -30,7 +30,7 @@ pub enum PeerMessage {
 
 /// Who speaks, and of which job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Greeting {
+pub struct PeerHello {
     /// The sender.
     pub rank: u32,
     /// What all trainers of a job must agree on, in words.
@@ -106,7 +106,7 @@ impl Payload {
 impl Message for PeerMessage {
     fn kind(&self) -> u16 {
         match self {
-            PeerMessage::Greeting(_) => 200,
+            PeerMessage::Hello(_) => 200,
             PeerMessage::Part(_) => 201,
             PeerMessage::Ping => 202,
             PeerMessage::Failed(_) => 203,
@@ -117,7 +117,7 @@ impl Message for PeerMessage {
 
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         match self {
-            PeerMessage::Greeting(Greeting { rank, job }) => {
+            PeerMessage::Hello(PeerHello { rank, job }) => {
                 out.u32(*rank);
                 out.str(job);
             }
@@ -135,7 +135,7 @@ impl Message for PeerMessage {
 
     fn decode(kind: u16, mut input: Reader<'_>) -> Result<Self> {
         let message = match kind {
-            200 => PeerMessage::Greeting(Greeting { rank: input.u32()?, job: input.str()? }),
+            200 => PeerMessage::Hello(PeerHello { rank: input.u32()?, job: input.str()? }),
             201 => PeerMessage::Part(Part {
                 exchange: input.u64()?,
                 words: input.str()?.into(),
@@ -211,8 +211,8 @@ mod tests {
             let back = there_and_back(&PeerMessage::Failed(failure.clone()));
             assert!(matches!(back, PeerMessage::Failed(told) if told == failure));
         }
-        let greeting = Greeting { rank: 3, job: "2 trainers".into() };
-        let back = there_and_back(&PeerMessage::Greeting(greeting.clone()));
-        assert!(matches!(back, PeerMessage::Greeting(told) if told == greeting));
+        let greeting = PeerHello { rank: 3, job: "2 trainers".into() };
+        let back = there_and_back(&PeerMessage::Hello(greeting.clone()));
+        assert!(matches!(back, PeerMessage::Hello(told) if told == greeting));
     }
 }

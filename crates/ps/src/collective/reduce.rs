@@ -7,7 +7,7 @@ use tensor::{DType, Number, Tensor};
 
 /// What numbers at the same place become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduction {
+pub enum ReduceOp {
     /// Their sum.
     Sum,
     /// Their product.
@@ -18,20 +18,20 @@ pub enum Reduction {
     Min,
 }
 
-impl fmt::Display for Reduction {
+impl fmt::Display for ReduceOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Reduction::Sum => "sum",
-            Reduction::Product => "product",
-            Reduction::Max => "maximum",
-            Reduction::Min => "minimum",
+            ReduceOp::Sum => "sum",
+            ReduceOp::Product => "product",
+            ReduceOp::Max => "maximum",
+            ReduceOp::Min => "minimum",
         })
     }
 }
 
 /// One trainer's numbers for a place: some elements of a tensor.
 #[derive(Clone, Debug)]
-pub(super) struct Share<'a> {
+pub(super) struct Contribution<'a> {
     pub(super) tensor: &'a Tensor,
     pub(super) elements: Range<usize>,
 }
@@ -43,8 +43,8 @@ pub(super) fn can_reduce(dtype: DType) -> bool {
 
 /// Fills elements of `out` with what the shares come to: the first, then the second on it, and so on.
 pub(super) fn reduce(
-    reduction: Reduction,
-    shares: &[Share<'_>],
+    reduction: ReduceOp,
+    shares: &[Contribution<'_>],
     out: &mut Tensor,
     place: Range<usize>,
 ) {
@@ -58,8 +58,8 @@ pub(super) fn reduce(
 }
 
 fn reduce_as<T: Number>(
-    reduction: Reduction,
-    shares: &[Share<'_>],
+    reduction: ReduceOp,
+    shares: &[Contribution<'_>],
     out: &mut Tensor,
     place: Range<usize>,
 ) {
@@ -73,12 +73,12 @@ fn reduce_as<T: Number>(
         let pairs = out.iter_mut().zip(own);
         match (at, reduction) {
             (0, _) => pairs.for_each(|(out, own)| *out = *own),
-            (_, Reduction::Sum) => pairs.for_each(|(out, own)| *out += *own),
-            (_, Reduction::Product) => pairs.for_each(|(out, own)| *out *= *own),
-            (_, Reduction::Max) => {
+            (_, ReduceOp::Sum) => pairs.for_each(|(out, own)| *out += *own),
+            (_, ReduceOp::Product) => pairs.for_each(|(out, own)| *out *= *own),
+            (_, ReduceOp::Max) => {
                 pairs.filter(|(out, own)| *own > out).for_each(|(out, own)| *out = *own)
             }
-            (_, Reduction::Min) => {
+            (_, ReduceOp::Min) => {
                 pairs.filter(|(out, own)| *own < out).for_each(|(out, own)| *out = *own)
             }
         }
@@ -93,17 +93,17 @@ mod tests {
     fn numbers_are_reduced_in_order() {
         let shares =
             [[1e8f32, 1.0], [1.0, 5.0], [-1e8, 3.0]].map(|x| Tensor::new([2], &x).unwrap());
-        let shares: Vec<Share<'_>> =
-            shares.iter().map(|tensor| Share { tensor, elements: 0..2 }).collect();
+        let shares: Vec<Contribution<'_>> =
+            shares.iter().map(|tensor| Contribution { tensor, elements: 0..2 }).collect();
         let check = |reduction, expected: [f32; 2]| {
             let mut out = Tensor::full([4], 7.0f32);
             reduce(reduction, &shares, &mut out, 1..3);
             assert_eq!(out.data::<f32>().unwrap(), [7.0, expected[0], expected[1], 7.0]);
         };
         // In another order the first would be 1.
-        check(Reduction::Sum, [0.0, 9.0]);
-        check(Reduction::Product, [-1e16, 15.0]);
-        check(Reduction::Max, [1e8, 5.0]);
-        check(Reduction::Min, [-1e8, 1.0]);
+        check(ReduceOp::Sum, [0.0, 9.0]);
+        check(ReduceOp::Product, [-1e16, 15.0]);
+        check(ReduceOp::Max, [1e8, 5.0]);
+        check(ReduceOp::Min, [-1e8, 1.0]);
     }
 }

@@ -4,13 +4,13 @@ use std::fmt;
 
 use tensor::{Tensor, Value};
 
-use super::reduce::Reduction;
+use super::reduce::ReduceOp;
 
 /// What becomes of the values of all trainers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collective {
     /// Everybody gets what they come to.
-    AllReduce(Reduction),
+    AllReduce(ReduceOp),
     /// Everybody gets the value of one trainer.
     Broadcast {
         /// Whose.
@@ -19,7 +19,7 @@ pub enum Collective {
     /// Everybody gets all of them, in the order of ranks.
     AllGather,
     /// Each gets its part, along the first dimension, of what they come to.
-    ReduceScatter(Reduction),
+    ReduceScatter(ReduceOp),
 }
 
 impl fmt::Display for Collective {

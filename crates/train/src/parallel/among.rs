@@ -18,7 +18,15 @@ pub(super) struct Among {
     /// The scope whose variables are those of trainer 0.
     begun: Option<u64>,
     /// The program of one device with exchanges, and what it was made from.
-    program: Option<(u64, u64, Program)>,
+    program: Option<WithExchanges>,
+}
+
+/// A program with exchanges, and what it was made from.
+#[derive(Debug)]
+struct WithExchanges {
+    id: u64,
+    version: u64,
+    program: Program,
 }
 
 impl Parallel {
@@ -71,9 +79,9 @@ impl Parallel {
     ) -> Result<Vec<Vec<Tensor>>> {
         let loss = self.loss(program);
         let Some(among) = &mut self.among else { return Ok(Vec::new()) };
-        let is_made =
-            |made: &&(u64, u64, Program)| (made.0, made.1) == (program.id(), program.version());
-        let made = match among.program.take().filter(|made| is_made(&made)) {
+        let (id, version) = (program.id(), program.version());
+        let is_made = |made: &WithExchanges| (made.id, made.version) == (id, version);
+        let made = match among.program.take().filter(is_made) {
             Some(made) => made,
             None => {
                 let mut own = program.clone();
@@ -83,13 +91,13 @@ impl Parallel {
                         ops.into_iter().filter_map(|op| loss.start(op)).collect();
                     add_up_gradients(&mut own, loss.n_trainers, 1, false)?;
                 }
-                (program.id(), program.version(), own)
+                WithExchanges { id, version, program: own }
             }
         };
         let mut empty = Feed::new();
         let feed = feeds.first_mut().unwrap_or(&mut empty);
         let mut fetched = Vec::new();
-        let ran = self.once.run_into(&made.2, scope, feed, fetch, &mut fetched);
+        let ran = self.once.run_into(&made.program, scope, feed, fetch, &mut fetched);
         among.program = Some(made);
         ran?;
         Ok(fetched.into_iter().map(|value| vec![value]).collect())

@@ -17,7 +17,7 @@ def endpoint_list(trainers):
 
 
 class Collective:
-    """Makes programs of trainers without servers; `nrings` is how many groups exchanges are dealt out to."""
+    """Makes programs of trainers without servers, with exchanges in `nrings` groups."""
 
     mode = None
 

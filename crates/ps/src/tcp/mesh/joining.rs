@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use super::{Membership, MeshSettings};
-use crate::collective::{Failure, Greeting, PeerMessage};
+use crate::collective::{Failure, PeerHello, PeerMessage};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::frame::{self, Frame};
@@ -13,9 +13,9 @@ use crate::lines;
 use crate::tcp::{Patient, Stream, WholeFrame, addresses, unix_name};
 
 /// A greeting is short.
-const GREETING_BYTES_MAX: u64 = 16 << 10;
+const HELLO_BYTES_MAX: u64 = 16 << 10;
 /// A trainer that has connected must say its greeting within this, and answer within this.
-const GREETING_TIME: Duration = Duration::from_secs(10);
+const HELLO_TIME: Duration = Duration::from_secs(10);
 /// An attempt to connect takes no longer.
 const CONNECT_TIME: Duration = Duration::from_millis(500);
 /// Between two looks at who is there.
@@ -28,12 +28,12 @@ const VERSION: u32 = 1;
 const LIST_BYTES_MAX: usize = 600;
 
 /// Where a trainer waits for those with higher ranks.
-struct Door {
+struct Listeners {
     tcp: TcpListener,
     unix: Option<UnixListener>,
 }
 
-impl Door {
+impl Listeners {
     fn open(endpoint: &Endpoint) -> Result<Self> {
         let fail = |source| Error::Bind { endpoint: endpoint.clone(), source };
         let all: Vec<_> = addresses(endpoint).map_err(fail)?.collect();
@@ -45,7 +45,7 @@ impl Door {
     }
 
     /// Somebody who has come.
-    fn visitor(&self) -> Option<Stream> {
+    fn accepted(&self) -> Option<Stream> {
         let near = self.unix.as_ref().and_then(|unix| unix.accept().ok());
         let stream = match near {
             Some((stream, _)) => {
@@ -93,19 +93,19 @@ pub(super) fn meet(
     membership: &Membership,
     settings: &MeshSettings,
 ) -> Result<Vec<Option<Stream>>> {
-    let mut meeting = Meeting::new(membership, settings)?;
-    let met = meeting.run();
+    let mut joining = Joining::new(membership, settings)?;
+    let met = joining.run();
     if let Err(Error::Trainers(failure)) = &met {
-        meeting.tell(failure);
+        joining.tell(failure);
     }
-    met.map(|()| meeting.streams)
+    met.map(|()| joining.streams)
 }
 
-struct Meeting<'a> {
+struct Joining<'a> {
     membership: &'a Membership,
     settings: &'a MeshSettings,
     job: String,
-    door: Door,
+    listeners: Listeners,
     streams: Vec<Option<Stream>>,
     /// Who is connected to everybody.
     is_ready: Vec<bool>,
@@ -113,14 +113,14 @@ struct Meeting<'a> {
     start: Instant,
 }
 
-impl<'a> Meeting<'a> {
+impl<'a> Joining<'a> {
     fn new(membership: &'a Membership, settings: &'a MeshSettings) -> Result<Self> {
         let me = membership.me as usize;
         let own = membership.endpoints.get(me).cloned();
         let own = own.unwrap_or(Endpoint { host: String::new(), port: 0 });
         let mut streams = Vec::new();
         streams.resize_with(membership.endpoints.len(), || None);
-        let door = Door::open(&own).inspect_err(|error| not_begun(membership, error))?;
+        let listeners = Listeners::open(&own).inspect_err(|error| not_begun(membership, error))?;
         let mut is_ready = vec![false; membership.endpoints.len()];
         if let Some(own) = is_ready.get_mut(me) {
             *own = true;
@@ -130,7 +130,7 @@ impl<'a> Meeting<'a> {
             membership,
             settings,
             job,
-            door,
+            listeners,
             streams,
             is_ready,
             has_said_ready: false,
@@ -148,7 +148,7 @@ impl<'a> Meeting<'a> {
     fn run(&mut self) -> Result<()> {
         let mut mentioned = Instant::now();
         loop {
-            while let Some(stream) = self.door.visitor() {
+            while let Some(stream) = self.listeners.accepted() {
                 self.welcome(stream)?;
             }
             for rank in self.missing() {
@@ -189,7 +189,7 @@ impl<'a> Meeting<'a> {
     /// Somebody has connected: who is it?
     fn welcome(&mut self, stream: Stream) -> Result<()> {
         let said = match read(&stream) {
-            Ok(PeerMessage::Greeting(said)) => said,
+            Ok(PeerMessage::Hello(said)) => said,
             Ok(PeerMessage::Failed(failure)) => return Err(failure.into()),
             // Not a trainer: somebody looks whether the port is open, say.
             Ok(_) | Err(_) => return Ok(()),
@@ -214,7 +214,7 @@ impl<'a> Meeting<'a> {
             return Ok(());
         }
         let said = match read(&stream) {
-            Ok(PeerMessage::Greeting(said)) => said,
+            Ok(PeerMessage::Hello(said)) => said,
             Ok(PeerMessage::Failed(failure)) => return Err(failure.into()),
             Ok(_) => {
                 return Err(self
@@ -262,12 +262,12 @@ impl<'a> Meeting<'a> {
     }
 
     fn greet(&self, stream: &Stream) -> Result<()> {
-        let greeting = Greeting { rank: self.membership.me, job: self.job.clone() };
-        say(stream, &PeerMessage::Greeting(greeting))
+        let greeting = PeerHello { rank: self.membership.me, job: self.job.clone() };
+        say(stream, &PeerMessage::Hello(greeting))
     }
 
     /// An error if another trainer is of another job, which it is told.
-    fn compare(&self, stream: &Stream, said: &Greeting) -> Result<()> {
+    fn compare(&self, stream: &Stream, said: &PeerHello) -> Result<()> {
         let me = (self.membership.me, self.job.clone());
         if said.job == self.job && (said.rank as usize) < self.streams.len() {
             return Ok(());
@@ -331,8 +331,8 @@ fn say(stream: &Stream, message: &PeerMessage) -> Result<()> {
 
 fn read(stream: &Stream) -> Result<PeerMessage> {
     let mut input = stream;
-    let mut whole = WholeFrame { input: &mut input, until: Instant::now() + GREETING_TIME };
-    frame::read(&mut whole, GREETING_BYTES_MAX).map(|(_, message)| message)
+    let mut whole = WholeFrame { input: &mut input, until: Instant::now() + HELLO_TIME };
+    frame::read(&mut whole, HELLO_BYTES_MAX).map(|(_, message)| message)
 }
 
 /// Whether something can be read now.

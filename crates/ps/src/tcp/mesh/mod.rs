@@ -16,7 +16,7 @@ use tensor::{EvenIfPoisoned, Tensor, Value};
 
 use super::client::Patience;
 use super::group::Stops;
-use crate::collective::{Collective, Exchanges, Failure, Outcome, Outgoing, PeerMessage, Terms};
+use crate::collective::{Collective, Exchanged, Exchanges, Failure, Outgoing, PeerMessage, Terms};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::lines::{self, Line};
@@ -54,20 +54,20 @@ pub struct MeshSettings {
 pub struct Mesh {
     membership: Membership,
     settings: MeshSettings,
-    shared: Arc<Shared>,
+    shared: Arc<MeshState>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What the threads of a trainer have together.
-struct Shared {
+struct MeshState {
     exchanges: Mutex<Exchanges>,
     changed: Condvar,
     /// By rank; none for this trainer.
-    writers: Vec<Option<Sender<Said>>>,
+    writers: Vec<Option<Sender<ToWrite>>>,
 }
 
 /// What a writing thread is told.
-enum Said {
+enum ToWrite {
     Message(PeerMessage),
     /// There will be nothing more.
     End,
@@ -79,7 +79,7 @@ impl std::fmt::Debug for Mesh {
     }
 }
 
-impl Shared {
+impl MeshState {
     fn exchanges(&self) -> MutexGuard<'_, Exchanges> {
         self.exchanges.lock().even_if_poisoned()
     }
@@ -87,7 +87,7 @@ impl Shared {
     fn tell(&self, to: u32, message: PeerMessage) {
         if let Some(Some(writer)) = self.writers.get(to as usize) {
             // Its thread has ended if the connection broke; who waits is told that.
-            let _ = writer.send(Said::Message(message));
+            let _ = writer.send(ToWrite::Message(message));
         }
     }
 
@@ -169,7 +169,7 @@ impl Mesh {
     }
 
     /// Waits until an exchange is done.
-    pub fn wait(&self, number: u64) -> Result<Outcome> {
+    pub fn wait(&self, number: u64) -> Result<Exchanged> {
         let (start, mut said) = (Instant::now(), Instant::now());
         let deadline = Duration::from_millis(self.settings.patience.answer_ms);
         let mut exchanges = self.shared.exchanges();
@@ -227,7 +227,7 @@ impl Mesh {
     pub fn leave(&self) {
         self.shared.tell_all(&PeerMessage::Bye);
         for writer in self.shared.writers.iter().flatten() {
-            let _ = writer.send(Said::End);
+            let _ = writer.send(ToWrite::End);
         }
         let until = Instant::now() + LAST_WORDS;
         let mut threads = self.threads.lock().even_if_poisoned();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{MeshSettings, Said, Shared};
+use super::{MeshSettings, MeshState, ToWrite};
 use crate::codec::{Blobs, Destination};
 use crate::collective::{Exchanges, PeerMessage};
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ pub(super) fn start(
     exchanges: Exchanges,
     streams: Vec<Option<Stream>>,
     settings: &MeshSettings,
-) -> Result<(Arc<Shared>, Vec<JoinHandle<()>>)> {
+) -> Result<(Arc<MeshState>, Vec<JoinHandle<()>>)> {
     let lease = Duration::from_millis(settings.patience.lease_ms.max(1000));
     let (mut writers, mut ends) = (Vec::new(), Vec::new());
     for stream in &streams {
@@ -32,7 +32,7 @@ pub(super) fn start(
         ends.push(end);
     }
     let exchanges = Mutex::new(exchanges);
-    let shared = Arc::new(Shared { exchanges, changed: Condvar::new(), writers });
+    let shared = Arc::new(MeshState { exchanges, changed: Condvar::new(), writers });
     let mut threads = Vec::new();
     for ((rank, stream), end) in streams.into_iter().enumerate().zip(ends) {
         let Some(stream) = stream.map(Arc::new) else { continue };
@@ -51,26 +51,26 @@ pub(super) fn start(
 struct Peer {
     rank: u32,
     stream: Arc<Stream>,
-    shared: Arc<Shared>,
+    shared: Arc<MeshState>,
     lease: Duration,
 }
 
 impl Peer {
     /// Writes what is to be said until nothing more is, and a sign of life now and then.
-    fn write(self, said: &Receiver<Said>) {
+    fn write(self, said: &Receiver<ToWrite>) {
         let every = self.lease / PINGS_PER_LEASE;
         loop {
             let mut messages = Vec::new();
             let mut ends = false;
             match said.recv_timeout(every) {
-                Ok(Said::Message(message)) => messages.push(message),
-                Ok(Said::End) | Err(RecvTimeoutError::Disconnected) => ends = true,
+                Ok(ToWrite::Message(message)) => messages.push(message),
+                Ok(ToWrite::End) | Err(RecvTimeoutError::Disconnected) => ends = true,
                 Err(RecvTimeoutError::Timeout) => messages.push(PeerMessage::Ping),
             }
             while messages.len() < AT_ONCE && !ends {
                 match said.try_recv() {
-                    Ok(Said::Message(message)) => messages.push(message),
-                    Ok(Said::End) => ends = true,
+                    Ok(ToWrite::Message(message)) => messages.push(message),
+                    Ok(ToWrite::End) => ends = true,
                     Err(_) => break,
                 }
             }
@@ -148,7 +148,7 @@ impl Peer {
                 exchanges.leave(self.rank);
                 goes_on = false;
             }
-            PeerMessage::Greeting(_) | PeerMessage::Ready => {
+            PeerMessage::Hello(_) | PeerMessage::Ready => {
                 exchanges.lose(self.rank, "it greets in the middle of its work".to_string());
                 goes_on = false;
             }

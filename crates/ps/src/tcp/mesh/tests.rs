@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::*;
-use crate::collective::Reduction;
+use crate::collective::ReduceOp;
 
 fn settings(connect_ms: u64) -> MeshSettings {
     let patience = Patience { connect_ms, answer_ms: 20_000, ..Patience::default() };
@@ -39,14 +39,14 @@ fn together<T: Send>(
 }
 
 fn terms(var: &str) -> Terms {
-    let collective = Collective::AllReduce(Reduction::Sum);
+    let collective = Collective::AllReduce(ReduceOp::Sum);
     Terms { collective, var: var.to_string(), ring: 0 }
 }
 
 fn sum(mesh: &Mesh, var: &str, value: Tensor) -> Result<Tensor> {
     let number = mesh.begin(&terms(var), Value::Tensor(value));
     match mesh.wait(number)? {
-        Outcome::One(Value::Tensor(tensor)) => Ok(tensor),
+        Exchanged::One(Value::Tensor(tensor)) => Ok(tensor),
         other => panic!("{other:?}"),
     }
 }
@@ -66,7 +66,7 @@ fn trainers_add_up_over_sockets() {
                 mesh.begin(&terms("g"), Value::Tensor(Tensor::new([n], &values(n)).unwrap()))
             });
             let outcomes = numbers.map(|number| match mesh.wait(number).unwrap() {
-                Outcome::One(Value::Tensor(tensor)) => tensor,
+                Exchanged::One(Value::Tensor(tensor)) => tensor,
                 other => panic!("{other:?}"),
             });
             mesh.leave();

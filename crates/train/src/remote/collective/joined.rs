@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use program::trainers::{Expected, Members};
 use ps::Endpoint;
-use ps::collective::{Collective, Failure, Outcome, Terms};
+use ps::collective::{Collective, Exchanged, Failure, Terms};
 use ps::tcp::{Membership, Mesh, MeshSettings};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
@@ -75,7 +75,7 @@ impl Joined {
             Terms { collective: Collective::AllGather, var: "program".to_string(), ring: -1 };
         let own = Tensor::full([1], sum as i64);
         let number = self.mesh.begin(&terms, Value::Tensor(own));
-        let Outcome::All(sums) = self.mesh.wait(number)? else { return Ok(()) };
+        let Exchanged::All(sums) = self.mesh.wait(number)? else { return Ok(()) };
         let me = self.members.rank as u32;
         for (other, value) in (0u32..).zip(&sums) {
             let theirs =

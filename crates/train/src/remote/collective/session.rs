@@ -1,8 +1,8 @@
 //! The other trainers, as the ops of one run see them.
 
 use program::Result;
-use program::trainers::{Asked, Collective, Expected, Members, Reduction, Trainers};
-use ps::collective::{Collective as Wire, Outcome, Reduction as WireReduction, Terms};
+use program::trainers::{Asked, Collective, Expected, Members, ReduceOp, Trainers};
+use ps::collective::{Collective as Wire, Exchanged, ReduceOp as WireReduceOp, Terms};
 use tensor::{Tensor, Value};
 
 use super::joined::Joined;
@@ -36,7 +36,7 @@ impl<'a> Exchanging<'a> {
     }
 
     fn joined(&mut self) -> Result<Joined> {
-        let joined = self.cluster.trainers().ok_or_else(|| host(Error::NobodyMet))?;
+        let joined = self.cluster.trainers().ok_or_else(|| host(Error::NoTrainers))?;
         if let Some(sum) = self.sum.filter(|_| !self.has_agreed) {
             joined.agree(sum).map_err(host)?;
         }
@@ -49,7 +49,7 @@ impl<'a> Exchanging<'a> {
         let joined = self.joined()?;
         value.unshare();
         let by_rows = matches!(value, Value::Rows(_))
-            && matches!(asked.collective, Collective::AllReduce(Reduction::Sum));
+            && matches!(asked.collective, Collective::AllReduce(ReduceOp::Sum));
         let collective = if by_rows { Wire::AllGather } else { wire(asked.collective) };
         let terms = Terms { collective, var: asked.var.clone(), ring: asked.ring };
         if let Err(why) = joined.mesh.check(collective, value) {
@@ -64,10 +64,10 @@ impl<'a> Exchanging<'a> {
 
     /// What an exchange came to; the value as it was if that fails.
     fn end(&mut self, pending: &Pending, value: &mut Value) -> Result<()> {
-        let joined = self.cluster.trainers().ok_or_else(|| host(Error::NobodyMet))?;
+        let joined = self.cluster.trainers().ok_or_else(|| host(Error::NoTrainers))?;
         match joined.mesh.wait(pending.number) {
-            Ok(Outcome::One(one)) => *value = one,
-            Ok(Outcome::All(all)) => {
+            Ok(Exchanged::One(one)) => *value = one,
+            Ok(Exchanged::All(all)) => {
                 let all: Vec<Value> = all.iter().map(|value| Value::clone(value)).collect();
                 *value = together(pending, all)?;
             }
@@ -119,18 +119,18 @@ fn wire(collective: Collective) -> Wire {
     }
 }
 
-fn wire_reduction(reduction: Reduction) -> WireReduction {
+fn wire_reduction(reduction: ReduceOp) -> WireReduceOp {
     match reduction {
-        Reduction::Sum => WireReduction::Sum,
-        Reduction::Product => WireReduction::Product,
-        Reduction::Max => WireReduction::Max,
-        Reduction::Min => WireReduction::Min,
+        ReduceOp::Sum => WireReduceOp::Sum,
+        ReduceOp::Product => WireReduceOp::Product,
+        ReduceOp::Max => WireReduceOp::Max,
+        ReduceOp::Min => WireReduceOp::Min,
     }
 }
 
 impl Trainers for Exchanging<'_> {
     fn join(&mut self, members: &Members) -> Result<()> {
-        self.cluster.meet_trainers(members, self.sum).map_err(host)?;
+        self.cluster.join_trainers(members, self.sum).map_err(host)?;
         // The others had to have the same program to be met.
         self.has_agreed = true;
         Ok(())

@@ -12,7 +12,8 @@ from ....io import save_persistables as _save_persistables
 from ....transpiler.distribute_transpiler import DistributeTranspiler, DistributeTranspilerConfig
 from ..base.fleet_base import DistributedOptimizer, Fleet
 from ..base.mode import Mode
-from .check_point import TrainStatus, CheckPoints
+from ..base.role_maker import PaddleCloudRoleMaker
+from .check_point import CheckPoints, TrainStatus
 
 NOT_HERE = "You should not call '{}' method for collective mode."
 
@@ -59,6 +60,10 @@ class Collective(Fleet):
         self.main_program = None
         self._origin_program = None
         self._transpiled_program = None
+
+    def init(self, role_maker=None):
+        """Finds out who this trainer is; by the environment unless told otherwise."""
+        super().init(PaddleCloudRoleMaker(is_collective=True) if role_maker is None else role_maker)
 
     def init_worker(self):
         """Does nothing: the startup program meets the others."""
@@ -173,14 +178,14 @@ class CollectiveOptimizer(DistributedOptimizer):
         strategy = DistributedStrategy() if strategy is None else strategy
         super().__init__(optimizer, strategy)
         if not isinstance(strategy.recompute_checkpoints, list):
-            raise ValueError("DistStrategy.recompute_checkpoints should" "be a List")
+            raise ValueError("DistStrategy.recompute_checkpoints should be a List")
         self.print_config = False
 
     def _check(self):
         strategy = self._strategy
         if strategy.forward_recompute or strategy.use_amp or strategy.use_dist_fc:
-            text = "forward_recompute, use_amp and use_dist_fc need a graphics card; leave them False"
-            raise NotImplementedError(text)
+            names = "forward_recompute, use_amp and use_dist_fc"
+            raise NotImplementedError(names + " need a graphics card; leave them False")
         if strategy.use_local_sgd:
             strategy.mode, strategy.collective_mode = "collective", "local_sgd"
         if strategy._ut4grad_allreduce:
@@ -215,7 +220,8 @@ class CollectiveOptimizer(DistributedOptimizer):
         fleet._origin_program = main.clone(for_test=False)
         fleet._transpiled_program = main
         self._transpile(startup, main)
-        fleet.main_program = main if self._strategy.mode == "collective" else self._compiled(loss, main)
+        in_program = self._strategy.mode == "collective"
+        fleet.main_program = main if in_program else self._compiled(loss, main)
         return minimized
 
     def _compiled(self, loss, main):

@@ -1,4 +1,4 @@
-"""Checkpoints of trainers without servers: folders `__paddle_fleet_checkpoint__.N`, as Fluid writes them."""
+"""Checkpoints of trainers without servers, in the folders that Fluid writes."""
 
 import contextlib
 import json
@@ -81,7 +81,8 @@ class CheckPoints:
         if os.path.isfile(path):
             with open(path) as file:
                 said = json.load(file)
-            assert "epoch_no" in said, "Can't find epoch_no in dict from train_status file:{}".format(said)
+            missing = "Can't find epoch_no in dict from train_status file:{}".format(said)
+            assert "epoch_no" in said, missing
             assert said["epoch_no"] >= 0, "Data in checkpoint file is not valid:{}".format(said)
             status = TrainStatus(said["epoch_no"])
         return folder, PARAMS, status

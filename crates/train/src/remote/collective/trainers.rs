@@ -18,12 +18,12 @@ impl Cluster {
     }
 
     /// How many trainers there are, where there are no servers; none if nobody was met.
-    pub fn n_trainers_met(&self) -> Option<usize> {
+    pub fn n_trainers_joined(&self) -> Option<usize> {
         self.trainers().map(|joined| joined.n_trainers())
     }
 
     /// Meets other trainers, unless they were met already; `sum` is that of the startup program.
-    pub(crate) fn meet_trainers(&self, members: &Members, sum: Option<u64>) -> Result<()> {
+    pub(crate) fn join_trainers(&self, members: &Members, sum: Option<u64>) -> Result<()> {
         if self.trainers().is_some_and(|joined| joined.is(members)) {
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl Cluster {
 
     /// An error unless the trainers that were met are these.
     pub(crate) fn check_trainers(&self, expected: Expected) -> Result<()> {
-        self.trainers().ok_or(Error::NobodyMet)?.check(expected)
+        self.trainers().ok_or(Error::NoTrainers)?.check(expected)
     }
 
     /// Says good-bye to the trainers that were met: this one has ended its part.
