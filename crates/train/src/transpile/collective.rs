@@ -122,7 +122,7 @@ pub fn transpile_collective(
     unique: &mut UniqueNames,
 ) -> Result<()> {
     job.check(mode)?;
-    let is_made = |program: &Program| program.block(0).ops.iter().any(|op| meets(op));
+    let is_made = |program: &Program| program.block(0).ops.iter().any(meets);
     if is_made(startup) && mode != CollectiveMode::OneProcess {
         return Err(Error::TranspiledTwice);
     }

@@ -23,7 +23,6 @@ pub(crate) struct Exchanging<'a> {
 struct Pending {
     var: String,
     number: u64,
-    collective: Collective,
 }
 
 fn host(error: impl Into<Error>) -> program::Error {
@@ -59,7 +58,7 @@ impl<'a> Exchanging<'a> {
             gradients::merge(value);
         }
         let number = joined.mesh.begin(&terms, std::mem::take(value));
-        Ok(Pending { var: asked.var.clone(), number, collective: asked.collective })
+        Ok(Pending { var: asked.var.clone(), number })
     }
 
     /// What an exchange came to; the value as it was if that fails.

@@ -13,7 +13,7 @@ use crate::remote::Cluster;
 
 impl Cluster {
     /// The trainers that were met, if any were.
-    pub(crate) fn trainers(&self) -> Option<Joined> {
+    pub(super) fn trainers(&self) -> Option<Joined> {
         self.0.trainers.lock().even_if_poisoned().clone()
     }
 
