@@ -83,7 +83,7 @@ def test_whole_parts_equal_one_place():
     fluid.global_scope().find_var("fc_0.w_0").get_tensor().set(start, fluid.CPUPlace())
     fluid.global_scope().find_var("fc_0.b_0").get_tensor().set(np.zeros(1, "f4"), fluid.CPUPlace())
     exe.run(fluid.default_main_program(), feed=feed)
-    np.testing.assert_allclose(weight(), apart, rtol=1e-6)
+    np.testing.assert_allclose(weight(), apart, rtol=1e-6, atol=1e-7)
 
 
 def test_runs_repeat_to_the_bit():
