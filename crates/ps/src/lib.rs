@@ -1,5 +1,6 @@
 //! The parameter server: knows tables and keys, never a program.
 
+mod chunks;
 pub mod codec;
 mod endpoint;
 mod error;
@@ -15,6 +16,7 @@ pub mod shm;
 pub mod table;
 pub mod tcp;
 
+pub use chunks::Chunks;
 pub use endpoint::Endpoint;
 pub use error::{Error, Missing, Result};
 pub use ids::{ConnId, Millis, TrainerId, VarId};

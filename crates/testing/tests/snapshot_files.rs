@@ -60,7 +60,7 @@ impl Pair {
 
     fn cut(&self, number: u64, complete: u64) -> Result<Written, Refusal> {
         self.store().mark(number)?;
-        let (state, journal) = (vec![number as u8], vec![number as u8]);
+        let (state, journal) = (vec![number as u8].into(), vec![number as u8].into());
         self.store().write_cut(&CutRecord { cut: number, term: 1, complete, state, journal })
     }
 

@@ -122,12 +122,6 @@ pub enum Error {
     NoCutIsKept { n_bytes: usize, cut: u64 },
 
     #[error(
-        "{what} would take {} MiB on a server, at most {} are possible: start the job without \
-         --snapshot_dir, or {hint}", n_bytes >> 20, n_bytes_max >> 20
-    )]
-    TooMuchToKeep { what: String, n_bytes: usize, n_bytes_max: usize, hint: &'static str },
-
-    #[error(
         "the script does not repeat itself: event {event} was {was} before this process was started \
          again, and now it is {is}. A script that is started again must do the same as before: see \
          docs/failures.md"

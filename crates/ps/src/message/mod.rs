@@ -20,7 +20,9 @@ mod stats;
 mod trade;
 
 pub use barrier::Barrier;
-pub use cut::{Cancel, Cut, Go, Ready, Recall, Recalled, WantCut};
+pub use cut::{
+    Cancel, Cut, Given, Go, PIECE_BYTES, Ready, Recall, Recalled, Recollection, WantCut,
+};
 pub use hello::{Hello, VERSION, VarInfo, Welcome};
 pub use leave::{Complete, Leave};
 pub use lend::Lend;

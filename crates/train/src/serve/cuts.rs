@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ps::Chunks;
 use ps::lines::{Line, Severity};
 use ps::server::{CutRecord, OnDisk, Written};
 use tensor::{EvenIfPoisoned, Value};
@@ -82,9 +83,9 @@ struct CutContents {
 /// What the protocol adds to the file of a cut.
 #[derive(Clone, Copy)]
 struct Protocol<'a> {
-    state: &'a [u8],
+    state: &'a Chunks,
     /// What came to the journal since the cut before; a base has none.
-    journal: Option<&'a [u8]>,
+    journal: Option<&'a Chunks>,
 }
 
 /// A cut that is marked and will be written.
@@ -349,9 +350,9 @@ impl Cuts {
         let name =
             Known { kind: header.kind, at: header.at, after: header.after, n_bytes: 0 }.name();
         let mut file = FileWriter::new(&path, &name, header).map_err(failed)?;
-        file.section(Kind::State, 0, &[protocol.state]).map_err(failed)?;
+        file.section(Kind::State, 0, &protocol.state.slices()).map_err(failed)?;
         if let Some(journal) = protocol.journal {
-            file.section(Kind::Journal, 0, &[journal]).map_err(failed)?;
+            file.section(Kind::Journal, 0, &journal.slices()).map_err(failed)?;
         }
         if header.kind == FileKind::Base {
             file.section(Kind::Layout, 0, &[&self.layout.to_bytes()]).map_err(failed)?;
