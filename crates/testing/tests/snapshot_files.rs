@@ -154,6 +154,22 @@ fn chains_are_made_short_and_old_files_go() {
     assert_eq!(pair.store().journal(first).unwrap(), all[..=first as usize]);
 }
 
+/// A base would have as much of it again.
+#[test]
+fn what_trainers_give_is_no_reason_for_a_new_base() {
+    let mut pair = Pair::new();
+    for cut in 0..6 {
+        pair.step();
+        pair.store().mark(cut).unwrap();
+        let state = vec![cut as u8; 20 << 20].into();
+        let record = CutRecord { cut, term: 1, state, ..CutRecord::default() };
+        pair.store().write_cut(&record).unwrap();
+    }
+    let is_base = |name: &&String| name.starts_with("base");
+    let names = pair.names();
+    assert_eq!(names.iter().filter(is_base).collect::<Vec<_>>(), ["base.0"], "{names:?}");
+}
+
 #[test]
 fn a_damaged_cut_is_put_aside_and_the_one_before_counts() {
     for name in ["cut.2", "cut.1"] {

@@ -36,6 +36,8 @@ const INCREMENT_BYTES_MIN: u64 = 16 << 20;
 
 /// Older cuts are not offered: servers of one job are never so far apart.
 const LISTED_MAX: usize = 256;
+/// What trainers give is in every increment, and a base does not make it less: it may be there so often.
+const GIVEN_MAX: u64 = 16;
 /// A chain of more increments is worth a base, and one more for so many bytes of a base.
 const INCREMENTS_MAX: u64 = 64;
 const BYTES_AN_INCREMENT: u64 = 4 << 20;
@@ -123,6 +125,8 @@ pub(super) struct Cuts {
     /// Grows when a cut is loaded: what was being written is not written any more.
     epoch: AtomicU64,
     n_written: AtomicU64,
+    /// Bytes that the protocol gave to the last cut.
+    n_given: AtomicU64,
     /// Why the last cut was not written.
     error: Mutex<Option<BadSnapshot>>,
     log: Log,
@@ -149,6 +153,7 @@ impl Cuts {
             base: Mutex::default(),
             epoch: AtomicU64::new(0),
             n_written: AtomicU64::new(0),
+            n_given: AtomicU64::new(0),
             error: Mutex::default(),
             log,
         });
@@ -253,7 +258,8 @@ impl Cuts {
             true => FileKind::Base,
             false => FileKind::Increment,
         };
-        let is_heavy = weight.since + n_changed > weight.base.max(INCREMENT_BYTES_MIN);
+        let n_given = GIVEN_MAX * self.n_given.load(Ordering::Relaxed);
+        let is_heavy = weight.since + n_changed > weight.base.max(INCREMENT_BYTES_MIN) + n_given;
         let is_long = weight.n_since > INCREMENTS_MAX + weight.base / BYTES_AN_INCREMENT;
         let wants_base =
             kind == FileKind::Increment && (is_heavy || is_long) && !self.writes_base();
@@ -288,6 +294,8 @@ impl Cuts {
 
     fn write_record(self: &Arc<Self>, record: &CutRecord) -> Checked<Written> {
         let _busy = locked(&self.busy);
+        let n_given = record.state.n_bytes() + record.journal.n_bytes();
+        self.n_given.store(n_given as u64, Ordering::Relaxed);
         let marked = locked(&self.marked).take_if(|marked| marked.at.cut == record.cut);
         let mut marked = marked.ok_or(BadSnapshot::None)?;
         *locked(&self.writing) = Some(marked.at);
