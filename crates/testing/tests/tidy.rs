@@ -36,6 +36,7 @@ const DATA: &[&str] = &[
     "python/tests/fixtures/",
     "python/tests/fluid_names.txt",
     "python/tests/fluid_signatures.json",
+    "python/tests/tools/clock.c",
 ];
 
 fn root() -> PathBuf {
