@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ps::message::{Hello, LookUp, Phase, Request, Save, WantCut};
-use ps::server::{Config, Server, Store};
+use ps::server::{Server, ServerConfig, Store};
 use ps::tcp::{Client, Listener, Patience, Stop};
 use testing::big_table::{fill, row, store};
 use testing::stores::id_of;
@@ -62,7 +62,7 @@ fn main() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let store = Arc::new(store(WIDTH));
     fill(&store, N_ROWS);
-    let config = Config { job: "job".to_string(), n_trainers: 2, ..Config::default() };
+    let config = ServerConfig { job: "job".to_string(), n_trainers: 2, ..ServerConfig::default() };
     let server = Server::new(config, store.vars().to_vec());
     let listener = Listener::bind(&"127.0.0.1:0".parse().expect("a place")).expect("a port");
     let (endpoint, stop) = (listener.endpoint().clone(), Stop::default());

@@ -8,10 +8,9 @@ use ps::message::LookUp;
 use ps::server::Store;
 use tensor::{DType, mix};
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config, Job, RoundRobin, Threads, transpile};
-use train::{Executor, Feed, Scope};
+use train::transpile::{Config, Job, RoundRobin, transpile};
 
-use crate::stores::id_of;
+use crate::stores::{id_of, started_server};
 
 /// Rows that the table could have.
 pub const HEIGHT: i64 = 1 << 40;
@@ -34,10 +33,7 @@ pub fn store(width: usize) -> BlockStore {
     let (main, startup) = (&mut net.main, &mut net.startup);
     let split = transpile(main, startup, &config, &job, &mut RoundRobin::default());
     let split = split.expect("a split");
-    let scope = Scope::new();
-    let startup = split.server_startup(SERVER, None).expect("a startup program");
-    Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).expect("a start");
-    let main = split.server_main(SERVER, Threads::default()).expect("a program");
+    let (main, scope) = started_server(&split, SERVER);
     BlockStore::new(&main, server_op(&main).expect("a server"), &scope).expect("a store")
 }
 

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::Progress;
-use super::kept::{Kept, Protocol, add_chunks};
+use super::cut_state::{CutState, Protocol, add_chunks};
 use super::work::OfCuts;
-use super::{Change, CutRecord, Purpose, Server, Task, Written};
+use super::{Change, CutRecord, Purpose, Server, Task, WrittenCut};
 use crate::chunks::Chunks;
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::message::{Cut, Notice, Push};
@@ -17,7 +17,7 @@ const OLDER_MAX: usize = 8;
 
 /// The cuts of a server.
 #[derive(Debug, Default)]
-pub(super) struct Cuts {
+pub(super) struct ServerCuts {
     /// Those that are durable, ascending.
     kept: Vec<u64>,
     /// The last one whose parts came.
@@ -75,7 +75,7 @@ enum Mark {
     Made,
 }
 
-impl Cuts {
+impl ServerCuts {
     /// The cuts of a server that finds these on its disk.
     pub(super) fn of(kept: Vec<u64>) -> Self {
         let begun = kept.last().copied().unwrap_or_default();
@@ -280,16 +280,16 @@ impl Server {
         }
         let states = self.cuts.states.clone().into_iter().collect();
         self.cuts.writing = Some(Writing { cut, complete, journal: journal.clone() });
-        let (term, state) = (self.terms.number(), Kept { protocol, states }.to_chunks());
+        let (term, state) = (self.terms.number(), CutState { protocol, states }.to_chunks());
         let record = CutRecord { cut, term, complete, state, journal };
         self.run(Purpose::WriteCut(self.now), Task::WriteCut(record));
     }
 
-    pub(super) fn cut_written(&mut self, now: Millis, ms: u64, written: OfCuts<Written>) {
+    pub(super) fn cut_written(&mut self, now: Millis, ms: u64, written: OfCuts<WrittenCut>) {
         let Some(writing) = self.cuts.writing.take() else { return };
         let Writing { cut, complete, journal } = writing;
         match written.result {
-            Ok(Written { bytes }) => {
+            Ok(WrittenCut { bytes }) => {
                 self.cuts.add(cut, complete, &written.whole);
                 self.stats.cuts += 1;
                 self.stats.cut_bytes += bytes;
@@ -308,8 +308,8 @@ impl Server {
 
     /// What trainers are told about cuts.
     pub(super) fn notice(&self) -> Notice {
-        let wishes = self.schedule.wishes();
-        Notice { due: self.schedule.due(), kept: self.cuts.kept.clone(), wishes }
+        let cut_requests = self.schedule.cut_requests();
+        Notice { next_cut: self.schedule.next_cut(), kept: self.cuts.kept.clone(), cut_requests }
     }
 
     pub(super) fn tell_notice(&mut self, conn: ConnId) {
@@ -332,7 +332,7 @@ mod tests {
     /// A disk has as many cuts as the store likes; they must not keep others from being made.
     #[test]
     fn a_server_that_goes_back_forgets_what_is_old() {
-        let mut cuts = Cuts::of((0..200).collect());
+        let mut cuts = ServerCuts::of((0..200).collect());
         cuts.forget_after(150);
         assert_eq!((cuts.kept().len(), cuts.kept().last()), (OLDER_MAX, Some(&150)));
         cuts.forget_after(143);
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn some_cuts_before_a_complete_one_are_remembered() {
-        let mut cuts = Cuts::of(vec![5]);
+        let mut cuts = ServerCuts::of(vec![5]);
         cuts.add(6, 5, &[1, 2, 3, 4, 5, 6]);
         assert_eq!(cuts.kept(), [1, 2, 3, 4, 5, 6]);
         let all: Vec<u64> = (0..20).collect();

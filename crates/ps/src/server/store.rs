@@ -43,7 +43,7 @@ pub struct CutRecord {
 
 /// A cut that was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenCut {
     /// Bytes that went to disk for it.
     pub bytes: u64,
 }
@@ -125,7 +125,7 @@ pub trait Store: Send + Sync {
     /// Writes the cut that was marked; it is durable when this returns. Takes long; others change the
     /// data meanwhile. What is older than `record.complete` may be removed, and nothing else. If it
     /// fails, the cut does not exist, and the next one has what this one would have had.
-    fn write_cut(&self, _record: &CutRecord) -> Result<Written, Refusal> {
+    fn write_cut(&self, _record: &CutRecord) -> Result<WrittenCut, Refusal> {
         Err(no_cuts())
     }
 

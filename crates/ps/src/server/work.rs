@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use tensor::{Tensor, Value};
 
-use super::kept::journal_of;
-use super::{CutRecord, Size, Store, Unit, Written};
+use super::cut_state::journal_of;
+use super::{CutRecord, Size, Store, Unit, WrittenCut};
 use crate::ids::TrainerId;
 use crate::message::{Grad, LookUp, Pull, Save};
 use crate::refusal::Refusal;
@@ -61,7 +61,7 @@ pub(super) enum Task {
 
 /// The outcome of work.
 #[derive(Debug)]
-pub struct Done {
+pub struct WorkDone {
     pub(super) id: u64,
     pub(super) outcome: Outcome,
 }
@@ -77,7 +77,7 @@ pub(super) enum Outcome {
     Values(Result<Vec<Arc<Value>>, Refusal>),
     Rows(Result<Tensor, Refusal>),
     Size(Size),
-    Written(OfCuts<Written>),
+    Written(OfCuts<WrittenCut>),
     /// What was kept with a cut that was loaded.
     Loaded(OfCuts<Vec<u8>>),
     /// What a trainer gave to a journal.
@@ -115,7 +115,7 @@ impl Work {
     }
 
     /// Does it.
-    pub fn run(self, store: &impl Store) -> Done {
+    pub fn run(self, store: &impl Store) -> WorkDone {
         let outcome = match self.task {
             Task::Check { trainer, grads, finite } => {
                 Outcome::Checked(check(store, trainer, &grads, finite).map(|()| grads))
@@ -145,7 +145,7 @@ impl Work {
                 own.map_err(|error| Refusal::Failed(error.to_string()))
             })),
         };
-        Done { id: self.id, outcome }
+        WorkDone { id: self.id, outcome }
     }
 }
 

@@ -18,13 +18,13 @@ use ps::{Refusal, SharedMemory};
 use tensor::EvenIfPoisoned;
 
 use super::communicator::CommunicatorConfig;
-use super::cuts::{Cuts, REDO_BYTES};
-use super::fetch::Fetch;
+use super::cuts::{REDO_BYTES, TrainerCuts};
+use super::fetch::WholeFetch;
 use super::geo::Geo;
 use super::traffic::Traffic;
-use super::{Cluster, Timeline, install, said, unexpected};
+use super::{Cluster, Timeline, install, recovery_lines, unexpected};
 use crate::error::{Error, Result};
-use crate::recover::{LocalState, Position, Redoing, Sender};
+use crate::recover::{LocalState, Redoing, ScriptPosition, Sender};
 
 /// No server was talked to yet.
 const UNKNOWN: u8 = 0;
@@ -41,7 +41,7 @@ pub(super) struct Recovery {
     /// Set when this process was asked to end: it does not wait for servers.
     hurries: Arc<AtomicBool>,
     timeline: Mutex<Timeline>,
-    cuts: Mutex<Cuts>,
+    cuts: Mutex<TrainerCuts>,
     /// Who performs an event, and told when it is over.
     pub(super) acting: Mutex<Option<ThreadId>>,
     pub(super) acted: Condvar,
@@ -99,7 +99,7 @@ impl Recovery {
     pub(super) fn reset(&self) {
         self.term_state.store(UNKNOWN, Ordering::Relaxed);
         *self.timeline.lock().even_if_poisoned() = Timeline::default();
-        *self.cuts.lock().even_if_poisoned() = Cuts::default();
+        *self.cuts.lock().even_if_poisoned() = TrainerCuts::default();
         *self.sender.lock().even_if_poisoned() = None;
     }
 }
@@ -149,7 +149,7 @@ impl Cluster {
         }
     }
 
-    pub(super) fn cuts(&self) -> MutexGuard<'_, Cuts> {
+    pub(super) fn cuts(&self) -> MutexGuard<'_, TrainerCuts> {
         self.recovery().cuts.lock().even_if_poisoned()
     }
 
@@ -164,7 +164,7 @@ impl Cluster {
     /// The first connection of a job: does it recover? Joins all servers if so; the caller has locked
     /// out others who want to.
     pub(super) fn first_contact(&self, client: &Arc<Client>) -> Result<()> {
-        match client.meet() {
+        match client.ensure_connected() {
             Ok(()) => {
                 self.recovery().term_state.store(OFF, Ordering::Relaxed);
                 Ok(())
@@ -188,7 +188,7 @@ impl Cluster {
     pub(super) fn go_back(&self, why: &Error) -> Result<()> {
         let (log, start) = (self.log(), Instant::now());
         let limit = Duration::from_millis(self.state().patience.recover_ms);
-        log(&said::goes_back(&why.to_string()));
+        log(&recovery_lines::goes_back(&why.to_string()));
         loop {
             self.abandon();
             let tried = {
@@ -197,11 +197,11 @@ impl Cluster {
             };
             match tried.and_then(|()| self.do_again(start)) {
                 Err(error) if self.may_go_back(&error) && start.elapsed() < limit => {
-                    log(&said::goes_back(&error.to_string()));
+                    log(&recovery_lines::goes_back(&error.to_string()));
                 }
                 // Nothing is lost: when the job is started again, it continues from the last cut.
                 Err(_) if self.ends() => {
-                    log(&said::ends(None));
+                    log(&recovery_lines::ends(None));
                     return Err(Error::Ended);
                 }
                 done => return done,
@@ -252,7 +252,7 @@ impl Cluster {
             own.clients = clients.into_iter().map(Some).collect();
             own.is_away = false;
         }
-        *self.cuts() = Cuts::since(base);
+        *self.cuts() = TrainerCuts::since(base);
         self.keep(base, LocalState::from_bytes(&given.state)?, &given.journal)
     }
 
@@ -267,7 +267,7 @@ impl Cluster {
             let n_events = state.position.event;
             timeline.begin_at(state, journal)?;
             if is_new && n_events > 0 {
-                (self.log())(&said::repeats(n_events, base));
+                (self.log())(&recovery_lines::repeats(n_events, base));
             }
             return Ok(());
         }
@@ -294,7 +294,7 @@ impl Cluster {
         });
         self.timeline().redone(undone);
         done?;
-        (self.log())(&said::went_back(self.cuts().base, n_events, start.elapsed()));
+        (self.log())(&recovery_lines::went_back(self.cuts().base, n_events, start.elapsed()));
         Ok(())
     }
 
@@ -307,17 +307,17 @@ impl Cluster {
         };
         {
             let mut own = self.state();
-            (own.n_meetings, own.n_trades) = (state.n_meetings, state.n_trades);
+            (own.n_all_gathers, own.n_exchanges) = (state.n_all_gathers, state.n_exchanges);
         }
         self.cuts().has_completed = state.is_over;
-        let Position { event, is_at_start, .. } = state.position;
+        let ScriptPosition { event, is_at_start, .. } = state.position;
         if let Some((job, scopes)) = of_job.filter(|_| event > 0 || is_at_start) {
             let is_alone = job.mode.exchanges_every().is_some();
             let wanted = |placed: &Placement| match is_alone {
                 true => placed.kind != PlacedKind::Optimizer,
                 false => placed.kind == PlacedKind::Param,
             };
-            let fetch = Fetch::new(&job, wanted);
+            let fetch = WholeFetch::new(&job, wanted);
             let params = fetch.run(self, Vec::new())?;
             if let (Some(geo), Some(scope)) = (&state.geo, scopes.first()) {
                 let params = fetch.names().iter().cloned().zip(params);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ps::Chunks;
 use ps::lines::{Line, Severity};
-use ps::server::{CutRecord, OnDisk, Written};
+use ps::server::{CutRecord, OnDisk, WrittenCut};
 use tensor::{EvenIfPoisoned, Value};
 
 use super::resume::Resuming;
@@ -19,10 +19,8 @@ use super::snapshot::{
     read_value, write_value,
 };
 use super::table::{CutChunk, Extent, Table, TableCut};
-use crate::error::BadSnapshot;
+use crate::error::{BadSnapshot, SnapshotResult};
 use crate::remote::Log;
-
-type Checked<T> = Result<T, BadSnapshot>;
 
 /// The tables of a server, each behind a lock of its own.
 pub(super) type Tables = Arc<Vec<Mutex<Box<dyn Table>>>>;
@@ -111,7 +109,7 @@ pub(super) struct CutFolders<'a> {
 }
 
 /// See the module.
-pub(super) struct Cuts {
+pub(super) struct CutStore {
     held: CutTables,
     folder: Mutex<Folder>,
     layout: Layout,
@@ -132,7 +130,7 @@ pub(super) struct Cuts {
     log: Log,
 }
 
-impl Cuts {
+impl CutStore {
     /// Cuts of a store that is as its start left it. From now on what changes is noted.
     pub(super) fn open(
         place: &CutFolders<'_>,
@@ -140,7 +138,7 @@ impl Cuts {
         layout: Layout,
         held: CutTables,
         log: Log,
-    ) -> Checked<Arc<Self>> {
+    ) -> SnapshotResult<Arc<Self>> {
         let folder = Folder::open(place.folder, owner, &layout, &mut |text| warn(&log, text))?;
         held.tables.iter().for_each(|table| locked(table).track());
         let cuts = Arc::new(Self {
@@ -165,7 +163,7 @@ impl Cuts {
     }
 
     /// Goes on from other snapshots, unless this server has gone on from them already.
-    fn resume(self: &Arc<Self>, resume: &Path) -> Checked<()> {
+    fn resume(self: &Arc<Self>, resume: &Path) -> SnapshotResult<()> {
         let (owner, own_term, is_same) = {
             let folder = locked(&self.folder);
             let own = folder.path().parent().map(Path::canonicalize);
@@ -288,11 +286,11 @@ impl Cuts {
     }
 
     /// Writes what was marked; it is durable when this returns.
-    pub(super) fn write(self: &Arc<Self>, record: &CutRecord) -> Result<Written, String> {
+    pub(super) fn write(self: &Arc<Self>, record: &CutRecord) -> Result<WrittenCut, String> {
         self.write_record(record).map_err(|error| self.noted(error))
     }
 
-    fn write_record(self: &Arc<Self>, record: &CutRecord) -> Checked<Written> {
+    fn write_record(self: &Arc<Self>, record: &CutRecord) -> SnapshotResult<WrittenCut> {
         let _busy = locked(&self.busy);
         let n_given = record.state.n_bytes() + record.journal.n_bytes();
         self.n_given.store(n_given as u64, Ordering::Relaxed);
@@ -316,11 +314,15 @@ impl Cuts {
         }
         self.clean(record.complete);
         self.n_written.fetch_add(1, Ordering::SeqCst);
-        Ok(Written { bytes: n_bytes })
+        Ok(WrittenCut { bytes: n_bytes })
     }
 
     /// Writes the file of a cut; the answer is the cut before it, and its bytes.
-    fn write_marked(&self, marked: &mut Marked, record: &CutRecord) -> Checked<(CutId, u64)> {
+    fn write_marked(
+        &self,
+        marked: &mut Marked,
+        record: &CutRecord,
+    ) -> SnapshotResult<(CutId, u64)> {
         let after = match marked.kind {
             FileKind::Base => CutId::default(),
             // What it follows was not written: its changes are in neither.
@@ -352,7 +354,7 @@ impl Cuts {
         protocol: Protocol<'_>,
         parts: &mut CutContents,
         epoch: u64,
-    ) -> Checked<u64> {
+    ) -> SnapshotResult<u64> {
         let path = locked(&self.folder).path().to_path_buf();
         let failed = |source| BadSnapshot::writing(&path, source);
         let name =
@@ -436,7 +438,7 @@ impl Cuts {
     }
 
     /// Goes back to a cut, for ever; the answer is the state that was given with it.
-    pub(super) fn roll_back(&self, cut: u64, term: u64) -> Checked<Vec<u8>> {
+    pub(super) fn roll_back(&self, cut: u64, term: u64) -> SnapshotResult<Vec<u8>> {
         let ways = locked(&self.folder).ways_to(cut)?;
         self.stop();
         let _busy = locked(&self.busy);
@@ -444,7 +446,7 @@ impl Cuts {
         for way in ways {
             match self.load(&way) {
                 Ok(state) => {
-                    // Who has no space for it is asked again and again.
+                    // A server without space for it is asked again and again.
                     let begun = locked(&self.folder).begin_term(term, cut);
                     return begun.inspect_err(|_| std::thread::sleep(AGAIN)).map(|()| state);
                 }
@@ -480,7 +482,7 @@ impl Cuts {
         Ok(state)
     }
 
-    fn load_file(&self, file: &mut FileReader) -> Checked<Vec<u8>> {
+    fn load_file(&self, file: &mut FileReader) -> SnapshotResult<Vec<u8>> {
         let mut state = Vec::new();
         while let Some(section) = file.next_section()? {
             match (section.kind, section.table) {
@@ -502,7 +504,7 @@ impl Cuts {
         Ok(state)
     }
 
-    pub(super) fn journal(&self, cut: u64) -> Checked<Vec<u8>> {
+    pub(super) fn journal(&self, cut: u64) -> SnapshotResult<Vec<u8>> {
         locked(&self.folder).journal(cut)
     }
 }
