@@ -4,6 +4,7 @@
 //! that read variables take them as a function, so that a test needs no environment.
 
 pub mod bug;
+pub mod engine;
 pub mod env;
 mod error;
 pub mod flags;
@@ -19,6 +20,7 @@ mod signals;
 pub mod strategy;
 mod together;
 
+pub use engine::{Identity, Members};
 pub use error::{Error, Result, ScaleError, SnapshotError, Usage};
 pub use flags::Flags;
 pub use lifecycle::Fleet;

@@ -98,7 +98,10 @@ pub(crate) fn from_fleet(error: FleetError) -> PyErr {
     match error {
         FleetError::Train(error) => from_train(error),
         FleetError::NoTrainerEndpoints => PyAssertionError::new_err(text),
-        FleetError::NotReady { .. } => PyRuntimeError::new_err(text),
+        FleetError::NotReady { .. }
+        | FleetError::Endpoint(
+            ps::Error::NoMaster { .. } | ps::Error::Unmet { .. } | ps::Error::Apart { .. },
+        ) => PyRuntimeError::new_err(text),
         FleetError::Interrupted { .. } => PyKeyboardInterrupt::new_err(text),
         FleetError::File { source, .. }
         | FleetError::Start { source, .. }
