@@ -72,8 +72,7 @@ pub(crate) const PODS_PER_JOB: &[&str] = &["PROCESSES_IN_JOB"];
 /// Which pod of a task of Volcano this is.
 pub(crate) const VOLCANO_INDEX: &[&str] = &["VC_TASK_INDEX", "VK_TASK_INDEX"];
 /// The pods of the task that serves, by its usual names.
-pub(crate) const VOLCANO_SERVERS: &[&str] =
-    &["VC_PS_HOSTS", "VC_PSERVER_HOSTS", "VC_SERVER_HOSTS"];
+pub(crate) const VOLCANO_SERVERS: &[&str] = &["VC_PS_HOSTS", "VC_PSERVER_HOSTS", "VC_SERVER_HOSTS"];
 /// The pods of the task that trains.
 pub(crate) const VOLCANO_TRAINERS: &[&str] = &["VC_WORKER_HOSTS", "VC_TRAINER_HOSTS"];
 

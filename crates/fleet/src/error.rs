@@ -42,7 +42,9 @@ pub enum Error {
         missing: &'static str,
     },
     /// Fewer processes than a job needs.
-    #[error("{engine} has started {n} process(es); a job with {n_servers} server(s) needs at least one trainer more")]
+    #[error(
+        "{engine} has started {n} process(es); a job with {n_servers} server(s) needs at least one trainer more"
+    )]
     TooFew {
         /// The scheduler.
         engine: &'static str,
@@ -440,6 +442,20 @@ pub enum Usage {
     /// A word too many.
     #[error("`{0}` is not expected here")]
     Surplus(String),
+    /// `render` without what to print.
+    #[error("say what to print: k8s, jobset or slurm")]
+    NoEngine,
+    /// `render` for a cluster that is not known.
+    #[error("`{engine}` is neither k8s nor jobset nor slurm.{near}")]
+    UnknownEngine {
+        /// As it was written.
+        engine: String,
+        /// What was perhaps meant.
+        near: DidYouMean,
+    },
+    /// Pods need an image.
+    #[error("--image is missing: pods need a container image with paddlewheel and the script")]
+    NoImage,
     /// A job without trainers or without servers.
     #[error("a job needs at least one {0}")]
     Nobody(&'static str),

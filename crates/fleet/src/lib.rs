@@ -15,6 +15,7 @@ pub mod metrics;
 pub mod pipes;
 pub mod ready;
 mod recovery;
+pub mod render;
 pub mod role;
 mod signals;
 pub mod strategy;

@@ -145,10 +145,7 @@ pub fn unsaid_trainer_id(var: &dyn Fn(&str) -> Option<String>, n_trainers: u32) 
 
 /// Which of these machines this one is, by its name: `job-server-1` is `job-server-1.job`. None if
 /// none is, or more than one.
-pub(crate) fn by_name<'a>(
-    vars: Vars<'_>,
-    hosts: impl IntoIterator<Item = &'a str>,
-) -> Option<u32> {
+pub(crate) fn by_name<'a>(vars: Vars<'_>, hosts: impl IntoIterator<Item = &'a str>) -> Option<u32> {
     let name = vars.first(env::HOST_NAME)?.value;
     let first = |host: &str| host.split('.').next().unwrap_or_default().to_string();
     // An address is no name: 10.0.0.1 is not the machine `10`.

@@ -75,6 +75,8 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::TrainerId { .. }
         | TrainError::NothingToOptimize
         | TrainError::TranspiledTwice
+        | TrainError::MemoryOrder { .. }
+        | TrainError::SkipUnknown { .. }
         | TrainError::BadDispatch { .. }
         | TrainError::WhichVars { .. }
         | TrainError::NoCheckpoint { .. } => PyValueError::new_err(text),

@@ -43,7 +43,8 @@ fn all_get_one_list_and_a_number_of_their_own() {
     let master = master();
     let one = |side, rank| meeting(&master, side, rank, 6);
     let sides = [Side::Server, Side::Trainer];
-    let meetings = sides.into_iter().flat_map(|side| [None, None, None].map(|rank| one(side, rank)));
+    let meetings =
+        sides.into_iter().flat_map(|side| [None, None, None].map(|rank| one(side, rank)));
     let places: Vec<Place> = all(meetings.collect()).into_iter().map(Result::unwrap).collect();
     for side in [&places[..3], &places[3..]] {
         let mut ids: Vec<u32> = side.iter().map(|place| place.id).collect();

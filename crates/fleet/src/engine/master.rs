@@ -22,6 +22,8 @@ pub(super) fn identity(vars: Vars<'_>, members: Members) -> Result<Option<Identi
     let who = who(vars, members, n, &seen)?;
     let listens = members == Members::Trainers || who.side == Side::Server;
     let given = vars.port()?.filter(|_| listens);
+    // Jobs of a machine have masters of their own, so they look for ports at different places.
+    let first = master.port.checked_add(1).unwrap_or(env::PORT);
     let report = Report {
         job: vars.first(env::JOB_ID).map(|found| found.value).unwrap_or_default(),
         n,
@@ -31,7 +33,7 @@ pub(super) fn identity(vars: Vars<'_>, members: Members) -> Result<Option<Identi
         name: vars.first(env::HOST_NAME).map(|found| found.value).unwrap_or_default(),
         endpoint: Endpoint {
             host: vars.first(env::OWN_IP).map(|found| found.value).unwrap_or_default(),
-            port: given.unwrap_or(if listens { env::PORT } else { 0 }),
+            port: given.unwrap_or(if listens { first } else { 0 }),
         },
         is_fixed: given.is_some(),
     };

@@ -97,7 +97,9 @@ pub(super) fn symmetric(vars: Vars<'_>) -> Result<Identity> {
         }
     }
     let listed = vars.first(env::SERVERS);
-    if let Some(found) = listed.filter(|_| vars.servers().is_ok_and(|all| all.len() as u32 != n / 2)) {
+    if let Some(found) =
+        listed.filter(|_| vars.servers().is_ok_and(|all| all.len() as u32 != n / 2))
+    {
         return Err(found.bad("one server for each two processes of mpirun"));
     }
     if let Some(found) = master::identity(vars, Members::Both)? {

@@ -95,10 +95,8 @@ impl Seats {
         let mut found: Vec<Endpoint> = Vec::new();
         for (_, host) in self.hosts.iter().enumerate().filter(|(rank, _)| listens(*rank)) {
             let here = found.iter().filter(|other| other.host == *host).count();
-            let port = u16::try_from(first as usize + here).map_err(|_| Error::NoFreePorts {
-                n: self.hosts.len(),
-                start: first,
-            })?;
+            let port = u16::try_from(first as usize + here)
+                .map_err(|_| Error::NoFreePorts { n: self.hosts.len(), start: first })?;
             found.push(Endpoint { host: host.clone(), port });
         }
         Ok(found)

@@ -52,18 +52,20 @@ fn hosts(vars: Vars<'_>, seen: &Found, n: usize) -> Result<Vec<String>> {
     let found = vars.with(&env::SLURM_TASKS[1..], ENGINE, seen);
     let tasks = vars.first(env::SLURM_TASKS).map_or(found, Ok)?;
     let counts = short::counts(&tasks.value, N_MAX);
-    let fits = |counts: &Vec<usize>| {
-        counts.len() == names.len() && counts.iter().sum::<usize>() == n
-    };
+    let fits =
+        |counts: &Vec<usize>| counts.len() == names.len() && counts.iter().sum::<usize>() == n;
     let counts = counts.filter(fits);
     let counts = counts.ok_or_else(|| tasks.bad("the tasks of each machine, such as 2(x3),1"))?;
     match vars.first(env::SLURM_DISTRIBUTION) {
         None => Ok(block(&names, &counts)),
-        Some(found) => match found.value.split([',', ':']).next() {
-            Some("block" | "pack" | "nopack") => Ok(block(&names, &counts)),
-            Some("cyclic") => Ok(cyclic(&names, counts)),
-            _ => Err(found.bad("block or cyclic; or list the servers in PADDLE_PSERVERS_IP_PORT_LIST")),
-        },
+        Some(found) => {
+            match found.value.split([',', ':']).next() {
+                Some("block" | "pack" | "nopack") => Ok(block(&names, &counts)),
+                Some("cyclic") => Ok(cyclic(&names, counts)),
+                _ => Err(found
+                    .bad("block or cyclic; or list the servers in PADDLE_PSERVERS_IP_PORT_LIST")),
+            }
+        }
     }
 }
 

@@ -91,11 +91,15 @@ const SLURM_NODES: Environment<'_> = &[
 
 #[test]
 fn open_mpi_and_mpich() {
-    check(Both, &[OPEN_MPI], "server 1 of 2: 127.0.0.1:22160,127.0.0.1:22161");
-    check(Both, &[MPICH], "trainer 1 of 2: 127.0.0.1:60322,127.0.0.1:60323");
+    check(Both, &[OPEN_MPI], "server 1 of 2: 127.0.0.1:26352,127.0.0.1:26353");
+    check(Both, &[MPICH], "trainer 1 of 2: 127.0.0.1:62544,127.0.0.1:62545");
     let port: Environment<'_> = &[("PADDLE_PORT", "9"), ("PADDLE_PSERVERS_NUM", "1")];
     check(Both, &[OPEN_MPI, port], "trainer 1 of 3: 127.0.0.1:9");
-    check(Trainers, &[&port[..1], MPICH], "trainer 3 of 4: 127.0.0.1:9,127.0.0.1:10,127.0.0.1:11,127.0.0.1:12");
+    check(
+        Trainers,
+        &[&port[..1], MPICH],
+        "trainer 3 of 4: 127.0.0.1:9,127.0.0.1:10,127.0.0.1:11,127.0.0.1:12",
+    );
     let machines: Environment<'_> = &[
         ("PADDLE_PSERVERS", "a,b"),
         ("PADDLE_PORT", "7"),
@@ -108,31 +112,46 @@ fn open_mpi_and_mpich() {
     refused(&[&machines[2..]], "PADDLE_MASTER");
     refused(&[&machines[2..3]], "OMPI_COMM_WORLD_SIZE is not set");
     refused(&[&[("PMI_SIZE", "4")]], "PMI_RANK is not set");
-    refused(&[&[("PMI_SIZE", "1"), ("PMI_RANK", "0"), ("MPI_LOCALNRANKS", "1")]], "MPICH has started 1");
+    refused(
+        &[&[("PMI_SIZE", "1"), ("PMI_RANK", "0"), ("MPI_LOCALNRANKS", "1")]],
+        "MPICH has started 1",
+    );
     refused(&[OPEN_MPI, &[("PADDLE_TRAINERS_NUM", "3")]], "PADDLE_TRAINERS_NUM is `3`");
 }
 
 #[test]
 fn slurm() {
-    check(Both, &[SLURM], "server 1 of 2: vm:24144,vm:24145");
+    check(Both, &[SLURM], "server 1 of 2: vm:29040,vm:29041");
     let ranks = "gnode08:7000,gnode08:7001,gnode11:7000";
     check(Both, &[SLURM_NODES], "trainer 1 of 3: gnode08:7000,gnode08:7001,gnode09:7000");
-    check(Both, &[&[("SLURM_DISTRIBUTION", "cyclic")], SLURM_NODES], &format!("trainer 1 of 3: {ranks}"));
-    check(Both, &[&[("PADDLE_PSERVERS_NUM", "2")], SLURM_NODES], "server 1 of 4: gnode08:7000,gnode09:7000");
+    check(
+        Both,
+        &[&[("SLURM_DISTRIBUTION", "cyclic")], SLURM_NODES],
+        &format!("trainer 1 of 3: {ranks}"),
+    );
+    check(
+        Both,
+        &[&[("PADDLE_PSERVERS_NUM", "2")], SLURM_NODES],
+        "server 1 of 4: gnode08:7000,gnode09:7000",
+    );
     check(
         Trainers,
         &[SLURM_NODES],
         "trainer 3 of 6: gnode08:7000,gnode08:7001,gnode08:7002,gnode09:7000,gnode09:7001,gnode11:7000",
     );
     // An `mpirun` inside of an allocation starts processes of its own.
-    check(Both, &[OPEN_MPI, SLURM], "server 1 of 2: 127.0.0.1:22160,127.0.0.1:22161");
+    check(Both, &[OPEN_MPI, SLURM], "server 1 of 2: 127.0.0.1:26352,127.0.0.1:26353");
 }
 
 #[test]
 fn half_of_slurm() {
     refused(&[&[("SLURM_PROCID", "0")]], "SLURM_NTASKS is not set");
-    let batch: Environment<'_> = &[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_JOB_ID", "2")];
-    refused(&[batch], "SLURM_STEP_ID is not set, and it says who the others are: start the script with srun");
+    let batch: Environment<'_> =
+        &[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_JOB_ID", "2")];
+    refused(
+        &[batch],
+        "SLURM_STEP_ID is not set, and it says who the others are: start the script with srun",
+    );
     let step: Environment<'_> = &[("SLURM_STEP_ID", "0")];
     refused(&[batch, step], "SLURM_JOB_NODELIST is not set");
     refused(&[&batch[..2], step], "SLURM_JOB_ID is not set");
@@ -141,7 +160,10 @@ fn half_of_slurm() {
     refused(&[batch, step, nodes, &[("SLURM_TASKS_PER_NODE", "3")]], "SLURM_TASKS_PER_NODE is `3`");
     let broken: Environment<'_> = &[("SLURM_JOB_NODELIST", "n[1-")];
     refused(&[batch, step, broken], "SLURM_JOB_NODELIST is `n[1-`");
-    refused(&[&[("SLURM_DISTRIBUTION", "arbitrary")], SLURM_NODES], "SLURM_DISTRIBUTION is `arbitrary`");
+    refused(
+        &[&[("SLURM_DISTRIBUTION", "arbitrary")], SLURM_NODES],
+        "SLURM_DISTRIBUTION is `arbitrary`",
+    );
     refused(&[&[("SLURM_PROCID", "9")], SLURM], "SLURM_PROCID is 9");
 }
 
@@ -167,8 +189,17 @@ fn jobsets() {
         ("JOB_SUBDOMAIN", "net"),
     ];
     check(Both, &[many, JOBSET], "trainer 2 of 3: ctr-ps-0-0.net:6174,ctr-ps-1-0.net:6174");
-    check(Trainers, &[JOBSET], "trainer 1 of 3: ctr-trainer-0-0.ctr:6174,ctr-trainer-0-1.ctr:6174,ctr-trainer-0-2.ctr:6174");
-    for (at, name) in [(1, "REPLICATED_JOB_NAME"), (2, "JOB_COMPLETION_INDEX"), (3, "PADDLE_PSERVERS_NUM"), (4, "PADDLE_TRAINERS_NUM")] {
+    check(
+        Trainers,
+        &[JOBSET],
+        "trainer 1 of 3: ctr-trainer-0-0.ctr:6174,ctr-trainer-0-1.ctr:6174,ctr-trainer-0-2.ctr:6174",
+    );
+    for (at, name) in [
+        (1, "REPLICATED_JOB_NAME"),
+        (2, "JOB_COMPLETION_INDEX"),
+        (3, "PADDLE_PSERVERS_NUM"),
+        (4, "PADDLE_TRAINERS_NUM"),
+    ] {
         refused(&[&JOBSET[..at], &JOBSET[at + 1..]], &format!("{name} is not set"));
     }
     refused(&[&[("REPLICATED_JOB_NAME", "db")], JOBSET], "REPLICATED_JOB_NAME is `db`");
@@ -282,7 +313,7 @@ fn a_job_of_kubeflow() {
     assert_eq!(server.master.to_string(), "ctr-master-0:36543");
     let report = &server.report;
     assert_eq!((report.side, report.rank, report.n), (Side::Server, None, 4));
-    assert_eq!((report.endpoint.port, report.is_fixed), (6174, false));
+    assert_eq!((report.endpoint.port, report.is_fixed), (36544, false));
     let trainer = asks(&[all, &[("PADDLE_TRAINER_NUM", "1")]], Both).report;
     assert_eq!((trainer.side, trainer.endpoint.port), (Side::Trainer, 0));
     let alone = asks(&[all, &[("POD_IP", "10.0.0.9"), ("PADDLE_PORT", "7")]], Trainers).report;

@@ -40,9 +40,8 @@ fn kind(
     if vars.first(env::ROLE).is_some() {
         return role::kind_from(vars);
     }
-    let is_in = |list: &[Endpoint]| {
-        role::by_name(vars, list.iter().map(|one| one.host.as_str())).is_some()
-    };
+    let is_in =
+        |list: &[Endpoint]| role::by_name(vars, list.iter().map(|one| one.host.as_str())).is_some();
     let name = vars.with(&env::HOST_NAME[1..], ENGINE, seen)?;
     match (is_in(servers), is_in(trainers)) {
         (true, false) => Ok(RoleKind::Server),

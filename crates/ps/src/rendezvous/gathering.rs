@@ -367,7 +367,10 @@ pub(crate) mod tests {
         assert_eq!(back(&mut gathering, ConnId(3), report(Side::Trainer, "c:1")), 0);
         gathering.leave(ConnId(1));
         let away = gathering.report(ConnId(4), report(Side::Server, "d:1"));
-        assert!(matches!(away, Outcome::Refused(ref why) if why.contains("was at a:1")), "{away:?}");
+        assert!(
+            matches!(away, Outcome::Refused(ref why) if why.contains("was at a:1")),
+            "{away:?}"
+        );
         assert_eq!(back(&mut gathering, ConnId(4), report(Side::Server, "a:1")), 0);
         let full = gathering.report(ConnId(5), report(Side::Trainer, "e:1"));
         assert!(matches!(full, Outcome::Refused(ref why) if why.contains("already")), "{full:?}");
