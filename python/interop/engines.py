@@ -43,7 +43,8 @@ def free_port():
 def environment(**more):
     own = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "PADDLE", "OMPI"))}
     own["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), own["PATH"], "/usr/sbin"])
-    own.update(PYTHONUNBUFFERED="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    own.pop("PYTHONUNBUFFERED", None)  # What a rank prints comes at once.
+    own.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     own.update(OMPI_MCA_rmaps_base_oversubscribe="1", **more)
     return own
 
@@ -116,7 +117,7 @@ SlurmdParameters=config_overrides
 MpiDefault=none
 ReturnToService=2
 KillWait=5
-NodeName=localhost NodeHostname={host} NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
+NodeName=localhost NodeHostname={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=4000 State=UNKNOWN
 PartitionName=main Nodes=localhost Default=YES MaxTime=INFINITE State=UP
 """
 

@@ -57,7 +57,6 @@ class Folder:
             **os.environ,
             "PATH": os.pathsep.join([str(shims), os.environ["PATH"]]),
             "PYTHONPATH": PACKAGES,
-            "PYTHONUNBUFFERED": "1",
             # A container's user is root, and it has few cores.
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

@@ -91,10 +91,10 @@ pub(super) fn symmetric(vars: Vars<'_>) -> Result<Identity> {
     if n == 0 || n % 2 != 0 {
         return Err(size.bad("an even number: each machine runs a server and a trainer"));
     }
-    if let Some(found) = vars.first(env::N_SERVERS) {
-        if found.number()? != n / 2 {
-            return Err(found.bad("half of the processes, or not set"));
-        }
+    if let Some(found) = vars.first(env::N_SERVERS)
+        && found.number()? != n / 2
+    {
+        return Err(found.bad("half of the processes, or not set"));
     }
     let listed = vars.first(env::SERVERS);
     if let Some(found) =

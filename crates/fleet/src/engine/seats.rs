@@ -55,7 +55,8 @@ impl Division {
 
     /// The number of a rank among those of its kind.
     pub(super) fn id(self, rank: usize) -> u32 {
-        let servers_before = (rank * self.n_servers).div_ceil(self.n);
+        let servers_before =
+            rank.checked_sub(1).map_or(0, |before| before * self.n_servers / self.n + 1);
         let id = if self.is_server(rank) { servers_before } else { rank - servers_before };
         id as u32
     }

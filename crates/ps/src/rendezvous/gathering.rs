@@ -239,10 +239,10 @@ fn disagreement(one: &Report, other: &Report) -> Option<String> {
     if one.n != other.n {
         return Some(format!("{a} has {} processes in its job, {b} has {}", one.n, other.n));
     }
-    if let (Some(ours), Some(theirs)) = (one.n_servers, other.n_servers) {
-        if ours != theirs {
-            return Some(format!("{a} has {ours} servers in its job, {b} has {theirs}"));
-        }
+    if let (Some(ours), Some(theirs)) = (one.n_servers, other.n_servers)
+        && ours != theirs
+    {
+        return Some(format!("{a} has {ours} servers in its job, {b} has {theirs}"));
     }
     let is_same = one.side == other.side && one.rank.is_some() && one.rank == other.rank;
     is_same.then(|| format!("{a} is there twice: also {}", other.endpoint))

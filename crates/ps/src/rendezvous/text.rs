@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn reports_and_answers_survive() {
         let one = report(Side::Server, "a:1");
-        let full = Report { rank: Some(3), n_servers: Some(4), is_fixed: true, ..one.clone() };
+        let full = Report { rank: Some(3), n_servers: Some(1), is_fixed: true, ..one.clone() };
         for report in [one, full] {
             assert_eq!(Report::read(&report.to_line()).unwrap(), report);
         }
