@@ -24,7 +24,7 @@ mod together;
 pub use engine::{Identity, Members};
 pub use error::{Error, Result, ScaleError, SnapshotError, Usage};
 pub use flags::Flags;
-pub use lifecycle::Fleet;
+pub use lifecycle::{Fleet, ServerPrograms};
 pub use recovery::Recovery;
 pub use role::{Role, RoleKind};
 pub use signals::wants_end;
