@@ -194,8 +194,8 @@ impl EnvVars<'_> {
         self,
         names: &'static [&'static str],
         engine: &'static str,
-        seen: &Found,
-    ) -> Result<Found> {
+        seen: &FoundVar,
+    ) -> Result<FoundVar> {
         let (missing, seen) = (names[0], seen.name);
         self.first(names).ok_or(Error::HalfOf { engine, seen, missing })
     }

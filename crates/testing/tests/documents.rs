@@ -101,18 +101,7 @@ fn every_message_and_the_version_are_described() {
 
 #[test]
 fn tests_that_documents_name_exist() {
-<<<<<<< HEAD
-    let mut code = String::new();
-    for folder in ["crates", "python/tests"] {
-        for ending in [".rs", ".py"] {
-            texts(&root().join(folder), ending).iter().for_each(|(_, text)| code.push_str(text));
-        }
-    }
-=======
     let code: String = texts(&[".rs", ".py"]).into_iter().map(|(_, text)| text).collect();
-    let failures = read("docs/failures.md");
-    let words = failures.split('`').skip(1).step_by(2);
->>>>>>> main
     let is_test = |word: &&str| {
         let plain = word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
         plain && word.matches('_').count() >= 3

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use ps::rendezvous::{Place, Report, Side};
-use ps::tcp::{Meeting, meet};
+use ps::tcp::{Rendezvous, find_others};
 use ps::{Endpoint, Error};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -17,7 +17,7 @@ fn master() -> Endpoint {
     Endpoint { host: "127.0.0.1".into(), port }
 }
 
-fn meeting(master: &Endpoint, side: Side, rank: Option<u32>, n: u32) -> Meeting {
+fn meeting(master: &Endpoint, side: Side, rank: Option<u32>, n: u32) -> Rendezvous {
     let port = if side == Side::Server { 17_100 } else { 0 };
     let report = Report {
         job: String::new(),
@@ -29,11 +29,13 @@ fn meeting(master: &Endpoint, side: Side, rank: Option<u32>, n: u32) -> Meeting 
         endpoint: Endpoint { host: String::new(), port },
         is_fixed: false,
     };
-    Meeting { master: master.clone(), report, limit: LONG }
+    Rendezvous { master: master.clone(), report, limit: LONG }
 }
 
-fn all(meetings: Vec<Meeting>) -> Vec<ps::Result<Place>> {
-    let run = |meeting: Meeting| thread::spawn(move || meet(&meeting, &mut |_| {}, &mut || false));
+fn all(meetings: Vec<Rendezvous>) -> Vec<ps::Result<Place>> {
+    let run = |meeting: Rendezvous| {
+        thread::spawn(move || find_others(&meeting, &mut |_| {}, &mut || false))
+    };
     let threads: Vec<_> = meetings.into_iter().map(run).collect();
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }
@@ -89,16 +91,17 @@ fn jobs_that_do_not_fit_are_refused_to_all() {
 
 #[test]
 fn one_that_never_listens_is_named() {
-    let away = Meeting {
+    let away = Rendezvous {
         limit: Duration::from_millis(300),
         ..meeting(&Endpoint { host: "no-such-host.invalid".into(), port: 1 }, Side::Server, None, 2)
     };
     let mut said = Vec::new();
-    let error = meet(&away, &mut |line| said.push(line.to_string()), &mut || false).unwrap_err();
+    let error =
+        find_others(&away, &mut |line| said.push(line.to_string()), &mut || false).unwrap_err();
     assert!(matches!(error, Error::NoMaster { .. }), "{error}");
     assert!(error.to_string().contains("no-such-host.invalid:1"), "{error}");
     assert!(said[0].contains("nobody answers"), "{said:?}");
-    let stopped = meet(&Meeting { limit: LONG, ..away }, &mut |_| {}, &mut || true);
+    let stopped = find_others(&Rendezvous { limit: LONG, ..away }, &mut |_| {}, &mut || true);
     assert!(matches!(stopped, Err(Error::Interrupted { .. })));
 }
 
@@ -107,7 +110,7 @@ fn strangers_do_no_harm() {
     let master = master();
     let first = meeting(&master, Side::Server, Some(0), 2);
     let second = meeting(&master, Side::Trainer, Some(0), 2);
-    let waiting = thread::spawn(move || meet(&first, &mut |_| {}, &mut || false));
+    let waiting = thread::spawn(move || find_others(&first, &mut |_| {}, &mut || false));
     let address = master.to_string();
     let deadline = std::time::Instant::now() + LONG;
     let mut stranger = loop {
@@ -122,6 +125,6 @@ fn strangers_do_no_harm() {
     // It is shown the door, and gets no list.
     let _ = stranger.read_to_end(&mut answer);
     assert!(answer.is_empty());
-    let place = meet(&second, &mut |_| {}, &mut || false).unwrap();
+    let place = find_others(&second, &mut |_| {}, &mut || false).unwrap();
     assert_eq!((place.id, waiting.join().unwrap().unwrap().id), (0, 0));
 }

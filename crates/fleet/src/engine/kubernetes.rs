@@ -5,9 +5,9 @@
 
 use ps::Endpoint;
 
-use super::seats::{self, Seats};
+use super::ranks::{self, Ranks};
 use super::{Identity, Members};
-use crate::env::{self, Found, Vars};
+use crate::env::{self, EnvVars, FoundVar};
 use crate::error::Result;
 use crate::role::{self, Role, RoleKind};
 
@@ -17,15 +17,15 @@ const NAMES: &[(&str, &str)] =
 
 /// The pods of a JobSet.
 struct JobSet<'a> {
-    vars: Vars<'a>,
-    seen: Found,
+    vars: EnvVars<'a>,
+    seen: FoundVar,
     name: String,
     subdomain: String,
 }
 
 const JOBSET: &str = "a JobSet";
 
-pub(super) fn jobset(vars: Vars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn jobset(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
     let Some(seen) = vars.first(env::JOBSET) else { return Ok(None) };
     let name = seen.value.clone();
     let subdomain = vars.first(env::SUBDOMAIN).map_or(name.clone(), |found| found.value);
@@ -51,7 +51,7 @@ impl JobSet<'_> {
     }
 
     /// What this pod does, and the name of the replicated job that serves.
-    fn kind(&self, own: &Found) -> Result<(RoleKind, String)> {
+    fn kind(&self, own: &FoundVar) -> Result<(RoleKind, String)> {
         if let Some((server, _)) = NAMES.iter().find(|(server, _)| *server == own.value) {
             return Ok((RoleKind::Server, server.to_string()));
         }
@@ -76,7 +76,7 @@ impl JobSet<'_> {
         let job = self.vars.first(env::JOB_INDEX).map(|found| found.number()).transpose()?;
         let before = job.unwrap_or(0).saturating_mul(self.pods_per_job(n)?);
         let rank = before.saturating_add(index.number()?);
-        let found = Found { name: index.name, value: rank.to_string() };
+        let found = FoundVar { name: index.name, value: rank.to_string() };
         role::below(&found, n)
     }
 
@@ -94,20 +94,20 @@ impl JobSet<'_> {
 const INDEXED: &str = "an indexed Job";
 
 /// One indexed Job of servers and trainers, behind a headless Service.
-pub(super) fn indexed_job(vars: Vars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn indexed_job(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
     let Some(seen) = vars.first(env::COMPLETION_INDEX) else { return Ok(None) };
     let n_trainers = vars.with(env::N_TRAINERS, INDEXED, &seen)?.count()?;
     let n = match members {
         Members::Trainers => n_trainers,
         Members::Both => n_trainers + vars.with(env::N_SERVERS, INDEXED, &seen)?.count()?,
     };
-    let rank = seats::rank(&seen, n)?;
+    let rank = ranks::rank(&seen, n)?;
     let own = vars.with(&env::HOST_NAME[1..], INDEXED, &seen)?;
     let ending = format!("-{rank}");
     let job = own.value.split('.').next().and_then(|name| name.strip_suffix(&ending));
     let job = job.ok_or_else(|| own.bad("the name of the Job, a hyphen and its number"))?;
     let subdomain = vars.first(env::SUBDOMAIN).map_or(job.to_string(), |found| found.value);
     let hosts = (0..n).map(|at| format!("{job}-{at}.{subdomain}")).collect();
-    let seats = Seats { engine: INDEXED, rank, hosts, port: env::PORT };
-    seats.role(vars, members).map(Identity::Known).map(Some)
+    let ranks = Ranks { engine: INDEXED, rank, hosts, port: env::PORT };
+    ranks.role(vars, members).map(Identity::Known).map(Some)
 }

@@ -5,17 +5,17 @@
 
 use ps::Endpoint;
 use ps::rendezvous::{Report, Side};
-use ps::tcp::Meeting;
+use ps::tcp::Rendezvous;
 
-use super::seats::Division;
+use super::ranks::Division;
 use super::{Identity, Members, mpi, slurm};
-use crate::env::{self, Found, Vars};
+use crate::env::{self, EnvVars, FoundVar};
 use crate::error::{Error, Result};
 use crate::role::{self, RoleKind};
 
 const ENGINE: &str = "a job with a rendezvous";
 
-pub(super) fn identity(vars: Vars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn identity(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
     let Some(seen) = vars.first(env::MASTER) else { return Ok(None) };
     let master: Endpoint = seen.value.parse().map_err(|_| seen.bad("host:port"))?;
     let n = number(vars, &seen)?;
@@ -38,11 +38,11 @@ pub(super) fn identity(vars: Vars<'_>, members: Members) -> Result<Option<Identi
         is_fixed: given.is_some(),
     };
     let limit = std::time::Duration::ZERO;
-    Ok(Some(Identity::Asks(Box::new(Meeting { master, report, limit }))))
+    Ok(Some(Identity::Asks(Box::new(Rendezvous { master, report, limit }))))
 }
 
 /// How many processes there are.
-fn number(vars: Vars<'_>, seen: &Found) -> Result<u32> {
+fn number(vars: EnvVars<'_>, seen: &FoundVar) -> Result<u32> {
     if let Some(found) = vars.first(env::N_NODES) {
         return found.count();
     }
@@ -61,7 +61,7 @@ pub(super) struct Started {
     pub(super) n: usize,
 }
 
-fn started(vars: Vars<'_>) -> Result<Option<Started>> {
+fn started(vars: EnvVars<'_>) -> Result<Option<Started>> {
     match mpi::started(vars)? {
         Some(started) => Ok(Some(started)),
         None => slurm::started(vars),
@@ -75,8 +75,8 @@ struct Who {
     n_servers: Option<u32>,
 }
 
-fn who(vars: Vars<'_>, members: Members, n: u32, seen: &Found) -> Result<Who> {
-    let given = |names| vars.first(names).map(|found: Found| found.number()).transpose();
+fn who(vars: EnvVars<'_>, members: Members, n: u32, seen: &FoundVar) -> Result<Who> {
+    let given = |names| vars.first(names).map(|found: FoundVar| found.number()).transpose();
     if members == Members::Trainers {
         let rank = match vars.first(&env::TRAINER_ID[..2]) {
             Some(found) => Some(role::below(&found, n)?),
@@ -103,7 +103,7 @@ fn who(vars: Vars<'_>, members: Members, n: u32, seen: &Found) -> Result<Who> {
 }
 
 /// By the rank that `mpirun` or `srun` gave.
-fn by_rank(vars: Vars<'_>, seen: &Found) -> Result<Who> {
+fn by_rank(vars: EnvVars<'_>, seen: &FoundVar) -> Result<Who> {
     let missing = || vars.with(env::ROLE, ENGINE, seen).expect_err("it is not set");
     let Started { rank, n } = started(vars)?.ok_or_else(missing)?;
     let division = Division::of(vars, ENGINE, n)?;
@@ -113,7 +113,7 @@ fn by_rank(vars: Vars<'_>, seen: &Found) -> Result<Who> {
 }
 
 /// A count of the processes of a pod: there is one.
-fn one_of(vars: Vars<'_>, names: &'static [&'static str]) -> Result<Option<Found>> {
+fn one_of(vars: EnvVars<'_>, names: &'static [&'static str]) -> Result<Option<FoundVar>> {
     let Some(found) = vars.first(names) else { return Ok(None) };
     match found.number()? {
         0 => Ok(None),

@@ -7,16 +7,16 @@
 mod kubernetes;
 mod master;
 mod mpi;
-mod seats;
+mod ranks;
 mod slurm;
 mod volcano;
 
 use std::time::Duration;
 
 use ps::rendezvous::{Place, Side};
-use ps::tcp::{self, Meeting};
+use ps::tcp::{self, Rendezvous};
 
-use crate::env::{self, Vars};
+use crate::env::{self, EnvVars};
 use crate::error::{Error, Result};
 use crate::lines;
 use crate::ready::Watch;
@@ -37,11 +37,11 @@ pub enum Identity {
     /// All that there is to know.
     Known(Role),
     /// It must ask at an address that all know.
-    Asks(Box<Meeting>),
+    Asks(Box<Rendezvous>),
 }
 
 /// Reads the environment of one engine.
-type Read = fn(Vars<'_>, Members) -> Result<Option<Identity>>;
+type Read = fn(EnvVars<'_>, Members) -> Result<Option<Identity>>;
 
 /// The engines, in the order in which they are asked. One that starts others goes behind them: an
 /// `mpirun` inside of a pod says more than the pod.
@@ -59,7 +59,7 @@ const ENGINES: &[(&str, Read)] = &[
 /// Who this process is: Fluid's `PaddleCloudRoleMaker`, on every engine.
 pub fn identity(var: &dyn Fn(&str) -> Option<String>, members: Members) -> Result<Identity> {
     for (_, read) in ENGINES {
-        if let Some(found) = read(Vars(var), members)? {
+        if let Some(found) = read(EnvVars(var), members)? {
             return Ok(found);
         }
     }
@@ -69,14 +69,14 @@ pub fn identity(var: &dyn Fn(&str) -> Option<String>, members: Members) -> Resul
 
 /// Who this process is among those of `mpirun`, two a machine: Fluid's `MPISymetricRoleMaker`.
 pub fn mpi_identity(var: &dyn Fn(&str) -> Option<String>) -> Result<Identity> {
-    mpi::symmetric(Vars(var))
+    mpi::symmetric(EnvVars(var))
 }
 
 /// The role of this process. It meets the others if it must; `limit` is how long they are waited for.
 pub fn role_of(identity: Identity, limit: Duration, watch: &mut Watch<'_>) -> Result<Role> {
     let meeting = match identity {
         Identity::Known(role) => return Ok(role),
-        Identity::Asks(meeting) => Meeting { limit, ..*meeting },
+        Identity::Asks(meeting) => Rendezvous { limit, ..*meeting },
     };
     let Watch { on_line, stops } = watch;
     let mut last = String::new();
@@ -86,7 +86,7 @@ pub fn role_of(identity: Identity, limit: Duration, watch: &mut Watch<'_>) -> Re
             last = who.to_string();
         }
     };
-    match tcp::meet(&meeting, &mut on_wait, stops) {
+    match tcp::find_others(&meeting, &mut on_wait, stops) {
         Ok(place) => placed(&meeting, place),
         Err(ps::Error::Interrupted { endpoint }) => {
             Err(Error::Interrupted { endpoints: vec![endpoint] })
@@ -95,7 +95,7 @@ pub fn role_of(identity: Identity, limit: Duration, watch: &mut Watch<'_>) -> Re
     }
 }
 
-fn placed(meeting: &Meeting, place: Place) -> Result<Role> {
+fn placed(meeting: &Rendezvous, place: Place) -> Result<Role> {
     let kind = match meeting.report.side {
         Side::Server => RoleKind::Server,
         Side::Trainer => RoleKind::Trainer,
@@ -111,7 +111,7 @@ fn placed(meeting: &Meeting, place: Place) -> Result<Role> {
 }
 
 /// From Paddle's own variables, if they are there.
-fn paddle(vars: Vars<'_>, members: Members) -> Result<Option<Identity>> {
+fn paddle(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
     let is_here = match members {
         Members::Both => vars.first(env::ROLE).is_some() && vars.first(env::SERVERS).is_some(),
         Members::Trainers => vars.first(env::TRAINERS).is_some(),

@@ -5,9 +5,9 @@
 //! in the order of ranks, or `PADDLE_MASTER` is an address to meet at: `mpirun -x PADDLE_MASTER=…`.
 
 use super::master::{self, Started};
-use super::seats::{self, Seats};
+use super::ranks::{self, Ranks};
 use super::{Identity, Members};
-use crate::env::{self, Found, Vars};
+use crate::env::{self, EnvVars, FoundVar};
 use crate::error::{Error, Result};
 
 /// The variables of one kind of `mpirun`.
@@ -35,16 +35,16 @@ const MPICH: Names = Names {
     job: &[],
 };
 
-pub(super) fn open_mpi(vars: Vars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn open_mpi(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
     OPEN_MPI.identity(vars, members)
 }
 
-pub(super) fn mpich(vars: Vars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn mpich(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
     MPICH.identity(vars, members)
 }
 
 /// The rank that `mpirun` gave this process.
-pub(super) fn started(vars: Vars<'_>) -> Result<Option<Started>> {
+pub(super) fn started(vars: EnvVars<'_>) -> Result<Option<Started>> {
     match OPEN_MPI.started(vars)? {
         Some(started) => Ok(Some(started)),
         None => MPICH.started(vars),
@@ -52,15 +52,15 @@ pub(super) fn started(vars: Vars<'_>) -> Result<Option<Started>> {
 }
 
 impl Names {
-    fn started(&self, vars: Vars<'_>) -> Result<Option<Started>> {
+    fn started(&self, vars: EnvVars<'_>) -> Result<Option<Started>> {
         let seen = vars.first(self.rank).or_else(|| vars.first(self.size));
         let Some(seen) = seen else { return Ok(None) };
         let n = vars.with(self.size, self.engine, &seen)?.count()?;
         let rank = vars.with(self.rank, self.engine, &seen)?;
-        Ok(Some(Started { rank: seats::rank(&rank, n)?, n: n as usize }))
+        Ok(Some(Started { rank: ranks::rank(&rank, n)?, n: n as usize }))
     }
 
-    fn identity(&self, vars: Vars<'_>, members: Members) -> Result<Option<Identity>> {
+    fn identity(&self, vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
         let Some(Started { rank, n }) = self.started(vars)? else { return Ok(None) };
         let local = vars.first(self.local_size).map(|found| found.number()).transpose()?;
         let is_listed = members == Members::Both && vars.first(env::SERVERS).is_some();
@@ -69,12 +69,12 @@ impl Names {
             return Err(Error::MissingVariable { name, aliases });
         }
         let port = match vars.first(self.job) {
-            Some(job) => seats::port_of(&job.value),
+            Some(job) => ranks::port_of(&job.value),
             None => usual_port(n),
         };
         let hosts = vec!["127.0.0.1".to_string(); n];
-        let seats = Seats { engine: self.engine, rank, hosts, port };
-        seats.role(vars, members).map(Identity::Known).map(Some)
+        let ranks = Ranks { engine: self.engine, rank, hosts, port };
+        ranks.role(vars, members).map(Identity::Known).map(Some)
     }
 }
 
@@ -85,8 +85,8 @@ fn usual_port(n: usize) -> u16 {
 }
 
 /// Two processes a machine: even ranks are servers, odd ones trainers.
-pub(super) fn symmetric(vars: Vars<'_>) -> Result<Identity> {
-    let size: Found = vars.need(env::MPI_SIZE)?;
+pub(super) fn symmetric(vars: EnvVars<'_>) -> Result<Identity> {
+    let size: FoundVar = vars.need(env::MPI_SIZE)?;
     let n = size.number()?;
     if n == 0 || n % 2 != 0 {
         return Err(size.bad("an even number: each machine runs a server and a trainer"));

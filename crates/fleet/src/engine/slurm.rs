@@ -3,9 +3,9 @@
 mod short;
 
 use super::master::Started;
-use super::seats::{self, Seats};
+use super::ranks::{self, Ranks};
 use super::{Identity, Members};
-use crate::env::{self, Found, Vars};
+use crate::env::{self, EnvVars, FoundVar};
 use crate::error::Result;
 
 const ENGINE: &str = "Slurm";
@@ -13,20 +13,20 @@ const ENGINE: &str = "Slurm";
 /// The most machines or tasks that a list may name.
 const N_MAX: usize = 1 << 16;
 
-pub(super) fn identity(vars: Vars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn identity(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
     let Some(seen) = vars.first(env::SLURM_RANK) else { return Ok(None) };
     let Some(Started { rank, n }) = started(vars)? else { return Ok(None) };
     let job = vars.with(env::SLURM_JOB, ENGINE, &seen)?;
     let step = vars.first(env::SLURM_STEP).map_or(String::new(), |found| found.value);
     let hosts = hosts(vars, &seen, n)?;
-    let port = seats::port_of(&format!("{}.{step}", job.value));
-    let seats = Seats { engine: ENGINE, rank, hosts, port };
-    seats.role(vars, members).map(Identity::Known).map(Some)
+    let port = ranks::port_of(&format!("{}.{step}", job.value));
+    let ranks = Ranks { engine: ENGINE, rank, hosts, port };
+    ranks.role(vars, members).map(Identity::Known).map(Some)
 }
 
 /// The rank of a task. None if Slurm did not start it: `mpirun` inside of an allocation starts its
 /// own processes, and what Slurm says of the machine does not count for them.
-pub(super) fn started(vars: Vars<'_>) -> Result<Option<Started>> {
+pub(super) fn started(vars: EnvVars<'_>) -> Result<Option<Started>> {
     let by_mpi = [env::OPEN_MPI_SIZE, env::PMI_LOCAL_SIZE];
     let is_mpi = by_mpi.into_iter().any(|names| vars.first(names).is_some());
     let Some(seen) = vars.first(env::SLURM_RANK).filter(|_| !is_mpi) else { return Ok(None) };
@@ -37,11 +37,11 @@ pub(super) fn started(vars: Vars<'_>) -> Result<Option<Started>> {
     if n > 1 {
         vars.with(env::SLURM_STEP, ENGINE, &seen)?;
     }
-    Ok(Some(Started { rank: seats::rank(&seen, n)?, n: n as usize }))
+    Ok(Some(Started { rank: ranks::rank(&seen, n)?, n: n as usize }))
 }
 
 /// The machine of each task.
-fn hosts(vars: Vars<'_>, seen: &Found, n: usize) -> Result<Vec<String>> {
+fn hosts(vars: EnvVars<'_>, seen: &FoundVar, n: usize) -> Result<Vec<String>> {
     let found = vars.with(&env::SLURM_NODES[1..], ENGINE, seen);
     let nodes = vars.first(env::SLURM_NODES).map_or(found, Ok)?;
     let names = short::nodes(&nodes.value, N_MAX);

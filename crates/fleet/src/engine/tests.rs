@@ -294,7 +294,7 @@ fn paddles_own_variables_go_first() {
 }
 
 /// What a process says at the rendezvous.
-fn asks(list: &[Environment<'_>], members: Members) -> Meeting {
+fn asks(list: &[Environment<'_>], members: Members) -> Rendezvous {
     match find(&list.concat(), members) {
         Ok(Identity::Asks(meeting)) => *meeting,
         other => panic!("{other:?}"),
@@ -376,7 +376,7 @@ fn mpi_that_does_not_fit() {
 fn every_division_has_each_number_once() {
     for n in 2..12 {
         for n_servers in 1..n {
-            let division = seats::Division { n, n_servers };
+            let division = ranks::Division { n, n_servers };
             let ids = |server: bool| -> Vec<u32> {
                 let ranks = (0..n).filter(|rank| division.is_server(*rank) == server);
                 ranks.map(|rank| division.id(rank)).collect()
@@ -390,6 +390,6 @@ fn every_division_has_each_number_once() {
 #[test]
 fn ports_of_jobs_are_below_those_of_connections() {
     for job in ["", "1.0", "626524161", "a long name"] {
-        assert!((20_000..30_000).contains(&seats::port_of(job)), "{job}");
+        assert!((20_000..30_000).contains(&ranks::port_of(job)), "{job}");
     }
 }

@@ -3,13 +3,13 @@
 use ps::Endpoint;
 
 use super::{Identity, Members};
-use crate::env::{self, Found, Vars};
+use crate::env::{self, EnvVars, FoundVar};
 use crate::error::Result;
 use crate::role::{self, Role, RoleKind};
 
 const ENGINE: &str = "Volcano";
 
-pub(super) fn identity(vars: Vars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn identity(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
     let lists = [env::VOLCANO_SERVERS, env::VOLCANO_TRAINERS];
     let listed = lists.into_iter().find_map(|names| vars.first(names));
     let Some(seen) = vars.first(env::VOLCANO_INDEX).or(listed) else { return Ok(None) };
@@ -32,8 +32,8 @@ pub(super) fn identity(vars: Vars<'_>, members: Members) -> Result<Option<Identi
 
 /// What this pod does: as `TRAINING_ROLE` says, or by the list its name is in.
 fn kind(
-    vars: Vars<'_>,
-    seen: &Found,
+    vars: EnvVars<'_>,
+    seen: &FoundVar,
     servers: &[Endpoint],
     trainers: &[Endpoint],
 ) -> Result<RoleKind> {
@@ -51,9 +51,9 @@ fn kind(
 }
 
 /// The pods of a task, each at the port of servers.
-fn endpoints(vars: Vars<'_>, found: &Found) -> Result<Vec<Endpoint>> {
+fn endpoints(vars: EnvVars<'_>, found: &FoundVar) -> Result<Vec<Endpoint>> {
     let port = vars.port()?.unwrap_or(env::PORT);
     let with_port = found.items().map(|host| format!("{host}:{port}"));
     let list = with_port.collect::<Vec<_>>().join(",");
-    Found { name: found.name, value: list }.endpoints()
+    FoundVar { name: found.name, value: list }.endpoints()
 }

@@ -241,11 +241,7 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
 /// Options as they were written, and the script behind them.
 pub(crate) struct Given {
     values: Vec<(&'static str, String)>,
-<<<<<<< HEAD
-    pub(crate) script: Script,
-=======
-    script: ScriptCommand,
->>>>>>> main
+    pub(crate) script: ScriptCommand,
 }
 
 impl Given {

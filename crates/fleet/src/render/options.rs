@@ -7,7 +7,7 @@ use tensor::DidYouMean;
 
 use crate::env;
 use crate::error::{Result, Usage};
-use crate::launch::options::{ABOVE_ZERO, FROM_ZERO, Given, Script};
+use crate::launch::options::{ABOVE_ZERO, FROM_ZERO, Given, ScriptCommand};
 
 /// What `render --help` says.
 pub const USAGE: &str = "\
@@ -59,7 +59,7 @@ pub(super) struct Options {
     pub(super) grace_secs: u64,
     pub(super) time: String,
     pub(super) partition: Option<String>,
-    pub(super) script: Script,
+    pub(super) script: ScriptCommand,
 }
 
 /// Reads the command line; None when it asks for help.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::options::Options;
-use crate::launch::options::Script;
+use crate::launch::options::ScriptCommand;
 
 /// Text between quotation marks.
 pub(super) fn quoted(text: &str) -> String {
@@ -32,7 +32,7 @@ pub(super) fn indented(text: &str, depth: usize) -> String {
 }
 
 /// The command that runs the script.
-fn command(script: &Script) -> String {
+fn command(script: &ScriptCommand) -> String {
     let path = script.path.to_string_lossy().into_owned();
     let words = ["paddlewheel".to_string(), "run".to_string(), path];
     let words = words.iter().chain(&script.arguments).map(|word| quoted(word));

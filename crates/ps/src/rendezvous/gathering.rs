@@ -1,5 +1,6 @@
 //! Who has reported so far, and the places once all have.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::{Place, Report, Side};
@@ -8,7 +9,7 @@ use crate::ids::ConnId;
 
 /// What comes of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReportOutcome {
     /// Others are missing.
     Waits,
     /// The end point is another process's, and this one can take another port.
@@ -25,7 +26,7 @@ pub enum Outcome {
 
 /// A process of a complete job.
 #[derive(Clone, Debug)]
-struct Seat {
+struct Enrolled {
     report: Report,
     /// Its connection, unless it is gone.
     conn: Option<ConnId>,
@@ -36,30 +37,30 @@ struct Seat {
 pub struct Gathering {
     members: BTreeMap<ConnId, Report>,
     /// Servers and trainers in order, once all are there.
-    seats: Option<[Vec<Seat>; 2]>,
+    seats: Option<[Vec<Enrolled>; 2]>,
 }
 
 impl Gathering {
     /// A process reports.
-    pub fn report(&mut self, conn: ConnId, report: Report) -> Outcome {
+    pub fn report(&mut self, conn: ConnId, report: Report) -> ReportOutcome {
         if self.seats.is_some() {
             return self.comes_back(conn, report);
         }
         for other in self.members.values() {
             if report.endpoint.port > 0 && other.endpoint == report.endpoint {
                 return match report.is_fixed {
-                    false => Outcome::Taken,
-                    true => Outcome::Apart(twice(other, &report)),
+                    false => ReportOutcome::Taken,
+                    true => ReportOutcome::Apart(twice(other, &report)),
                 };
             }
             if let Some(why) = disagreement(other, &report) {
-                return Outcome::Apart(why);
+                return ReportOutcome::Apart(why);
             }
         }
         let n = report.n;
         self.members.insert(conn, report);
         match self.members.len() == n as usize {
-            false => Outcome::Waits,
+            false => ReportOutcome::Waits,
             true => self.sit_down(),
         }
     }
@@ -84,7 +85,7 @@ impl Gathering {
         let Some(seats) = &self.seats else { return Vec::new() };
         let (servers, trainers) = (endpoints(&seats[0]), endpoints(&seats[1]));
         let place = |id| Place { id, servers: servers.clone(), trainers: trainers.clone() };
-        let numbered = |seats: &'_ [Seat]| -> Vec<(ConnId, Place)> {
+        let numbered = |seats: &'_ [Enrolled]| -> Vec<(ConnId, Place)> {
             let taken = seats.iter().enumerate().filter_map(|(id, seat)| Some((seat.conn?, id)));
             taken.map(|(conn, id)| (conn, place(id as u32))).collect()
         };
@@ -130,31 +131,31 @@ impl Gathering {
     }
 
     /// All are there: gives each its place.
-    fn sit_down(&mut self) -> Outcome {
+    fn sit_down(&mut self) -> ReportOutcome {
         let mut seats = [Vec::new(), Vec::new()];
         for (side, seats) in [Side::Server, Side::Trainer].into_iter().zip(&mut seats) {
             let members = self.members.iter().filter(|(_, one)| one.side == side);
             let members = members.map(|(conn, one)| (*conn, one.clone())).collect();
             match seated(members) {
                 Ok(done) => *seats = done,
-                Err(why) => return Outcome::Apart(why),
+                Err(why) => return ReportOutcome::Apart(why),
             }
         }
         self.seats = Some(seats);
         self.members.clear();
-        Outcome::Complete
+        ReportOutcome::Complete
     }
 
     /// A process that was started again, or a new one instead of it.
-    fn comes_back(&mut self, conn: ConnId, report: Report) -> Outcome {
-        let seats = self.seats.as_mut().expect("all are there");
+    fn comes_back(&mut self, conn: ConnId, report: Report) -> ReportOutcome {
+        let ranks = self.seats.as_mut().expect("all are there");
         let n: usize = seats.iter().map(Vec::len).sum();
-        let seats = &mut seats[report.side as usize];
+        let ranks = &mut seats[report.side as usize];
         let first = seats.first().map(|seat| seat.report.job.clone());
         if n != report.n as usize || first.is_some_and(|job| job != report.job) {
-            return Outcome::Refused(format!("another job of {n} processes is here already"));
+            return ReportOutcome::Refused(format!("another job of {n} processes is here already"));
         }
-        let same = |seat: &Seat| match report.rank {
+        let same = |seat: &Enrolled| match report.rank {
             Some(rank) => seat.report.rank == Some(rank),
             None => seat.report.name == report.name,
         };
@@ -167,27 +168,29 @@ impl Gathering {
             .or_else(|| seats.iter().position(|seat| seat.conn.is_none() && same(seat)))
             .or_else(|| seats.iter().position(|seat| seat.conn.is_none()));
         let Some(id) = found else {
-            return Outcome::Refused(format!("all {n} processes of this job are there already"));
+            return ReportOutcome::Refused(format!(
+                "all {n} processes of this job are there already"
+            ));
         };
         let seat = &mut seats[id];
         if report.side == Side::Server && seat.report.endpoint.host != report.endpoint.host {
             let (old, new) = (&seat.report.endpoint, &report.endpoint);
-            return Outcome::Refused(format!(
+            return ReportOutcome::Refused(format!(
                 "server {id} was at {old} and came back at {new}: the others would not find it"
             ));
         }
         seat.conn = Some(conn);
         let places = self.places();
         let own = places.into_iter().find(|(other, _)| *other == conn);
-        Outcome::Back(own.expect("it has a seat").1)
+        ReportOutcome::Back(own.expect("it has a seat").1)
     }
 }
 
 /// Members in the order of their numbers. Those without one take what is left, by name.
-fn seated(mut members: Vec<(ConnId, Report)>) -> Result<Vec<Seat>, String> {
-    members.sort_by(|(_, a), (_, b)| order(a).cmp(&order(b)));
+fn seated(mut members: Vec<(ConnId, Report)>) -> Result<Vec<Enrolled>, String> {
+    members.sort_by(|(_, a), (_, b)| order(a, b));
     let n = members.len();
-    let mut seats: Vec<Option<Seat>> = vec![None; n];
+    let mut seats: Vec<Option<Enrolled>> = vec![None; n];
     let (ranked, others): (Vec<_>, Vec<_>) =
         members.into_iter().partition(|(_, one)| one.rank.is_some());
     for (conn, report) in ranked {
@@ -200,23 +203,24 @@ fn seated(mut members: Vec<(ConnId, Report)>) -> Result<Vec<Seat>, String> {
             let (one, other) = (&report.endpoint, &other.report.endpoint);
             return Err(format!("{side} {rank} is there twice: {other} and {one}"));
         }
-        *seat = Some(Seat { report, conn: Some(conn) });
+        *seat = Some(Enrolled { report, conn: Some(conn) });
     }
     let mut others = others.into_iter();
     for (rank, seat) in seats.iter_mut().enumerate().filter(|(_, seat)| seat.is_none()) {
         let (conn, report) = others.next().expect("as many as there are seats");
         let report = Report { rank: Some(rank as u32), ..report };
-        *seat = Some(Seat { report, conn: Some(conn) });
+        *seat = Some(Enrolled { report, conn: Some(conn) });
     }
     Ok(seats.into_iter().flatten().collect())
 }
 
 /// `worker-2` comes before `worker-10`.
-fn order(report: &Report) -> (usize, &str, &Endpoint) {
-    (report.name.len(), &report.name, &report.endpoint)
+fn order(one: &Report, other: &Report) -> Ordering {
+    let by_name = |report: &Report| (report.name.len(), report.name.clone());
+    by_name(one).cmp(&by_name(other)).then_with(|| one.endpoint.cmp(&other.endpoint))
 }
 
-fn endpoints(seats: &[Seat]) -> Vec<Endpoint> {
+fn endpoints(seats: &[Enrolled]) -> Vec<Endpoint> {
     seats.iter().map(|seat| seat.report.endpoint.clone()).collect()
 }
 
@@ -279,7 +283,10 @@ pub(crate) mod tests {
             for (n_here, at) in orders.into_iter().enumerate() {
                 let conn = ConnId(at as u64);
                 let outcome = gathering.report(conn, of(4, report(side(at), all[at])));
-                assert_eq!(outcome, if n_here == 3 { Outcome::Complete } else { Outcome::Waits });
+                assert_eq!(
+                    outcome,
+                    if n_here == 3 { ReportOutcome::Complete } else { ReportOutcome::Waits }
+                );
             }
             let places: BTreeMap<_, _> = gathering.places().into_iter().collect();
             let ids = [0, 1, 2, 3].map(|at| places[&ConnId(at)].id);
@@ -306,9 +313,11 @@ pub(crate) mod tests {
         let mut gathering = Gathering::default();
         gathering.report(ConnId(1), report(Side::Server, "a:1"));
         let outcome = gathering.report(ConnId(2), report(Side::Server, "a:1"));
-        assert_eq!(outcome, Outcome::Taken);
+        assert_eq!(outcome, ReportOutcome::Taken);
         let fixed = Report { is_fixed: true, ..report(Side::Server, "a:1") };
-        let Outcome::Apart(why) = gathering.report(ConnId(2), fixed) else { panic!("refused") };
+        let ReportOutcome::Apart(why) = gathering.report(ConnId(2), fixed) else {
+            panic!("refused")
+        };
         assert!(why.contains("two processes have the end point a:1"), "{why}");
     }
 
@@ -324,13 +333,15 @@ pub(crate) mod tests {
         ] {
             let mut gathering = Gathering::default();
             gathering.report(ConnId(1), one.clone());
-            let Outcome::Apart(why) = gathering.report(ConnId(2), change) else { panic!("{text}") };
+            let ReportOutcome::Apart(why) = gathering.report(ConnId(2), change) else {
+                panic!("{text}")
+            };
             assert!(why.contains(text) && why.contains("a:1") && why.contains("b:1"), "{why}");
         }
         let far = Report { rank: Some(7), ..other };
         let mut gathering = Gathering::default();
         gathering.report(ConnId(1), one);
-        let Outcome::Apart(why) = gathering.report(ConnId(2), far) else { panic!("refused") };
+        let ReportOutcome::Apart(why) = gathering.report(ConnId(2), far) else { panic!("refused") };
         assert!(why.contains("b says it is trainer 7, and there are 1"), "{why}");
     }
 
@@ -359,7 +370,7 @@ pub(crate) mod tests {
         gathering.report(ConnId(1), report(Side::Server, "a:1"));
         gathering.report(ConnId(2), report(Side::Trainer, "b:1"));
         let back = |gathering: &mut Gathering, conn, report| match gathering.report(conn, report) {
-            Outcome::Back(place) => place.id,
+            ReportOutcome::Back(place) => place.id,
             other => panic!("{other:?}"),
         };
         gathering.leave(ConnId(2));
@@ -368,11 +379,14 @@ pub(crate) mod tests {
         gathering.leave(ConnId(1));
         let away = gathering.report(ConnId(4), report(Side::Server, "d:1"));
         assert!(
-            matches!(away, Outcome::Refused(ref why) if why.contains("was at a:1")),
+            matches!(away, ReportOutcome::Refused(ref why) if why.contains("was at a:1")),
             "{away:?}"
         );
         assert_eq!(back(&mut gathering, ConnId(4), report(Side::Server, "a:1")), 0);
         let full = gathering.report(ConnId(5), report(Side::Trainer, "e:1"));
-        assert!(matches!(full, Outcome::Refused(ref why) if why.contains("already")), "{full:?}");
+        assert!(
+            matches!(full, ReportOutcome::Refused(ref why) if why.contains("already")),
+            "{full:?}"
+        );
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! Each process reports what it is and where it listens. When all have reported, each is told its
 //! number and where the others are. This is the state machine; `tcp` drives it. Lines of text go
-//! over the network, fields between tabs ([`Report`], [`Answer`]); docs/formats.md has them.
+//! over the network, fields between tabs ([`Report`], [`RendezvousReply`]); docs/formats.md has them.
 
 mod gathering;
 mod text;
 
-pub use gathering::{Gathering, Outcome};
+pub use gathering::{Gathering, ReportOutcome};
 pub(crate) use text::LINE_BYTES_MAX;
 
 use crate::endpoint::Endpoint;
@@ -44,7 +44,7 @@ pub struct Report {
 
 /// What a process is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum RendezvousReply {
     /// Not all are there yet; who is not.
     Waiting(String),
     /// Another process has reported this end point: take another port.

@@ -1,6 +1,6 @@
 //! Reports and answers as lines of text.
 
-use super::{Answer, Place, Report, Side};
+use super::{Place, RendezvousReply, Report, Side};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 
@@ -59,14 +59,14 @@ impl Report {
     }
 }
 
-impl Answer {
+impl RendezvousReply {
     /// The line, with its end.
     pub fn to_line(&self) -> String {
         let fields = match self {
-            Answer::Waiting(who) => vec!["waiting".to_string(), plain(who)],
-            Answer::Taken => vec!["taken".to_string()],
-            Answer::Failed(why) => vec!["failed".to_string(), plain(why)],
-            Answer::Placed(place) => vec![
+            RendezvousReply::Waiting(who) => vec!["waiting".to_string(), plain(who)],
+            RendezvousReply::Taken => vec!["taken".to_string()],
+            RendezvousReply::Failed(why) => vec!["failed".to_string(), plain(why)],
+            RendezvousReply::Placed(place) => vec![
                 "placed".to_string(),
                 place.id.to_string(),
                 list(&place.servers),
@@ -80,12 +80,12 @@ impl Answer {
     pub fn read(line: &str) -> Result<Self> {
         let fields: Vec<&str> = line.trim_end_matches(['\r', '\n']).split('\t').collect();
         match fields.as_slice() {
-            ["waiting", who] => Ok(Answer::Waiting(who.to_string())),
-            ["taken"] => Ok(Answer::Taken),
-            ["failed", why] => Ok(Answer::Failed(why.to_string())),
+            ["waiting", who] => Ok(RendezvousReply::Waiting(who.to_string())),
+            ["taken"] => Ok(RendezvousReply::Taken),
+            ["failed", why] => Ok(RendezvousReply::Failed(why.to_string())),
             ["placed", id, servers, trainers] => {
                 let (servers, trainers) = (endpoints(servers)?, endpoints(trainers)?);
-                Ok(Answer::Placed(Place { id: count(id)?, servers, trainers }))
+                Ok(RendezvousReply::Placed(Place { id: count(id)?, servers, trainers }))
             }
             _ => Err(Error::Malformed("no answer of a rendezvous of this version")),
         }
@@ -150,12 +150,12 @@ mod tests {
         }
         let servers = vec!["a:1".parse().unwrap(), "b:2".parse().unwrap()];
         for answer in [
-            Answer::Waiting("trainer 1".into()),
-            Answer::Taken,
-            Answer::Failed("no".into()),
-            Answer::Placed(Place { id: 1, servers, trainers: Vec::new() }),
+            RendezvousReply::Waiting("trainer 1".into()),
+            RendezvousReply::Taken,
+            RendezvousReply::Failed("no".into()),
+            RendezvousReply::Placed(Place { id: 1, servers, trainers: Vec::new() }),
         ] {
-            assert_eq!(Answer::read(&answer.to_line()).unwrap(), answer);
+            assert_eq!(RendezvousReply::read(&answer.to_line()).unwrap(), answer);
         }
     }
 
@@ -183,7 +183,7 @@ mod tests {
             assert!(Report::read(&line).is_err(), "{line}");
         }
         for line in ["", "GET / HTTP/1.1", "placed\t0\ta", "placed\tx\t-\t-"] {
-            assert!(Answer::read(line).is_err() && Report::read(line).is_err(), "{line}");
+            assert!(RendezvousReply::read(line).is_err() && Report::read(line).is_err(), "{line}");
         }
     }
 }

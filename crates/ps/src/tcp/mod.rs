@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub use client::{Client, Patience, Ticket};
 pub use group::{ClientGroup, LostTrainer, Stops};
 pub use joining::join;
-pub use rendezvous::{Meeting, meet};
+pub use rendezvous::{Rendezvous, find_others};
 pub use serve::{Listener, Stop};
 
 use crate::endpoint::Endpoint;

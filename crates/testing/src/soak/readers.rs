@@ -5,7 +5,7 @@ use std::path::Path;
 
 use data::{Dataset, DatasetKind, FeedDesc, MultiSlot, Native, Positions, Records, Slot};
 use program::{Program, stream};
-use ps::rendezvous::{Answer, Gathering, Place, Report, Side};
+use ps::rendezvous::{Gathering, Place, RendezvousReply, Report, Side};
 use ps::{ConnId, Endpoint};
 use tensor::{Rows, Tensor, Value};
 
@@ -192,11 +192,15 @@ pub(super) fn rendezvous() -> Target {
         is_fixed: true,
     };
     let place = Place { id: 1, servers: vec![endpoint.clone(); 2], trainers: vec![endpoint] };
-    let answers = [Answer::Placed(place), Answer::Waiting("trainer 1".into()), Answer::Taken];
+    let answers = [
+        RendezvousReply::Placed(place),
+        RendezvousReply::Waiting("trainer 1".into()),
+        RendezvousReply::Taken,
+    ];
     let answers = answers.iter().map(|answer| answer.to_line().into_bytes());
     let read = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);
-        let _ = black_box(Answer::read(&text));
+        let _ = black_box(RendezvousReply::read(&text));
         let mut gathering = Gathering::default();
         for (at, line) in text.lines().enumerate() {
             if let Ok(report) = Report::read(line) {

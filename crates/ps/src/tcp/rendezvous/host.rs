@@ -10,7 +10,7 @@ use std::time::Duration;
 use tensor::EvenIfPoisoned;
 
 use crate::ids::ConnId;
-use crate::rendezvous::{Answer, Gathering, LINE_BYTES_MAX, Outcome, Report};
+use crate::rendezvous::{Gathering, LINE_BYTES_MAX, RendezvousReply, Report, ReportOutcome};
 
 /// A connection must report within this.
 const GREETING: Duration = Duration::from_secs(10);
@@ -22,16 +22,16 @@ const CONNECTIONS_MAX: usize = 10_000;
 const TELL: Duration = Duration::from_secs(3);
 
 #[derive(Default)]
-struct Room {
+struct HostState {
     gathering: Gathering,
     streams: BTreeMap<ConnId, TcpStream>,
 }
 
-type Shared = Arc<Mutex<Room>>;
+type SharedState = Arc<Mutex<HostState>>;
 
 /// Takes reports for as long as this process lives.
 pub(super) fn start(listener: TcpListener) {
-    let shared = Shared::default();
+    let shared = SharedState::default();
     let told = shared.clone();
     thread::spawn(move || {
         loop {
@@ -52,7 +52,7 @@ pub(super) fn start(listener: TcpListener) {
 }
 
 /// One connection, from its report to its end.
-fn serve(shared: &Shared, conn: ConnId, stream: TcpStream) {
+fn serve(shared: &SharedState, conn: ConnId, stream: TcpStream) {
     let settings = [
         stream.set_nodelay(true),
         stream.set_read_timeout(Some(GREETING)),
@@ -92,20 +92,20 @@ fn serve(shared: &Shared, conn: ConnId, stream: TcpStream) {
     room.gathering.leave(conn);
 }
 
-impl Room {
+impl HostState {
     fn take(&mut self, conn: ConnId, report: Report) {
         match self.gathering.report(conn, report) {
-            Outcome::Waits => self.tell_waiting(),
-            Outcome::Taken => self.tell(conn, &Answer::Taken),
-            Outcome::Back(place) => self.tell(conn, &Answer::Placed(place)),
-            Outcome::Refused(why) => self.tell(conn, &Answer::Failed(why)),
-            Outcome::Complete => {
+            ReportOutcome::Waits => self.tell_waiting(),
+            ReportOutcome::Taken => self.tell(conn, &RendezvousReply::Taken),
+            ReportOutcome::Back(place) => self.tell(conn, &RendezvousReply::Placed(place)),
+            ReportOutcome::Refused(why) => self.tell(conn, &RendezvousReply::Failed(why)),
+            ReportOutcome::Complete => {
                 for (conn, place) in self.gathering.places() {
-                    self.tell(conn, &Answer::Placed(place));
+                    self.tell(conn, &RendezvousReply::Placed(place));
                 }
             }
-            Outcome::Apart(why) => {
-                self.tell(conn, &Answer::Failed(why.clone()));
+            ReportOutcome::Apart(why) => {
+                self.tell(conn, &RendezvousReply::Failed(why.clone()));
                 self.fail(&why);
             }
         }
@@ -122,18 +122,18 @@ impl Room {
         if all.is_empty() {
             return;
         }
-        all.into_iter().for_each(|conn| self.tell(conn, &Answer::Failed(why.to_string())));
+        all.into_iter().for_each(|conn| self.tell(conn, &RendezvousReply::Failed(why.to_string())));
         self.gathering.clear();
     }
 
     fn tell_waiting(&mut self) {
-        let answer = Answer::Waiting(self.gathering.missing());
+        let answer = RendezvousReply::Waiting(self.gathering.missing());
         let all: Vec<ConnId> = self.gathering.waiting().collect();
         all.into_iter().for_each(|conn| self.tell(conn, &answer));
     }
 
     /// One that takes nothing is noticed by the thread that reads from it.
-    fn tell(&mut self, conn: ConnId, answer: &Answer) {
+    fn tell(&mut self, conn: ConnId, answer: &RendezvousReply) {
         if let Some(mut stream) = self.streams.get(&conn) {
             let _ = stream.write_all(answer.to_line().as_bytes());
         }

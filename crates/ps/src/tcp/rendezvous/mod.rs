@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::{READ_TIMEOUT, addresses, connect_tcp, is_of_this_machine, is_timeout};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
-use crate::rendezvous::{Answer, LINE_BYTES_MAX, Place, Report, Side};
+use crate::rendezvous::{LINE_BYTES_MAX, Place, RendezvousReply, Report, Side};
 
 /// How long one try to connect may take.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -22,9 +22,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How many ports are looked at for a free one.
 const PORTS: u16 = 1000;
 
-/// Where processes meet, and who this one is.
+/// Where processes find each other, and who this one is.
 #[derive(Clone, Debug)]
-pub struct Meeting {
+pub struct Rendezvous {
     /// The address that all know.
     pub master: Endpoint,
     /// What this process says of itself. A host that is empty is found out.
@@ -34,8 +34,8 @@ pub struct Meeting {
 }
 
 /// Meets the others. `on_wait` hears who is missing; `stops` says whether the user has had enough.
-pub fn meet(
-    meeting: &Meeting,
+pub fn find_others(
+    meeting: &Rendezvous,
     on_wait: &mut dyn FnMut(&str),
     stops: &mut dyn FnMut() -> bool,
 ) -> Result<Place> {
@@ -69,7 +69,7 @@ fn listen(master: &Endpoint) -> Result<Option<TcpListener>> {
 
 /// A process that reports.
 struct Guest {
-    meeting: Meeting,
+    meeting: Rendezvous,
     start: Instant,
     /// The last thing known of the others.
     last: String,
@@ -147,14 +147,14 @@ impl Guest {
                     continue;
                 }
             };
-            match Answer::read(&line)? {
-                Answer::Placed(place) => return Ok((place, lines.input)),
-                Answer::Failed(why) => return Err(Error::Apart { master, why }),
-                Answer::Waiting(who) => {
+            match RendezvousReply::read(&line)? {
+                RendezvousReply::Placed(place) => return Ok((place, lines.input)),
+                RendezvousReply::Failed(why) => return Err(Error::Apart { master, why }),
+                RendezvousReply::Waiting(who) => {
                     on_wait(&who);
                     self.last = who;
                 }
-                Answer::Taken => {
+                RendezvousReply::Taken => {
                     report.endpoint.port = free_port(&report.endpoint.host, report.endpoint.port)?;
                     greet(lines.input.get_ref(), &report).map_err(Error::Socket)?;
                 }
@@ -231,14 +231,14 @@ impl Lines {
 
 /// Keeps the connection. When it breaks, this process reports again, so that one that listens anew
 /// learns who is there.
-fn stay(meeting: &Meeting, place: &Place, reader: BufReader<TcpStream>) {
+fn stay(meeting: &Rendezvous, place: &Place, reader: BufReader<TcpStream>) {
     let side = meeting.report.side;
     let own = if side == Side::Server { &place.servers } else { &place.trainers };
     let Some(endpoint) = own.get(place.id as usize).cloned() else { return };
     let n_servers = Some(place.servers.len() as u32);
     let rank = Some(place.id);
     let report = Report { rank, endpoint, is_fixed: true, n_servers, ..meeting.report.clone() };
-    let meeting = Meeting { report, ..meeting.clone() };
+    let meeting = Rendezvous { report, ..meeting.clone() };
     thread::spawn(move || {
         let mut lines = Lines { input: reader, part: Vec::new() };
         loop {

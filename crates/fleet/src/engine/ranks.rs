@@ -3,7 +3,7 @@
 use ps::Endpoint;
 
 use super::Members;
-use crate::env::{self, Vars};
+use crate::env::{self, EnvVars};
 use crate::error::{Error, Result};
 use crate::role::{self, Role, RoleKind};
 
@@ -11,7 +11,7 @@ use crate::role::{self, Role, RoleKind};
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 
 /// Processes that an engine started alike, by rank.
-pub(super) struct Seats {
+pub(super) struct Ranks {
     pub(super) engine: &'static str,
     /// Which of them this is.
     pub(super) rank: usize,
@@ -31,7 +31,7 @@ pub(super) struct Division {
 
 impl Division {
     /// As `PADDLE_PSERVERS_NUM` or a list of servers says; else half of them.
-    pub(super) fn of(vars: Vars<'_>, engine: &'static str, n: usize) -> Result<Self> {
+    pub(super) fn of(vars: EnvVars<'_>, engine: &'static str, n: usize) -> Result<Self> {
         let n_servers = match (vars.first(env::N_SERVERS), vars.first(env::SERVERS)) {
             (Some(found), _) => found.count()? as usize,
             (None, Some(_)) => vars.servers()?.len(),
@@ -66,9 +66,9 @@ impl Division {
     }
 }
 
-impl Seats {
+impl Ranks {
     /// The role of this process.
-    pub(super) fn role(self, vars: Vars<'_>, members: Members) -> Result<Role> {
+    pub(super) fn role(self, vars: EnvVars<'_>, members: Members) -> Result<Role> {
         let n = self.hosts.len();
         if members == Members::Trainers {
             let trainers = self.endpoints(vars, |_| true)?;
@@ -91,7 +91,11 @@ impl Seats {
     }
 
     /// Where those listen that `listens` accepts: on one machine, each has the next port.
-    fn endpoints(&self, vars: Vars<'_>, listens: impl Fn(usize) -> bool) -> Result<Vec<Endpoint>> {
+    fn endpoints(
+        &self,
+        vars: EnvVars<'_>,
+        listens: impl Fn(usize) -> bool,
+    ) -> Result<Vec<Endpoint>> {
         let first = vars.port()?.unwrap_or(self.port);
         let mut found: Vec<Endpoint> = Vec::new();
         for (_, host) in self.hosts.iter().enumerate().filter(|(rank, _)| listens(*rank)) {
@@ -115,6 +119,6 @@ pub(super) fn port_of(job: &str) -> u16 {
 }
 
 /// The rank of this process among `n`.
-pub(super) fn rank(found: &crate::env::Found, n: u32) -> Result<usize> {
+pub(super) fn rank(found: &crate::env::FoundVar, n: u32) -> Result<usize> {
     Ok(role::below(found, n)? as usize)
 }
