@@ -106,6 +106,18 @@ fn one_that_never_listens_is_named() {
 }
 
 #[test]
+fn an_address_of_another_program_is_given_up_in_time() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let master: Endpoint = other.local_addr().unwrap().to_string().parse().unwrap();
+    // It takes connections, and ends them.
+    thread::spawn(move || other.incoming().for_each(drop));
+    let limit = Duration::from_millis(700);
+    let own = Rendezvous { limit, ..meeting(&master, Side::Server, None, 2) };
+    let error = find_others(&own, &mut |_| {}, &mut || false).unwrap_err();
+    assert!(matches!(error, Error::NoMaster { .. }), "{error}");
+}
+
+#[test]
 fn strangers_do_no_harm() {
     let master = master();
     let first = meeting(&master, Side::Server, Some(0), 2);

@@ -140,8 +140,13 @@ impl Guest {
                 }
                 Ok(None) => continue,
                 Err(error) => {
-                    // The process that listens was ended or started again.
+                    // The process that listens was ended or started again, or is none of ours.
                     self.last = error.to_string();
+                    if self.is_late() {
+                        let (waited_ms, last) = (self.waited_ms(), self.last.clone());
+                        return Err(Error::NoMaster { master, waited_ms, last });
+                    }
+                    thread::sleep(PAUSE);
                     let (stream, again) = self.report(on_wait, stops)?;
                     (lines, report) = (Lines::new(stream), again);
                     continue;
@@ -244,6 +249,7 @@ fn stay(meeting: &Rendezvous, place: &Place, reader: BufReader<TcpStream>) {
         loop {
             // Nothing is said to one that has its place.
             while lines.next().is_ok() {}
+            thread::sleep(PAUSE);
             let start = Instant::now();
             let mut guest = Guest { meeting: meeting.clone(), start, last: String::new() };
             match guest.report(&mut |_| {}, &mut || false) {
