@@ -148,9 +148,9 @@ impl Gathering {
 
     /// A process that was started again, or a new one instead of it.
     fn comes_back(&mut self, conn: ConnId, report: Report) -> ReportOutcome {
-        let ranks = self.seats.as_mut().expect("all are there");
+        let seats = self.seats.as_mut().expect("all are there");
         let n: usize = seats.iter().map(Vec::len).sum();
-        let ranks = &mut seats[report.side as usize];
+        let seats = &mut seats[report.side as usize];
         let first = seats.first().map(|seat| seat.report.job.clone());
         if n != report.n as usize || first.is_some_and(|job| job != report.job) {
             return ReportOutcome::Refused(format!("another job of {n} processes is here already"));

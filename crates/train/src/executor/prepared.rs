@@ -351,7 +351,7 @@ pub fn sharing(program: &Program) -> Result<Vec<Vec<String>>> {
     let mut pinned = pinned(program, &Feed::new(), &[]);
     let data = program.list_vars().filter(|var| var.is_data).map(|var| var.name.clone());
     pinned.extend(data);
-    let plan = Plan::new(program.block(0), pinned.clone(), &servers)?;
+    let plan = BlockPlan::new(program.block(0), pinned.clone(), &servers)?;
     let written: HashSet<&str> = plan.ops.iter().flat_map(|op| op.desc.writes()).collect();
     let may_share = |var: &str| !pinned.contains(var) && written.contains(var);
     let shared = liveness::share(&plan, program, may_share);
