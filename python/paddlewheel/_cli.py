@@ -11,6 +11,7 @@ USAGE = """usage: paddlewheel run [python options] script.py [arguments]
        paddlewheel launch_ps [options] script [arguments]
        paddlewheel launch [options] script [arguments]
        paddlewheel scale DIR --servers N
+       paddlewheel render k8s|jobset|slurm [options] script [arguments]
        paddlewheel criteo-reader N [options], paddlewheel csv-reader SLOT=COLUMN …,
        paddlewheel parquet-reader SLOT=COLUMN …
        paddlewheel make-criteo FOLDER [--rows N] [--files N] [--seed N]
@@ -18,14 +19,14 @@ USAGE = """usage: paddlewheel run [python options] script.py [arguments]
 
 `paddlewheel run` is `python` with `import paddle` meaning `import paddlewheel`; so it does in
 scripts that the launchers start. `launch_ps` starts parameter servers and trainers, `launch`
-trainers alone; `scale` gives a running job another number of servers; `--help` behind them says
-more. The readers are pipe commands of a dataset: text
+trainers alone; `scale` gives a running job another number of servers; `render` prints what to
+submit to a cluster; `--help` behind them says more. The readers are pipe commands of a dataset: text
 on standard input becomes samples on standard output; a dataset that is told to use one does the
 same without a process. `make-criteo` makes up click logs to try things with."""
 
 
 READERS = ["criteo-reader", "csv-reader", "parquet-reader"]
-COMMANDS = ["run", "launch_ps", "launch", "scale", *READERS, "make-criteo", "version", "help"]
+COMMANDS = ["run", "launch_ps", "launch", "scale", "render", *READERS, "make-criteo", "version", "help"]
 
 
 def is_ours(spec):
@@ -65,6 +66,18 @@ def start(launcher, arguments):
     return getattr(fleet, launcher)(arguments, sys.executable, ALIAS)
 
 
+def render(arguments):
+    """Prints what to submit to a cluster; returns the exit code."""
+    from paddlewheel._core import fleet
+
+    try:
+        print(fleet.render(arguments), end="")
+    except ValueError as error:
+        print("paddlewheel render:", error, file=sys.stderr)
+        return 2
+    return 0
+
+
 def work(arguments):
     """Is the pipe command of a dataset, or makes up clicks; returns the exit code."""
     from paddlewheel import _core
@@ -89,6 +102,8 @@ def main(argv=None):
         return run(arguments[1:])
     if arguments[:1] in (["launch_ps"], ["launch"], ["scale"]):
         return start(arguments[0], arguments[1:])
+    if arguments[:1] == ["render"]:
+        return render(arguments[1:])
     if arguments[:1] in (["criteo-reader"], ["csv-reader"], ["parquet-reader"], ["make-criteo"]):
         return work(arguments)
     if arguments in (["--version"], ["version"]):

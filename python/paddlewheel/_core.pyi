@@ -1012,6 +1012,9 @@ class fleet:
     def mpi_role() -> Any:
         """The role that `mpirun` gives this process."""
     @staticmethod
+    def render(arguments: Any) -> Any:
+        """What to submit to a cluster."""
+    @staticmethod
     def role_from_environment(is_collective: bool = False) -> Any:
         """The role that a PaddleCloud job's variables give this process."""
     @staticmethod
@@ -2506,6 +2509,9 @@ def make_criteo(words: Any) -> Any:
 
 def make_operator(kind: Any, **given: Any) -> Any:
     """An operator from the variables at its ports and its attributes, all by name."""
+
+def memory_optimize(program: Any, skip: Any) -> Any:
+    """Marks variables that share no memory, if this is the time for it; returns those that share, by place."""
 
 def memory_usage(program: Any, batch_size: Any) -> Any:
     """How much memory the results of a program take: at least, at most, and in what unit."""

@@ -11,6 +11,7 @@ pub mod link;
 pub mod message;
 pub mod recovery;
 mod refusal;
+pub mod rendezvous;
 pub mod server;
 pub mod shm;
 pub mod table;

@@ -22,6 +22,18 @@ pub enum Error {
     #[error(transparent)]
     Tensor(#[from] tensor::Error),
 
+    /// `memory_optimize` at the wrong time or place.
+    #[error(
+        "memory_optimize {problem}: never call it in a parameter server; in a trainer, call it before transpile (and before fleet's minimize)"
+    )]
+    MemoryOrder {
+        /// What is wrong.
+        problem: &'static str,
+    },
+
+    #[error("skip_opt_set names {var}, which is no variable of this program.{near}")]
+    SkipUnknown { var: String, near: DidYouMean },
+
     #[error("The variable {var} is not found in program. It is not declared or is pruned.{near}")]
     FeedNotDeclared { var: String, near: DidYouMean },
 

@@ -6,6 +6,7 @@
 mod client;
 mod group;
 mod joining;
+mod rendezvous;
 mod serve;
 
 use std::io::{self, Read, Write};
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 pub use client::{Client, Patience, Ticket};
 pub use group::{ClientGroup, LostTrainer, Stops};
 pub use joining::join;
+pub use rendezvous::{Rendezvous, find_others};
 pub use serve::{Listener, Stop};
 
 use crate::endpoint::Endpoint;
