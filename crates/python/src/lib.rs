@@ -21,6 +21,7 @@ mod framework;
 mod from_dataset;
 mod held;
 mod io;
+mod keyed;
 mod layers;
 mod lod;
 mod metrics;
@@ -61,6 +62,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<tensor::PyTensor>()?;
     m.add_class::<tensor::PyTensorArray>()?;
     m.add_class::<tensor::PyRows>()?;
+    m.add_class::<keyed::PyKeyedTable>()?;
     m.add_class::<tensor::PyScope>()?;
     m.add_class::<tensor::PyScopeVariable>()?;
     m.add_class::<tensor::CpuPlace>()?;

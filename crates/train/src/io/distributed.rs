@@ -43,7 +43,8 @@ impl JobScope<'_> {
         filename: Option<&str>,
     ) -> Result<()> {
         let transaction = Transaction::begin(dir)?;
-        JobSave { of: self, layout: Layout::new(filename), kind: VARIABLES }
+        let layout = Layout::new(filename);
+        JobSave { of: self, layout, kind: VARIABLES, weights_only: false }
             .persistables(program, transaction)
     }
 
@@ -57,7 +58,8 @@ impl JobScope<'_> {
         if !job.placement.iter().any(|placed| is_missing(&placed.origin)) {
             return save_vars(scope, dir, vars, filename);
         }
-        let save = JobSave { of: self, layout: Layout::new(filename), kind: VARIABLES };
+        let layout = Layout::new(filename);
+        let save = JobSave { of: self, layout, kind: VARIABLES, weights_only: false };
         save.vars(vars, is_missing, Transaction::begin(dir)?)
     }
 }
@@ -69,8 +71,8 @@ fn fetched(cluster: &Cluster, fetch: &Fetch) -> Result<BTreeMap<String, Tensor>>
 }
 
 /// A part of a table that its server writes.
-fn saved_part(placed: &Placement) -> SavedPart {
-    SavedPart { server: placed.piece.server, table: placed.piece.name.clone() }
+fn saved_part(placed: &Placement, weights_only: bool) -> SavedPart {
+    SavedPart { server: placed.piece.server, table: placed.piece.name.clone(), weights_only }
 }
 
 /// What is said of a save of a job.
@@ -90,6 +92,8 @@ pub(super) struct JobSave<'a> {
     pub(super) layout: Layout<'a>,
     /// What it is called.
     pub(super) kind: &'a str,
+    /// Of tables that servers save by rows, what a look-up needs and no more.
+    pub(super) weights_only: bool,
 }
 
 impl JobSave<'_> {
@@ -150,7 +154,7 @@ impl JobSave<'_> {
     /// The parts of tables that servers write themselves.
     fn tables<'p>(&self, placed: impl Iterator<Item = &'p Placement>) -> Vec<SavedPart> {
         let tables = placed.filter(|p| self.by_rows(p) && p.kind == PlacedKind::RemotePrefetch);
-        tables.map(saved_part).collect()
+        tables.map(|placed| saved_part(placed, self.weights_only)).collect()
     }
 
     /// Writes variables of the scope together with fetched ones, which hide the scope's, while servers write
