@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::console::Console;
-use super::group::Group;
+use super::group::ProcessGroup;
 use super::plan::{self, Host, Job, Process};
 use super::restarts::{Death, Next, Reason, Restarts, WINDOW};
 use crate::env::RESTARTS;
@@ -52,7 +52,11 @@ pub(super) struct Starter<'a> {
 }
 
 impl<'a> Member<'a> {
-    pub(super) fn start(starter: Starter<'_>, process: &'a Process, group: &Group) -> Result<Self> {
+    pub(super) fn start(
+        starter: Starter<'_>,
+        process: &'a Process,
+        group: &ProcessGroup,
+    ) -> Result<Self> {
         let job = starter.job;
         let line = job.policy.resumes.then(|| "a launcher goes on with this job".to_string());
         let (child, log_start) = starter.spawn(process, group, 0, line)?;
@@ -163,7 +167,7 @@ impl<'a> Member<'a> {
     }
 
     /// Starts it again if it is time.
-    pub(super) fn restart(&mut self, starter: Starter<'_>, group: &Group) -> Result<()> {
+    pub(super) fn restart(&mut self, starter: Starter<'_>, group: &ProcessGroup) -> Result<()> {
         if self.due.is_none_or(|due| Instant::now() < due) {
             return Ok(());
         }
@@ -233,7 +237,7 @@ impl Starter<'_> {
     fn spawn(
         self,
         process: &Process,
-        group: &Group,
+        group: &ProcessGroup,
         n_restarts: usize,
         line: Option<String>,
     ) -> Result<(Child, u64)> {

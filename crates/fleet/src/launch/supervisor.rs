@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::console::Console;
-use super::group::Group;
+use super::group::ProcessGroup;
 use super::member::{Member, Starter};
 use super::plan::{Host, Job};
 use super::scale;
@@ -104,14 +104,14 @@ struct Processes<'a> {
     members: Vec<Member<'a>>,
     starter: Starter<'a>,
     job: &'a Job,
-    group: Group,
+    group: ProcessGroup,
     start: Instant,
 }
 
 impl<'a> Processes<'a> {
     fn start(starter: Starter<'a>) -> Result<Self> {
         let job = starter.job;
-        let group = Group::new().map_err(no_keeper)?;
+        let group = ProcessGroup::new().map_err(no_keeper)?;
         let members = Vec::new();
         let mut processes = Self { members, starter, job, group, start: Instant::now() };
         for process in &job.processes {

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn requests_become_look_ups_again() {
-        let mut program = Program::new();
+        let mut program = Program::default();
         let request = OpDesc::new("distributed_lookup_table")
             .input("Ids", names(&["a", "b"]))
             .input("W", "table")

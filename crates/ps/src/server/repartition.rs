@@ -1,6 +1,6 @@
 //! What servers kept with a cut, dealt out to another number of servers.
 
-use super::kept::{Kept, add_entry, entries};
+use super::cut_state::{CutState, add_entry, entries};
 use crate::error::{Error, Result};
 use crate::ids::TrainerId;
 
@@ -28,7 +28,7 @@ pub struct ServerShare {
 /// What trainer t gave goes to server t modulo the number of servers.
 pub fn repartition(all: &[KeptBytes], share: ServerShare) -> Result<KeptBytes> {
     let kept =
-        all.iter().map(|bytes| Kept::from_bytes(&bytes.state)).collect::<Result<Vec<_>>>()?;
+        all.iter().map(|bytes| CutState::from_bytes(&bytes.state)).collect::<Result<Vec<_>>>()?;
     let first = kept.first().ok_or(Error::Malformed("no server kept anything"))?;
     if kept.iter().any(|kept| kept.protocol.parts.iter().any(|(_, parts)| !parts.is_empty())) {
         // They are for variables as they were cut before.
@@ -57,12 +57,12 @@ pub fn repartition(all: &[KeptBytes], share: ServerShare) -> Result<KeptBytes> {
             }
         }
     }
-    Ok(KeptBytes { state: Kept { protocol, states }.to_bytes(), journal })
+    Ok(KeptBytes { state: CutState { protocol, states }.to_bytes(), journal })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::kept::{Gone, Protocol, journal_of};
+    use super::super::cut_state::{Gone, Protocol, journal_of};
     use super::*;
 
     /// Two servers and three trainers.
@@ -76,7 +76,7 @@ mod tests {
                 add_entry(&mut journal, trainer, &[part, trainer.0 as u8]);
             }
             let states = own.map(|trainer| (trainer, vec![trainer.0 as u8; 2])).collect();
-            KeptBytes { state: Kept { protocol: protocol.clone(), states }.to_bytes(), journal }
+            KeptBytes { state: CutState { protocol: protocol.clone(), states }.to_bytes(), journal }
         };
         (0..2).map(of_server).collect()
     }
@@ -89,7 +89,7 @@ mod tests {
                 let server = trainer as usize % n_servers;
                 let share = ServerShare { server, n_servers, keeps_trainers: true };
                 let own = repartition(&all, share).unwrap();
-                let kept = Kept::from_bytes(&own.state).unwrap();
+                let kept = CutState::from_bytes(&own.state).unwrap();
                 assert_eq!((kept.protocol.applied, kept.protocol.gone.len()), (9, 1));
                 assert!(kept.states.contains(&(TrainerId(trainer), vec![trainer as u8; 2])));
                 let journal = journal_of(&own.journal, TrainerId(trainer)).unwrap();
@@ -98,7 +98,7 @@ mod tests {
         }
         let share = ServerShare { server: 0, n_servers: 2, keeps_trainers: false };
         let own = repartition(&all, share).unwrap();
-        let kept = Kept::from_bytes(&own.state).unwrap();
+        let kept = CutState::from_bytes(&own.state).unwrap();
         assert_eq!((kept.states.len(), own.journal.len(), kept.protocol.applied), (0, 0, 9));
         assert!(kept.protocol.gone.is_empty());
     }

@@ -249,14 +249,15 @@ impl Trainer {
         let is_settled = self.lines.iter().all(|line| line.link.is_settled());
         let is_over = self.at == self.script.len();
         self.learn_complete();
-        let due = self.lines[0].link.notice().due;
+        let next_cut = self.lines[0].link.notice().next_cut;
         let round = self.lines.iter().map(|line| line.link.round()).min().unwrap_or(0);
         let back = back(&mut self.back);
         // A trainer that has left takes no part any more.
-        let due = due.filter(|due| due.cut > back.handled && !back.has_left);
-        let due = due.filter(|due| due.after == 0 || due.after == round || is_over);
-        if let (Phase::Training, Some(due)) = (back.phase, due) {
-            back.phase = Phase::Settling(due.cut);
+        let next_cut = next_cut.filter(|next_cut| next_cut.cut > back.handled && !back.has_left);
+        let next_cut =
+            next_cut.filter(|next_cut| next_cut.after == 0 || next_cut.after == round || is_over);
+        if let (Phase::Training, Some(next_cut)) = (back.phase, next_cut) {
+            back.phase = Phase::Settling(next_cut.cut);
         }
         match back.phase {
             Phase::Settling(cut) if is_settled => {
@@ -290,8 +291,8 @@ impl Trainer {
         let answer = self.lines[0].link.answer(id);
         match answer {
             None => return false,
-            Some(Ok(Reply::Go(_))) => self.take_part(now, cut),
-            Some(Ok(Reply::Cancel(_))) => {}
+            Some(Ok(Reply::StartCut(_))) => self.take_part(now, cut),
+            Some(Ok(Reply::CancelCut(_))) => {}
             Some(other) => self.end(now, Outcome::Stranded(format!("{other:?}"))),
         }
         let back = back(&mut self.back);

@@ -4,13 +4,13 @@ use data::Dataset;
 use program::Program;
 use tensor::Tensor;
 
-use super::cutting::Cuts;
+use super::cutting::CutMaker;
 use super::resumable::{ResumablePass, Start};
 use super::{Observer, Pass, PassOptions, Report, answer};
 use crate::error::Result;
 use crate::executor::event::talks;
 use crate::executor::{Executor, Options};
-use crate::recover::{Kind, Print, Repeat, Uses, digest};
+use crate::recover::{EventKind, EventPrint, Repeat, Uses, digest};
 use crate::remote::{Cluster, ScriptEvent};
 use crate::scope::Scope;
 
@@ -44,9 +44,9 @@ impl ScriptEvent for PassEvent<'_> {
         talks(self.pass.program, self.executor.cluster())
     }
 
-    fn print(&self) -> Print {
+    fn print(&self) -> EventPrint {
         let names = digest(u64::from(self.pass.options.infers), self.label().as_bytes());
-        Print { kind: Kind::Pass, names, values: self.dataset.digest() }
+        EventPrint { kind: EventKind::Pass, names, values: self.dataset.digest() }
     }
 
     fn label(&self) -> String {
@@ -66,7 +66,7 @@ impl ScriptEvent for PassEvent<'_> {
 
     fn perform(&mut self, from: Option<&[u8]>) -> Result<Vec<u8>> {
         let cluster = self.executor.cluster().clone();
-        let cuts = cluster.recovers().then_some(&cluster as &dyn Cuts);
+        let cuts = cluster.recovers().then_some(&cluster as &dyn CutMaker);
         let Self { executor, pass, dataset, observer, state, report } = self;
         let start = Start { dataset, cuts, inside: from };
         let ran = state.run(executor, *pass, start, *observer)?;
@@ -111,7 +111,7 @@ impl Repeat<Cluster> for PassAgain {
         self.state.hush();
         let (program, scope, options) = (&self.program, &self.scope, &self.options);
         let pass = Pass { program, scope, options };
-        let (dataset, cuts) = (&mut self.dataset, Some(world as &dyn Cuts));
+        let (dataset, cuts) = (&mut self.dataset, Some(world as &dyn CutMaker));
         let start = Start { dataset, cuts, inside: from };
         self.state.run(&mut executor, pass, start, &mut NoObserver)?;
         Ok(())

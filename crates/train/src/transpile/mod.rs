@@ -26,13 +26,13 @@ pub use config::{Config, Job};
 pub use server::Threads;
 pub use split::{Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, slice_variable};
 
-use self::plan::Plan;
+use self::plan::JobPlan;
 use crate::error::Result;
 
 /// A job's programs, once they have been split.
 #[derive(Debug)]
 pub struct Transpiled {
-    plan: Plan,
+    plan: JobPlan,
     main: Program,
     startup: Program,
 }
@@ -45,7 +45,7 @@ pub fn transpile(
     job: &Job,
     dispatch: &mut dyn Dispatch,
 ) -> Result<Transpiled> {
-    let plan = Plan::new(main, startup, config, job, dispatch)?;
+    let plan = JobPlan::new(main, startup, config, job, dispatch)?;
     let (mut new_main, mut new_startup) = (main.clone(), startup.clone());
     if plan.is_geo() {
         plan.rewrite_geo(&mut new_main)?;
