@@ -57,7 +57,7 @@ impl PyKeyedTable {
         })?;
         let mut shape: Vec<usize> = wanted.getattr("shape")?.extract()?;
         shape.push(width);
-        Ok(to_numpy(py, &out)?.call_method1(py, "reshape", (shape,))?)
+        to_numpy(py, &out)?.call_method1(py, "reshape", (shape,))
     }
 
     fn __repr__(&self) -> String {
