@@ -20,12 +20,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ps", &["tensor"]),
     ("train", &["tensor", "program", "data", "ps"]),
     ("fleet", &["tensor", "program", "data", "ps", "train"]),
-    ("python", &["tensor", "program", "data", "ps", "train", "fleet"]),
-    ("testing", &["tensor", "program", "data", "ps", "train", "fleet"]),
+    ("predict", &["tensor", "program", "train"]),
+    ("python", &["tensor", "program", "data", "ps", "train", "fleet", "predict"]),
+    ("testing", &["tensor", "program", "data", "ps", "train", "fleet", "predict"]),
 ];
 
 /// What the package at the root shows of the workspace.
-const FACADE: &[&str] = &["tensor", "program", "data", "ps", "train", "fleet"];
+const FACADE: &[&str] = &["tensor", "program", "data", "ps", "train", "fleet", "predict"];
 
 /// Where files lie that are neither code nor documents.
 const DATA: &[&str] = &[

@@ -1,0 +1,158 @@
+//! One connection: request, answer, request, answer.
+
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::answer::{Answer, COLUMNS};
+use super::queue::{NotPredicted, Predicted};
+use super::request::{NoRequest, Request, Requests};
+use super::{Shared, json, raw};
+use crate::error::Error;
+
+/// Answers until the client goes or does something wrong.
+pub(super) fn serve(stream: TcpStream, shared: &Shared) {
+    let limits = &shared.limits;
+    let _ = stream.set_nodelay(true);
+    if stream.set_write_timeout(Some(limits.client)).is_err() {
+        return;
+    }
+    let mut requests = Requests::new(&stream, limits.client, limits.request_bytes);
+    while !shared.stops.load(Ordering::Relaxed) {
+        let mut room = Room { shared, n_bytes: 0 };
+        let request = requests.next(|n_bytes| room.take(n_bytes));
+        let started = Instant::now();
+        let answer = match request {
+            Ok(request) => {
+                let answer = answer(&request, shared);
+                if request.closes { answer.closing() } else { answer }
+            }
+            Err(NoRequest::Gone) => return,
+            Err(NoRequest::Bad(answer)) => answer,
+        };
+        shared.metrics.answered(answer.status(), started.elapsed());
+        if answer.send(&stream).is_err() || answer.closes() {
+            return;
+        }
+    }
+}
+
+/// Bytes of a request, counted as long as it is in memory.
+struct Room<'a> {
+    shared: &'a Shared,
+    n_bytes: usize,
+}
+
+impl Room<'_> {
+    fn take(&mut self, n_bytes: usize) -> bool {
+        let before = self.shared.n_bytes.fetch_add(n_bytes, Ordering::Relaxed);
+        self.n_bytes = n_bytes;
+        before.saturating_add(n_bytes) <= self.shared.limits.total_bytes
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.shared.n_bytes.fetch_sub(self.n_bytes, Ordering::Relaxed);
+    }
+}
+
+fn answer(request: &Request, shared: &Shared) -> Answer {
+    let path = request.path.split('?').next().unwrap_or("");
+    match (request.method.as_str(), path) {
+        ("GET" | "HEAD", "/healthz") => health(shared),
+        ("GET", "/metrics") => Answer::metrics(shared.metrics.text(shared)),
+        ("GET", "/") => describe(shared),
+        ("POST", "/predict") => predict(request, shared),
+        (_, "/healthz" | "/metrics" | "/" | "/predict") => {
+            Answer::error(405, "POST to /predict; GET /, /healthz and /metrics")
+        }
+        _ => Answer::error(404, "there are /, /predict, /healthz and /metrics"),
+    }
+}
+
+fn health(shared: &Shared) -> Answer {
+    let (n_loaded, last_error) = shared.predictor.loads();
+    let body = json!({
+        "status": "ok",
+        "model": shared.predictor.dir().display().to_string(),
+        "models_loaded": n_loaded,
+        "reload_error": last_error,
+    });
+    Answer::json(body.to_string().into_bytes())
+}
+
+/// What the model takes and gives.
+fn describe(shared: &Shared) -> Answer {
+    let slots: Vec<_> = shared
+        .predictor
+        .slots()
+        .iter()
+        .map(|slot| {
+            json!({
+                "name": slot.name,
+                "type": slot.dtype.name(),
+                "shape": slot.dims,
+                "sequence": slot.is_sequence(),
+            })
+        })
+        .collect();
+    let body = json!({ "slots": slots, "outputs": shared.predictor.outputs() });
+    Answer::json(body.to_string().into_bytes())
+}
+
+fn predict(request: &Request, shared: &Shared) -> Answer {
+    let model = shared.predictor.model();
+    let mut batch = model.batch();
+    let is_raw = request.kind.starts_with(COLUMNS);
+    let filled = match is_raw {
+        true => raw::fill(&request.body, &mut batch),
+        false => json::fill(&request.body, &mut batch),
+    };
+    let n_samples = match filled.and_then(|()| Ok(batch.n_samples()?)) {
+        Ok(n_samples) => n_samples,
+        Err(problem) => return Answer::error(400, &problem.to_string()),
+    };
+    if n_samples > shared.limits.queued_samples {
+        let most = shared.limits.queued_samples;
+        return Answer::error(
+            413,
+            &format!("a request has at most {most} samples, not {n_samples}"),
+        );
+    }
+    let deadline = Instant::now() + shared.limits.deadline;
+    match shared.queue.predict(model.clone(), batch, deadline) {
+        Ok(Predicted { outputs }) => {
+            let names = model.fetches();
+            match is_raw || request.accepts.starts_with(COLUMNS) {
+                true => Answer::columns(raw::write(names, &outputs, n_samples)),
+                false => Answer::json(json::write(names, &outputs)),
+            }
+        }
+        Err(NotPredicted::Full) => {
+            shared.metrics.refused.add(1);
+            Answer::error(503, "too many requests wait; try again")
+        }
+        Err(NotPredicted::Late) => Answer::error(504, "the prediction was not made in time"),
+        Err(NotPredicted::Failed(error)) => match error.is_of_request() {
+            true => Answer::error(400, &error.to_string()),
+            false => Answer::error(500, &error.to_string()),
+        },
+    }
+}
+
+/// Why a body is no batch.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BadBody {
+    /// It is no JSON.
+    #[error("the body is no JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It has another form.
+    #[error("{0}")]
+    Form(String),
+    /// It does not fit the model.
+    #[error(transparent)]
+    Batch(#[from] Error),
+}
