@@ -91,7 +91,7 @@ interop: $(VENV)/ready $(FLUID_PYTHON) $(PADDLE26_PYTHON)  ## Exchanges models w
 	sh python/interop/install.sh 3.10 .interop/pd 'numpy<2' protobuf==3.20.3 setuptools paddlepaddle==2.6.2
 
 bench: $(VENV)/ready  ## Measures training, reading and calls from Python, one number per line
-	$(CARGO) bench --locked -p testing --bench training --bench dataset --bench crowd --bench exchange --bench contention --bench saving --bench snapshots
+	$(CARGO) bench --locked -p testing --bench training --bench dataset --bench crowd --bench exchange --bench contention --bench saving --bench snapshots --bench predicting
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet --locked
 	$(VENV)/bin/python python/bench/overhead.py --fluid "$(wildcard $(FLUID_PYTHON))"
 	$(VENV)/bin/python python/bench/first_batch.py

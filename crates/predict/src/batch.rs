@@ -33,7 +33,7 @@ pub enum Column<'a> {
 
 /// Samples for one model. Its memory is kept when it is filled again.
 #[derive(Clone, Debug)]
-pub struct Batch {
+pub struct Samples {
     slots: Arc<[Slot]>,
     feed: Feed,
     /// Samples of each slot, once it is given.
@@ -42,7 +42,7 @@ pub struct Batch {
     ones: Option<(usize, Lod)>,
 }
 
-impl Batch {
+impl Samples {
     pub(crate) fn new(slots: Arc<[Slot]>) -> Self {
         let mut feed = Feed::new();
         slots.iter().for_each(|slot| feed.set(&slot.name, Tensor::default()));
@@ -178,7 +178,7 @@ impl Batch {
     }
 
     /// Puts the samples of several batches of this model one after the other.
-    pub(crate) fn join<'a>(&mut self, batches: impl Iterator<Item = &'a Batch> + Clone) {
+    pub(crate) fn join<'a>(&mut self, batches: impl Iterator<Item = &'a Samples> + Clone) {
         for at in 0..self.slots.len() {
             let slot = &self.slots[at];
             let tensors = batches.clone().filter_map(|batch| batch.feed.tensors().nth(at));

@@ -13,7 +13,7 @@ mod serve;
 mod slot;
 mod stamp;
 
-pub use batch::{Batch, Column};
+pub use batch::{Column, Samples};
 pub use error::{Error, Result};
 pub use predictor::{ModelFiles, Predictor};
 pub use serve::{Limits, Server, Settings};

@@ -8,7 +8,7 @@ use tensor::{EvenIfPoisoned, Tensor, Value};
 use train::io::load_inference_model;
 use train::{Executor, Feed, Scope};
 
-use crate::batch::Batch;
+use crate::batch::Samples;
 use crate::error::{Error, Result};
 use crate::predictor::ModelFiles;
 use crate::slot::Slot;
@@ -20,11 +20,11 @@ pub(crate) struct Model {
     slots: Arc<[Slot]>,
     fetches: Vec<String>,
     params: Vec<(String, Value)>,
-    idle: Mutex<Vec<Worker>>,
+    idle: Mutex<Vec<ModelWorker>>,
 }
 
 /// What one prediction at a time needs.
-struct Worker {
+struct ModelWorker {
     executor: Executor,
     scope: Scope,
 }
@@ -72,12 +72,12 @@ impl Model {
     }
 
     /// An empty batch.
-    pub(crate) fn batch(&self) -> Batch {
-        Batch::new(self.slots.clone())
+    pub(crate) fn batch(&self) -> Samples {
+        Samples::new(self.slots.clone())
     }
 
     /// Predicts for all samples of a batch.
-    pub(crate) fn predict(&self, batch: &mut Batch) -> Result<Vec<Tensor>> {
+    pub(crate) fn predict(&self, batch: &mut Samples) -> Result<Vec<Tensor>> {
         batch.n_samples()?;
         self.run(batch.feed_mut())
     }
@@ -86,14 +86,14 @@ impl Model {
     pub(crate) fn run(&self, feed: &mut Feed) -> Result<Vec<Tensor>> {
         let mut worker = self.take_worker();
         let fetches: Vec<&str> = self.fetches.iter().map(String::as_str).collect();
-        let Worker { executor, scope } = &mut worker;
+        let ModelWorker { executor, scope } = &mut worker;
         let ran = executor.run(&self.program, scope, feed, &fetches);
         // A run that failed leaves the worker usable.
         self.idle.lock().even_if_poisoned().push(worker);
         ran.map_err(blame)
     }
 
-    fn take_worker(&self) -> Worker {
+    fn take_worker(&self) -> ModelWorker {
         if let Some(worker) = self.idle.lock().even_if_poisoned().pop() {
             return worker;
         }
@@ -101,7 +101,7 @@ impl Model {
         for (name, value) in &self.params {
             scope.set(name, value.clone());
         }
-        Worker { executor: Executor::new(), scope }
+        ModelWorker { executor: Executor::new(), scope }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tensor::{EvenIfPoisoned, Tensor};
 use train::Feed;
 
-use crate::batch::Batch;
+use crate::batch::Samples;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::slot::Slot;
@@ -47,7 +47,7 @@ struct Inner {
     /// One reload at a time; what the folder looked like when the model was read.
     loaded: Mutex<Stamp>,
     state: Mutex<State>,
-    stop: Arc<Stop>,
+    stop: Arc<FollowStop>,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ struct State {
 
 /// Ends the thread that follows the folder.
 #[derive(Debug, Default)]
-struct Stop {
+struct FollowStop {
     is_set: Mutex<bool>,
     told: Condvar,
 }
@@ -116,14 +116,14 @@ impl Predictor {
     }
 
     /// An empty batch for the model.
-    pub fn batch(&self) -> Batch {
+    pub fn batch(&self) -> Samples {
         self.model().batch()
     }
 
     /// Predicts for the samples of a batch: a tensor for each output.
     ///
     /// A batch that was made for an earlier model may be used as long as the slots are the same.
-    pub fn predict(&self, batch: &mut Batch) -> Result<Vec<Tensor>> {
+    pub fn predict(&self, batch: &mut Samples) -> Result<Vec<Tensor>> {
         let model = self.model();
         if let Some(slot) = batch.slots().iter().find(|slot| !model.slots().contains(slot)) {
             let (slot, near) = (slot.name.clone(), tensor::DidYouMean::default());
@@ -211,7 +211,7 @@ impl Predictor {
     }
 }
 
-fn follow(predictor: &Weak<Inner>, stop: &Stop, every: Duration) {
+fn follow(predictor: &Weak<Inner>, stop: &FollowStop, every: Duration) {
     let mut last_failed = Stamp::default();
     loop {
         let is_set = stop.is_set.lock().even_if_poisoned();

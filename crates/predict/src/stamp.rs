@@ -1,8 +1,8 @@
 //! Whether a folder has changed.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::SystemTime;
 
 /// Names, sizes and times of all files of a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +12,10 @@ pub(crate) struct Stamp(Vec<FileStamp>);
 struct FileStamp {
     name: String,
     n_bytes: u64,
-    time: Option<SystemTime>,
+    /// When it was last written, and which file it is.
+    seconds: i64,
+    nanoseconds: i64,
+    inode: u64,
 }
 
 /// Folders inside of folders that are looked into.
@@ -41,7 +44,13 @@ fn add(dir: &Path, prefix: &str, depth: usize, files: &mut Vec<FileStamp>) {
             true if depth == 0 || name.contains("stage-") => {}
             true => add(&entry.path(), &format!("{name}/"), depth - 1, files),
             false => {
-                files.push(FileStamp { name, n_bytes: about.len(), time: about.modified().ok() });
+                files.push(FileStamp {
+                    name,
+                    n_bytes: about.len(),
+                    seconds: about.mtime(),
+                    nanoseconds: about.mtime_nsec(),
+                    inode: about.ino(),
+                });
             }
         }
     }

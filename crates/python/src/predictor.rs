@@ -127,7 +127,7 @@ fn seconds(name: &str, value: f64) -> PyResult<Duration> {
 }
 
 /// Gives a slot its values, in whatever form Python has them.
-fn fill(batch: &mut predict::Batch, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+fn fill(batch: &mut predict::Samples, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = value.py();
     if let Ok(tensor) = value.cast::<PyTensor>() {
         return tensor.get().read(|given| batch.set_tensor(name, given)).map_err(from_predict);
@@ -157,7 +157,7 @@ fn wrong(name: &str, problem: &str) -> PyErr {
 
 /// All values of a list of lists, and the length of each; `None` if it is none, or no slot of sequences.
 fn sequences<'py>(
-    batch: &predict::Batch,
+    batch: &predict::Samples,
     name: &str,
     value: &Bound<'py, PyAny>,
 ) -> PyResult<Option<(Bound<'py, PyAny>, Vec<usize>)>> {
@@ -185,7 +185,7 @@ fn sequences<'py>(
 
 /// Gives a slot the numbers of an array.
 fn set(
-    batch: &mut predict::Batch,
+    batch: &mut predict::Samples,
     name: &str,
     array: &Bound<'_, PyAny>,
     lengths: Option<&[usize]>,
@@ -220,16 +220,16 @@ fn set(
     batch.set(name, column).map_err(from_predict)
 }
 
-/// Answers predictions over HTTP until a signal comes. `said` is called with the address.
+/// Answers predictions over HTTP until a signal comes. `announce` is called with the address.
 #[pyfunction]
-#[pyo3(signature = (dirname, said, *, host="127.0.0.1", port=8866, follow=false, every=1.0, threads=None,
+#[pyo3(signature = (dirname, announce, *, host="127.0.0.1", port=8866, follow=false, every=1.0, threads=None,
     model_filename=None, params_filename=None, connections=None, request_bytes=None, total_bytes=None,
     queued_samples=None, batch_samples=None, deadline=None, client_timeout=None))]
 #[allow(clippy::too_many_arguments)] // The options of a command.
 fn serve(
     py: Python<'_>,
     dirname: PathBuf,
-    said: &Bound<'_, PyAny>,
+    announce: &Bound<'_, PyAny>,
     host: &str,
     port: u16,
     follow: bool,
@@ -265,7 +265,7 @@ fn serve(
         predictor.follow(every).map_err(from_predict)?;
     }
     let server = py.detach(|| Server::start(predictor, &settings)).map_err(from_predict)?;
-    said.call1((server.address().to_string(),))?;
+    announce.call1((server.address().to_string(),))?;
     loop {
         py.detach(|| std::thread::sleep(SIGNALS_EVERY));
         if let Err(raised) = py.check_signals() {

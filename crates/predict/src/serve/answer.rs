@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use serde_json::json;
 
 /// What is sent back.
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     status: u16,
     kind: &'static str,
     body: Vec<u8>,
@@ -18,7 +18,7 @@ pub(super) const JSON: &str = "application/json";
 pub(super) const COLUMNS: &str = "application/x-paddlewheel-columns";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-impl Answer {
+impl HttpAnswer {
     pub(super) fn json(body: Vec<u8>) -> Self {
         Self { status: 200, kind: JSON, body, closes: false }
     }

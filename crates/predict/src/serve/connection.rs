@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::answer::{Answer, COLUMNS};
+use super::answer::{COLUMNS, HttpAnswer};
 use super::queue::{NotPredicted, Predicted};
 use super::request::{NoRequest, Request, Requests};
-use super::{Shared, json, raw};
+use super::{ServerState, json, raw};
 use crate::error::Error;
 
 /// Answers until the client goes or does something wrong.
-pub(super) fn serve(stream: TcpStream, shared: &Shared) {
+pub(super) fn serve(stream: TcpStream, shared: &ServerState) {
     let limits = &shared.limits;
     let _ = stream.set_nodelay(true);
     if stream.set_write_timeout(Some(limits.client)).is_err() {
@@ -21,8 +21,8 @@ pub(super) fn serve(stream: TcpStream, shared: &Shared) {
     }
     let mut requests = Requests::new(&stream, limits.client, limits.request_bytes);
     while !shared.stops.load(Ordering::Relaxed) {
-        let mut room = Room { shared, n_bytes: 0 };
-        let request = requests.next(|n_bytes| room.take(n_bytes));
+        let mut held = HeldBytes { shared, n_bytes: 0 };
+        let request = requests.next(|n_bytes| held.take(n_bytes));
         let started = Instant::now();
         let answer = match request {
             Ok(request) => {
@@ -40,12 +40,12 @@ pub(super) fn serve(stream: TcpStream, shared: &Shared) {
 }
 
 /// Bytes of a request, counted as long as it is in memory.
-struct Room<'a> {
-    shared: &'a Shared,
+struct HeldBytes<'a> {
+    shared: &'a ServerState,
     n_bytes: usize,
 }
 
-impl Room<'_> {
+impl HeldBytes<'_> {
     fn take(&mut self, n_bytes: usize) -> bool {
         let before = self.shared.n_bytes.fetch_add(n_bytes, Ordering::Relaxed);
         self.n_bytes = n_bytes;
@@ -53,27 +53,27 @@ impl Room<'_> {
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for HeldBytes<'_> {
     fn drop(&mut self) {
         self.shared.n_bytes.fetch_sub(self.n_bytes, Ordering::Relaxed);
     }
 }
 
-fn answer(request: &Request, shared: &Shared) -> Answer {
+fn answer(request: &Request, shared: &ServerState) -> HttpAnswer {
     let path = request.path.split('?').next().unwrap_or("");
     match (request.method.as_str(), path) {
         ("GET" | "HEAD", "/healthz") => health(shared),
-        ("GET", "/metrics") => Answer::metrics(shared.metrics.text(shared)),
+        ("GET", "/metrics") => HttpAnswer::metrics(shared.metrics.text(shared)),
         ("GET", "/") => describe(shared),
         ("POST", "/predict") => predict(request, shared),
         (_, "/healthz" | "/metrics" | "/" | "/predict") => {
-            Answer::error(405, "POST to /predict; GET /, /healthz and /metrics")
+            HttpAnswer::error(405, "POST to /predict; GET /, /healthz and /metrics")
         }
-        _ => Answer::error(404, "there are /, /predict, /healthz and /metrics"),
+        _ => HttpAnswer::error(404, "there are /, /predict, /healthz and /metrics"),
     }
 }
 
-fn health(shared: &Shared) -> Answer {
+fn health(shared: &ServerState) -> HttpAnswer {
     let (n_loaded, last_error) = shared.predictor.loads();
     let body = json!({
         "status": "ok",
@@ -81,11 +81,11 @@ fn health(shared: &Shared) -> Answer {
         "models_loaded": n_loaded,
         "reload_error": last_error,
     });
-    Answer::json(body.to_string().into_bytes())
+    HttpAnswer::json(body.to_string().into_bytes())
 }
 
 /// What the model takes and gives.
-fn describe(shared: &Shared) -> Answer {
+fn describe(shared: &ServerState) -> HttpAnswer {
     let slots: Vec<_> = shared
         .predictor
         .slots()
@@ -100,10 +100,10 @@ fn describe(shared: &Shared) -> Answer {
         })
         .collect();
     let body = json!({ "slots": slots, "outputs": shared.predictor.outputs() });
-    Answer::json(body.to_string().into_bytes())
+    HttpAnswer::json(body.to_string().into_bytes())
 }
 
-fn predict(request: &Request, shared: &Shared) -> Answer {
+fn predict(request: &Request, shared: &ServerState) -> HttpAnswer {
     let model = shared.predictor.model();
     let mut batch = model.batch();
     let is_raw = request.kind.starts_with(COLUMNS);
@@ -113,11 +113,11 @@ fn predict(request: &Request, shared: &Shared) -> Answer {
     };
     let n_samples = match filled.and_then(|()| Ok(batch.n_samples()?)) {
         Ok(n_samples) => n_samples,
-        Err(problem) => return Answer::error(400, &problem.to_string()),
+        Err(problem) => return HttpAnswer::error(400, &problem.to_string()),
     };
     if n_samples > shared.limits.queued_samples {
         let most = shared.limits.queued_samples;
-        return Answer::error(
+        return HttpAnswer::error(
             413,
             &format!("a request has at most {most} samples, not {n_samples}"),
         );
@@ -127,18 +127,18 @@ fn predict(request: &Request, shared: &Shared) -> Answer {
         Ok(Predicted { outputs }) => {
             let names = model.fetches();
             match is_raw || request.accepts.starts_with(COLUMNS) {
-                true => Answer::columns(raw::write(names, &outputs, n_samples)),
-                false => Answer::json(json::write(names, &outputs)),
+                true => HttpAnswer::columns(raw::write(names, &outputs, n_samples)),
+                false => HttpAnswer::json(json::write(names, &outputs)),
             }
         }
         Err(NotPredicted::Full) => {
             shared.metrics.refused.add(1);
-            Answer::error(503, "too many requests wait; try again")
+            HttpAnswer::error(503, "too many requests wait; try again")
         }
-        Err(NotPredicted::Late) => Answer::error(504, "the prediction was not made in time"),
+        Err(NotPredicted::Late) => HttpAnswer::error(504, "the prediction was not made in time"),
         Err(NotPredicted::Failed(error)) => match error.is_of_request() {
-            true => Answer::error(400, &error.to_string()),
-            false => Answer::error(500, &error.to_string()),
+            true => HttpAnswer::error(400, &error.to_string()),
+            false => HttpAnswer::error(500, &error.to_string()),
         },
     }
 }
@@ -154,5 +154,5 @@ pub(super) enum BadBody {
     Form(String),
     /// It does not fit the model.
     #[error(transparent)]
-    Batch(#[from] Error),
+    Samples(#[from] Error),
 }

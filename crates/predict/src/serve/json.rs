@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use tensor::{DType, Tensor};
 
 use super::connection::BadBody;
-use crate::batch::{Batch, Column};
+use crate::batch::{Column, Samples};
 use crate::error::Error;
 use crate::slot::Slot;
 
 type Result<T> = std::result::Result<T, BadBody>;
 
 /// Fills a batch from the body of a request.
-pub(super) fn fill(body: &[u8], batch: &mut Batch) -> Result<()> {
+pub(super) fn fill(body: &[u8], batch: &mut Samples) -> Result<()> {
     let form = || BadBody::Form("the body is no object with \"columns\" or \"rows\"".to_string());
     match serde_json::from_slice(body)? {
         Value::Object(mut all) if all.len() == 1 => {
@@ -29,7 +29,7 @@ pub(super) fn fill(body: &[u8], batch: &mut Batch) -> Result<()> {
     }
 }
 
-fn fill_columns(columns: &Map<String, Value>, batch: &mut Batch) -> Result<()> {
+fn fill_columns(columns: &Map<String, Value>, batch: &mut Samples) -> Result<()> {
     for (name, values) in columns {
         let at = batch.place(name)?;
         let slot = batch.slots()[at].clone();
@@ -41,7 +41,7 @@ fn fill_columns(columns: &Map<String, Value>, batch: &mut Batch) -> Result<()> {
     Ok(())
 }
 
-fn fill_rows(rows: &[Value], batch: &mut Batch) -> Result<()> {
+fn fill_rows(rows: &[Value], batch: &mut Samples) -> Result<()> {
     let slots: Vec<Slot> = batch.slots().to_vec();
     let mut objects = Vec::with_capacity(rows.len());
     for row in rows {
@@ -68,7 +68,7 @@ fn wrong_length(slot: &Slot, problem: &str) -> Error {
 
 /// The samples of a slot: a number, or a list, each.
 fn fill_slot<'a>(
-    batch: &mut Batch,
+    batch: &mut Samples,
     at: usize,
     slot: &Slot,
     samples: impl Iterator<Item = &'a Value>,

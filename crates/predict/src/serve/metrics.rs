@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Shared;
+use super::ServerState;
 
 /// A number that grows.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Metrics {
         self.micros.add(micros);
     }
 
-    pub(super) fn text(&self, shared: &Shared) -> String {
+    pub(super) fn text(&self, shared: &ServerState) -> String {
         let mut out = String::new();
         let mut family = |name: &str, kind: &str, help: &str, lines: &[(String, String)]| {
             let _ = writeln!(out, "# TYPE paddlewheel_{name} {kind}");

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use self::answer::Answer;
+use self::answer::HttpAnswer;
 use self::metrics::Metrics;
 use self::queue::Queue;
 use crate::error::{Error, Result};
@@ -84,7 +84,7 @@ impl Default for Settings {
 }
 
 /// What all threads of a server share.
-struct Shared {
+struct ServerState {
     predictor: Predictor,
     limits: Limits,
     queue: Queue,
@@ -97,7 +97,7 @@ struct Shared {
 
 /// Answers predictions until it is dropped.
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     address: SocketAddr,
     threads: Vec<JoinHandle<()>>,
 }
@@ -116,7 +116,7 @@ impl Server {
         let listener = TcpListener::bind(&address).map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
         let limits = settings.limits;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             predictor,
             limits,
             queue: Queue::new(limits.queued_samples, limits.batch_samples),
@@ -159,7 +159,7 @@ fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> Result<Join
     thread.map_err(|source| Error::System { what: "start a thread", source })
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, shared: &Arc<ServerState>) {
     for stream in listener.incoming() {
         if shared.stops.load(Ordering::Relaxed) {
             return;
@@ -172,7 +172,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-fn begin(stream: TcpStream, shared: &Arc<Shared>) {
+fn begin(stream: TcpStream, shared: &Arc<ServerState>) {
     let n = shared.n_connections.fetch_add(1, Ordering::Relaxed);
     if n >= shared.limits.connections {
         shared.metrics.refused.add(1);
@@ -191,7 +191,7 @@ fn begin(stream: TcpStream, shared: &Arc<Shared>) {
 }
 
 /// Counts a connection, also if its thread panics.
-struct Held<'a>(&'a Shared);
+struct Held<'a>(&'a ServerState);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
@@ -201,5 +201,5 @@ impl Drop for Held<'_> {
 
 fn refuse(stream: TcpStream) -> io::Result<()> {
     stream.set_write_timeout(Some(Duration::from_millis(100)))?;
-    Answer::error(503, "there are too many connections").closing().send(&stream)
+    HttpAnswer::error(503, "there are too many connections").closing().send(&stream)
 }

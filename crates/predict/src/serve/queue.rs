@@ -8,7 +8,7 @@ use std::time::Instant;
 use tensor::{EvenIfPoisoned, Tensor};
 
 use super::metrics::Metrics;
-use crate::batch::Batch;
+use crate::batch::Samples;
 use crate::error::Error;
 use crate::model::Model;
 
@@ -29,22 +29,22 @@ pub(super) enum NotPredicted {
     Failed(Error),
 }
 
-type Outcome = Result<Predicted, NotPredicted>;
+type PredictionResult = Result<Predicted, NotPredicted>;
 
 /// Where the thread of a connection waits.
 #[derive(Debug, Default)]
 struct Reply {
-    outcome: Mutex<Option<Outcome>>,
+    outcome: Mutex<Option<PredictionResult>>,
     told: Condvar,
 }
 
 impl Reply {
-    fn tell(&self, outcome: Outcome) {
+    fn tell(&self, outcome: PredictionResult) {
         *self.outcome.lock().even_if_poisoned() = Some(outcome);
         self.told.notify_one();
     }
 
-    fn wait(&self, deadline: Instant) -> Outcome {
+    fn wait(&self, deadline: Instant) -> PredictionResult {
         let outcome = self.outcome.lock().even_if_poisoned();
         let left = deadline.saturating_duration_since(Instant::now());
         let waited = self.told.wait_timeout_while(outcome, left, |outcome| outcome.is_none());
@@ -54,7 +54,7 @@ impl Reply {
 
 struct Waiting {
     model: Arc<Model>,
-    batch: Batch,
+    batch: Samples,
     n_samples: usize,
     deadline: Instant,
     reply: Arc<Reply>,
@@ -95,7 +95,12 @@ impl Queue {
     }
 
     /// Waits for the prediction of a batch, which has samples.
-    pub(super) fn predict(&self, model: Arc<Model>, batch: Batch, deadline: Instant) -> Outcome {
+    pub(super) fn predict(
+        &self,
+        model: Arc<Model>,
+        batch: Samples,
+        deadline: Instant,
+    ) -> PredictionResult {
         let n_samples = batch.n_samples().map_err(NotPredicted::Failed)?;
         let reply = Arc::new(Reply::default());
         {
@@ -115,7 +120,7 @@ impl Queue {
 
     /// Predicts until the queue is stopped.
     pub(super) fn work(&self, metrics: &Metrics) {
-        let mut joined: Option<Batch> = None;
+        let mut joined: Option<Samples> = None;
         loop {
             let Some(mut taken) = self.take() else { return };
             let now = Instant::now();
@@ -159,7 +164,7 @@ impl Queue {
 }
 
 /// Predicts for all together if that can be, else for each alone.
-fn predict_all(mut taken: Vec<Waiting>, joined: &mut Option<Batch>) {
+fn predict_all(mut taken: Vec<Waiting>, joined: &mut Option<Samples>) {
     if taken.len() > 1 && predict_joined(&taken, joined) {
         return;
     }
@@ -170,7 +175,7 @@ fn predict_all(mut taken: Vec<Waiting>, joined: &mut Option<Batch>) {
 }
 
 /// A bug of ours in one prediction must not end the thread.
-fn guarded(model: &Model, batch: &mut Batch) -> Result<Vec<Tensor>, Error> {
+fn guarded(model: &Model, batch: &mut Samples) -> Result<Vec<Tensor>, Error> {
     let ran = catch_unwind(AssertUnwindSafe(|| model.predict(batch)));
     ran.unwrap_or_else(|_| {
         let source = std::io::Error::other("a bug; the log has more");
@@ -179,7 +184,7 @@ fn guarded(model: &Model, batch: &mut Batch) -> Result<Vec<Tensor>, Error> {
 }
 
 /// False if there is no result for all of them, or it has no row for each sample.
-fn predict_joined(taken: &[Waiting], joined: &mut Option<Batch>) -> bool {
+fn predict_joined(taken: &[Waiting], joined: &mut Option<Samples>) -> bool {
     let model = &taken[0].model;
     let n_samples: usize = taken.iter().map(|waiting| waiting.n_samples).sum();
     if joined.as_ref().is_none_or(|batch| *batch.slots() != **model.slots()) {

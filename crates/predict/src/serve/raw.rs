@@ -7,15 +7,15 @@
 use tensor::{DType, Tensor};
 
 use super::connection::BadBody;
-use crate::batch::{Batch, Column};
+use crate::batch::{Column, Samples};
 
 const MAGIC: &[u8; 4] = b"PWC1";
 
 type Result<T> = std::result::Result<T, BadBody>;
 
-struct Reader<'a>(&'a [u8]);
+struct ColumnReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ColumnReader<'a> {
     fn take(&mut self, n: usize) -> Result<&'a [u8]> {
         let short = || BadBody::Form("the columns end too early".to_string());
         let (taken, rest) = self.0.split_at_checked(n).ok_or_else(short)?;
@@ -35,8 +35,8 @@ impl<'a> Reader<'a> {
 }
 
 /// Fills a batch from the body of a request.
-pub(super) fn fill(body: &[u8], batch: &mut Batch) -> Result<()> {
-    let mut body = Reader(body);
+pub(super) fn fill(body: &[u8], batch: &mut Samples) -> Result<()> {
+    let mut body = ColumnReader(body);
     if body.array::<4>()? != *MAGIC {
         return Err(BadBody::Form("raw columns begin with PWC1".to_string()));
     }
@@ -50,7 +50,7 @@ pub(super) fn fill(body: &[u8], batch: &mut Batch) -> Result<()> {
     }
 }
 
-fn fill_column(body: &mut Reader<'_>, n_samples: usize, batch: &mut Batch) -> Result<()> {
+fn fill_column(body: &mut ColumnReader<'_>, n_samples: usize, batch: &mut Samples) -> Result<()> {
     let n_name = u16::from_le_bytes(body.array()?);
     let name = String::from_utf8_lossy(body.take(usize::from(n_name))?).into_owned();
     let at = batch.place(&name)?;
@@ -95,7 +95,7 @@ fn fill_column(body: &mut Reader<'_>, n_samples: usize, batch: &mut Batch) -> Re
 }
 
 fn set_integers(
-    batch: &mut Batch,
+    batch: &mut Samples,
     at: usize,
     values: &[i64],
     lengths: Option<&[usize]>,

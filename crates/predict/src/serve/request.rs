@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::answer::Answer;
+use super::answer::HttpAnswer;
 
 /// Bytes of the head of a request.
 const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -24,7 +24,7 @@ pub(super) struct Request {
 }
 
 /// The head of a request.
-struct Head {
+struct RequestHead {
     request: Request,
     n_body: usize,
     expects: bool,
@@ -35,7 +35,7 @@ pub(super) enum NoRequest {
     /// The client has gone, or sent nothing for long.
     Gone,
     /// What to answer before the connection is closed.
-    Bad(Answer),
+    Bad(HttpAnswer),
 }
 
 /// Reads a connection request by request.
@@ -48,7 +48,7 @@ pub(super) struct Requests<'a> {
 }
 
 fn bad(status: u16, problem: &str) -> NoRequest {
-    NoRequest::Bad(Answer::error(status, problem).closing())
+    NoRequest::Bad(HttpAnswer::error(status, problem).closing())
 }
 
 impl<'a> Requests<'a> {
@@ -63,7 +63,7 @@ impl<'a> Requests<'a> {
     ) -> Result<Request, NoRequest> {
         let deadline = Instant::now() + self.patience;
         let (head, n_head) = self.head(deadline)?;
-        let Head { mut request, n_body, expects } = head;
+        let RequestHead { mut request, n_body, expects } = head;
         if n_body > self.body_bytes_max {
             let most = self.body_bytes_max;
             return Err(bad(413, &format!("a request has at most {most} bytes, not {n_body}")));
@@ -85,7 +85,7 @@ impl<'a> Requests<'a> {
         Ok(request)
     }
 
-    fn head(&mut self, deadline: Instant) -> Result<(Head, usize), NoRequest> {
+    fn head(&mut self, deadline: Instant) -> Result<(RequestHead, usize), NoRequest> {
         loop {
             if !self.ahead.is_empty()
                 && let Some(found) = parse(&self.ahead)?
@@ -127,7 +127,7 @@ impl<'a> Requests<'a> {
 }
 
 /// The head at the beginning of these bytes, with its length; `None` if it is not complete.
-fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, NoRequest> {
+fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, NoRequest> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut headers);
     let n = match parsed.parse(bytes) {
@@ -162,5 +162,5 @@ fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, NoRequest> {
         closes: connection.contains("close") || is_old && !connection.contains("keep-alive"),
     };
     let expects = header("expect").0.is_some_and(|text| text.eq_ignore_ascii_case("100-continue"));
-    Ok(Some((Head { request, n_body, expects }, n)))
+    Ok(Some((RequestHead { request, n_body, expects }, n)))
 }

@@ -1,6 +1,6 @@
 //! A program without its servers: look-ups in tables that were on servers read the variable again.
 
-use super::Spread;
+use super::ops::ADDRESS;
 use crate::block::OpDesc;
 use crate::program::Program;
 use crate::role;
@@ -8,9 +8,6 @@ use crate::role;
 /// Attribute of a look-up: which rows its table takes in; Fluid's.
 pub const ENTRY: &str = "entry";
 const IS_TEST: &str = "is_test";
-/// What tells a look-up where its table is.
-const ADDRESS: [&str; 7] =
-    ["epmap", "table_names", "endpoints", "trainer_id", "job", "height_sections", Spread::ATTR];
 
 impl Program {
     /// Has look-ups read their tables as variables of the scope, wherever the tables are now.

@@ -6,6 +6,10 @@ use super::{Distributed, ENTRY, Spread};
 use crate::block::OpDesc;
 use crate::role;
 
+/// What tells a look-up where its table is.
+pub(super) const ADDRESS: [&str; 7] =
+    ["epmap", "table_names", "endpoints", "trainer_id", "job", "height_sections", Spread::ATTR];
+
 /// What a `send` op says.
 #[derive(Clone, Debug, Default)]
 pub struct SendOp<'a> {
