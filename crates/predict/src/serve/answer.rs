@@ -11,6 +11,8 @@ pub(super) struct HttpAnswer {
     kind: &'static str,
     body: Vec<u8>,
     closes: bool,
+    /// The body is counted and not sent, as the answer to HEAD.
+    is_head: bool,
 }
 
 pub(super) const JSON: &str = "application/json";
@@ -20,21 +22,33 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 impl HttpAnswer {
     pub(super) fn json(body: Vec<u8>) -> Self {
-        Self { status: 200, kind: JSON, body, closes: false }
+        Self { status: 200, kind: JSON, body, closes: false, is_head: false }
     }
 
     pub(super) fn columns(body: Vec<u8>) -> Self {
-        Self { status: 200, kind: COLUMNS, body, closes: false }
+        Self { status: 200, kind: COLUMNS, body, closes: false, is_head: false }
     }
 
     pub(super) fn metrics(text: String) -> Self {
-        Self { status: 200, kind: OPEN_METRICS, body: text.into_bytes(), closes: false }
+        Self {
+            status: 200,
+            kind: OPEN_METRICS,
+            body: text.into_bytes(),
+            closes: false,
+            is_head: false,
+        }
     }
 
     /// An error, with what is wrong.
     pub(super) fn error(status: u16, problem: &str) -> Self {
         let body = json!({ "error": problem }).to_string().into_bytes();
-        Self { status, kind: JSON, body, closes: false }
+        Self { status, kind: JSON, body, closes: false, is_head: false }
+    }
+
+    /// Only its head is sent.
+    pub(super) fn head_only(mut self) -> Self {
+        self.is_head = true;
+        self
     }
 
     /// The connection ends with it.
@@ -62,7 +76,9 @@ impl HttpAnswer {
             if self.status == 503 { "Retry-After: 1\r\n" } else { "" },
         )
         .into_bytes();
-        bytes.extend_from_slice(&self.body);
+        if !self.is_head {
+            bytes.extend_from_slice(&self.body);
+        }
         stream.write_all(&bytes)
     }
 }

@@ -27,6 +27,7 @@ pub(super) fn serve(stream: TcpStream, shared: &ServerState) {
         let answer = match request {
             Ok(request) => {
                 let answer = answer(&request, shared);
+                let answer = if request.method == "HEAD" { answer.head_only() } else { answer };
                 if request.closes { answer.closing() } else { answer }
             }
             Err(NoRequest::Gone) => return,
@@ -49,7 +50,8 @@ impl HeldBytes<'_> {
     fn take(&mut self, n_bytes: usize) -> bool {
         let before = self.shared.n_bytes.fetch_add(n_bytes, Ordering::Relaxed);
         self.n_bytes = n_bytes;
-        before.saturating_add(n_bytes) <= self.shared.limits.total_bytes
+        // One request is always taken, however large it may be.
+        before == 0 || before.saturating_add(n_bytes) <= self.shared.limits.total_bytes
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::answer::HttpAnswer;
+use super::answer::{COLUMNS, HttpAnswer};
 
 /// Bytes of the head of a request.
 const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -56,7 +56,7 @@ impl<'a> Requests<'a> {
         Self { stream, ahead: Vec::new(), patience, body_bytes_max }
     }
 
-    /// The next request. `may_hold` is asked whether there is room for the bytes of its body.
+    /// The next request. `may_hold` is asked whether there is memory for it.
     pub(super) fn next(
         &mut self,
         may_hold: impl FnOnce(usize) -> bool,
@@ -68,7 +68,7 @@ impl<'a> Requests<'a> {
             let most = self.body_bytes_max;
             return Err(bad(413, &format!("a request has at most {most} bytes, not {n_body}")));
         }
-        if !may_hold(n_body) {
+        if !may_hold(n_body.saturating_mul(weight(&request.kind))) {
             return Err(bad(503, "too many bytes of other requests are in memory"));
         }
         if expects {
@@ -124,6 +124,12 @@ impl<'a> Requests<'a> {
             },
         }
     }
+}
+
+/// How many bytes of memory a byte of a body may take until it is predicted: a number of JSON is two
+/// bytes of text, and a value of 32 bytes.
+fn weight(kind: &str) -> usize {
+    if kind.starts_with(COLUMNS) { 3 } else { 20 }
 }
 
 /// The head at the beginning of these bytes, with its length; `None` if it is not complete.
