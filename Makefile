@@ -100,6 +100,7 @@ engines: $(VENV)/ready  ## Runs jobs on the real Slurm and with the real mpirun 
 BENCHES := training dataset crowd exchange contention
 BENCHES += saving snapshots pings
 BENCHES += memory
+BENCHES += predicting
 
 bench: $(VENV)/ready  ## Measures training, reading and calls from Python, one number per line
 	$(CARGO) bench --locked -p testing $(addprefix --bench ,$(BENCHES))

@@ -366,6 +366,14 @@ class Initializer:
     def xavier(uniform: Any, fan_in: Any, fan_out: Any, seed: Any) -> Initializer:
         """Glorot's scheme, by the numbers of inputs and outputs."""
 
+class KeyedTable:
+    """A table of which only some rows exist, to be read."""
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __len__(self) -> int: ...
+    ids: Any
+    rows: Any
+    shape: tuple[int, ...]
+
 class LoDTensor:
     """A dense tensor, with ragged offsets if it holds sequences."""
     def __init__(self, recursive_sequence_lengths: Any = None) -> None: ...
