@@ -102,12 +102,16 @@ BENCHES += saving snapshots pings
 BENCHES += memory
 BENCHES += predicting
 
+# A Python that has torch, to compare with.
+TORCH_PYTHON ?= .interop/torch/bin/python
+
 bench: $(VENV)/ready  ## Measures training, reading and calls from Python, one number per line
 	$(CARGO) bench --locked -p testing $(addprefix --bench ,$(BENCHES))
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet --locked
 	$(VENV)/bin/python python/bench/overhead.py --fluid "$(wildcard $(FLUID_PYTHON))"
 	$(VENV)/bin/python python/bench/first_batch.py
 	$(VENV)/bin/python python/bench/recovery.py
+	$(VENV)/bin/python python/bench/collective.py --torch "$(wildcard $(TORCH_PYTHON))"
 
 WHEEL := .wheel
 

@@ -213,6 +213,8 @@ class DataParallel:
         reduces: bool = False,
         async_mode: bool = False,
     ) -> None: ...
+    def among_trainers(self, trainer_id: Any, num_trainers: Any) -> Any:
+        """Adds up gradients with other trainers, without servers: this is trainer `trainer_id` of `num_trainers`."""
     n_places: Any
 
 class Dataset:
@@ -2510,7 +2512,7 @@ class layers:
         """Zeros like another variable."""
 
 def leave_cluster(in_order: Any) -> Any:
-    """Python ends: tells servers that this trainer goes, if it never said that its job is done."""
+    """Python ends: tells servers and other trainers that this trainer goes, if it never said that its job is done."""
 
 def make_criteo(words: Any) -> Any:
     """Makes up a click log as the words say; returns what was written."""
@@ -2758,6 +2760,9 @@ def switch_scope(scope: Scope) -> Scope:
 
 def switch_startup_program(program: Any) -> Program:
     """Makes another program the one that fills parameters; returns the one before."""
+
+def transpile_collective(main: Any, startup: Any, mode: Any, collective_mode: Any, job: Any) -> Any:
+    """Makes both programs those of a trainer among trainers, without servers: Fluid's modes "nccl2" and "collective"."""
 
 def transpile_program(main: Any, startup: Any, job: Any, config: Any, choose: Any) -> Any:
     """Splits a program; `main` and `startup` become the trainer's."""

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use crate::endpoint::Endpoint;
+use crate::failure::Failure;
 use crate::recovery::{NoCommonCut, TermState};
 use crate::refusal::Refusal;
 
@@ -127,6 +128,14 @@ pub enum Error {
         /// Who does not fit with whom.
         why: String,
     },
+
+    /// Trainers that exchange with each other cannot go on.
+    #[error(transparent)]
+    Trainers(#[from] Failure),
+
+    /// The waiting thread was told to stop.
+    #[error("interrupted while waiting for other trainers")]
+    Stopped,
 
     /// The server said no.
     #[error("server {endpoint}: {refusal}")]

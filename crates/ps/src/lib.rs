@@ -2,8 +2,10 @@
 
 mod chunks;
 pub mod codec;
+pub mod collective;
 mod endpoint;
 mod error;
+mod failure;
 pub mod frame;
 mod ids;
 pub mod lines;

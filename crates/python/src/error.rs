@@ -73,6 +73,12 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::EndpointTwice { .. }
         | TrainError::UnknownEndpoint { .. }
         | TrainError::TrainerId { .. }
+        | TrainError::NegativeTrainer { .. }
+        | TrainError::OneTrainer
+        | TrainError::TrainerTwice { .. }
+        | TrainError::NotATrainer { .. }
+        | TrainError::OtherEndpoint { .. }
+        | TrainError::OtherTrainers { .. }
         | TrainError::NothingToOptimize
         | TrainError::TranspiledTwice
         | TrainError::MemoryOrder { .. }

@@ -41,6 +41,8 @@ usage: launch [options] script [arguments]
   --selected_gpus LIST    accepted: how many there are is how many processes are started
   --log_dir DIR           where workerlog.N go (otherwise to this terminal)
   --log_level N           accepted
+  --max_restarts N        how often a process that died is started again within 10 minutes (0); all
+                          processes end when one dies, so the script must go on from a checkpoint
   --use_paddlecloud       machines from PADDLE_TRAINERS, this one from POD_IP
   --print_config BOOL     say what is started (True)
 The script is a Python script (.py) or any executable.";
@@ -124,6 +126,8 @@ pub struct CollectiveOptions {
     pub gpus: Vec<String>,
     /// Where logs go; this terminal without one.
     pub log_dir: Option<PathBuf>,
+    /// How often a process that died is started again.
+    pub max_restarts: usize,
     /// Machines from the platform's variables.
     pub is_cloud: bool,
     /// Say what is started.
@@ -218,6 +222,7 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         "--selected_gpus",
         "--log_dir",
         "--log_level",
+        "--max_restarts",
         "--print_config",
     ];
     let Some(given) = Given::read(arguments, &names, &["--use_paddlecloud"])? else {
@@ -232,6 +237,7 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         start_port: given.port("--started_port")?,
         gpus,
         log_dir: given.value("--log_dir").map(PathBuf::from),
+        max_restarts: given.number("--max_restarts")?.unwrap_or(0),
         is_cloud: given.value("--use_paddlecloud").is_some(),
         is_verbose: given.is_true("--print_config")?,
         script: given.script,

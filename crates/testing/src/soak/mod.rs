@@ -47,6 +47,7 @@ pub fn targets() -> Vec<Target> {
     vec![
         wire::requests(),
         wire::replies(),
+        wire::peers(),
         readers::program(),
         readers::variables(),
         readers::feed_desc(),
