@@ -2,8 +2,10 @@
 
 mod chunks;
 pub mod codec;
+pub mod collective;
 mod endpoint;
 mod error;
+mod failure;
 pub mod frame;
 mod ids;
 pub mod lines;
@@ -11,6 +13,7 @@ pub mod link;
 pub mod message;
 pub mod recovery;
 mod refusal;
+pub mod rendezvous;
 pub mod server;
 pub mod shm;
 pub mod table;

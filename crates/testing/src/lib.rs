@@ -13,6 +13,7 @@ pub mod job;
 pub mod kept_saves;
 pub mod kept_snapshots;
 pub mod linear;
+pub mod mates;
 pub mod models;
 pub mod modules;
 pub mod nets;
