@@ -289,7 +289,7 @@ impl Cluster {
         let before = self.cuts().handled;
         self.waits(&|_| true, &mut || {
             self.want_cut()?;
-            if let Some(next_cut) = self.due() {
+            if let Some(next_cut) = self.next_cut() {
                 self.take_part(next_cut, &mut || Ok(None))?;
             }
             Ok((self.cuts().handled > before).then_some(()))
