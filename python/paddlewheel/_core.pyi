@@ -368,6 +368,14 @@ class Initializer:
     def xavier(uniform: Any, fan_in: Any, fan_out: Any, seed: Any) -> Initializer:
         """Glorot's scheme, by the numbers of inputs and outputs."""
 
+class KeyedTable:
+    """A table of which only some rows exist, to be read."""
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __len__(self) -> int: ...
+    ids: Any
+    rows: Any
+    shape: tuple[int, ...]
+
 class LoDTensor:
     """A dense tensor, with ragged offsets if it holds sequences."""
     def __init__(self, recursive_sequence_lengths: Any = None) -> None: ...
@@ -1013,6 +1021,9 @@ class fleet:
     @staticmethod
     def mpi_role() -> Any:
         """The role that `mpirun` gives this process."""
+    @staticmethod
+    def render(arguments: Any) -> Any:
+        """What to submit to a cluster."""
     @staticmethod
     def role_from_environment(is_collective: bool = False) -> Any:
         """The role that a PaddleCloud job's variables give this process."""
@@ -2508,6 +2519,9 @@ def make_criteo(words: Any) -> Any:
 
 def make_operator(kind: Any, **given: Any) -> Any:
     """An operator from the variables at its ports and its attributes, all by name."""
+
+def memory_optimize(program: Any, skip: Any) -> Any:
+    """Marks variables that share no memory, if this is the time for it; returns those that share, by place."""
 
 def memory_usage(program: Any, batch_size: Any) -> Any:
     """How much memory the results of a program take: at least, at most, and in what unit."""

@@ -9,6 +9,7 @@ use ps::Endpoint;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use train::memory;
 use train::transpile::{
     self, CollectiveJob, CollectiveMode, Config, Dispatch, HashName, Job, RoundRobin, Threads,
     Transpiled,
@@ -256,6 +257,15 @@ fn choose_servers(
     }
 }
 
+/// Marks variables that share no memory, if this is the time for it; returns those that share, by place.
+#[pyfunction]
+fn memory_optimize(
+    program: &Bound<'_, PyProgram>,
+    skip: Vec<String>,
+) -> PyResult<Vec<Vec<String>>> {
+    memory::optimize(&mut program.get().lock(), &skip).map_err(from_train)
+}
+
 /// What a program remembers of its job; `None` if it was not transpiled.
 #[pyfunction]
 fn program_job<'py>(
@@ -327,5 +337,6 @@ pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(slice_shape, m)?)?;
     m.add_function(wrap_pyfunction!(choose_servers, m)?)?;
     m.add_function(wrap_pyfunction!(program_job, m)?)?;
+    m.add_function(wrap_pyfunction!(memory_optimize, m)?)?;
     m.add_function(wrap_pyfunction!(wait_server_ready, m)?)
 }

@@ -3,6 +3,7 @@
 //! **Invariant:** nothing depends on this crate. It may panic: whatever it finds wrong is a failed
 //! test.
 
+pub mod big_table;
 pub mod close;
 pub mod cluster;
 pub mod crowd;

@@ -22,6 +22,18 @@ pub enum Error {
     #[error(transparent)]
     Tensor(#[from] tensor::Error),
 
+    /// `memory_optimize` at the wrong time or place.
+    #[error(
+        "memory_optimize {problem}: never call it in a parameter server; in a trainer, call it before transpile (and before fleet's minimize)"
+    )]
+    MemoryOrder {
+        /// What is wrong.
+        problem: &'static str,
+    },
+
+    #[error("skip_opt_set names {var}, which is no variable of this program.{near}")]
+    SkipUnknown { var: String, near: DidYouMean },
+
     #[error("The variable {var} is not found in program. It is not declared or is pruned.{near}")]
     FeedNotDeclared { var: String, near: DidYouMean },
 
@@ -121,12 +133,6 @@ pub enum Error {
          (a full disk?); mend that and start the job again, it goes on from cut {cut}", n_bytes >> 20
     )]
     NoCutIsKept { n_bytes: usize, cut: u64 },
-
-    #[error(
-        "{what} would take {} MiB on a server, at most {} are possible: start the job without \
-         --snapshot_dir, or {hint}", n_bytes >> 20, n_bytes_max >> 20
-    )]
-    TooMuchToKeep { what: String, n_bytes: usize, n_bytes_max: usize, hint: &'static str },
 
     #[error(
         "the script does not repeat itself: event {event} was {was} before this process was started \

@@ -57,8 +57,10 @@ usage: scale DIR --servers N [--wait_secs S]
 /// How long a job may take to change its size.
 const SCALE_PATIENCE: Duration = Duration::from_secs(120);
 
-const FROM_ZERO: &str = "a number of seconds, 0 or more";
-const ABOVE_ZERO: &str = "a number of seconds above 0";
+/// A rule for times.
+pub(crate) const FROM_ZERO: &str = "a number of seconds, 0 or more";
+/// Another rule for times.
+pub(crate) const ABOVE_ZERO: &str = "a number of seconds above 0";
 
 /// What to start, and with which arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -243,13 +245,13 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
 }
 
 /// Options as they were written, and the script behind them.
-struct Given {
+pub(crate) struct Given {
     values: Vec<(&'static str, String)>,
-    script: ScriptCommand,
+    pub(crate) script: ScriptCommand,
 }
 
 impl Given {
-    fn read(
+    pub(crate) fn read(
         arguments: &[String],
         names: &[&'static str],
         switches: &[&'static str],
@@ -287,7 +289,7 @@ impl Given {
     }
 
     /// What was given last; an empty value is none, as for Fluid's `--endpoints ""`.
-    fn value(&self, name: &str) -> Option<&str> {
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
         let found = self.values.iter().rev().find(|(known, _)| *known == name);
         let is_switch = name == "--use_paddlecloud";
         found.map(|(_, value)| value.as_str()).filter(|value| is_switch || !value.is_empty())
@@ -298,7 +300,7 @@ impl Given {
         items.filter(|item| !item.is_empty()).map(str::to_string).collect()
     }
 
-    fn number(&self, name: &'static str) -> Result<Option<usize>> {
+    pub(crate) fn number(&self, name: &'static str) -> Result<Option<usize>> {
         /// More processes than any machine runs is a slip of the finger.
         const MAX: usize = 10_000;
         let Some(value) = self.value(name) else { return Ok(None) };
@@ -310,7 +312,11 @@ impl Given {
     }
 
     /// A time; `expected` is one of the two rules for it.
-    fn seconds(&self, name: &'static str, expected: &'static str) -> Result<Option<Duration>> {
+    pub(crate) fn seconds(
+        &self,
+        name: &'static str,
+        expected: &'static str,
+    ) -> Result<Option<Duration>> {
         let Some(value) = self.value(name) else { return Ok(None) };
         let seconds = value.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
         match seconds.filter(|time| expected == FROM_ZERO || !time.is_zero()) {
@@ -319,7 +325,7 @@ impl Given {
         }
     }
 
-    fn port(&self, name: &'static str) -> Result<Option<u16>> {
+    pub(crate) fn port(&self, name: &'static str) -> Result<Option<u16>> {
         let Some(value) = self.value(name) else { return Ok(None) };
         let expected = "a port from 1 to 65535";
         match value.parse() {

@@ -7,6 +7,7 @@ mod client;
 mod group;
 mod joining;
 mod mesh;
+mod rendezvous;
 mod serve;
 
 use std::io::{self, Read, Write};
@@ -20,6 +21,7 @@ pub use client::{Client, Patience, Ticket};
 pub use group::{ClientGroup, LostTrainer, Stops};
 pub use joining::join;
 pub use mesh::{Membership, Mesh, MeshSettings};
+pub use rendezvous::{Rendezvous, find_others};
 pub use serve::{Listener, Stop};
 
 use crate::endpoint::Endpoint;

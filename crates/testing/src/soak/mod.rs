@@ -54,6 +54,7 @@ pub fn targets() -> Vec<Target> {
         readers::text(),
         readers::positions(),
         readers::kept(),
+        readers::rendezvous(),
         saved::manifest(),
         saved::snapshots(),
         readers::csv(),

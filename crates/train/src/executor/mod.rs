@@ -28,7 +28,7 @@ use program::distributed::route::Servers;
 use tensor::{Tensor, Value};
 
 pub(crate) use plan::NATIVE;
-pub use prepared::Prepared;
+pub use prepared::{Prepared, sharing};
 pub use profile::{OpTime, Profile};
 pub use single::run_op;
 

@@ -350,7 +350,27 @@ fn pinned(program: &Program, feed: &Feed, fetch: &[&str]) -> HashSet<String> {
     pinned.extend(feed.names().map(str::to_string));
     pinned.extend(fetch.iter().map(|name| name.to_string()));
     pinned.extend(plan::shared_by_blocks(program));
+    pinned.extend(program.unshared().iter().cloned());
     pinned
+}
+
+/// The variables of each place that several share, when nothing is fetched.
+pub fn sharing(program: &Program) -> Result<Vec<Vec<String>>> {
+    let servers = Servers { job: None, endpoints: &[], vars: &[] };
+    let mut pinned = pinned(program, &Feed::new(), &[]);
+    let data = program.list_vars().filter(|var| var.is_data).map(|var| var.name.clone());
+    pinned.extend(data);
+    let plan = BlockPlan::new(program.block(0), pinned.clone(), &servers)?;
+    let written: HashSet<&str> = plan.ops.iter().flat_map(|op| op.desc.writes()).collect();
+    let may_share = |var: &str| !pinned.contains(var) && written.contains(var);
+    let shared = liveness::share(&plan, program, may_share);
+    let mut places = vec![Vec::new(); shared.n_places];
+    for (name, place) in shared.place_of {
+        places[place].push(name);
+    }
+    places.iter_mut().for_each(|names| names.sort_unstable());
+    places.retain(|names| names.len() > 1);
+    Ok(places)
 }
 
 /// Variables whose memory goes to servers and is exchanged for other memory that servers can read:

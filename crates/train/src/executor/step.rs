@@ -166,7 +166,7 @@ fn check_finite(step: &Step, vars: &[Value]) -> program::Result<()> {
         let tensor = match &vars[slot] {
             Value::Tensor(tensor) => tensor,
             Value::Rows(rows) => &rows.value,
-            Value::Array(_) | Value::Shared(_) | Value::Empty => continue,
+            Value::Array(_) | Value::Shared(_) | Value::Keyed(_) | Value::Empty => continue,
         };
         if let Some(position) = first_not_finite(tensor) {
             let (op, var) = (step.desc.kind.clone(), name.to_string());
