@@ -253,7 +253,7 @@ impl Contents {
             ([file], HeldForm::Dense) if PICKLES.iter().any(|end| file.ends_with(end)) => {
                 let wanted = [var.name.clone()];
                 let mut state = train::io::load_state(&self.dir().join(file), Some(&wanted))?;
-                let tensor = state.remove(&var.name).map(Value::Tensor);
+                let tensor = state.remove(&var.name);
                 tensor.ok_or_else(|| bad_file(self.dir(), file, "a variable is not in it"))
             }
             ([file], HeldForm::Dense) => self.dense(var, file),
@@ -285,11 +285,22 @@ impl Contents {
         beside
     }
 
+    /// The rows of one part of a table.
+    pub(crate) fn part(&self, file: &str) -> Result<Rows> {
+        let rows = stream::rows_from_bytes(&self.folder.read(file)?);
+        rows.map_err(|error| bad_file(self.dir(), file, &error.to_string()))
+    }
+
+    /// Whether a hash says which part of a table has a row.
+    pub(crate) fn is_spread_by_hash(&self, var: &HeldVar) -> Result<bool> {
+        let note = format!("{TABLES}{}_parts", var.name);
+        Ok(self.folder.has(&note) && self.folder.read(&note)?.ends_with(b" hash"))
+    }
+
     fn rows(&self, var: &HeldVar, files: &[String]) -> Result<Rows> {
         let (mut parts, mut order) = (Vec::new(), Vec::new());
         for (part, file) in files.iter().enumerate() {
-            let rows = stream::rows_from_bytes(&self.folder.read(file)?);
-            let rows = rows.map_err(|error| bad_file(self.dir(), file, &error.to_string()))?;
+            let rows = self.part(file)?;
             order.extend(rows.ids.iter().enumerate().map(|(at, &id)| (id, part, at)));
             parts.push(rows);
         }

@@ -105,6 +105,15 @@ pub enum Error {
     )]
     StateLacksRow { path: PathBuf, table: String, state: String, id: i64 },
 
+    #[error(
+        "{} has the row {id}, which `{table}` does not have, and its {n} parts do not say which of them would: \
+         load the table, import into it, and save it", path.display()
+    )]
+    NoPart { path: PathBuf, table: String, id: i64, n: usize },
+
+    #[error("`{table}` is kept by rows and only read here: import into its folder instead")]
+    OnlyRead { table: String },
+
     #[error("{} has a missing value: {place}", path.display())]
     MissingValue { path: PathBuf, place: String },
 

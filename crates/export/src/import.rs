@@ -1,8 +1,10 @@
 //! Rows from a file into a table of a folder or of a scope.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
+use program::distributed::server_of;
 use program::stream;
 use tensor::{DidYouMean, Rows, Value};
 use train::Scope;
@@ -13,6 +15,9 @@ use crate::error::{Error, Result};
 use crate::new_rows::{ImportTarget, Imported, NewRows};
 use crate::parquet::parquet_rows;
 use crate::safetensors::safetensors_rows;
+
+/// Folder of the parts of tables.
+const TABLES: &str = "__lookup_table__/";
 
 /// Reads a file of either format, by its ending.
 pub fn read_rows(path: &Path, table: &str) -> Result<NewRows> {
@@ -44,8 +49,11 @@ pub fn import_rows(dir: &Path, table: &str, file: &Path) -> Result<Imported> {
     let rows = read_rows(file, table)?;
     rows.fits(&target)?;
     let (value, imported) = match contents.value(var)? {
-        Value::Rows(old) => {
+        Value::Rows(old) if var.files[0].starts_with(TABLES) => {
             check_states(&contents, var, &rows, &old)?;
+            return save_parts(&contents, var, &rows, &old);
+        }
+        Value::Rows(old) => {
             let (merged, imported) = rows.merge(&old)?;
             (Value::Rows(merged), imported)
         }
@@ -88,42 +96,69 @@ fn save(contents: &Contents, var: &HeldVar, value: &Value) -> Result<()> {
         return Err(Error::NotReplaceable { path, table });
     }
     let transaction = Transaction::begin(contents.dir())?;
-    let about = contents.saves.last().cloned().unwrap_or_default();
-    let about = About { kind: "import".to_string(), ..about };
-    match value {
-        Value::Rows(rows) if file.starts_with("__lookup_table__/") => {
-            save_part(&transaction, var, rows)?;
-        }
-        _ => {
-            let mut writer = transaction.create(file)?;
-            for other in contents.beside(var) {
-                let (name, dtype) = (other.name.clone(), other.dtype);
-                writer.holds(SavedVar { name, dtype, dims: other.dims.clone() });
-                let bytes = match other.name == var.name {
-                    true => stream::to_bytes(value),
-                    false => stream::to_bytes(&contents.value(other)?),
-                };
-                let bytes = bytes.unwrap_or_default();
-                writer.write_all(&bytes).map_err(|source| writer.failed(source))?;
-            }
-            writer.finish()?;
-        }
+    let mut writer = transaction.create(file)?;
+    for other in contents.beside(var) {
+        let (name, dtype) = (other.name.clone(), other.dtype);
+        writer.holds(SavedVar { name, dtype, dims: other.dims.clone() });
+        let bytes = match other.name == var.name {
+            true => stream::to_bytes(value),
+            false => stream::to_bytes(&contents.value(other)?),
+        };
+        let bytes = bytes.unwrap_or_default();
+        writer.write_all(&bytes).map_err(|source| writer.failed(source))?;
     }
-    Ok(transaction.commit(about)?)
+    writer.finish()?;
+    Ok(transaction.commit(about(contents))?)
 }
 
-/// All rows are one part. Servers of any number load it.
-fn save_part(transaction: &Transaction, var: &HeldVar, rows: &Rows) -> Result<()> {
-    let name = format!("__lookup_table__/{}", var.name);
-    transaction.write(&format!("{name}_parts"), b"1")?;
-    let mut writer = transaction.create(&format!("{name}_0of1"))?;
-    writer.is_part(SavedPart { var: var.name.clone(), number: 0, n: 1 });
-    let dims = var.dims.clone();
-    writer.holds(SavedVar { name: var.name.clone(), dtype: var.dtype, dims });
-    let head = stream::head_of_rows(rows);
-    let written = writer.write_all(&head).and_then(|()| writer.write_all(rows.value.bytes()));
-    written.map_err(|source| writer.failed(source))?;
-    Ok(writer.finish()?)
+fn about(contents: &Contents) -> About {
+    let about = contents.saves.last().cloned().unwrap_or_default();
+    About { kind: "import".to_string(), ..about }
+}
+
+/// Writes the parts of a table again, each with its rows: what is known of a part stays true.
+fn save_parts(contents: &Contents, var: &HeldVar, rows: &NewRows, old: &Rows) -> Result<Imported> {
+    let (n, by_hash) = (var.files.len(), contents.is_spread_by_hash(var)?);
+    let home = |id: i64| match by_hash {
+        _ if n == 1 => Some(0),
+        true => Some(server_of(id, n)),
+        false => None,
+    };
+    let is_new = |id: i64| old.ids.binary_search(&id).is_err();
+    if let Some(&id) = rows.ids.iter().find(|&&id| is_new(id) && home(id).is_none()) {
+        let (path, table) = (rows.path.clone(), var.name.clone());
+        return Err(Error::NoPart { path, table, id, n });
+    }
+    let transaction = Transaction::begin(contents.dir())?;
+    let mut imported = Imported { replaced: 0, added: 0 };
+    for file in &var.files {
+        let number = part_number(file);
+        let part = contents.part(file)?;
+        let of_part: BTreeSet<i64> = part.ids.iter().copied().collect();
+        let is_own = |id: i64| of_part.contains(&id) || is_new(id) && home(id) == Some(number);
+        let own: Vec<usize> = (0..rows.ids.len()).filter(|&at| is_own(rows.ids[at])).collect();
+        let (mut merged, done) = rows.only(&own)?.merge(&part)?;
+        merged.height = part.height;
+        imported.replaced += done.replaced;
+        imported.added += done.added;
+        let mut writer = transaction.create(file)?;
+        writer.is_part(SavedPart { var: var.name.clone(), number, n });
+        let dims = var.dims.clone();
+        writer.holds(SavedVar { name: var.name.clone(), dtype: var.dtype, dims });
+        let head = stream::head_of_rows(&merged);
+        let written = writer.write_all(&head).and_then(|()| writer.write_all(merged.value.bytes()));
+        written.map_err(|source| writer.failed(source))?;
+        writer.finish()?;
+    }
+    transaction.commit(about(contents))?;
+    Ok(imported)
+}
+
+/// The number in the name of a part: `<table>_<number>of<n>` or `<table>_<number>`.
+fn part_number(file: &str) -> usize {
+    let end = file.rsplit_once('_').map_or("", |(_, end)| end);
+    let digits = end.split_once("of").map_or(end, |(number, _)| number);
+    digits.parse().unwrap_or(0)
 }
 
 /// Reads rows from a Parquet or safetensors file into a table of a scope.
@@ -137,6 +172,7 @@ pub fn import_rows_into_scope(scope: &Scope, table: &str, file: &Path) -> Result
     value.unshare();
     let (dims, dtype) = match &value {
         Value::Rows(rows) => (vec![rows.height, rows.width() as i64], rows.value.dtype()),
+        Value::Keyed(_) => return Err(Error::OnlyRead { table: table.to_string() }),
         other => {
             let tensor = other.tensor().ok_or_else(not_there)?;
             (tensor.shape().to_i64(), tensor.dtype())

@@ -68,6 +68,15 @@ impl NewRows {
         }
     }
 
+    /// Some of the rows.
+    pub(crate) fn only(&self, places: &[usize]) -> Result<Self> {
+        let bytes: Vec<u8> = places.iter().flat_map(|&at| self.row(at)).copied().collect();
+        let shape = Shape::from([places.len(), self.value.dims()[1]]);
+        let value = Tensor::from_bytes(self.value.dtype(), shape, &bytes)?;
+        let ids = places.iter().map(|&at| self.ids[at]).collect();
+        Ok(Self { path: self.path.clone(), ids, value })
+    }
+
     fn row(&self, at: usize) -> &[u8] {
         let n_bytes = self.value.dims()[1] * self.value.dtype().size();
         &self.value.bytes()[at * n_bytes..(at + 1) * n_bytes]
