@@ -82,6 +82,7 @@ impl Fleet {
     pub fn init(role: Role, flags: Flags, cluster: Cluster) -> Self {
         cluster.set_patience(flags.patience());
         cluster.set_ends(Arc::new(signals::wants_end));
+        flags.locate().into_iter().for_each(|locate| cluster.set_locate(locate));
         let mut executor = Executor::new();
         executor.set_cluster(cluster.clone());
         let mut serving = Serving::default();

@@ -7,6 +7,7 @@
 mod mode;
 pub mod ops;
 mod piece;
+mod resplit;
 pub mod route;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use tensor::mix;
 
 pub use mode::{Applies, BadSwitch, Mode, Split, Switch, Switches};
 pub use piece::{Piece, ServerId, VarId};
+pub use resplit::{Origin, Resplit, TrainerPrograms};
 
 use crate::attr::Attrs;
 use crate::error::Result;
@@ -133,6 +135,8 @@ pub struct Distributed {
     pub job: String,
     /// Tells this job from others, in this process: see [`Distributed::hash_job`].
     pub digest: String,
+    /// What its programs were split from.
+    pub origin: Origin,
 }
 
 impl Distributed {
@@ -221,6 +225,7 @@ mod tests {
             by_rows: Vec::new(),
             job: String::new(),
             digest: String::new(),
+            origin: Origin::default(),
         }
     }
 

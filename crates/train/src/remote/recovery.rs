@@ -155,7 +155,7 @@ impl Cluster {
 
     /// Whether an error means that the job goes back, and not that it fails.
     pub(super) fn may_go_back(&self, error: &Error) -> bool {
-        self.recovers() && is_of_a_death(error)
+        self.recovers() && (is_of_a_death(error) || is_of_a_wait(error) && self.must_follow())
     }
 
     /// Goes back to the last cut that all servers have, and does again what came after it. Returns
@@ -168,7 +168,7 @@ impl Cluster {
             self.abandon();
             let tried = {
                 let _turn = self.recovery().joining.lock().even_if_poisoned();
-                self.arrive()
+                self.follow().and_then(|()| self.arrive())
             };
             match tried.and_then(|()| self.do_again(start)) {
                 Err(error) if self.may_go_back(&error) && start.elapsed() < limit => {
@@ -307,6 +307,7 @@ impl Cluster {
         self.cuts().has_completed = state.is_over;
         let Position { event, is_at_start, .. } = state.position;
         if let Some((job, scopes)) = of_job.filter(|_| event > 0 || is_at_start) {
+            let job = self.followed(&job)?;
             let is_alone = job.mode.exchanges_every().is_some();
             let wanted = |placed: &Placement| match is_alone {
                 true => placed.kind != PlacedKind::Optimizer,
@@ -324,7 +325,7 @@ impl Cluster {
             }
         }
         if state.sender != Sender::Stopped {
-            self.restart_sender();
+            self.restart_sender()?;
         }
         Ok(())
     }
@@ -339,11 +340,12 @@ impl Cluster {
         }
     }
 
-    fn restart_sender(&self) {
+    fn restart_sender(&self) -> Result<()> {
         let sender = self.recovery().sender.lock().even_if_poisoned().clone();
-        if let Some((job, config)) = sender {
-            self.start_communicator(&job, config);
-        }
+        let Some((job, config)) = sender else { return Ok(()) };
+        let job = self.followed(&job)?;
+        self.start_communicator(&job, config);
+        Ok(())
     }
 
     /// How long to wait for what in a job that recovers: servers are started again.
@@ -354,12 +356,15 @@ impl Cluster {
 
 /// Whether an error tells of a process that died, or of a job that goes back.
 fn is_of_a_death(error: &Error) -> bool {
-    match error {
-        Error::GoesBack => true,
-        Error::Ps(error) => is_ps_death(error),
-        Error::Program(error) => is_program_death(error),
-        _ => false,
-    }
+    comes_from(error, &|cause| match cause {
+        Cause::Own(error) => matches!(error, Error::GoesBack),
+        Cause::Ps(error) => is_ps_death(error),
+    })
+}
+
+/// Whether an error tells that a server is not waited for any longer.
+fn is_of_a_wait(error: &Error) -> bool {
+    comes_from(error, &|cause| matches!(cause, Cause::Ps(ps::Error::Interrupted { .. })))
 }
 
 fn is_ps_death(error: &ps::Error) -> bool {
@@ -372,14 +377,28 @@ fn is_ps_death(error: &ps::Error) -> bool {
     }
 }
 
-fn is_program_death(error: &program::Error) -> bool {
+/// What an error comes from.
+enum Cause<'a> {
+    Own(&'a Error),
+    Ps(&'a ps::Error),
+}
+
+fn comes_from(error: &Error, is_it: &dyn Fn(Cause<'_>) -> bool) -> bool {
+    match error {
+        Error::Ps(error) => is_it(Cause::Ps(error)),
+        Error::Program(error) => comes_from_program(error, is_it),
+        error => is_it(Cause::Own(error)),
+    }
+}
+
+fn comes_from_program(error: &program::Error, is_it: &dyn Fn(Cause<'_>) -> bool) -> bool {
     match error {
         program::Error::InOp { source, .. } | program::Error::InVar { source, .. } => {
-            is_program_death(source)
+            comes_from_program(source, is_it)
         }
         program::Error::Host(inner) => {
-            let ours = inner.downcast_ref::<Error>().is_some_and(is_of_a_death);
-            ours || inner.downcast_ref::<ps::Error>().is_some_and(is_ps_death)
+            let ours = inner.downcast_ref::<Error>().is_some_and(|error| comes_from(error, is_it));
+            ours || inner.downcast_ref::<ps::Error>().is_some_and(|error| is_it(Cause::Ps(error)))
         }
         _ => false,
     }

@@ -34,6 +34,12 @@ pub(super) fn went_back(cut: u64, n_events: u64, took: Duration) -> Line {
     Line::info(SITE, text)
 }
 
+/// The job has other servers.
+pub(super) fn follows(endpoints: &[String]) -> Line {
+    let (n, list) = (endpoints.len(), endpoints.join(", "));
+    Line::info(SITE, format!("the job has {n} servers now, {list}: this trainer turns to them"))
+}
+
 /// Says that a trainer ends because it was asked to, and is not through; launchers look for it.
 pub const ENDS: &str = "this trainer was asked to end";
 

@@ -12,6 +12,7 @@ mod mt19937;
 pub(crate) mod on_touch;
 mod pieces;
 mod plan;
+mod resplit;
 mod server;
 mod split;
 mod startup;
@@ -24,9 +25,12 @@ use program::{Distributed, Program};
 
 pub use config::{Config, Job};
 pub use server::Threads;
-pub use split::{Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, slice_variable};
+pub use split::{
+    Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, SharedDispatch, slice_variable,
+};
 
 use self::plan::Plan;
+use self::resplit::{Original, Split};
 use crate::error::Result;
 
 /// A job's programs, once they have been split.
@@ -45,7 +49,8 @@ pub fn transpile(
     job: &Job,
     dispatch: &mut dyn Dispatch,
 ) -> Result<Transpiled> {
-    let plan = Plan::new(main, startup, config, job, dispatch)?;
+    let again = dispatch.again();
+    let mut plan = Plan::new(main, startup, config, job, dispatch)?;
     let (mut new_main, mut new_startup) = (main.clone(), startup.clone());
     if plan.is_geo() {
         plan.rewrite_geo(&mut new_main)?;
@@ -53,6 +58,10 @@ pub fn transpile(
     } else {
         plan.rewrite_main(&mut new_main)?;
         plan.rewrite_startup(&mut new_startup)?;
+    }
+    if let Some(dispatch) = again {
+        let split = Split { main: &new_main, startup: &new_startup };
+        plan.job.origin = Original::of(Split { main, startup }, split, config, job, dispatch);
     }
     let distributed = Arc::new(plan.job.clone());
     // A program keeps its identity: every owner of it now has the trainer's program.
