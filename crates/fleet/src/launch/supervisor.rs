@@ -54,6 +54,9 @@ pub(super) fn run(job: &Job, host: &Host, console: &mut Console) -> Result<Ended
             processes.members[*who].report(console);
             console.say("ending the other processes");
         }
+        End::Over => console.say(
+            "the job is over: its servers here say that all trainers were through, and nobody has come",
+        ),
         End::Signal(signal) => console.say(&format!("got {}, ending the job", name_of(*signal))),
     }
     // A job that is done or failed needs no time for snapshots.
@@ -63,7 +66,7 @@ pub(super) fn run(job: &Job, host: &Host, console: &mut Console) -> Result<Ended
         console.say(lines::SERVERS_KILLED);
     }
     let code = match end {
-        End::Done => 0,
+        End::Done | End::Over => 0,
         End::Failed(_) => 1,
         End::Signal(SIGTERM) if job.policy.has_snapshots => {
             late.iter().for_each(|name| console.say(&format!("{name} did not end in time")));
@@ -71,7 +74,7 @@ pub(super) fn run(job: &Job, host: &Host, console: &mut Console) -> Result<Ended
         }
         End::Signal(signal) => 128 + signal,
     };
-    Ok(Ended { code, is_done: matches!(end, End::Done) })
+    Ok(Ended { code, is_done: matches!(end, End::Done | End::Over) })
 }
 
 fn check(script: &Path) -> Result<()> {
@@ -85,6 +88,8 @@ enum End {
     Done,
     /// This process failed.
     Failed(usize),
+    /// It was over when this launcher started: the other machines are through, too.
+    Over,
     /// The user wants it to end.
     Signal(i32),
 }
@@ -159,6 +164,9 @@ impl<'a> Processes<'a> {
                 console
                     .say("the workers of this machine are through; its servers serve the others");
             }
+            if self.was_over() {
+                return Ok(End::Over);
+            }
             self.group.keep().map_err(no_keeper)?;
             for member in &mut self.members {
                 member.restart(self.starter, &self.group)?;
@@ -198,6 +206,15 @@ impl<'a> Processes<'a> {
             Err(error) => scale::refuse(folder, &error.to_string())?,
         }
         Ok(())
+    }
+
+    /// Whether the job was over when this machine came back to it. Its trainers would wait for the servers
+    /// of machines that have ended.
+    fn was_over(&self) -> bool {
+        let mut servers =
+            self.members.iter().filter(|member| member.process.kind == RoleKind::Server).peekable();
+        let is_here = servers.peek().is_some();
+        self.job.is_wide && is_here && servers.all(Member::found_job_over)
     }
 
     /// Whether all of a kind have ended well. Of those that a job can do without one is enough.

@@ -17,6 +17,7 @@ use super::trading::Trades;
 use super::work::OfCuts;
 use super::{Action, Asker, Config, CutRecord, OnDisk, Purpose, Server, Store, Task};
 use crate::ids::{ConnId, Millis, TrainerId};
+use crate::lines::JOB_OVER;
 use crate::message::{Pong, Recalled, VarInfo};
 use crate::recovery::{Term, TermState};
 use crate::refusal::Refusal;
@@ -324,7 +325,7 @@ impl Server {
             if waited >= THROUGH_MS.min(self.config.recover_ms) && !self.terms.is_over {
                 self.terms.is_over = true;
                 self.inform(format!(
-                    "the job is over: all trainers were through at cut {cut}, and none has come for {waited} ms"
+                    "{JOB_OVER} at cut {cut}, and none has come for {waited} ms"
                 ));
             }
             return;

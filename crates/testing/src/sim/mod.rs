@@ -5,6 +5,7 @@ mod disk;
 mod going_back;
 mod ledger;
 mod network;
+mod orders;
 mod processes;
 mod rng;
 mod seen;
@@ -18,11 +19,16 @@ use ps::message::{Reply, Request};
 use ps::server::{Action, Apply, Config, Done, End, Server, Work};
 use ps::{ConnId, Millis, Refusal};
 
+use self::orders::{Asked, Resizing};
+
 pub use disk::Disk;
 pub use ledger::{Applied, Book, GRAD, Ledger, SHARED, SHARED_VAR, TABLE, grad, own, vars};
 pub use rng::Rng;
 pub use seen::Seen;
-pub use survival::{Bug, Death, Moment, Partition, Pause, Survival, Who, surviving_plan};
+pub use survival::{
+    Bug, Damage, Death, Moment, Partition, Pause, Resize, Survival, Who, Wish, surviving_plan,
+    wishing_plan,
+};
 pub use trainer::{Outcome, Step, Trainer, tag};
 
 /// How many there are.
@@ -131,6 +137,14 @@ pub struct Survived {
     pub redone: u64,
     /// Cuts that the servers have on disk.
     pub cuts: u64,
+    /// Servers that ended when they were asked to, with a cut.
+    pub wishes: u64,
+    /// Those that had waited for one too long.
+    pub unmet: u64,
+    /// Cuts that were damaged.
+    pub damaged: u64,
+    /// Changes of the number of servers.
+    pub resized: u64,
 }
 
 #[derive(Debug)]
@@ -148,6 +162,10 @@ enum Event {
     Die(Death),
     StartServer(usize),
     Pause(Who, u64),
+    Wish(Wish),
+    Damage(Damage),
+    Resize,
+    Follow(u32),
     Work(Task),
     Done(Task<Done>),
 }
@@ -195,6 +213,11 @@ struct World {
     /// Events that happened.
     n_happened: u64,
     survived: Survived,
+    /// Old servers end, because others take their place.
+    resizing: Option<Resizing>,
+    /// How often the servers were replaced, and how often each trainer has turned to others.
+    n_resizes: u64,
+    follows: Vec<u64>,
 }
 
 /// Where a server runs.
@@ -205,17 +228,24 @@ struct Machine {
     process: u64,
     book: Book,
     stalled_until: u64,
+    /// It was asked to end.
+    asked: Option<Asked>,
 }
 
 impl Plan {
     /// This job on a perfect network, without deaths.
     pub fn undisturbed(&self) -> Plan {
-        let survival = self.survival.as_ref().map(|_| Survival {
+        let survival = self.survival.as_ref().map(|survival| Survival {
             cut_every_ms: DEADLINE_MS,
             disk_ms_max: 1,
+            is_uniform: survival.is_uniform,
             ..Survival::default()
         });
-        Plan { faults: Faults::default(), kill: None, survival, ..self.clone() }
+        // A job whose size changes ends as one that had the last size from the start.
+        let resize = self.survival.as_ref().and_then(|survival| survival.resize);
+        let servers = resize.map_or(self.size.servers, |resize| resize.servers);
+        let size = Size { servers, ..self.size };
+        Plan { size, faults: Faults::default(), kill: None, survival, ..self.clone() }
     }
 
     fn config(&self, server: usize) -> Config {
@@ -278,6 +308,9 @@ impl World {
             log: Vec::new(),
             n_happened: 0,
             survived: Survived::default(),
+            resizing: None,
+            n_resizes: 0,
+            follows: vec![0; n_trainers as usize],
             plan,
         };
         for server in 0..world.servers.len() {
@@ -355,8 +388,10 @@ impl World {
             }
             Event::TrainerSeesEnd(conn) => self.trainer_sees_end(conn),
             Event::Connect(trainer, server) => self.connect(trainer, server),
+            Event::TickServer(server) if server >= self.servers.len() => {}
             Event::TickServer(server) => {
                 self.tell(server, |server, now| server.tick(now));
+                self.look_after(server);
                 self.later(SERVER_TICK_MS, 5, Event::TickServer(server));
             }
             Event::TickTrainer(trainer) => self.tick_trainer(trainer),
@@ -368,15 +403,19 @@ impl World {
             Event::Die(death) => self.die(death),
             Event::StartServer(server) => self.start_server(server),
             Event::Pause(who, ms) => self.pause(who, ms),
+            Event::Wish(wish) => self.wish(wish),
+            Event::Damage(damage) => self.damage(damage),
+            Event::Resize => self.resize(),
+            Event::Follow(trainer) => self.follow(trainer),
             Event::Work(Task { server, process, of_cuts, what }) => {
-                if self.servers[server].is_process(process) {
+                if self.is_process(server, process) {
                     let what = what.run(&self.servers[server].book);
                     let ms = self.work_ms_max(of_cuts);
                     self.later(0, ms, Event::Done(Task { server, process, of_cuts, what }));
                 }
             }
             Event::Done(Task { server, process, of_cuts, what }) => {
-                if self.servers[server].is_process(process) {
+                if self.is_process(server, process) {
                     self.done(server, of_cuts, what);
                 }
             }
@@ -385,7 +424,7 @@ impl World {
 
     /// When a process that stands still takes notice of this.
     fn stalled(&self, event: &Event) -> Option<u64> {
-        let server = |server: usize| self.servers[server].stalled_until;
+        let server = |server: usize| self.servers.get(server).map_or(0, |it| it.stalled_until);
         let trainer = |trainer: u32| self.paused_until[trainer as usize];
         let until = match event {
             Event::ToServer(conn, _) | Event::ServerSeesEnd(conn) => {
@@ -406,8 +445,14 @@ impl World {
     /// Feeds an event to a server, if there is a process.
     fn tell(&mut self, server: usize, event: impl FnOnce(&mut Server, Millis) -> Vec<Action>) {
         let now = Millis(self.now);
-        let actions = self.servers[server].server.as_mut().map(|server| event(server, now));
+        let machine = self.servers.get_mut(server).and_then(|machine| machine.server.as_mut());
+        let actions = machine.map(|server| event(server, now));
         self.act(server, actions.unwrap_or_default());
+    }
+
+    /// Whether this process of a server runs.
+    fn is_process(&self, server: usize, process: u64) -> bool {
+        self.servers.get(server).is_some_and(|machine| machine.is_process(process))
     }
 
     /// The longest that work waits for a thread, or takes.
@@ -468,7 +513,7 @@ impl World {
             .unwrap_or_else(|error| panic!("{error}, SEED={}", self.plan.seed));
         let now = Millis(self.now);
         let Some(trainer) = self.trainers[id as usize].as_mut() else { return };
-        let line = &mut trainer.lines[server];
+        let Some(line) = trainer.lines.get_mut(server) else { return };
         if line.conn == Some(conn) {
             line.link.received(now, number, reply);
             self.go_on(id);
@@ -497,10 +542,15 @@ impl World {
         let idle: Vec<usize> = if old.is_empty() { Vec::new() } else { idle.collect() };
         // The server has not noticed yet that the earlier process is dead: the launcher starts this
         // one again.
-        let duplicate = |outcome: &Outcome| {
-            matches!(outcome, Outcome::Refused(Refusal::DuplicateTrainer { .. }))
+        let may_forget =
+            self.plan.survival.as_ref().is_some_and(|survival| !survival.damages.is_empty());
+        let can_go_on = |outcome: &Outcome| match outcome {
+            Outcome::Refused(Refusal::DuplicateTrainer { .. }) => true,
+            // It ends with an error, and the launcher starts it again.
+            Outcome::TooFarBack => may_forget,
+            _ => false,
         };
-        let again = trainer.outcome.as_ref().is_some_and(|(outcome, _)| duplicate(outcome));
+        let again = trainer.outcome.as_ref().is_some_and(|(outcome, _)| can_go_on(outcome));
         for (conn, bytes) in out {
             self.send(conn, 0, bytes);
         }
@@ -519,7 +569,7 @@ impl World {
     fn trainer_sees_end(&mut self, conn: ConnId) {
         let Some(&Conn { trainer: Some(id), server, .. }) = self.conns.get(&conn) else { return };
         let Some(trainer) = self.trainers[id as usize].as_mut() else { return };
-        let line = &mut trainer.lines[server];
+        let Some(line) = trainer.lines.get_mut(server) else { return };
         if line.conn == Some(conn) {
             line.conn = None;
             line.link.closed();

@@ -163,7 +163,10 @@ impl Cluster {
     pub(super) fn go_back(&self, why: &Error) -> Result<()> {
         let (log, start) = (self.log(), Instant::now());
         let limit = Duration::from_millis(self.state().patience.recover_ms);
-        log(&said::goes_back(&why.to_string()));
+        // One that turns to other servers says that.
+        if !self.must_follow() {
+            log(&said::goes_back(&why.to_string()));
+        }
         loop {
             self.abandon();
             let tried = {
