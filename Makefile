@@ -96,3 +96,4 @@ bench: $(VENV)/ready  ## Measures training, reading and calls from Python, one n
 	$(VENV)/bin/python python/bench/overhead.py --fluid "$(wildcard $(FLUID_PYTHON))"
 	$(VENV)/bin/python python/bench/first_batch.py
 	$(VENV)/bin/python python/bench/recovery.py
+	$(VENV)/bin/python python/bench/scale.py

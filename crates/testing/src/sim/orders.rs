@@ -156,11 +156,11 @@ impl World {
             Some(Bug::ResizesFromNewest) => list.last().copied().unwrap_or(cut),
             _ => cut,
         };
-        let files: Vec<_> = self.servers.iter().zip(&lists).map(|(machine, list)| {
+        let files = self.servers.iter().zip(&lists).map(|(machine, list)| {
             machine.book.disk().file(chosen(list)).expect("it is listed").clone()
         });
         let files: Vec<_> = files.collect();
-        let kept: Vec<KeptBytes> = files.iter().map(|file| KeptBytes {
+        let kept = files.iter().map(|file| KeptBytes {
             state: file.record.state.clone(),
             journal: file.journal.clone(),
         });
@@ -170,8 +170,10 @@ impl World {
         let next = lists.iter().flatten().max().copied().unwrap_or(0) + 1;
         let n_old = self.servers.len();
         self.servers = (0..resize.servers).map(|server| {
-            let share = ServerShare { server, n_servers: resize.servers, keeps_trainers: true };
-            let KeptBytes { state, journal } = repartition(&kept, share).expect("it is whole");
+            let (n_servers, n_trainers) = (resize.servers, self.plan.size.trainers as usize);
+            let share = ServerShare { server, n_servers, keeps_trainers: true, n_trainers };
+            let own = repartition(&kept, share, &|_| Vec::new());
+            let KeptBytes { state, journal } = own.expect("it is whole");
             let record = CutRecord { cut: next, term, complete: 0, state, journal };
             let ledger = files[server.min(files.len() - 1)].ledger.clone();
             let book = Book::on(self.plan.size.trainers, Disk::from_others(record, ledger));

@@ -242,12 +242,13 @@ fn add_orders(rng: &mut Rng, plan: &mut Plan) {
     let server = |rng: &mut Rng| rng.below(size.servers as u64) as usize;
     match rng.below(5) {
         0 | 1 => {
+            let n_more = sometimes(rng, 500, 4);
             let wish = |_| Wish {
                 server: server(rng),
                 at_ms: rng.below(calm_ms),
                 back_ms: 10 + rng.below_one_of(&[100, 1_000, 8_000]),
             };
-            survival.wishes = (0..=sometimes(rng, 500, 4)).map(wish).collect();
+            survival.wishes = (0..=n_more).map(wish).collect();
         }
         2 => {
             survival.n_older = 4 + rng.below(5) as usize;

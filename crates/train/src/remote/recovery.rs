@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
+use data::FileRead;
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
 use ps::message::{Recall, Reply};
@@ -24,7 +25,7 @@ use super::geo::Geo;
 use super::traffic::Traffic;
 use super::{Cluster, Timeline, install, said, unexpected};
 use crate::error::{Error, Result};
-use crate::recover::{LocalState, Position, Redoing, Sender};
+use crate::recover::{Former, Left, LocalState, Passes, Position, Redoing, Sender};
 
 /// No server was talked to yet.
 const UNKNOWN: u8 = 0;
@@ -52,6 +53,11 @@ pub(super) struct Recovery {
     ends: Mutex<Option<Ends>>,
     /// How often this process has gone back.
     n_back: AtomicU64,
+    /// Passes that the script has made.
+    n_passes: AtomicU64,
+    /// How far they are, and those of trainers before.
+    passes: Mutex<Passes>,
+    former: Mutex<Former>,
 }
 
 /// Returns whether this process was asked to end.
@@ -82,6 +88,9 @@ impl Recovery {
         *self.timeline.lock().even_if_poisoned() = Timeline::default();
         *self.cuts.lock().even_if_poisoned() = Cuts::default();
         *self.sender.lock().even_if_poisoned() = None;
+        self.n_passes.store(0, Ordering::Relaxed);
+        *self.passes.lock().even_if_poisoned() = Passes::default();
+        *self.former.lock().even_if_poisoned() = Former::default();
     }
 }
 
@@ -236,6 +245,7 @@ impl Cluster {
 
     /// Takes note of what servers have kept; a process that was started again catches up with it.
     fn keep(&self, base: u64, state: LocalState, journal: &[u8]) -> Result<()> {
+        *self.recovery().former.lock().even_if_poisoned() = state.former.clone();
         let mut timeline = self.timeline();
         let is_new = timeline.is_fresh();
         if is_new && state.position.event == 0 && !state.position.is_at_start {
@@ -308,6 +318,7 @@ impl Cluster {
             (own.n_meetings, own.n_trades) = (state.n_meetings, state.n_trades);
         }
         self.cuts().has_completed = state.is_over;
+        *self.recovery().passes.lock().even_if_poisoned() = state.passes.clone();
         let Position { event, is_at_start, .. } = state.position;
         if let Some((job, scopes)) = of_job.filter(|_| event > 0 || is_at_start) {
             let job = self.followed(&job)?;
@@ -331,6 +342,34 @@ impl Cluster {
             self.restart_sender()?;
         }
         Ok(())
+    }
+
+    /// The number of the script's next pass that trains.
+    pub(crate) fn n_passes(&self) -> u64 {
+        self.recovery().n_passes.load(Ordering::Relaxed)
+    }
+
+    /// The script has made a pass.
+    pub(crate) fn next_pass(&self) {
+        self.recovery().n_passes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A pass is this far; `is_done`: it is over.
+    pub(crate) fn note_pass(&self, number: u64, files: Option<Vec<FileRead>>, is_done: bool) {
+        self.recovery().passes.lock().even_if_poisoned().note(number, files, is_done);
+    }
+
+    /// What trainers before have left of a pass; says so, if it is not everything.
+    pub(crate) fn left_of_pass(&self, number: u64) -> Left {
+        let left = self.recovery().former.lock().even_if_poisoned().left(number);
+        said::left(number, &left).into_iter().for_each(|line| (self.log())(&line));
+        left
+    }
+
+    /// Adds what is known of passes to a state.
+    pub(super) fn add_passes(&self, state: &mut LocalState) {
+        state.passes = self.recovery().passes.lock().even_if_poisoned().clone();
+        state.former = self.recovery().former.lock().even_if_poisoned().clone();
     }
 
     /// How gradients are sent, for a state.
