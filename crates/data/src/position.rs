@@ -166,7 +166,8 @@ impl Positions {
 
 /// A number for what is left out of files; 0 for nothing.
 fn left_out(settings: &Settings) -> u64 {
-    let one = |sum: u64, (file, n_lines): (&String, &u64)| mix(sum ^ hash(file.as_bytes()) ^ n_lines);
+    let one =
+        |sum: u64, (file, n_lines): (&String, &u64)| mix(sum ^ hash(file.as_bytes()) ^ n_lines);
     settings.left_out.iter().fold(0, one)
 }
 

@@ -146,7 +146,9 @@ impl Member {
     /// Whether it is a server that found the job over when it started, and nobody came.
     pub(super) fn found_job_over(&self) -> bool {
         let is_over = |line: &String| line.contains(ps::lines::JOB_OVER);
-        self.process.kind == RoleKind::Server && self.is_well() && self.last_lines().iter().any(is_over)
+        self.process.kind == RoleKind::Server
+            && self.is_well()
+            && self.last_lines().iter().any(is_over)
     }
 
     pub(super) fn wait(&mut self) {

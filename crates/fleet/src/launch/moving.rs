@@ -108,7 +108,8 @@ impl Moving {
         if self.since.elapsed() >= READY {
             return self.give_up("the new servers were not ready in time");
         }
-        let is_ready = |endpoint: &String| server_list::standing_by(&self.folder, endpoint).exists();
+        let is_ready =
+            |endpoint: &String| server_list::standing_by(&self.folder, endpoint).exists();
         if self.endpoints.iter().all(is_ready) {
             servers(members).for_each(Member::retire);
             (self.stage, self.since) = (Stage::End(None), Instant::now());

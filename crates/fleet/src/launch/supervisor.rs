@@ -116,8 +116,7 @@ impl<'a> Processes<'a> {
         let members = Vec::new();
         let (n_servers, start) = (job.n_servers, Instant::now());
         let (moving, ports) = (None, Vec::new());
-        let mut processes =
-            Self { members, starter, job, group, start, n_servers, moving, ports };
+        let mut processes = Self { members, starter, job, group, start, n_servers, moving, ports };
         for process in &job.processes {
             processes.members.push(Member::start(starter, process, &processes.group)?);
         }

@@ -21,7 +21,10 @@ pub trait Resplit: Debug + Send + Sync {
     fn before(&self) -> &TrainerPrograms;
 
     /// A trainer's programs for the servers at these end points.
-    fn resplit(&self, endpoints: &[String]) -> Result<TrainerPrograms, Box<dyn Error + Send + Sync>>;
+    fn resplit(
+        &self,
+        endpoints: &[String],
+    ) -> Result<TrainerPrograms, Box<dyn Error + Send + Sync>>;
 }
 
 /// What a job was split from, if that can be done again. No part of what a job is: all are equal.

@@ -50,8 +50,7 @@ pub fn repartition(
     if !share.keeps_trainers {
         protocol.gone.clear();
     }
-    let is_own =
-        |trainer: TrainerId| trainer.0 as usize % share.n_servers.max(1) == share.server;
+    let is_own = |trainer: TrainerId| trainer.0 as usize % share.n_servers.max(1) == share.server;
     let mut states: Vec<(TrainerId, Vec<u8>)> =
         kept.into_iter().flat_map(|kept| kept.states).collect();
     states.sort_by_key(|(trainer, _)| *trainer);

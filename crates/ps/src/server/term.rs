@@ -324,9 +324,7 @@ impl Server {
         if let Some(cut) = self.terms.over.filter(|_| is_waiting) {
             if waited >= THROUGH_MS.min(self.config.recover_ms) && !self.terms.is_over {
                 self.terms.is_over = true;
-                self.inform(format!(
-                    "{JOB_OVER} at cut {cut}, and none has come for {waited} ms"
-                ));
+                self.inform(format!("{JOB_OVER} at cut {cut}, and none has come for {waited} ms"));
             }
             return;
         }

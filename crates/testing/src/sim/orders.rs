@@ -169,16 +169,18 @@ impl World {
         let term = term.max().unwrap_or(0) + 1;
         let next = lists.iter().flatten().max().copied().unwrap_or(0) + 1;
         let n_old = self.servers.len();
-        self.servers = (0..resize.servers).map(|server| {
-            let (n_servers, n_trainers) = (resize.servers, self.plan.size.trainers as usize);
-            let share = ServerShare { server, n_servers, keeps_trainers: true, n_trainers };
-            let own = repartition(&kept, share, &|_| Vec::new());
-            let KeptBytes { state, journal } = own.expect("it is whole");
-            let record = CutRecord { cut: next, term, complete: 0, state, journal };
-            let ledger = files[server.min(files.len() - 1)].ledger.clone();
-            let book = Book::on(self.plan.size.trainers, Disk::from_others(record, ledger));
-            Machine { server: None, process: PROCESSES, book, stalled_until: 0, asked: None }
-        }).collect();
+        self.servers = (0..resize.servers)
+            .map(|server| {
+                let (n_servers, n_trainers) = (resize.servers, self.plan.size.trainers as usize);
+                let share = ServerShare { server, n_servers, keeps_trainers: true, n_trainers };
+                let own = repartition(&kept, share, &|_| Vec::new());
+                let KeptBytes { state, journal } = own.expect("it is whole");
+                let record = CutRecord { cut: next, term, complete: 0, state, journal };
+                let ledger = files[server.min(files.len() - 1)].ledger.clone();
+                let book = Book::on(self.plan.size.trainers, Disk::from_others(record, ledger));
+                Machine { server: None, process: PROCESSES, book, stalled_until: 0, asked: None }
+            })
+            .collect();
         self.log.push(format!("{} ms: {} servers go on from cut {cut}", self.now, resize.servers));
         (self.resizing, self.n_resizes) = (None, self.n_resizes + 1);
         self.survived.resized += 1;

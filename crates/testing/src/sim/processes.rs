@@ -68,9 +68,10 @@ impl World {
     /// Whether there is a process that has not ended.
     pub(super) fn can_die(&self, who: Who) -> bool {
         match who {
-            Who::Server(server) => self.servers.get(server).is_some_and(|machine| {
-                machine.server.is_some() && machine.end().is_none()
-            }),
+            Who::Server(server) => self
+                .servers
+                .get(server)
+                .is_some_and(|machine| machine.server.is_some() && machine.end().is_none()),
             Who::Trainer(id) => {
                 let trainer = self.trainers[id as usize].as_ref();
                 trainer.is_some_and(|trainer| trainer.outcome.is_none())

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use program::{OpDesc, Program, role};
 use program::distributed::route::{Route, Servers};
+use program::{OpDesc, Program, role};
 use tensor::{EvenIfPoisoned, Value};
 
 use super::fetched::Fetched;

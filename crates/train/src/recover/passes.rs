@@ -151,9 +151,13 @@ mod tests {
         Some(list.iter().map(read).collect())
     }
 
-    fn passes(notes: &[(u64, &[(&str, u64)], bool)]) -> Passes {
+    /// So far is a pass; the one before it is over.
+    fn passes(number: u64, before: &[(&str, u64)], now: &[(&str, u64)]) -> Passes {
         let mut passes = Passes::default();
-        notes.iter().for_each(|&(number, list, done)| passes.note(number, files(list), done));
+        if number > 0 {
+            passes.note(number - 1, files(before), true);
+        }
+        passes.note(number, files(now), false);
         passes
     }
 
@@ -161,8 +165,8 @@ mod tests {
 
     #[test]
     fn what_nobody_has_read_is_left() {
-        let ahead = passes(&[(3, &[("a", ALL), ("b", ALL)], true), (4, &[("a", 7)], false)]);
-        let behind = passes(&[(2, &[("c", ALL)], true), (3, &[("c", 5)], false)]);
+        let ahead = passes(4, &[("a", ALL), ("b", ALL)], &[("a", 7)]);
+        let behind = passes(3, &[("c", ALL)], &[("c", 5)]);
         let former = Former::new(vec![ahead, behind], Vec::new());
         assert_eq!(former.left(2), Left::Nothing);
         let rest = |list| Left::Rest(files(list).unwrap());
@@ -173,13 +177,13 @@ mod tests {
 
     #[test]
     fn those_before_those_before_count_too() {
-        let first = passes(&[(1, &[("a", 9), ("b", ALL)], false)]);
-        // It had the rest of `a`, and had not begun with `c`.
-        let second = passes(&[(1, &[("a", 12)], false)]);
+        let first = passes(0, &[], &[("a", 9), ("b", ALL)]);
+        // It had the rest of `a`.
+        let second = passes(0, &[], &[("a", 12)]);
         let idle = Passes::default();
         let former = Former::new(vec![second, idle], vec![first]);
         let rest = Left::Rest(files(&[("a", 12), ("b", ALL)]).unwrap());
-        assert_eq!((former.left(1), former.left(0)), (rest, Left::All));
+        assert_eq!((former.left(0), former.left(1)), (rest, Left::All));
     }
 
     #[test]
@@ -190,8 +194,7 @@ mod tests {
             matches!(Former::new(passes, Vec::new()).left(0), Left::Unknown(_))
         };
         assert!(unknown(vec![memory]));
-        assert!(unknown(vec![passes(&[(0, &[("a", 1)], false)]); 2]));
-        let far = passes(&[(0, &[], true), (1, &[], true), (2, &[], true)]);
-        assert!(unknown(vec![far, Passes::default()]));
+        assert!(unknown(vec![passes(0, &[], &[("a", 1)]); 2]));
+        assert!(unknown(vec![passes(2, &[], &[]), Passes::default()]));
     }
 }

@@ -98,7 +98,10 @@ impl Cluster {
     }
 
     /// Asks whether the servers are others than these.
-    pub(super) fn moved_from(&self, endpoints: &[String]) -> impl Fn() -> bool + Send + Sync + use<> {
+    pub(super) fn moved_from(
+        &self,
+        endpoints: &[String],
+    ) -> impl Fn() -> bool + Send + Sync + use<> {
         let (locate, endpoints) = (self.moves().inner().locate.clone(), endpoints.to_vec());
         move || {
             let now = locate.as_ref().and_then(|locate| locate());

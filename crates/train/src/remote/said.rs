@@ -41,12 +41,15 @@ pub(super) fn left(number: u64, left: &Left) -> Option<Line> {
     let pass = number + 1;
     let text = match left {
         Left::All => return None,
-        Left::Nothing => format!("pass {pass}: all trainers before had made it, it is not made again"),
+        Left::Nothing => {
+            format!("pass {pass}: all trainers before had made it, it is not made again")
+        }
         Left::Rest(_) => format!(
             "pass {pass}: trainers before had begun it, what they have read of this trainer's files is left out"
         ),
         Left::Unknown(why) => {
-            let text = "it begins anew, and what trainers before have trained of it is trained again";
+            let text =
+                "it begins anew, and what trainers before have trained of it is trained again";
             return Some(Line::warning(
                 SITE,
                 format!("pass {pass}: what is left of it cannot be told ({why}); {text}"),

@@ -32,7 +32,11 @@ pub(super) fn wait(
     let start = Instant::now();
     while !is_turn() {
         if stops() {
-            return Err(Error::Interrupted { block: 0, index: 0, op: "listen_and_serv".to_string() });
+            return Err(Error::Interrupted {
+                block: 0,
+                index: 0,
+                op: "listen_and_serv".to_string(),
+            });
         }
         if start.elapsed() >= keeping.patience {
             return Err(Error::StoodBy { seconds: keeping.patience.as_secs() });

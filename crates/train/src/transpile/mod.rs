@@ -25,9 +25,7 @@ use program::{Distributed, Program};
 
 pub use config::{Config, Job};
 pub use server::Threads;
-pub use split::{
-    Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, SharedDispatch, slice_variable,
-};
+pub use split::{Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, SharedDispatch, slice_variable};
 
 use self::plan::Plan;
 use self::resplit::{Original, Split};

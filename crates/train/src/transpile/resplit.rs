@@ -65,7 +65,10 @@ impl Resplit for Original {
         &self.before
     }
 
-    fn resplit(&self, endpoints: &[String]) -> Result<TrainerPrograms, Box<dyn Error + Send + Sync>> {
+    fn resplit(
+        &self,
+        endpoints: &[String],
+    ) -> Result<TrainerPrograms, Box<dyn Error + Send + Sync>> {
         let mut programs = self.whole.clone();
         let job = Job { endpoints: endpoints.to_vec(), ..self.job.clone() };
         let TrainerPrograms { main, startup } = &mut programs;

@@ -51,7 +51,6 @@ pub trait Dispatch {
 /// Makes choices that do not depend on those that were made before.
 pub type SharedDispatch = Arc<dyn Fn() -> Box<dyn Dispatch> + Send + Sync>;
 
-
 /// One server after the other.
 #[derive(Clone, Debug, Default)]
 pub struct RoundRobin {
