@@ -37,7 +37,7 @@ $(VENV)/ready:
 check:  ## Format, lints, house rules: what a reviewer would say first
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) test --workspace --locked --test tidy
+	$(CARGO) test -p testing --locked --test tidy --test names --test documents
 
 modules:  ## Shows which module of a crate uses which
 	$(CARGO) test --locked --quiet -p testing --test tidy -- --nocapture modules_of

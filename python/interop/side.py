@@ -76,8 +76,9 @@ def description(program):
 
 
 def operator(op):
-    # Where Python was when the operator was made is nobody's business but the writer's.
-    attrs = sorted(set(op.attr_names) - {"op_callstack"})
+    # Those that the file has: `op.attr_names` of ours also lists defaults, as Fluid's does for ops that Python
+    # made. Where Python was when the operator was made is nobody's business but the writer's.
+    attrs = sorted(set(op.desc.attr_names()) - {"op_callstack"})
     return {
         "type": op.type,
         "inputs": {name: list(op.input(name)) for name in sorted(op.input_names)},

@@ -247,8 +247,8 @@ class Dataset:
         """Where `hdfs:` and `afs:` files are, and who asks for them."""
     def set_merge(self, merge_size: Any) -> Any:
         """Samples of one name become one if there are so many of them (0: any number)."""
-    def set_n_trade(self, n_trade: Any) -> Any:
-        """How many samples trainers trade at once."""
+    def set_n_per_exchange(self, n_per_exchange: Any) -> Any:
+        """How many samples trainers exchange at once."""
     def set_parse_content(self, parse_content: Any) -> Any:
         """Whether the contents of samples follow."""
     def set_parse_ins_id(self, parse_ins_id: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Trainers that trade samples and add up what they measured: real processes."""
+"""Trainers that exchange samples and add up what they measured: real processes."""
 
 import ast
 import os
@@ -44,7 +44,7 @@ def area(scores, labels):
     return wins / n_pos / (len(labels) - n_pos)
 
 
-def test_samples_are_traded_and_metrics_are_those_of_all(job, tmp_path):
+def test_samples_are_exchanged_and_metrics_are_those_of_all(job, tmp_path):
     logs = job("async", workers=3)
     assert [said(log, "own") for log in logs] == ["300", "900", "900"]
     assert {said(log, "all") for log in logs} == {"2100 2100"}
@@ -98,5 +98,5 @@ def test_trainers_out_of_step_are_named(job):
     logs = job("async", "out of step", returncode=1)
     text = "trainer %d is out of step: it is at %s, turn 1, the others at %s, turn 1"
     either = (text % (1, "count", "shuffle"), text % (0, "shuffle", "count"))
-    errors = [log for log in logs if "RuntimeError: samples could not be traded" in log]
+    errors = [log for log in logs if "RuntimeError: samples could not be exchanged" in log]
     assert errors and all(any(one in log for one in either) for log in errors), logs

@@ -3,7 +3,7 @@
 use tensor::{Lod, Shape, Tensor};
 
 use crate::error::{Error, Result};
-use crate::feed::{Feed, Layout};
+use crate::feed::{Feed, FeedNames};
 use crate::records::{FIRST_SLOT, id};
 use crate::slot::{Slot, SlotKind};
 
@@ -11,7 +11,7 @@ use crate::slot::{Slot, SlotKind};
 pub(crate) struct Batcher {
     slots: Vec<Slot>,
     /// Their names, which all batches share.
-    layout: Layout,
+    layout: FeedNames,
     /// For each sample of the batch, where its next slot begins.
     at: Vec<usize>,
     /// The offsets of a batch in which each sample has one value: most slots of most batches.
@@ -21,7 +21,7 @@ pub(crate) struct Batcher {
 impl Batcher {
     pub(crate) fn new(slots: &[Slot]) -> Self {
         let slots: Vec<Slot> = slots.iter().filter(|slot| slot.used).cloned().collect();
-        let layout = Layout::new(slots.iter().map(|slot| slot.name.clone()).collect());
+        let layout = FeedNames::new(slots.iter().map(|slot| slot.name.clone()).collect());
         Self { slots, layout, at: Vec::new(), ones: Lod::NONE }
     }
 

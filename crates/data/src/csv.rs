@@ -20,7 +20,7 @@ const SEPARATORS: [(&str, u8); 5] =
 
 /// What the cells of a slot become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cell {
+pub enum CellType {
     /// A number.
     Float,
     /// A whole number from 0.
@@ -37,7 +37,7 @@ pub struct Column {
     /// The columns, by name.
     pub columns: Vec<String>,
     /// What their cells become.
-    pub cell: Cell,
+    pub cell: CellType,
 }
 
 /// The number that an empty cell stands for, if any.
@@ -52,7 +52,7 @@ impl Na {
     fn parse(text: &str, slots: &[Column]) -> Option<Self> {
         let float = number(text.as_bytes())?;
         let id = whole(text.as_bytes()).filter(|&id| id >= 0);
-        let has_ids = slots.iter().any(|slot| slot.cell == Cell::Id);
+        let has_ids = slots.iter().any(|slot| slot.cell == CellType::Id);
         (id.is_some() || !has_ids).then_some(Self { float, id: id.unwrap_or(0) })
     }
 }
@@ -149,8 +149,8 @@ impl Column {
     pub(crate) fn to_slot(&self) -> Slot {
         let shape = [-1, self.columns.len() as i64];
         match self.cell {
-            Cell::Float => Slot::floats(&self.slot).dense(&shape),
-            Cell::Id | Cell::Hash(_) => Slot::ids(&self.slot).dense(&shape),
+            CellType::Float => Slot::floats(&self.slot).dense(&shape),
+            CellType::Id | CellType::Hash(_) => Slot::ids(&self.slot).dense(&shape),
         }
     }
 
@@ -165,11 +165,11 @@ fn column(text: &str) -> Option<Column> {
     let (slot, rest) = text.split_once('=')?;
     let (columns, kind) = rest.split_once(':').unwrap_or((rest, "float"));
     let cell = match kind {
-        "float" => Cell::Float,
-        "id" => Cell::Id,
+        "float" => CellType::Float,
+        "id" => CellType::Id,
         _ => {
             let n: u64 = kind.strip_prefix("hash/")?.parse().ok()?;
-            Cell::Hash(Some(n).filter(|n| (1..1 << 63).contains(n))?)
+            CellType::Hash(Some(n).filter(|n| (1..1 << 63).contains(n))?)
         }
     };
     let columns: Vec<String> = columns.split(',').map(str::to_string).collect();
@@ -271,9 +271,11 @@ impl Parse for CsvParser {
                 }
                 let text = self.cells.get(place);
                 let read = match slot.cell {
-                    Cell::Float => floats(text, self.na).map(|number| out.push(number.to_bits())),
-                    Cell::Id => ids(text, self.na).map(|id| out.push_id(id)),
-                    Cell::Hash(n) => {
+                    CellType::Float => {
+                        floats(text, self.na).map(|number| out.push(number.to_bits()))
+                    }
+                    CellType::Id => ids(text, self.na).map(|id| out.push_id(id)),
+                    CellType::Hash(n) => {
                         out.push_id(checksum(self.sums[at], text, n));
                         Ok(())
                     }
@@ -304,7 +306,7 @@ impl BadCell {
             (BadCell::Empty, _) => Refusal::EmptyCell { column },
             (BadCell::Negative, _) => Refusal::NegativeId { column, found: shown(text) },
             (BadCell::Other, cell) => {
-                let expected = if cell == Cell::Float { "a number" } else { "a whole number" };
+                let expected = if cell == CellType::Float { "a number" } else { "a whole number" };
                 let slot = slot.slot.clone();
                 Refusal::Cell { slot, column, expected, found: shown(text) }
             }

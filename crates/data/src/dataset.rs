@@ -12,27 +12,27 @@ use std::time::{Duration, Instant};
 use tensor::EvenIfPoisoned;
 
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::SampleMemory;
 use crate::pass::{Pass, Skipped};
 use crate::reader::Stopper;
 use crate::reads::{FileRead, PassFiles};
-use crate::settings::{Kind, Settings};
+use crate::settings::{DatasetKind, Settings};
 use crate::shuffle::{self, Exchange};
 
 pub use shuffles::{SampleCounts, n_lacking};
 
 /// Files and slots.
 pub struct Dataset {
-    kind: Kind,
+    kind: DatasetKind,
     settings: Settings,
-    memory: Option<Arc<Memory>>,
+    memory: Option<Arc<SampleMemory>>,
     /// Samples that an earlier process held here and that nobody needs any more.
     n_gone: Option<u64>,
     /// Where the last global shuffle has kept its samples.
     share: Option<Arc<Path>>,
     /// What was there before values of slots were mixed.
-    original: Option<Arc<Memory>>,
-    loading: Option<Loading>,
+    original: Option<Arc<SampleMemory>>,
+    loading: Option<LoadThread>,
     /// Samples that a name must have to become one; `None`: samples stay as they are.
     merge_size: Option<usize>,
     /// Samples that mixed values are drawn from; `None`: values are not mixed.
@@ -47,11 +47,11 @@ pub struct Dataset {
 }
 
 /// A load in the background.
-type Loading = JoinHandle<Result<Memory>>;
+type LoadThread = JoinHandle<Result<SampleMemory>>;
 
 impl Dataset {
     /// A dataset without files or slots.
-    pub fn new(kind: Kind) -> Self {
+    pub fn new(kind: DatasetKind) -> Self {
         Self {
             kind,
             settings: Settings::default(),
@@ -71,7 +71,7 @@ impl Dataset {
     }
 
     /// Its kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> DatasetKind {
         self.kind
     }
 
@@ -98,7 +98,7 @@ impl Dataset {
         let n = if n_threads == 0 { self.settings.n_threads } else { n_threads };
         let pass = Pass::new(&self.settings, Default::default())?;
         self.watch(&pass);
-        self.loading = Some(thread::spawn(move || Memory::load(&pass, n)));
+        self.loading = Some(thread::spawn(move || SampleMemory::load(&pass, n)));
         Ok(())
     }
 
@@ -110,7 +110,7 @@ impl Dataset {
         Ok(())
     }
 
-    fn set_memory(&mut self, memory: Option<Memory>) {
+    fn set_memory(&mut self, memory: Option<SampleMemory>) {
         (self.memory, self.original, self.n_gone) = (memory.map(Arc::new), None, None);
     }
 
@@ -197,7 +197,7 @@ impl Dataset {
     pub fn pass_files(&self) -> Option<PassFiles> {
         let Settings { files, left_out, .. } = &self.settings;
         let stream = PassFiles { files: files.clone(), left_out: left_out.clone() };
-        (self.kind == Kind::Queue).then_some(stream)
+        (self.kind == DatasetKind::Queue).then_some(stream)
     }
 
     /// From now on passes leave out what others have read.
@@ -220,12 +220,12 @@ impl Dataset {
 
     fn only_in_memory(&self, what: &'static str, method: &'static str) -> Result<()> {
         match self.kind {
-            Kind::InMemory => Ok(()),
-            Kind::Queue => Err(Error::OnlyInMemory { what, method }),
+            DatasetKind::InMemory => Ok(()),
+            DatasetKind::Queue => Err(Error::OnlyInMemory { what, method }),
         }
     }
 
-    fn loaded(&mut self) -> Result<&mut Arc<Memory>> {
+    fn loaded(&mut self) -> Result<&mut Arc<SampleMemory>> {
         self.wait_loaded()?;
         let missing = if self.n_gone.is_some() { Error::ShareGone } else { Error::NotLoaded };
         self.memory.as_mut().ok_or(missing)

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
-use crate::prototext::{self, Field, Value, quote};
+use crate::prototext::{self, FieldValue, TextField, quote};
 use crate::settings::Settings;
 use crate::slot::{Slot, SlotKind};
 
@@ -191,15 +191,15 @@ impl FromStr for FeedDesc {
     }
 }
 
-fn slots_of(field: &Field) -> Result<Vec<SlotDesc>> {
-    let slot = |field: &Field| match field.name.as_str() {
+fn slots_of(field: &TextField) -> Result<Vec<SlotDesc>> {
+    let slot = |field: &TextField| match field.name.as_str() {
         "slots" => slot_of(field),
         _ => Err(unknown(SLOTS, field)),
     };
     message_of(field)?.iter().map(slot).collect()
 }
 
-fn slot_of(field: &Field) -> Result<SlotDesc> {
+fn slot_of(field: &TextField) -> Result<SlotDesc> {
     let mut slot = SlotDesc::default();
     for field in message_of(field)? {
         match field.name.as_str() {
@@ -218,8 +218,8 @@ fn slot_of(field: &Field) -> Result<SlotDesc> {
 fn once<T>(
     target: &mut Option<T>,
     message: &str,
-    field: &Field,
-    read: impl FnOnce(&Field) -> Result<T>,
+    field: &TextField,
+    read: impl FnOnce(&TextField) -> Result<T>,
 ) -> Result<()> {
     if target.is_some() {
         let rule = "should not have multiple";
@@ -231,41 +231,43 @@ fn once<T>(
     Ok(())
 }
 
-fn unknown(message: &str, field: &Field) -> Error {
+fn unknown(message: &str, field: &TextField) -> Error {
     let name = &field.name;
     field.place.error(format!("Message type \"{message}\" has no field named \"{name}\"."))
 }
 
-fn wrong(field: &Field, wanted: &str) -> Error {
+fn wrong(field: &TextField, wanted: &str) -> Error {
     field.place.error(format!("\"{}\" must be {wanted}.", field.name))
 }
 
-fn message_of(field: &Field) -> Result<&[Field]> {
+fn message_of(field: &TextField) -> Result<&[TextField]> {
     match &field.value {
-        Value::Message(fields) => Ok(fields),
+        FieldValue::Message(fields) => Ok(fields),
         _ => Err(wrong(field, "a message in braces")),
     }
 }
 
-fn text_of(field: &Field) -> Result<String> {
+fn text_of(field: &TextField) -> Result<String> {
     match &field.value {
-        Value::Text(text) => Ok(text.clone()),
+        FieldValue::Text(text) => Ok(text.clone()),
         _ => Err(wrong(field, "a string in quotation marks")),
     }
 }
 
-fn number_of(field: &Field) -> Result<i32> {
+fn number_of(field: &TextField) -> Result<i32> {
     let number = match &field.value {
-        Value::Word(word) => word.parse().ok(),
+        FieldValue::Word(word) => word.parse().ok(),
         _ => None,
     };
     number.ok_or_else(|| wrong(field, "a number of 32 bits"))
 }
 
-fn bool_of(field: &Field) -> Result<bool> {
+fn bool_of(field: &TextField) -> Result<bool> {
     match &field.value {
-        Value::Word(word) if ["true", "t", "True", "1"].contains(&word.as_str()) => Ok(true),
-        Value::Word(word) if ["false", "f", "False", "0"].contains(&word.as_str()) => Ok(false),
+        FieldValue::Word(word) if ["true", "t", "True", "1"].contains(&word.as_str()) => Ok(true),
+        FieldValue::Word(word) if ["false", "f", "False", "0"].contains(&word.as_str()) => {
+            Ok(false)
+        }
         _ => Err(wrong(field, "true or false")),
     }
 }

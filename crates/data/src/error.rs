@@ -8,7 +8,7 @@ use std::time::Duration;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an exchange failed, in the words of the code that connects trainers.
-pub type TradeError = Box<dyn std::error::Error + Send + Sync>;
+pub type ExchangeError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Characters of a bad line that an error shows.
 pub(crate) const SHOWN_MAX: usize = 200;
@@ -293,10 +293,10 @@ pub enum Error {
     #[error("slots_shuffle needs set_fea_eval(record_candidate_size, True) before it")]
     NoFeatureEval,
     /// The other trainers could not be reached.
-    #[error("samples could not be traded with the other trainers: {source}")]
+    #[error("samples could not be exchanged with the other trainers: {source}")]
     Exchange {
         /// What happened.
-        source: TradeError,
+        source: ExchangeError,
     },
     /// Samples of another trainer that do not fit our slots.
     #[error("trainer {from} sent samples of other slots than ours; do all trainers use the same?")]

@@ -7,7 +7,7 @@ use tensor::Tensor;
 /// Tensors by the name of the data variable they go to, in the order they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Feed {
-    layout: Layout,
+    layout: FeedNames,
     tensors: Vec<Tensor>,
     /// Names that were given and left out, because the program does not have them.
     strays: Vec<String>,
@@ -15,13 +15,13 @@ pub struct Feed {
 
 /// The names of a feed. Batches of one reader share them, so that steps compare no text.
 #[derive(Clone, Debug, Default)]
-pub struct Layout {
+pub struct FeedNames {
     names: Arc<[String]>,
     /// Which of them are not fed; none if all are.
     left_out: Option<Arc<[bool]>>,
 }
 
-impl Layout {
+impl FeedNames {
     /// Of these names.
     pub(crate) fn new(names: Vec<String>) -> Self {
         Self { names: names.into(), left_out: None }
@@ -38,7 +38,7 @@ impl Layout {
     }
 }
 
-impl PartialEq for Layout {
+impl PartialEq for FeedNames {
     fn eq(&self, other: &Self) -> bool {
         let is_same = match (&self.left_out, &other.left_out) {
             (None, None) => Arc::ptr_eq(&self.names, &other.names),
@@ -51,7 +51,7 @@ impl PartialEq for Layout {
     }
 }
 
-impl Eq for Layout {}
+impl Eq for FeedNames {}
 
 impl Feed {
     /// Nothing to feed.
@@ -71,7 +71,7 @@ impl Feed {
             Some(old) => *old = tensor,
             None => {
                 let names = self.layout.names.iter().cloned().chain([name.to_string()]);
-                self.layout = Layout::new(names.collect());
+                self.layout = FeedNames::new(names.collect());
                 self.tensors.push(tensor);
             }
         }
@@ -92,12 +92,12 @@ impl Feed {
     }
 
     /// The names, and which of them are fed.
-    pub fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &FeedNames {
         &self.layout
     }
 
     /// Makes room for a tensor of each name; memory of tensors that had these names is kept.
-    pub(crate) fn lay_out(&mut self, layout: &Layout) {
+    pub(crate) fn lay_out(&mut self, layout: &FeedNames) {
         if !Arc::ptr_eq(&self.layout.names, &layout.names) {
             if self.layout.names != layout.names {
                 self.tensors.clear();
@@ -108,15 +108,15 @@ impl Feed {
     }
 
     /// Removes tensors that are not wanted; `known` remembers the result for later batches.
-    pub fn leave_out(&mut self, known: &mut Option<Layout>, is_wanted: impl Fn(&str) -> bool) {
-        let is_known = |known: &Layout| Arc::ptr_eq(&known.names, &self.layout.names);
+    pub fn leave_out(&mut self, known: &mut Option<FeedNames>, is_wanted: impl Fn(&str) -> bool) {
+        let is_known = |known: &FeedNames| Arc::ptr_eq(&known.names, &self.layout.names);
         let layout = match known.take().filter(is_known) {
             Some(layout) => layout,
             None => {
                 let left_out: Arc<[bool]> =
                     self.layout.names.iter().map(|name| !is_wanted(name)).collect();
                 let left_out = left_out.contains(&true).then_some(left_out);
-                Layout { names: self.layout.names.clone(), left_out }
+                FeedNames { names: self.layout.names.clone(), left_out }
             }
         };
         self.layout = known.insert(layout).clone();
@@ -201,7 +201,7 @@ impl<N: Into<String>> FromIterator<(N, Tensor)> for Feed {
     fn from_iter<I: IntoIterator<Item = (N, Tensor)>>(entries: I) -> Self {
         let entries = entries.into_iter().map(|(name, tensor)| (name.into(), tensor));
         let (names, tensors): (Vec<String>, Vec<Tensor>) = entries.unzip();
-        Self { layout: Layout::new(names), tensors, strays: Vec::new() }
+        Self { layout: FeedNames::new(names), tensors, strays: Vec::new() }
     }
 }
 
@@ -221,8 +221,8 @@ mod tests {
         assert_eq!((feed.tensors().count(), feed.tensors_mut().count()), (2, 2));
         assert!(feed.get("b").is_some(), "it is there, but nobody is fed with it");
         // The next batch of the reader: nobody is asked again.
-        let mut next = Feed { layout: Layout::default(), ..feed.clone() };
-        next.lay_out(&Layout { left_out: None, ..feed.layout.clone() });
+        let mut next = Feed { layout: FeedNames::default(), ..feed.clone() };
+        next.lay_out(&FeedNames { left_out: None, ..feed.layout.clone() });
         next.leave_out(&mut known, |_| panic!("known"));
         assert_eq!(next.layout(), feed.layout());
         assert_eq!(feed.into_iter().map(|(name, _)| name).collect::<Vec<_>>(), ["a", "c"]);

@@ -82,7 +82,7 @@ pub(crate) fn open(path: &str) -> io::Result<(Opened, bool)> {
 
 /// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line<'a> {
+pub(crate) enum ReadLine<'a> {
     /// A line without its end.
     Text(&'a [u8]),
     /// More bytes without an end than a line may have.
@@ -112,26 +112,26 @@ impl<R: Read> Lines<R> {
         self.source
     }
 
-    pub(crate) fn next(&mut self) -> io::Result<Line<'_>> {
+    pub(crate) fn next(&mut self) -> io::Result<ReadLine<'_>> {
         let mut searched = self.from;
         loop {
             if let Some(at) = memchr::memchr(b'\n', &self.buffer[searched..self.to]) {
                 let (from, end) = (self.from, searched + at);
                 self.from = end + 1;
                 self.n_lines += 1;
-                return Ok(Line::Text(&self.buffer[from..end]));
+                return Ok(ReadLine::Text(&self.buffer[from..end]));
             }
             searched = self.to - self.from;
             if searched > LINE_BYTES_MAX {
                 self.n_lines += 1;
-                return Ok(Line::TooLong);
+                return Ok(ReadLine::TooLong);
             }
             if self.fill()? == 0 {
                 let (from, to) = (self.from, self.to);
                 self.from = to;
                 self.n_lines += u64::from(from < to);
                 let rest = &self.buffer[from..to];
-                return Ok(if rest.is_empty() { Line::End } else { Line::Text(rest) });
+                return Ok(if rest.is_empty() { ReadLine::End } else { ReadLine::Text(rest) });
             }
         }
     }
@@ -166,7 +166,7 @@ mod tests {
     fn all(source: impl Read) -> Vec<String> {
         let mut lines = Lines::new(source);
         let mut found = Vec::new();
-        while let Line::Text(line) = lines.next().unwrap() {
+        while let ReadLine::Text(line) = lines.next().unwrap() {
             found.push(String::from_utf8(line.to_vec()).unwrap());
         }
         assert_eq!(lines.n_lines as usize, found.len());
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_line_without_an_end_is_given_up() {
         let mut lines = Lines::new(io::repeat(b'x'));
-        assert_eq!(lines.next().unwrap(), Line::TooLong);
+        assert_eq!(lines.next().unwrap(), ReadLine::TooLong);
     }
 
     #[test]

@@ -11,18 +11,18 @@ use crate::pass::{Pass, Seen, Sink, Skipped};
 use crate::position::Position;
 use crate::random::{self, Random};
 use crate::records::{Records, fields};
-use crate::shuffle::{self, Exchange, PIECE_WORDS, Scatter};
+use crate::shuffle::{self, Exchange, PIECE_WORDS, ScatterOptions};
 use crate::slot::Slot;
 
 /// Samples, and the order in which they are read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct SampleMemory {
     pieces: Vec<Arc<Records>>,
     /// Piece and place in it.
     order: Vec<(u32, u32)>,
 }
 
-impl Memory {
+impl SampleMemory {
     pub(crate) fn new(pieces: impl IntoIterator<Item = Records>) -> Self {
         let pieces: Vec<Arc<Records>> = pieces.into_iter().map(Arc::new).collect();
         let places = |(piece, records): (usize, &Arc<Records>)| {
@@ -82,7 +82,7 @@ impl Memory {
         random::shuffle(&mut self.order, seed);
     }
 
-    /// Trades samples with the other trainers: each goes to one of them by chance.
+    /// Exchanges samples with the other trainers: each goes to one of them by chance.
     pub(crate) fn scatter(
         &self,
         exchange: &dyn Exchange,
@@ -91,7 +91,7 @@ impl Memory {
         n_round: usize,
     ) -> Result<Self> {
         let mut order = self.order.iter();
-        let own = Scatter { seed, n_round: n_round.max(1), n_own: self.len() };
+        let own = ScatterOptions { seed, n_round: n_round.max(1), n_own: self.len() };
         let received = shuffle::scatter(exchange, slots, own, |give| {
             let Some(&(piece, place)) = order.next() else { return false };
             give(&self.pieces[piece as usize], place as usize);
@@ -224,7 +224,7 @@ fn load_files(pass: &Pass) -> Result<Vec<(usize, Vec<Records>)>> {
 
 /// Batches of a range of samples.
 pub(crate) struct Range {
-    memory: Arc<Memory>,
+    memory: Arc<SampleMemory>,
     /// The next sample, and what came before it.
     position: Position,
     end: usize,
@@ -235,7 +235,7 @@ pub(crate) struct Range {
 
 /// Splits the samples into `n` ranges; the first ones are longer by one if they must be.
 pub(crate) fn ranges(
-    memory: &Arc<Memory>,
+    memory: &Arc<SampleMemory>,
     n: usize,
     batch_size: usize,
     slots: &[Slot],

@@ -8,9 +8,9 @@ use std::io::{Read, Write};
 use crate::criteo::Criteo;
 use crate::csv::Csv;
 use crate::error::{Error, Refusal, Result, shown};
-use crate::files::{LINE_BYTES_MAX, Line, Lines};
+use crate::files::{LINE_BYTES_MAX, Lines, ReadLine};
 use crate::multi_slot::MultiSlot;
-use crate::parquet::{BadRow, Parquet, Rows, Table};
+use crate::parquet::{BadRow, Parquet, ParquetReader, RowReader};
 use crate::parse::Parse;
 use crate::records::Records;
 use crate::slot::Slot;
@@ -20,7 +20,7 @@ pub(crate) enum Parser {
     /// Reads text, line by line.
     Lines(Box<dyn Parse>),
     /// Reads the rows of a file that is not text.
-    Table(Table),
+    Table(ParquetReader),
 }
 
 /// A reader of our own.
@@ -99,9 +99,9 @@ fn run_lines(
     loop {
         let at = lines.n_lines + 1;
         let line = match lines.next().map_err(failed)? {
-            Line::Text(line) => line,
-            Line::TooLong => return Err(too_long(at)),
-            Line::End => break,
+            ReadLine::Text(line) => line,
+            ReadLine::TooLong => return Err(too_long(at)),
+            ReadLine::End => break,
         };
         records.clear();
         let bad = |refusal| bad_line(at, line, refusal);
@@ -120,7 +120,7 @@ fn run_lines(
 const STDIN: &str = "standard input";
 
 fn run_table(
-    table: &Table,
+    table: &ParquetReader,
     slots: &[Slot],
     mut input: impl Read,
     output: impl Write,
@@ -131,7 +131,7 @@ fn run_table(
         output: W,
         is_wanted: bool,
     }
-    impl<W: Write> Rows for Printed<'_, W> {
+    impl<W: Write> RowReader for Printed<'_, W> {
         fn taken(&mut self, records: &mut Records, _: u64) -> Result<()> {
             records.write_text(0, self.slots, &mut self.text);
             records.clear();

@@ -15,7 +15,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
-use crate::csv::{BadCell, Cell, Column, Na, checksum, floats, id, ids};
+use crate::csv::{BadCell, CellType, Column, Na, checksum, floats, id, ids};
 use crate::error::{Error, Refusal, Result, shown};
 use crate::records::Records;
 use crate::slot::Slot;
@@ -55,20 +55,20 @@ impl Parquet {
         self.slots.iter().map(slot).collect()
     }
 
-    pub(crate) fn table(&self, slots: &[Slot]) -> Table {
+    pub(crate) fn table(&self, slots: &[Slot]) -> ParquetReader {
         let wanted = self.slots.iter().zip(slots).filter(|(_, slot)| slot.used);
-        let wanted = wanted.map(|(column, slot)| Wanted {
+        let wanted = wanted.map(|(column, slot)| WantedSlot {
             sum: column.sum(),
             column: column.clone(),
             n_dense: slot.n_dense(),
             na: self.na,
         });
-        Table { slots: wanted.collect() }
+        ParquetReader { slots: wanted.collect() }
     }
 }
 
 /// A slot that is made.
-struct Wanted {
+struct WantedSlot {
     column: Column,
     /// The checksum of `"<slot>:"`, which those of texts continue.
     sum: u32,
@@ -95,7 +95,7 @@ impl BadRow {
 }
 
 /// Gets the rows of a file.
-pub(crate) trait Rows {
+pub(crate) trait RowReader {
     /// Rows at the beginning that are passed over.
     fn n_before(&self) -> u64 {
         0
@@ -115,18 +115,18 @@ pub(crate) trait Rows {
 }
 
 /// Reads files.
-pub(crate) struct Table {
-    slots: Vec<Wanted>,
+pub(crate) struct ParquetReader {
+    slots: Vec<WantedSlot>,
 }
 
-impl Table {
+impl ParquetReader {
     /// Reads all rows of a file.
     pub(crate) fn read(
         &self,
         file: &str,
         source: impl ChunkReader + 'static,
         records: &mut Records,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowReader,
     ) -> Result<()> {
         // The library checks what it reads, but it has been known to panic on a damaged file.
         let read = catch_unwind(AssertUnwindSafe(|| self.read_groups(file, source, records, rows)));
@@ -139,7 +139,7 @@ impl Table {
         file: &str,
         source: impl ChunkReader + 'static,
         records: &mut Records,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowReader,
     ) -> Result<()> {
         let failed = |error: ParquetError| bad_file(file, &error);
         let reader = SerializedFileReader::new(source).map_err(failed)?;
@@ -176,7 +176,7 @@ impl Table {
         reader: &SerializedFileReader<R>,
     ) -> Result<Vec<Vec<usize>>> {
         let schema = reader.metadata().file_metadata().schema_descr();
-        let place = |slot: &Wanted, column: &String| {
+        let place = |slot: &WantedSlot, column: &String| {
             let bad = |reason: String| {
                 Err(Error::BadColumn { file: file.to_string(), column: column.clone(), reason })
             };
@@ -202,8 +202,9 @@ impl Table {
                 None => Ok(at),
             }
         };
-        let places =
-            |slot: &Wanted| slot.column.columns.iter().map(|column| place(slot, column)).collect();
+        let places = |slot: &WantedSlot| {
+            slot.column.columns.iter().map(|column| place(slot, column)).collect()
+        };
         self.slots.iter().map(places).collect()
     }
 
@@ -213,7 +214,7 @@ impl Table {
         columns: &[Vec<Strip>],
         which: Range<u64>,
         records: &mut Records,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowReader,
     ) -> Result<()> {
         let n_before = rows.n_before();
         for (at, row) in which.enumerate().filter(|&(_, row)| row >= n_before) {
@@ -261,13 +262,13 @@ fn bad_file(file: &str, error: &ParquetError) -> Error {
 }
 
 /// Why the cells of a column cannot become those of a slot, if so.
-fn unfit(descr: &ColumnDescriptor, cell: Cell) -> Option<String> {
+fn unfit(descr: &ColumnDescriptor, cell: CellType) -> Option<String> {
     let is_decimal = descr.converted_type() == ConvertedType::DECIMAL
         || matches!(descr.logical_type_ref(), Some(LogicalType::Decimal(_)));
     match descr.physical_type() {
         Physical::INT96 => Some("times of 96 bits are not read".to_string()),
         _ if is_decimal => Some("decimal numbers are not read; write it as double".to_string()),
-        Physical::FIXED_LEN_BYTE_ARRAY if !matches!(cell, Cell::Hash(_)) => {
+        Physical::FIXED_LEN_BYTE_ARRAY if !matches!(cell, CellType::Hash(_)) => {
             Some("bytes of fixed length can only be hashed (:hash/N)".to_string())
         }
         _ => None,
@@ -275,11 +276,15 @@ fn unfit(descr: &ColumnDescriptor, cell: Cell) -> Option<String> {
 }
 
 /// Adds a cell to a sample, if it is what the slot holds.
-fn push(slot: &Wanted, cell: Datum<'_>, records: &mut Records) -> std::result::Result<(), BadCell> {
+fn push(
+    slot: &WantedSlot,
+    cell: Datum<'_>,
+    records: &mut Records,
+) -> std::result::Result<(), BadCell> {
     match slot.column.cell {
-        Cell::Float => records.push(cell.number(slot.na)?.to_bits()),
-        Cell::Id => records.push_id(cell.whole(slot.na)?),
-        Cell::Hash(n) => {
+        CellType::Float => records.push(cell.number(slot.na)?.to_bits()),
+        CellType::Id => records.push_id(cell.whole(slot.na)?),
+        CellType::Hash(n) => {
             let id = match cell {
                 Datum::Text(text) => checksum(slot.sum, text, n),
                 other => checksum(slot.sum, other.shown().as_bytes(), n),
@@ -337,7 +342,7 @@ impl Datum<'_> {
 }
 
 /// Decoded values of a column, those that are something.
-enum Values {
+enum ColumnValues {
     Whole(Vec<i64>),
     /// Whole numbers without a sign.
     Unsigned(Vec<u64>),
@@ -354,7 +359,7 @@ struct Strip {
     nullable: bool,
     is_list: bool,
     is_unsigned: bool,
-    values: Values,
+    values: ColumnValues,
     /// For each cell its place among the values; `None`: nothing.
     places: Vec<Option<usize>>,
     /// For each row where its cells end.
@@ -392,7 +397,7 @@ impl Strip {
             nullable: descr.self_type().is_optional(),
             is_list: descr.max_rep_level() > 0,
             is_unsigned: unsigned,
-            values: Values::Whole(Vec::new()),
+            values: ColumnValues::Whole(Vec::new()),
             places: Vec::new(),
             ends: Vec::new(),
         })
@@ -405,28 +410,30 @@ impl Strip {
         let (values, levels) = match &mut self.reader {
             C::BoolColumnReader(reader) => {
                 let (values, levels) = decode(reader, n)?;
-                (Values::Whole(values.into_iter().map(i64::from).collect()), levels)
+                (ColumnValues::Whole(values.into_iter().map(i64::from).collect()), levels)
             }
             C::Int32ColumnReader(reader) => {
                 let (values, levels) = decode(reader, n)?;
                 let whole = |x: i32| if unsigned { i64::from(x as u32) } else { i64::from(x) };
-                (Values::Whole(values.into_iter().map(whole).collect()), levels)
+                (ColumnValues::Whole(values.into_iter().map(whole).collect()), levels)
             }
             C::Int64ColumnReader(reader) => {
                 let (values, levels) = decode(reader, n)?;
                 let values = match unsigned {
-                    true => Values::Unsigned(values.into_iter().map(i64::cast_unsigned).collect()),
-                    false => Values::Whole(values),
+                    true => {
+                        ColumnValues::Unsigned(values.into_iter().map(i64::cast_unsigned).collect())
+                    }
+                    false => ColumnValues::Whole(values),
                 };
                 (values, levels)
             }
             C::FloatColumnReader(reader) => {
                 let (values, levels) = decode(reader, n)?;
-                (Values::Float(values.into_iter().map(f64::from).collect()), levels)
+                (ColumnValues::Float(values.into_iter().map(f64::from).collect()), levels)
             }
             C::DoubleColumnReader(reader) => {
                 let (values, levels) = decode(reader, n)?;
-                (Values::Float(values), levels)
+                (ColumnValues::Float(values), levels)
             }
             C::ByteArrayColumnReader(reader) => {
                 let (values, levels) = decode(reader, n)?;
@@ -508,12 +515,12 @@ impl Strip {
 
     fn at(&self, at: usize) -> Datum<'_> {
         match &self.values {
-            Values::Whole(values) => Datum::Whole(values[at]),
-            Values::Unsigned(values) => {
+            ColumnValues::Whole(values) => Datum::Whole(values[at]),
+            ColumnValues::Unsigned(values) => {
                 i64::try_from(values[at]).map_or(Datum::TooLarge(values[at]), Datum::Whole)
             }
-            Values::Float(values) => Datum::Float(values[at]),
-            Values::Text(bytes, ends) => {
+            ColumnValues::Float(values) => Datum::Float(values[at]),
+            ColumnValues::Text(bytes, ends) => {
                 let from = if at == 0 { 0 } else { ends[at - 1] };
                 Datum::Text(&bytes[from..ends[at]])
             }
@@ -537,13 +544,13 @@ fn decode<T: DataType>(
     Ok((values, levels))
 }
 
-fn texts(values: &[impl AsBytes]) -> Values {
+fn texts(values: &[impl AsBytes]) -> ColumnValues {
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     for value in values {
         bytes.extend_from_slice(value.as_bytes());
         ends.push(bytes.len());
     }
-    Values::Text(bytes, ends)
+    ColumnValues::Text(bytes, ends)
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use tensor::EvenIfPoisoned;
 
 use crate::error::{Error, Refusal, Result, shown};
-use crate::files::{self, Files, LINE_BYTES_MAX, Line, Lines, Opened};
+use crate::files::{self, Files, LINE_BYTES_MAX, Lines, Opened, ReadLine};
 use crate::native::{Format, Parser};
-use crate::parquet::{BadRow, Rows};
-use crate::pipe::{Group, Input, Order, Pipe};
+use crate::parquet::{BadRow, RowReader};
+use crate::pipe::{CommandGroup, CommandInput, Order, Pipe};
 use crate::records::Records;
 use crate::settings::Settings;
 
@@ -57,7 +57,7 @@ pub(crate) struct Pass {
     pub(crate) n_rows: AtomicU64,
     pub(crate) skipped: Arc<Mutex<Skipped>>,
     /// The processes; there are none before the first pipe command.
-    group: OnceLock<Group>,
+    group: OnceLock<CommandGroup>,
     starting: Mutex<()>,
 }
 
@@ -151,14 +151,14 @@ impl Pass {
         let failed = |source| Error::ReadFile { file: file.to_string(), source };
         let fetch = self.settings.fetch(file);
         let (input, filled) = match fetch {
-            Some(fetch) => (Input::Fetched(fetch), false),
+            Some(fetch) => (CommandInput::Fetched(fetch), false),
             None => {
                 let (opened, filled) = files::open(file).map_err(failed)?;
-                (Input::Opened(opened), filled)
+                (CommandInput::Opened(opened), filled)
             }
         };
         if let Parser::Table(table) = sink.parser {
-            let Input::Opened(Opened::Plain(source)) = input else {
+            let CommandInput::Opened(Opened::Plain(source)) = input else {
                 let reason = "only files of this machine can be, as they are".to_string();
                 return Err(Error::BadParquet { file: file.to_string(), reason });
             };
@@ -168,7 +168,7 @@ impl Pass {
             return table.read(file, source, sink.records, &mut rows);
         }
         let input = match input {
-            Input::Opened(opened) if self.format != Format::Piped => {
+            CommandInput::Opened(opened) if self.format != Format::Piped => {
                 let mut lines = Lines::new(opened.reader());
                 let read = self.lines(file, &mut lines, sink);
                 read?.map_err(failed)?;
@@ -190,7 +190,7 @@ impl Pass {
         whole(file, sink.n_before, n_lines)
     }
 
-    fn start(&self, file: &str, input: Input) -> Result<Pipe> {
+    fn start(&self, file: &str, input: CommandInput) -> Result<Pipe> {
         // A reader of ours takes what was fetched as it comes.
         let command = match self.format {
             Format::Piped => self.settings.pipe_command.as_str(),
@@ -207,13 +207,13 @@ impl Pass {
         Pipe::start(self.group(command)?, order, input)
     }
 
-    fn group(&self, command: &str) -> Result<&Group> {
+    fn group(&self, command: &str) -> Result<&CommandGroup> {
         let _one = self.starting.lock().even_if_poisoned();
         if let Some(group) = self.group.get() {
             return Ok(group);
         }
         let failed = |source| Error::StartPipe { command: command.to_string(), source };
-        let group = Group::new().map_err(failed)?;
+        let group = CommandGroup::new().map_err(failed)?;
         Ok(self.group.get_or_init(|| group))
     }
 
@@ -232,9 +232,9 @@ impl Pass {
             }
             let at = lines.n_lines + 1;
             let line = match lines.next() {
-                Ok(Line::Text(line)) => line,
-                Ok(Line::End) => return Ok(Ok(())),
-                Ok(Line::TooLong) => {
+                Ok(ReadLine::Text(line)) => line,
+                Ok(ReadLine::End) => return Ok(Ok(())),
+                Ok(ReadLine::TooLong) => {
                     return Err(self.bad(file, at, b"", Refusal::TooLong { max: LINE_BYTES_MAX }));
                 }
                 Err(error) => return Ok(Err(error)),
@@ -280,7 +280,7 @@ struct TableSink<'a> {
     taken: Taken<'a>,
 }
 
-impl Rows for TableSink<'_> {
+impl RowReader for TableSink<'_> {
     fn n_before(&self) -> u64 {
         self.n_before
     }

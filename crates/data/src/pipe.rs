@@ -55,11 +55,11 @@ impl Shell {
 }
 
 /// The processes of a pass.
-pub(crate) struct Group {
+pub(crate) struct CommandGroup {
     keeper: Child,
 }
 
-impl Group {
+impl CommandGroup {
     pub(crate) fn new() -> io::Result<Self> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", KEEPER]).stdin(Stdio::piped());
@@ -72,7 +72,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for CommandGroup {
     fn drop(&mut self) {
         // The keeper has not been waited for, so its number is nobody else's.
         if let Some(group) = Pid::from_raw(self.keeper.id().cast_signed()) {
@@ -83,7 +83,7 @@ impl Drop for Group {
 }
 
 /// What a command reads.
-pub(crate) enum Input {
+pub(crate) enum CommandInput {
     /// A file of this machine.
     Opened(Opened),
     /// What another command prints, e.g. `hadoop fs -cat path`.
@@ -127,13 +127,17 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    pub(crate) fn start(group: &Group, order: Order<'_>, input: Input) -> Result<Self> {
+    pub(crate) fn start(
+        group: &CommandGroup,
+        order: Order<'_>,
+        input: CommandInput,
+    ) -> Result<Self> {
         let failed = |source| Error::StartPipe { command: order.command.to_string(), source };
         let mut text = order.shell.prelude.clone();
         let (stdin, stream) = match input {
-            Input::Opened(Opened::Plain(file)) => (Stdio::from(file), None),
-            Input::Opened(Opened::Stream(stream)) => (Stdio::piped(), Some(stream)),
-            Input::Fetched(fetch) => {
+            CommandInput::Opened(Opened::Plain(file)) => (Stdio::from(file), None),
+            CommandInput::Opened(Opened::Stream(stream)) => (Stdio::piped(), Some(stream)),
+            CommandInput::Fetched(fetch) => {
                 text += "if [ -n \"$BASH_VERSION\" ]; then set -o pipefail; fi\n";
                 text += &format!("{fetch} | ");
                 (Stdio::null(), None)
@@ -354,12 +358,12 @@ mod tests {
         silence_max: Duration,
         stop: Arc<AtomicBool>,
     ) -> Result<String> {
-        let group = Group::new().unwrap();
+        let group = CommandGroup::new().unwrap();
         let variables = vec![("PYTHONHASHSEED".to_string(), "0".to_string())];
         let shell =
             Shell { variables, prelude: "greet() { echo hello; }\n".to_string(), python: None };
         let order = Order { command, file: "part-0", shell: &shell, slots: &[], silence_max, stop };
-        let input = Input::Opened(Opened::Stream(Box::new(io::Cursor::new(text.to_vec()))));
+        let input = CommandInput::Opened(Opened::Stream(Box::new(io::Cursor::new(text.to_vec()))));
         let mut pipe = Pipe::start(&group, order, input)?;
         let mut out = String::new();
         if let Err(source) = pipe.read_to_string(&mut out) {
@@ -416,7 +420,7 @@ mod tests {
     fn nothing_outlives_the_group() {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("pid");
-        let group = Group::new().unwrap();
+        let group = CommandGroup::new().unwrap();
         let shell = Shell::default();
         let command = format!("sleep 600 & echo $! > {}; sleep 600", mark.display());
         let order = Order {
@@ -427,7 +431,7 @@ mod tests {
             silence_max: Duration::from_secs(9),
             stop: Arc::default(),
         };
-        let input = Input::Opened(Opened::Stream(Box::new(io::empty())));
+        let input = CommandInput::Opened(Opened::Stream(Box::new(io::empty())));
         let pipe = Pipe::start(&group, order, input).unwrap();
         let pid = wait_for(|| std::fs::read_to_string(&mark).ok()?.trim().parse::<u32>().ok());
         let alive = || {

@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use crate::pass::Skipped;
 use crate::random::{hash, mix};
-use crate::settings::{Kind, Settings};
+use crate::settings::{DatasetKind, Settings};
 
 /// The first byte of positions as bytes.
 const VERSION: u8 = 1;
@@ -39,6 +39,14 @@ pub struct Positions {
     readers: Vec<Position>,
 }
 
+/// Samples in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldSamples {
+    pub(crate) n_samples: u64,
+    /// How often they were shuffled.
+    pub(crate) n_shuffles: u64,
+}
+
 /// What decides which samples a pass reads, and in which batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts([u64; 6]);
@@ -51,18 +59,18 @@ impl Facts {
     /// As bytes.
     pub(crate) const N_BYTES: usize = 8 * ABOUT.len();
 
-    /// Those of a dataset. `memory`: how many samples it holds, and how often they were shuffled.
-    pub(crate) fn of(kind: Kind, settings: &Settings, memory: (u64, u64)) -> Self {
+    /// Those of a dataset; `memory` of one that holds samples.
+    pub(crate) fn of(kind: DatasetKind, settings: &Settings, memory: HeldSamples) -> Self {
         let Settings { files, slots, pipe_command, download, hadoop, .. } = settings;
         let names = (settings.ins_id, settings.content, settings.skips_max > 0);
-        let shuffled = mix(settings.seed ^ mix(memory.1)) ^ mix(memory.0);
+        let shuffled = mix(settings.seed ^ mix(memory.n_shuffles)) ^ mix(memory.n_samples);
         Self([
-            u64::from(kind == Kind::InMemory),
+            u64::from(kind == DatasetKind::InMemory),
             hash(files.join("\n").as_bytes()) ^ left_out(settings),
             hash(format!("{slots:?}").as_bytes()),
             hash(format!("{pipe_command:?} {download:?} {hadoop:?} {names:?}").as_bytes()),
             settings.batch_size as u64,
-            if kind == Kind::InMemory { shuffled } else { 0 },
+            if kind == DatasetKind::InMemory { shuffled } else { 0 },
         ])
     }
 
@@ -214,6 +222,10 @@ mod tests {
     use super::*;
     use crate::slot::Slot;
 
+    fn held(n_samples: u64, n_shuffles: u64) -> HeldSamples {
+        HeldSamples { n_samples, n_shuffles }
+    }
+
     fn settings() -> Settings {
         let files = vec!["a".to_string(), "b".to_string()];
         Settings { slots: vec![Slot::ids("c")], files, ..Settings::default() }
@@ -223,7 +235,7 @@ mod tests {
         let skipped = Skipped { n_lines: 3, n_files: 1, first: "a:3: \u{e9}".to_string() };
         let first = Position { n_batches: 7, n_samples: 13, file: 2, at: 5, skipped };
         let second = Position { file: 1, n_samples: 2, ..Position::default() };
-        Positions::new(Facts::of(Kind::Queue, &settings(), (0, 0)), vec![first, second])
+        Positions::new(Facts::of(DatasetKind::Queue, &settings(), held(0, 0)), vec![first, second])
     }
 
     #[test]
@@ -262,7 +274,7 @@ mod tests {
         let facts = |change: fn(&mut Settings)| {
             let mut settings = settings();
             change(&mut settings);
-            Facts::of(Kind::InMemory, &settings, (10, 1))
+            Facts::of(DatasetKind::InMemory, &settings, held(10, 1))
         };
         let own = facts(|_| {});
         let refused = |other: Facts| match own.check(&other) {
@@ -273,7 +285,10 @@ mod tests {
         assert_eq!(refused(facts(|settings| settings.files.reverse())), "list of files");
         assert_eq!(refused(facts(|settings| settings.batch_size = 5)), "batch size");
         assert_eq!(refused(facts(|settings| settings.seed = 5)), "samples in memory");
-        assert_eq!(refused(Facts::of(Kind::InMemory, &settings(), (10, 2))), "samples in memory");
-        assert_eq!(refused(Facts::of(Kind::Queue, &settings(), (10, 1))), "kind");
+        assert_eq!(
+            refused(Facts::of(DatasetKind::InMemory, &settings(), held(10, 2))),
+            "samples in memory"
+        );
+        assert_eq!(refused(Facts::of(DatasetKind::Queue, &settings(), held(10, 1))), "kind");
     }
 }

@@ -8,12 +8,12 @@ const DEPTH_MAX: usize = 8;
 
 /// Where something stands, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct TextPosition {
     line: usize,
     column: usize,
 }
 
-impl Position {
+impl TextPosition {
     pub(crate) fn error(self, reason: impl Into<String>) -> Error {
         Error::BadDesc { line: self.line, column: self.column, reason: reason.into() }
     }
@@ -21,19 +21,19 @@ impl Position {
 
 /// What a field holds.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum FieldValue {
     Text(String),
     /// A number or a name.
     Word(String),
-    Message(Vec<Field>),
+    Message(Vec<TextField>),
 }
 
 /// A field and what it holds; a list is several fields of one name.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Field {
+pub(crate) struct TextField {
     pub(crate) name: String,
-    pub(crate) place: Position,
-    pub(crate) value: Value,
+    pub(crate) place: TextPosition,
+    pub(crate) value: FieldValue,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -55,13 +55,13 @@ impl Token {
 }
 
 /// Reads a message.
-pub(crate) fn parse(text: &str) -> Result<Vec<Field>> {
+pub(crate) fn parse(text: &str) -> Result<Vec<TextField>> {
     Parser { tokens: tokens(text)?, at: 0 }.fields(None, DEPTH_MAX)
 }
 
 struct Parser {
     /// The last one is the end.
-    tokens: Vec<(Position, Token)>,
+    tokens: Vec<(TextPosition, Token)>,
     at: usize,
 }
 
@@ -70,7 +70,7 @@ impl Parser {
         &self.tokens[self.at].1
     }
 
-    fn take(&mut self) -> (Position, Token) {
+    fn take(&mut self) -> (TextPosition, Token) {
         let taken = self.tokens[self.at].clone();
         self.at = (self.at + 1).min(self.tokens.len() - 1);
         taken
@@ -86,7 +86,7 @@ impl Parser {
     }
 
     /// Fields up to the sign that closes the message, or to the end.
-    fn fields(&mut self, close: Option<char>, depth: usize) -> Result<Vec<Field>> {
+    fn fields(&mut self, close: Option<char>, depth: usize) -> Result<Vec<TextField>> {
         let mut fields = Vec::new();
         loop {
             match self.take() {
@@ -109,19 +109,19 @@ impl Parser {
     fn field(
         &mut self,
         name: String,
-        place: Position,
+        place: TextPosition,
         depth: usize,
-        out: &mut Vec<Field>,
+        out: &mut Vec<TextField>,
     ) -> Result<()> {
         let colon = self.pass(&[':']);
         if !(colon && self.pass(&['['])) {
             let value = self.value(colon, depth)?;
-            out.push(Field { name, place, value });
+            out.push(TextField { name, place, value });
             return Ok(());
         }
         while !self.pass(&[']']) {
             let value = self.value(colon, depth)?;
-            out.push(Field { name: name.clone(), place, value });
+            out.push(TextField { name: name.clone(), place, value });
             if !self.pass(&[',']) && *self.next() != Token::Sign(']') {
                 let (place, found) = self.take();
                 let found = found.shown();
@@ -131,25 +131,25 @@ impl Parser {
         Ok(())
     }
 
-    fn value(&mut self, colon: bool, depth: usize) -> Result<Value> {
+    fn value(&mut self, colon: bool, depth: usize) -> Result<FieldValue> {
         let (place, token) = self.take();
         match token {
             Token::Sign(open @ ('{' | '<')) => {
                 let depth = depth.checked_sub(1).ok_or_else(|| place.error("Nested too deep."))?;
                 let close = if open == '{' { '}' } else { '>' };
-                self.fields(Some(close), depth).map(Value::Message)
+                self.fields(Some(close), depth).map(FieldValue::Message)
             }
             other if !colon => {
                 Err(place.error(format!("Expected \":\", found {}.", other.shown())))
             }
-            Token::Word(word) => Ok(Value::Word(word)),
+            Token::Word(word) => Ok(FieldValue::Word(word)),
             Token::Text(mut text) => {
                 // Strings that follow each other are one.
                 while let Token::Text(more) = self.next() {
                     text += more;
                     self.take();
                 }
-                Ok(Value::Text(text))
+                Ok(FieldValue::Text(text))
             }
             other => Err(place.error(format!("Expected a value, found {}.", other.shown()))),
         }
@@ -161,9 +161,9 @@ fn is_of_word(char: char) -> bool {
 }
 
 /// Takes a text apart.
-fn tokens(text: &str) -> Result<Vec<(Position, Token)>> {
+fn tokens(text: &str) -> Result<Vec<(TextPosition, Token)>> {
     let mut tokens = Vec::new();
-    let (mut rest, mut place) = (text, Position { line: 1, column: 1 });
+    let (mut rest, mut place) = (text, TextPosition { line: 1, column: 1 });
     while let Some(first) = rest.chars().next() {
         let (token, n_bytes) = match first {
             '#' => (None, rest.find('\n').unwrap_or(rest.len())),
@@ -181,7 +181,7 @@ fn tokens(text: &str) -> Result<Vec<(Position, Token)>> {
         tokens.extend(token.map(|token| (place, token)));
         for char in rest[..n_bytes].chars() {
             match char {
-                '\n' => place = Position { line: place.line + 1, column: 1 },
+                '\n' => place = TextPosition { line: place.line + 1, column: 1 },
                 _ => place.column += 1,
             }
         }
@@ -257,9 +257,9 @@ pub(crate) fn quote(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn word(name: &str, place: (usize, usize), word: &str) -> Field {
-        let place = Position { line: place.0, column: place.1 };
-        Field { name: name.to_string(), place, value: Value::Word(word.to_string()) }
+    fn word(name: &str, place: (usize, usize), word: &str) -> TextField {
+        let place = TextPosition { line: place.0, column: place.1 };
+        TextField { name: name.to_string(), place, value: FieldValue::Word(word.to_string()) }
     }
 
     #[test]
@@ -267,8 +267,8 @@ mod tests {
         let found = parse("a: 1 # comment\nb <c: [2, -3]>;\nd: \"x\" 'y'").unwrap();
         assert_eq!(found[0], word("a", (1, 1), "1"));
         let inner = vec![word("c", (2, 4), "2"), word("c", (2, 4), "-3")];
-        assert_eq!(found[1].value, Value::Message(inner));
-        assert_eq!(found[2].value, Value::Text("xy".to_string()));
+        assert_eq!(found[1].value, FieldValue::Message(inner));
+        assert_eq!(found[2].value, FieldValue::Text("xy".to_string()));
         assert_eq!(parse("").unwrap(), []);
     }
 
@@ -276,10 +276,10 @@ mod tests {
     fn strings_survive() {
         for text in ["", "a b", "\"'\\\n\t\r", "é 数", "\u{1}7"] {
             let found = parse(&format!("t: {}", quote(text))).unwrap();
-            assert_eq!(found[0].value, Value::Text(text.to_string()));
+            assert_eq!(found[0].value, FieldValue::Text(text.to_string()));
         }
         let found = parse(r"t: '\x41\101\?'").unwrap();
-        assert_eq!(found[0].value, Value::Text("AA?".to_string()));
+        assert_eq!(found[0].value, FieldValue::Text("AA?".to_string()));
     }
 
     #[test]

@@ -21,20 +21,20 @@ const LOOK_MAX: Duration = Duration::from_secs(3600);
 
 /// Batches of one thread.
 pub(crate) struct Stream {
-    batches: Receiver<Result<Read>>,
+    batches: Receiver<Result<ReadBatch>>,
     /// Batches that were used, for their memory.
     used: SyncSender<Feed>,
     thread: Option<JoinHandle<()>>,
     pass: Arc<Pass>,
     waited: Duration,
     /// What was found when the queue was only looked at.
-    found: Option<Result<Read>>,
+    found: Option<Result<ReadBatch>>,
     /// Behind the last batch that was given out; none if chance decides which files are read here.
     position: Option<Position>,
 }
 
 /// A batch, and the position behind it.
-struct Read {
+struct ReadBatch {
     batch: Feed,
     after: Position,
 }
@@ -116,7 +116,7 @@ impl Stream {
     pub(crate) fn next(&mut self) -> Result<Option<Feed>> {
         while !self.ready(LOOK_MAX) {}
         let Some(found) = self.found.take() else { return self.ended().map(|()| None) };
-        let Read { batch, after } = found?;
+        let ReadBatch { batch, after } = found?;
         if let Some(position) = &mut self.position {
             *position = after;
         }
@@ -183,7 +183,7 @@ struct Ahead<'a> {
     batcher: Batcher,
     /// Behind the last batch that was made.
     position: Position,
-    batches: &'a SyncSender<Result<Read>>,
+    batches: &'a SyncSender<Result<ReadBatch>>,
     again: Receiver<Feed>,
 }
 
@@ -191,7 +191,7 @@ impl<'a> Ahead<'a> {
     fn new(
         pass: &'a Pass,
         position: Position,
-        batches: &'a SyncSender<Result<Read>>,
+        batches: &'a SyncSender<Result<ReadBatch>>,
         again: Receiver<Feed>,
     ) -> Self {
         let batcher = Batcher::new(&pass.settings.slots);
@@ -244,6 +244,6 @@ impl<'a> Ahead<'a> {
         self.position.at = seen.n_lines;
         self.position.skipped.clone_from(seen.skipped);
         let after = self.position.clone();
-        self.batches.send(Ok(Read { batch, after })).map_err(|_| Error::Stopped)
+        self.batches.send(Ok(ReadBatch { batch, after })).map_err(|_| Error::Stopped)
     }
 }

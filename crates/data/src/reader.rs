@@ -22,10 +22,10 @@ impl Stopper {
 }
 
 /// The batches of one thread.
-pub struct Reader(pub(crate) Source);
+pub struct Reader(pub(crate) BatchOrigin);
 
 /// Where they come from.
-pub(crate) enum Source {
+pub(crate) enum BatchOrigin {
     Stream(Stream),
     Memory(Range, Arc<AtomicBool>),
 }
@@ -35,9 +35,9 @@ impl Reader {
     #[allow(clippy::should_implement_trait)] // Batches come back: an iterator could not take them.
     pub fn next(&mut self) -> Result<Option<Feed>> {
         match &mut self.0 {
-            Source::Stream(stream) => stream.next(),
-            Source::Memory(_, stop) if stop.load(Ordering::Relaxed) => Ok(None),
-            Source::Memory(range, _) => range.next(),
+            BatchOrigin::Stream(stream) => stream.next(),
+            BatchOrigin::Memory(_, stop) if stop.load(Ordering::Relaxed) => Ok(None),
+            BatchOrigin::Memory(range, _) => range.next(),
         }
     }
 
@@ -45,8 +45,8 @@ impl Reader {
     /// must do something else meanwhile.
     pub fn ready(&mut self, max: Duration) -> bool {
         match &mut self.0 {
-            Source::Stream(stream) => stream.ready(max),
-            Source::Memory(..) => true,
+            BatchOrigin::Stream(stream) => stream.ready(max),
+            BatchOrigin::Memory(..) => true,
         }
     }
 
@@ -66,8 +66,8 @@ impl Reader {
     /// Gives a batch back, so that its memory is used again.
     pub fn recycle(&mut self, batch: Feed) {
         match &mut self.0 {
-            Source::Stream(stream) => stream.recycle(batch),
-            Source::Memory(range, _) => range.recycle(batch),
+            BatchOrigin::Stream(stream) => stream.recycle(batch),
+            BatchOrigin::Memory(range, _) => range.recycle(batch),
         }
     }
 
@@ -75,24 +75,24 @@ impl Reader {
     /// the pass was not begun with [`Dataset::start_at`].
     pub fn position(&self) -> Option<&Position> {
         match &self.0 {
-            Source::Stream(stream) => stream.position(),
-            Source::Memory(range, _) => Some(range.position()),
+            BatchOrigin::Stream(stream) => stream.position(),
+            BatchOrigin::Memory(range, _) => Some(range.position()),
         }
     }
 
     /// How long [`Reader::next`] waited for data in all.
     pub fn waited(&self) -> Duration {
         match &self.0 {
-            Source::Stream(stream) => stream.waited(),
-            Source::Memory(..) => Duration::ZERO,
+            BatchOrigin::Stream(stream) => stream.waited(),
+            BatchOrigin::Memory(..) => Duration::ZERO,
         }
     }
 
     /// What ends this pass early, for all its readers and from any thread.
     pub fn stopper(&self) -> Stopper {
         match &self.0 {
-            Source::Stream(stream) => Stopper(stream.pass().stop.clone()),
-            Source::Memory(_, stop) => Stopper(stop.clone()),
+            BatchOrigin::Stream(stream) => Stopper(stream.pass().stop.clone()),
+            BatchOrigin::Memory(_, stop) => Stopper(stop.clone()),
         }
     }
 }

@@ -54,15 +54,19 @@ impl PassFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::position::{Facts, Position};
-    use crate::settings::{Kind, Settings};
+    use crate::position::{Facts, HeldSamples, Position};
+    use crate::settings::{DatasetKind, Settings};
 
     #[test]
     fn readers_take_every_nth_file() {
         let files: Vec<String> = ["a", "b", "c", "d", "e"].map(str::to_string).to_vec();
         let left_out = BTreeMap::from([("d".to_string(), 7), ("e".to_string(), 3)]);
         let pass = PassFiles { files, left_out };
-        let facts = Facts::of(Kind::Queue, &Settings::default(), (0, 0));
+        let facts = Facts::of(
+            DatasetKind::Queue,
+            &Settings::default(),
+            HeldSamples { n_samples: 0, n_shuffles: 0 },
+        );
         let at = |file, at| Position { file, at, ..Position::default() };
         // The first reader is in `c`, the second begins with `b`.
         let read = pass.read_until(&Positions::new(facts, vec![at(2, 5), at(1, 0)]));

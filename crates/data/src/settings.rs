@@ -12,7 +12,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(600);
 
 /// Whether samples are streamed or held in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DatasetKind {
     /// Files are read while they are trained on, again in each pass, with little memory.
     Queue,
     /// Files are loaded once, can be shuffled, and are trained on as often as wanted.
@@ -51,8 +51,8 @@ pub struct Settings {
     pub silence_max: Duration,
     /// Where the random orders of shuffles begin.
     pub seed: u64,
-    /// Samples that trainers trade at once.
-    pub n_trade: usize,
+    /// Samples that trainers exchange at once.
+    pub n_per_exchange: usize,
     /// A variable that Fluid's ranking models name; it is written down, nothing more.
     pub rank_offset: Option<String>,
     /// Page views of a batch of such models; it is written down, nothing more.
@@ -76,7 +76,7 @@ impl Default for Settings {
             skips_max: 0,
             silence_max: SILENCE_MAX,
             seed: 0,
-            n_trade: 1024,
+            n_per_exchange: 1024,
             rank_offset: None,
             pv_batch_size: None,
         }

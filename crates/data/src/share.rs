@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::checksum::crc32;
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::SampleMemory;
 use crate::position::Facts;
 use crate::records::Records;
 use crate::shuffle::PIECE_WORDS;
@@ -44,7 +44,7 @@ impl Head {
 }
 
 /// Writes a file.
-pub(crate) fn write(path: &Path, head: Head, memory: &Memory) -> Result<()> {
+pub(crate) fn write(path: &Path, head: Head, memory: &SampleMemory) -> Result<()> {
     let failed = |source| Error::WriteFile { file: path.display().to_string(), source };
     let beside = beside(path);
     let written = write_to(&beside, head, memory).and_then(|()| put(&beside, path));
@@ -65,7 +65,7 @@ fn put(beside: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-fn write_to(path: &Path, head: Head, memory: &Memory) -> io::Result<()> {
+fn write_to(path: &Path, head: Head, memory: &SampleMemory) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -87,7 +87,11 @@ fn write_to(path: &Path, head: Head, memory: &Memory) -> io::Result<()> {
 }
 
 /// Reads a file; `None` if there is none. One of other data or of another shuffle is refused.
-pub(crate) fn read(path: &Path, facts: &Facts, slots: &[Slot]) -> Result<Option<(Head, Memory)>> {
+pub(crate) fn read(
+    path: &Path,
+    facts: &Facts,
+    slots: &[Slot],
+) -> Result<Option<(Head, SampleMemory)>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -101,7 +105,8 @@ pub(crate) fn read(path: &Path, facts: &Facts, slots: &[Slot]) -> Result<Option<
     let head = read_head(&mut file).ok_or_else(|| bad("its head is damaged"))?;
     facts.check(&head.facts)?;
     let pieces = read_blocks(&mut file, head.n_samples, slots);
-    let memory = Memory::new(pieces.ok_or_else(|| bad("its samples are damaged or cut off"))?);
+    let memory =
+        SampleMemory::new(pieces.ok_or_else(|| bad("its samples are damaged or cut off"))?);
     Ok(Some((head, memory)))
 }
 

@@ -1,11 +1,11 @@
 //! Another order of samples, here or among all trainers; always the same for the same seed.
 
-use crate::error::{Error, Result, TradeError};
+use crate::error::{Error, ExchangeError, Result};
 use crate::random::{mix, shuffle};
 use crate::records::Records;
 use crate::slot::Slot;
 
-/// How trainers trade; the code that connects them implements it.
+/// How trainers exchange; the code that connects them implements it.
 pub trait Exchange {
     /// Which trainer this is.
     fn rank(&self) -> usize;
@@ -16,16 +16,16 @@ pub trait Exchange {
     /// Gives `parts[i]` to trainer `i` and returns what each trainer gave to this one, by rank.
     ///
     /// All trainers call it equally often and for the same purpose; it returns when all have.
-    fn trade(
+    fn all_to_all(
         &self,
         purpose: &str,
         parts: Vec<Vec<u8>>,
-    ) -> std::result::Result<Vec<Vec<u8>>, TradeError>;
+    ) -> std::result::Result<Vec<Vec<u8>>, ExchangeError>;
 }
 
 /// Exchanges, and checks that every trainer gave something.
-fn trade(exchange: &dyn Exchange, purpose: &str, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
-    let got = exchange.trade(purpose, parts).map_err(|source| Error::Exchange { source })?;
+fn all_to_all(exchange: &dyn Exchange, purpose: &str, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+    let got = exchange.all_to_all(purpose, parts).map_err(|source| Error::Exchange { source })?;
     if got.len() != exchange.n_trainers() {
         let text = format!("{} parts of {} trainers", got.len(), exchange.n_trainers());
         return Err(Error::Exchange { source: text.into() });
@@ -37,7 +37,7 @@ fn trade(exchange: &dyn Exchange, purpose: &str, parts: Vec<Vec<u8>>) -> Result<
 pub(crate) fn sum(exchange: &dyn Exchange, purpose: &str, number: u64) -> Result<u64> {
     let parts = vec![number.to_le_bytes().to_vec(); exchange.n_trainers()];
     let mut sum = 0;
-    for (from, part) in trade(exchange, purpose, parts)?.into_iter().enumerate() {
+    for (from, part) in all_to_all(exchange, purpose, parts)?.into_iter().enumerate() {
         let part = part.try_into().map_err(|_| Error::ForeignSamples { from })?;
         sum += u64::from_le_bytes(part);
     }
@@ -53,7 +53,7 @@ pub(crate) const PIECE_WORDS: usize = 4 << 20;
 
 /// How samples are sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scatter {
+pub(crate) struct ScatterOptions {
     /// Decides which trainer gets which sample. The seed of the first trainer is used.
     pub(crate) seed: u64,
     /// Samples of a round: no more than a round lies about twice.
@@ -74,11 +74,11 @@ struct Assigner {
 
 impl Assigner {
     /// Trainers tell each other how much they have.
-    fn new(exchange: &dyn Exchange, own: &Scatter) -> Result<Self> {
+    fn new(exchange: &dyn Exchange, own: &ScatterOptions) -> Result<Self> {
         let n_trainers = exchange.n_trainers();
         let part = [own.seed.to_le_bytes(), (own.n_own as u64).to_le_bytes()].concat();
         let (mut seed, mut n_before) = (0, 0);
-        let all = trade(exchange, "shuffle", vec![part; n_trainers])?;
+        let all = all_to_all(exchange, "shuffle", vec![part; n_trainers])?;
         for (from, part) in all.into_iter().enumerate() {
             let (&[theirs, n], []) = part.as_chunks::<8>() else {
                 return Err(Error::ForeignSamples { from });
@@ -116,7 +116,7 @@ impl Assigner {
 pub(crate) fn scatter(
     exchange: &dyn Exchange,
     slots: &[Slot],
-    own: Scatter,
+    own: ScatterOptions,
     mut next: impl FnMut(&mut dyn FnMut(&Records, usize)) -> bool,
 ) -> Result<Vec<Records>> {
     let n_trainers = exchange.n_trainers();
@@ -141,7 +141,7 @@ pub(crate) fn scatter(
         }
         parts.iter_mut().for_each(|part| part[0] = if more { MORE } else { 0 });
         let mut anybody = false;
-        for (from, part) in trade(exchange, "shuffle", parts)?.into_iter().enumerate() {
+        for (from, part) in all_to_all(exchange, "shuffle", parts)?.into_iter().enumerate() {
             let (&flag, bytes) = part.split_first().ok_or(Error::ForeignSamples { from })?;
             anybody |= flag == MORE;
             received.add(bytes, slots).ok_or(Error::ForeignSamples { from })?;

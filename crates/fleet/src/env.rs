@@ -55,16 +55,16 @@ pub fn process(name: &str) -> Option<String> {
 
 /// Variables by name, wherever they come from.
 #[derive(Clone, Copy)]
-pub(crate) struct Vars<'a>(pub(crate) &'a dyn Fn(&str) -> Option<String>);
+pub(crate) struct EnvVars<'a>(pub(crate) &'a dyn Fn(&str) -> Option<String>);
 
 /// A value and the name it was found under.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundVar {
     pub(crate) name: &'static str,
     pub(crate) value: String,
 }
 
-impl Found {
+impl FoundVar {
     /// The complaint that a value is not what it should be.
     pub(crate) fn bad(&self, expected: &'static str) -> Error {
         Error::BadVariable { name: self.name, value: self.value.clone(), expected }
@@ -92,17 +92,17 @@ impl Found {
     }
 }
 
-impl Vars<'_> {
+impl EnvVars<'_> {
     /// The first of these names that is set.
-    pub(crate) fn first(self, names: &'static [&'static str]) -> Option<Found> {
+    pub(crate) fn first(self, names: &'static [&'static str]) -> Option<FoundVar> {
         names.iter().find_map(|name| {
             let value = (self.0)(name)?.trim().to_string();
-            (!value.is_empty()).then_some(Found { name, value })
+            (!value.is_empty()).then_some(FoundVar { name, value })
         })
     }
 
     /// The first of these variables that is set; it is an error if none is.
-    pub(crate) fn need(self, names: &'static [&'static str]) -> Result<Found> {
+    pub(crate) fn need(self, names: &'static [&'static str]) -> Result<FoundVar> {
         self.first(names).ok_or(Error::MissingVariable { name: names[0], aliases: &names[1..] })
     }
 
@@ -123,7 +123,7 @@ impl Vars<'_> {
             false => format!("{host}:{port}"),
         };
         let list: Vec<String> = hosts.into_iter().zip(ports).map(with_port).collect();
-        Found { name: found.name, value: list.join(",") }.endpoints()
+        FoundVar { name: found.name, value: list.join(",") }.endpoints()
     }
 
     /// The port or ports that go with an address of this name, if any are set.
@@ -175,7 +175,7 @@ pub(crate) mod tests {
 
     #[track_caller]
     fn check(list: &[(&str, &str)], expected: &str) {
-        let servers = Vars(&vars(list)).servers().unwrap();
+        let servers = EnvVars(&vars(list)).servers().unwrap();
         let servers: Vec<_> = servers.iter().map(Endpoint::to_string).collect();
         assert_eq!(servers.join(","), expected);
     }
@@ -204,24 +204,24 @@ pub(crate) mod tests {
     #[test]
     fn refuses_lists_that_are_none() {
         for list in ["a", "a:x", ",", "a:1,a:1"] {
-            let error = Vars(&vars(&[("PADDLE_PSERVERS_IP_PORT_LIST", list)])).servers();
+            let error = EnvVars(&vars(&[("PADDLE_PSERVERS_IP_PORT_LIST", list)])).servers();
             assert!(matches!(error, Err(Error::BadVariable { .. })), "{list}");
         }
         let uneven = [("PADDLE_PSERVERS", "a,b,c"), ("PADDLE_PORT", "1,2")];
-        let error = Vars(&vars(&uneven)).servers();
+        let error = EnvVars(&vars(&uneven)).servers();
         assert!(matches!(error, Err(Error::BadVariable { name: "PADDLE_PSERVERS", .. })));
     }
 
     #[test]
     fn a_missing_variable_is_named_with_its_aliases() {
-        let error = Vars(&vars(&[])).servers().unwrap_err();
+        let error = EnvVars(&vars(&[])).servers().unwrap_err();
         let Error::MissingVariable { name, aliases } = error else { panic!("{error}") };
         assert_eq!((name, aliases), (SERVERS[0], &SERVERS[1..]));
     }
 
     #[test]
     fn trainers_are_counted() {
-        let n = |name, value| Vars(&vars(&[(name, value)])).n_trainers();
+        let n = |name, value| EnvVars(&vars(&[(name, value)])).n_trainers();
         assert_eq!(n("PADDLE_TRAINERS_NUM", "4").unwrap(), 4);
         assert_eq!(n("PADDLE_TRAINERS", "2").unwrap(), 2);
         assert_eq!(n("PADDLE_TRAINERS", "10.0.0.1,10.0.0.2,10.0.0.3").unwrap(), 3);

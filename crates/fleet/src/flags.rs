@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 
 /// The value of a flag.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum FlagValue {
     /// Yes or no.
     Bool(bool),
     /// A number of things, or of milliseconds or seconds.
@@ -30,73 +30,75 @@ pub enum Value {
     Text(String),
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for FlagValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Bool(value) => write!(f, "{}", u8::from(*value)),
-            Value::Count(value) => write!(f, "{value}"),
-            Value::Float(value) => write!(f, "{value}"),
-            Value::Text(value) => write!(f, "{value}"),
+            FlagValue::Bool(value) => write!(f, "{}", u8::from(*value)),
+            FlagValue::Count(value) => write!(f, "{value}"),
+            FlagValue::Float(value) => write!(f, "{value}"),
+            FlagValue::Text(value) => write!(f, "{value}"),
         }
     }
 }
 
-impl Value {
+impl FlagValue {
     /// Text as a value of the same kind.
     fn parse(&self, name: &'static str, text: &str) -> Result<Self> {
         let bad = |expected| Error::BadFlag { name, value: text.to_string(), expected };
         let trimmed = text.trim();
         match self {
-            Value::Bool(_) => match trimmed.to_lowercase().as_str() {
-                "1" | "true" | "yes" | "on" | "t" | "y" => Ok(Value::Bool(true)),
-                "0" | "false" | "no" | "off" | "f" | "n" | "" => Ok(Value::Bool(false)),
+            FlagValue::Bool(_) => match trimmed.to_lowercase().as_str() {
+                "1" | "true" | "yes" | "on" | "t" | "y" => Ok(FlagValue::Bool(true)),
+                "0" | "false" | "no" | "off" | "f" | "n" | "" => Ok(FlagValue::Bool(false)),
                 _ => Err(bad("neither true nor false")),
             },
-            Value::Count(_) => match trimmed.parse() {
-                Ok(value) => Ok(Value::Count(value)),
+            FlagValue::Count(_) => match trimmed.parse() {
+                Ok(value) => Ok(FlagValue::Count(value)),
                 Err(_) if trimmed.parse::<f64>().is_ok() => {
                     Err(bad("not a whole number from 0 on"))
                 }
                 Err(_) => Err(bad("not a number")),
             },
-            Value::Float(_) => trimmed.parse().map(Value::Float).map_err(|_| bad("not a number")),
-            Value::Text(_) => Ok(Value::Text(trimmed.to_string())),
+            FlagValue::Float(_) => {
+                trimmed.parse().map(FlagValue::Float).map_err(|_| bad("not a number"))
+            }
+            FlagValue::Text(_) => Ok(FlagValue::Text(trimmed.to_string())),
         }
     }
 }
 
 /// Every flag with what it is when nobody sets it, sorted.
-const DEFAULTS: &[(&str, Value)] = &[
-    ("check_nan_inf", Value::Bool(false)),
-    ("communicator_fake_rpc", Value::Bool(false)),
-    ("communicator_independent_recv_thread", Value::Bool(true)),
-    ("communicator_is_sgd_optimizer", Value::Bool(true)),
-    ("communicator_max_merge_var_num", Value::Count(20)),
-    ("communicator_min_send_grad_num_before_recv", Value::Count(20)),
-    ("communicator_send_queue_size", Value::Count(20)),
-    ("communicator_send_wait_times", Value::Count(5)),
-    ("communicator_thread_pool_size", Value::Count(5)),
-    ("cpu_deterministic", Value::Bool(false)),
-    ("dist_threadpool_size", Value::Count(0)),
-    ("eager_delete_tensor_gb", Value::Float(0.0)),
-    ("inner_op_parallelism", Value::Count(0)),
-    ("max_restarts", Value::Count(5)),
-    ("recovery_deadline_secs", Value::Count(300)),
-    ("resume", Value::Text(String::new())),
-    ("rpc_deadline", Value::Count(180_000)),
-    ("rpc_disable_reuse_port", Value::Bool(false)),
-    ("rpc_get_thread_num", Value::Count(12)),
-    ("rpc_prefetch_thread_num", Value::Count(12)),
-    ("rpc_retry_bind_port", Value::Count(3)),
-    ("rpc_retry_times", Value::Count(3)),
-    ("rpc_send_thread_num", Value::Count(12)),
-    ("snapshot_dir", Value::Text(String::new())),
-    ("snapshot_secs", Value::Float(1.0)),
-    ("standby", Value::Bool(false)),
-    ("tolerate_lost_trainers", Value::Bool(false)),
+const DEFAULTS: &[(&str, FlagValue)] = &[
+    ("check_nan_inf", FlagValue::Bool(false)),
+    ("communicator_fake_rpc", FlagValue::Bool(false)),
+    ("communicator_independent_recv_thread", FlagValue::Bool(true)),
+    ("communicator_is_sgd_optimizer", FlagValue::Bool(true)),
+    ("communicator_max_merge_var_num", FlagValue::Count(20)),
+    ("communicator_min_send_grad_num_before_recv", FlagValue::Count(20)),
+    ("communicator_send_queue_size", FlagValue::Count(20)),
+    ("communicator_send_wait_times", FlagValue::Count(5)),
+    ("communicator_thread_pool_size", FlagValue::Count(5)),
+    ("cpu_deterministic", FlagValue::Bool(false)),
+    ("dist_threadpool_size", FlagValue::Count(0)),
+    ("eager_delete_tensor_gb", FlagValue::Float(0.0)),
+    ("inner_op_parallelism", FlagValue::Count(0)),
+    ("max_restarts", FlagValue::Count(5)),
+    ("recovery_deadline_secs", FlagValue::Count(300)),
+    ("resume", FlagValue::Text(String::new())),
+    ("rpc_deadline", FlagValue::Count(180_000)),
+    ("rpc_disable_reuse_port", FlagValue::Bool(false)),
+    ("rpc_get_thread_num", FlagValue::Count(12)),
+    ("rpc_prefetch_thread_num", FlagValue::Count(12)),
+    ("rpc_retry_bind_port", FlagValue::Count(3)),
+    ("rpc_retry_times", FlagValue::Count(3)),
+    ("rpc_send_thread_num", FlagValue::Count(12)),
+    ("snapshot_dir", FlagValue::Text(String::new())),
+    ("snapshot_secs", FlagValue::Float(1.0)),
+    ("standby", FlagValue::Bool(false)),
+    ("tolerate_lost_trainers", FlagValue::Bool(false)),
     // Fluid waits for ever; this is after how long it calls a silent trainer dead.
-    ("wait_server_ready_timeout", Value::Count(900)),
-    ("worker_update_interval_secs", Value::Count(900)),
+    ("wait_server_ready_timeout", FlagValue::Count(900)),
+    ("worker_update_interval_secs", FlagValue::Count(900)),
 ];
 
 /// Trainers report at intervals. A shorter lease would end some that are alive.
@@ -109,7 +111,7 @@ const SPELLINGS: &[(&str, &str)] =
 /// All flags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flags {
-    values: Vec<Value>,
+    values: Vec<FlagValue>,
     /// The flags that were set.
     given: BTreeSet<&'static str>,
 }
@@ -153,7 +155,7 @@ impl Flags {
     }
 
     /// The value of a flag.
-    pub fn get(&self, name: &str) -> Result<Value> {
+    pub fn get(&self, name: &str) -> Result<FlagValue> {
         Ok(self.values[Self::place(name, "get")?].clone())
     }
 
@@ -167,14 +169,14 @@ impl Flags {
     }
 
     /// The value of a flag, if it was set.
-    pub fn given(&self, name: &str) -> Option<Value> {
+    pub fn given(&self, name: &str) -> Option<FlagValue> {
         let at = Self::place(name, "get").ok()?;
         self.given.contains(DEFAULTS[at].0).then(|| self.values[at].clone())
     }
 
     fn count(&self, name: &str) -> u64 {
         match self.get(name) {
-            Ok(Value::Count(value)) => value,
+            Ok(FlagValue::Count(value)) => value,
             other => panic!("`{name}` is a count of this table, not {other:?}"),
         }
     }
@@ -234,7 +236,7 @@ impl Flags {
     /// How often snapshots are written (`snapshot_secs`).
     pub fn snapshot_every(&self) -> Result<Duration> {
         let value = self.get("snapshot_secs")?;
-        let seconds = if let Value::Float(seconds) = value { seconds } else { 0.0 };
+        let seconds = if let FlagValue::Float(seconds) = value { seconds } else { 0.0 };
         let every = Duration::try_from_secs_f64(seconds).ok().filter(|every| !every.is_zero());
         let expected = "not a number of seconds above 0";
         let (name, value) = ("snapshot_secs", value.to_string());
@@ -248,13 +250,13 @@ impl Flags {
 
     fn path(&self, name: &str) -> Option<PathBuf> {
         match self.get(name) {
-            Ok(Value::Text(text)) if !text.is_empty() => Some(text.into()),
+            Ok(FlagValue::Text(text)) if !text.is_empty() => Some(text.into()),
             _ => None,
         }
     }
 
     fn is_on(&self, name: &str) -> bool {
-        matches!(self.get(name), Ok(Value::Bool(true)))
+        matches!(self.get(name), Ok(FlagValue::Bool(true)))
     }
 
     /// How long a trainer waits for what.
@@ -362,7 +364,7 @@ mod tests {
         assert_eq!(flags_for_ever.wait_server_ready_timeout(), None);
         assert!(flags.check_nan_inf());
         let name = "FLAGS_communicator_min_send_grad_num_before_recv";
-        assert_eq!(flags.given(name), Some(Value::Count(3)));
+        assert_eq!(flags.given(name), Some(FlagValue::Count(3)));
     }
 
     #[test]

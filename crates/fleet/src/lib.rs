@@ -21,7 +21,7 @@ mod together;
 
 pub use error::{Error, Result, ScaleError, SnapshotError, Usage};
 pub use flags::Flags;
-pub use lifecycle::Fleet;
+pub use lifecycle::{Fleet, ServerPrograms};
 pub use recovery::Recovery;
 pub use role::{Role, RoleKind};
 pub use signals::wants_end;

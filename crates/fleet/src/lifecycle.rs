@@ -32,7 +32,7 @@ pub struct Fleet {
     executor: Executor,
     /// How a server behaves.
     serving: Serving,
-    split: Option<Split>,
+    split: Option<SplitJob>,
     is_started: bool,
     log: Log,
 }
@@ -45,13 +45,21 @@ impl std::fmt::Debug for Fleet {
 
 /// What there is once a loss has been minimized.
 #[derive(Debug)]
-pub(crate) struct Split {
+pub(crate) struct SplitJob {
     strategy: Strategy,
     /// The main program before it was split.
     origin: Program,
     pub(crate) job: Arc<Distributed>,
-    /// A server's main and startup program.
-    server: Option<(Program, Program)>,
+    server: Option<ServerPrograms>,
+}
+
+/// The programs of a server.
+#[derive(Debug)]
+pub struct ServerPrograms {
+    /// The one that serves.
+    pub main: Program,
+    /// The one that gives its variables their first values.
+    pub startup: Program,
 }
 
 /// What is minimized, and how.
@@ -151,7 +159,7 @@ impl Fleet {
         self.serving.go_on = strategy.server.tolerate_lost_trainers;
         let warnings = split.warnings().to_vec();
         let job = Arc::new(split.job().clone());
-        self.split = Some(Split { strategy, origin, job, server });
+        self.split = Some(SplitJob { strategy, origin, job, server });
         Ok(warnings)
     }
 
@@ -176,14 +184,13 @@ impl Fleet {
         }
     }
 
-    pub(crate) fn split(&self, what: &'static str) -> Result<&Split> {
+    pub(crate) fn split(&self, what: &'static str) -> Result<&SplitJob> {
         self.split.as_ref().ok_or(Error::NotMinimized(what))
     }
 
-    /// A server's main and startup program.
-    pub fn server_programs(&self) -> Option<(&Program, &Program)> {
-        let (main, startup) = self.split.as_ref()?.server.as_ref()?;
-        Some((main, startup))
+    /// The programs of this server.
+    pub fn server_programs(&self) -> Option<&ServerPrograms> {
+        self.split.as_ref()?.server.as_ref()
     }
 
     /// The main program as it was before it was split.
@@ -222,7 +229,7 @@ impl Fleet {
         let model_dir = model_dir.filter(|dir| !dir.as_os_str().is_empty());
         let split = self.split.as_ref().ok_or(Error::NotMinimized("startup_program"))?;
         self.need(RoleKind::Server, "init_server")?;
-        let (main, startup) =
+        let ServerPrograms { main, startup } =
             split.server.as_ref().ok_or(Error::NotMinimized("startup_program"))?;
         let missing = model_dir.filter(|dir| !dir.is_dir());
         if let Some(missing) = missing {
@@ -239,9 +246,9 @@ impl Fleet {
     pub fn run_server(&self, scope: &Scope) -> Result<Served> {
         let split = self.split.as_ref().ok_or(Error::NotMinimized("main_program"))?;
         self.need(RoleKind::Server, "run_server")?;
-        let (main, _) = split.server.as_ref().ok_or(Error::NotMinimized("main_program"))?;
+        let programs = split.server.as_ref().ok_or(Error::NotMinimized("main_program"))?;
         let serving = Serving { keeping: self.flags.keeping()?, ..self.serving.clone() };
-        serve(main, scope, &serving)
+        serve(&programs.main, scope, &serving)
     }
 
     /// Gets a trainer ready to send: prints its settings and starts the sender of modes that send
@@ -345,7 +352,7 @@ fn server_programs(
     split: &Transpiled,
     endpoint: &str,
     strategy: &Strategy,
-) -> Result<(Program, Program)> {
+) -> Result<ServerPrograms> {
     let main = split.server_main(endpoint, strategy.server.threads())?;
-    Ok((main, split.server_startup(endpoint, None)?))
+    Ok(ServerPrograms { main, startup: split.server_startup(endpoint, None)? })
 }

@@ -36,7 +36,7 @@ pub const SERVERS_KILLED: &str = "all parameter server are killed";
 /// A second `init_worker` changes nothing.
 pub const COMMUNICATOR_INITIALIZED: &str = "communicator has been initialized, skip";
 
-/// What a role maker without means to meet says when it is asked to.
+/// What a role maker without connections to other trainers says when it is asked to.
 pub const NO_BARRIER: &str = "warning: RoleMakerBase does not have barrier worker.";
 
 /// A proxy would intercept the messages between trainers and servers.

@@ -31,7 +31,7 @@ impl Fleet {
         Ok(Clicks::new(&auc, &sums))
     }
 
-    /// Everything in one meeting.
+    /// Everything in one all-gather.
     fn merged<const N: usize>(
         &self,
         scope: &Scope,

@@ -41,11 +41,11 @@ pub fn wait_server_ready(
 }
 
 /// Whether the user has had enough.
-type Stops<'a> = &'a mut dyn FnMut() -> bool;
+type StopCheck<'a> = &'a mut dyn FnMut() -> bool;
 
 /// Whether a server accepts a connection in time. One that says neither yes nor no must not keep
 /// a user who wants to go: it is asked on a thread of its own.
-fn reach(endpoint: &Endpoint, limit: Duration, stops: Stops<'_>) -> Reach {
+fn reach(endpoint: &Endpoint, limit: Duration, stops: StopCheck<'_>) -> Reach {
     if limit <= GLANCE {
         return tcp::reach(endpoint, limit);
     }
@@ -66,7 +66,7 @@ fn reach(endpoint: &Endpoint, limit: Duration, stops: Stops<'_>) -> Reach {
 
 /// What a wait needs of the world; tests bring their own.
 struct World<'a> {
-    reach: &'a mut dyn FnMut(&Endpoint, Duration, Stops<'_>) -> Reach,
+    reach: &'a mut dyn FnMut(&Endpoint, Duration, StopCheck<'_>) -> Reach,
     sleep: &'a mut dyn FnMut(Duration),
     elapsed: &'a mut dyn FnMut() -> Duration,
 }
@@ -154,7 +154,7 @@ mod tests {
         let endpoints: Vec<Endpoint> = vec!["a:1".parse().unwrap(), "b:2".parse().unwrap()];
         let now = std::cell::Cell::new(Duration::ZERO);
         let mut said = Vec::new();
-        let mut reach = |endpoint: &Endpoint, limit, _: Stops<'_>| {
+        let mut reach = |endpoint: &Endpoint, limit, _: StopCheck<'_>| {
             let at = Duration::from_secs(ready_at[usize::from(endpoint.host == "b")]);
             let is_ready = now.get() >= at;
             now.set(now.get() + if is_ready { Duration::ZERO } else { limit });

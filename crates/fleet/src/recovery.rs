@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::env::{self, Vars};
+use crate::env::{self, EnvVars};
 use crate::error::Result;
 use crate::flags::Flags;
 
@@ -26,7 +26,7 @@ impl Recovery {
     /// Reads it from the environment.
     pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let flags = Flags::from_environment(var)?;
-        let restarts = Vars(var).first(env::RESTARTS);
+        let restarts = EnvVars(var).first(env::RESTARTS);
         Ok(Self {
             snapshot_dir: flags.snapshot_dir(),
             snapshot_every: flags.snapshot_every()?,

@@ -5,7 +5,7 @@
 
 use ps::Endpoint;
 
-use crate::env::{self, Found, Vars};
+use crate::env::{self, EnvVars, FoundVar};
 use crate::error::{Error, Result};
 
 /// Trainer or server.
@@ -91,7 +91,7 @@ pub(crate) fn repr(endpoints: &[Endpoint]) -> String {
 /// From the variables of a PaddleCloud job, a launcher, Kubernetes, or a shell: Fluid's
 /// `PaddleCloudRoleMaker`.
 pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
-    let vars = Vars(var);
+    let vars = EnvVars(var);
     let servers = vars.servers()?;
     let n_trainers = vars.n_trainers()?;
     let cloud = |error| match error {
@@ -108,13 +108,13 @@ pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
 
 /// The role of this process, where a script may also run alone: `None` if no variable says it.
 pub fn in_a_job(var: &dyn Fn(&str) -> Option<String>) -> Result<Option<Role>> {
-    match Vars(var).first(env::ROLE) {
+    match EnvVars(var).first(env::ROLE) {
         Some(_) => from_environment(var).map(Some),
         None => Ok(None),
     }
 }
 
-fn kind_from(vars: Vars<'_>) -> Result<RoleKind> {
+fn kind_from(vars: EnvVars<'_>) -> Result<RoleKind> {
     let found = vars.need(env::ROLE)?;
     match found.value.as_str() {
         "TRAINER" => Ok(RoleKind::Trainer),
@@ -123,7 +123,7 @@ fn kind_from(vars: Vars<'_>) -> Result<RoleKind> {
     }
 }
 
-fn below(found: &Found, n: u32) -> Result<u32> {
+fn below(found: &FoundVar, n: u32) -> Result<u32> {
     let id = found.number()?;
     if id >= n {
         return Err(Error::IdTooLarge { name: found.name, id, n });
@@ -131,19 +131,19 @@ fn below(found: &Found, n: u32) -> Result<u32> {
     Ok(id)
 }
 
-fn trainer_id(vars: Vars<'_>, n_trainers: u32) -> Result<u32> {
+fn trainer_id(vars: EnvVars<'_>, n_trainers: u32) -> Result<u32> {
     below(&vars.need(env::TRAINER_ID)?, n_trainers)
 }
 
 /// The id of a trainer whose script does not give it: from the variables, or else 0.
 pub fn unsaid_trainer_id(var: &dyn Fn(&str) -> Option<String>, n_trainers: u32) -> Result<u32> {
-    let Some(found) = Vars(var).first(env::TRAINER_ID) else { return Ok(0) };
+    let Some(found) = EnvVars(var).first(env::TRAINER_ID) else { return Ok(0) };
     // Servers have a number too, in some scripts any; it does not matter to them.
     Ok(Some(found.number()?).filter(|&id| id < n_trainers).unwrap_or(0))
 }
 
 /// By address and port; by number where no address is set.
-fn server_id(vars: Vars<'_>, servers: &[Endpoint]) -> Result<u32> {
+fn server_id(vars: EnvVars<'_>, servers: &[Endpoint]) -> Result<u32> {
     let Some(ip) = vars.first(env::OWN_IP) else {
         let found = vars.first(env::SERVER_ID);
         let missing = || vars.need(env::OWN_IP).expect_err("it is not set");
@@ -170,7 +170,7 @@ fn server_id(vars: Vars<'_>, servers: &[Endpoint]) -> Result<u32> {
 /// From the variables of trainers that work without servers: Fluid's
 /// `PaddleCloudRoleMaker(is_collective=True)`.
 pub fn collective_from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
-    let vars = Vars(var);
+    let vars = EnvVars(var);
     let found = vars.first(env::TRAINERS).ok_or(Error::NoTrainerEndpoints)?;
     let trainers = found.endpoints()?;
     let n_trainers = trainers.len() as u32;
@@ -188,7 +188,7 @@ pub fn collective_from_environment(var: &dyn Fn(&str) -> Option<String>) -> Resu
 /// From the variables of a job whose trainers have end points too: Fluid's `GeneralRoleMaker`.
 /// Servers are known by `PADDLE_PSERVER_ID`, or as elsewhere by address and port.
 pub fn general_from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
-    let vars = Vars(var);
+    let vars = EnvVars(var);
     let trainers = vars.first(env::TRAINERS).ok_or(Error::NoTrainerEndpoints)?.endpoints()?;
     let (servers, n_trainers) = (vars.servers()?, trainers.len() as u32);
     let kind = kind_from(vars)?;
@@ -256,7 +256,7 @@ fn unique(texts: &[String], list: &'static str) -> Result<Vec<Endpoint>> {
 /// on several, `PADDLE_PSERVERS_IP_PORT_LIST` (or `PADDLE_PSERVERS`, addresses alone) lists the
 /// machines in the order of ranks: `mpirun -x PADDLE_PSERVERS=…`.
 pub fn mpi_symmetric(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
-    let vars = Vars(var);
+    let vars = EnvVars(var);
     let found = vars.need(env::MPI_SIZE)?;
     let size = found.number()?;
     if size == 0 || size % 2 != 0 {
@@ -275,7 +275,7 @@ pub fn mpi_symmetric(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
 
 /// The servers of an MPI job. Without a list of them, and all on one machine, each rank computes
 /// the same ports from the number of servers.
-fn mpi_servers(vars: Vars<'_>, size: u32) -> Result<Vec<Endpoint>> {
+fn mpi_servers(vars: EnvVars<'_>, size: u32) -> Result<Vec<Endpoint>> {
     let local = vars.first(env::MPI_LOCAL_SIZE);
     let is_alone = local.map(|found| found.number()).transpose()? == Some(size);
     if vars.first(env::SERVERS).is_none() && is_alone {

@@ -5,9 +5,9 @@ use tensor::DidYouMean;
 use train::remote::CommunicatorConfig;
 use train::transpile::{Config, Threads};
 
-use crate::env::Vars;
+use crate::env::EnvVars;
 use crate::error::{Error, Result};
-use crate::flags::{Flags, Value};
+use crate::flags::{FlagValue, Flags};
 
 /// The settings of a trainer's sender, in Fluid's order (`TrainerRuntimeConfig`).
 const TRAINER: [&str; 9] = [
@@ -47,8 +47,8 @@ impl TrainerConfig {
         let mut values = defaults;
         for (value, name) in values.iter_mut().zip(TRAINER) {
             match flags.given(name) {
-                Some(Value::Count(given)) => *value = given,
-                Some(Value::Bool(given)) => *value = given.into(),
+                Some(FlagValue::Count(given)) => *value = given,
+                Some(FlagValue::Bool(given)) => *value = given.into(),
                 _ => {}
             }
         }
@@ -60,7 +60,7 @@ impl TrainerConfig {
         mode: Option<Mode>,
         var: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self> {
-        Ok(Self::new(mode, &Flags::from_environment(var)?, Vars(var).n_threads()?))
+        Ok(Self::new(mode, &Flags::from_environment(var)?, EnvVars(var).n_threads()?))
     }
 
     /// The mode whose settings these are.
@@ -124,7 +124,7 @@ impl TrainerConfig {
     /// The settings that matter in this mode. If threads step together, queues are as long as there
     /// are threads, and a line for the user says what was changed.
     pub fn communicator_flags(&mut self) -> (Vec<(&'static str, String)>, Vec<String>) {
-        let keeps_step = self.mode.is_some_and(Mode::threads_meet);
+        let keeps_step = self.mode.is_some_and(Mode::threads_synchronize);
         let mut lines = Vec::new();
         for at in AS_THREADS.into_iter().filter(|_| keeps_step) {
             let (name, value, threads) = (TRAINER[at], self.values[at], self.n_threads);
@@ -204,7 +204,7 @@ impl ServerConfig {
     /// What flags say.
     pub fn new(flags: &Flags) -> Self {
         let count = |name: &str| match flags.get(name) {
-            Ok(Value::Count(value)) => value,
+            Ok(FlagValue::Count(value)) => value,
             other => panic!("`{name}` is a count, not {other:?}"),
         };
         Self {

@@ -1,4 +1,4 @@
-//! What all trainers do together: wait, add up, trade.
+//! What all trainers do together: wait, add up, exchange.
 
 use train::remote::Peers;
 
@@ -10,7 +10,7 @@ impl Fleet {
     /// Waits for all trainers. In every mode, everything that any of them sent before is applied
     /// then. So a save after a barrier contains all of it.
     pub fn barrier_worker(&self) -> Result<()> {
-        self.meet("barrier", &mut || {
+        self.all_gather("barrier", &mut || {
             self.cluster().settle()?;
             Ok(Vec::new())
         })?;
@@ -18,14 +18,14 @@ impl Fleet {
     }
 
     /// Bytes of all trainers, in their order.
-    fn meet(
+    fn all_gather(
         &self,
         place: &str,
         bring: &mut dyn FnMut() -> train::Result<Vec<u8>>,
     ) -> Result<Vec<Vec<u8>>> {
-        self.need(RoleKind::Trainer, "meet the others")?;
+        self.need(RoleKind::Trainer, "wait for the others")?;
         self.cluster().join(&self.split("main_program")?.job);
-        Ok(self.cluster().meet_with(place, bring)?)
+        Ok(self.cluster().all_gather_with(place, bring)?)
     }
 
     /// Combines numbers of all trainers element by element, in the order of ranks: all trainers get
@@ -48,13 +48,13 @@ impl Fleet {
             _ => return Err(Error::UnknownReduction(how.to_string())),
         };
         if self.role().n_trainers == 1 && !self.cluster().recovers() {
-            self.need(RoleKind::Trainer, "meet the others")?;
+            self.need(RoleKind::Trainer, "wait for the others")?;
             return Ok(bring()?);
         }
-        let met = self.meet("all_reduce", &mut || {
+        let gathered = self.all_gather("all_reduce", &mut || {
             Ok(bring()?.iter().flat_map(|number| number.to_le_bytes()).collect())
         })?;
-        let all: Vec<Vec<f64>> = met.into_iter().map(read_numbers).collect();
+        let all: Vec<Vec<f64>> = gathered.into_iter().map(read_numbers).collect();
         let expected = all.get(self.role().id as usize).map_or(0, Vec::len);
         if let Some(trainer) = all.iter().position(|one| one.len() != expected) {
             let actual = all[trainer].len();
@@ -70,7 +70,7 @@ impl Fleet {
 
     /// The other trainers, with which a dataset exchanges samples; `None` if there are none.
     pub fn peers(&self) -> Result<Option<Peers>> {
-        self.need(RoleKind::Trainer, "trade with the others")?;
+        self.need(RoleKind::Trainer, "exchange with the others")?;
         if self.role().n_trainers == 1 {
             return Ok(None);
         }

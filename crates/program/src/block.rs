@@ -76,32 +76,32 @@ pub struct OpUnknown {
 }
 
 /// Variables for a port: one or several names.
-pub trait Names {
+pub trait VarNames {
     /// The names.
     fn names(self) -> Vec<String>;
 }
 
-impl Names for &str {
+impl VarNames for &str {
     fn names(self) -> Vec<String> {
         vec![self.to_string()]
     }
 }
-impl Names for &String {
+impl VarNames for &String {
     fn names(self) -> Vec<String> {
         vec![self.clone()]
     }
 }
-impl Names for String {
+impl VarNames for String {
     fn names(self) -> Vec<String> {
         vec![self]
     }
 }
-impl Names for Vec<String> {
+impl VarNames for Vec<String> {
     fn names(self) -> Vec<String> {
         self
     }
 }
-impl Names for &[String] {
+impl VarNames for &[String] {
     fn names(self) -> Vec<String> {
         self.to_vec()
     }
@@ -114,13 +114,13 @@ impl OpDesc {
     }
 
     /// Adds an input port.
-    pub fn input(mut self, port: &str, vars: impl Names) -> Self {
+    pub fn input(mut self, port: &str, vars: impl VarNames) -> Self {
         self.inputs.push((port.to_string(), vars.names()));
         self
     }
 
     /// Adds an output port.
-    pub fn output(mut self, port: &str, vars: impl Names) -> Self {
+    pub fn output(mut self, port: &str, vars: impl VarNames) -> Self {
         self.outputs.push((port.to_string(), vars.names()));
         self
     }

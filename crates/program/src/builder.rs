@@ -4,7 +4,7 @@ use std::mem;
 
 use tensor::DType;
 
-use crate::block::{Names, OpDesc};
+use crate::block::{OpDesc, VarNames};
 use crate::error::{Error, Result};
 use crate::init;
 use crate::names::UniqueNames;
@@ -23,13 +23,13 @@ impl Var {
     }
 }
 
-impl Names for &Var {
+impl VarNames for &Var {
     fn names(self) -> Vec<String> {
         vec![self.name().to_string()]
     }
 }
 
-impl Names for &[Var] {
+impl VarNames for &[Var] {
     fn names(self) -> Vec<String> {
         self.iter().map(|var| var.name().to_string()).collect()
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tensor::{Tensor, Value};
 
 use crate::distributed::ServerId;
-use crate::distributed::route::{LookUp, Recv, Save, Send};
+use crate::distributed::route::{LookUpRoute, Recv, SaveRoute, Send};
 use crate::error::Result;
 
 /// The servers, as a trainer's ops see them. Each call gets what the op is to do, which was read from
@@ -37,11 +37,11 @@ pub trait Remote {
     /// as zeros.
     fn prefetch(
         &mut self,
-        look_up: &Arc<LookUp>,
+        look_up: &Arc<LookUpRoute>,
         ids: &[&Tensor],
         out: &mut [Tensor],
     ) -> Result<()>;
 
     /// `checkpoint_notify`: asks the servers to write their shards of a table.
-    fn checkpoint_notify(&mut self, save: &Save) -> Result<()>;
+    fn checkpoint_notify(&mut self, save: &SaveRoute) -> Result<()>;
 }

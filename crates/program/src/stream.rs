@@ -7,7 +7,7 @@ use tensor::{DType, Lod, Rows, Shape, Tensor, Value};
 
 pub use crate::error::Problem;
 use crate::error::{Error, Result};
-use crate::serial::wire::{Reader as Wire, Writer};
+use crate::serial::wire::{WireReader as Wire, WireWriter};
 
 /// Appends a tensor with its ragged offsets.
 pub fn write_tensor(out: &mut Vec<u8>, tensor: &Tensor) {
@@ -54,7 +54,7 @@ pub fn rows_head(n_rows: usize) -> Vec<u8> {
 
 /// What stands before the numbers of a tensor.
 pub fn payload_head(dtype: DType, dims: &[usize]) -> Vec<u8> {
-    let mut desc = Writer::default();
+    let mut desc = WireWriter::default();
     desc.int(1, i64::from(dtype.code()));
     for &dim in dims {
         desc.int(2, dim as i64);
@@ -76,7 +76,7 @@ pub fn to_bytes(value: &Value) -> Option<Vec<u8>> {
 
 /// The tensor of a file of one variable.
 pub fn tensor_from_bytes(bytes: &[u8]) -> Result<Tensor> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = StreamReader::new(bytes);
     let tensor = reader.tensor()?;
     reader.finish()?;
     Ok(tensor)
@@ -84,7 +84,7 @@ pub fn tensor_from_bytes(bytes: &[u8]) -> Result<Tensor> {
 
 /// The rows of a file of one variable.
 pub fn rows_from_bytes(bytes: &[u8]) -> Result<Rows> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = StreamReader::new(bytes);
     let rows = reader.rows()?;
     reader.finish()?;
     Ok(rows)
@@ -101,7 +101,7 @@ pub fn value_from_bytes(bytes: &[u8]) -> Result<Value> {
 
 /// The tensors of a combined file, which holds exactly `n`.
 pub fn combined_from_bytes(bytes: &[u8], n: usize) -> Result<Vec<Tensor>> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = StreamReader::new(bytes);
     let mut tensors = Vec::new();
     while tensors.len() < n {
         if reader.left() == 0 {
@@ -134,12 +134,12 @@ impl TensorHead {
 }
 
 /// Reads one stream after another.
-pub struct Reader<'a> {
+pub struct StreamReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> StreamReader<'a> {
     /// From the first byte on.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }

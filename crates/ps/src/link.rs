@@ -20,7 +20,7 @@ const RIVAL_MS: u64 = 500;
 
 /// How a link behaves.
 #[derive(Clone, Copy, Debug)]
-pub struct Config {
+pub struct LinkConfig {
     /// A message that is not answered for this long is sent again.
     pub resend_ms: u64,
     /// After this long without a message, a sign of life is sent.
@@ -29,7 +29,7 @@ pub struct Config {
     pub window: usize,
 }
 
-impl Default for Config {
+impl Default for LinkConfig {
     fn default() -> Self {
         Self { resend_ms: 5_000, ping_ms: 1_000, window: 1024 }
     }
@@ -50,7 +50,7 @@ pub enum Broken {
 #[derive(Debug)]
 pub struct Link {
     hello: Hello,
-    config: Config,
+    config: LinkConfig,
     is_up: bool,
     next_seq: u64,
     unacked: VecDeque<(u64, Arc<Request>)>,
@@ -80,7 +80,7 @@ const DONE_MAX: usize = 64;
 
 impl Link {
     /// A conversation that has not begun.
-    pub fn new(hello: Hello, config: Config) -> Self {
+    pub fn new(hello: Hello, config: LinkConfig) -> Self {
         Self {
             hello,
             config,
@@ -362,7 +362,7 @@ mod tests {
     use crate::message::{Ack, Barrier, Pull, Push, Values, Welcome};
 
     fn link() -> Link {
-        Link::new(Hello::new("", 0, 5, Vec::new()), Config::default())
+        Link::new(Hello::new("", 0, 5, Vec::new()), LinkConfig::default())
     }
 
     fn up() -> Link {
@@ -481,7 +481,7 @@ mod tests {
         next.connected(Millis(2));
         assert_eq!(sent(&mut next), [(0, "Hello")]);
         assert_eq!((next.term().base, next.is_settled()), (Some(0), true));
-        let notice = Notice { due: None, kept: vec![0, 1], wishes: 2 };
+        let notice = Notice { next_cut: None, kept: vec![0, 1], cut_requests: 2 };
         next.received(Millis(3), QUESTION, notice.clone().into());
         assert_eq!(*next.notice(), notice);
     }

@@ -117,13 +117,13 @@ pub enum Refusal {
         expected: u64,
     },
 
-    /// Deadlock: some trainers wait at a meeting, the others wait for a round.
+    /// Deadlock: some trainers wait in an all-gather, the others wait for a round.
     #[error(
-        "the trainers wait for each other: {meeting:?} for all others at a meeting, {round_of:?} for round {round}, which the first have not sent. A trainer that is started again begins its script anew and sends more rounds than the others: start all trainers again, from the last saved model"
+        "the trainers wait for each other: {gathering:?} for all others at a barrier or a reduction, {round_of:?} for round {round}, which the first have not sent. A trainer that is started again begins its script anew and sends more rounds than the others: start all trainers again, from the last saved model"
     )]
     Stuck {
-        /// Trainers at a meeting.
-        meeting: Vec<u32>,
+        /// Trainers that wait in an all-gather.
+        gathering: Vec<u32>,
         /// Trainers that wait for a round.
         round_of: Vec<u32>,
         /// The round.
@@ -149,13 +149,13 @@ pub enum Refusal {
         round: u64,
     },
 
-    /// A trade that no server holds.
-    #[error("cannot be traded: {0}")]
-    BadTrade(String),
+    /// An exchange that no server holds.
+    #[error("cannot be exchanged: {0}")]
+    BadExchange(String),
 
-    /// A trainer trades something else than the others.
+    /// A trainer exchanges something else than the others.
     #[error(
-        "trainer {trainer} is out of step: it is at {ours}, the others at {theirs}; all trainers must trade in the same order, and one that was started again cannot join in between"
+        "trainer {trainer} is out of step: it is at {ours}, the others at {theirs}; all trainers must exchange in the same order, and one that was started again cannot join in between"
     )]
     OutOfStep {
         /// Who.
@@ -168,7 +168,7 @@ pub enum Refusal {
 
     /// An exchange needs all trainers, and one of them is gone.
     #[error(
-        "trainer {trainer} takes no part in the job any more, so nothing can be traded with it; all trainers must trade before any of them ends"
+        "trainer {trainer} takes no part in the job any more, so nothing can be exchanged with it; all trainers must exchange before any of them ends"
     )]
     Absent {
         /// Who.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use data::{ClickLog, Dataset, Exchange, Kind, Native, Reader, Settings, Slot};
+use data::{ClickLog, Dataset, DatasetKind, Exchange, Native, Reader, Settings, Slot};
 use fleet::{env, pipes};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -102,9 +102,9 @@ impl PyDataset {
     #[new]
     fn new(kind: &str, python: Option<PathBuf>) -> PyResult<Self> {
         let (kind, class) = match kind {
-            "QueueDataset" => (Kind::Queue, "MultiSlotDataFeed"),
-            "FileInstantDataset" => (Kind::Queue, "MultiSlotFileInstantDataFeed"),
-            "InMemoryDataset" => (Kind::InMemory, "MultiSlotInMemoryDataFeed"),
+            "QueueDataset" => (DatasetKind::Queue, "MultiSlotDataFeed"),
+            "FileInstantDataset" => (DatasetKind::Queue, "MultiSlotFileInstantDataFeed"),
+            "InMemoryDataset" => (DatasetKind::InMemory, "MultiSlotInMemoryDataFeed"),
             other => {
                 let text = format!("datafeed class {other} does not exist");
                 return Err(PyValueError::new_err(text));
@@ -304,10 +304,10 @@ impl PyDataset {
         self.lock(py).n_unmerged()
     }
 
-    /// How many samples trainers trade at once.
-    fn set_n_trade(&self, py: Python<'_>, n_trade: Whole) -> PyResult<()> {
-        let n_trade = n_trade.positive("fleet_send_batch_size")?;
-        self.set(py, |settings| settings.n_trade = n_trade);
+    /// How many samples trainers exchange at once.
+    fn set_n_per_exchange(&self, py: Python<'_>, n_per_exchange: Whole) -> PyResult<()> {
+        let n_per_exchange = n_per_exchange.positive("fleet_send_batch_size")?;
+        self.set(py, |settings| settings.n_per_exchange = n_per_exchange);
         Ok(())
     }
 
@@ -329,7 +329,7 @@ impl PyDataset {
     }
 }
 
-/// Whether a trade failed because this process was asked to end.
+/// Whether an exchange failed because this process was asked to end.
 fn is_end(error: &data::Error) -> bool {
     let data::Error::Exchange { source } = error else { return false };
     matches!(source.downcast_ref(), Some(train::Error::Ended))

@@ -19,7 +19,7 @@ use crate::convert::Whole;
 use crate::error::{from_fleet, from_train};
 use crate::feed::{fetch_names, fill, from_readers, keep, program_arg, results, warn_if_empty};
 use crate::framework::context;
-use crate::from_dataset::{self, Wanted};
+use crate::from_dataset::{self, ShownOptions};
 use crate::parallel::{self, Call, ExecutorSettings};
 use crate::signals::{Raised, SIGNALS_EVERY, signalled, taken};
 use crate::tensor::PyScope;
@@ -66,7 +66,7 @@ impl Runner {
 }
 
 /// Batches, samples, seconds, and the seconds that each thread waited for data.
-type Counts = (u64, u64, f64, Vec<f64>);
+type PassCounts = (u64, u64, f64, Vec<f64>);
 
 #[pymethods]
 impl PyExecutor {
@@ -154,7 +154,7 @@ impl PyExecutor {
         debug: bool,
         fetch_handler: Option<Bound<'_, PyAny>>,
         infers: bool,
-    ) -> PyResult<(Counts, Py<PyList>)> {
+    ) -> PyResult<(PassCounts, Py<PyList>)> {
         if self.closed.load(Ordering::Relaxed) {
             return Err(PyRuntimeError::new_err("Attempted to use a closed Executor"));
         }
@@ -171,7 +171,7 @@ impl PyExecutor {
             return Err(PyAssertionError::new_err("fetch_list and fetch_info differ in length"));
         }
         let (print_period, handler) = (print_period.fit("print_period")?, fetch_handler);
-        let wanted = Wanted { fetch, labels, print_period, debug, infers, handler };
+        let wanted = ShownOptions { fetch, labels, print_period, debug, infers, handler };
         let mut state = self.ready(py)?;
         let Runner { executor, raised, .. } = &mut *state;
         let scope = &scope.get().0;

@@ -12,7 +12,7 @@ use crate::lod::{Nested, ragged};
 use crate::tensor::PyTensor;
 
 /// What a data variable wants.
-struct Field {
+struct DataVar {
     name: String,
     dtype: DType,
     dims: Vec<i64>,
@@ -22,7 +22,7 @@ struct Field {
 /// Turns samples into a feed: one tensor for each data variable.
 #[pyclass(name = "DataFeeder", module = "paddlewheel._core", frozen, subclass)]
 pub(crate) struct PyFeeder {
-    fields: Vec<Field>,
+    fields: Vec<DataVar>,
     place: Option<Py<PyAny>>,
 }
 
@@ -58,7 +58,7 @@ impl PyFeeder {
     /// The feed of a mini-batch, given as an iterable of samples.
     fn feed<'py>(&self, iterable: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         let py = iterable.py();
-        let new = |field: &Field| Nested::new(py, field.lod_level);
+        let new = |field: &DataVar| Nested::new(py, field.lod_level);
         let mut columns: Vec<Nested<'py>> = self.fields.iter().map(new).collect();
         for sample in iterable.try_iter()? {
             self.add(&mut columns, &sample?)?;
@@ -87,9 +87,9 @@ impl PyFeeder {
 }
 
 /// A data variable, given itself or by name.
-fn field(program: &Py<PyProgram>, item: &Bound<'_, PyAny>) -> PyResult<Field> {
+fn field(program: &Py<PyProgram>, item: &Bound<'_, PyAny>) -> PyResult<DataVar> {
     let program = program.get().lock();
-    let read = |var: &::program::VarDesc| Field {
+    let read = |var: &::program::VarDesc| DataVar {
         name: var.name.clone(),
         dtype: var.meta.dtype,
         dims: var.meta.dims.clone(),
@@ -109,7 +109,7 @@ fn field(program: &Py<PyProgram>, item: &Bound<'_, PyAny>) -> PyResult<Field> {
     }
 }
 
-impl Field {
+impl DataVar {
     /// The values of a batch in the variable's type, and in its shape if their rank is another.
     fn tensor(&self, column: Nested<'_>) -> PyResult<PyTensor> {
         let py = column.leaves.py();

@@ -17,7 +17,7 @@ use crate::error::{from_data, from_train};
 use crate::signals::{Raised, signalled, taken};
 
 /// What a caller wants to see of a pass.
-pub(crate) struct Wanted<'py> {
+pub(crate) struct ShownOptions<'py> {
     /// Variables to print, and what to print before them.
     pub(crate) fetch: Vec<String>,
     pub(crate) labels: Option<Vec<String>>,
@@ -123,7 +123,7 @@ pub(crate) fn run(
     program: &program::Program,
     scope: &Scope,
     dataset: &Bound<'_, PyAny>,
-    wanted: Wanted<'_>,
+    wanted: ShownOptions<'_>,
 ) -> PyResult<Report> {
     let Ok(dataset) = dataset.cast::<PyDataset>() else {
         let kind = dataset.get_type();
@@ -132,7 +132,7 @@ pub(crate) fn run(
              fluid.DatasetFactory().create_dataset('QueueDataset'), not {kind}"
         )));
     };
-    let Wanted { fetch, labels, print_period, debug, infers, handler } = wanted;
+    let ShownOptions { fetch, labels, print_period, debug, infers, handler } = wanted;
     let labels = labels.unwrap_or_else(|| fetch.clone());
     let (names, watch, watch_every) = match &handler {
         Some(handler) => watched(handler)?,

@@ -25,10 +25,10 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// Numbers, and the shape they had if they were an array.
-type Numbers = (Vec<f64>, Option<Vec<i64>>);
+type NumbersWithShape = (Vec<f64>, Option<Vec<i64>>);
 
 /// A number or an array as numbers and a shape; `None` if it is neither.
-fn numbers(object: &Bound<'_, PyAny>) -> PyResult<Option<Numbers>> {
+fn numbers(object: &Bound<'_, PyAny>) -> PyResult<Option<NumbersWithShape>> {
     let mut tensor = Tensor::default();
     if copy_array(object, &mut tensor)? {
         let values = (0..tensor.len()).map(|at| tensor.get_f64(at)).collect();
@@ -282,7 +282,8 @@ impl PyChunks {
 
     /// Precision, recall and their harmonic mean.
     fn scores(&self) -> (f64, f64, f64) {
-        hold(&self.0).scores()
+        let scores = hold(&self.0).scores();
+        (scores.precision, scores.recall, scores.f1)
     }
 }
 
@@ -319,6 +320,6 @@ impl PyDistances {
 
     /// The mean distance and the share of wrong sequences; None before there is a sequence.
     fn scores(&self) -> Option<(f64, f64)> {
-        hold(&self.0).scores()
+        hold(&self.0).scores().map(|scores| (scores.mean, scores.wrong))
     }
 }

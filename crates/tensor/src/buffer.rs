@@ -15,7 +15,7 @@ const SLACK: usize = LINE_BYTES / UNIT_BYTES - 1;
 /// Shorter tensors are not worth lending: to copy them costs less than to give memory back and forth.
 pub const LENT_BYTES_MIN: usize = 4096;
 
-/// Memory that belongs to somebody else: pages that processes share, say.
+/// Memory that belongs to somebody else, such as pages that processes share.
 ///
 /// It is aligned for the elements of its tensor; any bytes must do as numbers.
 pub trait Memory: Send + Sync {
@@ -23,8 +23,19 @@ pub trait Memory: Send + Sync {
     fn bytes(&self) -> &[u8];
     /// The bytes to write; nothing if they may only be read.
     fn bytes_mut(&mut self) -> Option<&mut [u8]>;
-    /// Where it lies, for code that passes it on: the region, the part of it, the offset.
-    fn place(&self) -> (u64, u32, u64);
+    /// Where it lies, for code that passes it on.
+    fn place(&self) -> MemoryPlace;
+}
+
+/// Where memory lies that belongs to somebody else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryPlace {
+    /// The region.
+    pub region: u64,
+    /// The part of the region.
+    pub slot: u32,
+    /// Bytes from the start of the region.
+    pub offset: u64,
 }
 
 /// Growable bytes, aligned for any element type and for vector loads.
@@ -246,8 +257,8 @@ mod tests {
             self.may_write.then(|| bytemuck::cast_slice_mut(&mut self.units))
         }
 
-        fn place(&self) -> (u64, u32, u64) {
-            (1, 2, 3)
+        fn place(&self) -> MemoryPlace {
+            MemoryPlace { region: 1, slot: 2, offset: 3 }
         }
     }
 
@@ -260,7 +271,10 @@ mod tests {
         let mut mine = lent(true);
         mine.resize(100);
         mine.bytes_mut().fill(1);
-        assert_eq!(mine.lender().map(Memory::place), Some((1, 2, 3)));
+        assert_eq!(
+            mine.lender().map(Memory::place),
+            Some(MemoryPlace { region: 1, slot: 2, offset: 3 })
+        );
         let mut theirs = lent(false);
         assert!(theirs.lender().is_some());
         theirs.bytes_mut()[0] = 1;

@@ -24,7 +24,7 @@ pub mod update;
 mod value;
 mod wide;
 
-pub use buffer::{Buffer, LENT_BYTES_MIN, Memory};
+pub use buffer::{Buffer, LENT_BYTES_MIN, Memory, MemoryPlace};
 pub use dtype::{Bool, DType, Element};
 pub use error::{Error, Result};
 pub use float::{Float, Number};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{Buffer, DType, Element, Error, Lod, Memory, Result, Shape};
+use crate::{Buffer, DType, Element, Error, Lod, Memory, MemoryPlace, Result, Shape};
 
 /// Numbers in row-major order. The default tensor holds none (rank 0).
 #[derive(Default)]
@@ -272,9 +272,13 @@ impl Memory for SharedBytes {
         None
     }
 
-    fn place(&self) -> (u64, u32, u64) {
+    fn place(&self) -> MemoryPlace {
         let lent = self.whole.lender().map(Memory::place);
-        lent.map_or((0, 0, 0), |(id, at, offset)| (id, at, offset + self.bytes.start as u64))
+        let inside = |place: MemoryPlace| MemoryPlace {
+            offset: place.offset + self.bytes.start as u64,
+            ..place
+        };
+        lent.map(inside).unwrap_or_default()
     }
 }
 

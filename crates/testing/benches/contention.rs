@@ -8,7 +8,7 @@
 use std::fmt::Write;
 use std::time::Instant;
 
-use data::{Dataset, Kind, Slot};
+use data::{Dataset, DatasetKind, Slot};
 use program::backward::Limits;
 use program::distributed::Mode;
 use program::layers::{self, Data, Embedding, Fc, SequencePool};
@@ -77,7 +77,7 @@ fn files() -> TempDir {
 }
 
 fn dataset(folder: &TempDir, files: std::ops::Range<usize>) -> Dataset {
-    let mut dataset = Dataset::new(Kind::Queue);
+    let mut dataset = Dataset::new(DatasetKind::Queue);
     let settings = dataset.settings_mut();
     settings.slots = (0..N_TABLES).map(|table| Slot::ids(&format!("slot{table}"))).collect();
     settings.batch_size = BATCH;

@@ -8,7 +8,7 @@ mod report;
 use std::fs;
 use std::time::Instant;
 
-use data::{Criteo, Dataset, Kind, Native, Slot};
+use data::{Criteo, Dataset, DatasetKind, Native, Slot};
 
 const N_ROWS: usize = 100_000;
 const N_ROUNDS: usize = 11;
@@ -79,7 +79,7 @@ fn click_log() -> String {
 }
 
 fn ours(path: &str, command: &str) -> usize {
-    let mut dataset = Dataset::new(Kind::Queue);
+    let mut dataset = Dataset::new(DatasetKind::Queue);
     let settings = dataset.settings_mut();
     settings.slots = Criteo::slots();
     settings.files = vec![path.to_string()];

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ps::Endpoint;
 use ps::message::{Grad, Hello, LookUp, Push, Reply};
-use ps::server::{Apply, Config, Server};
+use ps::server::{Apply, Server, ServerConfig};
 use ps::tcp::{Client, Listener, Patience, Stop};
 use tensor::{Rows, Tensor, Value};
 use testing::sim::{Book, GRAD, TABLE, vars};
@@ -27,7 +27,7 @@ fn n_exchanges(n_bytes: usize) -> usize {
 }
 
 fn main() {
-    let config = Config { n_trainers: 1, apply: Apply::AtOnce, ..Config::default() };
+    let config = ServerConfig { n_trainers: 1, apply: Apply::AtOnce, ..ServerConfig::default() };
     for name in ["unix", "tcp"] {
         let listener = Listener::bind(&"127.0.0.1:0".parse().expect("valid")).expect("a port");
         // Under another name there is no Unix socket.

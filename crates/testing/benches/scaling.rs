@@ -18,7 +18,7 @@ use tensor::{DType, Tensor};
 use testing::cluster::free_endpoints;
 use testing::turns::{self, Servers, Workers};
 use train::serve::Serving;
-use train::transpile::{self, Config, Job, RoundRobin, Threads};
+use train::transpile::{self, Config, Job, RoundRobin};
 use train::{Executor, Feed, Scope};
 
 const WIDTH: usize = 8;
@@ -192,10 +192,7 @@ fn build(net: &mut Net, size: Size) -> program::Result<()> {
 fn serve(size: Size, number: usize, endpoints: &str) {
     let (_, split) = net(size, 0, endpoints);
     let endpoint = endpoints.split(',').nth(number).expect("an end point");
-    let main = split.server_main(endpoint, Threads::default()).expect("a server's program");
-    let startup = split.server_startup(endpoint, None).expect("its startup program");
-    let (scope, mut exe) = (Scope::new(), Executor::new());
-    exe.run(&startup, &scope, &mut Feed::new(), &[]).expect("the server starts");
+    let (main, scope) = testing::stores::started_server(&split, endpoint);
     let serving = Serving { log: Arc::new(|_| {}), ..Serving::default() };
     train::serve::serve(&main, &scope, &serving, || false).expect("the server serves");
 }

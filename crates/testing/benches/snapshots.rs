@@ -23,8 +23,7 @@ use ps::server::{CutRecord, Store};
 use tensor::{DType, Rows, Tensor, Value, mix};
 use testing::stores::id_of;
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config, Job, RoundRobin, Threads, transpile};
-use train::{Executor, Feed, Scope};
+use train::transpile::{Config, Job, RoundRobin, transpile};
 
 const WIDTH: usize = 16;
 const HEIGHT: i64 = 1 << 40;
@@ -54,10 +53,7 @@ fn store() -> BlockStore {
     let (main, startup) = (&mut net.main, &mut net.startup);
     let split = transpile(main, startup, &config, &job, &mut RoundRobin::default());
     let split = split.expect("a split");
-    let scope = Scope::new();
-    let startup = split.server_startup(SERVER, None).expect("a startup program");
-    Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).expect("a start");
-    let main = split.server_main(SERVER, Threads::default()).expect("a program");
+    let (main, scope) = testing::stores::started_server(&split, SERVER);
     BlockStore::new(&main, server_op(&main).expect("a server"), &scope).expect("a store")
 }
 

@@ -188,7 +188,10 @@ impl Trainers {
         };
         let trainers = Self { clients: ranks.map(trainer).collect(), sync };
         trainers.share(|clients| {
-            clients.iter().flatten().for_each(|client| client.meet().expect("a server answers"));
+            clients
+                .iter()
+                .flatten()
+                .for_each(|client| client.ensure_connected().expect("a server answers"));
         });
         trainers
     }

@@ -316,14 +316,16 @@ impl Trainer<'_> {
         }
         let started = steps.exe.run(&net.startup, &steps.scope, &mut Feed::new(), &[]);
         started.unwrap_or_else(|error| panic!("trainer {id} starts: {error}"));
-        cluster.meet("start", Vec::new()).unwrap_or_else(|error| panic!("meeting: {error}"));
+        cluster
+            .all_gather("start", Vec::new())
+            .unwrap_or_else(|error| panic!("all-gather: {error}"));
         let losses = work(self, &mut steps, &net, loss);
         let staleness = steps.staleness.or_else(|| cluster.take_staleness());
         let scope = steps.scope;
         let stopped = cluster.stop_communicator(&scope);
         stopped.unwrap_or_else(|error| panic!("communicator of {id}: {error}"));
         cluster.settle().expect("settled");
-        cluster.meet("end", Vec::new()).unwrap_or_else(|error| panic!("meeting: {error}"));
+        cluster.all_gather("end", Vec::new()).unwrap_or_else(|error| panic!("all-gather: {error}"));
         let stats = (id == 0).then(|| {
             let vars = JobScope { cluster: &cluster, scope: &scope, job: &job };
             let saved = vars.save_persistables(self.dir, &net.main, None);

@@ -22,6 +22,7 @@ pub mod session;
 pub mod sim;
 pub mod soak;
 pub mod stores;
+pub mod tree;
 pub mod turns;
 
 /// The number of a variable in a store.

@@ -10,17 +10,18 @@ use std::time::{Duration, Instant};
 
 use program::distributed::Applies;
 use program::{Net, Program, Var};
-use ps::server::{Apply, Config as ServerConfig, End, Server, Store};
+use ps::server::{Apply, End, Server, ServerConfig, Store};
 use ps::tcp::{Listener, Patience, Stop};
 use tempfile::TempDir;
 use tensor::{Tensor, Value};
 use train::io::JobScope;
 use train::remote::{CommunicatorConfig, Log};
 use train::serve::BlockStore;
-use train::transpile::{self, Config, Job as Names, RoundRobin, Threads, Transpiled};
+use train::transpile::{self, Config, Job as Names, RoundRobin, Transpiled};
 use train::{Cluster, Executor, Feed, Scope};
 
 use crate::cluster::free_endpoints;
+use crate::stores::started_server;
 
 /// After so long a test has failed.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -284,10 +285,7 @@ fn keep_server(shared: &Arc<Shared>, server: usize, build: &(impl Fn() -> (Net, 
 fn serve(shared: &Arc<Shared>, server: usize, mut net: Net, stop: &Stop) -> Option<End> {
     let endpoint = &shared.endpoints[server];
     let transpiled = shared.transpile(&mut net, 0);
-    let main = transpiled.server_main(endpoint, Threads::default()).expect("a server's program");
-    let startup = transpiled.server_startup(endpoint, None).expect("a startup program");
-    let (scope, mut exe) = (Scope::new(), Executor::new());
-    exe.run(&startup, &scope, &mut Feed::new(), &[]).expect("started");
+    let (main, scope) = started_server(&transpiled, endpoint);
     let op = train::serve::server_op(&main).expect("a server's program");
     let mut store = BlockStore::new(&main, op, &scope).expect("a store");
     let who = format!("server {server}");
@@ -395,10 +393,10 @@ fn train(
     let losses = ran.inspect_err(|_| cluster.abandon())?;
     let dir = shared.folder.join("model");
     cluster.stop_communicator(scope).unwrap_or_else(|error| fail("stop", error));
-    // A trainer at a meeting sends no rounds: others must not wait for one.
+    // A trainer in an all-gather sends no rounds: others must not wait for one.
     let n_steps = &shared.plan.n_steps;
     if n_steps.iter().all(|n| *n == n_steps[0]) {
-        cluster.meet("end", Vec::new()).unwrap_or_else(|error| fail("meeting", error));
+        cluster.all_gather("end", Vec::new()).unwrap_or_else(|error| fail("all-gather", error));
     }
     if id == 0 {
         let vars = JobScope { cluster, scope, job: &job };

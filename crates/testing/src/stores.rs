@@ -13,8 +13,17 @@ use ps::server::{Size, Store};
 use ps::{TrainerId, VarId};
 use tensor::{DType, Rows, Tensor, Value, mix};
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config, Job, RoundRobin, Threads, transpile};
+use train::transpile::{Config, Job, RoundRobin, Threads, Transpiled, transpile};
 use train::{Executor, Feed, Scope};
+
+/// The program of a server, and its scope after the startup program ran.
+pub fn started_server(split: &Transpiled, endpoint: &str) -> (Program, Scope) {
+    let main = split.server_main(endpoint, Threads::default()).expect("a server's program");
+    let startup = split.server_startup(endpoint, None).expect("a startup program");
+    let scope = Scope::new();
+    Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).expect("the server starts");
+    (main, scope)
+}
 
 /// Rows of each table: enough to be cut in two.
 pub const HEIGHT: i64 = 6000;
@@ -141,10 +150,7 @@ impl Servers {
         let split = transpile(main, startup, config, &names, &mut RoundRobin::default());
         let split = split.unwrap_or_else(|error| panic!("transpile: {error}"));
         let start = |endpoint: &String| {
-            let program = split.server_main(endpoint, Threads::default()).expect("a program");
-            let startup = split.server_startup(endpoint, None).expect("a startup program");
-            let scope = Scope::new();
-            Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).expect("a start");
+            let (program, scope) = started_server(&split, endpoint);
             Started::new(&program, endpoint, &scope)
         };
         let is_geo = config.mode.name() == "geo";

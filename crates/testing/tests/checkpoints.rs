@@ -147,6 +147,6 @@ fn steps_that_a_checkpoint_has_seen_are_not_trained_again() {
     let taken: Vec<_> = steps.iter().filter(|at| progress.takes(at.0, at.1)).copied().collect();
     assert_eq!(taken, [(2, 2), (3, 0), (3, 1), (3, 2)]);
     assert_eq!(progress.n_steps, 24);
-    let due: Vec<_> = steps.into_iter().filter(|at| progress.is_due(at.0, at.1)).collect();
-    assert_eq!(due, [(2, 0), (2, 2)]);
+    let next_cut: Vec<_> = steps.into_iter().filter(|at| progress.is_due(at.0, at.1)).collect();
+    assert_eq!(next_cut, [(2, 0), (2, 2)]);
 }

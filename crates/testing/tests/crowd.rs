@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier as Wall, Mutex};
 use std::thread;
 
 use ps::message::{Barrier, Complete, Grad, Hello, Pull, Push};
-use ps::server::{Config, End, Server};
+use ps::server::{End, Server, ServerConfig};
 use ps::tcp::{Client, Listener, Patience, Stop};
 use ps::{Endpoint, VarId};
 use tensor::{Tensor, Value};
@@ -49,7 +49,7 @@ fn train(id: u32, servers: &[Endpoint], at_rest: &Wall, marks: &Mutex<Vec<Use>>)
 #[test]
 fn a_crowd_neither_hangs_nor_leaks() {
     let before = Use::of("self");
-    let config = Config { n_trainers: TRAINERS, ..Config::default() };
+    let config = ServerConfig { n_trainers: TRAINERS, ..ServerConfig::default() };
     let start = |_| {
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let (at, server) = (listener.endpoint().clone(), Server::new(config.clone(), vars()));

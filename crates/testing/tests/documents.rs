@@ -3,39 +3,14 @@
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+
+use testing::tree::{read, texts};
 
 /// The crates that users see. `python` shows its types to Python only.
 const CRATES: &[&str] = &["tensor", "program", "data", "ps", "train", "fleet"];
 
 /// A folder whose types are options of layers, under the names of Fluid's layers.
 const LAYERS: &str = "program/src/layers/";
-
-fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).expect("crates/testing lies two levels down").to_path_buf()
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(root().join(path)).unwrap()
-}
-
-/// The texts of the files below a folder that end in `ending`, with their paths.
-fn texts(folder: &Path, ending: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.to_string_lossy().replace('\\', "/");
-        if path.is_dir() {
-            found.extend(texts(&path, ending));
-        } else if name.ends_with(ending) {
-            let text = fs::read_to_string(path).unwrap();
-            found.push((name, text));
-        }
-    }
-    found
-}
 
 /// The names of the public structs, enums and traits in a text, without those of its tests.
 fn public_types(text: &str) -> BTreeSet<String> {
@@ -53,11 +28,9 @@ fn public_types(text: &str) -> BTreeSet<String> {
 /// The public types of all shipped crates whose files `counts` accepts, and the two that a macro makes.
 fn types_in_the_code(counts: impl Fn(&str) -> bool) -> BTreeSet<String> {
     let mut names = BTreeSet::from(["Reply".to_string(), "Request".to_string()]);
-    for name in CRATES {
-        let sources = texts(&root().join("crates").join(name).join("src"), ".rs");
-        for (_, text) in sources.iter().filter(|(path, _)| counts(path)) {
-            names.extend(public_types(text));
-        }
+    let shown = |path: &str| CRATES.iter().any(|it| path.starts_with(&format!("crates/{it}/src/")));
+    for (_, text) in texts(&[".rs"]).iter().filter(|(path, _)| shown(path) && counts(path)) {
+        names.extend(public_types(text));
     }
     names
 }
@@ -102,7 +75,7 @@ fn the_first_pages_are_short() {
     }
 }
 
-/// The number before a name: `12 Trade(Trade),`.
+/// The number before a name: `12 AllToAll(AllToAll),`.
 fn message_number(line: &str) -> Option<u32> {
     let (number, rest) = line.trim().split_once(' ')?;
     let is_variant = rest.starts_with(char::is_uppercase) && rest.ends_with("),");
@@ -128,12 +101,7 @@ fn every_message_and_the_version_are_described() {
 
 #[test]
 fn tests_that_documents_name_exist() {
-    let mut code = String::new();
-    for folder in ["crates", "python/tests"] {
-        for ending in [".rs", ".py"] {
-            texts(&root().join(folder), ending).iter().for_each(|(_, text)| code.push_str(text));
-        }
-    }
+    let code: String = texts(&[".rs", ".py"]).into_iter().map(|(_, text)| text).collect();
     let failures = read("docs/failures.md");
     let words = failures.split('`').skip(1).step_by(2);
     let is_test = |word: &&str| {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ps::Error;
 use ps::frame::{self, Frame, Message};
 use ps::message::{
-    Ack, AskStats, Barrier, Grad, Hello, LookUp, Meet, Met, Notice, Phase, Pong, Pull, Push, Reply,
-    Request, Save, Stats, Trade, Traded, Values, VarInfo, Welcome,
+    Ack, AllGather, AllGatherResult, AllToAll, AllToAllResult, AskStats, Barrier, Grad, Hello,
+    LookUp, Notice, Phase, Pong, Pull, Push, Reply, Request, Save, Stats, Values, VarInfo, Welcome,
 };
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{Rows, Tensor, Value};
@@ -37,9 +37,9 @@ fn requests() -> Vec<Request> {
         Barrier::new(3).into(),
         Pull { changed: true, ..Pull::new(3, vec![VarId(0), VarId(7)]) }.into(),
         LookUp::new(1, VarId(0), vec![1, -2, 3]).into(),
-        Meet { place: name(), turn: 2, bytes: vec![1, 2, 3] }.into(),
+        AllGather { purpose: name(), turn: 2, bytes: vec![1, 2, 3] }.into(),
         Save { table: name(), dir: name(), phase: Phase::GiveUp }.into(),
-        Trade { place: name(), turn: 2, parts: vec![vec![1, 2], Vec::new()] }.into(),
+        AllToAll { purpose: name(), turn: 2, parts: vec![vec![1, 2], Vec::new()] }.into(),
         AskStats.into(),
     ]
 }
@@ -56,11 +56,11 @@ fn replies() -> Vec<Reply> {
         Ack.into(),
         Values(vec![Arc::new(Value::Tensor(Tensor::full([3], 1f32))), Arc::default()]).into(),
         Tensor::full([2, 2], 7i64).into(),
-        Met(vec![vec![1], Vec::new()]).into(),
+        AllGatherResult(vec![vec![1], Vec::new()]).into(),
         Pong { round: 1, missing: vec![0, 2], notice: Notice::default() }.into(),
         Stats::default().into(),
         lost.into(),
-        Traded(Arc::new(vec![vec![1, 2, 3], vec![4]])).into(),
+        AllToAllResult(Arc::new(vec![vec![1, 2, 3], vec![4]])).into(),
     ]
 }
 

@@ -1,13 +1,13 @@
-//! Trainers trade samples through their servers: one process, real sockets.
+//! Trainers exchange samples through their servers: one process, real sockets.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use data::{Dataset, Kind, Slot};
+use data::{Dataset, DatasetKind, Slot};
 use program::distributed::Mode;
 use ps::Refusal;
-use ps::message::Trade;
+use ps::message::AllToAll;
 use testing::fleets::job;
 use train::Scope;
 
@@ -16,13 +16,13 @@ fn dataset(ids: std::ops::Range<i64>) -> Dataset {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text: String = ids.map(|id| format!("1 {id}\n")).collect();
     std::fs::write(file.path(), text).unwrap();
-    let mut dataset = Dataset::new(Kind::InMemory);
+    let mut dataset = Dataset::new(DatasetKind::InMemory);
     let settings = dataset.settings_mut();
     settings.slots = vec![Slot::ids("id")];
     settings.files = vec![file.path().to_str().unwrap().to_string()];
     settings.batch_size = 64;
     settings.seed = 5;
-    settings.n_trade = 100;
+    settings.n_per_exchange = 100;
     dataset.load().unwrap();
     dataset
 }
@@ -74,7 +74,7 @@ fn a_seed_decides_whatever_the_servers_and_the_mode() {
 
 #[test]
 fn large_parts_go_in_pieces() {
-    let n_bytes = 2 * Trade::part_bytes_max(2) + 5;
+    let n_bytes = 2 * AllToAll::part_bytes_max(2) + 5;
     job(2, 2, Mode::Async, |rank, fleet| {
         fleet.peers().unwrap().unwrap();
         // Only one of them has much to say, and only to the other.
@@ -82,7 +82,7 @@ fn large_parts_go_in_pieces() {
             (0, 1) => (0..n_bytes).map(|at| (at % 251) as u8).collect(),
             _ => vec![rank as u8, to as u8],
         };
-        let got = fleet.cluster().trade("test", &[part(0), part(1)]).unwrap();
+        let got = fleet.cluster().all_to_all("test", &[part(0), part(1)]).unwrap();
         match rank {
             0 => assert_eq!(got, [[0, 0], [1, 0]]),
             _ => {
@@ -121,10 +121,13 @@ fn other_samples_and_other_purposes_are_found_out() {
         if rank == 1 {
             dataset.settings_mut().slots = vec![Slot::ids("id").dense(&[-1, 2])];
         }
-        let traded = dataset.global_shuffle(Some(&peers));
+        let exchanged = dataset.global_shuffle(Some(&peers));
         match rank {
-            0 => traded.unwrap(),
-            _ => assert!(matches!(traded, Err(data::Error::ForeignSamples { .. })), "{traded:?}"),
+            0 => exchanged.unwrap(),
+            _ => assert!(
+                matches!(exchanged, Err(data::Error::ForeignSamples { .. })),
+                "{exchanged:?}"
+            ),
         }
         let error = match rank {
             0 => dataset.global_shuffle(Some(&peers)).unwrap_err(),

@@ -214,9 +214,10 @@ fn by_hand(trainer: &Process<'_>, _: &mut Executor) -> Result<Vec<f64>, Died> {
                 let sum = trainer.scope.read(&stat, |value| value.tensor().map(total));
                 Ok(sum.flatten().unwrap_or(-1.0).to_le_bytes().to_vec())
             };
-            let met = trainer.cluster.meet_with("sum", bring);
-            let met = met.unwrap_or_else(|error| fail(error));
-            let bytes = met.iter().map(|bytes| f64::from_le_bytes(bytes[..8].try_into().unwrap()));
+            let gathered = trainer.cluster.all_gather_with("sum", bring);
+            let gathered = gathered.unwrap_or_else(|error| fail(error));
+            let bytes =
+                gathered.iter().map(|bytes| f64::from_le_bytes(bytes[..8].try_into().unwrap()));
             losses.extend(bytes);
             // In a repeated script nothing was computed: there is nothing to set back.
             trainer.scope.write(&stat, |value| {
@@ -273,7 +274,7 @@ fn a_script_that_does_not_repeat_itself_is_told_so() {
 #[test]
 fn a_program_that_reads_by_itself_is_refused() {
     struct Endless;
-    impl train::Reader for Endless {
+    impl train::BatchSource for Endless {
         fn next(&mut self) -> train::Result<Option<Vec<Tensor>>> {
             Ok(Some(vec![Tensor::full([1], 1.0f32)]))
         }

@@ -2,7 +2,7 @@
 //! they had not.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
-use data::{Dataset, Kind, Slot};
+use data::{Dataset, DatasetKind, Slot};
 use program::backward::Limits;
 use program::distributed::Mode;
 use program::layers::{self, Auc, CrossEntropy, Data, Embedding, Fc};
@@ -82,7 +82,13 @@ impl Files {
         })
     }
 
-    fn dataset(&self, trainer: usize, slots: Vec<Slot>, kind: Kind, n_threads: usize) -> Dataset {
+    fn dataset(
+        &self,
+        trainer: usize,
+        slots: Vec<Slot>,
+        kind: DatasetKind,
+        n_threads: usize,
+    ) -> Dataset {
         let mut dataset = Dataset::new(kind);
         let settings = dataset.settings_mut();
         settings.slots = slots;
@@ -148,16 +154,16 @@ fn plan(config: Config, deaths: &[Death]) -> Plan {
 }
 
 /// Passes over a dataset; in memory it is shuffled before each. At the end what was learnt is judged.
-fn run(config: &Config, kind: Kind, n_threads: usize, deaths: &[Death]) -> Outcome {
+fn run(config: &Config, kind: DatasetKind, n_threads: usize, deaths: &[Death]) -> Outcome {
     let files = Files::clicks();
     run_script(&plan(config.clone(), deaths), net, |trainer, exe| {
         let mut dataset = files.dataset(trainer.id, click_slots(), kind, n_threads);
-        if kind == Kind::InMemory {
+        if kind == DatasetKind::InMemory {
             dataset.load().unwrap();
         }
         let mut n_seen = 0;
         for _ in 0..N_PASSES {
-            if kind == Kind::InMemory {
+            if kind == DatasetKind::InMemory {
                 dataset.local_shuffle().unwrap();
             }
             let report = pass(trainer, exe, &mut dataset, &mut n_seen)?;
@@ -212,7 +218,7 @@ const DEATHS: [Death; 3] = [
 
 /// The result is the same, no matter which process dies.
 #[track_caller]
-fn same_as_calm(kind: Kind, n_threads: usize) {
+fn same_as_calm(kind: DatasetKind, n_threads: usize) {
     let sync = Config::default();
     let calm = run(&sync, kind, n_threads, &[]);
     let disturbed = run(&sync, kind, n_threads, &DEATHS);
@@ -221,24 +227,24 @@ fn same_as_calm(kind: Kind, n_threads: usize) {
 
 #[test]
 fn a_sync_pass_over_files_ends_with_the_same_bits() {
-    same_as_calm(Kind::Queue, 1);
+    same_as_calm(DatasetKind::Queue, 1);
 }
 
 #[test]
 fn a_sync_pass_of_two_threads_ends_with_the_same_bits() {
-    same_as_calm(Kind::Queue, 2);
+    same_as_calm(DatasetKind::Queue, 2);
 }
 
 #[test]
 fn a_sync_pass_over_shuffled_memory_ends_with_the_same_bits() {
-    same_as_calm(Kind::InMemory, 2);
+    same_as_calm(DatasetKind::InMemory, 2);
 }
 
 /// Samples change trainers before each pass.
 fn run_shuffled(deaths: &[Death]) -> Outcome {
     let files = Files::clicks();
     run_script(&plan(Config::default(), deaths), net, |trainer, exe| {
-        let mut dataset = files.dataset(trainer.id, click_slots(), Kind::InMemory, 2);
+        let mut dataset = files.dataset(trainer.id, click_slots(), DatasetKind::InMemory, 2);
         dataset.load().unwrap();
         let job = trainer.net.main.distributed.clone().unwrap();
         let folder = trainer.folder.join(format!("trainer.{}", trainer.id));
@@ -286,7 +292,7 @@ fn ledger(mode: Mode, n_threads: usize, deaths: &[Death]) -> Outcome {
         |trainer, exe| {
             let x = Slot::floats("x").dense(&[-1, N_FEATURES as i64]);
             let slots = vec![x, Slot::ids("ids").dense(&[-1, 1])];
-            let mut dataset = files.dataset(trainer.id, slots, Kind::Queue, n_threads);
+            let mut dataset = files.dataset(trainer.id, slots, DatasetKind::Queue, n_threads);
             let mut n_seen = 0;
             for _ in 0..N_PASSES {
                 let report = pass(trainer, exe, &mut dataset, &mut n_seen)?;

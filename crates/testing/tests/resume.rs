@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use program::distributed::Mode;
 use program::optimizer::*;
-use ps::server::{Config as ServerConfig, CutRecord, Server, Store};
+use ps::server::{CutRecord, Server, ServerConfig, Store};
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
 use train::serve::SnapshotSettings;
 use train::transpile::Config;

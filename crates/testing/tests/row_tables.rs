@@ -14,14 +14,14 @@ use program::{GradClip, Initializer, Net, ParamAttr, Regularizer, Var, stream};
 use ps::TrainerId;
 use ps::message::{Grad, Phase, Save};
 use ps::server::Store;
-use ps::table::{Entry, EntryFilter};
+use ps::table::{EntryFilter, EntryRule};
 use tensor::{DType, Rows, Tensor, Value};
 use testing::id_of;
 use testing::job::{self, Outcome, Plan};
 use testing::session::Session;
 use train::serve::BlockStore;
-use train::transpile::{Config, Job, RoundRobin, Threads, Transpiled, transpile};
-use train::{Error, Executor, Feed, Scope};
+use train::transpile::{Config, Job, RoundRobin, Transpiled, transpile};
+use train::{Error, Feed};
 
 /// `sum(table[ids] * x)` over a batch, where x is one number for each id.
 #[derive(Clone)]
@@ -211,7 +211,7 @@ fn adagrad() -> Optimizer {
 fn a_share_of_rows_is_drawn_the_same_by_any_servers() {
     let table = Table { entry: Some("probability_entry:0.25"), height: 1 << 30, ..HIGH };
     let ids: Vec<i64> = (0..400).map(|k| k * ((1 << 30) / 400)).collect();
-    let filter = EntryFilter::new(Entry::Probability(0.25), 90, "table", 0);
+    let filter = EntryFilter::new(EntryRule::Probability(0.25), 90, "table", 0);
     let open: Vec<(i64, f64)> = ids
         .iter()
         .filter(|&&id| filter.is_open(id as u64))
@@ -438,10 +438,7 @@ fn a_save_under_pushes_has_the_values_of_one_moment() {
         let config = Config { mode: Mode::Async, ..Config::default() };
         let (main, startup) = (&mut net.main, &mut net.startup);
         let split = transpile(main, startup, &config, &job, &mut RoundRobin::default()).unwrap();
-        let main = split.server_main("127.0.0.1:7001", Threads::default()).unwrap();
-        let startup = split.server_startup("127.0.0.1:7001", None).unwrap();
-        let scope = Scope::new();
-        Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).unwrap();
+        let (main, scope) = testing::stores::started_server(&split, "127.0.0.1:7001");
         let op = train::serve::server_op(&main).unwrap();
         let store = BlockStore::new(&main, op, &scope).unwrap();
         let push = || {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use testing::cluster::free_endpoints;
 use testing::linear::Linear;
 use train::serve::{Serving, SnapshotSettings, serve};
-use train::transpile::{Config, Job, RoundRobin, Threads, transpile};
-use train::{BadSnapshot, Error, Executor, Feed, Scope};
+use train::transpile::{Config, Job, RoundRobin, transpile};
+use train::{BadSnapshot, Error};
 
 /// Serves until `stops` says so; what it said, and how it ended.
 fn run(folder: &Path, stops: impl FnMut() -> bool) -> (Vec<String>, train::Result<()>) {
@@ -18,9 +18,7 @@ fn run(folder: &Path, stops: impl FnMut() -> bool) -> (Vec<String>, train::Resul
     let (job, config) = (Job::new(0, &endpoint, 1), Config::default());
     let (main, startup) = (&mut net.main, &mut net.startup);
     let split = transpile(main, startup, &config, &job, &mut RoundRobin::default()).unwrap();
-    let scope = Scope::new();
-    let startup = split.server_startup(&endpoint, None).unwrap();
-    Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).unwrap();
+    let (main, scope) = testing::stores::started_server(&split, &endpoint);
     let said = Arc::new(Mutex::new(Vec::new()));
     let lines = said.clone();
     let serving = Serving {
@@ -28,7 +26,6 @@ fn run(folder: &Path, stops: impl FnMut() -> bool) -> (Vec<String>, train::Resul
         log: Arc::new(move |line| lines.lock().unwrap().push(line.text.clone())),
         ..Serving::default()
     };
-    let main = split.server_main(&endpoint, Threads::default()).unwrap();
     let served = serve(&main, &scope, &serving, stops);
     let said = said.lock().unwrap().clone();
     (said, served)

@@ -11,16 +11,16 @@ use program::layers::{self, Data, Decay, Embedding, Fc};
 use program::optimizer::{Adam, Optimizer};
 use program::{Net, ParamAttr, Program, Var};
 use ps::message::{Grad, LookUp, Phase, Pull, Save, VarInfo};
-use ps::server::{Config as ServerConfig, Server, Size, Store, Unit};
+use ps::server::{Server, ServerConfig, Size, Store, Unit};
 use ps::tcp::{Listener, Stop};
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{DType, Rows, Tensor, Value};
 use testing::id_of;
 use testing::linear::{LR, Linear, N_ROWS, grad};
+use train::Scope;
 use train::io::JobScope;
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config, Job, RoundRobin, Threads, transpile};
-use train::{Executor, Feed, Scope};
+use train::transpile::{Config, Job, RoundRobin, transpile};
 
 const SERVER: &str = "127.0.0.1:7001";
 const HALVING: Linear = Linear { table: true, is_distributed: false, halving: true };
@@ -30,10 +30,7 @@ fn server(mut net: Net, config: &Config) -> (Program, Scope) {
     let job = Job::new(0, SERVER, 1);
     let (main, startup) = (&mut net.main, &mut net.startup);
     let split = transpile(main, startup, config, &job, &mut RoundRobin::default()).unwrap();
-    let scope = Scope::new();
-    let startup = split.server_startup(SERVER, None).unwrap();
-    Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).unwrap();
-    (split.server_main(SERVER, Threads::default()).unwrap(), scope)
+    testing::stores::started_server(&split, SERVER)
 }
 
 fn store(linear: Linear, config: &Config) -> BlockStore {

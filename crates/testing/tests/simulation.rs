@@ -32,19 +32,19 @@ fn faults(rng: &mut Rng) -> Faults {
     }
 }
 
-/// Rounds with a fetch after each, meetings at either end, and some gradients that nobody fetches.
+/// Rounds with a fetch after each, all-gathers at either end, and some gradients that nobody fetches.
 fn sync_scripts(rng: &mut Rng, size: Size) -> Vec<Vec<Step>> {
-    let (n_rounds, n_grads, n_meetings) = (1 + rng.below(5), rng.below(4), rng.below(3));
+    let (n_rounds, n_grads, n_all_gathers) = (1 + rng.below(5), rng.below(4), rng.below(3));
     let fetch_often = rng.per_mille(800);
     let script = |_| {
-        let mut script: Vec<_> = (0..n_meetings).map(Step::Meet).collect();
+        let mut script: Vec<_> = (0..n_all_gathers).map(Step::AllGather).collect();
         for round in 1..=n_rounds {
             script.push(Step::Part(round, n_grads));
             if fetch_often {
                 script.push(Step::Fetch);
             }
         }
-        script.extend([Step::Meet(n_meetings), Step::Complete]);
+        script.extend([Step::AllGather(n_all_gathers), Step::Complete]);
         script
     };
     (0..size.trainers).map(script).collect()
@@ -70,14 +70,14 @@ fn async_plan(seed: u64) -> Plan {
     let mut rng = Rng::new(seed.wrapping_mul(104_729));
     let size = size(&mut rng);
     let (n_steps, n_grads) = (1 + rng.below(5), 1 + rng.below(3));
-    let (leaves, n_trades) = (rng.per_mille(200), rng.below(4));
+    let (leaves, n_exchanges) = (rng.per_mille(200), rng.below(4));
     let script = |_| {
-        let mut script = vec![Step::Meet(0)];
-        script.extend((1..=n_trades).map(Step::Trade));
+        let mut script = vec![Step::AllGather(0)];
+        script.extend((1..=n_exchanges).map(Step::AllToAll));
         for step in 1..=n_steps {
             script.extend([Step::Push(step, n_grads), Step::Fetch, Step::News]);
         }
-        script.extend([Step::Meet(1), Step::Meet(2), Step::News]);
+        script.extend([Step::AllGather(1), Step::AllGather(2), Step::News]);
         script.push(if leaves { Step::Leave } else { Step::Complete });
         script
     };
@@ -117,12 +117,12 @@ fn check_rounds(plan: &Plan, report: &Report) {
     }
 }
 
-/// Each trainer got what each other had for it, once, in the order of trades, servers and ranks.
+/// Each trainer got what each other had for it, once, in the order of exchanges, servers and ranks.
 #[track_caller]
-fn check_trades(plan: &Plan, report: &Report) {
+fn check_exchanges(plan: &Plan, report: &Report) {
     for (to, (seen, script)) in report.seen.iter().zip(&plan.scripts).enumerate() {
         let turns = script.iter().filter_map(|step| match step {
-            Step::Trade(turn) => Some(*turn as u8),
+            Step::AllToAll(turn) => Some(*turn as u8),
             _ => None,
         });
         let parts = |turn, server| {
@@ -131,7 +131,7 @@ fn check_trades(plan: &Plan, report: &Report) {
         let n_servers = plan.size.servers as u8;
         let given = turns.flat_map(|turn| (0..n_servers).map(move |server| parts(turn, server)));
         let given: Vec<Vec<Vec<u8>>> = given.collect();
-        assert_eq!(seen.traded, given, "trainer {to}: SEED={}", plan.seed);
+        assert_eq!(seen.exchanged, given, "trainer {to}: SEED={}", plan.seed);
     }
 }
 
@@ -210,7 +210,7 @@ fn nobody_is_further_ahead_than_allowed() {
         plan.apply = Apply::ByRound { ahead: ahead as u32 };
         let n_rounds = 3 + seed % 6;
         let rounds = (1..=n_rounds).flat_map(|round| [Step::Part(round, 2), Step::Fetch]);
-        let script: Vec<Step> = rounds.chain([Step::Meet(0), Step::Complete]).collect();
+        let script: Vec<Step> = rounds.chain([Step::AllGather(0), Step::Complete]).collect();
         plan.scripts = vec![script; plan.size.trainers as usize];
         let (report, expected) = (plan.run(), plan.undisturbed().run());
         check_done(&plan, &report);
@@ -247,7 +247,7 @@ fn pushes_are_applied_once_and_news_are_told_once() {
         let (report, expected) = (plan.run(), plan.undisturbed().run());
         check_done(&plan, &report);
         check_once_and_in_order(&plan, &report);
-        check_trades(&plan, &report);
+        check_exchanges(&plan, &report);
         for (id, seen) in (0..).zip(&report.seen) {
             for (server, (_, ledger)) in report.servers.iter().enumerate() {
                 let others = ledger.applied.iter().filter(|one| one.trainer != id);

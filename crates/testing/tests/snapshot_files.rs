@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use program::optimizer::{LearningRate, Optimizer, Sgd};
 use ps::Refusal;
-use ps::server::{CutRecord, Store, Written};
+use ps::server::{CutRecord, Store, WrittenCut};
 use tempfile::TempDir;
 use testing::kept_snapshots;
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
@@ -58,7 +58,7 @@ impl Pair {
         &self.kept.all[0].store
     }
 
-    fn cut(&self, number: u64, complete: u64) -> Result<Written, Refusal> {
+    fn cut(&self, number: u64, complete: u64) -> Result<WrittenCut, Refusal> {
         self.store().mark(number)?;
         let (state, journal) = (vec![number as u8], vec![number as u8]);
         self.store().write_cut(&CutRecord { cut: number, term: 1, complete, state, journal })

@@ -11,7 +11,7 @@ use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{
     Barrier, Complete, Grad, Hello, LookUp, Ping, Pull, Push, Reply, Request, VERSION, VarInfo,
 };
-use ps::server::{Apply, Config, End, Server};
+use ps::server::{Apply, End, Server, ServerConfig};
 use ps::tcp::{Client, ClientGroup, Listener, LostTrainer, Patience, Stop};
 use ps::{Endpoint, Error, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
@@ -25,7 +25,7 @@ struct Served {
 }
 
 impl Served {
-    fn start(config: Config) -> Self {
+    fn start(config: ServerConfig) -> Self {
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let (endpoint, stop) = (listener.endpoint().clone(), Stop::default());
         let (log, stopped) = (Arc::<Mutex<Vec<String>>>::default(), stop.clone());
@@ -59,9 +59,9 @@ impl Served {
     }
 }
 
-fn config(n_trainers: u32, sync: bool) -> Config {
+fn config(n_trainers: u32, sync: bool) -> ServerConfig {
     let apply = if sync { Apply::ByRound { ahead: 0 } } else { Apply::AtOnce };
-    Config { job: "job".to_string(), n_trainers, apply, ..Config::default() }
+    ServerConfig { job: "job".to_string(), n_trainers, apply, ..ServerConfig::default() }
 }
 
 fn hello(trainer: u32, incarnation: u64) -> Hello {
@@ -331,7 +331,7 @@ fn a_wrong_port_is_a_typed_error_at_the_deadline() {
     let patience = Patience { connect_ms: 400, ..Patience::default() };
     let client = Client::new(endpoint.clone(), hello(0, 1), patience);
     let start = Instant::now();
-    let error = client.meet().unwrap_err();
+    let error = client.ensure_connected().unwrap_err();
     assert!(
         matches!(&error, Error::ServerLost { endpoint: named, .. } if *named == endpoint),
         "{error}"
@@ -423,7 +423,7 @@ fn keys_and_values_of_different_length_cost_the_connection() {
 
 #[test]
 fn unknown_tables_and_numbers_that_are_none_are_refused_to_their_sender() {
-    let served = Served::start(Config { check_finite: true, ..config(2, false) });
+    let served = Served::start(ServerConfig { check_finite: true, ..config(2, false) });
     let (good, bad) = (client(&served.endpoint, 0), client(&served.endpoint, 1));
     let nope = VarId(vars(0).len() as u32);
     let look_up = |table| LookUp::new(0, table, vec![1]);
@@ -456,7 +456,7 @@ fn a_loss_that_one_server_saw_ends_waiting_for_others() {
         Client::among(served.endpoint.clone(), hello(0, 7), patience, group)
     });
     let others = servers.each_ref().map(|served| client(&served.endpoint, 1));
-    others.iter().for_each(|client| client.meet().unwrap());
+    others.iter().for_each(|client| client.ensure_connected().unwrap());
     let tickets = waiting.each_ref().map(|client| {
         client.change(Barrier::new(client.round() + 1)).unwrap();
         client.ask(pull(client.round())).unwrap()

@@ -8,7 +8,7 @@ use tensor::{Rows, Tensor, Value};
 use testing::job::{self, Outcome, Plan};
 use testing::linear::{COMMON, LR, Linear, ROW_GRAD, own_row};
 use train::transpile::Config;
-use train::{Error, Scope, io};
+use train::{Error, io};
 
 const SPREAD: Linear = Linear { table: true, is_distributed: true, halving: false };
 
@@ -165,16 +165,13 @@ fn a_folder_of_the_former_layout_is_loaded_by_any_number_of_servers() {
 
 /// Starts a server from a folder, up to where it would serve.
 fn load(dir: &std::path::Path, endpoint: &str) -> train::Result<()> {
-    use train::transpile::{Job, RoundRobin, Threads, transpile};
+    use train::transpile::{Job, RoundRobin, transpile};
     let (mut net, _) = SPREAD.build();
     let job = Job::new(0, "127.0.0.1:7001,127.0.0.1:7002", 1);
     let (main, startup) = (&mut net.main, &mut net.startup);
     let split =
         transpile(main, startup, &Config::default(), &job, &mut RoundRobin::default()).unwrap();
-    let main = split.server_main(endpoint, Threads::default()).unwrap();
-    let startup = split.server_startup(endpoint, None).unwrap();
-    let scope = Scope::new();
-    train::Executor::new().run(&startup, &scope, &mut train::Feed::new(), &[]).unwrap();
+    let (main, scope) = testing::stores::started_server(&split, endpoint);
     io::load_slices(main.distributed.as_ref().unwrap(), &scope, dir)?;
     let op = train::serve::server_op(&main).unwrap();
     train::serve::BlockStore::new(&main, op, &scope).map(drop)

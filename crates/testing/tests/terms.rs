@@ -9,7 +9,7 @@ use ps::message::{
     Complete, Cut, Hello, Leave, Pull, Push, Ready, Recall, Recalled, Reply, VERSION, WantCut,
 };
 use ps::recovery::{Term, common};
-use ps::server::{Apply, Config, End, Server};
+use ps::server::{Apply, End, Server, ServerConfig};
 use ps::tcp::{Client, Listener, Patience, Stop, join};
 use ps::{Endpoint, Error, Refusal};
 use testing::sim::{Book, Disk, SHARED_VAR, grad, vars};
@@ -27,7 +27,7 @@ struct Served {
 impl Served {
     fn start(at: &Endpoint, is_lead: bool, mut disk: Disk) -> Self {
         disk.is_prompt = true;
-        let config = Config {
+        let config = ServerConfig {
             job: "job".to_string(),
             n_trainers: TRAINERS,
             apply: Apply::AtOnce,
@@ -35,7 +35,7 @@ impl Served {
             is_lead,
             cut_every_ms: 60_000,
             ready_ms: 5_000,
-            ..Config::default()
+            ..ServerConfig::default()
         };
         let book = Arc::new(Book::on(TRAINERS, disk));
         let server = Server::start(config, vars(TRAINERS), &*book).unwrap();
@@ -169,20 +169,20 @@ fn wait_for<T>(what: &str, trainers: &[Trainer], mut there: impl FnMut() -> Opti
 fn make_cut(trainers: &[Trainer]) -> u64 {
     assert_eq!(trainers[0].ask(WantCut), Reply::Done(ps::message::Done));
     let lead = &trainers[0].clients[0];
-    let due = wait_for("a notice", trainers, || lead.notice().due);
+    let next_cut = wait_for("a notice", trainers, || lead.notice().next_cut);
     let before = trainers[0].complete().unwrap();
     let ready: Vec<_> = trainers
         .iter()
-        .map(|trainer| trainer.clients[0].ask(Ready { cut: due.cut }).unwrap())
+        .map(|trainer| trainer.clients[0].ask(Ready { cut: next_cut.cut }).unwrap())
         .collect();
     for (trainer, ticket) in trainers.iter().zip(ready) {
         let answer = trainer.clients[0].wait(ticket, "the others").unwrap();
-        assert!(matches!(answer, Reply::Go(_)), "{answer:?}");
-        trainer.send_part(due.cut, before);
+        assert!(matches!(answer, Reply::StartCut(_)), "{answer:?}");
+        trainer.send_part(next_cut.cut, before);
     }
     wait_for("all servers to keep it", trainers, || {
-        let is_complete = |trainer: &Trainer| trainer.complete() == Some(due.cut);
-        trainers.iter().all(is_complete).then_some(due.cut)
+        let is_complete = |trainer: &Trainer| trainer.complete() == Some(next_cut.cut);
+        trainers.iter().all(is_complete).then_some(next_cut.cut)
     })
 }
 
@@ -269,7 +269,8 @@ fn servers_that_keep_no_cuts_are_found_among_those_that_do() {
     let keeps = Served::new(true);
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
     let (other, stop) = (listener.endpoint().clone(), Stop::default());
-    let config = Config { job: "job".to_string(), n_trainers: TRAINERS, ..Config::default() };
+    let config =
+        ServerConfig { job: "job".to_string(), n_trainers: TRAINERS, ..ServerConfig::default() };
     let stopped = stop.clone();
     let plain = thread::spawn(move || {
         let server = Server::new(config, vars(TRAINERS));

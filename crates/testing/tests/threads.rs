@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use data::{Dataset, Kind, Slot};
+use data::{Dataset, DatasetKind, Slot};
 use program::backward::Limits;
 use program::distributed::Mode;
 use program::layers::{self, Auc, CrossEntropy, Data, Embedding, Fc};
@@ -69,7 +69,7 @@ impl Files {
 
     /// A dataset with a thread for each of these files.
     fn dataset(&self, files: std::ops::Range<usize>) -> Dataset {
-        let mut dataset = Dataset::new(Kind::Queue);
+        let mut dataset = Dataset::new(DatasetKind::Queue);
         let settings = dataset.settings_mut();
         settings.slots = vec![
             Slot::ids("word"),

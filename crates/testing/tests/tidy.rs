@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use testing::modules::Graph;
+use testing::tree::{self, code, files, none, root, signature, test_part};
 
 /// Longer files are two files.
 const LINES_MAX: usize = 600;
@@ -38,49 +38,12 @@ const DATA: &[&str] = &[
     "python/tests/fluid_signatures.json",
 ];
 
-fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).expect("crates/testing lies two levels down").to_path_buf()
-}
-
-/// Every file of the project with its path from the root, sorted.
-fn files() -> Vec<(String, PathBuf)> {
-    let mut found = Vec::new();
-    walk(&root(), &mut found);
-    let strip = |path: PathBuf| {
-        let name = path.strip_prefix(root()).expect("below the root").to_string_lossy();
-        (name.replace('\\', "/"), path)
-    };
-    let mut found: Vec<_> = found.into_iter().map(strip).collect();
-    found.sort();
-    found
-}
-
-fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let skipped = ["target", ".git", ".venv", ".interop", "__pycache__"];
-        if path.is_dir() && !skipped.contains(&name.as_str()) {
-            walk(&path, found);
-        } else if path.is_file() {
-            found.push(path);
-        }
-    }
-}
-
 /// The files with one of these endings, with their text. This file is left out: it spells the words
 /// it looks for.
 fn texts(endings: &[&str]) -> Vec<(String, String)> {
-    let wanted = |name: &str| endings.iter().any(|ending| name.ends_with(ending));
-    let files = files().into_iter().filter(|(name, _)| wanted(name) && !name.ends_with("tidy.rs"));
-    files.map(|(name, path)| (name, fs::read_to_string(path).unwrap())).collect()
-}
-
-/// Fails with the list of offenders, if there are any.
-#[track_caller]
-fn none(rule: &str, offenders: Vec<String>) {
-    assert!(offenders.is_empty(), "{rule}:\n  {}", offenders.join("\n  "));
+    let mut all = tree::texts(endings);
+    all.retain(|(name, _)| !name.ends_with("tidy.rs"));
+    all
 }
 
 /// Lines that hold one of the words, as `file:line: text`, in files that `where_` accepts.
@@ -202,7 +165,7 @@ fn the_pure_crates_touch_no_file_thread_or_clock() {
     let words = ["std::fs", "std::thread", "std::time", "std::process", "std::io"];
     let mut found = Vec::new();
     for (name, text) in texts(&[".rs"]).into_iter().filter(|(name, _)| bound(name)) {
-        let code = &text[..text.len() - test_part(&name, &text).len()];
+        let code = code(&name, &text);
         let lines = code.lines().filter(|line| words.iter().any(|word| line.contains(word)));
         found.extend(lines.map(|line| format!("{name}: {}", line.trim())));
     }
@@ -318,14 +281,6 @@ fn unsafe_code_says_why_it_is_sound() {
     none("an unsafe block without a `SAFETY:` line", silent);
 }
 
-/// The part of a source file that only tests see.
-fn test_part<'a>(name: &str, text: &'a str) -> &'a str {
-    if name.ends_with("tests.rs") {
-        return text;
-    }
-    text.split_once("#[cfg(test)]\nmod tests {").map_or("", |(_, tests)| tests)
-}
-
 #[test]
 fn every_op_is_tested_beside_its_code() {
     let folder = "crates/program/src/op/";
@@ -379,7 +334,7 @@ fn nobody_but_the_ops_keeps_lists_of_op_names() {
     let is_op = |word: &str| program::op::find(word).is_ok() && word != "feed";
     let mut found = Vec::new();
     for (name, text) in texts(&[".rs"]).into_iter().filter(|(name, _)| bound(name)) {
-        let code = &text[..text.len() - test_part(&name, &text).len()];
+        let code = code(&name, &text);
         let words: Vec<&str> = code.split('"').collect();
         // Literals are every second part; two in a row have a comma or a bar between them.
         for at in (1..words.len().saturating_sub(2)).step_by(2) {
@@ -390,16 +345,6 @@ fn nobody_but_the_ops_keeps_lists_of_op_names() {
         }
     }
     none("what is known of an op stands in its file", found);
-}
-
-/// The text up to the body of a function, or to the end of its declaration.
-fn signature(text: &str) -> &str {
-    let mut depth = 0;
-    let end = text.find(|c| {
-        depth += i32::from(matches!(c, '(' | '[')) - i32::from(matches!(c, ')' | ']'));
-        depth <= 0 && matches!(c, '{' | ';')
-    });
-    &text[..end.unwrap_or(text.len())]
 }
 
 /// Two arguments in one pair have no names where they are called. More than five arguments are a
@@ -431,7 +376,7 @@ fn nobody_but_the_mode_compares_modes() {
     let modes = ["Mode::Sync", "Mode::Async", "Mode::HalfAsync", "Mode::Geo", "Mode::Ssp"];
     let mut found = Vec::new();
     for (name, text) in texts(&[".rs"]).into_iter().filter(|(name, _)| bound(name)) {
-        let code = &text[..text.len() - test_part(&name, &text).len()];
+        let code = code(&name, &text);
         let lines = code.lines().filter(|line| modes.iter().any(|mode| line.contains(mode)));
         found.extend(lines.map(|line| format!("{name}: {}", line.trim())));
     }
@@ -452,7 +397,7 @@ fn only_routes_read_where_things_go() {
     let words = words.map(|word| format!("\"{word}\""));
     let mut found = Vec::new();
     for (name, text) in texts(&[".rs"]).into_iter().filter(|(name, _)| bound(name)) {
-        let code = &text[..text.len() - test_part(&name, &text).len()];
+        let code = code(&name, &text);
         let lines = code.lines().filter(|line| words.iter().any(|word| line.contains(word)));
         found.extend(lines.map(|line| format!("{name}: {}", line.trim())));
     }

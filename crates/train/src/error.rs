@@ -9,6 +9,7 @@ use program::Program;
 use tensor::{DType, DidYouMean};
 
 pub use snapshot::BadSnapshot;
+pub(crate) use snapshot::SnapshotResult;
 
 /// Everything that can go wrong in this crate.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +102,7 @@ pub enum Error {
     Unexpected { endpoint: String, reply: &'static str },
 
     #[error("a server gave parts of {actual} trainers, there are {expected}")]
-    UnevenTrade { expected: usize, actual: usize },
+    UnevenExchange { expected: usize, actual: usize },
 
     #[error("`{var}` on server {endpoint} is {actual}, not a tensor")]
     NotDense { endpoint: String, var: String, actual: &'static str },
@@ -199,7 +200,7 @@ pub enum Error {
          them comes before others that each thread runs, or needs its batch; set one thread \
          (dataset.set_thread(1)), or train in async mode"
     )]
-    ThreadsCannotMeet { mode: &'static str },
+    ThreadsCannotSynchronize { mode: &'static str },
 
     #[error("the run was interrupted before op {index} (`{op}`) of block {block}")]
     Interrupted { block: usize, index: usize, op: String },

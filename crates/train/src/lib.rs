@@ -26,4 +26,4 @@ pub use error::{BadSnapshot, Error, FileState, Result};
 pub use executor::{Executor, Feed, Options};
 pub use recover::check as kept;
 pub use remote::Cluster;
-pub use scope::{Reader, Scope};
+pub use scope::{BatchSource, Scope};

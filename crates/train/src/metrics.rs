@@ -234,14 +234,25 @@ impl Chunks {
         self.correct += correct;
     }
 
-    /// Precision, recall, F1; each 0 where it has no meaning.
-    pub fn scores(&self) -> (f64, f64, f64) {
+    /// Each 0 where it has no meaning.
+    pub fn scores(&self) -> ChunkScores {
         let precision = if self.inferred == 0.0 { 0.0 } else { self.correct / self.inferred };
         let recall = if self.labelled == 0.0 { 0.0 } else { self.correct / self.labelled };
         let f1 =
             if self.correct == 0.0 { 0.0 } else { 2.0 * precision * recall / (precision + recall) };
-        (precision, recall, f1)
+        ChunkScores { precision, recall, f1 }
     }
+}
+
+/// How good the chunks are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ChunkScores {
+    /// The share of inferred chunks that are correct.
+    pub precision: f64,
+    /// The share of labelled chunks that were found.
+    pub recall: f64,
+    /// The harmonic mean of both.
+    pub f1: f64,
 }
 
 /// The mean edit distance, and how many sequences had one at all.
@@ -264,10 +275,22 @@ impl EditDistances {
         self.wrong += sequences - right as f64;
     }
 
-    /// The mean distance and the share of sequences with one; `None` without sequences.
-    pub fn scores(&self) -> Option<(f64, f64)> {
-        (self.sequences != 0.0).then(|| (self.total / self.sequences, self.wrong / self.sequences))
+    /// None without sequences.
+    pub fn scores(&self) -> Option<EditScores> {
+        (self.sequences != 0.0).then(|| EditScores {
+            mean: self.total / self.sequences,
+            wrong: self.wrong / self.sequences,
+        })
     }
+}
+
+/// How far sequences are from right ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EditScores {
+    /// The mean distance.
+    pub mean: f64,
+    /// The share of sequences that were not right.
+    pub wrong: f64,
 }
 
 #[cfg(test)]
@@ -346,15 +369,15 @@ mod tests {
     #[test]
     fn chunks_and_distances_have_scores() {
         let mut chunks = Chunks::default();
-        assert_eq!(chunks.scores(), (0.0, 0.0, 0.0));
+        assert_eq!(chunks.scores(), ChunkScores::default());
         chunks.update(10.0, 8.0, 6.0);
-        let (precision, recall, f1) = chunks.scores();
+        let ChunkScores { precision, recall, f1 } = chunks.scores();
         assert_eq!((precision, recall), (0.6, 0.75));
         assert!((f1 - 2.0 / 3.0).abs() < 1e-12);
 
         let mut distances = EditDistances::default();
         assert_eq!(distances.scores(), None);
         distances.update(&[1.0, 0.0, 2.0], 3.0);
-        assert_eq!(distances.scores(), Some((1.0, 2.0 / 3.0)));
+        assert_eq!(distances.scores(), Some(EditScores { mean: 1.0, wrong: 2.0 / 3.0 }));
     }
 }

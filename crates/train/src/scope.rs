@@ -23,10 +23,10 @@ struct Node {
     /// Grows whenever a name appears or goes, so that places found before are looked up again.
     generation: AtomicU64,
     parent: Option<Scope>,
-    vars: Mutex<Vars>,
+    vars: Mutex<ScopeVars>,
     /// Told when variables that were lent are back.
     returned: Condvar,
-    readers: Mutex<HashMap<String, Box<dyn Reader>>>,
+    readers: Mutex<HashMap<String, Box<dyn BatchSource>>>,
     kids: Mutex<Vec<Scope>>,
     /// Whether changes are noted.
     is_watched: AtomicBool,
@@ -34,12 +34,12 @@ struct Node {
 }
 
 /// Where the batches of a `read` op come from.
-pub trait Reader: Send {
+pub trait BatchSource: Send {
     /// The next batch, one tensor per field; `None` at the end of a pass.
     fn next(&mut self) -> Result<Option<Vec<Tensor>>>;
 }
 
-impl std::fmt::Debug for dyn Reader {
+impl std::fmt::Debug for dyn BatchSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a reader")
     }
@@ -47,14 +47,14 @@ impl std::fmt::Debug for dyn Reader {
 
 /// The variables of one scope: an index that never moves, so that a prepared program may keep it.
 #[derive(Debug, Default)]
-pub(crate) struct Vars {
+pub(crate) struct ScopeVars {
     index: HashMap<String, usize>,
     values: Vec<Value>,
     /// Variables that threads train at the moment, by place.
     lent: HashMap<usize, Arc<Cell>>,
 }
 
-impl Vars {
+impl ScopeVars {
     pub(crate) fn value_mut(&mut self, at: usize) -> &mut Value {
         &mut self.values[at]
     }
@@ -162,7 +162,7 @@ impl Scope {
     }
 
     /// Sets the source of the batches of a reader variable. An earlier source is dropped.
-    pub fn attach_reader(&self, name: &str, reader: Box<dyn Reader>) {
+    pub fn attach_reader(&self, name: &str, reader: Box<dyn BatchSource>) {
         self.readers().insert(name.to_string(), reader);
     }
 
@@ -182,7 +182,7 @@ impl Scope {
         }
     }
 
-    fn readers(&self) -> MutexGuard<'_, HashMap<String, Box<dyn Reader>>> {
+    fn readers(&self) -> MutexGuard<'_, HashMap<String, Box<dyn BatchSource>>> {
         self.0.readers.lock().even_if_poisoned()
     }
 
@@ -283,7 +283,7 @@ impl Scope {
     }
 
     /// The place of a name in this scope itself, made if need be.
-    fn create(&self, vars: &mut Vars, name: &str) -> usize {
+    fn create(&self, vars: &mut ScopeVars, name: &str) -> usize {
         if let Some(&at) = vars.index.get(name) {
             return at;
         }
@@ -311,7 +311,7 @@ impl Scope {
     }
 
     /// Holds this scope and those around it, innermost first; waits until all variables are there.
-    pub(crate) fn hold(&self) -> Vec<MutexGuard<'_, Vars>> {
+    pub(crate) fn hold(&self) -> Vec<MutexGuard<'_, ScopeVars>> {
         let mut held = vec![self.lock_whole()];
         let mut scope = self;
         while let Some(parent) = scope.parent() {
@@ -321,7 +321,7 @@ impl Scope {
         held
     }
 
-    fn lock_whole(&self) -> MutexGuard<'_, Vars> {
+    fn lock_whole(&self) -> MutexGuard<'_, ScopeVars> {
         let mut vars = self.lock();
         while !vars.lent.is_empty() {
             vars = self.0.returned.wait(vars).even_if_poisoned();
@@ -351,7 +351,7 @@ impl Scope {
     }
 
     /// Waits for what others lent; what `own` lent is known to be away.
-    fn lock_whole_but(&self, own: &Lent) -> MutexGuard<'_, Vars> {
+    fn lock_whole_but(&self, own: &Lent) -> MutexGuard<'_, ScopeVars> {
         let mut vars = self.lock();
         let is_own = |cell: &Arc<Cell>| own.cells.iter().any(|(_, known)| Arc::ptr_eq(known, cell));
         while !vars.lent.values().all(is_own) {
@@ -375,7 +375,7 @@ impl Scope {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vars> {
+    fn lock(&self) -> MutexGuard<'_, ScopeVars> {
         // A kernel that panicked leaves variables as they were between two ops: still usable.
         self.0.vars.lock().even_if_poisoned()
     }

@@ -72,11 +72,11 @@ class InMemoryDataset(DatasetBase):
         """How many queues samples lie in. Ours lie in none, so nothing changes."""
 
     def set_fleet_send_batch_size(self, fleet_send_batch_size=1024):
-        """How many samples trainers trade at once."""
-        self.set_n_trade(fleet_send_batch_size)
+        """How many samples trainers exchange at once."""
+        self.set_n_per_exchange(fleet_send_batch_size)
 
     def set_fleet_send_sleep_seconds(self, fleet_send_sleep_seconds=0):
-        """Pauses between trades. Ours need none, so nothing changes."""
+        """Pauses between exchanges. Ours need none, so nothing changes."""
 
     def set_merge_by_lineid(self, merge_size=2):
         """With the next global shuffle, samples of one name become one if there are so many."""

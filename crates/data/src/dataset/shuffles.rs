@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Dataset;
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::SampleMemory;
 use crate::random::Random;
 use crate::share::{self, Head};
 use crate::shuffle::{self, Exchange};
@@ -56,7 +56,7 @@ impl Dataset {
     /// new process can read them ([`Dataset::take_kept`]).
     ///
     /// Returns when all trainers have their files. Trainers that do it again, because one of them
-    /// died meanwhile, trade again if a file is missing, and use their files if none is.
+    /// died meanwhile, exchange again if a file is missing, and use their files if none is.
     pub fn global_shuffle_kept(
         &mut self,
         exchange: Option<&dyn Exchange>,
@@ -115,14 +115,15 @@ impl Dataset {
     }
 
     /// The samples after a global shuffle, and how many it left out; those here stay as they are.
-    fn shuffled(&mut self, exchange: Option<&dyn Exchange>) -> Result<(Memory, u64)> {
+    fn shuffled(&mut self, exchange: Option<&dyn Exchange>) -> Result<(SampleMemory, u64)> {
         self.only_in_memory("global shuffle", "global_shuffle")?;
-        let (seed, n_trade) = (self.seed_of(self.n_shuffles + 1), self.settings.n_trade);
+        let (seed, n_per_exchange) =
+            (self.seed_of(self.n_shuffles + 1), self.settings.n_per_exchange);
         let (slots, merge_size) = (self.settings.slots.clone(), self.merge_size);
         let memory = self.loaded()?;
         let mut shuffled = match exchange {
-            Some(exchange) => memory.scatter(exchange, &slots, seed, n_trade)?,
-            None => Memory::clone(memory),
+            Some(exchange) => memory.scatter(exchange, &slots, seed, n_per_exchange)?,
+            None => SampleMemory::clone(memory),
         };
         let mut n_unmerged = 0;
         if let Some(size) = merge_size {
@@ -133,7 +134,7 @@ impl Dataset {
     }
 
     /// A global shuffle is done.
-    fn hold(&mut self, memory: Memory, n_unmerged: u64) {
+    fn hold(&mut self, memory: SampleMemory, n_unmerged: u64) {
         self.n_shuffles += 1;
         self.set_memory(Some(memory));
         (self.n_unmerged, self.n_shuffled) = (n_unmerged, self.len());

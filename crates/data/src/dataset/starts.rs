@@ -6,10 +6,10 @@ use super::Dataset;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::pass::Pass;
-use crate::position::{Facts, Positions};
+use crate::position::{Facts, HeldSamples, Positions};
 use crate::queue::{self, Stream};
-use crate::reader::{Reader, Source};
-use crate::settings::{Kind, Settings};
+use crate::reader::{BatchOrigin, Reader};
+use crate::settings::{DatasetKind, Settings};
 
 impl Dataset {
     /// Begins a pass: a reader for each of `n_threads` threads (0: as many as the settings say).
@@ -17,7 +17,7 @@ impl Dataset {
     /// A stream has at most as many readers as files, and the settings remember that number.
     pub fn start(&mut self, n_threads: usize) -> Result<Vec<Reader>> {
         let n = if n_threads == 0 { self.settings.n_threads } else { n_threads };
-        if self.kind == Kind::InMemory {
+        if self.kind == DatasetKind::InMemory {
             return self.start_memory(n);
         }
         let pass = Arc::new(Pass::new(&self.settings, Default::default())?);
@@ -37,7 +37,7 @@ impl Dataset {
         from: Option<&Positions>,
     ) -> Result<(Vec<Reader>, Positions)> {
         let n = if n_threads == 0 { self.settings.n_threads } else { n_threads };
-        if self.kind == Kind::InMemory {
+        if self.kind == DatasetKind::InMemory {
             return self.start_memory_at(n, from);
         }
         let before = from.map(|from| (from.n_samples(), from.skipped())).unwrap_or_default();
@@ -58,7 +58,7 @@ impl Dataset {
     fn readers(&mut self, pass: &Pass, streams: Vec<Stream>) -> Vec<Reader> {
         self.settings.n_threads = streams.len();
         self.watch(pass);
-        streams.into_iter().map(|stream| Reader(Source::Stream(stream))).collect()
+        streams.into_iter().map(|stream| Reader(BatchOrigin::Stream(stream))).collect()
     }
 
     /// Refuses positions in files that another thread reads.
@@ -86,8 +86,8 @@ impl Dataset {
         facts.check(&from.facts)?;
         for (reader, position) in readers.iter_mut().zip(from.readers()) {
             let is_there = match &mut reader.0 {
-                Source::Memory(range, _) => range.begin_at(position),
-                Source::Stream(_) => false,
+                BatchOrigin::Memory(range, _) => range.begin_at(position),
+                BatchOrigin::Stream(_) => false,
             };
             if !is_there {
                 let reason = format!("sample {} is in the range of another thread", position.at);
@@ -104,7 +104,7 @@ impl Dataset {
 
     /// What decides which samples a pass reads now.
     pub(super) fn facts(&self) -> Facts {
-        let memory = (self.len(), self.n_shuffles);
+        let memory = HeldSamples { n_samples: self.len(), n_shuffles: self.n_shuffles };
         Facts::of(self.kind, &self.settings, memory)
     }
 
@@ -118,7 +118,7 @@ impl Dataset {
         }
         let ranges = memory::ranges(&memory, n, *batch_size, slots);
         self.stop = Arc::default();
-        let reader = |range| Reader(Source::Memory(range, self.stop.clone()));
+        let reader = |range| Reader(BatchOrigin::Memory(range, self.stop.clone()));
         Ok(ranges.into_iter().map(reader).collect())
     }
 }

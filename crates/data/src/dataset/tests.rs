@@ -4,8 +4,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::error::ExchangeError;
 use crate::error::Refusal;
-use crate::error::TradeError;
 use crate::feed::Feed;
 use crate::slot::Slot;
 
@@ -22,7 +22,7 @@ fn files(texts: &[&str]) -> (tempfile::TempDir, Vec<String>) {
 }
 
 /// A dataset of one slot of ids, batches of 2, 2 threads.
-fn dataset(kind: Kind, files: Vec<String>, command: &str) -> Dataset {
+fn dataset(kind: DatasetKind, files: Vec<String>, command: &str) -> Dataset {
     let mut dataset = Dataset::new(kind);
     let settings = dataset.settings_mut();
     (settings.slots, settings.files) = (vec![Slot::ids("c")], files);
@@ -68,7 +68,7 @@ fn lines(range: std::ops::Range<i64>) -> String {
 #[test]
 fn a_stream_gives_every_sample_once_and_keeps_the_last_part() {
     let (_folder, paths) = files(&[&lines(0..5), "", &lines(5..6), "1 6"]);
-    let mut dataset = dataset(Kind::Queue, paths, "cat");
+    let mut dataset = dataset(DatasetKind::Queue, paths, "cat");
     for _ in 0..2 {
         let all = batches(&mut dataset).unwrap();
         assert_eq!(all.len(), 2);
@@ -85,7 +85,7 @@ fn a_stream_gives_every_sample_once_and_keeps_the_last_part() {
 #[test]
 fn there_are_no_more_readers_than_files() {
     let (_folder, paths) = files(&[&lines(0..5)]);
-    let mut dataset = dataset(Kind::Queue, paths, "cat");
+    let mut dataset = dataset(DatasetKind::Queue, paths, "cat");
     dataset.settings_mut().n_threads = 8;
     assert_eq!(batches(&mut dataset).unwrap(), [[vec![0, 1], vec![2, 3], vec![4]]]);
     assert_eq!(dataset.settings().n_threads, 1);
@@ -94,11 +94,11 @@ fn there_are_no_more_readers_than_files() {
 #[test]
 fn zero_samples_in_all_are_an_error() {
     let (_folder, paths) = files(&["", ""]);
-    for kind in [Kind::Queue, Kind::InMemory] {
+    for kind in [DatasetKind::Queue, DatasetKind::InMemory] {
         let mut dataset = dataset(kind, paths.clone(), "cat");
         let error = match kind {
-            Kind::Queue => batches(&mut dataset).unwrap_err(),
-            Kind::InMemory => dataset.load().unwrap_err(),
+            DatasetKind::Queue => batches(&mut dataset).unwrap_err(),
+            DatasetKind::InMemory => dataset.load().unwrap_err(),
         };
         assert!(matches!(error, Error::NoRows { n_files: 2, .. }), "{error}");
     }
@@ -108,7 +108,7 @@ fn zero_samples_in_all_are_an_error() {
 fn a_bad_line_is_named() {
     let (_folder, paths) = files(&["1 1\n1 2\n0\n1 4\n"]);
     for command in ["cat", "sed s/x/y/"] {
-        let error = batches(&mut dataset(Kind::Queue, paths.clone(), command)).unwrap_err();
+        let error = batches(&mut dataset(DatasetKind::Queue, paths.clone(), command)).unwrap_err();
         let Error::BadLine { file, line, refusal, text, .. } = &error else { panic!("{error}") };
         assert_eq!((file, *line, text.as_str()), (&paths[0], 3, "0"));
         assert_eq!(*refusal, Refusal::Count { slot: "c".to_string(), found: "0".to_string() });
@@ -120,7 +120,7 @@ fn a_bad_line_is_named() {
 fn bad_lines_and_files_are_skipped_if_the_user_wants_it() {
     let (folder, mut paths) = files(&["1 1\nx\n1 3\n", "1 4\n\n"]);
     paths.insert(1, folder.path().join("nowhere").to_str().unwrap().to_string());
-    let mut tolerant = dataset(Kind::Queue, paths.clone(), "cat");
+    let mut tolerant = dataset(DatasetKind::Queue, paths.clone(), "cat");
     tolerant.settings_mut().skips_max = 3;
     assert_eq!(sorted(batches(&mut tolerant).unwrap()), [1, 3, 4]);
     let skipped = tolerant.skipped();
@@ -129,7 +129,7 @@ fn bad_lines_and_files_are_skipped_if_the_user_wants_it() {
     tolerant.settings_mut().skips_max = 2;
     let error = batches(&mut tolerant).unwrap_err();
     assert!(matches!(error, Error::TooManySkipped { max: 2, .. }), "{error}");
-    let mut strict = dataset(Kind::InMemory, paths.clone(), "cat");
+    let mut strict = dataset(DatasetKind::InMemory, paths.clone(), "cat");
     strict.settings_mut().files.remove(0);
     let error = strict.load().unwrap_err();
     assert!(matches!(&error, Error::ReadFile { file, .. } if *file == paths[1]), "{error}");
@@ -144,7 +144,7 @@ fn pipe_commands_are_run_on_plain_and_packed_files() {
     gzip.write_all(b"1 a\n1 a\n").unwrap();
     gzip.finish().unwrap();
     paths.push(packed.to_str().unwrap().to_string());
-    let mut dataset = dataset(Kind::Queue, paths, "sed s/a/$WORD/ | cat");
+    let mut dataset = dataset(DatasetKind::Queue, paths, "sed s/a/$WORD/ | cat");
     dataset.settings_mut().shell.variables = vec![("WORD".to_string(), "77".to_string())];
     assert_eq!(sorted(batches(&mut dataset).unwrap()), [77, 77, 77]);
 }
@@ -153,7 +153,7 @@ fn pipe_commands_are_run_on_plain_and_packed_files() {
 fn pipe_commands_that_go_wrong_are_named() {
     let (_folder, paths) = files(&[&lines(0..3)]);
     let error = |command: &str| {
-        let mut dataset = dataset(Kind::Queue, paths.clone(), command);
+        let mut dataset = dataset(DatasetKind::Queue, paths.clone(), command);
         dataset.settings_mut().silence_max = Duration::from_millis(200);
         batches(&mut dataset).unwrap_err()
     };
@@ -171,7 +171,7 @@ fn a_command_that_never_ends_ends_with_its_reader() {
     let (folder, paths) = files(&["x"]);
     let mark = folder.path().join("pid");
     let command = format!("echo $BASHPID > {}; yes '1 5'", mark.display());
-    let mut dataset = dataset(Kind::Queue, paths, &command);
+    let mut dataset = dataset(DatasetKind::Queue, paths, &command);
     let start = Instant::now();
     let mut readers = dataset.start(1).unwrap();
     for _ in 0..100 {
@@ -191,7 +191,7 @@ fn a_command_that_never_ends_ends_with_its_reader() {
 #[test]
 fn a_pass_can_be_stopped_from_outside() {
     let (_folder, paths) = files(&["x"]);
-    let mut dataset = dataset(Kind::Queue, paths, "sleep 600");
+    let mut dataset = dataset(DatasetKind::Queue, paths, "sleep 600");
     let mut readers = dataset.start(1).unwrap();
     let stopper = readers[0].stopper();
     let waiting = thread::spawn(move || readers[0].next().map(|batch| batch.is_none()));
@@ -202,7 +202,7 @@ fn a_pass_can_be_stopped_from_outside() {
 #[test]
 fn waiting_for_data_is_counted() {
     let (_folder, paths) = files(&[&lines(0..2)]);
-    let mut dataset = dataset(Kind::Queue, paths, "sleep 0.2; cat");
+    let mut dataset = dataset(DatasetKind::Queue, paths, "sleep 0.2; cat");
     let mut readers = dataset.start(1).unwrap();
     assert!(!readers[0].ready(Duration::from_millis(1)));
     assert!(readers[0].ready(Duration::from_secs(60)));
@@ -215,7 +215,7 @@ fn memory_keeps_the_order_of_the_files_whoever_loads_them() {
     let texts: Vec<String> = (0..9).map(|at| lines(at * 3..at * 3 + 3)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let (_folder, paths) = files(&texts);
-    let mut dataset = dataset(Kind::InMemory, paths, "cat");
+    let mut dataset = dataset(DatasetKind::InMemory, paths, "cat");
     assert!(matches!(dataset.start(0), Err(Error::NotLoaded)));
     dataset.load().unwrap();
     assert_eq!(dataset.n_rows(None).unwrap(), 27);
@@ -234,7 +234,7 @@ fn memory_keeps_the_order_of_the_files_whoever_loads_them() {
 fn shuffles_are_different_and_repeat() {
     let (_folder, paths) = files(&[&lines(0..100)]);
     let run = |seed: u64| {
-        let mut dataset = dataset(Kind::InMemory, paths.clone(), "cat");
+        let mut dataset = dataset(DatasetKind::InMemory, paths.clone(), "cat");
         dataset.settings_mut().seed = seed;
         dataset.preload(3).unwrap();
         dataset.wait_loaded().unwrap();
@@ -252,7 +252,7 @@ fn shuffles_are_different_and_repeat() {
 
 #[test]
 fn a_stream_cannot_be_shuffled() {
-    let mut dataset = Dataset::new(Kind::Queue);
+    let mut dataset = Dataset::new(DatasetKind::Queue);
     let text = dataset.local_shuffle().unwrap_err().to_string();
     let expected = "QueueDataset does not support local shuffle, please use InMemoryDataset for \
                     local_shuffle";
@@ -278,7 +278,11 @@ impl Exchange for Seat<'_> {
         self.2
     }
 
-    fn trade(&self, _: &str, parts: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, TradeError> {
+    fn all_to_all(
+        &self,
+        _: &str,
+        parts: Vec<Vec<u8>>,
+    ) -> std::result::Result<Vec<Vec<u8>>, ExchangeError> {
         self.0.parts.lock().unwrap()[self.1] = parts;
         self.0.all_here.wait();
         let got = self.0.parts.lock().unwrap().iter().map(|parts| parts[self.1].clone()).collect();
@@ -288,15 +292,15 @@ impl Exchange for Seat<'_> {
 }
 
 /// What each of three trainers holds after a global shuffle of their lines.
-fn traded(texts: &[&str; 3], ready: impl Fn(&mut Dataset) + Sync) -> Vec<Vec<i64>> {
+fn exchanged(texts: &[&str; 3], ready: impl Fn(&mut Dataset) + Sync) -> Vec<Vec<i64>> {
     let table = Table { parts: Mutex::new(vec![Vec::new(); 3]), all_here: Barrier::new(3) };
     thread::scope(|scope| {
         let run = |rank: usize| {
             let (table, ready) = (&table, &ready);
             scope.spawn(move || {
                 let (_folder, paths) = files(&[texts[rank]]);
-                let mut dataset = dataset(Kind::InMemory, paths, "cat");
-                dataset.settings_mut().n_trade = 7;
+                let mut dataset = dataset(DatasetKind::InMemory, paths, "cat");
+                dataset.settings_mut().n_per_exchange = 7;
                 ready(&mut dataset);
                 dataset.load().unwrap();
                 let seat = Seat(table, rank, 3);
@@ -317,7 +321,7 @@ fn a_global_shuffle_moves_samples_between_trainers_and_loses_none() {
     // Trainers have different numbers of samples, so they end in different rounds.
     let texts = [lines(0..100), lines(100..110), lines(110..300)];
     let texts = [texts[0].as_str(), &texts[1], &texts[2]];
-    let held = traded(&texts, |_| {});
+    let held = exchanged(&texts, |_| {});
     for held in &held {
         assert_eq!(held.len(), 100, "shares are even");
         assert!(held.iter().any(|id| *id < 100) && held.iter().any(|id| *id >= 110));
@@ -326,7 +330,7 @@ fn a_global_shuffle_moves_samples_between_trainers_and_loses_none() {
     let mut all = held.concat();
     all.sort_unstable();
     assert_eq!(all, (0..300).collect::<Vec<_>>());
-    assert_eq!(traded(&texts, |_| {}), held);
+    assert_eq!(exchanged(&texts, |_| {}), held);
 }
 
 #[test]
@@ -342,7 +346,7 @@ fn samples_of_one_name_meet_at_one_trainer() {
         dataset.settings_mut().ins_id = true;
         dataset.settings_mut().seed = seeds.fetch_add(1, Ordering::Relaxed);
     };
-    for held in traded(&texts, ready) {
+    for held in exchanged(&texts, ready) {
         let mut names: Vec<i64> = held.iter().map(|id| id % 1000).collect();
         names.sort_unstable();
         assert!(names.chunks(3).all(|same| same.len() == 3 && same[0] == same[2]), "{names:?}");
@@ -359,11 +363,11 @@ fn a_lost_exchange_is_an_error() {
         fn n_trainers(&self) -> usize {
             2
         }
-        fn trade(
+        fn all_to_all(
             &self,
             purpose: &str,
             _: Vec<Vec<u8>>,
-        ) -> std::result::Result<Vec<Vec<u8>>, TradeError> {
+        ) -> std::result::Result<Vec<Vec<u8>>, ExchangeError> {
             match purpose {
                 "count" => Err("server 1 is gone".into()),
                 // As long as what trainers say first, and no samples.
@@ -372,7 +376,7 @@ fn a_lost_exchange_is_an_error() {
         }
     }
     let (_folder, paths) = files(&[&lines(0..3)]);
-    let mut dataset = dataset(Kind::InMemory, paths, "cat");
+    let mut dataset = dataset(DatasetKind::InMemory, paths, "cat");
     dataset.load().unwrap();
     let error = dataset.n_rows(Some(&Broken)).unwrap_err();
     assert!(matches!(error, Error::Exchange { .. }), "{error}");
@@ -385,7 +389,7 @@ fn a_lost_exchange_is_an_error() {
 fn samples_of_one_name_become_one() {
     let text = "1 b 1 5 1 1\n1 a 1 6 1 2\n1 b 2 7 8 1 1\n1 c 1 9 1 3\n1 a 1 4 1 0\n";
     let (_folder, paths) = files(&[text]);
-    let mut dataset = dataset(Kind::InMemory, paths, "cat");
+    let mut dataset = dataset(DatasetKind::InMemory, paths, "cat");
     dataset.settings_mut().slots = vec![Slot::ids("c"), Slot::ids("label").dense(&[-1, 1])];
     dataset.set_merge_by_name(Some(2));
     dataset.load().unwrap();
@@ -400,7 +404,7 @@ fn samples_of_one_name_become_one() {
 fn slots_are_mixed_and_get_their_own_back() {
     let text: String = (0..50).map(|id| format!("1 {id} 1 {id}\n")).collect();
     let (_folder, paths) = files(&[&text]);
-    let mut dataset = dataset(Kind::InMemory, paths, "cat");
+    let mut dataset = dataset(DatasetKind::InMemory, paths, "cat");
     dataset.settings_mut().slots = vec![Slot::ids("a"), Slot::ids("b")];
     dataset.load().unwrap();
     let mix = |dataset: &mut Dataset, names: &[&str]| {
@@ -430,7 +434,7 @@ fn our_own_readers_need_no_process() {
     let header = "price,city,label\n";
     let (_folder, paths) = files(&[&format!("{header}1.5,x,1\n"), &format!("{header}2.5,y,0\n")]);
     let command = "paddlewheel csv-reader price=price city=city:hash/100 label=label:id";
-    let mut dataset = dataset(Kind::Queue, paths, command);
+    let mut dataset = dataset(DatasetKind::Queue, paths, command);
     dataset.settings_mut().slots =
         vec![Slot::floats("price").dense(&[-1, 1]), Slot::ids("city"), Slot::ids("label")];
     let mut readers = dataset.start(1).unwrap();
@@ -444,7 +448,7 @@ fn our_own_readers_need_no_process() {
 #[test]
 fn a_batch_gives_its_memory_back() {
     let (_folder, paths) = files(&[&lines(0..100)]);
-    let mut dataset = dataset(Kind::InMemory, paths, "cat");
+    let mut dataset = dataset(DatasetKind::InMemory, paths, "cat");
     dataset.load().unwrap();
     let mut reader = dataset.start(1).unwrap().remove(0);
     let mut batch = Feed::new();
@@ -460,7 +464,7 @@ fn tables_are_read_from_files_and_their_bad_rows_are_counted() {
     let clicks = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python/tests/fixtures/clicks.parquet");
     let (folder, paths) = files(&["no table"]);
     let command = "paddlewheel parquet-reader c=text:id";
-    let mut good = dataset(Kind::InMemory, vec![clicks.to_string()], command);
+    let mut good = dataset(DatasetKind::InMemory, vec![clicks.to_string()], command);
     let error = good.load().unwrap_err();
     assert!(matches!(&error, Error::BadRow { row: 3, column, .. } if column == "text"), "{error}");
     assert!(error.to_string().contains(clicks) && error.to_string().contains(command), "{error}");
@@ -468,12 +472,15 @@ fn tables_are_read_from_files_and_their_bad_rows_are_counted() {
     good.load().unwrap();
     assert_eq!((good.n_rows(None).unwrap(), good.skipped().n_lines), (4, 1));
     assert_eq!(batches(&mut good).unwrap().concat().concat(), [1, 2, 4, 5]);
-    let mut stream =
-        dataset(Kind::Queue, vec![clicks.to_string(); 3], "paddlewheel parquet-reader c=when:id");
+    let mut stream = dataset(
+        DatasetKind::Queue,
+        vec![clicks.to_string(); 3],
+        "paddlewheel parquet-reader c=when:id",
+    );
     let mut found = batches(&mut stream).unwrap().concat().concat();
     found.sort_unstable();
     assert_eq!(found, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5]);
-    let mut bad = dataset(Kind::InMemory, paths, command);
+    let mut bad = dataset(DatasetKind::InMemory, paths, command);
     let error = bad.load().unwrap_err();
     assert!(matches!(error, Error::BadParquet { .. }), "{error}");
     drop(folder);

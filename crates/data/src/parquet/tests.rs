@@ -142,7 +142,7 @@ fn all_rows_of_all_groups_come_in_order() {
 #[derive(Default)]
 struct Counted(usize);
 
-impl Rows for Counted {
+impl RowReader for Counted {
     fn taken(&mut self, records: &mut Records, _: u64) -> Result<()> {
         self.0 += records.len();
         records.clear();

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 const KEEPER: &str = "trap '' INT TERM HUP QUIT; read -r _; kill -9 0";
 
 /// A group of processes that does not outlive this value, nor this process.
-pub(super) struct Group {
+pub(super) struct ProcessGroup {
     /// The first keeper. It is reaped last: until then its process id is that of the group, even if
     /// it was killed.
     leader: Child,
@@ -22,7 +22,7 @@ pub(super) struct Group {
     keepers: Vec<Child>,
 }
 
-impl Group {
+impl ProcessGroup {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self { leader: keeper().process_group(0).spawn()?, keepers: Vec::new() })
     }
@@ -77,7 +77,7 @@ fn keeper() -> Command {
     shell
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
         for keeper in self.keepers.iter_mut().chain([&mut self.leader]) {

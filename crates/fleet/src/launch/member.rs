@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::console::Console;
-use super::group::Group;
+use super::group::ProcessGroup;
 use super::plan::{self, Host, Job, Process};
 use super::restarts::{Death, Next, Reason, Restarts, WINDOW};
 use crate::env::RESTARTS;
@@ -56,7 +56,11 @@ pub(super) struct Starter<'a> {
 }
 
 impl Member {
-    pub(super) fn start(starter: Starter<'_>, process: &Process, group: &Group) -> Result<Self> {
+    pub(super) fn start(
+        starter: Starter<'_>,
+        process: &Process,
+        group: &ProcessGroup,
+    ) -> Result<Self> {
         let job = starter.job;
         let line = job.policy.resumes.then(|| "a launcher goes on with this job".to_string());
         let (child, log_start) = starter.spawn(process, group, 0, line)?;
@@ -200,7 +204,7 @@ impl Member {
     }
 
     /// Starts it again if it is time.
-    pub(super) fn restart(&mut self, starter: Starter<'_>, group: &Group) -> Result<()> {
+    pub(super) fn restart(&mut self, starter: Starter<'_>, group: &ProcessGroup) -> Result<()> {
         if self.due.is_none_or(|due| Instant::now() < due) {
             return Ok(());
         }
@@ -270,7 +274,7 @@ impl Starter<'_> {
     fn spawn(
         self,
         process: &Process,
-        group: &Group,
+        group: &ProcessGroup,
         n_restarts: usize,
         line: Option<String>,
     ) -> Result<(Child, u64)> {

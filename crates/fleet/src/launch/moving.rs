@@ -16,7 +16,7 @@ use ps::tcp;
 use train::server_list;
 
 use super::console::Console;
-use super::group::Group;
+use super::group::ProcessGroup;
 use super::member::{Member, Starter};
 use super::plan::{self, OtherServers};
 use super::ports::Ports;
@@ -69,7 +69,7 @@ impl Moving {
     /// Starts the new servers.
     pub(super) fn start(
         starter: Starter<'_>,
-        group: &Group,
+        group: &ProcessGroup,
         folder: &Path,
         n: usize,
         turn: usize,

@@ -60,7 +60,7 @@ const ABOVE_ZERO: &str = "a number of seconds above 0";
 
 /// What to start, and with which arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Script {
+pub struct ScriptCommand {
     /// The script or executable.
     pub path: PathBuf,
     /// Its arguments.
@@ -89,7 +89,7 @@ pub struct PsOptions {
     /// What happens when a process dies.
     pub recovery: RecoveryOptions,
     /// What to start.
-    pub script: Script,
+    pub script: ScriptCommand,
 }
 
 /// What happens when a process dies, as far as the command line says it. None: not said.
@@ -127,7 +127,7 @@ pub struct CollectiveOptions {
     /// Say what is started.
     pub is_verbose: bool,
     /// What to start.
-    pub script: Script,
+    pub script: ScriptCommand,
 }
 
 /// What `scale` was asked for.
@@ -239,7 +239,7 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
 /// Options as they were written, and the script behind them.
 struct Given {
     values: Vec<(&'static str, String)>,
-    script: Script,
+    script: ScriptCommand,
 }
 
 impl Given {
@@ -276,7 +276,7 @@ impl Given {
             let value = value.or_else(|| rest.next().cloned());
             values.push((known, value.ok_or_else(|| Usage::NoValue(name.to_string()))?));
         };
-        let script = Script { path: path.into(), arguments: rest.cloned().collect() };
+        let script = ScriptCommand { path: path.into(), arguments: rest.cloned().collect() };
         Ok(Some(Self { values, script }))
     }
 

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use ps::Endpoint;
 
-use super::options::{CollectiveOptions, PsOptions, Script};
+use super::options::{CollectiveOptions, PsOptions, ScriptCommand};
 use super::ports::{Ports, START};
 use super::restarts::Policy;
-use crate::env::{PROXIES, Vars};
+use crate::env::{EnvVars, PROXIES};
 use crate::error::{Result, Usage};
 use crate::role::RoleKind;
 
@@ -53,7 +53,7 @@ pub(crate) struct Job {
     /// Trainers on all machines.
     pub(crate) n_trainers: usize,
     /// What each of them runs.
-    pub(crate) script: Script,
+    pub(crate) script: ScriptCommand,
     /// Whether other machines are part of it: then servers outlive the trainers of this one.
     pub(crate) is_wide: bool,
     /// Whether it continues without trainers that fail, as long as there are others.
@@ -78,7 +78,7 @@ pub(crate) fn unset() -> impl Iterator<Item = &'static str> {
 }
 
 /// The program and arguments that run a script: Python for `.py`, anything else by itself.
-pub(crate) fn command(script: &Script, host: &Host) -> (PathBuf, Vec<String>) {
+pub(crate) fn command(script: &ScriptCommand, host: &Host) -> (PathBuf, Vec<String>) {
     let path = script.path.to_string_lossy().into_owned();
     if script.path.extension().is_some_and(|ending| ending == "py") {
         let arguments = ["-u".to_string(), path].into_iter();
@@ -333,7 +333,7 @@ pub(crate) fn collective(
 ) -> Result<Job> {
     let (mut ports, mut lines) = (Ports::default(), Vec::new());
     let (all, own) = match options.is_cloud {
-        true => cloud_nodes(Vars(var))?,
+        true => cloud_nodes(EnvVars(var))?,
         false => (options.nodes.clone(), options.node.clone()),
     };
     let nodes = Nodes::new(all, own)?;
@@ -380,7 +380,7 @@ pub(crate) fn collective(
 }
 
 /// The machines that the platform says there are.
-fn cloud_nodes(vars: Vars<'_>) -> Result<(Vec<String>, Option<String>)> {
+fn cloud_nodes(vars: EnvVars<'_>) -> Result<(Vec<String>, Option<String>)> {
     let all = vars.need(&["PADDLE_TRAINERS"])?;
     let own = vars.need(&["POD_IP"])?;
     let items = all.value.split(',').map(|item| item.trim().to_string());

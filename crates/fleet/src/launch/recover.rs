@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::options::{PsOptions, RecoveryOptions};
 use super::plan::Job;
 use super::restarts::Policy;
-use super::snapshots::{Identity, Snapshots, Wanted};
+use super::snapshots::{FolderRequest, Identity, Snapshots};
 use crate::error::Result;
 use crate::flags::Flags;
 use crate::recovery::Recovery;
@@ -35,7 +35,7 @@ pub(super) fn prepare(
         Some(every) => every,
         None => flags.snapshot_every()?,
     };
-    let wanted = Wanted {
+    let wanted = FolderRequest {
         folder: &folder,
         resume: resume.as_deref(),
         node: node.filter(|_| job.is_wide),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::options::Script;
+use super::options::ScriptCommand;
 use super::plan::{Job, Process};
 use crate::error::{Result, SnapshotError};
 use crate::role::RoleKind;
@@ -28,7 +28,7 @@ const JOB_BYTES_MAX: u64 = 1 << 20;
 /// How long a lock is waited for.
 const LOCK_WAIT: Duration = Duration::from_millis(200);
 
-type Checked<T> = std::result::Result<T, SnapshotError>;
+type SnapshotResult<T> = std::result::Result<T, SnapshotError>;
 
 /// Who a job is: the same command is the same job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) struct Identity {
 
 impl Identity {
     pub(super) fn of(job: &Job) -> Self {
-        let Script { path, arguments } = &job.script;
+        let ScriptCommand { path, arguments } = &job.script;
         let full = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
         Self {
             script: full.unwrap_or_else(|_| path.clone()),
@@ -61,7 +61,7 @@ impl Identity {
         text + "end\n"
     }
 
-    fn from_text(text: &str, folder: &Path, path: &Path) -> Checked<Self> {
+    fn from_text(text: &str, folder: &Path, path: &Path) -> SnapshotResult<Self> {
         let damaged = |problem| SnapshotError::Damaged { path: path.to_path_buf(), problem };
         let mut lines = text.lines();
         let version = lines.next().and_then(|line| line.strip_prefix(MAGIC));
@@ -120,7 +120,7 @@ fn unescaped(text: &str) -> String {
 }
 
 /// What a launcher wants of the folder.
-pub(super) struct Wanted<'a> {
+pub(super) struct FolderRequest<'a> {
     /// The folder.
     pub(super) folder: &'a Path,
     /// Snapshots to go on from, here or elsewhere.
@@ -145,7 +145,7 @@ pub(super) struct Snapshots {
 
 impl Snapshots {
     /// Takes the folder, or returns why that is impossible.
-    pub(super) fn take(wanted: &Wanted<'_>) -> Result<Self> {
+    pub(super) fn take(wanted: &FolderRequest<'_>) -> Result<Self> {
         let resume = wanted.resume.map(checked).transpose()?;
         let folder = wanted.folder;
         let failed = |source| unusable(folder, source);
@@ -254,7 +254,7 @@ fn checked(folder: &Path) -> Result<PathBuf> {
     Ok(full)
 }
 
-fn read_job(folder: &Path) -> Checked<Option<Identity>> {
+fn read_job(folder: &Path) -> SnapshotResult<Option<Identity>> {
     let path = folder.join("job");
     match fs::metadata(&path) {
         Ok(data) if data.len() > JOB_BYTES_MAX => {

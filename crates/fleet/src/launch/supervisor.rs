@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::console::Console;
-use super::group::Group;
+use super::group::ProcessGroup;
 use super::member::{Member, Starter};
 use super::moving::{Moved, Moving};
 use super::plan::{Host, Job};
@@ -99,7 +99,7 @@ struct Processes<'a> {
     members: Vec<Member>,
     starter: Starter<'a>,
     job: &'a Job,
-    group: Group,
+    group: ProcessGroup,
     start: Instant,
     /// Servers of the job.
     n_servers: usize,
@@ -112,7 +112,7 @@ struct Processes<'a> {
 impl<'a> Processes<'a> {
     fn start(starter: Starter<'a>) -> Result<Self> {
         let job = starter.job;
-        let group = Group::new().map_err(no_keeper)?;
+        let group = ProcessGroup::new().map_err(no_keeper)?;
         let members = Vec::new();
         let (n_servers, start) = (job.n_servers, Instant::now());
         let (moving, ports) = (None, Vec::new());

@@ -18,7 +18,7 @@ struct Argument {
 
 /// Where a gradient was written since it was last complete.
 #[derive(Debug, Default)]
-struct Parts {
+struct GradParts {
     places: Vec<Argument>,
     /// Parts named so far; names of a later sum go on from here.
     n_named: usize,
@@ -26,7 +26,7 @@ struct Parts {
 
 /// Gives every repeated output a name of its own and inserts the `sum` ops.
 pub(super) fn sum_repeated(mut ops: Vec<OpDesc>) -> Vec<OpDesc> {
-    let mut parts: HashMap<String, Parts> = HashMap::new();
+    let mut parts: HashMap<String, GradParts> = HashMap::new();
     // In order of first writing, so that sums at the end come out the same every time.
     let mut order: Vec<String> = Vec::new();
     let mut sums: Vec<(usize, OpDesc)> = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn sum_repeated(mut ops: Vec<OpDesc>) -> Vec<OpDesc> {
             }
             let entry = parts.entry(grad.clone()).or_insert_with(|| {
                 order.push(grad);
-                Parts::default()
+                GradParts::default()
             });
             entry.places.push(place);
         }
@@ -67,7 +67,7 @@ fn outputs(op: &OpDesc, at: usize) -> Vec<(Argument, String)> {
 }
 
 /// If the gradient was written more than once: renames the parts, returns their sum.
-fn complete(ops: &mut [OpDesc], grad: &str, parts: &mut Parts) -> Option<OpDesc> {
+fn complete(ops: &mut [OpDesc], grad: &str, parts: &mut GradParts) -> Option<OpDesc> {
     if parts.places.len() < 2 {
         return None;
     }

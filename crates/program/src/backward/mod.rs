@@ -122,13 +122,13 @@ struct Targets {
 }
 
 /// Names of gradients as a pass wrote them.
-struct Written {
+struct GradNames {
     /// A second pass over one program puts this before its names.
     prefix: String,
     names: HashSet<String>,
 }
 
-impl Written {
+impl GradNames {
     /// The final name of a gradient, if this pass computed it.
     fn last(&self, grad: &str) -> Option<String> {
         self.names.contains(grad).then(|| format!("{}{grad}", self.prefix))
@@ -145,14 +145,14 @@ fn append(
     program: &mut Program,
     targets: &Targets,
     mut no_grad: HashSet<String>,
-) -> Result<Written> {
+) -> Result<GradNames> {
     let (ops, names) = collect(program, 0, targets, &mut no_grad)?;
     let prefix = "grad/".repeat(program.n_backwards as usize);
     program.n_backwards += 1;
     for op in ops {
         append_grad_op(program, 0, op, &names, &prefix)?;
     }
-    Ok(Written { prefix, names })
+    Ok(GradNames { prefix, names })
 }
 
 /// The gradient ops of a block, in order, and the gradients that they write.
@@ -291,7 +291,7 @@ fn clip_error(program: &mut Program, block: BlockId, grad: &str) -> Result<()> {
 fn collect_parameters(
     program: &mut Program,
     limits: &Limits,
-    written: &Written,
+    written: &GradNames,
 ) -> Result<Vec<ParamGrad>> {
     let names: Vec<String> = match &limits.parameters {
         Some(wanted) => wanted.clone(),

@@ -95,7 +95,7 @@ impl Mode {
     }
 
     /// Whether the threads of a trainer step together and send once.
-    pub fn threads_meet(self) -> bool {
+    pub fn threads_synchronize(self) -> bool {
         match self {
             Mode::Sync | Mode::Ssp { .. } | Mode::HalfAsync => true,
             Mode::Async | Mode::Geo { .. } => false,
@@ -193,8 +193,8 @@ impl Mode {
         Switches {
             sync_mode: false,
             runtime_split_send_recv: true,
-            half_async: self.threads_meet(),
-            completely_not_async: self.threads_meet() && self.waits_for_all(),
+            half_async: self.threads_synchronize(),
+            completely_not_async: self.threads_synchronize() && self.waits_for_all(),
             geo_sgd_mode: self.exchanges_every().is_some(),
             geo_sgd_need_push_nums: self.exchanges_every().unwrap_or(Mode::PUSH_EVERY),
             staleness: match self.server_applies() {

@@ -27,9 +27,9 @@ pub enum Route {
     /// `send_barrier`, `fetch_barrier`: which servers.
     Barrier(Vec<ServerId>),
     /// Rows of a table.
-    LookUp(Arc<LookUp>),
+    LookUp(Arc<LookUpRoute>),
     /// `checkpoint_notify`.
-    Save(Save),
+    Save(SaveRoute),
 }
 
 /// What `send` does with its variables.
@@ -76,7 +76,7 @@ pub struct Recv {
 
 /// Rows of a table that an op asks for.
 #[derive(Debug)]
-pub struct LookUp {
+pub struct LookUpRoute {
     /// The parts of the table.
     pub pieces: Vec<Piece>,
     /// Which part has which row.
@@ -106,7 +106,7 @@ pub enum IdPartition {
 
 /// Parts of a table that servers write to their disks.
 #[derive(Clone, Debug)]
-pub struct Save {
+pub struct SaveRoute {
     /// The table.
     pub table: String,
     /// Who has a part of it.
@@ -252,7 +252,7 @@ fn read_recv(op: &OpDesc, servers: &Servers<'_>) -> Result<Recv> {
     Ok(Recv { vars, may_skip, is_off: op.attrs.int("do_not_run", 0)? != 0 })
 }
 
-fn read_look_up(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUp> {
+fn read_look_up(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUpRoute> {
     let endpoints = match op.attrs.strs("endpoints")? {
         [] => op.attrs.strs("epmap")?,
         endpoints => endpoints,
@@ -277,7 +277,7 @@ fn read_look_up(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUp> {
     let table = op.input_names("W").first();
     let placed = servers.job.zip(table).and_then(|(job, table)| job.pieces(table).next());
     let width = placed.and_then(|piece| piece.origin_dims.get(1).copied()).unwrap_or(0);
-    Ok(LookUp {
+    Ok(LookUpRoute {
         pieces,
         partition,
         padding: Some(op.attrs.int("padding_idx", -1)?).filter(|&id| id != -1),
@@ -288,12 +288,12 @@ fn read_look_up(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUp> {
     })
 }
 
-fn read_shards(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUp> {
+fn read_shards(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUpRoute> {
     let named = op.attrs.strs("table_names")?.first();
     let table = servers.job.and_then(|job| job.lookup_table.as_ref()).or(named);
     let table = table.map_or(names::EMPTY, String::as_str);
     let from = servers.numbers(op.attrs.strs("epmap")?)?;
-    Ok(LookUp {
+    Ok(LookUpRoute {
         pieces: servers.copies(table, &from)?,
         partition: IdPartition::Done,
         padding: None,
@@ -304,8 +304,8 @@ fn read_shards(op: &OpDesc, servers: &Servers<'_>) -> Result<LookUp> {
     })
 }
 
-fn read_save(op: &OpDesc, servers: &Servers<'_>) -> Result<Save> {
-    Ok(Save {
+fn read_save(op: &OpDesc, servers: &Servers<'_>) -> Result<SaveRoute> {
+    Ok(SaveRoute {
         table: op.attrs.str("lookup_table", "")?.to_string(),
         servers: servers.numbers(op.attrs.strs("epmap")?)?,
         dir: op.attrs.str("dir", "")?.to_string(),

@@ -3,7 +3,7 @@
 use tensor::DType;
 
 use crate::attr::Attr;
-use crate::block::{Names, OpDesc};
+use crate::block::{OpDesc, VarNames};
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 use crate::layers::activate;
@@ -36,7 +36,7 @@ impl<'b, 'p> OneOp<'b, 'p> {
     }
 
     /// Adds an input port.
-    pub(super) fn input(mut self, port: &str, vars: impl Names) -> Self {
+    pub(super) fn input(mut self, port: &str, vars: impl VarNames) -> Self {
         self.op = self.op.input(port, vars);
         if self.like.is_none() {
             self.like = self.op.inputs[0].1.first().cloned();

@@ -59,7 +59,7 @@ pub fn embedding(
     options: Embedding,
 ) -> Result<Var> {
     let op = OpDesc::new("lookup_table");
-    LookUp { op, name: "embedding", size }.append(b, input, options)
+    LookUpOp { op, name: "embedding", size }.append(b, input, options)
 }
 
 /// Rows of a table of `size` for ids of any shape (`fluid.embedding`).
@@ -70,7 +70,7 @@ pub fn embedding_v2(
     options: Embedding,
 ) -> Result<Var> {
     let op = OpDesc::new("lookup_table_v2");
-    LookUp { op, name: "embedding", size }.append(b, input, options)
+    LookUpOp { op, name: "embedding", size }.append(b, input, options)
 }
 
 /// Rows of a table that servers make when they are first used, for ids that end in a dimension of 1
@@ -87,20 +87,20 @@ pub fn sparse_embedding(
         .attr("entry", entry.as_deref().unwrap_or("none"));
     let options =
         Embedding { is_sparse: true, is_distributed: false, padding_idx, param_attr, dtype };
-    LookUp { op, name: "sparse_embedding", size }.append(b, input, options)
+    LookUpOp { op, name: "sparse_embedding", size }.append(b, input, options)
 }
 
 /// What tables hold.
 const TABLES: &[DType] = &[DType::F16, DType::F32, DType::F64];
 
 /// The op that looks up rows of a table of `size`, for the layer `name`.
-struct LookUp {
+struct LookUpOp {
     op: OpDesc,
     name: &'static str,
     size: [i64; 2],
 }
 
-impl LookUp {
+impl LookUpOp {
     fn append(self, b: &mut Builder<'_>, ids: &Var, options: Embedding) -> Result<Var> {
         let Self { op, name, size } = self;
         let Embedding { is_sparse, is_distributed, padding_idx, param_attr, dtype } = options;

@@ -6,7 +6,7 @@ use super::fc::add_bias;
 use crate::block::OpDesc;
 use crate::builder::{Builder, NewParam, Var};
 use crate::error::{Error, Result};
-use crate::op::layout::Layout;
+use crate::op::layout::ImageLayout;
 use crate::param::{Initializer, ParamAttr};
 
 /// What surrounds an image.
@@ -28,7 +28,7 @@ impl Padding {
         Padding::Explicit(vec![height, width])
     }
 
-    fn attrs(&self, op: OpDesc, layer: &'static str, layout: Layout) -> Result<OpDesc> {
+    fn attrs(&self, op: OpDesc, layer: &'static str, layout: ImageLayout) -> Result<OpDesc> {
         let (algorithm, paddings) = match self {
             Padding::Explicit(paddings) => ("EXPLICIT", short(paddings.clone())),
             Padding::Pairs(pairs) => ("EXPLICIT", short(of_pairs(pairs, layer, layout)?)),
@@ -47,7 +47,7 @@ fn short(paddings: Vec<i32>) -> Vec<i32> {
     }
 }
 
-fn of_pairs(pairs: &[[i32; 2]; 4], layer: &'static str, layout: Layout) -> Result<Vec<i32>> {
+fn of_pairs(pairs: &[[i32; 2]; 4], layer: &'static str, layout: ImageLayout) -> Result<Vec<i32>> {
     let [batch, channels, height, width] = layout.nchw(*pairs);
     if batch == [0, 0] && channels == [0, 0] {
         return Ok([height, width].concat());
@@ -56,8 +56,8 @@ fn of_pairs(pairs: &[[i32; 2]; 4], layer: &'static str, layout: Layout) -> Resul
     Err(Error::BadArgument { layer, argument, rule, actual: format!("{pairs:?}") })
 }
 
-fn layout_named(layer: &'static str, name: &str) -> Result<Layout> {
-    let layout = Layout::named(name).filter(|_| name != "AnyLayout");
+fn layout_named(layer: &'static str, name: &str) -> Result<ImageLayout> {
+    let layout = ImageLayout::named(name).filter(|_| name != "AnyLayout");
     let (argument, rule) = ("data_format", "must be NCHW or NHWC");
     layout.ok_or_else(|| Error::BadArgument { layer, argument, rule, actual: name.to_string() })
 }

@@ -2,7 +2,7 @@
 
 use tensor::DType;
 
-use super::reshape::{Cut, slice_op};
+use super::reshape::{SliceBounds, slice_op};
 use super::sizes::{Size, Sizes};
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
@@ -27,7 +27,7 @@ pub enum Index {
 
 /// What an index means.
 #[derive(Default)]
-struct Parts {
+struct IndexParts {
     axes: Vec<i32>,
     starts: Vec<Size>,
     ends: Vec<Size>,
@@ -39,7 +39,7 @@ struct Parts {
 pub fn index(b: &mut Builder<'_>, x: &Var, places: &[Index]) -> Result<Var> {
     let meta = b.meta(x)?;
     let places = one_for_each(places, meta.dims.len())?;
-    let mut parts = Parts::default();
+    let mut parts = IndexParts::default();
     for (axis, place) in places.into_iter().enumerate() {
         let size = meta.dims[axis];
         let axis = axis as i32;
@@ -59,7 +59,7 @@ pub fn index(b: &mut Builder<'_>, x: &Var, places: &[Index]) -> Result<Var> {
     let mut out = x.clone();
     if !parts.axes.is_empty() {
         let (starts, ends) = (Sizes::List(parts.starts), Sizes::List(parts.ends));
-        let cut = Cut { axes: &parts.axes, starts: &starts, ends: &ends };
+        let cut = SliceBounds { axes: &parts.axes, starts: &starts, ends: &ends };
         let layer = format!("{}_slice", x.name());
         let op = OpDesc::new("slice").input("Input", x);
         let op = slice_op(b, &layer, op, cut, &parts.dropped)?;
@@ -72,7 +72,7 @@ pub fn index(b: &mut Builder<'_>, x: &Var, places: &[Index]) -> Result<Var> {
     Ok(out)
 }
 
-impl Parts {
+impl IndexParts {
     fn cut(&mut self, axis: i32, start: Size, end: Size) {
         self.axes.push(axis);
         self.starts.push(start);

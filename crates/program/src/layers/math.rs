@@ -118,39 +118,41 @@ pub fn binary<'a>(
 
 /// `-x`.
 pub fn negate(b: &mut Builder<'_>, x: &Var) -> Result<Var> {
-    scaled(b, x, -1.0, Line { scale: -1.0, bias: 0.0 })
+    scaled(b, x, -1.0, LinearOp { scale: -1.0, bias: 0.0 })
 }
 
 /// What a `scale` op computes: `scale x + bias`.
-struct Line {
+struct LinearOp {
     scale: f32,
     bias: f32,
 }
 
 /// `x operator number` as one `scale` op, where it is one.
-fn as_scale(dtype: DType, operator: Operator, number: f64) -> Option<Line> {
-    let same = Line { scale: 1.0, bias: 0.0 };
+fn as_scale(dtype: DType, operator: Operator, number: f64) -> Option<LinearOp> {
+    let same = LinearOp { scale: 1.0, bias: 0.0 };
     match operator {
-        Operator::Add => Some(Line { bias: number as f32, ..same }),
-        Operator::Sub => Some(Line { bias: -number as f32, ..same }),
-        Operator::Mul => Some(Line { scale: number as f32, ..same }),
-        Operator::Div if dtype.is_float() => Some(Line { scale: (1.0 / number) as f32, ..same }),
+        Operator::Add => Some(LinearOp { bias: number as f32, ..same }),
+        Operator::Sub => Some(LinearOp { bias: -number as f32, ..same }),
+        Operator::Mul => Some(LinearOp { scale: number as f32, ..same }),
+        Operator::Div if dtype.is_float() => {
+            Some(LinearOp { scale: (1.0 / number) as f32, ..same })
+        }
         _ => None,
     }
 }
 
 /// `number operator x` as one `scale` op, where it is one.
-fn as_scale_from(number: f64, operator: Operator) -> Option<Line> {
-    let same = Line { scale: 1.0, bias: 0.0 };
+fn as_scale_from(number: f64, operator: Operator) -> Option<LinearOp> {
+    let same = LinearOp { scale: 1.0, bias: 0.0 };
     match operator {
-        Operator::Add => Some(Line { bias: number as f32, ..same }),
-        Operator::Sub => Some(Line { scale: -1.0, bias: number as f32 }),
-        Operator::Mul => Some(Line { scale: number as f32, ..same }),
+        Operator::Add => Some(LinearOp { bias: number as f32, ..same }),
+        Operator::Sub => Some(LinearOp { scale: -1.0, bias: number as f32 }),
+        Operator::Mul => Some(LinearOp { scale: number as f32, ..same }),
         _ => None,
     }
 }
 
-fn scaled(b: &mut Builder<'_>, x: &Var, number: f64, line: Line) -> Result<Var> {
+fn scaled(b: &mut Builder<'_>, x: &Var, number: f64, line: LinearOp) -> Result<Var> {
     let dtype = b.meta(x)?.dtype;
     if !dtype.is_float() && number.fract() != 0.0 {
         return Err(Error::BadArgument {

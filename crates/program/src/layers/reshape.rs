@@ -74,7 +74,7 @@ layers! { shapes;
     /// A part of the input: from `starts` to before `ends` along `axes`.
     fn slice(input: Input, axes: Ints, starts: Dims, ends: Dims) -> Var { |b|
         let (starts, ends) = (starts.into(), ends.into());
-        let cut = Cut { axes, starts: &starts, ends: &ends };
+        let cut = SliceBounds { axes, starts: &starts, ends: &ends };
         let op = one_op(b, "slice", None).input("Input", input);
         op.with(|b, layer, op| slice_op(b, layer, op, cut, &[]))?.out("Out")
     }
@@ -120,7 +120,7 @@ fn check_shape(shape: &Sizes, rank: usize) -> Result<()> {
 
 /// What to cut out: axes, first places, and places behind the last.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cut<'a> {
+pub(super) struct SliceBounds<'a> {
     pub(super) axes: &'a [i32],
     pub(super) starts: &'a Sizes,
     pub(super) ends: &'a Sizes,
@@ -131,7 +131,7 @@ pub(super) fn slice_op(
     b: &mut Builder<'_>,
     layer: &str,
     op: OpDesc,
-    cut: Cut<'_>,
+    cut: SliceBounds<'_>,
     decrease: &[i32],
 ) -> Result<OpDesc> {
     let n = cut.axes.len();

@@ -12,7 +12,7 @@ use crate::var::{Meta, VarDesc, VarKind};
 
 /// A memory: what it starts as, what a step finds, and what it leaves.
 #[derive(Debug)]
-struct Memory {
+struct RnnMemory {
     init: Var,
     before: Var,
     after: Option<Var>,
@@ -25,7 +25,7 @@ pub struct StaticRnn {
     block: Option<BlockId>,
     n_steps: Option<i64>,
     inputs: Vec<Var>,
-    memories: Vec<Memory>,
+    memories: Vec<RnnMemory>,
     outputs: Vec<Var>,
     done: bool,
 }
@@ -104,7 +104,7 @@ impl StaticRnn {
         let meta = b.meta(init)?;
         b.main.block_mut(block).put_var(VarDesc::new(&name, meta));
         let before = Var::from(name);
-        self.memories.push(Memory { init: init.clone(), before: before.clone(), after: None });
+        self.memories.push(RnnMemory { init: init.clone(), before: before.clone(), after: None });
         Ok(before)
     }
 

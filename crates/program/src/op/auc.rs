@@ -22,12 +22,12 @@ const ROWS: &str = "a label for each prediction is needed";
 const STATES: &str = "a state must have (slide_steps + 1) * (num_thresholds + 1) + 1 elements (1.6: slide_steps * \
      (num_thresholds + 1); without steps: num_thresholds + 1)";
 
-struct Options {
+struct AucOptions {
     n_thresholds: usize,
     n_steps: usize,
 }
 
-impl Options {
+impl AucOptions {
     fn of(attrs: &Attrs) -> Result<Self> {
         let size = |name: &str, default, least: i64| {
             let value = attrs.int(name, default)?;
@@ -87,7 +87,7 @@ impl Options {
 
 impl Op for Auc {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        let options = Options::of(infer.attrs())?;
+        let options = AucOptions::of(infer.attrs())?;
         let (predict, label) = (infer.input("Predict")?, infer.input("Label")?);
         match predict.dims[..] {
             [_, -1 | 1 | 2] => {}
@@ -106,7 +106,7 @@ impl Op for Auc {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let options = Options::of(run.attrs())?;
+        let options = AucOptions::of(run.attrs())?;
         check_batch(run)?;
         let len = run.input("StatPos")?.len();
         if len != options.shape().n_elements() && len != options.other_len() {
@@ -192,37 +192,43 @@ fn count(run: &Run<'_>, n_thresholds: usize, pos: &mut [i64], neg: &mut [i64]) -
     })
 }
 
-/// A window: the row of the batch that is under way, the sum of all rows, the number of batches.
-fn window<'a>(
-    state: &'a mut [i64],
-    options: &Options,
-) -> (&'a mut [i64], &'a mut [i64], &'a mut i64) {
+/// The parts of a state that covers the last batches.
+struct AucWindow<'a> {
+    /// The histogram of the batch that is under way.
+    row: &'a mut [i64],
+    /// The sum of all rows.
+    sum: &'a mut [i64],
+    n_batches: &'a mut i64,
+}
+
+fn window<'a>(state: &'a mut [i64], options: &AucOptions) -> AucWindow<'a> {
     let (n_steps, n_buckets) = (options.n_steps, options.n_buckets());
     let (ring, rest) = state.split_at_mut(n_steps * n_buckets);
     let (sum, counter) = rest.split_at_mut(n_buckets);
     let row = counter[0].rem_euclid(n_steps as i64) as usize;
-    (&mut ring[row * n_buckets..][..n_buckets], sum, &mut counter[0])
+    let row = &mut ring[row * n_buckets..][..n_buckets];
+    AucWindow { row, sum, n_batches: &mut counter[0] }
 }
 
 /// Makes room in a state and returns the histogram to count the batch into.
-fn open<'a>(state: &'a mut [i64], options: &Options) -> &'a mut [i64] {
+fn open<'a>(state: &'a mut [i64], options: &AucOptions) -> &'a mut [i64] {
     if options.n_steps == 0 {
         return state;
     }
-    let (row, sum, _) = window(state, options);
+    let AucWindow { row, sum, .. } = window(state, options);
     sum.iter_mut().zip(&*row).for_each(|(sum, old)| *sum = sum.wrapping_sub(*old));
     row.fill(0);
     row
 }
 
 /// Brings the rest of a state up to date and returns the histogram of the window.
-fn close<'a>(state: &'a mut [i64], options: &Options) -> &'a [i64] {
+fn close<'a>(state: &'a mut [i64], options: &AucOptions) -> &'a [i64] {
     if options.n_steps == 0 {
         return state;
     }
-    let (row, sum, counter) = window(state, options);
+    let AucWindow { row, sum, n_batches } = window(state, options);
     sum.iter_mut().zip(&*row).for_each(|(sum, new)| *sum = sum.wrapping_add(*new));
-    *counter = counter.wrapping_add(1);
+    *n_batches = n_batches.wrapping_add(1);
     sum
 }
 

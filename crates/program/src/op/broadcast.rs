@@ -38,7 +38,7 @@ struct Segment {
 }
 
 /// An operand's part of a segment: a number per place, or one for all.
-enum Operand<'a, T> {
+enum SegmentOperand<'a, T> {
     Many(&'a [T]),
     One(T),
 }
@@ -112,13 +112,13 @@ impl Broadcast {
         self.for_each(|at| {
             let out = out[at.out..at.out + at.len].iter_mut();
             match (self.x_part(x, at), self.y_part(y, at), self.y_part(z, at)) {
-                (Operand::Many(x), Operand::Many(y), Operand::Many(z)) => {
+                (SegmentOperand::Many(x), SegmentOperand::Many(y), SegmentOperand::Many(z)) => {
                     out.zip(x).zip(y).zip(z).for_each(|(((o, &x), &y), &z)| *o = f(x, y, z));
                 }
-                (Operand::One(x), Operand::Many(y), Operand::Many(z)) => {
+                (SegmentOperand::One(x), SegmentOperand::Many(y), SegmentOperand::Many(z)) => {
                     out.zip(y).zip(z).for_each(|((o, &y), &z)| *o = f(x, y, z));
                 }
-                (Operand::Many(x), Operand::One(y), Operand::One(z)) => {
+                (SegmentOperand::Many(x), SegmentOperand::One(y), SegmentOperand::One(z)) => {
                     out.zip(x).for_each(|(o, &x)| *o = f(x, y, z));
                 }
                 (x, y, z) => {
@@ -155,19 +155,19 @@ impl Broadcast {
             let whole = at.out..at.out + at.len;
             let ab = a[whole.clone()].iter().zip(&b[whole]);
             match (self.x_part(x, at), self.y_part(y, at)) {
-                (Operand::Many(x), Operand::Many(y)) => {
+                (SegmentOperand::Many(x), SegmentOperand::Many(y)) => {
                     let values = x.iter().zip(y).zip(ab).map(|((&x, &y), (&a, &b))| f(x, y, a, b));
                     target.iter_mut().zip(values).for_each(|(old, new)| join(old, new));
                 }
-                (Operand::Many(x), Operand::One(y)) => {
+                (SegmentOperand::Many(x), SegmentOperand::One(y)) => {
                     let values = x.iter().zip(ab).map(|(&x, (&a, &b))| f(x, y, a, b));
                     target.iter_mut().zip(values).for_each(|(old, new)| join(old, new));
                 }
-                (Operand::One(x), Operand::Many(y)) => {
+                (SegmentOperand::One(x), SegmentOperand::Many(y)) => {
                     let values = y.iter().zip(ab).map(|(&y, (&a, &b))| f(x, y, a, b));
                     values.for_each(|new| join(&mut target[0], new));
                 }
-                (Operand::One(x), Operand::One(y)) => {
+                (SegmentOperand::One(x), SegmentOperand::One(y)) => {
                     ab.for_each(|(&a, &b)| join(&mut target[0], f(x, y, a, b)));
                 }
             }
@@ -199,12 +199,12 @@ impl Broadcast {
         }
     }
 
-    fn x_part<'a, T: Copy>(&self, x: &'a [T], at: Segment) -> Operand<'a, T> {
-        Operand::of(x, at.x, self.inner().x_moves.then_some(at.len))
+    fn x_part<'a, T: Copy>(&self, x: &'a [T], at: Segment) -> SegmentOperand<'a, T> {
+        SegmentOperand::of(x, at.x, self.inner().x_moves.then_some(at.len))
     }
 
-    fn y_part<'a, T: Copy>(&self, y: &'a [T], at: Segment) -> Operand<'a, T> {
-        Operand::of(y, at.y, self.inner().y_moves.then_some(at.len))
+    fn y_part<'a, T: Copy>(&self, y: &'a [T], at: Segment) -> SegmentOperand<'a, T> {
+        SegmentOperand::of(y, at.y, self.inner().y_moves.then_some(at.len))
     }
 
     /// Calls `f` for each segment, in the order of the result.
@@ -246,18 +246,18 @@ impl Broadcast {
     }
 }
 
-impl<'a, T: Copy> Operand<'a, T> {
+impl<'a, T: Copy> SegmentOperand<'a, T> {
     fn of(data: &'a [T], start: usize, len: Option<usize>) -> Self {
         match len {
-            Some(len) => Operand::Many(&data[start..start + len]),
-            None => Operand::One(data[start]),
+            Some(len) => SegmentOperand::Many(&data[start..start + len]),
+            None => SegmentOperand::One(data[start]),
         }
     }
 
     fn first(&self) -> T {
         match self {
-            Operand::Many(data) => data[0],
-            Operand::One(value) => *value,
+            SegmentOperand::Many(data) => data[0],
+            SegmentOperand::One(value) => *value,
         }
     }
 }

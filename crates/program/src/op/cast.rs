@@ -33,7 +33,7 @@ impl Op for Cast {
 }
 
 /// Number types that turn into each other: integers as Rust's `as` does, floats as [`Number::of`] says.
-trait Source:
+trait CastNumber:
     Number
     + AsPrimitive<u8>
     + AsPrimitive<i8>
@@ -46,14 +46,14 @@ trait Source:
 }
 
 macro_rules! source {
-    ($($t:ty),*) => {$(impl Source for $t {})*};
+    ($($t:ty),*) => {$(impl CastNumber for $t {})*};
 }
 
 source!(u8, i8, i16, i32, i64, f32, f64);
 
 /// Makes `out` the tensor `x` in another type.
 fn convert(x: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
-    fn from<T: Source>(x: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
+    fn from<T: CastNumber>(x: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
         fill(x, x.data::<T>()?.iter().copied(), dtype, out)
     }
     match x.dtype() {
@@ -76,7 +76,7 @@ fn convert(x: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
     }
 }
 
-fn fill<S: Source>(
+fn fill<S: CastNumber>(
     like: &Tensor,
     values: impl Iterator<Item = S>,
     dtype: DType,

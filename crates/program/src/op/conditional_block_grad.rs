@@ -3,7 +3,7 @@
 
 use tensor::{Bool, Tensor, Value};
 
-use super::{Inner, Op, Run};
+use super::{InnerPort, Op, Run};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::names::{self, EMPTY};
@@ -13,7 +13,7 @@ pub(super) struct ConditionalBlockGrad;
 pub(super) struct SelectOutput;
 
 impl Op for ConditionalBlockGrad {
-    fn inner(&self, op: &OpDesc, program: &Program) -> Vec<Inner> {
+    fn inner(&self, op: &OpDesc, program: &Program) -> Vec<InnerPort> {
         let block = op.attrs.int("sub_block", -1).ok().and_then(|id| usize::try_from(id).ok());
         let Some(block) = block.filter(|&block| block < program.blocks().len()) else {
             return Vec::new();
@@ -24,7 +24,7 @@ impl Op for ConditionalBlockGrad {
                 let known = program.block(block).var(&grad).is_some();
                 if known { grad } else { EMPTY.to_string() }
             };
-            Inner { port, block, vars: vars.iter().map(name).collect() }
+            InnerPort { port, block, vars: vars.iter().map(name).collect() }
         };
         let (outs, inputs) = (op.input_names("Out"), op.input_names("Input"));
         vec![gradients("out_grads", outs), gradients("input_grads", inputs)]

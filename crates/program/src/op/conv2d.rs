@@ -7,7 +7,7 @@
 use tensor::gemm::{Matrix, gemm};
 use tensor::{Float, Shape, Tensor};
 
-use super::layout::{Layout, channels_to_back, channels_to_front};
+use super::layout::{ImageLayout, channels_to_back, channels_to_front};
 use super::slide::{self, Slide};
 use super::{Grad, Infer, Keep, Op, Run, Traits, for_float};
 use crate::attr::Attrs;
@@ -28,7 +28,7 @@ fn infer(infer: &mut Infer<'_>) -> Result<()> {
     else {
         return Err(infer.shapes(RANK, "Input", "Filter"));
     };
-    let layout = Layout::of(infer.attrs())?;
+    let layout = ImageLayout::of(infer.attrs())?;
     let [n, c, h, w] = layout.nchw(dims);
     let groups = groups(infer.attrs())?;
     if (c >= 0 && c != c_group * groups) || m % groups != 0 {
@@ -49,10 +49,19 @@ fn groups(attrs: &Attrs) -> Result<i64> {
     }
 }
 
+/// One group of one image.
+struct GroupRange {
+    /// Its number.
+    group: usize,
+    /// Where it is in the input.
+    x_at: std::ops::Range<usize>,
+    out_at: std::ops::Range<usize>,
+}
+
 /// The sizes of one convolution.
 #[derive(Clone, Copy)]
-struct Sizes {
-    layout: Layout,
+struct ConvSizes {
+    layout: ImageLayout,
     n_images: usize,
     groups: usize,
     /// In channels of a group.
@@ -63,14 +72,14 @@ struct Sizes {
     w: Slide,
 }
 
-impl Sizes {
+impl ConvSizes {
     fn of(run: &Run<'_>) -> Result<Self> {
         let (x, filter) = (run.input("Input")?, run.input("Filter")?);
         let (Ok(dims), &[m, c_group, kh, kw]) = (<[usize; 4]>::try_from(x.dims()), filter.dims())
         else {
             return Err(run.shapes(RANK, "Input", "Filter"));
         };
-        let layout = Layout::of(run.attrs())?;
+        let layout = ImageLayout::of(run.attrs())?;
         let [n_images, c, h, w] = layout.nchw(dims);
         let groups = groups(run.attrs())? as usize;
         if c != c_group * groups || m % groups != 0 {
@@ -122,7 +131,7 @@ impl Sizes {
 
     /// The numbers of a variable with its channels first, moved into `memory` if need be.
     fn front<'a, T: Float>(&self, data: &'a [T], first: Shape, memory: &'a mut Tensor) -> &'a [T] {
-        if self.layout == Layout::ChannelsFirst {
+        if self.layout == ImageLayout::ChannelsFirst {
             return data;
         }
         let moved = memory.resize::<T>(first);
@@ -132,7 +141,7 @@ impl Sizes {
 
     /// Gives `tensor`, of channels first, the layout of variables; `memory` is what it moves with.
     fn store<T: Float>(&self, tensor: &mut Tensor, memory: &mut Tensor) -> Result<()> {
-        if self.layout == Layout::ChannelsFirst {
+        if self.layout == ImageLayout::ChannelsFirst {
             return Ok(());
         }
         let first = tensor.shape();
@@ -142,14 +151,13 @@ impl Sizes {
         Ok(())
     }
 
-    /// Each group of each image: (number of the group, range in input, range in output).
-    fn blocks(
-        self,
-    ) -> impl Iterator<Item = (usize, std::ops::Range<usize>, std::ops::Range<usize>)> {
+    /// Each group of each image.
+    fn blocks(self) -> impl Iterator<Item = GroupRange> {
         let (pixels, values) = (self.pixels(), self.m * self.places());
         (0..self.n_images * self.groups).map(move |block| {
             let (x, out) = (block * pixels, block * values);
-            (block % self.groups, x..x + pixels, out..out + values)
+            let (x_at, out_at) = (x..x + pixels, out..out + values);
+            GroupRange { group: block % self.groups, x_at, out_at }
         })
     }
 
@@ -189,7 +197,7 @@ impl Sizes {
 fn run(run: &mut Run<'_>) -> Result<()> {
     let (mut out, mut spare) = (run.take("Output"), run.spare().tensor());
     let mut moved = run.spare().tensor();
-    let sizes = Sizes::of(run)?;
+    let sizes = ConvSizes::of(run)?;
     let x = run.input("Input")?;
     for_float!(x.dtype(), run.input_name("Input"), T => {
         let data = sizes.front(x.data::<T>()?, sizes.input(), &mut moved);
@@ -205,10 +213,10 @@ fn run(run: &mut Run<'_>) -> Result<()> {
     Ok(())
 }
 
-fn convolve<T: Float>(sizes: &Sizes, x: &[T], filter: &[T], out: &mut [T], spare: &mut Tensor) {
+fn convolve<T: Float>(sizes: &ConvSizes, x: &[T], filter: &[T], out: &mut [T], spare: &mut Tensor) {
     let (taps, places) = (sizes.taps(), sizes.places());
     let columns = spare.resize::<T>(sizes.columns());
-    for (group, x_at, out_at) in sizes.blocks() {
+    for GroupRange { group, x_at, out_at } in sizes.blocks() {
         sizes.im2col(&x[x_at], columns);
         let filter = &filter[group * sizes.m * taps..][..sizes.m * taps];
         let filter = Matrix::new(filter, sizes.m, taps);
@@ -226,7 +234,7 @@ fn run_grad(run: &mut Run<'_>) -> Result<()> {
     let (mut d_x, mut d_filter) = (run.take("Input@GRAD"), run.take("Filter@GRAD"));
     let mut spare: [Tensor; 3] = std::array::from_fn(|_| run.spare().tensor());
     let [columns, x_front, d_out_front] = &mut spare;
-    let sizes = Sizes::of(run)?;
+    let sizes = ConvSizes::of(run)?;
     let (x, filter) = (run.input("Input")?, run.input("Filter")?);
     if run.input("Output@GRAD")?.shape() != sizes.stored(sizes.output()) {
         return Err(run.shapes(
@@ -237,7 +245,7 @@ fn run_grad(run: &mut Run<'_>) -> Result<()> {
     }
     let (wants_x, wants_filter) = (run.wants("Input@GRAD"), run.wants("Filter@GRAD"));
     for_float!(x.dtype(), run.input_name("Input"), T => {
-        let known = Known {
+        let known = ConvInputs {
             x: sizes.front(x.data::<T>()?, sizes.input(), x_front),
             filter: run.data::<T>("Filter")?,
             d_out: sizes.front(run.data::<T>("Output@GRAD")?, sizes.output(), d_out_front),
@@ -257,22 +265,22 @@ fn run_grad(run: &mut Run<'_>) -> Result<()> {
 }
 
 /// What the gradient reads, channels first.
-struct Known<'a, T> {
+struct ConvInputs<'a, T> {
     x: &'a [T],
     filter: &'a [T],
     d_out: &'a [T],
 }
 
 fn convolve_grad<T: Float>(
-    sizes: &Sizes,
-    known: &Known<'_, T>,
+    sizes: &ConvSizes,
+    known: &ConvInputs<'_, T>,
     mut d_x: Option<&mut [T]>,
     mut d_filter: Option<&mut [T]>,
     spare: &mut Tensor,
 ) {
     let (taps, places) = (sizes.taps(), sizes.places());
     let columns = spare.resize::<T>(sizes.columns());
-    for (group, x_at, out_at) in sizes.blocks() {
+    for GroupRange { group, x_at, out_at } in sizes.blocks() {
         let d_out = Matrix::new(&known.d_out[out_at], sizes.m, places);
         let of_group = group * sizes.m * taps..(group + 1) * sizes.m * taps;
         if let Some(d_filter) = &mut d_filter {

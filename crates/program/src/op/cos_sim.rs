@@ -10,15 +10,21 @@ pub(super) struct CosSimGrad;
 
 const RULE: &str = "X and Y must have equal shapes, except that Y may have one row";
 
-/// Rows, rows of Y, columns.
-fn sizes(run: &Run<'_>) -> Result<(usize, usize, usize)> {
+/// Rows of X and of Y, and columns of both.
+struct RowSizes {
+    n_x: usize,
+    n_y: usize,
+    width: usize,
+}
+
+fn sizes(run: &Run<'_>) -> Result<RowSizes> {
     let (x, y) = (run.input("X")?.shape(), run.input("Y")?.shape());
     let fits = x.rank() == y.rank() && x.dims()[1..] == y.dims()[1..];
-    let n_rows = (x.dim(0), y.dim(0));
-    if !fits || (n_rows.1 != 1 && n_rows.0 != n_rows.1) {
+    let (n_x, n_y) = (x.dim(0), y.dim(0));
+    if !fits || (n_y != 1 && n_x != n_y) {
         return Err(run.shapes(RULE, "X", "Y"));
     }
-    Ok((n_rows.0, n_rows.1, x.flatten_2d(1).1))
+    Ok(RowSizes { n_x, n_y, width: x.flatten_2d(1).1 })
 }
 
 impl Op for CosSim {
@@ -41,7 +47,7 @@ impl Op for CosSim {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut out, mut x_norm, mut y_norm) =
             (run.take("Out"), run.take("XNorm"), run.take("YNorm"));
-        let (n_x, n_y, width) = sizes(run)?;
+        let RowSizes { n_x, n_y, width } = sizes(run)?;
         let x = run.input("X")?;
         for_float!(x.dtype(), run.input_name("X"), T => {
             let (data, y) = (x.data::<T>()?, run.data::<T>("Y")?);
@@ -86,7 +92,7 @@ fn norms<T: Float>(x: &[T], width: usize, out: &mut [T]) {
 /// dX = dOut (Y / (XNorm YNorm) - Out X / XNorm²), and the same for Y with both exchanged.
 impl Op for CosSimGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let (n_x, n_y, width) = sizes(run)?;
+        let RowSizes { n_x, n_y, width } = sizes(run)?;
         for (port, n) in [("Out", n_x), ("Out@GRAD", n_x), ("XNorm", n_x), ("YNorm", n_y)] {
             if run.input(port)?.len() != n {
                 return Err(run.shapes("one number per row is needed", "X", port));

@@ -12,14 +12,14 @@ use crate::error::{Error, Result};
 pub(super) struct Dropout;
 pub(super) struct DropoutGrad;
 
-struct Options {
+struct DropoutOptions {
     /// The probability to drop.
     p: f32,
     upscale: bool,
     is_test: bool,
 }
 
-impl Options {
+impl DropoutOptions {
     fn of(attrs: &Attrs) -> Result<Self> {
         let bad = |attr: &str, expected: &str, actual: String| {
             Err(Error::BadAttr { attr: attr.to_string(), expected: expected.to_string(), actual })
@@ -51,14 +51,14 @@ impl Op for Dropout {
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        Options::of(infer.attrs())?;
+        DropoutOptions::of(infer.attrs())?;
         let x = infer.input("X")?;
         infer.set_output("Mask", x.with_dtype(DType::U8).with_lod_level(0))?;
         infer.set_output("Out", x)
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let options = Options::of(run.attrs())?;
+        let options = DropoutOptions::of(run.attrs())?;
         if options.is_test {
             return test(run, &options);
         }
@@ -86,7 +86,7 @@ impl Op for Dropout {
     }
 }
 
-fn test(run: &mut Run<'_>, options: &Options) -> Result<()> {
+fn test(run: &mut Run<'_>, options: &DropoutOptions) -> Result<()> {
     let mut out = run.take("Out");
     let x = run.input("X")?;
     let scale = if options.upscale { 1.0 } else { 1.0 - options.p };
@@ -124,7 +124,7 @@ fn draw(rng: &mut rng::Rng, p: f32, mask: &mut [u8]) {
 /// dX = dOut where the element stayed, scaled as in training.
 impl Op for DropoutGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let options = Options::of(run.attrs())?;
+        let options = DropoutOptions::of(run.attrs())?;
         dims::run_same(run, "Mask", "Out@GRAD")?;
         run.fill("X@GRAD", "Out@GRAD", |run, d_out, d_x| {
             for_float!(d_out.dtype(), run.input_name("Out@GRAD"), T => {

@@ -6,7 +6,7 @@
 
 use tensor::{Float, Shape, Tensor};
 
-use super::gru_unit::{Cell, Grads, Known, Rules, Written, infer_sizes, sizes};
+use super::gru_unit::{Grads, GruCell, GruForwardStep, GruOutputs, Rules, infer_sizes, sizes};
 use super::ragged::{self, data_of_len};
 use super::recurrent::{Act, Steps, add_to_rows, sum_rows};
 use super::{Grad, Infer, Keep, Op, Run, for_float};
@@ -67,7 +67,7 @@ impl Op for Gru {
         let ((n, d), steps) = (sizes(run, "Input")?, steps(run)?);
         let (x, state) = (run.input("Input")?, Shape::from([n, d]));
         for_float!(x.dtype(), run.input_name("Input"), T => {
-            let cell = Cell { size: d, weight: run.data::<T>("Weight")?, rules };
+            let cell = GruCell { size: d, weight: run.data::<T>("Weight")?, rules };
             let scratch = scratch.resize::<T>(Shape::from([cell.scratch(steps.n_first())]));
             let gate = gate.resize::<T>(x.shape());
             steps.gather(x.data::<T>()?, 3 * d, gate);
@@ -76,7 +76,7 @@ impl Op for Gru {
             }
             let first = first_states::<T>(run, &steps, d, &mut first)?;
             let (reset, batch) = (reset.resize::<T>(state), batch.resize::<T>(state));
-            let written = Written { gate, reset, hidden: &mut *batch };
+            let written = GruOutputs { gate, reset, hidden: &mut *batch };
             forward(&cell, &steps, first, written, scratch);
             steps.scatter(batch, d, hidden.resize::<T>(state));
             Ok(())
@@ -102,10 +102,10 @@ impl Op for Gru {
 
 /// All steps, batch by batch.
 fn forward<T: Float>(
-    cell: &Cell<'_, T>,
+    cell: &GruCell<'_, T>,
     steps: &Steps,
     first: &[T],
-    all: Written<'_, T>,
+    all: GruOutputs<'_, T>,
     scratch: &mut [T],
 ) {
     let d = cell.size;
@@ -116,7 +116,7 @@ fn forward<T: Float>(
             0 => first,
             _ => &before[steps.batch(t - 1).0 * d..][..n * d],
         };
-        let written = Written {
+        let written = GruOutputs {
             gate: &mut all.gate[start * 3 * d..(start + n) * 3 * d],
             reset: &mut all.reset[start * d..(start + n) * d],
             hidden: &mut here[..n * d],
@@ -135,12 +135,12 @@ impl Op for GruGrad {
         let ((n, d), steps) = (sizes(run, "Input")?, steps(run)?);
         let x = run.input("Input")?;
         for_float!(x.dtype(), run.input_name("Input"), T => {
-            let cell = Cell { size: d, weight: run.data::<T>("Weight")?, rules };
+            let cell = GruCell { size: d, weight: run.data::<T>("Weight")?, rules };
             let scratch = scratch.resize::<T>(Shape::from([cell.scratch(steps.n_first())]));
             let d_gate = d_gate.resize::<T>(x.shape());
             let d_batch = d_batch.resize::<T>(Shape::from([n, d]));
             steps.gather(data_of_len(run, "Hidden@GRAD", n * d)?, d, d_batch);
-            let saved = Saved {
+            let saved = GruForward {
                 steps: &steps,
                 first: first_states(run, &steps, d, first)?,
                 gate: data_of_len(run, "BatchGate", 3 * n * d)?,
@@ -174,7 +174,7 @@ impl Op for GruGrad {
 }
 
 /// What the forward pass left, in the order of the batches.
-struct Saved<'a, T> {
+struct GruForward<'a, T> {
     steps: &'a Steps,
     first: &'a [T],
     gate: &'a [T],
@@ -185,8 +185,8 @@ struct Saved<'a, T> {
 /// All steps backwards; `d_batch` holds the gradients of the states and gathers those that flow
 /// back in time, `grads.d_previous` those of the first states.
 fn backward<T: Float>(
-    cell: &Cell<'_, T>,
-    saved: &Saved<'_, T>,
+    cell: &GruCell<'_, T>,
+    saved: &GruForward<'_, T>,
     d_batch: &mut [T],
     grads: Grads<'_, T>,
     scratch: &mut [T],
@@ -199,7 +199,7 @@ fn backward<T: Float>(
         let (start, n) = steps.batch(t);
         let before = t.checked_sub(1).map(|before| steps.batch(before).0 * d);
         let here = start * d..(start + n) * d;
-        let known = Known {
+        let known = GruForwardStep {
             previous: before.map_or(first, |at| &saved.hidden[at..at + n * d]),
             gate: &saved.gate[3 * here.start..3 * here.end],
             reset: &saved.reset[here.clone()],

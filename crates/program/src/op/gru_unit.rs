@@ -19,7 +19,7 @@ pub(super) struct GruUnitGrad;
 pub(super) const RULE: &str = "Input must be [n, 3d], Weight [d, 3d]";
 
 /// The rules and weights of a step.
-pub(super) struct Cell<'a, T> {
+pub(super) struct GruCell<'a, T> {
     pub(super) size: usize,
     /// `size` x 3 `size` numbers.
     pub(super) weight: &'a [T],
@@ -35,14 +35,14 @@ pub(super) struct Rules {
 }
 
 /// What a step writes. `gate` comes in as the input with its bias.
-pub(super) struct Written<'a, T> {
+pub(super) struct GruOutputs<'a, T> {
     pub(super) gate: &'a mut [T],
     pub(super) reset: &'a mut [T],
     pub(super) hidden: &'a mut [T],
 }
 
 /// What the gradient of a step reads.
-pub(super) struct Known<'a, T> {
+pub(super) struct GruForwardStep<'a, T> {
     pub(super) previous: &'a [T],
     pub(super) gate: &'a [T],
     pub(super) reset: &'a [T],
@@ -56,7 +56,7 @@ pub(super) struct Grads<'a, T> {
     pub(super) d_weight: &'a mut [T],
 }
 
-impl<'a, T: Float> Cell<'a, T> {
+impl<'a, T: Float> GruCell<'a, T> {
     fn gate_weight(&self) -> Matrix<'a, T> {
         let d = self.size;
         Matrix::new(&self.weight[..2 * d * d], d, 2 * d)
@@ -74,7 +74,7 @@ impl<'a, T: Float> Cell<'a, T> {
     }
 
     /// One step from the states `previous`.
-    pub(super) fn forward(&self, previous: &[T], out: Written<'_, T>, scratch: &mut [T]) {
+    pub(super) fn forward(&self, previous: &[T], out: GruOutputs<'_, T>, scratch: &mut [T]) {
         let (d, one) = (self.size, T::one());
         let n = previous.len() / d;
         let product = &mut scratch[..2 * n * d];
@@ -106,7 +106,12 @@ impl<'a, T: Float> Cell<'a, T> {
     }
 
     /// The gradients of one step.
-    pub(super) fn backward(&self, known: &Known<'_, T>, out: Grads<'_, T>, scratch: &mut [T]) {
+    pub(super) fn backward(
+        &self,
+        known: &GruForwardStep<'_, T>,
+        out: Grads<'_, T>,
+        scratch: &mut [T],
+    ) {
         let (d, one, zero) = (self.size, T::one(), T::zero());
         let n = known.previous.len() / d;
         let (d_gates, rest) = scratch[..4 * n * d].split_at_mut(2 * n * d);
@@ -200,8 +205,8 @@ impl Op for GruUnit {
             if run.n_inputs("Bias") > 0 {
                 add_to_rows(run.data::<T>("Bias")?, gate);
             }
-            let cell = Cell { size: d, weight: run.data::<T>("Weight")?, rules };
-            let written = Written {
+            let cell = GruCell { size: d, weight: run.data::<T>("Weight")?, rules };
+            let written = GruOutputs {
                 gate,
                 reset: reset.resize::<T>(Shape::from([n, d])),
                 hidden: hidden.resize::<T>(Shape::from([n, d])),
@@ -235,8 +240,8 @@ impl Op for GruUnitGrad {
         let mut scratch = run.spare().tensor();
         let ((n, d), x) = (sizes(run, "Input")?, run.input("Input")?);
         for_float!(x.dtype(), run.input_name("Input"), T => {
-            let cell = Cell { size: d, weight: run.data::<T>("Weight")?, rules };
-            let known = Known {
+            let cell = GruCell { size: d, weight: run.data::<T>("Weight")?, rules };
+            let known = GruForwardStep {
                 previous: data_of_len(run, "HiddenPrev", n * d)?,
                 gate: data_of_len(run, "Gate", 3 * n * d)?,
                 reset: data_of_len(run, "ResetHiddenPrev", n * d)?,

@@ -121,7 +121,7 @@ impl Op for LayerNormGrad {
         }
         let x = run.input("X")?;
         for_float!(x.dtype(), run.input_name("X"), T => {
-            let rows = Rows {
+            let rows = NormRows {
                 x: x.data::<T>()?,
                 d_y: run.data::<T>("Y@GRAD")?,
                 mean: run.data::<T>("Mean")?,
@@ -148,7 +148,7 @@ impl Op for LayerNormGrad {
 }
 
 /// What the gradient reads.
-struct Rows<'a, T> {
+struct NormRows<'a, T> {
     x: &'a [T],
     d_y: &'a [T],
     mean: &'a [T],
@@ -157,21 +157,31 @@ struct Rows<'a, T> {
     width: usize,
 }
 
-impl<T: Float> Rows<'_, T> {
-    /// (x, dY, mean, 1 / std) of each row.
-    fn iter(&self) -> impl Iterator<Item = (&[T], &[T], T, T)> {
+/// One row of them.
+struct NormRow<'a, T> {
+    x: &'a [T],
+    d_y: &'a [T],
+    mean: T,
+    inv_std: T,
+}
+
+impl<T: Float> NormRows<'_, T> {
+    fn iter(&self) -> impl Iterator<Item = NormRow<'_, T>> {
         let width = self.width.max(1);
         let rows = self.x.chunks_exact(width).zip(self.d_y.chunks_exact(width));
         let stats = self.mean.iter().zip(self.variance);
-        rows.zip(stats).map(|((x, d_y), (&mean, &variance))| {
-            (x, d_y, mean, T::one() / (variance + self.epsilon).sqrt())
+        rows.zip(stats).map(|((x, d_y), (&mean, &variance))| NormRow {
+            x,
+            d_y,
+            mean,
+            inv_std: T::one() / (variance + self.epsilon).sqrt(),
         })
     }
 
     fn input_grad(&self, scale: Option<&[T]>, d_x: &mut [T]) {
         let n = T::of(self.width as f64);
         let outputs = d_x.chunks_exact_mut(self.width.max(1));
-        for ((x, d_y, mean, inv_std), d_x) in self.iter().zip(outputs) {
+        for (NormRow { x, d_y, mean, inv_std }, d_x) in self.iter().zip(outputs) {
             let (mut sum, mut dot) = (T::zero(), T::zero());
             for k in 0..x.len() {
                 let g = d_y[k] * scale.map_or(T::one(), |scale| scale[k]);
@@ -186,7 +196,7 @@ impl<T: Float> Rows<'_, T> {
     }
 
     fn param_grads(&self, d_scale: &mut [T], d_bias: &mut [T]) {
-        for (x, d_y, mean, inv_std) in self.iter() {
+        for NormRow { x, d_y, mean, inv_std } in self.iter() {
             for k in 0..x.len() {
                 d_scale[k] += d_y[k] * (x[k] - mean) * inv_std;
                 d_bias[k] += d_y[k];

@@ -8,14 +8,14 @@ use crate::error::Result;
 
 /// Where the channels of an image are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum ImageLayout {
     /// NCHW.
     ChannelsFirst,
     /// NHWC.
     ChannelsLast,
 }
 
-impl Layout {
+impl ImageLayout {
     /// By the attribute `data_format`.
     pub(super) fn of(attrs: &Attrs) -> Result<Self> {
         let name = attrs.str("data_format", "NCHW")?;
@@ -25,8 +25,8 @@ impl Layout {
     /// By its name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
-            "NCHW" | "AnyLayout" => Some(Layout::ChannelsFirst),
-            "NHWC" => Some(Layout::ChannelsLast),
+            "NCHW" | "AnyLayout" => Some(ImageLayout::ChannelsFirst),
+            "NHWC" => Some(ImageLayout::ChannelsLast),
             _ => None,
         }
     }
@@ -34,32 +34,32 @@ impl Layout {
     /// Where the channels are among the dimensions.
     pub(crate) fn channel_axis(self) -> usize {
         match self {
-            Layout::ChannelsFirst => 1,
-            Layout::ChannelsLast => 3,
+            ImageLayout::ChannelsFirst => 1,
+            ImageLayout::ChannelsLast => 3,
         }
     }
 
     /// Where the height is among the dimensions; the width follows it.
     pub(super) fn height_axis(self) -> usize {
         match self {
-            Layout::ChannelsFirst => 2,
-            Layout::ChannelsLast => 1,
+            ImageLayout::ChannelsFirst => 2,
+            ImageLayout::ChannelsLast => 1,
         }
     }
 
     /// Images, channels, height and width of dimensions in this layout.
     pub(crate) fn nchw<T: Copy>(self, [a, b, c, d]: [T; 4]) -> [T; 4] {
         match self {
-            Layout::ChannelsFirst => [a, b, c, d],
-            Layout::ChannelsLast => [a, d, b, c],
+            ImageLayout::ChannelsFirst => [a, b, c, d],
+            ImageLayout::ChannelsLast => [a, d, b, c],
         }
     }
 
     /// Dimensions in this layout of images, channels, height and width.
     pub(super) fn dims<T: Copy>(self, [n, c, h, w]: [T; 4]) -> [T; 4] {
         match self {
-            Layout::ChannelsFirst => [n, c, h, w],
-            Layout::ChannelsLast => [n, h, w, c],
+            ImageLayout::ChannelsFirst => [n, c, h, w],
+            ImageLayout::ChannelsLast => [n, h, w, c],
         }
     }
 
@@ -67,8 +67,8 @@ impl Layout {
     /// images, `n_channels` those of one.
     pub(super) fn plane(self, channel: usize, n_channels: usize, pixels: usize) -> Plane {
         match self {
-            Layout::ChannelsFirst => Plane { start: channel * pixels, step: 1 },
-            Layout::ChannelsLast => {
+            ImageLayout::ChannelsFirst => Plane { start: channel * pixels, step: 1 },
+            ImageLayout::ChannelsLast => {
                 let (n, c) = (channel / n_channels, channel % n_channels);
                 Plane { start: n * n_channels * pixels + c, step: n_channels }
             }
@@ -131,9 +131,9 @@ mod tests {
 
     #[test]
     fn planes_of_both_layouts() {
-        let first = Layout::ChannelsFirst.plane(5, 3, 4);
+        let first = ImageLayout::ChannelsFirst.plane(5, 3, 4);
         assert_eq!((first.at(0), first.at(3)), (20, 23));
-        let last = Layout::ChannelsLast.plane(5, 3, 4);
+        let last = ImageLayout::ChannelsLast.plane(5, 3, 4);
         assert_eq!((last.at(0), last.at(3)), (14, 23));
     }
 }

@@ -145,7 +145,7 @@ impl Op for LinearChainCrfGrad {
             let beta = beta.resize::<T>(emission.shape());
             for (&d_cost, &(start, n)) in d_cost.iter().zip(&chains.spans) {
                 let here = start * d..(start + n) * d;
-                let chain = Chain {
+                let chain = CrfChain {
                     weights,
                     exps: &exps[here.clone()],
                     alpha: &alpha[here.clone()],
@@ -165,14 +165,14 @@ impl Op for LinearChainCrfGrad {
 }
 
 /// One chain, as the forward pass left it.
-struct Chain<'a, T> {
+struct CrfChain<'a, T> {
     weights: &'a [T],
     exps: &'a [T],
     alpha: &'a [T],
     tags: &'a [i64],
 }
 
-impl<T: Float> Chain<'_, T> {
+impl<T: Float> CrfChain<'_, T> {
     /// The backward variable, scaled to sum to 1 at each step.
     fn fill_beta(&self, beta: &mut [T]) {
         let d = n_tags(self.weights);

@@ -48,7 +48,7 @@ fn bias_width(attrs: &Attrs) -> Result<usize> {
 }
 
 /// The rules and weights of a step.
-struct Cell<'a, T> {
+struct LstmCell<'a, T> {
     size: usize,
     weight: Matrix<'a, T>,
     /// Weights of C in gates i, f and o, one after the other; empty without peepholes.
@@ -56,7 +56,7 @@ struct Cell<'a, T> {
     rules: Rules,
 }
 
-impl<'a, T: Float> Cell<'a, T> {
+impl<'a, T: Float> LstmCell<'a, T> {
     /// The cell, and the bias of the gates.
     fn of(run: &'a Run<'_>, d: usize) -> Result<(Self, &'a [T])> {
         let (gates, peepholes) = run.data::<T>("Bias")?.split_at(4 * d);
@@ -75,7 +75,7 @@ impl<'a, T: Float> Cell<'a, T> {
 ///
 /// A *timeline* holds a state for every step in the order of the batches, and in front of them the
 /// states before the first step.
-struct Layout {
+struct SequenceLayout {
     steps: Steps,
     /// Rows of Input.
     n: usize,
@@ -83,7 +83,7 @@ struct Layout {
     d: usize,
 }
 
-impl Layout {
+impl SequenceLayout {
     fn of(run: &Run<'_>) -> Result<Self> {
         let (n, d) = sizes(run)?;
         let offsets = ragged::only_offsets(run, OP, "Input")?;
@@ -173,12 +173,12 @@ impl Op for Lstm {
         let (mut gate, mut acted) = (run.take("BatchGate"), run.take("BatchCellPreAct"));
         let mut spare: [Tensor; 3] = std::array::from_fn(|_| run.spare().tensor());
         let [all_hidden, all_cell, product] = &mut spare;
-        let (layout, x) = (Layout::of(run)?, run.input("Input")?);
-        let Layout { steps, n, d } = &layout;
+        let (layout, x) = (SequenceLayout::of(run)?, run.input("Input")?);
+        let SequenceLayout { steps, n, d } = &layout;
         let state = Shape::from([*n, *d]);
         for_float!(x.dtype(), run.input_name("Input"), T => {
-            let (rules, bias) = Cell::<T>::of(run, *d)?;
-            let written = Written {
+            let (rules, bias) = LstmCell::<T>::of(run, *d)?;
+            let written = LstmOutputs {
                 gate: gate.resize::<T>(x.shape()),
                 hidden: layout.timeline(run, Some("H0"), None, all_hidden)?,
                 cell: layout.timeline(run, Some("C0"), None, all_cell)?,
@@ -214,7 +214,7 @@ impl Op for Lstm {
 
 /// What the steps write. `gate` comes in as the input with its bias; `hidden` and `cell` are
 /// timelines.
-struct Written<'a, T> {
+struct LstmOutputs<'a, T> {
     gate: &'a mut [T],
     hidden: &'a mut [T],
     cell: &'a mut [T],
@@ -222,7 +222,12 @@ struct Written<'a, T> {
 }
 
 /// All steps, batch by batch.
-fn forward<T: Float>(cell: &Cell<'_, T>, layout: &Layout, all: Written<'_, T>, product: &mut [T]) {
+fn forward<T: Float>(
+    cell: &LstmCell<'_, T>,
+    layout: &SequenceLayout,
+    all: LstmOutputs<'_, T>,
+    product: &mut [T],
+) {
     let (d, rules) = (layout.d, cell.rules);
     for t in 0..layout.steps.len() {
         let ((start, n), (here, before)) = (layout.steps.batch(t), layout.places(t));
@@ -256,12 +261,12 @@ impl Op for LstmGrad {
         let mut grads = ports.map(|port| run.take(port));
         let mut spare: [Tensor; 5] = std::array::from_fn(|_| run.spare().tensor());
         let [all_hidden, all_cell, d_hidden, d_cell, d_gate] = &mut spare;
-        let (layout, x) = (Layout::of(run)?, run.input("Input")?);
-        let Layout { steps, n, d } = &layout;
+        let (layout, x) = (SequenceLayout::of(run)?, run.input("Input")?);
+        let SequenceLayout { steps, n, d } = &layout;
         for_float!(x.dtype(), run.input_name("Input"), T => {
             let [d_x, d_h0, d_c0, d_weight, d_bias] = &mut grads;
-            let (rules, _) = Cell::<T>::of(run, *d)?;
-            let known = Known {
+            let (rules, _) = LstmCell::<T>::of(run, *d)?;
+            let known = LstmForward {
                 hidden: layout.timeline(run, Some("H0"), Some("Hidden"), all_hidden)?,
                 cell: layout.timeline(run, Some("C0"), Some("Cell"), all_cell)?,
                 gate: data_of_len(run, "BatchGate", 4 * n * d)?,
@@ -298,7 +303,7 @@ impl Op for LstmGrad {
 }
 
 /// What the forward pass left; `hidden` and `cell` are timelines.
-struct Known<'a, T> {
+struct LstmForward<'a, T> {
     hidden: &'a [T],
     cell: &'a [T],
     gate: &'a [T],
@@ -316,9 +321,9 @@ struct Flow<'a, T> {
 
 /// All steps backwards.
 fn backward<T: Float>(
-    cell: &Cell<'_, T>,
-    layout: &Layout,
-    known: &Known<'_, T>,
+    cell: &LstmCell<'_, T>,
+    layout: &SequenceLayout,
+    known: &LstmForward<'_, T>,
     flow: Flow<'_, T>,
 ) {
     let (d, rules) = (layout.d, cell.rules);

@@ -18,7 +18,7 @@ const RULE: &str = "X and Y must have equal batch dimensions, and X as many colu
 
 /// How two tensors multiply: matrices of m x k by matrices of k x n.
 #[derive(Debug)]
-struct Plan {
+struct MatmulShape {
     /// Sizes of the result.
     dims: Vec<i64>,
     n_batches: i64,
@@ -43,7 +43,7 @@ impl Side {
     }
 }
 
-impl Plan {
+impl MatmulShape {
     fn new(attrs: &Attrs, x: &[i64], y: &[i64]) -> Result<Option<Self>> {
         let (x_batch, (rows, columns)) = match x {
             [] => return Ok(None),
@@ -97,12 +97,12 @@ impl Plan {
 
 /// Matrices in a slice, one per batch or one for all.
 #[derive(Clone, Copy)]
-struct Operand<'a, T> {
+struct Matrices<'a, T> {
     data: &'a [T],
     side: Side,
 }
 
-impl<'a, T> Operand<'a, T> {
+impl<'a, T> Matrices<'a, T> {
     fn t(mut self) -> Self {
         self.side.transposed = !self.side.transposed;
         self
@@ -125,8 +125,8 @@ struct Product<'a, T> {
 /// `out = alpha a b` for each batch; summed over them if `out` is one matrix.
 fn multiply<T: Float>(
     alpha: T,
-    a: Operand<'_, T>,
-    b: Operand<'_, T>,
+    a: Matrices<'_, T>,
+    b: Matrices<'_, T>,
     n_batches: usize,
     out: Product<'_, T>,
 ) {
@@ -146,19 +146,19 @@ fn multiply<T: Float>(
 impl Op for Matmul {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, y) = (infer.input("X")?, infer.input("Y")?);
-        let plan = Plan::new(infer.attrs(), &x.dims, &y.dims)?;
+        let plan = MatmulShape::new(infer.attrs(), &x.dims, &y.dims)?;
         let plan = plan.ok_or_else(|| infer.shapes(RULE, "X", "Y"))?;
         infer.set_output("Out", x.with_dims(plan.dims))
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let alpha = run.attrs().float("alpha", 1.0)?;
-        let plan = Plan::of_run(run)?;
+        let plan = MatmulShape::of_run(run)?;
         let shape = Shape::from_dims(&plan.dims)?;
         run.fill("Out", "X", |run, x, out| {
             for_float!(x.dtype(), run.input_name("X"), T => {
-                let x = Operand { data: x.data::<T>()?, side: plan.x };
-                let y = Operand { data: run.data::<T>("Y")?, side: plan.y };
+                let x = Matrices { data: x.data::<T>()?, side: plan.x };
+                let y = Matrices { data: run.data::<T>("Y")?, side: plan.y };
                 let out = Product { data: out.try_resize::<T>(shape)?, batched: true };
                 multiply(T::from(alpha), x, y, plan.n_batches as usize, out);
                 Ok(())
@@ -177,7 +177,7 @@ impl Op for MatmulGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let alpha = run.attrs().float("alpha", 1.0)?;
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
-        let plan = Plan::of_run(run)?;
+        let plan = MatmulShape::of_run(run)?;
         let (x, y) = (run.input("X")?, run.input("Y")?);
         if run.input("Out@GRAD")?.shape().to_i64() != plan.dims {
             return Err(run.shapes("the gradient must have the shape of X Y", "Out@GRAD", "X"));
@@ -188,15 +188,15 @@ impl Op for MatmulGrad {
         let n_batches = plan.n_batches as usize;
         for_float!(x.dtype(), run.input_name("X"), T => {
             let alpha = T::from(alpha);
-            let d_out = Operand { data: run.data::<T>("Out@GRAD")?, side: out_side };
+            let d_out = Matrices { data: run.data::<T>("Out@GRAD")?, side: out_side };
             if run.wants("X@GRAD") {
-                let y = Operand { data: run.data::<T>("Y")?, side: plan.y };
+                let y = Matrices { data: run.data::<T>("Y")?, side: plan.y };
                 let (a, b) = if plan.x.transposed { (y, d_out.t()) } else { (d_out, y.t()) };
                 let d_x = Product { data: d_x.resize::<T>(x.shape()), batched: plan.x.batched };
                 multiply(alpha, a, b, n_batches, d_x);
             }
             if run.wants("Y@GRAD") {
-                let x = Operand { data: x.data::<T>()?, side: plan.x };
+                let x = Matrices { data: x.data::<T>()?, side: plan.x };
                 let (a, b) = if plan.y.transposed { (d_out.t(), x) } else { (x.t(), d_out) };
                 let d_y = Product { data: d_y.resize::<T>(y.shape()), batched: plan.y.batched };
                 multiply(alpha, a, b, n_batches, d_y);

@@ -188,7 +188,7 @@ pub trait Op: Sync {
     fn run(&self, run: &mut Run<'_>) -> Result<()>;
 
     /// Variables of another block that it reads and writes while it runs.
-    fn inner(&self, _op: &OpDesc, _program: &Program) -> Vec<Inner> {
+    fn inner(&self, _op: &OpDesc, _program: &Program) -> Vec<InnerPort> {
         Vec::new()
     }
 
@@ -198,7 +198,7 @@ pub trait Op: Sync {
     }
 
     /// The optimizer that updates parameters with it, its options as usual.
-    fn optimizer(&self) -> Option<Box<dyn optimize::Kind>> {
+    fn optimizer(&self) -> Option<Box<dyn optimize::OptimizerKind>> {
         None
     }
 
@@ -210,7 +210,7 @@ pub trait Op: Sync {
 
 /// A port for variables of another block than the op's own.
 #[derive(Clone, Debug)]
-pub struct Inner {
+pub struct InnerPort {
     /// Its name for the kernel; programs do not have it.
     pub port: &'static str,
     /// The block from which the names are looked up.

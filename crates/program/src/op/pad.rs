@@ -5,7 +5,7 @@
 use tensor::{Number, Shape};
 
 use super::sizes::bad_attr;
-use super::strips::for_each_run;
+use super::strips::{BoxDim, for_each_run};
 use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
 use crate::attr::Attrs;
 use crate::error::Result;
@@ -13,8 +13,13 @@ use crate::error::Result;
 pub(super) struct Pad;
 pub(super) struct PadGrad;
 
-/// How much goes before and after each dimension.
-fn paddings(attrs: &Attrs, rank: usize) -> Result<Vec<(usize, usize)>> {
+/// How much goes before and after a dimension.
+struct DimPadding {
+    before: usize,
+    after: usize,
+}
+
+fn paddings(attrs: &Attrs, rank: usize) -> Result<Vec<DimPadding>> {
     let paddings = attrs.ints("paddings")?;
     let sane = |&padding: &i64| (0..1 << 40).contains(&padding);
     if paddings.len() != rank * 2 || !paddings.iter().all(sane) {
@@ -24,17 +29,19 @@ fn paddings(attrs: &Attrs, rank: usize) -> Result<Vec<(usize, usize)>> {
             paddings,
         ));
     }
-    Ok(paddings.chunks_exact(2).map(|pair| (pair[0] as usize, pair[1] as usize)).collect())
+    let padding = |pair: &[i64]| DimPadding { before: pair[0] as usize, after: pair[1] as usize };
+    Ok(paddings.chunks_exact(2).map(padding).collect())
 }
 
 impl Op for Pad {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let paddings = paddings(infer.attrs(), x.dims.len())?;
-        let padded = |(&dim, &(before, after)): (&i64, &(usize, usize))| {
-            if dim < 0 { -1 } else { dim + (before + after) as i64 }
+        let padded = |dim: i64, padding: &DimPadding| match dim {
+            ..0 => -1,
+            dim => dim + (padding.before + padding.after) as i64,
         };
-        let dims = x.dims.iter().zip(&paddings).map(padded).collect();
+        let dims = x.dims.iter().zip(&paddings).map(|(&dim, it)| padded(dim, it)).collect();
         infer.set_output("Out", x.with_dims(dims))
     }
 
@@ -44,9 +51,14 @@ impl Op for Pad {
         let x = run.input("X")?;
         let paddings = paddings(run.attrs(), x.shape().rank())?;
         let sizes = x.dims().iter().zip(&paddings);
-        let region: Vec<_> =
-            sizes.map(|(&dim, &(before, after))| (dim + before + after, before, dim)).collect();
-        let dims: Vec<i64> = region.iter().map(|&(size, _, _)| size as i64).collect();
+        let region: Vec<_> = sizes
+            .map(|(&len, &DimPadding { before, after })| BoxDim {
+                size: len + before + after,
+                start: before,
+                len,
+            })
+            .collect();
+        let dims: Vec<i64> = region.iter().map(|dim| dim.size as i64).collect();
         let shape = Shape::from_dims(&dims)?;
         for_number!(x.dtype(), run.input_name("X"), T => {
             let (x, out) = (x.data::<T>()?, out.try_resize::<T>(shape)?);
@@ -69,12 +81,13 @@ impl Op for PadGrad {
         let d_out = run.input("Out@GRAD")?;
         let paddings = paddings(run.attrs(), d_out.shape().rank())?;
         let mut region = Vec::new();
-        for (&dim, &(before, after)) in d_out.dims().iter().zip(&paddings) {
-            let inside = dim.checked_sub(before + after);
+        for (&size, &DimPadding { before, after }) in d_out.dims().iter().zip(&paddings) {
+            let inside = size.checked_sub(before + after);
             let rule = "the gradient must be larger than its padding";
-            region.push((dim, before, inside.ok_or_else(|| run.shape(rule, "Out@GRAD"))?));
+            let len = inside.ok_or_else(|| run.shape(rule, "Out@GRAD"))?;
+            region.push(BoxDim { size, start: before, len });
         }
-        let shape = Shape::new(&region.iter().map(|&(_, _, len)| len).collect::<Vec<_>>());
+        let shape = Shape::new(&region.iter().map(|dim| dim.len).collect::<Vec<_>>());
         for_float!(d_out.dtype(), run.input_name("Out@GRAD"), T => {
             let (d_out, d_x) = (d_out.data::<T>()?, d_x.resize::<T>(shape));
             for_each_run(&region, |from, to, n| {

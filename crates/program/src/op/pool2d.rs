@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use tensor::{Float, Shape};
 
-use super::layout::{Layout, Plane};
+use super::layout::{ImageLayout, Plane};
 use super::slide::{self, Slide};
 use super::{Grad, Infer, Keep, Op, Run, Traits, dims, for_float};
 use crate::attr::Attrs;
@@ -22,7 +22,7 @@ const SMALL: &str = "the window must fit into the padded image";
 
 #[derive(Clone, Copy)]
 struct Windows {
-    layout: Layout,
+    layout: ImageLayout,
     slides: [Slide; 2],
     adaptive: bool,
     exclusive: bool,
@@ -32,7 +32,7 @@ struct Windows {
 impl Windows {
     /// How the windows of these attributes lie in images of these dimensions.
     fn of(attrs: &Attrs, dims: [i64; 4]) -> Result<Self> {
-        let layout = Layout::of(attrs)?;
+        let layout = ImageLayout::of(attrs)?;
         let [_, _, height, width] = layout.nchw(dims);
         let sizes = [height, width];
         let largest = match attrs.str("pooling_type", "max")? {

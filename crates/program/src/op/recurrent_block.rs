@@ -8,7 +8,7 @@
 use tensor::{DType, Shape, Tensor, Value};
 
 use super::sum::add_to;
-use super::{Inner, Op, Run, for_number};
+use super::{InnerPort, Op, Run, for_number};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::names::{self, EMPTY};
@@ -126,9 +126,9 @@ fn check_states(run: &Run<'_>) -> Result<usize> {
 }
 
 impl Op for Recurrent {
-    fn inner(&self, op: &OpDesc, program: &Program) -> Vec<Inner> {
+    fn inner(&self, op: &OpDesc, program: &Program) -> Vec<InnerPort> {
         let Some(block) = block_of(op, program) else { return Vec::new() };
-        let port = |port, vars: &[String]| Inner { port, block, vars: vars.to_vec() };
+        let port = |port, vars: &[String]| InnerPort { port, block, vars: vars.to_vec() };
         let saved = if is_differentiated(op, program) { kept(program, block) } else { Vec::new() };
         vec![
             port("step_inputs", op.input_names("inputs")),
@@ -172,7 +172,7 @@ impl Op for Recurrent {
 }
 
 impl Op for RecurrentGrad {
-    fn inner(&self, op: &OpDesc, program: &Program) -> Vec<Inner> {
+    fn inner(&self, op: &OpDesc, program: &Program) -> Vec<InnerPort> {
         let Some(block) = block_of(op, program) else { return Vec::new() };
         let forward = program.block(block).parent.max(0) as usize;
         let gradients = |port, vars: &[String]| {
@@ -181,11 +181,11 @@ impl Op for RecurrentGrad {
                 let known = program.block(block).var(&grad).is_some();
                 if known { grad } else { EMPTY.to_string() }
             };
-            Inner { port, block, vars: vars.iter().map(name).collect() }
+            InnerPort { port, block, vars: vars.iter().map(name).collect() }
         };
         vec![
-            Inner { port: "saved", block: forward, vars: kept(program, forward) },
-            Inner { port: "states", block: forward, vars: strs(op, "states").to_vec() },
+            InnerPort { port: "saved", block: forward, vars: kept(program, forward) },
+            InnerPort { port: "states", block: forward, vars: strs(op, "states").to_vec() },
             gradients("state_grads", strs(op, "states")),
             gradients("ex_state_grads", strs(op, "ex_states")),
             gradients("step_input_grads", op.input_names("inputs")),

@@ -92,7 +92,7 @@ fn infer_shape(infer: &mut Infer<'_>) -> Result<()> {
 }
 
 /// How X and Out lie to each other.
-struct Plan {
+struct ReduceLayout {
     /// X, with Out in the place of Y.
     spread: Broadcast,
     /// Out as the attributes ask.
@@ -103,7 +103,7 @@ struct Plan {
     keeps_rows: bool,
 }
 
-impl Plan {
+impl ReduceLayout {
     fn new(run: &Run<'_>, x: &Tensor) -> Result<Self> {
         let joined = joined(run.attrs(), x.shape().rank())?;
         let joined = joined.ok_or_else(|| run.shape(RULE, "X"))?;
@@ -130,7 +130,7 @@ fn forward<R: Reduction>(run: &mut Run<'_>) -> Result<()> {
     let mut out = run.take("Out");
     let x = run.input("X")?;
     check_out_dtype(run, x)?;
-    let plan = Plan::new(run, x)?;
+    let plan = ReduceLayout::new(run, x)?;
     for_number!(x.dtype(), run.input_name("X"), T => {
         if plan.n == 0 && !R::of_nothing(T::WHOLE) {
             return Err(run.shape("there must be elements to reduce", "X"));
@@ -148,7 +148,7 @@ fn forward<R: Reduction>(run: &mut Run<'_>) -> Result<()> {
 fn forward_bool(run: &mut Run<'_>, start: bool, join: fn(bool, bool) -> bool) -> Result<()> {
     let mut out = run.take("Out");
     let x = run.input("X")?;
-    let plan = Plan::new(run, x)?;
+    let plan = ReduceLayout::new(run, x)?;
     let truths = run.data::<Bool>("X")?;
     let target = out.resize::<Bool>(plan.shape);
     target.fill(Bool::from(start));
@@ -178,7 +178,7 @@ fn backward<R: Slope>(run: &mut Run<'_>) -> Result<()> {
     let mut d_x = run.take("X@GRAD");
     let (x, d_out) = (run.input("X")?, run.input("Out@GRAD")?);
     let out = if R::READS_OUT { run.input("Out")? } else { d_out };
-    let plan = Plan::new(run, x)?;
+    let plan = ReduceLayout::new(run, x)?;
     for (port, tensor) in [("Out@GRAD", d_out), ("Out", out)] {
         if tensor.len() != plan.shape.n_elements() {
             return Err(run.shapes("the result has another shape", port, "X"));

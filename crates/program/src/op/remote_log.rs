@@ -8,18 +8,20 @@ use tensor::{Shape, Tensor, Value};
 use super::{Host, Run, Spare, Wiring, host_error};
 use crate::block::OpDesc;
 use crate::distributed::ServerId;
-use crate::distributed::route::{self, LookUp, Recv, Route, Save, Send, Servers as Known};
+use crate::distributed::route::{
+    self, LookUpRoute, Recv, Route, SaveRoute, Send, Servers as Known,
+};
 use crate::error::Result;
 use crate::remote::Remote;
 
 /// Notes each call; answers with sevens, and look-ups with the ids themselves in two columns.
 #[derive(Default)]
-pub(crate) struct Log {
+pub(crate) struct RemoteLog {
     pub(crate) calls: Vec<String>,
     pub(crate) fails: bool,
 }
 
-impl Log {
+impl RemoteLog {
     fn note(&mut self, call: String) -> Result<()> {
         self.calls.push(call);
         if self.fails {
@@ -29,7 +31,7 @@ impl Log {
     }
 }
 
-impl Remote for Log {
+impl Remote for RemoteLog {
     fn send(&mut self, _send: &Send, values: &[&Value]) -> Result<()> {
         self.note(format!("send {}", values.len()))
     }
@@ -50,7 +52,7 @@ impl Remote for Log {
 
     fn prefetch(
         &mut self,
-        look_up: &Arc<LookUp>,
+        look_up: &Arc<LookUpRoute>,
         ids: &[&Tensor],
         out: &mut [Tensor],
     ) -> Result<()> {
@@ -66,12 +68,12 @@ impl Remote for Log {
         Ok(())
     }
 
-    fn checkpoint_notify(&mut self, _save: &Save) -> Result<()> {
+    fn checkpoint_notify(&mut self, _save: &SaveRoute) -> Result<()> {
         self.note("checkpoint_notify".to_string())
     }
 }
 
-struct Servers<'a>(&'a mut Log);
+struct Servers<'a>(&'a mut RemoteLog);
 
 impl Host for Servers<'_> {
     fn remote(&mut self) -> Result<&mut dyn Remote> {
@@ -83,7 +85,7 @@ impl Host for Servers<'_> {
 pub(crate) fn run_op(
     op: &OpDesc,
     given: &[(&str, Value)],
-    log: &mut Log,
+    log: &mut RemoteLog,
 ) -> Result<HashMap<String, Value>> {
     let mut names: Vec<&str> = op.reads().chain(op.writes()).collect();
     names.sort_unstable();
@@ -95,7 +97,12 @@ pub(crate) fn run_op(
 }
 
 /// Runs an op on variables that the caller can look at after an error, too.
-pub(crate) fn run_on(op: &OpDesc, names: &[&str], vars: &mut [Value], log: &mut Log) -> Result<()> {
+pub(crate) fn run_on(
+    op: &OpDesc,
+    names: &[&str],
+    vars: &mut [Value],
+    log: &mut RemoteLog,
+) -> Result<()> {
     let wiring = Wiring::new(op, |name| names.iter().position(|n| *n == name).expect("listed"));
     let endpoints = ["127.0.0.1:1".to_string()];
     // Whatever the op speaks of is there.

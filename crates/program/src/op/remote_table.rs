@@ -11,7 +11,7 @@ use tensor::{DType, Shape, Tensor};
 use super::sizes::integers;
 use super::{Infer, Op, Run, Traits};
 use crate::attr::Attrs;
-use crate::distributed::route::{LookUp, Route};
+use crate::distributed::route::{LookUpRoute, Route};
 use crate::error::{Error, Result};
 use crate::var::{Meta, VarKind};
 
@@ -53,7 +53,7 @@ fn has_plain_ids(attrs: &Attrs) -> Result<bool> {
 }
 
 /// Asks the servers for the rows of every `Ids`.
-pub(super) fn look_up(run: &mut Run<'_>, route: &Arc<LookUp>, outputs: &str) -> Result<()> {
+pub(super) fn look_up(run: &mut Run<'_>, route: &Arc<LookUpRoute>, outputs: &str) -> Result<()> {
     let op = run.op();
     let n = run.n_inputs("Ids");
     // Ids of either width are asked for in the wide one.
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::block::OpDesc;
     use crate::op::check::{ids, seq};
-    use crate::op::remote_log::{Log, run_op};
+    use crate::op::remote_log::{RemoteLog, run_op};
     use tensor::Value;
 
     fn value(tensor: Tensor) -> Value {
@@ -145,7 +145,7 @@ mod tests {
             .attr("padding_idx", 5i64);
         let narrow = Tensor::new([1, 1], &[3i32]).unwrap();
         let given = [("C0", value(seq(ids(&[2, 1], &[4, 5]), &[2, 0]))), ("C1", value(narrow))];
-        let mut log = Log::default();
+        let mut log = RemoteLog::default();
         let vars = run_op(&op, &given, &mut log).unwrap();
         assert_eq!(log.calls, ["prefetch 2"]);
         let rows = Tensor::new([2, 2], &[4.0f32, -4.0, 0.0, 0.0]).unwrap();
@@ -163,7 +163,7 @@ mod tests {
             .attr("epmap", vec!["127.0.0.1:1".to_string()])
             .attr("table_names", vec!["table".to_string()]);
         let given = [("C", value(ids(&[1, 2], &[1, 2])))];
-        let vars = run_op(&op, &given, &mut Log::default()).unwrap();
+        let vars = run_op(&op, &given, &mut RemoteLog::default()).unwrap();
         let rows = Tensor::new([1, 2, 2], &[1.0f32, -1.0, 2.0, -2.0]).unwrap();
         assert_eq!(vars["out"], value(rows));
     }
@@ -174,7 +174,7 @@ mod tests {
             .input("X", vec!["a".to_string(), "b".to_string()])
             .output("Out", vec!["c".to_string(), "d".to_string()]);
         let given = [("a", value(ids(&[1, 1], &[2]))), ("b", value(ids(&[0, 1], &[])))];
-        let vars = run_op(&op, &given, &mut Log::default()).unwrap();
+        let vars = run_op(&op, &given, &mut RemoteLog::default()).unwrap();
         assert_eq!(vars["c"], value(Tensor::new([1, 2], &[2.0f32, -2.0]).unwrap()));
         assert_eq!(vars["d"], value(Tensor::new::<f32>([0, 2], &[]).unwrap()));
     }

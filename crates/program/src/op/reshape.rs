@@ -24,11 +24,11 @@ macro_rules! reshaping {
 
         impl Op for $Op {
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-                infer_shape(infer, Kind::$kind)
+                infer_shape(infer, ReshapeKind::$kind)
             }
 
             fn run(&self, run: &mut Run<'_>) -> Result<()> {
-                reshape(run, Kind::$kind)
+                reshape(run, ReshapeKind::$kind)
             }
 
             fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
@@ -59,21 +59,21 @@ pub(super) const KEEP_X: Keep<'static> = Keep::grads(&["Out"], &["X"]).inputs(&[
 pub(super) const KEEP_X_SHAPE: Keep<'static> = Keep::grads(&["Out"], &["X"]).outputs(&["XShape"]);
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum ReshapeKind {
     Reshape,
     Squeeze,
     Unsqueeze,
     Flatten,
 }
 
-impl Kind {
+impl ReshapeKind {
     /// The sizes of Out, -1 where they are not known.
     fn dims(self, x: &[i64], said: &[i64], attrs: &Attrs) -> Result<Vec<i64>> {
         match self {
-            Kind::Reshape => reshaped(x, said),
-            Kind::Squeeze => squeezed(x, said),
-            Kind::Unsqueeze => unsqueezed(x, said),
-            Kind::Flatten => {
+            ReshapeKind::Reshape => reshaped(x, said),
+            ReshapeKind::Squeeze => squeezed(x, said),
+            ReshapeKind::Unsqueeze => unsqueezed(x, said),
+            ReshapeKind::Flatten => {
                 let axis = attrs.int("axis", 1)?;
                 if axis < 0 || axis as usize > x.len() {
                     return Err(bad_attr("axis", "within the rank of X", axis));
@@ -85,7 +85,7 @@ impl Kind {
     }
 
     fn attr(self) -> &'static str {
-        if matches!(self, Kind::Reshape) { "shape" } else { "axes" }
+        if matches!(self, ReshapeKind::Reshape) { "shape" } else { "axes" }
     }
 }
 
@@ -149,7 +149,7 @@ fn unsqueezed(x: &[i64], axes: &[i64]) -> Result<Vec<i64>> {
     Ok(dims)
 }
 
-fn infer_shape(infer: &mut Infer<'_>, kind: Kind) -> Result<()> {
+fn infer_shape(infer: &mut Infer<'_>, kind: ReshapeKind) -> Result<()> {
     let x = infer.input("X")?;
     let said = infer.attrs().ints(kind.attr())?;
     let tensors = sizes::n_integers_at(infer, "ShapeTensor")?;
@@ -168,7 +168,7 @@ pub(super) fn x_shape(x: &Meta) -> Meta {
     x.with_dims([&[0], &*x.dims].concat())
 }
 
-fn reshape(run: &mut Run<'_>, kind: Kind) -> Result<()> {
+fn reshape(run: &mut Run<'_>, kind: ReshapeKind) -> Result<()> {
     let mut said = None;
     for port in ["ShapeTensor", "Shape", "AxesTensorList", "AxesTensor"] {
         said = said.or(sizes::integers_at(run, port)?);

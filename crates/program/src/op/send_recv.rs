@@ -102,7 +102,7 @@ mod tests {
 
     use crate::error::Error;
     use crate::op::check::{check, t};
-    use crate::op::remote_log::{Log, run_op};
+    use crate::op::remote_log::{RemoteLog, run_op};
     use crate::{Attr, OpDesc};
 
     fn grad() -> Value {
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn sends_in_order_and_receives_into_the_outputs() {
-        let mut log = Log::default();
+        let mut log = RemoteLog::default();
         let send = OpDesc::new("send").input("X", vec!["a".to_string(), "b".to_string()]);
         run_op(&send, &[("a", grad()), ("b", grad())], &mut log).unwrap();
         let recv = OpDesc::new("recv").output("Out", vec!["p".to_string(), "q".to_string()]);
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn a_recv_that_must_not_run_asks_nobody() {
         let recv = OpDesc::new("recv").output("Out", "p").attr("do_not_run", Attr::Int(1));
-        let mut log = Log::default();
+        let mut log = RemoteLog::default();
         let vars = run_op(&recv, &[("p", grad())], &mut log).unwrap();
         assert!(log.calls.is_empty());
         assert_eq!(vars["p"], grad());
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_failed_recv_keeps_the_parameters() {
         let recv = OpDesc::new("recv").output("Out", "p");
-        let mut log = Log { fails: true, ..Log::default() };
+        let mut log = RemoteLog { fails: true, ..RemoteLog::default() };
         let mut vars = vec![grad()];
         let error = crate::op::remote_log::run_on(&recv, &["p"], &mut vars, &mut log).unwrap_err();
         assert!(matches!(error, Error::Host(_)), "{error}");
@@ -149,10 +149,10 @@ mod tests {
     #[test]
     fn an_empty_gradient_is_not_sent() {
         let send = OpDesc::new("send").input("X", "g");
-        let error = run_op(&send, &[], &mut Log::default()).unwrap_err();
+        let error = run_op(&send, &[], &mut RemoteLog::default()).unwrap_err();
         assert!(matches!(error, Error::NotInitialized { .. }), "{error}");
         let note = OpDesc::new("send").input("X", "param_init");
-        run_op(&note, &[], &mut Log::default()).unwrap();
+        run_op(&note, &[], &mut RemoteLog::default()).unwrap();
     }
 
     #[test]

@@ -22,6 +22,15 @@ struct Context {
     length: usize,
 }
 
+/// The steps of a context that a sequence has.
+struct StepsInside {
+    /// Where they begin in a row of C, in steps.
+    column: usize,
+    /// The first of them in the sequence.
+    from: usize,
+    n: usize,
+}
+
 impl Context {
     fn of(attrs: &Attrs) -> Result<Self> {
         let bad = |attr: &str, expected: &str, actual: String| Error::BadAttr {
@@ -43,16 +52,16 @@ impl Context {
         Ok(Self { start: attrs.int("contextStart", 0)?, length })
     }
 
-    /// For step `t` of `n`: (column of C in steps, first step of X, steps) that are inside.
-    fn inside(self, t: usize, n: usize) -> (usize, usize, usize) {
+    /// What is inside of the sequence for step `t` of `n`.
+    fn inside(self, t: usize, n: usize) -> StepsInside {
         let first = self.start.saturating_add(t as i64);
         let begin = first.clamp(0, n as i64);
         let end = first.saturating_add(self.length as i64).clamp(begin, n as i64);
-        (
-            begin.saturating_sub(first).clamp(0, self.length as i64) as usize,
-            begin as usize,
-            (end - begin) as usize,
-        )
+        StepsInside {
+            column: begin.saturating_sub(first).clamp(0, self.length as i64) as usize,
+            from: begin as usize,
+            n: (end - begin) as usize,
+        }
     }
 }
 
@@ -75,7 +84,7 @@ impl Op for SequenceConv {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let context = Context::of(run.attrs())?;
         let (mut out, mut columns) = (run.take("Out"), run.spare().tensor());
-        let sizes = Sizes::of(run, context)?;
+        let sizes = SequenceConvSizes::of(run, context)?;
         let (x, offsets) = (run.input("X")?, ragged::only_offsets(run, OP, "X")?);
         for_float!(x.dtype(), run.input_name("X"), T => {
             let columns = columns.try_resize::<T>(sizes.columns())?;
@@ -97,13 +106,13 @@ impl Op for SequenceConv {
 }
 
 /// Sizes of the matrices of one run.
-struct Sizes {
+struct SequenceConvSizes {
     n_rows: usize,
     n_weights: usize,
     n_filters: usize,
 }
 
-impl Sizes {
+impl SequenceConvSizes {
     fn of(run: &Run<'_>, context: Context) -> Result<Self> {
         let (x, filter) = (run.input("X")?, run.input("Filter")?);
         let (&[n_rows, width], &[n_weights, n_filters]) = (x.dims(), filter.dims()) else {
@@ -131,7 +140,7 @@ fn gather<T: Float>(context: Context, x: Ragged<'_, T>, columns: &mut [T]) {
     for (k, sequence) in x.iter().enumerate() {
         let (start, end) = (x.offsets()[k], x.offsets()[k + 1]);
         for t in 0..end - start {
-            let (column, from, n) = context.inside(t, end - start);
+            let StepsInside { column, from, n } = context.inside(t, end - start);
             let target = (start + t) * size + column * width;
             columns[target..target + n * width]
                 .copy_from_slice(&sequence[from * width..(from + n) * width]);
@@ -145,8 +154,8 @@ impl Op for SequenceConvGrad {
         let context = Context::of(run.attrs())?;
         let (mut d_x, mut d_filter) = (run.take("X@GRAD"), run.take("Filter@GRAD"));
         let mut columns = run.spare().tensor();
-        let sizes = Sizes::of(run, context)?;
-        let Sizes { n_rows, n_weights, n_filters } = sizes;
+        let sizes = SequenceConvSizes::of(run, context)?;
+        let SequenceConvSizes { n_rows, n_weights, n_filters } = sizes;
         let (x, offsets) = (run.input("X")?, ragged::only_offsets(run, OP, "X")?);
         for_float!(x.dtype(), run.input_name("X"), T => {
             let columns = columns.try_resize::<T>(sizes.columns())?;
@@ -179,7 +188,7 @@ fn scatter<T: Float>(context: Context, offsets: &[usize], columns: &[T], d_x: &m
     let size = context.length * width;
     for pair in offsets.windows(2) {
         for t in 0..pair[1] - pair[0] {
-            let (column, from, n) = context.inside(t, pair[1] - pair[0]);
+            let StepsInside { column, from, n } = context.inside(t, pair[1] - pair[0]);
             let source = (pair[0] + t) * size + column * width;
             let target = &mut d_x[(pair[0] + from) * width..][..n * width];
             let source = &columns[source..source + n * width];

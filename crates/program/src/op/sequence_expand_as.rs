@@ -20,7 +20,7 @@ impl Op for SequenceExpandAs {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut out = run.take("Out");
-        let (x, y, offsets) = inputs(run)?;
+        let Inputs { x, y, offsets } = inputs(run)?;
         let width = ragged::width(x);
         for_number!(x.dtype(), run.input_name("X"), T => {
             let x_data = x.data::<T>()?;
@@ -41,21 +41,28 @@ impl Op for SequenceExpandAs {
     }
 }
 
-/// X, Y and the sequences of Y, as many as X has rows.
-fn inputs<'r>(run: &'r Run<'_>) -> Result<(&'r Tensor, &'r Tensor, &'r [usize])> {
+/// The inputs, checked.
+struct Inputs<'r> {
+    x: &'r Tensor,
+    y: &'r Tensor,
+    /// The sequences of Y, as many as X has rows.
+    offsets: &'r [usize],
+}
+
+fn inputs<'r>(run: &'r Run<'_>) -> Result<Inputs<'r>> {
     let offsets = ragged::only_offsets(run, OP, "Y")?;
     let (x, y) = (run.input("X")?, run.input("Y")?);
     if x.shape().dim(0) != offsets.len() - 1 {
         return Err(run.shapes("X must have a row for each sequence of Y", "X", "Y"));
     }
-    Ok((x, y, offsets))
+    Ok(Inputs { x, y, offsets })
 }
 
 /// dX = dOut summed over the steps of each sequence.
 impl Op for SequenceExpandAsGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
-        let (x, y, offsets) = inputs(run)?;
+        let Inputs { x, y, offsets } = inputs(run)?;
         let width = ragged::width(x);
         for_float!(x.dtype(), run.input_name("X"), T => {
             let d_out = ragged::data_of_len::<T>(run, "Out@GRAD", y.shape().dim(0) * width)?;

@@ -257,7 +257,7 @@ mod tests {
     use super::*;
     use crate::block::OpDesc;
     use crate::op::check::ids;
-    use crate::op::remote_log::{Log, run_op};
+    use crate::op::remote_log::{RemoteLog, run_op};
 
     fn names(name: &str) -> Vec<String> {
         vec![format!("{name}0"), format!("{name}1")]
@@ -273,7 +273,7 @@ mod tests {
         let slots = [ids(&[3, 1], &[5, 2, 5]), ids(&[2, 1], &[0, 3])].map(Value::Tensor);
         let [c0, c1] = slots;
         let given = [("C0", c0.clone()), ("C1", c1.clone())];
-        let shards = run_op(&split, &given, &mut Log::default()).unwrap();
+        let shards = run_op(&split, &given, &mut RemoteLog::default()).unwrap();
         assert_eq!(shards["s0"], Value::Tensor(ids(&[2, 1], &[0, 2])));
         assert_eq!(shards["s1"], Value::Tensor(ids(&[2, 1], &[3, 5])));
         let merge = OpDesc::new("merge_ids")
@@ -289,7 +289,7 @@ mod tests {
             ("x0", floats(&[2, 1], &[0.0, 20.0])),
             ("x1", floats(&[2, 1], &[30.0, 50.0])),
         ];
-        let out = run_op(&merge, &given, &mut Log::default()).unwrap();
+        let out = run_op(&merge, &given, &mut RemoteLog::default()).unwrap();
         assert_eq!(out["out0"], floats(&[3, 1], &[50.0, 20.0, 50.0]));
         assert_eq!(out["out1"], floats(&[2, 1], &[0.0, 30.0]));
     }
@@ -300,7 +300,7 @@ mod tests {
         let rows = Rows { ids: vec![4, 7, 2], height: 9, value };
         let split = OpDesc::new("split_ids").input("Ids", "g").output("Out", names("s"));
         let given = [("g", Value::Rows(rows))];
-        let shards = run_op(&split, &given, &mut Log::default()).unwrap();
+        let shards = run_op(&split, &given, &mut RemoteLog::default()).unwrap();
         assert_eq!(shards["s0"].rows().unwrap().ids, [4, 2]);
         assert_eq!(shards["s1"].rows().unwrap().ids, [7]);
         assert_eq!(shards["s1"].rows().unwrap().value, Tensor::new([1, 1], &[2.0f32]).unwrap());
@@ -313,7 +313,7 @@ mod tests {
         let split = OpDesc::new("split_ids").attr("spread", "hash").input("Ids", "g");
         let given = [("g", Value::Rows(rows))];
         let outs: Vec<String> = (0..3).map(|n| format!("s{n}")).collect();
-        let shards = run_op(&split.output("Out", outs), &given, &mut Log::default()).unwrap();
+        let shards = run_op(&split.output("Out", outs), &given, &mut RemoteLog::default()).unwrap();
         let ids = |name: &str| shards[name].rows().unwrap().ids.clone();
         assert_eq!((ids("s0"), ids("s1"), ids("s2")), (vec![], vec![0, 2], vec![1]));
         assert_eq!(shards["s2"].rows().unwrap().value, Tensor::new([1, 1], &[2.0f32]).unwrap());
@@ -340,21 +340,21 @@ mod tests {
     #[test]
     fn a_table_grows_with_rows_that_depend_on_their_id_alone() {
         let given = [("w", table()), ("ids", Value::Tensor(ids(&[2, 1], &[1, 0])))];
-        let vars = run_op(&lookup(2), &given, &mut Log::default()).unwrap();
+        let vars = run_op(&lookup(2), &given, &mut RemoteLog::default()).unwrap();
         // The stream of seed 90 begins so: see `uniform_random`.
         let rows = [-0.378_265_53_f32, -0.254_985_06, -0.497_977, 0.152_920_42];
         assert_eq!(vars["out"], floats(&[2, 2], &rows));
         assert_eq!(vars["w"].rows().unwrap().ids, [1, 0]);
         let test = lookup(2).attr("is_test", true);
         let given = [("w", table()), ("ids", Value::Tensor(ids(&[1, 1], &[1])))];
-        let vars = run_op(&test, &given, &mut Log::default()).unwrap();
+        let vars = run_op(&test, &given, &mut RemoteLog::default()).unwrap();
         assert_eq!(vars["out"], floats(&[1, 2], &[0.0, 0.0]));
     }
 
     #[test]
     fn a_full_table_says_so() {
         let given = [("w", table()), ("ids", Value::Tensor(ids(&[2, 1], &[1, 0])))];
-        let error = run_op(&lookup(1), &given, &mut Log::default()).unwrap_err();
+        let error = run_op(&lookup(1), &given, &mut RemoteLog::default()).unwrap_err();
         assert!(matches!(error, Error::TableFull { capacity: 1, .. }), "{error}");
     }
 
@@ -367,13 +367,13 @@ mod tests {
         };
         let asked = || Value::Tensor(ids(&[2, 1], &[6, 1]));
         let given = [("w", held(4)), ("ids", asked())];
-        let vars = run_op(&lookup(3), &given, &mut Log::default()).unwrap();
+        let vars = run_op(&lookup(3), &given, &mut RemoteLog::default()).unwrap();
         let grown = vars["w"].rows().unwrap();
         assert_eq!((&grown.ids[..], grown.value.dims()), (&[5, 6, 1][..], &[3, 2][..]));
         let out = vars["out"].tensor().unwrap();
         assert_eq!(out.data::<f32>().unwrap()[..2], [7.0, 7.0]);
         let given = [("w", held(1)), ("ids", asked())];
-        let error = run_op(&lookup(3), &given, &mut Log::default()).unwrap_err();
+        let error = run_op(&lookup(3), &given, &mut RemoteLog::default()).unwrap_err();
         let root = error.root();
         assert!(matches!(root, Error::Tensor(tensor::Error::Length { .. })), "{error}");
     }

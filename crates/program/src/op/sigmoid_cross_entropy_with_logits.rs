@@ -23,7 +23,7 @@ impl Op for SigmoidCrossEntropyWithLogits {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         for_float!(run.input("X")?.dtype(), run.input_name("X"), T => {
-            let rule = Rule::<T>::new(run)?;
+            let rule = LossRule::<T>::new(run)?;
             COSTS.run(run, |[x, label]: [T; 2]| {
                 let loss = x.max(0.0) - x * label + (-x.abs()).exp().ln_1p();
                 [rule.apply(label, loss)]
@@ -40,7 +40,7 @@ impl Op for SigmoidCrossEntropyWithLogits {
 impl Op for SigmoidCrossEntropyWithLogitsGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         for_float!(run.input("X")?.dtype(), run.input_name("X"), T => {
-            let rule = Rule::<T>::new(run)?;
+            let rule = LossRule::<T>::new(run)?;
             let slope = |x: T, label: T| 1.0 / (1.0 + (-x).exp()) - label;
             SLOPES.run(run, |[x, label, d]| [rule.apply(label, slope(x, label) * d)])
         })
@@ -48,12 +48,12 @@ impl Op for SigmoidCrossEntropyWithLogitsGrad {
 }
 
 /// Which elements count, and by what all are divided.
-struct Rule<T> {
+struct LossRule<T> {
     ignored: T,
     divisor: T,
 }
 
-impl<T: Float> Rule<T> {
+impl<T: Float> LossRule<T> {
     fn new(run: &Run<'_>) -> Result<Self> {
         let ignored = T::of(run.attrs().int("ignore_index", -100)? as f64);
         if !run.attrs().bool("normalize", false)? {

@@ -6,7 +6,7 @@
 use tensor::{Shape, Tensor};
 
 use super::sizes::{self, bad_attr};
-use super::strips::for_each_run;
+use super::strips::{BoxDim, for_each_run};
 use super::{Grad, Infer, Keep, Op, Run};
 use crate::attr::Attrs;
 use crate::error::Result;
@@ -14,8 +14,12 @@ use crate::error::Result;
 pub(super) struct Slice;
 pub(super) struct SliceGrad;
 
-/// What to cut: (axis, start, end).
-type Cuts = Vec<(usize, i64, i64)>;
+/// What to take of an axis.
+struct SliceRange {
+    axis: usize,
+    start: i64,
+    end: i64,
+}
 
 /// The four ports by which a program may compute where to cut.
 const COMPUTED: [&str; 4] = ["StartsTensor", "StartsTensorList", "EndsTensor", "EndsTensorList"];
@@ -31,9 +35,10 @@ impl Op for Slice {
                 dims[sizes::axis("axes", axis, input.dims.len())?] = -1;
             }
         } else {
-            for (axis, start, end) in cuts(attrs, None, None, dims.len())? {
-                if dims[axis] >= 0 {
-                    dims[axis] = place(dims[axis], start, end)?.1 as i64;
+            for range in cuts(attrs, None, None, dims.len())? {
+                let dim = &mut dims[range.axis];
+                if *dim >= 0 {
+                    *dim = place(*dim, &range)?.len as i64;
                 }
             }
         }
@@ -52,8 +57,8 @@ impl Op for Slice {
         let region = region(run, input.shape())?;
         let dropped = dropped(run.attrs(), region.len())?;
         let kept = region.iter().enumerate().filter(|(axis, _)| !dropped.contains(axis));
-        let dims: Vec<usize> = kept.map(|(_, &(_, _, len))| len).collect();
-        if let Some(axis) = dropped.iter().find(|&&axis| region[axis].2 != 1) {
+        let dims: Vec<usize> = kept.map(|(_, dim)| dim.len).collect();
+        if let Some(axis) = dropped.iter().find(|&&axis| region[axis].len != 1) {
             return Err(bad_attr("decrease_axis", "dimensions that are cut to 1", axis));
         }
         let shape = if dims.is_empty() { Shape::from([1]) } else { Shape::new(&dims) };
@@ -89,7 +94,7 @@ fn cuts(
     starts: Option<Vec<i64>>,
     ends: Option<Vec<i64>>,
     rank: usize,
-) -> Result<Cuts> {
+) -> Result<Vec<SliceRange>> {
     let axes = attrs.ints("axes")?;
     let starts = starts.map_or_else(|| attrs.ints("starts"), Ok)?;
     let ends = ends.map_or_else(|| attrs.ints("ends"), Ok)?;
@@ -102,20 +107,21 @@ fn cuts(
         let axis = sizes::axis("axes", axis, rank)?;
         // One place, the last: for `x[-1]` the end is -1 + 1 = 0.
         let last = start == -1 && end == 0 && dropped.contains(&axis);
-        cuts.push((axis, start, if last { i64::MAX } else { end }));
+        cuts.push(SliceRange { axis, start, end: if last { i64::MAX } else { end } });
     }
     Ok(cuts)
 }
 
-/// Where a cut starts in a dimension, and how long it is.
-fn place(dim: i64, start: i64, end: i64) -> Result<(usize, usize)> {
+/// Where a range is in a dimension of this size.
+fn place(dim: i64, range: &SliceRange) -> Result<BoxDim> {
+    let SliceRange { start, end, .. } = *range;
     let from_front = |at: i64| if at < 0 { at.saturating_add(dim) } else { at }.clamp(0, dim);
     let (first, last) = (from_front(start), from_front(end));
     if first >= last {
         let expected = format!("after the start, {start}, in a dimension of {dim}");
         return Err(bad_attr("ends", &expected, end));
     }
-    Ok((first as usize, (last - first) as usize))
+    Ok(BoxDim { size: dim as usize, start: first as usize, len: (last - first) as usize })
 }
 
 fn dropped(attrs: &Attrs, rank: usize) -> Result<Vec<usize>> {
@@ -124,16 +130,16 @@ fn dropped(attrs: &Attrs, rank: usize) -> Result<Vec<usize>> {
 }
 
 /// The box that is cut out of a tensor of this shape.
-fn region(run: &Run<'_>, shape: Shape) -> Result<Vec<(usize, usize, usize)>> {
+fn region(run: &Run<'_>, shape: Shape) -> Result<Vec<BoxDim>> {
     let said = |one, list| match sizes::integers_at(run, one)? {
         Some(places) => Ok(Some(places)),
         None => sizes::integers_at(run, list),
     };
     let (starts, ends) = (said(COMPUTED[0], COMPUTED[1])?, said(COMPUTED[2], COMPUTED[3])?);
-    let mut region: Vec<_> = shape.dims().iter().map(|&dim| (dim, 0, dim)).collect();
-    for (axis, start, end) in cuts(run.attrs(), starts, ends, shape.rank())? {
-        let (start, len) = place(shape.dim(axis) as i64, start, end)?;
-        region[axis] = (shape.dim(axis), start, len);
+    let whole = |&size: &usize| BoxDim { size, start: 0, len: size };
+    let mut region: Vec<_> = shape.dims().iter().map(whole).collect();
+    for range in cuts(run.attrs(), starts, ends, shape.rank())? {
+        region[range.axis] = place(shape.dim(range.axis) as i64, &range)?;
     }
     Ok(region)
 }
@@ -143,7 +149,7 @@ impl Op for SliceGrad {
         let mut d_x: Tensor = run.take("Input@GRAD");
         let (input, d_out) = (run.input("Input")?, run.input("Out@GRAD")?);
         let region = region(run, input.shape())?;
-        if region.iter().map(|&(_, _, len)| len).product::<usize>() != d_out.len() {
+        if region.iter().map(|dim| dim.len).product::<usize>() != d_out.len() {
             return Err(run.shapes("the gradient must fill the cut", "Out@GRAD", "Input"));
         }
         d_x.resize_as(d_out.dtype(), input.shape());

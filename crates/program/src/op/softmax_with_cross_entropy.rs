@@ -14,14 +14,14 @@ use crate::error::{Error, Result};
 pub(super) struct SoftmaxWithCrossEntropy;
 pub(super) struct SoftmaxWithCrossEntropyGrad;
 
-struct Options {
+struct SoftmaxOptions {
     axis: usize,
     soft: bool,
     ignored: i64,
 }
 
-fn options(attrs: &Attrs, rank: usize) -> Result<Options> {
-    Ok(Options {
+fn options(attrs: &Attrs, rank: usize) -> Result<SoftmaxOptions> {
+    Ok(SoftmaxOptions {
         axis: dims::axis(attrs, "axis", -1, rank)?,
         soft: attrs.bool("soft_label", false)?,
         ignored: attrs.int("ignore_index", -100)?,
@@ -31,7 +31,7 @@ fn options(attrs: &Attrs, rank: usize) -> Result<Options> {
 impl Op for SoftmaxWithCrossEntropy {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let logits = infer.input("Logits")?;
-        let Options { axis, soft, .. } = options(infer.attrs(), logits.dims.len())?;
+        let SoftmaxOptions { axis, soft, .. } = options(infer.attrs(), logits.dims.len())?;
         let loss = label::infer_loss(infer, "Logits", axis, soft)?;
         infer.set_output("Softmax", logits)?;
         infer.set_output("Loss", loss)
@@ -40,7 +40,7 @@ impl Op for SoftmaxWithCrossEntropy {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut out, mut loss) = (run.take("Softmax"), run.take("Loss"));
         let x = run.input("Logits")?;
-        let Options { axis, soft, ignored } = options(run.attrs(), x.shape().rank())?;
+        let SoftmaxOptions { axis, soft, ignored } = options(run.attrs(), x.shape().rank())?;
         let shape = label::loss_shape(run, "Logits", axis, soft)?;
         let around = x.shape().around(axis);
         for_float!(x.dtype(), run.input_name("Logits"), T => {
@@ -105,7 +105,7 @@ impl Op for SoftmaxWithCrossEntropyGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("Logits@GRAD");
         let (out, d_loss) = (run.input("Softmax")?, run.input("Loss@GRAD")?);
-        let Options { axis, soft, ignored } = options(run.attrs(), out.shape().rank())?;
+        let SoftmaxOptions { axis, soft, ignored } = options(run.attrs(), out.shape().rank())?;
         if label::loss_shape(run, "Softmax", axis, soft)? != d_loss.shape() {
             return Err(run.shapes(dims::LOSS, "Softmax", "Loss@GRAD"));
         }

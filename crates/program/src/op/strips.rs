@@ -57,25 +57,31 @@ impl Section {
     }
 }
 
-/// A box inside of a tensor: per dimension, its size in the tensor, where the box starts, and how
-/// long it is.
-pub(super) type Region = [(usize, usize, usize)];
+/// One dimension of a box inside of a tensor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BoxDim {
+    /// The size of the tensor.
+    pub(super) size: usize,
+    /// Where the box starts.
+    pub(super) start: usize,
+    /// How long the box is.
+    pub(super) len: usize,
+}
 
 /// Calls `f(place in the tensor, place in the box, run)` for each run of elements that lies
 /// together in both.
-pub(super) fn for_each_run(region: &Region, mut f: impl FnMut(usize, usize, usize)) {
-    let Some((&(_, start, run), outer)) = region.split_last() else { return };
-    if region.iter().any(|&(_, _, len)| len == 0) {
+pub(super) fn for_each_run(region: &[BoxDim], mut f: impl FnMut(usize, usize, usize)) {
+    let Some((&BoxDim { size, start, len: run }, outer)) = region.split_last() else { return };
+    if region.iter().any(|dim| dim.len == 0) {
         return;
     }
     let mut at = [0; RANK_MAX];
     let mut in_box = 0;
     loop {
-        let row =
-            outer.iter().zip(&at).fold(0, |row, (&(size, start, _), i)| row * size + start + i);
-        f(row * region[outer.len()].0 + start, in_box, run);
+        let row = outer.iter().zip(&at).fold(0, |row, (dim, i)| row * dim.size + dim.start + i);
+        f(row * size + start, in_box, run);
         in_box += run;
-        if !advance(&mut at[..outer.len()], |axis| outer[axis].2) {
+        if !advance(&mut at[..outer.len()], |axis| outer[axis].len) {
             return;
         }
     }
@@ -131,12 +137,14 @@ mod tests {
     #[test]
     fn a_box_is_walked_run_by_run() {
         let mut runs = Vec::new();
-        for_each_run(&[(2, 0, 2), (3, 1, 2), (4, 2, 2)], |x, b, n| runs.push((x, b, n)));
+        let dim = |size, start, len| BoxDim { size, start, len };
+        let region = [dim(2, 0, 2), dim(3, 1, 2), dim(4, 2, 2)];
+        for_each_run(&region, |x, b, n| runs.push((x, b, n)));
         assert_eq!(runs, [(6, 0, 2), (10, 2, 2), (18, 4, 2), (22, 6, 2)]);
         runs.clear();
-        for_each_run(&[(2, 0, 0), (3, 1, 2)], |x, b, n| runs.push((x, b, n)));
+        for_each_run(&[dim(2, 0, 0), dim(3, 1, 2)], |x, b, n| runs.push((x, b, n)));
         assert!(runs.is_empty());
-        for_each_run(&[(5, 2, 2)], |x, b, n| runs.push((x, b, n)));
+        for_each_run(&[dim(5, 2, 2)], |x, b, n| runs.push((x, b, n)));
         assert_eq!(runs, [(2, 0, 2)]);
     }
 }

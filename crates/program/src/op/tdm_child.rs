@@ -47,11 +47,11 @@ impl Op for TdmChild {
             let tree = Tree::<I>::of(run, n_children)?;
             for_int!(dtype, "Child", O => {
                 let (child, mask) = (child.try_resize_zeroed::<O>(shape)?, mask.resize_zeroed::<O>(shape));
-                fill(&tree, &ids, child, mask).map_err(|(port, position, id)| Error::BadValue {
+                fill(&tree, &ids, child, mask).map_err(|lost: NoNode| Error::BadValue {
                     rule: "a node must be in the tree",
-                    var: run.input_name(port).to_string(),
-                    position,
-                    value: id as f64,
+                    var: run.input_name(lost.port).to_string(),
+                    position: lost.position,
+                    value: lost.id as f64,
                 })
             })
         })?;
@@ -63,21 +63,29 @@ impl Op for TdmChild {
     no_gradient!();
 }
 
-/// Writes the children of each id; the error tells which port names a node that is not there.
+/// A port that names a node that is not there.
+struct NoNode {
+    port: &'static str,
+    position: usize,
+    id: i64,
+}
+
+/// Writes the children of each id.
 fn fill<I: Number + Into<i64>, O: Number>(
     tree: &Tree<'_, I>,
     ids: &[i64],
     child: &mut [O],
     mask: &mut [O],
-) -> std::result::Result<(), (&'static str, usize, i64)> {
+) -> std::result::Result<(), NoNode> {
     let n_children = tree.size - N_HEAD;
     for (position, &id) in ids.iter().enumerate() {
-        let node = tree.node(id).ok_or(("X", position, id))?;
+        let node = tree.node(id).ok_or(NoNode { port: "X", position, id })?;
         if id == 0 || node[N_HEAD].into() == 0 {
             continue;
         }
         for (at, &id) in (position * n_children..).zip(&node[N_HEAD..]) {
-            let leaf = tree.node(id.into()).ok_or(("TreeInfo", position, id.into()))?;
+            let lost = NoNode { port: "TreeInfo", position, id: id.into() };
+            let leaf = tree.node(id.into()).ok_or(lost)?;
             child[at] = O::of(id.f64());
             mask[at] = O::of(if leaf[0].into() == 0 { 0.0 } else { 1.0 });
         }

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 pub(super) struct TdmSampler;
 
 /// How many nodes of each layer go out.
-struct Plan {
+struct LayerCounts {
     /// Others per layer.
     n_others: Vec<usize>,
     /// Rows of Layer per layer.
@@ -25,7 +25,7 @@ struct Plan {
     output_positive: bool,
 }
 
-impl Plan {
+impl LayerCounts {
     fn of(attrs: &Attrs) -> Result<Self> {
         let n_others = counts(attrs, "neg_samples_num_list")?;
         let offsets = counts(attrs, "layer_offset_lod")?;
@@ -66,7 +66,7 @@ fn bad(attr: &str, expected: &str, actual: &impl std::fmt::Debug) -> Error {
 
 impl Op for TdmSampler {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        let plan = Plan::of(infer.attrs())?;
+        let plan = LayerCounts::of(infer.attrs())?;
         let x = infer.input("X")?;
         let dtype = DType::from_code(infer.attrs().int("dtype", 2)?)?;
         let n_rows = x.dims.first().copied().unwrap_or(-1);
@@ -78,7 +78,7 @@ impl Op for TdmSampler {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let plan = Plan::of(run.attrs())?;
+        let plan = LayerCounts::of(run.attrs())?;
         let dtype = DType::from_code(run.attrs().int("dtype", 2)?)?;
         let seed = match run.attrs().int("seed", 0)? {
             0 => run.host().fresh_seed(),
@@ -122,7 +122,7 @@ struct Tree<'a, I> {
 }
 
 impl<'a, I: Number + Into<i64>> Tree<'a, I> {
-    fn of(run: &'a Run<'_>, plan: &Plan) -> Result<Self> {
+    fn of(run: &'a Run<'_>, plan: &LayerCounts) -> Result<Self> {
         let (travel, layer) = (run.input("Travel")?, run.input("Layer")?);
         if travel.shape().rank() != 2 || travel.shape().last() != plan.n_layers() {
             return Err(run.shape("a way must be one node per layer", "Travel"));
@@ -141,7 +141,7 @@ impl<'a, I: Number + Into<i64>> Tree<'a, I> {
 
 /// Writes leaf after leaf.
 struct Sampler<'a> {
-    plan: &'a Plan,
+    plan: &'a LayerCounts,
     rng: Rng,
     /// The next place to write.
     at: usize,

@@ -60,7 +60,7 @@ pub fn clip_gradients(
     check_groups(&clips)?;
     let first_op = b.main.block(b.main.current_block()).ops.len();
     let mut clipped = pairs.to_vec();
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<NormGroup> = Vec::new();
     for (at, (pair, clip)) in pairs.iter().zip(clips).enumerate() {
         let Some(clip) = clip else { continue };
         let around = all.is_none().then(|| b.main.enter_scope(OWN_SCOPE));
@@ -128,21 +128,21 @@ fn check_groups(clips: &[Option<GradClip>]) -> Result<()> {
 }
 
 /// Parameters whose gradients share one norm.
-struct Group {
+struct NormGroup {
     name: String,
     max_norm: f32,
     /// Which pair, and the variable with the sum of its squares.
     members: Vec<(usize, String)>,
 }
 
-fn join(groups: &mut Vec<Group>, name: String, max_norm: f32, member: (usize, String)) {
+fn join(groups: &mut Vec<NormGroup>, name: String, max_norm: f32, member: (usize, String)) {
     match groups.iter_mut().find(|group| group.name == name) {
         Some(group) => group.members.push(member),
-        None => groups.push(Group { name, max_norm, members: vec![member] }),
+        None => groups.push(NormGroup { name, max_norm, members: vec![member] }),
     }
 }
 
-impl Group {
+impl NormGroup {
     /// Multiplies the gradients by `max_norm / max(max_norm, norm of all)`.
     fn scale(
         &self,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use tensor::DType;
 
-use super::{Accumulator, Kind, LearningRate, clip, regularizer};
+use super::{Accumulator, LearningRate, OptimizerKind, clip, regularizer};
 use crate::backward::{self, Limits, ParamGrad};
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
@@ -17,7 +17,7 @@ use crate::var::{Meta, VarKind, n_elements};
 /// An optimizer: its kind, and what may be said of any kind.
 #[derive(Debug)]
 pub struct Optimizer {
-    kind: Box<dyn Kind>,
+    kind: Box<dyn OptimizerKind>,
     learning_rate: LearningRate,
     /// Decay of parameters that have none of their own.
     pub regularization: Option<Regularizer>,
@@ -39,12 +39,12 @@ pub struct Optimizer {
 
 impl Optimizer {
     /// An optimizer of this kind, nothing else said.
-    pub fn new(kind: impl Kind + 'static, learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn new(kind: impl OptimizerKind + 'static, learning_rate: impl Into<LearningRate>) -> Self {
         Self::boxed(Box::new(kind), learning_rate)
     }
 
     /// An optimizer of a kind that was found by name ([`by_name`](super::by_name)).
-    pub fn boxed(kind: Box<dyn Kind>, learning_rate: impl Into<LearningRate>) -> Self {
+    pub fn boxed(kind: Box<dyn OptimizerKind>, learning_rate: impl Into<LearningRate>) -> Self {
         Self {
             kind,
             learning_rate: learning_rate.into(),

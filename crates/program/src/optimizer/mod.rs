@@ -21,12 +21,12 @@ use crate::error::Result;
 use crate::op;
 
 /// All optimizers, their options as usual, in the order of their ops' names.
-pub fn all() -> impl Iterator<Item = Box<dyn Kind>> {
+pub fn all() -> impl Iterator<Item = Box<dyn OptimizerKind>> {
     op::names().filter_map(|name| by_name(name).ok())
 }
 
 /// The optimizer that updates with this op, its options as usual.
-pub fn by_name(op: &str) -> Result<Box<dyn Kind>> {
+pub fn by_name(op: &str) -> Result<Box<dyn OptimizerKind>> {
     op::find(op)?.optimizer().ok_or_else(|| op::unknown(op))
 }
 

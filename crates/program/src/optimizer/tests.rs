@@ -141,7 +141,7 @@ fn adamax_multiplies_its_power_after_all_updates() {
 
 /// The states of a kind in order of creation.
 #[track_caller]
-fn check_states(kind: impl Kind + 'static, expected: &[&str]) {
+fn check_states(kind: impl OptimizerKind + 'static, expected: &[&str]) {
     let (net, ops) = minimize(&mut Optimizer::new(kind, 0.1), 1.0);
     let mut made = outputs(&net.startup);
     made.reverse();

@@ -55,6 +55,6 @@ impl OpDesc {
 
     /// The op of a serialized `OpDesc`.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        read::op(wire::Reader::new(bytes))
+        read::op(wire::WireReader::new(bytes))
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use tensor::DType;
 
-use super::wire::{Field, Reader, Wire, bad};
+use super::wire::{Wire, WireField, WireReader, bad};
 use crate::attr::Attr;
 use crate::block::{Block, OpDesc};
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::var::{VarDesc, VarKind};
 
 /// The program, and where each of its blocks starts.
 pub(super) fn program(bytes: &[u8]) -> Result<(Program, Vec<usize>)> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     let (mut blocks, mut offsets) = (Vec::new(), Vec::new());
     let (mut unknown, mut unknown_version) = (Vec::new(), Vec::new());
     // Field 4 is the version since 1.7; before that it was field 2.
@@ -38,7 +38,7 @@ pub(super) fn program(bytes: &[u8]) -> Result<(Program, Vec<usize>)> {
     Ok((program, offsets))
 }
 
-fn read_version(mut reader: Reader<'_>, unknown: &mut Vec<u8>) -> Result<i64> {
+fn read_version(mut reader: WireReader<'_>, unknown: &mut Vec<u8>) -> Result<i64> {
     let mut version = 0;
     while let Some(field) = reader.field()? {
         match (field.number, field.varint()) {
@@ -49,7 +49,7 @@ fn read_version(mut reader: Reader<'_>, unknown: &mut Vec<u8>) -> Result<i64> {
     Ok(version)
 }
 
-fn block(mut reader: Reader<'_>) -> Result<Block> {
+fn block(mut reader: WireReader<'_>) -> Result<Block> {
     let start = reader.offset();
     let (mut idx, mut parent) = (None, None);
     let mut block = Block::new(0, -1);
@@ -72,7 +72,7 @@ fn missing(offset: usize, what: &str, field: &str) -> Error {
     bad(offset, format!("{what} without its {field}"))
 }
 
-fn var(mut reader: Reader<'_>) -> Result<VarDesc> {
+fn var(mut reader: WireReader<'_>) -> Result<VarDesc> {
     let start = reader.offset();
     let (mut name, mut types) = (None, Vec::new());
     let mut var = VarDesc::default();
@@ -91,7 +91,7 @@ fn var(mut reader: Reader<'_>) -> Result<VarDesc> {
 }
 
 /// Reads a `VarType`; which of its parts counts depends on the kind, which may come last.
-fn var_type(start: usize, messages: &[Reader<'_>], var: &mut VarDesc) -> Result<()> {
+fn var_type(start: usize, messages: &[WireReader<'_>], var: &mut VarDesc) -> Result<()> {
     let mut fields = Vec::new();
     let mut kind = None;
     for message in messages {
@@ -117,7 +117,7 @@ fn var_type(start: usize, messages: &[Reader<'_>], var: &mut VarDesc) -> Result<
     Ok(())
 }
 
-fn lod_tensor_desc(mut reader: Reader<'_>, var: &mut VarDesc) -> Result<()> {
+fn lod_tensor_desc(mut reader: WireReader<'_>, var: &mut VarDesc) -> Result<()> {
     while let Some(field) = reader.field()? {
         match (field.number, field.value) {
             (1, Wire::Bytes(message)) => tensor_desc(message, var)?,
@@ -128,7 +128,7 @@ fn lod_tensor_desc(mut reader: Reader<'_>, var: &mut VarDesc) -> Result<()> {
     Ok(())
 }
 
-fn tensor_desc(mut reader: Reader<'_>, var: &mut VarDesc) -> Result<()> {
+fn tensor_desc(mut reader: WireReader<'_>, var: &mut VarDesc) -> Result<()> {
     while let Some(field) = reader.field()? {
         match (field.number, field.value) {
             (1, Wire::Varint(code)) => {
@@ -145,7 +145,7 @@ fn tensor_desc(mut reader: Reader<'_>, var: &mut VarDesc) -> Result<()> {
 }
 
 /// The numbers of a repeated field: one alone, or several packed.
-fn numbers(field: &Field<'_>, mut push: impl FnMut(u64)) -> Result<bool> {
+fn numbers(field: &WireField<'_>, mut push: impl FnMut(u64)) -> Result<bool> {
     match field.value {
         Wire::Varint(value) => push(value),
         Wire::Bytes(mut packed) => {
@@ -158,7 +158,7 @@ fn numbers(field: &Field<'_>, mut push: impl FnMut(u64)) -> Result<bool> {
     Ok(true)
 }
 
-fn floats(field: &Field<'_>, list: &mut Vec<f32>) -> Result<bool> {
+fn floats(field: &WireField<'_>, list: &mut Vec<f32>) -> Result<bool> {
     match field.value {
         Wire::Fixed32(bits) => list.push(f32::from_bits(bits)),
         Wire::Bytes(mut packed) => {
@@ -172,7 +172,7 @@ fn floats(field: &Field<'_>, list: &mut Vec<f32>) -> Result<bool> {
 }
 
 /// Ports come out sorted by name, which is how they are written.
-pub(super) fn op(mut reader: Reader<'_>) -> Result<OpDesc> {
+pub(super) fn op(mut reader: WireReader<'_>) -> Result<OpDesc> {
     let start = reader.offset();
     let mut op = OpDesc::default();
     let (mut kind, mut inputs, mut outputs) = (None, BTreeMap::new(), BTreeMap::new());
@@ -197,7 +197,7 @@ pub(super) fn op(mut reader: Reader<'_>) -> Result<OpDesc> {
 }
 
 fn port(
-    mut reader: Reader<'_>,
+    mut reader: WireReader<'_>,
     ports: &mut BTreeMap<String, Vec<String>>,
     unknown: &mut BTreeMap<String, Vec<u8>>,
 ) -> Result<()> {
@@ -220,7 +220,7 @@ fn port(
 
 /// The value fields of an attribute; its type says which one counts.
 #[derive(Default)]
-struct Values {
+struct AttrValues {
     int: u64,
     float: f32,
     text: String,
@@ -232,7 +232,7 @@ struct Values {
 /// The field of an `Attr` message that holds a value of each type, by type code.
 pub(super) const VALUE_FIELD: [u32; 12] = [3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15];
 
-fn attr(message: Reader<'_>, whole: &Field<'_>, op: &mut OpDesc) -> Result<()> {
+fn attr(message: WireReader<'_>, whole: &WireField<'_>, op: &mut OpDesc) -> Result<()> {
     let start = message.offset();
     let (mut name, mut kind, mut reader) = (None, None, message);
     while let Some(field) = reader.field()? {
@@ -258,8 +258,8 @@ fn attr(message: Reader<'_>, whole: &Field<'_>, op: &mut OpDesc) -> Result<()> {
 }
 
 /// The value in field `number`, and the fields that say nothing to an attribute of this type.
-fn values(mut reader: Reader<'_>, number: u32) -> Result<(Values, Vec<u8>)> {
-    let (mut values, mut rest) = (Values::default(), Vec::new());
+fn values(mut reader: WireReader<'_>, number: u32) -> Result<(AttrValues, Vec<u8>)> {
+    let (mut values, mut rest) = (AttrValues::default(), Vec::new());
     while let Some(field) = reader.field()? {
         let known = match (field.number, field.value) {
             (1, Wire::Bytes(_)) | (2, Wire::Varint(_)) => true,
@@ -291,7 +291,7 @@ fn values(mut reader: Reader<'_>, number: u32) -> Result<(Values, Vec<u8>)> {
     Ok((values, rest))
 }
 
-fn value_of(kind: usize, values: Values) -> Attr {
+fn value_of(kind: usize, values: AttrValues) -> Attr {
     let i32s = |list: Vec<u64>| list.into_iter().map(|value| value as i32).collect();
     match kind {
         0 => Attr::Int(values.int as i32),

@@ -2,7 +2,7 @@
 
 use tensor::DType;
 
-use super::wire::Writer;
+use super::wire::WireWriter;
 use crate::attr::Attr;
 use crate::block::{Block, OpDesc};
 use crate::error::Error;
@@ -68,13 +68,13 @@ fn a_new_program_survives() {
     assert_eq!(Program::from_bytes(&bytes).unwrap(), Program::default());
 }
 
-fn message(fields: impl FnOnce(&mut Writer)) -> Vec<u8> {
-    let mut writer = Writer::default();
+fn message(fields: impl FnOnce(&mut WireWriter)) -> Vec<u8> {
+    let mut writer = WireWriter::default();
     fields(&mut writer);
     writer.finish(&[])
 }
 
-fn block_with(idx: i64, parent: i64, more: impl FnOnce(&mut Writer)) -> Vec<u8> {
+fn block_with(idx: i64, parent: i64, more: impl FnOnce(&mut WireWriter)) -> Vec<u8> {
     message(|block| {
         block.int(1, idx);
         block.int(2, parent);
@@ -83,7 +83,7 @@ fn block_with(idx: i64, parent: i64, more: impl FnOnce(&mut Writer)) -> Vec<u8> 
 }
 
 /// A message with one more field than its reader knows.
-fn with_unknown(fields: impl FnOnce(&mut Writer)) -> Vec<u8> {
+fn with_unknown(fields: impl FnOnce(&mut WireWriter)) -> Vec<u8> {
     message(|writer| {
         fields(writer);
         writer.bytes(99, b"later");

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 
 /// Reads the fields of one message. Offsets count from the start of the whole input.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
+pub(crate) struct WireReader<'a> {
     bytes: &'a [u8],
     at: usize,
     end: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Reader<'a> {
 
 /// One field as found.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Field<'a> {
+pub(crate) struct WireField<'a> {
     pub(crate) number: u32,
     pub(crate) value: Wire<'a>,
     /// Where it starts.
@@ -26,7 +26,7 @@ pub(crate) struct Field<'a> {
 pub(crate) enum Wire<'a> {
     Varint(u64),
     Fixed64,
-    Bytes(Reader<'a>),
+    Bytes(WireReader<'a>),
     Fixed32(u32),
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn bad(offset: usize, problem: impl Into<String>) -> Error {
     Error::BadProgram { offset, problem: problem.into() }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0, end: bytes.len() }
     }
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next field, `None` at the end of the message.
-    pub(crate) fn field(&mut self) -> Result<Option<Field<'a>>> {
+    pub(crate) fn field(&mut self) -> Result<Option<WireField<'a>>> {
         if self.is_at_end() {
             return Ok(None);
         }
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
             other => return Err(bad(offset, format!("wire type {other} is not allowed"))),
         };
         let raw = &self.bytes[offset..self.at];
-        Ok(Some(Field { number: number as u32, value, offset, raw }))
+        Ok(Some(WireField { number: number as u32, value, offset, raw }))
     }
 
     pub(crate) fn varint(&mut self) -> Result<u64> {
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
-    fn length_delimited(&mut self) -> Result<Reader<'a>> {
+    fn length_delimited(&mut self) -> Result<WireReader<'a>> {
         let offset = self.at;
         let length = self.varint()?;
         let left = self.end - self.at;
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         }
         let start = self.at;
         self.at += length as usize;
-        Ok(Reader { bytes: self.bytes, at: start, end: self.at })
+        Ok(WireReader { bytes: self.bytes, at: start, end: self.at })
     }
 
     fn take(&mut self, n: usize) -> Result<&'a [u8]> {
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl<'a> Field<'a> {
+impl<'a> WireField<'a> {
     /// A number, if the field is laid out as one.
     pub(crate) fn varint(&self) -> Option<u64> {
         match self.value {
@@ -140,7 +140,7 @@ impl<'a> Field<'a> {
     }
 
     /// A message or string, if the field is laid out as one.
-    pub(crate) fn bytes(&self) -> Option<Reader<'a>> {
+    pub(crate) fn bytes(&self) -> Option<WireReader<'a>> {
         match self.value {
             Wire::Bytes(reader) => Some(reader),
             _ => None,
@@ -150,9 +150,9 @@ impl<'a> Field<'a> {
 
 /// Writes fields one after another.
 #[derive(Debug, Default)]
-pub(crate) struct Writer(Vec<u8>);
+pub(crate) struct WireWriter(Vec<u8>);
 
-impl Writer {
+impl WireWriter {
     fn tag(&mut self, number: u32, wire: u32) {
         self.raw_varint(u64::from(number << 3 | wire));
     }
@@ -194,7 +194,7 @@ impl Writer {
         }
         self.0.extend_from_slice(unknown);
         let mut fields = Vec::new();
-        let mut reader = Reader::new(&self.0);
+        let mut reader = WireReader::new(&self.0);
         while let Ok(Some(field)) = reader.field() {
             fields.push((field.number, field.raw));
         }
@@ -210,10 +210,10 @@ mod tests {
     #[test]
     fn numbers_survive() {
         for value in [0, 1, 127, 128, -1, i64::MAX, i64::MIN, 1_008_005] {
-            let mut writer = Writer::default();
+            let mut writer = WireWriter::default();
             writer.int(4, value);
             let bytes = writer.finish(&[]);
-            let field = Reader::new(&bytes).field().unwrap().unwrap();
+            let field = WireReader::new(&bytes).field().unwrap().unwrap();
             assert_eq!((field.number, field.varint()), (4, Some(value as u64)));
             assert_eq!(field.raw, bytes);
         }
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn unknown_fields_go_where_their_numbers_belong() {
-        let mut writer = Writer::default();
+        let mut writer = WireWriter::default();
         writer.int(1, 5);
         writer.int(4, 6);
         assert_eq!(writer.finish(&[0x18, 7]), [0x08, 5, 0x18, 7, 0x20, 6]);
@@ -229,7 +229,7 @@ mod tests {
 
     #[track_caller]
     fn refuses(bytes: &[u8], at: usize) {
-        let error = Reader::new(bytes).field().unwrap_err();
+        let error = WireReader::new(bytes).field().unwrap_err();
         assert!(matches!(error, Error::BadProgram { offset, .. } if offset == at), "{error}");
     }
 

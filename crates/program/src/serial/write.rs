@@ -3,25 +3,25 @@
 use std::collections::BTreeMap;
 
 use super::read::VALUE_FIELD;
-use super::wire::Writer;
+use super::wire::WireWriter;
 use crate::attr::Attr;
 use crate::block::{Block, OpDesc};
 use crate::program::Program;
 use crate::var::{VarDesc, VarKind};
 
 pub(super) fn program(program: &Program) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = WireWriter::default();
     for block in program.blocks() {
         writer.bytes(1, &self::block(block));
     }
-    let mut version = Writer::default();
+    let mut version = WireWriter::default();
     version.int(1, program.format_version);
     writer.bytes(4, &version.finish(&program.unknown_version));
     writer.finish(&program.unknown)
 }
 
 pub(super) fn block(block: &Block) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = WireWriter::default();
     writer.int(1, block.idx.into());
     writer.int(2, block.parent.into());
     for var in block.vars() {
@@ -37,7 +37,7 @@ pub(super) fn block(block: &Block) -> Vec<u8> {
 }
 
 pub(super) fn var(var: &VarDesc) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = WireWriter::default();
     writer.bytes(1, var.name.as_bytes());
     writer.bytes(2, &var_type(var));
     writer.bool(3, var.persistable);
@@ -48,14 +48,14 @@ pub(super) fn var(var: &VarDesc) -> Vec<u8> {
 }
 
 fn var_type(var: &VarDesc) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = WireWriter::default();
     writer.int(1, var.meta.kind as i64);
     match var.meta.kind {
         VarKind::SelectedRows => writer.bytes(2, &tensor_desc(var)),
         VarKind::LodTensor => writer.bytes(3, &lod_tensor_desc(var)),
         VarKind::LodTensorArray => writer.bytes(4, &lod_tensor_desc(var)),
         VarKind::Reader if !var.of_reader.is_empty() => {
-            let mut reader = Writer::default();
+            let mut reader = WireWriter::default();
             for meta in &var.of_reader {
                 reader.bytes(1, &lod_tensor_desc(&VarDesc::new("", meta.clone())));
             }
@@ -67,14 +67,14 @@ fn var_type(var: &VarDesc) -> Vec<u8> {
 }
 
 fn lod_tensor_desc(var: &VarDesc) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = WireWriter::default();
     writer.bytes(1, &tensor_desc(var));
     writer.int(2, var.meta.lod_level.into());
     writer.finish(&var.unknown.lod_tensor)
 }
 
 fn tensor_desc(var: &VarDesc) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = WireWriter::default();
     writer.int(1, var.meta.dtype.code().into());
     for &dim in &var.meta.dims {
         writer.int(2, dim);
@@ -83,7 +83,7 @@ fn tensor_desc(var: &VarDesc) -> Vec<u8> {
 }
 
 pub(super) fn op(op: &OpDesc) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = WireWriter::default();
     write_ports(&mut writer, 1, &op.inputs, &op.unknown.inputs);
     write_ports(&mut writer, 2, &op.outputs, &op.unknown.outputs);
     writer.bytes(3, op.kind.as_bytes());
@@ -98,7 +98,7 @@ pub(super) fn op(op: &OpDesc) -> Vec<u8> {
 }
 
 fn write_ports(
-    writer: &mut Writer,
+    writer: &mut WireWriter,
     number: u32,
     ports: &[(String, Vec<String>)],
     unknown: &BTreeMap<String, Vec<u8>>,
@@ -106,7 +106,7 @@ fn write_ports(
     let mut sorted: Vec<_> = ports.iter().collect();
     sorted.sort_by_key(|(name, _)| name);
     for (name, vars) in sorted {
-        let mut port = Writer::default();
+        let mut port = WireWriter::default();
         port.bytes(1, name.as_bytes());
         for var in vars {
             port.bytes(2, var.as_bytes());
@@ -119,7 +119,7 @@ fn write_ports(
 fn write_attr(name: &str, attr: &Attr, unknown: &[u8]) -> Vec<u8> {
     let kind = attr.code();
     let number = VALUE_FIELD[kind];
-    let mut writer = Writer::default();
+    let mut writer = WireWriter::default();
     writer.bytes(1, name.as_bytes());
     writer.int(2, kind as i64);
     match attr {

@@ -5,7 +5,7 @@ use crate::codec::{Blobs, Reader, Writer};
 use crate::error::Result;
 
 /// The trainer is between two steps, and everything it has sent was applied. Sent to the lead
-/// server. Answered by [`Go`] when all trainers are ready, or by [`Cancel`] when some were not in
+/// server. Answered by [`StartCut`] when all trainers are ready, or by [`CancelCut`] when some were not in
 /// time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
@@ -15,14 +15,14 @@ pub struct Ready {
 
 /// All trainers are ready: the cut is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Go {
+pub struct StartCut {
     /// Which cut.
     pub cut: u64,
 }
 
 /// This cut is cancelled: train on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cancel {
+pub struct CancelCut {
     /// Which cut.
     pub cut: u64,
 }
@@ -78,7 +78,7 @@ macro_rules! named_cut {
     )*};
 }
 
-named_cut!(Ready, Go, Cancel, Recall);
+named_cut!(Ready, StartCut, CancelCut, Recall);
 
 impl Body for Cut {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
@@ -125,8 +125,8 @@ mod tests {
         survives(Cut { cut: 7, complete: 5, state: Vec::new(), journal: Vec::new() });
         survives(WantCut);
         survives(Recall { cut: u64::MAX });
-        answer_survives(Go { cut: 7 });
-        answer_survives(Cancel { cut: 8 });
+        answer_survives(StartCut { cut: 7 });
+        answer_survives(CancelCut { cut: 8 });
         answer_survives(Recalled { state: vec![1], journal: vec![2, 3] });
     }
 }

@@ -1,15 +1,16 @@
 //! What trainers and servers say to each other: one file per message, one line here.
 //!
 //! A trainer's changes (push, barrier, complete, leave, cut) are numbered and served once, in order; its questions
-//! (pull, look up, meet, trade, ping, …) have ids of their own and may be asked again.
+//! (pull, look up, all-gather, all-to-all, ping, …) have ids of their own and may be asked again.
 
+mod all_gather;
+mod all_to_all;
 mod barrier;
 mod cut;
 mod hello;
 mod leave;
 mod lend;
 mod look_up;
-mod meet;
 mod notice;
 mod ping;
 mod pull;
@@ -17,23 +18,22 @@ mod push;
 mod refused;
 mod save;
 mod stats;
-mod trade;
 
+pub use all_gather::{AllGather, AllGatherResult};
+pub use all_to_all::{ALL_TO_ALL_BYTES_MAX, AllToAll, AllToAllResult};
 pub use barrier::Barrier;
-pub use cut::{Cancel, Cut, Go, Ready, Recall, Recalled, WantCut};
+pub use cut::{CancelCut, Cut, Ready, Recall, Recalled, StartCut, WantCut};
 pub use hello::{Hello, VERSION, VarInfo, Welcome};
 pub use leave::{Complete, Leave};
 pub use lend::Lend;
 pub use look_up::LookUp;
-pub use meet::{Meet, Met};
-pub use notice::{Due, Notice};
+pub use notice::{NextCut, Notice};
 pub(crate) use ping::MISSING_MAX;
 pub use ping::{Ping, Pong};
 pub use pull::{CHANGED_MAX, Pull, Values};
 pub use push::{Grad, Push};
 pub use save::{Phase, Save};
 pub use stats::{AskStats, Stats};
-pub use trade::{TRADE_BYTES_MAX, Trade, Traded};
 
 use tensor::Tensor;
 
@@ -125,7 +125,7 @@ messages! {
         /// Rows of a table, please.
         7 LookUp(LookUp),
         /// Wait for all trainers, exchanging a few bytes.
-        8 Meet(Meet),
+        8 AllGather(AllGather),
         /// Write your part of a table to disk.
         9 Save(Save),
         /// Still there.
@@ -133,7 +133,7 @@ messages! {
         /// How are you?
         11 AskStats(AskStats),
         /// A part for every trainer.
-        12 Trade(Trade),
+        12 AllToAll(AllToAll),
         /// Memory that you may read.
         13 Lend(Lend),
         /// At a boundary, with everything served.
@@ -159,7 +159,7 @@ messages! {
         /// Rows.
         132 Rows(Tensor),
         /// All trainers are here.
-        133 Met(Met),
+        133 AllGatherResult(AllGatherResult),
         /// Done as asked.
         134 Done(Done),
         /// Still there, too.
@@ -169,15 +169,15 @@ messages! {
         /// No.
         137 Refused(Refusal),
         /// What every trainer had for you.
-        138 Traded(Traded),
+        138 AllToAllResult(AllToAllResult),
         /// Memory that you may read.
         139 Lent(Lend),
         /// What is to be known of cuts.
         140 Notice(Notice),
         /// The cut is now.
-        141 Go(Go),
+        141 StartCut(StartCut),
         /// No cut.
-        142 Cancel(Cancel),
+        142 CancelCut(CancelCut),
         /// What a trainer gave to a cut.
         143 Recalled(Recalled),
     }

@@ -6,7 +6,7 @@ use crate::error::Result;
 
 /// A cut that trainers should take part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct NextCut {
     /// Its number.
     pub cut: u64,
     /// When: at the boundary after this round of the trainer's own; 0: at the next boundary.
@@ -17,31 +17,31 @@ pub struct Due {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notice {
     /// The next cut, from the lead server.
-    pub due: Option<Due>,
+    pub next_cut: Option<NextCut>,
     /// Cuts that are durable here, ascending.
     pub kept: Vec<u64>,
     /// How often this server has wanted a cut, if it is not the one that leads: a trainer that hears of
     /// it tells the one that does.
-    pub wishes: u64,
+    pub cut_requests: u64,
 }
 
 impl Body for Notice {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
-        out.u8(self.due.is_some().into());
-        if let Some(Due { cut, after }) = self.due {
+        out.u8(self.next_cut.is_some().into());
+        if let Some(NextCut { cut, after }) = self.next_cut {
             out.u64(cut);
             out.u64(after);
         }
         out.numbers(&self.kept);
-        out.u64(self.wishes);
+        out.u64(self.cut_requests);
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        let due = match input.flag()? {
-            true => Some(Due { cut: input.u64()?, after: input.u64()? }),
+        let next_cut = match input.flag()? {
+            true => Some(NextCut { cut: input.u64()?, after: input.u64()? }),
             false => None,
         };
-        Ok(Self { due, kept: input.numbers()?, wishes: input.u64()? })
+        Ok(Self { next_cut, kept: input.numbers()?, cut_requests: input.u64()? })
     }
 }
 
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn survives_the_wire() {
         answer_survives(Notice::default());
-        let due = Some(Due { cut: 3, after: 70 });
-        answer_survives(Notice { due, kept: vec![1, 2], wishes: 5 });
+        let next_cut = Some(NextCut { cut: 3, after: 70 });
+        answer_survives(Notice { next_cut, kept: vec![1, 2], cut_requests: 5 });
     }
 }

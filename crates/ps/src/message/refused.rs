@@ -35,7 +35,7 @@ impl Body for Refusal {
                 out.u64(*round);
             }
             Refusal::Failed(what) => texts(out, 12, &[what]),
-            Refusal::BadTrade(what) => texts(out, 13, &[what]),
+            Refusal::BadExchange(what) => texts(out, 13, &[what]),
             Refusal::OutOfStep { trainer, ours, theirs } => {
                 texts(out, 14, &[ours, theirs]);
                 out.u32(*trainer);
@@ -48,9 +48,9 @@ impl Body for Refusal {
                 out.u64(*round);
                 out.u64(*expected);
             }
-            Refusal::Stuck { meeting, round_of, round } => {
+            Refusal::Stuck { gathering, round_of, round } => {
                 out.u8(18);
-                ranks(out, meeting);
+                ranks(out, gathering);
                 ranks(out, round_of);
                 out.u64(*round);
             }
@@ -85,7 +85,7 @@ impl Body for Refusal {
                 Refusal::TrainerLost { trainer, how, silent_ms, round }
             }
             12 => Refusal::Failed(input.str()?),
-            13 => Refusal::BadTrade(input.str()?),
+            13 => Refusal::BadExchange(input.str()?),
             14 => {
                 let (ours, theirs) = (input.str()?, input.str()?);
                 Refusal::OutOfStep { trainer: input.u32()?, ours, theirs }
@@ -103,8 +103,8 @@ impl Body for Refusal {
                 let list = |input: &mut Reader<'_>| -> Result<Vec<u32>> {
                     (0..input.count()?).map(|_| input.u32()).collect()
                 };
-                let (meeting, round_of) = (list(input)?, list(input)?);
-                Refusal::Stuck { meeting, round_of, round: input.u64()? }
+                let (gathering, round_of) = (list(input)?, list(input)?);
+                Refusal::Stuck { gathering, round_of, round: input.u64()? }
             }
             19 => Refusal::UnknownNumber { number: input.u32()?, n_vars: input.u32()? },
             20 => Refusal::OtherTerm(TermState::decode(input)?),

@@ -56,29 +56,29 @@ impl Server {
         ));
     }
 
-    /// Ends the job if its trainers are in a deadlock: some wait at a meeting, the others wait for
-    /// a round that those at the meeting have not sent.
+    /// Ends the job if its trainers are in a deadlock: some wait in an all-gather, the others wait for
+    /// a round that those in it have not sent.
     pub(super) fn check_stuck(&mut self) {
-        let nobody_waits = self.meetings.is_empty() || self.waiting.is_empty();
+        let nobody_waits = self.all_gathers.is_empty() || self.waiting.is_empty();
         if self.failure.is_some() || nobody_waits || self.rounds.is_running() {
             return;
         }
         // Checking every trainer is only worth it if these could be all of them.
-        if self.meetings.n_here_max() + self.waiting.len() < self.members.n_active() {
+        if self.all_gathers.n_here_max() + self.waiting.len() < self.members.n_active() {
             return;
         }
-        let (active, absent) = (self.members.active(), self.meetings.missing().collect());
-        let meeting: BTreeSet<TrainerId> = active.difference(&absent).copied().collect();
+        let (active, absent) = (self.members.active(), self.all_gathers.missing().collect());
+        let gathering: BTreeSet<TrainerId> = active.difference(&absent).copied().collect();
         let others: BTreeSet<TrainerId> = active.intersection(&absent).copied().collect();
         let waiting = self.waiting.values().map(|waiting| waiting.asker.trainer).collect();
         let missing: BTreeSet<TrainerId> = self.rounds.missing().collect();
-        let all_wait = !meeting.is_empty() && !others.is_empty() && others.is_subset(&waiting);
-        let for_meeting = !missing.is_empty() && missing.is_subset(&meeting);
-        if all_wait && for_meeting {
+        let all_wait = !gathering.is_empty() && !others.is_empty() && others.is_subset(&waiting);
+        let for_all_gather = !missing.is_empty() && missing.is_subset(&gathering);
+        if all_wait && for_all_gather {
             let ranks = |all: BTreeSet<TrainerId>| all.into_iter().map(|it| it.0).collect();
-            let (meeting, round_of) = (ranks(meeting), ranks(others));
+            let (gathering, round_of) = (ranks(gathering), ranks(others));
             let round = self.rounds.applied() + 1;
-            self.set_failure(Refusal::Stuck { meeting, round_of, round });
+            self.set_failure(Refusal::Stuck { gathering, round_of, round });
         }
     }
 }

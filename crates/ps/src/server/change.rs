@@ -185,10 +185,10 @@ impl Server {
 
     /// After a trainer is gone: continues what waited only for that trainer.
     fn settle(&mut self, change: Option<Change>) -> Progress {
-        for (conn, id, met) in self.meetings.settle() {
-            self.reply(conn, id, met);
+        for (asker, result) in self.all_gathers.settle() {
+            self.reply(asker.conn, asker.id, result);
         }
-        self.settle_trades();
+        self.settle_all_to_all();
         self.check_cut();
         self.check_ready();
         match self.failure {
@@ -257,9 +257,9 @@ impl Server {
         for waiting in std::mem::take(&mut self.waiting).into_values() {
             self.reply(waiting.asker.conn, waiting.asker.id, refusal.clone());
         }
-        for (conn, id) in self.meetings.dissolve() {
-            self.reply(conn, id, refusal.clone());
+        for asker in self.all_gathers.dissolve() {
+            self.reply(asker.conn, asker.id, refusal.clone());
         }
-        self.dissolve_trades(&refusal);
+        self.dissolve_all_to_all(&refusal);
     }
 }

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::Progress;
-use super::kept::{Kept, Protocol, add_entry};
+use super::cut_state::{CutState, Protocol, add_entry};
 use super::work::OfCuts;
-use super::{Change, CutRecord, Purpose, Server, Task, Written};
+use super::{Change, CutRecord, Purpose, Server, Task, WrittenCut};
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::message::{Cut, Notice, Push};
 use crate::refusal::Refusal;
@@ -16,7 +16,7 @@ const OLDER_MAX: usize = 8;
 
 /// The cuts of a server.
 #[derive(Debug, Default)]
-pub(super) struct Cuts {
+pub(super) struct ServerCuts {
     /// Those that are durable, ascending.
     kept: Vec<u64>,
     /// The last one whose parts came.
@@ -70,7 +70,7 @@ enum Mark {
     Made,
 }
 
-impl Cuts {
+impl ServerCuts {
     /// The cuts of a server that finds these on its disk.
     pub(super) fn of(kept: Vec<u64>) -> Self {
         let begun = kept.last().copied().unwrap_or_default();
@@ -255,16 +255,16 @@ impl Server {
         }
         let states = self.cuts.states.clone().into_iter().collect();
         self.cuts.writing = Some(Writing { cut, complete, journal: journal.clone() });
-        let (term, state) = (self.terms.number(), Kept { protocol, states }.to_bytes());
+        let (term, state) = (self.terms.number(), CutState { protocol, states }.to_bytes());
         let record = CutRecord { cut, term, complete, state, journal };
         self.run(Purpose::WriteCut(self.ticked), Task::WriteCut(record));
     }
 
-    pub(super) fn cut_written(&mut self, now: Millis, ms: u64, written: OfCuts<Written>) {
+    pub(super) fn cut_written(&mut self, now: Millis, ms: u64, written: OfCuts<WrittenCut>) {
         let Some(writing) = self.cuts.writing.take() else { return };
         let Writing { cut, complete, journal } = writing;
         match written.result {
-            Ok(Written { bytes }) => {
+            Ok(WrittenCut { bytes }) => {
                 self.cuts.add(cut, complete, &written.whole);
                 self.stats.cuts += 1;
                 self.stats.cut_bytes += bytes;
@@ -282,8 +282,8 @@ impl Server {
 
     /// What trainers are told about cuts.
     pub(super) fn notice(&self) -> Notice {
-        let wishes = self.schedule.wishes();
-        Notice { due: self.schedule.due(), kept: self.cuts.kept.clone(), wishes }
+        let cut_requests = self.schedule.cut_requests();
+        Notice { next_cut: self.schedule.next_cut(), kept: self.cuts.kept.clone(), cut_requests }
     }
 
     pub(super) fn tell_notice(&mut self, conn: ConnId) {
@@ -306,7 +306,7 @@ mod tests {
     /// A disk has as many cuts as the store likes; they must not keep others from being made.
     #[test]
     fn a_server_that_goes_back_forgets_what_is_old() {
-        let mut cuts = Cuts::of((0..200).collect());
+        let mut cuts = ServerCuts::of((0..200).collect());
         cuts.forget_after(150);
         assert_eq!((cuts.kept().len(), cuts.kept().last()), (OLDER_MAX, Some(&150)));
         cuts.forget_after(143);
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn some_cuts_before_a_complete_one_are_remembered() {
-        let mut cuts = Cuts::of(vec![5]);
+        let mut cuts = ServerCuts::of(vec![5]);
         cuts.add(6, 5, &[1, 2, 3, 4, 5, 6]);
         assert_eq!(cuts.kept(), [1, 2, 3, 4, 5, 6]);
         let all: Vec<u64> = (0..20).collect();

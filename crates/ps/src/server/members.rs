@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::Config;
-use super::kept::Gone;
+use super::ServerConfig;
+use super::cut_state::Gone;
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::refusal::Refusal;
 
@@ -25,7 +25,7 @@ pub(super) enum Membership {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Member {
     state: Membership,
     incarnation: u64,
     /// Processes that had this rank before. One of them may still have a greeting on its way.
@@ -54,8 +54,8 @@ const FORMER_MAX: usize = 16;
 #[derive(Debug)]
 pub(super) struct Members {
     /// Changed by [`Members::edit`] only, where it matters to the counts.
-    entries: Vec<Entry>,
-    counts: Counts,
+    entries: Vec<Member>,
+    counts: MemberCounts,
     conns: BTreeMap<ConnId, TrainerId>,
     /// The job waits for trainers that died.
     recovers: bool,
@@ -63,7 +63,7 @@ pub(super) struct Members {
 
 /// How many trainers are what. It is kept up to date, so that no message needs a look at all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
+struct MemberCounts {
     active: usize,
     here: usize,
     completed: usize,
@@ -74,9 +74,9 @@ struct Counts {
     untold: usize,
 }
 
-impl Counts {
+impl MemberCounts {
     /// What a trainer counts for.
-    fn of(entry: &Entry) -> Self {
+    fn of(entry: &Member) -> Self {
         let is = |state| usize::from(entry.state == state);
         let here = is(Membership::Here);
         let is_untold = entry.conn.is_some() || !entry.is_told;
@@ -101,7 +101,7 @@ impl Counts {
     }
 }
 
-impl Entry {
+impl Member {
     /// Another process has this rank now.
     fn begin(&mut self, incarnation: u64) {
         if self.state != Membership::Awaited {
@@ -120,7 +120,7 @@ impl Entry {
     }
 
     /// How it has just died, if it has, and for how long it was silent.
-    fn death(&self, now: Millis, config: &Config) -> Option<(&'static str, u64)> {
+    fn death(&self, now: Millis, config: &ServerConfig) -> Option<(&'static str, u64)> {
         match self.cut {
             _ if self.state != Membership::Here => None,
             Some(cut) if now.since(cut) >= config.grace_ms => {
@@ -156,7 +156,7 @@ pub(super) struct Admitted {
 
 impl Members {
     pub(super) fn new(n_trainers: u32, recovers: bool) -> Self {
-        let entry = |_| Entry {
+        let entry = |_| Member {
             state: Membership::Awaited,
             incarnation: 0,
             former: VecDeque::new(),
@@ -170,8 +170,8 @@ impl Members {
             away: Millis(0),
             stays: false,
         };
-        let entries: Vec<Entry> = (0..n_trainers).map(entry).collect();
-        let counts = Counts { active: entries.len(), ..Counts::default() };
+        let entries: Vec<Member> = (0..n_trainers).map(entry).collect();
+        let counts = MemberCounts { active: entries.len(), ..MemberCounts::default() };
         Self { entries, counts, conns: BTreeMap::new(), recovers }
     }
 
@@ -194,20 +194,20 @@ impl Members {
         members
     }
 
-    fn entry(&self, trainer: TrainerId) -> &Entry {
+    fn entry(&self, trainer: TrainerId) -> &Member {
         &self.entries[trainer.0 as usize]
     }
 
-    fn entry_mut(&mut self, trainer: TrainerId) -> &mut Entry {
+    fn entry_mut(&mut self, trainer: TrainerId) -> &mut Member {
         &mut self.entries[trainer.0 as usize]
     }
 
     /// Changes an entry, and the counts with it.
-    fn edit<R>(&mut self, trainer: TrainerId, change: impl FnOnce(&mut Entry) -> R) -> R {
+    fn edit<R>(&mut self, trainer: TrainerId, change: impl FnOnce(&mut Member) -> R) -> R {
         let entry = &mut self.entries[trainer.0 as usize];
-        let old = Counts::of(entry);
+        let old = MemberCounts::of(entry);
         let result = change(entry);
-        self.counts.replace(old, Counts::of(entry));
+        self.counts.replace(old, MemberCounts::of(entry));
         result
     }
 
@@ -319,7 +319,7 @@ impl Members {
 
     /// Whether no other trainer is here.
     pub(super) fn is_alone(&self, trainer: TrainerId) -> bool {
-        self.counts.here == Counts::of(self.entry(trainer)).here
+        self.counts.here == MemberCounts::of(self.entry(trainer)).here
     }
 
     /// For so long nobody listened: that was not the trainers' silence.
@@ -356,7 +356,7 @@ impl Members {
     }
 
     /// Finds trainers that have just died, or were waited for for too long.
-    pub(super) fn expire(&mut self, now: Millis, config: &Config) -> Expired {
+    pub(super) fn expire(&mut self, now: Millis, config: &ServerConfig) -> Expired {
         let mut expired = Expired::default();
         for trainer in (0..self.entries.len() as u32).map(TrainerId) {
             let entry = self.entry(trainer);
@@ -420,7 +420,7 @@ impl Members {
 
     /// Trainers that nobody waits for, and why.
     pub(super) fn gone(&self) -> Vec<(TrainerId, Gone)> {
-        let gone = |(trainer, entry): (TrainerId, &Entry)| match entry.state {
+        let gone = |(trainer, entry): (TrainerId, &Member)| match entry.state {
             Membership::Completed => Some((trainer, Gone::Completed)),
             Membership::Left | Membership::Lost => Some((trainer, Gone::Left)),
             Membership::Awaited | Membership::Here | Membership::Away => None,
@@ -496,8 +496,8 @@ mod tests {
     fn counts_are_those_of_the_entries() {
         let mut members = Members::new(4, false);
         let mut x = 1u64;
-        let config = Config { lease_ms: 40, grace_ms: 10, ..Config::default() };
-        let mut seen = Counts::default();
+        let config = ServerConfig { lease_ms: 40, grace_ms: 10, ..ServerConfig::default() };
+        let mut seen = MemberCounts::default();
         for step in 0..20_000u64 {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let (trainer, conn) = (TrainerId((x >> 33) as u32 % 4), ConnId((x >> 40) % 6));
@@ -514,9 +514,9 @@ mod tests {
                 6 => drop(members.expire(now, &config)),
                 _ => members.heard(trainer, now),
             }
-            let mut counted = Counts::default();
-            let entries = members.entries.iter().map(Counts::of);
-            entries.for_each(|one| counted.replace(Counts::default(), one));
+            let mut counted = MemberCounts::default();
+            let entries = members.entries.iter().map(MemberCounts::of);
+            entries.for_each(|one| counted.replace(MemberCounts::default(), one));
             assert_eq!(members.counts, counted, "step {step}");
             assert_eq!(members.n_active(), members.active().len());
             let maxima = [

@@ -9,13 +9,14 @@
 //! being served waits.
 
 mod agreement;
+mod all_gather;
+mod all_to_all;
 mod apply;
 mod change;
 mod cut;
-mod due;
-mod greeting;
-mod kept;
-mod meeting;
+mod cut_schedule;
+mod cut_state;
+mod handshake;
 mod members;
 mod memory;
 mod question;
@@ -26,7 +27,6 @@ mod size;
 mod staleness;
 mod store;
 mod term;
-mod trading;
 mod vars;
 mod work;
 
@@ -37,8 +37,8 @@ pub use apply::Apply;
 pub use memory::ServerMemory;
 pub use repartition::{KeptBytes, ServerShare, StateOfOthers, repartition};
 pub use size::Size;
-pub use store::{CutRecord, OnDisk, Store, TableGrads, Unit, Written};
-pub use work::{Done, Work};
+pub use store::{CutRecord, OnDisk, Store, TableGrads, Unit, WrittenCut};
+pub use work::{Work, WorkDone};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -49,20 +49,20 @@ use crate::ids::{ConnId, Millis, TrainerId, VarId};
 use crate::lines::Severity;
 use crate::message::{LookUp, Pull, Reply, Request, Stats, VarInfo};
 use crate::refusal::Refusal;
-use cut::Cuts;
-use due::Schedule;
-use meeting::Meetings;
+use all_gather::AllGathers;
+use all_to_all::AllToAllState;
+use cut::ServerCuts;
+use cut_schedule::Schedule;
 use members::{Expired, Members};
 use round::Rounds;
 use staleness::Staleness;
 use term::Terms;
-use trading::Trades;
-use vars::Vars;
+use vars::VarNumbers;
 use work::{Outcome, Task};
 
 /// How a server behaves.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct ServerConfig {
     /// Trainers of another job are refused.
     pub job: String,
     /// How many trainers the job has.
@@ -89,7 +89,7 @@ pub struct Config {
     pub recover_ms: u64,
 }
 
-impl Default for Config {
+impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             job: String::new(),
@@ -208,13 +208,13 @@ struct Queued {
 
 /// The state machine; see the module.
 pub struct Server {
-    config: Config,
+    config: ServerConfig,
     /// What the numbers of variables stand for.
-    vars: Vars,
+    vars: VarNumbers,
     members: Members,
     rounds: Rounds,
-    meetings: Meetings,
-    trades: Trades,
+    all_gathers: AllGathers,
+    all_to_all: AllToAllState,
     /// Questions that wait for a round, by connection and number.
     waiting: BTreeMap<(ConnId, u64), Waiting>,
     units: Option<UnitsRunning>,
@@ -234,7 +234,7 @@ pub struct Server {
     turned_away: BTreeSet<String>,
     actions: Vec<Action>,
     terms: Terms,
-    cuts: Cuts,
+    cuts: ServerCuts,
     schedule: Schedule,
 }
 
@@ -262,14 +262,14 @@ pub enum End {
 
 impl Server {
     /// A server without connections; `vars` are the variables of its store, by number.
-    pub fn new(config: Config, vars: Vec<VarInfo>) -> Self {
+    pub fn new(config: ServerConfig, vars: Vec<VarInfo>) -> Self {
         let n = config.n_trainers;
         Self {
-            vars: Vars::new(vars),
+            vars: VarNumbers::new(vars),
             members: Members::new(n, config.recovers),
             rounds: Rounds::new(n, config.apply.ahead()),
-            meetings: Meetings::default(),
-            trades: Trades::new(n),
+            all_gathers: AllGathers::default(),
+            all_to_all: AllToAllState::new(n),
             waiting: BTreeMap::new(),
             units: None,
             running: BTreeMap::new(),
@@ -283,7 +283,7 @@ impl Server {
             turned_away: BTreeSet::new(),
             actions: Vec::new(),
             terms: Terms::default(),
-            cuts: Cuts::default(),
+            cuts: ServerCuts::default(),
             schedule: Schedule::default(),
             config,
         }
@@ -333,8 +333,8 @@ impl Server {
     }
 
     /// Work is done; returns what to do, in order.
-    pub fn done(&mut self, now: Millis, done: Done) -> Vec<Action> {
-        let Done { id, outcome } = done;
+    pub fn done(&mut self, now: Millis, done: WorkDone) -> Vec<Action> {
+        let WorkDone { id, outcome } = done;
         match (self.running.remove(&id), outcome) {
             (Some(Purpose::Push(change, _)), Outcome::Checked(Ok(grads))) => {
                 let staged = match self.is_current(change) {
@@ -390,8 +390,8 @@ impl Server {
         self.actions.push(Action::Run(Work { id, task }));
     }
 
-    /// Serves a message, unless one of the same trainer is being served. Who says that it is there is
-    /// answered at any time.
+    /// Serves a message, unless one of the same trainer is being served. A ping is answered at any
+    /// time.
     fn take_turn(&mut self, now: Millis, trainer: TrainerId, message: Queued) {
         let is_free = matches!(message.request, Request::Ping(_));
         match self.busy.get_mut(&trainer).filter(|_| !is_free) {
@@ -461,13 +461,13 @@ impl Server {
     /// Others wait for this trainer from now on.
     fn expect(&mut self, trainer: TrainerId) {
         self.rounds.expect(trainer);
-        self.meetings.expect(trainer);
+        self.all_gathers.expect(trainer);
     }
 
     /// No request waits for this trainer any more.
     fn excuse(&mut self, trainer: TrainerId) {
         self.rounds.excuse(trainer);
-        self.meetings.excuse(trainer);
+        self.all_gathers.excuse(trainer);
     }
 
     /// Tells all waiting trainers that the job cannot continue.
@@ -502,7 +502,7 @@ impl Server {
             Refusal::DuplicateTrainer { trainer, .. } => format!("duplicate {trainer}"),
             other => other.to_string(),
         };
-        // Who tries again and again is mentioned once.
+        // A process that tries again and again is mentioned once.
         if self.turned_away.len() < TURNED_AWAY_MAX && self.turned_away.insert(kind) {
             self.warn(format!("refused a connection: {refusal}"));
         }

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 
 use super::{Asker, NewsAsked, Outcome, Purpose, Question, Server, Task, Waiting};
 use crate::ids::TrainerId;
-use crate::message::{Done, MISSING_MAX, Meet, Pong, Reply, Request, Values};
+use crate::message::{AllGather, Done, MISSING_MAX, Pong, Reply, Request, Values};
 use crate::refusal::Refusal;
 
 impl Server {
@@ -28,8 +28,8 @@ impl Server {
                     Err(refusal) => self.reply(conn, id, refusal),
                 }
             }
-            Request::Meet(meet) => self.meet(asker, meet),
-            Request::Trade(trade) => self.trade(asker, trade),
+            Request::AllGather(ask) => self.all_gather(asker, ask),
+            Request::AllToAll(all_to_all) => self.all_to_all(asker, all_to_all),
             Request::Ready(ready) => self.ready(asker, ready.cut),
             Request::WantCut(_) => {
                 self.want_cut();
@@ -43,13 +43,14 @@ impl Server {
 
     /// Trainers that a waiting request needs; the first of each kind.
     fn missing(&self) -> Vec<u32> {
-        if self.waiting.is_empty() && self.meetings.is_empty() && self.trades.is_empty() {
+        if self.waiting.is_empty() && self.all_gathers.is_empty() && self.all_to_all.is_empty() {
             return Vec::new();
         }
         let of_round = self.rounds.missing().take(MISSING_MAX);
-        let of_meetings = self.meetings.missing().take(MISSING_MAX);
-        let of_trade = self.trades.missing().take(MISSING_MAX);
-        let all: BTreeSet<TrainerId> = of_round.chain(of_meetings).chain(of_trade).collect();
+        let of_all_gathers = self.all_gathers.missing().take(MISSING_MAX);
+        let of_all_to_all = self.all_to_all.missing().take(MISSING_MAX);
+        let all: BTreeSet<TrainerId> =
+            of_round.chain(of_all_gathers).chain(of_all_to_all).collect();
         all.into_iter().map(|trainer| trainer.0).take(MISSING_MAX).collect()
     }
 
@@ -109,16 +110,16 @@ impl Server {
         self.reply(asker.conn, asker.id, answer.unwrap_or_else(Reply::Refused));
     }
 
-    fn meet(&mut self, asker: Asker, meet: Meet) {
+    fn all_gather(&mut self, asker: Asker, ask: AllGather) {
         let Asker { conn, id, .. } = asker;
         if let Some(failure) = self.failure.clone() {
             return self.reply(conn, id, failure);
         }
-        if let Some(met) = self.meetings.arrive(asker, meet, || self.members.active()) {
-            return self.reply(conn, id, met);
+        if let Some(result) = self.all_gathers.arrive(asker, ask, || self.members.active()) {
+            return self.reply(conn, id, result);
         }
-        for (conn, id, met) in self.meetings.settle() {
-            self.reply(conn, id, met);
+        for (asker, result) in self.all_gathers.settle() {
+            self.reply(asker.conn, asker.id, result);
         }
         self.check_met();
         self.check_stuck();

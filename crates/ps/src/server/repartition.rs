@@ -1,6 +1,6 @@
 //! What servers kept with a cut, dealt out to another number of servers.
 
-use super::kept::{Kept, add_entry, entries};
+use super::cut_state::{CutState, add_entry, entries};
 use crate::error::{Error, Result};
 use crate::ids::TrainerId;
 
@@ -37,7 +37,7 @@ pub fn repartition(
     of_others: StateOfOthers<'_>,
 ) -> Result<KeptBytes> {
     let kept =
-        all.iter().map(|bytes| Kept::from_bytes(&bytes.state)).collect::<Result<Vec<_>>>()?;
+        all.iter().map(|bytes| CutState::from_bytes(&bytes.state)).collect::<Result<Vec<_>>>()?;
     let first = kept.first().ok_or(Error::Malformed("no server kept anything"))?;
     if kept.iter().any(|kept| kept.protocol.parts.iter().any(|(_, parts)| !parts.is_empty())) {
         // They are for variables as they were cut before.
@@ -70,12 +70,12 @@ pub fn repartition(
             }
         }
     }
-    Ok(KeptBytes { state: Kept { protocol, states }.to_bytes(), journal })
+    Ok(KeptBytes { state: CutState { protocol, states }.to_bytes(), journal })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::kept::{Gone, Protocol, journal_of};
+    use super::super::cut_state::{Gone, Protocol, journal_of};
     use super::*;
 
     /// Two servers and three trainers.
@@ -89,7 +89,7 @@ mod tests {
                 add_entry(&mut journal, trainer, &[part, trainer.0 as u8]);
             }
             let states = own.map(|trainer| (trainer, vec![trainer.0 as u8; 2])).collect();
-            KeptBytes { state: Kept { protocol: protocol.clone(), states }.to_bytes(), journal }
+            KeptBytes { state: CutState { protocol: protocol.clone(), states }.to_bytes(), journal }
         };
         (0..2).map(of_server).collect()
     }
@@ -103,7 +103,7 @@ mod tests {
                 let n_trainers = 3;
                 let share = ServerShare { server, n_servers, keeps_trainers: true, n_trainers };
                 let own = repartition(&all, share, &|_| Vec::new()).unwrap();
-                let kept = Kept::from_bytes(&own.state).unwrap();
+                let kept = CutState::from_bytes(&own.state).unwrap();
                 assert_eq!((kept.protocol.applied, kept.protocol.gone.len()), (9, 1));
                 assert!(kept.states.contains(&(TrainerId(trainer), vec![trainer as u8; 2])));
                 let journal = journal_of(&own.journal, TrainerId(trainer)).unwrap();
@@ -112,7 +112,7 @@ mod tests {
         }
         let share = ServerShare { server: 0, n_servers: 2, keeps_trainers: false, n_trainers: 4 };
         let own = repartition(&all, share, &|given| given.concat()).unwrap();
-        let kept = Kept::from_bytes(&own.state).unwrap();
+        let kept = CutState::from_bytes(&own.state).unwrap();
         let state = || vec![0, 0, 1, 1, 2, 2];
         assert_eq!(kept.states, [(TrainerId(0), state()), (TrainerId(2), state())]);
         assert_eq!((own.journal.len(), kept.protocol.applied), (0, 9));

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::kept::Gone;
+use super::cut_state::Gone;
 use crate::ids::{Millis, TrainerId};
 
 /// For so long trainers that were through are waited for: one may not have heard of the end, or may be started

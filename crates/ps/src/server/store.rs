@@ -42,7 +42,7 @@ pub struct CutRecord {
 
 /// A cut that was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenCut {
     /// Bytes that went to disk for it.
     pub bytes: u64,
 }
@@ -124,7 +124,7 @@ pub trait Store: Send + Sync {
     /// Writes the cut that was marked; it is durable when this returns. Takes long; others change the
     /// data meanwhile. What is older than `record.complete` may be removed, and nothing else. If it
     /// fails, the cut does not exist, and the next one has what this one would have had.
-    fn write_cut(&self, _record: &CutRecord) -> Result<Written, Refusal> {
+    fn write_cut(&self, _record: &CutRecord) -> Result<WrittenCut, Refusal> {
         Err(no_cuts())
     }
 

@@ -1,21 +1,21 @@
 //! Terms of a server: how it goes back to a cut, and which trainers it lets in meanwhile.
 //!
 //! See [`crate::recovery`] for what a term is. An open term has no base and no members. The first
-//! greeting with a base starts loading it, and its trainer is let in when the base is loaded.
+//! hello with a base starts loading it, and its trainer is let in when the base is loaded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cut::Cuts;
-use super::greeting::Greeting;
-use super::kept::{self, Gone, Kept};
-use super::meeting::Meetings;
+use super::all_gather::AllGathers;
+use super::all_to_all::AllToAllState;
+use super::cut::ServerCuts;
+use super::cut_state::{self, CutState, Gone};
+use super::handshake::PendingHello;
 use super::members::Members;
 use super::returning::{Returning, THROUGH_MS};
 use super::round::Rounds;
 use super::staleness::Staleness;
-use super::trading::Trades;
 use super::work::OfCuts;
-use super::{Action, Asker, Config, CutRecord, OnDisk, Purpose, Server, Store, Task};
+use super::{Action, Asker, CutRecord, OnDisk, Purpose, Server, ServerConfig, Store, Task};
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::lines::JOB_OVER;
 use crate::message::{Pong, Recalled, VarInfo};
@@ -27,7 +27,7 @@ pub(super) struct Terms {
     term: Term,
     /// Since when nothing is loaded, while nothing is.
     opened: Millis,
-    loading: Option<Loading>,
+    loading: Option<BaseLoad>,
     /// The last cut on disk, if all trainers were gone by then and nobody has come since.
     over: Option<u64>,
     /// Nobody comes any more.
@@ -42,11 +42,11 @@ pub(super) struct Terms {
 
 /// A base that must be loaded.
 #[derive(Debug)]
-struct Loading {
+struct BaseLoad {
     /// Whether that was begun: work of the term before must have ended.
     is_begun: bool,
-    /// The greetings that wait for it.
-    greetings: Vec<Greeting>,
+    /// The hellos that wait for it.
+    hellos: Vec<PendingHello>,
 }
 
 impl Terms {
@@ -72,7 +72,7 @@ impl Terms {
     /// A connection broke.
     pub(super) fn closed(&mut self, conn: ConnId) {
         if let Some(loading) = &mut self.loading {
-            loading.greetings.retain(|greeting| greeting.conn != conn);
+            loading.hellos.retain(|pending| pending.conn != conn);
         }
     }
 
@@ -86,7 +86,11 @@ impl Server {
     /// A server of a store that keeps cuts, if `config` says so. It continues from what is on disk,
     /// or writes its first cut. This can take long; no trainer should be able to connect before it
     /// returns.
-    pub fn start(config: Config, vars: Vec<VarInfo>, store: &impl Store) -> Result<Self, Refusal> {
+    pub fn start(
+        config: ServerConfig,
+        vars: Vec<VarInfo>,
+        store: &impl Store,
+    ) -> Result<Self, Refusal> {
         let mut server = Self::new(config, vars);
         if !server.config.recovers {
             return Ok(server);
@@ -94,22 +98,22 @@ impl Server {
         let on_disk = store.on_disk()?;
         if on_disk.cuts.is_empty() {
             store.mark(0)?;
-            let state = Kept::default().to_bytes();
+            let state = CutState::default().to_bytes();
             store.write_cut(&CutRecord { term: 1, state, ..CutRecord::default() })?;
             server.terms.term = Term { number: 1, base: Some(0) };
-            server.cuts = Cuts::of(vec![0]);
+            server.cuts = ServerCuts::of(vec![0]);
         } else {
             // What it held in its last term is lost.
             server.terms.term = Term { number: on_disk.term.max(1) + 1, base: None };
             server.terms.over = server.over_at(&on_disk);
-            server.cuts = Cuts::of(on_disk.cuts);
+            server.cuts = ServerCuts::of(on_disk.cuts);
         }
         Ok(server)
     }
 
     /// The last cut, if all trainers were gone by then.
     fn over_at(&self, on_disk: &OnDisk) -> Option<u64> {
-        let gone = Kept::from_bytes(&on_disk.state).ok()?.protocol.gone;
+        let gone = CutState::from_bytes(&on_disk.state).ok()?.protocol.gone;
         let is_gone = |id: u32| gone.iter().any(|(trainer, _)| trainer.0 == id);
         let all_gone = (0..self.config.n_trainers).all(is_gone);
         // If all have merely left, somebody will go on with it.
@@ -129,51 +133,50 @@ impl Server {
     }
 
     /// Who greets is let in, has a term opened or its base loaded, or learns how the server stands.
-    pub(super) fn greet_in_term(&mut self, now: Millis, greeting: Greeting) {
-        let (ours, theirs) = (self.terms.term, greeting.hello.term);
-        let (trainer, incarnation) =
-            (TrainerId(greeting.hello.trainer), greeting.hello.incarnation);
+    pub(super) fn greet_in_term(&mut self, now: Millis, pending: PendingHello) {
+        let (ours, theirs) = (self.terms.term, pending.hello.term);
+        let (trainer, incarnation) = (TrainerId(pending.hello.trainer), pending.hello.incarnation);
         if let Some(refusal) = self.members.rival(trainer, incarnation, now) {
-            return self.turn_away(greeting.conn, greeting.id, refusal);
+            return self.turn_away(pending.conn, pending.id, refusal);
         }
         let is_ours = theirs == ours && theirs.base.is_some();
         let is_open = theirs.number == ours.number && ours.base.is_none();
         match &self.failure {
             Some(failure) if !is_ours => {
                 let failure = failure.clone();
-                return self.turn_away(greeting.conn, greeting.id, failure);
+                return self.turn_away(pending.conn, pending.id, failure);
             }
             _ => {}
         }
         match theirs.base {
             None if theirs.number > ours.number => self.open(now, theirs.number),
             Some(base) if is_open && self.cuts.kept().contains(&base) => {
-                return self.load(base, greeting);
+                return self.load(base, pending);
             }
-            Some(_) if is_ours && self.terms.loading.is_some() => return self.wait(greeting),
+            Some(_) if is_ours && self.terms.loading.is_some() => return self.wait(pending),
             Some(_) if is_ours && !self.members.has_other(trainer, incarnation) => {
-                return self.admit(now, greeting);
+                return self.admit(now, pending);
             }
             _ => {}
         }
-        self.refuse_term(greeting);
+        self.refuse_term(pending);
     }
 
-    fn refuse_term(&mut self, greeting: Greeting) {
-        let Greeting { conn, id, hello } = greeting;
+    fn refuse_term(&mut self, pending: PendingHello) {
+        let PendingHello { conn, id, hello } = pending;
         let term_state = self.term_state(TrainerId(hello.trainer), hello.incarnation);
         self.reply(conn, id, Refusal::OtherTerm(term_state));
         self.actions.push(Action::Close(conn));
     }
 
-    /// Lets a greeting wait until the base is loaded. A trainer that greets again hears that it is not
+    /// Lets a hello wait until the base is loaded. A trainer that greets again hears that it is not
     /// forgotten.
-    fn wait(&mut self, greeting: Greeting) {
+    fn wait(&mut self, pending: PendingHello) {
         let Some(loading) = &mut self.terms.loading else { return };
-        let conn = greeting.conn;
-        match loading.greetings.iter().any(|waiting| waiting.conn == conn) {
-            true => self.reply(conn, greeting.id, Pong::default()),
-            false => loading.greetings.push(greeting),
+        let conn = pending.conn;
+        match loading.hellos.iter().any(|waiting| waiting.conn == conn) {
+            true => self.reply(conn, pending.id, Pong::default()),
+            false => loading.hellos.push(pending),
         }
     }
 
@@ -181,10 +184,10 @@ impl Server {
     fn open(&mut self, now: Millis, number: u64) {
         let line = format!("term {number} begins: everybody goes back to a cut");
         self.inform(line);
-        let waiting = self.terms.loading.take().map_or_else(Vec::new, |loading| loading.greetings);
+        let waiting = self.terms.loading.take().map_or_else(Vec::new, |loading| loading.hellos);
         self.terms.term = Term { number, base: None };
         (self.terms.opened, self.terms.over) = (now, None);
-        waiting.into_iter().for_each(|greeting| self.refuse_term(greeting));
+        waiting.into_iter().for_each(|pending| self.refuse_term(pending));
         for (conn, trainer) in self.members.conns() {
             let term_state = self.term_state(trainer, self.members.incarnation(trainer));
             self.reply(conn, 0, Refusal::OtherTerm(term_state));
@@ -199,8 +202,8 @@ impl Server {
         self.terms.ended.extend(self.members.ended());
         self.members = Members::new(n, true);
         self.rounds = Rounds::new(n, self.config.apply.ahead());
-        self.meetings = Meetings::default();
-        self.trades = Trades::new(n);
+        self.all_gathers = AllGathers::default();
+        self.all_to_all = AllToAllState::new(n);
         self.staleness = Staleness::default();
         self.waiting.clear();
         self.busy.clear();
@@ -213,11 +216,11 @@ impl Server {
     }
 
     /// The base of this term is known.
-    fn load(&mut self, base: u64, greeting: Greeting) {
+    fn load(&mut self, base: u64, pending: PendingHello) {
         (self.terms.term.base, self.terms.over) = (Some(base), None);
         // Those after it will never be asked for: not all servers have them.
         self.cuts.forget_after(base);
-        self.terms.loading = Some(Loading { is_begun: false, greetings: vec![greeting] });
+        self.terms.loading = Some(BaseLoad { is_begun: false, hellos: vec![pending] });
         self.go_on_when_quiet();
     }
 
@@ -248,17 +251,15 @@ impl Server {
         let OfCuts { result, mut whole } = loaded;
         let kept = result.and_then(|state| {
             // What cannot be understood is of no use, however whole it is.
-            let kept = Kept::from_bytes(&state).inspect_err(|_| whole.retain(|&cut| cut != base));
+            let kept =
+                CutState::from_bytes(&state).inspect_err(|_| whole.retain(|&cut| cut != base));
             kept.map_err(|error| Refusal::Failed(error.to_string()))
         });
         match kept {
             Ok(kept) => {
                 self.restore(now, kept);
                 self.inform(format!("at cut {base}: term {number} goes on from there"));
-                loading
-                    .greetings
-                    .into_iter()
-                    .for_each(|greeting| self.greet_in_term(now, greeting));
+                loading.hellos.into_iter().for_each(|pending| self.greet_in_term(now, pending));
             }
             Err(refusal) => {
                 let next = match whole.contains(&base) {
@@ -270,14 +271,14 @@ impl Server {
                 self.terms.term.base = None;
                 self.terms.opened = now;
                 // They decide what is to be loaded now.
-                loading.greetings.into_iter().for_each(|greeting| self.refuse_term(greeting));
+                loading.hellos.into_iter().for_each(|pending| self.refuse_term(pending));
             }
         }
     }
 
     /// Makes the protocol what it was at a cut.
-    fn restore(&mut self, now: Millis, kept: Kept) {
-        let Kept { protocol, states } = kept;
+    fn restore(&mut self, now: Millis, kept: CutState) {
+        let CutState { protocol, states } = kept;
         self.stats = protocol.stats;
         let is_new = |(trainer, _): &(TrainerId, Gone)| !self.terms.ended.contains(trainer);
         self.terms.returning = Returning::new(protocol.gone.iter().copied().filter(is_new));
@@ -302,7 +303,7 @@ impl Server {
     pub(super) fn recalled(&mut self, asker: Asker, journal: Result<Vec<u8>, Refusal>) {
         let Asker { conn, trainer, id } = asker;
         let journal = journal.and_then(|journal| {
-            let own = kept::journal_of(&journal, trainer);
+            let own = cut_state::journal_of(&journal, trainer);
             own.map_err(|error| Refusal::Failed(error.to_string()))
         });
         match journal {

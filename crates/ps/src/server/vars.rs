@@ -1,7 +1,7 @@
 //! Which variables of the store a trainer's numbers stand for.
 //!
 //! A greeting lists names, once for each connection. Frames have places in that list, and from
-//! [`Vars::resolve`] on a server has places in the list of its store.
+//! [`VarNumbers::resolve`] on a server has places in the list of its store.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,23 +10,23 @@ use crate::message::{LookUp, Pull, Push, VarInfo};
 use crate::refusal::Refusal;
 
 #[derive(Debug)]
-pub(super) struct Vars {
+pub(super) struct VarNumbers {
     /// Those of the store, by number.
     pub(super) ours: Vec<VarInfo>,
     by_name: HashMap<String, VarId>,
-    theirs: BTreeMap<TrainerId, Greeted>,
+    theirs: BTreeMap<TrainerId, TrainerVars>,
 }
 
 /// What a trainer named.
 #[derive(Debug, Default)]
-struct Greeted {
+struct TrainerVars {
     /// The numbers of the store, by the trainer's; none if the store has no such variable.
     vars: Vec<Option<VarId>>,
     /// Names that the store does not have, by the trainer's numbers: they may never be used.
     unknown: BTreeMap<u32, String>,
 }
 
-impl Vars {
+impl VarNumbers {
     pub(super) fn new(ours: Vec<VarInfo>) -> Self {
         let ids = (0..).map(VarId);
         let by_name = ours.iter().zip(ids).map(|(held, id)| (held.name.clone(), id)).collect();
@@ -35,24 +35,24 @@ impl Vars {
 
     /// A trainer was admitted with these variables.
     pub(super) fn greet(&mut self, trainer: TrainerId, theirs: Vec<VarInfo>) {
-        let mut greeted = Greeted::default();
+        let mut named = TrainerVars::default();
         for (number, held) in (0..).zip(theirs) {
             let ours = self.by_name.get(&held.name).copied();
-            greeted.vars.push(ours);
+            named.vars.push(ours);
             if ours.is_none() {
-                greeted.unknown.insert(number, held.name);
+                named.unknown.insert(number, held.name);
             }
         }
-        self.theirs.insert(trainer, greeted);
+        self.theirs.insert(trainer, named);
     }
 
     /// Turns a trainer's number into the store's.
     fn resolve(&self, trainer: TrainerId, var: &mut VarId) -> Result<(), Refusal> {
-        let greeted = self.theirs.get(&trainer);
-        let (vars, number) = (greeted.map_or(&[][..], |greeted| &greeted.vars), var.0);
+        let named = self.theirs.get(&trainer);
+        let (vars, number) = (named.map_or(&[][..], |named| &named.vars), var.0);
         let n_vars = vars.len() as u32;
         let ours = vars.get(number as usize).ok_or(Refusal::UnknownNumber { number, n_vars })?;
-        let unknown = || greeted.and_then(|greeted| greeted.unknown.get(&number)).cloned();
+        let unknown = || named.and_then(|named| named.unknown.get(&number)).cloned();
         *var = ours.ok_or_else(|| Refusal::UnknownVar(unknown().unwrap_or_default()))?;
         Ok(())
     }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn each_trainer_has_numbers_of_its_own() {
-        let mut vars = Vars::new(vec![VarInfo::param("a", &[1]), VarInfo::other("b")]);
+        let mut vars = VarNumbers::new(vec![VarInfo::param("a", &[1]), VarInfo::other("b")]);
         vars.greet(
             TrainerId(0),
             vec![VarInfo::other("b"), VarInfo::other("x"), VarInfo::other("a")],
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(stranger, Err(Refusal::UnknownNumber { number: 0, n_vars: 0 }));
         vars.greet(TrainerId(1), vec![VarInfo::other("x"), VarInfo::other("b")]);
         let mut asked = pull(&[1]);
-        assert_eq!(vars.resolve_pull(TrainerId(1), &mut asked), Ok(()), "it greeted again");
+        assert_eq!(vars.resolve_pull(TrainerId(1), &mut asked), Ok(()), "it named again");
         assert_eq!(asked.vars, [VarId(1)]);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tensor::{Tensor, Value};
 
-use super::{CutRecord, Size, Store, Unit, Written};
+use super::{CutRecord, Size, Store, Unit, WrittenCut};
 use crate::ids::TrainerId;
 use crate::message::{Grad, LookUp, Pull, Save};
 use crate::refusal::Refusal;
@@ -57,7 +57,7 @@ pub(super) enum Task {
 
 /// The outcome of work.
 #[derive(Debug)]
-pub struct Done {
+pub struct WorkDone {
     pub(super) id: u64,
     pub(super) outcome: Outcome,
 }
@@ -73,7 +73,7 @@ pub(super) enum Outcome {
     Values(Result<Vec<Arc<Value>>, Refusal>),
     Rows(Result<Tensor, Refusal>),
     Size(Size),
-    Written(OfCuts<Written>),
+    Written(OfCuts<WrittenCut>),
     /// What was kept with a cut that was loaded.
     Loaded(OfCuts<Vec<u8>>),
     /// A journal.
@@ -111,7 +111,7 @@ impl Work {
     }
 
     /// Does it.
-    pub fn run(self, store: &impl Store) -> Done {
+    pub fn run(self, store: &impl Store) -> WorkDone {
         let outcome = match self.task {
             Task::Check { trainer, grads, finite } => {
                 Outcome::Checked(check(store, trainer, &grads, finite).map(|()| grads))
@@ -138,7 +138,7 @@ impl Work {
             }
             Task::Journal(cut) => Outcome::Bytes(store.journal(cut)),
         };
-        Done { id: self.id, outcome }
+        WorkDone { id: self.id, outcome }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tensor::{LENT_BYTES_MIN, Memory, Tensor};
+use tensor::{LENT_BYTES_MIN, Memory, MemoryPlace, Tensor};
 
 use super::region::{Account, Region};
 
@@ -30,7 +30,9 @@ impl Lender {
     /// Lends a tensor that is in the region or is copied there; nothing if it has to be sent.
     pub(crate) fn lend(&self, tensor: &Tensor) -> Option<RegionPlace> {
         let place = match tensor.lender().map(Memory::place) {
-            Some((id, slot, offset)) if id == self.region.id() => RegionPlace { slot, offset },
+            Some(MemoryPlace { region, slot, offset }) if region == self.region.id() => {
+                RegionPlace { slot, offset }
+            }
             _ if !COPIED_BYTES.contains(&tensor.bytes().len()) => return None,
             _ => {
                 let mut slot = self.region.take(tensor.bytes().len())?;

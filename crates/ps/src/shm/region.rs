@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fs::{MemfdFlags, OFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
-use tensor::{EvenIfPoisoned, Memory};
+use tensor::{EvenIfPoisoned, Memory, MemoryPlace};
 
 use super::lender::RegionPlace;
 use super::sharing::Offer;
@@ -116,10 +116,10 @@ fn open_file(process: u32, descriptor: u64, n_bytes: usize, id: u64) -> io::Resu
 
 /// Memory that we lend.
 #[derive(Clone, Debug)]
-pub(crate) struct Region(Arc<Inner>);
+pub(crate) struct Region(Arc<RegionInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct RegionInner {
     file: File,
     map: Map,
     id: u64,
@@ -131,7 +131,7 @@ struct Slots {
     all: Vec<SlotState>,
     /// Bytes that are in some slot.
     n_used: usize,
-    /// Peers that read; also those who are gone and have not given everything back.
+    /// Peers that read, and peers that are gone and have not given everything back.
     accounts: Vec<Arc<Account>>,
 }
 
@@ -139,7 +139,7 @@ struct Slots {
 struct SlotState {
     offset: usize,
     n_bytes: usize,
-    /// A [`Slot`] of ours exists.
+    /// A [`RegionSlot`] of ours exists.
     is_held: bool,
 }
 
@@ -182,7 +182,7 @@ impl Region {
         let map = Map::new(&file, REGION_BYTES, ProtFlags::READ | ProtFlags::WRITE)?;
         // Slots begin on pages of their own.
         let slots = Mutex::new(Slots { n_used: 4096, ..Slots::default() });
-        Ok(Self(Arc::new(Inner { file, map, id, slots })))
+        Ok(Self(Arc::new(RegionInner { file, map, id, slots })))
     }
 
     /// What it is called.
@@ -209,7 +209,7 @@ impl Region {
     }
 
     /// A slot of `n_bytes` or more, unless the region is full.
-    pub(crate) fn take(&self, n_bytes: usize) -> Option<Slot> {
+    pub(crate) fn take(&self, n_bytes: usize) -> Option<RegionSlot> {
         let mut slots = self.slots();
         let n_slots = slots.all.len();
         slots.accounts.retain(|account| {
@@ -218,7 +218,7 @@ impl Region {
         let at = slots.smallest_free(n_bytes).or_else(|| slots.cut(n_bytes))?;
         slots.all[at].is_held = true;
         let SlotState { offset, n_bytes, .. } = slots.all[at];
-        Some(Slot { region: self.clone(), at, offset, n_bytes })
+        Some(RegionSlot { region: self.clone(), at, offset, n_bytes })
     }
 }
 
@@ -260,14 +260,14 @@ impl Slots {
 
 /// A part of our region that we write.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct RegionSlot {
     region: Region,
     at: usize,
     offset: usize,
     n_bytes: usize,
 }
 
-impl Slot {
+impl RegionSlot {
     /// Copies bytes to its beginning; where they are then.
     pub(crate) fn fill(&mut self, bytes: &[u8]) -> RegionPlace {
         if let Some(place) = self.bytes_mut().and_then(|own| own.get_mut(..bytes.len())) {
@@ -277,7 +277,7 @@ impl Slot {
     }
 }
 
-impl Memory for Slot {
+impl Memory for RegionSlot {
     fn bytes(&self) -> &[u8] {
         self.region.0.map.bytes(self.offset, self.n_bytes)
     }
@@ -296,12 +296,13 @@ impl Memory for Slot {
         })
     }
 
-    fn place(&self) -> (u64, u32, u64) {
-        (self.region.id(), self.at as u32, self.offset as u64)
+    fn place(&self) -> MemoryPlace {
+        let (slot, offset) = (self.at as u32, self.offset as u64);
+        MemoryPlace { region: self.region.id(), slot, offset }
     }
 }
 
-impl Drop for Slot {
+impl Drop for RegionSlot {
     fn drop(&mut self) {
         self.region.slots().all[self.at].is_held = false;
     }
@@ -353,8 +354,8 @@ impl Memory for View {
         None
     }
 
-    fn place(&self) -> (u64, u32, u64) {
-        (self.window.id, self.slot, self.offset as u64)
+    fn place(&self) -> MemoryPlace {
+        MemoryPlace { region: self.window.id, slot: self.slot, offset: self.offset as u64 }
     }
 }
 
@@ -396,7 +397,8 @@ mod tests {
             assert_eq!(view.bytes(), [7; 5000]);
             assert_ne!(region.take(5000).unwrap().place(), view.place(), "it is still read");
         }
-        assert_eq!(region.take(5000).unwrap().place(), (region.id(), place.slot, place.offset));
+        let expected = MemoryPlace { region: region.id(), slot: place.slot, offset: place.offset };
+        assert_eq!(region.take(5000).unwrap().place(), expected);
     }
 
     #[test]
@@ -441,7 +443,7 @@ mod tests {
         let region = Region::new().unwrap();
         assert!(region.take(REGION_BYTES).is_none());
         assert!(region.take(usize::MAX).is_none());
-        let slots: Vec<Slot> = std::iter::from_fn(|| region.take(1)).collect();
+        let slots: Vec<RegionSlot> = std::iter::from_fn(|| region.take(1)).collect();
         assert_eq!(slots.len(), SLOTS_MAX);
     }
 

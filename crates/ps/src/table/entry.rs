@@ -14,22 +14,22 @@ use super::KeyMap;
 
 /// The rule of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Entry {
+pub enum EntryRule {
     /// Rows that this many gradients have named, the last of them included.
     Count(u32),
     /// This share of all rows.
     Probability(f64),
 }
 
-impl FromStr for Entry {
+impl FromStr for EntryRule {
     type Err = ();
 
     /// `count_filter_entry:10`, `probability_entry:0.1`.
     fn from_str(text: &str) -> Result<Self, ()> {
         match text.split_once(':') {
-            Some(("count_filter_entry", n)) => n.parse().map(Entry::Count).map_err(drop),
+            Some(("count_filter_entry", n)) => n.parse().map(EntryRule::Count).map_err(drop),
             Some(("probability_entry", p)) => match p.parse() {
-                Ok(p) if 0.0 < p && p < 1.0 => Ok(Entry::Probability(p)),
+                Ok(p) if 0.0 < p && p < 1.0 => Ok(EntryRule::Probability(p)),
                 _ => Err(()),
             },
             _ => Err(()),
@@ -40,7 +40,7 @@ impl FromStr for Entry {
 /// The rule at work on one part of a table.
 #[derive(Debug)]
 pub struct EntryFilter {
-    entry: Entry,
+    entry: EntryRule,
     /// Mixed from the seed and the table's name.
     salt: u64,
     /// Rows of the table before this part.
@@ -50,7 +50,7 @@ pub struct EntryFilter {
     counts: Vec<u32>,
     n_dropped: u64,
     /// What changed since the last cut, if cuts are made.
-    log: Option<Log>,
+    log: Option<EntryLog>,
     /// For each scan under way, the old state of rows that changed or moved since it began.
     scans: Vec<Scan>,
     n_scans: u64,
@@ -58,7 +58,7 @@ pub struct EntryFilter {
 
 /// Rows with how often each was named; 0 of those that do not wait. A later one is newer.
 #[derive(Debug, Default)]
-struct Log {
+struct EntryLog {
     counts: Vec<(u64, u32)>,
     /// Entries when rows were last listed once each.
     n_settled: usize,
@@ -74,7 +74,7 @@ struct Scan {
 /// Logs of fewer entries are left as they are.
 const LOG_MIN: usize = 1 << 16;
 
-impl Log {
+impl EntryLog {
     fn push(&mut self, row: u64, count: u32) {
         self.counts.push((row, count));
         if self.counts.len() >= LOG_MIN.max(2 * self.n_settled) {
@@ -97,7 +97,7 @@ fn keep_first(counts: &mut Vec<(u64, u32)>) {
 
 impl EntryFilter {
     /// A rule for the part of `table` that begins with row `first`.
-    pub fn new(entry: Entry, seed: u64, table: &str, first: u64) -> Self {
+    pub fn new(entry: EntryRule, seed: u64, table: &str, first: u64) -> Self {
         let salt = table.bytes().fold(mix(seed), |salt, byte| mix(salt ^ u64::from(byte)));
         Self {
             entry,
@@ -115,8 +115,8 @@ impl EntryFilter {
     /// Whether a row that was never named is admitted at once.
     pub fn is_open(&self, row: u64) -> bool {
         match self.entry {
-            Entry::Count(n) => n <= 1,
-            Entry::Probability(p) => {
+            EntryRule::Count(n) => n <= 1,
+            EntryRule::Probability(p) => {
                 let drawn = mix(self.salt ^ mix(self.first + row)) >> 11;
                 (drawn as f64) < p * (1u64 << 53) as f64
             }
@@ -126,7 +126,7 @@ impl EntryFilter {
     /// Counts a gradient that was dropped; true if the next one will not be.
     pub fn drop_one(&mut self, row: u64) -> bool {
         self.n_dropped += 1;
-        let Entry::Count(n) = self.entry else { return false };
+        let EntryRule::Count(n) = self.entry else { return false };
         let Some((at, is_new)) = self.waiting.find_or_make(row) else { return false };
         if is_new {
             self.counts.push(0);
@@ -157,7 +157,7 @@ impl EntryFilter {
 
     /// From now on changes are noted.
     pub fn track(&mut self) {
-        self.log = Some(Log::default());
+        self.log = Some(EntryLog::default());
     }
 
     /// Rows whose count changed since the last call, with their counts now; 0 for rows that do not
@@ -263,8 +263,8 @@ mod tests {
 
     #[test]
     fn rules_are_fluids_words() {
-        assert_eq!("count_filter_entry:10".parse(), Ok(Entry::Count(10)));
-        assert_eq!("probability_entry:0.25".parse(), Ok(Entry::Probability(0.25)));
+        assert_eq!("count_filter_entry:10".parse(), Ok(EntryRule::Count(10)));
+        assert_eq!("probability_entry:0.25".parse(), Ok(EntryRule::Probability(0.25)));
         for text in [
             "none",
             "",
@@ -274,29 +274,29 @@ mod tests {
             "probability_entry:nan",
             "show_click_entry:a:b",
         ] {
-            assert_eq!(text.parse::<Entry>(), Err(()), "{text}");
+            assert_eq!(text.parse::<EntryRule>(), Err(()), "{text}");
         }
     }
 
     #[test]
     fn the_third_gradient_is_the_first_that_counts() {
-        let mut filter = EntryFilter::new(Entry::Count(3), 0, "t", 0);
+        let mut filter = EntryFilter::new(EntryRule::Count(3), 0, "t", 0);
         assert!(!filter.is_open(5));
         assert!(!filter.drop_one(5));
         assert!(!filter.drop_one(9));
         assert_eq!(filter.waiting(), [(5, 1), (9, 1)]);
         assert!(filter.drop_one(5));
         assert_eq!((filter.n_waiting(), filter.n_dropped()), (1, 3));
-        let mut again = EntryFilter::new(Entry::Count(3), 0, "t", 0);
+        let mut again = EntryFilter::new(EntryRule::Count(3), 0, "t", 0);
         filter.waiting().into_iter().for_each(|(row, count)| again.wait(row, count));
         assert!(again.drop_one(9), "it had waited before");
-        assert!(EntryFilter::new(Entry::Count(1), 0, "t", 0).is_open(5));
+        assert!(EntryFilter::new(EntryRule::Count(1), 0, "t", 0).is_open(5));
     }
 
     /// A copy that gets what was written down, and then what changed, is the same at every cut.
     #[test]
     fn what_is_written_down_while_it_changes_is_one_moment() {
-        let new = || EntryFilter::new(Entry::Count(4), 0, "t", 0);
+        let new = || EntryFilter::new(EntryRule::Count(4), 0, "t", 0);
         let (mut filter, mut copy) = (new(), new());
         filter.track();
         let mut random = 0;
@@ -333,7 +333,7 @@ mod tests {
             let changes = EntryFilter::settle(changes);
             changes.into_iter().for_each(|(row, count)| copy.wait(row, count));
         }
-        let mut log = Log::default();
+        let mut log = EntryLog::default();
         (0..3 * LOG_MIN as u64).for_each(|n| log.push(n % 10, n as u32));
         assert!(log.counts.len() < LOG_MIN);
         filter.clear();
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_draw_is_the_rows_own() {
-        let entry = Entry::Probability(0.25);
+        let entry = EntryRule::Probability(0.25);
         let whole = EntryFilter::new(entry, 7, "t", 0);
         let second = EntryFilter::new(entry, 7, "t", 1000);
         let open: Vec<u64> = (0..20_000).filter(|&row| whole.is_open(row)).collect();

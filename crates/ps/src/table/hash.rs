@@ -8,10 +8,10 @@
 use tensor::mix;
 
 /// A place plus one (0: the slot is empty), then bits of the hash.
-type Slot = [u8; 5];
+type HashSlot = [u8; 5];
 
 const N_SEGMENTS_LOG2: u32 = 6;
-const EMPTY: Slot = [0; 5];
+const EMPTY: HashSlot = [0; 5];
 /// Slots of a segment at first.
 const SLOTS_MIN: usize = 16;
 
@@ -34,7 +34,7 @@ struct Placed {
 
 #[derive(Clone, Debug, Default)]
 struct Segment {
-    slots: Vec<Slot>,
+    slots: Vec<HashSlot>,
     n_keys: usize,
 }
 
@@ -100,7 +100,7 @@ impl KeyMap {
     /// Bytes in use.
     pub fn n_bytes(&self) -> usize {
         let slots: usize = self.segments.iter().map(|segment| segment.slots.len()).sum();
-        self.keys.len() * size_of::<u64>() + slots * size_of::<Slot>()
+        self.keys.len() * size_of::<u64>() + slots * size_of::<HashSlot>()
     }
 
     /// The position of a key.
@@ -151,12 +151,12 @@ fn segment_of(hash: u64) -> usize {
     (hash >> (64 - N_SEGMENTS_LOG2)) as usize
 }
 
-fn slot(place_plus_one: u32, hash: u64) -> Slot {
+fn slot(place_plus_one: u32, hash: u64) -> HashSlot {
     let [a, b, c, d] = place_plus_one.to_le_bytes();
     [a, b, c, d, hash as u8]
 }
 
-fn place([a, b, c, d, _]: Slot) -> usize {
+fn place([a, b, c, d, _]: HashSlot) -> usize {
     u32::from_le_bytes([a, b, c, d]) as usize - 1
 }
 

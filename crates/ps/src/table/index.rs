@@ -26,7 +26,7 @@ enum Form {
 
 /// Some rows of an index with their positions, in the order of the index.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Names {
+pub enum RowNames {
     /// Rows whose places follow one another.
     ByPlace {
         /// The place of the first.
@@ -91,7 +91,7 @@ impl RowIndex {
 
     /// The next rows of an index that is written in steps. Rows that were made meanwhile may be
     /// among them, and rows may occur twice. At most `n_max` are looked at; `None` at the end.
-    pub fn names(&self, cursor: &mut NamesCursor, n_max: usize) -> Option<Names> {
+    pub fn names(&self, cursor: &mut NamesCursor, n_max: usize) -> Option<RowNames> {
         let by_row = matches!(self.form, Form::Array(_));
         if cursor.by_row != by_row {
             *cursor = NamesCursor { by_row, next: 0 };
@@ -102,7 +102,7 @@ impl RowIndex {
                 let rows = map.keys().get(first..).filter(|rows| !rows.is_empty())?;
                 let rows = rows[..rows.len().min(n_max)].to_vec();
                 cursor.next += rows.len();
-                Some(Names::ByPlace { first, rows })
+                Some(RowNames::ByPlace { first, rows })
             }
             Form::Array(places) => {
                 let places = places.get(first..).filter(|places| !places.is_empty())?;
@@ -110,7 +110,7 @@ impl RowIndex {
                 cursor.next += places.len();
                 let there = places.iter().zip(0..).filter(|(place, _)| **place > 0);
                 let rows = there.map(|(&place, offset)| (offset, place - 1)).collect();
-                Some(Names::ByRow { first: first as u64, rows })
+                Some(RowNames::ByRow { first: first as u64, rows })
             }
         }
     }
@@ -240,10 +240,10 @@ mod tests {
         let (mut cursor, mut all) = (NamesCursor::default(), vec![u64::MAX; index.n_rows()]);
         while let Some(names) = index.names(&mut cursor, n_max) {
             match names {
-                Names::ByPlace { first, rows } => {
+                RowNames::ByPlace { first, rows } => {
                     all[first..first + rows.len()].copy_from_slice(&rows);
                 }
-                Names::ByRow { first, rows } => {
+                RowNames::ByRow { first, rows } => {
                     let rows = rows.into_iter();
                     rows.for_each(|(offset, at)| all[at as usize] = first + u64::from(offset));
                 }

@@ -10,6 +10,6 @@ mod entry;
 mod hash;
 mod index;
 
-pub use entry::{Entry, EntryFilter};
+pub use entry::{EntryFilter, EntryRule};
 pub use hash::KeyMap;
-pub use index::{Names, NamesCursor, RowIndex};
+pub use index::{NamesCursor, RowIndex, RowNames};

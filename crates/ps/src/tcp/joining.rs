@@ -39,7 +39,7 @@ fn greet(clients: &[Arc<Client>], term: Term) -> Result<Vec<Option<TermState>>> 
     clients.iter().for_each(|client| client.turn_to(term));
     // All at once: each may have much to load.
     clients.iter().for_each(|client| client.reach());
-    let greet = |client: &Arc<Client>| match client.meet() {
+    let greet = |client: &Arc<Client>| match client.ensure_connected() {
         Ok(()) => Ok(None),
         Err(Error::OtherTerm { term_state, .. }) => Ok(Some(term_state)),
         Err(error) => Err(error),

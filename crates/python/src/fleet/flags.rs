@@ -1,6 +1,6 @@
 //! Settings of the process, by name.
 
-use fleet::flags::{self, Value};
+use fleet::flags::{self, FlagValue};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
@@ -17,10 +17,10 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 fn get_flag(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
     let value = flags::current().and_then(|flags| flags.get(name)).map_err(from_fleet)?;
     Ok(match value {
-        Value::Bool(value) => PyBool::new(py, value).to_owned().into_any().unbind(),
-        Value::Count(value) => value.into_pyobject(py)?.into_any().unbind(),
-        Value::Float(value) => value.into_pyobject(py)?.into_any().unbind(),
-        Value::Text(value) => value.into_pyobject(py)?.into_any().unbind(),
+        FlagValue::Bool(value) => PyBool::new(py, value).to_owned().into_any().unbind(),
+        FlagValue::Count(value) => value.into_pyobject(py)?.into_any().unbind(),
+        FlagValue::Float(value) => value.into_pyobject(py)?.into_any().unbind(),
+        FlagValue::Text(value) => value.into_pyobject(py)?.into_any().unbind(),
     })
 }
 

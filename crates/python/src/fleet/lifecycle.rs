@@ -56,7 +56,7 @@ impl PyFleet {
 }
 
 impl PyFleet {
-    /// The other trainers, for a dataset to trade samples with.
+    /// The other trainers, for a dataset to exchange samples with.
     pub(crate) fn peers(&self, py: Python<'_>) -> PyResult<Option<Peers>> {
         self.lock(py).peers().map_err(from_fleet)
     }
@@ -139,8 +139,9 @@ impl PyFleet {
     /// A server's main and startup program.
     fn server_programs(&self, py: Python<'_>) -> Option<(PyProgram, PyProgram)> {
         let fleet = self.lock(py);
-        let (main, startup) = fleet.server_programs()?;
-        Some((PyProgram::new_from(main.clone()), PyProgram::new_from(startup.clone())))
+        let programs = fleet.server_programs()?;
+        let (main, startup) = (programs.main.clone(), programs.startup.clone());
+        Some((PyProgram::new_from(main), PyProgram::new_from(startup)))
     }
 
     /// The main program as it was before it was split.

@@ -16,7 +16,7 @@ use super::operator::PyOperator;
 use super::variable::PyVariable;
 use crate::convert::{Whole, any_dtype_from_py};
 use crate::error::from_program;
-use crate::held::Held;
+use crate::locked::LockedProgram;
 
 /// A program: blocks of operators as data.
 ///
@@ -35,8 +35,8 @@ impl PyProgram {
         Self { program: Mutex::new(Arc::new(program)), readers: Mutex::default() }
     }
 
-    pub(crate) fn lock(&self) -> Held<'_> {
-        Held(self.program.lock().even_if_poisoned())
+    pub(crate) fn lock(&self) -> LockedProgram<'_> {
+        LockedProgram(self.program.lock().even_if_poisoned())
     }
 
     /// The program as it is now, to run without holding it.

@@ -202,9 +202,9 @@ impl PyWhile {
 }
 
 /// A script of Python: its functions call layers between those that we add.
-struct Script<'py>(Python<'py>);
+struct PyScript<'py>(Python<'py>);
 
-impl layers::Script for Script<'_> {
+impl layers::Script for PyScript<'_> {
     type Error = PyErr;
 
     fn build<T>(
@@ -270,7 +270,7 @@ fn branch<'py>(
         return Err(PyTypeError::new_err(text));
     }
     let mut returned = None;
-    let outs = layers::branch(&mut Script(function.py()), &condition, |_| {
+    let outs = layers::branch(&mut PyScript(function.py()), &condition, |_| {
         let result = function.call0()?;
         let vars = if result.is_none() { Vec::new() } else { results(&result)? };
         returned = Some(result).filter(|result| !result.is_none());
@@ -353,7 +353,7 @@ fn while_loop<'py>(
     let arguments = loop_vars.try_iter()?.collect::<PyResult<Vec<_>>>()?;
     let condition = cond.call1(PyTuple::new(py, arguments.clone())?)?;
     let condition = truth("the result of cond", "while_loop", &condition)?;
-    layers::while_loop(&mut Script(py), &condition, |_| {
+    layers::while_loop(&mut PyScript(py), &condition, |_| {
         let after = body.call1(PyTuple::new(py, arguments)?)?;
         let after = match after.is_instance_of::<PyList>() || after.is_instance_of::<PyTuple>() {
             true => after,

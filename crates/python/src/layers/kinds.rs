@@ -28,7 +28,7 @@ pub(super) type Count = arguments::Amount<i32>;
 pub(super) type Factor = arguments::Amount<f32>;
 
 /// An argument as the core takes it.
-pub(super) trait Kind {
+pub(super) trait ArgumentKind {
     /// Its type there.
     type Core<'a>
     where
@@ -48,7 +48,7 @@ impl<T> Left<T> {
     }
 }
 
-impl<T: Kind> Left<T> {
+impl<T: ArgumentKind> Left<T> {
     /// What is given, else a default.
     pub(super) fn or<'a>(&'a self, usual: T::Core<'a>) -> T::Core<'a> {
         self.0.as_ref().map_or(usual, T::core)
@@ -69,7 +69,7 @@ where
 /// Kinds that the core takes as they are.
 macro_rules! plain {
     ($($kind:ty),*) => {$(
-        impl Kind for $kind {
+        impl ArgumentKind for $kind {
             type Core<'a> = $kind;
 
             fn core(&self) -> $kind {
@@ -84,7 +84,7 @@ plain! { bool, f32, i32, i64 }
 /// Kinds that hold what the core borrows.
 macro_rules! lent {
     ($($kind:ty => $core:ty;)*) => {$(
-        impl Kind for $kind {
+        impl ArgumentKind for $kind {
             type Core<'a> = &'a $core;
 
             fn core(&self) -> &$core {
@@ -107,7 +107,7 @@ lent! {
 /// Kinds that hold what the core keeps.
 macro_rules! given {
     ($($kind:ty => $core:ty;)*) => {$(
-        impl Kind for $kind {
+        impl ArgumentKind for $kind {
             type Core<'a> = $core;
 
             fn core(&self) -> $core {
@@ -129,7 +129,7 @@ given! {
     Value => layers::Amount<f64>;
 }
 
-impl Kind for String {
+impl ArgumentKind for String {
     type Core<'a> = &'a str;
 
     fn core(&self) -> &str {
@@ -137,7 +137,7 @@ impl Kind for String {
     }
 }
 
-impl<T: Kind> Kind for Option<T> {
+impl<T: ArgumentKind> ArgumentKind for Option<T> {
     type Core<'a>
         = Option<T::Core<'a>>
     where

@@ -14,7 +14,7 @@ use testing::cluster::free_endpoints;
 use testing::turns::{self, Servers, Workers};
 use train::remote::CommunicatorConfig;
 use train::serve::Serving;
-use train::transpile::{self, Config, Job, RoundRobin, Threads};
+use train::transpile::{self, Config, Job, RoundRobin};
 use train::{Executor, Feed, Scope};
 
 use crate::ceiling::Ceiling;
@@ -65,10 +65,7 @@ fn net(mode: &str, trainer: usize, endpoints: &str) -> (Net, transpile::Transpil
 fn serve(mode: &str, number: usize, endpoints: &str) {
     let (_, split) = net(mode, 0, endpoints);
     let endpoint = endpoints.split(',').nth(number).expect("an end point");
-    let main = split.server_main(endpoint, Threads::default()).expect("a server's program");
-    let startup = split.server_startup(endpoint, None).expect("its startup program");
-    let (scope, mut exe) = (Scope::new(), Executor::new());
-    exe.run(&startup, &scope, &mut Feed::new(), &[]).expect("the server starts");
+    let (main, scope) = testing::stores::started_server(&split, endpoint);
     let serving = Serving { log: Arc::new(|_| {}), ..Serving::default() };
     train::serve::serve(&main, &scope, &serving, || false).expect("the server serves");
 }

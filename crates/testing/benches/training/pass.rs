@@ -4,7 +4,7 @@
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use ::data::{Criteo, Dataset, Kind};
+use ::data::{Criteo, Dataset, DatasetKind};
 use program::Net;
 use tensor::Tensor;
 use train::from_dataset::{Observer, Pass, PassOptions};
@@ -31,9 +31,9 @@ pub(crate) fn all(samples: &Samples) {
     let raw = write_raw(samples, folder.path());
     for batch in [100, 1000] {
         let mut trainer = Trainer::new();
-        let mut parsed = dataset(Kind::InMemory, &raw, batch);
+        let mut parsed = dataset(DatasetKind::InMemory, &raw, batch);
         parsed.load().expect("the samples load");
-        let mut streamed = dataset(Kind::Queue, &raw, batch);
+        let mut streamed = dataset(DatasetKind::Queue, &raw, batch);
         let mut ceilings: Vec<Ceiling> =
             (0..N_THREADS).map(|_| Ceiling::new(N_ROWS, batch, LR)).collect();
         let (mut local, mut native) = (Vec::new(), Vec::new());
@@ -78,7 +78,7 @@ impl Trainer {
     }
 }
 
-fn dataset(kind: Kind, files: &[String], batch: usize) -> Dataset {
+fn dataset(kind: DatasetKind, files: &[String], batch: usize) -> Dataset {
     let mut dataset = Dataset::new(kind);
     let settings = dataset.settings_mut();
     settings.slots = Criteo::slots();

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ps::server::{Apply, Config, End, Server};
+use ps::server::{Apply, End, Server, ServerConfig};
 use ps::tcp::{Listener, Stop};
 use testing::crowd::{Sum, vars};
 
@@ -14,7 +14,7 @@ fn main() {
     let n_trainers = n_trainers.parse().expect("a number of trainers");
     let is_sync = mode == "sync";
     let apply = if is_sync { Apply::ByRound { ahead: 0 } } else { Apply::AtOnce };
-    let config = Config { n_trainers, apply, ..Config::default() };
+    let config = ServerConfig { n_trainers, apply, ..ServerConfig::default() };
     let here = "127.0.0.1:0".parse().expect("an end point");
     let listener = Listener::bind(&here).expect("a free port");
     println!("{}", listener.endpoint());

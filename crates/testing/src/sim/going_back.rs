@@ -10,7 +10,7 @@ use ps::recovery::{Next, Term, common, next};
 
 use super::seen::{Seen, number};
 use super::survival::Bug;
-use super::trainer::{Outcome, Trainer};
+use super::trainer::{Line, Outcome, Trainer};
 use super::{Plan, Rng};
 use ps::server::Apply;
 
@@ -263,14 +263,15 @@ impl Trainer {
         let is_over = self.at == self.script.len();
         self.learn_complete();
         self.pass_wishes_on(now);
-        let due = self.lines[0].link.notice().due;
+        let next_cut = self.lines[0].link.notice().next_cut;
         let round = self.lines.iter().map(|line| line.link.round()).min().unwrap_or(0);
         let back = back(&mut self.back);
         // A trainer that has left takes no part any more.
-        let due = due.filter(|due| due.cut > back.handled && !back.has_left);
-        let due = due.filter(|due| due.after == 0 || due.after == round || is_over);
-        if let (Phase::Training, Some(due)) = (back.phase, due) {
-            back.phase = Phase::Settling(due.cut);
+        let next_cut = next_cut.filter(|next_cut| next_cut.cut > back.handled && !back.has_left);
+        let next_cut =
+            next_cut.filter(|next_cut| next_cut.after == 0 || next_cut.after == round || is_over);
+        if let (Phase::Training, Some(next_cut)) = (back.phase, next_cut) {
+            back.phase = Phase::Settling(next_cut.cut);
         }
         match back.phase {
             Phase::Settling(cut) if is_settled => {
@@ -291,7 +292,8 @@ impl Trainer {
 
     /// Tells the lead that another server wants a cut.
     fn pass_wishes_on(&mut self, now: Millis) {
-        let wishes: Vec<u64> = self.lines.iter().map(|line| line.link.notice().wishes).collect();
+        let requests = |line: &Line| line.link.notice().cut_requests;
+        let wishes: Vec<u64> = self.lines.iter().map(requests).collect();
         let back = back(&mut self.back);
         let told = |server: usize| back.told.get(server).copied().unwrap_or(0);
         let is_new = wishes.iter().enumerate().any(|(server, &wishes)| wishes > told(server));
@@ -317,8 +319,8 @@ impl Trainer {
         let answer = self.lines[0].link.answer(id);
         match answer {
             None => return false,
-            Some(Ok(Reply::Go(_))) => self.take_part(now, cut),
-            Some(Ok(Reply::Cancel(_))) => {}
+            Some(Ok(Reply::StartCut(_))) => self.take_part(now, cut),
+            Some(Ok(Reply::CancelCut(_))) => {}
             Some(other) => self.end(now, Outcome::Stranded(format!("{other:?}"))),
         }
         let back = back(&mut self.back);

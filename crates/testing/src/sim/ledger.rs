@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use ps::message::{Grad, LookUp, Pull, Save, VarInfo};
-use ps::server::{CutRecord, OnDisk, Size, Store, TableGrads, Unit, Written};
+use ps::server::{CutRecord, OnDisk, Size, Store, TableGrads, Unit, WrittenCut};
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{Rows, Tensor, Value};
 
@@ -252,12 +252,12 @@ impl Store for Book {
         Ok(())
     }
 
-    fn write_cut(&self, record: &CutRecord) -> Result<Written, Refusal> {
+    fn write_cut(&self, record: &CutRecord) -> Result<WrittenCut, Refusal> {
         let marked = self.marked.lock().expect("nobody failed").take();
         let (cut, ledger) = marked.expect("it was marked");
         assert_eq!(cut, record.cut);
         self.disk().begin_cut(record.clone(), ledger);
-        Ok(Written { bytes: 1 })
+        Ok(WrittenCut { bytes: 1 })
     }
 
     fn roll_back(&self, cut: u64, term: u64) -> Result<Vec<u8>, Refusal> {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{Reply, Request};
-use ps::server::{Action, Apply, Config, Done, End, Server, Work};
+use ps::server::{Action, Apply, End, Server, ServerConfig, Work, WorkDone};
 use ps::{ConnId, Millis, Refusal};
 
 use self::orders::{Asked, Resizing};
@@ -167,7 +167,7 @@ enum Event {
     Resize,
     Follow(u32),
     Work(Task),
-    Done(Task<Done>),
+    Done(Task<WorkDone>),
 }
 
 /// Work of a process of a server.
@@ -248,18 +248,18 @@ impl Plan {
         Plan { size, faults: Faults::default(), kill: None, survival, ..self.clone() }
     }
 
-    fn config(&self, server: usize) -> Config {
-        let config = Config {
+    fn config(&self, server: usize) -> ServerConfig {
+        let config = ServerConfig {
             job: "sim".to_string(),
             n_trainers: self.size.trainers,
             apply: self.apply,
             lease_ms: LEASE_MS,
             grace_ms: GRACE_MS,
-            ..Config::default()
+            ..ServerConfig::default()
         };
         match &self.survival {
             None => config,
-            Some(survival) => Config {
+            Some(survival) => ServerConfig {
                 recovers: true,
                 is_lead: server == 0,
                 cut_every_ms: survival.cut_every_ms,
@@ -472,7 +472,7 @@ impl World {
         self.tell(server, |server, now| server.handle(now, conn, id, request));
     }
 
-    fn done(&mut self, server: usize, of_cuts: bool, done: Done) {
+    fn done(&mut self, server: usize, of_cuts: bool, done: WorkDone) {
         if of_cuts {
             self.servers[server].book.disk().commit();
         }

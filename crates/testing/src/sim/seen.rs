@@ -7,21 +7,21 @@ pub struct Seen {
     pub params: Vec<Vec<u32>>,
     /// What others changed, by server.
     pub news: Vec<(usize, i64)>,
-    /// What was brought to each meeting.
-    pub met: Vec<Vec<Vec<u8>>>,
-    /// What it was given, by trade and server.
-    pub traded: Vec<Vec<Vec<u8>>>,
+    /// What was brought to each all-gather.
+    pub gathered: Vec<Vec<Vec<u8>>>,
+    /// What it was given, by exchange and server.
+    pub exchanged: Vec<Vec<Vec<u8>>>,
 }
 
 impl Seen {
     /// Everything of several steps.
     pub fn all(steps: &[Seen]) -> Seen {
         let mut all = Seen::default();
-        for Seen { params, news, met, traded } in steps.iter().cloned() {
+        for Seen { params, news, gathered, exchanged } in steps.iter().cloned() {
             all.params.extend(params);
             all.news.extend(news);
-            all.met.extend(met);
-            all.traded.extend(traded);
+            all.gathered.extend(gathered);
+            all.exchanged.extend(exchanged);
         }
         all
     }
@@ -39,7 +39,7 @@ impl Seen {
             number(server);
             number(tag as usize);
         }
-        for lists in [&self.met, &self.traded] {
+        for lists in [&self.gathered, &self.exchanged] {
             number(lists.len());
             for list in lists {
                 number(list.len());
@@ -57,7 +57,7 @@ impl Seen {
         let news = list(bytes, |bytes| (number(bytes), number(bytes) as i64));
         let mut lists =
             || list(bytes, |bytes| list(bytes, |bytes| list(bytes, |bytes| number(bytes) as u8)));
-        Seen { params, news, met: lists(), traded: lists() }
+        Seen { params, news, gathered: lists(), exchanged: lists() }
     }
 }
 

@@ -274,17 +274,17 @@ fn add_orders(rng: &mut Rng, plan: &mut Plan) {
 /// Rounds, with a fetch after each; trainers may have different numbers of them.
 fn rounds(rng: &mut Rng, size: Size) -> Vec<Vec<Step>> {
     let (n_rounds, n_grads) = (3 + rng.below(40), 1 + rng.below(3));
-    let (is_even, meets) = (rng.per_mille(700), rng.per_mille(500));
+    let (is_even, gathers) = (rng.per_mille(700), rng.per_mille(500));
     let mut script = || {
         let n_rounds = if is_even { n_rounds } else { 1 + rng.below(n_rounds) };
         let mut script = vec![Step::Fetch];
-        if meets && is_even {
-            script.push(Step::Meet(0));
+        if gathers && is_even {
+            script.push(Step::AllGather(0));
         }
         for round in 1..=n_rounds {
             script.extend([Step::Part(round, n_grads), Step::Fetch]);
-            if meets && is_even && round == n_rounds / 2 {
-                script.push(Step::Meet(1));
+            if gathers && is_even && round == n_rounds / 2 {
+                script.push(Step::AllGather(1));
             }
         }
         script.push(Step::Complete);
@@ -296,9 +296,9 @@ fn rounds(rng: &mut Rng, size: Size) -> Vec<Vec<Step>> {
 /// Steps that count when they come.
 fn pushes(rng: &mut Rng, size: Size) -> Vec<Vec<Step>> {
     let (n_steps, n_grads) = (3 + rng.below(40), 1 + rng.below(3));
-    let (n_trades, asks_news) = (rng.below(3), rng.per_mille(500));
+    let (n_exchanges, asks_news) = (rng.below(3), rng.per_mille(500));
     let mut script = || {
-        let mut script: Vec<Step> = (1..=n_trades).map(Step::Trade).collect();
+        let mut script: Vec<Step> = (1..=n_exchanges).map(Step::AllToAll).collect();
         for step in 1..=1 + rng.below(n_steps) {
             script.extend([Step::Push(step, n_grads), Step::Fetch]);
             if asks_news {

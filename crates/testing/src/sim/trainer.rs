@@ -1,8 +1,8 @@
 //! A trainer of the simulation: a script, and a shipping link to each server.
 
-use ps::link::{Broken, Config, Link};
+use ps::link::{Broken, Link, LinkConfig};
 use ps::message::{
-    Barrier, Complete, Grad, Hello, Leave, LookUp, Meet, Pull, Push, Reply, Trade, VarInfo,
+    AllGather, AllToAll, Barrier, Complete, Grad, Hello, Leave, LookUp, Pull, Push, Reply, VarInfo,
 };
 use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::Value;
@@ -23,10 +23,10 @@ pub enum Step {
     Fetch,
     /// Asks what others changed.
     News,
-    /// Meets all others.
-    Meet(u64),
-    /// Trades with all others, through all servers.
-    Trade(u64),
+    /// Waits for all others and exchanges bytes.
+    AllGather(u64),
+    /// Exchanges with all others, through all servers.
+    AllToAll(u64),
     /// Ends its job.
     Complete,
     /// Ends its process in order.
@@ -90,7 +90,7 @@ pub struct Trainer {
 }
 
 /// Faster than the shipping one: a simulated network loses more than a real one.
-const LINK: Config = Config { resend_ms: 300, ping_ms: 200, window: 16 };
+const LINK: LinkConfig = LinkConfig { resend_ms: 300, ping_ms: 200, window: 16 };
 
 /// A number for a gradient: whose, of which step, which of it.
 pub fn tag(trainer: u32, step: u64, k: u64) -> i64 {
@@ -196,8 +196,8 @@ impl Trainer {
                 }
                 return;
             };
-            // Who meets others has done what it said it would.
-            let must_settle = matches!(step, Step::Meet(_));
+            // Who waits for all others has done what it said it would.
+            let must_settle = matches!(step, Step::AllGather(_));
             let stays = |link: &Link| link.is_full() || must_settle && !link.is_settled();
             if now < self.thinks_until || self.lines.iter().any(|line| stays(&line.link)) {
                 return;
@@ -244,8 +244,8 @@ impl Trainer {
                     other => panic!("{other:?} was never asked for"),
                 }),
                 Some(Reply::Rows(rows)) => params.push((rows.get_f64(0) as f32).to_bits()),
-                Some(Reply::Met(met)) => seen.met.push(met.0),
-                Some(Reply::Traded(traded)) => seen.traded.push(traded.0.to_vec()),
+                Some(Reply::AllGatherResult(gathered)) => seen.gathered.push(gathered.0),
+                Some(Reply::AllToAllResult(exchanged)) => seen.exchanged.push(exchanged.0.to_vec()),
                 other => panic!("{other:?} answers nothing that was asked"),
             }
         }
@@ -330,16 +330,17 @@ impl Trainer {
                     let pull = Pull { changed: true, ..Pull::new(after, vec![number("news")]) };
                     self.waiting.push((server, link.ask(now, pull), None));
                 }
-                Step::Meet(turn) if server == 0 => {
-                    let meet = Meet { place: "sim".to_string(), turn, bytes: vec![id as u8] };
-                    self.waiting.push((server, link.ask(now, meet), None));
+                Step::AllGather(turn) if server == 0 => {
+                    let all_gather =
+                        AllGather { purpose: "sim".to_string(), turn, bytes: vec![id as u8] };
+                    self.waiting.push((server, link.ask(now, all_gather), None));
                 }
-                Step::Meet(_) => {}
-                Step::Trade(turn) => {
+                Step::AllGather(_) => {}
+                Step::AllToAll(turn) => {
                     let part = |to| vec![id as u8, to as u8, turn as u8, server as u8];
                     let parts = (0..self.n_trainers).map(part).collect();
-                    let trade = Trade { place: "sim".to_string(), turn, parts };
-                    self.waiting.push((server, link.ask(now, trade), None));
+                    let all_to_all = AllToAll { purpose: "sim".to_string(), turn, parts };
+                    self.waiting.push((server, link.ask(now, all_to_all), None));
                 }
                 Step::Complete => {
                     link.change(now, Complete);

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::path::Path;
 
-use data::{Dataset, FeedDesc, Kind, MultiSlot, Native, Positions, Records, Slot};
+use data::{Dataset, DatasetKind, FeedDesc, MultiSlot, Native, Positions, Records, Slot};
 use program::{Program, stream};
 use tensor::{Rows, Tensor, Value};
 
@@ -118,7 +118,7 @@ pub(super) fn kept() -> Target {
 
 /// Where readers stand, as trainers keep it in the state of a cut.
 pub(super) fn positions() -> Target {
-    let mut dataset = Dataset::new(Kind::Queue);
+    let mut dataset = Dataset::new(DatasetKind::Queue);
     let settings = dataset.settings_mut();
     (settings.slots, settings.files) = (vec![Slot::ids("c")], vec!["/nowhere".to_string(); 3]);
     let begun = |dataset: &mut Dataset, n| dataset.start_at(n, None).expect("slots and files").1;

@@ -6,20 +6,21 @@ use std::sync::Arc;
 use program::Program;
 use program::distributed::Mode;
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
-use ps::link::{Config as LinkConfig, Link};
+use ps::link::{Link, LinkConfig};
 use ps::message::{
-    Ack, AskStats, Barrier, Complete, Done, Grad, Hello, LookUp, Meet, Met, Notice, Ping, Pong,
-    Pull, Push, Reply, Request, Stats, Trade, Values, VarInfo, Welcome,
+    Ack, AllGather, AllGatherResult, AllToAll, AskStats, Barrier, Complete, Done, Grad, Hello,
+    LookUp, Notice, Ping, Pong, Pull, Push, Reply, Request, Stats, Values, VarInfo, Welcome,
 };
-use ps::server::{Action, Apply, Config, Server, Store};
+use ps::server::{Action, Apply, Server, ServerConfig, Store};
 use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
+use train::Scope;
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config as SplitConfig, Job, RoundRobin, Threads, transpile};
-use train::{Executor, Feed, Scope};
+use train::transpile::{Config as SplitConfig, Job, RoundRobin, transpile};
 
 use super::Target;
 use crate::linear::{Linear, grad};
+use crate::stores::started_server;
 
 const SERVER: &str = "127.0.0.1:7001";
 const WORDS: &[&[u8]] = &[b"PWL1", b"w@GRAD", b"table@GRAD", b"table", b"@LR_DECAY_COUNTER@", b"w"];
@@ -28,7 +29,7 @@ const WORDS: &[&[u8]] = &[b"PWL1", b"w@GRAD", b"table@GRAD", b"table", b"@LR_DEC
 struct Start {
     main: Program,
     vars: Vec<(String, Value)>,
-    config: Config,
+    config: ServerConfig,
 }
 
 impl Start {
@@ -39,18 +40,16 @@ impl Start {
         let (main, startup) = (&mut net.main, &mut net.startup);
         let split = transpile(main, startup, &config, &job, &mut RoundRobin::default());
         let split = split.expect("a net of ours");
-        let startup = split.server_startup(SERVER, None).expect("a startup program");
-        let scope = Scope::new();
-        Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).expect("a start");
+        let (main, scope) = started_server(&split, SERVER);
         let var = |name: String| scope.get(&name).map(|value| (name, value));
         let apply = match mode.waits_for_all() {
             true => Apply::ByRound { ahead: 0 },
             false => Apply::AtOnce,
         };
         Self {
-            main: split.server_main(SERVER, Threads::default()).expect("a program"),
+            main,
             vars: scope.names().into_iter().filter_map(var).collect(),
-            config: Config { apply, check_finite: true, ..Config::default() },
+            config: ServerConfig { apply, check_finite: true, ..ServerConfig::default() },
         }
     }
 
@@ -102,8 +101,8 @@ pub(super) fn requests() -> Target {
     let look_up = |keys| LookUp::new(0, number("table"), keys);
     let vars = vec![number("w"), number("table")];
     let pull = |changed| Pull { changed, ..Pull::new(0, vars.clone()) };
-    let meet = Meet { place: "here".to_string(), turn: 1, bytes: vec![1, 2] };
-    let trade = Trade { place: "here".to_string(), turn: 1, parts: vec![vec![7; 9]] };
+    let all_gather = AllGather { purpose: "here".to_string(), turn: 1, bytes: vec![1, 2] };
+    let all_to_all = AllToAll { purpose: "here".to_string(), turn: 1, parts: vec![vec![7; 9]] };
     let round: Vec<Request> = vec![
         Push::new(vec![w(), table()]).into(),
         Barrier::new(1).into(),
@@ -115,8 +114,8 @@ pub(super) fn requests() -> Target {
         Push::new(vec![steps(), table()]).into(),
         look_up(vec![1, 2, 1]).into(),
         pull(true).into(),
-        meet.into(),
-        trade.into(),
+        all_gather.into(),
+        all_to_all.into(),
         Ping.into(),
         AskStats.into(),
         Complete.into(),
@@ -181,10 +180,10 @@ pub(super) fn replies() -> Target {
     let second: Vec<Reply> = vec![
         Welcome { accepted: 2, round: 1 }.into(),
         Reply::Rows(Tensor::full([2, 4], 0.5f32)),
-        Met(vec![vec![1], Vec::new()]).into(),
+        AllGatherResult(vec![vec![1], Vec::new()]).into(),
         Done.into(),
         Stats::default().into(),
-        Refusal::Stuck { meeting: vec![0], round_of: vec![1], round: 7 }.into(),
+        Refusal::Stuck { gathering: vec![0], round_of: vec![1], round: 7 }.into(),
     ];
     Target {
         name: "replies",

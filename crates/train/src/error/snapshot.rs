@@ -3,6 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+/// What writing or reading a snapshot gives.
+pub(crate) type SnapshotResult<T> = Result<T, BadSnapshot>;
+
 /// Why a snapshot cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The fields are what the message names.

@@ -9,7 +9,9 @@ use tensor::{EvenIfPoisoned, Value};
 use super::fetched::Fetched;
 use super::{Executor, Feed, Options};
 use crate::error::{Error, Result};
-use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer, digest, digest_tensor};
+use crate::recover::{
+    ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses, digest, digest_tensor,
+};
 use crate::remote::{Cluster, ScriptEvent};
 use crate::scope::Scope;
 
@@ -137,7 +139,7 @@ pub(crate) fn print<'a>(
     program: &Program,
     fetch: &[&str],
     feeds: impl Iterator<Item = &'a Feed>,
-) -> Print {
+) -> EventPrint {
     // Those that talk to servers, or cut and join for them, depend on how many servers there are.
     let is_own = |op: &&OpDesc| op.role() & (role::RPC | role::DIST) == 0;
     let ops = program.blocks().iter().flat_map(|block| &block.ops);
@@ -151,7 +153,7 @@ pub(crate) fn print<'a>(
         }
         names = digest(names, b"fed");
     }
-    Print { kind: Kind::Run, names, values }
+    EventPrint { kind: EventKind::Run, names, values }
 }
 
 /// Whether an op makes a parameter whole that came from servers in pieces.
@@ -180,7 +182,7 @@ fn listed(names: &[&str]) -> String {
 }
 
 /// What a run was asked for.
-pub(super) struct Asked<'a, F> {
+pub(super) struct RunRequest<'a, F> {
     pub(super) program: &'a Program,
     pub(super) scope: &'a Scope,
     pub(super) feed: &'a mut Feed,
@@ -191,7 +193,7 @@ pub(super) struct Asked<'a, F> {
 /// A run that may be an event.
 pub(super) struct RunEvent<'a, F> {
     pub(super) executor: &'a mut Executor,
-    pub(super) asked: Asked<'a, F>,
+    pub(super) asked: RunRequest<'a, F>,
 }
 
 impl<F: Fetched> ScriptEvent for RunEvent<'_, F> {
@@ -199,7 +201,7 @@ impl<F: Fetched> ScriptEvent for RunEvent<'_, F> {
         talks(self.asked.program, self.executor.cluster())
     }
 
-    fn print(&self) -> Print {
+    fn print(&self) -> EventPrint {
         print(self.asked.program, self.asked.fetch, std::iter::once(&*self.asked.feed))
     }
 
@@ -218,9 +220,9 @@ impl<F: Fetched> ScriptEvent for RunEvent<'_, F> {
     }
 
     fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
-        let Asked { program, scope, feed, fetch, fetched } = &mut self.asked;
+        let RunRequest { program, scope, feed, fetch, fetched } = &mut self.asked;
         self.executor.run_plain(program, scope, feed, fetch, fetched)?;
-        let mut answer = Writer::default();
+        let mut answer = ByteWriter::default();
         if self.executor.cluster.recovers() {
             answer.count(fetched.len());
             fetched.iter().for_each(|fetched| fetched.write(&mut answer));
@@ -229,8 +231,8 @@ impl<F: Fetched> ScriptEvent for RunEvent<'_, F> {
     }
 
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
-        let values = Reader::new(answer).values()?;
-        let Asked { fetch, fetched, .. } = &mut self.asked;
+        let values = ByteReader::new(answer).values()?;
+        let RunRequest { fetch, fetched, .. } = &mut self.asked;
         fetched.resize_with(values.len(), F::default);
         for (at, (mut value, fetched)) in values.into_iter().zip(fetched.iter_mut()).enumerate() {
             if !fetched.take(&mut value, true) {

@@ -3,7 +3,7 @@
 
 use tensor::{Tensor, Value};
 
-use crate::recover::Writer;
+use crate::recover::ByteWriter;
 
 /// Something that the value of a variable can be handed over to.
 pub(super) trait Fetched: Default {
@@ -11,7 +11,7 @@ pub(super) trait Fetched: Default {
     fn take(&mut self, value: &mut Value, moves: bool) -> bool;
 
     /// Writes what was taken, for a journal.
-    fn write(&self, journal: &mut Writer);
+    fn write(&self, journal: &mut ByteWriter);
 }
 
 impl Fetched for Tensor {
@@ -25,7 +25,7 @@ impl Fetched for Tensor {
         true
     }
 
-    fn write(&self, journal: &mut Writer) {
+    fn write(&self, journal: &mut ByteWriter) {
         journal.dense(self);
     }
 }
@@ -44,7 +44,7 @@ impl Fetched for Value {
         tensor.take(value, moves)
     }
 
-    fn write(&self, journal: &mut Writer) {
+    fn write(&self, journal: &mut ByteWriter) {
         journal.value(self);
     }
 }

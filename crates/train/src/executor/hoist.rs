@@ -1,11 +1,11 @@
 //! Optimizer ops move up to where their gradient was just computed: it is still in the cache, and
 //! its memory is free for the next one. The numbers are the same.
 
-use super::plan::Plan;
+use super::plan::BlockPlan;
 
 /// Moves each update behind the last op that writes what it reads, or that reads or writes what it
 /// writes, or that runs another block and so may do either.
-pub(super) fn hoist(plan: &mut Plan) {
+pub(super) fn hoist(plan: &mut BlockPlan) {
     let uses = plan.uses();
     let mut behind: Vec<Vec<usize>> = vec![Vec::new(); plan.ops.len()];
     let mut moved = vec![false; plan.ops.len()];

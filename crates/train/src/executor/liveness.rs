@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use program::{Program, VarKind};
 
-use super::plan::Plan;
+use super::plan::BlockPlan;
 
 /// For each variable that may share, the number of the place it shares.
 pub(super) struct Sharing {
@@ -21,7 +21,11 @@ struct Free {
 
 /// Walks the list once: a variable takes a place when it is first written and gives it back after
 /// its last use. Among free places the one nearest in size is taken.
-pub(super) fn share(plan: &Plan, program: &Program, may_share: impl Fn(&str) -> bool) -> Sharing {
+pub(super) fn share(
+    plan: &BlockPlan,
+    program: &Program,
+    may_share: impl Fn(&str) -> bool,
+) -> Sharing {
     let mut last_use: HashMap<&str, usize> = HashMap::new();
     for (at, planned) in plan.ops.iter().enumerate() {
         for var in planned.desc.reads().chain(planned.desc.writes()) {

@@ -5,11 +5,11 @@
 //! variable name up and allocates no tensor.
 
 mod blame;
+mod borrow;
 pub(crate) mod event;
 mod fetched;
 mod fuse;
 mod hoist;
-mod lending;
 mod liveness;
 mod plan;
 mod prepared;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 pub use data::Feed;
-use data::Layout;
+use data::FeedNames;
 use program::Program;
 use program::distributed::route::Servers;
 use tensor::{Tensor, Value};
@@ -32,7 +32,7 @@ pub use prepared::Prepared;
 pub use profile::{OpTime, Profile};
 pub use single::run_op;
 
-use self::event::{Again, Asked, RunEvent};
+use self::event::{Again, RunEvent, RunRequest};
 use self::fetched::Fetched;
 use crate::error::Result;
 use crate::remote::{Cluster, Prefetch, Session};
@@ -114,7 +114,7 @@ struct Key {
     program: u64,
     version: u64,
     options: Options,
-    feed: Layout,
+    feed: FeedNames,
     fetch: Vec<String>,
     /// The job whose servers it speaks to, if it has none of its own.
     joined: Option<u64>,
@@ -242,7 +242,7 @@ impl Executor {
         fetch: &[&str],
         fetched: &mut Vec<Tensor>,
     ) -> Result<()> {
-        self.run_for(Asked { program, scope, feed, fetch, fetched })
+        self.run_for(RunRequest { program, scope, feed, fetch, fetched })
     }
 
     /// Like [`Executor::run_into`], for variables that may hold lists of tensors.
@@ -255,13 +255,13 @@ impl Executor {
         fetch: &[&str],
         fetched: &mut Vec<Value>,
     ) -> Result<()> {
-        self.run_for(Asked { program, scope, feed, fetch, fetched })
+        self.run_for(RunRequest { program, scope, feed, fetch, fetched })
     }
 
     /// Runs as an event, if the job recovers.
-    fn run_for<F: Fetched>(&mut self, asked: Asked<'_, F>) -> Result<()> {
+    fn run_for<F: Fetched>(&mut self, asked: RunRequest<'_, F>) -> Result<()> {
         if self.is_inner || self.cluster.is_plain() {
-            let Asked { program, scope, feed, fetch, fetched } = asked;
+            let RunRequest { program, scope, feed, fetch, fetched } = asked;
             return self.run_plain(program, scope, feed, fetch, fetched);
         }
         let cluster = self.cluster.clone();
@@ -289,7 +289,7 @@ impl Executor {
             poll: self.poll.as_mut(),
             scope,
             remote: Session::new(&self.cluster, program.distributed.clone(), &mut self.prefetch),
-            lending: None,
+            borrows: None,
         };
         if !self.is_part {
             watch.remote.start(scope);

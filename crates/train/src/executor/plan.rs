@@ -20,7 +20,7 @@ pub(super) struct Planned {
 }
 
 /// The ops of one block, and the variables that something outside of the list looks at.
-pub(super) struct Plan {
+pub(super) struct BlockPlan {
     pub(super) ops: Vec<Planned>,
     /// Persistable, fed, fetched, or seen by another block: they must hold what the user expects.
     pub(super) pinned: HashSet<String>,
@@ -29,7 +29,7 @@ pub(super) struct Plan {
 /// Handled by the executor itself: feeding and fetching go by name.
 pub(crate) const NATIVE: [&str; 2] = ["feed", "fetch"];
 
-impl Plan {
+impl BlockPlan {
     /// The ops as the user wrote them.
     pub(super) fn new(
         block: &Block,
@@ -66,7 +66,7 @@ impl Plan {
         uses
     }
 
-    /// Puts one op in the stead of several, for each replacement; no op may be in two of them.
+    /// Replaces several ops by one, for each replacement; no op may be in two of them.
     pub(super) fn replace(&mut self, replacements: Vec<Replacement>) {
         let mut gone = HashSet::new();
         let mut fused = HashMap::new();
@@ -85,7 +85,7 @@ impl Plan {
     }
 }
 
-/// One op in the stead of several.
+/// One op that replaces several.
 pub(super) struct Replacement {
     /// Positions of the ops it stands for.
     pub(super) gone: Vec<usize>,

@@ -10,9 +10,9 @@ use program::{Error as ProgramError, Program, VarDesc};
 use tensor::{DidYouMean, Tensor, Value};
 
 use super::Feed;
+use super::borrow::Borrows;
 use super::fetched::Fetched;
-use super::lending::Lending;
-use super::plan::{self, Plan};
+use super::plan::{self, BlockPlan};
 use super::step::{self, Step, Watch};
 use super::{Options, fuse, hoist, liveness};
 use crate::error::{Error, Result};
@@ -26,13 +26,13 @@ pub struct Prepared {
     spare: Spare,
     /// Where each fed tensor goes, and what it must look like.
     feeds: Vec<(usize, VarDesc)>,
-    fetches: Vec<Fetch>,
+    fetches: Vec<PreparedFetch>,
     /// Variables of the scope: place here, name.
     persistables: Vec<(usize, String)>,
     /// Where the persistables are in the scope that was used last.
     bound: Option<Bound>,
     /// Which of them are borrowed, by whom and when, if threads train together.
-    lending: Option<Arc<Lending>>,
+    borrows: Option<Arc<Borrows>>,
     /// Cleared before each run: something might read them before they are written.
     stale: Vec<usize>,
     /// Data variables by place, for the error when one was not fed.
@@ -40,7 +40,7 @@ pub struct Prepared {
 }
 
 #[derive(Debug)]
-struct Fetch {
+struct PreparedFetch {
     slot: usize,
     name: String,
     /// Belongs to the scope or the caller: fetched by copy.
@@ -72,7 +72,7 @@ impl Prepared {
         let pinned = pinned(program, feed, fetch);
         let mut plans = Vec::with_capacity(program.blocks().len());
         for block in program.blocks() {
-            plans.push(Plan::new(block, pinned.clone(), servers)?);
+            plans.push(BlockPlan::new(block, pinned.clone(), servers)?);
         }
         if options.fuse && !options.check_nan_inf && !options.profile {
             fuse::fuse(&mut plans[0], program);
@@ -106,7 +106,7 @@ impl Prepared {
         let is_persistable = |name: &str| {
             program.find_var(0, name).is_some_and(|var| var.persistable) && !fed.contains(name)
         };
-        let fetches = fetch.iter().map(|&name| Fetch {
+        let fetches = fetch.iter().map(|&name| PreparedFetch {
             slot: slots.slot(0, name).unwrap_or_default(),
             name: name.to_string(),
             lent: is_persistable(name) || fed.contains(name),
@@ -117,13 +117,14 @@ impl Prepared {
         let feeds =
             feeds.into_iter().map(|var| (slots.slot(0, &var.name).unwrap_or_default(), var));
         let feeds = feeds.collect();
-        let (persistables, others) = slots.persistables(&is_persistable);
+        let SlotsByHome { persistable: persistables, other: others } =
+            slots.by_home(&is_persistable);
         let stale = others.into_iter().filter(|(_, name)| unwritten.contains(name));
         let stale = stale.map(|(slot, _)| slot).collect();
         let mut vars = Vec::new();
         vars.resize_with(slots.n_slots, Value::default);
-        let (spare, bound, lending) = (Spare::default(), None, None);
-        Self { blocks, vars, spare, feeds, fetches, persistables, bound, lending, stale, data }
+        let (spare, bound, borrows) = (Spare::default(), None, None);
+        Self { blocks, vars, spare, feeds, fetches, persistables, bound, borrows, stale, data }
     }
 
     /// How many ops run after fusion, in block 0.
@@ -180,8 +181,8 @@ impl Prepared {
     ) -> Result<()> {
         let scope = watch.scope;
         self.check_fed(feed)?;
-        let lending = self.lending(lent);
-        let own = self.persistables.iter().filter(|(slot, _)| !lending.is_lent(*slot));
+        let borrows = self.borrows(lent);
+        let own = self.persistables.iter().filter(|(slot, _)| !borrows.is_lent(*slot));
         let exchange = |vars: &mut [Value]| {
             for (slot, name) in own.clone() {
                 scope.write_own(name, |value| std::mem::swap(value, &mut vars[*slot]));
@@ -192,13 +193,13 @@ impl Prepared {
             self.vars[slot] = Value::Empty;
         }
         swap_feeds(&self.feeds, feed, &mut self.vars);
-        watch.lending = Some(lending.clone());
+        watch.borrows = Some(borrows.clone());
         let result = step::run_block(&self.blocks, 0, &mut self.vars, &mut self.spare, watch);
         let result = result.and_then(|()| {
             let slots: Vec<usize> = self.fetches.iter().map(|fetch| fetch.slot).collect();
-            let borrowed = lending.borrow_slots(&slots, &mut self.vars);
+            let borrowed = borrows.borrow_slots(&slots, &mut self.vars);
             let result = fetch(&self.fetches, &mut self.vars, fetched);
-            lending.hand_back_slots(&borrowed, &mut self.vars);
+            borrows.hand_back_slots(&borrowed, &mut self.vars);
             result
         });
         swap_feeds(&self.feeds, feed, &mut self.vars);
@@ -207,14 +208,14 @@ impl Prepared {
     }
 
     /// What ops borrow of `lent`, found out once.
-    fn lending(&mut self, lent: &Arc<Lent>) -> Arc<Lending> {
-        match &self.lending {
-            Some(lending) if lending.is_of(lent) => lending.clone(),
+    fn borrows(&mut self, lent: &Arc<Lent>) -> Arc<Borrows> {
+        match &self.borrows {
+            Some(borrows) if borrows.is_of(lent) => borrows.clone(),
             _ => {
                 let places = self.persistables.iter().map(|(slot, name)| (*slot, name.as_str()));
-                let lending = Arc::new(Lending::new(lent, &self.blocks, places));
-                self.lending = Some(lending.clone());
-                lending
+                let borrows = Arc::new(Borrows::new(lent, &self.blocks, places));
+                self.borrows = Some(borrows.clone());
+                borrows
             }
         }
     }
@@ -264,7 +265,11 @@ fn swap_feeds(feeds: &[(usize, VarDesc)], feed: &mut Feed, vars: &mut [Value]) {
 }
 
 /// Hands results over.
-fn fetch<F: Fetched>(fetches: &[Fetch], vars: &mut [Value], fetched: &mut Vec<F>) -> Result<()> {
+fn fetch<F: Fetched>(
+    fetches: &[PreparedFetch],
+    vars: &mut [Value],
+    fetched: &mut Vec<F>,
+) -> Result<()> {
     fetched.resize_with(fetches.len(), F::default);
     for (k, (fetch, result)) in fetches.iter().zip(&mut *fetched).enumerate() {
         // The second fetch of one variable finds it moved, unless both copy.
@@ -310,7 +315,12 @@ fn check_feeds(program: &Program, feed: &Feed) -> Result<Vec<VarDesc>> {
     feed.names().map(declared).collect()
 }
 
-fn check_fetches(program: &Program, plans: &[Plan], feed: &Feed, fetch: &[&str]) -> Result<()> {
+fn check_fetches(
+    program: &Program,
+    plans: &[BlockPlan],
+    feed: &Feed,
+    fetch: &[&str],
+) -> Result<()> {
     let ops = plans.iter().flat_map(|plan| &plan.ops);
     let written: HashSet<&str> = ops.flat_map(|planned| planned.desc.writes()).collect();
     for &name in fetch {
@@ -336,7 +346,7 @@ fn pinned(program: &Program, feed: &Feed, fetch: &[&str]) -> HashSet<String> {
 
 /// Variables whose memory goes to servers and is exchanged for other memory that servers can read:
 /// it is of use for a variable of the same size only.
-fn given_away(plan: &Plan) -> HashSet<String> {
+fn given_away(plan: &BlockPlan) -> HashSet<String> {
     let is_given = |planned: &&plan::Planned| match &planned.route {
         Some(Route::Send(route::Send::Grads(grads))) => grads.for_good,
         _ => false,
@@ -347,7 +357,7 @@ fn given_away(plan: &Plan) -> HashSet<String> {
 
 /// Variables that some op may read before any op of the same run has written them. What only a
 /// sub-block writes counts: that block may not have run.
-fn read_before_written(plans: &[Plan], feeds: &[VarDesc]) -> HashSet<String> {
+fn read_before_written(plans: &[BlockPlan], feeds: &[VarDesc]) -> HashSet<String> {
     let mut written: HashSet<&str> = feeds.iter().map(|var| var.name.as_str()).collect();
     let mut early = HashSet::new();
     for (block, plan) in plans.iter().enumerate() {
@@ -391,7 +401,7 @@ impl<'a> Slots<'a> {
         }))
     }
 
-    fn wire(&mut self, block: usize, plan: Plan) -> Result<Vec<Step>> {
+    fn wire(&mut self, block: usize, plan: BlockPlan) -> Result<Vec<Step>> {
         let mut steps = Vec::with_capacity(plan.ops.len());
         for planned in plan.ops {
             let mut failed = None;
@@ -419,17 +429,21 @@ impl<'a> Slots<'a> {
         Ok(steps)
     }
 
-    /// Places of variables that live in the scope, and of the others, sorted by place.
-    #[allow(clippy::type_complexity)] // Two lists of the same simple pairs.
-    fn persistables(
-        &self,
-        is_persistable: &dyn Fn(&str) -> bool,
-    ) -> (Vec<(usize, String)>, Vec<(usize, String)>) {
+    /// All variables, sorted by place.
+    fn by_home(&self, is_persistable: &dyn Fn(&str) -> bool) -> SlotsByHome {
         let mut all: Vec<_> =
             self.slots.iter().map(|((_, name), &slot)| (slot, name.clone())).collect();
         all.sort_unstable();
-        all.into_iter().partition(|(_, name)| is_persistable(name))
+        let (persistable, other) = all.into_iter().partition(|(_, name)| is_persistable(name));
+        SlotsByHome { persistable, other }
     }
+}
+
+/// Places of variables with their names.
+struct SlotsByHome {
+    /// Those that live in the scope.
+    persistable: Vec<(usize, String)>,
+    other: Vec<(usize, String)>,
 }
 
 fn in_planned(block: usize, planned: &plan::Planned, error: Error) -> Error {

@@ -10,7 +10,7 @@ use program::remote::Remote;
 use program::{Error as ProgramError, OpDesc};
 use tensor::{DType, Tensor, Value};
 
-use super::lending::Lending;
+use super::borrow::Borrows;
 use super::{Interrupt, Options, Poll, Profile};
 use crate::error::{Error, Result};
 use crate::io;
@@ -43,7 +43,7 @@ pub(super) struct Watch<'a> {
     /// The servers that remote ops talk to.
     pub(super) remote: Session<'a>,
     /// What ops borrow from other threads.
-    pub(super) lending: Option<Arc<Lending>>,
+    pub(super) borrows: Option<Arc<Borrows>>,
 }
 
 impl Watch<'_> {
@@ -102,17 +102,17 @@ pub(super) fn run_block(
     spare: &mut Spare,
     watch: &mut Watch<'_>,
 ) -> Result<()> {
-    let lending = watch.lending.clone();
+    let borrows = watch.borrows.clone();
     for (at, step) in blocks.get(block).into_iter().flatten().enumerate() {
         if watch.stops() {
             let op = step.desc.kind.clone();
             return Err(Error::Interrupted { block, index: step.index, op });
         }
         let start = watch.options.profile.then(Instant::now);
-        let loans = lending.as_ref().map(|own| own.lend(block, at, vars));
+        let borrowed = borrows.as_ref().map(|own| own.lend(block, at, vars));
         let mut world = World { blocks, watch };
         let mut run = Run::new(&step.desc, &step.wiring, vars, spare, &mut world);
-        let ran = match &loans {
+        let ran = match &borrowed {
             // What was borrowed goes back even then: others wait for it.
             Some(_) => catch_unwind(AssertUnwindSafe(|| step.op.run(&mut run))),
             None => Ok(step.op.run(&mut run)),
@@ -127,8 +127,8 @@ pub(super) fn run_block(
         if let Some(start) = start {
             watch.profile.add(block, step.index, &step.desc.kind, start.elapsed());
         }
-        if let (Some(lending), Some(loans)) = (&lending, loans) {
-            lending.take_back(loans, vars);
+        if let (Some(borrows), Some(borrowed)) = (&borrows, borrowed) {
+            borrows.take_back(borrowed, vars);
         }
         if let Some(panic) = panic {
             resume_unwind(panic);

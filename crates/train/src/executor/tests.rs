@@ -138,7 +138,7 @@ fn an_interrupted_run_says_where_and_leaves_the_scope_whole() {
     let mut prefetch = Prefetch::default();
     let remote = Session::new(&cluster, None, &mut prefetch);
     let mut watch =
-        step::Watch { options, profile, interrupt, poll: None, scope, remote, lending: None };
+        step::Watch { options, profile, interrupt, poll: None, scope, remote, borrows: None };
     let result = exe.cache[at].1.run(&mut feed, &mut Vec::<Value>::new(), &mut watch);
     assert!(matches!(result, Err(Error::Interrupted { block: 0, index: 0, .. })), "{result:?}");
     assert!(scope.get("fc_0.w_0").unwrap().tensor().is_some());
@@ -265,7 +265,7 @@ fn an_op_that_fails_leaves_parameters_and_feeds_in_place() {
 /// Counts down from `left`, a batch of one row each.
 struct Countdown(usize);
 
-impl crate::Reader for Countdown {
+impl crate::BatchSource for Countdown {
     fn next(&mut self) -> crate::Result<Option<Vec<Tensor>>> {
         let Some(left) = self.0.checked_sub(1) else { return Ok(None) };
         self.0 = left;

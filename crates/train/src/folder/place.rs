@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::disk::{self, create_dir_all, remove_dir_all, remove_file, rename, sync, write_failed};
 use super::manifest::{FolderSave, Manifest, SavedFile};
 use super::parts::part_files;
-use super::read::read_manifest;
+use super::read::{ReadManifest, read_manifest};
 use super::stage::FILES;
 use super::{MANIFEST, PRIVATE, private_of};
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 const NEXT: &str = "manifest.next";
 /// How the name of a folder with committed files begins.
 const PREFIX: &str = "commit-";
-/// Moved last: a folder that has a program has its variables too, for those who know no manifest.
+/// Moved last: a folder that has a program has its variables too, for programs that know no manifest.
 const PROGRAM: &str = "__model__";
 
 /// Where the files of a manifest are until they are under their usual names.
@@ -62,7 +62,7 @@ pub(super) fn finish(dir: &Path) -> Result<Option<Manifest>> {
         Err(Error::BadManifest { .. } | Error::ManifestHash { .. }) => None,
         found => found?,
     };
-    let Some((manifest, hash, _)) = found else {
+    let Some(ReadManifest { manifest, hash, .. }) = found else {
         remove_commits(&private, None);
         return Ok(None);
     };

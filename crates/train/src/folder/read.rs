@@ -11,20 +11,28 @@ use super::place::committed;
 use super::{BLOCK_BYTES, MANIFEST, lock, private_of};
 use crate::error::{Error, FileState, Result};
 
-/// How often a folder may change while it is read, before those who save must wait.
+/// How often a folder may change while it is read, before processes that save must wait.
 const ATTEMPTS: usize = 8;
 /// Larger lists are not read into memory.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
-/// The manifest of a folder with its hash and its bytes; `None` if it has none.
-pub(super) fn read_manifest(dir: &Path) -> Result<Option<(Manifest, u64, Vec<u8>)>> {
+/// A manifest as it was read.
+#[derive(Debug)]
+pub(super) struct ReadManifest {
+    pub(super) manifest: Manifest,
+    pub(super) hash: u64,
+    bytes: Vec<u8>,
+}
+
+/// The manifest of a folder; `None` if it has none.
+pub(super) fn read_manifest(dir: &Path) -> Result<Option<ReadManifest>> {
     let path = private_of(dir).join(MANIFEST);
     let bytes = match read_small(&path) {
         Err(error) if is_absent(&error) => return Ok(None),
         bytes => bytes.map_err(|source| Error::ReadFile { path: path.clone(), source })?,
     };
     match Manifest::from_bytes(&bytes) {
-        Ok((manifest, hash)) => Ok(Some((manifest, hash, bytes))),
+        Ok((manifest, hash)) => Ok(Some(ReadManifest { manifest, hash, bytes })),
         Err(Flaw::Version(found)) => Err(Error::ManifestVersion { path, found, known: VERSION }),
         Err(Flaw::Line(line, problem)) => Err(Error::BadManifest { path, line, problem }),
         Err(Flaw::Hash { expected, found }) => Err(Error::ManifestHash { path, expected, found }),
@@ -46,8 +54,7 @@ fn is_absent(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub struct Folder {
     dir: PathBuf,
-    /// The list with its hash and its bytes.
-    manifest: Option<(Manifest, u64, Vec<u8>)>,
+    manifest: Option<ReadManifest>,
     /// Where each file is in the list.
     places: HashMap<String, (usize, usize)>,
     /// Whether something was asked for that is on no list.
@@ -59,7 +66,7 @@ impl Folder {
     pub fn open(dir: &Path) -> Result<Self> {
         let manifest = read_manifest(dir)?;
         let mut places = HashMap::new();
-        for (at, save) in manifest.iter().flat_map(|(list, ..)| list.saves.iter().enumerate()) {
+        for (at, save) in manifest.iter().flat_map(|read| read.manifest.saves.iter().enumerate()) {
             let names = save.files.iter().enumerate();
             places.extend(names.map(|(i, file)| (file.name.clone(), (at, i))));
         }
@@ -91,7 +98,7 @@ impl Folder {
 
     /// The list of what was saved into it, if we saved it.
     pub fn manifest(&self) -> Option<&Manifest> {
-        self.manifest.as_ref().map(|(manifest, ..)| manifest)
+        self.manifest.as_ref().map(|read| &read.manifest)
     }
 
     /// What is known of a file that we saved.
@@ -132,7 +139,7 @@ impl Folder {
         }
         let saved = self.saved(name).cloned();
         let opened = match (&saved, &self.manifest) {
-            (Some(_), Some((_, hash, _))) => match open(&committed(&self.dir, *hash).join(name)) {
+            (Some(_), Some(read)) => match open(&committed(&self.dir, read.hash).join(name)) {
                 Err(error) if is_absent(&error) => open(&path),
                 opened => opened,
             },
@@ -166,7 +173,7 @@ impl Folder {
     /// Whether another save was committed since the folder was opened.
     fn has_changed(&self) -> bool {
         let now = read_small(&private_of(&self.dir).join(MANIFEST)).ok();
-        now.as_deref() != self.manifest.as_ref().map(|(_, _, bytes)| &bytes[..])
+        now.as_deref() != self.manifest.as_ref().map(|read| &read.bytes[..])
     }
 }
 

@@ -4,11 +4,11 @@ use data::{Dataset, Skipped};
 
 use super::{PassValue, Report};
 use crate::error::{Error, Result};
-use crate::recover::{Reader, Writer};
+use crate::recover::{ByteReader, ByteWriter};
 
 /// The report of a pass and what it has changed of its dataset.
 pub(super) fn to_bytes(report: &Report, dataset: &Dataset) -> Vec<u8> {
-    let mut to = Writer::default();
+    let mut to = ByteWriter::default();
     to.u64(report.n_batches);
     to.u64(report.n_samples);
     to.u64(report.seconds.to_bits());
@@ -29,7 +29,7 @@ pub(super) fn to_bytes(report: &Report, dataset: &Dataset) -> Vec<u8> {
 
 /// The report that an earlier process got. The dataset is what it was after that pass.
 pub(super) fn read(bytes: &[u8], dataset: &mut Dataset) -> Result<Report> {
-    let mut from = Reader::new(bytes);
+    let mut from = ByteReader::new(bytes);
     let mut report = Report { n_batches: from.u64()?, n_samples: from.u64()?, ..Report::default() };
     report.seconds = f64::from_bits(from.u64()?);
     for _ in 0..from.count()? {

@@ -16,7 +16,7 @@ use crate::remote::Cluster;
 const VERSION: u8 = 1;
 
 /// Makes cuts of the job.
-pub(super) trait Cuts: Sync {
+pub(super) trait CutMaker: Sync {
     /// Whether a cut is due now.
     fn is_due(&self) -> bool;
 
@@ -24,7 +24,7 @@ pub(super) trait Cuts: Sync {
     fn cut(&self, inside: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<()>;
 }
 
-impl Cuts for Cluster {
+impl CutMaker for Cluster {
     fn is_due(&self) -> bool {
         self.is_cut_due()
     }
@@ -72,7 +72,7 @@ impl Inside {
 /// The threads of a pass, as far as cuts are concerned.
 pub(super) struct Cutting<'a> {
     /// None: no cuts are made.
-    cuts: Option<&'a dyn Cuts>,
+    cuts: Option<&'a dyn CutMaker>,
     shared: &'a Shared,
     start: Instant,
     state: Mutex<CutState>,
@@ -98,7 +98,7 @@ struct CutState {
 impl<'a> Cutting<'a> {
     /// Threads that begin there.
     pub(super) fn new(
-        cuts: Option<&'a dyn Cuts>,
+        cuts: Option<&'a dyn CutMaker>,
         shared: &'a Shared,
         inside: Option<Inside>,
         n_threads: usize,
@@ -135,7 +135,7 @@ impl<'a> Cutting<'a> {
 
     /// Whether a cut is due, where all threads are known to wait.
     pub(super) fn is_due(&self) -> bool {
-        self.cuts.is_some_and(Cuts::is_due)
+        self.cuts.is_some_and(CutMaker::is_due)
     }
 
     /// Makes a cut; all threads wait meanwhile.

@@ -4,13 +4,13 @@ use data::{Dataset, PassFiles};
 use program::Program;
 use tensor::Tensor;
 
-use super::cutting::{Cuts, Inside};
+use super::cutting::{CutMaker, Inside};
 use super::resumable::{ResumablePass, Start};
 use super::{Observer, Pass, PassOptions, Report, answer};
 use crate::error::Result;
 use crate::executor::event::talks;
 use crate::executor::{Executor, Options};
-use crate::recover::{Kind, Left, Print, Repeat, Uses, digest};
+use crate::recover::{EventKind, EventPrint, Left, Repeat, Uses, digest};
 use crate::remote::{Cluster, ScriptEvent};
 use crate::scope::Scope;
 
@@ -51,13 +51,13 @@ impl PassCuts<'_> {
     }
 }
 
-impl Cuts for PassCuts<'_> {
+impl CutMaker for PassCuts<'_> {
     fn is_due(&self) -> bool {
         self.cluster.is_due()
     }
 
     fn cut(&self, inside: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<()> {
-        Cuts::cut(self.cluster, &mut || {
+        CutMaker::cut(self.cluster, &mut || {
             let bytes = inside()?;
             let positions = Inside::from_bytes(&bytes)?.positions;
             let read = self.files.as_ref().map(|files| files.read_until(&positions));
@@ -86,7 +86,7 @@ impl PassEvent<'_> {
         }
         match cluster.left_of_pass(self.number) {
             Left::Nothing => return true,
-            Left::Rest(_) if self.dataset.kind() == data::Kind::InMemory => {}
+            Left::Rest(_) if self.dataset.kind() == data::DatasetKind::InMemory => {}
             Left::Rest(read) => self.dataset.leave_out(&read),
             Left::All | Left::Unknown(_) => {}
         }
@@ -99,9 +99,9 @@ impl ScriptEvent for PassEvent<'_> {
         talks(self.pass.program, self.executor.cluster())
     }
 
-    fn print(&self) -> Print {
+    fn print(&self) -> EventPrint {
         let names = digest(u64::from(self.pass.options.infers), self.label().as_bytes());
-        Print { kind: Kind::Pass, names, values: self.dataset.digest() }
+        EventPrint { kind: EventKind::Pass, names, values: self.dataset.digest() }
     }
 
     fn label(&self) -> String {
@@ -128,7 +128,7 @@ impl ScriptEvent for PassEvent<'_> {
         let ran = match is_over {
             true => Report::default(),
             false => {
-                let cuts = cuts.as_ref().map(|cuts| cuts as &dyn Cuts);
+                let cuts = cuts.as_ref().map(|cuts| cuts as &dyn CutMaker);
                 let start = Start { dataset, cuts, inside: from };
                 state.run(executor, *pass, start, *observer)?
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::values::PassValue;
-use super::worker::Done;
+use super::worker::ThreadDone;
 use crate::remote::Staleness;
 
 /// How far a pass has come.
@@ -50,7 +50,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn add(&mut self, done: Done) {
+    pub(super) fn add(&mut self, done: ThreadDone) {
         self.n_batches += done.n_batches;
         self.n_samples += done.n_samples;
         self.waited.push(done.waited.as_secs_f64());

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use data::{Dataset, Kind, Positions};
+use data::{Dataset, DatasetKind, Positions};
 use program::{Program, role};
 
 use super::batches::Batches;
-use super::cutting::{Cuts, Inside};
+use super::cutting::{CutMaker, Inside};
 use super::run::PassRun;
 use super::shared::Shared;
 use super::values::SavedCounters;
@@ -30,7 +30,7 @@ pub(super) struct ResumablePass {
 pub(super) struct Start<'a> {
     pub(super) dataset: &'a mut Dataset,
     /// Makes cuts of the job, if the job recovers.
-    pub(super) cuts: Option<&'a dyn Cuts>,
+    pub(super) cuts: Option<&'a dyn CutMaker>,
     /// The state of the pass at a cut. Without it, the pass starts from its beginning.
     pub(super) inside: Option<&'a [u8]>,
 }
@@ -99,9 +99,9 @@ impl ResumablePass {
             dataset.start_at(0, from.as_ref().map(|from| &from.positions))?;
         let n = readers.len();
         let batches = |reader| match dataset.kind() {
-            Kind::Queue => Batches::kept(reader, n),
+            DatasetKind::Queue => Batches::kept(reader, n),
             // Samples in memory are there anyway.
-            Kind::InMemory => Batches::new(reader),
+            DatasetKind::InMemory => Batches::new(reader),
         };
         self.threads = readers.into_iter().map(batches).collect();
         Ok(Some(from.unwrap_or_else(|| {

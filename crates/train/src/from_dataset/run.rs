@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use data::Stopper;
 
 use super::batches::Batches;
-use super::cutting::{Cuts, Cutting, Inside};
+use super::cutting::{CutMaker, Cutting, Inside};
 use super::shared::Shared;
 use super::together::Together;
 use super::values::Gathered;
@@ -28,7 +28,7 @@ pub(super) struct PassRun<'a> {
     /// The job recovers from deaths, and this pass with it.
     pub(super) recovers: bool,
     /// Makes cuts of the job, if any are made meanwhile.
-    pub(super) cuts: Option<&'a dyn Cuts>,
+    pub(super) cuts: Option<&'a dyn CutMaker>,
     /// Where it begins, if that is known.
     pub(super) inside: Option<Inside>,
     pub(super) start: Instant,
@@ -52,7 +52,7 @@ impl PassRun<'_> {
             }
             _ => None,
         };
-        let stops = Stops::new(threads, &executors[..n_threads], self);
+        let stops = ThreadStops::new(threads, &executors[..n_threads], self);
         let (send, events) = mpsc::sync_channel(1);
         let mut was_stopped = false;
         let results = thread::scope(|spawn| {
@@ -118,7 +118,7 @@ impl PassRun<'_> {
     /// Whether the gradients of all threads are sent to the servers as one.
     fn steps_together(&self) -> bool {
         let job = self.pass.program.distributed.as_ref();
-        !self.pass.options.infers && job.is_some_and(|job| job.mode.threads_meet())
+        !self.pass.options.infers && job.is_some_and(|job| job.mode.threads_synchronize())
     }
 
     /// Tells the observer what happens until all threads are done. Returns whether it ended the pass early.
@@ -126,7 +126,7 @@ impl PassRun<'_> {
         &self,
         events: &Receiver<Event>,
         observer: &mut dyn Observer,
-        stops: &Stops<'_>,
+        stops: &ThreadStops<'_>,
     ) -> bool {
         let mut was_stopped = false;
         let mut last = (Instant::now(), Instant::now());
@@ -157,7 +157,7 @@ impl PassRun<'_> {
     /// The report of all threads; `first` is the thread that failed first.
     fn report(
         &self,
-        results: Vec<Result<worker::Done>>,
+        results: Vec<Result<worker::ThreadDone>>,
         was_stopped: bool,
         first: Option<usize>,
     ) -> Result<Report> {
@@ -208,7 +208,9 @@ fn is_echo(error: Option<&Error>) -> bool {
     matches!(error, Some(Error::PassStopped | Error::Interrupted { .. }))
 }
 
-fn join(handle: thread::ScopedJoinHandle<'_, Result<worker::Done>>) -> Result<worker::Done> {
+fn join(
+    handle: thread::ScopedJoinHandle<'_, Result<worker::ThreadDone>>,
+) -> Result<worker::ThreadDone> {
     handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
@@ -222,7 +224,7 @@ impl Drop for LentVars {
 }
 
 /// Ends all threads early.
-struct Stops<'a> {
+struct ThreadStops<'a> {
     /// None in a pass that recovers: it continues with the same readers.
     stopper: Option<Stopper>,
     recovers: bool,
@@ -233,7 +235,7 @@ struct Stops<'a> {
     first: OnceLock<usize>,
 }
 
-impl<'a> Stops<'a> {
+impl<'a> ThreadStops<'a> {
     fn new(threads: &[Batches], executors: &[Executor], run: &PassRun<'a>) -> Self {
         let stopper = threads.first().map(|batches| batches.reader().stopper());
         let interrupts = executors.iter().map(Executor::interrupt).collect();

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use data::{Dataset, Exchange, SampleCounts};
 
 use crate::error::{Error, Result};
-use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
+use crate::recover::{ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses};
 use crate::remote::{Cluster, Peers, ScriptEvent};
 
 /// Shuffles the samples of all trainers among all trainers.
@@ -40,8 +40,11 @@ impl Shuffle<'_> {
 }
 
 impl ScriptEvent for Shuffle<'_> {
-    fn print(&self) -> Print {
-        Print { values: self.dataset.digest(), ..Print::named(Kind::Trade, "global_shuffle") }
+    fn print(&self) -> EventPrint {
+        EventPrint {
+            values: self.dataset.digest(),
+            ..EventPrint::named(EventKind::AllToAll, "global_shuffle")
+        }
     }
 
     fn label(&self) -> String {
@@ -61,14 +64,14 @@ impl ScriptEvent for Shuffle<'_> {
         self.dataset.global_shuffle_kept(Some(self.peers), &path).map_err(unwrapped)?;
         self.peers.cluster().keeps_share(self.dataset.share());
         let SampleCounts { n_samples, n_unmerged } = self.dataset.held();
-        let mut answer = Writer::default();
+        let mut answer = ByteWriter::default();
         answer.u64(n_samples);
         answer.u64(n_unmerged);
         Ok(answer.0)
     }
 
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
-        let mut answer = Reader::new(answer);
+        let mut answer = ByteReader::new(answer);
         let held = SampleCounts { n_samples: answer.u64()?, n_unmerged: answer.u64()? };
         self.dataset.take_kept(&self.path()?, held)?;
         self.peers.cluster().keeps_share(self.dataset.share());

@@ -3,7 +3,7 @@ mod cuts;
 use std::cmp::Ordering;
 use std::io::Write;
 
-use data::{Dataset, Kind, Slot};
+use data::{Dataset, DatasetKind, Slot};
 use program::Net;
 use program::backward::Limits;
 use program::layers::{self, Data, Embedding, Fc, StepCounter};
@@ -47,7 +47,7 @@ impl Observer for Crowd {
 /// y = 2 a - b + 1 over `n` samples in each of `n_files` files.
 fn dataset(n_files: usize, n: usize, n_threads: usize) -> (Dataset, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let mut dataset = Dataset::new(Kind::Queue);
+    let mut dataset = Dataset::new(DatasetKind::Queue);
     for file in 0..n_files {
         let path = folder.path().join(format!("part-{file}"));
         let mut out = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
@@ -266,7 +266,7 @@ fn judged(n_files: usize, n_threads: usize) -> (Net, [String; 4], Scope, Dataset
     let scope = Scope::new();
     Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut dataset = Dataset::new(Kind::Queue);
+    let mut dataset = Dataset::new(DatasetKind::Queue);
     for file in 0..n_files {
         let path = folder.path().join(format!("part-{file}"));
         let lines = (0..30).map(|at| {

@@ -68,7 +68,7 @@ impl<'a> Together<'a> {
         // What runs once would have to see every thread's batch before the threads go on.
         if is_fed || stages.stages.len() > 1 {
             let mode = program.distributed.as_ref().map_or("sync", |job| job.mode.name());
-            return Err(Error::ThreadsCannotMeet { mode });
+            return Err(Error::ThreadsCannotSynchronize { mode });
         }
         once.lend(lent.clone());
         let spread = program.distributed.as_ref().and_then(|job| job.lookup_table.as_deref());
@@ -94,7 +94,7 @@ impl<'a> Together<'a> {
         for stage in &self.stages.stages {
             let ran = executor.run_into(&stage.local.program, scope, feed, &[], &mut Vec::new());
             ran.map_err(|error| stage.local.blame(error))?;
-            self.meet(index, scope, stage, executor)?;
+            self.synchronize(index, scope, stage, executor)?;
         }
         values.clear();
         for name in fetch {
@@ -104,7 +104,13 @@ impl<'a> Together<'a> {
     }
 
     /// Waits until all threads have come; the last one does what runs once.
-    fn meet(&self, index: usize, scope: &Scope, stage: &Stage, own: &Executor) -> Result<()> {
+    fn synchronize(
+        &self,
+        index: usize,
+        scope: &Scope,
+        stage: &Stage,
+        own: &Executor,
+    ) -> Result<()> {
         let mut state = self.lock();
         let round = state.n_rounds;
         state.waiting[index] = Some(scope.clone());

@@ -30,7 +30,7 @@ pub(super) enum Event {
 
 /// What a thread has done.
 #[derive(Debug, Default)]
-pub(super) struct Done {
+pub(super) struct ThreadDone {
     pub(super) n_batches: u64,
     pub(super) n_samples: u64,
     pub(super) waited: Duration,
@@ -38,7 +38,7 @@ pub(super) struct Done {
     pub(super) gathered: Option<Gathered>,
 }
 
-impl Done {
+impl ThreadDone {
     fn progress(&self, elapsed: Duration) -> Progress {
         let Self { n_batches, n_samples, waited, .. } = *self;
         Progress { n_batches, n_samples, elapsed, waited }
@@ -61,7 +61,7 @@ pub(super) struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    pub(super) fn work(mut self) -> Result<Done> {
+    pub(super) fn work(mut self) -> Result<ThreadDone> {
         let worked = self.all_batches();
         self.cutting.leave();
         if let Some(together) = self.together {
@@ -70,13 +70,13 @@ impl Worker<'_> {
         worked
     }
 
-    fn all_batches(&mut self) -> Result<Done> {
+    fn all_batches(&mut self) -> Result<ThreadDone> {
         let mut values = Vec::new();
         let fetch = self.shown();
         let program = self.program;
         let gathers = self.options.infers && !self.options.fetch.is_empty();
         let gathered = gathers.then(|| Gathered::new(program, &self.options.fetch));
-        let mut done = Done { gathered, ..Done::default() };
+        let mut done = ThreadDone { gathered, ..ThreadDone::default() };
         // A slot that the program does not have is read and left out.
         let is_known = |name: &str| program.find_var(0, name).is_some();
         let (mut known, mut n_cuts) = (None, 0);
@@ -144,13 +144,13 @@ impl Worker<'_> {
         names
     }
 
-    fn count(&self, done: &mut Done, n_samples: u64, waited_before: Duration) {
+    fn count(&self, done: &mut ThreadDone, n_samples: u64, waited_before: Duration) {
         let waited = self.batches.waited().saturating_sub(waited_before);
         self.shared.add(n_samples, waited.saturating_sub(done.waited));
         done.waited = waited;
     }
 
-    fn show(&mut self, done: &Done, values: &[Tensor], start: Instant) -> Result<()> {
+    fn show(&mut self, done: &ThreadDone, values: &[Tensor], start: Instant) -> Result<()> {
         let Some(events) = &self.events else { return Ok(()) };
         // A batch that is run again after a death was shown before.
         let is_new =

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use program::{Distributed, Program, VarDesc, VarKind};
 
 use super::distributed::{JobSave, JobScope, job_about, load_slices_below};
-use super::vars::{Layout, by_name, check_savable, is_persistable, put, read_vars, write_vars};
+use super::vars::{FileLayout, by_name, check_savable, is_persistable, put, read_vars, write_vars};
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Transaction};
 use crate::remote::Cluster;
@@ -103,7 +103,7 @@ impl Checkpoints {
         let model = format!("{MODEL}{SUCCESS}");
         match Folder::open(&self.folder(serial)) {
             Ok(folder) => folder.has(&model),
-            // It was completed, and its list was damaged since: whoever loads it says so.
+            // It was completed, and its list was damaged since: loading it will say so.
             Err(_) => self.folder(serial).join(model).is_file(),
         }
     }
@@ -118,8 +118,8 @@ impl Checkpoints {
         let serial = self.next(what.trainer_id);
         self.write(serial, what, About::new(KIND), |transaction| {
             let vars = by_name(what.program.list_vars().filter(|var| is_checkpoint_var(var)));
-            check_savable(what.scope, &vars, Layout::Each(MODEL))?;
-            write_vars(transaction.stage(), what.scope, &vars, Layout::Each(MODEL))?;
+            check_savable(what.scope, &vars, FileLayout::Each(MODEL))?;
+            write_vars(transaction.stage(), what.scope, &vars, FileLayout::Each(MODEL))?;
             transaction.commit(About::new(KIND))
         })?;
         self.rotate(what.trainer_id, what.n_kept);
@@ -151,7 +151,7 @@ impl Checkpoints {
             let about = job_about(KIND, cluster, job);
             let written = self.write(serial, what, about, |transaction| {
                 let of = JobScope { cluster, scope: what.scope, job };
-                let save = JobSave { of, layout: Layout::Each(MODEL), kind: KIND };
+                let save = JobSave { of, layout: FileLayout::Each(MODEL), kind: KIND };
                 save.persistables_of(what.program, is_checkpoint_var, transaction)
             });
             n_tries += 1;

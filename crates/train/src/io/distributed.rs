@@ -15,11 +15,12 @@ use super::file::file_of;
 use super::fit::{names_in, overlay, saved_tensor};
 use super::rows::{self, Form, Naming, PieceFile, Share, WAITING, read_pieces, read_what_fits};
 use super::vars::{
-    Layout, VARIABLES, by_name, check_savable, is_persistable, read_tensor, save_vars, write_vars,
+    FileLayout, VARIABLES, by_name, check_savable, is_persistable, read_tensor, save_vars,
+    write_vars,
 };
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Stage, Transaction};
-use crate::remote::{Cluster, Fetch, SavedPart, Saving};
+use crate::remote::{Cluster, SavedPart, Saving, WholeFetch};
 use crate::scope::Scope;
 
 /// The variables of a job, as a trainer sees them: those in its scope and those on servers.
@@ -43,7 +44,7 @@ impl JobScope<'_> {
         filename: Option<&str>,
     ) -> Result<()> {
         let transaction = Transaction::begin(dir)?;
-        JobSave { of: self, layout: Layout::new(filename), kind: VARIABLES }
+        JobSave { of: self, layout: FileLayout::new(filename), kind: VARIABLES }
             .persistables(program, transaction)
     }
 
@@ -57,13 +58,13 @@ impl JobScope<'_> {
         if !job.placement.iter().any(|placed| is_missing(&placed.origin)) {
             return save_vars(scope, dir, vars, filename);
         }
-        let save = JobSave { of: self, layout: Layout::new(filename), kind: VARIABLES };
+        let save = JobSave { of: self, layout: FileLayout::new(filename), kind: VARIABLES };
         save.vars(vars, is_missing, Transaction::begin(dir)?)
     }
 }
 
 /// Whole variables of servers, by name.
-fn fetched(cluster: &Cluster, fetch: &Fetch) -> Result<BTreeMap<String, Tensor>> {
+fn fetched(cluster: &Cluster, fetch: &WholeFetch) -> Result<BTreeMap<String, Tensor>> {
     let values = fetch.run(cluster, Vec::new())?;
     Ok(fetch.names().iter().cloned().zip(values).collect())
 }
@@ -87,7 +88,7 @@ pub(super) fn job_about(kind: &str, cluster: &Cluster, job: &Distributed) -> Abo
 pub(super) struct JobSave<'a> {
     pub(super) of: JobScope<'a>,
     /// Which files variables are in; tables have their own.
-    pub(super) layout: Layout<'a>,
+    pub(super) layout: FileLayout<'a>,
     /// What it is called.
     pub(super) kind: &'a str,
 }
@@ -117,7 +118,7 @@ impl JobSave<'_> {
         let wanted = |placed: &Placement| {
             (is_chief || placed.kind == PlacedKind::Param) && !self.by_rows(placed)
         };
-        let fetched = fetched(cluster, &Fetch::new(job, wanted))?;
+        let fetched = fetched(cluster, &WholeFetch::new(job, wanted))?;
         let remote: BTreeSet<&str> = job.placement.iter().map(|p| p.origin.as_str()).collect();
         let is_local = |var: &&VarDesc| is_wanted(var) && !remote.contains(var.name.as_str());
         let local = program.list_vars().filter(is_local);
@@ -139,7 +140,7 @@ impl JobSave<'_> {
         let job = &*cluster.followed_copy(job)?;
         cluster.settle()?;
         let wanted = |placed: &Placement| !self.by_rows(placed) && is_missing(&placed.origin);
-        let fetched = fetched(cluster, &Fetch::new(job, wanted))?;
+        let fetched = fetched(cluster, &WholeFetch::new(job, wanted))?;
         let tables = job.placement.iter().filter(|placed| is_missing(&placed.origin));
         let parts = self.tables(tables);
         let on_servers = |name: &str| {
@@ -264,14 +265,14 @@ pub(super) fn slices_that_fit(
 }
 
 /// A shape that was saved, and what variables become of it.
-type Found = (Option<Vec<i64>>, Vec<(String, Value)>);
+type SavedShape = (Option<Vec<i64>>, Vec<(String, Value)>);
 
 fn piece_that_fits(
     job: &Distributed,
     placed: &Placement,
     scope: &Scope,
     folder: &Folder,
-) -> Result<Found> {
+) -> Result<SavedShape> {
     let Some(whole) = saved_tensor(folder, file_of(&placed.origin)?)? else {
         return Ok((None, Vec::new()));
     };
@@ -297,7 +298,7 @@ fn piece_that_fits(
     Ok((Some(from), values))
 }
 
-fn rows_that_fit(job: &Distributed, placed: &Placement, folder: &Folder) -> Result<Found> {
+fn rows_that_fit(job: &Distributed, placed: &Placement, folder: &Folder) -> Result<SavedShape> {
     let table = OnDisk::of(job, placed)?;
     if let Some(rows) = read_what_fits(folder, table.own, table.form, &table.share)? {
         let listed = folder.manifest().map(|list| list.parts(&placed.origin)).unwrap_or_default();

@@ -92,25 +92,25 @@ pub fn fit_state(scope: &Scope, program: &Program, prefix: &Path) -> Result<Fitt
     let all = state.into_iter().map(|(name, tensor)| (name, Value::Tensor(tensor)));
     let (values, others): (BTreeMap<String, Value>, BTreeMap<String, Value>) =
         all.partition(|(name, _)| vars.contains_key(name.as_str()));
-    put(scope, &vars, Saved { values, others: others.into_keys().collect() })
+    put(scope, &vars, SavedValues { values, others: others.into_keys().collect() })
 }
 
 /// What a folder has.
-struct Saved {
+struct SavedValues {
     /// Of variables that are wanted.
     values: BTreeMap<String, Value>,
     /// The names of others.
     others: BTreeSet<String>,
 }
 
-fn separate(folder: &Folder, wanted: &BTreeMap<&str, &VarDesc>) -> Result<Saved> {
+fn separate(folder: &Folder, wanted: &BTreeMap<&str, &VarDesc>) -> Result<SavedValues> {
     let mut values = BTreeMap::new();
     for (&name, var) in wanted.iter().filter(|(name, _)| folder.has(name)) {
         values.insert(name.to_string(), read_one(folder, "", var)?);
     }
     let files = folder.manifest().into_iter().flat_map(|list| list.files());
     let names = files.flat_map(names_in).filter(|name| !wanted.contains_key(name.as_str()));
-    Ok(Saved { values, others: names.collect() })
+    Ok(SavedValues { values, others: names.collect() })
 }
 
 /// The variables of a file.
@@ -118,12 +118,12 @@ pub(super) fn names_in(file: &SavedFile) -> Vec<String> {
     file.vars.iter().map(|var| var.name.clone()).collect()
 }
 
-fn combined(folder: &Folder, name: &str, wanted: &BTreeMap<&str, &VarDesc>) -> Result<Saved> {
+fn combined(folder: &Folder, name: &str, wanted: &BTreeMap<&str, &VarDesc>) -> Result<SavedValues> {
     let names = folder.saved(name).map(names_in).unwrap_or_default();
     if names.is_empty() {
         let values = vars::read_combined(folder, name, wanted)?;
         let names = wanted.keys().map(|name| name.to_string());
-        return Ok(Saved { values: names.zip(values).collect(), others: BTreeSet::new() });
+        return Ok(SavedValues { values: names.zip(values).collect(), others: BTreeSet::new() });
     }
     let tensors = tensors::read_tensors(folder, name, names.len())?;
     let path = folder.dir().join(name);
@@ -131,12 +131,12 @@ fn combined(folder: &Folder, name: &str, wanted: &BTreeMap<&str, &VarDesc>) -> R
     let all = names.into_iter().zip(tensors.into_iter().map(Value::Tensor));
     let (values, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
         all.partition(|(name, _)| wanted.contains_key(name.as_str()));
-    Ok(Saved { values, others: others.into_keys().collect() })
+    Ok(SavedValues { values, others: others.into_keys().collect() })
 }
 
 /// Changes all variables that something was saved of, or none.
-fn put(scope: &Scope, wanted: &BTreeMap<&str, &VarDesc>, saved: Saved) -> Result<Fitted> {
-    let Saved { mut values, others } = saved;
+fn put(scope: &Scope, wanted: &BTreeMap<&str, &VarDesc>, saved: SavedValues) -> Result<Fitted> {
+    let SavedValues { mut values, others } = saved;
     let mut fitted = Fitted { left_out: others.into_iter().collect(), ..Fitted::default() };
     let mut changed = Vec::new();
     for (&name, var) in wanted {

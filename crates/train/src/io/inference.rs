@@ -8,7 +8,7 @@ use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
 
 use super::distributed::{JobSave, JobScope};
 use super::vars::{
-    Layout, by_name, check_savable, is_persistable, put, read_combined, read_vars, write_vars,
+    FileLayout, by_name, check_savable, is_persistable, put, read_combined, read_vars, write_vars,
 };
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Transaction};
@@ -74,7 +74,7 @@ pub fn save_inference_model(
 ) -> Result<Vec<String>> {
     save_inference(dir, program, options, |saved, params, transaction| {
         let vars = persistables(saved);
-        let layout = Layout::new(params);
+        let layout = FileLayout::new(params);
         check_savable(scope, &vars, layout)?;
         write_vars(transaction.stage(), scope, &vars, layout)?;
         transaction.commit(About::new(KIND))
@@ -95,7 +95,7 @@ impl JobScope<'_> {
             job.placement.retain(|placed| saved.find_var(0, &placed.origin).is_some());
             job.lookup_table = job.lookup_table.filter(|table| saved.find_var(0, table).is_some());
             let of = JobScope { job: &job, ..self };
-            let layout = Layout::new(params);
+            let layout = FileLayout::new(params);
             JobSave { of, layout, kind: KIND }.persistables(saved, transaction)
         })
     }

@@ -139,13 +139,13 @@ fn listed(folder: &Folder, var: &str, found: &[PartFile]) -> Result<Option<(Nami
 }
 
 /// A variable on disk.
-struct Saved {
+struct VarOnDisk {
     naming: Naming,
     n: usize,
     partition: FilePartition,
 }
 
-impl Saved {
+impl VarOnDisk {
     /// Finds out how a variable was saved; `None` if there is no file of it at all.
     fn find(folder: &Folder, own: PieceFile<'_>) -> Result<Option<Self>> {
         let note = shards::read_note(folder, own.var)?;
@@ -226,7 +226,7 @@ fn read(
     share: &Share,
     is_exact: bool,
 ) -> Result<Option<Rows>> {
-    let Some(saved) = Saved::find(folder, own)? else { return Ok(None) };
+    let Some(saved) = VarOnDisk::find(folder, own)? else { return Ok(None) };
     let mut rows = Rows { height: share.height(), ..Rows::default() };
     rows.value.resize_as(form.dtype, Shape::from([0, form.width]));
     let files = match saved.is_partitioned_like(share, own.n) {
@@ -235,24 +235,24 @@ fn read(
     };
     for number in files {
         let name = PieceFile { number, n: saved.n, naming: saved.naming, ..own }.name()?;
-        let wanted = Wanted { form, is_exact, share, saved: &saved, number };
+        let wanted = RowFilter { form, is_exact, share, saved: &saved, number };
         read_piece(folder, &name, &wanted, &mut rows)?;
     }
     Ok(Some(rows))
 }
 
 /// What is looked for in a file.
-struct Wanted<'a> {
+struct RowFilter<'a> {
     form: Form,
     /// Whether the rows must be of this form.
     is_exact: bool,
     share: &'a Share,
-    saved: &'a Saved,
+    saved: &'a VarOnDisk,
     /// Which file it is.
     number: usize,
 }
 
-fn read_piece(folder: &Folder, name: &str, wanted: &Wanted<'_>, rows: &mut Rows) -> Result<()> {
+fn read_piece(folder: &Folder, name: &str, wanted: &RowFilter<'_>, rows: &mut Rows) -> Result<()> {
     let file = folder.reader(name).map_err(|error| match error {
         Error::ReadFile { path, source } if source.kind() == io::ErrorKind::NotFound => {
             Error::MissingPart { path, n: wanted.saved.n, source }
@@ -275,10 +275,10 @@ fn read_piece(folder: &Folder, name: &str, wanted: &Wanted<'_>, rows: &mut Rows)
 fn read_into(
     input: &mut impl Read,
     n_bytes: u64,
-    wanted: &Wanted<'_>,
+    wanted: &RowFilter<'_>,
     rows: &mut Rows,
 ) -> io::Result<std::result::Result<(), &'static str>> {
-    let Wanted { form, is_exact, share, saved, number } = *wanted;
+    let RowFilter { form, is_exact, share, saved, number } = *wanted;
     if u32_of(input)? != 0 {
         return Ok(Err("no stream of keyed rows"));
     }

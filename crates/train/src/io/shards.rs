@@ -1,4 +1,4 @@
-//! The note that says how many parts servers saved a variable in, for those who know no list of files.
+//! The note that says how many parts servers saved a variable in, for programs that know no list of files.
 
 use program::distributed::Spread;
 

@@ -16,7 +16,7 @@ const HEAD_BYTES: u64 = 1 << 16;
 pub(super) fn read_tensors(folder: &Folder, name: &str, n: usize) -> Result<Option<Vec<Tensor>>> {
     let Ok(file) = folder.reader(name) else { return Ok(None) };
     let left = file.n_bytes();
-    let mut input = Input { file, ahead: Vec::new(), left };
+    let mut input = TensorFile { file, ahead: Vec::new(), left };
     let mut tensors = Vec::with_capacity(n.min(1024));
     for _ in 0..n {
         match input.tensor() {
@@ -32,7 +32,7 @@ pub(super) fn read_tensors(folder: &Folder, name: &str, n: usize) -> Result<Opti
 }
 
 /// A file, while tensors are read from it.
-struct Input {
+struct TensorFile {
     file: FileReader,
     /// What was read and not used.
     ahead: Vec<u8>,
@@ -40,11 +40,11 @@ struct Input {
     left: u64,
 }
 
-impl Input {
+impl TensorFile {
     fn tensor(&mut self) -> Option<Tensor> {
         let missing = HEAD_BYTES.min(self.left).saturating_sub(self.ahead.len() as u64);
         self.file.by_ref().take(missing).read_to_end(&mut self.ahead).ok()?;
-        let mut head = stream::Reader::new(&self.ahead);
+        let mut head = stream::StreamReader::new(&self.ahead);
         let found = head.tensor_head().ok()?;
         let (n_head, n_bytes) = (head.at(), found.n_bytes());
         // Nothing is allocated because a head says so.

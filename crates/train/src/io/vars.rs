@@ -28,29 +28,29 @@ pub fn save_vars<'a>(
     filename: Option<&str>,
 ) -> Result<()> {
     let vars = by_name(vars);
-    check_savable(scope, &vars, Layout::new(filename))?;
+    check_savable(scope, &vars, FileLayout::new(filename))?;
     let (dir, filename) = match filename {
         Some(filename) => place_of(dir, filename).map(|(dir, name)| (dir, Some(name)))?,
         None => (dir.to_path_buf(), None),
     };
     let transaction = Transaction::begin(&dir)?;
-    write_vars(transaction.stage(), scope, &vars, Layout::new(filename.as_deref()))?;
+    write_vars(transaction.stage(), scope, &vars, FileLayout::new(filename.as_deref()))?;
     transaction.commit(About::new(VARIABLES))
 }
 
 /// Which files variables are in.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Layout<'a> {
+pub(super) enum FileLayout<'a> {
     /// One each, with this before its name.
     Each(&'a str),
     /// All in one.
     One(&'a str),
 }
 
-impl<'a> Layout<'a> {
+impl<'a> FileLayout<'a> {
     /// One file if it is named, else one for each.
     pub(super) fn new(filename: Option<&'a str>) -> Self {
-        filename.map_or(Layout::Each(""), Layout::One)
+        filename.map_or(FileLayout::Each(""), FileLayout::One)
     }
 }
 
@@ -61,9 +61,9 @@ pub(super) const VARIABLES: &str = "variables";
 pub(super) fn check_savable(
     scope: &Scope,
     vars: &BTreeMap<&str, &VarDesc>,
-    layout: Layout<'_>,
+    layout: FileLayout<'_>,
 ) -> Result<()> {
-    let op = if matches!(layout, Layout::One(_)) { "save_combine" } else { "save" };
+    let op = if matches!(layout, FileLayout::One(_)) { "save_combine" } else { "save" };
     check_filled(scope, vars, op)?;
     vars.keys().try_for_each(|name| file_of(name).map(|_| ()))
 }
@@ -73,10 +73,10 @@ pub(super) fn write_vars(
     stage: &Stage,
     scope: &Scope,
     vars: &BTreeMap<&str, &VarDesc>,
-    layout: Layout<'_>,
+    layout: FileLayout<'_>,
 ) -> Result<()> {
     match layout {
-        Layout::Each(prefix) => {
+        FileLayout::Each(prefix) => {
             for name in vars.keys() {
                 let mut file = stage.create(&format!("{prefix}{}", file_of(name)?))?;
                 write_var(&mut file, scope, name, true)?;
@@ -84,7 +84,7 @@ pub(super) fn write_vars(
             }
             Ok(())
         }
-        Layout::One(filename) => {
+        FileLayout::One(filename) => {
             let mut file = stage.create(filename)?;
             vars.keys().try_for_each(|name| write_var(&mut file, scope, name, false))?;
             file.finish()

@@ -9,7 +9,7 @@ use super::{Parallel, Replicas};
 use crate::error::Result;
 use crate::executor::Feed;
 use crate::executor::event::{Fed, PastProgram, label, print, talks};
-use crate::recover::{Print, Reader, Repeat, Uses, Writer};
+use crate::recover::{ByteReader, ByteWriter, EventPrint, Repeat, Uses};
 use crate::remote::{Cluster, ScriptEvent};
 use crate::scope::Scope;
 
@@ -35,7 +35,7 @@ impl ScriptEvent for ParallelEvent<'_> {
         talks(self.program, self.parallel.once.cluster())
     }
 
-    fn print(&self) -> Print {
+    fn print(&self) -> EventPrint {
         print(self.program, self.fetch, self.feeds.iter())
     }
 
@@ -55,7 +55,7 @@ impl ScriptEvent for ParallelEvent<'_> {
     fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
         let Self { parallel, program, scope, feeds, fetch, .. } = self;
         self.fetched = parallel.run_plain(program, scope, feeds, fetch)?;
-        let mut answer = Writer::default();
+        let mut answer = ByteWriter::default();
         if self.parallel.once.cluster().recovers() {
             answer.count(self.fetched.len());
             for parts in &self.fetched {
@@ -67,7 +67,7 @@ impl ScriptEvent for ParallelEvent<'_> {
     }
 
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
-        let mut reader = Reader::new(answer);
+        let mut reader = ByteReader::new(answer);
         let mut fetched = Vec::new();
         for _ in 0..reader.count()? {
             let parts: Result<Vec<_>> = (0..reader.count()?).map(|_| reader.tensor()).collect();

@@ -48,16 +48,16 @@ pub struct Parallel {
     cache: Vec<(Key, Arc<Stages>)>,
     /// The scope of the last run, and the scope inside it for variables that are not the user's.
     inner: Option<(u64, Scope)>,
-    stop: Option<Asked>,
+    stop: Option<StopCheck>,
     /// How many devices a fetched value is taken from.
     n_fetched: usize,
     /// What is needed to run things again.
     again: Again<Parallel>,
 }
 
-struct Asked(Stop);
+struct StopCheck(Stop);
 
-impl std::fmt::Debug for Asked {
+impl std::fmt::Debug for StopCheck {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a caller who may want to end")
     }
@@ -156,7 +156,7 @@ impl Parallel {
             let stop = stop.clone();
             executor.poll(every, move || (stop.lock().even_if_poisoned())());
         }
-        self.stop = Some(Asked(stop));
+        self.stop = Some(StopCheck(stop));
     }
 
     /// Uses these connections to servers; gradients are sent once for all devices.

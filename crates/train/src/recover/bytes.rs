@@ -20,9 +20,9 @@ fn bad(what: &'static str) -> Error {
 
 /// Collects bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Writer(pub(crate) Vec<u8>);
+pub(crate) struct ByteWriter(pub(crate) Vec<u8>);
 
-impl Writer {
+impl ByteWriter {
     pub(crate) fn u8(&mut self, value: u8) {
         self.0.push(value);
     }
@@ -142,9 +142,9 @@ impl Writer {
 
 /// Takes bytes apart.
 #[derive(Debug)]
-pub(crate) struct Reader<'a>(&'a [u8]);
+pub(crate) struct ByteReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -306,13 +306,13 @@ mod tests {
     use super::*;
 
     fn survives(value: &Value) -> usize {
-        let mut writer = Writer::default();
+        let mut writer = ByteWriter::default();
         writer.value(value);
-        let mut reader = Reader::new(&writer.0);
+        let mut reader = ByteReader::new(&writer.0);
         assert_eq!(&reader.value().unwrap(), value);
         assert!(reader.is_empty());
         for end in 0..writer.0.len().min(64) {
-            assert!(Reader::new(&writer.0[..end]).value().is_err(), "cut at {end}");
+            assert!(ByteReader::new(&writer.0[..end]).value().is_err(), "cut at {end}");
         }
         writer.0.len()
     }
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn lengths_are_not_believed() {
-        let claims = |bytes: &[u8]| Reader::new(bytes).value().unwrap_err();
+        let claims = |bytes: &[u8]| ByteReader::new(bytes).value().unwrap_err();
         let huge = [&[1, 5, 2][..], &[0xff; 40]].concat();
         assert!(matches!(claims(&huge), Error::BadState(_)));
         assert!(matches!(claims(&[9]), Error::BadState(_)));

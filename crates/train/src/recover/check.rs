@@ -3,7 +3,7 @@
 use tensor::{Rows, Tensor, Value};
 
 use super::journal::{Answers, Journal, Outcome};
-use super::print::{Kind, Print};
+use super::print::{EventKind, EventPrint};
 use super::state::{GeoState, GeoTable, LocalState};
 use crate::error::Result;
 
@@ -20,7 +20,7 @@ pub fn examples() -> Vec<Vec<u8>> {
         ..LocalState::default()
     };
     let mut journal = Journal::default();
-    let print = Print { kind: Kind::Run, names: 1, values: 2 };
+    let print = EventPrint { kind: EventKind::Run, names: 1, values: 2 };
     journal.push(print, &|| "fed x".to_string(), Outcome::Answer(vec![1, 2, 3]));
     journal.push(print, &|| "fed x".to_string(), Outcome::Error("no".to_string()));
     vec![state.to_bytes(), journal.part(0..2)]

@@ -7,8 +7,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
-use super::bytes::{Reader, Writer};
-use super::print::{Kind, Print};
+use super::bytes::{ByteReader, ByteWriter};
+use super::print::{EventKind, EventPrint};
 use crate::error::{Error, Result};
 
 /// The form of a part.
@@ -27,19 +27,19 @@ pub(crate) enum Outcome {
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     first: u64,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<JournalEntry>,
     n_bytes: usize,
     /// The names in events, by their digest: most events look like the one before.
     labels: HashMap<u64, String>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    print: Print,
+struct JournalEntry {
+    print: EventPrint,
     outcome: Outcome,
 }
 
-impl Entry {
+impl JournalEntry {
     fn n_bytes(&self) -> usize {
         let answer = match &self.outcome {
             Outcome::Answer(bytes) => bytes.len(),
@@ -55,9 +55,9 @@ impl Journal {
         Self { first, ..Self::default() }
     }
 
-    pub(super) fn push(&mut self, print: Print, label: &dyn Fn() -> String, outcome: Outcome) {
+    pub(super) fn push(&mut self, print: EventPrint, label: &dyn Fn() -> String, outcome: Outcome) {
         self.labels.entry(print.names).or_insert_with(label);
-        let entry = Entry { print, outcome };
+        let entry = JournalEntry { print, outcome };
         self.n_bytes += entry.n_bytes();
         self.entries.push_back(entry);
     }
@@ -78,13 +78,13 @@ impl Journal {
 
     /// These events, as far as they are here, for a server to keep.
     pub(super) fn part(&self, events: Range<u64>) -> Vec<u8> {
-        let (mut body, mut labels) = (Writer::default(), HashSet::new());
+        let (mut body, mut labels) = (ByteWriter::default(), HashSet::new());
         let first = events.start.max(self.first);
         let at = |event: u64| (event.saturating_sub(self.first) as usize).min(self.entries.len());
         let (start, end) = (at(first), at(events.end));
         body.u64(first);
         body.count(end.saturating_sub(start));
-        for Entry { print, outcome } in self.entries.range(start..end.max(start)) {
+        for JournalEntry { print, outcome } in self.entries.range(start..end.max(start)) {
             body.u8(print.kind.code());
             body.u64(print.names);
             body.u64(print.values);
@@ -104,7 +104,7 @@ impl Journal {
                 }
             }
         }
-        let mut part = Writer::default();
+        let mut part = ByteWriter::default();
         part.u8(VERSION);
         part.bytes(&body.0);
         part.0
@@ -126,7 +126,7 @@ pub(super) struct Answers {
 /// An event as it was.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Past {
-    pub(super) print: Print,
+    pub(super) print: EventPrint,
     pub(super) label: String,
     pub(super) outcome: Outcome,
 }
@@ -134,13 +134,13 @@ pub(super) struct Past {
 impl Answers {
     /// Reads parts, in any order, that together tell of all events from the first to `end`.
     pub(super) fn read(journal: &[u8], end: u64) -> Result<Self> {
-        let (mut reader, mut parts) = (Reader::new(journal), Vec::new());
+        let (mut reader, mut parts) = (ByteReader::new(journal), Vec::new());
         while !reader.is_empty() {
             if reader.u8()? != VERSION {
                 return Err(Error::BadState("a journal of another release"));
             }
             let part = reader.bytes()?;
-            let mut body = Reader::new(part);
+            let mut body = ByteReader::new(part);
             let (first, n) = (body.u64()?, body.count()? as u64);
             for _ in 0..n {
                 read_entry(&mut body)?;
@@ -167,7 +167,7 @@ impl Answers {
         let over = Error::BadState("the journal is over");
         loop {
             let Some(part) = self.parts.front() else { return Err(over) };
-            let mut body = Reader::new(&part[self.at..]);
+            let mut body = ByteReader::new(&part[self.at..]);
             if self.at == 0 {
                 let (first, n) = (body.u64()?, body.count()?);
                 self.at = 16;
@@ -192,8 +192,8 @@ impl Answers {
 
     fn take(&mut self) -> Result<(Past, usize)> {
         let part = self.parts.front().map_or(&[][..], |part| &part[self.at..]);
-        let mut body = Reader::new(part);
-        let (print, label, outcome) = read_entry(&mut body)?;
+        let mut body = ByteReader::new(part);
+        let ReadEvent { print, label, outcome } = read_entry(&mut body)?;
         let n_bytes = part.len() - body.n_left();
         if let Some(label) = label {
             self.labels.insert(print.names, label);
@@ -202,18 +202,25 @@ impl Answers {
         Ok((Past { print, label, outcome }, n_bytes))
     }
 
-    fn skip(&self, body: &mut Reader<'_>) -> Result<usize> {
+    fn skip(&self, body: &mut ByteReader<'_>) -> Result<usize> {
         let n_before = body.n_left();
         read_entry(body)?;
         Ok(n_before - body.n_left())
     }
 }
 
-type Read = (Print, Option<String>, Outcome);
+/// An event as it was read.
+struct ReadEvent {
+    print: EventPrint,
+    /// The names in it, if they were not known before.
+    label: Option<String>,
+    outcome: Outcome,
+}
 
-fn read_entry(body: &mut Reader<'_>) -> Result<Read> {
-    let kind = Kind::from_code(body.u8()?).ok_or(Error::BadState("an event of unknown kind"))?;
-    let print = Print { kind, names: body.u64()?, values: body.u64()? };
+fn read_entry(body: &mut ByteReader<'_>) -> Result<ReadEvent> {
+    let kind =
+        EventKind::from_code(body.u8()?).ok_or(Error::BadState("an event of unknown kind"))?;
+    let print = EventPrint { kind, names: body.u64()?, values: body.u64()? };
     let label = match body.u8()? {
         0 => None,
         _ => Some(body.str()?.to_string()),
@@ -222,7 +229,7 @@ fn read_entry(body: &mut Reader<'_>) -> Result<Read> {
         0 => Outcome::Answer(body.bytes()?.to_vec()),
         _ => Outcome::Error(body.str()?.to_string()),
     };
-    Ok((print, label, outcome))
+    Ok(ReadEvent { print, label, outcome })
 }
 
 #[cfg(test)]
@@ -231,7 +238,7 @@ mod tests {
 
     fn fill(journal: &mut Journal, events: std::ops::Range<u64>) {
         for event in events {
-            let print = Print { kind: Kind::Run, names: event % 2, values: event };
+            let print = EventPrint { kind: EventKind::Run, names: event % 2, values: event };
             let outcome = match event % 5 {
                 4 => Outcome::Error(format!("event {event} failed")),
                 _ => Outcome::Answer(event.to_le_bytes().to_vec()),

@@ -1,6 +1,6 @@
 //! A trainer's part of recovery: what it did, what only it has, and how both come back.
 //!
-//! Everything a script asks of its job is an *event* with a number: a run, a pass, a meeting, a
+//! Everything a script asks of its job is an *event* with a number: a run, a pass, an all-gather, an
 //! save. A [`Timeline`] counts them. For each it writes an entry of the *journal* (what it was, and
 //! its answer) and keeps what is needed to do it again (the *redo list*). At a *cut* the whole job
 //! is quiet, and the trainer gives a server what only it has ([`LocalState`]) and its journal.
@@ -25,11 +25,11 @@ mod shares;
 mod state;
 mod timeline;
 
-pub(crate) use bytes::{Reader, Writer};
+pub(crate) use bytes::{ByteReader, ByteWriter};
 pub(crate) use journal::Outcome;
 pub(crate) use passes::{Former, Left, Passes};
-pub(crate) use print::{Kind, Print, digest, digest_tensor};
+pub(crate) use print::{EventKind, EventPrint, digest, digest_tensor};
 pub(crate) use redo::{Redoing, Repeat};
 pub(crate) use scopes::Uses;
-pub(crate) use state::{GeoState, GeoTable, LocalState, Position, Sender};
+pub(crate) use state::{GeoState, GeoTable, LocalState, ScriptPosition, Sender};
 pub(crate) use timeline::{Begun, Timeline};

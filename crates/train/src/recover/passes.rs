@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use data::FileRead;
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{ByteReader, ByteWriter};
 use crate::error::Result;
 
 /// A trainer remembers the files of so many passes: others are not further apart.
@@ -44,7 +44,7 @@ impl Passes {
         self.n_done = number + u64::from(is_done);
     }
 
-    pub(super) fn write(&self, to: &mut Writer) {
+    pub(super) fn write(&self, to: &mut ByteWriter) {
         to.u64(self.n_done);
         to.u8(u8::from(self.is_older));
         to.count(self.last.len());
@@ -60,7 +60,7 @@ impl Passes {
         }
     }
 
-    pub(super) fn read(from: &mut Reader<'_>) -> Result<Self> {
+    pub(super) fn read(from: &mut ByteReader<'_>) -> Result<Self> {
         let (n_done, is_older) = (from.u64()?, from.u8()? != 0);
         let mut last = Vec::new();
         for _ in 0..from.count()? {

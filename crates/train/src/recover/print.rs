@@ -4,29 +4,29 @@ use tensor::{Tensor, mix};
 
 /// What a script asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     /// One run of a program.
     Run,
     /// A pass over a dataset.
     Pass,
     /// All trainers waited for each other.
-    Meet,
+    AllGather,
     /// All trainers gave parts of their data to each other.
-    Trade,
+    AllToAll,
     /// A model was saved.
     Save,
     /// This trainer was through with its job.
     Complete,
 }
 
-impl Kind {
-    const ALL: [(Kind, &'static str); 6] = [
-        (Kind::Run, "a run"),
-        (Kind::Pass, "a pass over a dataset"),
-        (Kind::Meet, "a meeting of all trainers"),
-        (Kind::Trade, "a trade between all trainers"),
-        (Kind::Save, "a save"),
-        (Kind::Complete, "the end of the job"),
+impl EventKind {
+    const ALL: [(EventKind, &'static str); 6] = [
+        (EventKind::Run, "a run"),
+        (EventKind::Pass, "a pass over a dataset"),
+        (EventKind::AllGather, "an all-gather of all trainers"),
+        (EventKind::AllToAll, "an exchange between all trainers"),
+        (EventKind::Save, "a save"),
+        (EventKind::Complete, "the end of the job"),
     ];
 
     pub(super) fn code(self) -> u8 {
@@ -45,17 +45,17 @@ impl Kind {
 
 /// What an event was: equal if a script does the same again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Print {
-    pub(crate) kind: Kind,
+pub(crate) struct EventPrint {
+    pub(crate) kind: EventKind,
     /// Of names: what was fed and fetched, where it was saved.
     pub(crate) names: u64,
     /// A digest of the values that were fed.
     pub(crate) values: u64,
 }
 
-impl Print {
+impl EventPrint {
     /// Of something that has no values.
-    pub(crate) fn named(kind: Kind, name: &str) -> Self {
+    pub(crate) fn named(kind: EventKind, name: &str) -> Self {
         Self { kind, names: digest(0, name.as_bytes()), values: 0 }
     }
 }
@@ -119,9 +119,9 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_number() {
-        for (kind, _) in Kind::ALL {
-            assert_eq!(Kind::from_code(kind.code()), Some(kind));
+        for (kind, _) in EventKind::ALL {
+            assert_eq!(EventKind::from_code(kind.code()), Some(kind));
         }
-        assert_eq!(Kind::from_code(99), None);
+        assert_eq!(EventKind::from_code(99), None);
     }
 }

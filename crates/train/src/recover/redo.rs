@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tensor::Value;
 
-use super::state::Position;
+use super::state::ScriptPosition;
 use crate::error::Result;
 use crate::scope::Scope;
 
@@ -19,14 +19,14 @@ pub(crate) trait Repeat<World: ?Sized>: Send {
 
 /// A variable that a script changed between two events.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct ScriptWrite {
     pub(super) scope: Scope,
     pub(super) name: String,
     /// None: it was removed.
     pub(super) value: Option<Value>,
 }
 
-impl Written {
+impl ScriptWrite {
     pub(super) fn repeat(&self) {
         match &self.value {
             Some(value) => self.scope.write_own(&self.name, |own| *own = value.clone()),
@@ -44,23 +44,23 @@ pub(crate) enum Redoing {
     Ended(u64),
 }
 
-enum Entry<World: ?Sized> {
-    Written(Written),
+enum RedoEntry<World: ?Sized> {
+    Written(ScriptWrite),
     Event(Box<dyn Repeat<World>>),
 }
 
 /// What happened since the last cut that all servers have kept.
 pub(super) struct Redo<World: ?Sized> {
     /// By event; what a script changed comes before the event that followed.
-    entries: VecDeque<(u64, Entry<World>)>,
+    entries: VecDeque<(u64, RedoEntry<World>)>,
     n_bytes: usize,
     /// The first position that can be gone back to.
-    start: Position,
+    start: ScriptPosition,
 }
 
 impl<World: ?Sized> Default for Redo<World> {
     fn default() -> Self {
-        Self { entries: VecDeque::new(), n_bytes: 0, start: Position::default() }
+        Self { entries: VecDeque::new(), n_bytes: 0, start: ScriptPosition::default() }
     }
 }
 
@@ -71,14 +71,14 @@ impl<World: ?Sized> std::fmt::Debug for Redo<World> {
 }
 
 impl<World: ?Sized> Redo<World> {
-    pub(super) fn written(&mut self, event: u64, written: Written) {
+    pub(super) fn written(&mut self, event: u64, written: ScriptWrite) {
         self.n_bytes += written.value.as_ref().map_or(0, n_bytes);
-        self.entries.push_back((event, Entry::Written(written)));
+        self.entries.push_back((event, RedoEntry::Written(written)));
     }
 
     pub(super) fn event(&mut self, event: u64, repeat: Box<dyn Repeat<World>>) {
         self.n_bytes += repeat.n_bytes();
-        self.entries.push_back((event, Entry::Event(repeat)));
+        self.entries.push_back((event, RedoEntry::Event(repeat)));
     }
 
     pub(super) fn n_bytes(&self) -> usize {
@@ -86,19 +86,19 @@ impl<World: ?Sized> Redo<World> {
     }
 
     /// Whether everything since then is here.
-    pub(super) fn reaches(&self, position: &Position) -> bool {
-        let key = |position: &Position| (position.event, position.is_at_start);
+    pub(super) fn reaches(&self, position: &ScriptPosition) -> bool {
+        let key = |position: &ScriptPosition| (position.event, position.is_at_start);
         key(position) >= key(&self.start)
     }
 
     /// The job never goes back further than this.
-    pub(super) fn forget_before(&mut self, position: &Position) {
+    pub(super) fn forget_before(&mut self, position: &ScriptPosition) {
         while let Some((event, entry)) = self.entries.front()
             && is_before(*event, entry, position)
         {
             self.n_bytes -= match self.entries.pop_front() {
-                Some((_, Entry::Written(written))) => written.value.as_ref().map_or(0, n_bytes),
-                Some((_, Entry::Event(repeat))) => repeat.n_bytes(),
+                Some((_, RedoEntry::Written(written))) => written.value.as_ref().map_or(0, n_bytes),
+                Some((_, RedoEntry::Event(repeat))) => repeat.n_bytes(),
                 None => 0,
             };
         }
@@ -111,7 +111,7 @@ impl<World: ?Sized> Redo<World> {
     pub(super) fn repeat(
         &mut self,
         world: &World,
-        position: &Position,
+        position: &ScriptPosition,
         tell: &mut dyn FnMut(Redoing) -> Result<()>,
     ) -> Result<()> {
         for (event, entry) in &mut self.entries {
@@ -119,8 +119,8 @@ impl<World: ?Sized> Redo<World> {
                 continue;
             }
             match entry {
-                Entry::Written(written) => written.repeat(),
-                Entry::Event(repeat) => {
+                RedoEntry::Written(written) => written.repeat(),
+                RedoEntry::Event(repeat) => {
                     let inside = position.inside.as_deref();
                     tell(Redoing::Begins(*event))?;
                     repeat.repeat(world, inside.filter(|_| *event == position.event))?;
@@ -133,8 +133,12 @@ impl<World: ?Sized> Redo<World> {
 }
 
 /// Whether something was over at a position.
-fn is_before<World: ?Sized>(event: u64, entry: &Entry<World>, position: &Position) -> bool {
-    let is_written = matches!(entry, Entry::Written(_));
+fn is_before<World: ?Sized>(
+    event: u64,
+    entry: &RedoEntry<World>,
+    position: &ScriptPosition,
+) -> bool {
+    let is_written = matches!(entry, RedoEntry::Written(_));
     event < position.event || event == position.event && is_written && position.is_at_start
 }
 
@@ -172,8 +176,8 @@ mod tests {
         }
     }
 
-    fn at(event: u64, is_at_start: bool) -> Position {
-        Position { event, is_at_start, inside: None }
+    fn at(event: u64, is_at_start: bool) -> ScriptPosition {
+        ScriptPosition { event, is_at_start, inside: None }
     }
 
     /// Events 0 to 4; before event 2 the script sets `x`.
@@ -182,7 +186,7 @@ mod tests {
         for event in 0..5 {
             if event == 2 {
                 let value = Some(Value::from(Tensor::full([2], 2.0f32)));
-                redo.written(2, Written { scope: scope.clone(), name: "x".to_string(), value });
+                redo.written(2, ScriptWrite { scope: scope.clone(), name: "x".to_string(), value });
             }
             redo.event(event, Box::new(Noted(event)));
         }
@@ -202,7 +206,7 @@ mod tests {
         assert_eq!(scope.get("x"), None, "it is in the state");
         redo.repeat(&log, &at(2, false), &mut tell).unwrap();
         assert!(scope.get("x").is_some());
-        let inside = Position { inside: Some(vec![7]), ..at(4, true) };
+        let inside = ScriptPosition { inside: Some(vec![7]), ..at(4, true) };
         redo.repeat(&log, &inside, &mut tell).unwrap();
         assert_eq!(told[..2], [Redoing::Begins(2), Redoing::Ended(2)]);
         let log = log.into_inner();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use program::Distributed;
 
-use super::redo::Written;
-use super::state::{LocalState, Vars};
+use super::redo::ScriptWrite;
+use super::state::{LocalState, NamedValues};
 use crate::error::{Error, Result};
 use crate::replicas::Replicas;
 use crate::scope::Scope;
@@ -43,7 +43,7 @@ struct Used {
     /// Programs ran in this scope itself, not only in one inside it.
     is_run_in: bool,
     /// What was here before the first use, until that is older than every cut that counts.
-    before: Option<Vars>,
+    before: Option<NamedValues>,
 }
 
 impl Scopes {
@@ -100,12 +100,12 @@ impl Scopes {
     }
 
     /// What a script has changed by itself.
-    pub(super) fn written(&self) -> Vec<Written> {
+    pub(super) fn written(&self) -> Vec<ScriptWrite> {
         let mut written = Vec::new();
         for Used { scope, .. } in &self.scopes {
             for name in scope.take_changed() {
                 let value = scope.get_own(&name);
-                written.push(Written { scope: scope.clone(), name, value });
+                written.push(ScriptWrite { scope: scope.clone(), name, value });
             }
         }
         written

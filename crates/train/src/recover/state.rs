@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tensor::{Rows, Tensor, Value};
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{ByteReader, ByteWriter};
 use super::passes::{Former, Passes};
 use super::redo::n_bytes;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ const VERSION_WITHOUT_PASSES: u8 = 2;
 
 /// Where a script stood at a cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct ScriptPosition {
     /// Events that were over.
     pub(crate) event: u64,
     /// The next event had begun: what the script changed between both is in the state.
@@ -40,7 +40,7 @@ impl Sender {
 }
 
 /// Variables by name.
-pub(crate) type Vars = BTreeMap<String, Value>;
+pub(crate) type NamedValues = BTreeMap<String, Value>;
 
 /// Variables of which several devices have their own, by name.
 pub(crate) type DeviceVars = BTreeMap<String, Vec<Value>>;
@@ -48,16 +48,16 @@ pub(crate) type DeviceVars = BTreeMap<String, Vec<Value>>;
 /// What only a trainer has at a cut.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LocalState {
-    pub(crate) position: Position,
+    pub(crate) position: ScriptPosition,
     /// This trainer has completed its job.
     pub(crate) is_over: bool,
-    /// How often trainers have met, and traded.
-    pub(crate) n_meetings: u64,
-    pub(crate) n_trades: u64,
+    /// How many all-gathers and all-to-alls the trainer has made.
+    pub(crate) n_all_gathers: u64,
+    pub(crate) n_exchanges: u64,
     pub(crate) sender: Sender,
     /// Of each scope that the script still has, by the order of their first use: what servers do not
     /// have.
-    pub(crate) scopes: BTreeMap<u64, Vars>,
+    pub(crate) scopes: BTreeMap<u64, NamedValues>,
     /// Of each set of devices, likewise.
     pub(crate) devices: BTreeMap<u64, DeviceVars>,
     pub(crate) geo: Option<GeoState>,
@@ -113,19 +113,19 @@ impl LocalState {
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut to = Writer::default();
+        let mut to = ByteWriter::default();
         to.u8(VERSION);
         to.u64(self.position.event);
         to.u8(u8::from(self.position.is_at_start));
         to.opt_bytes(self.position.inside.as_deref());
         to.u8(u8::from(self.is_over));
-        to.u64(self.n_meetings);
-        to.u64(self.n_trades);
+        to.u64(self.n_all_gathers);
+        to.u64(self.n_exchanges);
         to.u8(self.sender as u8);
         to.count(self.scopes.len());
         for (number, vars) in &self.scopes {
             to.u64(*number);
-            write_map(&mut to, vars, Writer::value);
+            write_map(&mut to, vars, ByteWriter::value);
         }
         to.count(self.devices.len());
         for (number, vars) in &self.devices {
@@ -135,7 +135,7 @@ impl LocalState {
         to.u8(u8::from(self.geo.is_some()));
         if let Some(geo) = &self.geo {
             to.u32(geo.n_steps);
-            write_map(&mut to, &geo.dense, Writer::tensor);
+            write_map(&mut to, &geo.dense, ByteWriter::tensor);
             write_map(&mut to, &geo.tables, |to, table| {
                 to.count(table.touched.len());
                 table.touched.iter().for_each(|&row| to.u64(row as u64));
@@ -153,27 +153,27 @@ impl LocalState {
         if bytes.is_empty() {
             return Ok(Self::default());
         }
-        let mut from = Reader::new(bytes);
+        let mut from = ByteReader::new(bytes);
         let version = from.u8()?;
         if ![VERSION, VERSION_WITHOUT_PASSES].contains(&version) {
             return Err(Error::BadState("it was written by another release"));
         }
-        let position = Position {
+        let position = ScriptPosition {
             event: from.u64()?,
             is_at_start: from.u8()? != 0,
             inside: from.opt_bytes()?.map(<[u8]>::to_vec),
         };
         let is_over = from.u8()? != 0;
-        let (n_meetings, n_trades) = (from.u64()?, from.u64()?);
+        let (n_all_gathers, n_exchanges) = (from.u64()?, from.u64()?);
         let sender = Sender::ALL.get(usize::from(from.u8()?)).copied();
         let sender = sender.ok_or(Error::BadState("a sender of unknown kind"))?;
-        let scopes = read_numbered(&mut from, Reader::value)?;
-        let devices = read_numbered(&mut from, Reader::values)?;
+        let scopes = read_numbered(&mut from, ByteReader::value)?;
+        let devices = read_numbered(&mut from, ByteReader::values)?;
         let geo = match from.u8()? {
             0 => None,
             _ => Some(GeoState {
                 n_steps: from.u32()?,
-                dense: read_map(&mut from, Reader::tensor)?,
+                dense: read_map(&mut from, ByteReader::tensor)?,
                 tables: read_map(&mut from, read_table)?,
             }),
         };
@@ -186,15 +186,16 @@ impl LocalState {
         if !from.is_empty() {
             return Err(Error::BadState("something follows its end"));
         }
-        let state = Self { position, is_over, n_meetings, n_trades, sender, ..Self::default() };
+        let state =
+            Self { position, is_over, n_all_gathers, n_exchanges, sender, ..Self::default() };
         Ok(Self { scopes, devices, geo, passes, former, ..state })
     }
 }
 
 fn write_map<T>(
-    to: &mut Writer,
+    to: &mut ByteWriter,
     map: &BTreeMap<String, T>,
-    mut write: impl FnMut(&mut Writer, &T),
+    mut write: impl FnMut(&mut ByteWriter, &T),
 ) {
     to.count(map.len());
     for (name, value) in map {
@@ -204,8 +205,8 @@ fn write_map<T>(
 }
 
 fn read_map<'a, T>(
-    from: &mut Reader<'a>,
-    mut read: impl FnMut(&mut Reader<'a>) -> Result<T>,
+    from: &mut ByteReader<'a>,
+    mut read: impl FnMut(&mut ByteReader<'a>) -> Result<T>,
 ) -> Result<BTreeMap<String, T>> {
     let mut map = BTreeMap::new();
     for _ in 0..from.count()? {
@@ -216,14 +217,14 @@ fn read_map<'a, T>(
 }
 
 fn read_numbered<'a, T>(
-    from: &mut Reader<'a>,
-    read: fn(&mut Reader<'a>) -> Result<T>,
+    from: &mut ByteReader<'a>,
+    read: fn(&mut ByteReader<'a>) -> Result<T>,
 ) -> Result<BTreeMap<u64, BTreeMap<String, T>>> {
     let n = from.count()?;
     (0..n).map(|_| Ok((from.u64()?, read_map(from, read)?))).collect()
 }
 
-fn read_table(from: &mut Reader<'_>) -> Result<GeoTable> {
+fn read_table(from: &mut ByteReader<'_>) -> Result<GeoTable> {
     let n = from.count()?;
     let (touched, _) = from.take(n.saturating_mul(8))?.as_chunks::<8>();
     let touched = touched.iter().map(|row| i64::from_le_bytes(*row)).collect();
@@ -245,14 +246,14 @@ mod tests {
         let value = Tensor::new([2, 1], &[0.5f32, -1.5]).unwrap();
         let rows = Rows { ids: vec![3, 900], height: 1000, value: value.clone() };
         LocalState {
-            position: Position { event: 7, is_at_start: true, inside: Some(vec![1, 2, 3]) },
+            position: ScriptPosition { event: 7, is_at_start: true, inside: Some(vec![1, 2, 3]) },
             is_over: true,
-            n_meetings: 4,
-            n_trades: 2,
+            n_all_gathers: 4,
+            n_exchanges: 2,
             sender: Sender::Stopped,
             scopes: [
                 (0, [("auc".to_string(), Value::from(Tensor::full([3000], 0i64)))].into()),
-                (4, Vars::new()),
+                (4, NamedValues::new()),
             ]
             .into(),
             devices: [(1, [("mean".to_string(), vec![value.clone().into(), Value::Empty])].into())]

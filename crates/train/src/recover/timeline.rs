@@ -6,11 +6,11 @@ use std::sync::Arc;
 use program::Distributed;
 
 use super::journal::{Answers, Journal, Outcome};
-use super::print::Print;
+use super::print::EventPrint;
 use super::redo::{Redo, Redoing, Repeat};
 use super::scopes::{Scopes, Uses};
 use super::shares::Shares;
-use super::state::{LocalState, Position};
+use super::state::{LocalState, ScriptPosition};
 use crate::error::{Error, Result};
 use crate::scope::Scope;
 
@@ -31,7 +31,7 @@ pub(crate) struct Timeline<World: ?Sized> {
     kept_journal: u64,
     n_kept: usize,
     /// Where the script stood at cuts that may not be kept by all servers yet, oldest first.
-    cuts: Vec<Cut>,
+    cuts: Vec<TimelineCut>,
     shares: Shares,
     /// The next event is done from here on, because a cut lies inside of it.
     from: Option<Vec<u8>>,
@@ -61,9 +61,9 @@ impl<World: ?Sized> Default for Timeline<World> {
 
 /// A cut that this trainer took part in.
 #[derive(Debug)]
-struct Cut {
+struct TimelineCut {
     number: u64,
-    position: Position,
+    position: ScriptPosition,
     n_scopes: u64,
     /// Of the journal up to there.
     n_journal: usize,
@@ -133,7 +133,7 @@ impl<World: ?Sized> Timeline<World> {
     }
 
     /// An event begins. One that was before must have been the same.
-    pub(crate) fn begin(&mut self, print: Print, label: &dyn Fn() -> String) -> Result<Begun> {
+    pub(crate) fn begin(&mut self, print: EventPrint, label: &dyn Fn() -> String) -> Result<Begun> {
         let Some(replay) = &mut self.replay else { return Ok(Begun::Now) };
         if self.n_done == replay.state.position.event {
             // The state has not been restored yet, or restoring it failed: the event restores it
@@ -146,7 +146,7 @@ impl<World: ?Sized> Timeline<World> {
             return Ok(Begun::Past(past.outcome));
         }
         let event = self.n_done;
-        let told = |print: Print, label: &str| match label.is_empty() {
+        let told = |print: EventPrint, label: &str| match label.is_empty() {
             true => print.kind.name().to_string(),
             false => format!("{} ({label})", print.kind.name()),
         };
@@ -180,7 +180,7 @@ impl<World: ?Sized> Timeline<World> {
     /// Whether the state of a replay must be restored here.
     pub(crate) fn is_restored_here(&self) -> bool {
         self.replay.as_ref().is_some_and(|replay| {
-            let Position { event, is_at_start, .. } = replay.state.position;
+            let ScriptPosition { event, is_at_start, .. } = replay.state.position;
             self.n_done == event && is_at_start == self.is_in_event
         })
     }
@@ -199,7 +199,7 @@ impl<World: ?Sized> Timeline<World> {
     /// An event is over.
     pub(crate) fn finish(
         &mut self,
-        print: Print,
+        print: EventPrint,
         label: &dyn Fn() -> String,
         outcome: Outcome,
         repeat: Option<Box<dyn Repeat<World>>>,
@@ -219,9 +219,9 @@ impl<World: ?Sized> Timeline<World> {
     }
 
     /// Where the script stands, or the redo list; `inside` is what an event under way says of itself.
-    pub(crate) fn position(&self, inside: Option<Vec<u8>>) -> Position {
+    pub(crate) fn position(&self, inside: Option<Vec<u8>>) -> ScriptPosition {
         let event = self.n_redone.unwrap_or(self.n_done);
-        Position { event, is_at_start: self.is_in_event, inside }
+        ScriptPosition { event, is_at_start: self.is_in_event, inside }
     }
 
     /// What only this trainer has, apart from what [`crate::remote`] adds.
@@ -242,10 +242,10 @@ impl<World: ?Sized> Timeline<World> {
     }
 
     /// This trainer has taken part in a cut, with so many bytes of its journal.
-    pub(crate) fn took_part(&mut self, number: u64, position: Position, n_part: usize) {
+    pub(crate) fn took_part(&mut self, number: u64, position: ScriptPosition, n_part: usize) {
         let (n_journal, n_scopes) = (self.n_kept + n_part, self.scopes.n_scopes());
         let shares = self.shares.take_dropped();
-        self.cuts.push(Cut { number, position, n_scopes, n_journal, shares });
+        self.cuts.push(TimelineCut { number, position, n_scopes, n_journal, shares });
     }
 
     /// The server that keeps this trainer's journal has kept this cut.
@@ -259,7 +259,7 @@ impl<World: ?Sized> Timeline<World> {
     /// All servers have kept this cut: nobody goes back further.
     pub(crate) fn kept_by_all(&mut self, number: u64) {
         let Some(at) = self.cuts.iter().position(|cut| cut.number == number) else { return };
-        for Cut { position, n_scopes, shares, .. } in self.cuts.drain(..=at) {
+        for TimelineCut { position, n_scopes, shares, .. } in self.cuts.drain(..=at) {
             self.redo.forget_before(&position);
             self.journal.forget_before(position.event);
             self.scopes.forget_before(n_scopes);
@@ -347,7 +347,7 @@ impl<World: ?Sized> Undone<World> {
     pub(crate) fn repeat(
         &mut self,
         world: &World,
-        position: &Position,
+        position: &ScriptPosition,
         tell: &mut dyn FnMut(Redoing) -> Result<()>,
     ) -> Result<()> {
         self.redo.repeat(world, position, tell)
@@ -358,7 +358,7 @@ impl<World: ?Sized> Undone<World> {
 mod tests {
     use tensor::{Tensor, Value};
 
-    use super::super::print::Kind;
+    use super::super::print::EventKind;
     use super::*;
 
     /// Has a scope, as a run that is to be done again.
@@ -374,7 +374,7 @@ mod tests {
         }
     }
 
-    const RUN: Print = Print { kind: Kind::Run, names: 1, values: 1 };
+    const RUN: EventPrint = EventPrint { kind: EventKind::Run, names: 1, values: 1 };
 
     fn uses(scope: &Scope) -> Uses<'_> {
         Uses { scope, job: None, devices: None }

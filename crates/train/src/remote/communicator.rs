@@ -18,9 +18,9 @@ use ps::message::{Grad, Push};
 use tensor::{Pool, Value};
 
 use super::arrivals::Arrivals;
-use super::in_flight::{InFlight, Read, Seen, Staleness};
+use super::in_flight::{InFlight, Seen, Staleness, StepInputs};
 use super::rows_of::rows_of;
-use super::{Cluster, Fetch, wire_id};
+use super::{Cluster, WholeFetch, wire_id};
 use crate::error::Result;
 use crate::gradients;
 
@@ -50,7 +50,7 @@ pub(super) struct Bundle {
     /// One for each variable.
     pub(super) grads: Vec<Outgoing>,
     /// What the step was computed with.
-    pub(super) read: Read,
+    pub(super) read: StepInputs,
 }
 
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl Communicator {
         (cluster.log())(&lines::communicator_starts());
         let (inbox, outbox) = channel();
         let way = Arc::new(InFlight::new(config.queue_max));
-        let fetch = Fetch::new(&job, is_dense);
+        let fetch = WholeFetch::new(&job, is_dense);
         let arrivals = Arrivals::new(fetch.names().clone());
         let sender = StepSender { inbox, way: way.clone(), arrivals };
         let arrivals = sender.arrivals.clone();
@@ -173,7 +173,7 @@ impl Communicator {
 struct Worker {
     cluster: Cluster,
     /// The parameters that are fetched.
-    fetch: Fetch,
+    fetch: WholeFetch,
     config: CommunicatorConfig,
     arrivals: Arrivals,
     way: Arc<InFlight>,
@@ -207,8 +207,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends a step and those merged with it, and waits until they are served; who wants to know of
-    /// it, if that came meanwhile.
+    /// Sends a step and those merged with it, and waits until they are served. Returns where to say
+    /// so, if somebody asked meanwhile.
     fn send(&mut self, first: Bundle, outbox: &Receiver<Order>) -> Result<Option<SyncSender<()>>> {
         let (bundles, settle) = gather(first, outbox, self.config.merge_max);
         let n_steps = bundles.len() as u64;
@@ -260,8 +260,8 @@ fn is_dense(placed: &Placement) -> bool {
     placed.kind == PlacedKind::Param
 }
 
-/// The first step and those that wait by now, as far as they may be merged; who wants to know when
-/// they are served, if that came between them.
+/// The first step and those that wait by now, as far as they may be merged. Also returns where to
+/// say that they are served, if somebody asked between them.
 fn gather(
     first: Bundle,
     outbox: &Receiver<Order>,
@@ -338,7 +338,7 @@ mod tests {
         let dense = outgoing("w", 1, Value::Tensor(dense));
         let grads = vec![dense, outgoing("table", 0, Value::Rows(rows))];
         let params = Seen { steps: step, updates: step };
-        Bundle { grads, read: Read { params, rows: None } }
+        Bundle { grads, read: StepInputs { params, rows: None } }
     }
 
     /// The dense numbers and the row of each id.

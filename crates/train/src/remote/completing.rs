@@ -6,7 +6,7 @@ use ps::message::Complete;
 use super::events::ScriptEvent;
 use super::{Cluster, install};
 use crate::error::{Error, Result};
-use crate::recover::{Kind, Print, Repeat, Uses};
+use crate::recover::{EventKind, EventPrint, Repeat, Uses};
 use crate::scope::Scope;
 
 impl Cluster {
@@ -77,10 +77,10 @@ impl ScriptEvent for Completing<'_> {
         self.cluster.is_connected() || (self.completes && self.scope.is_some())
     }
 
-    fn print(&self) -> Print {
+    fn print(&self) -> EventPrint {
         let part = |is: bool, name: &'static str| if is { name } else { "" };
         let name = [part(self.scope.is_some(), "stop"), part(self.completes, "complete")].concat();
-        Print::named(Kind::Complete, &name)
+        EventPrint::named(EventKind::Complete, &name)
     }
 
     fn label(&self) -> String {

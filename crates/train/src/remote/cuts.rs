@@ -5,11 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use program::distributed::ServerId;
-use ps::message::{AskStats, Cut, Due, Ready, Reply, WantCut};
+use ps::message::{AskStats, Cut, NextCut, Ready, Recalled, Reply, WantCut};
 use ps::recovery::common;
 use ps::tcp::Client;
 
-use super::{Cluster, said, unexpected};
+use super::{Cluster, recovery_lines, unexpected};
 use crate::error::{Error, Result};
 use crate::recover::LocalState;
 
@@ -26,7 +26,7 @@ const GLANCE: Duration = Duration::from_millis(5);
 
 /// What a trainer remembers of cuts.
 #[derive(Debug, Default)]
-pub(super) struct Cuts {
+pub(super) struct TrainerCuts {
     /// The one that the term began from.
     pub(super) base: u64,
     /// The last one that it took part in, or that was cancelled.
@@ -43,7 +43,7 @@ pub(super) struct Cuts {
     pub(super) has_completed: bool,
 }
 
-impl Cuts {
+impl TrainerCuts {
     /// The cuts of a term that began from this cut.
     pub(super) fn since(base: u64) -> Self {
         Self { base, handled: base, taken: base, complete: base, ..Self::default() }
@@ -57,17 +57,17 @@ impl Cluster {
     }
 
     /// The cut that is due at this boundary.
-    fn due(&self) -> Option<Due> {
+    fn next_cut(&self) -> Option<NextCut> {
         if !self.recovers() {
             return None;
         }
-        let due = self.state().client(ServerId(0))?.notice().due?;
+        let next_cut = self.state().client(ServerId(0))?.notice().next_cut?;
         let (handled, has_completed) = {
             let cuts = self.cuts();
             (cuts.handled, cuts.has_completed)
         };
-        let is_here = due.after == 0 || has_completed || due.after == self.round();
-        Some(due).filter(|due| is_here && due.cut > handled)
+        let is_here = next_cut.after == 0 || has_completed || next_cut.after == self.round();
+        Some(next_cut).filter(|next_cut| is_here && next_cut.cut > handled)
     }
 
     /// Whether a cut is due at this boundary between two steps, or must be asked for because this
@@ -75,26 +75,27 @@ impl Cluster {
     ///
     /// All threads of a trainer that step together get the same answer at the same boundary.
     pub(crate) fn is_cut_due(&self) -> bool {
-        self.due().is_some() || self.recovers() && (self.ends() || self.has_wishes())
+        self.next_cut().is_some() || self.recovers() && (self.ends() || self.has_cut_requests())
     }
 
     /// Whether a server wants a cut, because it ends, and the lead does not know.
-    fn has_wishes(&self) -> bool {
+    fn has_cut_requests(&self) -> bool {
         let told = self.cuts().told.clone();
         let told = |server: usize| told.get(server).copied().unwrap_or(0);
         let state = self.state();
         let mut clients = state.clients.iter().enumerate();
-        clients.any(|(at, client)| client.as_ref().is_some_and(|it| it.wishes() > told(at)))
+        clients.any(|(at, client)| client.as_ref().is_some_and(|it| it.cut_requests() > told(at)))
     }
 
     /// Tells the lead what other servers want.
-    fn pass_wishes_on(&self) -> Result<()> {
-        if !self.has_wishes() {
+    fn pass_cut_requests_on(&self) -> Result<()> {
+        if !self.has_cut_requests() {
             return Ok(());
         }
-        let wishes = |client: &Option<Arc<Client>>| client.as_ref().map_or(0, |it| it.wishes());
-        let wishes: Vec<u64> = self.state().clients.iter().map(wishes).collect();
-        self.cuts().told = wishes;
+        let cut_requests =
+            |client: &Option<Arc<Client>>| client.as_ref().map_or(0, |it| it.cut_requests());
+        let cut_requests: Vec<u64> = self.state().clients.iter().map(cut_requests).collect();
+        self.cuts().told = cut_requests;
         self.want_cut()
     }
 
@@ -122,24 +123,24 @@ impl Cluster {
             self.want_cut()?;
         }
         if self.recovers() {
-            self.pass_wishes_on()?;
+            self.pass_cut_requests_on()?;
         }
-        let Some(due) = self.due() else { return Ok(()) };
-        let is_made = self.take_part(due, inside)?;
+        let Some(next_cut) = self.next_cut() else { return Ok(()) };
+        let is_made = self.take_part(next_cut, inside)?;
         if !(ends && is_made) {
             return Ok(());
         }
         // Servers may end as well, when they have kept it: they are not waited for.
         self.recovery().hurry(true);
-        let kept = self.wait_kept(due.cut, inside);
+        let kept = self.wait_kept(next_cut.cut, inside);
         self.recovery().hurry(false);
-        self.end(kept.ok().map(|()| due.cut))
+        self.end(kept.ok().map(|()| next_cut.cut))
     }
 
     /// This process ends, in order; the job can go on from a cut. Servers are not told: they wait for
     /// it to be started again.
     fn end(&self, cut: Option<u64>) -> Result<()> {
-        (self.log())(&said::ends(cut));
+        (self.log())(&recovery_lines::ends(cut));
         self.close();
         Err(Error::Ended)
     }
@@ -148,7 +149,7 @@ impl Cluster {
     /// was made.
     fn take_part(
         &self,
-        Due { cut, .. }: Due,
+        NextCut { cut, .. }: NextCut,
         inside: &mut dyn FnMut() -> Result<Option<Vec<u8>>>,
     ) -> Result<bool> {
         self.settle()?;
@@ -157,13 +158,13 @@ impl Cluster {
         let answer = lead.wait(ticket, "the other trainers to be ready for a cut")?;
         self.cuts().handled = cut;
         match answer {
-            Reply::Go(_) => {}
-            Reply::Cancel(_) => return Ok(false),
+            Reply::StartCut(_) => {}
+            Reply::CancelCut(_) => return Ok(false),
             other => return Err(unexpected(&lead, &other)),
         }
         self.note_kept();
         let inside = inside()?;
-        let (mut state, mut journal) = self.kept_bytes(inside)?;
+        let Recalled { mut state, mut journal } = self.kept_bytes(inside)?;
         let complete = self.cuts().complete;
         for (server, client) in self.all()?.into_iter().enumerate() {
             let is_home = server == self.home();
@@ -184,12 +185,12 @@ impl Cluster {
         me.map_or(0, |me| me.trainer.0 as usize % me.endpoints.len().max(1))
     }
 
-    /// What the home server keeps: state and journal.
-    fn kept_bytes(&self, inside: Option<Vec<u8>>) -> Result<(Vec<u8>, Vec<u8>)> {
+    /// What the home server keeps, and gives back when it is recalled.
+    fn kept_bytes(&self, inside: Option<Vec<u8>>) -> Result<Recalled> {
         let mut timeline = self.timeline();
         // A process that still catches up has changed nothing.
         if let Some(state) = timeline.replayed_state() {
-            return Ok((state.to_bytes(), Vec::new()));
+            return Ok(Recalled { state: state.to_bytes(), journal: Vec::new() });
         }
         let mut state = timeline.state(inside);
         let (bytes, journal) = (self.add_own(&mut state, &timeline), timeline.journal_part());
@@ -206,14 +207,14 @@ impl Cluster {
         }
         let cut = self.cuts().handled;
         timeline.took_part(cut, state.position, journal.len());
-        Ok((bytes, journal))
+        Ok(Recalled { state: bytes, journal })
     }
 
     /// Adds what the connections know to a state.
     fn add_own(&self, state: &mut LocalState, timeline: &super::Timeline) -> Vec<u8> {
         {
             let own = self.state();
-            (state.n_meetings, state.n_trades) = (own.n_meetings, own.n_trades);
+            (state.n_all_gathers, state.n_exchanges) = (own.n_all_gathers, own.n_exchanges);
         }
         state.is_over = self.cuts().has_completed;
         state.sender = self.sender_state();
@@ -287,8 +288,8 @@ impl Cluster {
         let before = self.cuts().taken;
         self.waits(&|_| true, &mut || {
             self.want_cut()?;
-            if let Some(due) = self.due() {
-                self.take_part(due, &mut || Ok(None))?;
+            if let Some(next_cut) = self.next_cut() {
+                self.take_part(next_cut, &mut || Ok(None))?;
             }
             let taken = self.cuts().taken;
             Ok((taken > before).then_some(taken))
@@ -304,8 +305,8 @@ impl Cluster {
     ) -> Result<()> {
         self.waits(&|client| client.notice().kept.last() < Some(&cut), &mut || {
             self.note_kept();
-            if let Some(due) = self.due() {
-                self.take_part(due, inside)?;
+            if let Some(next_cut) = self.next_cut() {
+                self.take_part(next_cut, inside)?;
             }
             Ok((self.cuts().complete >= cut).then_some(()))
         })

@@ -4,9 +4,9 @@ use std::thread::{self, ThreadId};
 
 use tensor::EvenIfPoisoned;
 
-use super::{Cluster, said};
+use super::{Cluster, recovery_lines};
 use crate::error::{Error, Result};
-use crate::recover::{Begun, Outcome, Print, Repeat, Uses};
+use crate::recover::{Begun, EventPrint, Outcome, Repeat, Uses};
 
 /// Something that a script asks of its job: one event of its timeline (see [`crate::recover`]).
 ///
@@ -18,7 +18,7 @@ pub(crate) trait ScriptEvent {
     }
 
     /// What it is, and on what: a script that is run again must ask for the same.
-    fn print(&self) -> Print;
+    fn print(&self) -> EventPrint;
 
     /// The names in it, for the message if a script does not repeat itself.
     fn label(&self) -> String;
@@ -174,7 +174,7 @@ impl Cluster {
         let Some(state) = state else { return Ok(()) };
         self.restore(&state)?;
         self.timeline().end_replay();
-        (self.log())(&said::caught_up(state.position.event));
+        (self.log())(&recovery_lines::caught_up(state.position.event));
         Ok(())
     }
 }

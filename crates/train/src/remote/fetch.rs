@@ -18,15 +18,15 @@ const ANSWER_BYTES: i64 = 64 << 20;
 
 /// Variables of a job that are fetched whole: what is asked for, and how it is put together.
 #[derive(Debug)]
-pub(crate) struct Fetch {
+pub(crate) struct WholeFetch {
     /// In the order of their names.
-    vars: Vec<Var>,
+    vars: Vec<FetchedVar>,
     questions: Vec<PieceRequest>,
     names: Arc<[String]>,
 }
 
 #[derive(Debug)]
-struct Var {
+struct FetchedVar {
     n_rows: i64,
     is_hashed: bool,
     /// In the order of their blocks.
@@ -41,6 +41,13 @@ struct PieceRequest {
     places: Vec<PieceIndex>,
 }
 
+/// A piece with the bytes of its answer.
+struct SizedPiece {
+    n_bytes: i64,
+    var: VarId,
+    place: PieceIndex,
+}
+
 /// Which piece of which variable an answer is.
 #[derive(Clone, Copy, Debug)]
 struct PieceIndex {
@@ -51,7 +58,7 @@ struct PieceIndex {
 /// Pieces of a variable, by block.
 type Blocks<'a> = BTreeMap<usize, &'a Placement>;
 
-impl Fetch {
+impl WholeFetch {
     /// The variables whose pieces `wanted` picks.
     pub(crate) fn new(job: &Distributed, wanted: impl Fn(&Placement) -> bool) -> Self {
         let mut by_origin: BTreeMap<&str, Blocks<'_>> = BTreeMap::new();
@@ -59,16 +66,17 @@ impl Fetch {
             let blocks = by_origin.entry(placed.origin.as_str()).or_default();
             blocks.insert(placed.piece.block, placed);
         }
-        let mut by_server: BTreeMap<ServerId, Vec<(i64, VarId, PieceIndex)>> = BTreeMap::new();
+        let mut by_server: BTreeMap<ServerId, Vec<SizedPiece>> = BTreeMap::new();
         let (mut vars, mut names) = (Vec::new(), Vec::new());
         for (var, (origin, blocks)) in by_origin.into_iter().enumerate() {
             let first = blocks.values().next();
             for (piece, placed) in blocks.values().enumerate() {
                 let n_bytes = placed.dims().iter().product::<i64>().saturating_mul(4);
-                let asked = (n_bytes, wire_id(&placed.piece), PieceIndex { var, piece });
-                by_server.entry(placed.piece.server).or_default().push(asked);
+                let place = PieceIndex { var, piece };
+                let sized = SizedPiece { n_bytes, var: wire_id(&placed.piece), place };
+                by_server.entry(placed.piece.server).or_default().push(sized);
             }
-            vars.push(Var {
+            vars.push(FetchedVar {
                 n_rows: first.and_then(|placed| placed.origin_dims.first().copied()).unwrap_or(0),
                 is_hashed: first.is_some_and(|placed| placed.spread == Spread::Hash),
                 pieces: blocks.into_values().map(|placed| placed.piece.clone()).collect(),
@@ -121,7 +129,7 @@ impl Fetch {
     }
 }
 
-impl Var {
+impl FetchedVar {
     /// Makes the whole of its pieces; what is left of them comes back.
     fn assemble(&self, mut parts: Vec<Tensor>, whole: &mut Tensor) -> Result<Vec<Tensor>> {
         if self.is_hashed {
@@ -137,13 +145,13 @@ impl Var {
 }
 
 /// Pieces on one server, in as few questions as answers have room.
-fn questions(server: ServerId, all: Vec<(i64, VarId, PieceIndex)>) -> Vec<PieceRequest> {
-    let (mut questions, mut n_bytes) = (Vec::<PieceRequest>::new(), 0i64);
-    for (size, var, place) in all {
-        n_bytes = n_bytes.saturating_add(size);
-        if questions.is_empty() || n_bytes > ANSWER_BYTES {
+fn questions(server: ServerId, all: Vec<SizedPiece>) -> Vec<PieceRequest> {
+    let (mut questions, mut n_asked) = (Vec::<PieceRequest>::new(), 0i64);
+    for SizedPiece { n_bytes, var, place } in all {
+        n_asked = n_asked.saturating_add(n_bytes);
+        if questions.is_empty() || n_asked > ANSWER_BYTES {
             questions.push(PieceRequest { server, vars: Vec::new(), places: Vec::new() });
-            n_bytes = size;
+            n_asked = n_bytes;
         }
         if let Some(question) = questions.last_mut() {
             question.vars.push(var);

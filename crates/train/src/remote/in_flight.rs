@@ -32,14 +32,14 @@ pub(super) struct Seen {
 
 /// What a step was computed with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Read {
+pub(super) struct StepInputs {
     /// What its parameters contain.
     pub(super) params: Seen,
     /// What rows of tables on servers contain that were asked for.
     pub(super) rows: Option<Seen>,
 }
 
-impl Read {
+impl StepInputs {
     /// Rows that contain this were read, too.
     pub(super) fn read_rows(&mut self, seen: Seen) {
         self.rows = Some(self.rows.map_or(seen, |rows| rows.min(seen)));
@@ -65,7 +65,7 @@ impl Staleness {
         self.sum as f64 / self.n_steps.max(1) as f64
     }
 
-    fn count(&mut self, n_before: u64, read: &Read) {
+    fn count(&mut self, n_before: u64, read: &StepInputs) {
         let missing = |seen: Seen| n_before.saturating_sub(seen.steps);
         self.n_steps += 1;
         self.sum += missing(read.params);
@@ -77,12 +77,12 @@ impl Staleness {
 #[derive(Debug)]
 pub(super) struct InFlight {
     max: u64,
-    counts: Mutex<Counts>,
+    counts: Mutex<StepCounts>,
     moved: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct StepCounts {
     handed_over: u64,
     written: Seen,
     served: u64,
@@ -101,13 +101,13 @@ impl InFlight {
         Self { max: max.max(1) as u64, counts: Mutex::default(), moved: Condvar::new() }
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts> {
+    fn counts(&self) -> MutexGuard<'_, StepCounts> {
         self.counts.lock().even_if_poisoned()
     }
 
     /// Waits while `is_early`; nobody waits any more when the sender has ended.
-    fn wait(&self, is_early: impl Fn(&Counts) -> bool) -> MutexGuard<'_, Counts> {
-        let is_early = |counts: &mut Counts| !counts.is_over && is_early(counts);
+    fn wait(&self, is_early: impl Fn(&StepCounts) -> bool) -> MutexGuard<'_, StepCounts> {
+        let is_early = |counts: &mut StepCounts| !counts.is_over && is_early(counts);
         self.moved.wait_while(self.counts(), is_early).even_if_poisoned()
     }
 
@@ -124,7 +124,7 @@ impl InFlight {
             return;
         }
         let patience = counts.step_time / PATIENCE_PART;
-        let is_early = |counts: &mut Counts| !counts.is_over && counts.served < all;
+        let is_early = |counts: &mut StepCounts| !counts.is_over && counts.served < all;
         let waited = self.moved.wait_timeout_while(counts, patience, is_early);
         let (mut counts, late) = waited.even_if_poisoned();
         match late.timed_out() {
@@ -146,7 +146,7 @@ impl InFlight {
     }
 
     /// One more step, when there is room for it; `false` if the sender has ended.
-    pub(super) fn enter(&self, read: &Read) -> bool {
+    pub(super) fn enter(&self, read: &StepInputs) -> bool {
         let mut counts = self.wait(|counts| counts.handed_over - counts.served >= self.max);
         let n_before = counts.handed_over;
         counts.staleness.count(n_before, read);
@@ -200,8 +200,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    fn params(params: Seen) -> Read {
-        Read { params, rows: None }
+    fn params(params: Seen) -> StepInputs {
+        StepInputs { params, rows: None }
     }
 
     /// Nothing is waited for that is there, or that takes too long; the rest is.
@@ -209,7 +209,7 @@ mod tests {
     fn what_comes_soon_is_waited_for() {
         let way = Arc::new(InFlight::new(1));
         way.catch_up();
-        assert!(way.enter(&Read::default()));
+        assert!(way.enter(&StepInputs::default()));
         // No step was timed yet: there is no patience, and nobody serves it.
         (0..LATE_MAX).for_each(|_| way.catch_up());
         assert!(way.counts().n_skipped > 0, "it was too late too often");
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn rows_are_counted_for_themselves() {
         let way = InFlight::new(9);
-        let mut read = Read::default();
+        let mut read = StepInputs::default();
         (0..5).for_each(|_| assert!(way.enter(&read)));
         way.write(5);
         read.params = way.written();
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn merged_steps_are_one_update() {
         let way = InFlight::new(3);
-        let start = Read::default();
+        let start = StepInputs::default();
         assert!(way.enter(&start) && way.enter(&start) && way.enter(&start));
         way.write(3);
         assert_eq!(way.wait_written(), Seen { steps: 3, updates: 1 });

@@ -3,8 +3,9 @@
 //! One [`Cluster`] holds the connections of a process (of a trainer, where a process has several);
 //! executors that share it share them.
 
+mod all_gather;
+mod all_to_all;
 mod arrivals;
-mod aside;
 mod communicator;
 mod completing;
 mod cuts;
@@ -12,16 +13,15 @@ mod events;
 mod fetch;
 mod geo;
 mod in_flight;
-mod meeting;
 mod moving;
 mod prefetch;
 mod recovery;
+mod recovery_lines;
 mod rows;
 mod rows_of;
-mod said;
+mod save_event;
 mod saving;
 mod session;
-mod trade;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -36,17 +36,17 @@ use ps::tcp::{Client, ClientGroup, LostTrainer, Patience, Stops};
 use ps::{Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
+pub use all_to_all::Peers;
 pub use communicator::CommunicatorConfig;
 pub(crate) use events::ScriptEvent;
-pub(crate) use fetch::Fetch;
+pub(crate) use fetch::WholeFetch;
 pub use in_flight::Staleness;
 pub use moving::Locate;
 pub(crate) use prefetch::Prefetch;
 pub use recovery::Ends;
-pub use said::ENDS;
+pub use recovery_lines::ENDS;
 pub(crate) use saving::{SavedPart, Saving};
 pub(crate) use session::Session;
-pub use trade::Peers;
 
 use communicator::{Communicator, StepSender};
 use geo::Geo;
@@ -79,9 +79,9 @@ pub type WaitReady = Arc<
 
 /// The connections of a trainer to its servers.
 #[derive(Clone)]
-pub struct Cluster(Arc<Inner>);
+pub struct Cluster(Arc<ClusterInner>);
 
-struct Inner {
+struct ClusterInner {
     /// Jobs that were joined so far.
     n_joined: AtomicU64,
     /// Global shuffles that the script has asked for.
@@ -113,8 +113,8 @@ struct ClusterState {
     lost: LostTrainer,
     /// Memory that servers of this machine can read.
     shared_memory: SharedMemory,
-    n_meetings: u64,
-    n_trades: u64,
+    n_all_gathers: u64,
+    n_exchanges: u64,
     is_over: bool,
     /// All servers were left, because the job goes back.
     is_away: bool,
@@ -198,12 +198,12 @@ impl Cluster {
             clients: Vec::new(),
             lost: LostTrainer::default(),
             shared_memory: SharedMemory::default(),
-            n_meetings: 0,
-            n_trades: 0,
+            n_all_gathers: 0,
+            n_exchanges: 0,
             is_over: false,
             is_away: false,
         };
-        Self(Arc::new(Inner {
+        Self(Arc::new(ClusterInner {
             n_joined: AtomicU64::default(),
             n_shuffles: AtomicU64::default(),
             halt: Arc::default(),

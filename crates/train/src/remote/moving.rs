@@ -11,7 +11,7 @@ use program::distributed::{Origin, TrainerPrograms};
 use program::{Distributed, Program};
 use tensor::EvenIfPoisoned;
 
-use super::{Cluster, Me, said};
+use super::{Cluster, Me, recovery_lines};
 use crate::error::{Error, Result};
 
 /// Says where the servers of the job are now; nothing if they are where they were at the start.
@@ -22,18 +22,25 @@ pub type Locate = Arc<dyn Fn() -> Option<Vec<String>> + Send + Sync>;
 pub(super) struct Moves {
     /// How often this trainer turned to other servers in this job.
     n_moves: AtomicU64,
-    inner: Mutex<Inner>,
+    now: Mutex<MovesNow>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct MovesNow {
     locate: Option<Locate>,
     /// Where servers are now, if they are others.
     endpoints: Vec<String>,
     /// Jobs as programs know them, and as they are now.
     jobs: Vec<Followed>,
     /// Programs of the script, and what is run in their stead.
-    programs: Vec<(u64, u64, Arc<Program>)>,
+    programs: Vec<FollowedProgram>,
+}
+
+/// What is run in the stead of a program.
+struct FollowedProgram {
+    id: u64,
+    version: u64,
+    anew: Arc<Program>,
 }
 
 /// A job for the servers that there are now.
@@ -47,8 +54,8 @@ struct Followed {
 }
 
 impl Moves {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().even_if_poisoned()
+    fn inner(&self) -> MutexGuard<'_, MovesNow> {
+        self.now.lock().even_if_poisoned()
     }
 
     fn any(&self) -> bool {
@@ -59,11 +66,11 @@ impl Moves {
     pub(super) fn forget(&self) {
         self.n_moves.store(0, Ordering::Relaxed);
         let inner = &mut *self.inner();
-        *inner = Inner { locate: inner.locate.take(), ..Inner::default() };
+        *inner = MovesNow { locate: inner.locate.take(), ..MovesNow::default() };
     }
 }
 
-impl Inner {
+impl MovesNow {
     /// A job for the servers that there are now, split if it was not.
     fn followed(&mut self, digest: &str, origin: &Origin) -> Result<Followed> {
         if let Some(known) = self.jobs.iter().find(|known| known.digest == digest) {
@@ -138,7 +145,7 @@ impl Cluster {
         state.me = Some(Me { is_ready: true, ..Me::new(&followed.job) });
         state.joined = None;
         drop(state);
-        (self.log())(&said::follows(&endpoints));
+        (self.log())(&recovery_lines::follows(&endpoints));
         Ok(())
     }
 
@@ -181,9 +188,9 @@ impl Cluster {
             return Ok(None);
         }
         let (id, version) = (program.id(), program.version());
-        let known = inner.programs.iter().find(|known| (known.0, known.1) == (id, version));
-        if let Some((_, _, known)) = known {
-            return Ok(Some(known.clone()));
+        let is_it = |known: &&FollowedProgram| (known.id, known.version) == (id, version);
+        if let Some(known) = inner.programs.iter().find(is_it) {
+            return Ok(Some(known.anew.clone()));
         }
         let followed = inner.followed(&job.digest, &job.origin)?;
         let before = job.origin.0.as_ref().map(|origin| origin.before());
@@ -195,7 +202,7 @@ impl Cluster {
                 return Err(cannot_follow(&inner.endpoints, why));
             }
         };
-        inner.programs.push((id, version, anew.clone()));
+        inner.programs.push(FollowedProgram { id, version, anew: anew.clone() });
         Ok(Some(anew))
     }
 }

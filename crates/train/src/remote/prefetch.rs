@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use program::Result;
-use program::distributed::route::LookUp;
+use program::distributed::route::LookUpRoute;
 use tensor::{MergeScratch, Tensor};
 
 use super::rows::RowsRequest;
@@ -31,7 +31,7 @@ pub(crate) struct Prefetch {
 /// A look-up that may ask before its step.
 #[derive(Debug)]
 struct Asking {
-    look_up: Arc<LookUp>,
+    look_up: Arc<LookUpRoute>,
     /// It was made in this step, and nothing was asked for the next one yet.
     is_due: bool,
     /// What was asked for.
@@ -59,7 +59,7 @@ impl Prefetch {
     }
 
     /// The ids that a look-up will be given next; `None` if they are not fed.
-    fn next_of(&self, look_up: &LookUp) -> Option<Vec<&[i64]>> {
+    fn next_of(&self, look_up: &LookUpRoute) -> Option<Vec<&[i64]>> {
         let ids = |name: &String| {
             let (_, ids) = self.next.iter().find(|(own, _)| own == name)?;
             ids.data::<i64>().ok()
@@ -67,18 +67,18 @@ impl Prefetch {
         look_up.ids.iter().map(ids).collect()
     }
 
-    fn asking(&mut self, look_up: &Arc<LookUp>) -> Option<&mut Asking> {
+    fn asking(&mut self, look_up: &Arc<LookUpRoute>) -> Option<&mut Asking> {
         self.asking.iter_mut().find(|asking| Arc::ptr_eq(&asking.look_up, look_up))
     }
 
     /// What was asked for a step ago.
-    pub(super) fn take(&mut self, look_up: &Arc<LookUp>) -> Option<RowsRequest> {
+    pub(super) fn take(&mut self, look_up: &Arc<LookUpRoute>) -> Option<RowsRequest> {
         let (since, question) = self.asking(look_up)?.asked.take()?;
         (since.elapsed() < KEPT_MAX).then_some(question)
     }
 
     /// A look-up was made in this step, and will be in the next.
-    pub(super) fn note(&mut self, look_up: &Arc<LookUp>) {
+    pub(super) fn note(&mut self, look_up: &Arc<LookUpRoute>) {
         if let Some(asking) = self.asking(look_up) {
             asking.is_due = true;
             return;
@@ -93,7 +93,7 @@ impl Prefetch {
     /// error of it is the next step's.
     pub(super) fn ask_next(
         &mut self,
-        ask: impl Fn(&LookUp, &[&[i64]], &mut MergeScratch) -> Result<RowsRequest>,
+        ask: impl Fn(&LookUpRoute, &[&[i64]], &mut MergeScratch) -> Result<RowsRequest>,
     ) {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut all = std::mem::take(&mut self.asking);
@@ -119,8 +119,8 @@ mod tests {
     use super::*;
     use program::distributed::route::IdPartition;
 
-    fn look_up(names: &[&str]) -> Arc<LookUp> {
-        Arc::new(LookUp {
+    fn look_up(names: &[&str]) -> Arc<LookUpRoute> {
+        Arc::new(LookUpRoute {
             pieces: Vec::new(),
             partition: IdPartition::Range,
             padding: None,
@@ -150,7 +150,7 @@ mod tests {
         let (fed, other) = (look_up(&["C1"]), look_up(&["computed"]));
         let mut prefetch = Prefetch::default();
         let n_asked = std::cell::Cell::new(0);
-        let ask = |_: &LookUp, next: &[&[i64]], _: &mut MergeScratch| {
+        let ask = |_: &LookUpRoute, next: &[&[i64]], _: &mut MergeScratch| {
             assert_eq!(next, [&[7i64, 8][..]]);
             n_asked.set(n_asked.get() + 1);
             Err(program::op::host_error(crate::Error::NoJob))

@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 use data::FileRead;
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
-use ps::message::{Recall, Reply};
+use ps::message::{Recall, Recalled, Reply};
 use ps::tcp::{self, Client, LostTrainer, Patience};
 use ps::{Refusal, SharedMemory};
 use tensor::EvenIfPoisoned;
 
 use super::communicator::CommunicatorConfig;
-use super::cuts::Cuts;
-use super::fetch::Fetch;
+use super::cuts::TrainerCuts;
+use super::fetch::WholeFetch;
 use super::geo::Geo;
 use super::traffic::Traffic;
-use super::{Cluster, Timeline, install, said, unexpected};
+use super::{Cluster, Timeline, install, recovery_lines, unexpected};
 use crate::error::{Error, Result};
-use crate::recover::{Former, Left, LocalState, Passes, Position, Redoing, Sender};
+use crate::recover::{Former, Left, LocalState, Passes, Redoing, ScriptPosition, Sender};
 
 /// No server was talked to yet.
 const UNKNOWN: u8 = 0;
@@ -43,7 +43,7 @@ pub(super) struct Recovery {
     /// Set when this process was asked to end: it does not wait for servers.
     hurries: Arc<AtomicBool>,
     timeline: Mutex<Timeline>,
-    cuts: Mutex<Cuts>,
+    cuts: Mutex<TrainerCuts>,
     /// Who performs an event, and told when it is over.
     pub(super) acting: Mutex<Option<ThreadId>>,
     pub(super) acted: Condvar,
@@ -86,7 +86,7 @@ impl Recovery {
     pub(super) fn reset(&self) {
         self.term_state.store(UNKNOWN, Ordering::Relaxed);
         *self.timeline.lock().even_if_poisoned() = Timeline::default();
-        *self.cuts.lock().even_if_poisoned() = Cuts::default();
+        *self.cuts.lock().even_if_poisoned() = TrainerCuts::default();
         *self.sender.lock().even_if_poisoned() = None;
         self.n_passes.store(0, Ordering::Relaxed);
         *self.passes.lock().even_if_poisoned() = Passes::default();
@@ -133,7 +133,7 @@ impl Cluster {
         }
     }
 
-    pub(super) fn cuts(&self) -> MutexGuard<'_, Cuts> {
+    pub(super) fn cuts(&self) -> MutexGuard<'_, TrainerCuts> {
         self.recovery().cuts.lock().even_if_poisoned()
     }
 
@@ -148,7 +148,7 @@ impl Cluster {
     /// The first connection of a job: does it recover? Joins all servers if so; the caller has locked
     /// out others who want to.
     pub(super) fn first_contact(&self, client: &Arc<Client>) -> Result<()> {
-        match client.meet() {
+        match client.ensure_connected() {
             Ok(()) => {
                 self.recovery().term_state.store(OFF, Ordering::Relaxed);
                 Ok(())
@@ -174,7 +174,7 @@ impl Cluster {
         let limit = Duration::from_millis(self.state().patience.recover_ms);
         // One that turns to other servers says that.
         if !self.must_follow() {
-            log(&said::goes_back(&why.to_string()));
+            log(&recovery_lines::goes_back(&why.to_string()));
         }
         loop {
             self.abandon();
@@ -184,11 +184,11 @@ impl Cluster {
             };
             match tried.and_then(|()| self.do_again(start)) {
                 Err(error) if self.may_go_back(&error) && start.elapsed() < limit => {
-                    log(&said::goes_back(&error.to_string()));
+                    log(&recovery_lines::goes_back(&error.to_string()));
                 }
                 // Nothing is lost: when the job is started again, it continues from the last cut.
                 Err(_) if self.ends() => {
-                    log(&said::ends(None));
+                    log(&recovery_lines::ends(None));
                     return Err(Error::Ended);
                 }
                 done => return done,
@@ -227,7 +227,7 @@ impl Cluster {
             Ok((base, self.recall(&clients, base)?))
         });
         self.recovery().hurry(false);
-        let (base, (state, journal)) = match joined {
+        let (base, Recalled { state, journal }) = match joined {
             Ok(joined) => joined,
             Err(error) => {
                 clients.iter().for_each(|client| client.close());
@@ -239,7 +239,7 @@ impl Cluster {
             own.clients = clients.into_iter().map(Some).collect();
             own.is_away = false;
         }
-        *self.cuts() = Cuts::since(base);
+        *self.cuts() = TrainerCuts::since(base);
         self.keep(base, LocalState::from_bytes(&state)?, &journal)
     }
 
@@ -255,7 +255,7 @@ impl Cluster {
             let n_events = state.position.event;
             timeline.begin_at(state, journal)?;
             if is_new && n_events > 0 {
-                (self.log())(&said::repeats(n_events, base));
+                (self.log())(&recovery_lines::repeats(n_events, base));
             }
             return Ok(());
         }
@@ -265,22 +265,22 @@ impl Cluster {
 
     /// What servers have kept of this trainer. All are asked: a job that went on with another number of
     /// servers has what was kept before where it was.
-    fn recall(&self, clients: &[Arc<Client>], cut: u64) -> Result<(Vec<u8>, Vec<u8>)> {
+    fn recall(&self, clients: &[Arc<Client>], cut: u64) -> Result<Recalled> {
         let asked: Vec<_> =
             clients.iter().map(|client| client.ask(Recall { cut })).collect::<ps::Result<_>>()?;
-        let (mut state, mut journal) = (Vec::new(), Vec::new());
+        let mut all = Recalled::default();
         for (client, ticket) in clients.iter().zip(asked) {
             match client.wait(ticket, "what was kept of this trainer")? {
                 Reply::Recalled(kept) => {
-                    journal.extend(kept.journal);
-                    if state.is_empty() {
-                        state = kept.state;
+                    all.journal.extend(kept.journal);
+                    if all.state.is_empty() {
+                        all.state = kept.state;
                     }
                 }
                 other => return Err(unexpected(client, &other)),
             }
         }
-        Ok((state, journal))
+        Ok(all)
     }
 
     /// Restores the state at the cut, if this process was there, and does again what came after.
@@ -302,7 +302,7 @@ impl Cluster {
         });
         self.timeline().redone(undone);
         done?;
-        (self.log())(&said::went_back(self.cuts().base, n_events, start.elapsed()));
+        (self.log())(&recovery_lines::went_back(self.cuts().base, n_events, start.elapsed()));
         Ok(())
     }
 
@@ -315,11 +315,11 @@ impl Cluster {
         };
         {
             let mut own = self.state();
-            (own.n_meetings, own.n_trades) = (state.n_meetings, state.n_trades);
+            (own.n_all_gathers, own.n_exchanges) = (state.n_all_gathers, state.n_exchanges);
         }
         self.cuts().has_completed = state.is_over;
         *self.recovery().passes.lock().even_if_poisoned() = state.passes.clone();
-        let Position { event, is_at_start, .. } = state.position;
+        let ScriptPosition { event, is_at_start, .. } = state.position;
         if let Some((job, scopes)) = of_job.filter(|_| event > 0 || is_at_start) {
             let job = self.followed(&job)?;
             let is_alone = job.mode.exchanges_every().is_some();
@@ -327,7 +327,7 @@ impl Cluster {
                 true => placed.kind != PlacedKind::Optimizer,
                 false => placed.kind == PlacedKind::Param,
             };
-            let fetch = Fetch::new(&job, wanted);
+            let fetch = WholeFetch::new(&job, wanted);
             let params = fetch.run(self, Vec::new())?;
             if let (Some(geo), Some(scope)) = (&state.geo, scopes.first()) {
                 let params = fetch.names().iter().cloned().zip(params);
@@ -362,7 +362,7 @@ impl Cluster {
     /// What trainers before have left of a pass; says so, if it is not everything.
     pub(crate) fn left_of_pass(&self, number: u64) -> Left {
         let left = self.recovery().former.lock().even_if_poisoned().left(number);
-        said::left(number, &left).into_iter().for_each(|line| (self.log())(&line));
+        recovery_lines::left(number, &left).into_iter().for_each(|line| (self.log())(&line));
         left
     }
 

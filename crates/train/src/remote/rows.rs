@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use program::distributed::route::{IdPartition, LookUp};
+use program::distributed::route::{IdPartition, LookUpRoute};
 use program::distributed::server_of;
 use program::{Error, Result};
 use ps::message::{self, Reply};
@@ -22,7 +22,7 @@ pub(super) struct RowsRequest {
     positions: Vec<u32>,
     /// Where the answer has the row of each distinct id; nowhere if it is padding.
     places: Vec<Option<AnswerRow>>,
-    asked: Asked,
+    asked: RowQuestions,
     /// What the rows contain of this trainer's own steps.
     seen: Seen,
     /// How often the job had gone back.
@@ -40,7 +40,7 @@ impl RowsRequest {
     /// Asks when all gradients handed over are on their way: what servers answer contains them.
     pub(super) fn ask(
         cluster: &Cluster,
-        look_up: &LookUp,
+        look_up: &LookUpRoute,
         all: &[&[i64]],
         scratch: &mut MergeScratch,
     ) -> Result<Self> {
@@ -64,7 +64,7 @@ impl RowsRequest {
 /// this trainer's own steps, where that is known.
 pub(super) fn prefetch(
     cluster: &Cluster,
-    look_up: &Arc<LookUp>,
+    look_up: &Arc<LookUpRoute>,
     prefetch: &mut Prefetch,
     ids: &[&Tensor],
     out: &mut [Tensor],
@@ -106,7 +106,7 @@ fn numbers(answer: &Tensor) -> Result<&[f32]> {
 }
 
 /// Numbers in a row: as the servers say, or as the job does if nothing was asked for.
-fn width(look_up: &LookUp, answers: &[Tensor]) -> usize {
+fn width(look_up: &LookUpRoute, answers: &[Tensor]) -> usize {
     let answer = answers.iter().find(|answer| !answer.is_empty());
     answer.map_or(look_up.width, |answer| answer.shape().flatten_2d(1).1)
 }
@@ -116,7 +116,7 @@ type Keys = Vec<Vec<i64>>;
 
 /// Deals distinct ids out to the parts of the table that hold them; also where the row of each will
 /// be.
-fn partition(look_up: &LookUp, distinct: &[i64]) -> Result<(Keys, Vec<Option<AnswerRow>>)> {
+fn partition(look_up: &LookUpRoute, distinct: &[i64]) -> Result<(Keys, Vec<Option<AnswerRow>>)> {
     let pieces = &look_up.pieces;
     let mut keys: Keys = pieces.iter().map(|_| Vec::with_capacity(distinct.len())).collect();
     let mut places = Vec::with_capacity(distinct.len());
@@ -142,10 +142,18 @@ fn partition(look_up: &LookUp, distinct: &[i64]) -> Result<(Keys, Vec<Option<Ans
     Ok((keys, places))
 }
 
-/// Questions, and how many rows each asks for.
-type Asked = Vec<Option<(Arc<Client>, Ticket, usize)>>;
+/// A question for rows.
+#[derive(Debug)]
+struct RowQuestion {
+    client: Arc<Client>,
+    ticket: Ticket,
+    n_rows: usize,
+}
 
-fn ask(cluster: &Cluster, look_up: &LookUp, keys: Keys) -> crate::error::Result<Asked> {
+/// One for each piece; none where nothing is asked for.
+type RowQuestions = Vec<Option<RowQuestion>>;
+
+fn ask(cluster: &Cluster, look_up: &LookUpRoute, keys: Keys) -> crate::error::Result<RowQuestions> {
     let mut asked = Vec::with_capacity(keys.len());
     for (piece, keys) in look_up.pieces.iter().zip(keys) {
         if keys.is_empty() {
@@ -153,24 +161,26 @@ fn ask(cluster: &Cluster, look_up: &LookUp, keys: Keys) -> crate::error::Result<
             continue;
         }
         let client = cluster.client(piece.server)?;
-        client.meet()?;
-        let (after, table, n) = (cluster.round(), wire_id(piece), keys.len());
+        client.ensure_connected()?;
+        let (after, table, n_rows) = (cluster.round(), wire_id(piece), keys.len());
         let ask =
             message::LookUp { peek: look_up.peek, ..message::LookUp::new(after, table, keys) };
         let ticket = client.ask(ask)?;
-        asked.push(Some((client, ticket, n)));
+        asked.push(Some(RowQuestion { client, ticket, n_rows }));
     }
     Ok(asked)
 }
 
-fn answers(asked: Asked) -> crate::error::Result<Vec<Tensor>> {
-    let answer = |asked: Option<(Arc<Client>, Ticket, usize)>| match asked {
+fn answers(asked: RowQuestions) -> crate::error::Result<Vec<Tensor>> {
+    let answer = |asked: Option<RowQuestion>| match asked {
         None => Ok(Tensor::default()),
-        Some((client, ticket, n)) => match client.wait(ticket, "rows of a table")? {
-            // A row that did not come must not pass for one of zeros.
-            Reply::Rows(rows) if rows.dims().first() == Some(&n) => Ok(rows),
-            other => Err(unexpected(&client, &other)),
-        },
+        Some(RowQuestion { client, ticket, n_rows }) => {
+            match client.wait(ticket, "rows of a table")? {
+                // A row that did not come must not pass for one of zeros.
+                Reply::Rows(rows) if rows.dims().first() == Some(&n_rows) => Ok(rows),
+                other => Err(unexpected(&client, &other)),
+            }
+        }
     };
     asked.into_iter().map(answer).collect()
 }
@@ -178,7 +188,7 @@ fn answers(asked: Asked) -> crate::error::Result<Vec<Tensor>> {
 /// The ids of each part as they stand, from the server of the part.
 fn prefetch_parts(
     cluster: &Cluster,
-    look_up: &LookUp,
+    look_up: &LookUpRoute,
     ids: &[&Tensor],
     out: &mut [Tensor],
 ) -> Result<()> {

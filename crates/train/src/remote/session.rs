@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use program::distributed::route::{Grads, LookUp, Recv, Save, Send, Sent};
+use program::distributed::route::{Grads, LookUpRoute, Recv, SaveRoute, Send, Sent};
 use program::distributed::{Piece, ServerId};
 use program::remote::Remote;
 use program::{Distributed, Result};
@@ -244,7 +244,7 @@ impl Remote for Session<'_> {
 
     fn prefetch(
         &mut self,
-        look_up: &Arc<LookUp>,
+        look_up: &Arc<LookUpRoute>,
         ids: &[&Tensor],
         out: &mut [Tensor],
     ) -> Result<()> {
@@ -255,7 +255,7 @@ impl Remote for Session<'_> {
         Ok(())
     }
 
-    fn checkpoint_notify(&mut self, save: &Save) -> Result<()> {
+    fn checkpoint_notify(&mut self, save: &SaveRoute) -> Result<()> {
         let part = |&server: &ServerId| SavedPart { server, table: save.table.clone() };
         let parts = save.servers.iter().map(part).collect();
         let save = || {

@@ -152,7 +152,7 @@ impl Traffic {
     pub(super) fn barrier(&mut self, cluster: &Cluster, servers: &[ServerId]) -> Result<()> {
         let clients: Vec<Arc<Client>> =
             servers.iter().map(|&server| cluster.client(server)).collect::<Result<_>>()?;
-        clients.iter().try_for_each(|client| client.meet())?;
+        clients.iter().try_for_each(|client| client.ensure_connected())?;
         for (&server, client) in servers.iter().zip(&clients) {
             self.queue(server).wait_asked(client)?;
         }
@@ -218,7 +218,7 @@ impl ServerQueue {
 }
 
 fn ask(client: &Client, after: u64, vars: Vec<VarId>) -> Result<Ticket> {
-    client.meet()?;
+    client.ensure_connected()?;
     Ok(client.ask(Pull::new(after, vars))?)
 }
 

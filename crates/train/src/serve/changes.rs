@@ -7,6 +7,13 @@ use ps::TrainerId;
 use super::snapshot::{FieldReader, Fields};
 use crate::row_set::RowSet;
 
+/// Rows of a table that a trainer has not seen, in order.
+pub(super) struct UnseenRows {
+    pub(super) trainer: TrainerId,
+    pub(super) table: String,
+    pub(super) rows: Vec<i64>,
+}
+
 #[derive(Debug)]
 pub(super) struct Changes {
     n_trainers: u32,
@@ -38,12 +45,15 @@ impl Changes {
         }
     }
 
-    /// Everything that was noted: trainer, table, and the rows in order.
-    pub(super) fn into_rows(self) -> Vec<(TrainerId, String, Vec<i64>)> {
+    /// Everything that was noted.
+    pub(super) fn into_rows(self) -> Vec<UnseenRows> {
         let tables = self.unseen.into_iter().flat_map(|(trainer, tables)| {
-            tables.into_iter().map(move |(table, rows)| (trainer, table, rows))
+            tables.into_iter().map(move |(table, mut rows)| {
+                let rows = rows.take(usize::MAX);
+                UnseenRows { trainer, table, rows }
+            })
         });
-        tables.map(|(trainer, table, mut rows)| (trainer, table, rows.take(usize::MAX))).collect()
+        tables.collect()
     }
 
     /// The first `n_max` of the rows that a trainer has not seen, in order; now it has.

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ps::lines::{Line, Severity};
-use ps::server::{CutRecord, OnDisk, Written};
+use ps::server::{CutRecord, OnDisk, WrittenCut};
 use tensor::{EvenIfPoisoned, Value};
 
 use super::resume::Resuming;
@@ -18,10 +18,8 @@ use super::snapshot::{
     read_value, write_value,
 };
 use super::table::{CutChunk, Extent, Table, TableCut};
-use crate::error::BadSnapshot;
+use crate::error::{BadSnapshot, SnapshotResult};
 use crate::remote::Log;
-
-type Checked<T> = Result<T, BadSnapshot>;
 
 /// The tables of a server, each behind a lock of its own.
 pub(super) type Tables = Arc<Vec<Mutex<Box<dyn Table>>>>;
@@ -108,7 +106,7 @@ pub(super) struct CutFolders<'a> {
 }
 
 /// See the module.
-pub(super) struct Cuts {
+pub(super) struct CutStore {
     held: CutTables,
     folder: Mutex<Folder>,
     layout: Layout,
@@ -127,7 +125,7 @@ pub(super) struct Cuts {
     log: Log,
 }
 
-impl Cuts {
+impl CutStore {
     /// Cuts of a store that is as its start left it. From now on what changes is noted.
     pub(super) fn open(
         place: &CutFolders<'_>,
@@ -135,7 +133,7 @@ impl Cuts {
         layout: Layout,
         held: CutTables,
         log: Log,
-    ) -> Checked<Arc<Self>> {
+    ) -> SnapshotResult<Arc<Self>> {
         let folder = Folder::open(place.folder, owner, &layout, &mut |text| warn(&log, text))?;
         held.tables.iter().for_each(|table| locked(table).track());
         let cuts = Arc::new(Self {
@@ -159,7 +157,7 @@ impl Cuts {
     }
 
     /// Goes on from other snapshots, unless this server has gone on from them already.
-    fn resume(self: &Arc<Self>, resume: &Path) -> Checked<()> {
+    fn resume(self: &Arc<Self>, resume: &Path) -> SnapshotResult<()> {
         let (owner, own_term, is_same) = {
             let folder = locked(&self.folder);
             let own = folder.path().parent().map(Path::canonicalize);
@@ -281,11 +279,11 @@ impl Cuts {
     }
 
     /// Writes what was marked; it is durable when this returns.
-    pub(super) fn write(self: &Arc<Self>, record: &CutRecord) -> Result<Written, String> {
+    pub(super) fn write(self: &Arc<Self>, record: &CutRecord) -> Result<WrittenCut, String> {
         self.write_record(record).map_err(|error| self.noted(error))
     }
 
-    fn write_record(self: &Arc<Self>, record: &CutRecord) -> Checked<Written> {
+    fn write_record(self: &Arc<Self>, record: &CutRecord) -> SnapshotResult<WrittenCut> {
         let _busy = locked(&self.busy);
         let marked = locked(&self.marked).take_if(|marked| marked.at.cut == record.cut);
         let mut marked = marked.ok_or(BadSnapshot::None)?;
@@ -307,11 +305,15 @@ impl Cuts {
         }
         self.clean(record.complete);
         self.n_written.fetch_add(1, Ordering::SeqCst);
-        Ok(Written { bytes: n_bytes })
+        Ok(WrittenCut { bytes: n_bytes })
     }
 
     /// Writes the file of a cut; the answer is the cut before it, and its bytes.
-    fn write_marked(&self, marked: &mut Marked, record: &CutRecord) -> Checked<(CutId, u64)> {
+    fn write_marked(
+        &self,
+        marked: &mut Marked,
+        record: &CutRecord,
+    ) -> SnapshotResult<(CutId, u64)> {
         let after = match marked.kind {
             FileKind::Base => CutId::default(),
             // What it follows was not written: its changes are in neither.
@@ -343,7 +345,7 @@ impl Cuts {
         protocol: Protocol<'_>,
         parts: &mut CutContents,
         epoch: u64,
-    ) -> Checked<u64> {
+    ) -> SnapshotResult<u64> {
         let path = locked(&self.folder).path().to_path_buf();
         let failed = |source| BadSnapshot::writing(&path, source);
         let name =
@@ -427,7 +429,7 @@ impl Cuts {
     }
 
     /// Goes back to a cut, for ever; the answer is the state that was given with it.
-    pub(super) fn roll_back(&self, cut: u64, term: u64) -> Checked<Vec<u8>> {
+    pub(super) fn roll_back(&self, cut: u64, term: u64) -> SnapshotResult<Vec<u8>> {
         let ways = locked(&self.folder).ways_to(cut)?;
         self.stop();
         let _busy = locked(&self.busy);
@@ -435,7 +437,7 @@ impl Cuts {
         for way in ways {
             match self.load(&way) {
                 Ok(state) => {
-                    // Who has no space for it is asked again and again.
+                    // A server without space for it is asked again and again.
                     let begun = locked(&self.folder).begin_term(term, cut);
                     return begun.inspect_err(|_| std::thread::sleep(AGAIN)).map(|()| state);
                 }
@@ -471,7 +473,7 @@ impl Cuts {
         Ok(state)
     }
 
-    fn load_file(&self, file: &mut FileReader) -> Checked<Vec<u8>> {
+    fn load_file(&self, file: &mut FileReader) -> SnapshotResult<Vec<u8>> {
         let mut state = Vec::new();
         while let Some(section) = file.next_section()? {
             match (section.kind, section.table) {
@@ -493,7 +495,7 @@ impl Cuts {
         Ok(state)
     }
 
-    pub(super) fn journal(&self, cut: u64) -> Checked<Vec<u8>> {
+    pub(super) fn journal(&self, cut: u64) -> SnapshotResult<Vec<u8>> {
         locked(&self.folder).journal(cut)
     }
 }

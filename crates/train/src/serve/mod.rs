@@ -6,13 +6,13 @@
 mod blocks;
 mod changes;
 mod cuts;
-mod ending;
 mod identity;
 mod keeping;
 mod port_file;
 mod resume;
 mod saves;
 mod schedule;
+mod shutdown;
 mod snapshot;
 mod standby;
 mod store;
@@ -30,12 +30,12 @@ use program::distributed::Applies;
 use program::{OpDesc, Program};
 use ps::Endpoint;
 use ps::lines::{self, Line};
-use ps::server::{Apply, Config, End, Server, Store};
+use ps::server::{Apply, End, Server, ServerConfig, Store};
 use ps::tcp::{Listener, Stop};
 
-use ending::Ending;
 pub use keeping::SnapshotSettings;
 use port_file::PortFile;
+use shutdown::Shutdown;
 pub use snapshot::check as snapshots;
 pub use store::BlockStore;
 
@@ -43,7 +43,8 @@ use crate::error::{Error, Result};
 use crate::remote::{Log, usual_log};
 use crate::scope::Scope;
 
-/// Where nobody waits for others, nobody waits long for those who are not ready for a cut.
+/// How long trainers that are ready for a cut wait for the others, in modes in which trainers do not
+/// wait for each other.
 const READY_AT_ONCE_MS: u64 = 500;
 
 /// How a server behaves beyond what its program says.
@@ -67,7 +68,7 @@ pub struct Serving {
 
 impl Default for Serving {
     fn default() -> Self {
-        let usual = Config::default();
+        let usual = ServerConfig::default();
         Self {
             lease_ms: usual.lease_ms,
             grace_ms: usual.grace_ms,
@@ -130,12 +131,12 @@ pub fn serve(
         // The receiver waits until this comes.
         let _ = done.send(end);
     });
-    let mut ending = Ending::new(serving, &store, &stop);
+    let mut shutdown = Shutdown::new(serving, &store, &stop);
     let end = loop {
         match result.recv_timeout(Duration::from_millis(50)) {
             Ok(end) => break end,
             Err(RecvTimeoutError::Disconnected) => break None,
-            Err(RecvTimeoutError::Timeout) => ending.look(stops()),
+            Err(RecvTimeoutError::Timeout) => shutdown.look(stops()),
         }
     };
     // It has sent its result and ends.
@@ -152,16 +153,16 @@ pub fn serve(
     }
 }
 
-fn config(program: &Program, op: &OpDesc, serving: &Serving) -> Result<Config> {
+fn config(program: &Program, op: &OpDesc, serving: &Serving) -> Result<ServerConfig> {
     let job = program.distributed.as_ref().map(|job| job.job.clone());
-    let usual = Config::default();
+    let usual = ServerConfig::default();
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let keeping = serving.keeping.as_ref();
     let apply = match Applies::told(op)? {
         Applies::Round { ahead } => Apply::ByRound { ahead },
         Applies::Arrival | Applies::Difference => Apply::AtOnce,
     };
-    Ok(Config {
+    Ok(ServerConfig {
         job: op.attrs.str("job", job.as_deref().unwrap_or(""))?.to_string(),
         n_trainers: op.attrs.int("Fanin", 1)?.max(1) as u32,
         apply,

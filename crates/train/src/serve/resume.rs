@@ -9,15 +9,13 @@ use program::distributed::server_of;
 use ps::server::{CutRecord, KeptBytes, ServerShare, repartition};
 use tensor::{DType, Tensor, Value};
 
-use super::changes::Changes;
+use super::changes::{Changes, UnseenRows};
 use super::cuts::{CutTables, locked};
 use super::schedule::Schedule;
 use super::snapshot::{Layout, Owner, RowsState, ServerState, Source, TableState, VarLayout};
 use super::table::{ImportedValue, RowsImport};
-use crate::error::BadSnapshot;
+use crate::error::{BadSnapshot, SnapshotResult};
 use crate::recover::LocalState;
-
-type Checked<T> = Result<T, BadSnapshot>;
 
 /// What this server is among those that go on.
 pub(super) struct Resuming<'a> {
@@ -30,7 +28,7 @@ pub(super) struct Resuming<'a> {
 
 impl Resuming<'_> {
     /// Loads this server's part; the answer is what to write as the first cut.
-    pub(super) fn load(&self) -> Checked<CutRecord> {
+    pub(super) fn load(&self) -> SnapshotResult<CutRecord> {
         let mut kept = Vec::new();
         let mut whole = WholeValues::default();
         let mut is_first = vec![true; self.layout.0.len()];
@@ -61,7 +59,7 @@ impl Resuming<'_> {
         self.source.owner.n_trainers == self.owner.n_trainers
     }
 
-    fn repartitioned(&self, kept: &[KeptBytes]) -> Checked<KeptBytes> {
+    fn repartitioned(&self, kept: &[KeptBytes]) -> SnapshotResult<KeptBytes> {
         let share = ServerShare {
             server: self.owner.server as usize,
             n_servers: self.owner.n_servers as usize,
@@ -99,7 +97,7 @@ impl Resuming<'_> {
     }
 
     /// Takes the rows of a table that exist row by row.
-    fn take_rows(&self, at: usize, state: &ServerState, is_first: &mut bool) -> Checked<()> {
+    fn take_rows(&self, at: usize, state: &ServerState, is_first: &mut bool) -> SnapshotResult<()> {
         let table = &mut *self.held.table(at);
         let order = table.row_vars();
         let own: Vec<&VarLayout> =
@@ -169,15 +167,15 @@ impl Resuming<'_> {
     }
 
     /// Takes what trainers have not seen of a table.
-    fn take_unseen(&self, at: usize, state: &ServerState) -> Checked<()> {
+    fn take_unseen(&self, at: usize, state: &ServerState) -> SnapshotResult<()> {
         if !self.keeps_trainers() {
             return Ok(());
         }
         for (theirs, layout) in state.tables.iter().zip(&state.layout.0) {
             let changes = Changes::from_bytes(self.owner.n_trainers, &theirs.unseen);
             let changes = changes.ok_or_else(|| self.wrong("rows that nobody has seen"))?;
-            for (trainer, name, rows) in changes.into_rows() {
-                let Some(from) = layout.iter().find(|var| var.name == name) else { continue };
+            for UnseenRows { trainer, table, rows } in changes.into_rows() {
+                let Some(from) = layout.iter().find(|var| var.name == table) else { continue };
                 let own = self.layout.0[at].iter().find(|var| var.origin == from.origin);
                 let Some(own) = own else { continue };
                 let local = |row: &i64| Some(self.local(own, row + from.first)? as i64);
@@ -189,7 +187,7 @@ impl Resuming<'_> {
     }
 
     /// Puts variables together that are whole values here.
-    fn take_values(&self, whole: &WholeValues) -> Checked<()> {
+    fn take_values(&self, whole: &WholeValues) -> SnapshotResult<()> {
         for (at, vars) in self.layout.0.iter().enumerate() {
             let table = &mut *self.held.table(at);
             let by_rows = table.row_vars();

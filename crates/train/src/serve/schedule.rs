@@ -7,7 +7,7 @@ use program::Program;
 use ps::{SharedMemory, VarId};
 use tensor::{DType, Tensor, Value};
 
-use super::table::{Answer, Var, lend};
+use super::table::{Answer, AskedVar, lend};
 use super::values::{counter, first_number, make_own};
 use crate::error::Result;
 use crate::executor::{Executor, Feed};
@@ -139,7 +139,7 @@ impl Schedule {
     }
 
     /// A variable as it is now.
-    pub(super) fn value(&mut self, var: Var<'_>) -> Answer<Arc<Value>> {
+    pub(super) fn value(&mut self, var: AskedVar<'_>) -> Answer<Arc<Value>> {
         if let Some(value) = self.cache.get(&var.id) {
             return Ok(value.clone());
         }

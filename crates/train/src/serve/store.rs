@@ -7,21 +7,21 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use program::distributed::Applies;
 use program::{OpDesc, Program};
 use ps::message::{Grad, LookUp, Phase, Pull, Save, VarInfo};
-use ps::server::{CutRecord, OnDisk, ServerMemory, Size, Store, TableGrads, Unit, Written};
+use ps::server::{CutRecord, OnDisk, ServerMemory, Size, Store, TableGrads, Unit, WrittenCut};
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{DType, EvenIfPoisoned, Tensor, Value};
 
 use super::blocks::{Blocks, Update};
-use super::cuts::{self, Cuts, Tables};
+use super::cuts::{self, CutStore, Tables};
 use super::identity::{layout, owner};
 use super::keeping::SnapshotSettings;
 use super::saves::Saves;
 use super::schedule::Schedule;
 use super::snapshot::{Layout, Owner};
-use super::table::{Answer, Files, Policy, RowTables, Shared, Snapshot, Table, Updater, Var};
+use super::table::{Answer, AskedVar, Files, Policy, RowTables, Shared, Snapshot, Table, Updater};
 use super::units::Groups;
 use super::values::{check_answer, check_counter, n_bytes_of};
-use super::vars::{Names, StoreVars, Use};
+use super::vars::{StoreNames, StoreVars, Use};
 use crate::error::{BadSnapshot, Error, Result};
 use crate::folder::{About, Stage};
 use crate::io;
@@ -47,7 +47,7 @@ pub struct BlockStore {
     /// Whose cuts they are, if there are any.
     owner: Owner,
     layout: Layout,
-    cuts: Option<Arc<Cuts>>,
+    cuts: Option<Arc<CutStore>>,
 }
 
 impl std::fmt::Debug for BlockStore {
@@ -94,7 +94,7 @@ impl BlockStore {
         let by_origin = by_origin.map(|placed| (placed.origin.clone(), placed.piece.name.clone()));
         let by_origin = by_origin.collect();
         let saving = tables.iter().map(|_| Mutex::default()).collect();
-        let names = Names { by_var: &by_var, params: &params, counters: &counters, all };
+        let names = StoreNames { by_var: &by_var, params: &params, counters: &counters, all };
         let vars = StoreVars::new(&mut tables, &names);
         Ok(Self {
             tables: Arc::new(tables.into_iter().map(Mutex::new).collect()),
@@ -127,7 +127,7 @@ impl BlockStore {
     fn keep_cuts_at(&mut self, place: &cuts::CutFolders<'_>, log: Log) -> Result<()> {
         let held = cuts::CutTables { tables: self.tables.clone(), schedule: self.schedule.clone() };
         let (owner, layout) = (self.owner.clone(), self.layout.clone());
-        self.cuts = Some(Cuts::open(place, owner, layout, held, log)?);
+        self.cuts = Some(CutStore::open(place, owner, layout, held, log)?);
         Ok(())
     }
 
@@ -146,7 +146,7 @@ impl BlockStore {
         self.cuts.as_ref().is_some_and(|cuts| cuts.is_under_way())
     }
 
-    fn cuts(&self) -> Answer<&Arc<Cuts>> {
+    fn cuts(&self) -> Answer<&Arc<CutStore>> {
         self.cuts.as_ref().ok_or_else(|| failed(BadSnapshot::None))
     }
 
@@ -210,7 +210,7 @@ impl BlockStore {
     }
 
     fn value(&self, trainer: TrainerId, id: VarId, pull: &Pull) -> Answer<Arc<Value>> {
-        let var = Var { id, name: self.vars.name(id) };
+        let var = AskedVar { id, name: self.vars.name(id) };
         match self.vars.used(id).and_then(|used| used.table) {
             Some(at) => self.table(at).read(trainer, var, pull),
             None if pull.changed => Err(self.unknown(id)),
@@ -306,7 +306,7 @@ impl Store for BlockStore {
         Ok(())
     }
 
-    fn write_cut(&self, record: &CutRecord) -> Answer<Written> {
+    fn write_cut(&self, record: &CutRecord) -> Answer<WrittenCut> {
         self.cuts()?.write(record).map_err(Refusal::Failed)
     }
 

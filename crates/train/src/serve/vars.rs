@@ -29,7 +29,7 @@ pub(super) struct Use {
 }
 
 /// Names of variables, by what they are for.
-pub(super) struct Names<'a> {
+pub(super) struct StoreNames<'a> {
     /// Which table has a variable.
     pub(super) by_var: &'a HashMap<String, usize>,
     pub(super) params: &'a [VarInfo],
@@ -40,7 +40,7 @@ pub(super) struct Names<'a> {
 
 impl StoreVars {
     /// Numbers the gradients that tables take and all other variables, and tells the tables.
-    pub(super) fn new(tables: &mut [Box<dyn Table>], names: &Names<'_>) -> Self {
+    pub(super) fn new(tables: &mut [Box<dyn Table>], names: &StoreNames<'_>) -> Self {
         let params: BTreeMap<&str, &VarInfo> =
             names.params.iter().map(|held| (held.name.as_str(), held)).collect();
         let (mut vars, mut ids, mut first) = (Self::default(), HashMap::new(), Vec::new());
@@ -83,7 +83,7 @@ impl StoreVars {
     }
 }
 
-impl Names<'_> {
+impl StoreNames<'_> {
     fn used(&self, name: &str) -> Use {
         let is_counter = self.counters.contains(name);
         Use { grad: None, table: self.by_var.get(name).copied(), is_counter }

@@ -6,7 +6,7 @@ use program::distributed::route::PARAM_INIT;
 use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
 
 use super::make::{self, with_role};
-use super::plan::{Param, Plan};
+use super::plan::{JobPlan, Param};
 use super::server::Server;
 use crate::error::Result;
 
@@ -17,7 +17,7 @@ impl Param {
     }
 }
 
-impl Plan {
+impl JobPlan {
     /// Adds one op to the trainer's program: it says which ids the step used.
     pub(super) fn rewrite_geo(&self, main: &mut Program) -> Result<()> {
         let (mut ids, mut tables) = (Vec::new(), Vec::new());

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use program::distributed::ops::{LookUpOp, TableParts};
 use program::{OpDesc, Program};
 
-use super::plan::{Param, Plan};
+use super::plan::{JobPlan, Param};
 
 /// Look-ups that can be made at once, and where.
 #[derive(Debug)]
-struct Group {
+struct LookUpGroup {
     lookups: Vec<usize>,
     /// Behind this op: the last that computes an id of the group.
     after: Option<usize>,
@@ -24,7 +24,7 @@ pub(super) struct Replaced {
     pub(super) gone: Vec<usize>,
 }
 
-impl Plan {
+impl JobPlan {
     /// Finds the look-ups in block 0, and the ops that replace them.
     pub(super) fn replace_lookups(&self, main: &Program) -> Replaced {
         let mut replaced = Replaced::default();
@@ -63,7 +63,7 @@ impl Plan {
         }
     }
 
-    fn lookup_op(&self, main: &Program, param: &Param, group: &Group) -> OpDesc {
+    fn lookup_op(&self, main: &Program, param: &Param, group: &LookUpGroup) -> OpDesc {
         let ops = &main.block(0).ops;
         let first = &ops[group.lookups[0]];
         let look_up = LookUpOp {
@@ -79,7 +79,7 @@ impl Plan {
 }
 
 impl Replaced {
-    fn put(&mut self, group: &Group, ops: Vec<OpDesc>) {
+    fn put(&mut self, group: &LookUpGroup, ops: Vec<OpDesc>) {
         let at = group.after.map_or(0, |after| after + 1);
         self.before.entry(at).or_default().extend(ops);
         self.gone.extend(&group.lookups);
@@ -97,7 +97,7 @@ fn is_test(op: &OpDesc) -> bool {
 
 fn all<'a>(
     ops: &'a [OpDesc],
-    group: &Group,
+    group: &LookUpGroup,
     of: impl Fn(&'a OpDesc) -> &'a [String],
 ) -> Vec<String> {
     group.lookups.iter().flat_map(|&at| of(&ops[at])).cloned().collect()
@@ -105,8 +105,8 @@ fn all<'a>(
 
 /// Groups the look-ups of a table that are of one kind and can be made at one moment: all ids are
 /// there, and no row has been read yet.
-fn groups(ops: &[OpDesc], table: &str) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+fn groups(ops: &[OpDesc], table: &str) -> Vec<LookUpGroup> {
+    let mut groups: Vec<LookUpGroup> = Vec::new();
     for (at, op) in ops.iter().enumerate() {
         if !op.traits().looks_up || op.input_names("W").first().is_none_or(|w| w != table) {
             continue;
@@ -117,11 +117,11 @@ fn groups(ops: &[OpDesc], table: &str) -> Vec<Group> {
             before.writes().any(|written| op.input_names("Ids").iter().any(|id| id == written))
         });
         let before = ops[at + 1..].iter().position(reads).map_or(ops.len(), |next| at + 1 + next);
-        let alike = |group: &Group| {
+        let alike = |group: &LookUpGroup| {
             let first = &ops[group.lookups[0]];
             first.kind == op.kind && padding(first) == padding(op) && is_test(first) == is_test(op)
         };
-        let fits = |group: &Group| {
+        let fits = |group: &LookUpGroup| {
             group.after.max(after).is_none_or(|after| after < group.before.min(before))
         };
         match groups.iter_mut().find(|group| alike(group) && fits(group)) {
@@ -130,7 +130,7 @@ fn groups(ops: &[OpDesc], table: &str) -> Vec<Group> {
                 group.after = group.after.max(after);
                 group.before = group.before.min(before);
             }
-            None => groups.push(Group { lookups: vec![at], after, before }),
+            None => groups.push(LookUpGroup { lookups: vec![at], after, before }),
         }
     }
     groups

@@ -27,14 +27,14 @@ pub use config::{Config, Job};
 pub use server::Threads;
 pub use split::{Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, SharedDispatch, slice_variable};
 
-use self::plan::Plan;
-use self::resplit::{Original, Split};
+use self::plan::JobPlan;
+use self::resplit::{Original, ProgramPair};
 use crate::error::Result;
 
 /// A job's programs, once they have been split.
 #[derive(Debug)]
 pub struct Transpiled {
-    plan: Plan,
+    plan: JobPlan,
     main: Program,
     startup: Program,
 }
@@ -48,7 +48,7 @@ pub fn transpile(
     dispatch: &mut dyn Dispatch,
 ) -> Result<Transpiled> {
     let again = dispatch.again();
-    let mut plan = Plan::new(main, startup, config, job, dispatch)?;
+    let mut plan = JobPlan::new(main, startup, config, job, dispatch)?;
     let (mut new_main, mut new_startup) = (main.clone(), startup.clone());
     if plan.is_geo() {
         plan.rewrite_geo(&mut new_main)?;
@@ -58,8 +58,8 @@ pub fn transpile(
         plan.rewrite_startup(&mut new_startup)?;
     }
     if let Some(dispatch) = again {
-        let split = Split { main: &new_main, startup: &new_startup };
-        plan.job.origin = Original::of(Split { main, startup }, split, config, job, dispatch);
+        let split = ProgramPair { main: &new_main, startup: &new_startup };
+        plan.job.origin = Original::of(ProgramPair { main, startup }, split, config, job, dispatch);
     }
     let distributed = Arc::new(plan.job.clone());
     // A program keeps its identity: every owner of it now has the trainer's program.

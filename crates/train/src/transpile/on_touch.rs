@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use program::distributed::{PlacedKind, Placement, Spread};
 use program::op::{Untouched, row_init};
 use program::{OpDesc, Program, VarKind};
-use ps::table::Entry;
+use ps::table::EntryRule;
 use tensor::{DType, Distribution, RowInit};
 
-use super::plan::{Param, Plan};
+use super::plan::{JobPlan, Param};
 use super::server::Threads;
 use crate::error::{Error, Result};
 
@@ -34,7 +34,7 @@ const LARGE_BYTES: u64 = 1 << 30;
 const WHOLE_BYTES_MAX: u64 = 1 << 40;
 
 /// How one part of a table is kept.
-type Kept = std::result::Result<Vec<(String, RowInit)>, KeptWhole>;
+type RowInits = std::result::Result<Vec<(String, RowInit)>, KeptWhole>;
 
 /// Why a table is kept whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) fn inits(main: &Program, startup: &Program) -> Result<BTreeMap<String
 }
 
 /// The tables of a server that trainers ask for rows of.
-fn tables(main: &Program, startup: &Program) -> Result<BTreeMap<String, Kept>> {
+fn tables(main: &Program, startup: &Program) -> Result<BTreeMap<String, RowInits>> {
     let mut all = BTreeMap::new();
     let Some(job) = &main.distributed else { return Ok(all) };
     let table = |param: &str| {
@@ -61,7 +61,7 @@ fn tables(main: &Program, startup: &Program) -> Result<BTreeMap<String, Kept>> {
         let param = update.input_names("Param").first();
         let Some(placed) = param.and_then(|param| table(param)) else { continue };
         let others = block.ops.iter().filter(|op| *op != update).collect();
-        let table = Asked {
+        let table = TableRequest {
             name: &placed.piece.name,
             dims: &placed.dims(),
             n_bytes: bytes(&placed.origin_dims),
@@ -74,7 +74,7 @@ fn tables(main: &Program, startup: &Program) -> Result<BTreeMap<String, Kept>> {
 }
 
 /// A table that should be kept by rows.
-struct Asked<'a> {
+struct TableRequest<'a> {
     name: &'a str,
     dims: &'a [i64],
     /// The bytes of its weights, on all servers.
@@ -95,8 +95,8 @@ fn kept(
     startup: &Program,
     update: &OpDesc,
     others: Vec<&OpDesc>,
-    table: Asked<'_>,
-) -> Result<Kept> {
+    table: TableRequest<'_>,
+) -> Result<RowInits> {
     if !is_sparse(main, update) {
         return Ok(Err(KeptWhole("its gradient is added up to a dense one".to_string())));
     }
@@ -212,7 +212,7 @@ pub(super) fn entries(main: &Program) -> Result<BTreeMap<String, String>> {
             continue;
         }
         let (table, rule) = (table.clone(), rule.to_string());
-        if rule.parse::<Entry>().is_err() {
+        if rule.parse::<EntryRule>().is_err() {
             return Err(Error::EntryRule { table, rule });
         }
         if let Some(other) = found.insert(table.clone(), rule.clone()).filter(|o| *o != rule) {
@@ -228,7 +228,7 @@ pub(super) fn entries(main: &Program) -> Result<BTreeMap<String, String>> {
     }
 }
 
-impl Plan {
+impl JobPlan {
     /// Which server has which row of a parameter. Tables without a fixed vocabulary (`is_distributed`,
     /// or all of whose look-ups may have an entry rule) are spread by hash, if servers keep them by
     /// rows.
@@ -247,7 +247,7 @@ impl Plan {
         }
         let ops = &main.block(0).ops;
         let others = param.before.iter().chain(&param.after).map(|&at| &ops[at]).collect();
-        let table = Asked {
+        let table = TableRequest {
             name: &param.name,
             dims: &param.dims,
             n_bytes: bytes(&param.dims),
@@ -281,7 +281,7 @@ impl Plan {
         if !self.params.iter().any(asks) {
             return Ok(());
         }
-        let mut kept_by_table: BTreeMap<String, Kept> = BTreeMap::new();
+        let mut kept_by_table: BTreeMap<String, RowInits> = BTreeMap::new();
         for endpoint in &self.job.endpoints {
             let mut server = self.server_main(main, endpoint, Threads::default())?;
             self.tell_entries(&mut server, endpoint);

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use program::distributed::{Piece, ServerId, VarId, difference_of};
 
-use super::plan::{Param, Plan, of_trainer};
+use super::plan::{JobPlan, Param, of_trainer};
 use crate::error::{Error, Result};
 
-impl Plan {
+impl JobPlan {
     /// For each server, the sorted names of all that this trainer may send it or ask it for.
     fn vars(&self) -> Vec<Vec<String>> {
         let of_server = |(number, endpoint): (usize, &String)| {
@@ -50,11 +50,9 @@ impl Plan {
     }
 }
 
-/// Pieces that follow one another; they have no numbers yet.
-pub(super) fn pieces(all: impl Iterator<Item = (String, ServerId, Range<i64>)>) -> Vec<Piece> {
-    let piece =
-        |(block, (name, server, rows))| Piece { name, server, var: VarId::NONE, block, rows };
-    all.enumerate().map(piece).collect()
+/// A piece that has no number yet.
+pub(super) fn piece(block: usize, name: String, server: ServerId, rows: Range<i64>) -> Piece {
+    Piece { name, server, var: VarId::NONE, block, rows }
 }
 
 /// All rows of a variable of this shape.

@@ -10,7 +10,7 @@ use program::{OpDesc, Program, VarKind, role};
 
 use super::config::{Config, Job};
 use super::on_touch;
-use super::pieces::{pieces, rows_of, servers_of};
+use super::pieces::{piece, rows_of, servers_of};
 use super::split::{self, Dispatch};
 use super::table;
 use crate::error::{Error, Result};
@@ -92,7 +92,7 @@ impl Param {
 
 /// Everything the programs of a job are made from.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct JobPlan {
     pub(super) config: Config,
     pub(super) job: Distributed,
     /// In order of their updates.
@@ -116,7 +116,7 @@ pub(super) struct Plan {
 /// The variable that schedules count steps in.
 pub(super) const COUNTER: &str = "@LR_DECAY_COUNTER@";
 
-impl Plan {
+impl JobPlan {
     pub(super) fn new(
         main: &Program,
         startup: &Program,
@@ -197,10 +197,10 @@ impl Plan {
     ) -> Result<()> {
         let ops = &main.block(0).ops;
         for (update, op) in ops.iter().enumerate() {
-            let Some((name, grad)) = updated(op) else { continue };
+            let Some(Updated { param: name, grad }) = updated(op) else { continue };
             let dims = main.need_var(0, name)?.meta.dims.clone();
             on_touch::check_countable(name, &dims)?;
-            let chain = Chain::of(ops, update, grad);
+            let chain = GradChain::of(ops, update, grad);
             kept.extend(&chain.kept);
             let is_sparse = main.need_var(0, &chain.sent)?.meta.kind == VarKind::SelectedRows;
             let of_param = |at: &usize| role_param(&ops[*at]) == Some(name) && *at > update;
@@ -243,8 +243,9 @@ impl Plan {
                 // Every server has some of its rows, and knows them by their numbers in the whole.
                 let rows = 0..param.dims.first().copied().unwrap_or(1);
                 let names = split::block_names(&param.name, endpoints.len()).into_iter();
-                let all = names.enumerate().map(|(at, name)| (name, ServerId(at), rows.clone()));
-                param.pieces = pieces(all);
+                let all = names.enumerate();
+                param.pieces =
+                    all.map(|(at, name)| piece(at, name, ServerId(at), rows.clone())).collect();
                 continue;
             }
             let cut = self.config.slice_var_up && !param.is_whole;
@@ -253,8 +254,9 @@ impl Plan {
             let names = split::block_names(&param.name, cuts.len());
             let chosen = dispatch.dispatch(&names, &endpoints);
             let servers = servers_of(&chosen, cuts.len(), &endpoints)?;
-            let all = names.into_iter().zip(servers).zip(cuts);
-            param.pieces = pieces(all.map(|((name, server), rows)| (name, server, rows)));
+            let all = names.into_iter().zip(servers).zip(cuts).enumerate();
+            param.pieces =
+                all.map(|(at, ((name, server), rows))| piece(at, name, server, rows)).collect();
         }
         Ok(())
     }
@@ -398,11 +400,16 @@ pub(super) fn states(main: &Program, param: &Param) -> Vec<String> {
     vars.filter(|var| seen.insert(*var)).cloned().collect()
 }
 
-/// The parameter and gradient an op updates, if it does.
-fn updated(op: &OpDesc) -> Option<(&str, &str)> {
+/// The parameter that an op updates, and by which gradient.
+struct Updated<'a> {
+    param: &'a str,
+    grad: &'a str,
+}
+
+fn updated(op: &OpDesc) -> Option<Updated<'_>> {
     let is_update = op.role() & role::OPTIMIZE != 0 && op.role() & role::LR_SCHED == 0;
     match (is_update, op.input_names("Param"), op.input_names("Grad")) {
-        (true, [param], [grad]) => Some((param, grad)),
+        (true, [param], [grad]) => Some(Updated { param, grad }),
         _ => None,
     }
 }
@@ -421,7 +428,7 @@ fn lr_ops(main: &Program) -> Vec<usize> {
 }
 
 /// What happens to a gradient between backward pass and update.
-struct Chain {
+struct GradChain {
     /// The variable that is sent.
     sent: String,
     /// Ops for the server.
@@ -430,7 +437,7 @@ struct Chain {
     kept: HashSet<usize>,
 }
 
-impl Chain {
+impl GradChain {
     /// Walks back from an update over clip and decay.
     fn of(ops: &[OpDesc], update: usize, grad: &str) -> Self {
         let param = role_param(&ops[update]).map(str::to_string);

@@ -13,12 +13,12 @@ use super::transpile;
 
 /// Two programs that belong together.
 #[derive(Clone, Copy)]
-pub(super) struct Split<'a> {
+pub(super) struct ProgramPair<'a> {
     pub(super) main: &'a Program,
     pub(super) startup: &'a Program,
 }
 
-impl Split<'_> {
+impl ProgramPair<'_> {
     /// A copy that belongs to no job: what a job has must not hold the job.
     fn programs(self) -> TrainerPrograms {
         let copy = |program: &Program| {
@@ -48,8 +48,8 @@ impl fmt::Debug for Original {
 impl Original {
     /// What `whole` was, and what it became.
     pub(super) fn of(
-        whole: Split<'_>,
-        before: Split<'_>,
+        whole: ProgramPair<'_>,
+        before: ProgramPair<'_>,
         config: &Config,
         job: &Job,
         dispatch: SharedDispatch,

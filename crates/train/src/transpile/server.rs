@@ -7,7 +7,7 @@ use program::op::STEPS_WITHOUT_ROWS;
 use program::{Attr, Block, BlockId, Meta, OpDesc, Program, VarDesc, role};
 
 use super::make::with_role;
-use super::plan::{Param, Plan, of_trainer};
+use super::plan::{JobPlan, Param, of_trainer};
 use super::trainer::rename_role_var;
 use crate::error::{Error, Result};
 
@@ -30,7 +30,7 @@ impl Default for Threads {
 
 /// A server's program while it is built.
 pub(super) struct Server<'a> {
-    pub(super) plan: &'a Plan,
+    pub(super) plan: &'a JobPlan,
     pub(super) main: &'a Program,
     pub(super) endpoint: &'a str,
     pub(super) blocks: Vec<Block>,
@@ -43,7 +43,7 @@ pub(super) struct Server<'a> {
     n_corrections: usize,
 }
 
-impl Plan {
+impl JobPlan {
     /// The program of one server, made from the program as it was before trainers' was rewritten.
     pub(super) fn server_main(
         &self,

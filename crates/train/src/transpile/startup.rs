@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use program::{Attr, Attrs, Meta, OpDesc, Program, VarDesc, role};
 
 use super::make::{self, with_role};
-use super::plan::{Plan, of_trainer};
+use super::plan::{JobPlan, of_trainer};
 use crate::error::{Error, Result};
 
 /// Output port of ops that start variables.
 const OUT: &str = "Out";
 
-impl Plan {
+impl JobPlan {
     /// Rewrites a trainer's startup program in place.
     pub(super) fn rewrite_startup(&self, startup: &mut Program) -> Result<()> {
         self.start_counters(startup, 1.0)?;

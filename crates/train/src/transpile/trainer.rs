@@ -7,19 +7,19 @@ use program::{OpDesc, Program, VarDesc, role};
 
 use super::lookups::Replaced;
 use super::make::{self, with_role};
-use super::plan::{Param, Plan, last_writers, of_trainer};
+use super::plan::{JobPlan, Param, last_writers, of_trainer};
 use crate::error::{Error, Result};
 
 /// The trainer's block while it is rebuilt.
 struct Trainer<'a> {
-    plan: &'a Plan,
+    plan: &'a JobPlan,
     vars: Vec<VarDesc>,
     /// For each parameter, the variable that its `send` writes.
     controls: Vec<String>,
     n_controls: usize,
 }
 
-impl Plan {
+impl JobPlan {
     /// Rewrites the main program in place.
     pub(super) fn rewrite_main(&self, main: &mut Program) -> Result<()> {
         let mut trainer =
@@ -174,7 +174,7 @@ impl Trainer<'_> {
         let plan = self.plan;
         let via = plan.job.via_communicator;
         let barriers = plan.job.mode.waits_for_all() && !via;
-        let half = via && plan.job.mode.threads_meet();
+        let half = via && plan.job.mode.threads_synchronize();
         let mut after = None;
         if barriers || half {
             let control = self.control();

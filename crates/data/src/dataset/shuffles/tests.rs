@@ -2,8 +2,8 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use super::*;
-use crate::error::TradeError;
-use crate::settings::Kind;
+use crate::error::ExchangeError;
+use crate::settings::DatasetKind;
 use crate::slot::Slot;
 
 /// Trainers of one process: each puts its parts on a table and takes its own from there.
@@ -19,7 +19,7 @@ const NONE: SampleCounts = SampleCounts { n_samples: 0, n_unmerged: 0 };
 struct Seat<'a> {
     table: &'a Table,
     rank: usize,
-    /// So many trades, then no more.
+    /// So many exchanges, then no more.
     left: Mutex<usize>,
 }
 
@@ -32,7 +32,11 @@ impl Exchange for Seat<'_> {
         N
     }
 
-    fn trade(&self, _: &str, parts: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, TradeError> {
+    fn all_to_all(
+        &self,
+        _: &str,
+        parts: Vec<Vec<u8>>,
+    ) -> std::result::Result<Vec<Vec<u8>>, ExchangeError> {
         let mut left = self.left.lock().unwrap();
         *left = left.checked_sub(1).ok_or("another term")?;
         self.table.parts.lock().unwrap()[self.rank] = parts;
@@ -47,7 +51,7 @@ impl Exchange for Seat<'_> {
 
 /// What trainers do after they have loaded `10 * (rank + 1)` lines.
 fn trainers<T: Send>(
-    n_trades: usize,
+    n_exchanges: usize,
     act: impl Fn(&mut Dataset, &Seat<'_>) -> Result<T> + Sync,
 ) -> Vec<Result<T>> {
     let table = Table { parts: Mutex::new(vec![Vec::new(); N]), all_here: Barrier::new(N) };
@@ -55,7 +59,7 @@ fn trainers<T: Send>(
         let run = |rank: usize| {
             let (table, act) = (&table, &act);
             scope.spawn(move || {
-                let seat = Seat { table, rank, left: Mutex::new(n_trades) };
+                let seat = Seat { table, rank, left: Mutex::new(n_exchanges) };
                 act(&mut loaded(rank), &seat)
             })
         };
@@ -69,11 +73,11 @@ fn loaded(rank: usize) -> Dataset {
     let path = folder.path().join("part");
     let line = |at: usize| format!("1 {}\n", 100 * rank + at);
     std::fs::write(&path, (0..10 * (rank + 1)).map(line).collect::<String>()).unwrap();
-    let mut dataset = Dataset::new(Kind::InMemory);
+    let mut dataset = Dataset::new(DatasetKind::InMemory);
     let settings = dataset.settings_mut();
     settings.slots = vec![Slot::ids("c")];
     settings.files = vec![path.to_str().unwrap().to_string()];
-    (settings.batch_size, settings.n_trade) = (4, 7);
+    (settings.batch_size, settings.n_per_exchange) = (4, 7);
     dataset.load().unwrap();
     // The name of the file is part of what a share is kept with.
     dataset.settings_mut().files = vec!["part".to_string()];
@@ -118,7 +122,7 @@ fn a_share_is_kept_and_taken_again_without_the_others() {
     }
 }
 
-/// Trainers are interrupted after every number of trades, and do the whole again.
+/// Trainers are interrupted after every number of exchanges, and do the whole again.
 #[test]
 fn an_interrupted_shuffle_is_done_again() {
     let expected = trainers(99, |dataset, seat| {
@@ -127,14 +131,14 @@ fn an_interrupted_shuffle_is_done_again() {
     });
     let expected: Vec<_> = expected.into_iter().map(Result::unwrap).collect();
     let mut n_interrupted = 0;
-    for n_trades in 0..20 {
+    for n_exchanges in 0..20 {
         let folder = tempfile::tempdir().unwrap();
         let path = |rank: usize| folder.path().join(format!("{rank}"));
-        let first = trainers(n_trades, |dataset, seat| {
+        let first = trainers(n_exchanges, |dataset, seat| {
             dataset.global_shuffle_kept(Some(seat), &path(seat.rank))
         });
         n_interrupted += usize::from(first.iter().any(Result::is_err));
-        if n_trades % 3 == 0 {
+        if n_exchanges % 3 == 0 {
             // One of them was not as far as the other.
             let _ = std::fs::remove_file(path(1));
         }
@@ -143,7 +147,7 @@ fn an_interrupted_shuffle_is_done_again() {
             Ok(held(dataset))
         });
         let again: Vec<_> = again.into_iter().map(Result::unwrap).collect();
-        assert_eq!(again, expected, "after {n_trades} trades");
+        assert_eq!(again, expected, "after {n_exchanges} exchanges");
     }
     assert!(n_interrupted > 5, "{n_interrupted}");
 }

@@ -9,7 +9,7 @@ use crate::slot::Slot;
 /// What a dataset reads, and how a script sets it up.
 struct Case {
     name: &'static str,
-    kind: Kind,
+    kind: DatasetKind,
     files: Vec<String>,
     command: &'static str,
     slots: Vec<Slot>,
@@ -25,7 +25,7 @@ impl Case {
         (settings.files, settings.slots) = (self.files.clone(), self.slots.clone());
         (settings.batch_size, settings.skips_max) = (batch_size, self.skips_max);
         (settings.pipe_command, settings.seed) = (self.command.to_string(), 7);
-        if self.kind == Kind::InMemory {
+        if self.kind == DatasetKind::InMemory {
             dataset.load().unwrap();
         }
         (0..self.n_shuffles).for_each(|_| dataset.local_shuffle().unwrap());
@@ -96,15 +96,15 @@ fn cases(folder: &tempfile::TempDir) -> Vec<Case> {
     let clicks = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python/tests/fixtures/clicks.parquet");
     let price = Slot::floats("price").dense(&[-1, 1]);
     vec![
-        case("stream", Kind::Queue, "cat", false),
-        case("stream with bad lines", Kind::Queue, "cat", true),
-        case("pipe command", Kind::Queue, "sed s/.5/.25/ | cat", true),
+        case("stream", DatasetKind::Queue, "cat", false),
+        case("stream with bad lines", DatasetKind::Queue, "cat", true),
+        case("pipe command", DatasetKind::Queue, "sed s/.5/.25/ | cat", true),
         Case {
             files: tables(folder),
             slots: vec![price, Slot::ids("city"), Slot::ids("label")],
             ..case(
                 "csv",
-                Kind::Queue,
+                DatasetKind::Queue,
                 "paddlewheel csv-reader price=price city=city:hash/100 label=label:id",
                 true,
             )
@@ -112,10 +112,10 @@ fn cases(folder: &tempfile::TempDir) -> Vec<Case> {
         Case {
             files: vec![clicks.to_string(); 5],
             slots: vec![Slot::ids("c")],
-            ..case("parquet", Kind::Queue, "paddlewheel parquet-reader c=text:id", true)
+            ..case("parquet", DatasetKind::Queue, "paddlewheel parquet-reader c=text:id", true)
         },
-        case("memory", Kind::InMemory, "cat", true),
-        Case { n_shuffles: 3, ..case("shuffled memory", Kind::InMemory, "cat", false) },
+        case("memory", DatasetKind::InMemory, "cat", true),
+        Case { n_shuffles: 3, ..case("shuffled memory", DatasetKind::InMemory, "cat", false) },
     ]
 }
 
@@ -209,7 +209,7 @@ fn threads_read_the_same_files_in_every_run() {
         readers.iter_mut().rev().map(|reader| some(reader, usize::MAX)).collect();
     found.reverse();
     assert!(found == expected);
-    // Without positions, whoever is free takes the next file: there is no position to tell.
+    // Without positions, a free thread takes the next file: there is no position to tell.
     let readers = case.dataset(2).start(3).unwrap();
     assert!(readers.iter().all(|reader| reader.position().is_none()));
 }
@@ -242,7 +242,7 @@ fn other_data_is_refused() {
         assert!(matches!(error, Error::OtherData { about: "batch size" }), "{error}");
         let error = refused(&|dataset| dataset.settings_mut().files.truncate(3));
         assert!(matches!(error, Error::OtherData { about: "list of files" }), "{error}");
-        if case.kind == Kind::InMemory {
+        if case.kind == DatasetKind::InMemory {
             let error = refused(&|dataset| dataset.local_shuffle().unwrap());
             assert!(matches!(error, Error::OtherData { about: "samples in memory" }), "{error}");
         }
@@ -263,7 +263,7 @@ fn a_file_that_became_shorter_is_named() {
     let path = write(&folder, "part-0", lines.as_bytes());
     for command in ["cat", "sed s/x/y/"] {
         write(&folder, "part-0", lines.as_bytes());
-        let mut dataset = Dataset::new(Kind::Queue);
+        let mut dataset = Dataset::new(DatasetKind::Queue);
         let settings = dataset.settings_mut();
         (settings.files, settings.slots) = (vec![path.clone()], vec![Slot::ids("c")]);
         // That a bad file may be left out does not help: samples of it were used.

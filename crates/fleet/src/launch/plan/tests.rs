@@ -123,7 +123,7 @@ fn trainers_alone() {
 fn scripts_and_executables() {
     let host = Host { python: "/usr/bin/py".into(), alias: None };
     let run = |path: &str| {
-        let script = Script { path: path.into(), arguments: vec!["-x".into()] };
+        let script = ScriptCommand { path: path.into(), arguments: vec!["-x".into()] };
         let (program, arguments) = command(&script, &host);
         (program.to_string_lossy().into_owned(), arguments.join(" "))
     };

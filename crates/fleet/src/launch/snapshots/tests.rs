@@ -9,7 +9,7 @@ fn identity(script: &str, n_servers: usize) -> Identity {
 }
 
 fn take(folder: &Path, resume: Option<&Path>, identity: Identity) -> Result<Snapshots> {
-    Snapshots::take(&Wanted { folder, resume, node: None, identity })
+    Snapshots::take(&FolderRequest { folder, resume, node: None, identity })
 }
 
 #[track_caller]

@@ -9,7 +9,9 @@
 
 use tensor::{Float, Tensor, Value, update};
 
-use super::{Accumulator, Kind, PARAM, Setting, Sparse, constant, is_without_rows, learning_rate};
+use super::{
+    Accumulator, OptimizerKind, PARAM, Setting, Sparse, constant, is_without_rows, learning_rate,
+};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};

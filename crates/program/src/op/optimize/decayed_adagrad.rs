@@ -4,7 +4,7 @@
 
 use tensor::update;
 
-use super::{Accumulator, Kind, PARAM, Setting, Sparse, constant, learning_rate};
+use super::{Accumulator, OptimizerKind, PARAM, Setting, Sparse, constant, learning_rate};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};

@@ -7,7 +7,7 @@
 use tensor::rng::{self, Rng};
 use tensor::{Number, update};
 
-use super::{Kind, PARAM, Setting, Sparse, constant, learning_rate};
+use super::{OptimizerKind, PARAM, Setting, Sparse, constant, learning_rate};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::attr::Attr;
 
 /// One kind of optimizer.
-pub trait Kind: fmt::Debug + Send + Sync {
+pub trait OptimizerKind: fmt::Debug + Send + Sync {
     /// The op that changes the parameter.
     fn op(&self) -> &'static str;
 
@@ -101,7 +101,7 @@ impl Setting for bool {
 }
 
 /// Declares an optimizer: its op, its options with Fluid's defaults (and the attribute each is, if it
-/// is one), and methods of [`Kind`] that differ from the usual. The type is also the op itself.
+/// is one), and methods of [`OptimizerKind`] that differ from the usual. The type is also the op itself.
 macro_rules! optimizer {
     ($(#[$doc:meta])* $name:ident: $op:literal {}) => {
         $(#[$doc])*
@@ -113,7 +113,7 @@ macro_rules! optimizer {
             pub(crate) const USUAL: Self = Self;
         }
 
-        impl Kind for $name {
+        impl OptimizerKind for $name {
             fn op(&self) -> &'static str {
                 $op
             }
@@ -159,7 +159,7 @@ macro_rules! optimizer {
             }
         }
 
-        impl Kind for $name {
+        impl OptimizerKind for $name {
             fn op(&self) -> &'static str {
                 $op
             }
@@ -200,7 +200,7 @@ macro_rules! rules {
             super::infer(infer, &$pairs)
         }
 
-        fn optimizer(&self) -> Option<Box<dyn Kind>> {
+        fn optimizer(&self) -> Option<Box<dyn OptimizerKind>> {
             Some(Box::new(Self::USUAL))
         }
     };

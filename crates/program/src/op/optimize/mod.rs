@@ -24,7 +24,7 @@ pub use adamax::Adamax;
 pub use decayed_adagrad::DecayedAdagrad;
 pub use dpsgd::Dpsgd;
 pub use ftrl::Ftrl;
-pub use kind::{Accumulator, Kind};
+pub use kind::{Accumulator, OptimizerKind};
 pub use lamb::Lamb;
 pub use lars_momentum::LarsMomentum;
 pub use momentum::Momentum;
@@ -124,7 +124,7 @@ fn apply<T: Float, const N: usize>(
     let state = state.map(|state| state.data_mut::<T>().expect("the type was checked"));
     if let Value::Rows(_) = run.value("Grad")? {
         let (height, width) = shape.flatten_2d(1);
-        let mut table = Table { param: param.data_mut()?, state, height, width };
+        let mut table = RowView { param: param.data_mut()?, state, height, width };
         return table.apply_rows(run, rule, sparse);
     }
     let grad = run.input("Grad")?;
@@ -146,7 +146,7 @@ fn misfit(run: &Run<'_>, rule: &'static str, param: &Tensor, name: &str, other: 
 }
 
 /// A parameter and its state seen as rows.
-struct Table<'a, T, const N: usize> {
+struct RowView<'a, T, const N: usize> {
     param: &'a mut [T],
     state: [&'a mut [T]; N],
     height: usize,
@@ -163,7 +163,7 @@ struct Listed<'a, T> {
     values: &'a [T],
 }
 
-impl<T: Float, const N: usize> Table<'_, T, N> {
+impl<T: Float, const N: usize> RowView<'_, T, N> {
     fn apply_rows(
         &mut self,
         run: &mut Run<'_>,

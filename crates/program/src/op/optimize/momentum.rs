@@ -5,7 +5,7 @@
 
 use tensor::update;
 
-use super::{Accumulator, Kind, PARAM, Setting, Sparse, learning_rate, required};
+use super::{Accumulator, OptimizerKind, PARAM, Setting, Sparse, learning_rate, required};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};

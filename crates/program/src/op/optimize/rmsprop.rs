@@ -5,7 +5,7 @@
 
 use tensor::update;
 
-use super::{Accumulator, Kind, PARAM, Setting, Sparse, constant, learning_rate};
+use super::{Accumulator, OptimizerKind, PARAM, Setting, Sparse, constant, learning_rate};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};
@@ -44,7 +44,7 @@ impl Op for RmsProp {
         super::infer(infer, &pairs[..n_pairs])
     }
 
-    fn optimizer(&self) -> Option<Box<dyn Kind>> {
+    fn optimizer(&self) -> Option<Box<dyn OptimizerKind>> {
         Some(Box::new(Self::USUAL))
     }
 

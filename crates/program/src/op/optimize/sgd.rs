@@ -2,7 +2,7 @@
 
 use tensor::update;
 
-use super::{Kind, PARAM, Sparse, learning_rate};
+use super::{OptimizerKind, PARAM, Sparse, learning_rate};
 use crate::attr::{Attr, Attrs};
 use crate::error::Result;
 use crate::op::{Infer, Op, Run, Traits, Untouched, for_float};

@@ -11,8 +11,8 @@ fn trainers_that_wait_for_each_other_are_told() {
     bench.say(1, 1, push(1.0));
     bench.say(1, 2, Barrier::new(1));
     assert_eq!(bench.say(1, 9, pull(1)), []);
-    let told = bench.say(0, 9, Meet { place: "end".into(), turn: 1, bytes: Vec::new() });
-    let stuck = Refusal::Stuck { meeting: vec![0], round_of: vec![1], round: 1 };
+    let told = bench.say(0, 9, AllGather { purpose: "end".into(), turn: 1, bytes: Vec::new() });
+    let stuck = Refusal::Stuck { gathering: vec![0], round_of: vec![1], round: 1 };
     assert_eq!(told, [(1, 9, stuck.clone().into()), (0, 9, stuck.into())]);
 }
 
@@ -22,7 +22,7 @@ fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
     let greet = |vars: Vec<VarInfo>| {
         let hello = Hello { job: String::new(), vars, ..hello(0, 1) };
         let ours = vec![held("w", &[4, 1]), held("bias", &[1]), held("table", &[])];
-        let mut server = Server::new(Config::default(), ours);
+        let mut server = Server::new(ServerConfig::default(), ours);
         server.handle(Millis(0), ConnId(1), 0, hello.into())
     };
     for (name, dims) in [("w", vec![5, 1]), ("w2", vec![4, 1])] {

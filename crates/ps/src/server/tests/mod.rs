@@ -1,7 +1,7 @@
 //! The server's promises, one message at a time.
 
 mod agreement;
-mod due;
+mod cut_schedule;
 mod terms;
 mod work;
 
@@ -11,8 +11,8 @@ use tensor::Tensor;
 
 use super::*;
 use crate::message::{
-    Ack, Barrier, Complete, Grad, Leave, Meet, Notice, Phase, Ping, Pong, Push, Save, Trade,
-    Traded, Values,
+    Ack, AllGather, AllToAll, AllToAllResult, Barrier, Complete, Grad, Leave, Notice, Phase, Ping,
+    Pong, Push, Save, Values,
 };
 use crate::message::{Hello, VERSION, Welcome};
 
@@ -76,8 +76,8 @@ impl Store for Sum {
         Ok(())
     }
 
-    fn write_cut(&self, _record: &CutRecord) -> Result<Written, Refusal> {
-        Ok(Written::default())
+    fn write_cut(&self, _record: &CutRecord) -> Result<WrittenCut, Refusal> {
+        Ok(WrittenCut::default())
     }
 }
 
@@ -95,7 +95,8 @@ struct Bench {
 impl Bench {
     fn new(n_trainers: u32, sync: bool) -> Self {
         let apply = if sync { Apply::ByRound { ahead: 0 } } else { Apply::AtOnce };
-        let config = Config { n_trainers, apply, job: "job".to_string(), ..Config::default() };
+        let config =
+            ServerConfig { n_trainers, apply, job: "job".to_string(), ..ServerConfig::default() };
         let store = Sum::new();
         Self { server: Server::new(config, store.vars.clone()), store, now: 0 }
     }
@@ -318,16 +319,16 @@ fn a_trainer_started_again_learns_which_round_it_is_in() {
 }
 
 #[test]
-fn a_meeting_waits_for_nobody_who_was_there() {
+fn an_all_gather_waits_for_nobody_who_took_part() {
     let mut bench = Bench::new(2, false);
     bench.hello(0, 0);
     bench.hello(1, 1);
-    let meet = |turn| Meet { place: "b".into(), turn, bytes: Vec::new() };
-    bench.say(0, 5, meet(0));
-    bench.say(1, 5, meet(0));
-    assert_eq!(bench.say(0, 6, meet(1)), [], "the next one");
-    assert_eq!(bench.say(1, 5, meet(0)).len(), 1, "the answer was lost, and comes again");
-    assert_eq!(bench.say(1, 6, meet(1)).len(), 2);
+    let all_gather = |turn| AllGather { purpose: "b".into(), turn, bytes: Vec::new() };
+    bench.say(0, 5, all_gather(0));
+    bench.say(1, 5, all_gather(0));
+    assert_eq!(bench.say(0, 6, all_gather(1)), [], "the next one");
+    assert_eq!(bench.say(1, 5, all_gather(0)).len(), 1, "the answer was lost, and comes again");
+    assert_eq!(bench.say(1, 6, all_gather(1)).len(), 2);
 }
 
 #[test]
@@ -384,16 +385,24 @@ fn trainers_that_only_leave_keep_the_server_running() {
 }
 
 #[test]
-fn all_trainers_meet_and_learn_what_the_others_brought() {
+fn an_all_gather_gives_every_trainer_the_bytes_of_all() {
     let mut bench = Bench::new(2, false);
     bench.hello(0, 0);
     bench.hello(1, 1);
-    let meet = |turn, bytes: &[u8]| Meet { place: "b".into(), turn, bytes: bytes.to_vec() };
-    assert_eq!(bench.say(1, 5, meet(0, &[1])), []);
-    let met: Reply = crate::message::Met(vec![vec![0], vec![1]]).into();
-    assert_eq!(bench.say(0, 6, meet(0, &[0])), [(0, 6, met.clone()), (1, 5, met.clone())]);
-    assert_eq!(bench.say(1, 5, meet(0, &[1])), [(1, 5, met)], "asked again: the same answer");
-    assert_eq!(bench.say(1, 7, meet(1, &[1])), [], "another turn");
+    let all_gather =
+        |turn, bytes: &[u8]| AllGather { purpose: "b".into(), turn, bytes: bytes.to_vec() };
+    assert_eq!(bench.say(1, 5, all_gather(0, &[1])), []);
+    let gathered: Reply = crate::message::AllGatherResult(vec![vec![0], vec![1]]).into();
+    assert_eq!(
+        bench.say(0, 6, all_gather(0, &[0])),
+        [(0, 6, gathered.clone()), (1, 5, gathered.clone())]
+    );
+    assert_eq!(
+        bench.say(1, 5, all_gather(0, &[1])),
+        [(1, 5, gathered)],
+        "asked again: the same answer"
+    );
+    assert_eq!(bench.say(1, 7, all_gather(1, &[1])), [], "another turn");
 }
 
 #[test]
@@ -434,16 +443,16 @@ fn staleness_is_counted_from_the_pull_that_was_used() {
     assert_eq!((stats.updates, stats.staleness_sum), (4, 1 + 2), "up to date");
 }
 
-fn trade(turn: u64, parts: &[&[u8]]) -> Trade {
+fn all_to_all(turn: u64, parts: &[&[u8]]) -> AllToAll {
     let parts = parts.iter().map(|part| part.to_vec()).collect();
-    Trade { place: "shuffle".to_string(), turn, parts }
+    AllToAll { purpose: "shuffle".to_string(), turn, parts }
 }
 
-fn traded(parts: &[&[u8]]) -> Reply {
-    Traded(Arc::new(parts.iter().map(|part| part.to_vec()).collect())).into()
+fn exchanged(parts: &[&[u8]]) -> Reply {
+    AllToAllResult(Arc::new(parts.iter().map(|part| part.to_vec()).collect())).into()
 }
 
-fn traders() -> Bench {
+fn two_trainers() -> Bench {
     let mut bench = Bench::new(2, false);
     bench.hello(0, 0);
     bench.hello(1, 1);
@@ -451,75 +460,75 @@ fn traders() -> Bench {
 }
 
 #[test]
-fn trainers_trade_and_lost_answers_come_again() {
-    let mut bench = traders();
-    assert_eq!(bench.say(1, 5, trade(1, &[b"a", b"bb"])), []);
+fn trainers_exchange_parts_and_lost_answers_come_again() {
+    let mut bench = two_trainers();
+    assert_eq!(bench.say(1, 5, all_to_all(1, &[b"a", b"bb"])), []);
     let pong = Pong { round: 0, missing: vec![0], notice: Notice::default() };
     assert_eq!(bench.say(1, 9, Ping), [(1, 9, pong.into())]);
-    assert_eq!(bench.say(1, 5, trade(1, &[b"a", b"bb"])), [], "asked again: it waits already");
-    let (to_0, to_1) = (traded(&[b"ccc", b"a"]), traded(&[b"", b"bb"]));
-    let answers = bench.say(0, 6, trade(1, &[b"ccc", b""]));
+    assert_eq!(bench.say(1, 5, all_to_all(1, &[b"a", b"bb"])), [], "asked again: it waits already");
+    let (to_0, to_1) = (exchanged(&[b"ccc", b"a"]), exchanged(&[b"", b"bb"]));
+    let answers = bench.say(0, 6, all_to_all(1, &[b"ccc", b""]));
     assert_eq!(answers, [(0, 6, to_0), (1, 5, to_1.clone())]);
-    assert_eq!(bench.say(0, 7, trade(2, &[b"", b"x"])), [], "the next one");
-    assert_eq!(bench.say(1, 5, trade(1, &[b"a", b"bb"])), [(1, 5, to_1)], "the same answer");
-    assert_eq!(bench.say(1, 7, trade(2, &[b"", b""])).len(), 2);
-    assert_eq!(bench.server.trades.n_bytes(), 1, "what was received is not kept");
+    assert_eq!(bench.say(0, 7, all_to_all(2, &[b"", b"x"])), [], "the next one");
+    assert_eq!(bench.say(1, 5, all_to_all(1, &[b"a", b"bb"])), [(1, 5, to_1)], "the same answer");
+    assert_eq!(bench.say(1, 7, all_to_all(2, &[b"", b""])).len(), 2);
+    assert_eq!(bench.server.all_to_all.n_bytes(), 1, "what was received is not kept");
 }
 
 #[test]
-fn a_trade_that_no_server_holds_is_refused() {
-    let mut bench = traders();
-    let found = bench.say(0, 1, trade(1, &[b"one part"]));
-    let refusal = Refusal::BadTrade("1 parts for 2 trainers".to_string());
+fn an_exchange_that_no_server_holds_is_refused() {
+    let mut bench = two_trainers();
+    let found = bench.say(0, 1, all_to_all(1, &[b"one part"]));
+    let refusal = Refusal::BadExchange("1 parts for 2 trainers".to_string());
     assert_eq!(found, [(0, 1, refusal.into())]);
-    let large = vec![0; Trade::part_bytes_max(2) + 1];
-    let found = bench.say(0, 2, trade(1, &[&large, b""]));
-    assert!(matches!(&found[..], [(0, 2, Reply::Refused(Refusal::BadTrade(_)))]), "{found:?}");
-    assert_eq!(bench.server.trades.n_bytes(), 0);
-    bench.say(0, 3, trade(1, &[&large[1..], b""]));
-    assert_eq!(bench.say(1, 3, trade(1, &[b"", b""])).len(), 2, "as large as may be");
+    let large = vec![0; AllToAll::part_bytes_max(2) + 1];
+    let found = bench.say(0, 2, all_to_all(1, &[&large, b""]));
+    assert!(matches!(&found[..], [(0, 2, Reply::Refused(Refusal::BadExchange(_)))]), "{found:?}");
+    assert_eq!(bench.server.all_to_all.n_bytes(), 0);
+    bench.say(0, 3, all_to_all(1, &[&large[1..], b""]));
+    assert_eq!(bench.say(1, 3, all_to_all(1, &[b"", b""])).len(), 2, "as large as may be");
 }
 
 #[test]
 fn a_trainer_out_of_step_is_named_to_all() {
-    let mut bench = traders();
-    assert_eq!(bench.say(0, 1, trade(1, &[b"", b"x"])), []);
-    let other = Trade { place: "size".to_string(), ..trade(1, &[b"", b""]) };
+    let mut bench = two_trainers();
+    assert_eq!(bench.say(0, 1, all_to_all(1, &[b"", b"x"])), []);
+    let other = AllToAll { purpose: "size".to_string(), ..all_to_all(1, &[b"", b""]) };
     let found = bench.say(1, 1, other);
     let (ours, theirs) = ("size, turn 1".to_string(), "shuffle, turn 1".to_string());
     let refusal = Reply::from(Refusal::OutOfStep { trainer: 1, ours, theirs });
     assert_eq!(found, [(0, 1, refusal.clone()), (1, 1, refusal)]);
-    bench.say(0, 2, trade(2, &[b"", b"x"]));
-    bench.say(1, 2, trade(2, &[b"", b"x"]));
-    assert_eq!(bench.say(0, 3, trade(3, &[b"", b"x"])), []);
-    let found = bench.say(1, 3, trade(1, &[b"", b"x"]));
+    bench.say(0, 2, all_to_all(2, &[b"", b"x"]));
+    bench.say(1, 2, all_to_all(2, &[b"", b"x"]));
+    assert_eq!(bench.say(0, 3, all_to_all(3, &[b"", b"x"])), []);
+    let found = bench.say(1, 3, all_to_all(1, &[b"", b"x"]));
     assert_eq!(found.len(), 1, "one that began anew bothers nobody who waits: {found:?}");
     assert!(matches!(found[0].2, Reply::Refused(Refusal::OutOfStep { trainer: 1, .. })));
 }
 
 #[test]
-fn nobody_trades_with_the_gone() {
-    let mut bench = traders();
-    assert_eq!(bench.say(0, 1, trade(1, &[b"", b"x"])), []);
+fn nobody_exchanges_with_the_gone() {
+    let mut bench = two_trainers();
+    assert_eq!(bench.say(0, 1, all_to_all(1, &[b"", b"x"])), []);
     let found = bench.say(1, 1, Complete);
     let absent = Reply::from(Refusal::Absent { trainer: 1 });
     assert_eq!(found, [(0, 1, absent.clone()), (1, 1, Ack.into())]);
-    assert_eq!(bench.say(0, 2, trade(2, &[b"", b"x"])), [(0, 2, absent)]);
-    assert_eq!(bench.server.trades.n_bytes(), 0);
+    assert_eq!(bench.say(0, 2, all_to_all(2, &[b"", b"x"])), [(0, 2, absent)]);
+    assert_eq!(bench.server.all_to_all.n_bytes(), 0);
 
-    let mut bench = traders();
-    bench.say(0, 1, trade(1, &[b"", b"x"]));
-    bench.say(1, 1, trade(1, &[b"", b"y"]));
+    let mut bench = two_trainers();
+    bench.say(0, 1, all_to_all(1, &[b"", b"x"]));
+    bench.say(1, 1, all_to_all(1, &[b"", b"y"]));
     bench.say(0, 1, Complete);
-    assert_eq!(bench.say(1, 1, trade(1, &[b"", b"y"])), [(1, 1, traded(&[b"x", b"y"]))]);
+    assert_eq!(bench.say(1, 1, all_to_all(1, &[b"", b"y"])), [(1, 1, exchanged(&[b"x", b"y"]))]);
 }
 
 #[test]
-fn the_dead_end_a_trade() {
+fn the_dead_end_an_exchange() {
     let mut bench = Bench::new(2, true);
     bench.hello(0, 0);
     bench.hello(1, 1);
-    bench.say(0, 1, trade(1, &[b"", b"x"]));
+    bench.say(0, 1, all_to_all(1, &[b"", b"x"]));
     bench.server.closed(Millis(0), ConnId(1));
     let found = bench.tick(2_500);
     let lost = |reply: &Reply| matches!(reply, Reply::Refused(Refusal::TrainerLost { .. }));
@@ -527,7 +536,7 @@ fn the_dead_end_a_trade() {
 }
 
 /// A trainer that may be ahead is answered before the others have sent; further ahead it waits for the
-/// slowest, is told of whoever died, and goes on without them if it may.
+/// slowest, is told which ones died, and goes on without them if it may.
 #[test]
 fn a_trainer_that_may_be_ahead_waits_only_for_the_bound() {
     for go_on in [false, true] {

@@ -94,13 +94,13 @@ impl Store for Keeper {
         Ok(())
     }
 
-    fn write_cut(&self, record: &CutRecord) -> Result<Written, Refusal> {
+    fn write_cut(&self, record: &CutRecord) -> Result<WrittenCut, Refusal> {
         self.broken()?;
         let mut inner = self.inner();
         let sum = inner.marked.take().unwrap();
         inner.cuts.retain(|&cut, _| cut >= record.complete);
         inner.cuts.insert(record.cut, (sum, record.clone()));
-        Ok(Written { bytes: 8 })
+        Ok(WrittenCut { bytes: 8 })
     }
 
     fn roll_back(&self, cut: u64, term: u64) -> Result<Vec<u8>, Refusal> {
@@ -137,7 +137,8 @@ impl Rig {
         let store = Keeper { vars: vec![VarInfo::other("w")], inner: Mutex::new(inner) };
         let apply = ahead.map_or(Apply::AtOnce, |ahead| Apply::ByRound { ahead });
         let (n_trainers, job) = (2, "job".to_string());
-        let config = Config { job, n_trainers, apply, recovers: true, ..Config::default() };
+        let config =
+            ServerConfig { job, n_trainers, apply, recovers: true, ..ServerConfig::default() };
         let server = Server::start(config, store.vars.clone(), &store).unwrap();
         Self { server, store, now: 0, works: Vec::new(), said: Vec::new(), log: Vec::new() }
     }
@@ -379,7 +380,7 @@ fn a_cut_that_comes_while_another_is_written_is_left_out_but_not_its_journals() 
     assert_eq!(rig.say(0, 9, Recall { cut: 4 }), [(0, 9, recalled.into())]);
 }
 
-/// Who has completed takes part in cuts until it leaves; parts of rounds that wait are in the cut.
+/// A trainer that has completed takes part in cuts until it leaves; parts of rounds that wait are in the cut.
 #[test]
 fn who_has_completed_stays_for_cuts_and_its_rounds_with_it() {
     let mut rig = Rig::new(Some(2));
@@ -449,20 +450,20 @@ fn an_open_term_that_nobody_loads_ends() {
 /// A server that ends wants a cut; only the one that leads can say when it is.
 #[test]
 fn who_does_not_lead_has_its_trainers_tell_the_lead() {
-    let wishes = |said: &[(u64, u64, Reply)]| -> Vec<(u64, u64)> {
-        let wishes = said.iter().filter_map(|(conn, _, reply)| match reply {
-            Reply::Notice(notice) => Some((*conn, notice.wishes)),
+    let cut_requests = |said: &[(u64, u64, Reply)]| -> Vec<(u64, u64)> {
+        let cut_requests = said.iter().filter_map(|(conn, _, reply)| match reply {
+            Reply::Notice(notice) => Some((*conn, notice.cut_requests)),
             _ => None,
         });
-        wishes.collect()
+        cut_requests.collect()
     };
     let mut rig = Rig::new(None);
     rig.server.want_cut();
-    assert_eq!(wishes(&rig.tick(100)), [(0, 1), (1, 1)]);
+    assert_eq!(cut_requests(&rig.tick(100)), [(0, 1), (1, 1)]);
     // Everybody goes back before it came to that: it is still wanted.
     rig.greet(0, 2, None);
     let said = rig.greet(0, 2, Some(0));
-    assert_eq!(wishes(&said), [(0, 1)]);
+    assert_eq!(cut_requests(&said), [(0, 1)]);
 }
 
 /// All trainers were through, and one of the servers is started again.

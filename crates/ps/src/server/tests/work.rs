@@ -22,7 +22,7 @@ fn what_comes_while_a_push_is_served_waits_for_it() {
     assert_eq!(first.len(), 1);
     assert!(bench.server.handle(now, ConnId(0), 2, push(7.0).into()).is_empty());
     assert!(bench.server.handle(now, ConnId(0), 9, pull(0).into()).is_empty());
-    // Who says that it is there is answered, and so are others.
+    // A ping is answered, and so are other trainers.
     let pong = bench.say(0, 10, Ping);
     assert!(matches!(pong[..], [(0, 10, Reply::Pong(_))]), "{pong:?}");
     assert_eq!(bench.say(1, 9, pull(0)), [(1, 9, value(0.0))]);

@@ -19,7 +19,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::frame::{self, Frame};
 use crate::ids::Millis;
-use crate::link::{Config as LinkConfig, Link};
+use crate::link::{Link, LinkConfig};
 use crate::message::{Hello, Lend, Notice, Reply, Request};
 use crate::recovery::{Term, TermState};
 use crate::shm::Sharing;
@@ -176,8 +176,8 @@ impl Client {
     }
 
     /// How often the server has wanted a cut: see [`Notice`].
-    pub fn wishes(&self) -> u64 {
-        self.state().link.notice().wishes
+    pub fn cut_requests(&self) -> u64 {
+        self.state().link.notice().cut_requests
     }
 
     /// The term that this trainer takes part in, or wants to take part in; number 0 if the job does
@@ -207,7 +207,7 @@ impl Client {
     }
 
     /// Connects and exchanges greetings, unless that was done before.
-    pub fn meet(&self) -> Result<()> {
+    pub fn ensure_connected(&self) -> Result<()> {
         self.until(None, Link::is_up)
     }
 
@@ -221,7 +221,7 @@ impl Client {
     /// Like [`Client::change`], but the message may be sent together with the next one. For callers
     /// that will send another one soon.
     pub fn change_soon(&self, request: impl Into<Request>) -> Result<()> {
-        self.meet()?;
+        self.ensure_connected()?;
         self.until(Some("an acknowledgement"), |link| !link.is_full())?;
         let now = self.clock.now();
         self.check(now)?;
@@ -231,7 +231,7 @@ impl Client {
 
     /// Asks a question; [`Client::wait`] fetches the answer.
     pub fn ask(&self, request: impl Into<Request>) -> Result<Ticket> {
-        self.meet()?;
+        self.ensure_connected()?;
         let asked = self.clock.now();
         let (id, n_turns) = {
             let mut state = self.state();

@@ -18,16 +18,16 @@ use crate::tcp::{READ_TIMEOUT, Stream, WholeFrame, is_timeout};
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     generation: u64,
-    input: Option<BufReader<Input>>,
+    input: Option<BufReader<StreamInput>>,
     pool: Pool,
     /// What the server lends.
     window: Option<Arc<Window>>,
 }
 
 #[derive(Debug)]
-struct Input(Arc<Stream>);
+struct StreamInput(Arc<Stream>);
 
-impl std::io::Read for Input {
+impl std::io::Read for StreamInput {
     fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
         (&mut &*self.0).read(bytes)
     }
@@ -111,7 +111,7 @@ impl Client {
         let Some(stream) = stream else { return };
         if inbox.generation != generation || inbox.input.is_none() {
             inbox.generation = generation;
-            inbox.input = Some(BufReader::with_capacity(64 << 10, Input(stream)));
+            inbox.input = Some(BufReader::with_capacity(64 << 10, StreamInput(stream)));
             inbox.window = None;
         }
         let Inbox { input, pool, window, .. } = inbox;

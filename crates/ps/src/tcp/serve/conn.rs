@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tensor::EvenIfPoisoned;
 
-use super::input::Input;
+use super::input::FrameInput;
 use super::output::Output;
 use super::poller::Poller;
 use super::{FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, SHORT_BYTES_MAX, WRITE_TIMEOUT_MS};
@@ -26,7 +26,7 @@ pub(super) struct Conn {
     /// The set of the worker that serves it.
     pub(super) poller: Arc<Poller>,
     /// Only its worker reads.
-    input: Mutex<Input>,
+    input: Mutex<FrameInput>,
     output: Mutex<Output>,
     /// Until when the peer must have ended what it began to say.
     speaks_by: AtomicU64,
@@ -74,7 +74,7 @@ impl Conn {
     }
 
     /// What came so far.
-    pub(super) fn input(&self) -> MutexGuard<'_, Input> {
+    pub(super) fn input(&self) -> MutexGuard<'_, FrameInput> {
         self.input.lock().even_if_poisoned()
     }
 

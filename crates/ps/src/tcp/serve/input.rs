@@ -17,7 +17,7 @@ use crate::shm::Window;
 
 /// What has arrived of a frame so far.
 #[derive(Debug)]
-pub(super) struct Input {
+pub(super) struct FrameInput {
     /// The first bytes of a frame whose meta bytes are not whole.
     begun: Vec<u8>,
     /// A message whose blobs are not whole.
@@ -50,13 +50,13 @@ pub(super) struct Came {
 /// The most slices one system call is given.
 const SLICES_MAX: usize = 512;
 
-impl Default for Input {
+impl Default for FrameInput {
     fn default() -> Self {
         Self { begun: Vec::new(), filling: None, window: None, n_bytes_max: HELLO_BYTES_MAX }
     }
 }
 
-impl Input {
+impl FrameInput {
     /// Whether a frame has begun and not ended.
     pub(super) fn is_begun(&self) -> bool {
         !self.begun.is_empty() || self.filling.is_some()
@@ -216,7 +216,7 @@ mod tests {
     }
 
     fn read_all(bytes: &[u8], n_at_once: usize, n_buffer: usize) -> Vec<Request> {
-        let (mut input, mut stream) = (Input::default(), Slow(bytes, n_at_once));
+        let (mut input, mut stream) = (FrameInput::default(), Slow(bytes, n_at_once));
         let (mut buffer, mut found) = (vec![0; n_buffer], Vec::new());
         loop {
             let came = input.read(&mut stream, &mut buffer).unwrap();
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn an_idle_connection_holds_no_memory() {
-        let (mut input, bytes) = (Input::default(), stream(&requests()));
+        let (mut input, bytes) = (FrameInput::default(), stream(&requests()));
         for byte in &bytes {
             let _ = input.take(&mut &[*byte][..], &mut Pool::default()).unwrap();
         }
@@ -262,7 +262,7 @@ mod tests {
         let mut bytes = to_bytes(&Frame { id: 0, body: &Request::from(Ping) });
         bytes[8..12].copy_from_slice(&(1u32 << 30).to_le_bytes());
         for n_bytes_max in [HELLO_BYTES_MAX, FRAME_BYTES_MAX - 1] {
-            let mut input = Input { n_bytes_max, ..Input::default() };
+            let mut input = FrameInput { n_bytes_max, ..FrameInput::default() };
             let refused = input.take(&mut &bytes[..HEAD_BYTES], &mut Pool::default());
             assert!(matches!(refused, Err(Error::FrameTooLong { .. })), "{refused:?}");
         }

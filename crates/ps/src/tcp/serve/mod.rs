@@ -62,11 +62,11 @@ const FIRST_CONN: Token = 2;
 
 /// Ends a server from another thread or a signal handler.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<Wishes>);
+pub struct Stop(Arc<StopFlags>);
 
 /// What is wanted of a server, and what it says to that.
 #[derive(Debug, Default)]
-struct Wishes {
+struct StopFlags {
     end: AtomicBool,
     cut: AtomicBool,
     is_alone: AtomicBool,
@@ -223,13 +223,13 @@ struct Driver<S> {
     changed: Condvar,
     /// What was said of bad connections.
     complaints: Mutex<BTreeSet<String>>,
-    log: Log,
+    log: LineSink,
     /// Shared with the store.
     memory: ServerMemory,
 }
 
 /// Where lines go.
-type Log = Box<dyn Fn(Severity, &str) + Send + Sync>;
+type LineSink = Box<dyn Fn(Severity, &str) + Send + Sync>;
 
 impl<S: Store + 'static> Driver<S> {
     fn server(&self) -> MutexGuard<'_, Server> {

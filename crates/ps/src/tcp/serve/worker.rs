@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use tensor::EvenIfPoisoned;
 
 use super::conn::Conn;
-use super::input::Input;
+use super::input::FrameInput;
 use super::poller::{Poller, Ready, Token, WOKEN};
 use super::{CONNS_MAX, Driver, FIRST_CONN, TCP, UNIX};
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ const READS_MAX: usize = 16;
 const ACCEPTS_MAX: usize = 64;
 
 /// How reading a connection ended.
-enum Read {
+enum ReadEnd {
     /// More may come.
     Open,
     /// The peer is gone, or what it says cannot be read.
@@ -78,30 +78,30 @@ impl<S: Store + 'static> Driver<S> {
             let read = self.read(conn, &mut input, buffer);
             conn.heard(input.is_begun(), self.clock.now());
             drop(input);
-            if let Read::Over(error) = read {
+            if let ReadEnd::Over(error) = read {
                 self.end_conn(conn, error);
             }
         }
     }
 
     /// Reads what there is and serves it.
-    fn read(&self, conn: &Conn, input: &mut Input, buffer: &mut [u8]) -> Read {
+    fn read(&self, conn: &Conn, input: &mut FrameInput, buffer: &mut [u8]) -> ReadEnd {
         for _ in 0..READS_MAX {
             let came = match input.read(&mut &conn.stream, buffer) {
                 Ok(came) => came,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => return Read::Over(None),
+                Err(_) => return ReadEnd::Over(None),
             };
             if came.is_end {
-                return Read::Over(None);
+                return ReadEnd::Over(None);
             }
             let mut bytes = &buffer[..came.n_buffered];
             loop {
                 match self.next_request(input, &mut bytes) {
                     Ok(Some((id, request))) => self.serve(conn, input, id, request),
                     Ok(None) => break,
-                    Err(error) => return Read::Over(Some(error)),
+                    Err(error) => return ReadEnd::Over(Some(error)),
                 }
             }
             if !came.is_full {
@@ -109,14 +109,18 @@ impl<S: Store + 'static> Driver<S> {
             }
         }
         conn.flush_acks(self.clock.now(), true);
-        Read::Open
+        ReadEnd::Open
     }
 
-    fn next_request(&self, input: &mut Input, bytes: &mut &[u8]) -> Result<Option<(u64, Request)>> {
+    fn next_request(
+        &self,
+        input: &mut FrameInput,
+        bytes: &mut &[u8],
+    ) -> Result<Option<(u64, Request)>> {
         input.take(bytes, &mut self.memory.pool())
     }
 
-    fn serve(&self, conn: &Conn, input: &mut Input, id: u64, request: Request) {
+    fn serve(&self, conn: &Conn, input: &mut FrameInput, id: u64, request: Request) {
         let has_greeted = conn.has_spoken.load(Ordering::Relaxed);
         conn.heard_frame();
         match request {

@@ -5,7 +5,7 @@ use program::{OpDesc, Program, Result, VarKind};
 use tensor::{Float, Number, Tensor, wide};
 
 use super::{is_private, only};
-use crate::executor::plan::{Plan, Planned, Replacement, Uses};
+use crate::executor::plan::{BlockPlan, Planned, Replacement, Uses};
 
 /// Out = scale (X₀ + X₁ + …) + bias, added in the order listed.
 struct Average;
@@ -22,7 +22,7 @@ impl Op for Average {
         let like = run.input("X")?;
         let (shape, lod) = (like.shape(), like.lod().clone());
         for_float!(like.dtype(), run.input_name("X"), T => {
-            let rule = Rule::<T>::of(run)?;
+            let rule = ScaleBias::<T>::of(run)?;
             let inputs = inputs::<T>(run, like)?;
             let out = out.resize::<T>(shape);
             wide(|| each_strip(&inputs, rule, |at, values| {
@@ -40,7 +40,7 @@ impl Op for AverageSgd {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         run.update([("Param", "ParamOut")], |run, [param]| {
             for_float!(param.dtype(), run.input_name("Param"), T => {
-                let (rule, lr) = (Rule::<T>::of(run)?, T::of(run.scalar("LearningRate")?));
+                let (rule, lr) = (ScaleBias::<T>::of(run)?, T::of(run.scalar("LearningRate")?));
                 let inputs = inputs::<T>(run, param)?;
                 let param = param.data_mut::<T>()?;
                 wide(|| each_strip(&inputs, rule, |at, values| {
@@ -55,12 +55,12 @@ impl Op for AverageSgd {
 
 /// What is done to a sum.
 #[derive(Clone, Copy)]
-struct Rule<T> {
+struct ScaleBias<T> {
     scale: T,
     bias: T,
 }
 
-impl<T: Float> Rule<T> {
+impl<T: Float> ScaleBias<T> {
     fn of(run: &Run<'_>) -> Result<Self> {
         let (scale, bias) = (run.attrs().float("scale", 1.0)?, run.attrs().float("bias", 0.0)?);
         Ok(Self { scale: T::of(f64::from(scale)), bias: T::of(f64::from(bias)) })
@@ -87,7 +87,7 @@ fn inputs<'r, T: Float>(run: &'r Run<'_>, like: &Tensor) -> Result<Vec<&'r [T]>>
 
 /// Hands out the result strip by strip, with the position of each.
 #[inline(always)]
-fn each_strip<T: Float>(inputs: &[&[T]], rule: Rule<T>, mut take: impl FnMut(usize, &[T])) {
+fn each_strip<T: Float>(inputs: &[&[T]], rule: ScaleBias<T>, mut take: impl FnMut(usize, &[T])) {
     let Some((first, rest)) = inputs.split_first() else { return };
     let mut strip = [T::zero(); STRIP];
     for at in (0..first.len()).step_by(STRIP) {
@@ -103,7 +103,12 @@ fn each_strip<T: Float>(inputs: &[&[T]], rule: Rule<T>, mut take: impl FnMut(usi
 }
 
 /// The `sum` at `at` of dense gradients and the `scale` that alone reads it.
-pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
+pub(super) fn find(
+    plan: &BlockPlan,
+    program: &Program,
+    uses: &Uses,
+    at: usize,
+) -> Option<Replacement> {
     let sum = &plan.ops[at].desc;
     if sum.kind != "sum" {
         return None;
@@ -140,7 +145,12 @@ pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Op
 }
 
 /// The average at `at` that only one `sgd` step reads.
-pub(super) fn find_sgd(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
+pub(super) fn find_sgd(
+    plan: &BlockPlan,
+    _: &Program,
+    uses: &Uses,
+    at: usize,
+) -> Option<Replacement> {
     let average = &plan.ops[at].desc;
     if average.kind != "fused average" {
         return None;

@@ -6,7 +6,7 @@ use tensor::gemm::{Matrix, gemm};
 use tensor::{Float, wide};
 
 use super::{is_bias, is_private, only};
-use crate::executor::plan::{Plan, Planned, Replacement, Uses};
+use crate::executor::plan::{BlockPlan, Planned, Replacement, Uses};
 
 /// Out = X W + Bias, then `relu` if the attribute says so.
 struct Fc;
@@ -51,7 +51,12 @@ fn add_bias<T: Float>(out: &mut [T], bias: &[T], relu: bool) {
 }
 
 /// The pattern that begins with the `mul` at `at`.
-pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
+pub(super) fn find(
+    plan: &BlockPlan,
+    program: &Program,
+    uses: &Uses,
+    at: usize,
+) -> Option<Replacement> {
     let mul = &plan.ops[at].desc;
     if mul.kind != "mul" || mul.attrs.int("y_num_col_dims", 1).ok()? != 1 {
         return None;

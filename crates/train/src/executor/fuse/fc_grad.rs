@@ -6,7 +6,7 @@ use tensor::gemm::{Matrix, gemm};
 use tensor::{Float, wide};
 
 use super::{is_bias, is_private, only};
-use crate::executor::plan::{Plan, Planned, Replacement, Uses};
+use crate::executor::plan::{BlockPlan, Planned, Replacement, Uses};
 
 /// With D = dOut (where Out > 0, if `relu`): dX = D Wᵀ, dW = Xᵀ D, dBias = column sums of D.
 struct FcGrad;
@@ -74,7 +74,12 @@ fn add_rows<T: Float>(rows: &[T], sums: &mut [T]) {
 }
 
 /// The pattern that ends with the `mul_grad` at `at`.
-pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
+pub(super) fn find(
+    plan: &BlockPlan,
+    program: &Program,
+    uses: &Uses,
+    at: usize,
+) -> Option<Replacement> {
     let mul = &plan.ops[at].desc;
     if mul.kind != "mul_grad" || mul.attrs.int("y_num_col_dims", 1).ok()? != 1 {
         return None;
@@ -119,7 +124,7 @@ pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Op
 }
 
 /// The `relu_grad` whose result only this `elementwise_add_grad` reads.
-fn relu_before(plan: &Plan, uses: &Uses, add_at: usize) -> Option<usize> {
+fn relu_before(plan: &BlockPlan, uses: &Uses, add_at: usize) -> Option<usize> {
     let incoming = only(plan.ops[add_at].desc.input_names("Out@GRAD"))?;
     let &[relu_at] = uses.writers(incoming) else { return None };
     let is_relu = plan.ops[relu_at].desc.kind == "relu_grad";

@@ -7,7 +7,7 @@ use program::{Error, OpDesc, Program, Result};
 use tensor::{Element, Shape, Tensor, prefetch_row};
 
 use super::only;
-use crate::executor::plan::{Plan, Planned, Replacement, Uses};
+use crate::executor::plan::{BlockPlan, Planned, Replacement, Uses};
 
 /// Out[k] = rows of W at Ids[k].
 struct Gather;
@@ -25,7 +25,8 @@ impl Op for Gather {
         for k in 0..run.n_inputs("Ids") {
             let mut out = run.take_at("Out", k);
             let (w, ids) = (run.input("W")?, run.input_at("Ids", k)?);
-            let table = Table { height: w.dims()[0], width: w.shape().flatten_2d(1).1, padding };
+            let table =
+                GatherTable { height: w.dims()[0], width: w.shape().flatten_2d(1).1, padding };
             let n_row_dims = if v2 { ids.shape().rank() } else { ids.shape().rank() - 1 };
             let shape = ids.shape().flattened_to(n_row_dims, table.width);
             for_float!(w.dtype(), run.input_name("W"), T => {
@@ -47,7 +48,7 @@ impl Op for GatherConcat {
         let n_ids = run.n_inputs("Ids");
         let mut out = run.take("Out");
         let w = run.input("W")?;
-        let table = Table { height: w.dims()[0], width: w.shape().flatten_2d(1).1, padding };
+        let table = GatherTable { height: w.dims()[0], width: w.shape().flatten_2d(1).1, padding };
         let n_rows = run.input_at("Ids", 0)?.len();
         let order = run.attrs().longs("order")?;
         let columns = columns_of_parts(run, order, table.width, n_rows)?;
@@ -102,7 +103,7 @@ fn columns_of_parts(run: &Run<'_>, order: &[i64], width: usize, n_rows: usize) -
 }
 
 /// What a gather must know of its table.
-struct Table {
+struct GatherTable {
     height: usize,
     width: usize,
     /// Rows of this id read as zeros; -1 for none.
@@ -116,7 +117,7 @@ struct Columns {
     offset: usize,
 }
 
-fn checked_ids<'r>(run: &'r Run<'_>, k: usize, table: &Table) -> Result<&'r [i64]> {
+fn checked_ids<'r>(run: &'r Run<'_>, k: usize, table: &GatherTable) -> Result<&'r [i64]> {
     let ids = run.input_at("Ids", k)?.data::<i64>()?;
     let outside = |&id: &i64| id < 0 || id as usize >= table.height;
     match ids.iter().position(outside) {
@@ -130,7 +131,7 @@ fn checked_ids<'r>(run: &'r Run<'_>, k: usize, table: &Table) -> Result<&'r [i64
     }
 }
 
-fn gather<T: Element>(data: &[T], table: &Table, ids: &[i64], out: &mut [T], to: Columns) {
+fn gather<T: Element>(data: &[T], table: &GatherTable, ids: &[i64], out: &mut [T], to: Columns) {
     let width = table.width;
     for (row, &id) in ids.iter().enumerate() {
         if let Some(&soon) = ids.get(row + PREFETCH_ROWS) {
@@ -155,7 +156,7 @@ fn copy_columns<T: Element>(from: &[T], width: usize, out: &mut [T], to: Columns
 }
 
 /// The look-ups that may run together with the one at `at`.
-pub(super) fn find(plan: &Plan, _: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
+pub(super) fn find(plan: &BlockPlan, _: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
     if !is_lookup(&plan.ops[at].desc) {
         return None;
     }
@@ -170,7 +171,7 @@ fn is_lookup(op: &OpDesc) -> bool {
 }
 
 /// Look-ups like the one at `first` that may run in its place.
-fn group(plan: &Plan, uses: &Uses, first: usize) -> Vec<usize> {
+fn group(plan: &BlockPlan, uses: &Uses, first: usize) -> Vec<usize> {
     let like = &plan.ops[first].desc;
     let same = |op: &OpDesc| {
         op.kind == like.kind
@@ -189,7 +190,7 @@ fn group(plan: &Plan, uses: &Uses, first: usize) -> Vec<usize> {
     group.map(|(at, _)| at).collect()
 }
 
-fn gathered(plan: &Plan, group: &[usize]) -> Planned {
+fn gathered(plan: &BlockPlan, group: &[usize]) -> Planned {
     let first = &plan.ops[group[0]];
     let names = |port: &dyn Fn(&OpDesc) -> Vec<String>| {
         group.iter().flat_map(|&at| port(&plan.ops[at].desc)).collect::<Vec<_>>()
@@ -205,7 +206,7 @@ fn gathered(plan: &Plan, group: &[usize]) -> Planned {
 
 /// If one `concat` along the columns is all that reads the gather at `at`: writes its result.
 pub(super) fn find_concat(
-    plan: &Plan,
+    plan: &BlockPlan,
     program: &Program,
     uses: &Uses,
     at: usize,

@@ -16,10 +16,10 @@ use std::collections::HashSet;
 
 use program::Program;
 
-use super::plan::{Plan, Replacement, Uses};
+use super::plan::{BlockPlan, Replacement, Uses};
 
 /// Looks for a pattern around the op at a position.
-type Find = fn(&Plan, &Program, &Uses, usize) -> Option<Replacement>;
+type Find = fn(&BlockPlan, &Program, &Uses, usize) -> Option<Replacement>;
 
 /// Backward goes first: a forward intermediate can only vanish when no gradient op reads it.
 const PASSES: [Find; 10] = [
@@ -36,7 +36,7 @@ const PASSES: [Find; 10] = [
 ];
 
 /// Rewrites the list with every fusion that applies.
-pub(super) fn fuse(plan: &mut Plan, program: &Program) {
+pub(super) fn fuse(plan: &mut BlockPlan, program: &Program) {
     remote::sink_sends(plan);
     remote::bare_barriers(plan);
     for find in PASSES {
@@ -56,7 +56,7 @@ pub(super) fn fuse(plan: &mut Plan, program: &Program) {
 }
 
 /// Whether `var` goes from one op to another and nobody else looks at it.
-fn is_private(plan: &Plan, uses: &Uses, var: &str, writer: usize, reader: usize) -> bool {
+fn is_private(plan: &BlockPlan, uses: &Uses, var: &str, writer: usize, reader: usize) -> bool {
     !plan.pinned.contains(var) && uses.writers(var) == [writer] && uses.readers(var) == [reader]
 }
 

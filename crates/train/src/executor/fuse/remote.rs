@@ -8,12 +8,12 @@ use program::distributed::Piece;
 use program::distributed::route::{self, Grads, Recv, Route, Sent};
 
 use super::only;
-use crate::executor::plan::{Plan, Planned, Replacement, Uses};
+use crate::executor::plan::{BlockPlan, Planned, Replacement, Uses};
 
 /// A send stands where its gradient is complete, which may be between two ops that could be one.
 /// It moves behind the product that follows it, and so does the cut before it: neither touches what
 /// a product writes. The order of sends stays as it is.
-pub(super) fn sink_sends(plan: &mut Plan) {
+pub(super) fn sink_sends(plan: &mut BlockPlan) {
     let is_sending =
         |planned: &Planned| matches!(planned.desc.kind.as_str(), "send" | "split_byref");
     let mut at = 0;
@@ -31,7 +31,7 @@ pub(super) fn sink_sends(plan: &mut Plan) {
 }
 
 /// Whether the op at `at` and those from `first` on can change places.
-fn is_free(plan: &Plan, first: usize, at: usize) -> bool {
+fn is_free(plan: &BlockPlan, first: usize, at: usize) -> bool {
     let (moved, passed) = (&plan.ops[first..at], &plan.ops[at].desc);
     moved.iter().all(|planned| {
         let touched = planned.desc.reads().chain(planned.desc.writes());
@@ -43,7 +43,7 @@ fn is_free(plan: &Plan, first: usize, at: usize) -> bool {
 
 /// The outputs of a `fetch_barrier` say what must be there before it ends; it writes nothing, and
 /// what `recv` ops received is there.
-pub(super) fn bare_barriers(plan: &mut Plan) {
+pub(super) fn bare_barriers(plan: &mut BlockPlan) {
     for planned in &mut plan.ops {
         if planned.desc.kind == "fetch_barrier" {
             planned.desc.outputs.clear();
@@ -53,7 +53,7 @@ pub(super) fn bare_barriers(plan: &mut Plan) {
 
 /// The cut at `at` whose pieces one `send` sends and nobody else sees.
 pub(super) fn find_send(
-    plan: &Plan,
+    plan: &BlockPlan,
     program: &Program,
     uses: &Uses,
     at: usize,
@@ -105,7 +105,7 @@ fn sent_apart<'a>(planned: &'a Planned) -> Option<(&'a Grads, Vec<&'a Piece>)> {
 
 /// The `recv` at `at` whose pieces one `concat` joins and nobody else sees.
 pub(super) fn find_recv(
-    plan: &Plan,
+    plan: &BlockPlan,
     program: &Program,
     uses: &Uses,
     at: usize,
@@ -138,7 +138,7 @@ pub(super) fn find_recv(
 }
 
 /// Sends after which nobody reads what was sent: servers may get the memory instead of a copy.
-pub(super) fn send_for_good(plan: &mut Plan) {
+pub(super) fn send_for_good(plan: &mut BlockPlan) {
     let uses = plan.uses();
     for at in 0..plan.ops.len() {
         let last = |var: &String| {

@@ -7,16 +7,16 @@ use tensor::Element;
 use tensor::rows::{Source, merge_sources};
 
 use super::only;
-use crate::executor::plan::{Plan, Planned, Replacement, Uses};
+use crate::executor::plan::{BlockPlan, Planned, Replacement, Uses};
 
 /// W@GRAD = rows of Out@GRAD[k] keyed by Ids[k], equal keys added in the order listed.
-struct Scatter;
+struct FusedScatter;
 
-/// Like [`Scatter`], with the rows of the k-th look-up starting at column `offsets[k]` of one
+/// Like [`FusedScatter`], with the rows of the k-th look-up starting at column `offsets[k]` of one
 /// matrix.
 struct ScatterColumns;
 
-impl Op for Scatter {
+impl Op for FusedScatter {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         scatter(run, None)
     }
@@ -83,7 +83,12 @@ fn source<'r, T: Element>(
 }
 
 /// The sparse look-up gradients that the `sum` at `at` adds up, if it adds nothing else.
-pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Option<Replacement> {
+pub(super) fn find(
+    plan: &BlockPlan,
+    program: &Program,
+    uses: &Uses,
+    at: usize,
+) -> Option<Replacement> {
     let sum = &plan.ops[at].desc;
     if sum.kind != "sum" {
         return None;
@@ -112,7 +117,7 @@ pub(super) fn find(plan: &Plan, program: &Program, uses: &Uses, at: usize) -> Op
         .input("Out@GRAD", grads)
         .output("W@GRAD", only(sum.output_names("Out"))?)
         .attr("ordered", !is_read_by_row(plan, uses, only(sum.output_names("Out"))?));
-    let by = Planned { desc, op: &Scatter, index: plan.ops[at].index, route: None };
+    let by = Planned { desc, op: &FusedScatter, index: plan.ops[at].index, route: None };
     Some(Replacement { gone, at, by })
 }
 
@@ -125,7 +130,7 @@ fn table_dims(program: &Program, table: &str) -> Vec<i64> {
 }
 
 /// Whether nobody can tell in which order the rows stand: `sgd` takes each by itself.
-fn is_read_by_row(plan: &Plan, uses: &Uses, rows: &str) -> bool {
+fn is_read_by_row(plan: &BlockPlan, uses: &Uses, rows: &str) -> bool {
     let by_row = |&reader: &usize| plan.ops[reader].desc.kind == "sgd";
     !plan.pinned.contains(rows) && uses.readers(rows).iter().all(by_row)
 }
@@ -133,7 +138,7 @@ fn is_read_by_row(plan: &Plan, uses: &Uses, rows: &str) -> bool {
 /// If the rows of the scatter at `at` all come out of one `concat_grad` that nobody else reads:
 /// takes its place.
 pub(super) fn find_concat_grad(
-    plan: &Plan,
+    plan: &BlockPlan,
     program: &Program,
     uses: &Uses,
     at: usize,

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::from_dataset::batches::Batches;
-use crate::from_dataset::cutting::{Cuts, Inside};
+use crate::from_dataset::cutting::{CutMaker, Inside};
 use crate::from_dataset::resumable::{ResumablePass, Start};
 
 /// Makes a cut every so often; the job dies at some of them.
@@ -50,7 +50,7 @@ impl Fake {
     }
 }
 
-impl Cuts for Fake {
+impl CutMaker for Fake {
     fn is_due(&self) -> bool {
         let mut state = self.state.lock().unwrap();
         state.n_asked += 1;
@@ -70,7 +70,7 @@ impl Cuts for Fake {
 
 /// One pass, interrupted once; in another process from then on, or in the same.
 struct Trial {
-    kind: Kind,
+    kind: DatasetKind,
     n_threads: usize,
     every: u64,
     dies_at: u64,
@@ -113,10 +113,10 @@ impl Trial {
 }
 
 /// The same data, read in another way.
-fn in_kind(dataset: &mut Dataset, kind: Kind) -> Dataset {
+fn in_kind(dataset: &mut Dataset, kind: DatasetKind) -> Dataset {
     let mut other = Dataset::new(kind);
     *other.settings_mut() = dataset.settings().clone();
-    if kind == Kind::InMemory {
+    if kind == DatasetKind::InMemory {
         other.load().unwrap();
         other.local_shuffle().unwrap();
     }
@@ -124,7 +124,7 @@ fn in_kind(dataset: &mut Dataset, kind: Kind) -> Dataset {
 }
 
 /// The variables after a pass that nothing interrupts.
-fn undisturbed(kind: Kind) -> Scope {
+fn undisturbed(kind: DatasetKind) -> Scope {
     let (net, _, scope) = model();
     let (mut dataset, _folder) = dataset(4, 50, 1);
     let mut dataset = in_kind(&mut dataset, kind);
@@ -136,7 +136,7 @@ fn undisturbed(kind: Kind) -> Scope {
 
 #[test]
 fn one_thread_goes_on_to_the_same_bits() {
-    for kind in [Kind::Queue, Kind::InMemory] {
+    for kind in [DatasetKind::Queue, DatasetKind::InMemory] {
         let expected = undisturbed(kind);
         for (every, dies_at, is_new) in
             [(7, 2, true), (7, 2, false), (1, 20, false), (5, 0, true), (5, 0, false)]
@@ -155,7 +155,7 @@ fn one_thread_goes_on_to_the_same_bits() {
 
 #[test]
 fn threads_stop_for_cuts_and_no_batch_is_lost_or_counted_twice() {
-    for kind in [Kind::Queue, Kind::InMemory] {
+    for kind in [DatasetKind::Queue, DatasetKind::InMemory] {
         for (n_threads, every, dies_at, is_new) in [
             (4, 9, 3, true),
             (4, 9, 3, false),

@@ -9,7 +9,7 @@ use super::{DTYPE, ENCODE, LETTERS, NDARRAY, RECONSTRUCT};
 
 /// Where it went wrong, and why.
 type Failure = (usize, &'static str);
-type Step<T> = Result<T, &'static str>;
+type PickleResult<T> = Result<T, &'static str>;
 
 /// The arrays of a pickled dictionary.
 pub(crate) fn read(bytes: &[u8]) -> Result<HashMap<String, Tensor>, Failure> {
@@ -69,7 +69,7 @@ const FORM: &str = "not a pickled dictionary of arrays";
 
 impl<'a> Machine<'a> {
     /// Runs one opcode; true at the last.
-    fn step(&mut self) -> Step<bool> {
+    fn step(&mut self) -> PickleResult<bool> {
         let opcode = self.take(1)?[0];
         match opcode {
             b'.' => return Ok(true),
@@ -98,7 +98,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Opcodes that put a value on the stack and nothing else.
-    fn push_value(&mut self, opcode: u8) -> Step<()> {
+    fn push_value(&mut self, opcode: u8) -> PickleResult<()> {
         let item = match opcode {
             b'N' => Item::None,
             0x88 => Item::Bool(true),
@@ -128,29 +128,29 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn take(&mut self, n: usize) -> Step<&'a [u8]> {
+    fn take(&mut self, n: usize) -> PickleResult<&'a [u8]> {
         let taken = self.bytes.get(self.at..).and_then(|rest| rest.get(..n)).ok_or(CUT)?;
         self.at += n;
         Ok(taken)
     }
 
     /// An unsigned number of up to eight bytes.
-    fn int(&mut self, n_bytes: usize) -> Step<i64> {
+    fn int(&mut self, n_bytes: usize) -> PickleResult<i64> {
         let mut wide = [0; 8];
         wide[..n_bytes].copy_from_slice(self.take(n_bytes)?);
         Ok(i64::from_le_bytes(wide))
     }
 
-    fn counted(&mut self, n_bytes: usize) -> Step<&'a [u8]> {
+    fn counted(&mut self, n_bytes: usize) -> PickleResult<&'a [u8]> {
         let length = self.int(n_bytes)?;
         self.take(length as usize)
     }
 
-    fn slot(&mut self, short: bool) -> Step<u32> {
+    fn slot(&mut self, short: bool) -> PickleResult<u32> {
         Ok(self.int(if short { 1 } else { 4 })? as u32)
     }
 
-    fn long(&mut self) -> Step<Item> {
+    fn long(&mut self) -> PickleResult<Item> {
         let bytes = self.counted(1)?;
         let sign = if bytes.last().is_some_and(|&byte| byte >= 0x80) { 0xff } else { 0 };
         let mut wide = [sign; 8];
@@ -159,7 +159,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Two lines: module and name.
-    fn global(&mut self) -> Step<Item> {
+    fn global(&mut self) -> PickleResult<Item> {
         let rest = &self.bytes[self.at..];
         for known in [RECONSTRUCT, NDARRAY, DTYPE, ENCODE] {
             let lines = known.replace(' ', "\n") + "\n";
@@ -173,7 +173,7 @@ impl<'a> Machine<'a> {
 
     /// Counts what is copied: text becomes bytes, bytes an array, each once. A pickle that has the
     /// same bytes copied over and over would fill the memory.
-    fn spend(&mut self, n_bytes: usize) -> Step<()> {
+    fn spend(&mut self, n_bytes: usize) -> PickleResult<()> {
         self.n_copied += n_bytes;
         if self.n_copied > 2 * self.bytes.len() {
             return Err("the same bytes over and over");
@@ -181,11 +181,11 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn pop(&mut self) -> Step<Item> {
+    fn pop(&mut self) -> PickleResult<Item> {
         self.stack.pop().ok_or(FORM)
     }
 
-    fn since_mark(&mut self) -> Step<Vec<Item>> {
+    fn since_mark(&mut self) -> PickleResult<Vec<Item>> {
         let mark = self.stack.iter().rposition(|item| matches!(item, Item::Mark)).ok_or(FORM)?;
         let items = self.stack.split_off(mark + 1);
         self.stack.pop();
@@ -193,7 +193,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The calls an array is made of.
-    fn reduce(&mut self) -> Step<()> {
+    fn reduce(&mut self) -> PickleResult<()> {
         let (arguments, function) = (self.pop()?, self.pop()?);
         let (Item::Tuple(arguments), Item::Global(function)) = (&arguments, &function) else {
             return Err(FORM);
@@ -206,7 +206,7 @@ impl<'a> Machine<'a> {
             (ENCODE, [Item::Text(text), Item::Text(_)]) => {
                 let byte = |c: char| u8::try_from(u32::from(c)).map_err(|_| FORM);
                 self.spend(text.len())?;
-                Item::Bytes(text.chars().map(byte).collect::<Step<Rc<[u8]>>>()?)
+                Item::Bytes(text.chars().map(byte).collect::<PickleResult<Rc<[u8]>>>()?)
             }
             (DTYPE, [letters, _, _]) => {
                 let letters = letters.as_text().ok_or(FORM)?;
@@ -222,7 +222,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Gives a type or an array its state.
-    fn build(&mut self) -> Step<()> {
+    fn build(&mut self) -> PickleResult<()> {
         let state = self.pop()?;
         let (Item::Tuple(state), Some(&Item::Object(target))) = (&state, self.stack.last()) else {
             return Err(FORM);
@@ -246,7 +246,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn set_items(&mut self, many: bool) -> Step<()> {
+    fn set_items(&mut self, many: bool) -> PickleResult<()> {
         let pairs = if many {
             self.since_mark()?
         } else {
@@ -264,7 +264,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn result(mut self) -> Step<HashMap<String, Tensor>> {
+    fn result(mut self) -> PickleResult<HashMap<String, Tensor>> {
         let (Some(Item::Object(top)), []) = (self.stack.pop(), self.stack.as_slice()) else {
             return Err(FORM);
         };
@@ -291,7 +291,7 @@ impl Item {
     }
 }
 
-fn tuple(items: Vec<Item>) -> Step<Item> {
+fn tuple(items: Vec<Item>) -> PickleResult<Item> {
     let depth_of = |item: &Item| match item {
         Item::Tuple(tuple) => tuple.depth,
         _ => 0,
@@ -303,13 +303,13 @@ fn tuple(items: Vec<Item>) -> Step<Item> {
     Ok(Item::Tuple(Rc::new(Tuple { items, depth })))
 }
 
-fn array(shape: &Item, dtype: DType, data: &Item) -> Step<Tensor> {
+fn array(shape: &Item, dtype: DType, data: &Item) -> PickleResult<Tensor> {
     let (Item::Tuple(shape), Item::Bytes(data)) = (shape, data) else { return Err(FORM) };
     let dims = shape.items.iter().map(|item| match item {
         Item::Int(dim) => Ok(*dim),
         _ => Err(FORM),
     });
-    let shape = Shape::from_dims(&dims.collect::<Step<Vec<i64>>>()?);
+    let shape = Shape::from_dims(&dims.collect::<PickleResult<Vec<i64>>>()?);
     let shape = shape.map_err(|_| "a shape that no array has")?;
     if shape.rank() == 0 {
         return Err("an array without dimensions");

@@ -9,9 +9,7 @@ use std::thread::{self, JoinHandle};
 use crc32fast::Hasher;
 
 use super::header::Header;
-use crate::error::BadSnapshot;
-
-type Checked<T> = Result<T, BadSnapshot>;
+use crate::error::{BadSnapshot, SnapshotResult};
 
 /// The first bytes of every file.
 const MAGIC: [u8; 8] = *b"PWSNAP\r\n";
@@ -230,7 +228,7 @@ pub(in crate::serve) struct FileReader {
 
 impl FileReader {
     /// Opens a file and reads its header.
-    pub(in crate::serve) fn open(path: &Path) -> Checked<(Self, Header)> {
+    pub(in crate::serve) fn open(path: &Path) -> SnapshotResult<(Self, Header)> {
         let unreadable = |source| BadSnapshot::Unreadable { path: path.to_path_buf(), source };
         let file = File::open(path).map_err(unreadable)?;
         let n_left = file.metadata().map_err(unreadable)?.len();
@@ -268,7 +266,7 @@ impl FileReader {
         BadSnapshot::Damaged { path: self.path.clone(), problem }
     }
 
-    fn raw(&mut self, to: &mut [u8]) -> Checked<()> {
+    fn raw(&mut self, to: &mut [u8]) -> SnapshotResult<()> {
         if to.len() as u64 > self.n_left {
             return Err(self.damaged("it is cut short"));
         }
@@ -278,7 +276,7 @@ impl FileReader {
     }
 
     /// The next section; none behind the last. The one before must have been read.
-    pub(in crate::serve) fn next_section(&mut self) -> Checked<Option<Section>> {
+    pub(in crate::serve) fn next_section(&mut self) -> SnapshotResult<Option<Section>> {
         self.close()?;
         let mut head = [0; HEAD_BYTES];
         self.raw(&mut head)?;
@@ -304,7 +302,7 @@ impl FileReader {
     }
 
     /// The last section: nothing is missing, nothing is behind it.
-    fn check_end(&mut self) -> Checked<()> {
+    fn check_end(&mut self) -> SnapshotResult<()> {
         let (n_sections, all) = (self.n_sections, self.all.clone().finalize());
         let end = self.contents()?;
         if end != [&n_sections.to_le_bytes()[..], &all.to_le_bytes()].concat() {
@@ -327,7 +325,7 @@ impl FileReader {
     }
 
     /// Reads bytes of the section.
-    pub(in crate::serve) fn read(&mut self, to: &mut [u8]) -> Checked<()> {
+    pub(in crate::serve) fn read(&mut self, to: &mut [u8]) -> SnapshotResult<()> {
         if to.len() as u64 > self.section_left {
             return Err(self.damaged("a section is shorter than it says"));
         }
@@ -342,7 +340,7 @@ impl FileReader {
     }
 
     /// Bytes of the section, in memory of their own.
-    pub(in crate::serve) fn bytes(&mut self, n: usize) -> Checked<Vec<u8>> {
+    pub(in crate::serve) fn bytes(&mut self, n: usize) -> SnapshotResult<Vec<u8>> {
         if n as u64 > self.section_left {
             return Err(self.damaged("a section is shorter than it says"));
         }
@@ -352,12 +350,12 @@ impl FileReader {
     }
 
     /// All that was not read of the section.
-    pub(in crate::serve) fn contents(&mut self) -> Checked<Vec<u8>> {
+    pub(in crate::serve) fn contents(&mut self) -> SnapshotResult<Vec<u8>> {
         self.bytes(self.section_left as usize)
     }
 
     /// Reads past the section; it is checked nevertheless.
-    pub(in crate::serve) fn skip(&mut self) -> Checked<()> {
+    pub(in crate::serve) fn skip(&mut self) -> SnapshotResult<()> {
         let mut block = vec![0; BLOCK_BYTES.min(self.section_left as usize)];
         while self.section_left > 0 {
             let n = block.len().min(self.section_left as usize);
@@ -367,7 +365,7 @@ impl FileReader {
     }
 
     /// Compares the checksum of the section.
-    fn close(&mut self) -> Checked<()> {
+    fn close(&mut self) -> SnapshotResult<()> {
         if !std::mem::take(&mut self.is_open) {
             return Ok(());
         }
@@ -386,7 +384,7 @@ impl FileReader {
 }
 
 /// The header of a file. Whether the file is complete is looked at too, as far as its end says.
-pub(in crate::serve) fn read_header(path: &Path) -> Checked<Header> {
+pub(in crate::serve) fn read_header(path: &Path) -> SnapshotResult<Header> {
     let (mut reader, header) = FileReader::open(path)?;
     let end = (HEAD_BYTES + 12 + CHECK_BYTES) as u64;
     let skipped = reader.n_left.checked_sub(end).and_then(|n| i64::try_from(n).ok());
@@ -449,7 +447,7 @@ mod tests {
     }
 
     /// Reads all of it.
-    fn read(path: &Path) -> Checked<Vec<(Section, usize)>> {
+    fn read(path: &Path) -> SnapshotResult<Vec<(Section, usize)>> {
         let (mut reader, _) = FileReader::open(path)?;
         let mut found = Vec::new();
         while let Some(section) = reader.next_section()? {

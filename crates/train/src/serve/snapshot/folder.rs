@@ -9,10 +9,8 @@ use super::chain::{Chain, Known, Weight};
 use super::file::{self, FileReader, FileWriter, Kind, UNFINISHED};
 use super::header::{CutId, FileKind, Header, Owner};
 use super::journal::{Journal, Record};
-use super::layout::Layout;
-use crate::error::BadSnapshot;
-
-type Checked<T> = Result<T, BadSnapshot>;
+use super::layout::{Layout, LayoutDifference};
+use crate::error::{BadSnapshot, SnapshotResult};
 
 /// How long a lock is waited for: a process that was just started may hold those of its parent for a
 /// moment, and one that was killed may not be gone yet.
@@ -22,7 +20,7 @@ const DAMAGED: &str = "damaged.";
 
 /// What a server finds in its folder.
 #[derive(Debug, Default)]
-struct Found {
+struct FolderContents {
     files: Vec<(Known, Header)>,
     /// Snapshots of the same model with other numbers of processes.
     others: Vec<(String, Header)>,
@@ -57,7 +55,7 @@ impl Folder {
         owner: Owner,
         layout: &Layout,
         say: &mut dyn FnMut(String),
-    ) -> Checked<Self> {
+    ) -> SnapshotResult<Self> {
         let failed = |source| BadSnapshot::writing(path, source);
         fs::create_dir_all(path).map_err(failed)?;
         let lock = lock(path)?;
@@ -85,7 +83,7 @@ impl Folder {
     }
 
     /// Adds the files, except those that a rollback was about to remove.
-    fn take(&mut self, files: Vec<(Known, Header)>, term: Option<&Header>) -> Checked<()> {
+    fn take(&mut self, files: Vec<(Known, Header)>, term: Option<&Header>) -> SnapshotResult<()> {
         for (file, header) in files {
             match is_left_over(&header, term) {
                 true => self.delete(&file)?,
@@ -97,7 +95,7 @@ impl Folder {
 
     /// Increments that follow nothing are refused, unless what they followed was damaged: then the cuts
     /// before are what is left.
-    fn check_gap(&mut self, say: &mut dyn FnMut(String), was_damaged: bool) -> Checked<()> {
+    fn check_gap(&mut self, say: &mut dyn FnMut(String), was_damaged: bool) -> SnapshotResult<()> {
         while let Some((alone, before)) = self.chain.gap() {
             let error = BadSnapshot::Gap {
                 path: self.path.join(alone.name()),
@@ -140,7 +138,7 @@ impl Folder {
 
     /// Whether there are files that this server cannot go on from as they are: an error that names one,
     /// if there is nothing else.
-    pub(in crate::serve) fn check_own(&self) -> Checked<()> {
+    pub(in crate::serve) fn check_own(&self) -> SnapshotResult<()> {
         let word = |owner: &Owner| {
             format!("{}, server {} of {}", owner.job, owner.server, owner.n_servers)
         };
@@ -160,7 +158,7 @@ impl Folder {
     }
 
     /// Ways to bring a cut back, the shortest first.
-    pub(in crate::serve) fn ways_to(&self, cut: u64) -> Checked<Vec<Vec<Known>>> {
+    pub(in crate::serve) fn ways_to(&self, cut: u64) -> SnapshotResult<Vec<Vec<Known>>> {
         let ways = self.chain.ways_to(cut);
         match ways.is_empty() {
             false => Ok(ways),
@@ -172,7 +170,7 @@ impl Folder {
     }
 
     /// Opens a file to read it from its second section on.
-    pub(in crate::serve) fn read(&self, file: &Known) -> Checked<FileReader> {
+    pub(in crate::serve) fn read(&self, file: &Known) -> SnapshotResult<FileReader> {
         open(&self.path, file)
     }
 
@@ -185,7 +183,7 @@ impl Folder {
     }
 
     /// Removes what nobody will ask for when all servers have kept a cut.
-    pub(in crate::serve) fn clean(&mut self, complete: u64) -> Checked<()> {
+    pub(in crate::serve) fn clean(&mut self, complete: u64) -> SnapshotResult<()> {
         if self.chain.files().first().is_some_and(|first| first.at.cut <= complete) {
             // There was a cut with these numbers of processes: nobody looks at others any more.
             self.remove_others()?;
@@ -210,7 +208,7 @@ impl Folder {
 
     /// Removes files of the same model with other numbers of processes. The first server does it for those
     /// that there are no more, and before its own are gone.
-    fn remove_others(&mut self) -> Checked<()> {
+    fn remove_others(&mut self) -> SnapshotResult<()> {
         let failed = |source| BadSnapshot::writing(&self.path, source);
         if !self.others.is_empty() && self.owner.server == 0 {
             for folder in surplus(&self.path, self.owner.n_servers) {
@@ -230,7 +228,7 @@ impl Folder {
     }
 
     /// Forgets what is here: the job continues from other snapshots.
-    pub(in crate::serve) fn clear(&mut self) -> Checked<()> {
+    pub(in crate::serve) fn clear(&mut self) -> SnapshotResult<()> {
         for file in self.chain.files().to_vec() {
             self.delete(&file)?;
         }
@@ -242,7 +240,7 @@ impl Folder {
     }
 
     /// A term begins from a cut: those after it are gone.
-    pub(in crate::serve) fn begin_term(&mut self, term: u64, cut: u64) -> Checked<()> {
+    pub(in crate::serve) fn begin_term(&mut self, term: u64, cut: u64) -> SnapshotResult<()> {
         let at = self.chain.cuts().into_iter().find(|at| at.cut == cut);
         let at = at.unwrap_or(CutId { cut, id: 0 });
         let owner = self.owner.clone();
@@ -272,7 +270,7 @@ impl Folder {
     }
 
     /// What was kept with a cut, beside the data.
-    pub(in crate::serve) fn state(&self, cut: u64) -> Checked<Vec<u8>> {
+    pub(in crate::serve) fn state(&self, cut: u64) -> SnapshotResult<Vec<u8>> {
         let ways = self.ways_to(cut)?;
         let Some(last) = ways.first().and_then(|way| way.last()) else { return Ok(Vec::new()) };
         let mut reader = open(&self.path, last)?;
@@ -283,7 +281,7 @@ impl Folder {
     }
 
     /// The journals of all cuts up to one, one after the other.
-    pub(in crate::serve) fn journal(&self, cut: u64) -> Checked<Vec<u8>> {
+    pub(in crate::serve) fn journal(&self, cut: u64) -> SnapshotResult<Vec<u8>> {
         let mut all = Vec::new();
         let records = self.journal.read()?;
         let next = records.last().map_or(0, |record| record.at.cut + 1);
@@ -294,7 +292,7 @@ impl Folder {
         Ok(all)
     }
 
-    fn delete(&mut self, file: &Known) -> Checked<()> {
+    fn delete(&mut self, file: &Known) -> SnapshotResult<()> {
         self.chain.remove(file);
         let removed = remove(&self.path.join(file.name()));
         removed.map_err(|source| BadSnapshot::writing(&self.path, source))
@@ -310,7 +308,7 @@ fn term_name(owner: &Owner) -> String {
     format!("term.{}.{}", owner.n_servers, owner.n_trainers)
 }
 
-fn lock(folder: &Path) -> Checked<File> {
+fn lock(folder: &Path) -> SnapshotResult<File> {
     let failed = |source| BadSnapshot::writing(folder, source);
     let lock = File::options().create(true).append(true).open(folder.join("lock"));
     let lock = lock.map_err(failed)?;
@@ -330,8 +328,8 @@ fn lock(folder: &Path) -> Checked<File> {
 }
 
 /// Looks at all files of a folder, and removes what was not finished.
-fn look(folder: &Path, owner: &Owner, layout: &Layout) -> Checked<Found> {
-    let mut found = Found::default();
+fn look(folder: &Path, owner: &Owner, layout: &Layout) -> SnapshotResult<FolderContents> {
+    let mut found = FolderContents::default();
     for name in names_in(folder)? {
         let path = folder.join(&name);
         if name.ends_with(UNFINISHED) {
@@ -363,7 +361,7 @@ fn look(folder: &Path, owner: &Owner, layout: &Layout) -> Checked<Found> {
 }
 
 /// Names of all files of a folder, sorted.
-pub(super) fn names_in(folder: &Path) -> Checked<Vec<String>> {
+pub(super) fn names_in(folder: &Path) -> SnapshotResult<Vec<String>> {
     let failed = |source| BadSnapshot::Unreadable { path: folder.to_path_buf(), source };
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -374,7 +372,7 @@ pub(super) fn names_in(folder: &Path) -> Checked<Vec<String>> {
 }
 
 /// The header of a file, if its name is that of a snapshot.
-pub(super) fn header_of(path: &Path, name: &str) -> Checked<Option<Header>> {
+pub(super) fn header_of(path: &Path, name: &str) -> SnapshotResult<Option<Header>> {
     let is_ours = ["base.", "cut.", "term."].iter().any(|start| name.starts_with(start));
     match is_ours && !name.ends_with(UNFINISHED) {
         true => file::read_header(path).map(Some),
@@ -383,7 +381,7 @@ pub(super) fn header_of(path: &Path, name: &str) -> Checked<Option<Header>> {
 }
 
 /// What is known of a file by its header.
-pub(super) fn known(path: &Path, header: &Header) -> Checked<Known> {
+pub(super) fn known(path: &Path, header: &Header) -> SnapshotResult<Known> {
     let size = fs::metadata(path).map(|data| data.len());
     let n_bytes =
         size.map_err(|source| BadSnapshot::Unreadable { path: path.to_path_buf(), source })?;
@@ -395,12 +393,13 @@ fn other_model(path: &Path, theirs: &Owner, ours: &Owner, layout: &Layout) -> Ba
     let found = FileReader::open(path).and_then(|(mut reader, _)| layout_of(&mut reader));
     let differs = found.ok().flatten().and_then(|theirs| layout.difference(&theirs));
     let word = |owner: &Owner| format!("model {:016x}", owner.model);
-    let (ours, theirs) = differs.unwrap_or_else(|| (word(ours), word(theirs)));
+    let models = || LayoutDifference { ours: word(ours), theirs: word(theirs) };
+    let LayoutDifference { ours, theirs } = differs.unwrap_or_else(models);
     BadSnapshot::OtherModel { path: path.to_path_buf(), theirs, ours }
 }
 
 /// The layout of a base, which is one of its first sections.
-pub(in crate::serve) fn layout_of(reader: &mut FileReader) -> Checked<Option<Layout>> {
+pub(in crate::serve) fn layout_of(reader: &mut FileReader) -> SnapshotResult<Option<Layout>> {
     while let Some(section) = reader.next_section()? {
         match section.kind {
             Kind::State | Kind::Journal => reader.skip()?,
@@ -414,7 +413,7 @@ pub(in crate::serve) fn layout_of(reader: &mut FileReader) -> Checked<Option<Lay
     Ok(None)
 }
 
-pub(super) fn open(folder: &Path, file: &Known) -> Checked<FileReader> {
+pub(super) fn open(folder: &Path, file: &Known) -> SnapshotResult<FileReader> {
     let (reader, header) = FileReader::open(&folder.join(file.name()))?;
     match (header.kind, header.at, header.after) == (file.kind, file.at, file.after) {
         true => Ok(reader),
@@ -423,7 +422,7 @@ pub(super) fn open(folder: &Path, file: &Known) -> Checked<FileReader> {
 }
 
 /// The journal of a cut, if the file has it: it is the second section then, or the third.
-pub(super) fn journal_of(folder: &Path, file: &Known) -> Checked<Option<Vec<u8>>> {
+pub(super) fn journal_of(folder: &Path, file: &Known) -> SnapshotResult<Option<Vec<u8>>> {
     let mut reader = open(folder, file)?;
     while let Some(section) = reader.next_section()? {
         match section.kind {

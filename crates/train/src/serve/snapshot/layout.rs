@@ -78,8 +78,8 @@ impl Layout {
         parts.end().map(|()| Self(tables))
     }
 
-    /// Where two models differ first: what each has.
-    pub(in crate::serve) fn difference(&self, other: &Self) -> Option<(String, String)> {
+    /// Where two models differ first.
+    pub(in crate::serve) fn difference(&self, other: &Self) -> Option<LayoutDifference> {
         let words = |layout: &Self| {
             let mut words: Vec<String> = layout.0.iter().flatten().map(VarLayout::words).collect();
             words.sort_unstable();
@@ -89,8 +89,15 @@ impl Layout {
         let at = (0..ours.len().max(theirs.len())).find(|&at| ours.get(at) != theirs.get(at))?;
         let nothing = || "nothing more".to_string();
         let word = |words: &[String]| words.get(at).cloned().unwrap_or_else(nothing);
-        Some((word(&ours), word(&theirs)))
+        Some(LayoutDifference { ours: word(&ours), theirs: word(&theirs) })
     }
+}
+
+/// What each of two models has where they differ first.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::serve) struct LayoutDifference {
+    pub(in crate::serve) ours: String,
+    pub(in crate::serve) theirs: String,
 }
 
 /// Identifies a model, for any number of servers. 64 bits of FNV-1a.
@@ -120,7 +127,7 @@ mod tests {
         assert_eq!(Layout::from_bytes(&bytes[..bytes.len() - 1]), None);
         assert_eq!(layout.difference(&layout), None);
         let other = Layout(vec![vec![part]]);
-        let (ours, theirs) = layout.difference(&other).unwrap();
+        let LayoutDifference { ours, theirs } = layout.difference(&other).unwrap();
         assert!(ours.contains("`b`") && theirs.contains("w.block1"), "{ours}, {theirs}");
         assert_eq!(digest(vec!["a".into(), "b".into()]), digest(vec!["b".into(), "a".into()]));
         assert_ne!(digest(vec!["a".into(), "b".into()]), digest(vec!["a".into(), "c".into()]));

@@ -1,6 +1,6 @@
 //! Which rows a table has: numbers and places of rows in a file, and rows that wait.
 
-use ps::table::Names;
+use ps::table::RowNames;
 
 use super::fields::{FieldReader, Fields, u32s, u64s};
 use super::file::{FileReader, Kind};
@@ -10,15 +10,15 @@ use crate::error::BadSnapshot;
 const WAITING_BYTES: usize = 12;
 
 /// A section with rows that have places before `n_rows`.
-pub(in crate::serve) fn names_section(names: &Names, n_rows: u64) -> (Kind, Vec<u8>) {
+pub(in crate::serve) fn names_section(names: &RowNames, n_rows: u64) -> (Kind, Vec<u8>) {
     match names {
-        Names::ByPlace { first, rows } => {
+        RowNames::ByPlace { first, rows } => {
             let n = usize::try_from(n_rows).unwrap_or(usize::MAX).saturating_sub(*first);
             let fields = Fields::default().u64(*first as u64);
             let rows = rows.iter().take(n);
             (Kind::NamesByPlace, rows.fold(fields, |fields, &row| fields.u64(row)).0)
         }
-        Names::ByRow { first, rows } => {
+        RowNames::ByRow { first, rows } => {
             let fields = Fields::default().u64(*first);
             let rows = rows.iter().filter(|(_, place)| u64::from(*place) < n_rows);
             let add = |fields: Fields, &(offset, place): &(u32, u32)| fields.u32(offset).u32(place);

@@ -15,12 +15,15 @@ use super::layout::Layout;
 use super::names::{read_names, read_waiting};
 use super::rows::{RowsHead, read_places, read_rows};
 use super::value::read_value;
-use crate::error::BadSnapshot;
+use crate::error::{BadSnapshot, SnapshotResult};
 
-type Checked<T> = Result<T, BadSnapshot>;
-
-/// Numbers that files of one job have in common.
-type Numbers = (String, u32, u32);
+/// What files of one job have in common.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct JobKey {
+    job: String,
+    n_servers: u32,
+    n_trainers: u32,
+}
 
 /// The snapshots of all servers of a job.
 #[derive(Debug)]
@@ -82,8 +85,8 @@ impl Source {
         folder: &Path,
         owner: &Owner,
         is_own_folder: bool,
-    ) -> Checked<Option<Self>> {
-        let mut found: BTreeMap<Numbers, BTreeMap<u32, Vec<(PathBuf, Header)>>> = BTreeMap::new();
+    ) -> SnapshotResult<Option<Self>> {
+        let mut found: BTreeMap<JobKey, BTreeMap<u32, Vec<(PathBuf, Header)>>> = BTreeMap::new();
         for name in names_in(folder)?.iter().filter(|name| name.starts_with("server.")) {
             let path = folder.join(name);
             for (file, header) in headers(&path)? {
@@ -91,15 +94,16 @@ impl Source {
                 let is_own = (job, n_servers, n_trainers)
                     == (&owner.job, &owner.n_servers, &owner.n_trainers);
                 if *model == owner.model && !(is_own && is_own_folder) {
-                    let numbers = (job.clone(), *n_servers, *n_trainers);
-                    let servers = found.entry(numbers).or_default();
+                    let (n_servers, n_trainers) = (*n_servers, *n_trainers);
+                    let key = JobKey { job: job.clone(), n_servers, n_trainers };
+                    let servers = found.entry(key).or_default();
                     servers.entry(*server).or_default().push((path.join(file), header));
                 }
             }
         }
         let mut sources = Vec::new();
-        for ((_, n_servers, _), servers) in found {
-            if servers.len() == n_servers as usize {
+        for (key, servers) in found {
+            if servers.len() == key.n_servers as usize {
                 sources.extend(Self::of(servers.into_values().collect())?);
             }
         }
@@ -107,7 +111,7 @@ impl Source {
     }
 
     /// The files of each server, if all have a cut.
-    fn of(servers: Vec<Vec<(PathBuf, Header)>>) -> Checked<Option<Self>> {
+    fn of(servers: Vec<Vec<(PathBuf, Header)>>) -> SnapshotResult<Option<Self>> {
         let (mut all, mut term, mut next_cut, mut owner) = (Vec::new(), 0, 0, None);
         for files in servers {
             let own_term = files.iter().find(|(_, header)| header.kind == FileKind::Term);
@@ -139,7 +143,7 @@ impl Source {
     }
 
     /// What a server held at the cut. If one way to it is damaged, another may not be.
-    pub(in crate::serve) fn read(&self, server: usize) -> Checked<ServerState> {
+    pub(in crate::serve) fn read(&self, server: usize) -> SnapshotResult<ServerState> {
         let SourceServer { path, chain } = &self.servers[server];
         let mut failed = None;
         for way in chain.ways_to(self.cut) {
@@ -155,7 +159,7 @@ impl Source {
     }
 }
 
-fn headers(folder: &Path) -> Checked<Vec<(String, Header)>> {
+fn headers(folder: &Path) -> SnapshotResult<Vec<(String, Header)>> {
     let mut headers = Vec::new();
     for name in names_in(folder)? {
         match header_of(&folder.join(&name), &name) {
@@ -168,7 +172,7 @@ fn headers(folder: &Path) -> Checked<Vec<(String, Header)>> {
     Ok(headers)
 }
 
-fn journal(folder: &Path, chain: &Chain, owner: &Owner, cut: u64) -> Checked<Vec<u8>> {
+fn journal(folder: &Path, chain: &Chain, owner: &Owner, cut: u64) -> SnapshotResult<Vec<u8>> {
     let records = Journal::open(folder, owner)?.read()?;
     let next = records.last().map_or(0, |record| record.at.cut.saturating_add(1));
     let mut all: Vec<u8> = records.into_iter().flat_map(|record| record.contents).collect();
@@ -178,7 +182,7 @@ fn journal(folder: &Path, chain: &Chain, owner: &Owner, cut: u64) -> Checked<Vec
     Ok(all)
 }
 
-fn read_way(folder: &Path, way: &[Known]) -> Checked<ServerState> {
+fn read_way(folder: &Path, way: &[Known]) -> SnapshotResult<ServerState> {
     let mut state = ServerState::default();
     for file in way {
         state.take(&mut open(folder, file)?)?;
@@ -188,7 +192,7 @@ fn read_way(folder: &Path, way: &[Known]) -> Checked<ServerState> {
 
 impl ServerState {
     /// Takes what a file adds.
-    pub(super) fn take(&mut self, file: &mut FileReader) -> Checked<()> {
+    pub(super) fn take(&mut self, file: &mut FileReader) -> SnapshotResult<()> {
         while let Some(section) = file.next_section()? {
             match section.kind {
                 Kind::State => self.state = file.contents()?,
@@ -215,7 +219,7 @@ impl ServerState {
 }
 
 impl TableState {
-    fn take(&mut self, kind: Kind, file: &mut FileReader) -> Checked<()> {
+    fn take(&mut self, kind: Kind, file: &mut FileReader) -> SnapshotResult<()> {
         match (kind, &mut self.rows) {
             (Kind::Value, _) => {
                 let (name, value) = read_value(file)?;
@@ -274,7 +278,7 @@ impl RowsState {
         Ok(())
     }
 
-    fn take(&mut self, file: &mut FileReader) -> Checked<()> {
+    fn take(&mut self, file: &mut FileReader) -> SnapshotResult<()> {
         let row_bytes = self.head.vars.iter().map(|(_, row_bytes)| *row_bytes as usize).sum();
         let places = read_places(file, row_bytes, Self::n_places(&self.head) as usize)?;
         for (values, (_, row_bytes)) in self.values.iter_mut().zip(&self.head.vars) {

@@ -1,6 +1,6 @@
 //! A cut of a table while it is written: what the cut has itself, and how far the rest of it is.
 
-use ps::table::{EntryFilter, Names, NamesCursor};
+use ps::table::{EntryFilter, NamesCursor, RowNames};
 use tensor::{DType, Shape, Tensor, Value};
 
 use super::tracking::Extent;
@@ -35,12 +35,12 @@ pub(super) struct RowsCut {
     pub(super) waiting: Vec<(u64, u32)>,
     /// Names the list of all rows that wait.
     pub(super) scan: Option<u64>,
-    pub(super) step: Step,
+    pub(super) step: CutStep,
 }
 
 impl RowsCut {
     /// A cut of a table in which no row was made.
-    pub(super) fn new(head: RowsHead, capture: u64, step: Step) -> Self {
+    pub(super) fn new(head: RowsHead, capture: u64, step: CutStep) -> Self {
         let (made, waiting) = (Vec::new(), Vec::new());
         Self { head, capture, made, first_made: 0, waiting, scan: None, step }
     }
@@ -48,7 +48,7 @@ impl RowsCut {
 
 /// What comes next of a cut.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
+pub(super) enum CutStep {
     /// Numbers of all rows.
     Names(NamesCursor),
     Rows,
@@ -108,7 +108,7 @@ impl TableCut {
             let has_changes = self.extent == Extent::Changed;
             if has_changes && !rows.made.is_empty() {
                 let (first, made) = (rows.first_made, rows.made.clone());
-                let names = Names::ByPlace { first, rows: made };
+                let names = RowNames::ByPlace { first, rows: made };
                 sections.push(names_section(&names, u64::MAX));
             }
             if has_changes && !rows.waiting.is_empty() {

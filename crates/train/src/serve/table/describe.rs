@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use program::distributed::Placement;
 use program::op::Untouched;
 use program::{OpDesc, Program};
-use ps::table::{Entry, EntryFilter};
+use ps::table::{EntryFilter, EntryRule};
 use tensor::{RowInit, Rows, Value};
 
 use super::rows::RowTable;
-use super::slab::{Extent, Slab, Var};
+use super::slab::{Extent, Slab, SlabVar};
 use super::whole::{Policy, WholeTable};
 use super::{Table, Updater};
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ use crate::transpile::on_touch::{ROW_ENTRY, ROW_INIT};
 pub(in crate::serve) struct RowTables<'a> {
     program: &'a Program,
     inits: BTreeMap<String, RowInit>,
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, EntryRule>,
 }
 
 impl<'a> RowTables<'a> {
@@ -100,11 +100,11 @@ impl<'a> RowTables<'a> {
         job.on(job.ps_endpoint.as_deref()?).find(|placed| placed.piece.name == slice)
     }
 
-    fn var(&self, name: &str) -> Var {
+    fn var(&self, name: &str) -> SlabVar {
         let origin = self.placed(name).map_or(name, |placed| &placed.origin).to_string();
         let job = self.program.distributed.as_ref();
         let naming = job.map_or(Naming::Counted, |job| io::naming(job, &origin));
-        Var { name: name.to_string(), init: self.inits[name], origin, naming }
+        SlabVar { name: name.to_string(), init: self.inits[name], origin, naming }
     }
 
     fn extent(&self, name: &str, height: i64, width: usize) -> Extent {

@@ -53,7 +53,7 @@ pub(super) trait Table: Send {
     fn round(&mut self, grads: Vec<Grad>) -> Result<()>;
 
     /// A variable as it is now; `pull` says whether all of it or what others changed.
-    fn read(&mut self, trainer: TrainerId, var: Var<'_>, pull: &Pull) -> Answer<Arc<Value>>;
+    fn read(&mut self, trainer: TrainerId, var: AskedVar<'_>, pull: &Pull) -> Answer<Arc<Value>>;
 
     /// The files of a save.
     fn files(&self, save: &Save) -> Files;
@@ -121,7 +121,7 @@ pub(super) trait Table: Send {
 
 /// A variable that was asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Var<'a> {
+pub(super) struct AskedVar<'a> {
     pub(super) id: VarId,
     pub(super) name: &'a str,
 }
@@ -155,7 +155,7 @@ pub(super) struct Updater {
     /// change.
     pub(super) server: Scope,
     shared: Vec<Shared>,
-    numbers: Numbers,
+    numbers: TableNumbers,
     /// Values that were asked for and have not changed since.
     cache: BTreeMap<VarId, Arc<Value>>,
     /// Variables that cuts have as a whole.
@@ -175,11 +175,17 @@ struct KeptVar {
 
 /// What the store calls the variables of a table.
 #[derive(Debug, Default)]
-struct Numbers {
+struct TableNumbers {
     /// The first of its gradients; the others follow.
     first_grad: u32,
     /// Those that it changes, in their order; none if they are shared.
     writes: Vec<Option<VarId>>,
+}
+
+/// How large a variable is.
+pub(super) struct VarSize {
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
 }
 
 /// A variable that others use too.
@@ -210,7 +216,7 @@ impl Updater {
             executor: Executor::new(),
             server: server.clone(),
             shared,
-            numbers: Numbers::default(),
+            numbers: TableNumbers::default(),
             cache: BTreeMap::new(),
             kept: Vec::new(),
             memory: memory.clone(),
@@ -220,7 +226,7 @@ impl Updater {
     /// Its gradients have numbers from `first_grad` on, and other variables those that `id_of` says.
     pub(super) fn number(&mut self, first_grad: u32, id_of: impl Fn(&str) -> Option<VarId>) {
         let writes = self.update.writes.iter().map(|name| id_of(name)).collect();
-        self.numbers = Numbers { first_grad, writes };
+        self.numbers = TableNumbers { first_grad, writes };
     }
 
     /// Which of its gradients this is.
@@ -301,12 +307,12 @@ impl Updater {
         self.update.grads.iter().map(accepts).collect()
     }
 
-    /// Rows and bytes of the parameter and its states, of those that are wanted.
-    pub(super) fn sizes(&self, wanted: impl Fn(&str) -> bool) -> Vec<(u64, u64)> {
+    /// The sizes of the parameter and its states, of those that are wanted.
+    pub(super) fn sizes(&self, wanted: impl Fn(&str) -> bool) -> Vec<VarSize> {
         let size = |value: &Value| {
             let tensor = value.tensor()?;
             let n_rows = tensor.dims().first().copied().unwrap_or(0);
-            Some((n_rows as u64, tensor.bytes().len() as u64))
+            Some(VarSize { rows: n_rows as u64, bytes: tensor.bytes().len() as u64 })
         };
         let held = self.update.holds().into_iter().filter(|name| wanted(name));
         held.filter_map(|name| self.scope.read(name, size)?).collect()
@@ -348,7 +354,7 @@ impl Updater {
 
     /// A variable as it is now. Tensors are lent, not copied. An update takes a tensor back before
     /// it changes it.
-    pub(super) fn value(&mut self, var: Var<'_>, is_asked_again: bool) -> Answer<Arc<Value>> {
+    pub(super) fn value(&mut self, var: AskedVar<'_>, is_asked_again: bool) -> Answer<Arc<Value>> {
         if let Some(value) = self.cache.get(&var.id) {
             return Ok(value.clone());
         }
@@ -362,7 +368,7 @@ impl Updater {
         let name = self.update.param().map(|param| param.name.clone())?;
         let at = self.update.writes.iter().position(|written| *written == name);
         match at.and_then(|at| self.numbers.writes[at]) {
-            Some(id) => self.value(Var { id, name: &name }, true).ok(),
+            Some(id) => self.value(AskedVar { id, name: &name }, true).ok(),
             None => lend(&self.scope, &name, Some(self.memory.shared())).ok(),
         }
     }

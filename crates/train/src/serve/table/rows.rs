@@ -12,7 +12,7 @@ use super::cut::{CutChunk, RowsImport, TableCut};
 use super::saving::{Files, Snapshot};
 use super::slab::{ABSENT, Slab};
 use super::tracking::Extent;
-use super::{Accepts, Answer, Table, Updater, Var};
+use super::{Accepts, Answer, AskedVar, Table, Updater};
 use crate::error::{BadSnapshot, Result};
 use crate::serve::snapshot::{FileReader, Kind};
 use crate::serve::values::{check_answer, gather};
@@ -96,7 +96,7 @@ impl Table for RowTable {
         Ok(())
     }
 
-    fn read(&mut self, _: TrainerId, var: Var<'_>, pull: &Pull) -> Answer<Arc<Value>> {
+    fn read(&mut self, _: TrainerId, var: AskedVar<'_>, pull: &Pull) -> Answer<Arc<Value>> {
         let name = var.name;
         let unknown = || Refusal::UnknownVar(name.to_string());
         if !self.slab.holds(name) {
@@ -181,13 +181,13 @@ impl Table for RowTable {
 
     fn size(&self) -> Size {
         let (rows, bytes) = (self.slab.n_rows() as u64, self.slab.n_bytes() as u64);
-        let (waiting, dropped) = self.slab.refused();
+        let (waiting, dropped) = (self.slab.n_waiting(), self.slab.n_dropped());
         let beside = self.updater.sizes(|name| !self.slab.holds(name));
-        let beside_bytes: u64 = beside.iter().map(|size| size.1).sum();
+        let beside_bytes: u64 = beside.iter().map(|size| size.bytes).sum();
         Size {
-            rows: rows + beside.iter().map(|size| size.0).sum::<u64>(),
+            rows: rows + beside.iter().map(|size| size.rows).sum::<u64>(),
             bytes: bytes + beside_bytes,
-            table_rows: rows + beside.iter().map(|size| size.0).max().unwrap_or(0),
+            table_rows: rows + beside.iter().map(|size| size.rows).max().unwrap_or(0),
             table_bytes: bytes + beside_bytes,
             waiting,
             dropped,

@@ -87,12 +87,12 @@ pub(super) enum Moment {
     /// An update continues with a copy of the whole table, because it changes every row.
     Shared { places: Vec<usize>, tensors: Vec<Arc<Tensor>> },
     /// An update keeps the old values of the rows that it changes.
-    Kept(Kept),
+    Kept(OldRows),
 }
 
 /// What rows were that changed before they were written.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct OldRows {
     /// Where the rows are, in the order in which they are written.
     places: Vec<usize>,
     /// For each place, its position in the order; none if the row was made since.
@@ -120,7 +120,7 @@ impl Moment {
         for (&place, position) in places.iter().zip(0..) {
             positions[place] = Some(position);
         }
-        Moment::Kept(Kept { places, positions, written: vec![0; n_vars], rows: HashMap::new() })
+        Moment::Kept(OldRows { places, positions, written: vec![0; n_vars], rows: HashMap::new() })
     }
 
     /// Rows are about to change.
@@ -160,7 +160,7 @@ impl Moment {
     }
 }
 
-impl Kept {
+impl OldRows {
     fn keep(&mut self, var: usize, place: usize, tensor: &Tensor) {
         let Some(Some(position)) = self.positions.get(place) else { return };
         if (*position as usize) < self.written[var] {

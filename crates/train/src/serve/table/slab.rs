@@ -14,7 +14,7 @@ use std::ops::Range;
 use ps::table::{EntryFilter, RowIndex};
 use tensor::{DType, RowInit, Rows, Shape, Tensor, Value};
 
-use self::loading::Loading;
+use self::loading::SlabLoad;
 use super::saving::{Files, Moment, RowsSnapshot};
 use super::tracking::{RowVars, Tracking};
 use crate::error::{Error, Result};
@@ -29,7 +29,7 @@ pub(super) const ABSENT: i64 = -1;
 
 /// One variable of a table: its weights or a state of its optimizer.
 #[derive(Debug)]
-pub(super) struct Var {
+pub(super) struct SlabVar {
     pub(super) name: String,
     pub(super) init: RowInit,
     /// What it is part of.
@@ -54,7 +54,7 @@ pub(super) struct Extent {
 pub(super) struct Slab {
     index: RowIndex,
     /// The weights, then the states of the optimizer.
-    vars: Vec<Var>,
+    vars: Vec<SlabVar>,
     extent: Extent,
     filter: Option<EntryFilter>,
     /// Updates compute weights from state alone.
@@ -71,12 +71,12 @@ pub(super) struct Slab {
     /// Rows made since the last cut, in order of their places.
     made: Vec<u64>,
     /// Numbers of rows, while a cut is loaded.
-    loading: Loading,
+    loading: SlabLoad,
 }
 
 impl Slab {
     /// A table of which no row exists.
-    pub(super) fn new(scope: &Scope, vars: Vec<Var>, extent: Extent) -> Self {
+    pub(super) fn new(scope: &Scope, vars: Vec<SlabVar>, extent: Extent) -> Self {
         let (filter, forgets, has_stepped) = (None, false, false);
         let index = RowIndex::new(extent.share.height().max(0) as u64);
         let mut slab = Self {
@@ -91,7 +91,7 @@ impl Slab {
             moment: None,
             tracking: None,
             made: Vec::new(),
-            loading: Loading::default(),
+            loading: SlabLoad::default(),
         };
         slab.start(scope);
         slab
@@ -163,11 +163,14 @@ impl Slab {
         rows + self.index.n_bytes() + self.filter.as_ref().map_or(0, EntryFilter::n_bytes)
     }
 
-    /// Rows that were named and not taken in, and rows of gradients that were dropped.
-    pub(super) fn refused(&self) -> (u64, u64) {
-        self.filter
-            .as_ref()
-            .map_or((0, 0), |filter| (filter.n_waiting() as u64, filter.n_dropped()))
+    /// Rows that were named and not taken in.
+    pub(super) fn n_waiting(&self) -> u64 {
+        self.filter.as_ref().map_or(0, |filter| filter.n_waiting() as u64)
+    }
+
+    /// Rows of gradients that were dropped.
+    pub(super) fn n_dropped(&self) -> u64 {
+        self.filter.as_ref().map_or(0, EntryFilter::n_dropped)
     }
 
     /// Where the index's rows are in the slabs.
@@ -384,7 +387,7 @@ impl Slab {
     }
 
     /// Rows of the width of this table, from those that were saved.
-    fn completed(&self, var: &Var, rows: &[i64], saved: Option<Tensor>) -> Tensor {
+    fn completed(&self, var: &SlabVar, rows: &[i64], saved: Option<Tensor>) -> Tensor {
         let width = self.width();
         let saved = match saved {
             Some(saved) if saved.shape().flatten_2d(1).1 == width => return saved,
@@ -456,13 +459,13 @@ impl Slab {
 }
 
 /// The variables of a table, in its scope.
-fn row_vars<'a>(scope: &'a Scope, vars: &'a [Var]) -> RowVars<'a> {
+fn row_vars<'a>(scope: &'a Scope, vars: &'a [SlabVar]) -> RowVars<'a> {
     RowVars { scope, names: vars.iter().map(|var| var.name.as_str()).collect() }
 }
 
 #[cfg(test)]
 mod tests {
-    use ps::table::Entry;
+    use ps::table::EntryRule;
     use tensor::Distribution;
 
     use super::*;
@@ -473,10 +476,10 @@ mod tests {
         Extent { share: Share::Range(0..5000), origin_height: 5000, width: 2, number: 0, n: 1 }
     }
 
-    fn vars() -> Vec<Var> {
+    fn vars() -> Vec<SlabVar> {
         let shape = Distribution::Uniform(-1.0, 1.0);
         let uniform = RowInit::Drawn { shape, seed: 9, offset: 0 };
-        let var = |name: &str, init| Var {
+        let var = |name: &str, init| SlabVar {
             name: name.to_string(),
             init,
             origin: name.to_string(),
@@ -543,7 +546,7 @@ mod tests {
         let (scope, dir) = (Scope::new(), tempfile::tempdir().unwrap());
         let share = Share::Range(100..5100);
         let half = Extent { share: share.clone(), origin_height: 9000, number: 1, n: 2, width: 2 };
-        let filter = || EntryFilter::new(Entry::Count(2), 0, "w", 100);
+        let filter = || EntryFilter::new(EntryRule::Count(2), 0, "w", 100);
         let mut slab = Slab::new(&scope, vars(), half.clone());
         slab.set_filter(filter());
         assert_eq!(slab.look_up(&scope, &[7, 8]), Ok(vec![ABSENT; 2]));
@@ -556,11 +559,11 @@ mod tests {
         let mut grad = Rows { ids: vec![7, 8], height: 5000, value };
         assert_eq!(slab.take(&scope, &mut grad), Ok(vec![8]));
         assert_eq!((grad.ids, grad.value), (vec![1], Tensor::full([1, 2], 1.0f32)));
-        assert_eq!((slab.n_rows(), slab.refused()), (1, (0, 1)));
+        assert_eq!((slab.n_rows(), slab.n_waiting(), slab.n_dropped()), (1, 0, 1));
         let mut waits = Slab::new(&scope, vars(), half.clone());
-        waits.set_filter(EntryFilter::new(Entry::Count(3), 0, "w", 100));
+        waits.set_filter(EntryFilter::new(EntryRule::Count(3), 0, "w", 100));
         waits.count(&scope, &[8, 9]);
-        assert_eq!(waits.refused(), (2, 2));
+        assert_eq!((waits.n_waiting(), waits.n_dropped()), (2, 2));
         waits.count(&scope, &[9]);
         set(&scope, "w", 2, 6.5);
         let snapshot = waits.begin_save(&scope);
@@ -579,7 +582,7 @@ mod tests {
         let waiting = read("w@WAITING", Form { width: 1, dtype: DType::I64, ..snapshot.form });
         let other = Scope::new();
         let mut again = Slab::new(&other, vars(), half.clone());
-        again.set_filter(EntryFilter::new(Entry::Count(3), 0, "w", 100));
+        again.set_filter(EntryFilter::new(EntryRule::Count(3), 0, "w", 100));
         again.load(&other, loaded.to_vec(), &waiting).unwrap();
         assert_eq!(again.whole(&other, "w").unwrap(), before);
         assert_eq!(again.look_up(&other, &[9, 8]), Ok(vec![0, ABSENT]));

@@ -346,8 +346,8 @@ mod tests {
         }
     }
 
-    /// While rows change at random, cuts are written, some of them in vain; copies that get what each
-    /// cut wrote are the table as it was at the cut.
+    /// While rows change at random, cuts are written, and some of them are given up. A copy that gets what
+    /// each cut wrote is the table as it was at the cut.
     #[test]
     fn cuts_are_moments_however_rows_change_meanwhile() {
         let (scope, copy) = (scope(), scope());

@@ -8,10 +8,10 @@ use ps::server::Size;
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
 
-use super::cut::{CutChunk, RowsCut, Step, TableCut};
+use super::cut::{CutChunk, CutStep, RowsCut, TableCut};
 use super::saving::{Files, Snapshot};
 use super::tracking::{Extent, RowVars, Tracking};
-use super::{Accepts, Answer, Table, Updater, Var};
+use super::{Accepts, Answer, AskedVar, Table, Updater};
 use crate::error::{BadSnapshot, Result};
 use crate::io::rows::Naming;
 use crate::scope::Scope;
@@ -147,7 +147,7 @@ impl Table for WholeTable {
         self.updater.run()
     }
 
-    fn read(&mut self, trainer: TrainerId, var: Var<'_>, pull: &Pull) -> Answer<Arc<Value>> {
+    fn read(&mut self, trainer: TrainerId, var: AskedVar<'_>, pull: &Pull) -> Answer<Arc<Value>> {
         let name = var.name;
         if self.policy.keeps_backups {
             self.back_up(trainer, name);
@@ -211,7 +211,7 @@ impl Table for WholeTable {
             let vars = ByRows::vars(names, scope).described();
             let head = RowsHead { is_whole, n_rows: *n_rows as u64, vars, ..RowsHead::default() };
             let capture = tracking.mark(names.len(), *n_rows, extent);
-            RowsCut::new(head, capture, Step::Rows)
+            RowsCut::new(head, capture, CutStep::Rows)
         });
         let unseen = self.policy.adds_differences.then(|| self.changed.to_bytes());
         TableCut { extent, values, rows, unseen }
@@ -278,11 +278,11 @@ impl Table for WholeTable {
     fn size(&self) -> Size {
         let mut size = Size::default();
         let sizes = self.updater.sizes(|_| true);
-        size.rows = sizes.iter().map(|size| size.0).sum();
-        size.bytes = sizes.iter().map(|size| size.1).sum();
+        size.rows = sizes.iter().map(|size| size.rows).sum();
+        size.bytes = sizes.iter().map(|size| size.bytes).sum();
         if self.updater.update.takes_rows() {
             // The states of an optimizer are parts of the same rows.
-            size.table_rows = sizes.iter().map(|size| size.0).max().unwrap_or(0);
+            size.table_rows = sizes.iter().map(|size| size.rows).max().unwrap_or(0);
             size.table_bytes = size.bytes;
         }
         size

@@ -3,14 +3,14 @@
 use ps::table::NamesCursor;
 use tensor::{RowInit, Shape, Value};
 
-use super::loading::Loading;
+use super::loading::SlabLoad;
 use super::{GROW_ROWS, Slab, row_vars};
 use crate::error::BadSnapshot;
 use crate::scope::Scope;
 use crate::serve::snapshot::{
     FileReader, Kind, RowsHead, names_section, read_names, read_waiting, waiting_to_bytes,
 };
-use crate::serve::table::cut::{CutChunk, RowsCut, Step};
+use crate::serve::table::cut::{CutChunk, CutStep, RowsCut};
 use crate::serve::table::tracking::{Extent, Tracking};
 
 /// Rows whose numbers are copied at once, while nobody changes the table.
@@ -56,7 +56,7 @@ impl Slab {
             n_rows: self.n_rows() as u64,
             absent: Some(self.absent as u64),
             has_stepped: self.has_stepped,
-            n_dropped: self.refused().1,
+            n_dropped: self.n_dropped(),
             vars: self.vars.iter().map(|var| (var.name.clone(), self.row_bytes() as u32)).collect(),
             inits: self.vars.iter().map(|var| var.init.to_text()).collect(),
         };
@@ -64,8 +64,8 @@ impl Slab {
         let tracking = self.tracking.get_or_insert_default();
         let capture = tracking.mark(n_vars, n_places, extent);
         let step = match extent {
-            Extent::Whole | Extent::Copy => Step::Names(NamesCursor::default()),
-            Extent::Changed => Step::Rows,
+            Extent::Whole | Extent::Copy => CutStep::Names(NamesCursor::default()),
+            Extent::Changed => CutStep::Rows,
         };
         let mut cut = RowsCut::new(head, capture, step);
         if let Some(filter) = &mut self.filter {
@@ -91,34 +91,34 @@ impl Slab {
     ) -> CutChunk {
         loop {
             match &mut cut.step {
-                Step::Names(cursor) => match self.index.names(cursor, N_NAMES) {
+                CutStep::Names(cursor) => match self.index.names(cursor, N_NAMES) {
                     Some(names) => {
                         let (kind, bytes) = names_section(&names, cut.head.n_rows);
                         return CutChunk::Section(kind, bytes);
                     }
-                    None => cut.step = Step::Rows,
+                    None => cut.step = CutStep::Rows,
                 },
-                Step::Rows => {
+                CutStep::Rows => {
                     let vars = row_vars(scope, &self.vars);
                     let tracking = self.tracking.get_or_insert_default();
                     match tracking.chunk(&vars, cut.capture) {
                         None => return CutChunk::GivenUp,
                         Some(Some(chunk)) => return CutChunk::Rows(chunk),
-                        Some(None) => cut.step = Step::Waiting,
+                        Some(None) => cut.step = CutStep::Waiting,
                     }
                 }
-                Step::Waiting => match self.filter.as_mut().zip(cut.scan) {
-                    None => cut.step = Step::End,
+                CutStep::Waiting => match self.filter.as_mut().zip(cut.scan) {
+                    None => cut.step = CutStep::End,
                     Some((filter, scan)) => {
                         let mut found = filter.scan(scan, N_NAMES);
                         if found.is_empty() {
                             found = filter.end_scan(scan);
-                            cut.step = Step::End;
+                            cut.step = CutStep::End;
                         }
                         return CutChunk::Section(Kind::Waiting, waiting_to_bytes(&found));
                     }
                 },
-                Step::End => return CutChunk::End,
+                CutStep::End => return CutChunk::End,
             }
         }
     }
@@ -152,7 +152,7 @@ impl Slab {
     pub(in crate::serve::table) fn begin_load(&mut self) {
         self.tracking.get_or_insert_default().reset();
         self.made.clear();
-        self.loading = Loading::default();
+        self.loading = SlabLoad::default();
         self.moment = None;
         if let Some(filter) = &mut self.filter {
             filter.clear();

@@ -12,7 +12,7 @@ const N_ROWS_MIN: usize = 1 << 16;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Loading {
+pub(super) struct SlabLoad {
     /// Makes the index of the first rows.
     index: Option<JoinHandle<Option<RowIndex>>>,
     n_indexed: usize,
@@ -20,7 +20,7 @@ pub(super) struct Loading {
     rows: Vec<u64>,
 }
 
-impl Loading {
+impl SlabLoad {
     /// How many rows there are.
     pub(super) fn n_rows(&self) -> usize {
         self.n_indexed + self.rows.len()
@@ -72,7 +72,7 @@ mod tests {
 
     /// Loads rows, some of them before others.
     fn loaded(first: &[u64], then: &[u64], index: &mut RowIndex) -> Result<(), &'static str> {
-        let mut loading = Loading::default();
+        let mut loading = SlabLoad::default();
         for rows in [first, then] {
             let n_before = loading.n_rows();
             loading.resize(n_before + rows.len()).unwrap();
@@ -99,6 +99,6 @@ mod tests {
             assert!(loaded(first, &first[..1], &mut index).is_err(), "a row twice");
             assert!(loaded(first, &[NO_ROW], &mut index).is_err());
         }
-        assert!(Loading { rows: vec![1, 2], ..Loading::default() }.resize(1).is_err());
+        assert!(SlabLoad { rows: vec![1, 2], ..SlabLoad::default() }.resize(1).is_err());
     }
 }

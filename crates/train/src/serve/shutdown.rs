@@ -11,22 +11,22 @@ use super::{BlockStore, Serving};
 const ALONE: Duration = Duration::from_secs(1);
 
 /// Watches a server that may be asked to end.
-pub(super) struct Ending<'a> {
+pub(super) struct Shutdown<'a> {
     serving: &'a Serving,
     store: &'a BlockStore,
     stop: &'a Stop,
-    asked: Option<Asked>,
+    asked: Option<EndRequest>,
 }
 
 /// It was asked to end.
-struct Asked {
+struct EndRequest {
     at: Instant,
     /// So many cuts will have been written when it ends.
     n_cuts: u64,
     alone_since: Option<Instant>,
 }
 
-impl<'a> Ending<'a> {
+impl<'a> Shutdown<'a> {
     pub(super) fn new(serving: &'a Serving, store: &'a BlockStore, stop: &'a Stop) -> Self {
         Self { serving, store, stop, asked: None }
     }
@@ -59,7 +59,7 @@ impl<'a> Ending<'a> {
                 self.say(Severity::Info, "asked to end: waits for a cut first");
                 // One that is under way may not have what was done until now.
                 let n_cuts = self.store.n_cuts() + 1 + u64::from(self.store.makes_cut());
-                self.asked = Some(Asked { at: now, n_cuts, alone_since: None });
+                self.asked = Some(EndRequest { at: now, n_cuts, alone_since: None });
                 self.stop.want_cut();
             }
             None => {}

@@ -98,13 +98,13 @@ impl Protocol {
 
 /// What a server keeps with a cut.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Kept {
+pub(super) struct CutState {
     pub(super) protocol: Protocol,
     /// What each trainer gave.
     pub(super) states: Vec<(TrainerId, Vec<u8>)>,
 }
 
-impl Kept {
+impl CutState {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let protocol = self.protocol.to_bytes();
         let mut bytes = VERSION.to_le_bytes().to_vec();
@@ -197,7 +197,7 @@ mod tests {
     use crate::message::Grad;
     use tensor::{Tensor, Value};
 
-    fn kept() -> Kept {
+    fn kept() -> CutState {
         let value = Value::Tensor(Tensor::full([3], 0.5f32));
         let grad = || Grad { var: VarId(3), value: value.clone() };
         let part = || Push::new(vec![grad()]);
@@ -205,19 +205,19 @@ mod tests {
         let gone = vec![(TrainerId(1), Gone::Completed), (TrainerId(2), Gone::Left)];
         let parts = vec![(TrainerId(1), vec![part(), part()])];
         let states = vec![(TrainerId(0), vec![1, 2, 3]), (TrainerId(2), vec![4])];
-        Kept { protocol: Protocol { applied: 9, stats, gone, parts }, states }
+        CutState { protocol: Protocol { applied: 9, stats, gone, parts }, states }
     }
 
     #[test]
     fn what_is_kept_is_read_again_and_nothing_else() {
-        for kept in [kept(), Kept::default()] {
+        for kept in [kept(), CutState::default()] {
             let bytes = kept.to_bytes();
-            assert_eq!(Kept::from_bytes(&bytes).unwrap(), kept);
+            assert_eq!(CutState::from_bytes(&bytes).unwrap(), kept);
             for n in 0..bytes.len() {
-                assert!(Kept::from_bytes(&bytes[..n]).is_err(), "the first {n} bytes passed");
+                assert!(CutState::from_bytes(&bytes[..n]).is_err(), "the first {n} bytes passed");
             }
             let longer = [bytes.as_slice(), &[0]].concat();
-            assert!(Kept::from_bytes(&longer).is_err());
+            assert!(CutState::from_bytes(&longer).is_err());
         }
     }
 
@@ -228,7 +228,7 @@ mod tests {
             for flip in [0x01, 0x80, 0xff] {
                 let mut bytes = bytes.clone();
                 bytes[at] ^= flip;
-                let _ = Kept::from_bytes(&bytes);
+                let _ = CutState::from_bytes(&bytes);
             }
         }
     }

@@ -4,7 +4,7 @@
 use super::Cluster;
 use super::events::ScriptEvent;
 use crate::error::Result;
-use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
+use crate::recover::{ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses};
 
 impl Cluster {
     /// Saves a model, as an event of a job that recovers: it is not saved again where an earlier
@@ -45,8 +45,8 @@ impl ScriptEvent for Saves<'_> {
         self.talks
     }
 
-    fn print(&self) -> Print {
-        Print::named(Kind::Save, self.what)
+    fn print(&self) -> EventPrint {
+        EventPrint::named(EventKind::Save, self.what)
     }
 
     fn label(&self) -> String {
@@ -59,14 +59,14 @@ impl ScriptEvent for Saves<'_> {
 
     fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
         self.names = (self.save)()?;
-        let mut answer = Writer::default();
+        let mut answer = ByteWriter::default();
         answer.count(self.names.len());
         self.names.iter().for_each(|name| answer.str(name));
         Ok(answer.0)
     }
 
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
-        let mut reader = Reader::new(answer);
+        let mut reader = ByteReader::new(answer);
         let names: Result<_> =
             (0..reader.count()?).map(|_| reader.str().map(str::to_string)).collect();
         self.names = names?;

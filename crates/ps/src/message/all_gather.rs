@@ -1,29 +1,29 @@
-//! `meet`: wait until every trainer is here, exchanging a few bytes.
+//! `all_gather`: wait until every trainer is here, exchanging a few bytes.
 
 use super::Body;
 use crate::codec::{Blobs, LIST_MAX, Reader, Writer};
 use crate::error::{Error, Result};
 
-/// Answered by [`Met`] when every trainer has said the same `(place, turn)`.
+/// Answered by [`AllGatherResult`] when every trainer has said the same `(purpose, turn)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meet {
+pub struct AllGather {
     /// The purpose.
-    pub place: String,
-    /// How many meetings for this purpose the trainer has had before.
+    pub purpose: String,
+    /// How many all-gathers this trainer has made before.
     pub turn: u64,
     /// The bytes it brings.
     pub bytes: Vec<u8>,
 }
 
-impl Body for Meet {
+impl Body for AllGather {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
-        out.str(&self.place);
+        out.str(&self.purpose);
         out.u64(self.turn);
         out.bytes(&self.bytes);
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self { place: input.str()?, turn: input.u64()?, bytes: input.bytes()? })
+        Ok(Self { purpose: input.str()?, turn: input.u64()?, bytes: input.bytes()? })
     }
 
     fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
@@ -33,9 +33,9 @@ impl Body for Meet {
 
 /// What all trainers brought, in the order of their ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Met(pub Vec<Vec<u8>>);
+pub struct AllGatherResult(pub Vec<Vec<u8>>);
 
-impl Body for Met {
+impl Body for AllGatherResult {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         out.count(self.0.len());
         for bytes in &self.0 {
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn survives_the_wire() {
-        survives(Meet { place: "barrier_worker".to_string(), turn: 2, bytes: vec![1, 2] });
-        answer_survives(Met(vec![vec![1], Vec::new(), vec![3, 4]]));
+        survives(AllGather { purpose: "barrier_worker".to_string(), turn: 2, bytes: vec![1, 2] });
+        answer_survives(AllGatherResult(vec![vec![1], Vec::new(), vec![3, 4]]));
     }
 }

@@ -1,72 +1,72 @@
-//! Trades: every trainer brings a part for every other and gets what the others brought for it.
+//! All-to-all: every trainer brings a part for every other and gets what the others brought for it.
 //!
-//! A trade needs all trainers of the job: what is meant for one that is gone would be lost. The last
-//! trade is remembered until the next, for a trainer whose answer was lost; so a server holds the
-//! parts of one trade, and of the next as far as they have come.
+//! An exchange needs all trainers of the job: what is meant for one that is gone would be lost. The last
+//! exchange is remembered until the next, for a trainer whose answer was lost; so a server holds the
+//! parts of one exchange, and of the next as far as they have come.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Asker, Server};
-use crate::ids::{ConnId, TrainerId};
-use crate::message::{Trade, Traded};
+use crate::ids::TrainerId;
+use crate::message::{AllToAll, AllToAllResult};
 use crate::refusal::Refusal;
 
 impl Server {
     /// A trainer brings parts for all.
-    pub(super) fn trade(&mut self, asker: Asker, trade: Trade) {
+    pub(super) fn all_to_all(&mut self, asker: Asker, all_to_all: AllToAll) {
         let Asker { conn, id, .. } = asker;
         if let Some(failure) = self.failure.clone() {
             return self.reply(conn, id, failure);
         }
-        let is_over = self.trades.is_over(trade.turn);
-        match self.trades.arrive(asker, trade) {
-            Ok(None) => self.settle_trades(),
-            Ok(Some(traded)) => self.reply(conn, id, traded),
+        let is_over = self.all_to_all.is_over(all_to_all.turn);
+        match self.all_to_all.arrive(asker, all_to_all) {
+            Ok(None) => self.settle_all_to_all(),
+            Ok(Some(exchanged)) => self.reply(conn, id, exchanged),
             Err(refusal) => {
                 // A trainer that waits for one that does something else would wait forever.
                 if !is_over {
-                    self.dissolve_trades(&refusal);
+                    self.dissolve_all_to_all(&refusal);
                 }
                 self.reply(conn, id, refusal);
             }
         }
     }
 
-    /// Answers those whose trade is complete, or cannot be any more.
-    pub(super) fn settle_trades(&mut self) {
+    /// Answers those whose exchange is complete, or cannot be any more.
+    pub(super) fn settle_all_to_all(&mut self) {
         if let Some(TrainerId(trainer)) = self.members.inactive() {
-            return self.dissolve_trades(&Refusal::Absent { trainer });
+            return self.dissolve_all_to_all(&Refusal::Absent { trainer });
         }
-        for (conn, id, traded) in self.trades.settle() {
-            self.reply(conn, id, traded);
+        for (asker, exchanged) in self.all_to_all.settle() {
+            self.reply(asker.conn, asker.id, exchanged);
         }
     }
 
     /// Tells all trainers that wait for an exchange that there will be none.
-    pub(super) fn dissolve_trades(&mut self, refusal: &Refusal) {
-        for (conn, id) in self.trades.dissolve() {
-            self.reply(conn, id, refusal.clone());
+    pub(super) fn dissolve_all_to_all(&mut self, refusal: &Refusal) {
+        for asker in self.all_to_all.dissolve() {
+            self.reply(asker.conn, asker.id, refusal.clone());
         }
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Trades {
+pub(super) struct AllToAllState {
     n_trainers: usize,
-    /// What is traded now: the turn, and what for. Of no meaning while nobody is here.
+    /// What is exchanged now: the turn, and what for. Of no meaning while nobody is here.
     now: (u64, String),
     brought: BTreeMap<TrainerId, Vec<Vec<u8>>>,
     /// Trainers that have brought nothing yet; of no meaning while nobody has.
     awaited: BTreeSet<TrainerId>,
-    waiting: BTreeMap<TrainerId, (ConnId, u64)>,
-    /// The turn of the last trade.
+    waiting: BTreeMap<TrainerId, Asker>,
+    /// The turn of the last exchange.
     last: Option<u64>,
     /// What was brought then, by receiver; until it brings something to the next.
-    held: BTreeMap<TrainerId, Traded>,
+    held: BTreeMap<TrainerId, AllToAllResult>,
 }
 
-impl Trades {
+impl AllToAllState {
     pub(super) fn new(n_trainers: u32) -> Self {
         Self {
             n_trainers: n_trainers as usize,
@@ -84,55 +84,59 @@ impl Trades {
         self.waiting.is_empty()
     }
 
-    /// Whether a trade of this turn was made.
+    /// Whether an exchange of this turn was made.
     fn is_over(&self, turn: u64) -> bool {
         self.last.is_some_and(|last| turn <= last)
     }
 
-    /// A trainer is here; the answer, if its trade was made before.
-    fn arrive(&mut self, asker: Asker, trade: Trade) -> Result<Option<Traded>, Refusal> {
-        self.check(&trade)?;
-        let Asker { conn, trainer, id } = asker;
-        let Trade { place, turn, parts } = trade;
+    /// A trainer is here; the answer, if its exchange was made before.
+    fn arrive(
+        &mut self,
+        asker: Asker,
+        all_to_all: AllToAll,
+    ) -> Result<Option<AllToAllResult>, Refusal> {
+        self.check(&all_to_all)?;
+        let trainer = asker.trainer;
+        let AllToAll { purpose, turn, parts } = all_to_all;
         if self.is_over(turn) {
             let held = self.held.get(&trainer).filter(|_| self.last == Some(turn)).cloned();
-            return held.map(Some).ok_or_else(|| self.out_of_step(trainer, &place, turn));
+            return held.map(Some).ok_or_else(|| self.out_of_step(trainer, &purpose, turn));
         }
         if self.brought.is_empty() {
-            self.now = (turn, place);
+            self.now = (turn, purpose);
             self.awaited = (0..self.n_trainers as u32).map(TrainerId).collect();
-        } else if self.now != (turn, place.clone()) {
-            return Err(self.out_of_step(trainer, &place, turn));
+        } else if self.now != (turn, purpose.clone()) {
+            return Err(self.out_of_step(trainer, &purpose, turn));
         }
         self.held.remove(&trainer);
         self.awaited.remove(&trainer);
         self.brought.insert(trainer, parts);
-        self.waiting.insert(trainer, (conn, id));
+        self.waiting.insert(trainer, asker);
         Ok(None)
     }
 
     /// Whether a server can hold this.
-    fn check(&self, trade: &Trade) -> Result<(), Refusal> {
-        let (n, max) = (self.n_trainers, Trade::part_bytes_max(self.n_trainers));
-        if trade.parts.len() != n {
-            let n_parts = trade.parts.len();
-            return Err(Refusal::BadTrade(format!("{n_parts} parts for {n} trainers")));
+    fn check(&self, all_to_all: &AllToAll) -> Result<(), Refusal> {
+        let (n, max) = (self.n_trainers, AllToAll::part_bytes_max(self.n_trainers));
+        if all_to_all.parts.len() != n {
+            let n_parts = all_to_all.parts.len();
+            return Err(Refusal::BadExchange(format!("{n_parts} parts for {n} trainers")));
         }
-        match trade.parts.iter().map(Vec::len).find(|&n_bytes| n_bytes > max) {
+        match all_to_all.parts.iter().map(Vec::len).find(|&n_bytes| n_bytes > max) {
             Some(n_bytes) => {
                 let detail = format!("a part of {n_bytes} bytes, at most {max} are allowed");
-                Err(Refusal::BadTrade(detail))
+                Err(Refusal::BadExchange(detail))
             }
             None => Ok(()),
         }
     }
 
-    fn out_of_step(&self, trainer: TrainerId, place: &str, turn: u64) -> Refusal {
+    fn out_of_step(&self, trainer: TrainerId, purpose: &str, turn: u64) -> Refusal {
         let theirs = match (self.brought.is_empty(), self.last) {
             (true, Some(last)) => format!("turn {last}, which is over"),
             _ => format!("{}, turn {}", self.now.1, self.now.0),
         };
-        let ours = format!("{place}, turn {turn}");
+        let ours = format!("{purpose}, turn {turn}");
         Refusal::OutOfStep { trainer: trainer.0, ours, theirs }
     }
 
@@ -142,7 +146,7 @@ impl Trades {
     }
 
     /// The answers to send: all of them, once all trainers are here.
-    fn settle(&mut self) -> Vec<(ConnId, u64, Traded)> {
+    fn settle(&mut self) -> Vec<(Asker, AllToAllResult)> {
         if self.brought.is_empty() || self.brought.len() < self.n_trainers {
             return Vec::new();
         }
@@ -150,18 +154,18 @@ impl Trades {
         let mut answers = Vec::new();
         for at in 0..self.n_trainers {
             let parts = brought.values_mut().map(|parts| std::mem::take(&mut parts[at])).collect();
-            let (to, traded) = (TrainerId(at as u32), Traded(Arc::new(parts)));
-            if let Some((conn, id)) = self.waiting.remove(&to) {
-                answers.push((conn, id, traded.clone()));
+            let (to, exchanged) = (TrainerId(at as u32), AllToAllResult(Arc::new(parts)));
+            if let Some(asker) = self.waiting.remove(&to) {
+                answers.push((asker, exchanged.clone()));
             }
-            self.held.insert(to, traded);
+            self.held.insert(to, exchanged);
         }
         self.last = Some(self.now.0);
         answers
     }
 
     /// All requests that wait, to be refused. What they brought is dropped.
-    fn dissolve(&mut self) -> Vec<(ConnId, u64)> {
+    fn dissolve(&mut self) -> Vec<Asker> {
         self.brought.clear();
         std::mem::take(&mut self.waiting).into_values().collect()
     }
@@ -174,7 +178,7 @@ impl Trades {
     /// Bytes that wait to be sent.
     #[cfg(test)]
     pub(super) fn n_bytes(&self) -> usize {
-        let held = self.held.values().flat_map(|traded| traded.0.iter());
+        let held = self.held.values().flat_map(|exchanged| exchanged.0.iter());
         self.brought.values().flatten().chain(held).map(Vec::len).sum()
     }
 }

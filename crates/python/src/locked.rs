@@ -6,9 +6,9 @@ use std::sync::{Arc, MutexGuard};
 use program::Program;
 
 /// A program held for a moment, to look at or to change.
-pub(crate) struct Held<'a>(pub(crate) MutexGuard<'a, Arc<Program>>);
+pub(crate) struct LockedProgram<'a>(pub(crate) MutexGuard<'a, Arc<Program>>);
 
-impl Deref for Held<'_> {
+impl Deref for LockedProgram<'_> {
     type Target = Program;
 
     fn deref(&self) -> &Program {
@@ -16,7 +16,7 @@ impl Deref for Held<'_> {
     }
 }
 
-impl DerefMut for Held<'_> {
+impl DerefMut for LockedProgram<'_> {
     fn deref_mut(&mut self) -> &mut Program {
         Arc::make_mut(&mut self.0)
     }

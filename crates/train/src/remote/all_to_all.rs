@@ -1,21 +1,21 @@
-//! Trading with the other trainers, through the servers.
+//! Exchanging parts with the other trainers, through the servers.
 //!
 //! What is meant for a trainer goes through the server of its rank, so that servers share the work;
-//! every trade passes all of them, so that a trainer that is out of step is found at once.
+//! every exchange passes all of them, so that a trainer that is out of step is found at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use program::Distributed;
-use ps::message::{Reply, Trade};
+use ps::message::{AllToAll, Reply};
 use ps::tcp::{Client, Ticket};
 
 use super::events::ScriptEvent;
 use super::{Cluster, unexpected};
 use crate::error::{Error, Result};
-use crate::recover::{Kind, Print, Reader, Repeat, Uses, Writer};
+use crate::recover::{ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses};
 
-/// Says that something is left for the next trade; so all know when all are done.
+/// Says that something is left for the next exchange; so all know when all are done.
 const MORE: u8 = 1;
 
 impl Cluster {
@@ -23,17 +23,17 @@ impl Cluster {
     /// of ranks. All trainers call it equally often and for the same purpose.
     ///
     /// Large parts go in pieces, so that servers never hold more than they can.
-    pub fn trade(&self, purpose: &str, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
-        let mut trading = Trading { cluster: self, purpose, parts, got: Vec::new() };
-        self.do_event(&mut trading)?;
-        Ok(trading.got)
+    pub fn all_to_all(&self, purpose: &str, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
+        let mut event = AllToAllEvent { cluster: self, purpose, parts, got: Vec::new() };
+        self.do_event(&mut event)?;
+        Ok(event.got)
     }
 
-    fn trade_all(&self, purpose: &str, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
+    fn all_to_all_in_pieces(&self, purpose: &str, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
         let mut given: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         let mut got = vec![Vec::new(); parts.len()];
         // One byte is the flag.
-        let n_bytes_max = Trade::part_bytes_max(parts.len()) - 1;
+        let n_bytes_max = AllToAll::part_bytes_max(parts.len()) - 1;
         loop {
             let more = given.iter().any(|part| part.len() > n_bytes_max);
             let piece = |part: &mut &[u8]| {
@@ -43,10 +43,10 @@ impl Cluster {
             };
             let pieces = given.iter_mut().map(piece).collect();
             let mut anybody = false;
-            let came = self.trade_once(purpose, pieces)?;
+            let came = self.all_to_all_once(purpose, pieces)?;
             if came.len() != got.len() {
                 let (expected, actual) = (got.len(), came.len());
-                return Err(Error::UnevenTrade { expected, actual });
+                return Err(Error::UnevenExchange { expected, actual });
             }
             for (whole, piece) in got.iter_mut().zip(came) {
                 anybody |= piece.first() == Some(&MORE);
@@ -58,12 +58,12 @@ impl Cluster {
         }
     }
 
-    fn trade_once(&self, purpose: &str, mut pieces: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+    fn all_to_all_once(&self, purpose: &str, mut pieces: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
         let clients = self.all()?;
         let (turn, rank) = {
             let mut state = self.state();
-            state.n_trades += 1;
-            (state.n_trades, state.me.as_ref().ok_or(Error::NoJob)?.trainer.0 as usize)
+            state.n_exchanges += 1;
+            (state.n_exchanges, state.me.as_ref().ok_or(Error::NoJob)?.trainer.0 as usize)
         };
         let n_servers = clients.len();
         let mut tickets = Vec::new();
@@ -72,14 +72,14 @@ impl Cluster {
             for at in (server..pieces.len()).step_by(n_servers) {
                 parts[at] = std::mem::take(&mut pieces[at]);
             }
-            let place = purpose.to_string();
-            tickets.push(client.ask(Trade { place, turn, parts })?);
+            let purpose = purpose.to_string();
+            tickets.push(client.ask(AllToAll { purpose, turn, parts })?);
         }
         // All are waited for, also when one says no: a question that nobody waits for is asked on.
         let take = |(client, ticket): (&Arc<Client>, Ticket)| match client
             .wait(ticket, "the other trainers")?
         {
-            Reply::Traded(traded) => Ok(traded.0),
+            Reply::AllToAllResult(exchanged) => Ok(exchanged.0),
             other => Err(unexpected(client, &other)),
         };
         let answers: Vec<Result<_>> = clients.iter().zip(tickets).map(take).collect();
@@ -95,17 +95,17 @@ impl Cluster {
     }
 }
 
-/// A trade as an event of a job that recovers.
-struct Trading<'a> {
+/// An exchange as an event of a job that recovers.
+struct AllToAllEvent<'a> {
     cluster: &'a Cluster,
     purpose: &'a str,
     parts: &'a [Vec<u8>],
     got: Vec<Vec<u8>>,
 }
 
-impl ScriptEvent for Trading<'_> {
-    fn print(&self) -> Print {
-        Print::named(Kind::Trade, self.purpose)
+impl ScriptEvent for AllToAllEvent<'_> {
+    fn print(&self) -> EventPrint {
+        EventPrint::named(EventKind::AllToAll, self.purpose)
     }
 
     fn label(&self) -> String {
@@ -117,8 +117,8 @@ impl ScriptEvent for Trading<'_> {
     }
 
     fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
-        self.got = self.cluster.trade_all(self.purpose, self.parts)?;
-        let mut answer = Writer::default();
+        self.got = self.cluster.all_to_all_in_pieces(self.purpose, self.parts)?;
+        let mut answer = ByteWriter::default();
         if self.cluster.recovers() {
             answer.count(self.got.len());
             self.got.iter().for_each(|part| answer.bytes(part));
@@ -127,7 +127,7 @@ impl ScriptEvent for Trading<'_> {
     }
 
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
-        let mut reader = Reader::new(answer);
+        let mut reader = ByteReader::new(answer);
         let got: Result<Vec<_>> =
             (0..reader.count()?).map(|_| reader.bytes().map(<[u8]>::to_vec)).collect();
         self.got = got?;
@@ -136,18 +136,18 @@ impl ScriptEvent for Trading<'_> {
 
     fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
         let (purpose, parts) = (self.purpose.to_string(), self.parts.to_vec());
-        Some(Box::new(TradeAgain { purpose, parts }))
+        Some(Box::new(AllToAllAgain { purpose, parts }))
     }
 }
 
-struct TradeAgain {
+struct AllToAllAgain {
     purpose: String,
     parts: Vec<Vec<u8>>,
 }
 
-impl Repeat<Cluster> for TradeAgain {
+impl Repeat<Cluster> for AllToAllAgain {
     fn repeat(&mut self, cluster: &Cluster, _: Option<&[u8]>) -> Result<()> {
-        cluster.trade_all(&self.purpose, &self.parts).map(drop)
+        cluster.all_to_all_in_pieces(&self.purpose, &self.parts).map(drop)
     }
 
     fn n_bytes(&self) -> usize {
@@ -194,11 +194,11 @@ impl data::Exchange for Peers {
         self.n_trainers
     }
 
-    fn trade(
+    fn all_to_all(
         &self,
         purpose: &str,
         parts: Vec<Vec<u8>>,
-    ) -> std::result::Result<Vec<Vec<u8>>, data::TradeError> {
-        Ok(self.cluster.trade(purpose, &parts)?)
+    ) -> std::result::Result<Vec<Vec<u8>>, data::ExchangeError> {
+        Ok(self.cluster.all_to_all(purpose, &parts)?)
     }
 }

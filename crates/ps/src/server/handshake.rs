@@ -1,13 +1,13 @@
-//! Greetings: which trainers are let in.
+//! The handshake: which trainers are let in.
 
 use super::{Action, Server};
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::message::{Hello, VERSION, Welcome};
 use crate::refusal::Refusal;
 
-/// A greeting, and where it came from.
+/// A hello that was not answered yet, and where it came from.
 #[derive(Debug)]
-pub(super) struct Greeting {
+pub(super) struct PendingHello {
     pub(super) conn: ConnId,
     pub(super) id: u64,
     pub(super) hello: Hello,
@@ -18,10 +18,10 @@ impl Server {
         if let Some(refusal) = self.stranger(conn, &hello) {
             return self.turn_away(conn, id, refusal);
         }
-        let greeting = Greeting { conn, id, hello };
+        let pending = PendingHello { conn, id, hello };
         match self.config.recovers {
-            true => self.greet_in_term(now, greeting),
-            false => self.admit(now, greeting),
+            true => self.greet_in_term(now, pending),
+            false => self.admit(now, pending),
         }
     }
 
@@ -49,8 +49,8 @@ impl Server {
     }
 
     /// Lets a trainer in, unless another process has its rank.
-    pub(super) fn admit(&mut self, now: Millis, greeting: Greeting) {
-        let Greeting { conn, id, hello } = greeting;
+    pub(super) fn admit(&mut self, now: Millis, pending: PendingHello) {
+        let PendingHello { conn, id, hello } = pending;
         let trainer = TrainerId(hello.trainer);
         let was_active = self.members.is_active(trainer);
         match self.members.admit(trainer, hello.incarnation, conn, now) {
@@ -69,8 +69,8 @@ impl Server {
                     self.news.remove(&trainer);
                     self.staleness.forget(trainer);
                     if self.members.is_alone(trainer) {
-                        self.meetings.forget();
-                        self.trades.forget();
+                        self.all_gathers.forget();
+                        self.all_to_all.forget();
                     }
                     self.inform(format!("{trainer} joined"));
                     self.mention_differences(trainer, &hello.vars);

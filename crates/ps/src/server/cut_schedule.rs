@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{Apply, Asker, Server};
 use crate::ids::{Millis, TrainerId};
-use crate::message::{Cancel, Due, Go};
+use crate::message::{CancelCut, NextCut, StartCut};
 
 /// With so many cuts that not all servers have kept, others are made less often.
 const KEPT_MAX: usize = 64;
@@ -24,7 +24,7 @@ pub(super) struct Schedule {
     gone: Option<u64>,
     is_wanted: bool,
     /// How often this server has wanted one and does not lead.
-    wishes: u64,
+    cut_requests: u64,
     /// When the next one is due; set when somebody looks.
     next: Option<Millis>,
     /// No cut before this time, even if a trainer wants one.
@@ -35,7 +35,7 @@ pub(super) struct Schedule {
 /// A cut that trainers know of.
 #[derive(Debug)]
 struct Attempt {
-    due: Due,
+    next_cut: NextCut,
     /// The trainers that are ready, and where to answer them.
     ready: BTreeMap<TrainerId, Asker>,
     /// Since when the first one waits.
@@ -43,17 +43,17 @@ struct Attempt {
 }
 
 impl Schedule {
-    pub(super) fn due(&self) -> Option<Due> {
-        self.attempt.as_ref().map(|attempt| attempt.due)
+    pub(super) fn next_cut(&self) -> Option<NextCut> {
+        self.attempt.as_ref().map(|attempt| attempt.next_cut)
     }
 
-    pub(super) fn wishes(&self) -> u64 {
-        self.wishes
+    pub(super) fn cut_requests(&self) -> u64 {
+        self.cut_requests
     }
 
     /// Of the next term: what was wanted still is.
     pub(super) fn anew(&self) -> Self {
-        Self { is_wanted: self.is_wanted, wishes: self.wishes, ..Self::default() }
+        Self { is_wanted: self.is_wanted, cut_requests: self.cut_requests, ..Self::default() }
     }
 
     /// This trainer takes no part any more.
@@ -70,7 +70,7 @@ impl Server {
         match self.config.is_lead {
             true => self.schedule.is_wanted = true,
             false => {
-                self.schedule.wishes += 1;
+                self.schedule.cut_requests += 1;
                 self.tell_all();
             }
         }
@@ -80,10 +80,10 @@ impl Server {
     pub(super) fn ready(&mut self, asker: Asker, cut: u64) {
         let Asker { conn, trainer, id } = asker;
         if self.schedule.gone == Some(cut) {
-            return self.reply(conn, id, Go { cut });
+            return self.reply(conn, id, StartCut { cut });
         }
         let takes_part = self.members.takes_part(trainer);
-        let is_due = |attempt: &&mut Attempt| takes_part && attempt.due.cut == cut;
+        let is_due = |attempt: &&mut Attempt| takes_part && attempt.next_cut.cut == cut;
         match self.schedule.attempt.as_mut().filter(is_due) {
             Some(attempt) => {
                 attempt.ready.insert(trainer, asker);
@@ -91,7 +91,7 @@ impl Server {
                 self.check_ready();
                 self.check_met();
             }
-            None => self.reply(conn, id, Cancel { cut }),
+            None => self.reply(conn, id, CancelCut { cut }),
         }
     }
 
@@ -100,24 +100,24 @@ impl Server {
         let n = self.members.n_taking_part();
         let is_ready = |attempt: &mut Attempt| n > 0 && attempt.ready.len() == n;
         let Some(attempt) = self.schedule.attempt.take_if(is_ready) else { return };
-        let cut = attempt.due.cut;
+        let cut = attempt.next_cut.cut;
         self.schedule.gone = Some(cut);
         for Asker { conn, id, .. } in attempt.ready.into_values() {
-            self.reply(conn, id, Go { cut });
+            self.reply(conn, id, StartCut { cut });
         }
     }
 
-    /// Gives a cut up if those who are not ready wait at a meeting for those who are.
+    /// Gives a cut up if the trainers that are not ready wait in an all-gather for those that are.
     pub(super) fn check_met(&mut self) {
         let Some(attempt) = &self.schedule.attempt else { return };
         // Checking every trainer is only worth it if these could be all of them.
-        if attempt.ready.len() + self.meetings.n_waiting() < self.members.n_taking_part() {
+        if attempt.ready.len() + self.all_gathers.n_waiting() < self.members.n_taking_part() {
             return;
         }
         let mut missing = self.members.taking_part();
         missing.retain(|trainer| !attempt.ready.contains_key(trainer));
-        let meets = |trainer: &TrainerId| self.meetings.has(*trainer);
-        if !attempt.ready.is_empty() && !missing.is_empty() && missing.iter().all(meets) {
+        let waits = |trainer: &TrainerId| self.all_gathers.has(*trainer);
+        if !attempt.ready.is_empty() && !missing.is_empty() && missing.iter().all(waits) {
             self.cancel(self.ticked, PAUSE_MS);
         }
     }
@@ -137,8 +137,8 @@ impl Server {
             return;
         }
         if let Some(attempt) = &self.schedule.attempt {
-            let due = attempt.due;
-            let is_passed = due.after > 0 && self.rounds.applied() > due.after;
+            let next_cut = attempt.next_cut;
+            let is_passed = next_cut.after > 0 && self.rounds.applied() > next_cut.after;
             let is_late = |since: Millis| now.since(since) >= self.config.ready_ms;
             if is_passed || attempt.since.is_some_and(is_late) {
                 self.cancel(now, if is_passed { PAUSE_MS } else { self.config.ready_ms });
@@ -162,19 +162,19 @@ impl Server {
             // All trainers hear about it before they get there.
             Apply::ByRound { ahead } => self.rounds.applied() + 2 + u64::from(ahead),
         };
-        let due = Due { cut, after };
+        let next_cut = NextCut { cut, after };
         self.schedule.last = cut;
         self.schedule.is_wanted = false;
-        self.schedule.attempt = Some(Attempt { due, ready: BTreeMap::new(), since: None });
+        self.schedule.attempt = Some(Attempt { next_cut, ready: BTreeMap::new(), since: None });
         self.tell_all();
     }
 
     /// Not all were ready in time: after a pause, and the next time after a longer one.
     fn cancel(&mut self, now: Millis, pause_ms: u64) {
         let Some(attempt) = self.schedule.attempt.take() else { return };
-        let cut = attempt.due.cut;
+        let cut = attempt.next_cut.cut;
         for Asker { conn, id, .. } in attempt.ready.into_values() {
-            self.reply(conn, id, Cancel { cut });
+            self.reply(conn, id, CancelCut { cut });
         }
         let Schedule { n_cancelled, not_before, next, .. } = &mut self.schedule;
         *n_cancelled = (*n_cancelled + 1).min(16);
