@@ -118,7 +118,7 @@ mod tests {
         assert_eq!((own.journal.len(), kept.protocol.applied), (0, 9));
         assert!(kept.protocol.gone.is_empty());
         let own = repartition(&all, share, &|_| Vec::new()).unwrap();
-        assert!(Kept::from_bytes(&own.state).unwrap().states.is_empty());
+        assert!(CutState::from_bytes(&own.state).unwrap().states.is_empty());
     }
 
     #[test]
