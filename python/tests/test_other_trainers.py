@@ -27,6 +27,7 @@ class Counting:
             (folder / name).write_text("".join("1 %d\n" % number for number in lines))
 
     def start(self, n_trainers, *more):
+        self.n_cuts_before = self.n_cuts()
         command = ["-m", "paddlewheel", "launch_ps", "--worker_num", str(n_trainers), "--server_num", "2"]
         command += ["--snapshot_dir", "snapshots", "--snapshot_secs", "0.1", *more]
         self.cluster.start("launcher", *command, JOB, ",".join(self.files), str(self.n_passes), "model", **self.variables)
@@ -39,10 +40,12 @@ class Counting:
         paths = sorted((self.folder / "logs").glob("*"))
         return "\n".join([self.cluster.logs()] + ["--- %s\n%s" % (path.name, path.read_text()[-3000:]) for path in paths])
 
+    def n_cuts(self):
+        return len(re.findall("cut [0-9]+ is kept", self.log("serverlog.0")))
+
     def stop_after(self, n_cuts):
-        """Ends the launcher when the first server has kept so many cuts."""
-        kept = lambda: len(re.findall("cut [0-9]+ is kept", self.log("serverlog.0"))) >= n_cuts  # noqa: E731
-        wait_until("%d cuts" % n_cuts, kept, context=self.logs)
+        """Ends the launcher when the first server has kept so many cuts since its start."""
+        wait_until("%d cuts" % n_cuts, lambda: self.n_cuts() >= self.n_cuts_before + n_cuts, context=self.logs)
         self.cluster.signal("launcher", signal.SIGTERM)
         assert self.cluster.wait("launcher") == 0, self.logs()
 
@@ -82,7 +85,7 @@ def test_the_rest_of_a_pass_is_divided_among_other_trainers(counting, before, af
 
 
 def test_passes_that_were_made_are_not_made_again(counting):
-    job = counting(n_passes=3, PACE="0.002")
+    job = counting(n_passes=3, PACE="0.004")
     job.start(2)
     wait_until("a pass", lambda: "pass 1\n" in job.log("workerlog.0"), context=job.logs)
     job.stop_after(1)
