@@ -538,41 +538,6 @@ fn a_schedule_with_blocks_of_its_own_moves_with_them() {
     );
 }
 
-/// Programs that are split again for other servers are those that are split for them at first.
-#[test]
-fn a_job_is_split_again_for_other_servers() {
-    for name in CASES {
-        let mut case = golden::json(&format!("transpiler_{name}.json"))["case"].clone();
-        let (net, split_before) = split(&case).unwrap();
-        let origin = split_before.job().origin.0.clone().expect("round robin can do it again");
-        assert!(origin.before().main == net.main && origin.before().startup == net.startup);
-        for n_servers in 1..4 {
-            let servers: Vec<String> =
-                (0..n_servers).map(|at| format!("127.0.0.1:{}", 7000 + at)).collect();
-            let again = origin.resplit(&servers).unwrap();
-            case["pservers"] = json!(servers);
-            let (expected, split) = split(&case).unwrap();
-            assert!(again.main == expected.main, "{name}, {n_servers} servers");
-            assert!(again.startup == expected.startup, "{name}, {n_servers} servers");
-            let job = again.main.distributed.as_ref().unwrap();
-            assert_eq!((&**job, &job.digest), (split.job(), &split.job().digest));
-        }
-    }
-}
-
-/// A choice that somebody else made is one for the servers that there are.
-#[test]
-fn a_choice_of_servers_from_outside_is_not_made_again() {
-    struct First;
-    impl Dispatch for First {
-        fn dispatch(&mut self, blocks: &[String], endpoints: &[String]) -> Vec<String> {
-            blocks.iter().map(|_| endpoints[0].clone()).collect()
-        }
-    }
-    let (_, split) = split_with(&case(2, json!({})), &mut First).unwrap();
-    assert!(split.job().origin.0.is_none());
-}
-
 #[test]
 fn what_cannot_be_is_refused() {
     let refused = |more: Json| split(&case(2, more)).unwrap_err();

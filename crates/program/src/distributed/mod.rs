@@ -6,8 +6,8 @@
 
 mod mode;
 pub mod ops;
+mod origin;
 mod piece;
-mod resplit;
 pub mod route;
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use tensor::mix;
 
 pub use mode::{Applies, BadSwitch, Mode, Split, Switch, Switches};
+pub use origin::Origin;
 pub use piece::{Piece, ServerId, VarId};
-pub use resplit::{Origin, Resplit, TrainerPrograms};
 
 use crate::attr::Attrs;
 use crate::error::Result;

@@ -8,8 +8,6 @@ use super::ledger::Book;
 use super::survival::{Bug, Damage, Resize, Who, Wish};
 use super::{Disk, Event, Machine, SERVER_TICK_MS, World};
 
-/// For so long a server that was asked to end waits for a cut.
-const END_MS: u64 = 20_000;
 /// When the first of several servers has ended, the others have so long.
 const TOGETHER_MS: u64 = 300;
 /// Processes of servers that took the place of others have greater numbers.
@@ -74,7 +72,8 @@ impl World {
         let is_over = machine.server.is_some() && machine.end().is_some();
         if let Some(asked) = machine.asked.filter(|_| !is_over) {
             let is_kept = machine.book.disk().n_cuts() >= asked.n_cuts;
-            let is_late = self.now >= asked.at + END_MS;
+            let end_ms = self.plan.survival.as_ref().map_or(0, |survival| survival.end_ms);
+            let is_late = self.now >= asked.at + end_ms;
             if is_kept || is_late {
                 let count =
                     if is_kept { &mut self.survived.wishes } else { &mut self.survived.unmet };

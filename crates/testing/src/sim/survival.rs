@@ -136,6 +136,8 @@ pub struct Survival {
     pub damages: Vec<Damage>,
     /// How many cuts a disk has before the one that all servers have kept.
     pub n_older: usize,
+    /// For so long a server that was asked to end waits for a cut.
+    pub end_ms: u64,
     /// Another number of servers.
     pub resize: Option<Resize>,
     /// All servers hold the same, so that any number of them does.
@@ -161,6 +163,7 @@ impl Default for Survival {
             wishes: Vec::new(),
             damages: Vec::new(),
             n_older: 0,
+            end_ms: 20_000,
             resize: None,
             is_uniform: false,
             calm_ms: 0,
@@ -252,6 +255,8 @@ fn add_orders(rng: &mut Rng, plan: &mut Plan) {
         }
         2 => {
             survival.n_older = 4 + rng.below(5) as usize;
+            // Only who has some cuts has one to go back to.
+            survival.cut_every_ms = rng.one_of(&[20, 100]);
             let damage = |_| Damage {
                 server: server(rng),
                 at_ms: rng.below(calm_ms),
@@ -344,6 +349,7 @@ pub fn wishing_plan(seed: u64) -> Plan {
     plan.survival = Some(Survival {
         cut_every_ms: super::DEADLINE_MS,
         ready_ms: 2_000,
+        end_ms: 3_000,
         pace_ms: 200,
         wishes: vec![Wish { server, at_ms, back_ms: 100 }],
         ..Survival::default()

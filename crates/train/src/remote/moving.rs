@@ -7,12 +7,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use program::distributed::{Origin, TrainerPrograms};
+use program::distributed::Origin;
 use program::{Distributed, Program};
 use tensor::EvenIfPoisoned;
 
 use super::{Cluster, Me, recovery_lines};
 use crate::error::{Error, Result};
+use crate::transpile::{Original, TrainerPrograms};
 
 /// Says where the servers of the job are now; nothing if they are where they were at the start.
 pub type Locate = Arc<dyn Fn() -> Option<Vec<String>> + Send + Sync>;
@@ -77,10 +78,10 @@ impl MovesNow {
             return Ok(known.clone());
         }
         let cannot = |why: &str| cannot_follow(&self.endpoints, why);
-        let Some(origin) = &origin.0 else {
+        let Some(original) = Original::of_origin(origin) else {
             return Err(cannot("its script chooses servers by itself"));
         };
-        let programs = origin.resplit(&self.endpoints).map_err(|why| cannot(&why.to_string()))?;
+        let programs = original.resplit(&self.endpoints).map_err(|why| cannot(&why.to_string()))?;
         let TrainerPrograms { main, startup } = programs;
         let job = main.distributed.clone().ok_or_else(|| cannot("its program has no job"))?;
         let (main, startup) = (Arc::new(main), Arc::new(startup));
@@ -193,7 +194,7 @@ impl Cluster {
             return Ok(Some(known.anew.clone()));
         }
         let followed = inner.followed(&job.digest, &job.origin)?;
-        let before = job.origin.0.as_ref().map(|origin| origin.before());
+        let before = Original::of_origin(&job.origin).and_then(Original::before);
         let anew = match before {
             Some(before) if before.main == *program => followed.main,
             Some(before) if before.startup == *program => followed.startup,

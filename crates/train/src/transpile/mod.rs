@@ -24,11 +24,11 @@ use std::sync::Arc;
 use program::{Distributed, Program};
 
 pub use config::{Config, Job};
+pub use resplit::{Original, TrainerPrograms};
 pub use server::Threads;
 pub use split::{Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, SharedDispatch, slice_variable};
 
 use self::plan::JobPlan;
-use self::resplit::{Original, ProgramPair};
 use crate::error::Result;
 
 /// A job's programs, once they have been split.
@@ -48,6 +48,7 @@ pub fn transpile(
     dispatch: &mut dyn Dispatch,
 ) -> Result<Transpiled> {
     let again = dispatch.again();
+    let original = again.map(|again| Original::new(main, startup, config, job, again));
     let mut plan = JobPlan::new(main, startup, config, job, dispatch)?;
     let (mut new_main, mut new_startup) = (main.clone(), startup.clone());
     if plan.is_geo() {
@@ -57,9 +58,8 @@ pub fn transpile(
         plan.rewrite_main(&mut new_main)?;
         plan.rewrite_startup(&mut new_startup)?;
     }
-    if let Some(dispatch) = again {
-        let split = ProgramPair { main: &new_main, startup: &new_startup };
-        plan.job.origin = Original::of(ProgramPair { main, startup }, split, config, job, dispatch);
+    if let Some(original) = original {
+        plan.job.origin = original.became(&new_main, &new_startup);
     }
     let distributed = Arc::new(plan.job.clone());
     // A program keeps its identity: every owner of it now has the trainer's program.
