@@ -7,6 +7,7 @@ from . import fluid
 from . import distributed
 from . import compat, version
 from . import v2
+from ._core import Predictor
 
 #: The version of Fluid whose behaviour this package has; scripts compare it.
 __version__ = version.full_version

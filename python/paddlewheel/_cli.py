@@ -11,6 +11,8 @@ USAGE = """usage: paddlewheel run [python options] script.py [arguments]
        paddlewheel launch_ps [options] script [arguments]
        paddlewheel launch [options] script [arguments]
        paddlewheel scale DIR --servers N
+       paddlewheel render k8s|jobset|slurm [options] script [arguments]
+       paddlewheel serve DIR [--follow] [--host HOST] [--port PORT] [options]
        paddlewheel criteo-reader N [options], paddlewheel csv-reader SLOT=COLUMN …,
        paddlewheel parquet-reader SLOT=COLUMN …
        paddlewheel make-criteo FOLDER [--rows N] [--files N] [--seed N]
@@ -18,14 +20,15 @@ USAGE = """usage: paddlewheel run [python options] script.py [arguments]
 
 `paddlewheel run` is `python` with `import paddle` meaning `import paddlewheel`; so it does in
 scripts that the launchers start. `launch_ps` starts parameter servers and trainers, `launch`
-trainers alone; `scale` gives a running job another number of servers; `--help` behind them says
-more. The readers are pipe commands of a dataset: text
+trainers alone; `scale` gives a running job another number of servers; `render` prints what to
+submit to a cluster; `serve` answers predictions of a saved model over HTTP, on this machine only
+unless another `--host` is named; `--help` behind them says more. The readers are pipe commands of a dataset: text
 on standard input becomes samples on standard output; a dataset that is told to use one does the
 same without a process. `make-criteo` makes up click logs to try things with."""
 
 
 READERS = ["criteo-reader", "csv-reader", "parquet-reader"]
-COMMANDS = ["run", "launch_ps", "launch", "scale", *READERS, "make-criteo", "version", "help"]
+COMMANDS = ["run", "launch_ps", "launch", "scale", "render", "serve", *READERS, "make-criteo", "version", "help"]
 
 
 def is_ours(spec):
@@ -65,6 +68,18 @@ def start(launcher, arguments):
     return getattr(fleet, launcher)(arguments, sys.executable, ALIAS)
 
 
+def render(arguments):
+    """Prints what to submit to a cluster; returns the exit code."""
+    from paddlewheel._core import fleet
+
+    try:
+        print(fleet.render(arguments), end="")
+    except ValueError as error:
+        print("paddlewheel render:", error, file=sys.stderr)
+        return 2
+    return 0
+
+
 def work(arguments):
     """Is the pipe command of a dataset, or makes up clicks; returns the exit code."""
     from paddlewheel import _core
@@ -82,6 +97,42 @@ def work(arguments):
     return 0
 
 
+def serve(arguments):
+    """Answers predictions over HTTP until a signal comes; returns the exit code."""
+    import argparse
+
+    from paddlewheel import _core
+
+    parser = argparse.ArgumentParser(prog="paddlewheel serve", description="Predictions over HTTP.")
+    add = parser.add_argument
+    add("dirname", metavar="DIR", help="a folder that save_inference_model wrote")
+    add("--follow", action="store_true", help="takes over newer models in the folder")
+    add("--every", type=float, default=1.0, help="seconds between two looks at the folder")
+    add("--host", default="127.0.0.1", help="the address to listen on (this machine only)")
+    add("--port", type=int, default=8866, help="the port; 0 for any that is free")
+    add("--threads", type=int, help="threads that predict (one for each core)")
+    add("--model_filename", help="the file of the program, if it is not __model__")
+    add("--params_filename", help="the file of all parameters, if there is one")
+    add("--connections", type=int, help="connections at the same time (256)")
+    add("--request_bytes", type=int, help="bytes of one request (16777216)")
+    add("--total_bytes", type=int, help="bytes of all requests in memory (268435456)")
+    add("--queued_samples", type=int, help="samples that may wait (8192)")
+    add("--batch_samples", type=int, help="samples that are predicted at once (1024)")
+    add("--deadline", type=float, help="seconds that a request may wait for its prediction (1)")
+    add("--client_timeout", type=float, help="seconds that a client may take for a request (10)")
+    options = vars(parser.parse_args(arguments))
+    folder = options.pop("dirname")
+    # The usual way of ending a server is no error.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        _core.serve(folder, lambda at: print("serving on http://" + at, flush=True), **options)
+    except KeyboardInterrupt:
+        return 0
+    except (RuntimeError, ValueError, OSError, OverflowError) as error:
+        print("paddlewheel:", error, file=sys.stderr)
+        return 1
+
+
 def main(argv=None):
     """Entry point of the command; returns the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
@@ -89,6 +140,10 @@ def main(argv=None):
         return run(arguments[1:])
     if arguments[:1] in (["launch_ps"], ["launch"], ["scale"]):
         return start(arguments[0], arguments[1:])
+    if arguments[:1] == ["render"]:
+        return render(arguments[1:])
+    if arguments[:1] == ["serve"]:
+        return serve(arguments[1:])
     if arguments[:1] in (["criteo-reader"], ["csv-reader"], ["parquet-reader"], ["make-criteo"]):
         return work(arguments)
     if arguments in (["--version"], ["version"]):

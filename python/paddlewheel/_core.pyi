@@ -213,6 +213,8 @@ class DataParallel:
         reduces: bool = False,
         async_mode: bool = False,
     ) -> None: ...
+    def among_trainers(self, trainer_id: Any, num_trainers: Any) -> Any:
+        """Adds up gradients with other trainers, without servers: this is trainer `trainer_id` of `num_trainers`."""
     n_places: Any
 
 class Dataset:
@@ -365,6 +367,14 @@ class Initializer:
     @staticmethod
     def xavier(uniform: Any, fan_in: Any, fan_out: Any, seed: Any) -> Initializer:
         """Glorot's scheme, by the numbers of inputs and outputs."""
+
+class KeyedTable:
+    """A table of which only some rows exist, to be read."""
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __len__(self) -> int: ...
+    ids: Any
+    rows: Any
+    shape: tuple[int, ...]
 
 class LoDTensor:
     """A dense tensor, with ragged offsets if it holds sequences."""
@@ -1011,6 +1021,9 @@ class fleet:
     @staticmethod
     def mpi_role() -> Any:
         """The role that `mpirun` gives this process."""
+    @staticmethod
+    def render(arguments: Any) -> Any:
+        """What to submit to a cluster."""
     @staticmethod
     def role_from_environment(is_collective: bool = False) -> Any:
         """The role that a PaddleCloud job's variables give this process."""
@@ -2499,13 +2512,16 @@ class layers:
         """Zeros like another variable."""
 
 def leave_cluster(in_order: Any) -> Any:
-    """Python ends: tells servers that this trainer goes, if it never said that its job is done."""
+    """Python ends: tells servers and other trainers that this trainer goes, if it never said that its job is done."""
 
 def make_criteo(words: Any) -> Any:
     """Makes up a click log as the words say; returns what was written."""
 
 def make_operator(kind: Any, **given: Any) -> Any:
     """An operator from the variables at its ports and its attributes, all by name."""
+
+def memory_optimize(program: Any, skip: Any) -> Any:
+    """Marks variables that share no memory, if this is the time for it; returns those that share, by place."""
 
 def memory_usage(program: Any, batch_size: Any) -> Any:
     """How much memory the results of a program take: at least, at most, and in what unit."""
@@ -2744,6 +2760,9 @@ def switch_scope(scope: Scope) -> Scope:
 
 def switch_startup_program(program: Any) -> Program:
     """Makes another program the one that fills parameters; returns the one before."""
+
+def transpile_collective(main: Any, startup: Any, mode: Any, collective_mode: Any, job: Any) -> Any:
+    """Makes both programs those of a trainer among trainers, without servers: Fluid's modes "nccl2" and "collective"."""
 
 def transpile_program(main: Any, startup: Any, job: Any, config: Any, choose: Any) -> Any:
     """Splits a program; `main` and `startup` become the trainer's."""

@@ -89,6 +89,7 @@ impl Fleet {
     /// programs must share it ([`Executor::set_cluster`]).
     pub fn init(role: Role, flags: Flags, cluster: Cluster) -> Self {
         cluster.set_patience(flags.patience());
+        cluster.set_redo_bytes(flags.recovery_memory());
         cluster.set_ends(Arc::new(signals::wants_end));
         flags.locate().into_iter().for_each(|locate| cluster.set_locate(locate));
         let mut executor = Executor::new();

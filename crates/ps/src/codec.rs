@@ -116,7 +116,7 @@ impl<'a> Writer<'a> {
                 self.keys(&rows.ids);
                 self.tensor(&rows.value);
             }
-            Value::Array(_) | Value::Empty => self.u8(0),
+            Value::Array(_) | Value::Keyed(_) | Value::Empty => self.u8(0),
         }
     }
 
@@ -185,7 +185,7 @@ pub fn value_blobs<'a>(value: &'a mut Value, blobs: &mut Blobs<'a>) {
             keys_blob(&mut rows.ids, blobs);
             tensor_blob(&mut rows.value, blobs);
         }
-        Value::Shared(_) | Value::Array(_) | Value::Empty => {}
+        Value::Shared(_) | Value::Array(_) | Value::Keyed(_) | Value::Empty => {}
     }
 }
 

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use crate::endpoint::Endpoint;
+use crate::failure::Failure;
 use crate::recovery::{NoCommonCut, TermState};
 use crate::refusal::Refusal;
 
@@ -93,6 +94,48 @@ pub enum Error {
         /// The cuts of each.
         cuts: NoCommonCut,
     },
+
+    /// Nobody answers where all processes of a job should meet.
+    #[error(
+        "nobody answered at the rendezvous {master} for {} s ({last}); is the process there started, and \
+         its address right?", .waited_ms / 1000
+    )]
+    NoMaster {
+        /// Where.
+        master: Endpoint,
+        /// How long it was tried.
+        waited_ms: u64,
+        /// The last thing the system said.
+        last: String,
+    },
+
+    /// Not all processes of a job came to their rendezvous.
+    #[error("not all processes came to the rendezvous {master} within {} s: {missing}", .waited_ms / 1000)]
+    Unmet {
+        /// Where.
+        master: Endpoint,
+        /// How long it was waited for them.
+        waited_ms: u64,
+        /// Who came and who did not.
+        missing: String,
+    },
+
+    /// The processes that came to a rendezvous are not of one job.
+    #[error("the rendezvous {master} refuses: {why}")]
+    Apart {
+        /// Where.
+        master: Endpoint,
+        /// Who does not fit with whom.
+        why: String,
+    },
+
+    /// Trainers that exchange with each other cannot go on.
+    #[error(transparent)]
+    Trainers(#[from] Failure),
+
+    /// The waiting thread was told to stop.
+    #[error("interrupted while waiting for other trainers")]
+    Stopped,
 
     /// The server said no.
     #[error("server {endpoint}: {refusal}")]

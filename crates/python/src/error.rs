@@ -73,8 +73,16 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::EndpointTwice { .. }
         | TrainError::UnknownEndpoint { .. }
         | TrainError::TrainerId { .. }
+        | TrainError::NegativeTrainer { .. }
+        | TrainError::OneTrainer
+        | TrainError::TrainerTwice { .. }
+        | TrainError::NotATrainer { .. }
+        | TrainError::OtherEndpoint { .. }
+        | TrainError::OtherTrainers { .. }
         | TrainError::NothingToOptimize
         | TrainError::TranspiledTwice
+        | TrainError::MemoryOrder { .. }
+        | TrainError::SkipUnknown { .. }
         | TrainError::BadDispatch { .. }
         | TrainError::WhichVars { .. }
         | TrainError::NoCheckpoint { .. } => PyValueError::new_err(text),
@@ -98,7 +106,10 @@ pub(crate) fn from_fleet(error: FleetError) -> PyErr {
     match error {
         FleetError::Train(error) => from_train(error),
         FleetError::NoTrainerEndpoints => PyAssertionError::new_err(text),
-        FleetError::NotReady { .. } => PyRuntimeError::new_err(text),
+        FleetError::NotReady { .. }
+        | FleetError::Endpoint(
+            ps::Error::NoMaster { .. } | ps::Error::Unmet { .. } | ps::Error::Apart { .. },
+        ) => PyRuntimeError::new_err(text),
         FleetError::Interrupted { .. } => PyKeyboardInterrupt::new_err(text),
         FleetError::File { source, .. }
         | FleetError::Start { source, .. }

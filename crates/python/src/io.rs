@@ -7,7 +7,7 @@ use program::{Program, VarDesc};
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
-use tensor::Tensor;
+use tensor::{Tensor, Value};
 use train::io::{self, JobScope, SaveInference};
 
 use crate::array::{copy_array, to_numpy};
@@ -17,6 +17,7 @@ use crate::fit;
 use crate::framework::context;
 use crate::framework::program::PyProgram;
 use crate::framework::variable::{PyVariable, name_of};
+use crate::keyed::PyKeyedTable;
 use crate::tensor::{PyScope, PyTensor};
 
 /// Adds the module `_core.io`.
@@ -507,7 +508,8 @@ fn names_in(list: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<String>>> {
     list.map(names).transpose()
 }
 
-/// The arrays that `save` or another save function wrote, by name.
+/// The arrays that `save` or another save function wrote, by name. A table that servers kept by rows is a
+/// `KeyedTable`.
 #[pyfunction]
 #[pyo3(signature = (model_path, var_list=None))]
 fn load_program_state<'py>(
@@ -519,8 +521,14 @@ fn load_program_state<'py>(
     let path: &Path = &model_path;
     let state = py.detach(|| io::load_state(path, names.as_deref())).map_err(from_train)?;
     let dict = PyDict::new(py);
-    for (name, tensor) in &state {
-        dict.set_item(name, to_numpy(py, tensor)?)?;
+    for (name, value) in &state {
+        match value {
+            Value::Keyed(table) => dict.set_item(name, PyKeyedTable(table.clone()))?,
+            value => match value.tensor() {
+                Some(tensor) => dict.set_item(name, to_numpy(py, tensor)?)?,
+                None => continue,
+            },
+        }
     }
     Ok(dict)
 }
@@ -550,13 +558,16 @@ fn set_program_state(
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
 }
 
-fn array(value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+fn array(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     if let Ok(tensor) = value.cast::<PyTensor>() {
-        return Ok(tensor.get().read(Tensor::clone));
+        return Ok(Value::Tensor(tensor.get().read(Tensor::clone)));
+    }
+    if let Ok(table) = value.cast::<PyKeyedTable>() {
+        return Ok(Value::Keyed(table.get().0.clone()));
     }
     let mut tensor = Tensor::default();
     if copy_array(value, &mut tensor)? {
-        return Ok(tensor);
+        return Ok(Value::Tensor(tensor));
     }
     let kind = value.get_type();
     Err(PyTypeError::new_err(format!("the state of a program must be arrays, but got {kind}")))

@@ -36,6 +36,7 @@ impl PyTensor {
                     Value::Tensor(tensor) => look.take().map(|look| look(tensor)),
                     Value::Shared(tensor) => look.take().map(|look| look(tensor)),
                     Value::Rows(rows) => look.take().map(|look| look(&rows.value)),
+                    Value::Keyed(table) => look.take().map(|look| look(table.value())),
                     _ => None,
                 });
                 match (found.flatten(), look) {

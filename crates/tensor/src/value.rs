@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Rows, Tensor};
+use crate::{KeyedTable, Rows, Tensor};
 
 /// The contents of a variable.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +18,8 @@ pub enum Value {
     Array(Vec<Tensor>),
     /// Dense numbers that several hold at the same time, and therefore only read.
     Shared(Arc<Tensor>),
+    /// A table of which only some rows exist. It is only read.
+    Keyed(Arc<KeyedTable>),
 }
 
 impl Value {
@@ -63,7 +65,7 @@ impl Value {
             Value::Empty => true,
             Value::Tensor(tensor) => !tensor.is_initialized(),
             Value::Shared(tensor) => !tensor.is_initialized(),
-            Value::Rows(_) | Value::Array(_) => false,
+            Value::Rows(_) | Value::Array(_) | Value::Keyed(_) => false,
         }
     }
 
@@ -74,6 +76,7 @@ impl Value {
             Value::Tensor(_) | Value::Shared(_) => "a tensor",
             Value::Rows(_) => "selected rows",
             Value::Array(_) => "a tensor array",
+            Value::Keyed(_) => "a table kept by rows, which can only be looked up",
         }
     }
 }

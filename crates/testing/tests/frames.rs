@@ -38,7 +38,7 @@ fn requests() -> Vec<Request> {
         Pull { changed: true, ..Pull::new(3, vec![VarId(0), VarId(7)]) }.into(),
         LookUp::new(1, VarId(0), vec![1, -2, 3]).into(),
         AllGather { purpose: name(), turn: 2, bytes: vec![1, 2, 3] }.into(),
-        Save { table: name(), dir: name(), phase: Phase::GiveUp }.into(),
+        Save { table: name(), dir: name(), phase: Phase::GiveUp, weights_only: false }.into(),
         AllToAll { purpose: name(), turn: 2, parts: vec![vec![1, 2], Vec::new()] }.into(),
         AskStats.into(),
     ]

@@ -465,12 +465,15 @@ fn a_save_under_pushes_has_the_values_of_one_moment() {
                 let before = n_pushed.load(Ordering::Relaxed);
                 for phase in [Phase::Write, Phase::Place] {
                     let dir = dir.path().join(".paddlewheel/stage-1").to_str().unwrap().to_string();
-                    store.save(&Save { table: "table".to_string(), dir, phase }).unwrap();
+                    let (table, weights_only) = ("table".to_string(), false);
+                    store.save(&Save { table, dir, phase, weights_only }).unwrap();
                 }
                 n_overlapped += usize::from(n_pushed.load(Ordering::Relaxed) > before);
                 for file in std::fs::read_dir(dir.path().join("__lookup_table__")).unwrap() {
                     let path = file.unwrap().path();
-                    if path.to_str().unwrap().ends_with("_parts") {
+                    if path.to_str().unwrap().ends_with("_parts")
+                        || path.to_str().unwrap().ends_with("_rule")
+                    {
                         continue;
                     }
                     let rows = stream::rows_from_bytes(&std::fs::read(&path).unwrap()).unwrap();

@@ -2,6 +2,7 @@
 
 from .. import _core
 from .._core import (
+    AnalysisConfig,
     AttrType,
     BlockDesc,
     CPUPlace,
@@ -12,10 +13,16 @@ from .._core import (
     LoDTensor,
     LoDTensorArray,
     OpDesc,
+    PaddleBuf,
+    PaddleDType,
+    PaddlePredictor,
+    PaddleTensor,
     ProgramDesc,
     Scope,
     SelectedRows,
     VarDesc,
+    ZeroCopyTensor,
+    create_paddle_predictor,
     get_grad_op_desc,
     get_op_attrs_default_value,
 )
@@ -23,6 +30,7 @@ from ._flags import globals
 from ._not_yet import not_yet_class, unknown
 
 Tensor = LoDTensor
+AnalysisPredictor = PaddlePredictor
 Variable = _core.ScopeVariable
 Operator = _core.CoreOperator
 

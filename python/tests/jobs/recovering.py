@@ -2,7 +2,8 @@
 
 Arguments: the mode, the number of steps, the folder to save to. With `READER` in the environment, a reader of the program has
 the batches. With `CHANGES`, a trainer that was started again feeds other numbers. With `PLAIN`, the program itself cuts gradients for
-servers, and there is a parameter that every server has a part of. While there is a file `no_servers`, no server starts.
+servers, and there is a parameter that every server has a part of. While there is a file `no_servers`, no server starts. `N_ROWS` says how many equal
+samples a step of a mode other than sync has.
 
 The steps of an undisturbed start take two seconds together, and the last steps are not made, until there is a file `hurry`: a
 test that kills somebody in the middle has its time, on a quick machine too. With `PACE`, each step of every start takes so many
@@ -65,7 +66,7 @@ if fleet.is_server():
 def feed_of(rank, step):
     rng = numpy.random.RandomState(rank * 100000 + step)
     if not is_exact:
-        return {"x": numpy.full((2, 4), step % 8 + 1, "float32")}
+        return {"x": numpy.full((int(os.environ.get("N_ROWS", 2)), 4), step % 8 + 1, "float32")}
     if "CHANGES" in os.environ and os.environ.get("PADDLE_RESTARTS", "0") != "0":
         rng.rand()
     return {

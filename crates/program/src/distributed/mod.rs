@@ -4,6 +4,7 @@
 //! Data only. The transpiler writes it, the executor, files and the servers read it; it is not part
 //! of a program's bytes, because a saved model belongs to no job.
 
+mod local;
 mod mode;
 pub mod ops;
 mod origin;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use tensor::mix;
 
+pub use local::ENTRY;
 pub use mode::{Applies, BadSwitch, Mode, Split, Switch, Switches};
 pub use origin::Origin;
 pub use piece::{Piece, ServerId, VarId};

@@ -2,9 +2,13 @@
 //!
 //! This is the only place that writes these attributes; [`route`](super::route) reads them back.
 
-use super::{Distributed, Spread};
+use super::{Distributed, ENTRY, Spread};
 use crate::block::OpDesc;
 use crate::role;
+
+/// What tells a look-up where its table is.
+pub(super) const ADDRESS: [&str; 7] =
+    ["epmap", "table_names", "endpoints", "trainer_id", "job", "height_sections", Spread::ATTR];
 
 /// What a `send` op says.
 #[derive(Clone, Debug, Default)]
@@ -49,8 +53,10 @@ pub struct LookUpOp<'a> {
     pub outputs: Vec<String>,
     /// The id that reads as zeros.
     pub padding: i64,
-    /// Rows that do not exist are not made.
-    pub is_test: bool,
+    /// Rows that do not exist are not made. A program that is made for tests sets it where it is.
+    pub is_test: Option<bool>,
+    /// Which rows the table takes in, if the look-ups say so.
+    pub entry: Option<&'a str>,
     /// The kind of the look-ups that it stands for.
     pub version: &'a str,
 }
@@ -114,9 +120,14 @@ impl Distributed {
             .attr("endpoints", parts.epmap.clone())
             .attr("epmap", parts.epmap.clone())
             .attr("padding_idx", look_up.padding)
-            .attr("is_test", look_up.is_test)
             .attr("lookup_table_version", look_up.version);
         let mut op = self.signed(op);
+        if let Some(is_test) = look_up.is_test {
+            op.attrs.set("is_test", is_test);
+        }
+        if let Some(entry) = look_up.entry {
+            op.attrs.set(ENTRY, entry);
+        }
         parts.tell_rows(&mut op);
         with_role(op, role::FORWARD)
     }

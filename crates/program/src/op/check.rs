@@ -343,6 +343,10 @@ fn meta_of(value: &Value, width: DType) -> Meta {
             meta.with_dims(dims)
         }
         Value::Array(list) => of(&list[0], VarKind::LodTensorArray),
+        Value::Keyed(table) => {
+            let dims = vec![table.height(), table.width() as i64];
+            of(table.value(), VarKind::LodTensor).with_dims(dims)
+        }
         Value::Empty => Meta::default(),
     }
 }
@@ -357,6 +361,7 @@ fn value_in_width(value: &Value, width: DType) -> Value {
             Value::Rows(copy)
         }
         Value::Array(list) => Value::Array(list.iter().map(|t| in_width(t, width)).collect()),
+        Value::Keyed(table) => Value::Keyed(table.clone()),
         Value::Empty => Value::Empty,
     }
 }

@@ -3,7 +3,8 @@
 //! Ids of `lookup_table` end in a dimension of 1, which Out replaces by the width of W; those of
 //! `lookup_table_v2` have no such dimension. The id `padding_idx` reads as zeros (-1: none does).
 //!
-//! W may be keyed rows: then Ids are keys, and each must be there.
+//! W may be keyed rows: then Ids are keys, and each must be there. Or it may be a table kept by rows:
+//! then ids that are not there read as its rule says, or as zeros with `is_test`.
 //!
 //! A table that lives on servers (attributes `epmap`, `table_names`) is asked there.
 //!
@@ -12,7 +13,7 @@
 
 use std::collections::HashMap;
 
-use tensor::{DType, Rows, Shape, Tensor, Value};
+use tensor::{DType, KeyedTable, ReadRows, Rows, Shape, Tensor, Value};
 
 use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 use super::remote_table;
@@ -100,6 +101,7 @@ fn look_up(run: &mut Run<'_>, outer: Shape) -> Result<()> {
     let mut out = run.take("Out");
     match run.value("W")? {
         Value::Rows(rows) => look_up_keys(run, rows, outer, padding, &mut out)?,
+        Value::Keyed(table) => look_up_kept(run, table, outer, padding, &mut out)?,
         _ => look_up_rows(run, outer, padding, &mut out)?,
     }
     out.set_lod(run.input("Ids")?.lod().clone());
@@ -156,6 +158,29 @@ fn look_up_keys(
     let row_bytes = width * rows.value.dtype().size();
     gather_rows(rows.value.bytes(), row_bytes, &places, Some(PADDING), out.bytes_mut())
         .map_err(|bad| out_of_range(run, bad))
+}
+
+/// Rows of a table that is kept by rows.
+fn look_up_kept(
+    run: &Run<'_>,
+    table: &KeyedTable,
+    outer: Shape,
+    padding: Option<i64>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let is_test = run.attrs().bool("is_test", false)?;
+    let read = ReadRows { padding, is_test, stride: table.width(), offset: 0 };
+    let out = out.try_resize::<f32>(with_width(outer, table.width())?)?;
+    let ids = run.input("Ids")?;
+    for_int!(ids.dtype(), run.input_name("Ids"), I => {
+        let ids = ids.data::<I>()?;
+        table.gather(ids, read, out).map_err(|position| Error::IdOutOfRange {
+            var: run.input_name("Ids").to_string(),
+            position,
+            id: i64::from(ids[position]),
+            height: table.height(),
+        })
+    })
 }
 
 /// A shape with one more dimension at the end.
@@ -266,7 +291,10 @@ fn copy_rows(from: &Tensor, width: usize, to: &mut Tensor) {
 mod tests {
     use crate::error::Error;
     use crate::op::check::{Check, check, ids, seq, t};
-    use tensor::{Rows, Tensor, Value};
+    use std::sync::Arc;
+    use tensor::{
+        Dealt, KeyedTable, OtherRow, OtherRows, RowInit, RowStart, Rows, TakenIn, Tensor, Value,
+    };
 
     fn table() -> Tensor {
         t(&[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
@@ -290,6 +318,26 @@ mod tests {
         assert_eq!(out.tensor(), Some(&expected));
         let error = keyed(&[6]).output("Out").fails();
         assert!(matches!(error.root(), Error::BadValue { position: 0, .. }), "{error}");
+        let rows = Rows { ids: vec![7, 5], height: 10, value: value.clone() };
+        let half = OtherRow {
+            start: RowStart::Init(RowInit::Constant(0.5)),
+            first: 0,
+            taken_in: TakenIn::All,
+        };
+        let others = OtherRows { parts: vec![half], dealt: Dealt::Hash };
+        let kept = Arc::new(KeyedTable::new(rows, others).unwrap());
+        let kept = |asked: &[i64]| {
+            let table = check("lookup_table").input("W", Value::Keyed(kept.clone()));
+            table.input("Ids", ids(&[asked.len(), 1], asked)).attr("padding_idx", 9i64)
+        };
+        let out = kept(&[5, 9, 6]).output("Out").run("Out");
+        let expected = Tensor::new([3, 2], &[3.0f32, 4.0, 0.0, 0.0, 0.5, 0.5]).unwrap();
+        assert_eq!(out.tensor(), Some(&expected));
+        let out = kept(&[6, 7]).attr("is_test", true).output("Out").run("Out");
+        let expected = Tensor::new([2, 2], &[0.0f32, 0.0, 1.0, 2.0]).unwrap();
+        assert_eq!(out.tensor(), Some(&expected));
+        let error = kept(&[6, 10]).output("Out").fails();
+        assert!(matches!(error.root(), Error::IdOutOfRange { position: 1, .. }), "{error}");
         let bytes = Tensor::new([2, 2], &[1i8, 2, 3, 4]).unwrap();
         let out = check("lookup_table").input("W", bytes).input("Ids", ids(&[1, 1], &[1]));
         let out = out.output("Out").run("Out");

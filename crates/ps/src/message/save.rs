@@ -24,6 +24,8 @@ pub struct Save {
     pub dir: String,
     /// What to do.
     pub phase: Phase,
+    /// Only what a look-up reads: no state of the optimizer.
+    pub weights_only: bool,
 }
 
 impl Body for Save {
@@ -31,6 +33,7 @@ impl Body for Save {
         out.str(&self.table);
         out.str(&self.dir);
         out.u8(self.phase as u8);
+        out.u8(self.weights_only.into());
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
@@ -41,7 +44,8 @@ impl Body for Save {
             2 => Phase::GiveUp,
             _ => return Err(Error::Malformed("a way of saving that nobody knows")),
         };
-        Ok(Self { table, dir, phase })
+        let weights_only = input.u8()? != 0;
+        Ok(Self { table, dir, phase, weights_only })
     }
 }
 
@@ -54,7 +58,8 @@ mod tests {
     #[test]
     fn survives_the_wire() {
         for phase in [Phase::Write, Phase::Place, Phase::GiveUp] {
-            survives(Save { table: "emb".to_string(), dir: "/tmp/model".to_string(), phase });
+            let (table, dir) = ("emb".to_string(), "/tmp/model".to_string());
+            survives(Save { table, dir, phase, weights_only: phase == Phase::Write });
         }
         answer_survives(Done);
     }

@@ -1,6 +1,7 @@
 //! What servers kept with a cut, dealt out to another number of servers.
 
 use super::cut_state::{CutState, add_entry, entries};
+use crate::chunks::Chunks;
 use crate::error::{Error, Result};
 use crate::ids::TrainerId;
 
@@ -51,15 +52,15 @@ pub fn repartition(
         protocol.gone.clear();
     }
     let is_own = |trainer: TrainerId| trainer.0 as usize % share.n_servers.max(1) == share.server;
-    let mut states: Vec<(TrainerId, Vec<u8>)> =
+    let mut states: Vec<(TrainerId, Chunks)> =
         kept.into_iter().flat_map(|kept| kept.states).collect();
     states.sort_by_key(|(trainer, _)| *trainer);
     if !share.keeps_trainers {
-        let given: Vec<Vec<u8>> = states.into_iter().map(|(_, state)| state).collect();
+        let given: Vec<Vec<u8>> = states.into_iter().map(|(_, state)| state.to_vec()).collect();
         let state = if given.is_empty() { Vec::new() } else { of_others(&given) };
         let trainers = (0..share.n_trainers as u32).map(TrainerId);
-        states = trainers.map(|trainer| (trainer, state.clone())).collect();
-        states.retain(|(_, state)| !state.is_empty());
+        let trainers = trainers.filter(|_| !state.is_empty());
+        states = trainers.map(|trainer| (trainer, Chunks::from(state.clone()))).collect();
     }
     states.retain(|(trainer, _)| is_own(*trainer));
     let mut journal = Vec::new();
@@ -70,7 +71,7 @@ pub fn repartition(
             }
         }
     }
-    Ok(KeptBytes { state: CutState { protocol, states }.to_bytes(), journal })
+    Ok(KeptBytes { state: CutState { protocol, states }.to_chunks().to_vec(), journal })
 }
 
 #[cfg(test)]
@@ -88,8 +89,9 @@ mod tests {
             for (trainer, part) in own.clone().flat_map(|trainer| [(trainer, 5), (trainer, 6)]) {
                 add_entry(&mut journal, trainer, &[part, trainer.0 as u8]);
             }
-            let states = own.map(|trainer| (trainer, vec![trainer.0 as u8; 2])).collect();
-            KeptBytes { state: CutState { protocol: protocol.clone(), states }.to_bytes(), journal }
+            let states = own.map(|trainer| (trainer, vec![trainer.0 as u8; 2].into())).collect();
+            let kept = CutState { protocol: protocol.clone(), states };
+            KeptBytes { state: kept.to_chunks().to_vec(), journal }
         };
         (0..2).map(of_server).collect()
     }
@@ -105,7 +107,8 @@ mod tests {
                 let own = repartition(&all, share, &|_| Vec::new()).unwrap();
                 let kept = CutState::from_bytes(&own.state).unwrap();
                 assert_eq!((kept.protocol.applied, kept.protocol.gone.len()), (9, 1));
-                assert!(kept.states.contains(&(TrainerId(trainer), vec![trainer as u8; 2])));
+                let given = Chunks::from(vec![trainer as u8; 2]);
+                assert!(kept.states.contains(&(TrainerId(trainer), given)));
                 let journal = journal_of(&own.journal, TrainerId(trainer)).unwrap();
                 assert_eq!(journal, [5, trainer as u8, 6, trainer as u8]);
             }
@@ -113,7 +116,7 @@ mod tests {
         let share = ServerShare { server: 0, n_servers: 2, keeps_trainers: false, n_trainers: 4 };
         let own = repartition(&all, share, &|given| given.concat()).unwrap();
         let kept = CutState::from_bytes(&own.state).unwrap();
-        let state = || vec![0, 0, 1, 1, 2, 2];
+        let state = || Chunks::from(vec![0, 0, 1, 1, 2, 2]);
         assert_eq!(kept.states, [(TrainerId(0), state()), (TrainerId(2), state())]);
         assert_eq!((own.journal.len(), kept.protocol.applied), (0, 9));
         assert!(kept.protocol.gone.is_empty());

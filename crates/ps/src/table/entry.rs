@@ -8,7 +8,7 @@
 
 use std::str::FromStr;
 
-use tensor::mix;
+use tensor::{TakenIn, mix};
 
 use super::KeyMap;
 
@@ -114,12 +114,15 @@ impl EntryFilter {
 
     /// Whether a row that was never named is admitted at once.
     pub fn is_open(&self, row: u64) -> bool {
+        self.taken_in().has(self.first + row)
+    }
+
+    /// Which rows of the whole table are admitted without having been named.
+    pub fn taken_in(&self) -> TakenIn {
         match self.entry {
-            EntryRule::Count(n) => n <= 1,
-            EntryRule::Probability(p) => {
-                let drawn = mix(self.salt ^ mix(self.first + row)) >> 11;
-                (drawn as f64) < p * (1u64 << 53) as f64
-            }
+            EntryRule::Count(n) if n <= 1 => TakenIn::All,
+            EntryRule::Count(_) => TakenIn::None,
+            EntryRule::Probability(share) => TakenIn::Drawn { salt: self.salt, share },
         }
     }
 

@@ -54,7 +54,7 @@ pub struct Disk {
 impl Disk {
     /// The disk of a server that goes on from a cut of others.
     pub fn from_others(record: CutRecord, ledger: Ledger) -> Self {
-        let (cut, term, journal) = (record.cut, record.term, record.journal.clone());
+        let (cut, term, journal) = (record.cut, record.term, record.journal.to_vec());
         let file = File { record, ledger, journal, is_whole: true, is_damaged: false };
         Self { files: BTreeMap::from([(cut, file)]), term, ..Self::default() }
     }
@@ -94,7 +94,7 @@ impl Disk {
     /// What a process that starts finds.
     pub fn on_disk(&self) -> OnDisk {
         let cuts = self.whole().map(|(&cut, _)| cut).collect();
-        let state = self.last().map_or_else(Vec::new, |file| file.record.state.clone());
+        let state = self.last().map_or_else(Vec::new, |file| file.record.state.to_vec());
         OnDisk { term: self.term, cuts, state }
     }
 
@@ -130,7 +130,7 @@ impl Disk {
         self.settle();
         let before = self.files.range(..record.cut).next_back();
         let mut journal = before.map_or_else(Vec::new, |(_, file)| file.journal.clone());
-        journal.extend_from_slice(&record.journal);
+        journal.extend_from_slice(&record.journal.to_vec());
         let old = self.files.range(..record.complete).rev().skip(self.n_older);
         let old: Vec<Write> = old.map(|(&cut, _)| Write::Delete(cut)).collect();
         let file = File { record, ledger, journal, is_whole: true, is_damaged: false };

@@ -160,7 +160,7 @@ impl World {
         });
         let files: Vec<_> = files.collect();
         let kept = files.iter().map(|file| KeptBytes {
-            state: file.record.state.clone(),
+            state: file.record.state.to_vec(),
             journal: file.journal.clone(),
         });
         let kept: Vec<KeptBytes> = kept.collect();
@@ -174,6 +174,7 @@ impl World {
                 let share = ServerShare { server, n_servers, keeps_trainers: true, n_trainers };
                 let own = repartition(&kept, share, &|_| Vec::new());
                 let KeptBytes { state, journal } = own.expect("it is whole");
+                let (state, journal) = (state.into(), journal.into());
                 let record = CutRecord { cut: next, term, complete: 0, state, journal };
                 let ledger = files[server.min(files.len() - 1)].ledger.clone();
                 let book = Book::on(self.plan.size.trainers, Disk::from_others(record, ledger));

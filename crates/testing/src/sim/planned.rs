@@ -37,6 +37,7 @@ impl Plan {
                 is_lead: server == 0,
                 cut_every_ms: survival.cut_every_ms,
                 ready_ms: survival.ready_ms,
+                piece_bytes: super::going_back::PIECE_BYTES,
                 recover_ms: DEADLINE_MS,
                 ..config
             },

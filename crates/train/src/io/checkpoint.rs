@@ -151,7 +151,12 @@ impl Checkpoints {
             let about = job_about(KIND, cluster, job);
             let written = self.write(serial, what, about, |transaction| {
                 let of = JobScope { cluster, scope: what.scope, job };
-                let save = JobSave { of, layout: FileLayout::Each(MODEL), kind: KIND };
+                let save = JobSave {
+                    of,
+                    layout: FileLayout::Each(MODEL),
+                    kind: KIND,
+                    weights_only: false,
+                };
                 save.persistables_of(what.program, is_checkpoint_var, transaction)
             });
             n_tries += 1;

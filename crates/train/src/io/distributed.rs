@@ -44,7 +44,8 @@ impl JobScope<'_> {
         filename: Option<&str>,
     ) -> Result<()> {
         let transaction = Transaction::begin(dir)?;
-        JobSave { of: self, layout: FileLayout::new(filename), kind: VARIABLES }
+        let layout = FileLayout::new(filename);
+        JobSave { of: self, layout, kind: VARIABLES, weights_only: false }
             .persistables(program, transaction)
     }
 
@@ -58,7 +59,8 @@ impl JobScope<'_> {
         if !job.placement.iter().any(|placed| is_missing(&placed.origin)) {
             return save_vars(scope, dir, vars, filename);
         }
-        let save = JobSave { of: self, layout: FileLayout::new(filename), kind: VARIABLES };
+        let layout = FileLayout::new(filename);
+        let save = JobSave { of: self, layout, kind: VARIABLES, weights_only: false };
         save.vars(vars, is_missing, Transaction::begin(dir)?)
     }
 }
@@ -70,8 +72,8 @@ fn fetched(cluster: &Cluster, fetch: &WholeFetch) -> Result<BTreeMap<String, Ten
 }
 
 /// A part of a table that its server writes.
-fn saved_part(placed: &Placement) -> SavedPart {
-    SavedPart { server: placed.piece.server, table: placed.piece.name.clone() }
+fn saved_part(placed: &Placement, weights_only: bool) -> SavedPart {
+    SavedPart { server: placed.piece.server, table: placed.piece.name.clone(), weights_only }
 }
 
 /// What is said of a save of a job.
@@ -91,6 +93,8 @@ pub(super) struct JobSave<'a> {
     pub(super) layout: FileLayout<'a>,
     /// What it is called.
     pub(super) kind: &'a str,
+    /// Of tables that servers save by rows, what a look-up needs and no more.
+    pub(super) weights_only: bool,
 }
 
 impl JobSave<'_> {
@@ -153,7 +157,7 @@ impl JobSave<'_> {
     /// The parts of tables that servers write themselves.
     fn tables<'p>(&self, placed: impl Iterator<Item = &'p Placement>) -> Vec<SavedPart> {
         let tables = placed.filter(|p| self.by_rows(p) && p.kind == PlacedKind::RemotePrefetch);
-        tables.map(saved_part).collect()
+        tables.map(|placed| saved_part(placed, self.weights_only)).collect()
     }
 
     /// Writes variables of the scope together with fetched ones, which hide the scope's, while servers write

@@ -12,8 +12,9 @@ use tensor::{Tensor, Value};
 
 use super::distributed::{Fit, slices_that_fit};
 use super::file::place_of;
+use super::kept::kept_names;
 use super::state::{has_state, pickled, state_vars};
-use super::vars::{by_name, is_persistable, read_one, read_tensor};
+use super::vars::{by_name, for_scope, is_persistable, read_one, read_tensor};
 use super::{tensors, vars};
 use crate::error::{Error, Result};
 use crate::folder::{Folder, SavedFile};
@@ -89,7 +90,7 @@ pub fn fit_state(scope: &Scope, program: &Program, prefix: &Path) -> Result<Fitt
     }
     let vars = by_name(state_vars(program));
     let state = pickled(prefix)?;
-    let all = state.into_iter().map(|(name, tensor)| (name, Value::Tensor(tensor)));
+    let all = state.into_iter();
     let (values, others): (BTreeMap<String, Value>, BTreeMap<String, Value>) =
         all.partition(|(name, _)| vars.contains_key(name.as_str()));
     put(scope, &vars, SavedValues { values, others: others.into_keys().collect() })
@@ -105,7 +106,9 @@ struct SavedValues {
 
 fn separate(folder: &Folder, wanted: &BTreeMap<&str, &VarDesc>) -> Result<SavedValues> {
     let mut values = BTreeMap::new();
-    for (&name, var) in wanted.iter().filter(|(name, _)| folder.has(name)) {
+    let tables = kept_names(folder);
+    let is_saved = |name: &str| folder.has(name) || tables.contains(name);
+    for (&name, var) in wanted.iter().filter(|(name, _)| is_saved(name)) {
         values.insert(name.to_string(), read_one(folder, "", var)?);
     }
     let files = folder.manifest().into_iter().flat_map(|list| list.files());
@@ -149,7 +152,7 @@ fn put(scope: &Scope, wanted: &BTreeMap<&str, &VarDesc>, saved: SavedValues) -> 
             continue;
         };
         let old = scope.read(name, |value| value.tensor().cloned()).flatten();
-        let fits = match (value, old) {
+        let fits = match (for_scope(scope, name, value)?, old) {
             (Value::Tensor(saved), Some(old)) => fit(saved, old, var),
             // What was never filled, and rows, are what they were saved as.
             (value, _) => Some((value, None)),

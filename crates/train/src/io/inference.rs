@@ -8,7 +8,8 @@ use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
 
 use super::distributed::{JobSave, JobScope};
 use super::vars::{
-    FileLayout, by_name, check_savable, is_persistable, put, read_combined, read_vars, write_vars,
+    FileLayout, by_name, check_savable, check_shape, is_persistable, read_combined, read_vars,
+    write_vars,
 };
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Transaction};
@@ -95,8 +96,9 @@ impl JobScope<'_> {
             job.placement.retain(|placed| saved.find_var(0, &placed.origin).is_some());
             job.lookup_table = job.lookup_table.filter(|table| saved.find_var(0, table).is_some());
             let of = JobScope { job: &job, ..self };
-            let layout = FileLayout::new(params);
-            JobSave { of, layout, kind: KIND }.persistables(saved, transaction)
+            let (layout, is_pruned) = (FileLayout::new(params), options.export_for_deployment);
+            JobSave { of, layout, kind: KIND, weights_only: is_pruned }
+                .persistables(saved, transaction)
         })
     }
 }
@@ -168,6 +170,8 @@ fn deployable(mut program: Program, feeds: &[&str], fetches: &[String]) -> Resul
     block.ops.retain(|op| op.kind != FEED && op.kind != FETCH);
     block.ops.iter_mut().for_each(|op| op.is_target = false);
     let targets: Vec<&str> = fetches.iter().map(String::as_str).collect();
+    // The model is used without the servers of its job.
+    program.look_up_locally();
     let mut pruned = program.prune(&targets, feeds)?.inference_optimize(true);
     let block = pruned.block_mut(0);
     let holder =
@@ -211,7 +215,13 @@ pub fn load_inference_model(
         };
         Ok((model, values))
     })?;
-    put(scope, &persistables(&model.program), values)?;
+    let vars = persistables(&model.program);
+    for (var, value) in vars.values().zip(&values) {
+        check_shape(var, value)?;
+    }
+    for (name, value) in vars.keys().zip(values) {
+        scope.set(name, value);
+    }
     Ok(model)
 }
 
@@ -222,7 +232,9 @@ fn persistables(program: &Program) -> BTreeMap<&str, &VarDesc> {
 fn read_model(folder: &Folder, name: &str) -> Result<InferenceModel> {
     let path = folder.dir().join(name);
     let program = Program::from_bytes(&folder.read(name)?);
-    let program = program.map_err(|source| Error::in_file(&path, source))?;
+    let mut program = program.map_err(|source| Error::in_file(&path, source))?;
+    // What an older release saved of a job asks for rows at servers that are gone.
+    program.look_up_locally();
     let version = program.format_version;
     if version != 0 && version < VERSION_MIN {
         return Err(Error::ProgramVersion { path, version });

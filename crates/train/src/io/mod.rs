@@ -8,6 +8,7 @@ mod distributed;
 mod file;
 mod fit;
 mod inference;
+mod kept;
 mod pickle;
 mod progress;
 pub(crate) mod rows;
@@ -25,6 +26,7 @@ pub use file::{read, write_atomically};
 pub(crate) use fit::overlay;
 pub use fit::{Fitted, fit_slices, fit_state, fit_vars};
 pub use inference::{InferenceModel, SaveInference, load_inference_model, save_inference_model};
+pub(crate) use kept::write_rule;
 pub use progress::{Resumed, StepsDone};
 pub use state::{load, load_state, save, set_state};
 pub use vars::{

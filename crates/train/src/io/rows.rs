@@ -197,6 +197,30 @@ impl VarOnDisk {
     }
 }
 
+/// The parts that a variable was saved in.
+pub(super) struct Parts<'a> {
+    pub(super) pieces: Vec<PieceFile<'a>>,
+    /// How rows were dealt out, if it is a way of ours.
+    pub(super) spread: Option<Spread>,
+}
+
+/// Finds the parts that a variable was saved in, if it was.
+pub(super) fn parts<'a>(folder: &Folder, own: PieceFile<'a>) -> Result<Option<Parts<'a>>> {
+    let Some(saved) = VarOnDisk::find(folder, own)? else { return Ok(None) };
+    let piece = |number| PieceFile { number, n: saved.n, naming: saved.naming, ..own };
+    let spread = match saved.partition {
+        FilePartition::Range => Some(Spread::Range),
+        FilePartition::Hash => Some(Spread::Hash),
+        FilePartition::Modulo => None,
+    };
+    Ok(Some(Parts { pieces: (0..saved.n).map(piece).collect(), spread }))
+}
+
+/// Whether there is a file of a variable.
+pub(super) fn is_there(folder: &Folder, own: PieceFile<'_>) -> Result<bool> {
+    VarOnDisk::find(folder, own).map(|saved| saved.is_some())
+}
+
 /// A server's rows of a variable that was written in any number of pieces, with the ids that the
 /// server uses. `None` if there is no file of the variable.
 pub(crate) fn read_pieces(

@@ -8,8 +8,12 @@ use program::{Program, VarDesc, stream};
 use tensor::{Tensor, Value};
 
 use super::file::{file_of, read, read_failed, split};
+use super::kept::{is_kept, kept_names, read_any};
 use super::pickle;
-use super::vars::{by_name, check_shape, is_persistable, load_vars, put, read_tensor, read_vars};
+use super::vars::{
+    by_name, check_shape, for_scope, is_persistable, load_vars, put, read_tensor, read_vars,
+    wrong_kind,
+};
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Manifest, SavedVar, Transaction};
 use crate::scope::Scope;
@@ -65,7 +69,7 @@ pub(super) fn has_state(prefix: &Path) -> bool {
 }
 
 /// All arrays of a pickled state.
-pub(super) fn pickled(prefix: &Path) -> Result<HashMap<String, Tensor>> {
+pub(super) fn pickled(prefix: &Path) -> Result<HashMap<String, Value>> {
     load_state(&with_suffix(&without_suffix(prefix), PARAMS), None)
 }
 
@@ -81,9 +85,13 @@ fn collect<'a>(
 ) -> Result<BTreeMap<String, Tensor>> {
     let mut state = BTreeMap::new();
     for var in vars {
-        let tensor = scope.read(&var.name, |value| value.tensor().cloned()).flatten();
+        let found = scope.read(&var.name, |value| match value {
+            Value::Keyed(_) => Err(wrong_kind(&var.name, value, "a tensor")),
+            value => Ok(value.tensor().cloned()),
+        });
         let nothing =
             || program::Error::SavesNothing { op: "save".to_string(), var: var.name.clone() };
+        let tensor = found.transpose()?.flatten();
         state.insert(var.name.clone(), tensor.ok_or_else(nothing)?);
     }
     Ok(state)
@@ -92,8 +100,9 @@ fn collect<'a>(
 /// The arrays of a pickled state: `<prefix>.pdparams`, and `<prefix>.pdopt` if it is there.
 ///
 /// Without a `.pdparams` file, `prefix` may be a directory or a combined file that the other save
-/// functions wrote; of a combined file `vars` must say which variables it holds.
-pub fn load_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String, Tensor>> {
+/// functions wrote; of a combined file `vars` must say which variables it holds. Tables that servers kept
+/// by rows are what they were, with the rows that exist.
+pub fn load_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String, Value>> {
     let prefix = without_suffix(path);
     let (dir, stem) = split(&prefix).map_err(|source| read_failed(path, source))?;
     let state = Folder::consistently(&dir, |folder| {
@@ -107,21 +116,27 @@ pub fn load_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String
         }
         Ok(Some(state))
     })?;
-    state.map_or_else(|| other_state(path, vars), Ok)
+    let values = |state: HashMap<String, Tensor>| {
+        state.into_iter().map(|(name, tensor)| (name, Value::Tensor(tensor))).collect()
+    };
+    state.map_or_else(|| other_state(path, vars), |state| Ok(values(state)))
 }
 
-fn other_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String, Tensor>> {
+fn other_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String, Value>> {
     if path.is_dir() {
         return Folder::consistently(path, |folder| {
             let names = match vars {
                 Some(names) => names.to_vec(),
                 None => files_in(folder)?,
             };
-            let tensor = |name: String| {
-                let tensor = read_tensor(folder, file_of(&name)?)?;
-                Ok((name, tensor))
+            let value = |name: String| {
+                let value = match is_kept(folder, "", &name)? {
+                    true => read_any(folder, &name)?,
+                    false => Value::Tensor(read_tensor(folder, file_of(&name)?)?),
+                };
+                Ok((name, value))
             };
-            names.into_iter().map(tensor).collect()
+            names.into_iter().map(value).collect()
         });
     }
     let Some(names) = vars else { return Err(Error::WhichVars { path: path.to_path_buf() }) };
@@ -130,7 +145,7 @@ fn other_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String, T
     names.dedup();
     let tensors = stream::combined_from_bytes(&read(path)?, names.len());
     let tensors = tensors.map_err(|source| Error::in_file(path, source))?;
-    Ok(names.into_iter().zip(tensors).collect())
+    Ok(names.into_iter().zip(tensors.into_iter().map(Value::Tensor)).collect())
 }
 
 /// Names of the variables in a directory; those with a slash in their name are in another one.
@@ -146,7 +161,9 @@ fn files_in(folder: &Folder) -> Result<Vec<String>> {
         }
     }
     let is_var = |name: &String| name != INFERENCE && !name.contains('/');
-    Ok(names.into_iter().filter(is_var).collect())
+    names.retain(is_var);
+    names.extend(kept_names(folder));
+    Ok(names.into_iter().collect())
 }
 
 /// Puts arrays into the variables of a program that the startup program has filled; changes all of
@@ -154,14 +171,24 @@ fn files_in(folder: &Folder) -> Result<Vec<String>> {
 pub fn set_state(
     scope: &Scope,
     program: &Program,
-    mut state: HashMap<String, Tensor>,
+    mut state: HashMap<String, Value>,
 ) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for var in program.list_vars().filter(|var| is_persistable(var)) {
+        if let Some(Value::Keyed(_)) = state.get(&var.name) {
+            // It may be too large to have been started here.
+            let table = state.remove(&var.name).unwrap_or_default();
+            check_shape(var, &table)?;
+            found.push((var.name.as_str(), for_scope(scope, &var.name, table)?));
+            continue;
+        }
         let old = scope.read(&var.name, |value| value.tensor().map(|t| (t.shape(), t.dtype())));
         let missing = || Error::NotInScope { var: var.name.clone() };
         let (shape, dtype) = old.flatten().ok_or_else(missing)?;
-        let Some(tensor) = state.remove(&var.name) else { continue };
+        let Some(value) = state.remove(&var.name) else { continue };
+        let Some(tensor) = value.tensor() else {
+            return Err(wrong_kind(&var.name, &value, "a tensor"));
+        };
         if tensor.shape() != shape {
             let (expected, found) = (shape.to_i64(), tensor.shape().to_i64());
             return Err(Error::StateShape { var: var.name.clone(), expected, found });
@@ -170,10 +197,10 @@ pub fn set_state(
             let (expected, found) = (dtype, tensor.dtype());
             return Err(Error::StateDType { var: var.name.clone(), expected, found });
         }
-        found.push((var.name.as_str(), tensor));
+        found.push((var.name.as_str(), value));
     }
-    for (name, tensor) in found {
-        scope.set(name, tensor);
+    for (name, value) in found {
+        scope.set(name, value);
     }
     let mut unused: Vec<String> = state.into_keys().collect();
     unused.sort_unstable();
@@ -250,7 +277,8 @@ fn load_other(scope: &Scope, program: &Program, path: &Path, vars: Option<&[&str
     if path.is_dir() {
         // As far as there are files: what is absent keeps its value.
         let (vars, values) = Folder::consistently(path, |folder| {
-            let has_file = |var: &&VarDesc| folder.has(&var.name);
+            let tables = kept_names(folder);
+            let has_file = |var: &&VarDesc| folder.has(&var.name) || tables.contains(&var.name);
             let vars = by_name(program.list_vars().filter(wanted).filter(has_file));
             let values = read_vars(folder, "", &vars)?;
             Ok((vars, values))

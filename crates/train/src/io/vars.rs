@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use program::{Program, VarDesc, VarKind, stream};
-use tensor::{Tensor, Value};
+use tensor::{KeyedTable, Tensor, Value};
 
 use super::file::{cannot_load, file_of, place_of};
+use super::kept::{is_kept, read_kept, write_kept};
 use super::tensors::read_tensors;
 use crate::error::{Error, Result};
 use crate::folder::{About, FileWriter, Folder, SavedVar, Stage, Transaction};
@@ -78,6 +80,10 @@ pub(super) fn write_vars(
     match layout {
         FileLayout::Each(prefix) => {
             for name in vars.keys() {
+                if let Some(table) = kept_table(scope, name) {
+                    write_kept(stage, name, &table)?;
+                    continue;
+                }
                 let mut file = stage.create(&format!("{prefix}{}", file_of(name)?))?;
                 write_var(&mut file, scope, name, true)?;
                 file.finish()?;
@@ -86,10 +92,26 @@ pub(super) fn write_vars(
         }
         FileLayout::One(filename) => {
             let mut file = stage.create(filename)?;
-            vars.keys().try_for_each(|name| write_var(&mut file, scope, name, false))?;
-            file.finish()
+            let mut tables = Vec::new();
+            for name in vars.keys() {
+                match kept_table(scope, name) {
+                    Some(table) => tables.push((name, table)),
+                    None => write_var(&mut file, scope, name, false)?,
+                }
+            }
+            file.finish()?;
+            tables.into_iter().try_for_each(|(name, table)| write_kept(stage, name, &table))
         }
     }
+}
+
+/// The table that a variable is, if it is kept by rows.
+fn kept_table(scope: &Scope, name: &str) -> Option<Arc<KeyedTable>> {
+    let table = |value: &Value| match value {
+        Value::Keyed(table) => Some(table.clone()),
+        _ => None,
+    };
+    scope.read(name, table).flatten()
 }
 
 fn write_var(file: &mut FileWriter<'_>, scope: &Scope, name: &str, with_rows: bool) -> Result<()> {
@@ -146,7 +168,7 @@ fn combined(scope: &Scope, vars: &BTreeMap<&str, &VarDesc>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn wrong_kind(var: &str, value: &Value, expected: &'static str) -> Error {
+pub(super) fn wrong_kind(var: &str, value: &Value, expected: &'static str) -> Error {
     let (port, var) = ("X".to_string(), var.to_string());
     program::Error::WrongKind { port, var, expected, actual: value.kind() }.into()
 }
@@ -210,12 +232,29 @@ pub(super) fn read_vars(
     vars.values().map(|var| read_one(folder, prefix, var)).collect()
 }
 
-/// The values of variables that are in one file.
+/// The values of variables that are in one file; tables that servers kept by rows have their own.
 pub(super) fn read_combined(
     folder: &Folder,
     name: &str,
     vars: &BTreeMap<&str, &VarDesc>,
 ) -> Result<Vec<Value>> {
+    let mut tables = BTreeMap::new();
+    for (&name, var) in vars {
+        if is_kept(folder, "", name)? {
+            tables.insert(name, read_kept(folder, var)?);
+        }
+    }
+    let dense = vars.iter().filter(|(name, _)| !tables.contains_key(**name));
+    let dense: BTreeMap<&str, &VarDesc> = dense.map(|(&name, &var)| (name, var)).collect();
+    let mut others = match dense.is_empty() {
+        true => Vec::new(),
+        false => read_dense(folder, name, &dense)?,
+    }
+    .into_iter();
+    Ok(vars.keys().filter_map(|name| tables.remove(name).or_else(|| others.next())).collect())
+}
+
+fn read_dense(folder: &Folder, name: &str, vars: &BTreeMap<&str, &VarDesc>) -> Result<Vec<Value>> {
     if let Some(tensors) = read_tensors(folder, name, vars.len())? {
         return Ok(tensors.into_iter().map(Value::Tensor).collect());
     }
@@ -236,6 +275,7 @@ pub fn load_vars_from_bytes<'a>(
     put(scope, &vars, tensors.into_iter().map(Value::Tensor).collect())
 }
 
+/// Loads values that were read, all or none.
 pub(super) fn put(
     scope: &Scope,
     vars: &BTreeMap<&str, &VarDesc>,
@@ -244,14 +284,30 @@ pub(super) fn put(
     for (var, value) in vars.values().zip(&values) {
         check_shape(var, value)?;
     }
-    for (name, value) in vars.keys().zip(values) {
+    let values: Result<Vec<Value>> =
+        vars.keys().zip(values).map(|(name, value)| for_scope(scope, name, value)).collect();
+    for (name, value) in vars.keys().zip(values?) {
         scope.set(name, value);
     }
     Ok(())
 }
 
+/// What a variable becomes: where there is a whole table already, it stays one, to be trained.
+pub(super) fn for_scope(scope: &Scope, name: &str, value: Value) -> Result<Value> {
+    let Value::Keyed(table) = &value else { return Ok(value) };
+    let dims = [table.height(), table.width() as i64];
+    let is_whole = |old: &Value| old.tensor().is_some_and(|old| old.shape().to_i64() == dims);
+    match scope.read(name, is_whole) {
+        Some(true) => Ok(Value::Tensor(table.to_dense()?)),
+        _ => Ok(value),
+    }
+}
+
 pub(super) fn read_one(folder: &Folder, prefix: &str, var: &VarDesc) -> Result<Value> {
     let name = format!("{prefix}{}", file_of(&var.name)?);
+    if is_kept(folder, prefix, &var.name)? {
+        return read_kept(folder, var);
+    }
     if var.meta.kind != VarKind::SelectedRows {
         return read_tensor(folder, &name).map(Value::Tensor);
     }
@@ -272,8 +328,14 @@ pub(super) fn read_tensor(folder: &Folder, name: &str) -> Result<Tensor> {
 
 /// A parameter must have the shape its program gives it.
 pub(super) fn check_shape(var: &VarDesc, value: &Value) -> Result<()> {
-    let (Some(_), Some(tensor)) = (&var.param, value.tensor()) else { return Ok(()) };
-    let found = tensor.shape().to_i64();
+    let found = match (&var.param, value) {
+        (Some(_), Value::Keyed(table)) => vec![table.height(), table.width() as i64],
+        (Some(_), value) => match value.tensor() {
+            Some(tensor) => tensor.shape().to_i64(),
+            None => return Ok(()),
+        },
+        _ => return Ok(()),
+    };
     if found == var.meta.dims {
         return Ok(());
     }

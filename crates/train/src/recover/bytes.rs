@@ -1,6 +1,10 @@
 //! Numbers, texts and values as bytes: what a trainer keeps on its servers. No length is trusted.
 
-use tensor::{DType, Lod, RANK_MAX, Rows, Shape, Tensor, Value};
+use std::sync::Arc;
+
+use tensor::{
+    DType, Dealt, KeyedTable, Lod, OtherRow, OtherRows, RANK_MAX, Rows, Shape, Tensor, Value,
+};
 
 use crate::error::{Error, Result};
 
@@ -83,8 +87,21 @@ impl ByteWriter {
                 self.count(parts.len());
                 parts.iter().for_each(|part| self.tensor(part));
             }
+            Value::Keyed(table) => {
+                self.u8(4);
+                self.keyed(table);
+            }
             Value::Empty => self.u8(0),
         }
+    }
+
+    fn keyed(&mut self, table: &KeyedTable) {
+        let (ids, value) = (table.ids().to_vec(), table.value().clone());
+        self.rows(&Rows { ids, height: table.height(), value });
+        let others = table.others();
+        self.u8(u8::from(others.dealt != Dealt::Hash));
+        self.count(others.parts.len());
+        others.parts.iter().for_each(|part| self.bytes(part.to_text().as_bytes()));
     }
 
     pub(crate) fn rows(&mut self, rows: &Rows) {
@@ -222,8 +239,22 @@ impl<'a> ByteReader<'a> {
                 let parts: Result<Vec<_>> = (0..self.count()?).map(|_| self.tensor()).collect();
                 parts.map(Value::Array)
             }
+            4 => self.keyed().map(|table| Value::Keyed(Arc::new(table))),
             _ => Err(bad("a value of an unknown kind")),
         }
+    }
+
+    fn keyed(&mut self) -> Result<KeyedTable> {
+        let rows = self.rows()?;
+        let is_hashed = self.u8()? == 0;
+        let part = |text: &[u8]| {
+            let part = std::str::from_utf8(text).ok().and_then(OtherRow::from_text);
+            part.ok_or(bad("a rule that says nothing"))
+        };
+        let parts = (0..self.count()?).map(|_| part(self.bytes()?)).collect::<Result<Vec<_>>>()?;
+        let firsts = parts.iter().map(|part| part.first).collect();
+        let dealt = if is_hashed { Dealt::Hash } else { Dealt::Ranges(firsts) };
+        Ok(KeyedTable::new(rows, OtherRows { parts, dealt })?)
     }
 
     pub(crate) fn rows(&mut self) -> Result<Rows> {
@@ -303,6 +334,8 @@ impl<'a> ByteReader<'a> {
 
 #[cfg(test)]
 mod tests {
+    use tensor::{RowStart, TakenIn};
+
     use super::*;
 
     fn survives(value: &Value) -> usize {
@@ -325,7 +358,12 @@ mod tests {
         survives(&ragged.clone().into());
         survives(&Value::Array(vec![ragged, Tensor::full([0, 4], 1i64)]));
         let value = Tensor::new([2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
-        survives(&Rows { ids: vec![7, 1 << 40], height: 1 << 50, value }.into());
+        let rows = Rows { ids: vec![7, 1 << 40], height: 1 << 50, value };
+        survives(&rows.clone().into());
+        let start = RowStart::Row(vec![0.5, -0.5]);
+        let part = OtherRow { start, first: 0, taken_in: TakenIn::None };
+        let others = OtherRows { parts: vec![part], dealt: Dealt::Ranges(vec![0]) };
+        survives(&Value::Keyed(Arc::new(KeyedTable::new(rows, others).unwrap())));
     }
 
     #[test]

@@ -149,6 +149,7 @@ pub(super) fn n_bytes(value: &Value) -> usize {
         Value::Shared(tensor) => tensor.bytes().len(),
         Value::Rows(rows) => rows.ids.len() * 8 + rows.value.bytes().len(),
         Value::Array(parts) => parts.iter().map(|part| part.bytes().len()).sum(),
+        Value::Keyed(table) => table.n_bytes(),
         Value::Empty => 0,
     }
 }

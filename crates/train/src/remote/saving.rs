@@ -14,6 +14,8 @@ use crate::folder::{About, Transaction};
 pub(crate) struct SavedPart {
     pub(crate) server: ServerId,
     pub(crate) table: String,
+    /// Without the state of its optimizer.
+    pub(crate) weights_only: bool,
 }
 
 /// Parts of tables that servers write into the stage of a save.
@@ -59,7 +61,8 @@ impl<'a> Saving<'a> {
         let ask = |part: &SavedPart| {
             let client = self.cluster.client(part.server)?;
             let (table, dir) = (part.table.clone(), self.stage.clone());
-            let ticket = client.ask(Save { table, dir, phase })?;
+            let weights_only = part.weights_only;
+            let ticket = client.ask(Save { table, dir, phase, weights_only })?;
             Ok((client, ticket))
         };
         let asked: Vec<Result<_>> = self.parts.iter().map(ask).collect();

@@ -256,7 +256,8 @@ impl Remote for Session<'_> {
     }
 
     fn checkpoint_notify(&mut self, save: &SaveRoute) -> Result<()> {
-        let part = |&server: &ServerId| SavedPart { server, table: save.table.clone() };
+        let table = || save.table.clone();
+        let part = |&server: &ServerId| SavedPart { server, table: table(), weights_only: false };
         let parts = save.servers.iter().map(part).collect();
         let save = || {
             let transaction = Transaction::begin(Path::new(&save.dir))?;

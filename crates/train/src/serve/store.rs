@@ -190,7 +190,7 @@ impl BlockStore {
     }
 
     /// Writes a table as it is now. It is locked for moments only.
-    fn write(&self, at: usize, files: &Files, stage: &Stage) -> Result<()> {
+    fn write(&self, at: usize, files: &Files, stage: &Stage, weights_only: bool) -> Result<()> {
         // One save of a table after the other.
         let _saving = self.saving[at].lock().even_if_poisoned();
         let snapshot = self.table(at).begin_save();
@@ -202,7 +202,8 @@ impl BlockStore {
                 None => Ok(()),
             },
             Snapshot::Rows(rows) => {
-                let written = rows.write(stage, |var, rows| self.table(at).chunk(var, rows));
+                let chunk = |var, rows| self.table(at).chunk(var, rows);
+                let written = rows.write(stage, weights_only, chunk);
                 self.table(at).end_save();
                 written
             }
@@ -275,10 +276,10 @@ impl Store for BlockStore {
         let files = self.table(*at).files(save);
         let stage = Path::new(&save.dir);
         let saved = match save.phase {
-            Phase::Write => self
-                .saves
-                .part(stage)
-                .and_then(|part| part.add(&save.table, |stage| self.write(*at, &files, stage))),
+            Phase::Write => self.saves.part(stage).and_then(|part| {
+                let write = |stage: &Stage| self.write(*at, &files, stage, save.weights_only);
+                part.add(&save.table, write)
+            }),
             Phase::Place => self.saves.commit(stage, About::new("tables")),
 
             Phase::GiveUp => {

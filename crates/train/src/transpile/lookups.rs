@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use program::distributed::ENTRY;
 use program::distributed::ops::{LookUpOp, TableParts};
 use program::{OpDesc, Program};
 
@@ -71,7 +72,8 @@ impl JobPlan {
             table: &param.name,
             outputs: all(ops, group, |op| op.output_names("Out")),
             padding: padding(first),
-            is_test: is_test(first),
+            is_test: first.attrs.get("is_test").map(|_| is_test(first)),
+            entry: first.attrs.get(ENTRY).and_then(|_| first.attrs.str(ENTRY, "").ok()),
             version: &first.kind,
         };
         self.job.look_up_op(look_up, &self.parts(param))
@@ -119,7 +121,10 @@ fn groups(ops: &[OpDesc], table: &str) -> Vec<LookUpGroup> {
         let before = ops[at + 1..].iter().position(reads).map_or(ops.len(), |next| at + 1 + next);
         let alike = |group: &LookUpGroup| {
             let first = &ops[group.lookups[0]];
-            first.kind == op.kind && padding(first) == padding(op) && is_test(first) == is_test(op)
+            first.kind == op.kind
+                && padding(first) == padding(op)
+                && is_test(first) == is_test(op)
+                && first.attrs.get(ENTRY) == op.attrs.get(ENTRY)
         };
         let fits = |group: &LookUpGroup| {
             group.after.max(after).is_none_or(|after| after < group.before.min(before))

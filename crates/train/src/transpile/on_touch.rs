@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use program::distributed::{PlacedKind, Placement, Spread};
+use program::distributed::{ENTRY, PlacedKind, Placement, Spread};
 use program::op::{Untouched, row_init};
 use program::{OpDesc, Program, VarKind};
 use ps::table::EntryRule;
@@ -23,8 +23,6 @@ pub(crate) const ON_TOUCH: &str = "on_touch";
 pub(crate) const ROW_INIT: &str = "row_init";
 /// Attribute of `listen_and_serv`: which rows a table takes in, `name=rule`.
 pub(crate) const ROW_ENTRY: &str = "row_entry";
-/// Attribute of a look-up: which rows its table takes in; Fluid's.
-pub(crate) const ENTRY: &str = "entry";
 
 /// A table of normal numbers up to this size is made whole, as on one machine.
 const NORMAL_BYTES_MAX: u64 = 64 << 20;

@@ -85,7 +85,8 @@ fn who_waits_for_a_round_waits_until_it_was_applied() {
 fn a_save_keeps_nobody_waiting() {
     let mut bench = Bench::new(1, false);
     bench.hello(0, 0);
-    let save = Save { table: "t".to_string(), dir: "d".to_string(), phase: Phase::Write };
+    let (table, dir) = ("t".to_string(), "d".to_string());
+    let save = Save { table, dir, phase: Phase::Write, weights_only: false };
     let work = works(bench.server.handle(Millis(0), ConnId(0), 9, save.into()));
     assert!(work.iter().all(Work::is_long) && work.len() == 1);
     assert_eq!(bench.say(0, 1, push(5.0)), [(0, 1, Ack.into())]);

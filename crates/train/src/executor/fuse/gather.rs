@@ -4,7 +4,7 @@
 use program::distributed::route::is_remote_look_up;
 use program::op::{Op, Run, for_float};
 use program::{Error, OpDesc, Program, Result};
-use tensor::{Element, Shape, Tensor, prefetch_row};
+use tensor::{Element, KeyedTable, ReadRows, Shape, Tensor, Value, prefetch_row};
 
 use super::only;
 use crate::executor::plan::{BlockPlan, Planned, Replacement, Uses};
@@ -24,6 +24,16 @@ impl Op for Gather {
         let padding = run.attrs().int("padding_idx", -1)?;
         for k in 0..run.n_inputs("Ids") {
             let mut out = run.take_at("Out", k);
+            if let Value::Keyed(table) = run.value("W")? {
+                let ids = run.input_at("Ids", k)?;
+                let n_row_dims = if v2 { ids.shape().rank() } else { ids.shape().rank() - 1 };
+                let shape = ids.shape().flattened_to(n_row_dims, table.width());
+                let to = Columns { stride: table.width(), offset: 0 };
+                gather_kept(run, table, k, out.resize::<f32>(shape), to)?;
+                out.set_lod(ids.lod().clone());
+                run.put_at("Out", k, out);
+                continue;
+            }
             let (w, ids) = (run.input("W")?, run.input_at("Ids", k)?);
             let table =
                 GatherTable { height: w.dims()[0], width: w.shape().flatten_2d(1).1, padding };
@@ -47,6 +57,12 @@ impl Op for GatherConcat {
         let padding = run.attrs().int("padding_idx", -1)?;
         let n_ids = run.n_inputs("Ids");
         let mut out = run.take("Out");
+        if let Value::Keyed(table) = run.value("W")? {
+            concat_kept(run, table, &mut out)?;
+            set_first_lod(run, &mut out)?;
+            run.put("Out", out);
+            return Ok(());
+        }
         let w = run.input("W")?;
         let table = GatherTable { height: w.dims()[0], width: w.shape().flatten_2d(1).1, padding };
         let n_rows = run.input_at("Ids", 0)?.len();
@@ -68,16 +84,64 @@ impl Op for GatherConcat {
             }
             Ok(())
         })?;
-        let first = order.first().map_or(0, |&part| part as usize);
-        let first: &Tensor = if first < n_ids {
-            run.input_at("Ids", first)?
-        } else {
-            run.input_at("Dense", first - n_ids)?
-        };
-        out.set_lod(first.lod().clone());
+        set_first_lod(run, &mut out)?;
         run.put("Out", out);
         Ok(())
     }
+}
+
+/// The result has the sequences of the first part.
+fn set_first_lod(run: &Run<'_>, out: &mut Tensor) -> Result<()> {
+    let n_ids = run.n_inputs("Ids");
+    let first = run.attrs().longs("order")?.first().map_or(0, |&part| part as usize);
+    let first: &Tensor = if first < n_ids {
+        run.input_at("Ids", first)?
+    } else {
+        run.input_at("Dense", first - n_ids)?
+    };
+    out.set_lod(first.lod().clone());
+    Ok(())
+}
+
+/// Columns of a table that is kept by rows, and dense ones.
+fn concat_kept(run: &Run<'_>, table: &KeyedTable, out: &mut Tensor) -> Result<()> {
+    let (n_ids, order) = (run.n_inputs("Ids"), run.attrs().longs("order")?);
+    let n_rows = run.input_at("Ids", 0)?.len();
+    let columns = columns_of_parts(run, order, table.width(), n_rows)?;
+    let out = out.resize::<f32>(Shape::from([n_rows, columns]));
+    let mut to = Columns { stride: columns, offset: 0 };
+    for &part in order {
+        let part = part as usize;
+        if part < n_ids {
+            gather_kept(run, table, part, out, to)?;
+            to.offset += table.width();
+        } else {
+            let dense = run.input_at("Dense", part - n_ids)?;
+            copy_columns(dense.data::<f32>()?, dense.shape().flatten_2d(1).1, out, to);
+            to.offset += dense.shape().flatten_2d(1).1;
+        }
+    }
+    Ok(())
+}
+
+/// Rows of a table that is kept by rows.
+fn gather_kept(
+    run: &Run<'_>,
+    table: &KeyedTable,
+    k: usize,
+    out: &mut [f32],
+    to: Columns,
+) -> Result<()> {
+    let padding = Some(run.attrs().int("padding_idx", -1)?).filter(|&id| id != -1);
+    let is_test = run.attrs().bool("is_test", false)?;
+    let read = ReadRows { padding, is_test, stride: to.stride, offset: to.offset };
+    let ids = run.input_at("Ids", k)?.data::<i64>()?;
+    table.gather(ids, read, out).map_err(|position| Error::IdOutOfRange {
+        var: run.input_name_at("Ids", k).to_string(),
+        position,
+        id: ids[position],
+        height: table.height(),
+    })
 }
 
 /// How wide the result is; fails if a part is not as long as the others.
@@ -170,6 +234,11 @@ fn is_lookup(op: &OpDesc) -> bool {
     op.traits().looks_up && !remote
 }
 
+/// Whether rows that do not exist read as zeros.
+fn is_test(op: &OpDesc) -> bool {
+    op.attrs.bool("is_test", false).unwrap_or(false)
+}
+
 /// Look-ups like the one at `first` that may run in its place.
 fn group(plan: &BlockPlan, uses: &Uses, first: usize) -> Vec<usize> {
     let like = &plan.ops[first].desc;
@@ -177,6 +246,7 @@ fn group(plan: &BlockPlan, uses: &Uses, first: usize) -> Vec<usize> {
         op.kind == like.kind
             && op.input_names("W") == like.input_names("W")
             && op.attrs.int("padding_idx", -1).ok() == like.attrs.int("padding_idx", -1).ok()
+            && is_test(op) == is_test(like)
     };
     let movable = |at: usize| {
         let op = &plan.ops[at].desc;
@@ -200,6 +270,7 @@ fn gathered(plan: &BlockPlan, group: &[usize]) -> Planned {
         .input("Ids", names(&|op| op.input_names("Ids").to_vec()))
         .output("Out", names(&|op| op.output_names("Out").to_vec()))
         .attr("padding_idx", first.desc.attrs.int("padding_idx", -1).unwrap_or(-1))
+        .attr("is_test", is_test(&first.desc))
         .attr("v2", first.desc.kind == "lookup_table_v2");
     Planned { desc, op: &Gather, index: first.index, route: None }
 }
@@ -250,6 +321,7 @@ pub(super) fn find_concat(
         .input("Dense", dense)
         .output("Out", only(concat.output_names("Out"))?)
         .attr("order", order)
+        .attr("is_test", is_test(gather))
         .attr("padding_idx", gather.attrs.int("padding_idx", -1).ok()?);
     let by = Planned { desc, op: &GatherConcat, index: plan.ops[at].index, route: None };
     Some(Replacement { gone: vec![at, concat_at], at: concat_at, by })

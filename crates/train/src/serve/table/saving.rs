@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use program::distributed::Spread;
-use tensor::{DType, Tensor, Value};
+use tensor::{DType, OtherRow, Tensor, Value};
 
 use crate::error::Result;
 use crate::folder::Stage;
+use crate::io;
 use crate::io::rows::{self, Form, Naming, PieceFile};
 use crate::scope::Scope;
 
@@ -28,6 +29,8 @@ pub(in crate::serve) struct RowsSnapshot {
     pub(in crate::serve) form: Form,
     /// Rows that an entry rule has not taken in, and how often they were named.
     pub(in crate::serve) waiting: Vec<(i64, u32)>,
+    /// For each variable, what rows read as that do not exist.
+    pub(in crate::serve) rules: Vec<OtherRow>,
 }
 
 /// The files of a table.
@@ -50,16 +53,18 @@ impl Files {
 }
 
 impl RowsSnapshot {
-    /// Writes all variables into a save; `chunk` gives the bytes of some rows of a variable, and none if
+    /// Writes all variables into a save, or the weights alone; `chunk` gives the bytes of some rows of a variable, and none if
     /// the table is gone.
     pub(in crate::serve) fn write(
         &self,
         stage: &Stage,
+        weights_only: bool,
         mut chunk: impl FnMut(usize, Range<usize>) -> Option<Vec<u8>>,
     ) -> Result<()> {
         let (n, row_bytes) = (self.ids.len(), self.form.width * self.form.dtype.size());
         let (spread, n_rows) = (self.files.spread, (CHUNK_BYTES / row_bytes.max(1)).max(1));
-        for (at, (var, naming)) in self.files.vars.iter().enumerate() {
+        let n_vars = if weights_only { 1 } else { self.files.vars.len() };
+        for (at, (var, naming)) in self.files.vars.iter().enumerate().take(n_vars) {
             let piece = self.files.piece(var, *naming);
             let chunks = (0..n).step_by(n_rows).map(|from| {
                 let rows = from..n.min(from + n_rows);
@@ -67,8 +72,12 @@ impl RowsSnapshot {
             });
             let ids = self.ids.iter().copied();
             rows::write_piece(piece.create(stage, spread)?, piece.var, self.form, ids, chunks)?;
+            if let Some(rule) = self.rules.get(at) {
+                io::write_rule(stage, piece, rule)?;
+            }
         }
-        let Some(name) = &self.files.waiting else { return Ok(()) };
+        let waiting = self.files.waiting.as_ref().filter(|_| !weights_only);
+        let Some(name) = waiting else { return Ok(()) };
         let counts = rows::counts_to_bytes(self.waiting.iter().map(|&(_, count)| count));
         let ids = self.waiting.iter().map(|&(row, _)| row);
         let form = Form { width: 1, dtype: DType::I64, ..self.form };

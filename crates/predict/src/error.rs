@@ -1,0 +1,125 @@
+//! What can go wrong with a prediction.
+
+use tensor::{DType, DidYouMean};
+
+/// A prediction that cannot be made, or a server that cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The model cannot be loaded or run.
+    #[error(transparent)]
+    Train(#[from] train::Error),
+
+    /// A name that the model does not have.
+    #[error("the model has no slot `{slot}`{near}; it has {}", known.join(", "))]
+    UnknownSlot {
+        /// The name that was given.
+        slot: String,
+        /// Perhaps this was meant.
+        near: DidYouMean,
+        /// What the model has.
+        known: Vec<String>,
+    },
+
+    /// A slot was not given.
+    #[error("slot `{slot}` is missing")]
+    MissingSlot {
+        /// Which one.
+        slot: String,
+    },
+
+    /// Numbers of another type.
+    #[error("slot `{slot}` takes {expected}, but got {actual}")]
+    WrongType {
+        /// The slot.
+        slot: String,
+        /// What it takes.
+        expected: DType,
+        /// What it got.
+        actual: String,
+    },
+
+    /// Too many or too few numbers.
+    #[error("slot `{slot}`: {problem}")]
+    WrongLength {
+        /// The slot.
+        slot: String,
+        /// What is wrong.
+        problem: String,
+    },
+
+    /// Slots of different numbers of samples.
+    #[error("slot `{slot}` has {actual} samples, but slot `{first}` has {expected}")]
+    SampleCount {
+        /// The slot.
+        slot: String,
+        /// Its samples.
+        actual: usize,
+        /// The slot that it must agree with.
+        first: String,
+        /// The samples of that one.
+        expected: usize,
+    },
+
+    /// A number that is not finite.
+    #[error("slot `{slot}` has a number that is not finite, in sample {sample}")]
+    NotFinite {
+        /// The slot.
+        slot: String,
+        /// Where, from 0.
+        sample: usize,
+    },
+
+    /// There is no sample.
+    #[error("there is nothing to predict: no sample was given")]
+    NoSamples,
+
+    /// An id that is no row of its table.
+    #[error("slot `{slot}`: the id {id} is no row of a table of {height} rows")]
+    IdOutOfRange {
+        /// The slot.
+        slot: String,
+        /// The id.
+        id: i64,
+        /// Rows of the table.
+        height: i64,
+    },
+
+    /// A slot that cannot be fed as a column.
+    #[error(
+        "a sample of slot `{slot}` has the shape {dims:?}, which is not fixed: give it as a tensor"
+    )]
+    NoColumn {
+        /// The variable.
+        slot: String,
+        /// The shape of a sample.
+        dims: Vec<i64>,
+    },
+
+    /// The port cannot be used.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: String,
+        /// Why.
+        source: std::io::Error,
+    },
+
+    /// A thread could not be started, or a similar failure of the system.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Whether the request is to blame, and not the model or the machine.
+    pub fn is_of_request(&self) -> bool {
+        !matches!(self, Error::Train(_) | Error::Listen { .. } | Error::System { .. })
+    }
+}

@@ -1,0 +1,20 @@
+//! Uses what was trained.
+//!
+//! A [`Predictor`] has one copy of a model, with which any number of threads predict. A [`Server`] answers
+//! predictions over HTTP.
+//!
+//! **Invariant:** parameters are only read. A request that fails harms no other request.
+
+mod batch;
+mod error;
+mod model;
+mod predictor;
+mod serve;
+mod slot;
+mod stamp;
+
+pub use batch::{Column, Samples};
+pub use error::{Error, Result};
+pub use predictor::{ModelFiles, Predictor};
+pub use serve::{Limits, Server, Settings};
+pub use slot::Slot;

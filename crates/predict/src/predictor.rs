@@ -1,0 +1,232 @@
+//! A model that many threads predict with, and that takes over newer ones.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
+use std::time::Duration;
+
+use tensor::{EvenIfPoisoned, Tensor};
+use train::Feed;
+
+use crate::batch::Samples;
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::slot::Slot;
+use crate::stamp::Stamp;
+
+/// The files of a model, where they do not have their usual names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelFiles {
+    /// The program, instead of `__model__`.
+    pub model: Option<String>,
+    /// One file with all parameters.
+    pub params: Option<String>,
+}
+
+/// Predicts with a saved model. Copies of a predictor share the model.
+///
+/// ```no_run
+/// use predict::{Column, Predictor};
+///
+/// # fn main() -> predict::Result<()> {
+/// let predictor = Predictor::load("model".as_ref())?;
+/// let mut batch = predictor.batch();
+/// batch.set("C1", Column::Integers(&[17, 4]))?;
+/// batch.set("dense_input", Column::Numbers(&[0.5, 1.0]))?;
+/// let clicks = predictor.predict(&mut batch)?;
+/// println!("{:?}", clicks[0].data::<f32>());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Predictor(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    dir: PathBuf,
+    files: ModelFiles,
+    model: RwLock<Arc<Model>>,
+    /// One reload at a time; what the folder looked like when the model was read.
+    loaded: Mutex<Stamp>,
+    state: Mutex<State>,
+    stop: Arc<FollowStop>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    n_loaded: u64,
+    last_error: Option<String>,
+    follows: bool,
+}
+
+/// Ends the thread that follows the folder.
+#[derive(Debug, Default)]
+struct FollowStop {
+    is_set: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        *self.stop.is_set.lock().even_if_poisoned() = true;
+        self.stop.told.notify_all();
+    }
+}
+
+impl Predictor {
+    /// Loads the model of a folder.
+    pub fn load(dir: &Path) -> Result<Self> {
+        Self::load_files(dir, ModelFiles::default())
+    }
+
+    /// Loads the model of a folder whose files have other names.
+    pub fn load_files(dir: &Path, files: ModelFiles) -> Result<Self> {
+        let stamp = Stamp::of(dir);
+        let model = RwLock::new(Arc::new(Model::load(dir, &files)?));
+        Ok(Self(Arc::new(Inner {
+            dir: dir.to_path_buf(),
+            files,
+            model,
+            loaded: Mutex::new(stamp),
+            state: Mutex::new(State { n_loaded: 1, ..State::default() }),
+            stop: Arc::default(),
+        })))
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.0.dir
+    }
+
+    pub(crate) fn model(&self) -> Arc<Model> {
+        self.0.model.read().even_if_poisoned().clone()
+    }
+
+    /// What the model is fed.
+    pub fn slots(&self) -> Arc<[Slot]> {
+        self.model().slots().clone()
+    }
+
+    /// The names of what it predicts.
+    pub fn outputs(&self) -> Vec<String> {
+        self.model().fetches().to_vec()
+    }
+
+    /// Bytes of the parameters.
+    pub fn n_bytes(&self) -> usize {
+        self.model().n_bytes()
+    }
+
+    /// An empty batch for the model.
+    pub fn batch(&self) -> Samples {
+        self.model().batch()
+    }
+
+    /// Predicts for the samples of a batch: a tensor for each output.
+    ///
+    /// A batch that was made for an earlier model may be used as long as the slots are the same.
+    pub fn predict(&self, batch: &mut Samples) -> Result<Vec<Tensor>> {
+        let model = self.model();
+        if let Some(slot) = batch.slots().iter().find(|slot| !model.slots().contains(slot)) {
+            let (slot, near) = (slot.name.clone(), tensor::DidYouMean::default());
+            let known = model.slots().iter().map(|slot| slot.name.clone()).collect();
+            return Err(Error::UnknownSlot { slot, near, known });
+        }
+        if let Some(slot) = model.slots().iter().find(|slot| !batch.slots().contains(slot)) {
+            return Err(Error::MissingSlot { slot: slot.name.clone() });
+        }
+        model.predict(batch)
+    }
+
+    /// Runs the model on tensors as they are, with whatever shapes and sequences they have: a tensor for
+    /// each output. The tensors are back when the call returns.
+    pub fn run(&self, feed: &mut Feed) -> Result<Vec<Tensor>> {
+        let model = self.model();
+        let slots = model.slots();
+        if let Some(name) = feed.names().find(|name| slots.iter().all(|slot| slot.name != *name)) {
+            let known: Vec<String> = slots.iter().map(|slot| slot.name.clone()).collect();
+            let near = tensor::DidYouMean::among(name, known.iter().map(String::as_str));
+            return Err(Error::UnknownSlot { slot: name.to_string(), near, known });
+        }
+        if let Some(slot) = slots.iter().find(|slot| feed.get(&slot.name).is_none()) {
+            return Err(Error::MissingSlot { slot: slot.name.clone() });
+        }
+        model.run(feed)
+    }
+
+    /// Takes over the model that is in the folder now. If it cannot be loaded, the old one stays.
+    pub fn reload(&self) -> Result<()> {
+        let mut loaded = self.0.loaded.lock().even_if_poisoned();
+        let stamp = Stamp::of(&self.0.dir);
+        let taken = Model::load(&self.0.dir, &self.0.files);
+        let mut state = self.0.state.lock().even_if_poisoned();
+        match taken {
+            Ok(model) => {
+                state.n_loaded += 1;
+                state.last_error = None;
+                drop(state);
+                // The old model goes with the last request that uses it.
+                let old = std::mem::replace(
+                    &mut *self.0.model.write().even_if_poisoned(),
+                    Arc::new(model),
+                );
+                drop(old);
+                *loaded = stamp;
+                Ok(())
+            }
+            Err(error) => {
+                state.last_error = Some(error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes over the model in the folder if it has changed; whether it did.
+    pub fn reload_if_changed(&self) -> Result<bool> {
+        let now = Stamp::of(&self.0.dir);
+        if now.is_empty() || *self.0.loaded.lock().even_if_poisoned() == now {
+            return Ok(false);
+        }
+        self.reload().map(|()| true)
+    }
+
+    /// How many models were loaded, and why the last attempt failed, if it did.
+    pub fn loads(&self) -> (u64, Option<String>) {
+        let state = self.0.state.lock().even_if_poisoned();
+        (state.n_loaded, state.last_error.clone())
+    }
+
+    /// From now on newer models in the folder are taken over, as soon as they are seen. The folder is looked
+    /// at once in `every`. This ends with the predictor.
+    pub fn follow(&self, every: Duration) -> Result<()> {
+        let mut state = self.0.state.lock().even_if_poisoned();
+        if state.follows {
+            return Ok(());
+        }
+        let (inner, stop) = (Arc::downgrade(&self.0), self.0.stop.clone());
+        let thread = std::thread::Builder::new().name("follow".to_string());
+        let started = thread.spawn(move || follow(&inner, &stop, every));
+        let source = |source| Error::System { what: "start a thread", source };
+        started.map_err(source)?;
+        state.follows = true;
+        Ok(())
+    }
+}
+
+fn follow(predictor: &Weak<Inner>, stop: &FollowStop, every: Duration) {
+    let mut last_failed = Stamp::default();
+    loop {
+        let is_set = stop.is_set.lock().even_if_poisoned();
+        let waited = stop.told.wait_timeout_while(is_set, every, |is_set| !*is_set);
+        if *waited.even_if_poisoned().0 {
+            return;
+        }
+        let Some(inner) = predictor.upgrade() else { return };
+        let now = Stamp::of(&inner.dir);
+        // What could not be loaded is not tried again before it changes.
+        if now == last_failed {
+            continue;
+        }
+        if Predictor(inner).reload_if_changed().is_err() {
+            last_failed = now;
+        }
+    }
+}

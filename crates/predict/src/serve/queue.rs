@@ -1,0 +1,216 @@
+//! Requests that wait for their predictions, and the threads that make them.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Instant;
+
+use tensor::{EvenIfPoisoned, Tensor};
+
+use super::metrics::Metrics;
+use crate::batch::Samples;
+use crate::error::Error;
+use crate::model::Model;
+
+/// What was predicted for a request.
+#[derive(Debug)]
+pub(super) struct Predicted {
+    pub(super) outputs: Vec<Tensor>,
+}
+
+/// Why nothing was predicted.
+#[derive(Debug)]
+pub(super) enum NotPredicted {
+    /// Too many samples wait.
+    Full,
+    /// It took too long.
+    Late,
+    /// The prediction failed.
+    Failed(Error),
+}
+
+type PredictionResult = Result<Predicted, NotPredicted>;
+
+/// Where the thread of a connection waits.
+#[derive(Debug, Default)]
+struct Reply {
+    outcome: Mutex<Option<PredictionResult>>,
+    told: Condvar,
+}
+
+impl Reply {
+    fn tell(&self, outcome: PredictionResult) {
+        *self.outcome.lock().even_if_poisoned() = Some(outcome);
+        self.told.notify_one();
+    }
+
+    fn wait(&self, deadline: Instant) -> PredictionResult {
+        let outcome = self.outcome.lock().even_if_poisoned();
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waited = self.told.wait_timeout_while(outcome, left, |outcome| outcome.is_none());
+        waited.even_if_poisoned().0.take().unwrap_or(Err(NotPredicted::Late))
+    }
+}
+
+struct Waiting {
+    model: Arc<Model>,
+    batch: Samples,
+    n_samples: usize,
+    deadline: Instant,
+    reply: Arc<Reply>,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Waiting>,
+    n_samples: usize,
+    stops: bool,
+}
+
+pub(super) struct Queue {
+    state: Mutex<State>,
+    told: Condvar,
+    n_samples_max: usize,
+    n_batch_max: usize,
+}
+
+impl Queue {
+    pub(super) fn new(n_samples_max: usize, n_batch_max: usize) -> Self {
+        Self { state: Mutex::default(), told: Condvar::new(), n_samples_max, n_batch_max }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().even_if_poisoned()
+    }
+
+    /// Samples that wait.
+    pub(super) fn n_samples(&self) -> usize {
+        self.lock().n_samples
+    }
+
+    /// Ends the threads that predict.
+    pub(super) fn stop(&self) {
+        self.lock().stops = true;
+        self.told.notify_all();
+    }
+
+    /// Waits for the prediction of a batch, which has samples.
+    pub(super) fn predict(
+        &self,
+        model: Arc<Model>,
+        batch: Samples,
+        deadline: Instant,
+    ) -> PredictionResult {
+        let n_samples = batch.n_samples().map_err(NotPredicted::Failed)?;
+        let reply = Arc::new(Reply::default());
+        {
+            let mut state = self.lock();
+            // A large request is taken when nothing else waits.
+            let is_full = state.n_samples + n_samples > self.n_samples_max;
+            if state.stops || is_full && !state.waiting.is_empty() {
+                return Err(NotPredicted::Full);
+            }
+            state.n_samples += n_samples;
+            let reply = reply.clone();
+            state.waiting.push_back(Waiting { model, batch, n_samples, deadline, reply });
+        }
+        self.told.notify_one();
+        reply.wait(deadline)
+    }
+
+    /// Predicts until the queue is stopped.
+    pub(super) fn work(&self, metrics: &Metrics) {
+        let mut joined: Option<Samples> = None;
+        loop {
+            let Some(mut taken) = self.take() else { return };
+            let now = Instant::now();
+            taken.retain(|waiting| {
+                let is_late = waiting.deadline <= now;
+                if is_late {
+                    waiting.reply.tell(Err(NotPredicted::Late));
+                }
+                !is_late
+            });
+            if !taken.is_empty() {
+                metrics.batches.add(1);
+                metrics.samples.add(taken.iter().map(|waiting| waiting.n_samples as u64).sum());
+                predict_all(taken, &mut joined);
+            }
+        }
+    }
+
+    /// The next requests for one model, as many as are predicted at once; `None` at the end.
+    fn take(&self) -> Option<Vec<Waiting>> {
+        let state = self.lock();
+        let is_idle = |state: &mut State| state.waiting.is_empty() && !state.stops;
+        let mut state = self.told.wait_while(state, is_idle).even_if_poisoned();
+        let first = state.waiting.pop_front()?;
+        let mut n_samples = first.n_samples;
+        let mut taken = vec![first];
+        while let Some(next) = state.waiting.front() {
+            let fits = n_samples + next.n_samples <= self.n_batch_max;
+            if !fits || !Arc::ptr_eq(&next.model, &taken[0].model) {
+                break;
+            }
+            n_samples += next.n_samples;
+            taken.extend(state.waiting.pop_front());
+        }
+        state.n_samples -= n_samples;
+        if !state.waiting.is_empty() {
+            self.told.notify_one();
+        }
+        Some(taken)
+    }
+}
+
+/// Predicts for all together if that can be, else for each alone.
+fn predict_all(mut taken: Vec<Waiting>, joined: &mut Option<Samples>) {
+    if taken.len() > 1 && predict_joined(&taken, joined) {
+        return;
+    }
+    for Waiting { model, batch, reply, .. } in &mut taken {
+        let outcome = guarded(model, batch).map(|outputs| Predicted { outputs });
+        reply.tell(outcome.map_err(NotPredicted::Failed));
+    }
+}
+
+/// A bug of ours in one prediction must not end the thread.
+fn guarded(model: &Model, batch: &mut Samples) -> Result<Vec<Tensor>, Error> {
+    let ran = catch_unwind(AssertUnwindSafe(|| model.predict(batch)));
+    ran.unwrap_or_else(|_| {
+        let source = std::io::Error::other("a bug; the log has more");
+        Err(Error::System { what: "predict", source })
+    })
+}
+
+/// False if there is no result for all of them, or it has no row for each sample.
+fn predict_joined(taken: &[Waiting], joined: &mut Option<Samples>) -> bool {
+    let model = &taken[0].model;
+    let n_samples: usize = taken.iter().map(|waiting| waiting.n_samples).sum();
+    if joined.as_ref().is_none_or(|batch| *batch.slots() != **model.slots()) {
+        *joined = Some(model.batch());
+    }
+    let Some(batch) = joined.as_mut() else { return false };
+    batch.join(taken.iter().map(|waiting| &waiting.batch));
+    let Ok(outputs) = guarded(model, batch) else { return false };
+    let has_rows =
+        |output: &Tensor| output.dims().first() == Some(&n_samples) && output.lod().is_empty();
+    if !outputs.iter().all(has_rows) {
+        return false;
+    }
+    let mut first = 0;
+    for waiting in taken {
+        let own = outputs.iter().map(|output| rows(output, first, waiting.n_samples)).collect();
+        first += waiting.n_samples;
+        waiting.reply.tell(Ok(Predicted { outputs: own }));
+    }
+    true
+}
+
+/// Some rows of a result.
+fn rows(whole: &Tensor, first: usize, n: usize) -> Tensor {
+    let row_bytes = whole.bytes().len() / whole.dims()[0].max(1);
+    let bytes = &whole.bytes()[first * row_bytes..(first + n) * row_bytes];
+    let shape = whole.shape().with_dim(0, n);
+    Tensor::from_bytes(whole.dtype(), shape, bytes).unwrap_or_default()
+}

@@ -1,0 +1,136 @@
+//! Requests and answers as raw columns, little-endian.
+//!
+//! `PWC1`, samples u32, columns u32; then each column: length of its name u16, name, type u8 (Fluid's number:
+//! 5 float32, 3 int64, 2 int32), form u8. Form 0: numbers of a sample u32, then all numbers. Form 1
+//! (sequences): numbers of an element u32, then how many elements each sample has (u32 each), then all numbers.
+
+use tensor::{DType, Tensor};
+
+use super::connection::BadBody;
+use crate::batch::{Column, Samples};
+
+const MAGIC: &[u8; 4] = b"PWC1";
+
+type Result<T> = std::result::Result<T, BadBody>;
+
+struct ColumnReader<'a>(&'a [u8]);
+
+impl<'a> ColumnReader<'a> {
+    fn take(&mut self, n: usize) -> Result<&'a [u8]> {
+        let short = || BadBody::Form("the columns end too early".to_string());
+        let (taken, rest) = self.0.split_at_checked(n).ok_or_else(short)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    fn u32(&mut self) -> Result<usize> {
+        Ok(u32::from_le_bytes(self.array()?) as usize)
+    }
+}
+
+/// Fills a batch from the body of a request.
+pub(super) fn fill(body: &[u8], batch: &mut Samples) -> Result<()> {
+    let mut body = ColumnReader(body);
+    if body.array::<4>()? != *MAGIC {
+        return Err(BadBody::Form("raw columns begin with PWC1".to_string()));
+    }
+    let (n_samples, n_columns) = (body.u32()?, body.u32()?);
+    for _ in 0..n_columns {
+        fill_column(&mut body, n_samples, batch)?;
+    }
+    match body.0.is_empty() {
+        true => Ok(()),
+        false => Err(BadBody::Form("there are bytes behind the last column".to_string())),
+    }
+}
+
+fn fill_column(body: &mut ColumnReader<'_>, n_samples: usize, batch: &mut Samples) -> Result<()> {
+    let n_name = u16::from_le_bytes(body.array()?);
+    let name = String::from_utf8_lossy(body.take(usize::from(n_name))?).into_owned();
+    let at = batch.place(&name)?;
+    let [code, form] = body.array()?;
+    let width = body.u32()?;
+    let form_of = |problem: &str| BadBody::Form(format!("slot `{name}`: {problem}"));
+    let mut lengths = Vec::new();
+    let n_rows = match form {
+        0 => n_samples,
+        1 => {
+            let bytes = body.take(n_samples.saturating_mul(4))?;
+            let (words, _) = bytes.as_chunks::<4>();
+            lengths.extend(words.iter().map(|word| u32::from_le_bytes(*word) as usize));
+            lengths.iter().fold(0usize, |sum, &n| sum.saturating_add(n))
+        }
+        _ => return Err(form_of("a form that is neither 0 nor 1")),
+    };
+    let n = n_rows.saturating_mul(width);
+    let lengths = (form == 1).then_some(&lengths[..]);
+    match code {
+        3 => {
+            let (words, _) = body.take(n.saturating_mul(8))?.as_chunks::<8>();
+            let values: Vec<i64> = words.iter().map(|word| i64::from_le_bytes(*word)).collect();
+            set_integers(batch, at, &values, lengths)
+        }
+        2 => {
+            let (words, _) = body.take(n.saturating_mul(4))?.as_chunks::<4>();
+            let values = words.iter().map(|word| i64::from(i32::from_le_bytes(*word)));
+            set_integers(batch, at, &values.collect::<Vec<i64>>(), lengths)
+        }
+        5 => {
+            let (words, _) = body.take(n.saturating_mul(4))?.as_chunks::<4>();
+            let values: Vec<f32> = words.iter().map(|word| f32::from_le_bytes(*word)).collect();
+            let values = &values[..];
+            Ok(match lengths {
+                Some(lengths) => batch.set_at(at, Column::NumberSequences { values, lengths }),
+                None => batch.set_at(at, Column::Numbers(values)),
+            }?)
+        }
+        _ => Err(form_of("a type that is none of 2, 3 and 5")),
+    }
+}
+
+fn set_integers(
+    batch: &mut Samples,
+    at: usize,
+    values: &[i64],
+    lengths: Option<&[usize]>,
+) -> Result<()> {
+    Ok(match lengths {
+        Some(lengths) => batch.set_at(at, Column::Sequences { values, lengths }),
+        None => batch.set_at(at, Column::Integers(values)),
+    }?)
+}
+
+/// The results as raw columns, numbers of a sample one after the other.
+pub(super) fn write(names: &[String], outputs: &[Tensor], n_samples: usize) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    out.extend_from_slice(&(n_samples as u32).to_le_bytes());
+    out.extend_from_slice(&(names.len() as u32).to_le_bytes());
+    for (name, output) in names.iter().zip(outputs) {
+        let name = &name.as_bytes()[..name.len().min(usize::from(u16::MAX))];
+        out.extend_from_slice(&(name.len() as u16).to_le_bytes());
+        out.extend_from_slice(name);
+        let lengths = output.lod().lengths().pop();
+        let n_rows = output.dims().first().copied().unwrap_or(1).max(1);
+        out.push(match output.dtype() {
+            DType::F32 | DType::I64 | DType::I32 => output.dtype().code() as u8,
+            _ => DType::F32.code() as u8,
+        });
+        out.push(u8::from(lengths.is_some()));
+        out.extend_from_slice(&((output.len() / n_rows) as u32).to_le_bytes());
+        for n in lengths.into_iter().flatten() {
+            out.extend_from_slice(&(n as u32).to_le_bytes());
+        }
+        match output.dtype() {
+            DType::F32 | DType::I64 | DType::I32 => out.extend_from_slice(output.bytes()),
+            _ => (0..output.len())
+                .for_each(|at| out.extend_from_slice(&(output.get_f64(at) as f32).to_le_bytes())),
+        }
+    }
+    out
+}

@@ -1,0 +1,282 @@
+//! `paddlewheel.Predictor` and `paddlewheel serve`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use predict::{Column, Limits, ModelFiles, Predictor, Server, Settings};
+use pyo3::exceptions::{PyKeyError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use tensor::{DType, Tensor};
+
+use crate::array::{copy_array, to_numpy};
+use crate::error::{from_tensor, from_train};
+use crate::signals::SIGNALS_EVERY;
+use crate::tensor::PyTensor;
+
+/// An error of a prediction as Python knows such errors.
+pub(crate) fn from_predict(error: predict::Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        predict::Error::Train(error) => from_train(error),
+        predict::Error::UnknownSlot { .. } | predict::Error::MissingSlot { .. } => {
+            PyKeyError::new_err(text)
+        }
+        predict::Error::WrongType { .. } => PyTypeError::new_err(text),
+        predict::Error::Listen { .. } => PyOSError::new_err(text),
+        predict::Error::System { .. } => PyRuntimeError::new_err(text),
+        _ => PyValueError::new_err(text),
+    }
+}
+
+/// Predicts with a saved model, from any number of threads.
+///
+/// `predict({"C1": ids, …})` takes arrays, lists or a DataFrame. An array of ids has one id for each
+/// sample; a list of lists has a sequence for each.
+#[pyclass(name = "Predictor", module = "paddlewheel", frozen)]
+pub(crate) struct PyPredictor(Predictor);
+
+#[pymethods]
+impl PyPredictor {
+    #[new]
+    #[pyo3(signature = (dirname, model_filename=None, params_filename=None))]
+    fn new(
+        py: Python<'_>,
+        dirname: PathBuf,
+        model_filename: Option<String>,
+        params_filename: Option<String>,
+    ) -> PyResult<Self> {
+        let files = ModelFiles { model: model_filename, params: params_filename };
+        py.detach(|| Predictor::load_files(&dirname, files)).map(Self).map_err(from_predict)
+    }
+
+    /// What the model is fed: names with type, shape of a sample, and whether samples are sequences.
+    #[getter]
+    fn slots<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for slot in self.0.slots().iter() {
+            let about = (slot.dtype.name(), slot.dims.clone(), slot.is_sequence());
+            dict.set_item(&slot.name, about)?;
+        }
+        Ok(dict)
+    }
+
+    /// The names of what it predicts.
+    #[getter]
+    fn outputs(&self) -> Vec<String> {
+        self.0.outputs()
+    }
+
+    /// Bytes of the parameters.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.0.n_bytes()
+    }
+
+    /// Predicts for all samples: an array, or a list of them if the model has several outputs.
+    fn predict(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let mut batch = self.0.batch();
+        // A dictionary, or anything with columns by name.
+        for name in data.call_method0("keys")?.try_iter()? {
+            let name = name?;
+            fill(&mut batch, &name.extract::<String>()?, &data.get_item(&name)?)?;
+        }
+        let outputs = py.detach(|| self.0.predict(&mut batch)).map_err(from_predict)?;
+        let mut arrays = outputs.iter().map(|output| to_numpy(py, output));
+        match (arrays.next(), outputs.len()) {
+            (Some(first), 1) => first,
+            (first, _) => {
+                let all: PyResult<Vec<Py<PyAny>>> = first.into_iter().chain(arrays).collect();
+                Ok(PyList::new(py, all?)?.into_any().unbind())
+            }
+        }
+    }
+
+    /// Takes over the model that is in the folder now. If it cannot be loaded, the old one stays.
+    fn reload(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.reload()).map_err(from_predict)
+    }
+
+    /// From now on newer models in the folder are taken over; it is looked at once in `every` seconds.
+    #[pyo3(signature = (every=1.0))]
+    fn follow(&self, every: f64) -> PyResult<()> {
+        let every = seconds("every", every)?;
+        self.0.follow(every).map_err(from_predict)
+    }
+
+    /// How many models were loaded, and why the last attempt failed, or None.
+    #[getter]
+    fn loads(&self) -> (u64, Option<String>) {
+        self.0.loads()
+    }
+
+    fn __repr__(&self) -> String {
+        let n_bytes = self.0.n_bytes();
+        let n_slots = self.0.slots().len();
+        format!("Predictor({}, {n_slots} slots, {n_bytes} bytes)", self.0.dir().display())
+    }
+}
+
+fn seconds(name: &str, value: f64) -> PyResult<Duration> {
+    let wrong = || PyValueError::new_err(format!("{name} is a number of seconds, not {value}"));
+    if value <= 0.0 {
+        Err(wrong())
+    } else {
+        Duration::try_from_secs_f64(value).map_err(|_| wrong())
+    }
+}
+
+/// Gives a slot its values, in whatever form Python has them.
+fn fill(batch: &mut predict::Samples, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = value.py();
+    if let Ok(tensor) = value.cast::<PyTensor>() {
+        return tensor.get().read(|given| batch.set_tensor(name, given)).map_err(from_predict);
+    }
+    let array = match value.hasattr("to_numpy")? {
+        true => value.call_method0("to_numpy")?,
+        false => value.clone(),
+    };
+    let is_objects = array.getattr_opt("dtype")?.is_some_and(|dtype| {
+        dtype
+            .getattr("kind")
+            .and_then(|kind| kind.extract::<String>())
+            .is_ok_and(|kind| kind == "O")
+    });
+    let array = if is_objects { array.call_method0("tolist")? } else { array };
+    if let Some((values, lengths)) = sequences(batch, name, &array)? {
+        return set(batch, name, &values, Some(&lengths));
+    }
+    let array = py.import("numpy")?.call_method1("asarray", (array,));
+    let array = array.map_err(|_| wrong(name, "a sample has another length than others"))?;
+    set(batch, name, &array, None)
+}
+
+fn wrong(name: &str, problem: &str) -> PyErr {
+    PyValueError::new_err(format!("slot `{name}`: {problem}"))
+}
+
+/// All values of a list of lists, and the length of each; `None` if it is none, or no slot of sequences.
+fn sequences<'py>(
+    batch: &predict::Samples,
+    name: &str,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<Option<(Bound<'py, PyAny>, Vec<usize>)>> {
+    let slot = batch.slots().iter().find(|slot| slot.name == name);
+    let is_list = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
+    if !is_list || !slot.is_some_and(|slot| slot.is_sequence()) {
+        return Ok(None);
+    }
+    let is_sequence =
+        |item: &Bound<'_, PyAny>| !item.is_instance_of::<PyString>() && item.len().is_ok();
+    let items: Vec<Bound<'py, PyAny>> = value.try_iter()?.collect::<PyResult<_>>()?;
+    if items.is_empty() || !items.iter().all(is_sequence) {
+        return Ok(None);
+    }
+    let numpy = value.py().import("numpy")?;
+    let lengths = items.iter().map(|item| item.len()).collect::<PyResult<Vec<usize>>>()?;
+    let filled: Vec<&Bound<'py, PyAny>> =
+        items.iter().zip(&lengths).filter(|(_, n)| **n > 0).map(|(item, _)| item).collect();
+    let whole = match filled.is_empty() {
+        true => numpy.call_method1("zeros", (0, "int64"))?,
+        false => numpy.call_method1("concatenate", (filled,))?,
+    };
+    Ok(Some((whole, lengths)))
+}
+
+/// Gives a slot the numbers of an array.
+fn set(
+    batch: &mut predict::Samples,
+    name: &str,
+    array: &Bound<'_, PyAny>,
+    lengths: Option<&[usize]>,
+) -> PyResult<()> {
+    let mut tensor = Tensor::default();
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    // Unsigned and short integers, truth values: numpy widens them.
+    let widened = match kind.as_str() {
+        "u" | "b" | "i" => array.call_method1("astype", ("int64",))?,
+        "f" => array.call_method1("astype", ("float32",))?,
+        _ => {
+            let dtype = array.getattr("dtype")?;
+            let slot = batch.slots().iter().find(|slot| slot.name == name);
+            let takes = slot.map_or("numbers", |slot| slot.dtype.name());
+            let text = format!("slot `{name}` takes {takes}, but got {dtype}");
+            return Err(PyTypeError::new_err(text));
+        }
+    };
+    if !copy_array(&widened, &mut tensor)? {
+        return Err(wrong(name, "it is no array"));
+    }
+    let column = match (tensor.dtype(), lengths) {
+        (DType::I64, None) => Column::Integers(tensor.data().map_err(from_tensor)?),
+        (DType::I64, Some(lengths)) => {
+            Column::Sequences { values: tensor.data().map_err(from_tensor)?, lengths }
+        }
+        (_, None) => Column::Numbers(tensor.data().map_err(from_tensor)?),
+        (_, Some(lengths)) => {
+            Column::NumberSequences { values: tensor.data().map_err(from_tensor)?, lengths }
+        }
+    };
+    batch.set(name, column).map_err(from_predict)
+}
+
+/// Answers predictions over HTTP until a signal comes. `announce` is called with the address.
+#[pyfunction]
+#[pyo3(signature = (dirname, announce, *, host="127.0.0.1", port=8866, follow=false, every=1.0, threads=None,
+    model_filename=None, params_filename=None, connections=None, request_bytes=None, total_bytes=None,
+    queued_samples=None, batch_samples=None, deadline=None, client_timeout=None))]
+#[allow(clippy::too_many_arguments)] // The options of a command.
+fn serve(
+    py: Python<'_>,
+    dirname: PathBuf,
+    announce: &Bound<'_, PyAny>,
+    host: &str,
+    port: u16,
+    follow: bool,
+    every: f64,
+    threads: Option<usize>,
+    model_filename: Option<String>,
+    params_filename: Option<String>,
+    connections: Option<usize>,
+    request_bytes: Option<usize>,
+    total_bytes: Option<usize>,
+    queued_samples: Option<usize>,
+    batch_samples: Option<usize>,
+    deadline: Option<f64>,
+    client_timeout: Option<f64>,
+) -> PyResult<()> {
+    let usual = Limits::default();
+    let limits = Limits {
+        connections: connections.unwrap_or(usual.connections),
+        request_bytes: request_bytes.unwrap_or(usual.request_bytes),
+        total_bytes: total_bytes.unwrap_or(usual.total_bytes),
+        queued_samples: queued_samples.unwrap_or(usual.queued_samples),
+        batch_samples: batch_samples.unwrap_or(usual.batch_samples),
+        deadline: deadline.map_or(Ok(usual.deadline), |value| seconds("deadline", value))?,
+        client: client_timeout
+            .map_or(Ok(usual.client), |value| seconds("client_timeout", value))?,
+    };
+    let threads = threads.unwrap_or(Settings::default().threads);
+    let settings = Settings { host: host.to_string(), port, threads, limits };
+    let files = ModelFiles { model: model_filename, params: params_filename };
+    let every = seconds("every", every)?;
+    let predictor = py.detach(|| Predictor::load_files(&dirname, files)).map_err(from_predict)?;
+    if follow {
+        predictor.follow(every).map_err(from_predict)?;
+    }
+    let server = py.detach(|| Server::start(predictor, &settings)).map_err(from_predict)?;
+    announce.call1((server.address().to_string(),))?;
+    loop {
+        py.detach(|| std::thread::sleep(SIGNALS_EVERY));
+        if let Err(raised) = py.check_signals() {
+            py.detach(|| drop(server));
+            return Err(raised);
+        }
+    }
+}
+
+/// Adds the predictor and the server to `_core`.
+pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyPredictor>()?;
+    m.add_function(wrap_pyfunction!(serve, m)?)
+}
