@@ -255,8 +255,6 @@ fn add_orders(rng: &mut Rng, plan: &mut Plan) {
         }
         2 => {
             survival.n_older = 4 + rng.below(5) as usize;
-            // Only who has some cuts has one to go back to.
-            survival.cut_every_ms = rng.one_of(&[20, 100]);
             let damage = |_| Damage {
                 server: server(rng),
                 at_ms: rng.below(calm_ms),
@@ -349,7 +347,7 @@ pub fn wishing_plan(seed: u64) -> Plan {
     plan.survival = Some(Survival {
         cut_every_ms: super::DEADLINE_MS,
         ready_ms: 2_000,
-        end_ms: 3_000,
+        end_ms: 5_000,
         pace_ms: 200,
         wishes: vec![Wish { server, at_ms, back_ms: 100 }],
         ..Survival::default()
