@@ -84,7 +84,8 @@ fn main() {
         let asking =
             scope.spawn(|| longest(&clients[1], &look_up, || !is_saved.load(Ordering::Relaxed)));
         let begin = Instant::now();
-        let save = Save { weights_only: false, table: "table".to_string(), dir, phase: Phase::Write };
+        let save =
+            Save { weights_only: false, table: "table".to_string(), dir, phase: Phase::Write };
         let ticket = clients[0].ask(save).expect("a server");
         clients[0].wait(ticket, "a save").expect("space for 5 GB");
         let mb_s = TABLE_BYTES as f64 / 1e6 / begin.elapsed().as_secs_f64();

@@ -37,6 +37,8 @@ pub(super) struct TrainerCuts {
     complete: u64,
     /// It has asked for one since.
     is_wanted: bool,
+    /// There was to be one since, and it was cancelled.
+    is_cancelled: bool,
     /// Of each server: how often it has wanted one, as far as this trainer has told the lead.
     told: Vec<u64>,
     /// This trainer has completed: it has nothing to do, and takes part whenever there is a cut.
@@ -159,7 +161,10 @@ impl Cluster {
         self.cuts().handled = cut;
         match answer {
             Reply::StartCut(_) => {}
-            Reply::CancelCut(_) => return Ok(false),
+            Reply::CancelCut(_) => {
+                self.cuts().is_cancelled = true;
+                return Ok(false);
+            }
             other => return Err(unexpected(&lead, &other)),
         }
         self.note_kept();
@@ -181,7 +186,7 @@ impl Cluster {
             }
         }
         let mut cuts = self.cuts();
-        (cuts.taken, cuts.is_wanted) = (cut, false);
+        (cuts.taken, cuts.is_wanted, cuts.is_cancelled) = (cut, false, false);
         Ok(true)
     }
 
@@ -271,11 +276,24 @@ impl Cluster {
         if n_bytes >= limit {
             return Err(Error::NoCutIsKept { n_bytes, cut: self.cuts().complete });
         }
-        // Where trainers keep step, a cut comes with the next rounds, and not without them.
-        match n_bytes < limit / WAITED_PART || waits_for_rounds {
+        // Where trainers keep step, a cut comes with the next rounds, and not without them. Nor does it come
+        // while the others wait at a barrier for this trainer: then all are cancelled.
+        match n_bytes < limit / WAITED_PART || waits_for_rounds || self.cuts().is_cancelled {
             true => Ok(()),
-            false => self.wait_for_a_cut().map(drop),
+            false => self.wait_for_an_attempt(),
         }
+    }
+
+    /// Takes part in the next cut, if it is not cancelled.
+    fn wait_for_an_attempt(&self) -> Result<()> {
+        let before = self.cuts().handled;
+        self.waits(&|_| true, &mut || {
+            self.want_cut()?;
+            if let Some(next_cut) = self.next_cut() {
+                self.take_part(next_cut, &mut || Ok(None))?;
+            }
+            Ok((self.cuts().handled > before).then_some(()))
+        })
     }
 
     /// Takes part in the next cut, which one that has nothing to do waits for.
