@@ -145,6 +145,47 @@ class CPUPlace:
     def _type(self) -> Any:
         """A number for this kind of place."""
 
+class CTR:
+    """A click-through model that is trained from a table: fit, predict, auc, save, load."""
+    def __init__(
+        self,
+        target: Any,
+        model: str = 'deepfm',
+        *,
+        loss: str = 'log',
+        positive: Any = None,
+        epochs: Any = None,
+        batch_size: Any = None,
+        learning_rate: Any = None,
+        dim: Any = None,
+        hidden: Any = None,
+        l2: Any = None,
+        ids: Any = None,
+        validation: Any = None,
+        patience: Any = None,
+        seed: Any = None,
+        columns: Any = None,
+        mode: str = 'sync',
+        verbose: bool = True,
+    ) -> None: ...
+    def auc(self, data: Any) -> Any:
+        """The area under the curve on rows with a target."""
+    columns: Any
+    def fit(self, data: Any, validation: Any = None) -> Any:
+        """Trains on a DataFrame, a dict of columns or a file; `validation` may be another one."""
+    @staticmethod
+    def load(dirname: Any) -> CTR:
+        """A model that was saved."""
+    main_program: Any
+    def predict(self, data: Any) -> Any:
+        """A prediction for each row."""
+    def rmse(self, data: Any) -> Any:
+        """The root of the mean squared error on rows with a target."""
+    def save(self, dirname: Any) -> Any:
+        """Saves the model and its encoding."""
+    scope: Any
+    startup_program: Any
+
 class CUDAPinnedPlace:
     """Pinned memory as a place; the same as any other here."""
     def __init__(self) -> None: ...
@@ -918,6 +959,9 @@ def default_startup_program() -> Program:
 def did_you_mean(name: str, known: Any) -> Any:
     """` Did you mean …?` with the nearest of the known names; empty if none is near."""
 
+def fit_command(arguments: Any) -> Any:
+    """Is `paddlewheel fit`."""
+
 class fleet:
     class Fleet:
         """A process of a job with parameter servers."""
@@ -1062,6 +1106,9 @@ def get_op_attrs_default_value(kind: Any) -> Any:
 
 def global_scope() -> Scope:
     """The scope that programs run in unless another is given."""
+
+def hash_id(text: Any, n: Any, slot: Any = None) -> Any:
+    """The id below n of a text, as the readers make it; of a slot, if one is named."""
 
 class io:
     class Checkpoints:

@@ -123,6 +123,11 @@ pub(crate) const N_THREADS: &[&str] = &["CPU_NUM"];
 /// How often a launcher has started this process again; ours.
 pub(crate) const RESTARTS: &[&str] = &["PADDLE_RESTARTS"];
 
+/// Where files go that are not kept (`TMPDIR`).
+pub fn temporary_folder() -> std::path::PathBuf {
+    std::env::temp_dir()
+}
+
 /// A variable of this process; one that is no text is as good as none.
 pub fn process(name: &str) -> Option<String> {
     std::env::var(name).ok()

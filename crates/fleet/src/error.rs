@@ -8,7 +8,7 @@ use ps::Endpoint;
 use tensor::DidYouMean;
 
 /// What can go wrong when a process finds its place in a cluster, or starts one.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum Error {
     /// A variable that must be set.
     #[error("environment variable {name} is not set{}", or(.aliases))]
@@ -297,6 +297,13 @@ pub enum Error {
     /// The system would not let signals be watched.
     #[error("cannot watch for signals: {0}")]
     Signals(io::Error),
+}
+
+/// Reads like `Display`: a `main` that returns it prints a sentence.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Why a job does not get another number of servers.

@@ -84,6 +84,15 @@ pub enum Served {
     Signalled,
 }
 
+impl std::fmt::Display for Served {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Served::Completed => "all trainers have completed",
+            Served::Signalled => "told to end",
+        })
+    }
+}
+
 impl Fleet {
     /// Takes part in a job. `cluster` holds the connections; executors that run this trainer's
     /// programs must share it ([`Executor::set_cluster`]).

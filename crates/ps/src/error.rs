@@ -8,7 +8,7 @@ use crate::recovery::{NoCommonCut, TermState};
 use crate::refusal::Refusal;
 
 /// What can go wrong between trainers and servers.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum Error {
     /// Text that should be `host:port`.
     #[error("`{0}` is no end point: `host:port` is needed, such as 127.0.0.1:6174")]
@@ -145,6 +145,13 @@ pub enum Error {
         /// Why.
         refusal: Refusal,
     },
+}
+
+/// Reads like `Display`: a `main` that returns it prints a sentence.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl FromStr for Endpoint {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ::ctr::Error as CtrError;
 use data::Error as DataError;
 use fleet::Error as FleetError;
 use program::Error as ProgramError;
@@ -134,6 +135,23 @@ pub(crate) fn from_data(error: DataError) -> PyErr {
         | DataError::NoFeatureEval => PyValueError::new_err(text),
         DataError::OnlyInMemory { .. } => PyNotImplementedError::new_err(text),
         _ => PyRuntimeError::new_err(text),
+    }
+}
+
+pub(crate) fn from_ctr(error: CtrError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        CtrError::Data(error) => from_data(error),
+        CtrError::Program(error) => from_program(error),
+        CtrError::Tensor(error) => from_tensor(error),
+        CtrError::Train(error) => from_train(error),
+        CtrError::Fleet(error) => from_fleet(error),
+        CtrError::MixedColumn { .. }
+        | CtrError::Unsupported { .. }
+        | CtrError::ColumnType { .. } => PyTypeError::new_err(text),
+        CtrError::Diverged { .. } => PyRuntimeError::new_err(text),
+        CtrError::Stopped => PyKeyboardInterrupt::new_err(text),
+        _ => PyValueError::new_err(text),
     }
 }
 

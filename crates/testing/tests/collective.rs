@@ -298,7 +298,7 @@ fn trainers_start_with_the_values_of_the_first() {
 }
 
 fn errors(trained: Vec<train::Result<Trained>>) -> Vec<String> {
-    trained.into_iter().map(|one| one.err().expect("refused").to_string()).collect()
+    trained.into_iter().map(|one| one.expect_err("refused").to_string()).collect()
 }
 
 #[test]

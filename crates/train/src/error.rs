@@ -12,7 +12,7 @@ pub use snapshot::BadSnapshot;
 pub(crate) use snapshot::SnapshotResult;
 
 /// Everything that can go wrong in this crate.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[allow(missing_docs)] // The fields are what the message names.
 pub enum Error {
     /// Something inside the program.
@@ -476,6 +476,13 @@ pub enum Error {
 
     #[error("{} was written, but the save does not hold it", path.display())]
     NotSaved { path: PathBuf },
+}
+
+/// Reads like `Display`: a `main` that returns it prints a sentence.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// How large a file is, and the CRC-32 of its contents.
