@@ -21,7 +21,7 @@ mod signals;
 pub mod strategy;
 mod together;
 
-pub use engine::{Identity, Members};
+pub use engine::{Identity, JobMembers};
 pub use error::{Error, Result, ScaleError, SnapshotError, Usage};
 pub use flags::Flags;
 pub use lifecycle::{Fleet, ServerPrograms};

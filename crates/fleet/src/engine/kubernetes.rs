@@ -6,7 +6,7 @@
 use ps::Endpoint;
 
 use super::ranks::{self, Ranks};
-use super::{Identity, Members};
+use super::{Identity, JobMembers};
 use crate::env::{self, EnvVars, FoundVar};
 use crate::error::Result;
 use crate::role::{self, Role, RoleKind};
@@ -25,7 +25,7 @@ struct JobSet<'a> {
 
 const JOBSET: &str = "a JobSet";
 
-pub(super) fn jobset(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn jobset(vars: EnvVars<'_>, members: JobMembers) -> Result<Option<Identity>> {
     let Some(seen) = vars.first(env::JOBSET) else { return Ok(None) };
     let name = seen.value.clone();
     let subdomain = vars.first(env::SUBDOMAIN).map_or(name.clone(), |found| found.value);
@@ -34,10 +34,10 @@ pub(super) fn jobset(vars: EnvVars<'_>, members: Members) -> Result<Option<Ident
 }
 
 impl JobSet<'_> {
-    fn role(&self, members: Members) -> Result<Role> {
+    fn role(&self, members: JobMembers) -> Result<Role> {
         let own = self.vars.with(env::REPLICATED_JOB, JOBSET, &self.seen)?;
         let n_trainers = self.vars.with(env::N_TRAINERS, JOBSET, &self.seen)?.count()?;
-        if members == Members::Trainers {
+        if members == JobMembers::Trainers {
             let id = self.rank(n_trainers)?;
             let trainers = self.endpoints(&own.value, n_trainers)?;
             let (kind, servers) = (RoleKind::Trainer, Vec::new());
@@ -94,12 +94,12 @@ impl JobSet<'_> {
 const INDEXED: &str = "an indexed Job";
 
 /// One indexed Job of servers and trainers, behind a headless Service.
-pub(super) fn indexed_job(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn indexed_job(vars: EnvVars<'_>, members: JobMembers) -> Result<Option<Identity>> {
     let Some(seen) = vars.first(env::COMPLETION_INDEX) else { return Ok(None) };
     let n_trainers = vars.with(env::N_TRAINERS, INDEXED, &seen)?.count()?;
     let n = match members {
-        Members::Trainers => n_trainers,
-        Members::Both => n_trainers + vars.with(env::N_SERVERS, INDEXED, &seen)?.count()?,
+        JobMembers::Trainers => n_trainers,
+        JobMembers::Both => n_trainers + vars.with(env::N_SERVERS, INDEXED, &seen)?.count()?,
     };
     let rank = ranks::rank(&seen, n)?;
     let own = vars.with(&env::HOST_NAME[1..], INDEXED, &seen)?;

@@ -8,19 +8,19 @@ use ps::rendezvous::{Report, Side};
 use ps::tcp::Rendezvous;
 
 use super::ranks::Division;
-use super::{Identity, Members, mpi, slurm};
+use super::{Identity, JobMembers, mpi, slurm};
 use crate::env::{self, EnvVars, FoundVar};
 use crate::error::{Error, Result};
 use crate::role::{self, RoleKind};
 
 const ENGINE: &str = "a job with a rendezvous";
 
-pub(super) fn identity(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn identity(vars: EnvVars<'_>, members: JobMembers) -> Result<Option<Identity>> {
     let Some(seen) = vars.first(env::MASTER) else { return Ok(None) };
     let master: Endpoint = seen.value.parse().map_err(|_| seen.bad("host:port"))?;
     let n = number(vars, &seen)?;
     let who = who(vars, members, n, &seen)?;
-    let listens = members == Members::Trainers || who.side == Side::Server;
+    let listens = members == JobMembers::Trainers || who.side == Side::Server;
     let given = vars.port()?.filter(|_| listens);
     // Jobs of a machine have masters of their own, so they look for ports at different places.
     let first = master.port.checked_add(1).unwrap_or(env::PORT);
@@ -75,9 +75,9 @@ struct Who {
     n_servers: Option<u32>,
 }
 
-fn who(vars: EnvVars<'_>, members: Members, n: u32, seen: &FoundVar) -> Result<Who> {
+fn who(vars: EnvVars<'_>, members: JobMembers, n: u32, seen: &FoundVar) -> Result<Who> {
     let given = |names| vars.first(names).map(|found: FoundVar| found.number()).transpose();
-    if members == Members::Trainers {
+    if members == JobMembers::Trainers {
         let rank = match vars.first(&env::TRAINER_ID[..2]) {
             Some(found) => Some(role::below(&found, n)?),
             None => started(vars)?.map(|started| started.rank as u32),

@@ -24,7 +24,7 @@ use crate::role::{self, Role, RoleKind};
 
 /// What the processes of a job are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Members {
+pub enum JobMembers {
     /// Servers and trainers.
     Both,
     /// Trainers that work without servers.
@@ -41,7 +41,7 @@ pub enum Identity {
 }
 
 /// Reads the environment of one engine.
-type Read = fn(EnvVars<'_>, Members) -> Result<Option<Identity>>;
+type Read = fn(EnvVars<'_>, JobMembers) -> Result<Option<Identity>>;
 
 /// The engines, in the order in which they are asked. One that starts others goes behind them: an
 /// `mpirun` inside of a pod says more than the pod.
@@ -57,7 +57,7 @@ const ENGINES: &[(&str, Read)] = &[
 ];
 
 /// Who this process is: Fluid's `PaddleCloudRoleMaker`, on every engine.
-pub fn identity(var: &dyn Fn(&str) -> Option<String>, members: Members) -> Result<Identity> {
+pub fn identity(var: &dyn Fn(&str) -> Option<String>, members: JobMembers) -> Result<Identity> {
     for (_, read) in ENGINES {
         if let Some(found) = read(EnvVars(var), members)? {
             return Ok(found);
@@ -111,19 +111,19 @@ fn placed(meeting: &Rendezvous, place: Place) -> Result<Role> {
 }
 
 /// From Paddle's own variables, if they are there.
-fn paddle(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
+fn paddle(vars: EnvVars<'_>, members: JobMembers) -> Result<Option<Identity>> {
     let is_here = match members {
-        Members::Both => vars.first(env::ROLE).is_some() && vars.first(env::SERVERS).is_some(),
-        Members::Trainers => vars.first(env::TRAINERS).is_some(),
+        JobMembers::Both => vars.first(env::ROLE).is_some() && vars.first(env::SERVERS).is_some(),
+        JobMembers::Trainers => vars.first(env::TRAINERS).is_some(),
     };
     let role = is_here.then(|| explicit(vars.0, members)).transpose()?;
     Ok(role.map(Identity::Known))
 }
 
-fn explicit(var: &dyn Fn(&str) -> Option<String>, members: Members) -> Result<Role> {
+fn explicit(var: &dyn Fn(&str) -> Option<String>, members: JobMembers) -> Result<Role> {
     match members {
-        Members::Both => role::from_environment(var),
-        Members::Trainers => role::collective_from_environment(var),
+        JobMembers::Both => role::from_environment(var),
+        JobMembers::Trainers => role::collective_from_environment(var),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::master::{self, Started};
 use super::ranks::{self, Ranks};
-use super::{Identity, Members};
+use super::{Identity, JobMembers};
 use crate::env::{self, EnvVars, FoundVar};
 use crate::error::{Error, Result};
 
@@ -35,11 +35,11 @@ const MPICH: Names = Names {
     job: &[],
 };
 
-pub(super) fn open_mpi(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn open_mpi(vars: EnvVars<'_>, members: JobMembers) -> Result<Option<Identity>> {
     OPEN_MPI.identity(vars, members)
 }
 
-pub(super) fn mpich(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn mpich(vars: EnvVars<'_>, members: JobMembers) -> Result<Option<Identity>> {
     MPICH.identity(vars, members)
 }
 
@@ -60,10 +60,10 @@ impl Names {
         Ok(Some(Started { rank: ranks::rank(&rank, n)?, n: n as usize }))
     }
 
-    fn identity(&self, vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
+    fn identity(&self, vars: EnvVars<'_>, members: JobMembers) -> Result<Option<Identity>> {
         let Some(Started { rank, n }) = self.started(vars)? else { return Ok(None) };
         let local = vars.first(self.local_size).map(|found| found.number()).transpose()?;
-        let is_listed = members == Members::Both && vars.first(env::SERVERS).is_some();
+        let is_listed = members == JobMembers::Both && vars.first(env::SERVERS).is_some();
         if local != Some(n as u32) && !is_listed {
             let (name, aliases) = (env::MPI_SERVERS[0], &env::MPI_SERVERS[1..]);
             return Err(Error::MissingVariable { name, aliases });
@@ -102,10 +102,10 @@ pub(super) fn symmetric(vars: EnvVars<'_>) -> Result<Identity> {
     {
         return Err(found.bad("one server for each two processes of mpirun"));
     }
-    if let Some(found) = master::identity(vars, Members::Both)? {
+    if let Some(found) = master::identity(vars, JobMembers::Both)? {
         return Ok(found);
     }
-    let found = open_mpi(vars, Members::Both)?;
-    let found = found.map_or_else(|| mpich(vars, Members::Both), |found| Ok(Some(found)))?;
+    let found = open_mpi(vars, JobMembers::Both)?;
+    let found = found.map_or_else(|| mpich(vars, JobMembers::Both), |found| Ok(Some(found)))?;
     found.ok_or(Error::MissingVariable { name: env::MPI_SIZE[0], aliases: &env::MPI_SIZE[1..] })
 }

@@ -2,7 +2,7 @@
 
 use ps::Endpoint;
 
-use super::Members;
+use super::JobMembers;
 use crate::env::{self, EnvVars};
 use crate::error::{Error, Result};
 use crate::role::{self, Role, RoleKind};
@@ -68,9 +68,9 @@ impl Division {
 
 impl Ranks {
     /// The role of this process.
-    pub(super) fn role(self, vars: EnvVars<'_>, members: Members) -> Result<Role> {
+    pub(super) fn role(self, vars: EnvVars<'_>, members: JobMembers) -> Result<Role> {
         let n = self.hosts.len();
-        if members == Members::Trainers {
+        if members == JobMembers::Trainers {
             let trainers = self.endpoints(vars, |_| true)?;
             let (id, n_trainers) = (self.rank as u32, n as u32);
             let (kind, servers) = (RoleKind::Trainer, Vec::new());

@@ -4,7 +4,7 @@ mod short;
 
 use super::master::Started;
 use super::ranks::{self, Ranks};
-use super::{Identity, Members};
+use super::{Identity, JobMembers};
 use crate::env::{self, EnvVars, FoundVar};
 use crate::error::Result;
 
@@ -13,7 +13,7 @@ const ENGINE: &str = "Slurm";
 /// The most machines or tasks that a list may name.
 const N_MAX: usize = 1 << 16;
 
-pub(super) fn identity(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn identity(vars: EnvVars<'_>, members: JobMembers) -> Result<Option<Identity>> {
     let Some(seen) = vars.first(env::SLURM_RANK) else { return Ok(None) };
     let Some(Started { rank, n }) = started(vars)? else { return Ok(None) };
     let job = vars.with(env::SLURM_JOB, ENGINE, &seen)?;

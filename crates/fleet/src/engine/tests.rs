@@ -5,7 +5,7 @@ use crate::env::tests::vars;
 
 type Environment<'a> = &'a [(&'a str, &'a str)];
 
-fn find(list: Environment<'_>, members: Members) -> Result<Identity> {
+fn find(list: Environment<'_>, members: JobMembers) -> Result<Identity> {
     identity(&vars(list), members)
 }
 
@@ -18,7 +18,7 @@ fn told(role: &Role) -> String {
 }
 
 #[track_caller]
-fn check(members: Members, list: &[Environment<'_>], expected: &str) {
+fn check(members: JobMembers, list: &[Environment<'_>], expected: &str) {
     let list = list.concat();
     match find(&list, members) {
         Ok(Identity::Known(role)) => assert_eq!(told(&role), expected),
@@ -28,11 +28,11 @@ fn check(members: Members, list: &[Environment<'_>], expected: &str) {
 
 #[track_caller]
 fn refused(list: &[Environment<'_>], expected: &str) {
-    let error = find(&list.concat(), Members::Both).expect_err(expected).to_string();
+    let error = find(&list.concat(), JobMembers::Both).expect_err(expected).to_string();
     assert!(error.contains(expected), "{expected}: {error}");
 }
 
-use Members::{Both, Trainers};
+use JobMembers::{Both, Trainers};
 
 /// `mpirun.openmpi -np 4`, what others use of it.
 const OPEN_MPI: Environment<'_> = &[
@@ -294,7 +294,7 @@ fn paddles_own_variables_go_first() {
 }
 
 /// What a process says at the rendezvous.
-fn asks(list: &[Environment<'_>], members: Members) -> Rendezvous {
+fn asks(list: &[Environment<'_>], members: JobMembers) -> Rendezvous {
     match find(&list.concat(), members) {
         Ok(Identity::Asks(meeting)) => *meeting,
         other => panic!("{other:?}"),

@@ -2,14 +2,14 @@
 
 use ps::Endpoint;
 
-use super::{Identity, Members};
+use super::{Identity, JobMembers};
 use crate::env::{self, EnvVars, FoundVar};
 use crate::error::Result;
 use crate::role::{self, Role, RoleKind};
 
 const ENGINE: &str = "Volcano";
 
-pub(super) fn identity(vars: EnvVars<'_>, members: Members) -> Result<Option<Identity>> {
+pub(super) fn identity(vars: EnvVars<'_>, members: JobMembers) -> Result<Option<Identity>> {
     let lists = [env::VOLCANO_SERVERS, env::VOLCANO_TRAINERS];
     let listed = lists.into_iter().find_map(|names| vars.first(names));
     let Some(seen) = vars.first(env::VOLCANO_INDEX).or(listed) else { return Ok(None) };
@@ -17,7 +17,7 @@ pub(super) fn identity(vars: EnvVars<'_>, members: Members) -> Result<Option<Ide
     let found = vars.with(env::VOLCANO_TRAINERS, ENGINE, &seen)?;
     let trainers = endpoints(vars, &found)?;
     let n_trainers = trainers.len() as u32;
-    if members == Members::Trainers {
+    if members == JobMembers::Trainers {
         let (kind, id) = (RoleKind::Trainer, role::below(&index, n_trainers)?);
         let role = Role { kind, id, n_trainers, servers: Vec::new(), trainers };
         return Ok(Some(Identity::Known(role)));

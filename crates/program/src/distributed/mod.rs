@@ -7,6 +7,7 @@
 mod local;
 mod mode;
 pub mod ops;
+mod origin;
 mod piece;
 pub mod route;
 
@@ -16,6 +17,7 @@ use tensor::mix;
 
 pub use local::ENTRY;
 pub use mode::{Applies, BadSwitch, Mode, Split, Switch, Switches};
+pub use origin::Origin;
 pub use piece::{Piece, ServerId, VarId};
 
 use crate::attr::Attrs;
@@ -135,6 +137,8 @@ pub struct Distributed {
     pub job: String,
     /// Tells this job from others, in this process: see [`Distributed::hash_job`].
     pub digest: String,
+    /// What its programs were split from.
+    pub origin: Origin,
 }
 
 impl Distributed {
@@ -223,6 +227,7 @@ mod tests {
             by_rows: Vec::new(),
             job: String::new(),
             digest: String::new(),
+            origin: Origin::default(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fleet::ready::Watch;
 use fleet::role::{self, UserDefined};
-use fleet::{Identity, Members, Role, RoleKind, engine, env, flags};
+use fleet::{Identity, JobMembers, Role, RoleKind, engine, env, flags};
 use ps::Endpoint;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -90,7 +90,7 @@ fn texts(endpoints: &[Endpoint]) -> Vec<String> {
 #[pyfunction]
 #[pyo3(signature = (is_collective = false))]
 fn role_from_environment(py: Python<'_>, is_collective: bool) -> PyResult<PyRole> {
-    let members = if is_collective { Members::Trainers } else { Members::Both };
+    let members = if is_collective { JobMembers::Trainers } else { JobMembers::Both };
     found(py, engine::identity(&env::process, members))
 }
 
