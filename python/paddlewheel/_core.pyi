@@ -1119,11 +1119,11 @@ def get_op_attrs_default_value(kind: Any) -> Any:
 def global_scope() -> Scope:
     """The scope that programs run in unless another is given."""
 
-def import_rows(target: Any, table: Any, file: Any) -> Any:
-    """Puts the rows of a Parquet or safetensors file into a table of a saved folder or of a scope; returns how many rows were replaced, and how many were added."""
 def hash_id(text: Any, n: Any, slot: Any = None) -> Any:
     """The id below n of a text, as the readers make it; of a slot, if one is named."""
 
+def import_rows(target: Any, table: Any, file: Any) -> Any:
+    """Puts the rows of a Parquet or safetensors file into a table of a saved folder or of a scope; returns how many rows were replaced, and how many were added."""
 class io:
     class Checkpoints:
         """The checkpoints of a folder."""
