@@ -969,6 +969,7 @@ def export(
     table_bytes_max: Any = ...,
 ) -> Any:
     """Writes what a saved folder holds as `onnx`, `safetensors` or `parquet`; returns where it is."""
+
 def fit_command(arguments: Any) -> Any:
     """Is `paddlewheel fit`."""
 
@@ -1124,6 +1125,7 @@ def hash_id(text: Any, n: Any, slot: Any = None) -> Any:
 
 def import_rows(target: Any, table: Any, file: Any) -> Any:
     """Puts the rows of a Parquet or safetensors file into a table of a saved folder or of a scope; returns how many rows were replaced, and how many were added."""
+
 class io:
     class Checkpoints:
         """The checkpoints of a folder."""
