@@ -189,8 +189,11 @@ impl PassRun<'_> {
             None => {
                 let (scope, fetch) = (self.pass.scope, &self.pass.options.fetch);
                 let before = self.counted.cloned().unwrap_or_default();
-                // Of a pass that continued after a death, a part was fetched elsewhere.
-                let whole = gathered.filter(|all| all.n_samples() == report.n_samples);
+                // Of a training that continued after a death, a part was fetched elsewhere.
+                let is_whole = |all: &Gathered| {
+                    self.pass.options.infers || all.n_samples() == report.n_samples
+                };
+                let whole = gathered.filter(is_whole);
                 if let Some(gathered) = whole {
                     report.fetched = gathered.finish(scope, fetch, &before)?;
                 }
